@@ -1,0 +1,220 @@
+// Package policy answers two questions, purely: may this call happen, and may
+// this result be shown to the model. It reads no file, no clock and no
+// environment, keeps no state, and decides every request: what it cannot judge
+// it denies.
+//
+// Authority only narrows. Grants come from the operator. A skill may take away
+// (allowed-tools) and never add: nothing in a Request that stems from skill
+// text can turn a deny into an allow.
+package policy
+
+// Tier is how far a source of skills is trusted. The zero value is
+// third_party.
+type Tier string
+
+// The tiers, most trusted first.
+const (
+	Builtin    Tier = "builtin"
+	Org        Tier = "org"
+	Project    Tier = "project"
+	User       Tier = "user"
+	ThirdParty Tier = "third_party"
+)
+
+// Or returns t, or third_party for the zero and any unknown value (C-049).
+func (t Tier) Or() Tier {
+	switch t {
+	case Builtin, Org, Project, User:
+		return t
+	}
+	return ThirdParty
+}
+
+// Role is what a piece of text may be evidence for. It is set by the surface
+// the text came in by and never derived from a chat role (A-142, A-143).
+type Role string
+
+// The roles. Only direct-command text authorizes effects in the enforce modes.
+const (
+	DirectCommand Role = "direct-command"
+	Context       Role = "context"
+	Quote         Role = "quote"
+)
+
+// Effect is the worst a call can do.
+type Effect string
+
+// The effect classes, mildest first.
+const (
+	Read       Effect = "read"
+	Write      Effect = "write"
+	SideEffect Effect = "side-effect"
+)
+
+// Mode is how strictly evidence is asked for.
+type Mode string
+
+// The enforcement modes, strictest last.
+const (
+	Disabled        Mode = "disabled"
+	Observe         Mode = "observe"
+	EnforceExplicit Mode = "enforce-explicit"
+	EnforceStrict   Mode = "enforce-strict"
+)
+
+// Outcome is what Decide says of a call.
+type Outcome string
+
+// The outcomes. Warn allows and says why somebody might not have.
+const (
+	Allow Outcome = "allow"
+	Warn  Outcome = "warn"
+	Ask   Outcome = "ask"
+	Deny  Outcome = "deny"
+)
+
+// Actor is who wants the call.
+type Actor string
+
+// The actors. An operator's own acts (a preload) need no tool grant; deny
+// rules bind everybody.
+const (
+	ByModel    Actor = "model"
+	ByUser     Actor = "user"
+	ByOperator Actor = "operator"
+)
+
+// Zone is where a path lies, as the tool that will open it found out.
+type Zone string
+
+// The zones. Outside is neither the workspace nor a skill folder.
+const (
+	ZoneWorkspace Zone = "workspace"
+	ZoneSkill     Zone = "skill"
+	ZoneDenied    Zone = "denied"
+	ZoneOutside   Zone = "outside"
+)
+
+// Slot is one piece of this turn's text with its role: the evidence for acts.
+type Slot struct {
+	Role    Role   `json:"role"`
+	Origin  string `json:"origin,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	Surface string `json:"surface,omitempty"`
+}
+
+// Subject is a skill as policy sees it. AllowedTools is the list frozen at
+// activation; Declared tells an empty list from none.
+type Subject struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name,omitempty"`
+	Digest       string   `json:"digest,omitempty"`
+	Tree         string   `json:"tree,omitempty"`
+	Tier         Tier     `json:"tier,omitempty"`
+	AllowedTools []string `json:"allowedTools,omitempty"`
+	Declared     bool     `json:"declared,omitempty"`
+}
+
+// PathUse is one path a call would touch: the path the model wrote, cleaned,
+// and the zone of what it resolves to.
+type PathUse struct {
+	Path  string
+	Zone  Zone
+	Write bool
+	Why   string // for a denied zone: the code of the reason
+}
+
+// Request is what a call would do, as structured facts. The tool states them;
+// policy parses no shell and no path.
+type Request struct {
+	Call, Tool string // call id; canonical tool name
+	Args       string // digest of the arguments
+	Actor      Actor
+	Effect     Effect
+	Skill      *Subject  // the skill acted on, if any
+	Active     []Subject // active skills, whose allowed-tools may narrow
+	Commands   [][]string
+	Opaque     bool // some command word is dynamic: no pattern matches
+	Paths      []PathUse
+	Hosts      []string
+	Entry      string // skill:scripts/path
+	Level      string // sandbox level
+	Slots      []Slot // this turn's inputs
+	Invalid    string // the tool could not read its arguments: why, as a code
+}
+
+// Question is what has to be answered before a call may happen. Binds is a
+// digest over everything the answer covers, so that a change revokes it (D3).
+type Question struct {
+	ID     string   `json:"id"`
+	Code   string   `json:"code"`
+	Text   string   `json:"text"`
+	Binds  string   `json:"binds"`
+	Scopes []string `json:"scopes"`
+}
+
+// Answer is a person's or a policy file's reply to a Question.
+type Answer struct {
+	Question string // its ID
+	Allow    bool
+	Scope    string // once, session, always
+	By       string
+	Note     string
+}
+
+// Decision is Decide's verdict. Code is one of the reason codes of the package
+// documentation in codes.go; Rule names the grant or setting that decided.
+type Decision struct {
+	Outcome  Outcome   `json:"outcome"`
+	Code     string    `json:"code"`
+	Rule     string    `json:"rule,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	Risk     []string  `json:"risk,omitempty"`
+	Question *Question `json:"question,omitempty"`
+}
+
+// Allowed reports whether the call may go on.
+func (d Decision) Allowed() bool { return d.Outcome == Allow || d.Outcome == Warn }
+
+// Label says where an observation came from and whether its producer mediated
+// it, so that Release can judge it (A-095).
+type Label struct {
+	Role     Role   `json:"role"`
+	Origin   string `json:"origin,omitempty"`
+	Tier     Tier   `json:"tier,omitempty"`
+	Mediated bool   `json:"mediated"`
+}
+
+// Narrowing is what an active skill's allowed-tools do (conflicts row 1).
+type Narrowing string
+
+// The values of the setting allowed_tools that Decide tells apart.
+const (
+	NarrowIgnore     Narrowing = "ignore"
+	NarrowAdvise     Narrowing = "advise"
+	NarrowNarrow     Narrowing = "narrow"
+	NarrowEnforce    Narrowing = "enforce"
+	NarrowPreapprove Narrowing = "enforce+preapprove"
+)
+
+// Merge is how the lists of several active skills combine.
+type Merge string
+
+// The values of the setting allowed_tools_merge.
+const (
+	MergeIntersection Merge = "intersection"
+	MergeUnion        Merge = "union"
+	MergeLast         Merge = "last"
+)
+
+// Grants is what the operator allowed. The zero value allows no tool.
+type Grants struct {
+	Mode    Mode      `json:"mode"`
+	Tools   []string  `json:"tools"`             // canonical names, exact
+	Denied  []string  `json:"denied,omitempty"`  // skill names or IDs that may not be used
+	Scripts []string  `json:"scripts,omitempty"` // exact skill:scripts/path
+	Narrow  Narrowing `json:"allowedTools"`
+	Merge   Merge     `json:"merge"`
+	// Answers holds what was approved before: Question.Binds, exact.
+	Answers map[string]Answer `json:"-"`
+}
