@@ -1,0 +1,51 @@
+package model
+
+// Usage counts tokens. Input counts what was neither read from nor written to a prompt cache, so the prompt is the sum of Input,
+// CacheRead and CacheWrite, whatever the provider's own convention. Output includes reasoning.
+type Usage struct {
+	Input      int64    `json:"input"`
+	Output     int64    `json:"output"`
+	CacheRead  int64    `json:"cacheRead,omitempty"`
+	CacheWrite int64    `json:"cacheWrite,omitempty"`
+	CostUSD    *float64 `json:"costUsd,omitempty"` // only when the provider reports it
+}
+
+// Add returns the sum. The cost is known when it is known on either side; tokens without a reported cost add nothing to it.
+func (u Usage) Add(v Usage) Usage {
+	sum := Usage{
+		Input:      u.Input + v.Input,
+		Output:     u.Output + v.Output,
+		CacheRead:  u.CacheRead + v.CacheRead,
+		CacheWrite: u.CacheWrite + v.CacheWrite,
+	}
+	if u.CostUSD != nil || v.CostUSD != nil {
+		var c float64
+		for _, p := range []*float64{u.CostUSD, v.CostUSD} {
+			if p != nil {
+				c += *p
+			}
+		}
+		sum.CostUSD = &c
+	}
+	return sum
+}
+
+// Total is all tokens, cached ones included.
+func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
+
+// Price is in US dollars per million tokens.
+type Price struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cacheRead,omitempty"`
+	CacheWrite float64 `json:"cacheWrite,omitempty"`
+}
+
+// Cost is what u costs in US dollars: the provider's own figure when it gave one, else by p.
+func Cost(u Usage, p Price) float64 {
+	if u.CostUSD != nil {
+		return *u.CostUSD
+	}
+	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output +
+		float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6
+}
