@@ -1,0 +1,157 @@
+package settings
+
+// Settings holds one struct per stage. Only wiring sees all of it; a stage takes its own part.
+type Settings struct {
+	Discover Discover
+	Parse    Parse
+	Names    Names
+	Catalog  Catalog
+	Activate Activate
+	Read     Read
+	Tools    Tools
+	Exec     Exec
+	Policy   Policy
+	Harness  Harness
+	Agent    Agent
+	Chat     Chat
+	Install  Install
+}
+
+// Discover says which roots are searched, how deep, and when.
+type Discover struct {
+	Roots         Set[Root] // roots found without being told; explicit roots come from the operator
+	RootScope     RootScope
+	Scan          Scan
+	FileNames     FileNames
+	Symlinks      Symlinks
+	Reload        Reload
+	ResourceIndex ResourceIndex
+	MaxDepth      int // folders below a root
+	MaxDirs       int // folders opened in one scan of one root
+	MaxResources  int // files indexed for one skill
+}
+
+// Parse says what becomes of a SKILL.md that is not what the specification asks for.
+type Parse struct {
+	Validation         Validation
+	NameCharset        NameCharset
+	MissingName        MissingName
+	MissingDescription MissingDescription
+	NoFrontmatter      NoFrontmatter
+	UnknownFields      UnknownFields
+	KnownExtensions    KnownExtensions
+	CompatibilityMax   int // characters
+}
+
+// Names says which names a skill answers to and who wins when two claim one.
+type Names struct {
+	Identity   Identity
+	Match      Match
+	Precedence []string // the Kind constants, winner first; a kind that is not listed comes last, in the order of the roots
+	Protect    Protect
+}
+
+// Catalog says what the model is told about the skills there are.
+type Catalog struct {
+	Format  CatalogFormat
+	Place   CatalogPlace
+	Empty   EmptyCatalog
+	Max     int // skills; 0: as many as the token budget takes
+	DescMax int // characters of one description; 0: as long as the token budget takes
+	Paths   Paths
+}
+
+// Activate says how instructions enter a session and in which form.
+type Activate struct {
+	Ways             Set[Way]
+	Content          Content
+	Role             InjectRole
+	Args             Args
+	DriftBatch       DriftBatch
+	DriftInteractive DriftInteractive
+	Injection        Injection
+	ResourceList     int // resources listed beside the instructions; 0: none
+	ShowDigest       ShowDigest
+}
+
+// Read says which files of a skill can be read and how much of one.
+type Read struct {
+	Scope     ResourceScope
+	Late      LateFiles
+	IndexRoot IndexRootFile
+	Binary    Binary
+	Max       int // bytes one read may ask for
+	Default   int // bytes when the read asks for no number; never above Max
+	Over      ReadOver
+}
+
+// Tools says what the skill tools are called and which tools a run has without being told. A tool whose name is ""
+// does not exist, also where Default lists it.
+type Tools struct {
+	Load     string
+	Resource string
+	Script   string
+	List     string
+	Search   string
+	Reply    Reply
+	Default  []string // canonical names (the Tool constants), in the order of the table
+	IfMatch  IfMatch
+}
+
+// Exec says which scripts run and how.
+type Exec struct {
+	Scripts           Scripts
+	Approval          Approval
+	Runtimes          Set[Runtime]
+	Stage             Stage
+	Cwd               Cwd
+	Network           Network
+	HostCDP           HostCDP
+	MissingDependency MissingDependency
+	Target            Target
+}
+
+// Policy says how calls are judged.
+type Policy struct {
+	AllowedTools AllowedTools
+	Merge        Merge
+	Mode         Mode
+	SlotRole     SlotRole
+	GuardAllow   GuardAllow
+}
+
+// Harness says how a folder with HARNESS.md is understood.
+type Harness struct {
+	Layout       Layout
+	GroupSummary GroupSummary
+}
+
+// Agent says what child runs get.
+type Agent struct {
+	Inherit Inherit
+}
+
+// Chat says how typed lines are understood.
+type Chat struct {
+	UnknownSlash UnknownSlash
+}
+
+// Install says where skills may be installed from and what is asked of them.
+type Install struct {
+	Allowed       Set[Origin]
+	ArchiveLayout ArchiveLayout
+	Validation    InstallValidation
+}
+
+// Set is a set of the values of one setting, in the order of its table row.
+type Set[T ~string] []T
+
+// Has reports whether v is in the set.
+func (s Set[T]) Has(v T) bool {
+	for _, x := range s {
+		if x == v {
+			return true
+		}
+	}
+	return false
+}
