@@ -1,0 +1,63 @@
+package yaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// DecodeMaxBytes caps one file of our own.
+const DecodeMaxBytes = 1 << 20
+
+const decodeMaxNodes = 100_000
+
+// Decode reads one file of our own into v, a pointer. Keys are matched by the `yaml` field tag, else by the lower-case field
+// name; a key that v does not have is an error that names it, as are duplicate keys, aliases, tags and everything [Parse]
+// refuses. Text over [DecodeMaxBytes] is refused. Text with no document leaves v as it is, so defaults can be set before.
+// The error joins one [*Error] per fault, in file order; v may be filled partly.
+func Decode(src []byte, v any) error {
+	n, err := Parse(src, &Options{MaxBytes: DecodeMaxBytes, MaxNodes: decodeMaxNodes})
+	if err != nil {
+		return err
+	}
+	if n.Null() {
+		return nil
+	}
+	err = yaml.Load(bytes.TrimPrefix(src, bom), v, yaml.WithKnownFields(), yaml.WithUniqueKeys())
+	var several *yaml.LoadErrors
+	if !errors.As(err, &several) {
+		if err == nil {
+			return nil
+		}
+		return fromLibrary(err, DefaultMaxDepth)
+	}
+	all := make([]error, 0, len(several.Errors))
+	for _, le := range several.Errors {
+		all = append(all, decodeError(le))
+	}
+	return errors.Join(all...)
+}
+
+// decodeError names the key or the value; the library's text names Go types, which mean nothing to the file's author.
+func decodeError(le *yaml.LoadError) *Error {
+	e := &Error{Line: max(le.Mark.Line, 1), Column: max(le.Mark.Column, 1), Code: WrongType, Msg: clip(le.Message)}
+	if rest, ok := strings.CutPrefix(le.Message, "field "); ok {
+		if key, _, ok := strings.Cut(rest, " not found in type "); ok {
+			e.Code, e.Msg = UnknownKey, fmt.Sprintf("unknown key %q", clip(key))
+		}
+	}
+	return e
+}
+
+// Encode writes v as YAML: two spaces, map keys sorted, struct fields in their order, long lines kept whole. The same value
+// always gives the same bytes.
+func Encode(v any) ([]byte, error) {
+	b, err := yaml.Dump(v, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	if err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return b, nil
+}

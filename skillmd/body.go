@@ -1,0 +1,136 @@
+package skillmd
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFirstParagraph caps what [FirstParagraph] returns, in characters: the limit of a description.
+const MaxFirstParagraph = 1024
+
+// FirstParagraph gives the first paragraph of a body, joined to one line, emphasis kept: a stand-in for a missing description.
+// Headings, code fences, comments, list items, quotes, tables and rules are not paragraphs. It is "" when there is none.
+func FirstParagraph(body []byte) string {
+	var p paragraph
+	for line := range strings.Lines(string(body[:min(len(body), 256<<10)])) {
+		if p.add(strings.TrimRight(line, "\r\n")) {
+			break
+		}
+	}
+	return clip(strings.ToValidUTF8(strings.Join(p.lines, " "), "\ufffd"), MaxFirstParagraph)
+}
+
+// paragraph walks the lines of a body.
+type paragraph struct {
+	lines   []string
+	fence   string // the run that opened the code block we are in
+	comment bool   // inside <!-- -->
+	list    bool   // after a list item: indented and lazy lines belong to it
+}
+
+// add takes one line and reports whether the paragraph is complete.
+func (p *paragraph) add(line string) bool {
+	text := strings.TrimSpace(line)
+	if p.comment {
+		_, after, closed := strings.Cut(text, "-->")
+		p.comment = !closed
+		text = strings.TrimSpace(after)
+		if !closed || text == "" {
+			return false
+		}
+	}
+	if p.fence != "" {
+		if strings.HasPrefix(text, p.fence) && strings.Trim(text, p.fence[:1]) == "" {
+			p.fence = ""
+		}
+		return false
+	}
+	text = p.cutComments(text)
+	if isUnderline(text) && len(p.lines) > 0 { // the lines before were a heading
+		p.lines = nil
+		return false
+	}
+	if text == "" || !p.prose(line, text) {
+		if text == "" {
+			p.list = false
+		}
+		return len(p.lines) > 0
+	}
+	p.lines = append(p.lines, text)
+	return false
+}
+
+// prose reports whether a line is text of a paragraph, and notes what opens here.
+func (p *paragraph) prose(line, text string) bool {
+	switch {
+	case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
+		run := len(text) - len(strings.TrimLeft(text, text[:1]))
+		if len(p.lines) == 0 {
+			p.fence = text[:run]
+		}
+		return false
+	case isListItem(text):
+		p.list = true
+		return false
+	case p.list:
+		return false
+	case len(p.lines) == 0 && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")): // code block
+		return false
+	case text[0] == '#' && isHeading(text), text[0] == '>', text[0] == '|', isUnderline(text), isRule(text):
+		return false
+	}
+	return true
+}
+
+// cutComments removes the comments of one line; one that does not end here hides the lines that follow.
+func (p *paragraph) cutComments(text string) string {
+	for {
+		before, rest, found := strings.Cut(text, "<!--")
+		if !found {
+			return text
+		}
+		_, after, closed := strings.Cut(rest, "-->")
+		if !closed {
+			p.comment = true
+			return strings.TrimSpace(before)
+		}
+		text = strings.TrimSpace(before + after)
+	}
+}
+
+func isHeading(text string) bool {
+	rest := strings.TrimLeft(text, "#")
+	return len(text)-len(rest) <= 6 && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
+}
+
+// isUnderline knows the === or --- line under a heading's text.
+func isUnderline(text string) bool {
+	return text != "" && (strings.Trim(text, "=") == "" || strings.Trim(text, "-") == "")
+}
+
+func isRule(text string) bool {
+	squeezed := strings.ReplaceAll(text, " ", "")
+	return len(squeezed) >= 3 && strings.Contains("*-_", squeezed[:1]) && strings.Trim(squeezed, squeezed[:1]) == ""
+}
+
+func isListItem(text string) bool {
+	marker, rest, spaced := strings.Cut(text, " ")
+	if marker == "-" || marker == "*" || marker == "+" {
+		return spaced && strings.TrimSpace(rest) != "" || !spaced
+	}
+	digits := strings.TrimRight(marker, ".)")
+	return len(marker) == len(digits)+1 && len(digits) <= 9 && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// clip cuts s to at most n characters.
+func clip(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	i := 0
+	for range n {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+	}
+	return s[:i]
+}

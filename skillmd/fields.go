@@ -1,0 +1,205 @@
+package skillmd
+
+import (
+	"fmt"
+	"strings"
+)
+
+// fill sets the typed fields from Fields and reports values of a kind that they cannot take.
+func (f *Front) fill() []Diagnostic {
+	var r reader
+	for _, field := range f.Fields {
+		f.take(&r, field)
+	}
+	return r.diags
+}
+
+func (f *Front) take(r *reader, field Field) {
+	switch field.Key {
+	case "name":
+		f.Name = r.text(field)
+		f.HasName = f.Name != ""
+	case "description":
+		f.Description = r.text(field)
+		f.HasDescription = f.Description != ""
+	case "license":
+		f.License = r.text(field)
+	case "compatibility":
+		f.Compatibility = r.text(field)
+	case "metadata":
+		f.Metadata = r.mapping(field)
+		for _, m := range f.Metadata {
+			if m.Key == "dependencies" {
+				f.Dependencies = append(f.Dependencies, dependencies(m.Value, "")...)
+			}
+		}
+	case "dependencies":
+		f.Dependencies = append(f.Dependencies, dependencies(field.Value, "")...)
+	case "allowed-tools":
+		f.AllowedToolsDeclared = true
+		f.AllowedTools = r.list(field, " \t\r\n,")
+	case "when_to_use", "when-to-use":
+		f.WhenToUse = r.text(field)
+	case "argument-hint":
+		f.ArgumentHint = r.hint(field)
+	case "model":
+		f.Model = r.text(field)
+	case "context":
+		f.Context = r.text(field)
+	case "agent":
+		f.Agent = r.text(field)
+	case "disable-model-invocation":
+		if b := r.flag(field); b != nil {
+			f.DisableModelInvocation = *b
+		}
+	case "user-invocable":
+		f.UserInvocable = r.flag(field)
+	case "paths":
+		f.Paths = r.list(field, ",\n")
+	case "platforms":
+		f.Platforms = r.list(field, " \t\r\n,")
+	}
+}
+
+// reader turns values into typed ones and collects what does not fit.
+type reader struct{ diags []Diagnostic }
+
+func (r *reader) refuse(f Field, want string) {
+	r.diags = append(r.diags, Diagnostic{Severity: Warning, Code: CodeFieldType, Line: f.Line, Column: f.Column,
+		Detail: fmt.Sprintf("%s must be %s, not %s; the value is kept but has no effect", f.Key, want, f.Value.Kind)})
+}
+
+func (r *reader) text(f Field) string {
+	switch f.Value.Kind {
+	case Text, Bool:
+		return strings.TrimSpace(f.Value.Text)
+	case List, Map:
+		r.refuse(f, "text")
+	}
+	return ""
+}
+
+func (r *reader) mapping(f Field) []Field {
+	switch f.Value.Kind {
+	case Map:
+		return f.Value.Map
+	case Null:
+	default:
+		r.refuse(f, "a map")
+	}
+	return nil
+}
+
+// flag reads a boolean; the texts "true" and "false" count too, because templates quote them.
+func (r *reader) flag(f Field) *bool {
+	if f.Value.Kind == Text || f.Value.Kind == Bool {
+		switch strings.ToLower(strings.TrimSpace(f.Value.Text)) {
+		case "true":
+			return new(true)
+		case "false":
+			return new(false)
+		}
+	}
+	if f.Value.Kind != Null {
+		r.refuse(f, "true or false")
+	}
+	return nil
+}
+
+func (r *reader) list(f Field, separators string) []string {
+	switch v := f.Value; v.Kind {
+	case Text, Bool:
+		return splitList(nil, v.Text, separators)
+	case List:
+		var out []string
+		for _, item := range v.List {
+			switch item.Kind {
+			case Text, Bool:
+				out = splitList(out, item.Text, separators)
+			case List, Map:
+				r.refuse(Field{Key: f.Key, Value: item, Line: f.Line, Column: f.Column}, "a list of texts")
+			}
+		}
+		return out
+	case Map:
+		r.refuse(f, "text or a list of texts")
+	}
+	return nil
+}
+
+// hint reads argument-hint. `argument-hint: [file]` is a list in YAML; its author meant the brackets.
+func (r *reader) hint(f Field) string {
+	if f.Value.Kind != List {
+		return r.text(f)
+	}
+	items := make([]string, 0, len(f.Value.List))
+	for _, item := range f.Value.List {
+		if item.Kind == List || item.Kind == Map {
+			r.refuse(f, "text")
+			return ""
+		}
+		items = append(items, item.Text)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// splitList cuts s at any of the separators that stand outside (), [] and {}. An unclosed bracket keeps the rest together.
+func splitList(out []string, s, separators string) []string {
+	depth, start := 0, 0
+	add := func(end int) {
+		if item := strings.TrimSpace(s[start:end]); item != "" {
+			out = append(out, item)
+		}
+		start = end + 1
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case (c == ')' || c == ']' || c == '}') && depth > 0:
+			depth--
+		case depth == 0 && strings.IndexByte(separators, c) >= 0:
+			add(i)
+		}
+	}
+	add(len(s))
+	return out
+}
+
+// dependencies flattens the shapes in use: text, a list, a map of lists or versions. Requirement row C-092: read and shown.
+func dependencies(v Value, prefix string) []string {
+	var out []string
+	switch v.Kind {
+	case Text, Bool:
+		for _, item := range splitList(nil, v.Text, ",\n") {
+			out = append(out, prefix+item)
+		}
+	case List:
+		for _, item := range v.List {
+			out = append(out, dependencies(item, prefix)...)
+		}
+	case Map:
+		for _, f := range v.Map {
+			if f.Value.Kind == Null {
+				out = append(out, prefix+f.Key)
+				continue
+			}
+			out = append(out, dependencies(f.Value, prefix+f.Key+": ")...)
+		}
+	}
+	return out
+}
+
+func (k Kind) String() string {
+	switch k {
+	case Null:
+		return "nothing"
+	case Bool:
+		return "true or false"
+	case List:
+		return "a list"
+	case Map:
+		return "a map"
+	}
+	return "text"
+}
