@@ -1,0 +1,94 @@
+package confine
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+)
+
+// Longest path and longest single name, in bytes, that Clean accepts.
+const (
+	MaxPath = 4095
+	MaxName = 255
+)
+
+// Clean is the one check of a relative path that comes from a skill, a model
+// or a tool call. It returns the path with "." parts dropped, slash separated.
+//
+// It refuses, with PathInvalid: nothing at all and ".", absolute paths, "..",
+// empty parts ("a//b", a slash at the end), back-slashes, NUL, drive letters,
+// bytes that are no UTF-8, and what is longer than MaxPath or MaxName. It
+// decodes nothing: "%2e%2e" is a name like any other. Control characters,
+// quotes and look-alikes are legal in names; who prints a path escapes it.
+// On Windows, names with ":" and reserved device names are refused as well.
+func Clean(rel string) (string, error) {
+	refuse := func(why string) (string, error) {
+		return "", &Error{Op: "clean", Path: rel, Code: PathInvalid, Err: errors.New(why)}
+	}
+	switch {
+	case rel == "":
+		return refuse("the path is empty")
+	case len(rel) > MaxPath:
+		return refuse("the path is too long")
+	case rel[0] == '/':
+		return refuse("the path is absolute")
+	case strings.IndexByte(rel, 0) >= 0:
+		return refuse("the path holds a NUL byte")
+	case strings.IndexByte(rel, '\\') >= 0:
+		return refuse("the path holds a back-slash; use /")
+	case !utf8.ValidString(rel):
+		return refuse("the path is not UTF-8")
+	case len(rel) >= 2 && rel[1] == ':' && isLetter(rel[0]):
+		return refuse("the path starts with a drive letter")
+	}
+	dots := false
+	for rest, more := rel, true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		switch {
+		case part == "":
+			return refuse("the path has an empty part")
+		case part == "..":
+			return refuse(`the path holds ".."`)
+		case part == ".":
+			dots = true
+		case len(part) > MaxName:
+			return refuse("a name in the path is too long")
+		}
+	}
+	clean := rel
+	if dots {
+		if clean = dropDots(rel); clean == "" {
+			return refuse("the path names the folder itself")
+		}
+		if len(clean) >= 2 && clean[1] == ':' && isLetter(clean[0]) {
+			return refuse("the path starts with a drive letter")
+		}
+	}
+	if runtime.GOOS == "windows" && (strings.Contains(clean, ":") || !filepath.IsLocal(filepath.FromSlash(clean))) {
+		return refuse("the path has a meaning of its own on this system")
+	}
+	return clean, nil
+}
+
+func dropDots(rel string) string {
+	parts := strings.Split(rel, "/")
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "." {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, "/")
+}
+
+func cleanOrSelf(rel string) (string, error) {
+	if rel == "." {
+		return rel, nil
+	}
+	return Clean(rel)
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
