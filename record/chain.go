@@ -1,0 +1,183 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Limits of a log. Past them Append refuses with [CodeTooLarge].
+const (
+	MaxLine    = 1 << 20   // bytes of one stored line
+	MaxEntries = 1_000_000 // entries of one log
+)
+
+// line is what is stored for an entry. More counts the lines of the same Append
+// that follow, so that a batch of which only the first lines reached the disk
+// is recognised and dropped whole.
+type line struct {
+	Entry
+	More int `json:"more,omitempty"`
+}
+
+type sum [sha256.Size]byte
+
+func (s sum) String() string { return "sha256:" + hex.EncodeToString(s[:]) }
+
+// chain is the state of a log that Append needs: where it ends and which IDs it
+// holds.
+type chain struct {
+	path       string
+	head       Head
+	ids        map[string]struct{}
+	maxEntries uint64
+}
+
+func newChain(path string) chain {
+	return chain{path: path, ids: map[string]struct{}{}, maxEntries: MaxEntries}
+}
+
+// batch is what one Append adds.
+type batch struct {
+	bytes []byte // all lines, each with its newline
+	ends  []int  // end of each line in bytes, after the newline
+	sums  []sum
+	ids   []string
+	head  Head
+}
+
+// plan encodes what e would add after the given head; nil when nothing remains
+// to add. It changes nothing.
+func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error) {
+	if after != c.head {
+		return nil, fmt.Errorf("append after entry %d, the log is at %d: %w", after.Seq, c.head.Seq, ErrMoved)
+	}
+	todo, err := c.unseen(e)
+	if err != nil || len(todo) == 0 {
+		return nil, err
+	}
+	if c.head.Seq+uint64(len(todo)) > c.maxEntries {
+		return nil, &Error{Code: CodeTooLarge, Path: c.path, Seq: c.head.Seq + 1,
+			Detail: fmt.Sprintf("the log is full at %d entries; end this session and start another", c.maxEntries)}
+	}
+	b := &batch{head: c.head}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	for i, x := range todo {
+		x.Seq, x.Prev = b.head.Seq+1, b.head.Hash
+		if x.At.IsZero() {
+			x.At = now()
+		}
+		x.At = x.At.UTC().Round(0)
+		start := buf.Len()
+		if err := enc.Encode(line{x, len(todo) - 1 - i}); err != nil {
+			return nil, &Error{Code: CodeBadEntry, Path: c.path, Seq: x.Seq, Detail: "type " + x.Type, Err: err}
+		}
+		stored := buf.Bytes()[start : buf.Len()-1]
+		if len(stored) > MaxLine {
+			return nil, &Error{Code: CodeTooLarge, Path: c.path, Seq: x.Seq,
+				Detail: fmt.Sprintf("type %s: %d bytes, at most %d fit in a line; put content into a blob", x.Type, len(stored), MaxLine)}
+		}
+		s := sum(sha256.Sum256(stored))
+		b.sums, b.ids, b.ends = append(b.sums, s), append(b.ids, x.ID), append(b.ends, buf.Len())
+		b.head = Head{x.Seq, s.String()}
+	}
+	b.bytes = buf.Bytes()
+	return b, nil
+}
+
+// unseen leaves out the entries whose ID is known.
+func (c *chain) unseen(e []Entry) ([]Entry, error) {
+	var todo []Entry
+	var here map[string]struct{}
+	for i, x := range e {
+		if x.ID == "" || x.Type == "" {
+			return nil, &Error{Code: CodeBadEntry, Path: c.path, Seq: c.head.Seq + 1,
+				Detail: fmt.Sprintf("entry %d of the append needs both an ID (%q) and a Type (%q)", i+1, x.ID, x.Type)}
+		}
+		_, known := c.ids[x.ID]
+		_, twice := here[x.ID]
+		if known || twice {
+			continue
+		}
+		if len(e) > 1 {
+			if here == nil {
+				here = make(map[string]struct{}, len(e))
+			}
+			here[x.ID] = struct{}{}
+		}
+		todo = append(todo, x)
+	}
+	return todo, nil
+}
+
+// take makes a planned and stored batch part of the log.
+func (c *chain) take(b *batch) {
+	c.head = b.head
+	for _, id := range b.ids {
+		c.ids[strings.Clone(id)] = struct{}{}
+	}
+}
+
+// parse reads one stored line strictly: an unknown field means that a newer
+// version wrote it, and what it says must not be passed over.
+func parse(b []byte) (line, *Error) {
+	var l line
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		if json.Valid(b) && strings.Contains(err.Error(), "unknown field") {
+			return l, &Error{Code: CodeNewer, Err: err,
+				Detail: "a newer version wrote this line, or it was changed; read it with that version"}
+		}
+		return l, &Error{Code: CodeAltered, Detail: "not an entry", Err: err}
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return l, &Error{Code: CodeAltered, Detail: "more than one value in the line"}
+	}
+	if l.Seq == 0 || l.ID == "" || l.Type == "" || l.More < 0 {
+		return l, &Error{Code: CodeAltered, Detail: "not an entry: seq, id or type is missing"}
+	}
+	return l, nil
+}
+
+// walker checks the lines of a log one after the other.
+type walker struct {
+	head  Head
+	more  int  // lines of the current batch still to come
+	blind bool // the line before could not be read: nothing to compare with
+}
+
+// step checks the next line. After an error the walk can go on: the walker then
+// takes the line as it is, so that each fault is reported once.
+func (w *walker) step(b []byte) (line, sum, *Error) {
+	s := sum(sha256.Sum256(b))
+	l, err := parse(b)
+	if err != nil {
+		w.head = Head{w.head.Seq + 1, s.String()}
+		w.more, w.blind = 0, true
+		err.Seq = w.head.Seq
+		return l, s, err
+	}
+	switch want := w.head.Seq + 1; {
+	case l.Seq > want:
+		err = &Error{Code: CodeGap, Seq: want, Detail: fmt.Sprintf("entries %d to %d are missing", want, l.Seq-1)}
+	case l.Seq < want:
+		err = &Error{Code: CodeAltered, Seq: want, Detail: fmt.Sprintf("the line in the place of entry %d says it is entry %d", want, l.Seq)}
+	case w.blind:
+	case l.Prev != w.head.Hash && w.head.Seq == 0:
+		err = &Error{Code: CodeAltered, Seq: 1, Detail: "the first entry names one before it"}
+	case l.Prev != w.head.Hash:
+		err = &Error{Code: CodeAltered, Seq: w.head.Seq, Detail: fmt.Sprintf("the line does not have the hash that entry %d names: one of the two was changed", l.Seq)}
+	case w.more > 0 && l.More != w.more-1:
+		err = &Error{Code: CodeAltered, Seq: l.Seq, Detail: "the line does not continue the batch it stands in"}
+	}
+	w.head, w.more, w.blind = Head{l.Seq, s.String()}, l.More, false
+	return l, s, err
+}

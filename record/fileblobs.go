@@ -1,0 +1,438 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"metier/internal/atomicfile"
+	"metier/internal/digest"
+	"metier/internal/jsonl"
+)
+
+// Limits of blobs.
+const (
+	MaxBlob   = 256 << 20 // bytes of one blob; past it Put refuses with [CodeTooLarge]
+	MaxInline = 4 << 10   // a blob up to this size is a line of the side file
+)
+
+const (
+	sideName    = "small.jsonl"
+	tempName    = "tmp"
+	maxSideLine = 8 * MaxInline // the worst text escapes to six bytes a byte
+	maxUnsynced = 1024          // large blobs that wait for a Sync; past it Put syncs
+)
+
+// small is a line of the side file. It has no media type: that stands in the
+// Ref, which the chain protects.
+type small struct {
+	Digest string  `json:"digest"`
+	Text   *string `json:"text,omitempty"` // valid UTF-8
+	Data   []byte  `json:"data,omitempty"` // anything else
+}
+
+const sidePrefix = `{"digest":"`
+
+// FileBlobs are [Blobs] in a folder: small ones as lines of one file,
+// small.jsonl, which is not chained so that blobs can be erased; larger ones in
+// a file of their own, <first two hex digits>/<hex>. One process may have the
+// folder open for writing.
+type FileBlobs struct {
+	dir string
+	opt Options
+
+	mu       sync.Mutex
+	side     *jsonl.File         // nil when read only and not there
+	index    map[sum]span        // lines of the side file
+	damaged  int                 // lines of the side file that are none of ours
+	cut      int                 // bytes of an unfinished last line
+	synced   int64               // size of the side file at the last Sync, -1 before
+	unsynced map[string]struct{} // paths of large blobs since the last Sync
+}
+
+type span struct {
+	off  int64
+	size int32
+}
+
+// OpenBlobs opens the blobs in dir, creating the folder unless o says
+// ReadOnly. An unfinished last line of the side file is cut off.
+func OpenBlobs(dir string, o *Options) (*FileBlobs, error) {
+	b := &FileBlobs{dir: dir, opt: o.orDefault(), index: map[sum]span{}, unsynced: map[string]struct{}{}}
+	if !b.opt.ReadOnly {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, storage(dir, 0, err)
+		}
+		// What a crash left there was never a blob.
+		if err := os.RemoveAll(filepath.Join(dir, tempName)); err != nil {
+			return nil, storage(dir, 0, err)
+		}
+	}
+	if err := b.openSide(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *FileBlobs) openSide() error {
+	path := filepath.Join(b.dir, sideName)
+	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: b.opt.ReadOnly, Write: b.opt.write})
+	if errors.Is(err, fs.ErrNotExist) && b.opt.ReadOnly {
+		return nil
+	}
+	if err != nil {
+		return storage(path, 0, err)
+	}
+	b.side, b.damaged, b.synced = f, 0, -1
+	clear(b.index)
+	for ln, err := range f.Lines(0, maxSideLine) {
+		if err == nil && ln.Torn {
+			b.cut = int(ln.Size)
+			if !b.opt.ReadOnly {
+				err = f.Cut(ln.Off)
+			}
+			if err == nil {
+				break
+			}
+		}
+		if err != nil {
+			_ = f.Close()
+			return storage(path, uint64(ln.N), err)
+		}
+		if key, ok := sideKey(ln.Bytes); ok {
+			b.index[key] = span{ln.Off, int32(ln.Size)}
+		} else {
+			b.damaged++
+		}
+	}
+	return nil
+}
+
+// sideKey reads the digest at the start of a line without decoding the rest.
+func sideKey(ln []byte) (sum, bool) {
+	if len(ln) < len(sidePrefix)+digest.Size+2 || string(ln[:len(sidePrefix)]) != sidePrefix {
+		return sum{}, false
+	}
+	return parseDigest(string(ln[len(sidePrefix) : len(sidePrefix)+digest.Size]))
+}
+
+func parseDigest(s string) (k sum, ok bool) {
+	if !digest.Valid(s) {
+		return k, false
+	}
+	_, err := hex.Decode(k[:], []byte(strings.TrimPrefix(s, "sha256:")))
+	return k, err == nil
+}
+
+// Cut is the number of bytes of an unfinished line that opening cut off, and
+// Damaged the number of lines in the side file that hold no blob.
+func (b *FileBlobs) Cut() int { return b.cut }
+
+// Damaged is described at Cut.
+func (b *FileBlobs) Damaged() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.damaged
+}
+
+// Put implements [Blobs]. A blob that is there but does not have its digest,
+// as a power cut may leave it, is written again.
+func (b *FileBlobs) Put(ctx context.Context, media string, data []byte) (Ref, error) {
+	if err := ctx.Err(); err != nil {
+		return Ref{}, err
+	}
+	if b.opt.ReadOnly {
+		return Ref{}, &Error{Code: CodeReadOnly, Path: b.dir, Detail: "the blobs were opened for reading"}
+	}
+	if err := checkSize(b.dir, data); err != nil {
+		return Ref{}, err
+	}
+	r := Ref{Digest: digest.Bytes(data), Size: int64(len(data)), Media: media}
+	key, _ := parseDigest(r.Digest)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old, err := b.get(r, key); err == nil && bytes.Equal(old, data) {
+		return r, nil
+	}
+	if len(data) <= MaxInline {
+		return r, b.putSmall(r, key, data)
+	}
+	return r, b.putLarge(r, data)
+}
+
+func (b *FileBlobs) putSmall(r Ref, key sum, data []byte) error {
+	s := small{Digest: r.Digest}
+	if utf8.Valid(data) {
+		t := string(data)
+		s.Text = &t
+	} else {
+		s.Data = data
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return &Error{Code: CodeIO, Path: b.dir, Err: err}
+	}
+	off, err := b.side.Append(buf.Bytes())
+	if err != nil {
+		return storage(filepath.Join(b.dir, sideName), 0, err)
+	}
+	b.index[key] = span{off, int32(buf.Len() - 1)}
+	return nil
+}
+
+func (b *FileBlobs) putLarge(r Ref, data []byte) error {
+	path := b.file(r)
+	temp := filepath.Join(b.dir, tempName)
+	for _, dir := range []string{temp, filepath.Dir(path)} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return storage(dir, 0, err)
+		}
+	}
+	f, err := os.CreateTemp(temp, "")
+	if err != nil {
+		return storage(temp, 0, err)
+	}
+	write := b.opt.write
+	if write == nil {
+		write = (*os.File).WriteAt
+	}
+	_, err = write(f, data, 0)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return storage(path, 0, err)
+	}
+	b.unsynced[path] = struct{}{}
+	if len(b.unsynced) > maxUnsynced {
+		return b.syncLarge()
+	}
+	return nil
+}
+
+func (b *FileBlobs) file(r Ref) string {
+	h := strings.TrimPrefix(r.Digest, "sha256:")
+	return filepath.Join(b.dir, h[:2], h)
+}
+
+// Open implements [Blobs].
+func (b *FileBlobs) Open(ctx context.Context, r Ref) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	key, ok := parseDigest(r.Digest)
+	if !ok {
+		return nil, &Error{Code: CodeBlobAltered, Path: b.dir, Detail: fmt.Sprintf("%q is no digest", r.Digest), Err: ErrAltered}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.get(r, key)
+}
+
+func (b *FileBlobs) get(r Ref, key sum) ([]byte, error) {
+	if at, ok := b.index[key]; ok {
+		path := filepath.Join(b.dir, sideName)
+		data, err := b.readSmall(r, at)
+		if err != nil {
+			return nil, &Error{Code: CodeBlobAltered, Path: path, Detail: r.Digest + ": " + err.Error(), Err: ErrAltered}
+		}
+		if err := checkBlob(path, r, data); err != nil {
+			return nil, err
+		}
+		return data, nil
+	}
+	path := b.file(r)
+	data, err := readRegular(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && b.damaged > 0:
+		return nil, &Error{Code: CodeBlobAltered, Path: filepath.Join(b.dir, sideName), Err: ErrAltered,
+			Detail: fmt.Sprintf("%s is not there, and %d lines are damaged", r.Digest, b.damaged)}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, erased(b.dir, r)
+	case err != nil:
+		return nil, storage(path, 0, err)
+	}
+	if err := checkBlob(path, r, data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func (b *FileBlobs) readSmall(r Ref, at span) ([]byte, error) {
+	buf := make([]byte, at.size)
+	if _, err := b.side.ReadAt(buf, at.off); err != nil {
+		return nil, err
+	}
+	var s small
+	if err := json.Unmarshal(buf, &s); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Digest != r.Digest || s.Text != nil && s.Data != nil:
+		return nil, errors.New("the line is not that of the blob")
+	case s.Text != nil:
+		return []byte(*s.Text), nil
+	}
+	return s.Data, nil
+}
+
+// readRegular reads a blob's own file; a link or a device in its place is not
+// followed, and no more is read than a blob may hold.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: jsonl.ErrNotRegular}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var buf bytes.Buffer
+	buf.Grow(int(min(info.Size(), MaxBlob)) + bytes.MinRead)
+	_, err = buf.ReadFrom(io.LimitReader(f, MaxBlob+1))
+	return buf.Bytes(), err
+}
+
+// Erase implements [Eraser]. The bytes are gone from the folder when it
+// returns: the side file is written anew without the line.
+func (b *FileBlobs) Erase(ctx context.Context, r Ref) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	key, ok := parseDigest(r.Digest)
+	if !ok {
+		return nil
+	}
+	if b.opt.ReadOnly {
+		return &Error{Code: CodeReadOnly, Path: b.dir, Detail: "the blobs were opened for reading"}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	path := b.file(r)
+	delete(b.unsynced, path)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage(path, 0, err)
+	}
+	if _, ok := b.index[key]; !ok {
+		return nil
+	}
+	return b.rewriteWithout(key)
+}
+
+func (b *FileBlobs) rewriteWithout(key sum) error {
+	path := filepath.Join(b.dir, sideName)
+	var keep bytes.Buffer
+	for ln, err := range b.side.Lines(0, maxSideLine) {
+		if err != nil {
+			return storage(path, uint64(ln.N), err)
+		}
+		if k, ok := sideKey(ln.Bytes); ok && k == key || ln.Long {
+			continue
+		}
+		keep.Write(ln.Bytes)
+		keep.WriteByte('\n')
+	}
+	// Closed first: Windows does not replace an open file.
+	if err := b.side.Close(); err != nil {
+		return storage(path, 0, err)
+	}
+	werr := atomicfile.Write(path, keep.Bytes(), 0o600)
+	if err := b.openSide(); err != nil {
+		return err
+	}
+	if werr != nil {
+		return storage(path, 0, werr)
+	}
+	return nil
+}
+
+// Sync implements [Syncer].
+func (b *FileBlobs) Sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || b.opt.ReadOnly {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.syncLarge(); err != nil {
+		return err
+	}
+	if b.side.Size() == b.synced {
+		return nil
+	}
+	if err := b.side.Sync(); err != nil {
+		return storage(filepath.Join(b.dir, sideName), 0, err)
+	}
+	b.synced = b.side.Size()
+	return nil
+}
+
+func (b *FileBlobs) syncLarge() error {
+	dirs := map[string]struct{}{}
+	for path := range b.unsynced {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		if err != nil {
+			return storage(path, 0, err)
+		}
+		dirs[filepath.Dir(path)] = struct{}{}
+	}
+	if len(dirs) > 0 {
+		dirs[b.dir] = struct{}{}
+	}
+	for dir := range dirs {
+		if err := jsonl.SyncDir(dir); err != nil {
+			return storage(dir, 0, err)
+		}
+	}
+	clear(b.unsynced)
+	return nil
+}
+
+// Close closes the side file. It does not sync.
+func (b *FileBlobs) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.side == nil {
+		return nil
+	}
+	return b.side.Close()
+}
+
+func erased(path string, r Ref) error {
+	return &Error{Code: CodeErased, Path: path, Detail: r.Digest, Err: ErrErased}
+}
+
+func checkSize(path string, data []byte) error {
+	if len(data) > MaxBlob {
+		return &Error{Code: CodeTooLarge, Path: path, Detail: fmt.Sprintf("a blob of %d bytes, at most %d are kept; cut it and say so", len(data), MaxBlob)}
+	}
+	return nil
+}
+
+// checkBlob says whether data is what r names.
+func checkBlob(path string, r Ref, data []byte) error {
+	if int64(len(data)) != r.Size || digest.Bytes(data) != r.Digest {
+		return &Error{Code: CodeBlobAltered, Path: path, Detail: fmt.Sprintf("%s: %d bytes that are not those", r.Digest, len(data)), Err: ErrAltered}
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"metier/internal/digest"
+	"metier/internal/jsonl"
+)
+
+// HeadLine is a head of a log as it was noted, with what is needed to say what
+// is missing when the log has lost it.
+type HeadLine struct {
+	Seq  uint64    `json:"seq"`
+	Hash string    `json:"hash"`
+	ID   string    `json:"id"`
+	Type string    `json:"type"`
+	At   time.Time `json:"at"`
+	Log  string    `json:"log"` // the caller's name of the log
+}
+
+const (
+	maxHeadLine = 16 << 10
+	maxHeads    = MaxEntries // heads of one log that Check holds
+)
+
+// Heads is a file of heads, one line each, for any number of logs. It belongs
+// outside the workspace, where whoever writes to the log cannot reach. Several
+// processes may append to it; lines that cannot be read are passed over and
+// counted, because the file is a second witness, not the record.
+type Heads struct {
+	path string
+	opt  Options
+
+	mu     sync.Mutex
+	file   *os.File
+	newest map[string]HeadLine // by name of the log
+	bad    int
+}
+
+// OpenHeads opens the file at path, creating it unless o says ReadOnly.
+func OpenHeads(path string, o *Options) (*Heads, error) {
+	h := &Heads{path: path, opt: o.orDefault(), newest: map[string]HeadLine{}}
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, storage(path, 0, &fs.PathError{Op: "open", Path: path, Err: jsonl.ErrNotRegular})
+	}
+	flag := os.O_RDWR | os.O_APPEND | os.O_CREATE
+	if h.opt.ReadOnly {
+		flag = os.O_RDONLY
+	}
+	f, err := os.OpenFile(path, flag, 0o600)
+	if err != nil {
+		return nil, storage(path, 0, err)
+	}
+	h.file = f
+	err = h.each(func(l HeadLine) error {
+		if l.Seq >= h.newest[l.Log].Seq {
+			h.newest[l.Log] = l
+		}
+		return nil
+	})
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// each reads the file from its start.
+func (h *Heads) each(use func(HeadLine) error) error {
+	info, err := h.file.Stat()
+	if err != nil {
+		return storage(h.path, 0, err)
+	}
+	f, err := os.Open(h.path)
+	if err != nil {
+		return storage(h.path, 0, err)
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
+		return &Error{Code: CodeAltered, Path: h.path, Detail: "the file of heads was replaced while it was open", Err: err}
+	}
+	h.bad = 0
+	for ln, err := range jsonl.Scan(f, 0, maxHeadLine) {
+		if err != nil {
+			return storage(h.path, uint64(ln.N), err)
+		}
+		if ln.Size == 0 {
+			continue
+		}
+		var l HeadLine
+		if ln.Long || json.Unmarshal(ln.Bytes, &l) != nil || l.Seq == 0 || !digest.Valid(l.Hash) {
+			h.bad++
+			continue
+		}
+		if err := use(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bad is the number of lines that could not be read.
+func (h *Heads) Bad() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bad
+}
+
+// Newest returns the newest head noted for a log, false if there is none.
+func (h *Heads) Newest(name string) (HeadLine, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, ok := h.newest[name]
+	return l, ok
+}
+
+// Note adds the present head of l under the given name, and returns it. Call it
+// after the log was synced: a head noted of an entry that a power cut then
+// takes is reported as a cut. Nothing is added when the head is noted already;
+// a log that went back behind its newest head is an [Error] with [CodeCut].
+func (h *Heads) Note(ctx context.Context, name string, l Log) (Head, error) {
+	head, err := l.Head(ctx)
+	if err != nil || head.Seq == 0 {
+		return head, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old, ok := h.newest[name]
+	switch {
+	case ok && head.Seq < old.Seq:
+		return head, lost(old, head.Seq)
+	case ok && head.Seq == old.Seq && head.Hash == old.Hash:
+		return head, nil
+	case ok && head.Seq == old.Seq:
+		return head, rewritten(old)
+	}
+	for e, err := range l.Read(ctx, head.Seq) {
+		if err != nil {
+			return head, err
+		}
+		return head, h.add(HeadLine{head.Seq, head.Hash, e.ID, e.Type, e.At, name})
+	}
+	return head, &Error{Code: CodeCut, Seq: head.Seq, Detail: "the log does not hold its own head"}
+}
+
+func (h *Heads) add(l HeadLine) error {
+	if h.opt.ReadOnly {
+		return &Error{Code: CodeReadOnly, Path: h.path, Detail: "the heads were opened for reading"}
+	}
+	b, err := json.Marshal(l)
+	if err == nil && len(b) > maxHeadLine {
+		err = errors.New("the line is too long")
+	}
+	if err != nil {
+		return &Error{Code: CodeBadEntry, Path: h.path, Seq: l.Seq, Err: err}
+	}
+	// The newline before it ends a line that a crash, of any process, left open.
+	if _, err := h.file.Write([]byte("\n" + string(b) + "\n")); err != nil {
+		return storage(h.path, l.Seq, err)
+	}
+	h.newest[l.Log] = l
+	return nil
+}
+
+// Close syncs and closes the file.
+func (h *Heads) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.opt.ReadOnly {
+		return h.file.Close()
+	}
+	return errors.Join(h.file.Sync(), h.file.Close())
+}
+
+// of returns the heads of one log by sequence number; of two for the same
+// entry the first counts, since a log never gets a second.
+func (h *Heads) of(name string) (map[uint64]HeadLine, HeadLine, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := map[uint64]HeadLine{}
+	var newest HeadLine
+	err := h.each(func(l HeadLine) error {
+		if l.Log != name {
+			return nil
+		}
+		if _, ok := all[l.Seq]; !ok {
+			if len(all) == maxHeads {
+				return &Error{Code: CodeTooLarge, Path: h.path, Detail: "more heads of one log than can be compared"}
+			}
+			all[l.Seq] = l
+		}
+		if l.Seq > newest.Seq {
+			newest = l
+		}
+		return nil
+	})
+	return all, newest, err
+}
+
+// Check compares a log with the heads noted under its name: nil, or an [Error]
+// with [CodeCut] when the log ends before the newest one, or [CodeAltered] when
+// an entry has another hash than was noted. It trusts the log's own chain; use
+// [Verify] for a log that nobody has opened.
+func (h *Heads) Check(ctx context.Context, name string, l Log) error {
+	all, newest, err := h.of(name)
+	if err != nil {
+		return err
+	}
+	head, err := l.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if newest.Seq > head.Seq {
+		return lost(newest, head.Seq)
+	}
+	if n, ok := all[head.Seq]; ok && n.Hash != head.Hash {
+		return rewritten(n)
+	}
+	for e, err := range l.Read(ctx, 2) {
+		if err != nil {
+			return err
+		}
+		if n, ok := all[e.Seq-1]; ok && n.Hash != e.Prev {
+			return rewritten(n)
+		}
+	}
+	return nil
+}
+
+func lost(l HeadLine, have uint64) *Error {
+	return &Error{Code: CodeCut, Seq: have + 1, Detail: fmt.Sprintf(
+		"%s ends at entry %d, entries %d to %d are missing; the last one was %s (id %s)", l.Log, have, have+1, l.Seq, l.Type, l.ID)}
+}
+
+func rewritten(l HeadLine) *Error {
+	return &Error{Code: CodeAltered, Seq: l.Seq, Detail: fmt.Sprintf(
+		"%s was written anew: its entry %d (%s, id %s) does not have the hash noted when it was written", l.Log, l.Seq, l.Type, l.ID)}
+}

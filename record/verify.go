@@ -1,0 +1,303 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+
+	"metier/internal/jsonl"
+)
+
+const (
+	maxProblems = 1000 // past it problems are only counted
+	maxDepth    = 16   // of children
+	maxChildren = 10_000
+)
+
+// VerifyOptions for [Verify]; nil means none of them.
+type VerifyOptions struct {
+	// Heads noted for the log under Name. Without them a tail that was cut off
+	// and a log that was written anew look right.
+	Heads *Heads
+	Name  string
+	// Children tells whether e ties in the log of a child, and where it is. A
+	// nil Child means it does not. An error is a problem of entry e.
+	Children func(ctx context.Context, e Entry) (*Child, error)
+}
+
+// Child is the log of a child, which must hold Head.
+type Child struct {
+	Name  string
+	Head  Head
+	Log   Lines
+	Blobs Blobs // may be nil
+}
+
+// Report is what Verify found.
+type Report struct {
+	Name     string     `json:"name,omitempty"`
+	Entries  uint64     `json:"entries"`
+	Head     Head       `json:"head"`
+	Heads    int        `json:"heads"` // noted heads that were compared; 0: nothing vouches for the tail
+	Blobs    BlobReport `json:"blobs"`
+	Problems []Problem  `json:"problems"`
+	More     int        `json:"moreProblems,omitempty"` // past the first 1,000
+	Children []Report   `json:"children,omitempty"`
+}
+
+// BlobReport counts the blobs that the entries name, each once.
+type BlobReport struct {
+	Checked int `json:"checked"`
+	Erased  int `json:"erased"` // known by digest, content gone: no problem
+	Altered int `json:"altered"`
+}
+
+// Problem is one thing that is not as it was written.
+type Problem struct {
+	Seq    uint64 `json:"seq"` // entry, 0 when it is about none
+	Code   Code   `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// OK reports whether nothing was found, in children too.
+func (r *Report) OK() bool {
+	for i := range r.Children {
+		if !r.Children[i].OK() {
+			return false
+		}
+	}
+	return len(r.Problems) == 0
+}
+
+func (r *Report) add(seq uint64, code Code, detail string) {
+	if len(r.Problems) == maxProblems {
+		r.More++
+		return
+	}
+	r.Problems = append(r.Problems, Problem{seq, code, detail})
+}
+
+// fault adds an error as a problem.
+func (r *Report) fault(seq uint64, err error) {
+	var e *Error
+	if errors.As(err, &e) {
+		detail := e.Detail
+		if e.Err != nil {
+			detail += ": " + e.Err.Error()
+		}
+		if e.Seq != 0 {
+			seq = e.Seq
+		}
+		r.add(seq, e.Code, detail)
+		return
+	}
+	r.add(seq, CodeIO, err.Error())
+}
+
+// VerifyFile is [Verify] for the log in the file at path, which it only reads
+// and which need not be open.
+func VerifyFile(ctx context.Context, path string, blobs Blobs, o *VerifyOptions) (Report, error) {
+	return Verify(ctx, File(path), blobs, o)
+}
+
+// File is the log in the file at path, as it is, for [Verify] and [Child].
+func File(path string) Lines { return logFile(path) }
+
+type logFile string
+
+// errTorn ends the lines of a file whose last one has no newline.
+var errTorn = &Error{Code: CodeTorn, Detail: "the last line was not written completely; opening the log for writing cuts it off"}
+
+func (path logFile) Lines(ctx context.Context) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		info, err := os.Lstat(string(path))
+		if err == nil && !info.Mode().IsRegular() {
+			err = jsonl.ErrNotRegular
+		}
+		var f *os.File
+		if err == nil {
+			f, err = os.Open(string(path))
+		}
+		if err != nil {
+			yield(nil, storage(string(path), 0, err))
+			return
+		}
+		defer f.Close()
+		for ln, err := range jsonl.Scan(f, 0, MaxLine) {
+			switch {
+			case err != nil:
+				err = storage(string(path), uint64(ln.N), err)
+			case ln.Torn:
+				err = errTorn
+			default:
+				err = ctx.Err()
+			}
+			if !yield(ln.Bytes, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Verify reads a whole log once, line by line, and reports everything that is
+// not as it was written: lines that were changed, taken out, cut off or added,
+// and blobs that do not have their digest. blobs may be nil, then none is
+// checked. The error is only for what kept it from looking: the context, a file
+// that cannot be read.
+func Verify(ctx context.Context, log Lines, blobs Blobs, o *VerifyOptions) (Report, error) {
+	if o == nil {
+		o = &VerifyOptions{}
+	}
+	return verify(ctx, log, blobs, o, &verifier{budget: new(maxChildren)})
+}
+
+func verify(ctx context.Context, log Lines, blobs Blobs, o *VerifyOptions, v *verifier) (Report, error) {
+	v.r, v.o, v.blobs = Report{Name: o.Name, Problems: []Problem{}}, o, blobs
+	v.ids, v.seen = map[string]struct{}{}, map[string]struct{}{}
+	if o.Heads != nil {
+		var err error
+		if v.heads, v.newest, err = o.Heads.of(o.Name); err != nil {
+			return v.r, err
+		}
+	}
+	var torn error
+	for b, err := range log.Lines(ctx) {
+		if CodeOf(err) == CodeTorn {
+			torn = err
+			break
+		}
+		if err != nil {
+			return v.r, err
+		}
+		if err := v.line(ctx, b); err != nil {
+			return v.r, err
+		}
+	}
+	v.finish(torn)
+	return v.r, nil
+}
+
+type verifier struct {
+	r      Report
+	o      *VerifyOptions
+	blobs  Blobs
+	depth  int
+	budget *int // children that may still be looked at, over all levels
+	w      walker
+	ids    map[string]struct{}
+	seen   map[string]struct{} // digests of blobs looked at
+	heads  map[uint64]HeadLine
+	newest HeadLine
+	want   Head // what the parent says the log holds, zero for none
+	broken bool // the last line read is not JSON, which the last problem says
+}
+
+// line checks the next stored line and what its entry names.
+func (v *verifier) line(ctx context.Context, b []byte) error {
+	x, s, bad := v.w.step(b)
+	v.r.Entries++
+	v.r.Head = v.w.head
+	v.broken = false
+	if bad != nil {
+		v.r.fault(bad.Seq, bad)
+		v.broken = bad.Code == CodeAltered && !json.Valid(b)
+		if v.broken || bad.Code == CodeNewer || x.Seq == 0 {
+			return nil
+		}
+	}
+	if _, twice := v.ids[x.ID]; twice {
+		v.r.add(x.Seq, CodeAltered, fmt.Sprintf("ID %q stands in the log twice", x.ID))
+	}
+	v.ids[x.ID] = struct{}{}
+	if n, ok := v.heads[x.Seq]; ok {
+		v.r.Heads++
+		if n.Hash != s.String() {
+			v.r.fault(x.Seq, rewritten(n))
+		}
+	}
+	if v.want.Seq == x.Seq && v.want.Hash != s.String() {
+		v.r.add(x.Seq, CodeAltered, "the entry does not have the hash that the parent's log names")
+	}
+	for _, ref := range x.Refs {
+		if err := v.blob(ctx, x.Seq, ref); err != nil {
+			return err
+		}
+	}
+	return v.child(ctx, x.Entry)
+}
+
+func (v *verifier) blob(ctx context.Context, seq uint64, ref Ref) error {
+	if _, ok := v.seen[ref.Digest]; ok || v.blobs == nil {
+		return nil
+	}
+	v.seen[ref.Digest] = struct{}{}
+	v.r.Blobs.Checked++
+	_, err := v.blobs.Open(ctx, ref)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrErased):
+		v.r.Blobs.Erased++
+	case errors.Is(err, ErrAltered):
+		v.r.Blobs.Altered++
+		v.r.fault(seq, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		v.r.fault(seq, err)
+	}
+	return nil
+}
+
+func (v *verifier) child(ctx context.Context, e Entry) error {
+	if v.o.Children == nil {
+		return nil
+	}
+	c, err := v.o.Children(ctx, e)
+	if err != nil {
+		v.r.fault(e.Seq, err)
+		return ctx.Err()
+	}
+	if c == nil {
+		return nil
+	}
+	if v.depth == maxDepth || *v.budget == 0 {
+		v.r.add(e.Seq, CodeTooLarge, fmt.Sprintf("child %s was not looked at: deeper than %d levels, or more than %d children", c.Name, maxDepth, maxChildren))
+		return nil
+	}
+	*v.budget--
+	o := &VerifyOptions{Heads: v.o.Heads, Name: c.Name, Children: v.o.Children}
+	r, err := verify(ctx, c.Log, c.Blobs, o, &verifier{want: c.Head, depth: v.depth + 1, budget: v.budget})
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v.r.add(e.Seq, CodeGap, fmt.Sprintf("child %s cannot be read: %v", c.Name, err))
+	}
+	v.r.Children = append(v.r.Children, r)
+	return nil
+}
+
+// finish checks what only the end of the log shows.
+func (v *verifier) finish(torn error) {
+	seq := v.w.head.Seq
+	switch {
+	case torn != nil:
+		v.r.fault(seq+1, torn)
+	case v.broken:
+		seq--
+		if n := len(v.r.Problems); v.r.More == 0 {
+			v.r.Problems[n-1].Code = CodeTorn
+		}
+	case v.w.more > 0:
+		v.r.add(seq+1, CodeTorn, fmt.Sprintf("the last append is not complete, %d of its entries are missing", v.w.more))
+	}
+	if v.newest.Seq > seq {
+		v.r.fault(seq+1, lost(v.newest, seq))
+	}
+	if v.want.Seq > seq {
+		v.r.add(seq+1, CodeCut, fmt.Sprintf("the parent's log names entry %d, this one ends at %d", v.want.Seq, seq))
+	}
+}
