@@ -1,0 +1,255 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"metier"
+	"metier/agent/step"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/model"
+	"metier/record"
+)
+
+// startModel asks the model for a reply: offer, render, claim, stream.
+func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, error) {
+	if len(d.flight) > 0 {
+		return blocked, nil
+	}
+	offered, err := d.offered(ctx)
+	if err != nil {
+		return started, err
+	}
+	if offered {
+		return changed, nil
+	}
+	req, err := d.render(ctx)
+	if err != nil {
+		return started, err
+	}
+	req.Output = d.Spec.Output
+	if err := d.claimModel(ctx, a.ID, a.Try, req); err != nil {
+		return started, err
+	}
+	if o := d.st.Pending; o == nil || o.ID != a.ID || o.Status != step.Started {
+		return changed, nil // somebody else has it
+	}
+	d.tell(Progress{Kind: TurnBegan, Turn: d.st.Turn})
+	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
+	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
+		if err := d.pause(ctx, wait); err != nil {
+			return []event.Event{event.Failed{ID: a.ID, Try: a.Try, Code: step.CodeCancelled}}, nil
+		}
+		done, err := d.stream(ctx, req, func(p Progress) { p.Turn = at.turn; d.tell(p) })
+		if err != nil {
+			return d.modelFailed(ctx, at, err)
+		}
+		return d.replied(ctx, a.ID, done)
+	})
+	return started, nil
+}
+
+// offered puts what the model is shown into the log where it changed since the
+// last turn: skills may have come, gone or changed.
+func (d *driver) offered(ctx context.Context) (bool, error) {
+	system, cat, err := d.Prompt.build(ctx, d.Session, d.Spec.Mode)
+	if err != nil {
+		return false, err
+	}
+	e := event.Offered{Omitted: cat.Omitted}
+	var specs []model.ToolSpec
+	for _, sp := range metier.Offer(ctx, d.Session) {
+		e.Names = append(e.Names, sp.Name)
+		specs = append(specs, sp.ToolSpec)
+	}
+	b, err := json.Marshal(specs)
+	if err != nil {
+		return false, &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
+	}
+	e.Digest = digest.Bytes([]byte(digest.Bytes(b) + digest.Bytes([]byte(system))))
+	if e.Digest == d.st.Offered.Digest || d.st.NewOffer != nil && d.st.NewOffer.Digest == e.Digest {
+		return false, nil
+	}
+	if e.Tools, err = d.Blobs.Put(ctx, "application/json", b); err != nil {
+		return false, fault(err)
+	}
+	if e.System, err = d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(system)); err != nil {
+		return false, fault(err)
+	}
+	if cat.Text != "" {
+		if e.Catalog, err = d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(cat.Text)); err != nil {
+			return false, fault(err)
+		}
+	}
+	d.effect = nil
+	return true, d.append(ctx, e)
+}
+
+// claimModel says in the log that the request is about to be sent.
+func (d *driver) claimModel(ctx context.Context, id string, try int, req model.Request) error {
+	b, err := json.Marshal(req)
+	if err != nil {
+		return &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
+	}
+	return d.append(ctx, event.ModelStarted{ID: id, Try: try, Request: digest.Bytes(b)})
+}
+
+func (d *driver) pause(ctx context.Context, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	select {
+	case <-d.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// attempt is what a goroutine needs to know of the op it works on; the state
+// itself belongs to the driver's own goroutine.
+type attempt struct {
+	id       string
+	try      int
+	turn     int
+	failures int // in a row, before this one
+}
+
+func (d *driver) attempt(id string, try int) attempt {
+	return attempt{id, try, d.st.Turn, d.st.Failures}
+}
+
+// stream runs one model call, tells show what comes in, and returns its done
+// chunk.
+func (d *driver) stream(ctx context.Context, req model.Request, show func(Progress)) (model.Chunk, error) {
+	var done model.Chunk
+	for c, err := range d.Model.Stream(ctx, req) {
+		if err != nil {
+			return done, err
+		}
+		switch c.Kind {
+		case model.ChunkText:
+			show(Progress{Kind: Texted, Text: c.Text})
+		case model.ChunkReasoning:
+			show(Progress{Kind: Reasoned, Text: c.Text})
+		case model.ChunkCall:
+			show(Progress{Kind: CallNamed, Tool: c.Tool})
+		case model.ChunkDone:
+			done = c
+		}
+	}
+	if done.Message == nil {
+		return done, &model.Error{Code: model.CodeCut, Message: "the stream ended before the reply did"}
+	}
+	return done, nil
+}
+
+// replied puts a reply into the blobs: opaque parts verbatim, our ids beside
+// the provider's.
+func (d *driver) replied(ctx context.Context, id string, done model.Chunk) ([]event.Event, error) {
+	ctx = context.WithoutCancel(ctx)
+	msg := *done.Message
+	e := event.Replied{ID: id, Usage: d.usage(done.Usage), Stop: string(done.Stop), Model: done.Model}
+	n := 0
+	for i := range msg.Parts {
+		p := &msg.Parts[i]
+		if p.Kind != model.PartCall {
+			continue
+		}
+		p.Call = fmt.Sprintf("%s.c%d", id[:len(id)-len(".m")], n)
+		n++
+		args := []byte(p.Args)
+		if p.Args == nil {
+			args = []byte(p.Text)
+		}
+		ref, err := d.Blobs.Put(ctx, "application/json", args)
+		if err != nil {
+			return nil, fault(err)
+		}
+		e.Calls = append(e.Calls, event.CallRef{ID: p.Call, Tool: d.toolName(ctx, p.Tool), Args: ref, Bad: p.Args == nil})
+	}
+	ref, err := d.putJSON(ctx, msg)
+	e.Message = ref
+	return []event.Event{e}, err
+}
+
+// usage takes over a reply's counts, with its cost where a price is known.
+func (d *driver) usage(u model.Usage) event.Usage {
+	e := event.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
+	cost := u.CostUSD
+	if cost == nil && d.Spec.Price != nil {
+		c := model.Cost(u, *d.Spec.Price)
+		cost = &c
+	}
+	if cost != nil {
+		micro := int64(*cost*1e6 + 0.5)
+		e.CostMicroUSD = &micro
+	}
+	return e
+}
+
+// modelFailed records a failed model call and whether it is tried again.
+func (d *driver) modelFailed(ctx context.Context, at attempt, err error) ([]event.Event, error) {
+	cancelled := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
+	e := event.Failed{ID: at.id, Try: at.try, Code: string(model.CodeUnreachable)}
+	if cancelled {
+		e.Code = step.CodeCancelled
+		return []event.Event{e}, nil
+	}
+	if m, ok := errors.AsType[*model.Error](err); ok {
+		e.Code, e.Status = string(m.Code), m.Status
+		if at.failures < m.Retries(d.Spec.MaxRetries) {
+			wait := model.Backoff(at.failures, m.RetryAfter, d.Random)
+			e.Retry, e.WaitMS = true, wait.Milliseconds()
+			d.tell(Progress{Kind: Retried, Turn: at.turn, Code: e.Code, Wait: wait, Text: m.Error()})
+		}
+	}
+	ref, perr := d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(err.Error()))
+	if perr != nil {
+		return nil, fault(perr)
+	}
+	e.Detail = ref
+	return []event.Event{e}, nil
+}
+
+// startCompact asks the model for a summary of older messages.
+func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
+	msgs, err := d.conversation(ctx, d.st.Messages[:a.Upto])
+	if err != nil {
+		return err
+	}
+	req := model.Request{System: compactText, Messages: append(msgs, model.UserText("Write the summary now."))}
+	if err := d.claimModel(ctx, a.ID, a.Try, req); err != nil {
+		return err
+	}
+	d.tell(Progress{Kind: Compacting, Turn: d.st.Turn})
+	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
+	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
+		if err := d.pause(ctx, wait); err != nil {
+			return []event.Event{event.Failed{ID: a.ID, Try: a.Try, Code: step.CodeCancelled}}, nil
+		}
+		done, err := d.stream(ctx, req, func(Progress) {})
+		if err != nil {
+			return d.modelFailed(ctx, at, err)
+		}
+		ctx = context.WithoutCancel(ctx)
+		text := "Summary of the conversation so far:\n\n" + done.Message.Text()
+		ref, err := d.putJSON(ctx, model.UserText(text))
+		return []event.Event{event.Compacted{ID: a.ID, Upto: a.Upto, Summary: ref, Usage: d.usage(done.Usage)}}, err
+	})
+	return nil
+}
+
+// answer is the text of the final reply.
+func (d *driver) answer(ctx context.Context, r record.Ref) string {
+	var m model.Message
+	if r.Digest == "" || d.loadJSON(ctx, r, &m) != nil {
+		return ""
+	}
+	return m.Text()
+}

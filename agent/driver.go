@@ -1,0 +1,357 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"metier"
+	"metier/agent/step"
+	"metier/event"
+	"metier/record"
+)
+
+// Run drives the run on the log to its end, to a park, or until ctx ends, and
+// then returns how it stands. On an empty log it begins the run of c.Spec; on a
+// log that was interrupted it goes on. A cancelled ctx stops the run: what is
+// in flight is ended, the log says so, and Run returns with status cancelled.
+// An error means that the record cannot be written or read, and nothing else.
+func Run(ctx context.Context, c Config) (Outcome, error) {
+	if err := c.withDefaults(); err != nil {
+		return Outcome{}, err
+	}
+	d := &driver{Config: c, flight: map[string]context.CancelFunc{}, done: make(chan finished, 64)}
+	return d.run(ctx)
+}
+
+// driver is one Run. All fields but mu's are used by its one goroutine.
+type driver struct {
+	Config
+	st     step.State
+	head   record.Head
+	effect map[string]bool // canonical name → reads only
+	flight map[string]context.CancelFunc
+	done   chan finished
+	wait   map[string]time.Time // key of a retried op → not before
+	parked bool
+
+	watch sync.Mutex // one Observe at a time
+}
+
+// finished is what a goroutine of the driver brings back: events to append,
+// and the error that keeps the record from being written.
+type finished struct {
+	key    string
+	events []event.Event
+	err    error
+}
+
+func (d *driver) run(ctx context.Context) (Outcome, error) {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer d.drain(stop)
+	if err := d.begin(work); err != nil {
+		return Outcome{}, err
+	}
+	cancelled := ctx.Done()
+	for d.st.Phase != step.Ended {
+		if err := d.start(work); err != nil {
+			return Outcome{}, err
+		}
+		if d.st.Phase == step.Ended {
+			break
+		}
+		if len(d.flight) == 0 {
+			return d.rest(work)
+		}
+		select {
+		case f := <-d.done:
+			if err := d.finish(work, f); err != nil {
+				return Outcome{}, err
+			}
+		case <-cancelled:
+			cancelled = nil
+			if err := d.append(work, event.Stopped{Scope: "run", Reason: "cancelled", By: d.By}); err != nil {
+				return Outcome{}, err
+			}
+		}
+	}
+	return d.outcome(work), d.sync(work)
+}
+
+// drain waits for what is still in flight, so that nothing acts after Run
+// returned.
+func (d *driver) drain(stop context.CancelFunc) {
+	stop()
+	for len(d.flight) > 0 {
+		f := <-d.done
+		delete(d.flight, f.key)
+	}
+}
+
+// begin folds the log and, where no run is under way, begins one. What was
+// claimed by a process that is gone is lost.
+func (d *driver) begin(ctx context.Context) error {
+	d.wait = map[string]time.Time{}
+	if err := d.refresh(ctx); err != nil {
+		return err
+	}
+	if d.st.Rules == 0 || d.st.Phase == step.Ended {
+		begun, err := d.begun(ctx)
+		if err != nil {
+			return err
+		}
+		return d.append(ctx, begun)
+	}
+	d.Spec.Mode = d.mode(ctx)
+	for _, l := range step.Interrupted(&d.st) {
+		if err := d.append(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *driver) begun(ctx context.Context) (event.Begun, error) {
+	s := d.Spec
+	e := event.Begun{Run: s.Run, Rules: step.Rules, Model: s.Model, MaxTurns: s.MaxTurns, MaxCalls: s.MaxCalls, MaxRepeats: s.MaxRepeats,
+		MaxRetries: s.MaxRetries, Window: s.Window, CompactAt: s.CompactAt, KeepLast: s.KeepLast, MaxTokens: s.MaxTokens, OutputTries: s.OutputTries}
+	var err error
+	if e.Spec, err = d.putJSON(ctx, s); err != nil {
+		return e, err
+	}
+	if s.Output != nil {
+		e.Schema, err = d.Blobs.Put(ctx, "application/schema+json", s.Output)
+	}
+	return e, err
+}
+
+// mode reads the mode a resumed run began with.
+func (d *driver) mode(ctx context.Context) string {
+	var s Spec
+	if err := d.loadJSON(ctx, d.st.Spec.Spec, &s); err != nil || s.Mode == "" {
+		return d.Spec.Mode
+	}
+	return s.Mode
+}
+
+// start begins every outstanding action that is not in flight: model calls and
+// reads at once, other calls one by one in the model's order.
+func (d *driver) start(ctx context.Context) error {
+	for {
+		again := false
+		for _, a := range step.Next(&d.st) {
+			if _, busy := d.flight[a.Key()]; busy {
+				continue
+			}
+			next, err := d.begin1(ctx, a)
+			if err != nil {
+				return err
+			}
+			if next == changed {
+				again = true
+				break
+			}
+			if next == blocked {
+				break
+			}
+		}
+		if !again {
+			return nil
+		}
+	}
+}
+
+// verdict is what starting one action led to.
+type verdict int
+
+const (
+	started verdict = iota // in flight, or nothing to do for it now
+	changed                // the state changed: ask Next again
+	blocked                // must wait for what is in flight, and so must all after it
+)
+
+func (d *driver) begin1(ctx context.Context, a step.Action) (verdict, error) {
+	switch a := a.(type) {
+	case step.CallModel:
+		return d.startModel(ctx, a)
+	case step.Compact:
+		return started, d.startCompact(ctx, a)
+	case step.Check:
+		return changed, d.check(ctx, a)
+	case step.CallTool:
+		return d.startTool(ctx, a)
+	case step.Spawn:
+		return changed, d.append(ctx, event.ChildEnded{ID: a.ID, Code: "unsupported"})
+	case step.Await:
+		return d.startAwait(ctx, a)
+	case step.Cancel:
+		for key, cancel := range d.flight {
+			if key == fmt.Sprintf("%s#%d", a.ID, a.Try) {
+				cancel()
+			}
+		}
+		return started, nil
+	case step.End:
+		return changed, d.end(ctx, a)
+	}
+	return started, &metier.Error{Op: "run", Kind: metier.Internal, Code: "unknown_action", Err: fmt.Errorf("the step machine asks for %T", a)}
+}
+
+// launch runs one action in a goroutine of its own.
+func (d *driver) launch(ctx context.Context, key string, do func(context.Context) ([]event.Event, error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	d.flight[key] = cancel
+	go func() {
+		defer cancel()
+		evs, err := do(ctx)
+		d.done <- finished{key, evs, err}
+	}()
+}
+
+func (d *driver) finish(ctx context.Context, f finished) error {
+	delete(d.flight, f.key)
+	if f.err != nil {
+		return f.err
+	}
+	if len(f.events) == 0 {
+		return d.refresh(ctx)
+	}
+	return d.append(ctx, f.events...)
+}
+
+func (d *driver) end(ctx context.Context, a step.End) error {
+	if err := d.append(ctx, event.Ended{Run: a.Run, Status: a.Status, Code: a.Code, Answer: a.Answer, Output: a.Output}); err != nil {
+		return err
+	}
+	d.tell(Progress{Kind: RunEnded, Text: a.Status, Code: a.Code, Turn: d.st.Turn})
+	return nil
+}
+
+// rest is where nothing is in flight and the run has not ended: it is parked,
+// or waits for input that will not come.
+func (d *driver) rest(ctx context.Context) (Outcome, error) {
+	if !step.Parked(&d.st) {
+		if d.st.Phase != step.Idle {
+			return Outcome{}, &metier.Error{Op: "run", Kind: metier.Internal, Code: "stuck", Err: fmt.Errorf("nothing is outstanding in phase %s", d.st.Phase)}
+		}
+		return d.outcome(ctx), d.sync(ctx)
+	}
+	var ids []string
+	for _, c := range d.st.Calls {
+		if c.Ask != nil {
+			ids = append(ids, c.Ask.ID)
+		}
+	}
+	if err := d.append(ctx, event.Parked{Run: d.st.Run, Asks: ids}); err != nil {
+		return Outcome{}, err
+	}
+	d.parked = true
+	return d.outcome(ctx), d.sync(ctx)
+}
+
+func (d *driver) outcome(ctx context.Context) Outcome {
+	o := Outcome{Run: d.st.Run, Status: d.st.Status, Code: d.st.Code, Turns: d.st.Turn - d.st.First, Usage: d.st.Usage, Head: d.head}
+	if d.parked {
+		o.Status = "parked"
+		for _, c := range d.st.Calls {
+			if c.Ask != nil {
+				o.Asks = append(o.Asks, Question{Asked: *c.Ask, Text: d.text(ctx, c.Ask.Text)})
+			}
+		}
+	}
+	o.Answer = d.answer(ctx, d.st.Answer)
+	if d.st.Output.Digest != "" {
+		o.Output, _ = d.Blobs.Open(ctx, d.st.Output) // an erased result is no result
+	}
+	return o
+}
+
+// tell reports progress, one at a time.
+func (d *driver) tell(p Progress) {
+	d.watch.Lock()
+	defer d.watch.Unlock()
+	d.Observe(p)
+}
+
+// refresh folds what was appended to the log, by whomever.
+func (d *driver) refresh(ctx context.Context) error {
+	for en, err := range d.Log.Read(ctx, d.head.Seq+1) {
+		if err != nil {
+			return fault(err)
+		}
+		e, err := event.Decode(en)
+		if errors.Is(err, event.ErrUnknown) && !en.Must {
+			continue
+		}
+		if err == nil {
+			_, err = d.st.Apply(e)
+		}
+		if err != nil {
+			return &metier.Error{Op: "run", Kind: metier.Unsupported, Code: "record_newer", Hint: "use the version of metier that wrote this record", Err: err}
+		}
+		d.observe(e, en.At)
+	}
+	head, err := d.Log.Head(ctx)
+	if err != nil {
+		return fault(err)
+	}
+	d.head = head
+	return nil
+}
+
+// append writes events of the driver. When somebody else was faster, it folds
+// what they wrote and appends again: none of the driver's events depends on
+// the head, and the machine ignores what came too late.
+func (d *driver) append(ctx context.Context, evs ...event.Event) error {
+	const most = 100
+	for range most {
+		if err := d.refresh(ctx); err != nil {
+			return err
+		}
+		entries := make([]record.Entry, 0, len(evs))
+		for i, e := range evs {
+			en, err := event.New(e, fmt.Sprintf("%s@%d", e.Type(), d.head.Seq+uint64(i)+1), d.By, d.Now())
+			if err != nil {
+				return &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
+			}
+			entries = append(entries, en)
+		}
+		_, err := d.Log.Append(ctx, d.head, entries...)
+		if errors.Is(err, record.ErrMoved) {
+			continue
+		}
+		if err != nil {
+			return fault(err)
+		}
+		return d.refresh(ctx)
+	}
+	return &metier.Error{Op: "run", Kind: metier.Conflict, Code: "log_contended", Err: fmt.Errorf("lost %d races for the head of the log", most)}
+}
+
+// sync makes the log durable, where it can.
+func (d *driver) sync(ctx context.Context) error {
+	if y, ok := d.Log.(record.Syncer); ok {
+		if err := y.Sync(ctx); err != nil {
+			return fault(err)
+		}
+	}
+	return nil
+}
+
+// fault words an error of the record.
+func fault(err error) error {
+	if e, ok := errors.AsType[*record.Error](err); ok {
+		kind := metier.Drift
+		if e.Code == "disk_full" || e.Code == "read_only" {
+			kind = metier.Unavailable
+		}
+		return &metier.Error{Op: "run", Kind: kind, Code: string(e.Code), Path: e.Path, Err: err}
+	}
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		return e
+	}
+	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "record_failed", Err: err}
+}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"metier/agent/step"
+	"metier/model"
+)
+
+// render makes the request of a turn from the state and the blobs: the system
+// prompt, the tools, the instructions of skills that no message carries, then
+// the conversation. The same state gives the same request.
+func (d *driver) render(ctx context.Context) (model.Request, error) {
+	req := model.Request{System: d.text(ctx, d.st.Offered.System), MaxTokens: d.Spec.ReplyTokens}
+	if err := d.loadJSON(ctx, d.st.Offered.Tools, &req.Tools); err != nil {
+		return req, err
+	}
+	var skills strings.Builder
+	for _, l := range d.st.Active {
+		if l.InMessage < 0 {
+			skills.WriteString(d.text(ctx, l.Text))
+		}
+	}
+	if skills.Len() > 0 {
+		req.Messages = append(req.Messages, model.UserText("Configured skills context:\n"+skills.String()))
+	}
+	msgs, err := d.conversation(ctx, d.st.Messages)
+	req.Messages = append(req.Messages, msgs...)
+	return req, err
+}
+
+// conversation turns the machine's messages into the model's. Neighbours of
+// one role become one message, since some providers want roles to alternate.
+func (d *driver) conversation(ctx context.Context, in []step.Message) ([]model.Message, error) {
+	var out []model.Message
+	for i, m := range in {
+		var msg model.Message
+		var err error
+		switch m.Role {
+		case model.RoleTool:
+			msg, err = d.results(ctx, m, in[:i])
+		default:
+			msg, err = d.message(ctx, m)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n := len(out); n > 0 && out[n-1].Role == msg.Role && msg.Role == model.RoleUser {
+			out[n-1].Parts = append(out[n-1].Parts, msg.Parts...)
+			continue
+		}
+		out = append(out, msg)
+	}
+	return out, nil
+}
+
+func (d *driver) message(ctx context.Context, m step.Message) (model.Message, error) {
+	msg := model.Message{Role: m.Role}
+	if m.Content.Digest == "" {
+		return model.UserText(recovered), nil
+	}
+	if err := d.loadJSON(ctx, m.Content, &msg); err != nil {
+		return msg, fmt.Errorf("message of the conversation: %w", err)
+	}
+	msg.Role = m.Role
+	return msg, nil
+}
+
+// recovered is what the model reads of a call whose record was lost.
+const recovered = "A part of this run's record was lost in a crash. A call you made just before may or may not have happened: look before you act again."
+
+// results makes the tool message: one part for each call of the message
+// before, with the provider's id of the call.
+func (d *driver) results(ctx context.Context, m step.Message, before []step.Message) (model.Message, error) {
+	out := model.Message{Role: model.RoleTool}
+	calls := map[string]model.Part{}
+	if n := len(before); n > 0 {
+		prev, err := d.message(ctx, before[n-1])
+		if err != nil {
+			return out, err
+		}
+		for _, c := range prev.Calls() {
+			calls[c.Call] = c
+		}
+	}
+	for _, r := range m.Results {
+		text := synthetic(r.Code)
+		if r.Content.Digest != "" {
+			b, err := d.Blobs.Open(ctx, r.Content)
+			if err != nil {
+				text = "[content erased]"
+			} else {
+				text = partsText(b)
+			}
+		}
+		p := model.Result(calls[r.Call], text, r.Code != "")
+		p.Call = r.Call
+		if p.Tool == "" {
+			p.Tool = r.Tool
+		}
+		out.Parts = append(out.Parts, p)
+	}
+	return out, nil
+}
+
+func partsText(b []byte) string {
+	var parts []model.Part
+	if json.Unmarshal(b, &parts) != nil {
+		return string(b)
+	}
+	var s strings.Builder
+	for _, p := range parts {
+		s.WriteString(p.Text)
+	}
+	return s.String()
+}
+
+// synthetic words the results the machine itself gives.
+func synthetic(code string) string {
+	switch code {
+	case step.CodeCancelled:
+		return "cancelled: the call was stopped before it ended"
+	case step.CodeOutcomeUnknown:
+		return "outcome_unknown: the call was interrupted; it may or may not have happened. Look before you act again."
+	case step.CodeCallLimit:
+		return "call_limit: too many calls in one reply; this one was not made"
+	case step.CodeExpired:
+		return "expired: nobody answered in time; the call was not made"
+	case step.CodeLoop:
+		return "loop_detected: the same call was made several times in a row; this one was not made"
+	case "refused":
+		return "refused: the call was not approved and was not made"
+	}
+	return code
+}

@@ -1,0 +1,167 @@
+package metier
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"metier/settings"
+)
+
+// Catalog is what the model is told about the skills there are: a filtered,
+// bounded view of the snapshot. Its order is stable, since prompt caches
+// depend on it, and what it leaves out is counted (D8).
+type Catalog struct {
+	Entries []CatalogEntry
+	Omitted int // skills that could be used and are not listed
+	Text    string
+	Place   settings.CatalogPlace // where Text goes: tool, system or none
+}
+
+// CatalogEntry is one line of a catalog (A-135).
+type CatalogEntry struct {
+	Name          string `json:"name"`
+	Description   string `json:"description"`
+	Location      string `json:"location,omitempty"` // SKILL.md as the model may read it
+	Compatibility string `json:"compatibility,omitempty"`
+}
+
+// toolTextMax is the longest tool description that providers take; a longer
+// catalog goes to the system prompt (ruling 17).
+const toolTextMax = 60_000
+
+// Catalog returns the catalog as it stands now.
+func (s *Session) Catalog(context.Context) Catalog { return s.catalog() }
+
+func (s *Session) catalog() Catalog {
+	set := s.cfg.Settings.Catalog
+	c := Catalog{Place: set.Place}
+	if set.Format == settings.CatalogFormatNone || set.Place == settings.CatalogPlaceNone {
+		c.Place = settings.CatalogPlaceNone
+	}
+	for _, sk := range s.Snapshot().All() {
+		if sk.State != Loaded || !sk.ModelInvocable || s.denied(sk) {
+			continue // hidden entirely, not listed and refused
+		}
+		e := CatalogEntry{Name: oneLine(sk.Name), Description: clamp(oneLine(sk.Description), set.DescMax), Compatibility: oneLine(sk.Head.Front.Compatibility)}
+		if d := s.cfg.View.Dir(sk); d != "" && (set.Format == settings.CatalogFormatPaths || s.cfg.Settings.Activate.Ways.Has(settings.WayReadFile)) {
+			e.Location = d + "/" + sk.Head.FileName
+		}
+		c.Entries = append(c.Entries, e)
+	}
+	if set.Max > 0 && len(c.Entries) > set.Max {
+		c.Omitted = len(c.Entries) - set.Max
+		c.Entries = c.Entries[:set.Max]
+	}
+	if c.Place != settings.CatalogPlaceNone {
+		c.Text = s.catalogText(c)
+		if c.Place == settings.CatalogPlaceTool && len(c.Text) > toolTextMax {
+			c.Place = settings.CatalogPlaceSystem
+		}
+	}
+	return c
+}
+
+// denied reports whether the operator's grants deny a skill; Decide refuses it
+// as well.
+func (s *Session) denied(sk Skill) bool {
+	return slices.Contains(s.cfg.Grants.Denied, sk.Name) || slices.Contains(s.cfg.Grants.Denied, sk.ID.String())
+}
+
+// clamp cuts to most characters, the last one an ellipsis; 0 does not cut.
+func clamp(s string, most int) string {
+	if most <= 0 || utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	r := []rune(s)
+	return strings.TrimRight(string(r[:most-1]), " ") + "…"
+}
+
+func (s *Session) catalogText(c Catalog) string {
+	if len(c.Entries) == 0 {
+		if s.cfg.Settings.Catalog.Empty == settings.EmptyCatalogSayNone {
+			return "No skills are configured."
+		}
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(s.catalogIntro(c))
+	switch s.cfg.Settings.Catalog.Format {
+	case settings.CatalogFormatXML:
+		xmlCatalog(&b, c.Entries)
+	case settings.CatalogFormatJSON:
+		j, _ := json.Marshal(map[string]any{"skills": c.Entries}) // plain data
+		b.Write(j)
+		b.WriteByte('\n')
+	case settings.CatalogFormatPaths:
+		for _, e := range c.Entries {
+			fmt.Fprintf(&b, "- %s: %s", markdown(e.Name), markdown(e.Description))
+			if e.Location != "" {
+				fmt.Fprintf(&b, " → read %s", e.Location)
+			}
+			b.WriteByte('\n')
+		}
+	default:
+		for _, e := range c.Entries {
+			fmt.Fprintf(&b, "- %s: %s\n", markdown(e.Name), markdown(e.Description))
+		}
+	}
+	if c.Omitted > 0 {
+		fmt.Fprintf(&b, "(%d more omitted)\n", c.Omitted)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// catalogIntro says what the list is and how a skill is used, in the words of
+// the profile's tools: by reading a file where that activates, else by the load
+// tool (B-018, B-042, B-043, E-050).
+func (s *Session) catalogIntro(c Catalog) string {
+	set := s.cfg.Settings
+	if set.Catalog.Format == settings.CatalogFormatPaths {
+		return "## Available Skills\n\n" +
+			"You have access to specialized skills. To activate a skill, use the read_file\n" +
+			"tool to read the skill's SKILL.md file at one of these paths, then follow the\n" +
+			"instructions within. Resolve relative paths in a skill against the directory\n" +
+			"that holds its SKILL.md:\n\n"
+	}
+	how := "Skills are ready-made instructions for certain tasks."
+	if c.Place == settings.CatalogPlaceTool {
+		return how + " Available skills:\n\n"
+	}
+	var use []string
+	if set.Tools.Load != "" {
+		use = append(use, fmt.Sprintf("when one fits the task, load it with %s", set.Tools.Load))
+	}
+	if set.Tools.Resource != "" {
+		use = append(use, fmt.Sprintf("read a file it mentions with %s", set.Tools.Resource))
+	}
+	if len(use) > 0 {
+		how += " " + strings.ToUpper(use[0][:1]) + strings.Join(use, "; ")[1:] + "."
+	}
+	return how + " Available skills:\n\n"
+}
+
+func xmlCatalog(b *strings.Builder, entries []CatalogEntry) {
+	b.WriteString("<available_skills>\n")
+	for _, e := range entries {
+		fmt.Fprintf(b, "  <skill>\n    <name>%s</name>\n    <description>%s</description>\n", attribute(e.Name), attribute(e.Description))
+		if e.Location != "" {
+			fmt.Fprintf(b, "    <location>%s</location>\n", attribute(e.Location))
+		}
+		if e.Compatibility != "" {
+			fmt.Fprintf(b, "    <compatibility>%s</compatibility>\n", attribute(e.Compatibility))
+		}
+		b.WriteString("  </skill>\n")
+	}
+	b.WriteString("</available_skills>\n")
+}
+
+// markdown keeps one line of untrusted text from ending its list item or
+// opening one of our elements.
+func markdown(s string) string {
+	s, _ = neutralize(s)
+	return strings.ReplaceAll(s, "`", "'")
+}

@@ -1,0 +1,116 @@
+// Package event holds the typed entries of a session's log. An event states
+// facts: ids, digests, codes, sizes, counts and references to blobs. Prose of
+// users, models, skills, tools and scripts lives in blobs, so that a log can be
+// kept, shipped and verified after its content was erased.
+//
+// The log is the truth (design D10): the state of a session, the state of the
+// agent's step machine and every artifact are folds of these events. Types are
+// dotted and versioned; entry.V is the version of the data. An event whose type
+// this build does not know refuses resume when its entry says Must, and is
+// passed over with a diagnostic when it does not.
+package event
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"metier/record"
+)
+
+// Event is one typed entry. Type returns its dotted name.
+type Event interface{ Type() string }
+
+// ErrUnknown is wrapped by Decode for a type this build does not know.
+var ErrUnknown = errors.New("unknown event type")
+
+// version is the version written for every type; a type that changes its data
+// gets an entry in upcast and a higher number here.
+const version = 1
+
+// optional lists the types a build may pass over when it does not know them.
+var optional = map[string]bool{"note": true}
+
+// New makes the entry of an event. id is the idempotency key, by the principal.
+func New(e Event, id, by string, at time.Time) (record.Entry, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return record.Entry{}, fmt.Errorf("encode %s: %w", e.Type(), err)
+	}
+	return record.Entry{V: version, ID: id, At: at.UTC(), By: by, Type: e.Type(),
+		Must: !optional[e.Type()], Data: data, Refs: Refs(e)}, nil
+}
+
+// Decode reads the event of an entry.
+func Decode(en record.Entry) (Event, error) {
+	t, ok := types[en.Type]
+	if !ok {
+		return nil, fmt.Errorf("entry %d: %w %q", en.Seq, ErrUnknown, en.Type)
+	}
+	if en.V > version {
+		return nil, fmt.Errorf("entry %d: %w: %s has version %d, this build reads %d", en.Seq, ErrUnknown, en.Type, en.V, version)
+	}
+	p := reflect.New(t)
+	if err := json.Unmarshal(en.Data, p.Interface()); err != nil {
+		return nil, fmt.Errorf("entry %d: %s: %w", en.Seq, en.Type, err)
+	}
+	return p.Elem().Interface().(Event), nil
+}
+
+// types maps each name to its Go type.
+var types = func() map[string]reflect.Type {
+	m := map[string]reflect.Type{}
+	for _, e := range All() {
+		m[e.Type()] = reflect.TypeOf(e)
+	}
+	return m
+}()
+
+// All returns a zero value of every event this build knows, in the order of
+// the documentation.
+func All() []Event {
+	return []Event{
+		Opened{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
+		Started{}, Returned{}, Lost{}, Activated{}, ResourceRead{}, FileRead{}, Drifted{},
+		Begun{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
+		Checked{}, ChildEnded{}, Stopped{}, Parked{}, Ended{}, Recovered{}, Note{},
+	}
+}
+
+var refType = reflect.TypeFor[record.Ref]()
+
+// Refs returns every blob an event names, in field order.
+func Refs(e Event) []record.Ref {
+	var out []record.Ref
+	collect(reflect.ValueOf(e), &out)
+	return out
+}
+
+func collect(v reflect.Value, out *[]record.Ref) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == refType {
+			if r := v.Interface().(record.Ref); r.Digest != "" {
+				*out = append(*out, r)
+			}
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				collect(v.Field(i), out)
+			}
+		}
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
+			for i := range v.Len() {
+				collect(v.Index(i), out)
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			collect(v.Elem(), out)
+		}
+	}
+}

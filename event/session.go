@@ -1,0 +1,194 @@
+package event
+
+import (
+	"metier/policy"
+	"metier/record"
+)
+
+// Opened begins a session. Settings is the blob of every setting with its
+// origin, Grants the blob of the operator's grants.
+type Opened struct {
+	Session  string     `json:"session"`
+	Build    string     `json:"build"`
+	Settings record.Ref `json:"settings"`
+	Grants   record.Ref `json:"grants"`
+}
+
+// Indexed says which skills were found: Registry is the blob of the registry.
+type Indexed struct {
+	Registry    record.Ref `json:"registry"`
+	Loaded      int        `json:"loaded"`
+	Other       int        `json:"other"` // hidden, disabled, shadowed, refused
+	Diagnostics int        `json:"diagnostics"`
+}
+
+// ResourcesIndexed says that the files of one skill were indexed and hashed
+// when it was first used: Registry is the blob of its registry entry.
+type ResourcesIndexed struct {
+	SkillID  string     `json:"skillId"`
+	Digest   string     `json:"digest"`
+	Tree     string     `json:"tree"`
+	Files    int        `json:"files"`
+	Registry record.Ref `json:"registry"`
+}
+
+// Said is one input: what was typed, sent or injected, with the role the
+// surface gave it.
+type Said struct {
+	ID      string      `json:"id"`
+	Slot    policy.Slot `json:"slot"`
+	Content record.Ref  `json:"content"` // blob of a model.Message
+}
+
+// SkillRef names a skill and the bytes it stood for.
+type SkillRef struct {
+	ID     string      `json:"id"`
+	Name   string      `json:"name"`
+	Digest string      `json:"digest"`
+	Tree   string      `json:"tree,omitempty"`
+	Tier   policy.Tier `json:"tier,omitempty"`
+}
+
+// Decided is one decision of policy (A-168, the policy trace).
+type Decided struct {
+	Call    string         `json:"call"`
+	Tool    string         `json:"tool"`
+	Actor   policy.Actor   `json:"actor"`
+	Effect  policy.Effect  `json:"effect"`
+	Skill   string         `json:"skill,omitempty"`
+	Outcome policy.Outcome `json:"outcome"`
+	Code    string         `json:"code"`
+	Rule    string         `json:"rule,omitempty"`
+	Risk    []string       `json:"risk,omitempty"`
+	Args    record.Ref     `json:"args"`
+	Active  []SkillRef     `json:"active,omitempty"`
+	Slots   []policy.Slot  `json:"slots,omitempty"`
+	Stage   string         `json:"stage"` // call, release
+}
+
+// Asked is a question that has to be answered before a call may happen.
+type Asked struct {
+	Call   string     `json:"call"`
+	ID     string     `json:"id"`
+	Code   string     `json:"code"`
+	Binds  string     `json:"binds"`
+	Scopes []string   `json:"scopes"`
+	Text   record.Ref `json:"text"`
+}
+
+// Answered is the reply to a question.
+type Answered struct {
+	ID    string `json:"id"`
+	Call  string `json:"call"`
+	Binds string `json:"binds"`
+	Allow bool   `json:"allow"`
+	Scope string `json:"scope"`
+	By    string `json:"by"`
+}
+
+// Expired ends a question nobody answered.
+type Expired struct {
+	ID   string `json:"id"`
+	Call string `json:"call"`
+}
+
+// Started is the claim of a call: it is in the log before the call acts.
+// Intent is what a write found before and will leave after, so that a crash in
+// between can be told from an act that happened.
+type Started struct {
+	ID     string        `json:"id"`
+	Try    int           `json:"try"`
+	Tool   string        `json:"tool"`
+	Effect policy.Effect `json:"effect"`
+	Args   record.Ref    `json:"args"`
+	Intent record.Ref    `json:"intent"`
+	Active []SkillRef    `json:"active,omitempty"`
+}
+
+// Returned ends a call. Code is empty for success. Content is the blob of the
+// released []model.Part; Detail, if any, of the JSON the artifacts show.
+type Returned struct {
+	ID      string       `json:"id"`
+	Tool    string       `json:"tool"`
+	Code    string       `json:"code,omitempty"`
+	Content record.Ref   `json:"content"`
+	Detail  record.Ref   `json:"detail"`
+	Label   policy.Label `json:"label"`
+	Active  []SkillRef   `json:"active,omitempty"`
+}
+
+// Lost says that an op was started and nobody knows how it ended.
+type Lost struct {
+	ID  string `json:"id"`
+	Try int    `json:"try"`
+}
+
+// Activated is one skill's instructions entering the session (C-030, C-064).
+type Activated struct {
+	Call             string      `json:"call"`
+	SkillID          string      `json:"skillId"`
+	Name             string      `json:"name"`
+	Hash             string      `json:"hash"` // digest of SKILL.md
+	Tree             string      `json:"tree,omitempty"`
+	Source           policy.Tier `json:"source"` // tier
+	ActivationSource string      `json:"activationSource"`
+	SessionID        string      `json:"sessionId"`
+	TaskID           string      `json:"taskId,omitempty"`
+	Path             string      `json:"path"` // SKILL.md as the model sees it, or the host path in artifacts' terms
+	Dir              string      `json:"dir"`
+	HostPath         string      `json:"hostPath,omitempty"`
+	AllowedTools     []string    `json:"allowedTools,omitempty"`
+	Declared         bool        `json:"declared,omitempty"`
+	Text             record.Ref  `json:"text"`     // the block as given to the model
+	Original         record.Ref  `json:"original"` // SKILL.md's bytes
+	DigestChanged    bool        `json:"digestChanged,omitempty"`
+	Role             policy.Role `json:"role"`
+}
+
+// ResourceRead is one read of a skill's file, failures included (A-059).
+type ResourceRead struct {
+	Call           string      `json:"call"`
+	SkillID        string      `json:"skillId,omitempty"`
+	Name           string      `json:"name,omitempty"`
+	Source         policy.Tier `json:"source,omitempty"`
+	Path           string      `json:"path"` // as asked for, control bytes escaped, at most 1,024 bytes
+	Kind           string      `json:"kind,omitempty"`
+	Status         string      `json:"status"` // read, binary, error
+	Code           string      `json:"code,omitempty"`
+	RegistryDigest string      `json:"registryDigest,omitempty"`
+	ObservedDigest string      `json:"observedDigest,omitempty"`
+	Matches        *bool       `json:"digestMatchesRegistry,omitempty"`
+	RegistrySize   *int64      `json:"registrySizeBytes,omitempty"`
+	ObservedSize   *int64      `json:"observedSizeBytes,omitempty"`
+	ContentKind    string      `json:"contentKind,omitempty"`
+	MaxBytes       int         `json:"maxBytes"`
+	Truncated      bool        `json:"truncated"`
+	Late           bool        `json:"late,omitempty"` // not in the index, read all the same by setting
+	HostPath       string      `json:"hostPath,omitempty"`
+	Role           policy.Role `json:"role"`
+}
+
+// FileRead is a whole SKILL.md read by a file tool where that is no activation.
+type FileRead struct {
+	Call    string `json:"call"`
+	SkillID string `json:"skillId"`
+	Digest  string `json:"digest"`
+}
+
+// Drifted says that a file is no longer what the record knew.
+type Drifted struct {
+	SkillID string `json:"skillId"`
+	Path    string `json:"path"`
+	Was     string `json:"was"`
+	Now     string `json:"now"` // empty: gone
+	Choice  string `json:"choice"`
+}
+
+// Note is a diagnostic worth keeping: something cut, skipped, moved or fallen
+// back to. Text is for people.
+type Note struct {
+	Code string     `json:"code"`
+	On   string     `json:"on,omitempty"`
+	N    int        `json:"n,omitempty"`
+	Text record.Ref `json:"text"`
+}

@@ -1,0 +1,323 @@
+package metier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+)
+
+// Call is the one gate every tool call passes, on every surface (D1): facts,
+// decision, claim in the log, act, release, result in the log. A refused or
+// failed call is an Observation with a Code, so that the model can be told; an
+// error is a *NeedsApproval before any effect, a context that ended, or a fault
+// of the record. A call whose ID already returned gives the recorded
+// observation and does nothing.
+func (s *Session) Call(ctx context.Context, c Call) (Observation, error) {
+	if c.Actor == "" {
+		c.Actor = policy.ByModel
+	}
+	if c.ID == "" {
+		c.ID = s.cfg.NewID()
+	}
+	canonical := s.canonical(ctx, c.Tool)
+	return s.call(ctx, c, s.tools[canonical], canonical)
+}
+
+// canonical maps the name a model uses to ours; "" when there is no such tool.
+func (s *Session) canonical(ctx context.Context, name string) string {
+	for _, c := range s.order() {
+		if spec, _ := s.tools[c].Spec(ctx, s); spec.Name == name {
+			return c
+		}
+	}
+	if _, ok := s.tools[name]; ok {
+		return name
+	}
+	return ""
+}
+
+// order returns the canonical names in a stable order: skills first, then as
+// the operator's tools were given.
+func (s *Session) order() []string {
+	names := make([]string, 0, len(s.tools))
+	seen := map[string]bool{}
+	for _, t := range append(skillTools(), s.cfg.Tools...) {
+		spec, _ := t.Spec(context.Background(), s)
+		if !seen[spec.Canonical] {
+			seen[spec.Canonical] = true
+			names = append(names, spec.Canonical)
+		}
+	}
+	return names
+}
+
+// Offer returns the tools the model may be shown now: granted, and of use to
+// the session. The order is stable, since prompt caches depend on it.
+func Offer(ctx context.Context, s *Session) []Spec {
+	var out []Spec
+	for _, name := range s.order() {
+		if !slices.Contains(s.cfg.Grants.Tools, name) {
+			continue
+		}
+		if spec, ok := s.tools[name].Spec(ctx, s); ok {
+			out = append(out, spec)
+		}
+	}
+	return out
+}
+
+// claim is what the gate knows once a call may act.
+type claim struct {
+	facts    Facts
+	intent   json.RawMessage
+	active   []event.SkillRef
+	refused  *Observation
+	question *policy.Question
+}
+
+func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (Observation, error) {
+	if o, ok, err := s.recorded(ctx, c.ID); ok || err != nil {
+		return o, err
+	}
+	facts, why := s.facts(ctx, c, t, canonical)
+	cl, err := s.decide(ctx, c, facts, why)
+	switch {
+	case err != nil:
+		return Observation{}, err
+	case cl.refused != nil:
+		return *cl.refused, nil
+	case cl.question != nil:
+		return Observation{}, &NeedsApproval{Call: c.ID, Question: *cl.question}
+	}
+	if facts.Effect != policy.Read {
+		if err := s.sync(ctx); err != nil {
+			return Observation{}, err
+		}
+	}
+	x := &Scope{s: s, call: c, intent: cl.intent, active: cl.active}
+	res, err := invoke(ctx, t, x)
+	if err != nil {
+		if ctx.Err() != nil && facts.Effect == policy.Read {
+			return Observation{}, ctx.Err() // nothing happened; the claim is taken up again
+		}
+		res = failed(err, facts.Effect)
+	}
+	return s.finish(ctx, c, canonical, x, res)
+}
+
+// facts asks the tool what the call would do. What it cannot tell makes the
+// request invalid, so that Decide refuses it.
+func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (Facts, string) {
+	bad := Facts{Request: policy.Request{Tool: canonical, Effect: policy.Read}}
+	switch {
+	case t == nil:
+		bad.Tool, bad.Invalid = "unknown", "unknown_tool"
+		return bad, fmt.Sprintf("there is no tool %s", quote(c.Tool))
+	case c.Bad:
+		bad.Invalid = "invalid_arguments"
+		return bad, "the arguments are not valid JSON"
+	}
+	f, err := t.Facts(ctx, s, c.Args)
+	if err != nil {
+		bad.Invalid = CodeOf(err)
+		spec, _ := t.Spec(ctx, s)
+		bad.Effect = spec.Effect
+		return bad, err.Error()
+	}
+	f.Tool = canonical
+	return f, ""
+}
+
+// decide judges the call on the newest state and, if it may act, claims it. A
+// refusal and a question are recorded the same way.
+func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (claim, error) {
+	raw := c.Args
+	if raw == nil {
+		raw = json.RawMessage("null")
+	}
+	args, err := s.cfg.Blobs.Put(ctx, "application/json", raw)
+	if err != nil {
+		return claim{}, s.fault("call", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var cl claim
+	err = s.append(ctx, func(st *State) ([]event.Event, error) {
+		cl = claim{facts: f, active: st.skillRefs()}
+		r := f.Request
+		r.Call, r.Actor, r.Args = c.ID, c.Actor, args.Digest
+		r.Active, r.Slots = st.subjects(), st.Slots
+		g := s.cfg.Grants
+		g.Answers = st.answers(c.ID)
+		d := policy.Decide(&g, r)
+		rec := event.Decided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
+			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call"}
+		if r.Skill != nil {
+			rec.Skill = r.Skill.ID
+		}
+		switch {
+		case d.Outcome == policy.Ask:
+			return s.ask(ctx, st, c, d, rec, &cl)
+		case !d.Allowed():
+			return s.refuse(ctx, c, d, rec, why, &cl)
+		}
+		return s.claim(ctx, st, c, f, rec, &cl)
+	})
+	return cl, err
+}
+
+func (s *Session) ask(ctx context.Context, st *State, c Call, d policy.Decision, rec event.Decided, cl *claim) ([]event.Event, error) {
+	cl.question = d.Question
+	if st.Calls[c.ID].Question.ID == d.Question.ID {
+		return nil, nil // asked before, still open
+	}
+	text, err := s.putText(ctx, d.Question.Text)
+	q := d.Question
+	return []event.Event{rec, event.Asked{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text}}, err
+}
+
+func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec event.Decided, why string, cl *claim) ([]event.Event, error) {
+	code, reason := d.Code, d.Reason
+	if d.Code == policy.CodeInvalidCall && why != "" {
+		code, reason = d.Reason, why // the tool's own words: unknown_tool, invalid_arguments
+	}
+	res := failure(code, reason)
+	o, ret, err := s.result(ctx, c, rec.Tool, res, cl.active)
+	cl.refused = &o
+	return []event.Event{rec, ret}, err
+}
+
+func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec event.Decided, cl *claim) ([]event.Event, error) {
+	cl.intent = f.Intent
+	intent := st.Calls[c.ID].Intent
+	if intent.Digest != "" { // a second try: what was claimed the first time counts
+		b, err := s.cfg.Blobs.Open(ctx, intent)
+		if err != nil {
+			return nil, s.fault("call", err)
+		}
+		cl.intent = b
+	} else if f.Intent != nil {
+		ref, err := s.cfg.Blobs.Put(ctx, "application/json", f.Intent)
+		if err != nil {
+			return nil, s.fault("call", err)
+		}
+		intent = ref
+	}
+	return []event.Event{rec, event.Started{ID: c.ID, Try: c.Try, Tool: rec.Tool, Effect: f.Effect, Args: rec.Args, Intent: intent, Active: cl.active}}, nil
+}
+
+// finish releases a result and records it with everything the tool recorded.
+func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope, res Result) (Observation, error) {
+	var evs []event.Event
+	if res.Label.Role == "" {
+		res.Label.Role = policy.Context // results are context, whoever made them
+	}
+	d := policy.Release(&s.cfg.Grants, res.Label)
+	if !d.Allowed() {
+		evs = append(evs, event.Decided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Stage: "release"})
+		label := res.Label
+		res = failure(d.Code, "the result is withheld: "+d.Reason)
+		res.Label = label
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// What happened has to be recorded even when the caller stopped waiting.
+	ctx = context.WithoutCancel(ctx)
+	var o Observation
+	err := s.append(ctx, func(st *State) ([]event.Event, error) {
+		var ret event.Returned
+		var err error
+		o, ret, err = s.result(ctx, c, canonical, res, st.skillRefs())
+		return slices.Concat(evs, x.events, []event.Event{ret}), err
+	})
+	return o, err
+}
+
+// result puts a result into the blobs and makes its event.
+func (s *Session) result(ctx context.Context, c Call, canonical string, res Result, active []event.SkillRef) (Observation, event.Returned, error) {
+	for i := range res.Parts {
+		res.Parts[i].Kind, res.Parts[i].Call, res.Parts[i].Tool, res.Parts[i].Error = model.PartResult, c.ID, canonical, res.Code != ""
+	}
+	content, err := s.putJSON(ctx, res.Parts)
+	if err != nil {
+		return Observation{}, event.Returned{}, err
+	}
+	var detail record.Ref
+	if res.Detail != nil {
+		if detail, err = s.cfg.Blobs.Put(ctx, "application/json", res.Detail); err != nil {
+			return Observation{}, event.Returned{}, s.fault("call", err)
+		}
+	}
+	return Observation{res}, event.Returned{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
+}
+
+// recorded returns the observation of a call that already returned.
+func (s *Session) recorded(ctx context.Context, id string) (Observation, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refresh(ctx); err != nil {
+		return Observation{}, false, err
+	}
+	ret := s.state.Calls[id].Returned
+	if ret == nil {
+		return Observation{}, false, nil
+	}
+	res := Result{Code: ret.Code, Label: ret.Label}
+	b, err := s.cfg.Blobs.Open(ctx, ret.Content)
+	if err != nil {
+		return Observation{}, true, s.fault("call", err)
+	}
+	if err := json.Unmarshal(b, &res.Parts); err != nil {
+		return Observation{}, true, s.fault("call", err)
+	}
+	if ret.Detail.Digest != "" {
+		if res.Detail, err = s.cfg.Blobs.Open(ctx, ret.Detail); err != nil {
+			return Observation{}, true, s.fault("call", err)
+		}
+	}
+	return Observation{res}, true, nil
+}
+
+// invoke runs the tool; a panic is the tool's failure, not the session's.
+func invoke(ctx context.Context, t Tool, x *Scope) (res Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &Error{Op: "call", Kind: Internal, Code: "tool_panic", Err: fmt.Errorf("the tool panicked: %v", p)}
+		}
+	}()
+	return t.Invoke(ctx, x)
+}
+
+// failed is the result of an act nobody can vouch for: reads fail with their
+// code, everything else ends with an unknown outcome.
+func failed(err error, e policy.Effect) Result {
+	if e == policy.Read {
+		return failure(CodeOf(err), err.Error())
+	}
+	return failure("outcome_unknown", "it may or may not have happened: "+err.Error())
+}
+
+// failure makes the result of a call that did not happen or did not work.
+func failure(code, text string) Result {
+	r := Text(code + ": " + text)
+	r.Code = code
+	r.Label = policy.Label{Role: policy.Context, Origin: "metier", Mediated: true}
+	return r
+}
+
+// Failure makes the result of a tool that could not do what was asked: code
+// for machines, err for the model. The error's hint, if any, is appended.
+func Failure(err error) Result {
+	text := err.Error()
+	if e, ok := errors.AsType[*Error](err); ok && e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return failure(CodeOf(err), text)
+}

@@ -1,0 +1,238 @@
+package metier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"metier/settings"
+)
+
+// Snapshot is the index of all entries at one moment, with diagnostics. It
+// does not change; the files of a skill are indexed when first asked for and
+// then kept.
+type Snapshot struct {
+	mounts []Mount
+	skills []Skill          // winners first, by name, then the others
+	byID   map[ID]int       // every entry
+	byKey  map[string][]int // usable entries by match key
+	key    func(string) string
+	diags  []Diagnostic
+	read   settings.IndexRootFile
+
+	mu      sync.Mutex
+	indexed map[ID]Skill
+}
+
+// Build lists the mounts and applies the rules. A source that cannot be listed
+// is an error naming its label; a bad entry is a Skill with State Refused.
+// start indexes and hashes all files at once instead of at first use.
+func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names settings.Names, root settings.IndexRootFile, start bool) (*Snapshot, error) {
+	n := &Snapshot{mounts: mounts, byID: map[ID]int{}, byKey: map[string][]int{}, key: matchKey(names.Match), read: root, indexed: map[ID]Skill{}}
+	for _, m := range mounts {
+		for h, err := range m.Source.List(ctx) {
+			if err != nil {
+				if e, ok := errors.AsType[*Error](err); ok {
+					return nil, e
+				}
+				return nil, &Error{Op: "scan", Path: m.Root, Kind: Unavailable, Code: "unresolvable-skill-scan-path", Err: fmt.Errorf("source %s: %w", m.Label, err)}
+			}
+			if h.Kind != "" && h.Kind != KindSkill {
+				continue
+			}
+			sk := judge(h, m, parse, names)
+			n.skills = append(n.skills, sk)
+			n.diags = append(n.diags, sk.Diagnostics...)
+		}
+	}
+	n.resolve(names)
+	if start {
+		for _, sk := range n.All() {
+			if sk.State != Loaded && sk.State != Hidden {
+				continue
+			}
+			full, err := n.Index(ctx, sk)
+			if err != nil {
+				return nil, err
+			}
+			n.skills[n.byID[sk.ID]] = full
+		}
+	}
+	return n, nil
+}
+
+// resolve orders the skills, decides who has which name and marks the rest as
+// shadowed.
+func (n *Snapshot) resolve(names settings.Names) {
+	rank := n.ranks(names)
+	order := make([]int, len(n.skills))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank[n.skills[a].ID.Source], rank[n.skills[b].ID.Source])
+	})
+	winner := map[string]int{}
+	for _, i := range order {
+		if n.skills[i].State == Refused {
+			continue
+		}
+		k := n.key(n.skills[i].Name)
+		j, taken := winner[k]
+		if !taken {
+			winner[k] = i
+			continue
+		}
+		if names.Protect == settings.ProtectYes && trust(n.skills[i].Tier) > trust(n.skills[j].Tier) {
+			n.shadow(j, i, "name-protected")
+			winner[k] = i
+			continue
+		}
+		n.shadow(i, j, "duplicate-skill-name")
+	}
+	slices.SortStableFunc(n.skills, func(a, b Skill) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(rank[a.ID.Source], rank[b.ID.Source]), cmp.Compare(a.ID.Path, b.ID.Path))
+	})
+	slugs := map[string]bool{}
+	for i := range n.skills {
+		sk := &n.skills[i]
+		n.byID[sk.ID] = i
+		if sk.State == Refused || sk.State == Shadowed {
+			continue
+		}
+		k := n.key(sk.Name)
+		n.byKey[k] = append(n.byKey[k], i)
+		sk.Slug = uniqueSlug(sk.Name, slugs)
+	}
+}
+
+func (n *Snapshot) shadow(loser, winner int, code string) {
+	l, w := &n.skills[loser], n.skills[winner]
+	l.State, l.ShadowedBy = Shadowed, w.ID
+	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
+		Detail: fmt.Sprintf("skill %s is shadowed by %s", quote(l.Name), quote(w.ID.String()))}
+	l.Diagnostics = append(l.Diagnostics, d)
+	n.diags = append(n.diags, d)
+}
+
+// ranks orders the mounts: by the kinds of Names.Precedence, and in the order
+// of the mounts where that says "roots" or nothing of a kind.
+func (n *Snapshot) ranks(names settings.Names) map[string]int {
+	rank := map[string]int{}
+	for i, m := range n.mounts {
+		kind := cmp.Or(m.Kind, string(m.Tier.Or()))
+		p := slices.Index(names.Precedence, kind)
+		if p < 0 {
+			p = len(names.Precedence)
+		}
+		rank[m.Label] = p*10_000 + i
+	}
+	return rank
+}
+
+// All returns every entry: by name, the effective one first.
+func (n *Snapshot) All() []Skill { return slices.Clone(n.skills) }
+
+// Skills returns the entries that can be used: loaded and hidden ones.
+func (n *Snapshot) Skills() []Skill {
+	return slices.DeleteFunc(n.All(), func(s Skill) bool { return s.State != Loaded && s.State != Hidden })
+}
+
+// Mounts returns the mounts it was built from.
+func (n *Snapshot) Mounts() []Mount { return slices.Clone(n.mounts) }
+
+// Diagnostics returns all findings, in the order they were made.
+func (n *Snapshot) Diagnostics() []Diagnostic { return slices.Clone(n.diags) }
+
+// Find returns the usable skill of a name, slug or ID. The error has Code
+// skill_not_found and a hint with what is available, or skill_registry_missing
+// when there is no root at all.
+func (n *Snapshot) Find(name string) (Skill, error) {
+	if len(n.mounts) == 0 {
+		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
+			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
+	}
+	if i := n.byKey[n.key(name)]; len(i) > 0 {
+		return n.skills[i[0]], nil
+	}
+	for _, sk := range n.skills {
+		if (sk.State == Loaded || sk.State == Hidden) && (sk.Slug == name || sk.ID.String() == name) {
+			return sk, nil
+		}
+	}
+	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
+		Hint: n.available(), Err: errors.New("there is no such skill")}
+}
+
+// available lists names for an error, at most twenty.
+func (n *Snapshot) available() string {
+	var names []string
+	for _, sk := range n.Skills() {
+		names = append(names, sk.Name)
+	}
+	const most = 20
+	switch {
+	case len(names) == 0:
+		return "no skill is available"
+	case len(names) > most:
+		return fmt.Sprintf("available: %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return "available: " + strings.Join(names, ", ")
+}
+
+// Open pins a skill's files.
+func (n *Snapshot) Open(ctx context.Context, id ID) (Bundle, error) {
+	for _, m := range n.mounts {
+		if m.Label == id.Source {
+			return m.Source.Open(ctx, id.Path)
+		}
+	}
+	return nil, &Error{Op: "open", Skill: id.String(), Kind: NotFound, Code: "skill_not_found", Err: errors.New("no source has that label")}
+}
+
+// Index returns the skill with its files indexed and hashed. The first call
+// reads them, later ones give the same answer.
+func (n *Snapshot) Index(ctx context.Context, sk Skill) (Skill, error) {
+	if sk.Indexed {
+		return sk, nil
+	}
+	n.mu.Lock()
+	known, ok := n.indexed[sk.ID]
+	n.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	b, err := n.Open(ctx, sk.ID)
+	if err != nil {
+		return sk, err
+	}
+	defer b.Close()
+	man, err := b.Manifest(ctx)
+	if err != nil {
+		return sk, err
+	}
+	sk.Indexed, sk.Tree = true, man.Tree
+	sk.Diagnostics = append(slices.Clone(sk.Diagnostics), man.Diagnostics...)
+	sk.Resources = nil
+	for _, f := range man.Files {
+		if f.Path == sk.Head.FileName {
+			sk.Digest = f.Digest
+			if n.read == settings.IndexRootFileNo {
+				continue
+			}
+		}
+		r := Resource{File: f, Kind: KindOfPath(f.Path)}
+		if r.Kind == Script {
+			r.Runtime = runtimeOf(f)
+		}
+		sk.Resources = append(sk.Resources, r)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.indexed[sk.ID] = sk
+	return sk, nil
+}

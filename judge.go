@@ -1,0 +1,258 @@
+package metier
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"metier/policy"
+	"metier/settings"
+	"metier/skillmd"
+)
+
+// standardFields are the fields the specification defines.
+var standardFields = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+
+// judge turns what was read into a skill, under the settings of parsing and
+// naming. Nothing is dropped: what cannot be used has State Refused and a
+// diagnostic of severity error.
+func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
+	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: h, Root: m.Root, Digest: h.Digest,
+		Diagnostics: slices.Clone(h.Diagnostics), ModelInvocable: true, UserInvocable: true}
+	folder := folderName(h, m)
+	sk.Name = folder
+	f := h.Front
+	sk.ModelInvocable = !f.DisableModelInvocation
+	if f.UserInvocable != nil {
+		sk.UserInvocable = *f.UserInvocable
+	}
+	if h.Escaped || h.Empty || h.Broken {
+		sk.State = Refused
+		return sk
+	}
+	if h.Plain && parse.NoFrontmatter != settings.NoFrontmatterFollow {
+		if parse.NoFrontmatter == settings.NoFrontmatterReject {
+			return sk.refuse("no-frontmatter", "SKILL.md has no frontmatter")
+		}
+		sk.Description = firstOf(h.FirstParagraph, folder)
+		return sk
+	}
+	sk.judgeName(folder, parse, names)
+	sk.judgeDescription(folder, parse)
+	if parse.UnknownFields == settings.UnknownFieldsReject {
+		for _, fl := range f.Fields {
+			if !slices.Contains(standardFields, fl.Key) && !exempt(fl.Key, parse.KnownExtensions) {
+				sk = sk.refuse("unexpected-field", "field "+quote(fl.Key)+" is not one of "+strings.Join(standardFields, ", "))
+			}
+		}
+	}
+	return sk
+}
+
+// exempt reports whether a field is a known extension the setting lets pass.
+func exempt(key string, known settings.KnownExtensions) bool {
+	return known == settings.KnownExtensionsClaude && slices.Contains([]string{"when_to_use", "argument-hint", "disable-model-invocation",
+		"user-invocable", "model", "context", "agent", "hooks", "paths"}, key)
+}
+
+func folderName(h Head, m Mount) string {
+	if h.Path == "." || h.Path == "" {
+		return filepath.Base(m.Root)
+	}
+	return path.Base(h.Path)
+}
+
+func (sk Skill) refuse(code, detail string) Skill {
+	sk.State = Refused
+	sk.note(skillmd.Error, code, detail)
+	return sk
+}
+
+func (sk *Skill) note(severity skillmd.Severity, code, detail string) {
+	sk.Diagnostics = append(sk.Diagnostics, Diagnostic{Severity: severity, Code: code, Detail: detail, Path: sk.Head.Location})
+}
+
+func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.Names) {
+	name := strings.TrimSpace(sk.Head.Front.Name)
+	if !sk.Head.Front.HasName || name == "" {
+		if parse.MissingName == settings.MissingNameReject {
+			*sk = sk.refuse("missing-name", "the frontmatter has no name")
+			return
+		}
+		sk.note(skillmd.Warning, "missing-name", "the frontmatter has no name; the folder's name is used")
+		name = folder
+	}
+	problems := nameProblems(name, parse.NameCharset)
+	if norm.NFKC.String(name) != norm.NFKC.String(folder) {
+		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", quote(name), quote(folder))})
+	}
+	for _, p := range problems {
+		switch {
+		case parse.Validation == settings.ValidationStrict,
+			names.Identity == settings.IdentityEqual && p[0] == "name-directory-mismatch":
+			*sk = sk.refuse(p[0], p[1])
+		case parse.Validation == settings.ValidationLenient:
+			sk.note(skillmd.Warning, p[0], p[1])
+		}
+	}
+	switch names.Identity {
+	case settings.IdentityFolder:
+		name = folder
+	case settings.IdentityPath:
+		name = sk.ID.Path
+	}
+	sk.Name = name
+}
+
+// nameProblems returns code and detail of each rule of the specification a
+// name breaks.
+func nameProblems(name string, charset settings.NameCharset) [][2]string {
+	if charset == settings.NameCharsetAny {
+		return nil
+	}
+	n := norm.NFKC.String(name)
+	bad := func(r rune) bool {
+		if r == '-' || (r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') {
+			return false
+		}
+		if charset == settings.NameCharsetASCII || r < utf8.RuneSelf {
+			return true
+		}
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) || unicode.IsUpper(r) || unicode.IsTitle(r)
+	}
+	var out [][2]string
+	switch {
+	case utf8.RuneCountInString(n) > 64:
+		out = append(out, [2]string{"invalid-name", "name is longer than 64 characters"})
+	case strings.HasPrefix(n, "-"), strings.HasSuffix(n, "-"):
+		out = append(out, [2]string{"invalid-name", "name " + quote(name) + " begins or ends with a hyphen"})
+	case strings.Contains(n, "--"):
+		out = append(out, [2]string{"invalid-name", "name " + quote(name) + " has two hyphens in a row"})
+	case strings.ContainsFunc(n, bad):
+		out = append(out, [2]string{"invalid-name", "name " + quote(name) + " has characters other than lower-case letters, digits and hyphens"})
+	}
+	return out
+}
+
+func (sk *Skill) judgeDescription(folder string, parse settings.Parse) {
+	d := strings.TrimSpace(sk.Head.Front.Description)
+	if n := utf8.RuneCountInString(d); n > 1024 && parse.Validation != settings.ValidationMinimal {
+		detail := fmt.Sprintf("the description has %d characters, more than 1,024", n)
+		if parse.Validation == settings.ValidationStrict {
+			*sk = sk.refuse("description-too-long", detail)
+		} else {
+			sk.note(skillmd.Warning, "description-too-long", detail)
+		}
+	}
+	if sk.Head.Front.HasDescription && d != "" {
+		sk.Description = d
+		return
+	}
+	switch parse.MissingDescription {
+	case settings.MissingDescriptionFolder:
+		sk.note(skillmd.Warning, "missing-description", "there is no description; the folder's name is used")
+		sk.Description = folder
+		return
+	case settings.MissingDescriptionParagraph:
+		if p := sk.Head.FirstParagraph; p != "" {
+			sk.note(skillmd.Warning, "missing-description", "there is no description; the first paragraph is used")
+			sk.Description = p
+			return
+		}
+	}
+	*sk = sk.refuse("missing-description", "there is no description")
+}
+
+// matchKey is how a name is compared (conflicts row 7).
+func matchKey(m settings.Match) func(string) string {
+	switch m {
+	case settings.MatchCasefold:
+		return func(s string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(s))) }
+	case settings.MatchNFKC:
+		return func(s string) string { return norm.NFKC.String(strings.TrimSpace(s)) }
+	}
+	return func(s string) string { return s }
+}
+
+// trust orders tiers for protected names; project and user count the same.
+func trust(t policy.Tier) int {
+	switch t {
+	case policy.Builtin:
+		return 3
+	case policy.Org:
+		return 2
+	case policy.Project, policy.User:
+		return 1
+	}
+	return 0
+}
+
+// uniqueSlug makes a name one safe path segment and keeps it apart from the
+// ones in taken.
+func uniqueSlug(name string, taken map[string]bool) string {
+	s := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsNumber(r) || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, name)
+	s = strings.Trim(s, ".-")
+	if len(s) > 100 {
+		s = strings.ToValidUTF8(s[:100], "")
+	}
+	s = firstOf(s, "skill")
+	for i, base := 2, s; taken[strings.ToLower(s)]; i++ {
+		s = fmt.Sprintf("%s-%d", base, i)
+	}
+	taken[strings.ToLower(s)] = true
+	return s
+}
+
+func firstOf(a, b string) string {
+	if strings.TrimSpace(a) != "" {
+		return a
+	}
+	return b
+}
+
+// interpreters maps what a shebang names to what we call it.
+var interpreters = map[string]string{"bash": "bash", "sh": "sh", "deno": "deno", "node": "node", "python": "python3", "python3": "python3",
+	"ruby": "ruby", "perl": "perl", "pwsh": "pwsh"}
+
+// runtimeOf infers what would run a script: the shebang's interpreter, else
+// the extension's (ruling 14).
+func runtimeOf(f File) string {
+	if f.Shebang != "" {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimRight(f.Shebang, "\r\n"), "#!"))
+		for len(fields) > 0 && (path.Base(fields[0]) == "env" || strings.HasPrefix(fields[0], "-")) {
+			fields = fields[1:]
+		}
+		if len(fields) > 0 {
+			if r, ok := interpreters[path.Base(fields[0])]; ok {
+				return r
+			}
+		}
+		return "shebang"
+	}
+	switch path.Ext(f.Path) {
+	case ".ts", ".mts", ".js", ".mjs":
+		return "deno"
+	case ".py":
+		return "python3"
+	case ".rb":
+		return "ruby"
+	case ".go":
+		return "go"
+	case ".pl":
+		return "perl"
+	case ".ps1":
+		return "pwsh"
+	}
+	return "unknown"
+}

@@ -1,0 +1,251 @@
+package metier
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"metier/event"
+	"metier/internal/confine"
+	"metier/internal/digest"
+	"metier/policy"
+	"metier/settings"
+)
+
+// hardMax is the largest file a read hashes, whatever the settings say.
+const hardMax = 64 << 20
+
+// Reading is one read of a skill's file (A-055..A-058). Its JSON is the tool
+// output artifact.
+type Reading struct {
+	Skill       string       `json:"skillName"`
+	SkillID     string       `json:"skillId,omitempty"`
+	Path        string       `json:"path"`
+	Kind        ResourceKind `json:"kind,omitempty"`
+	Status      string       `json:"status"` // read, binary, error
+	Code        string       `json:"code,omitempty"`
+	Text        string       `json:"-"`
+	Encoding    string       `json:"encoding,omitempty"` // base64
+	Size        int64        `json:"observedSizeBytes"`
+	Digest      Digest       `json:"observedDigest,omitempty"`
+	IndexedSize int64        `json:"registrySizeBytes"`
+	Indexed     Digest       `json:"registryDigest,omitempty"`
+	Matches     *bool        `json:"digestMatchesRegistry,omitempty"`
+	IsText      bool         `json:"isText"`
+	MaxBytes    int          `json:"maxBytes"`
+	Truncated   bool         `json:"truncated"`
+	Late        bool         `json:"late,omitempty"`
+	Diagnostics []Diagnostic `json:"diagnostics"`
+}
+
+// Read reads a file of a skill as the operator, through the same gate as the
+// model's tool. path is relative to the skill's folder; max is in bytes, 0 the
+// default. A refused or failed read is an Observation with a Code: see
+// contracts §2.1 for the codes.
+func (s *Session) Read(ctx context.Context, skill, path string, max int) (Observation, error) {
+	args, err := json.Marshal(readArgs{Skill: skill, Path: path, MaxBytes: max})
+	if err != nil {
+		return Observation{}, &Error{Op: "read", Kind: Internal, Code: "encode", Err: err}
+	}
+	c := Call{ID: s.cfg.NewID(), Tool: settings.ToolReadSkillResource, Args: args, Actor: policy.ByOperator, By: s.cfg.By}
+	return s.call(ctx, c, resourceTool{operator: true}, settings.ToolReadSkillResource)
+}
+
+// readResource reads, records the read on the scope, failures included, and
+// returns what was found. The error says why nothing was.
+func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string, max int) (Reading, error) {
+	r := Reading{Skill: skill, Path: path, Status: "error", Diagnostics: []Diagnostic{}, MaxBytes: s.cap(max)}
+	sk, err := s.resource(ctx, x, &r)
+	if err != nil {
+		r.Code = CodeOf(err)
+	}
+	ev := event.ResourceRead{Call: x.call.ID, SkillID: r.SkillID, Name: r.Skill, Source: sk.Tier, Path: shortPath(path), Kind: string(r.Kind),
+		Status: r.Status, Code: r.Code, RegistryDigest: string(r.Indexed), ObservedDigest: string(r.Digest), Matches: r.Matches,
+		MaxBytes: r.MaxBytes, Truncated: r.Truncated, Late: r.Late, Role: policy.Context}
+	if r.Digest != "" {
+		ev.ObservedSize, ev.ContentKind, ev.HostPath = &r.Size, contentKind(r.IsText), hostPath(sk, path)
+	}
+	if r.Indexed != "" {
+		ev.RegistrySize = &r.IndexedSize
+	}
+	x.Record(ev)
+	return r, err
+}
+
+// cap applies the settings to the asked for number of bytes.
+func (s *Session) cap(max int) int {
+	set := s.cfg.Settings.Read
+	if max <= 0 {
+		max = set.Default
+	}
+	if set.Max > 0 && (max > set.Max || max <= 0) {
+		max = set.Max
+	}
+	return max
+}
+
+// resource goes through the checks in the order of contracts §2.1.
+func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, error) {
+	fail := func(k Kind, code, text string) error {
+		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: errors.New(text)}
+	}
+	sk, err := s.Snapshot().Find(r.Skill)
+	if err != nil {
+		return sk, err
+	}
+	r.Skill, r.SkillID = sk.Name, sk.ID.String()
+	clean, err := confine.Clean(r.Path)
+	if err != nil {
+		return sk, fail(Invalid, "resource_path_invalid", "a resource path is relative and stays in the skill's folder")
+	}
+	r.Kind = KindOfPath(clean)
+	set := s.cfg.Settings.Read
+	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(clean, "/") > 1 {
+		return sk, fail(Denied, "resource_too_deep", "only files at most one folder deep can be read")
+	}
+	sk, err = s.index(ctx, x, sk)
+	if err != nil {
+		return sk, err
+	}
+	res, known := findResource(sk, clean)
+	switch {
+	case known:
+		r.Indexed, r.IndexedSize = res.Digest, res.Size
+	case set.Scope == settings.ResourceScopeIndexed && set.Late != settings.LateFilesMark:
+		return sk, fail(NotFound, "resource_not_indexed", "the file is not in the index of this skill")
+	default:
+		r.Late = true
+	}
+	return sk, s.readBytes(ctx, sk, clean, r)
+}
+
+func (s *Session) readBytes(ctx context.Context, sk Skill, clean string, r *Reading) error {
+	fail := func(k Kind, code string, err error) error {
+		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: err}
+	}
+	b, err := s.Snapshot().Open(ctx, sk.ID)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	f, err := b.Open(ctx, clean)
+	if err != nil {
+		return fail(KindOf(err), readCode(err), err)
+	}
+	defer f.Close()
+	data, more, err := capped(f, hardMax)
+	if err != nil {
+		return fail(Unavailable, readCode(err), err)
+	}
+	if more {
+		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has more than %d bytes", hardMax))
+	}
+	r.Size, r.Digest, r.IsText = int64(len(data)), Digest(digest.Bytes(data)), isText(data)
+	if r.Indexed != "" {
+		same := r.Indexed == r.Digest
+		r.Matches = &same
+		if !same {
+			r.Diagnostics = append(r.Diagnostics, Diagnostic{Severity: "warning", Code: "resource-digest-mismatch", Path: r.Path,
+				Detail: fmt.Sprintf("the file changed after it was indexed: %d bytes then, %d now", r.IndexedSize, r.Size)})
+		}
+	}
+	if r.Late {
+		r.Diagnostics = append(r.Diagnostics, Diagnostic{Severity: "warning", Code: "resource-late", Path: r.Path, Detail: "the file was not there when the skill was indexed"})
+	}
+	return s.present(data, r, fail)
+}
+
+// present fills the text the model reads, as the settings want it.
+func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error) error) error {
+	set := s.cfg.Settings.Read
+	if len(data) > r.MaxBytes && set.Over == settings.ReadOverRefuse {
+		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has %d bytes, %d may be read", len(data), r.MaxBytes))
+	}
+	shown := data
+	if len(data) > r.MaxBytes {
+		shown, r.Truncated = data[:r.MaxBytes], true
+	}
+	if r.IsText {
+		if r.Truncated {
+			shown = wholeRunes(shown)
+		}
+		r.Status, r.Text = "read", string(bytes.ToValidUTF8(shown, []byte("\uFFFD")))
+		return nil
+	}
+	r.Status = "binary"
+	switch set.Binary {
+	case settings.BinaryRefuse:
+		r.Status = "error"
+		return fail(Unsupported, "resource_binary", errors.New("the file is not text"))
+	case settings.BinaryBase64, settings.BinaryRaw:
+		r.Encoding, r.Text = "base64", base64.StdEncoding.EncodeToString(shown)
+	default:
+		r.Truncated = false
+	}
+	return nil
+}
+
+// wholeRunes cuts a broken character off the end.
+func wholeRunes(b []byte) []byte {
+	for i := 0; i < utf8.UTFMax-1 && len(b) > 0; i++ {
+		if r, n := utf8.DecodeLastRune(b); r != utf8.RuneError || n != 1 {
+			break
+		}
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// isText looks at the first 8,192 bytes: no NUL, valid UTF-8.
+func isText(b []byte) bool {
+	if len(b) > 8192 {
+		b = wholeRunes(b[:8192])
+	}
+	return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b)
+}
+
+// readCode names a failed open or read as contracts §2.1 does.
+func readCode(err error) string {
+	switch KindOf(err) {
+	case NotFound:
+		return "resource_not_found"
+	case Denied:
+		if CodeOf(err) == "permission_denied" {
+			return "permission_denied"
+		}
+		return "resource_outside_root"
+	case Invalid:
+		return "resource_not_file"
+	}
+	return "unknown"
+}
+
+func findResource(sk Skill, clean string) (Resource, bool) {
+	for _, r := range sk.Resources {
+		if r.Path == clean {
+			return r, true
+		}
+	}
+	return Resource{}, false
+}
+
+// shortPath is a model's path as a fact: escaped, at most 1,024 bytes.
+func shortPath(p string) string {
+	const most = 1024
+	if len(p) > most {
+		p = strings.ToValidUTF8(p[:most], "")
+	}
+	return oneLine(p)
+}
+
+func hostPath(sk Skill, p string) string {
+	if d := sk.Dir(); d != "" {
+		return d + "/" + p
+	}
+	return ""
+}

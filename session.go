@@ -1,0 +1,345 @@
+package metier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+)
+
+// Config is what a session is made of. Log and Blobs are required.
+type Config struct {
+	ID       string // of the session; the run id where there is a run
+	By       string // the principal who opened it
+	Build    string // version of this build, for the record
+	Log      record.Log
+	Blobs    record.Blobs
+	Snapshot *Snapshot // the skills; nil: none
+	Tools    []Tool
+	Settings settings.Settings
+	// Origins is the resolved settings with who set each, as JSON, for the record.
+	Origins json.RawMessage
+	Grants  policy.Grants
+	View    View // how host paths look to the model
+	// Batch says that nobody can answer: drift takes its batch value.
+	Batch bool
+	// Refresh gives a new snapshot where the setting reload asks for one; nil:
+	// the snapshot stays as it is.
+	Refresh func(ctx context.Context) (*Snapshot, error)
+	Now     func() time.Time // nil: time.Now
+	NewID   func() string    // nil: random
+	Logger  *slog.Logger     // nil: discard
+}
+
+// Session is one run, conversation or client. Its state is a fold of its log:
+// any process that opens the same log has the same session. All methods are
+// safe for concurrent use.
+type Session struct {
+	cfg   Config
+	tools map[string]Tool // by canonical name
+
+	mu    sync.Mutex // guards all below
+	head  record.Head
+	state State
+	snap  *Snapshot
+}
+
+// State is what a session knows: a copy, safe to keep.
+type State struct {
+	Session string
+	Active  []Activation
+	Slots   []policy.Slot // of the newest input
+	Calls   map[string]CallState
+	Answers map[answerKey]policy.Answer
+	Reads   map[string]string     // skill file (ID and path) → digest last read
+	Indexes map[string]record.Ref // skill ID → blob of its RegistrySkill
+	Opened  bool
+	Indexed event.Indexed
+}
+
+// CallState is a call as the log knows it.
+type CallState struct {
+	Started  bool
+	Try      int
+	Effect   policy.Effect
+	Intent   record.Ref
+	Returned *event.Returned
+	Question policy.Question // asked and not answered
+}
+
+// Activation is one skill's instructions in a session, frozen with its digest.
+type Activation struct {
+	event.Activated
+	At time.Time
+}
+
+// Subject is the activated skill as policy sees it: with the allowed-tools it
+// had when it was activated.
+func (a Activation) Subject() policy.Subject {
+	return policy.Subject{ID: a.SkillID, Name: a.Name, Digest: a.Hash, Tree: a.Tree, Tier: a.Source,
+		AllowedTools: a.AllowedTools, Declared: a.Declared}
+}
+
+// Input is something said to the session.
+type Input struct {
+	ID      string // unique; "" takes a new one
+	Parts   []model.Part
+	Role    policy.Role // as the surface knows it: typed lines are direct commands
+	Surface string      // cli, chat, http, mcp …
+	By      string
+}
+
+// Open folds the log and, if it is empty, begins it. The error has Kind
+// Conflict if another process moved the log for good, Drift if the log does
+// not verify.
+func Open(ctx context.Context, c Config) (*Session, error) {
+	if c.Log == nil || c.Blobs == nil {
+		return nil, &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: errors.New("a session needs a log and blobs")}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = randomID
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Snapshot == nil {
+		c.Snapshot = &Snapshot{}
+	}
+	s := &Session{cfg: c, snap: c.Snapshot, tools: map[string]Tool{}}
+	s.state = newState()
+	for _, t := range append(skillTools(), c.Tools...) {
+		spec, _ := t.Spec(ctx, s)
+		if spec.Canonical == "" {
+			return nil, &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: fmt.Errorf("tool %q has no canonical name", spec.Name)}
+		}
+		s.tools[spec.Canonical] = t
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	if !s.state.Opened {
+		if err := s.begin(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// begin writes the first entries: settings, grants and the registry.
+func (s *Session) begin(ctx context.Context) error {
+	origins := s.cfg.Origins
+	if origins == nil {
+		origins = json.RawMessage("null")
+	}
+	set, err := s.cfg.Blobs.Put(ctx, "application/json", origins)
+	if err != nil {
+		return s.fault("open", err)
+	}
+	grants, err := s.putJSON(ctx, s.cfg.Grants)
+	if err != nil {
+		return err
+	}
+	indexed, err := s.indexed(ctx)
+	if err != nil {
+		return err
+	}
+	return s.append(ctx, func(*State) ([]event.Event, error) {
+		return []event.Event{event.Opened{Session: s.cfg.ID, Build: s.cfg.Build, Settings: set, Grants: grants}, indexed}, nil
+	})
+}
+
+// indexed puts the snapshot's registry into the blobs.
+func (s *Session) indexed(ctx context.Context) (event.Indexed, error) {
+	ref, err := s.putJSON(ctx, s.snap.Registry(s.cfg.View))
+	if err != nil {
+		return event.Indexed{}, err
+	}
+	e := event.Indexed{Registry: ref, Diagnostics: len(s.snap.Diagnostics())}
+	for _, sk := range s.snap.All() {
+		if sk.State == Loaded {
+			e.Loaded++
+		} else {
+			e.Other++
+		}
+	}
+	return e, nil
+}
+
+// Say records an input and returns its slot. It is the only maker of
+// direct-command evidence: nothing a tool, skill or model says passes here.
+func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
+	if in.ID == "" {
+		in.ID = s.cfg.NewID()
+	}
+	if in.Role == "" {
+		in.Role = policy.Context
+	}
+	ref, err := s.putJSON(ctx, model.Message{Role: model.RoleUser, Parts: in.Parts})
+	if err != nil {
+		return policy.Slot{}, err
+	}
+	slot := policy.Slot{Role: in.Role, Origin: in.By, Digest: ref.Digest, Surface: in.Surface}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slot, s.append(ctx, func(*State) ([]event.Event, error) {
+		return []event.Event{event.Said{ID: in.ID, Slot: slot, Content: ref}}, nil
+	})
+}
+
+// Answer records the reply to a question. An answer to a question that is not
+// open is refused with Kind Conflict.
+func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.append(ctx, func(st *State) ([]event.Event, error) {
+		c, ok := st.Calls[call]
+		if !ok || c.Question.ID != a.Question || a.Question == "" {
+			return nil, &Error{Op: "answer", Kind: Conflict, Code: "question_not_open", Err: fmt.Errorf("no open question %q for call %q", a.Question, call)}
+		}
+		return []event.Event{event.Answered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.sync(ctx)
+}
+
+// State returns a copy of the folded state.
+func (s *Session) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.clone()
+}
+
+// Snapshot returns the skills as the session sees them now.
+func (s *Session) Snapshot() *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snap
+}
+
+// Close makes the log durable. The session must not be used afterwards.
+func (s *Session) Close(ctx context.Context) error { return s.sync(ctx) }
+
+// sync makes everything appended so far durable, where the log can.
+func (s *Session) sync(ctx context.Context) error {
+	if y, ok := s.cfg.Log.(record.Syncer); ok {
+		if err := y.Sync(ctx); err != nil {
+			return s.fault("sync", err)
+		}
+	}
+	return nil
+}
+
+// refresh folds what others appended. The caller holds mu.
+func (s *Session) refresh(ctx context.Context) error {
+	for en, err := range s.cfg.Log.Read(ctx, s.head.Seq+1) {
+		if err != nil {
+			return s.fault("open", err)
+		}
+		if err := s.fold(en); err != nil {
+			return err
+		}
+	}
+	head, err := s.cfg.Log.Head(ctx)
+	if err != nil {
+		return s.fault("open", err)
+	}
+	s.head = head
+	return nil
+}
+
+// append asks decide for events on the newest state and appends them; when
+// somebody else was faster it folds and decides again (D10). The caller holds
+// mu.
+func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event, error)) error {
+	const most = 100
+	for range most {
+		if err := s.refresh(ctx); err != nil {
+			return err
+		}
+		evs, err := decide(&s.state)
+		if err != nil || len(evs) == 0 {
+			return err
+		}
+		entries := make([]record.Entry, 0, len(evs))
+		for i, e := range evs {
+			en, err := event.New(e, entryID(e, s.head.Seq+uint64(i)+1), s.cfg.By, s.cfg.Now())
+			if err != nil {
+				return &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
+			}
+			entries = append(entries, en)
+		}
+		_, err = s.cfg.Log.Append(ctx, s.head, entries...)
+		if errors.Is(err, record.ErrMoved) {
+			continue
+		}
+		if err != nil {
+			return s.fault("record", err)
+		}
+		return s.refresh(ctx)
+	}
+	return &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "another process keeps writing to this log", Err: fmt.Errorf("lost %d races for the head of the log", most)}
+}
+
+// fault turns an error of the log or the blobs into ours.
+func (s *Session) fault(op string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*record.Error](err); ok {
+		kind := Drift
+		if e.Code == "disk_full" || e.Code == "read_only" {
+			kind = Unavailable
+		}
+		return &Error{Op: op, Kind: kind, Code: string(e.Code), Path: e.Path, Err: err}
+	}
+	return &Error{Op: op, Kind: Unavailable, Code: "record_failed", Err: err}
+}
+
+func (s *Session) putJSON(ctx context.Context, v any) (record.Ref, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return record.Ref{}, &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
+	}
+	ref, err := s.cfg.Blobs.Put(ctx, "application/json", b)
+	if err != nil {
+		return record.Ref{}, s.fault("record", err)
+	}
+	return ref, nil
+}
+
+func (s *Session) putText(ctx context.Context, text string) (record.Ref, error) {
+	ref, err := s.cfg.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(text))
+	if err != nil {
+		return record.Ref{}, s.fault("record", err)
+	}
+	return ref, nil
+}
+
+// capped reads at most limit bytes and says whether there was more.
+func capped(r io.Reader, limit int64) (b []byte, more bool, err error) {
+	b, err = io.ReadAll(io.LimitReader(r, limit+1))
+	if int64(len(b)) > limit {
+		return b[:limit], true, err
+	}
+	return b, false, err
+}

@@ -1,0 +1,274 @@
+package metier
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"metier/model"
+	"metier/policy"
+	"metier/settings"
+)
+
+//go:embed load_skill.md
+var loadText string
+
+//go:embed read_skill_resource.md
+var resourceToolText string
+
+// skillTools are the two tools every session has; grants decide who may use
+// them.
+func skillTools() []Tool { return []Tool{loadTool{}, resourceTool{}} }
+
+// DecodeArgs reads a tool's arguments strictly: one JSON object, no unknown
+// key, no wrong type, nothing after it. The error has Kind Invalid and names
+// the key.
+func DecodeArgs(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil && d.More() {
+		err = errors.New("there is more than one value")
+	}
+	if err == nil && !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		err = errors.New("the arguments are not an object")
+	}
+	if err != nil {
+		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(strings.TrimPrefix(err.Error(), "json: "))}
+	}
+	return nil
+}
+
+type loadArgs struct {
+	Name     string `json:"name"`
+	FilePath string `json:"file_path,omitempty"`
+}
+
+// loadTool activates a skill (A-122..A-133, E-032..E-037).
+type loadTool struct{}
+
+func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
+	set := s.cfg.Settings
+	spec := Spec{Canonical: settings.ToolLoadSkill, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Load, settings.ToolLoadSkill), Description: strings.TrimSpace(loadText)}}
+	cat := s.catalog()
+	names := make([]string, 0, len(cat.Entries))
+	for _, e := range cat.Entries {
+		names = append(names, e.Name)
+	}
+	if cat.Place == settings.CatalogPlaceTool && cat.Text != "" {
+		spec.Description += "\n\n" + cat.Text
+	}
+	spec.Schema = loadSchema(names, set.Tools.Reply == settings.ReplyText, set.Catalog.Place != settings.CatalogPlaceNone)
+	return spec, set.Tools.Load != "" && set.Activate.Ways.Has(settings.WayLoadTool) && len(names) > 0
+}
+
+// enumMax is how many names still go into the schema; more are in the catalog
+// alone (A-123).
+const enumMax = 200
+
+func loadSchema(names []string, filePath, enum bool) json.RawMessage {
+	name := map[string]any{"type": "string", "description": "Name of the skill."}
+	if enum && len(names) > 0 && len(names) <= enumMax {
+		name["enum"] = names
+	}
+	props := map[string]any{"name": name}
+	if filePath {
+		props["file_path"] = map[string]any{"type": "string",
+			"description": "Path of one file inside the skill's folder, to read that file instead of the instructions."}
+	}
+	return schema(props, "name")
+}
+
+func schema(props map[string]any, required ...string) json.RawMessage {
+	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
+	if err != nil {
+		panic(err) // maps of strings always marshal
+	}
+	return b
+}
+
+func (loadTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+	var a loadArgs
+	if err := DecodeArgs(raw, &a); err != nil {
+		return Facts{}, err
+	}
+	if a.Name == "" {
+		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("name is missing")}
+	}
+	if a.FilePath != "" && s.cfg.Settings.Tools.Reply != settings.ReplyText {
+		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
+	}
+	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(a.Name)}}, nil
+}
+
+// subject returns the named skill for policy, or nil when there is none.
+func (s *Session) subject(name string) *policy.Subject {
+	sk, err := s.Snapshot().Find(name)
+	if err != nil {
+		return nil
+	}
+	sub := sk.Subject()
+	return &sub
+}
+
+func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
+	var a loadArgs
+	if err := DecodeArgs(x.call.Args, &a); err != nil {
+		return Result{}, err
+	}
+	s := x.s
+	if a.FilePath != "" {
+		return readResult(ctx, x, a.Name, a.FilePath, 0)
+	}
+	sk, err := s.Snapshot().Find(a.Name)
+	if err == nil && x.call.Actor == policy.ByModel && !sk.ModelInvocable {
+		err = &Error{Op: "activate", Skill: a.Name, Kind: NotFound, Code: "skill_not_found", Hint: s.Snapshot().available(), Err: errors.New("there is no such skill")}
+	}
+	if err != nil {
+		return s.replyError(err), nil
+	}
+	act, text, err := x.Activate(ctx, sk, nil)
+	if err != nil {
+		return s.replyError(err), nil
+	}
+	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope {
+		return s.envelope(sk, act, text)
+	}
+	return activated(act, text), nil
+}
+
+// activated is the result of an activation; Detail is the tool output artifact.
+func activated(act Activation, text string) Result {
+	r := Text(text)
+	r.Detail, _ = json.Marshal(act.Activated) // plain data
+	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
+	return r
+}
+
+// envelope is the reply of profiles with tool_reply=envelope: {ok, name,
+// source, skillDirectory, content} (E-033).
+func (s *Session) envelope(sk Skill, act Activation, text string) (Result, error) {
+	reply := struct {
+		OK             bool    `json:"ok"`
+		Name           string  `json:"name"`
+		Source         string  `json:"source"`
+		SkillDirectory *string `json:"skillDirectory"`
+		Content        string  `json:"content"`
+	}{OK: true, Name: sk.Name, Source: "fs", Content: text}
+	if d := s.cfg.View.Dir(sk); d != "" {
+		reply.SkillDirectory = &d
+	}
+	b, err := json.Marshal(reply)
+	if err != nil {
+		return Result{}, err
+	}
+	r := activated(act, string(b))
+	return r, nil
+}
+
+// replyError tells the model why it got nothing.
+func (s *Session) replyError(err error) Result {
+	r := Failure(err)
+	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope {
+		b, _ := json.Marshal(map[string]any{"ok": false, "error": r.Parts[0].Text}) // plain data
+		r.Parts[0].Text = string(b)
+	}
+	return r
+}
+
+type readArgs struct {
+	Skill    string `json:"skill"`
+	Path     string `json:"path"`
+	MaxBytes int    `json:"maxBytes,omitempty"`
+}
+
+// envelopeReadArgs is what read_skill_resource takes with tool_reply=envelope
+// (E-038).
+type envelopeReadArgs struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// resourceTool reads one file of a skill (A-047..A-060, E-038..E-045).
+type resourceTool struct{ operator bool } // operator: the plain arguments, whatever the settings
+
+func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
+	set := s.cfg.Settings
+	spec := Spec{Canonical: settings.ToolReadSkillResource, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Resource, settings.ToolReadSkillResource), Description: strings.TrimSpace(resourceToolText)}}
+	path := map[string]any{"type": "string", "description": "Path of the file, relative to the skill's folder, for example references/guide.md."}
+	if set.Tools.Reply == settings.ReplyEnvelope {
+		spec.Schema = schema(map[string]any{"name": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path}, "name", "path")
+	} else {
+		spec.Schema = schema(map[string]any{"skill": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path,
+			"maxBytes": map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}}, "skill", "path")
+	}
+	return spec, set.Tools.Resource != "" && len(s.Snapshot().Skills()) > 0
+}
+
+func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
+	var a readArgs
+	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope && !t.operator {
+		var e envelopeReadArgs
+		if err := DecodeArgs(raw, &e); err != nil {
+			return a, err
+		}
+		a = readArgs{Skill: e.Name, Path: e.Path}
+	} else if err := DecodeArgs(raw, &a); err != nil {
+		return a, err
+	}
+	if a.Skill == "" || a.MaxBytes < 0 {
+		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("skill is missing or maxBytes is negative")}
+	}
+	return a, nil
+}
+
+func (t resourceTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+	a, err := t.args(s, raw)
+	if err != nil {
+		return Facts{}, err
+	}
+	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(a.Skill)}}, nil
+}
+
+func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
+	a, err := t.args(x.s, x.call.Args)
+	if err != nil {
+		return x.s.replyError(err), nil
+	}
+	return readResult(ctx, x, a.Skill, a.Path, a.MaxBytes)
+}
+
+// readResult reads and words the result for the model.
+func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Result, error) {
+	s := x.s
+	r, err := x.Read(ctx, skill, path, max)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+		res := s.replyError(err)
+		res.Detail, _ = json.Marshal(r) // plain data
+		return res, nil
+	}
+	text := resourceText(r)
+	switch {
+	case s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope:
+		b, err := json.Marshal(map[string]any{"ok": true, "name": r.Skill, "path": r.Path, "content": r.Text})
+		if err != nil {
+			return Result{}, err
+		}
+		text = string(b)
+	case r.Status == "binary" && r.Text == "":
+		text = fmt.Sprintf("%s is a binary file: %d bytes, %s. Its content is not shown.\n", attribute(r.Path), r.Size, r.Digest)
+	}
+	res := Text(text)
+	res.Detail, _ = json.Marshal(r) // plain data
+	res.Label = policy.Label{Role: policy.Context, Origin: r.SkillID, Mediated: true}
+	return res, nil
+}

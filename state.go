@@ -1,0 +1,168 @@
+package metier
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+func newState() State {
+	return State{Calls: map[string]CallState{}, Answers: map[answerKey]policy.Answer{}, Reads: map[string]string{}, Indexes: map[string]record.Ref{}}
+}
+
+func (st State) clone() State {
+	st.Active = slices.Clone(st.Active)
+	st.Slots = slices.Clone(st.Slots)
+	st.Calls = maps.Clone(st.Calls)
+	st.Answers = maps.Clone(st.Answers)
+	st.Reads = maps.Clone(st.Reads)
+	st.Indexes = maps.Clone(st.Indexes)
+	return st
+}
+
+// active returns the newest activation of a skill.
+func (st *State) active(id ID) (Activation, bool) {
+	for _, a := range st.Active {
+		if a.SkillID == id.String() {
+			return a, true
+		}
+	}
+	return Activation{}, false
+}
+
+func (st *State) subjects() []policy.Subject {
+	out := make([]policy.Subject, 0, len(st.Active))
+	for _, a := range st.Active {
+		out = append(out, a.Subject())
+	}
+	return out
+}
+
+// skillRefs is what every turn and tool event says of the active skills (C-088).
+func (st *State) skillRefs() []event.SkillRef {
+	var out []event.SkillRef
+	for _, a := range st.Active {
+		out = append(out, event.SkillRef{ID: a.SkillID, Name: a.Name, Digest: a.Hash, Tree: a.Tree, Tier: a.Source})
+	}
+	return out
+}
+
+// fold applies one entry. Entries of the agent's machine pass by; an unknown
+// entry that must be understood refuses (D10).
+func (s *Session) fold(en record.Entry) error {
+	e, err := event.Decode(en)
+	if err != nil {
+		if errors.Is(err, event.ErrUnknown) && !en.Must {
+			s.cfg.Logger.Warn("record holds an entry this build does not know", "seq", en.Seq, "type", en.Type)
+			return nil
+		}
+		return &Error{Op: "open", Kind: Unsupported, Code: "record_newer", Hint: "use the version of metier that wrote this record, or a newer one", Err: err}
+	}
+	st := &s.state
+	switch e := e.(type) {
+	case event.Opened:
+		st.Opened, st.Session = true, e.Session
+	case event.Indexed:
+		st.Indexed = e
+	case event.ResourcesIndexed:
+		st.Indexes[e.SkillID] = e.Registry
+	case event.Said:
+		st.Slots = append(st.Slots[:0:0], e.Slot)
+	case event.Asked:
+		c := st.Calls[e.Call]
+		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
+		st.Calls[e.Call] = c
+	case event.Answered:
+		c := st.Calls[e.Call]
+		c.Question = policy.Question{}
+		st.Calls[e.Call] = c
+		st.Answers[keyOf(e.Scope, e.Call, e.Binds)] = policy.Answer{Question: e.ID, Allow: e.Allow, Scope: e.Scope, By: e.By}
+	case event.Started:
+		c := st.Calls[e.ID]
+		c.Started, c.Try, c.Effect = true, e.Try, e.Effect
+		if e.Intent.Digest != "" {
+			c.Intent = e.Intent
+		}
+		st.Calls[e.ID] = c
+	case event.Returned:
+		c := st.Calls[e.ID]
+		c.Returned = &e
+		st.Calls[e.ID] = c
+	case event.Activated:
+		st.activate(Activation{Activated: e, At: en.At})
+	case event.ResourceRead:
+		if e.ObservedDigest != "" {
+			st.Reads[e.SkillID+"\x00"+e.Path] = e.ObservedDigest
+		}
+	}
+	return nil
+}
+
+func (st *State) activate(a Activation) {
+	i := slices.IndexFunc(st.Active, func(b Activation) bool { return b.SkillID == a.SkillID })
+	if i < 0 {
+		st.Active = append(st.Active, a)
+		return
+	}
+	st.Active[i] = a
+}
+
+// answerKey is what an answer covers: one call, or every call of the session
+// that binds the same facts.
+type answerKey struct{ call, binds string }
+
+func keyOf(scope, call, binds string) answerKey {
+	if scope == "once" {
+		return answerKey{call, binds}
+	}
+	return answerKey{"", binds}
+}
+
+// answers returns the answers a call may use, by Question.Binds. One given for
+// this call wins over one for the session.
+func (st *State) answers(call string) map[string]policy.Answer {
+	out := map[string]policy.Answer{}
+	for k, a := range st.Answers {
+		if k.call == "" {
+			out[k.binds] = a
+		}
+	}
+	for k, a := range st.Answers {
+		if k.call == call {
+			out[k.binds] = a
+		}
+	}
+	return out
+}
+
+// entryID is the idempotency key of an event: a claim, a return and an answer
+// can be written once; the rest is numbered.
+func entryID(e event.Event, seq uint64) string {
+	switch e := e.(type) {
+	case event.Opened:
+		return "opened"
+	case event.Said:
+		return "said:" + e.ID
+	case event.Started:
+		return fmt.Sprintf("started:%s#%d", e.ID, e.Try)
+	case event.Returned:
+		return "returned:" + e.ID
+	case event.Answered:
+		return "answered:" + e.Call + ":" + e.ID
+	}
+	return fmt.Sprintf("%s@%d", e.Type(), seq)
+}
+
+func randomID() string {
+	var b [12]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // the kernel's generator does not fail
+	}
+	return fmt.Sprintf("%x", b)
+}

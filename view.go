@@ -1,0 +1,93 @@
+package metier
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+
+	"metier/settings"
+)
+
+// View is how host paths look to the model (setting paths).
+type View struct {
+	Paths     settings.Paths
+	Workspace string // host path after links, or "" when there is none
+}
+
+// The model's own roots in the profiles with paths=sandbox.
+const (
+	WorkspacePath = "/workspace"
+	SkillsPath    = "/skills"
+)
+
+// Dir returns a skill's folder as the model is shown it, or "" where the
+// setting shows none. Under paths=sandbox it is /workspace/… when the folder
+// lies in the workspace, the declared target of its mount, or
+// /skills/NAME.
+func (v View) Dir(sk Skill) string {
+	dir := sk.Dir()
+	switch v.Paths {
+	case settings.PathsSandbox, settings.PathsAuto: // file tools map what was shown, so auto shows no host path
+		return v.sandbox(sk)
+	case settings.PathsHost:
+		return dir
+	case settings.PathsRepo:
+		if rel, ok := v.inside(dir); ok {
+			return rel
+		}
+		return ""
+	case settings.PathsSkill:
+		return sk.ID.Path
+	}
+	return ""
+}
+
+func (v View) sandbox(sk Skill) string {
+	dir := sk.Dir()
+	if rel, ok := v.inside(dir); ok {
+		return path.Join(WorkspacePath, rel)
+	}
+	return path.Join(SkillsPath, sk.Slug)
+}
+
+// inside returns the slash path of a host path below the workspace.
+func (v View) inside(host string) (string, bool) {
+	if v.Workspace == "" || host == "" {
+		return "", false
+	}
+	rel, err := filepath.Rel(v.Workspace, host)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) || filepath.IsAbs(rel) {
+		return "", false
+	}
+	return filepath.ToSlash(rel), true
+}
+
+// Locate finds the skill a model path lies in, and the path inside it. It
+// takes the forms Dir gives, /skills/NAME in every profile, and host paths
+// below a skill's folder where the setting shows host paths. It is lexical:
+// who opens the file confines it.
+func (v View) Locate(snap *Snapshot, p string) (Skill, string, bool) {
+	clean := path.Clean(filepath.ToSlash(p))
+	best, rel, found := Skill{}, "", 0
+	for _, sk := range snap.All() {
+		if sk.State == Shadowed || sk.State == Refused {
+			continue
+		}
+		for _, dir := range []string{v.Dir(sk), path.Join(SkillsPath, sk.Slug)} {
+			if dir == "" || dir == "." || (v.Paths == settings.PathsSkill && dir == sk.ID.Path) {
+				continue
+			}
+			dir = path.Clean(filepath.ToSlash(dir))
+			if clean != dir && !strings.HasPrefix(clean, strings.TrimSuffix(dir, "/")+"/") {
+				continue
+			}
+			if len(dir) > found {
+				best, found = sk, len(dir)
+				if rel = strings.TrimPrefix(strings.TrimPrefix(clean, dir), "/"); rel == "" {
+					rel = "."
+				}
+			}
+		}
+	}
+	return best, rel, found > 0
+}
