@@ -9,7 +9,8 @@ import (
 const MaxFirstParagraph = 1024
 
 // FirstParagraph gives the first paragraph of a body, joined to one line, emphasis kept: a stand-in for a missing description.
-// Headings, code fences, comments, list items, quotes, tables and rules are not paragraphs. It is "" when there is none.
+// Headings, code, comments, list items, quotes, tables and rules are not paragraphs. It is "" when there is none in the first
+// 256 KiB.
 func FirstParagraph(body []byte) string {
 	var p paragraph
 	for line := range strings.Lines(string(body[:min(len(body), 256<<10)])) {
@@ -94,7 +95,7 @@ func (p *paragraph) cutComments(text string) string {
 			p.comment = true
 			return strings.TrimSpace(before)
 		}
-		text = strings.TrimSpace(before + after)
+		text = strings.TrimSpace(strings.TrimSpace(before) + " " + strings.TrimSpace(after))
 	}
 }
 

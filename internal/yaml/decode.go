@@ -19,7 +19,8 @@ const decodeMaxNodes = 100_000
 // refuses. Text over [DecodeMaxBytes] is refused. Text with no document leaves v as it is, so defaults can be set before.
 // The error joins one [*Error] per fault, in file order; v may be filled partly.
 func Decode(src []byte, v any) error {
-	n, err := Parse(src, &Options{MaxBytes: DecodeMaxBytes, MaxNodes: decodeMaxNodes})
+	opts := (&Options{MaxBytes: DecodeMaxBytes, MaxNodes: decodeMaxNodes}).withDefaults()
+	n, err := Parse(src, &opts)
 	if err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func Decode(src []byte, v any) error {
 		if err == nil {
 			return nil
 		}
-		return fromLibrary(err, DefaultMaxDepth)
+		return fromLibrary(err, opts)
 	}
 	all := make([]error, 0, len(several.Errors))
 	for _, le := range several.Errors {

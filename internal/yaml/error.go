@@ -40,8 +40,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Msg) }
 
-// fromLibrary turns an error of the scanner, parser or composer into ours.
-func fromLibrary(err error, maxDepth int) *Error {
+// fromLibrary turns an error of the scanner, parser or composer into ours. Its position still counts from the text's own first line.
+func fromLibrary(err error, opts Options) *Error {
 	var le *yaml.LoadError
 	if !errors.As(err, &le) {
 		return &Error{Line: 1, Column: 1, Code: Syntax, Msg: clip(err.Error())}
@@ -49,7 +49,7 @@ func fromLibrary(err error, maxDepth int) *Error {
 	e := &Error{Line: max(le.Mark.Line, 1), Column: max(le.Mark.Column, 1), Code: Syntax, Msg: clip(le.Message)}
 	switch {
 	case le.Message == depthMessage:
-		e.Code, e.Msg = TooDeep, fmt.Sprintf("nested more than %d deep", maxDepth)
+		e.Code, e.Msg = TooDeep, fmt.Sprintf("nested more than %d deep", opts.MaxDepth)
 	case le.Stage == yaml.ComposerStage && strings.HasPrefix(le.Message, "unknown anchor "):
 		e.Code, e.Msg = Alias, "a value that starts with * is an alias, which is not allowed; put it in quotes"
 	case le.Message == "mapping values are not allowed in this context":
@@ -57,7 +57,7 @@ func fromLibrary(err error, maxDepth int) *Error {
 	case le.ContextMsg != "":
 		e.Msg = clip(le.Message + " " + le.ContextMsg)
 		if le.ContextMark.Line > 0 && le.ContextMark.Line != e.Line {
-			e.Msg += fmt.Sprintf(" that starts on line %d", le.ContextMark.Line)
+			e.Msg += fmt.Sprintf(" that starts on line %d", le.ContextMark.Line+opts.FirstLine-1)
 		}
 	}
 	return e

@@ -76,7 +76,7 @@ func parse(src []byte, opts Options) (*Node, *Error) {
 	if err := checkDirective(src); err != nil {
 		return nil, err
 	}
-	raw, err := load(src, opts.MaxDepth)
+	raw, err := load(src, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ var bom = []byte("\ufeff")
 const depthMessage = "nested too deeply"
 
 // load runs the library. It returns nil, nil when there is no document.
-func load(src []byte, maxDepth int) (n *yaml.Node, err *Error) {
+func load(src []byte, opts Options) (n *yaml.Node, err *Error) {
 	defer func() {
 		// The text is untrusted and the scanner is not ours: a bug in it must stay a refusal of this one text.
 		if r := recover(); r != nil {
@@ -101,7 +101,7 @@ func load(src []byte, maxDepth int) (n *yaml.Node, err *Error) {
 		}
 	}()
 	limits := loaderlimits.New(loaderlimits.DepthFunc(func(depth int, _ *yaml.DepthContext) error {
-		if depth > maxDepth {
+		if depth > opts.MaxDepth {
 			return errors.New(depthMessage)
 		}
 		return nil
@@ -116,7 +116,7 @@ func load(src []byte, maxDepth int) (n *yaml.Node, err *Error) {
 	case errors.As(lerr, &several):
 		return nil, secondDocument(src, limits)
 	default:
-		return nil, fromLibrary(lerr, maxDepth)
+		return nil, fromLibrary(lerr, opts)
 	}
 	if len(doc.Content) != 1 {
 		return nil, nil

@@ -1,0 +1,109 @@
+package yaml
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type config struct {
+	Name  string            `yaml:"name"`
+	Turns int               `yaml:"max-turns"`
+	On    bool              `yaml:"on"`
+	Env   map[string]string `yaml:"env,omitempty"`
+	Roots []root            `yaml:"roots,omitempty"`
+}
+
+type root struct {
+	Path string `yaml:"path"`
+	Tier string `yaml:"tier"`
+}
+
+func TestDecodeFillsAndKeepsText(t *testing.T) {
+	t.Parallel()
+	got := config{Turns: 7}
+	src := "name: 1.10\non: true\nenv: {A: no, B: 2024-01-01, C: 010}\nroots:\n  - path: /a\n    tier: org\n"
+	if err := Decode([]byte("\ufeff"+src), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := config{Name: "1.10", Turns: 7, On: true, Env: map[string]string{"A": "no", "B": "2024-01-01", "C": "010"},
+		Roots: []root{{Path: "/a", Tier: "org"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, empty := range []string{"", "# nothing\n", "~"} {
+		if err := Decode([]byte(empty), &got); err != nil {
+			t.Errorf("%q: %v", empty, err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("an empty file changed the value: %s", diff)
+	}
+}
+
+func TestDecodeNamesEveryFaultWithItsPosition(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		src, want string
+		code      Code
+	}{
+		"unknown key":     {"name: a\nmax_turns: 3", `2:1: unknown key "max_turns"`, UnknownKey},
+		"case matters":    {"Name: a", `1:1: unknown key "Name"`, UnknownKey},
+		"nested unknown":  {"roots:\n  - path: a\n    teir: org", `3:5: unknown key "teir"`, UnknownKey},
+		"several":         {"x: 1\nname: a\ny: 2", "1:1: unknown key \"x\"\n3:1: unknown key \"y\"", UnknownKey},
+		"duplicate":       {"name: a\nname: b", `2:1: key "name" is already set on line 1`, DuplicateKey},
+		"map duplicate":   {"env: {A: b, A: c}", `1:13: key "A" is already set on line 1`, DuplicateKey},
+		"wrong type":      {"name: a\nmax-turns: many", "2:12: cannot construct !!str `many` into int", WrongType},
+		"alias":           {"name: &a b", "1:7: anchor &a is not allowed; put the text in quotes", Anchor},
+		"too large":       {"name: " + strings.Repeat("x", DecodeMaxBytes), "1:1: 1048582 bytes of YAML; at most 1048576 are read", TooLarge},
+		"second document": {"name: a\n---\nname: b", "2:1: a second YAML document; exactly one is allowed", SecondDocument},
+		"a list":          {"- a", "1:1: cannot construct !!seq into yaml.config", WrongType},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var v config
+			err := Decode([]byte(tt.src), &v)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Error(diff)
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Code != tt.code {
+				t.Errorf("got %+v, want code %s", e, tt.code)
+			}
+		})
+	}
+}
+
+func TestEncodeIsStableAndReadsBack(t *testing.T) {
+	t.Parallel()
+	in := config{Name: "no", Turns: 3, Env: map[string]string{"Z": "1.10", "A": "x: y", "M": "l1\nl2\n"},
+		Roots: []root{{Path: strings.TrimSpace(strings.Repeat("long ", 50)), Tier: "2024-01-01"}}}
+	first, err := Encode(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "name: 'no'\nmax-turns: 3\n'on': false\nenv:\n  A: 'x: y'\n  M: |\n    l1\n    l2\n  Z: '1.10'\nroots:\n- path: " +
+		in.Roots[0].Path + "\n  tier: '2024-01-01'\n"
+	if diff := cmp.Diff(want, string(first)); diff != "" {
+		t.Error(diff)
+	}
+	for range 20 {
+		again, err := Encode(in)
+		if err != nil || string(again) != string(first) {
+			t.Fatalf("not stable: %v\n%s", err, again)
+		}
+	}
+	var out config
+	if err := Decode(first, &out); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(in, out); diff != "" {
+		t.Error(diff)
+	}
+}
