@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"metier/model"
+)
+
+// Object is a JSON object whose values stay as they came.
+type Object map[string]json.RawMessage
+
+// Raw is v as JSON without HTML escapes; v must be made of plain data.
+func Raw(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return json.RawMessage("null") // a RawMessage inside is not JSON; the provider will name the field
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// Parse reads an object; ok is false when b is not one.
+func Parse(b []byte) (o Object, ok bool) {
+	if json.Unmarshal(b, &o) != nil || o == nil {
+		return nil, false
+	}
+	return o, true
+}
+
+// String is the string at key, or "".
+func (o Object) String(key string) (s string) {
+	_ = json.Unmarshal(o[key], &s) // not a string is no string
+	return s
+}
+
+// Args is a call's arguments as an object, which is all providers take. Arguments that are not one are wrapped, so that the model
+// can see what it wrote.
+func Args(p model.Part) json.RawMessage {
+	if _, ok := Parse(p.Args); ok {
+		return p.Args
+	}
+	raw := p.Text
+	if len(p.Args) > 0 {
+		raw = string(p.Args)
+	}
+	if raw == "" {
+		return json.RawMessage("{}")
+	}
+	return Raw(map[string]string{"invalid_arguments": raw})
+}
+
+// Schema is a tool's schema, an object without properties when it has none.
+func Schema(s json.RawMessage) json.RawMessage {
+	if _, ok := Parse(s); ok {
+		return s
+	}
+	return json.RawMessage(`{"type":"object","properties":{}}`)
+}
+
+// ID is the provider's id of a call or result. An id another provider gave is kept where it fits and else made from ours.
+func ID(p model.Part) string {
+	id := p.WireID
+	if id == "" {
+		id = p.Call
+	}
+	if id == "" {
+		id = "call_" + p.Tool
+	}
+	id = strings.Map(func(r rune) rune {
+		if Word(1, byte(min(r, 255))) {
+			return r
+		}
+		return '_'
+	}, id)
+	return id[:min(len(id), 64)]
+}
+
+// Word allows [a-zA-Z0-9_-].
+func Word(_ int, c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// Merge puts the operator's extra fields over a body.
+func Merge(body map[string]any, extra map[string]any) map[string]any {
+	for k, v := range extra {
+		sub, ok := v.(map[string]any)
+		old, both := body[k].(map[string]any)
+		if ok && both {
+			body[k] = Merge(old, sub)
+			continue
+		}
+		body[k] = v
+	}
+	return body
+}
+
+// Closed adds "additionalProperties": false to each object schema that does not say: providers that constrain the output demand it,
+// and what fits the closed schema fits the open one.
+func Closed(schema json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(schema))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return schema
+	}
+	closeObjects(v, 0)
+	return Raw(v)
+}
+
+func closeObjects(v any, depth int) {
+	if depth > 64 {
+		return
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			closeObjects(e, depth+1)
+		}
+	case map[string]any:
+		if _, said := v["additionalProperties"]; !said && v["type"] == "object" {
+			v["additionalProperties"] = false
+		}
+		for _, e := range v {
+			closeObjects(e, depth+1)
+		}
+	}
+}
+
+// Tokens reads a count that may be missing or null.
+func (o Object) Tokens(path ...string) (n int64, ok bool) {
+	for _, p := range path[:len(path)-1] {
+		o, _ = Parse(o[p])
+	}
+	raw := string(o[path[len(path)-1]])
+	n, err := strconv.ParseInt(raw, 10, 64)
+	return max(n, 0), err == nil
+}
