@@ -63,7 +63,7 @@ type Problem struct {
 }
 
 // OK reports whether nothing was found, in children too.
-func (r *Report) OK() bool {
+func (r Report) OK() bool {
 	for i := range r.Children {
 		if !r.Children[i].OK() {
 			return false

@@ -1,0 +1,24 @@
+package record
+
+import "os"
+
+// WithWrite makes writes go through w, to inject faults.
+func (o Options) WithWrite(w func(f *os.File, b []byte, off int64) (int, error)) *Options {
+	o.write = w
+	return &o
+}
+
+// WithMaxEntries makes a small log.
+func (o Options) WithMaxEntries(n uint64) *Options {
+	o.maxEntries = n
+	return &o
+}
+
+// ParseLine is what every stored line goes through.
+func ParseLine(b []byte) (Entry, error) {
+	l, bad := parse(b)
+	if bad != nil {
+		return Entry{}, bad
+	}
+	return l.Entry, nil
+}
