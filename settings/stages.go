@@ -138,7 +138,7 @@ type Chat struct {
 
 // Install says where skills may be installed from and what is asked of them.
 type Install struct {
-	Allowed       Set[Origin]
+	Allowed       Set[InstallFrom]
 	ArchiveLayout ArchiveLayout
 	Validation    InstallValidation
 }

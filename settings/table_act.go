@@ -1,0 +1,161 @@
+package settings
+
+func execRows() []Row {
+	return []Row{
+		choice("scripts", "Which scripts of skills may run.",
+			func(s *Settings) *Scripts { return &s.Exec.Scripts }, []value[Scripts]{
+				{ScriptsOff, "none"},
+				{ScriptsExact, "those the operator named"},
+				{ScriptsTiered, "those of active skills, by tier"},
+				{ScriptsBundled, "any script of a known skill"},
+			}),
+		choice("script_approval", "Which scripts need an approval.",
+			func(s *Settings) *Approval { return &s.Exec.Approval }, []value[Approval]{
+				{ApprovalAlways, "each"},
+				{ApprovalByTier, "those of user and third_party"},
+				{ApprovalNever, "none"},
+			}),
+		set("script_runtimes", "What may run a script.", "none",
+			func(s *Settings) *Set[Runtime] { return &s.Exec.Runtimes }, []value[Runtime]{
+				{RuntimeBash, "bash"},
+				{RuntimeSh, "sh"},
+				{RuntimeDeno, "deno run"},
+				{RuntimePython, "python3"},
+				{RuntimeNode, "node"},
+				{RuntimeRuby, "ruby"},
+				{RuntimeGo, "go run"},
+				{RuntimeRust, "rust-script"},
+				{RuntimeExecutable, "an executable file, by its shebang"},
+			}),
+		choice("script_stage", "How the code of a script reaches the sandbox.",
+			func(s *Settings) *Stage { return &s.Exec.Stage }, []value[Stage]{
+				{StageStdin, "the one file on standard input; no helpers beside it"},
+				{StageTree, "an immutable copy of the skill's verified files"},
+			}),
+		choice("script_cwd", "The working folder of a script.",
+			func(s *Settings) *Cwd { return &s.Exec.Cwd }, []value[Cwd]{
+				{CwdSkill, "the skill's folder"},
+				{CwdWorkspace, "the root of the workspace, or the folder in it that the call names"},
+				{CwdCall, "the folder of the workspace or the skill that the call names"},
+			}),
+		choice("script_network", "Which network a script has. It is always our proxy, never a raw network.",
+			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
+				{NetworkOff, "none"},
+				{NetworkTiered, "granted hosts, and none for third_party"},
+				{NetworkOn, "any public host"},
+			}),
+		choice("host_cdp", "Whether a browser script that runs on the host is given --cdp.",
+			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
+				{HostCDPForbid, "it must not be given"},
+				{HostCDPRequire, "it must be given"},
+			}),
+		choice("missing_dependency", "What becomes of a script of a skill whose dependency is not there. Nothing is ever installed.",
+			func(s *Settings) *MissingDependency { return &s.Exec.MissingDependency }, []value[MissingDependency]{
+				{MissingDependencyReject, "it does not run"},
+				{MissingDependencyWarn, "it runs with a warning"},
+			}),
+		choice("script_target", "Where scripts run.",
+			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
+				{TargetSandbox, "in the sandbox"},
+				{TargetHost, "on the host"},
+			}),
+	}
+}
+
+func policyRows() []Row {
+	return []Row{
+		preapproving(choice("allowed_tools", "What the field allowed-tools does. It never adds authority.",
+			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
+				{AllowedToolsEnforce, "as narrow"},
+				{AllowedToolsNarrow, "calls beyond the lists of the active skills are denied"},
+				{AllowedToolsAdvise, "calls beyond the lists are allowed and reported"},
+				{AllowedToolsIgnore, "nothing"},
+				{AllowedToolsPreapprove, "enforce; a listed call that the operator allows anyway is not asked for"},
+			})),
+		choice("allowed_tools_merge", "How the allowed-tools of several active skills combine.",
+			func(s *Settings) *Merge { return &s.Policy.Merge }, []value[Merge]{
+				{MergeIntersection, "a call must satisfy all that declare it"},
+				{MergeLast, "the skill activated last decides"},
+				{MergeUnion, "a call must satisfy one"},
+			}),
+		choice("enforcement_mode", "How much evidence of a direct command a call needs.",
+			func(s *Settings) *Mode { return &s.Policy.Mode }, []value[Mode]{
+				{ModeStrict, "every call needs a direct command, reads too"},
+				{ModeExplicit, "writes and side effects need a direct command"},
+				{ModeObserve, "as enforce-explicit, but a lack only warns"},
+				{ModeDisabled, "no slot rules; grants and tiers still hold"},
+			}),
+		choice("prompt_slot_role", "The role of the prompt slot that typed input fills.",
+			func(s *Settings) *SlotRole { return &s.Policy.SlotRole }, []value[SlotRole]{
+				{SlotRoleQuote, "a quotation"},
+				{SlotRoleContext, "context"},
+				{SlotRoleDirect, "a direct command"},
+			}),
+		choice("guard_allow", "What file tools may read outside the workspace, unasked, because skills are there.",
+			func(s *Settings) *GuardAllow { return &s.Policy.GuardAllow }, []value[GuardAllow]{
+				{GuardAllowNone, "nothing"},
+				{GuardAllowSkillDirs, "the folders of known skills"},
+				{GuardAllowRoots, "the discovered roots"},
+			}),
+	}
+}
+
+func harnessRows() []Row {
+	return []Row{
+		choice("harness_layout", "The layout of a harness folder.",
+			func(s *Settings) *Layout { return &s.Harness.Layout }, []value[Layout]{
+				{LayoutV1, "skills and references, SKILLS.md and REFERENCES.md"},
+				{LayoutV2, "any folder, leaf files, leaf detectors"},
+				{LayoutAuto, "v2 where its signs are found, else v1"},
+			}),
+		choice("group_summary", "What a group without its summary file is.",
+			func(s *Settings) *GroupSummary { return &s.Harness.GroupSummary }, []value[GroupSummary]{
+				{GroupSummaryError, "an error"},
+				{GroupSummaryWarn, "a warning"},
+			}),
+	}
+}
+
+func agentRows() []Row {
+	return []Row{
+		choice("inherit", "Which of the parent's active skills a child run begins with.",
+			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
+				{InheritNone, "none, whatever the call names"},
+				{InheritListed, "those that the child's profile or the call names"},
+				{InheritAll, "all of its parent's"},
+			}),
+	}
+}
+
+func chatRows() []Row {
+	return []Row{
+		choice("unknown_slash", "What becomes of a typed /NAME that is neither command nor skill.",
+			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
+				{UnknownSlashError, "an error that lists what there is"},
+				{UnknownSlashNotice, "a notice; nothing is sent"},
+				{UnknownSlashPass, "it is sent to the model as text"},
+			}),
+	}
+}
+
+func installRows() []Row {
+	return []Row{
+		set("install", "Where skills may be installed from.", "off",
+			func(s *Settings) *Set[InstallFrom] { return &s.Install.Allowed }, []value[InstallFrom]{
+				{InstallFromLocal, "a local folder"},
+				{InstallFromZip, "an archive"},
+				{InstallFromRegistry, "a registry, pinned"},
+			}),
+		choice("archive_layout", "How an archive must be laid out.",
+			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{
+				{ArchiveLayoutWrapper, "one folder that holds SKILL.md"},
+				{ArchiveLayoutEither, "one folder, or SKILL.md at the top"},
+			}),
+		choice("install_validation", "How strictly SKILL.md is judged before it is installed.",
+			func(s *Settings) *InstallValidation { return &s.Install.Validation }, []value[InstallValidation]{
+				{InstallValidationStrict, "an error refuses the install"},
+				{InstallValidationLenient, "it is installed with warnings"},
+				{InstallValidationMinimal, "only name and description are looked at"},
+			}),
+	}
+}

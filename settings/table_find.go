@@ -1,0 +1,168 @@
+package settings
+
+func discoverRows() []Row {
+	return []Row{
+		set("roots", "Which roots are searched without being named. Named roots are always searched.", "none",
+			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
+				{RootBuiltin, "the skills that come with metier"},
+				{RootProject, "the skill folders of the workspace"},
+				{RootHome, "the skill folders of the home"},
+				{RootEnv, "roots named by environment variables"},
+				{RootDB, "skills stored per project"},
+				{RootHarness, "the skills of one harness folder"},
+			}),
+		choice("root_scope", "Where a root may lie.",
+			func(s *Settings) *RootScope { return &s.Discover.RootScope }, []value[RootScope]{
+				{RootScopeWorkspace, "inside the workspace, or in a declared mount"},
+				{RootScopeAllowlisted, "also in a folder the operator listed"},
+				{RootScopeAnywhere, "wherever the operator says"},
+			}),
+		choice("scan", "How deep a root is searched for skills. The folder of a skill is not searched for more.",
+			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
+				{ScanChildren, "the root itself or its direct children"},
+				{ScanRecursive, "any depth, up to the caps"},
+				{ScanGrouped, "any depth; groups and documents are entries too"},
+			}),
+		choice("file_names", "Which file names make an entry.",
+			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
+				{FileNamesExact, "SKILL.md"},
+				{FileNamesLower, "SKILL.md, else skill.md"},
+				{FileNamesHarness, "SKILL.md and the HARNESS.md, SKILLS.md and REFERENCES.md of a harness"},
+			}),
+		choice("symlinks", "What becomes of symbolic links. One that leaves its bounds is never followed.",
+			func(s *Settings) *Symlinks { return &s.Discover.Symlinks }, []value[Symlinks]{
+				{SymlinksIgnore, "links are not followed"},
+				{SymlinksInBounds, "links that stay in bounds are resolved once and opened by their target"},
+			}),
+		choice("reload", "When the snapshot is built again.",
+			func(s *Settings) *Reload { return &s.Discover.Reload }, []value[Reload]{
+				{ReloadSnapshot, "once, at the start"},
+				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
+				{ReloadPerTurn, "before each turn"},
+				{ReloadTagged, "when a change of the store marks it stale"},
+				{ReloadWatch, "when a file changes"},
+				{ReloadPerCall, "whenever it is asked for"},
+			}),
+		choice("resource_index", "When the files of a skill are indexed and hashed.",
+			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
+				{ResourceIndexStart, "with the snapshot"},
+				{ResourceIndexActivation, "when the skill is first used"},
+			}),
+		number("max_depth", "Folders below a root that a scan goes down.",
+			func(s *Settings) *int { return &s.Discover.MaxDepth }, 1, 64),
+		number("max_dirs", "Folders that one scan of one root opens.",
+			func(s *Settings) *int { return &s.Discover.MaxDirs }, 1, 10000000),
+		number("max_resources", "Files indexed for one skill.",
+			func(s *Settings) *int { return &s.Discover.MaxResources }, 1, 1000000),
+	}
+}
+
+func parseRows() []Row {
+	return []Row{
+		choice("validation", "How strictly SKILL.md is judged on load.",
+			func(s *Settings) *Validation { return &s.Parse.Validation }, []value[Validation]{
+				{ValidationStrict, "a skill with an error is refused"},
+				{ValidationLenient, "it is loaded with warnings"},
+				{ValidationMinimal, "only name and description are looked at"},
+			}),
+		choice("name_charset", "Which letters a name may have.",
+			func(s *Settings) *NameCharset { return &s.Parse.NameCharset }, []value[NameCharset]{
+				{NameCharsetASCII, "lower-case ASCII letters, digits and hyphens"},
+				{NameCharsetUnicode, "lower-case letters of any script, digits and hyphens"},
+				{NameCharsetAny, "anything on one line"},
+			}),
+		choice("missing_name", "What becomes of a skill without a name.",
+			func(s *Settings) *MissingName { return &s.Parse.MissingName }, []value[MissingName]{
+				{MissingNameReject, "it is refused"},
+				{MissingNameFolder, "it takes its folder's name"},
+			}),
+		choice("missing_description", "What becomes of a skill without a description.",
+			func(s *Settings) *MissingDescription { return &s.Parse.MissingDescription }, []value[MissingDescription]{
+				{MissingDescriptionReject, "it is refused"},
+				{MissingDescriptionSkip, "it is hidden: no entry, a diagnostic"},
+				{MissingDescriptionFolder, "it takes its folder's name"},
+				{MissingDescriptionParagraph, "it takes the first paragraph of the body, else it is hidden"},
+			}),
+		choice("no_frontmatter", "What becomes of a SKILL.md without frontmatter.",
+			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{
+				{NoFrontmatterReject, "it is refused"},
+				{NoFrontmatterFollow, "as a missing name and a missing description"},
+				{NoFrontmatterPlain, "it is a plain Markdown skill named after its folder"},
+			}),
+		choice("unknown_fields", "What becomes of frontmatter fields that the specification does not name.",
+			func(s *Settings) *UnknownFields { return &s.Parse.UnknownFields }, []value[UnknownFields]{
+				{UnknownFieldsReject, "an error"},
+				{UnknownFieldsIgnore, "dropped"},
+				{UnknownFieldsKeep, "kept and shown, without effect"},
+			}),
+		choice("known_extensions", "Which fields beyond the specification have their effect and are exempt from unknown_fields.",
+			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{
+				{KnownExtensionsNone, "none"},
+				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
+			}),
+		number("compatibility_max", "Characters that the field compatibility may have.",
+			func(s *Settings) *int { return &s.Parse.CompatibilityMax }, 1, 100000),
+	}
+}
+
+func namesRows() []Row {
+	return []Row{
+		choice("identity", "What a skill is called.",
+			func(s *Settings) *Identity { return &s.Names.Identity }, []value[Identity]{
+				{IdentityEqual, "frontmatter name and folder name must be equal"},
+				{IdentityPath, "its path below the root"},
+				{IdentityName, "the frontmatter name"},
+				{IdentityFolder, "the folder's name"},
+			}),
+		choice("match", "How a name that is asked for is compared.",
+			func(s *Settings) *Match { return &s.Names.Match }, []value[Match]{
+				{MatchExact, "byte by byte"},
+				{MatchNFKC, "after Unicode normalisation form KC"},
+				{MatchCasefold, "trimmed, normalised and case-folded"},
+			}),
+		order("precedence", "Who wins when two skills have one name, winner first. What is not listed comes last, in the order of the roots.",
+			func(s *Settings) *[]string { return &s.Names.Precedence }, kinds),
+		choice("protect_names", "Whether a skill of a lower tier may take the name of one of a higher tier.",
+			func(s *Settings) *Protect { return &s.Names.Protect }, []value[Protect]{
+				{ProtectYes, "it may not, whatever the precedence"},
+				{ProtectNo, "precedence decides alone"},
+			}),
+	}
+}
+
+func catalogRows() []Row {
+	return []Row{
+		choice("catalog_format", "The form of the catalog that the model sees.",
+			func(s *Settings) *CatalogFormat { return &s.Catalog.Format }, []value[CatalogFormat]{
+				{CatalogFormatNone, "no catalog"},
+				{CatalogFormatMarkdown, "a Markdown list"},
+				{CatalogFormatJSON, "a JSON object"},
+				{CatalogFormatXML, "an available_skills element"},
+				{CatalogFormatPaths, "a Markdown list with the path of each SKILL.md"},
+			}),
+		choice("catalog_place", "Where the catalog stands.",
+			func(s *Settings) *CatalogPlace { return &s.Catalog.Place }, []value[CatalogPlace]{
+				{CatalogPlaceNone, "nowhere"},
+				{CatalogPlaceTool, "in the description of the load tool"},
+				{CatalogPlaceSystem, "in the system prompt"},
+			}),
+		free(choice("empty_catalog", "What the model is told when there is no skill.",
+			func(s *Settings) *EmptyCatalog { return &s.Catalog.Empty }, []value[EmptyCatalog]{
+				{EmptyCatalogSilent, "nothing"},
+				{EmptyCatalogSayNone, "one sentence"},
+			})),
+		budgeted("catalog_max", "Skills in the catalog; 0: as many as the token budget takes. The number of omitted ones is stated.",
+			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
+		budgeted("catalog_desc_max", "Characters of one description in the catalog; 0: as many as the token budget takes.",
+			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
+		choice("paths", "Which paths of skills the model sees.",
+			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
+				{PathsNone, "none"},
+				{PathsSkill, "relative to the skill or harness"},
+				{PathsRepo, "relative to the repository"},
+				{PathsSandbox, "/skills/NAME/..."},
+				{PathsAuto, "sandbox where the run is sandboxed, else host"},
+				{PathsHost, "paths of the host"},
+			}),
+	}
+}

@@ -1,0 +1,240 @@
+package settings
+
+// Scripts says which scripts of skills may run.
+type Scripts string
+
+// The values of Scripts, narrowest first.
+const (
+	ScriptsOff     Scripts = "off"         // none
+	ScriptsExact   Scripts = "exact"       // those the operator named
+	ScriptsTiered  Scripts = "tiered"      // those of active skills, by tier
+	ScriptsBundled Scripts = "any_bundled" // any script of a known skill
+)
+
+// Approval says which scripts need an approval.
+type Approval string
+
+// The values of Approval, narrowest first.
+const (
+	ApprovalAlways Approval = "always"  // each
+	ApprovalByTier Approval = "by_tier" // those of user and third_party
+	ApprovalNever  Approval = "never"   // none
+)
+
+// Runtime is a way to run a script.
+type Runtime string
+
+// The values of Runtime, narrowest first.
+const (
+	RuntimeBash       Runtime = "bash"       // bash
+	RuntimeSh         Runtime = "sh"         // sh
+	RuntimeDeno       Runtime = "deno"       // deno run
+	RuntimePython     Runtime = "python"     // python3
+	RuntimeNode       Runtime = "node"       // node
+	RuntimeRuby       Runtime = "ruby"       // ruby
+	RuntimeGo         Runtime = "go"         // go run
+	RuntimeRust       Runtime = "rust"       // rust-script
+	RuntimeExecutable Runtime = "executable" // an executable file, by its shebang
+)
+
+// Stage says how code reaches the sandbox.
+type Stage string
+
+// The values of Stage, narrowest first.
+const (
+	StageStdin Stage = "stdin"       // the one file on standard input; no helpers beside it
+	StageTree  Stage = "staged_tree" // an immutable copy of the skill's verified files
+)
+
+// Cwd is the working folder of a script.
+type Cwd string
+
+// The values of Cwd, narrowest first.
+const (
+	CwdSkill     Cwd = "skill"     // the skill's folder
+	CwdWorkspace Cwd = "workspace" // the root of the workspace, or the folder in it that the call names
+	CwdCall      Cwd = "call"      // the folder of the workspace or the skill that the call names
+)
+
+// Network says which network a script has. It is always our proxy, never a raw network.
+type Network string
+
+// The values of Network, narrowest first.
+const (
+	NetworkOff    Network = "off"    // none
+	NetworkTiered Network = "tiered" // granted hosts, and none for third_party
+	NetworkOn     Network = "on"     // any public host
+)
+
+// HostCDP says whether a browser script on the host may be given --cdp.
+type HostCDP string
+
+// The values of HostCDP, narrowest first.
+const (
+	HostCDPForbid  HostCDP = "forbid"  // it must not be given
+	HostCDPRequire HostCDP = "require" // it must be given
+)
+
+// MissingDependency says what becomes of a skill whose dependency is not there.
+type MissingDependency string
+
+// The values of MissingDependency, narrowest first.
+const (
+	MissingDependencyReject MissingDependency = "reject" // it does not run
+	MissingDependencyWarn   MissingDependency = "warn"   // it runs with a warning
+)
+
+// Target is where scripts run.
+type Target string
+
+// The values of Target, narrowest first.
+const (
+	TargetSandbox Target = "sandbox" // in the sandbox
+	TargetHost    Target = "host"    // on the host
+)
+
+// AllowedTools says what a skill's allowed-tools field does. It never adds authority.
+type AllowedTools string
+
+// The values of AllowedTools, narrowest first.
+const (
+	AllowedToolsEnforce    AllowedTools = "enforce"            // as narrow
+	AllowedToolsNarrow     AllowedTools = "narrow"             // calls beyond the lists of the active skills are denied
+	AllowedToolsAdvise     AllowedTools = "advise"             // calls beyond the lists are allowed and reported
+	AllowedToolsIgnore     AllowedTools = "ignore"             // nothing
+	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // enforce; a listed call that the operator allows anyway is not asked for
+)
+
+// Merge says how the allowed-tools of several active skills combine.
+type Merge string
+
+// The values of Merge, narrowest first.
+const (
+	MergeIntersection Merge = "intersection" // a call must satisfy all that declare it
+	MergeLast         Merge = "last"         // the skill activated last decides
+	MergeUnion        Merge = "union"        // a call must satisfy one
+)
+
+// Mode is the enforcement mode of the policy.
+type Mode string
+
+// The values of Mode, narrowest first.
+const (
+	ModeStrict   Mode = "enforce-strict"   // every call needs a direct command, reads too
+	ModeExplicit Mode = "enforce-explicit" // writes and side effects need a direct command
+	ModeObserve  Mode = "observe"          // as enforce-explicit, but a lack only warns
+	ModeDisabled Mode = "disabled"         // no slot rules; grants and tiers still hold
+)
+
+// SlotRole is the role of the prompt slot of typed input.
+type SlotRole string
+
+// The values of SlotRole, narrowest first.
+const (
+	SlotRoleQuote   SlotRole = "quote"          // a quotation
+	SlotRoleContext SlotRole = "context"        // context
+	SlotRoleDirect  SlotRole = "direct-command" // a direct command
+)
+
+// GuardAllow says what file tools may read outside the workspace because skills are there.
+type GuardAllow string
+
+// The values of GuardAllow, narrowest first.
+const (
+	GuardAllowNone      GuardAllow = "none"       // nothing
+	GuardAllowSkillDirs GuardAllow = "skill_dirs" // the folders of known skills
+	GuardAllowRoots     GuardAllow = "roots"      // the discovered roots
+)
+
+// Layout is the layout of a harness folder.
+type Layout string
+
+// The values of Layout, narrowest first.
+const (
+	LayoutV1   Layout = "v1"   // skills and references, SKILLS.md and REFERENCES.md
+	LayoutV2   Layout = "v2"   // any folder, leaf files, leaf detectors
+	LayoutAuto Layout = "auto" // v2 where its signs are found, else v1
+)
+
+// GroupSummary says what a group without its summary file is.
+type GroupSummary string
+
+// The values of GroupSummary, narrowest first.
+const (
+	GroupSummaryError GroupSummary = "error" // an error
+	GroupSummaryWarn  GroupSummary = "warn"  // a warning
+)
+
+// Inherit says which active skills a child run begins with.
+type Inherit string
+
+// The values of Inherit, narrowest first.
+const (
+	InheritNone   Inherit = "none"   // none, whatever the call names
+	InheritListed Inherit = "listed" // those that the child's profile or the call names
+	InheritAll    Inherit = "all"    // all of its parent's
+)
+
+// UnknownSlash says what becomes of a typed /name that is no command and no skill.
+type UnknownSlash string
+
+// The values of UnknownSlash, narrowest first.
+const (
+	UnknownSlashError  UnknownSlash = "error"  // an error that lists what there is
+	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent
+	UnknownSlashPass   UnknownSlash = "pass"   // it is sent to the model as text
+)
+
+// InstallFrom is where a skill may be installed from.
+type InstallFrom string
+
+// The values of InstallFrom, narrowest first.
+const (
+	InstallFromLocal    InstallFrom = "local"    // a local folder
+	InstallFromZip      InstallFrom = "zip"      // an archive
+	InstallFromRegistry InstallFrom = "registry" // a registry, pinned
+)
+
+// ArchiveLayout says how an archive must be laid out.
+type ArchiveLayout string
+
+// The values of ArchiveLayout, narrowest first.
+const (
+	ArchiveLayoutWrapper ArchiveLayout = "wrapper" // one folder that holds SKILL.md
+	ArchiveLayoutEither  ArchiveLayout = "either"  // one folder, or SKILL.md at the top
+)
+
+// InstallValidation says how strictly SKILL.md is judged before it is installed.
+type InstallValidation string
+
+// The values of InstallValidation, narrowest first.
+const (
+	InstallValidationStrict  InstallValidation = "strict"  // an error refuses the install
+	InstallValidationLenient InstallValidation = "lenient" // it is installed with warnings
+	InstallValidationMinimal InstallValidation = "minimal" // only name and description are looked at
+)
+
+// The kinds that Names.Precedence lists.
+const (
+	KindRoots      = "roots" // the order in which the roots were named
+	KindDB         = "db"
+	KindProject    = "project"
+	KindUser       = "user"
+	KindOrg        = "org"
+	KindBuiltin    = "builtin"
+	KindThirdParty = "third_party"
+)
+
+// The canonical names of the tools that Tools.Default may list. Tools that run code or reach the network are not among
+// them: those are granted by name only.
+const (
+	ToolReadFile          = "read_file"
+	ToolListFiles         = "list_files"
+	ToolSearchFiles       = "search_files"
+	ToolLoadSkill         = "load_skill"
+	ToolReadSkillResource = "read_skill_resource"
+	ToolListSkills        = "list_skills"
+	ToolSearchSkills      = "search_skills"
+	ToolWriteFile         = "write_file"
+	ToolEditFile          = "edit_file"
+)

@@ -1,0 +1,151 @@
+package settings
+
+// Way is a way for a skill to become active.
+type Way string
+
+// The values of Way, narrowest first.
+const (
+	WayPreload      Way = "preload"       // named when the run starts
+	WayLoadTool     Way = "load_tool"     // the model calls the load tool
+	WayReadFile     Way = "read_file"     // the model reads a whole local SKILL.md
+	WaySlash        Way = "slash"         // the user types /NAME
+	WaySessionStart Way = "session_start" // with the session, unasked
+)
+
+// Content is the text an activation delivers.
+type Content string
+
+// The values of Content, narrowest first.
+const (
+	ContentBody Content = "body"      // without the frontmatter
+	ContentMeta Content = "body+meta" // the body after the fields that matter to the reader
+	ContentRaw  Content = "raw"       // the file as it is
+)
+
+// InjectRole is the role in which an activation enters the conversation.
+type InjectRole string
+
+// The values of InjectRole, narrowest first.
+const (
+	InjectRoleContext    InjectRole = "context"     // context, never a command
+	InjectRoleToolResult InjectRole = "tool_result" // the result of the call
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still sees as context
+	InjectRoleSystem     InjectRole = "system"      // the system prompt
+)
+
+// Args says how arguments are put into a skill's text.
+type Args string
+
+// The values of Args, narrowest first.
+const (
+	ArgsNone    Args = "none"     // not at all
+	ArgsKeenRFC Args = "keen_rfc" // $ARGUMENTS, $ARGUMENTS[N] and $0 to $9, counted from 0; an Arguments line
+	ArgsClaude  Args = "claude"   // as keen_rfc; without a placeholder the arguments follow the text
+)
+
+// DriftBatch says what a batch run does when an active skill changed on disk.
+type DriftBatch string
+
+// The values of DriftBatch, narrowest first.
+const (
+	DriftBatchFail   DriftBatch = "fail"   // it ends
+	DriftBatchWarn   DriftBatch = "warn"   // it keeps the frozen text and says so
+	DriftBatchReload DriftBatch = "reload" // it takes the new text and says so
+	DriftBatchIgnore DriftBatch = "ignore" // it takes what is there
+)
+
+// DriftInteractive is DriftBatch for conversations.
+type DriftInteractive string
+
+// The values of DriftInteractive, narrowest first.
+const (
+	DriftInteractiveFail   DriftInteractive = "fail"   // it ends
+	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the frozen text and says so
+	DriftInteractiveReload DriftInteractive = "reload" // it takes the new text and says so
+	DriftInteractiveIgnore DriftInteractive = "ignore" // it takes what is there
+)
+
+// Injection says what becomes of skill text that looks like an injection.
+type Injection string
+
+// The values of Injection, narrowest first.
+const (
+	InjectionBlock     Injection = "block"           // not delivered
+	InjectionUntrusted Injection = "block_untrusted" // not delivered when its tier is third_party; else an event
+	InjectionEvent     Injection = "event"           // delivered, with an event
+)
+
+// ShowDigest says whether the model is shown digests of skills and resources.
+type ShowDigest string
+
+// The values of ShowDigest, narrowest first.
+const (
+	ShowDigestNo  ShowDigest = "no"  // no
+	ShowDigestYes ShowDigest = "yes" // yes
+)
+
+// ResourceScope says which files of a skill may be read.
+type ResourceScope string
+
+// The values of ResourceScope, narrowest first.
+const (
+	ResourceScopeOneLevel ResourceScope = "one_level" // files of the folder and of its direct subfolders
+	ResourceScopeIndexed  ResourceScope = "indexed"   // files of the index
+	ResourceScopeFolder   ResourceScope = "folder"    // any file of the folder
+)
+
+// LateFiles says what becomes of a file that came after the index was made.
+type LateFiles string
+
+// The values of LateFiles, narrowest first.
+const (
+	LateFilesRefuse LateFiles = "refuse" // it is refused
+	LateFilesMark   LateFiles = "mark"   // it is read and marked as late
+)
+
+// IndexRootFile says whether SKILL.md itself is a resource.
+type IndexRootFile string
+
+// The values of IndexRootFile, narrowest first.
+const (
+	IndexRootFileNo  IndexRootFile = "no"  // no
+	IndexRootFileYes IndexRootFile = "yes" // yes
+)
+
+// Binary says how a binary file is read.
+type Binary string
+
+// The values of Binary, narrowest first.
+const (
+	BinaryRefuse   Binary = "refuse"   // with an error
+	BinaryMetadata Binary = "metadata" // kind, size and digest, no content
+	BinaryBase64   Binary = "base64"   // as base64
+	BinaryRaw      Binary = "raw"      // its bytes; where only text fits, base64
+)
+
+// ReadOver says what becomes of a file longer than the read may be.
+type ReadOver string
+
+// The values of ReadOver, narrowest first.
+const (
+	ReadOverRefuse   ReadOver = "refuse"   // it is refused
+	ReadOverTruncate ReadOver = "truncate" // the first bytes are read and the cut is reported
+)
+
+// Reply is the form of what the skill tools answer.
+type Reply string
+
+// The values of Reply, narrowest first.
+const (
+	ReplyText     Reply = "text"     // text for the model
+	ReplyEnvelope Reply = "envelope" // a JSON object with ok, and the data or the error
+)
+
+// IfMatch says whether write_file and edit_file need the digest last read.
+type IfMatch string
+
+// The values of IfMatch, narrowest first.
+const (
+	IfMatchYes IfMatch = "yes" // a call without it, or with a stale one, is refused
+	IfMatchNo  IfMatch = "no"  // it is checked when given
+)
