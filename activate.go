@@ -187,7 +187,7 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []str
 		content = metaLines(sk, doc.Front) + string(doc.Body)
 	}
 	content = Expand(content, set.Args, arguments)
-	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope && x.call.Actor == policy.ByModel {
+	if s.enveloped() && x.call.Actor == policy.ByModel {
 		return strings.TrimLeft(content, "\n"), doc.Front // the envelope is JSON: nothing can leave it
 	}
 	b := block{name: sk.Name, dir: s.cfg.View.Dir(sk), tier: string(sk.Tier), content: content, resources: sk.Resources, most: set.ResourceList}
@@ -203,6 +203,12 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []str
 	}
 	return text, doc.Front
 }
+
+// byLoadTool reports whether the load tool is a way to activate a skill.
+func (s *Session) byLoadTool() bool { return s.cfg.Settings.Activate.Ways.Has(settings.WayLoadTool) }
+
+// byReadFile reports whether reading a whole SKILL.md is a way to activate it.
+func (s *Session) byReadFile() bool { return s.cfg.Settings.Activate.Ways.Has(settings.WayReadFile) }
 
 // metaLines is what body+meta puts before the body.
 func metaLines(sk Skill, f skillmd.Front) string {

@@ -21,6 +21,15 @@ type Catalog struct {
 	Place   settings.CatalogPlace // where Text goes: tool, system or none
 }
 
+// InTool reports whether Text belongs into the description of the load tool.
+func (c Catalog) InTool() bool { return c.Place == settings.CatalogPlaceTool && c.Text != "" }
+
+// InSystem reports whether Text belongs into the system prompt.
+func (c Catalog) InSystem() bool { return c.Place == settings.CatalogPlaceSystem && c.Text != "" }
+
+// shown reports whether there is a catalog at all, so that names may be listed.
+func (c Catalog) shown() bool { return c.Place != settings.CatalogPlaceNone }
+
 // CatalogEntry is one line of a catalog (A-135).
 type CatalogEntry struct {
 	Name          string `json:"name"`
@@ -47,7 +56,7 @@ func (s *Session) catalog() Catalog {
 			continue // hidden entirely, not listed and refused
 		}
 		e := CatalogEntry{Name: oneLine(sk.Name), Description: clamp(oneLine(sk.Description), set.DescMax), Compatibility: oneLine(sk.Head.Front.Compatibility)}
-		if d := s.cfg.View.Dir(sk); d != "" && (set.Format == settings.CatalogFormatPaths || s.cfg.Settings.Activate.Ways.Has(settings.WayReadFile)) {
+		if d := s.cfg.View.Dir(sk); d != "" && (set.Format == settings.CatalogFormatPaths || s.byReadFile()) {
 			e.Location = d + "/" + sk.Head.FileName
 		}
 		c.Entries = append(c.Entries, e)
@@ -56,7 +65,7 @@ func (s *Session) catalog() Catalog {
 		c.Omitted = len(c.Entries) - set.Max
 		c.Entries = c.Entries[:set.Max]
 	}
-	if c.Place != settings.CatalogPlaceNone {
+	if c.shown() {
 		c.Text = s.catalogText(c)
 		if c.Place == settings.CatalogPlaceTool && len(c.Text) > toolTextMax {
 			c.Place = settings.CatalogPlaceSystem

@@ -60,11 +60,11 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 	for _, e := range cat.Entries {
 		names = append(names, e.Name)
 	}
-	if cat.Place == settings.CatalogPlaceTool && cat.Text != "" {
+	if cat.InTool() {
 		spec.Description += "\n\n" + cat.Text
 	}
-	spec.Schema = loadSchema(names, set.Tools.Reply == settings.ReplyText, set.Catalog.Place != settings.CatalogPlaceNone)
-	return spec, set.Tools.Load != "" && set.Activate.Ways.Has(settings.WayLoadTool) && len(names) > 0
+	spec.Schema = loadSchema(names, !s.enveloped(), cat.shown())
+	return spec, set.Tools.Load != "" && s.byLoadTool() && len(names) > 0
 }
 
 // enumMax is how many names still go into the schema; more are in the catalog
@@ -100,7 +100,7 @@ func (loadTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts
 	if a.Name == "" {
 		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("name is missing")}
 	}
-	if a.FilePath != "" && s.cfg.Settings.Tools.Reply != settings.ReplyText {
+	if a.FilePath != "" && s.enveloped() {
 		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
 	}
 	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(a.Name)}}, nil
@@ -136,7 +136,7 @@ func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	if err != nil {
 		return s.replyError(err), nil
 	}
-	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope {
+	if s.enveloped() {
 		return s.envelope(sk, act, text)
 	}
 	return activated(act, text), nil
@@ -171,10 +171,13 @@ func (s *Session) envelope(sk Skill, act Activation, text string) (Result, error
 	return r, nil
 }
 
+// enveloped reports whether the skill tools answer in a JSON object.
+func (s *Session) enveloped() bool { return s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope }
+
 // replyError tells the model why it got nothing.
 func (s *Session) replyError(err error) Result {
 	r := Failure(err)
-	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope {
+	if s.enveloped() {
 		b, _ := json.Marshal(map[string]any{"ok": false, "error": r.Parts[0].Text}) // plain data
 		r.Parts[0].Text = string(b)
 	}
@@ -202,7 +205,7 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolReadSkillResource, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Resource, settings.ToolReadSkillResource), Description: strings.TrimSpace(resourceToolText)}}
 	path := map[string]any{"type": "string", "description": "Path of the file, relative to the skill's folder, for example references/guide.md."}
-	if set.Tools.Reply == settings.ReplyEnvelope {
+	if s.enveloped() {
 		spec.Schema = schema(map[string]any{"name": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path}, "name", "path")
 	} else {
 		spec.Schema = schema(map[string]any{"skill": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path,
@@ -213,7 +216,7 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 
 func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 	var a readArgs
-	if s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope && !t.operator {
+	if s.enveloped() && !t.operator {
 		var e envelopeReadArgs
 		if err := DecodeArgs(raw, &e); err != nil {
 			return a, err
@@ -258,7 +261,7 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 	}
 	text := resourceText(r)
 	switch {
-	case s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope:
+	case s.enveloped():
 		b, err := json.Marshal(map[string]any{"ok": true, "name": r.Skill, "path": r.Path, "content": r.Text})
 		if err != nil {
 			return Result{}, err

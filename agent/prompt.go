@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"metier"
-	"metier/settings"
 )
 
 var (
@@ -50,7 +49,7 @@ func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (stri
 		parts = append(parts, "Instructions of the project:\n\n"+strings.TrimSpace(p.Project))
 	}
 	cat := s.Catalog(ctx)
-	if cat.Place == settings.CatalogPlaceSystem && cat.Text != "" {
+	if cat.InSystem() {
 		parts = append(parts, cat.Text)
 	}
 	if p.Prepare != nil {
