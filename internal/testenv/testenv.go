@@ -1,0 +1,108 @@
+// Package testenv tells tests what the machine gives them. A test that cannot
+// run here says so through this package and nowhere else, so that one variable
+// forbids all skips: with METIER_NO_SKIP=1, which make test sets on Linux, a
+// skip is a failure that names what is missing. Only tests import it.
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// NoSkip is the environment variable that turns every skip into a failure.
+const NoSkip = "METIER_NO_SKIP"
+
+// Skip ends the test as skipped, or as failed where skips are forbidden. The
+// reason names the operating system, privilege or program that is missing.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	if reason == "" {
+		t.Fatal("a skip needs a reason")
+	}
+	if os.Getenv(NoSkip) == "1" {
+		t.Fatalf("would be skipped, but %s=1: %s", NoSkip, reason)
+	}
+	t.Skip(reason)
+}
+
+// NeedLinux skips the test elsewhere than on Linux.
+func NeedLinux(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		Skip(t, "needs Linux, and this is "+runtime.GOOS)
+	}
+}
+
+// NeedRoot skips the test for an ordinary user.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Skip(t, "needs root")
+	}
+}
+
+// NeedTool returns the path of a program, and skips the test if it is not
+// there, naming the Debian package that has it.
+func NeedTool(t testing.TB, tool, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		Skip(t, "needs "+tool+" (Debian package "+debian+"): "+err.Error())
+	}
+	return path
+}
+
+// Corpus returns the folder of real skills that lies beside a checkout of the
+// project. It is data, not part of the module: in a clone without it the test
+// says so and ends, also where skips are forbidden.
+func Corpus(t testing.TB) string {
+	t.Helper()
+	dir, ok := beside(t, "corpus", "manifest.jsonl")
+	if !ok {
+		t.Skip("the corpus of real skills is not beside this clone (" + dir + ")")
+	}
+	return dir
+}
+
+// Requirements returns the folder of requirement rows beside the checkout, and
+// whether it is there.
+func Requirements(t testing.TB) (string, bool) {
+	t.Helper()
+	return beside(t, "requirements", "rulings.md")
+}
+
+// beside finds shared/name beside the module, known by a file in it.
+func beside(t testing.TB, name, file string) (string, bool) {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(Module(t)), "shared", name)
+	_, err := os.Stat(filepath.Join(dir, file))
+	return dir, err == nil
+}
+
+// Module returns the folder of the go.mod above the test's working folder. In
+// a nested module it is the outermost one.
+func Module(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := ""
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			found = dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			break
+		}
+		dir = parent
+	}
+	if found == "" {
+		t.Fatal("no go.mod above the test")
+	}
+	return found
+}
