@@ -5,6 +5,7 @@ type Root string
 
 // The values of Root, narrowest first.
 const (
+	RootBuiltin Root = "builtin"      // the skills that come with metier
 	RootProject Root = "auto:project" // the skill folders of the workspace
 	RootHome    Root = "auto:home"    // the skill folders of the home
 	RootEnv     Root = "env"          // roots named by environment variables
