@@ -1,0 +1,179 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+
+	"metier/event"
+)
+
+// ErrRules is wrapped by Apply when the run began under rules this build does
+// not have.
+var ErrRules = errors.New("the run has other rules")
+
+// Apply folds one event. used is false, and nothing has changed, when the event
+// is none of the machine's, or is late, doubled or already decided. An error
+// (other rules, an event that contradicts the machine) changes nothing either.
+//
+// Said, Offered and Activated count before a run begins, too: a session may be
+// prepared first.
+func (s *State) Apply(e event.Event) (used bool, err error) {
+	if s.Rules != 0 && s.Rules != Rules {
+		return false, fmt.Errorf("%w: it began with %d, this build has %d: use the version of metier that began it", ErrRules, s.Rules, Rules)
+	}
+	used, err = s.fold(e)
+	if used && err == nil {
+		s.settle()
+	}
+	return used, err
+}
+
+func (s *State) fold(e event.Event) (bool, error) {
+	switch e := e.(type) {
+	case event.Begun:
+		return s.begin(e)
+	case event.Said:
+		return s.said(e), nil
+	case event.Offered:
+		return s.offer(e), nil
+	case event.Activated:
+		return s.activate(e), nil
+	case event.Recovered:
+		return s.recovered(e), nil
+	case event.ModelStarted:
+		return s.claimModel(e), nil
+	case event.Replied:
+		return s.replied(e)
+	case event.Failed:
+		return s.failed(e), nil
+	case event.Compacted:
+		return s.compacted(e), nil
+	case event.Checked:
+		return s.checked(e), nil
+	case event.Started:
+		return s.claim(e), nil
+	case event.Asked:
+		return s.asked(e), nil
+	case event.Answered:
+		return s.answered(e), nil
+	case event.Expired:
+		return s.expired(e), nil
+	case event.Returned:
+		return s.returned(e.ID, e.Code, e.Content, ""), nil
+	case event.ChildEnded:
+		return s.returned(e.ID, e.Code, e.Content, KindChild), nil
+	case event.Lost:
+		return s.lost(e), nil
+	case event.Stopped:
+		return s.stop(e)
+	case event.Ended:
+		return s.ended(e), nil
+	case event.Opened, event.Indexed, event.ResourcesIndexed, event.Decided, event.ResourceRead, event.FileRead,
+		event.Drifted, event.Resumed, event.Parked, event.Note:
+		return false, nil // facts for others; a drift that reloads a skill comes with Activated
+	}
+	return false, fmt.Errorf("the step machine does not know the event %T", e)
+}
+
+// begin starts a run. On a log whose last run ended it goes on with the same
+// conversation, skills and numbering of turns.
+func (s *State) begin(e event.Begun) (bool, error) {
+	if e.Rules != Rules {
+		return false, fmt.Errorf("%w: it began with %d, this build has %d: use the version of metier that began it", ErrRules, e.Rules, Rules)
+	}
+	if s.Rules != 0 && (s.Phase != Ended || s.Run == e.Run) {
+		return false, nil
+	}
+	*s = State{Rules: Rules, Run: e.Run, Turn: s.Turn, First: s.Turn, Phase: Idle, Spec: e, Messages: s.Messages,
+		Active: s.Active, Offered: s.Offered, NewOffer: s.NewOffer, Queue: s.Queue, LastInput: s.LastInput}
+	return true, nil
+}
+
+func (s *State) said(e event.Said) bool {
+	for i := range s.Queue {
+		if s.Queue[i].ID == e.ID {
+			return false
+		}
+	}
+	for i := range s.Messages {
+		if m := &s.Messages[i]; m.Input == e.ID && e.ID != "" {
+			return false
+		}
+	}
+	s.Queue = append(s.Queue, e)
+	return true
+}
+
+// offer takes what the model is shown. Within a turn that was shown something
+// already, the change waits.
+func (s *State) offer(e event.Offered) bool {
+	newest := &s.Offered
+	if s.NewOffer != nil {
+		newest = s.NewOffer
+	}
+	if newest.Digest == e.Digest {
+		return false
+	}
+	e.Names = append([]string(nil), e.Names...)
+	if s.shown() {
+		s.NewOffer = &e
+		return true
+	}
+	s.Offered, s.NewOffer = e, nil
+	return true
+}
+
+// shown reports whether the present turn's model call has been sent.
+func (s *State) shown() bool {
+	switch s.Phase {
+	case Tools:
+		return true
+	case Model:
+		return s.ModelTry > 0 || s.Pending == nil || s.Pending.Kind == KindCheck ||
+			s.Pending.Kind == KindModel && s.Pending.Status == Started
+	}
+	return false
+}
+
+// activate keeps a skill's instructions. The result of the call that loaded it
+// carries the text; any other activation is rendered by the driver.
+func (s *State) activate(e event.Activated) bool {
+	l := Loaded{SkillID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Text: e.Text, Call: e.Call, InMessage: s.carrier(e.Call)}
+	for i := range s.Active {
+		if s.Active[i].SkillID != l.SkillID {
+			continue
+		}
+		was := s.Active[i]
+		if l.InMessage < 0 && was.Text == l.Text {
+			l.InMessage = was.InMessage // an older message carries the same text
+		}
+		if was == l {
+			return false
+		}
+		s.Active[i] = l
+		return true
+	}
+	s.Active = append(s.Active, l)
+	return true
+}
+
+// carrier is the index of the message with the call's result, if that was a
+// success, or -1.
+func (s *State) carrier(call string) int {
+	if at, code := s.result(call); code == "" {
+		return at
+	}
+	return -1
+}
+
+// result finds the message with the call's result: its index, or -1.
+func (s *State) result(call string) (at int, code string) {
+	for i := len(s.Messages) - 1; i >= 0 && call != ""; i-- {
+		for _, r := range s.Messages[i].Results {
+			if r.Call == call {
+				return i, r.Code
+			}
+		}
+	}
+	return -1, ""
+}

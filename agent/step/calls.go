@@ -1,0 +1,161 @@
+package step
+
+import (
+	"fmt"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+// claim takes a call for whoever wrote the event: a second claim of the same
+// try is refused.
+func (s *State) claim(e event.Started) bool {
+	o := s.call(e.ID)
+	if o == nil || o.Status != Ready || o.Try != e.Try {
+		return false
+	}
+	o.Status, o.Effect = Started, e.Effect
+	return true
+}
+
+// asked puts a call off until its question is answered. A tool asks before it
+// is claimed; a child may be parked after.
+func (s *State) asked(e event.Asked) bool {
+	o := s.call(e.Call)
+	if o == nil || o.Status == Done || o.Status == Started && o.Kind != KindChild {
+		return false
+	}
+	if o.Ask != nil && o.Ask.ID == e.ID || o.Answered != "" && o.Answered == e.ID {
+		return false
+	}
+	e.Scopes = append([]string(nil), e.Scopes...)
+	o.Status, o.Ask = Asking, &e
+	return true
+}
+
+// answered takes an answer to the question a call waits for. One that holds
+// for more than this call frees the calls that wait for the same facts.
+func (s *State) answered(e event.Answered) bool {
+	asks := func(o *Op) bool { return o.Status == Asking && o.Ask != nil && o.Ask.Binds == e.Binds }
+	o := s.call(e.Call)
+	if o == nil || !asks(o) || o.Ask.ID != e.ID {
+		return false
+	}
+	for i := range s.Calls {
+		switch c := &s.Calls[i]; {
+		case c != o && (e.Scope == "once" || e.Scope == "" || !asks(c)):
+		case e.Allow:
+			c.Answered = c.Ask.ID
+			c.again() // Session.Call looks again: what changed since asks again
+		default:
+			c.end(policy.CodeRefused, record.Ref{})
+		}
+	}
+	return true
+}
+
+func (s *State) expired(e event.Expired) bool {
+	o := s.call(e.Call)
+	if o == nil || o.Status != Asking || o.Ask == nil || o.Ask.ID != e.ID {
+		return false
+	}
+	o.end(CodeExpired, record.Ref{})
+	return true
+}
+
+// returned ends a call. A call that was refused returns without a claim.
+func (s *State) returned(id, code string, content record.Ref, only Kind) bool {
+	o := s.call(id)
+	if o == nil || !o.open() || only != "" && o.Kind != only {
+		return false
+	}
+	o.end(code, content)
+	return true
+}
+
+// lost says of a claimed op that nobody knows how it ended.
+func (s *State) lost(e event.Lost) bool {
+	if p := s.pending(e.ID); p != nil {
+		if p.Status != Started || p.Try != e.Try {
+			return false
+		}
+		p.Lost++
+		switch {
+		case s.Stopping != "":
+			s.Pending = nil
+		case p.Lost >= MaxLost:
+			s.Pending = nil
+			s.finish(RunFailed, CodeLostTooOften)
+		default:
+			s.retry()
+		}
+		return true
+	}
+	o := s.call(e.ID)
+	if o == nil || o.Status != Started || o.Try != e.Try {
+		return false
+	}
+	o.Lost++
+	switch harmless := o.Kind == KindChild || o.Effect == policy.Read; {
+	case !harmless && (o.Effect != policy.Write || s.Stopping != ""):
+		o.end(CodeOutcomeUnknown, record.Ref{}) // an effect nobody named counts as the worst
+	case s.Stopping != "":
+		o.end(CodeCancelled, record.Ref{})
+	case o.Lost >= MaxLost:
+		o.end(CodeLostTooOften, record.Ref{})
+	default:
+		o.again()
+	}
+	return true
+}
+
+// stop ends the turn or the run as soon as what is in flight has ended. Calls
+// that have not begun are cancelled at once.
+func (s *State) stop(e event.Stopped) (bool, error) {
+	if e.Scope != "turn" && e.Scope != "run" {
+		return false, fmt.Errorf("stop: unknown scope %q, want turn or run", e.Scope)
+	}
+	switch {
+	case s.Phase != Model && s.Phase != Tools && (s.Phase != Idle || e.Scope != "run"),
+		s.Stopping == "run", s.Stopping == e.Scope:
+		return false, nil
+	}
+	s.Stopping = e.Scope
+	if e.Scope == "run" {
+		switch e.Reason {
+		case "", "cancel", CodeCancelled:
+			s.finish(RunCancelled, CodeCancelled)
+		case RunDenied:
+			s.finish(RunDenied, RunDenied)
+		default:
+			s.finish(RunFailed, e.Reason)
+		}
+	}
+	s.close(CodeCancelled)
+	if s.Pending != nil && s.Pending.Status == Ready {
+		s.Pending = nil
+	}
+	return true, nil
+}
+
+// ended closes the run. The log is the truth: an end in it counts whatever the
+// machine was waiting for, and leaves a conversation another run can go on with.
+func (s *State) ended(e event.Ended) bool {
+	if s.Rules == 0 || s.Phase == Ended || s.Run != e.Run {
+		return false
+	}
+	s.close(CodeCancelled)
+	for i := range s.Calls {
+		if o := &s.Calls[i]; o.open() && (o.Kind == KindChild || o.Effect == policy.Read) {
+			o.end(CodeCancelled, record.Ref{})
+		} else if o.open() {
+			o.end(CodeOutcomeUnknown, record.Ref{})
+		}
+	}
+	s.Pending = nil
+	s.flush()
+	s.adopt()
+	s.Phase, s.Stopping, s.Status, s.Code = Ended, "", e.Status, e.Code
+	return true
+}

@@ -1,0 +1,46 @@
+package step
+
+import (
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+)
+
+// cut returns how many of the oldest messages a compaction may replace, or 0
+// when there is nothing to gain. The last Spec.KeepLast messages stay (at least
+// one), and a tool message stays with the assistant message it answers.
+func (s *State) cut() int {
+	upto := len(s.Messages) - max(s.Spec.KeepLast, 1)
+	for upto > 0 && s.Messages[upto].Role == model.RoleTool {
+		upto--
+	}
+	if upto < 2 {
+		return 0
+	}
+	return upto
+}
+
+// compacted replaces the oldest messages by their summary. Active skills whose
+// text was among them are rendered from the state from now on.
+func (s *State) compacted(e event.Compacted) bool {
+	p := s.pending(e.ID)
+	if p == nil || p.Kind != KindCompact || p.Status != Started || p.Upto != e.Upto || e.Upto > len(s.Messages) {
+		return false
+	}
+	s.spend(e.Usage)
+	rest := s.Messages[e.Upto:]
+	s.Messages = append([]Message{{Role: model.RoleUser, Slot: policy.Slot{Role: policy.Context, Origin: OriginSummary}, Content: e.Summary}}, rest...)
+	for i := range s.Active {
+		if at := &s.Active[i].InMessage; *at < e.Upto {
+			*at = -1
+		} else {
+			*at -= e.Upto - 1
+		}
+	}
+	s.Pending, s.LastInput, s.Failures = nil, 0, 0
+	s.CompactTry = p.Try + 1
+	if s.Stopping == "" {
+		s.askModel()
+	}
+	return true
+}

@@ -1,0 +1,157 @@
+package step_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"metier/agent/step"
+	"metier/event"
+	"metier/model"
+)
+
+func TestCompactionByThreshold(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{CompactAt: 100, KeepLast: 2})
+	must(t, s, event.Offered{Digest: "a"}, event.Activated{Call: "cli", SkillID: "s:a", Text: ref("a")})
+	reply(t, s, "load_skill", "read")
+	load := event.Activated{Call: "t1.c0", SkillID: "s:b", Hash: "h", Text: ref("b")}
+	must(t, s, load)
+	refuse(t, s, load)
+	must(t, s, event.Returned{ID: "t1.c0"}, event.Returned{ID: "t1.c1"})
+	if s.Active[1].InMessage != 2 || s.Active[0].InMessage != -1 {
+		t.Fatalf("active %+v", s.Active)
+	}
+	wants(t, s, "t2.m#0") // three messages, two of them stay: nothing to gain
+	turn(t, s)
+	if c := step.Next(s)[0]; c != (step.Compact{ID: "t3.k", Upto: 3}) {
+		t.Fatalf("%+v", c)
+	}
+	refuse(t, s, event.Compacted{ID: "t3.k", Upto: 3}) // not claimed
+	must(t, s, event.ModelStarted{ID: "t3.k"}, event.Said{ID: "i2"}, event.Lost{ID: "t3.k"}, event.ModelStarted{ID: "t3.k", Try: 1})
+	refuse(t, s, event.Compacted{ID: "t3.k", Upto: 2}, event.ModelStarted{ID: "t3.m"})
+	must(t, s, event.Compacted{ID: "t3.k", Upto: 3, Summary: ref("sum"), Usage: event.Usage{Input: 7}})
+	if m := s.Messages; len(m) != 3 || m[0].Content != ref("sum") || m[0].Slot.Origin != step.OriginSummary || m[1].Role != model.RoleAssistant {
+		t.Fatal(dump(t, s))
+	}
+	if len(s.Active) != 2 || s.Active[1].InMessage != -1 || s.Usage.Input != 207 || s.LastInput != 0 {
+		t.Fatal(dump(t, s))
+	}
+	wants(t, s, "t3.m#0")
+	refuse(t, s, load, event.Compacted{ID: "t3.k", Upto: 3})
+}
+
+func TestActivatedAfterItsCallReturnedIsCarriedByTheResult(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{})
+	reply(t, s, "load_skill")
+	must(t, s, event.Returned{ID: "t1.c0"}, event.Activated{Call: "t1.c0", SkillID: "s:b", Hash: "1", Text: ref("b")})
+	if s.Active[0].InMessage != 2 {
+		t.Fatalf("active %+v", s.Active)
+	}
+	reply(t, s, "load_skill") // the file changed, and the turn was stopped before the new text was given
+	must(t, s, event.Activated{Call: "t2.c0", SkillID: "s:b", Hash: "2", Text: ref("b2"), DigestChanged: true}, event.Stopped{Scope: "turn"})
+	if len(s.Active) != 1 || s.Active[0].InMessage != -1 || s.Active[0].Digest != "2" {
+		t.Fatalf("active %+v", s.Active)
+	}
+}
+
+func TestFailedPrecautionIsNoEnd(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{CompactAt: 100, KeepLast: 1, MaxRetries: 1})
+	turn(t, s)
+	turn(t, s)
+	wants(t, s, "t3.k#0")
+	must(t, s, event.Failed{ID: "t3.k", Code: "model_server", Retry: true}, event.Failed{ID: "t3.k", Try: 1, Code: "model_server", Retry: true})
+	wants(t, s, "t3.m#0")
+	over := func(try int) event.Failed {
+		return event.Failed{ID: "t3.m", Try: try, Code: string(model.CodeContextOverflow), Retry: true}
+	}
+	must(t, s, event.ModelStarted{ID: "t3.m"}, over(0))
+	wants(t, s, "t3.k#2") // now it has to be
+	must(t, s, event.ModelStarted{ID: "t3.k", Try: 2}, event.Compacted{ID: "t3.k", Upto: 3})
+	wants(t, s, "t3.m#1")
+	must(t, s, over(1))
+	ends(t, s, "failed", "model_context_overflow")
+}
+
+func TestOverflowWithoutAnythingToSummarizeFails(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{KeepLast: 4})
+	must(t, s, event.Failed{ID: "t1.m", Code: string(model.CodeContextOverflow)})
+	ends(t, s, "failed", "model_context_overflow")
+
+	s = started(t, event.Begun{KeepLast: 1})
+	turn(t, s)
+	turn(t, s)
+	must(t, s, event.Failed{ID: "t3.m", Code: string(model.CodeContextOverflow)}, event.Failed{ID: "t3.k", Code: "model_auth"})
+	ends(t, s, "failed", "model_auth")
+}
+
+func TestCompactionKeepsPairsSkillsAndTheLastMessages(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		keep := rapid.IntRange(0, 7).Draw(r, "keep")
+		s := &step.State{}
+		apply := func(e event.Event) {
+			if used, err := s.Apply(e); err != nil || !used {
+				r.Fatalf("%+v: %t %v", e, used, err)
+			}
+		}
+		apply(event.Begun{Run: "r", Rules: step.Rules, KeepLast: keep, CompactAt: 1})
+		apply(event.Said{ID: "i"})
+		var skills []string
+		for n := range rapid.IntRange(1, 25).Draw(r, "turns") {
+			if s.Pending.Kind == step.KindCompact {
+				before, upto := slices.Clone(s.Messages), s.Pending.Upto
+				apply(event.ModelStarted{ID: s.Pending.ID})
+				apply(event.Compacted{ID: s.Pending.ID, Upto: upto, Summary: ref(fmt.Sprint("sum", n))})
+				if len(before)-upto < max(keep, 1) {
+					r.Fatalf("%d of %d messages went, %d stay", upto, len(before), keep)
+				}
+				was, _ := json.Marshal(before[upto:])
+				if is, _ := json.Marshal(s.Messages[1:]); string(is) != string(was) {
+					r.Fatalf("the rest changed")
+				}
+			}
+			calls := rapid.IntRange(1, 4).Draw(r, "calls")
+			e := event.Replied{ID: s.Pending.ID, Message: ref("m"), Usage: event.Usage{Input: int64(rapid.IntRange(0, 1).Draw(r, "tokens"))}}
+			for i := range calls {
+				e.Calls = append(e.Calls, event.CallRef{ID: fmt.Sprintf("t%d.c%d", s.Turn, i), Tool: "load_skill", Args: ref(fmt.Sprint(n, i))})
+			}
+			apply(event.ModelStarted{ID: s.Pending.ID})
+			apply(e)
+			for i, c := range e.Calls {
+				if id := fmt.Sprint("s:", n, i); rapid.Bool().Draw(r, "loads") {
+					apply(event.Activated{Call: c.ID, SkillID: id, Text: ref(id)})
+					skills = append(skills, id)
+				}
+				if rapid.Bool().Draw(r, "said") {
+					apply(event.Said{ID: fmt.Sprint("in", n, i)})
+				}
+				apply(event.Returned{ID: c.ID, Content: ref(c.ID)})
+			}
+			pairs(t, s)
+			for i, l := range s.Active { // nothing lost, and each is where it is said to be
+				if l.SkillID != skills[i] {
+					r.Fatalf("active %+v, want %v", s.Active, skills)
+				}
+				carried := -1
+				for at, m := range s.Messages {
+					if slices.ContainsFunc(m.Results, func(x step.Result) bool { return x.Call == l.Call }) {
+						carried = at
+					}
+				}
+				if l.InMessage != carried {
+					r.Fatalf("%s is in message %d, said to be in %d", l.SkillID, carried, l.InMessage)
+				}
+			}
+			if len(s.Active) != len(skills) {
+				r.Fatalf("%d of %d skills are left", len(s.Active), len(skills))
+			}
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package step
+
+import (
+	"fmt"
+
+	"metier/event"
+	"metier/record"
+)
+
+// Action is one thing a driver has to do. Key is the same for as long as the
+// action is outstanding and for no other action of the log: a driver does each
+// key once.
+type Action interface{ Key() string }
+
+// CallModel asks for one reply. The driver renders the request from the state,
+// claims it (event.ModelStarted) and ends it with Replied or Failed.
+type CallModel struct {
+	ID  string
+	Try int
+}
+
+// CallTool asks for one tool call. Session.Call decides and claims it; it ends
+// with Returned, or is put off with Asked. Bad: the arguments are not JSON.
+type CallTool struct {
+	ID   string
+	Try  int
+	Tool string
+	Args record.Ref
+	Bad  bool
+}
+
+// Spawn asks for a child run. It is claimed by Started and ends with
+// ChildEnded; Asked puts it off while the child is parked. A try above 0 takes
+// the same child up again.
+type Spawn struct {
+	ID   string
+	Try  int
+	Tool string
+	Args record.Ref
+	Bad  bool
+}
+
+// Compact asks for a summary of the messages before Upto. It is claimed by
+// ModelStarted and ends with Compacted or Failed.
+type Compact struct {
+	ID   string
+	Try  int
+	Upto int
+}
+
+// Check asks whether Answer, the blob of the final reply, fits Schema. It has
+// no effect, needs no claim and ends with Checked.
+type Check struct {
+	ID     string
+	Answer record.Ref
+	Schema record.Ref
+}
+
+// Await says that a call waits for an answer. It ends with Answered or Expired.
+type Await struct {
+	ID       string
+	Try      int
+	Question event.Asked
+}
+
+// Cancel asks the driver to stop what it does for an op, and to end the op as
+// it really ended: Returned, Failed or Lost.
+type Cancel struct {
+	ID  string
+	Try int
+}
+
+// End asks for the Ended event. Answer is the blob of the final reply's
+// model.Message, Output of the structured result.
+type End struct {
+	Run    string
+	Status string
+	Code   string
+	Answer record.Ref
+	Output record.Ref
+}
+
+// Key is ID#Try.
+func (a CallModel) Key() string { return key(a.ID, a.Try) }
+
+// Key is ID#Try.
+func (a CallTool) Key() string { return key(a.ID, a.Try) }
+
+// Key is ID#Try.
+func (a Spawn) Key() string { return key(a.ID, a.Try) }
+
+// Key is ID#Try.
+func (a Compact) Key() string { return key(a.ID, a.Try) }
+
+// Key is ID#0.
+func (a Check) Key() string { return key(a.ID, 0) }
+
+// Key is ID#Try?QUESTION, so that it differs from the call's and from that of
+// a changed question.
+func (a Await) Key() string { return key(a.ID, a.Try) + "?" + a.Question.ID }
+
+// Key is ID#Try!
+func (a Cancel) Key() string { return key(a.ID, a.Try) + "!" }
+
+// Key names the run and how it ends.
+func (a End) Key() string { return "end:" + a.Run + ":" + a.Status + ":" + a.Answer.Digest }
+
+func key(id string, try int) string { return fmt.Sprintf("%s#%d", id, try) }
+
+// Next lists every outstanding action that nobody has claimed, what is to be
+// cancelled and what is waited for: the pending op first, then the calls in
+// the model's order. It changes nothing; asked twice, it says the same.
+func Next(s *State) []Action {
+	var out []Action
+	if p := s.Pending; p != nil {
+		switch {
+		case p.Status == Started && s.Stopping != "":
+			out = append(out, Cancel{p.ID, p.Try})
+		case p.Status != Ready:
+		case p.Kind == KindModel:
+			out = append(out, CallModel{p.ID, p.Try})
+		case p.Kind == KindCompact:
+			out = append(out, Compact{p.ID, p.Try, p.Upto})
+		case p.Kind == KindCheck:
+			out = append(out, Check{p.ID, s.Answer, s.Spec.Schema})
+		}
+	}
+	for i := range s.Calls {
+		switch o := &s.Calls[i]; {
+		case o.Status == Started && s.Stopping != "":
+			out = append(out, Cancel{o.ID, o.Try})
+		case o.Status == Asking && o.Ask != nil:
+			out = append(out, Await{o.ID, o.Try, *o.Ask})
+		case o.Status == Ready && o.Kind == KindChild:
+			out = append(out, Spawn{o.ID, o.Try, o.Tool, o.Args, o.Bad})
+		case o.Status == Ready:
+			out = append(out, CallTool{o.ID, o.Try, o.Tool, o.Args, o.Bad})
+		}
+	}
+	if s.Phase == Ending {
+		out = append(out, End{s.Run, s.Status, s.Code, s.Answer, s.Output})
+	}
+	return out
+}
+
+// Parked reports whether only answers are waited for: the process may exit.
+func Parked(s *State) bool {
+	if s.Pending != nil {
+		return false
+	}
+	asking := false
+	for i := range s.Calls {
+		switch s.Calls[i].Status {
+		case Asking:
+			asking = true
+		case Done:
+		default:
+			return false
+		}
+	}
+	return asking
+}
+
+// Interrupted lists the ops that are claimed. A driver that folds the log after
+// a crash appends these events for all of them: nobody works on them any more.
+func Interrupted(s *State) []event.Lost {
+	var out []event.Lost
+	if p := s.Pending; p != nil && p.Status == Started {
+		out = append(out, event.Lost{ID: p.ID, Try: p.Try})
+	}
+	for i := range s.Calls {
+		if o := &s.Calls[i]; o.Status == Started {
+			out = append(out, event.Lost{ID: o.ID, Try: o.Try})
+		}
+	}
+	return out
+}
