@@ -1,0 +1,354 @@
+package scripted
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// row is a line of a table by the names of its columns.
+type row = map[string]string
+
+type group struct {
+	Key  string
+	Rows []row
+}
+
+// pure are the functions that do not look at the conversation.
+var pure = template.FuncMap{
+	"lines": func(s string) []string {
+		return strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
+	},
+	"split":     func(sep, s string) []string { return strings.Split(s, sep) },
+	"trim":      strings.TrimSpace,
+	"lower":     strings.ToLower,
+	"upper":     strings.ToUpper,
+	"replace":   func(old, with, s string) string { return strings.ReplaceAll(s, old, with) },
+	"contains":  func(sub, s string) bool { return strings.Contains(s, sub) },
+	"hasPrefix": func(sub, s string) bool { return strings.HasPrefix(s, sub) },
+	"match":     match,
+	"matches":   matches,
+	"csv":       table,
+	"parse":     decode,
+	"json":      toJSON,
+	"col":       column,
+	"where":     where,
+	"groupBy":   groupBy,
+	"sortBy":    sortBy,
+	"count":     func(list any) (int, error) { l, err := items(list); return len(l), err },
+	"join":      join,
+	"first":     first,
+	"sum":       func(list any) (float64, error) { n, err := numbers(list); return total(n), err },
+	"avg":       average,
+	"min":       func(list any) (float64, error) { return extreme(list, slices.Min[[]float64]) },
+	"max":       func(list any) (float64, error) { return extreme(list, slices.Max[[]float64]) },
+	"add":       arithmetic(func(a, b float64) float64 { return a + b }),
+	"sub":       arithmetic(func(a, b float64) float64 { return a - b }),
+	"mul":       arithmetic(func(a, b float64) float64 { return a * b }),
+	"div":       arithmetic(func(a, b float64) float64 { return a / b }),
+	"num":       func(v any) (string, error) { n, err := number(v); return strconv.FormatFloat(n, 'f', -1, 64), err },
+	"fixed":     fixed,
+	"money":     money,
+	"default":   func(d, v any) any { return orDefault(d, v) },
+}
+
+func match(re, s string) (string, error) {
+	all, err := find(re, s, 1)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return all[0], nil
+}
+
+func matches(re, s string) ([]string, error) { return find(re, s, -1) }
+
+func find(re, s string, n int) ([]string, error) {
+	r, err := regexp.Compile(re)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, m := range r.FindAllStringSubmatch(s, n) {
+		out = append(out, m[min(1, len(m)-1)])
+	}
+	return out, nil
+}
+
+func table(s string) ([]row, error) {
+	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(s, "\uFEFF")))
+	r.FieldsPerRecord, r.LazyQuotes, r.TrimLeadingSpace = -1, true, true
+	all, err := r.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no header line")
+	}
+	rows := []row{}
+	for i, rec := range all[1:] {
+		if len(rec) != len(all[0]) {
+			return nil, fmt.Errorf("row %d has %d cells, the header %d", i+1, len(rec), len(all[0]))
+		}
+		o := row{}
+		for j, name := range all[0] {
+			o[strings.TrimSpace(name)] = strings.TrimSpace(rec[j])
+		}
+		rows = append(rows, o)
+	}
+	return rows, nil
+}
+
+func toJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+func cell(r row, name string) (string, error) {
+	v, ok := r[name]
+	if !ok {
+		return "", fmt.Errorf("no column %q", name)
+	}
+	return v, nil
+}
+
+func column(name string, rows []row) ([]string, error) {
+	out := make([]string, len(rows))
+	for i, r := range rows {
+		v, err := cell(r, name)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// order compares as numbers where both are, else as text.
+func order(a, b string) int {
+	x, errX := number(a)
+	y, errY := number(b)
+	if errX == nil && errY == nil {
+		return cmp.Compare(x, y)
+	}
+	return strings.Compare(a, b)
+}
+
+// where is called as where NAME VALUE ROWS or where NAME OP VALUE ROWS.
+func where(name string, rest ...any) ([]row, error) {
+	op := "="
+	if len(rest) == 3 {
+		op = fmt.Sprint(rest[0])
+		rest = rest[1:]
+	}
+	if len(rest) != 2 {
+		return nil, errors.New("where wants a column, an optional operator, a value and rows")
+	}
+	rows, ok := rest[1].([]row)
+	if !ok {
+		return nil, errors.New("where wants rows last")
+	}
+	want := fmt.Sprint(rest[0])
+	holds, ok := map[string]func(string) bool{
+		"=":        func(v string) bool { return order(v, want) == 0 },
+		"!=":       func(v string) bool { return order(v, want) != 0 },
+		"<":        func(v string) bool { return order(v, want) < 0 },
+		"<=":       func(v string) bool { return order(v, want) <= 0 },
+		">":        func(v string) bool { return order(v, want) > 0 },
+		">=":       func(v string) bool { return order(v, want) >= 0 },
+		"contains": func(v string) bool { return strings.Contains(v, want) },
+	}[op]
+	if !ok {
+		return nil, fmt.Errorf("operator %q: want one of = != < <= > >= contains", op)
+	}
+	out := []row{}
+	for _, r := range rows {
+		v, err := cell(r, name)
+		if err != nil {
+			return nil, err
+		}
+		if holds(v) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func groupBy(name string, rows []row) ([]group, error) {
+	var out []group
+	for _, r := range rows {
+		v, err := cell(r, name)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(out, func(g group) bool { return g.Key == v })
+		if at < 0 {
+			at = len(out)
+			out = append(out, group{Key: v})
+		}
+		out[at].Rows = append(out[at].Rows, r)
+	}
+	return out, nil
+}
+
+// sortBy is called as sortBy NAME ROWS or sortBy NAME "desc" ROWS.
+func sortBy(name string, rest ...any) ([]row, error) {
+	if len(rest) == 0 || len(rest) > 2 {
+		return nil, errors.New("sortBy wants a column, an optional desc and rows")
+	}
+	rows, ok := rest[len(rest)-1].([]row)
+	if !ok || (len(rest) == 2 && rest[0] != "desc") {
+		return nil, errors.New("sortBy wants a column, an optional desc and rows")
+	}
+	if _, err := column(name, rows); err != nil {
+		return nil, err
+	}
+	sign := 1
+	if len(rest) == 2 {
+		sign = -1
+	}
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b row) int { return sign * order(a[name], b[name]) })
+	return rows, nil
+}
+
+// items are the elements of any list.
+func items(list any) ([]any, error) {
+	v := reflect.ValueOf(list)
+	if !v.IsValid() {
+		return nil, nil
+	}
+	if v.Kind() != reflect.Slice {
+		return nil, fmt.Errorf("not a list: %T", list)
+	}
+	out := make([]any, v.Len())
+	for i := range out {
+		out[i] = v.Index(i).Interface()
+	}
+	return out, nil
+}
+
+func join(sep string, list any) (string, error) {
+	l, err := items(list)
+	texts := make([]string, len(l))
+	for i, v := range l {
+		texts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(texts, sep), err
+}
+
+func first(n int, list any) (any, error) {
+	v := reflect.ValueOf(list)
+	if !v.IsValid() || v.Kind() != reflect.Slice || n < 0 {
+		return nil, errors.New("first wants a number and a list")
+	}
+	return v.Slice(0, min(n, v.Len())).Interface(), nil
+}
+
+// number reads a number, with thousands separators and a currency sign if it has them.
+func number(v any) (float64, error) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), nil
+	case float64:
+		return v, nil
+	}
+	s := strings.TrimSpace(strings.TrimLeft(strings.ReplaceAll(fmt.Sprint(v), ",", ""), "$€£ "))
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, fmt.Errorf("%.40q is not a number", fmt.Sprint(v))
+	}
+	return n, nil
+}
+
+func numbers(list any) ([]float64, error) {
+	l, err := items(list)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(l))
+	for i, v := range l {
+		if out[i], err = number(v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func total(n []float64) (t float64) {
+	for _, v := range n {
+		t += v
+	}
+	return t
+}
+
+func average(list any) (float64, error) {
+	n, err := numbers(list)
+	if err == nil && len(n) == 0 {
+		err = errors.New("the average of nothing")
+	}
+	return total(n) / float64(max(len(n), 1)), err
+}
+
+func extreme(list any, f func([]float64) float64) (float64, error) {
+	n, err := numbers(list)
+	if err == nil && len(n) == 0 {
+		err = errors.New("an empty list has no least and no greatest")
+	}
+	if err != nil {
+		return 0, err
+	}
+	return f(n), nil
+}
+
+func arithmetic(f func(a, b float64) float64) func(a, b any) (float64, error) {
+	return func(a, b any) (float64, error) {
+		x, err := number(a)
+		if err != nil {
+			return 0, err
+		}
+		y, err := number(b)
+		if err != nil {
+			return 0, err
+		}
+		v := f(x, y)
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return 0, errors.New("the result is not a number")
+		}
+		return v, nil
+	}
+}
+
+func fixed(digits int, v any) (string, error) {
+	n, err := number(v)
+	return strconv.FormatFloat(n, 'f', max(0, min(digits, 12)), 64), err
+}
+
+// money is 1,234.50.
+func money(v any) (string, error) {
+	s, err := fixed(2, v)
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	whole, cents, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return sign + whole + "." + cents, err
+}
+
+func orDefault(d, v any) any {
+	if r := reflect.ValueOf(v); !r.IsValid() || r.IsZero() {
+		return d
+	}
+	return v
+}
