@@ -25,6 +25,9 @@ var standardFields = []string{"name", "description", "license", "compatibility",
 func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: h, Root: m.Root, Digest: h.Digest,
 		Diagnostics: slices.Clone(h.Diagnostics), ModelInvocable: true, UserInvocable: true}
+	if m.Target != "" {
+		sk.target = path.Join(m.Target, h.Path)
+	}
 	folder := folderName(h, m)
 	sk.Name = folder
 	f := h.Front

@@ -30,7 +30,10 @@ type Config struct {
 	// Origins is the resolved settings with who set each, as JSON, for the record.
 	Origins json.RawMessage
 	Grants  policy.Grants
-	View    View // how host paths look to the model
+	// Launch is kept in the record's first entry for whoever opens the session
+	// again; nil: nothing.
+	Launch json.RawMessage
+	View   View // how host paths look to the model
 	// Batch says that nobody can answer: drift takes its batch value.
 	Batch bool
 	// Refresh gives a new snapshot where the setting reload asks for one; nil:
@@ -154,12 +157,18 @@ func (s *Session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	opened := event.Opened{Session: s.cfg.ID, Build: s.cfg.Build, Settings: set, Grants: grants}
+	if s.cfg.Launch != nil {
+		if opened.Launch, err = s.cfg.Blobs.Put(ctx, "application/json", s.cfg.Launch); err != nil {
+			return s.fault("open", err)
+		}
+	}
 	indexed, err := s.indexed(ctx)
 	if err != nil {
 		return err
 	}
 	return s.append(ctx, func(*State) ([]event.Event, error) {
-		return []event.Event{event.Opened{Session: s.cfg.ID, Build: s.cfg.Build, Settings: set, Grants: grants}, indexed}, nil
+		return []event.Event{opened, indexed}, nil
 	})
 }
 
@@ -224,6 +233,32 @@ func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.clone()
+}
+
+// Refresh takes a new snapshot where the session was given a way to make one
+// (Config.Refresh) and records it if anything changed. Surfaces call it before
+// a turn.
+func Refresh(ctx context.Context, s *Session) error {
+	if s.cfg.Refresh == nil {
+		return nil
+	}
+	snap, err := s.cfg.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snap = snap
+	e, err := s.indexed(ctx)
+	if err != nil {
+		return err
+	}
+	return s.append(ctx, func(st *State) ([]event.Event, error) {
+		if st.Indexed.Registry.Digest == e.Registry.Digest {
+			return nil, nil
+		}
+		return []event.Event{e}, nil
+	})
 }
 
 // Snapshot returns the skills as the session sees them now.

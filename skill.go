@@ -63,6 +63,8 @@ type Skill struct {
 
 	ModelInvocable bool // false: absent from the model's catalog
 	UserInvocable  bool // false: absent from lists for people
+
+	target string // the model's path where the root was declared as a mount, or ""
 }
 
 // Subject is the skill as policy sees it.

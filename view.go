@@ -43,8 +43,10 @@ func (v View) Dir(sk Skill) string {
 }
 
 func (v View) sandbox(sk Skill) string {
-	dir := sk.Dir()
-	if rel, ok := v.inside(dir); ok {
+	if sk.target != "" {
+		return sk.target
+	}
+	if rel, ok := v.inside(sk.Dir()); ok {
 		return path.Join(WorkspacePath, rel)
 	}
 	return path.Join(SkillsPath, sk.Slug)

@@ -20,6 +20,11 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 	if len(d.flight) > 0 {
 		return blocked, nil
 	}
+	if a.Try == 0 {
+		if err := metier.Refresh(ctx, d.Session); err != nil {
+			return started, err
+		}
+	}
 	offered, err := d.offered(ctx)
 	if err != nil {
 		return started, err

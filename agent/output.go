@@ -66,3 +66,13 @@ func jsonOf(s string) string {
 	}
 	return s
 }
+
+// CheckSchema reports whether a JSON schema can be used for Spec.Output.
+func CheckSchema(raw []byte) error {
+	var sch jsonschema.Schema
+	if err := json.Unmarshal(raw, &sch); err != nil {
+		return err
+	}
+	_, err := sch.Resolve(nil)
+	return err
+}

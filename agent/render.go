@@ -136,3 +136,18 @@ func synthetic(code string) string {
 	}
 	return code
 }
+
+// Preview returns the first request a run would send, and sends nothing.
+func Preview(ctx context.Context, c Config) (model.Request, error) {
+	if err := c.withDefaults(); err != nil {
+		return model.Request{}, err
+	}
+	d := &driver{Config: c, flight: map[string]context.CancelFunc{}}
+	if err := d.begin(ctx); err != nil {
+		return model.Request{}, err
+	}
+	if _, err := d.offered(ctx); err != nil {
+		return model.Request{}, err
+	}
+	return d.render(ctx)
+}

@@ -24,6 +24,8 @@ type Begun struct {
 // Resumed says a run was taken up again, and how its skills were found.
 type Resumed struct {
 	Run      string `json:"run"`
+	Registry string `json:"registry"` // digest of the recorded registry that was loaded
+	Active   int    `json:"active"`   // recorded activations that were loaded
 	Verified int    `json:"verified"` // skills whose digest is as recorded
 	Drifted  int    `json:"drifted"`
 	OnDrift  string `json:"onDrift"`

@@ -12,6 +12,7 @@ type Opened struct {
 	Build    string     `json:"build"`
 	Settings record.Ref `json:"settings"`
 	Grants   record.Ref `json:"grants"`
+	Launch   record.Ref `json:"launch"` // what a resume needs to open the session again; its form is the surface's
 }
 
 // Indexed says which skills were found: Registry is the blob of the registry.

@@ -48,6 +48,7 @@
 //	col NAME ROWS              one column                         count LIST    its length
 //	where NAME [OP] VALUE ROWS rows where it holds; OP is one of = != < <= > >= contains
 //	groupBy NAME ROWS          groups with .Key and .Rows, in order of appearance
+//	rankBy NAME GROUPS         groups by the sum of a column, largest first
 //	sortBy NAME [desc] ROWS    by number where both are, else by text
 //	sum avg min max LIST       of numbers                         first N LIST
 //	add sub mul div A B        arithmetic                         num fixed money X   3.5, fixed 2 → 3.50, 1,234.50

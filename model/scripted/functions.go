@@ -43,6 +43,7 @@ var pure = template.FuncMap{
 	"col":       column,
 	"where":     where,
 	"groupBy":   groupBy,
+	"rankBy":    rankBy,
 	"sortBy":    sortBy,
 	"count":     func(list any) (int, error) { l, err := items(list); return len(l), err },
 	"join":      join,
@@ -200,6 +201,25 @@ func groupBy(name string, rows []row) ([]group, error) {
 }
 
 // sortBy is called as sortBy NAME ROWS or sortBy NAME "desc" ROWS.
+// rankBy orders groups by the sum of a column, largest first.
+func rankBy(name string, groups []group) ([]group, error) {
+	sums := map[string]float64{}
+	for _, g := range groups {
+		cells, err := column(name, g.Rows)
+		if err != nil {
+			return nil, err
+		}
+		ns, err := numbers(cells)
+		if err != nil {
+			return nil, err
+		}
+		sums[g.Key] = total(ns)
+	}
+	out := slices.Clone(groups)
+	slices.SortStableFunc(out, func(a, b group) int { return cmp.Compare(sums[b.Key], sums[a.Key]) })
+	return out, nil
+}
+
 func sortBy(name string, rest ...any) ([]row, error) {
 	if len(rest) == 0 || len(rest) > 2 {
 		return nil, errors.New("sortBy wants a column, an optional desc and rows")

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"metier/internal/yaml"
+	"metier/model"
+	"metier/settings"
+)
+
+// config is one configuration file. /etc/metier/config.yaml and
+// ~/.config/metier/config.yaml together are the operator; metier.yaml in a
+// workspace may only narrow.
+type config struct {
+	Profile   string                 `yaml:"profile"`
+	Set       map[string]string      `yaml:"set"`
+	Skills    []rootConfig           `yaml:"skills"`
+	Deny      []string               `yaml:"deny"` // skills, by name or ID
+	Tools     []string               `yaml:"allow_tools"`
+	Model     string                 `yaml:"model"`
+	BaseURLs  map[string]string      `yaml:"base_urls"` // provider → URL
+	Prices    map[string]priceConfig `yaml:"prices"`    // provider:name → US dollars per million tokens
+	Artifacts string                 `yaml:"artifact_root"`
+}
+
+// rootConfig is a root of skills the operator names.
+type rootConfig struct {
+	Path  string `yaml:"path"`
+	Tier  string `yaml:"tier"`
+	Label string `yaml:"label"`
+}
+
+type priceConfig struct {
+	Input      float64 `yaml:"input"`
+	Output     float64 `yaml:"output"`
+	CacheRead  float64 `yaml:"cache_read"`
+	CacheWrite float64 `yaml:"cache_write"`
+}
+
+func (p priceConfig) price() *model.Price {
+	return &model.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+}
+
+// projectConfig is what a workspace's metier.yaml may say: less, never more.
+type projectConfig struct {
+	Set  map[string]string `yaml:"set"`
+	Deny []string          `yaml:"deny"`
+}
+
+// operator is the operator's configuration, put together.
+type operator struct {
+	config
+	layers []settings.Layer
+}
+
+// configPaths are the operator's files, weakest first.
+func (a *app) configPaths() []string {
+	paths := []string{"/etc/metier/config.yaml"}
+	switch {
+	case a.env["METIER_CONFIG"] != "":
+		return []string{a.path(a.env["METIER_CONFIG"])}
+	case a.env["XDG_CONFIG_HOME"] != "":
+		paths = append(paths, filepath.Join(a.env["XDG_CONFIG_HOME"], "metier", "config.yaml"))
+	case a.home() != "":
+		paths = append(paths, filepath.Join(a.home(), ".config", "metier", "config.yaml"))
+	}
+	return paths
+}
+
+// operatorConfig reads the operator's files; a file that is not there is
+// nothing, one that cannot be read is an error naming it.
+func (a *app) operatorConfig() (operator, error) {
+	var op operator
+	for _, p := range a.configPaths() {
+		var c config
+		found, err := readYAML(p, &c)
+		if err != nil {
+			return op, err
+		}
+		if !found {
+			continue
+		}
+		for i := range c.Skills {
+			if !filepath.IsAbs(c.Skills[i].Path) {
+				c.Skills[i].Path = filepath.Join(filepath.Dir(p), c.Skills[i].Path)
+			}
+		}
+		op.merge(c)
+		if len(c.Set) > 0 {
+			op.layers = append(op.layers, settings.Layer{Name: p, Operator: true, Values: c.Set})
+		}
+	}
+	return op, nil
+}
+
+// merge lays a later file over the earlier ones.
+func (o *operator) merge(c config) {
+	if c.Profile != "" {
+		o.Profile = c.Profile
+	}
+	if c.Model != "" {
+		o.Model = c.Model
+	}
+	if c.Artifacts != "" {
+		o.Artifacts = c.Artifacts
+	}
+	if c.Tools != nil {
+		o.Tools = c.Tools
+	}
+	o.Skills = append(o.Skills, c.Skills...)
+	o.Deny = append(o.Deny, c.Deny...)
+	o.BaseURLs = merged(o.BaseURLs, c.BaseURLs)
+	o.Prices = merged(o.Prices, c.Prices)
+}
+
+func merged[V any](into, from map[string]V) map[string]V {
+	if into == nil {
+		into = map[string]V{}
+	}
+	for k, v := range from {
+		into[k] = v
+	}
+	return into
+}
+
+// readYAML decodes a file strictly. found is false when it does not exist.
+func readYAML(path string, into any) (found bool, err error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, wrong("config_unreadable", "make the file readable or remove it", "read %s: %w", path, err)
+	}
+	if err := yaml.Decode(b, into); err != nil {
+		return true, wrong("config_invalid", "fix the line that is named", "%s:%w", path, err)
+	}
+	return true, nil
+}
+
+// resolve lays the settings of an invocation on top of each other: profile,
+// the operator's files, a run file, the flags, then the workspace's own file,
+// which may only narrow.
+func (a *app) resolve(op operator, profile, workspace string, more ...settings.Layer) (settings.Settings, settings.Origins, []string, error) {
+	name := firstSet(profile, a.env["METIER_PROFILE"], op.Profile, "default")
+	layer, err := settings.Profile(name)
+	if err != nil {
+		return settings.Settings{}, nil, nil, err
+	}
+	layers := append([]settings.Layer{layer}, op.layers...)
+	layers = append(layers, more...)
+	var denied []string
+	if workspace != "" {
+		p := filepath.Join(workspace, "metier.yaml")
+		var c projectConfig
+		found, err := readYAML(p, &c)
+		if err != nil {
+			return settings.Settings{}, nil, nil, err
+		}
+		if found {
+			denied = c.Deny
+			layers = append(layers, settings.Layer{Name: p, Values: c.Set})
+		}
+	}
+	s, origins, err := settings.Resolve(layers...)
+	return s, origins, denied, err
+}
+
+// setFlag reads --set name=value flags.
+func setFlag(pairs []string) (settings.Layer, error) {
+	l := settings.Layer{Name: "flag --set", Operator: true, Values: map[string]string{}}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return l, wrong("usage", "write it as --set name=value; 'metier profile show' lists the names", "--set %q has no name or no value", p)
+		}
+		l.Values[strings.TrimSpace(k)] = strings.TrimSpace(v)
+	}
+	return l, nil
+}
+
+func firstSet(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// state is the folder for what metier keeps about the user: heads of records.
+func (a *app) state() (string, error) {
+	if x := a.env["XDG_STATE_HOME"]; x != "" {
+		return filepath.Join(x, "metier"), nil
+	}
+	if h := a.home(); h != "" {
+		return filepath.Join(h, ".local", "state", "metier"), nil
+	}
+	return "", fmt.Errorf("there is no home folder: set HOME or XDG_STATE_HOME")
+}

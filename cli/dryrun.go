@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"metier"
+	"metier/agent"
+	"metier/model"
+	"metier/record"
+)
+
+// dryPlan is what a run would begin with.
+type dryPlan struct {
+	Phase     string       `json:"phase,omitempty"`
+	Model     string       `json:"model"`
+	Scripted  bool         `json:"scripted"`
+	Mode      string       `json:"mode"`
+	Workspace string       `json:"workspace"`
+	Batch     bool         `json:"batch"`
+	Roots     []root       `json:"roots"`
+	Skills    []drySkill   `json:"skills"`    // preloaded
+	Available []string     `json:"available"` // what the catalog tells the model of
+	Omitted   int          `json:"omitted"`
+	Tools     []string     `json:"tools"` // as the model sees them
+	System    string       `json:"system"`
+	Prompt    string       `json:"prompt"`
+	Tokens    int          `json:"estimatedTokens"` // of the first request, four bytes each
+	Problems  []diagnostic `json:"diagnostics"`
+}
+
+type drySkill struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+}
+
+type diagnostic struct {
+	Severity string `json:"severity"`
+	Code     string `json:"code"`
+	Detail   string `json:"detail"`
+	Path     string `json:"path,omitempty"`
+}
+
+// dryRun shows what each phase would begin with. It asks no model and leaves
+// no record.
+func (a *app) dryRun(ctx context.Context, plans []planned) error {
+	var out []dryPlan
+	for _, p := range plans {
+		d, err := a.dryPhase(ctx, p)
+		if err != nil {
+			return err
+		}
+		out = append(out, d)
+	}
+	if a.json {
+		return a.document(map[string]any{"phases": out})
+	}
+	for _, d := range out {
+		a.showDry(d)
+	}
+	return nil
+}
+
+func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
+	j, err := a.prepare(ctx, p.launch, p.settings, p.origins, p.model)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = closed(j.workspace.Close(), err) }()
+	mem := record.NewMemory()
+	j.session, err = metier.Open(ctx, metier.Config{ID: "dry-run", By: a.principal(), Log: mem, Blobs: mem, Snapshot: j.snapshot, Tools: j.tools(),
+		Settings: j.settings, Grants: j.grants(), View: j.view, Batch: p.launch.Batch, Now: a.now})
+	if err != nil {
+		return d, err
+	}
+	if err := j.begin(ctx); err != nil {
+		return d, err
+	}
+	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.model, Spec: p.launch.Spec,
+		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}})
+	if err != nil {
+		return d, err
+	}
+	cat := j.session.Catalog(ctx)
+	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
+		Batch: p.launch.Batch, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Tools: []string{},
+		System: req.System, Prompt: p.launch.Prompt, Tokens: estimate(req), Problems: []diagnostic{}}
+	for _, act := range j.session.State().Active {
+		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
+	}
+	for _, e := range cat.Entries {
+		d.Available = append(d.Available, e.Name)
+	}
+	for _, t := range req.Tools {
+		d.Tools = append(d.Tools, t.Name)
+	}
+	for _, g := range j.snapshot.Diagnostics() {
+		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path})
+	}
+	return d, nil
+}
+
+// estimate counts a request at four bytes a token.
+func estimate(r model.Request) int {
+	n := len(r.System)
+	for _, m := range r.Messages {
+		n += len(m.Text())
+	}
+	for _, t := range r.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n / 4
+}
+
+func (a *app) showDry(d dryPlan) {
+	if d.Phase != "" {
+		fmt.Fprintf(a.Out, "phase      %s\n", printable(d.Phase))
+	}
+	model := d.Model
+	if d.Scripted {
+		model += " (recorded turns)"
+	}
+	fmt.Fprintf(a.Out, "model      %s\nmode       %s\nworkspace  %s\n", printable(model), d.Mode, printable(d.Workspace))
+	for _, r := range d.Roots {
+		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", printable(firstSet(r.Path, "embedded")), r.Label, r.Tier.Or())
+	}
+	var names []string
+	for _, s := range d.Skills {
+		names = append(names, s.Name)
+	}
+	fmt.Fprintf(a.Out, "skills     %s\n", printable(orNone(names)))
+	fmt.Fprintf(a.Out, "catalog    %s\n", printable(orNone(d.Available)))
+	fmt.Fprintf(a.Out, "tools      %s\n", printable(orNone(d.Tools)))
+	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
+	for _, g := range d.Problems {
+		fmt.Fprintf(a.Out, "%-10s %s: %s\n", g.Severity, g.Code, printable(g.Detail))
+	}
+	fmt.Fprintf(a.Out, "task       %s\n\n", printable(strings.TrimSpace(d.Prompt)))
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

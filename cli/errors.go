@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/settings"
+)
+
+// The exit codes, a contract (docs/CLI.md).
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitDenied      = 3
+	exitNotFound    = 4
+	exitDrift       = 5
+	exitSandbox     = 6
+	exitParked      = 7
+	exitInterrupted = 130
+)
+
+// problem is an error as the command line shows it: an exit code, a code for
+// machines, and the way out.
+type problem struct {
+	exit int
+	code string
+	hint string
+	err  error
+	// silent: the command already printed what there is to say.
+	silent bool
+}
+
+func (p *problem) Error() string { return p.err.Error() }
+func (p *problem) Unwrap() error { return p.err }
+
+// usage is wrong usage of a command.
+func usage(c *cobra.Command, err error) error {
+	return &problem{exit: exitUsage, code: "usage", err: err, hint: fmt.Sprintf("see '%s --help'", c.CommandPath())}
+}
+
+// wrong is a value the user gave that cannot be used.
+func wrong(code, hint, format string, args ...any) error {
+	return &problem{exit: exitUsage, code: code, hint: hint, err: fmt.Errorf(format, args...)}
+}
+
+// exitOf is the table from kinds to exit codes.
+func exitOf(k metier.Kind) int {
+	switch k {
+	case metier.Invalid:
+		return exitUsage
+	case metier.Denied:
+		return exitDenied
+	case metier.NotFound:
+		return exitNotFound
+	case metier.Drift:
+		return exitDrift
+	case metier.Approval:
+		return exitParked
+	}
+	return exitFailed
+}
+
+// problemOf words any error.
+func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		return &problem{exit: exitOf(e.Kind), code: metier.CodeOf(e), hint: e.Hint, err: err}
+	}
+	if e, ok := errors.AsType[*settings.Error](err); ok {
+		return &problem{exit: exitUsage, code: string(e.Code), hint: "see 'metier profile show' for every setting and its values", err: err}
+	}
+	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "unknown flag") ||
+		strings.Contains(err.Error(), "arg(s), ") || strings.HasPrefix(err.Error(), "unknown help topic") {
+		return &problem{exit: exitUsage, code: "usage", hint: "see 'metier --help'", err: err}
+	}
+	return &problem{exit: exitFailed, code: "failed", err: err}
+}
+
+// report prints an error and returns the exit code.
+func (a *app) report(ctx context.Context, err error) int {
+	p := problemOf(err)
+	if errors.Is(context.Cause(ctx), errInterrupted) {
+		p.exit = exitInterrupted
+		if !p.silent && (errors.Is(err, context.Canceled) || p.code == "failed") {
+			p = &problem{exit: exitInterrupted, code: "interrupted", err: errInterrupted}
+		}
+	}
+	if p.silent {
+		return p.exit
+	}
+	if a.json {
+		body := map[string]string{"code": p.code, "message": p.err.Error()}
+		if p.hint != "" {
+			body["hint"] = p.hint
+		}
+		b, _ := json.Marshal(map[string]any{"error": body}) // strings only
+		fmt.Fprintf(a.Err, "%s\n", b)
+		return p.exit
+	}
+	fmt.Fprintf(a.Err, "metier: %s [%s]\n", printable(p.err.Error()), p.code)
+	if p.hint != "" {
+		fmt.Fprintf(a.Err, "  hint: %s\n", printable(p.hint))
+	}
+	return p.exit
+}
+
+// printable keeps control characters of untrusted text off the terminal; line
+// breaks and tabs stay.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// document prints one JSON document on standard output.
+func (a *app) document(v any) error {
+	e := json.NewEncoder(a.Out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

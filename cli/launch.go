@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/agent"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+	"metier/run"
+	"metier/settings"
+	"metier/tool"
+)
+
+// launch is everything a run was started with. It is kept in the record, and a
+// resume uses it, not the flags and files of the day.
+type launch struct {
+	Workspace  string            `json:"workspace"`
+	Cwd        string            `json:"cwd,omitempty"`
+	Mounts     []tool.Mount      `json:"mounts,omitempty"`
+	Roots      []root            `json:"roots"`
+	Settings   map[string]string `json:"settings"`
+	Skills     []string          `json:"skills,omitempty"` // preloaded, in order
+	Tools      []string          `json:"tools"`            // granted, canonical
+	Denied     []string          `json:"denied,omitempty"`
+	Prompt     string            `json:"prompt"`
+	PromptRole policy.Role       `json:"promptRole"`
+	Batch      bool              `json:"batch"`
+	Park       bool              `json:"park"`
+	Model      string            `json:"model"` // provider:name, or scripted:/absolute/path
+	Spec       agent.Spec        `json:"spec"`
+	Artifacts  string            `json:"artifacts"`
+	Phase      string            `json:"phase,omitempty"`
+}
+
+// job is a launch with everything opened: what runs.
+type job struct {
+	a         *app
+	launch    launch
+	settings  settings.Settings
+	origins   json.RawMessage
+	snapshot  *metier.Snapshot
+	workspace *tool.Workspace
+	model     chosen
+	view      metier.View
+	folder    *run.Folder
+	session   *metier.Session
+}
+
+// prepare opens workspace, skills and tools of a launch: everything that can
+// be wrong is found here, before any model call (A-109).
+func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origins json.RawMessage, m chosen) (*job, error) {
+	j := &job{a: a, launch: l, settings: s, origins: origins, model: m, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
+	var err error
+	if j.snapshot, err = snapshot(ctx, l.Roots, s, l.Workspace); err != nil {
+		return nil, err
+	}
+	if len(l.Skills) > 0 && len(l.Roots) == 0 {
+		return nil, wrong("usage", "name the folder of skills with --skills-root", "--skill needs --skills-root")
+	}
+	for _, name := range l.Skills {
+		if _, err := j.snapshot.Find(name); err != nil {
+			return nil, err
+		}
+	}
+	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l)})
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// protected are the files no tool may write: roots of skills, configuration.
+func (a *app) protected(l launch) []string {
+	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
+	for _, r := range l.Roots {
+		if r.Path != "" {
+			out = append(out, r.Path)
+		}
+	}
+	return out
+}
+
+// tools are the file tools of the job.
+func (j *job) tools() []metier.Tool {
+	return tool.Files(j.workspace, tool.Options{View: j.view, IfMatch: j.settings.Tools.IfMatch, Guard: j.settings.Policy.GuardAllow,
+		ActivateOnRead: j.settings.Activate.Ways.Has(settings.WayReadFile)})
+}
+
+// grants is what the operator allowed, as policy takes it.
+func (j *job) grants() policy.Grants {
+	p := j.settings.Policy
+	return policy.Grants{Mode: policy.Mode(p.Mode), Tools: j.launch.Tools, Denied: j.launch.Denied,
+		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge)}
+}
+
+// open opens the session on the folder's log.
+func (j *job) open(ctx context.Context, f *run.Folder) error {
+	raw, err := json.Marshal(j.launch)
+	if err != nil {
+		return err
+	}
+	j.folder = f
+	c := metier.Config{ID: f.ID(), By: j.a.principal(), Build: buildVersion(), Log: f.Log(), Blobs: f.Blobs(), Snapshot: j.snapshot,
+		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
+		Logger: j.a.logger()}
+	if j.reloads() {
+		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
+			return snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace)
+		}
+	}
+	j.session, err = metier.Open(ctx, c)
+	return err
+}
+
+// reloads reports whether skills are looked for again before each turn.
+func (j *job) reloads() bool {
+	switch j.settings.Discover.Reload {
+	case settings.ReloadSnapshot:
+		return false
+	case settings.ReloadAuto:
+		return !j.launch.Batch
+	}
+	return true
+}
+
+// begin puts preloads and prompt into the session. Done twice it changes
+// nothing, so a resume may do it again.
+func (j *job) begin(ctx context.Context) error {
+	st := j.session.State()
+	for _, name := range j.launch.Skills {
+		sk, err := j.session.Snapshot().Find(name)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
+			continue
+		}
+		if _, err := j.session.Activate(ctx, name, "cli-preload"); err != nil {
+			return err
+		}
+	}
+	_, err := j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(j.launch.Prompt)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
+	return err
+}
+
+// drive runs the agent to its end.
+func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outcome, error) {
+	l := j.launch
+	spec := l.Spec
+	spec.Run = j.folder.ID()
+	c := agent.Config{Session: j.session, Log: j.folder.Log(), Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec,
+		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, Logger: j.a.logger()}
+	if !l.Batch && j.a.asks() {
+		c.Ask = j.a.ask
+	}
+	return agent.Run(ctx, c)
+}
+
+// where tells the model where its files are, in the paths its tools take.
+func (j *job) where() string {
+	root := metier.WorkspacePath
+	if j.settings.Catalog.Paths == settings.PathsHost {
+		root = j.launch.Workspace
+	}
+	s := "The workspace is " + root + ". File tools take paths below it."
+	if j.launch.Cwd != "" && j.launch.Cwd != "." {
+		s += " Relative paths start at " + root + "/" + filepath.ToSlash(j.launch.Cwd) + "."
+	}
+	return s
+}
+
+// project reads the workspace's own instructions for agents.
+func (j *job) project() string {
+	const most = 64 << 10
+	b, err := os.ReadFile(filepath.Join(j.launch.Workspace, "AGENTS.md"))
+	if err != nil {
+		return ""
+	}
+	if len(b) > most {
+		b = b[:most]
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// close makes the record durable, writes the artifacts and lets go of
+// everything.
+func (j *job) close(ctx context.Context) error {
+	var errs []error
+	if j.session != nil {
+		errs = append(errs, j.session.Close(ctx))
+	}
+	if j.folder != nil {
+		errs = append(errs, j.folder.Project(ctx), j.folder.Close())
+	}
+	if j.workspace != nil {
+		errs = append(errs, j.workspace.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// principal is who acts: the user's name where there is one.
+func (a *app) principal() string {
+	return firstSet(a.env["METIER_PRINCIPAL"], a.env["USER"], "operator")
+}
+
+func (a *app) logger() *slog.Logger {
+	if a.env["METIER_LOG"] == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.env["METIER_LOG"])); err != nil {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
+}
+
+// secrets are the values that must not reach the record.
+func (a *app) secrets() []record.Secret {
+	var out []record.Secret
+	for _, p := range providers() {
+		for _, k := range p.keys {
+			if v := a.env[k]; v != "" {
+				out = append(out, record.Secret{Name: k, Value: v})
+			}
+		}
+	}
+	return out
+}
+
+// runOptions are the options of every run folder.
+func (a *app) runOptions() *run.Options {
+	return &run.Options{Now: a.now, By: a.principal(), Logger: a.logger(), StateDir: run.StateDir(func(k string) string { return a.env[k] }, a.home()), Secrets: a.secrets()}
+}
+
+// runID is a new id: when it began, and four random bytes.
+func (a *app) runID() string {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // the kernel's generator does not fail
+	}
+	return fmt.Sprintf("%s-%x", a.now().UTC().Format("20060102-150405"), b)
+}
+
+// runsRoot is the folder of runs: the flag, the configuration, or .metier/runs
+// in the workspace.
+func (a *app) runsRoot(flag string, op operator, workspace string) string {
+	if p := firstSet(flag, op.Artifacts); p != "" {
+		return a.path(p)
+	}
+	return filepath.Join(workspace, ".metier", "runs")
+}
+
+// elapsed words a duration for people.
+func elapsed(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

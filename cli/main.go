@@ -1,0 +1,130 @@
+// Package cli is the command metier: one file per command, and the wiring that
+// picks implementations. Main takes everything from its arguments, so a test
+// runs the whole program in its own process.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// IO is what the program reads and writes.
+type IO struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool // Err is a terminal: progress may be drawn
+	Dir      string
+}
+
+// System is the IO of the process.
+func System() IO {
+	dir, _ := os.Getwd() // "" makes relative paths fail by name later
+	return IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: term.IsTerminal(int(os.Stderr.Fd())), Dir: dir}
+}
+
+// app is one invocation.
+type app struct {
+	IO
+	env    map[string]string
+	json   bool
+	now    func() time.Time
+	cancel context.CancelCauseFunc
+}
+
+// Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong
+// usage, 3 denied, 4 not found, 5 drift, 6 no sandbox, 7 parked, 130
+// interrupted. The first interrupt stops the work in good order, the second
+// one at once.
+func Main(ctx context.Context, args, env []string, std IO) int {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a := &app{IO: std, env: map[string]string{}, now: time.Now, cancel: cancel}
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			a.env[k] = v
+		}
+	}
+	defer a.interrupts(ctx)()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	return a.report(ctx, err)
+}
+
+// interrupts turns the first Ctrl-C into the end of the context and the second
+// one into the end of the process.
+func (a *app) interrupts(ctx context.Context) (stop func()) {
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, interruptSignals...)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-ch:
+			case <-ctx.Done():
+				if n == 0 {
+					return
+				}
+				<-ch
+			}
+			if n > 0 {
+				os.Exit(exitInterrupted)
+			}
+			a.cancel(errInterrupted)
+		}
+	}()
+	return func() { signal.Stop(ch) }
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// root builds the command tree.
+func (a *app) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:           "metier",
+		Short:         "Run agents with Agent Skills, and prove what happened",
+		Long:          "metier finds Agent Skills, gives them to an agent step by step, guards every\ntool call by one policy and keeps a record that can be verified.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, errors as JSON on standard error")
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "proof", Title: "Look back and prove:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
+	c.AddCommand(a.runCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.doctorCommand(), a.versionCommand())
+	c.SetHelpCommandGroupID("setup")
+	c.SetCompletionCommandGroupID("setup")
+	return c
+}
+
+// path makes a path of the command line absolute, against the working folder
+// of the invocation.
+func (a *app) path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(a.Dir, p)
+}
+
+// home is the user's folder, or "".
+func (a *app) home() string {
+	if h := a.env["HOME"]; h != "" {
+		return h
+	}
+	return a.env["USERPROFILE"]
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+
+	"metier/internal/yaml"
+)
+
+// runFile is a run written down: everything the flags of `metier run` say, and
+// phases, which flags cannot say. Paths are relative to the file's folder. Who
+// names the file is the operator, so it may widen what the profile allows.
+type runFile struct {
+	Prompt       string            `yaml:"prompt"`
+	PromptFile   string            `yaml:"prompt_file"`
+	Workspace    string            `yaml:"workspace"`
+	Cwd          string            `yaml:"cwd"`
+	Mounts       []string          `yaml:"mounts"`
+	SkillsRoots  []string          `yaml:"skills_root"`
+	Skills       []string          `yaml:"skill"`
+	Profile      string            `yaml:"profile"`
+	Set          map[string]string `yaml:"set"`
+	NoCatalog    bool              `yaml:"no_skill_catalog"`
+	AllowTools   []string          `yaml:"allow_tools"`
+	Model        string            `yaml:"model"`
+	Script       string            `yaml:"script"` // scripted model, used when no other model is at hand
+	Mode         string            `yaml:"mode"`
+	OutputMode   string            `yaml:"output_mode"`
+	OutputSchema string            `yaml:"output_schema"`
+	ResultJSON   string            `yaml:"result_json"`
+	MaxTurns     int               `yaml:"max_turns"`
+	MaxTokens    int64             `yaml:"max_tokens"`
+	OnDrift      string            `yaml:"on_drift"`
+	Artifacts    string            `yaml:"artifact_root"`
+	Phases       []phase           `yaml:"phases"`
+}
+
+// phase is one run of several, each with its own skills, tools and prompt
+// (A-169, A-170).
+type phase struct {
+	Name       string   `yaml:"name"`
+	Skills     []string `yaml:"skill"`
+	Prompt     string   `yaml:"prompt"`
+	PromptFile string   `yaml:"prompt_file"`
+	AllowTools []string `yaml:"allow_tools"`
+	Mode       string   `yaml:"mode"`
+	MaxTurns   int      `yaml:"max_turns"`
+	Model      string   `yaml:"model"`
+	Script     string   `yaml:"script"`
+}
+
+// readRunFile reads a run file and makes its paths absolute.
+func readRunFile(path string) (runFile, error) {
+	var r runFile
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return r, wrong("run_file_unreadable", "give the path of a run file, see docs/RUNS.md", "read the run file: %w", err)
+	}
+	if err := yaml.Decode(b, &r); err != nil {
+		return r, wrong("run_file_invalid", "docs/RUNS.md lists every key of a run file", "%s:%w", path, err)
+	}
+	dir := filepath.Dir(path)
+	abs := func(p *string) {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	if r.Workspace == "" {
+		r.Workspace = "."
+	}
+	for _, p := range []*string{&r.PromptFile, &r.Workspace, &r.Script, &r.OutputSchema, &r.ResultJSON, &r.Artifacts} {
+		abs(p)
+	}
+	for i := range r.SkillsRoots {
+		abs(&r.SkillsRoots[i])
+	}
+	seen := map[string]bool{}
+	for i := range r.Phases {
+		p := &r.Phases[i]
+		abs(&p.PromptFile)
+		abs(&p.Script)
+		if p.Name == "" || seen[p.Name] {
+			return r, wrong("run_file_invalid", "give every phase a name of its own", "%s: phase %d has no name, or one that is taken", path, i+1)
+		}
+		seen[p.Name] = true
+	}
+	return r, nil
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"metier/agent"
+	"metier/policy"
+)
+
+// watcher shows progress on standard error: what a person wants to follow in a
+// terminal, plain lines otherwise, nothing under --json.
+type watcher struct {
+	a      *app
+	start  time.Time
+	turn   int
+	inText bool
+	quiet  bool
+	tokens int64
+	cost   *int64
+}
+
+func (a *app) watcher() *watcher { return &watcher{a: a, start: a.now(), quiet: a.json} }
+
+// line prints one line with turn and time before it.
+func (w *watcher) line(format string, args ...any) {
+	if w.quiet {
+		return
+	}
+	w.endText()
+	fmt.Fprintf(w.a.Err, "[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, printable(fmt.Sprintf(format, args...)))
+}
+
+func (w *watcher) endText() {
+	if w.inText {
+		fmt.Fprintln(w.a.Err)
+		w.inText = false
+	}
+}
+
+// observe is told of everything that happens in the run.
+func (w *watcher) observe(p agent.Progress) {
+	switch p.Kind {
+	case agent.TurnBegan:
+		w.turn = p.Turn
+		w.line("asking the model")
+	case agent.Texted:
+		if w.quiet || !w.a.Terminal {
+			return // the answer is printed whole at the end
+		}
+		fmt.Fprint(w.a.Err, printable(p.Text))
+		w.inText = !strings.HasSuffix(p.Text, "\n")
+	case agent.CallBegan:
+		w.line("%s %s", p.Tool, brief(p.Args))
+	case agent.CallEnded:
+		if p.Code != "" {
+			w.line("%s: %s", p.Tool, p.Code)
+		}
+	case agent.SkillBegan:
+		w.line("skill %s is active", p.Skill)
+	case agent.Retried:
+		w.line("model: %s; trying again in %s", p.Code, elapsed(p.Wait))
+	case agent.Compacting:
+		w.line("summarizing older messages")
+	case agent.Tokens:
+		w.tokens, w.cost = p.Usage.Input+p.Usage.Output, p.Usage.CostMicroUSD
+		w.line("%d tokens so far%s", w.tokens, describeCost(w.cost))
+	case agent.Asking:
+		w.line("needs an answer: %s", p.Text)
+	}
+}
+
+// brief shows a call's arguments on one line, long values cut.
+func brief(raw json.RawMessage) string {
+	var args map[string]any
+	if json.Unmarshal(raw, &args) != nil {
+		return ""
+	}
+	var out []string
+	for _, k := range []string{"name", "skill", "path", "file_path", "pattern", "glob"} {
+		if v, ok := args[k].(string); ok {
+			if len(v) > 80 {
+				v = strings.ToValidUTF8(v[:80], "") + "…"
+			}
+			out = append(out, v)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// asks reports whether somebody can answer: the input is a terminal.
+func (a *app) asks() bool {
+	f, ok := a.In.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && a.Terminal && !a.json
+}
+
+// ask brings a question to the person at the terminal.
+func (a *app) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
+	fmt.Fprintf(a.Err, "\nMay the agent do this?\n  %s\n[y] once  [s] for this session  [n] no: ", printable(q.Text))
+	type reply struct {
+		line string
+		err  error
+	}
+	ch := make(chan reply, 1)
+	go func() {
+		line, err := bufio.NewReader(a.In).ReadString('\n')
+		ch <- reply{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return policy.Answer{}, ctx.Err()
+	case r := <-ch:
+		if r.err != nil {
+			return policy.Answer{}, r.err
+		}
+		ans := policy.Answer{By: a.principal(), Scope: "once"}
+		switch strings.ToLower(strings.TrimSpace(r.line)) {
+		case "y", "yes":
+			ans.Allow = true
+		case "s":
+			ans.Allow, ans.Scope = true, "session"
+		}
+		return ans, nil
+	}
+}
