@@ -47,7 +47,7 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
 	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
 		if err := d.pause(ctx, wait); err != nil {
-			return []event.Event{event.Failed{ID: a.ID, Try: a.Try, Code: step.CodeCancelled}}, nil
+			return lost(at), nil
 		}
 		done, err := d.stream(ctx, req, func(p Progress) { p.Turn = at.turn; d.tell(p) })
 		if err != nil {
@@ -197,15 +197,16 @@ func (d *driver) usage(u model.Usage) event.Usage {
 	return e
 }
 
+// lost says that a claimed model call was given up: nobody waits for it any
+// more.
+func lost(at attempt) []event.Event { return []event.Event{event.Lost{ID: at.id, Try: at.try}} }
+
 // modelFailed records a failed model call and whether it is tried again.
 func (d *driver) modelFailed(ctx context.Context, at attempt, err error) ([]event.Event, error) {
-	cancelled := ctx.Err() != nil
-	ctx = context.WithoutCancel(ctx)
-	e := event.Failed{ID: at.id, Try: at.try, Code: string(model.CodeUnreachable)}
-	if cancelled {
-		e.Code = step.CodeCancelled
-		return []event.Event{e}, nil
+	if ctx.Err() != nil {
+		return lost(at), nil
 	}
+	e := event.Failed{ID: at.id, Try: at.try, Code: string(model.CodeUnreachable)}
 	if m, ok := errors.AsType[*model.Error](err); ok {
 		e.Code, e.Status = string(m.Code), m.Status
 		if at.failures < m.Retries(d.Spec.MaxRetries) {
@@ -236,7 +237,7 @@ func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
 	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
 	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
 		if err := d.pause(ctx, wait); err != nil {
-			return []event.Event{event.Failed{ID: a.ID, Try: a.Try, Code: step.CodeCancelled}}, nil
+			return lost(at), nil
 		}
 		done, err := d.stream(ctx, req, func(Progress) {})
 		if err != nil {

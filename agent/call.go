@@ -85,6 +85,9 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 	d.tell(Progress{Kind: Asking, Turn: d.st.Turn, Call: a.ID, Text: q.Text})
 	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
 		ans, err := d.Ask(ctx, q)
+		if ctx.Err() != nil {
+			return nil, nil // the question stays open
+		}
 		if err != nil {
 			return []event.Event{event.Stopped{Scope: "run", Reason: "nobody answered: " + err.Error(), By: d.By}}, nil
 		}

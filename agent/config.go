@@ -100,8 +100,8 @@ type Question struct {
 	Text string
 }
 
-// Outcome is how Run ended. Status is done, failed, cancelled, denied or
-// parked.
+// Outcome is how Run ended. Status is done, failed, cancelled, denied, parked
+// or interrupted; the last two go on with another Run.
 type Outcome struct {
 	Run    string
 	Status string

@@ -15,9 +15,9 @@ import (
 
 // Run drives the run on the log to its end, to a park, or until ctx ends, and
 // then returns how it stands. On an empty log it begins the run of c.Spec; on a
-// log that was interrupted it goes on. A cancelled ctx stops the run: what is
-// in flight is ended, the log says so, and Run returns with status cancelled.
-// An error means that the record cannot be written or read, and nothing else.
+// log that was interrupted it goes on. When ctx ends, what is in flight is
+// ended, the log says so, and Run returns with status interrupted: Run on the
+// same log goes on. An error means that the record cannot be written or read, and nothing else.
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	if err := c.withDefaults(); err != nil {
 		return Outcome{}, err
@@ -55,7 +55,6 @@ func (d *driver) run(ctx context.Context) (Outcome, error) {
 	if err := d.begin(work); err != nil {
 		return Outcome{}, err
 	}
-	cancelled := ctx.Done()
 	for d.st.Phase != step.Ended {
 		if err := d.start(work); err != nil {
 			return Outcome{}, err
@@ -71,14 +70,34 @@ func (d *driver) run(ctx context.Context) (Outcome, error) {
 			if err := d.finish(work, f); err != nil {
 				return Outcome{}, err
 			}
-		case <-cancelled:
-			cancelled = nil
-			if err := d.append(work, event.Stopped{Scope: "run", Reason: "cancelled", By: d.By}); err != nil {
-				return Outcome{}, err
-			}
+		case <-ctx.Done():
+			return d.interrupt(work)
 		}
 	}
 	return d.outcome(work), d.sync(work)
+}
+
+// interrupt ends what is in flight and leaves the run to be taken up again: a
+// call that cannot be stopped is waited for.
+func (d *driver) interrupt(ctx context.Context) (Outcome, error) {
+	for _, cancel := range d.flight {
+		cancel()
+	}
+	for len(d.flight) > 0 {
+		if err := d.finish(ctx, <-d.done); err != nil {
+			return Outcome{}, err
+		}
+	}
+	for _, l := range step.Interrupted(&d.st) {
+		if err := d.append(ctx, l); err != nil {
+			return Outcome{}, err
+		}
+	}
+	o := d.outcome(ctx)
+	if o.Status == "" {
+		o.Status = "interrupted"
+	}
+	return o, d.sync(ctx)
 }
 
 // drain waits for what is still in flight, so that nothing acts after Run
@@ -97,6 +116,9 @@ func (d *driver) begin(ctx context.Context) error {
 	d.wait = map[string]time.Time{}
 	if err := d.refresh(ctx); err != nil {
 		return err
+	}
+	if d.st.Phase == step.Ended && d.st.Run == d.Spec.Run {
+		return nil // it is over; Run says how it ended
 	}
 	if d.st.Rules == 0 || d.st.Phase == step.Ended {
 		begun, err := d.begun(ctx)

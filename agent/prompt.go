@@ -12,6 +12,8 @@ import (
 var (
 	//go:embed prompts/base.md
 	baseText string
+	//go:embed prompts/skills.md
+	skillsText string
 	//go:embed prompts/plan.md
 	planText string
 	//go:embed prompts/compact.md
@@ -20,8 +22,8 @@ var (
 
 // Prompt is what the system prompt is put together from.
 type Prompt struct {
-	// Base replaces the built-in text. The five statements about skills are part
-	// of it, so who replaces it keeps them.
+	// Base replaces the built-in text. What it says about skills (A-117..A-121)
+	// follows it wherever there are skills.
 	Base string
 	// Workspace says where files are, in the model's paths; "" says nothing.
 	Workspace string
@@ -38,6 +40,9 @@ func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (stri
 	parts := []string{strings.TrimSpace(p.Base)}
 	if p.Base == "" {
 		parts[0] = strings.TrimSpace(baseText)
+	}
+	if len(s.Snapshot().Skills()) > 0 {
+		parts = append(parts, strings.TrimSpace(skillsText))
 	}
 	if mode == ModePlan {
 		parts = append(parts, strings.TrimSpace(planText))

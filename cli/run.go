@@ -566,7 +566,7 @@ func statusError(r result) error {
 		p.exit = exitParked
 	case "denied":
 		p.exit = exitDenied
-	case "cancelled":
+	case "cancelled", "interrupted":
 		p.exit = exitInterrupted
 	default:
 		p.exit = exitFailed
@@ -596,7 +596,7 @@ func hintOf(r result) string {
 	switch r.Status {
 	case "parked":
 		return "answer and go on with: " + again
-	case "cancelled":
+	case "interrupted":
 		return "go on with: " + again
 	}
 	return "see 'metier runs show " + r.Run + "'"
