@@ -165,9 +165,10 @@ func OpenDir(path string) (*Dir, error) {
 // Close releases the folder. Files opened from it stay open.
 func (d *Dir) Close() error { return d.b.close() }
 
-// Sub opens the folder rel beneath d. Path errors are as for Open.
+// Sub opens the folder rel beneath d ("." is d once more). Path errors are as
+// for Open.
 func (d *Dir) Sub(rel string) (*Dir, error) {
-	clean, err := Clean(rel)
+	clean, err := cleanOrSelf(rel)
 	if err != nil {
 		return nil, err
 	}

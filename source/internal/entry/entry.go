@@ -1,0 +1,111 @@
+// Package entry holds what sources of files share: how the first bytes of a
+// SKILL.md become a Head, and the bytes of a file a File.
+package entry
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"metier"
+	"metier/internal/digest"
+	"metier/skillmd"
+)
+
+// Steps are how many bytes of a SKILL.md are read, one after the other, until
+// its frontmatter is whole: nearly always the first is enough.
+var Steps = []int{4 << 10, 16 << 10, skillmd.MaxHead}
+
+// FileNames returns the names that make a folder a skill, first choice first.
+func FileNames(lowerToo bool) []string {
+	if lowerToo {
+		return []string{"SKILL.md", "skill.md"}
+	}
+	return []string{"SKILL.md"}
+}
+
+// Fill sets what the first bytes of a SKILL.md say; complete means data is all
+// of it. It reports false, with nothing set, when more bytes are needed.
+func Fill(h *metier.Head, data []byte, complete bool) (enough bool) {
+	complete = complete || len(data) >= skillmd.MaxHead
+	front, body, enough, diags := skillmd.ParseHead(data, complete)
+	if !enough {
+		return false
+	}
+	described := front.HasDescription
+	if !described && !complete {
+		return false // the first paragraph may stand in, and is further down
+	}
+	h.Front = front
+	for _, d := range diags {
+		if d.Path == "" {
+			d.Path = h.Location
+		}
+		h.Diagnostics = append(h.Diagnostics, d)
+		switch {
+		case d.Code == skillmd.CodeEmptyFile:
+			h.Empty = true
+		case d.Code == skillmd.CodeNoFrontmatter:
+			h.Plain = true
+		case d.Severity == skillmd.Error:
+			h.Broken = true
+		}
+	}
+	if !described && !h.Broken && body <= len(data) {
+		h.FirstParagraph = skillmd.FirstParagraph(data[body:])
+	}
+	return true
+}
+
+// Bad returns a Head that stands for something that could not be used.
+func Bad(path, location, code, detail string) metier.Head {
+	return metier.Head{Path: path, Kind: metier.KindSkill, Broken: true,
+		Diagnostics: []metier.Diagnostic{{Severity: skillmd.Error, Code: code, Detail: detail, Path: location}}}
+}
+
+// Limits of what is looked at in a file.
+const (
+	SniffBytes   = 8192 // text or binary
+	shebangBytes = 256
+)
+
+// Facts sets Text and Shebang from the first bytes of a file (at least
+// SniffBytes, or all; more tells which).
+func Facts(f *metier.File, first []byte, more bool) {
+	if len(first) > SniffBytes {
+		first, more = first[:SniffBytes], true
+	}
+	if bytes.HasPrefix(first, []byte("#!")) {
+		line, _, _ := bytes.Cut(first[:min(len(first), shebangBytes)], []byte("\n"))
+		f.Shebang = string(bytes.ToValidUTF8(bytes.TrimRight(line, "\r"), []byte("\uFFFD")))
+	}
+	if more {
+		first = wholeRunes(first)
+	}
+	f.Text = bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
+}
+
+// wholeRunes cuts off a character whose last bytes are not there.
+func wholeRunes(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// Tree returns the digest over all files.
+func Tree(files []metier.File) metier.Digest {
+	entries := make([]digest.Entry, len(files))
+	for i, f := range files {
+		mode := digest.ModeFile
+		if f.Exec {
+			mode = digest.ModeExec
+		}
+		entries[i] = digest.Entry{Path: f.Path, Mode: mode, Digest: string(f.Digest)}
+	}
+	return metier.Digest(digest.Tree(entries))
+}

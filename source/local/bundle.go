@@ -1,0 +1,89 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+
+	"metier"
+	"metier/internal/confine"
+)
+
+// bundle holds a skill's folder open: files come from that folder even when its
+// name means another one by now.
+type bundle struct {
+	s    *Source
+	at   *anchors
+	dir  *confine.Dir
+	node node
+	head metier.Head
+	once sync.Once
+}
+
+// Head implements metier.Bundle.
+func (b *bundle) Head() metier.Head { return b.head }
+
+// Close implements metier.Bundle. Files opened before stay open.
+func (b *bundle) Close() error {
+	b.once.Do(func() {
+		b.dir.Close()
+		b.at.close()
+	})
+	return nil
+}
+
+// Open implements metier.Bundle. A link is resolved now and opened by its
+// target, if links are followed and it stays in bounds.
+func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := b.openFile(file)
+	if err == nil && b.s.opt.RefuseHardLinks && f.Info().Nlink > 1 {
+		f.Close()
+		err = &confine.Error{Op: "open", Path: file, Code: confine.Outside, Err: errHardLink}
+	}
+	if err != nil {
+		return nil, &metier.Error{Op: "open", Skill: b.node.path, Path: file, Kind: kindOf(err), Code: codeOf(err), Err: err}
+	}
+	return f, nil
+}
+
+var errHardLink = errors.New("the file has another name, which may be outside")
+
+func (b *bundle) openFile(file string) (*confine.File, error) {
+	f, err := b.dir.Open(file)
+	if confine.CodeOf(err) != confine.Outside || !b.s.links {
+		return f, err
+	}
+	clean, err := confine.Clean(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.resolve(clean)
+	if err != nil {
+		return nil, err
+	}
+	return b.at.open(t)
+}
+
+// resolve follows the links of a path in the skill. The links are looked at by
+// path, so the folder must still be the one that is held open.
+func (b *bundle) resolve(rel string) (target, error) {
+	location := b.node.location(b.at)
+	d, err := b.at.list[b.node.at].dir.Stat(b.node.rel)
+	if err != nil {
+		return target{}, err
+	}
+	self, err := b.dir.Stat(".")
+	if err != nil {
+		return target{}, err
+	}
+	if d.Dev != self.Dev || d.Ino != self.Ino {
+		return target{}, &confine.Error{Op: "resolve", Path: rel, Code: confine.Changed, Err: fmt.Errorf("%s is another folder by now", location)}
+	}
+	return b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
+}

@@ -1,0 +1,145 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"metier"
+	"metier/internal/confine"
+)
+
+// anchors are the folders something may lie in: the root first, then the
+// allowed ones. Each is held open, so that what was resolved and what is opened
+// are in the same folder.
+type anchors struct{ list []anchor }
+
+type anchor struct {
+	path string // resolved
+	dir  *confine.Dir
+}
+
+// anchor opens the root, and the allowed roots if links can lead there.
+func (s *Source) anchor() (*anchors, error) {
+	path, err := s.resolve()
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.openRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	at := &anchors{[]anchor{{path, d}}}
+	if !s.links {
+		return at, nil
+	}
+	for _, r := range s.opt.AllowedRoots {
+		path, err := confine.Resolve(r)
+		if err != nil {
+			continue // links into it are then out of bounds, and say so
+		}
+		if d, err := confine.OpenDir(path); err == nil {
+			at.list = append(at.list, anchor{path, d})
+		}
+	}
+	return at, nil
+}
+
+func (a *anchors) close() {
+	for _, x := range a.list {
+		x.dir.Close()
+	}
+}
+
+// target is what a symlink means: a path without links below an anchor.
+type target struct {
+	at   int
+	rel  string
+	real string
+	dir  bool
+}
+
+var errOutside = &confine.Error{Op: "resolve", Code: confine.Outside, Err: errors.New("a symlink leaves the root")}
+
+// target follows the links of a host path. What it returns may be changed the
+// next moment; opening it through the anchor then fails and never escapes. The
+// error says nothing about what is outside but for a folder (dir is set).
+func (a *anchors) target(path string) (target, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		code := confine.NotFound
+		if errors.Is(err, fs.ErrPermission) {
+			code = confine.Permission
+		}
+		return target{}, &confine.Error{Op: "resolve", Path: path, Code: code, Err: errors.New("the symlink leads nowhere")}
+	}
+	fi, err := os.Lstat(real)
+	t := target{real: real, dir: err == nil && fi.IsDir()}
+	for i, x := range a.list {
+		if rel, ok := inside(x.path, real); ok {
+			t.at, t.rel = i, rel
+			return t, nil
+		}
+	}
+	return t, errOutside
+}
+
+// open opens a resolved file; none of its parents may be a link any more.
+func (a *anchors) open(t target) (*confine.File, error) { return a.list[t.at].dir.Open(t.rel) }
+
+// node is a folder: how it is called, and where it is.
+type node struct {
+	path string // display path below the root, "." for the root
+	at   int    // anchor
+	rel  string // path below the anchor without links, "." for the anchor itself
+}
+
+func (n node) child(name string) node {
+	return node{join(n.path, name), n.at, join(n.rel, name)}
+}
+
+// location returns the host path of a node, or of a file in it, after links.
+func (n node) location(a *anchors) string {
+	return filepath.Join(a.list[n.at].path, filepath.FromSlash(n.rel))
+}
+
+func join(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// kindOf and codeOf turn a refusal by confine into the root package's words.
+func kindOf(err error) metier.Kind {
+	switch confine.CodeOf(err) {
+	case confine.NotFound:
+		return metier.NotFound
+	case confine.Outside, confine.Permission:
+		return metier.Denied
+	case confine.PathInvalid, confine.IsDir, confine.NotRegular:
+		return metier.Invalid
+	case confine.TooBig:
+		return metier.LimitReached
+	}
+	return metier.Unavailable
+}
+
+func codeOf(err error) string {
+	switch confine.CodeOf(err) {
+	case confine.NotFound:
+		return "resource_not_found"
+	case confine.Outside:
+		return "resource_outside_root"
+	case confine.Permission:
+		return "permission_denied"
+	case confine.PathInvalid:
+		return "resource_path_invalid"
+	case confine.IsDir, confine.NotRegular:
+		return "resource_not_file"
+	case confine.TooBig:
+		return "resource-too-large"
+	}
+	return "unknown"
+}

@@ -1,0 +1,264 @@
+// Package local is the source of skills in a folder on disk.
+//
+// The folder's content is untrusted: every file is opened through
+// internal/confine, every walk is bounded, and the order of everything is the
+// byte order of names, whatever the file system says. A symlink is resolved
+// once, compared with the bounds, and then opened by its target without
+// following anything.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/settings"
+	"metier/source/internal/entry"
+)
+
+// Options of New. Zero values mean the defaults given here.
+type Options struct {
+	Scan      settings.Scan      // default recursive; grouped finds the same skills
+	FileNames settings.FileNames // default exact
+	Symlinks  settings.Symlinks  // default ignore
+	// AllowedRoots are other folders a symlink in the root may lead into. One
+	// that does not exist allows nothing.
+	AllowedRoots []string
+	// Within, if set, is a folder the root must lie in after links; else
+	// opening it is Denied (setting root_scope).
+	Within string
+	// Optional makes a root that does not exist an empty one, looked for anew
+	// at every List and Open.
+	Optional bool
+	// RefuseHardLinks leaves out files with more than one name: the other name
+	// may be outside. For roots where others can write.
+	RefuseHardLinks bool
+
+	MaxDepth         int      // folders below the root; default 12
+	MaxDirs          int      // folders looked into in one List; default 100,000
+	MaxResourceDepth int      // folders below a skill; default 8
+	MaxResourceDirs  int      // folders of one skill; default 1,000
+	MaxResourceFiles int      // files of one skill, SKILL.md included; default 2,000
+	MaxFileBytes     int64    // of one file that is hashed; default 256 MiB
+	MaxSkillBytes    int64    // of all files of a skill; default 1 GiB
+	Skip             []string // names of folders never looked into; nil: .git .github .hub .archive node_modules
+}
+
+var skipDefault = []string{".git", ".github", ".hub", ".archive", "node_modules"}
+
+// Source lists the skills of one folder. It keeps no file open between calls.
+type Source struct {
+	given    string // as the operator wrote it
+	root     string // resolved, "" while an optional root is missing
+	opt      Options
+	names    []string // file names that make a skill
+	children bool
+	links    bool
+}
+
+// New returns the source of the folder root. The folder is resolved here, once:
+// if it, or a folder above it, later becomes a symlink, calls fail. Errors are
+// *metier.Error: NotFound (no such folder), Denied (not Within), Invalid (no
+// folder).
+func New(root string, o *Options) (*Source, error) {
+	s := &Source{given: root}
+	if o != nil {
+		s.opt = *o
+		s.opt.Skip = slices.Clone(o.Skip)
+		s.opt.AllowedRoots = slices.Clone(o.AllowedRoots)
+	}
+	orDefault(&s.opt.MaxDepth, 12)
+	orDefault(&s.opt.MaxDirs, 100_000)
+	orDefault(&s.opt.MaxResourceDepth, 8)
+	orDefault(&s.opt.MaxResourceDirs, 1_000)
+	orDefault(&s.opt.MaxResourceFiles, 2_000)
+	orDefault(&s.opt.MaxFileBytes, 256<<20)
+	orDefault(&s.opt.MaxSkillBytes, 1<<30)
+	if s.opt.Skip == nil {
+		s.opt.Skip = skipDefault
+	}
+	s.names = entry.FileNames(s.opt.FileNames == settings.FileNamesLower)
+	s.children = s.opt.Scan == settings.ScanChildren
+	s.links = s.opt.Symlinks == settings.SymlinksInBounds
+	path, err := s.resolve()
+	if err != nil {
+		if s.opt.Optional && metier.KindOf(err) == metier.NotFound {
+			return s, nil
+		}
+		return nil, err
+	}
+	if !s.opt.Optional {
+		s.root = path
+	}
+	d, err := s.openRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return s, d.Close()
+}
+
+func orDefault[T int | int64](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Root returns the resolved path of the folder, or "" while an optional one is
+// missing.
+func (s *Source) Root() string {
+	path, err := s.resolve()
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// resolve returns the root's path after links and checks its bounds.
+func (s *Source) resolve() (string, error) {
+	if s.root != "" {
+		return s.root, nil
+	}
+	path, err := confine.Resolve(s.given)
+	if err != nil {
+		return "", s.rootError(err)
+	}
+	if s.opt.Within == "" {
+		return path, nil
+	}
+	bound, err := confine.Resolve(s.opt.Within)
+	if err != nil {
+		return "", s.rootError(err)
+	}
+	if _, ok := inside(bound, path); !ok {
+		return "", &metier.Error{Op: "scan", Path: s.given, Kind: metier.Denied, Code: "skill-scan-outside-root",
+			Hint: "name a folder inside " + s.opt.Within, Err: errors.New("the skills folder leaves the folder it must lie in")}
+	}
+	return path, nil
+}
+
+func (s *Source) openRoot(path string) (*confine.Dir, error) {
+	d, err := confine.OpenDir(path)
+	if err != nil {
+		return nil, s.rootError(err)
+	}
+	return d, nil
+}
+
+func (s *Source) rootError(err error) error {
+	e := &metier.Error{Op: "scan", Path: s.given, Kind: metier.Unavailable, Code: "unresolvable-skill-scan-path", Err: err}
+	switch confine.CodeOf(err) {
+	case confine.NotFound:
+		e.Kind, e.Hint = metier.NotFound, "create the folder or name another one"
+	case confine.NotRegular:
+		e.Kind, e.Hint = metier.Invalid, "name a folder that holds skills"
+	case confine.Outside:
+		e.Kind, e.Code, e.Hint = metier.Denied, "skill-scan-outside-root", "the folder was replaced by a symlink while in use; look at it and start again"
+	case confine.Permission:
+		e.Kind, e.Code, e.Hint = metier.Denied, "permission_denied", "make the folder readable"
+	}
+	return e
+}
+
+// List implements metier.Source. The root itself may be a skill; then it is
+// the only entry, with the path ".". A skill's folder is not searched for more
+// skills.
+func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
+	return func(yield func(metier.Head, error) bool) {
+		heads, err := s.heads(ctx)
+		for _, h := range heads {
+			if !yield(h, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(metier.Head{}, err)
+		}
+	}
+}
+
+func (s *Source) heads(ctx context.Context) ([]metier.Head, error) {
+	at, err := s.anchor()
+	if err != nil {
+		if s.opt.Optional && metier.KindOf(err) == metier.NotFound {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer at.close()
+	sc := &scan{Source: s, anchors: at, ctx: ctx}
+	if err := sc.run(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(sc.heads, func(a, b metier.Head) int { return strings.Compare(a.Path, b.Path) })
+	return sc.heads, nil
+}
+
+// Open implements metier.Source: path may be any folder with a SKILL.md below
+// the root, also one that a limit kept out of the listing.
+func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	at, err := s.anchor()
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.open(at, path)
+	if err != nil {
+		at.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (s *Source) open(at *anchors, path string) (*bundle, error) {
+	fail := func(k metier.Kind, code string, err error) (*bundle, error) {
+		return nil, &metier.Error{Op: "open", Skill: path, Kind: k, Code: code, Err: err}
+	}
+	n := node{path: path, at: 0, rel: path}
+	if path != "." {
+		clean, err := confine.Clean(path)
+		if err != nil || clean != path {
+			return fail(metier.NotFound, "skill_not_found", fmt.Errorf("%q is not a path of this source", path))
+		}
+	}
+	dir, err := at.list[0].dir.Sub(n.rel)
+	if confine.CodeOf(err) == confine.Outside && s.links {
+		t, terr := at.target(n.location(at))
+		if terr != nil {
+			return fail(kindOf(terr), codeOf(terr), terr)
+		}
+		n.at, n.rel = t.at, t.rel
+		dir, err = at.list[n.at].dir.Sub(n.rel)
+	}
+	switch code := confine.CodeOf(err); {
+	case err == nil:
+	case code == confine.NotFound, code == confine.NotRegular:
+		return fail(metier.NotFound, "skill_not_found", errors.New("no folder of that name"))
+	default:
+		return fail(kindOf(err), codeOf(err), err)
+	}
+	sc := scan{Source: s, anchors: at}
+	head, found := sc.head(n, new([]byte))
+	if !found {
+		dir.Close()
+		return fail(metier.NotFound, "skill_not_found", fmt.Errorf("the folder has no %s", s.names[0]))
+	}
+	return &bundle{s: s, at: at, dir: dir, node: n, head: head}, nil
+}
+
+// inside returns path relative to dir, slash separated, if it lies in it. Both
+// are resolved.
+func inside(dir, path string) (rel string, ok bool) {
+	rel, err := filepath.Rel(dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false
+	}
+	return filepath.ToSlash(rel), true
+}

@@ -1,0 +1,207 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/skillmd"
+	"metier/source/internal/entry"
+)
+
+// item is a file to hash.
+type item struct {
+	path string       // in the skill
+	dir  *confine.Dir // where rel is opened
+	rel  string
+	loc  string // host path after links
+}
+
+// index is one walk over a skill's folder.
+type index struct {
+	*bundle
+	ctx   context.Context
+	files []item
+	links []string
+	seen  map[string]bool // host paths of walked folders, once a link was met
+	dirs  int
+	over  int // files past the limit
+	diags []metier.Diagnostic
+}
+
+// Manifest implements metier.Bundle. The limits are those of Options; what they
+// cut is always the same, and SKILL.md is never cut.
+func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
+	x := &index{bundle: b, ctx: ctx, seen: map[string]bool{}}
+	if err := x.skillFile(); err != nil {
+		return metier.Manifest{}, err
+	}
+	if err := x.walk([]place{{"", b.dir, ".", b.node.location(b.at)}}); err != nil {
+		return metier.Manifest{}, err
+	}
+	for len(x.links) > 0 {
+		round := x.links
+		x.links = nil
+		slices.Sort(round)
+		if err := x.walk(x.follow(round)); err != nil {
+			return metier.Manifest{}, err
+		}
+	}
+	if x.over > 0 {
+		x.note(skillmd.Warning, "resource-file-limit-exceeded", "", fmt.Sprintf("at least %d files are left out: the limit is %d", x.over, b.s.opt.MaxResourceFiles))
+	}
+	files, err := x.hash()
+	if err != nil {
+		return metier.Manifest{}, err
+	}
+	slices.SortFunc(x.diags, func(a, b metier.Diagnostic) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Code, b.Code))
+	})
+	return metier.Manifest{Files: files, Tree: entry.Tree(files), Diagnostics: x.diags}, nil
+}
+
+// skillFile takes SKILL.md in, which may be a link like any file.
+func (x *index) skillFile() error {
+	name, loc := x.head.FileName, x.node.location(x.at)
+	if x.head.Location == filepath.Join(loc, name) {
+		x.file(name, x.dir, name, loc)
+		return nil
+	}
+	t, err := x.resolve(name)
+	if err != nil {
+		return &metier.Error{Op: "open", Skill: x.node.path, Path: name, Kind: kindOf(err), Code: codeOf(err), Err: err}
+	}
+	x.file(name, x.at.list[t.at].dir, t.rel, filepath.Dir(t.real))
+	return nil
+}
+
+// place is a folder: its path in the skill, and where it is opened.
+type place struct {
+	path string // "" for the skill itself
+	dir  *confine.Dir
+	rel  string // below dir
+	loc  string // host path after links
+}
+
+func (p place) child(name string) place {
+	c := place{path: name, dir: p.dir, rel: join(p.rel, name), loc: filepath.Join(p.loc, name)}
+	if p.path != "" {
+		c.path = p.path + "/" + name
+	}
+	return c
+}
+
+func (x *index) walk(level []place) error {
+	for len(level) > 0 {
+		var next []place
+		for _, p := range level {
+			if err := x.ctx.Err(); err != nil {
+				return err
+			}
+			if x.dirs++; x.dirs > x.s.opt.MaxResourceDirs {
+				x.note(skillmd.Warning, "scan-limit-exceeded", p.loc, fmt.Sprintf("this and later folders are left out: the limit is %d folders", x.s.opt.MaxResourceDirs))
+				return nil
+			}
+			if x.seen[p.loc] {
+				continue
+			}
+			x.seen[p.loc] = true
+			next = append(next, x.list(p)...)
+		}
+		slices.SortFunc(next, func(a, b place) int { return strings.Compare(a.path, b.path) })
+		level = next
+	}
+	return nil
+}
+
+// list sorts what is in a folder into files, links and folders.
+func (x *index) list(p place) (dirs []place) {
+	names, more, err := p.dir.ReadDir(p.rel, maxNames)
+	if err != nil {
+		x.note(skillmd.Warning, "unreadable-skill-resource-directory", p.loc, "the folder cannot be read: "+reason(err))
+		return nil
+	}
+	if more {
+		x.note(skillmd.Warning, "resource-file-limit-exceeded", p.loc, fmt.Sprintf("the folder has more than %d names; the rest is left out", maxNames))
+	}
+	for _, e := range names {
+		c := p.child(e.Name)
+		if _, err := confine.Clean(c.path); err != nil {
+			x.note(skillmd.Warning, "unresolvable-skill-resource", c.loc, "the file cannot be named in a call: "+reason(err))
+			continue
+		}
+		switch {
+		case e.Type.IsRegular():
+			if c.path != x.head.FileName {
+				x.file(c.path, c.dir, c.rel, p.loc)
+			}
+		case e.Type&fs.ModeSymlink != 0:
+			if c.path != x.head.FileName {
+				x.links = append(x.links, c.path)
+			}
+		case e.Type&fs.ModeDir == 0:
+			x.note(skillmd.Warning, "unreadable-skill-resource", c.loc, "left out: it is no regular file")
+		case slices.Contains(x.s.opt.Skip, e.Name):
+			x.note(skillmd.Advice, "resource-folder-skipped", c.loc, "folders of this name are no part of a skill; it is left out")
+		case strings.Count(c.path, "/")+1 > x.s.opt.MaxResourceDepth:
+			x.note(skillmd.Warning, "max-depth-exceeded", c.loc, fmt.Sprintf("the folder is left out: it is deeper than %d", x.s.opt.MaxResourceDepth))
+		default:
+			dirs = append(dirs, c)
+		}
+	}
+	return dirs
+}
+
+// file takes a file in, up to the limit. dirLoc is its folder's host path.
+func (x *index) file(path string, dir *confine.Dir, rel, dirLoc string) {
+	if len(x.files) >= x.s.opt.MaxResourceFiles {
+		x.over++
+		return
+	}
+	x.files = append(x.files, item{path: path, dir: dir, rel: rel, loc: filepath.Join(dirLoc, filepath.Base(rel))})
+}
+
+// follow resolves links to files and folders. The files are taken in; the
+// folders, which come from outside the walk, are returned.
+func (x *index) follow(round []string) (dirs []place) {
+	for _, path := range round {
+		loc := filepath.Join(x.node.location(x.at), filepath.FromSlash(path))
+		if !x.s.links {
+			x.note(skillmd.Warning, "skill-symlink-ignored", loc, "left out: links are not followed here")
+			continue
+		}
+		t, err := x.resolve(path)
+		switch confine.CodeOf(err) {
+		case "":
+		case confine.Outside:
+			x.note(skillmd.Error, "skill-resource-outside-root", loc, "left out: the symlink leaves the skill and its root")
+			continue
+		default:
+			x.note(skillmd.Warning, "unresolvable-skill-resource", loc, "left out: the symlink leads nowhere, or in a circle")
+			continue
+		}
+		switch {
+		case !t.dir:
+			x.file(path, x.at.list[t.at].dir, t.rel, filepath.Dir(t.real))
+		case x.seen[t.real], holds(t.real, x.node.location(x.at)):
+			x.note(skillmd.Warning, "symlink-cycle", loc, "left out: the symlink leads to a folder that is in already")
+		case strings.Count(path, "/")+1 > x.s.opt.MaxResourceDepth:
+			x.note(skillmd.Warning, "max-depth-exceeded", loc, fmt.Sprintf("the folder is left out: it is deeper than %d", x.s.opt.MaxResourceDepth))
+		default:
+			dirs = append(dirs, place{path, x.at.list[t.at].dir, t.rel, t.real})
+		}
+	}
+	return dirs
+}
+
+// holds reports whether dir is path or lies above it.
+func holds(dir, path string) bool {
+	_, ok := inside(dir, path)
+	return ok
+}

@@ -1,0 +1,373 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/skillmd"
+	"metier/source/internal/entry"
+)
+
+const (
+	maxNames   = 500_000 // names of one folder
+	maxWorkers = 8
+	maxNotes   = 100 // entries that only say "too deep"; the rest is counted
+)
+
+// scan is one listing. Folders are looked into level by level, those of one
+// level at once and in byte order, so a limit always cuts at the same place.
+// Symlinks come last: what is there in its own right is listed under its own
+// path, and each folder once.
+type scan struct {
+	*Source
+	*anchors
+	ctx   context.Context
+	heads []metier.Head
+	links []node // symlinks met, not yet resolved
+	dirs  int    // folders looked into
+	deep  int    // folders that were not, because of the depth
+
+	walked map[string]int // host path -> index in heads, or -1; built when the first link is met
+	nodes  []node         // for walked
+	head0  []int
+}
+
+// found is what one folder turned out to be.
+type found struct {
+	head  *metier.Head
+	dirs  []string
+	links []string
+	deep  bool
+}
+
+func (sc *scan) run() error {
+	if err := sc.walk([]node{{".", 0, "."}}); err != nil {
+		return err
+	}
+	for len(sc.links) > 0 {
+		round := sc.links
+		sc.links = nil
+		slices.SortFunc(round, func(a, b node) int { return strings.Compare(a.path, b.path) })
+		if err := sc.walk(sc.follow(round)); err != nil {
+			return err
+		}
+	}
+	if sc.deep > maxNotes {
+		sc.note(skillmd.Warning, "max-depth-exceeded", fmt.Sprintf("%d folders deeper than %d were not looked into; only the first %d are named", sc.deep, sc.opt.MaxDepth, maxNotes))
+	}
+	return nil
+}
+
+// walk looks into level, then into the folders found there, and so on.
+func (sc *scan) walk(level []node) error {
+	for len(level) > 0 {
+		if room := sc.opt.MaxDirs - sc.dirs; len(level) > room {
+			sc.note(skillmd.Error, "scan-limit-exceeded", fmt.Sprintf("at least %d folders were not looked into: the limit is %d", len(level)-room, sc.opt.MaxDirs))
+			level = level[:room]
+		}
+		sc.dirs += len(level)
+		results, err := sc.probe(level)
+		if err != nil {
+			return err
+		}
+		var next []node
+		for i, r := range results {
+			n, head := level[i], -1
+			if r.head != nil {
+				head = len(sc.heads)
+				sc.heads = append(sc.heads, *r.head)
+			}
+			sc.nodes, sc.head0 = append(sc.nodes, n), append(sc.head0, head)
+			if r.deep {
+				sc.tooDeep(n)
+			}
+			for _, name := range r.dirs {
+				if c := n.child(name); sc.fresh(c) {
+					next = append(next, c)
+				}
+			}
+			for _, name := range r.links {
+				sc.links = append(sc.links, n.child(name))
+			}
+		}
+		slices.SortFunc(next, func(a, b node) int { return strings.Compare(a.path, b.path) })
+		level = next
+	}
+	return nil
+}
+
+// probe looks into all folders of a level, on all cores.
+func (sc *scan) probe(level []node) ([]found, error) {
+	results := make([]found, len(level))
+	var next atomic.Int64
+	work := func() {
+		buf := make([]byte, 0, entry.Steps[0])
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(level) || sc.ctx.Err() != nil {
+				return
+			}
+			results[i] = sc.look(level[i], &buf)
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), maxWorkers, len(level)) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+	return results, sc.ctx.Err()
+}
+
+// look decides what one folder is: a skill, or a folder to go on from.
+func (sc *scan) look(n node, buf *[]byte) found {
+	if h, ok := sc.head(n, buf); ok {
+		return found{head: &h}
+	}
+	depth := 0
+	if n.path != "." {
+		depth = strings.Count(n.path, "/") + 1
+	}
+	if sc.children && depth >= 1 {
+		return found{}
+	}
+	list, more, err := sc.list[n.at].dir.ReadDir(n.rel, maxNames)
+	if err != nil {
+		if confine.CodeOf(err) == confine.NotFound {
+			return found{} // removed since it was listed
+		}
+		h := entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be read: "+string(confine.CodeOf(err)))
+		return found{head: &h}
+	}
+	var r found
+	for _, e := range list {
+		switch {
+		case e.Type&fs.ModeDir != 0 && !slices.Contains(sc.opt.Skip, e.Name):
+			r.dirs = append(r.dirs, e.Name)
+		case e.Type&fs.ModeSymlink != 0 && !slices.Contains(sc.opt.Skip, e.Name):
+			r.links = append(r.links, e.Name)
+		case e.Type.IsRegular() && strings.EqualFold(e.Name, sc.names[0]):
+			h := entry.Bad(n.path, filepath.Join(n.location(sc.anchors), e.Name), "skill-file-name",
+				fmt.Sprintf("the file must be called %s", strings.Join(sc.names, " or ")))
+			r.head = &h
+		}
+	}
+	if more {
+		h := entry.Bad(n.path, n.location(sc.anchors), "scan-limit-exceeded", fmt.Sprintf("the folder has more than %d names; the rest was not looked at", maxNames))
+		r.head = &h
+	}
+	if depth >= sc.opt.MaxDepth {
+		r.deep = len(r.dirs) > 0
+		r.dirs, r.links = nil, nil
+	}
+	return r
+}
+
+// head reads the SKILL.md of a folder, or says that it has none.
+func (sc *scan) head(n node, buf *[]byte) (metier.Head, bool) {
+	for _, name := range sc.names {
+		file := n.child(name)
+		t := target{at: file.at, rel: file.rel}
+		h := metier.Head{Path: n.path, Location: file.location(sc.anchors), FileName: name, Kind: metier.KindSkill}
+		err := sc.fill(&h, t, buf)
+		if confine.CodeOf(err) == confine.Outside {
+			h, err = sc.linkedHead(n, h, buf)
+		}
+		switch confine.CodeOf(err) {
+		case "":
+			if exact := runtime.GOOS == "linux" || sc.spelled(n, name); exact {
+				return h, true
+			}
+		case confine.NotFound:
+		case confine.Permission:
+			// Without the right to search the folder the file cannot even be
+			// described; then it is the folder that is unreadable.
+			if _, serr := sc.list[n.at].dir.Stat(file.rel); serr != nil {
+				return entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; look at its mode"), true
+			}
+			return sc.bad(h, "unreadable-skill", name+" cannot be read; look at its mode"), true
+		default:
+			return sc.bad(h, "unreadable-skill", fmt.Sprintf("%s cannot be used: %s", name, reason(err))), true
+		}
+	}
+	return metier.Head{}, false
+}
+
+// reason is a confine error without its path, which the diagnostic has.
+func reason(err error) string {
+	e, ok := err.(*confine.Error)
+	switch {
+	case !ok:
+		return err.Error()
+	case e.Err == nil:
+		return string(e.Code)
+	}
+	return string(e.Code) + ", " + e.Err.Error()
+}
+
+func (sc *scan) bad(h metier.Head, code, detail string) metier.Head {
+	b := entry.Bad(h.Path, h.Location, code, detail)
+	b.Location, b.FileName = h.Location, h.FileName
+	return b
+}
+
+// fill reads as much of a SKILL.md as its frontmatter needs.
+func (sc *scan) fill(h *metier.Head, t target, buf *[]byte) error {
+	for i, n := range entry.Steps {
+		data, info, err := sc.list[t.at].dir.AppendHead((*buf)[:0], t.rel, n)
+		if err != nil {
+			return err
+		}
+		*buf = data
+		h.Size, h.ModTime = info.Size, info.Mtime.UnixNano()
+		if sc.opt.RefuseHardLinks && info.Nlink > 1 {
+			return &confine.Error{Code: confine.Outside, Err: fmt.Errorf("the file has %d hard links", info.Nlink)}
+		}
+		if entry.Fill(h, data, int64(len(data)) >= info.Size || i == len(entry.Steps)-1) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// linkedHead reads a SKILL.md that is, or lies behind, a symlink.
+func (sc *scan) linkedHead(n node, h metier.Head, buf *[]byte) (metier.Head, error) {
+	info, err := sc.list[n.at].dir.Stat(n.child(h.FileName).rel)
+	if err != nil || info.Mode&fs.ModeSymlink == 0 {
+		return sc.bad(h, "skill-outside-root", "the path crosses into another file system, or the file has another name outside; copy it here"), err
+	}
+	if !sc.Source.links {
+		return sc.bad(h, "skill-symlink-ignored", h.FileName+" is a symlink, and links are not followed here; copy the file or set symlinks to in_bounds"), nil
+	}
+	t, err := sc.target(h.Location)
+	switch confine.CodeOf(err) {
+	case "":
+	case confine.Outside:
+		b := sc.bad(h, "skill-outside-root", h.FileName+" is a symlink that leaves the root")
+		b.Escaped = true
+		return b, nil
+	default:
+		return sc.bad(h, "unresolvable-skill-path", h.FileName+" is a symlink that leads nowhere"), nil
+	}
+	h.Location = t.real
+	return h, sc.fill(&h, t, buf)
+}
+
+// spelled reports whether the folder has the name in this very case: many file
+// systems open SKILL.md when only skill.md is there.
+func (sc *scan) spelled(n node, name string) bool {
+	list, _, err := sc.list[n.at].dir.ReadDir(n.rel, maxNames)
+	return err != nil || slices.ContainsFunc(list, func(e confine.Entry) bool { return e.Name == name })
+}
+
+// follow resolves links and returns the folders that are new.
+func (sc *scan) follow(round []node) (level []node) {
+	if sc.walked == nil {
+		sc.walked = map[string]int{}
+	}
+	sc.remember()
+	for i, link := range round {
+		if sc.dirs+len(level) >= sc.opt.MaxDirs {
+			sc.note(skillmd.Error, "scan-limit-exceeded", fmt.Sprintf("%d symlinks were not followed: the limit is %d folders", len(round)-i, sc.opt.MaxDirs))
+			return level
+		}
+		location := link.location(sc.anchors)
+		t, err := sc.target(location)
+		switch {
+		case err == nil && !t.dir:
+			continue // a link to a file makes no skill
+		case !sc.Source.links:
+			if t.dir {
+				sc.add(entry.Bad(link.path, location, "skill-symlink-ignored", "the folder is a symlink, and links are not followed here; set symlinks to in_bounds"))
+			}
+			continue
+		case confine.CodeOf(err) == confine.Outside:
+			if t.dir {
+				h := entry.Bad(link.path, location, "skill-scan-outside-root", "the symlink leaves the root; move its target in, or allow the folder it leads to")
+				h.Escaped = true
+				sc.add(h)
+			}
+			continue
+		case err != nil:
+			sc.add(entry.Bad(link.path, location, "unresolvable-skill-scan-path", "the symlink leads nowhere, or in a circle"))
+			continue
+		}
+		if head, known := sc.walked[t.real]; known {
+			sc.again(link, t, head, location)
+			continue
+		}
+		sc.walked[t.real] = -1
+		level = append(level, node{link.path, t.at, t.rel})
+	}
+	return level
+}
+
+// again notes a link to a folder that is listed already.
+func (sc *scan) again(link node, t target, head int, location string) {
+	d := metier.Diagnostic{Severity: skillmd.Advice, Code: "skill-link-duplicate", Path: location,
+		Detail: "the symlink leads to a folder that is listed already; it is listed once"}
+	if head >= 0 {
+		sc.heads[head].Diagnostics = append(sc.heads[head].Diagnostics, d)
+		return
+	}
+	h := metier.Head{Path: link.path, Kind: metier.KindSkill, Broken: true}
+	d.Severity = skillmd.Warning
+	if parent := path.Dir(link.rel); t.at == link.at && (t.rel == "." || parent == t.rel || strings.HasPrefix(parent, t.rel+"/")) {
+		d.Code, d.Detail = "symlink-cycle", "the symlink leads back to a folder above it; it was not followed"
+	}
+	h.Diagnostics = append(h.Diagnostics, d)
+	sc.add(h)
+}
+
+// fresh reports whether a folder met behind a link was not walked yet.
+func (sc *scan) fresh(n node) bool {
+	if sc.walked == nil {
+		return true // no link was followed, so no folder comes twice
+	}
+	where := n.location(sc.anchors)
+	if _, known := sc.walked[where]; known {
+		return false
+	}
+	sc.walked[where] = -1
+	return true
+}
+
+// remember adds what was walked since the last call, by host path.
+func (sc *scan) remember() {
+	for i, n := range sc.nodes {
+		if where := n.location(sc.anchors); sc.walked[where] <= 0 {
+			sc.walked[where] = sc.head0[i]
+		}
+	}
+	sc.nodes, sc.head0 = nil, nil
+}
+
+func (sc *scan) add(h metier.Head) { sc.heads = append(sc.heads, h) }
+
+func (sc *scan) tooDeep(n node) {
+	if sc.deep++; sc.deep <= maxNotes {
+		sc.add(entry.Bad(n.path, n.location(sc.anchors), "max-depth-exceeded", fmt.Sprintf("folders deeper than %d are not looked into", sc.opt.MaxDepth)))
+	}
+}
+
+// note says something about the whole listing: it goes on the root's entry.
+func (sc *scan) note(sev skillmd.Severity, code, detail string) {
+	d := metier.Diagnostic{Severity: sev, Code: code, Detail: detail, Path: sc.list[0].path}
+	for i := range sc.heads {
+		if sc.heads[i].Path == "." {
+			sc.heads[i].Diagnostics = append(sc.heads[i].Diagnostics, d)
+			return
+		}
+	}
+	sc.add(metier.Head{Path: ".", Kind: metier.KindSkill, Broken: true, Diagnostics: []metier.Diagnostic{d}})
+}
