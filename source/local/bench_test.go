@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ func BenchmarkList(b *testing.B) {
 			b.Fatal(err)
 		}
 		text := sourcetest.Skill(fmt.Sprintf("skill-%05d", i), "Does one plain thing and says when to use it.")
-		if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), append([]byte(text), make([]byte, 5000)...), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), append([]byte(text), bytes.Repeat([]byte("A line of the body.\n"), 250)...), 0o644); err != nil {
 			b.Fatal(err)
 		}
 	}
