@@ -52,8 +52,13 @@ func TestActivatedAfterItsCallReturnedIsCarriedByTheResult(t *testing.T) {
 	if s.Active[0].InMessage != 2 {
 		t.Fatalf("active %+v", s.Active)
 	}
+	reply(t, s, "exec") // the same text again, outside of a result: the first message still carries it
+	must(t, s, event.Activated{Call: "user", SkillID: "s:b", Hash: "1", Text: ref("b")}, event.Returned{ID: "t2.c0"})
+	if s.Active[0].InMessage != 2 {
+		t.Fatalf("active %+v", s.Active)
+	}
 	reply(t, s, "load_skill") // the file changed, and the turn was stopped before the new text was given
-	must(t, s, event.Activated{Call: "t2.c0", SkillID: "s:b", Hash: "2", Text: ref("b2"), DigestChanged: true}, event.Stopped{Scope: "turn"})
+	must(t, s, event.Activated{Call: "t3.c0", SkillID: "s:b", Hash: "2", Text: ref("b2"), DigestChanged: true}, event.Stopped{Scope: "turn"})
 	if len(s.Active) != 1 || s.Active[0].InMessage != -1 || s.Active[0].Digest != "2" {
 		t.Fatalf("active %+v", s.Active)
 	}
@@ -76,6 +81,44 @@ func TestFailedPrecautionIsNoEnd(t *testing.T) {
 	wants(t, s, "t3.m#1")
 	must(t, s, over(1))
 	ends(t, s, "failed", "model_context_overflow")
+}
+
+func TestOverflowIsAnsweredByOneCompaction(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{KeepLast: 2, CompactAt: 100})
+	reply(t, s, "read")
+	for _, in := range []string{"a", "b", "c", "d", "e"} {
+		must(t, s, event.Said{ID: in})
+	}
+	must(t, s, event.Returned{ID: "t1.c0"}, event.ModelStarted{ID: "t2.k"})
+	for _, in := range []string{"f", "g", "h"} { // too late for this turn
+		must(t, s, event.Said{ID: in})
+	}
+	must(t, s, event.Compacted{ID: "t2.k", Upto: 6})
+	over := func(try int) event.Failed {
+		return event.Failed{ID: "t2.m", Try: try, Code: string(model.CodeContextOverflow)}
+	}
+	must(t, s, event.Recovered{Seq: 1, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"}, over(0))
+	wants(t, s, "t2.k#1") // another key than the precaution's
+	for seq := range uint64(5) {
+		must(t, s, event.Recovered{Seq: seq + 2, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"})
+	}
+	must(t, s, event.ModelStarted{ID: "t2.k", Try: 1}, event.Compacted{ID: "t2.k", Upto: 2}, over(1)) // there would be more to summarize
+	ends(t, s, "failed", "model_context_overflow")
+}
+
+func TestStopWhileCompacting(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{KeepLast: 1, CompactAt: 100})
+	turn(t, s)
+	turn(t, s)
+	must(t, s, event.ModelStarted{ID: "t3.k"}, event.Stopped{Scope: "turn"})
+	wants(t, s, "t3.k#0!")
+	must(t, s, event.Compacted{ID: "t3.k", Upto: 3, Summary: ref("sum")}) // it was faster, and is kept
+	wants(t, s)
+	if s.Phase != step.Idle || s.Messages[0].Content != ref("sum") {
+		t.Fatal(dump(t, s))
+	}
 }
 
 func TestOverflowWithoutAnythingToSummarizeFails(t *testing.T) {

@@ -135,7 +135,7 @@ func endure(t *testing.T, in []byte) {
 func TestAnyEventsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 400 {
+	for range 200 {
 		in := []byte{18, byte(r.IntN(256)) | 1, 0, 1}
 		for range 150 {
 			kind := byte(r.IntN(17)) // an end or a recovery is rare

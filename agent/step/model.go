@@ -126,7 +126,7 @@ func (s *State) replied(e event.Replied) (bool, error) {
 			return false, fmt.Errorf("reply %s: call %d has the id %q, want %q", e.ID, i, c.ID, want)
 		}
 	}
-	s.Pending, s.Phase, s.Failures = nil, Tools, 0
+	s.Pending, s.Phase = nil, Tools
 	s.spend(e.Usage)
 	s.LastInput = e.Usage.Input + e.Usage.CacheRead + e.Usage.CacheWrite
 	s.Messages = append(s.Messages, Message{Role: model.RoleAssistant, Content: e.Message, Calls: append([]event.CallRef(nil), e.Calls...)})

@@ -129,7 +129,7 @@ type State struct {
 	Code      string      `json:"code"`              // why it is not done
 	Answer    record.Ref  `json:"answer,omitzero"`   // blob of the model.Message of the final reply
 	Output    record.Ref  `json:"output,omitzero"`   // its structured result
-	Failures  int         `json:"failures"`          // model failures in a row
+	Failures  int         `json:"failures"`          // model failures in a row, in this turn
 	Repeats   []Repeat    `json:"repeats,omitempty"` // calls of the last reply
 
 	OutputTries int  `json:"outputTries"` // answers that did not fit the schema

@@ -127,6 +127,19 @@ func TestSecondRunGoesOnWithTheConversation(t *testing.T) {
 	}
 }
 
+func TestStateKeepsNoSliceOfAnEvent(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{})
+	names, calls, scopes := []string{"read"}, []event.CallRef{{ID: "t1.c0", Tool: "read"}}, []string{"once"}
+	must(t, s, event.Offered{Digest: "a", Names: names}, event.ModelStarted{ID: "t1.m"}, event.Replied{ID: "t1.m", Calls: calls},
+		event.Asked{Call: "t1.c0", ID: "q", Scopes: scopes})
+	before := dump(t, s)
+	names[0], calls[0].Tool, scopes[0] = "x", "x", "x"
+	if dump(t, s) != before {
+		t.Fatal("the state changed with the event")
+	}
+}
+
 func TestOtherRulesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := &step.State{}
@@ -328,6 +341,23 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+func TestUsageAddsUpWithWhatIsKnownOfTheCost(t *testing.T) {
+	t.Parallel()
+	s := started(t, event.Begun{CompactAt: 60, MaxTokens: 1000})
+	cost := int64(30)
+	for i, c := range []*int64{&cost, nil, &cost} {
+		id := fmt.Sprintf("t%d.m", i+1)
+		must(t, s, event.ModelStarted{ID: id}, event.Said{ID: id},
+			event.Replied{ID: id, Usage: event.Usage{Input: 10, Output: 1, CacheRead: 20, CacheWrite: 5, CostMicroUSD: c}})
+	}
+	if u := s.Usage; u.Input != 30 || u.Output != 3 || u.CacheRead != 60 || u.CacheWrite != 15 || *u.CostMicroUSD != 60 || cost != 30 {
+		t.Fatalf("usage %+v", u)
+	}
+	if s.LastInput != 35 { // the whole prompt, cached or not
+		t.Fatalf("last input %d", s.LastInput)
+	}
+}
+
 func TestOfferWaitsForTheTurnsEnd(t *testing.T) {
 	t.Parallel()
 	s := started(t, event.Begun{})
@@ -357,7 +387,10 @@ func TestAnswerIsCheckedAgainstTheSchema(t *testing.T) {
 		t.Fatalf("check %+v", c)
 	}
 	refuse(t, s, event.ModelStarted{ID: "t1.o"}, event.Failed{ID: "t1.o"}, event.Checked{ID: "t2.o"})
-	must(t, s, event.Checked{ID: "t1.o", Code: "schema", Errors: ref("errors")})
+	must(t, s, event.Offered{Digest: "new"}, event.Checked{ID: "t1.o", Code: "schema", Errors: ref("errors")})
+	if s.Offered.Digest != "new" || s.NewOffer != nil {
+		t.Fatal(dump(t, s))
+	}
 	if m := s.Messages[2]; m.Slot.Origin != step.OriginCheck || m.Slot.Role != policy.Context || m.Content != ref("errors") {
 		t.Fatalf("message %+v", m)
 	}

@@ -102,6 +102,9 @@ func TestParkAndAnswer(t *testing.T) {
 	yes := event.Answered{ID: "q1", Call: "t1.c0", Binds: "b1", Allow: true, Scope: "session"}
 	must(t, s, yes)
 	wants(t, s, "t1.c0#1", "t1.c2#1", "t1.c3#0?q3") // the second waited for the same
+	if s.Calls[0].Ask != nil {
+		t.Fatal("an answered question is still there")
+	}
 	refuse(t, s, yes, event.Asked{Call: "t1.c0", ID: "q1", Binds: "b1"}, event.Expired{ID: "q1", Call: "t1.c0"})
 	must(t, s, event.Asked{Call: "t1.c0", ID: "q4", Binds: "b4"}) // something changed: asked anew
 	must(t, s, event.Answered{ID: "q4", Call: "t1.c0", Binds: "b4", Scope: "once"}, event.Expired{ID: "q3", Call: "t1.c3"}, event.Returned{ID: "t1.c2"})
