@@ -76,11 +76,13 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 // req: B-051, B-052
 func TestRootsOfEveryScanAreReadable(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, setup{profile: "keen", roots: []string{"HOME/.agents/skills"}}, map[string]string{"HOME/x": ""})
+	e := newEnv(t, setup{profile: "keen", roots: []string{"HOME/.agents/skills"}, files: func(o *Options) { o.Guard = settings.GuardAllowRoots }},
+		map[string]string{"HOME/x": ""})
 	p := e.path("HOME/.agents/skills/new/references/a.md")
 	e.refuse(policy.CodePathDenied, "read_file", args{"path": p})
 	e.put("HOME/.agents/skills/new/SKILL.md", skillText("new"))
 	e.put("HOME/.agents/skills/new/references/a.md", "reference\n")
+	e.put("HOME/.agents/skills/README.md", "of no skill\n")
 	e.refuse(policy.CodePathDenied, "read_file", args{"path": p}) // no scan yet
 	if err := metier.Refresh(t.Context(), e.s); err != nil {
 		t.Fatal(err)
@@ -90,6 +92,9 @@ func TestRootsOfEveryScanAreReadable(t *testing.T) {
 	}
 	if got := e.read(p); got != "reference\n" {
 		t.Errorf("bundled file: %q", got)
+	}
+	if got := e.read(e.path("HOME/.agents/skills/README.md")); got != "of no skill\n" {
+		t.Errorf("file of the new root: %q", got)
 	}
 	reads := events[event.ResourceRead](e)
 	if len(reads) != 1 || reads[0].Status != "read" || reads[0].Path != "references/a.md" {
