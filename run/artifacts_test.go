@@ -1,0 +1,440 @@
+package run_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+	"metier/run"
+	"metier/settings"
+)
+
+// files reads every artifact of a folder.
+func files(t *testing.T, f *run.Folder) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	ok(t, filepath.WalkDir(f.Dir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" || d.Name()[0] == '.' {
+			return err
+		}
+		rel, err := filepath.Rel(f.Dir(), path)
+		if err != nil {
+			return err
+		}
+		out[filepath.ToSlash(rel)], err = os.ReadFile(path)
+		return err
+	}))
+	return out
+}
+
+func schema(t *testing.T, name string) *jsonschema.Resolved {
+	t.Helper()
+	raw := run.Schema(name)
+	if raw == nil {
+		t.Fatalf("no schema of %s", name)
+	}
+	var s jsonschema.Schema
+	ok(t, json.Unmarshal(raw, &s))
+	return must[*jsonschema.Resolved](t)(s.Resolve(nil))
+}
+
+func valid(t *testing.T, name string, b []byte) {
+	t.Helper()
+	var v any
+	ok(t, json.Unmarshal(b, &v))
+	if err := schema(t, name).Validate(v); err != nil {
+		t.Errorf("%s does not validate: %v\n%s", name, err, b)
+	}
+}
+
+// real is a folder with the artifacts of a real session and of a run with a
+// model, a question, a script and a child.
+func real(t *testing.T) *run.Folder {
+	t.Helper()
+	f, a := create(t, t.TempDir(), "real", nil)
+	work(t, f, skillsFolder(t), a.now, counter("id"))
+	a.begin()
+	a.add(event.Offered{Digest: "d", Names: []string{"write_file"}, Tools: a.json([]model.ToolSpec{}), System: a.text("Be brief."), Catalog: a.text("<catalog/>")})
+	a.turn(1)
+	script := a.json(map[string]any{"skill": "alpha", "path": "scripts/count.ts", "args": []string{"-x"}})
+	a.add(event.Started{ID: "t1.c2", Tool: "run_skill_script", Effect: policy.SideEffect, Args: script},
+		event.Returned{ID: "t1.c2", Tool: "run_skill_script", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context},
+			Detail: a.json(map[string]any{"status": "executed", "executionTarget": "sandbox", "runtime": "deno", "argv": []string{"deno", "run", "-"}, "exitCode": 0})},
+		event.Decided{Call: "t1.c3", Tool: "run_skill_script", Actor: policy.ByModel, Effect: policy.SideEffect, Outcome: policy.Deny, Code: "script_not_allowlisted", Args: script, Stage: "call"},
+		event.Returned{ID: "t1.c3", Tool: "run_skill_script", Code: "script_not_allowlisted", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+		event.Asked{Call: "t1.c4", ID: "q1", Code: "path_outside", Binds: "b", Scopes: []string{"once"}, Text: a.text("read outside?")},
+		event.Answered{ID: "q1", Call: "t1.c4", Binds: "b", Allow: true, Scope: "once", By: "user"},
+		event.Asked{Call: "t1.c5", ID: "q2", Code: "path_outside", Binds: "c", Scopes: []string{"once"}, Text: a.text("and here?")},
+		event.Started{ID: "t1.c6", Tool: "read_file", Effect: policy.Read},
+		event.ChildEnded{ID: "t1.c7", Run: "child", Head: record.Head{}},
+		event.Drifted{SkillID: "skills:beta", Path: "SKILL.md", Was: "sha256:1", Now: "", Choice: "warn"})
+	ok(t, f.Project(t.Context()))
+	return f
+}
+
+// req: A-039, A-154, A-155
+func TestEveryArtifactMatchesItsSchema(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	seen := map[string]bool{}
+	for name, b := range files(t, f) {
+		valid(t, name, b)
+		if !bytes.HasSuffix(b, []byte("}\n")) || !bytes.HasPrefix(b, []byte("{\n  \"type\"")) {
+			t.Errorf("%s is not indented by two spaces with a newline at the end", name)
+		}
+		if strings.HasPrefix(name, "tool-outputs/") {
+			name = "tool-output.json"
+		}
+		seen[strings.TrimSuffix(name, ".json")] = true
+	}
+	for _, name := range run.Schemas() {
+		if !seen[name] {
+			t.Errorf("no artifact of schema %s was written", name)
+		}
+	}
+	reg := readJSON[map[string]any](t, f, run.FileRegistry)
+	if reg["type"] != "cf-harness.skill-registry" || reg["version"] != 1.0 || reg["generatedAt"] == "" {
+		t.Errorf("registry is of type %v version %v, generated %v", reg["type"], reg["version"], reg["generatedAt"])
+	}
+	acts := readJSON[run.Activations](t, f, run.FileActivations)
+	if acts.Type != "cf-harness.skill-activations" || acts.Version != 1 || len(acts.Activations) != 2 || acts.Activations[0].CFCPromptRole != "context" {
+		t.Errorf("activations: %+v", acts)
+	}
+}
+
+// required walks a value along its schema and calls use for every object with
+// the names that are required of it.
+func required(s, root map[string]any, v any, path string, use func(path string, object map[string]any, names []string)) {
+	if r, ok := s["$ref"].(string); ok {
+		defs, _ := root["$defs"].(map[string]any)
+		s, _ = defs[strings.TrimPrefix(r, "#/$defs/")].(map[string]any)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if options, ok := s["anyOf"].([]any); ok {
+			s, _ = options[len(options)-1].(map[string]any)
+		}
+		var names []string
+		for _, n := range list(s["required"]) {
+			names = append(names, n.(string))
+		}
+		use(path, v, names)
+		props, _ := s["properties"].(map[string]any)
+		for name, sub := range props {
+			if x, ok := v[name]; ok {
+				required(sub.(map[string]any), root, x, path+"."+name, use)
+			}
+		}
+	case []any:
+		if items, ok := s["items"].(map[string]any); ok {
+			for i, x := range v {
+				required(items, root, x, fmt.Sprintf("%s[%d]", path, i), use)
+			}
+		}
+	}
+}
+
+func list(v any) []any { l, _ := v.([]any); return l }
+
+func TestAnArtifactWithoutARequiredFieldDoesNotValidate(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	dropped := map[string]int{}
+	for name, b := range files(t, f) {
+		var doc any
+		var s map[string]any
+		ok(t, json.Unmarshal(b, &doc))
+		ok(t, json.Unmarshal(run.Schema(name), &s))
+		resolved := schema(t, name)
+		required(s, s, doc, name, func(path string, object map[string]any, names []string) {
+			for _, n := range names {
+				was, there := object[n]
+				if !there {
+					t.Errorf("%s.%s is required and not there", path, n)
+					continue
+				}
+				delete(object, n)
+				if resolved.Validate(doc) == nil {
+					t.Errorf("%s validates without %s", path, n)
+				}
+				object[n] = was
+				dropped[name]++
+			}
+		})
+	}
+	for _, name := range []string{run.FileRegistry, run.FileActivations, run.FileReads, run.FileScripts, run.FilePolicySnapshot, run.FilePolicyTrace,
+		run.FileTranscript, run.FileState, run.FileReport} {
+		if dropped[name] < 5 {
+			t.Errorf("only %d fields of %s were tried", dropped[name], name)
+		}
+	}
+}
+
+// req: A-036
+func TestRegistryHasOneResourceListPerSkill(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	var reg struct {
+		Skills []struct {
+			Name      string
+			Resources []struct{ Path, Kind, ContentKind string }
+		}
+	}
+	ok(t, json.Unmarshal(must[[]byte](t)(os.ReadFile(f.Path(run.FileRegistry))), &reg))
+	got := map[string][]string{}
+	for _, s := range reg.Skills {
+		if s.Resources == nil {
+			t.Errorf("skill %s has no resources array", s.Name)
+		}
+		for _, r := range s.Resources {
+			got[s.Name] = append(got[s.Name], r.Path+" "+r.Kind+" "+r.ContentKind)
+		}
+	}
+	want := map[string][]string{"alpha": {"assets/logo.bin asset binary", "notes.txt other text", "references/guide.md reference text",
+		"scripts/count.ts script text", "templates/page.txt template text"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if len(reg.Skills) != 2 {
+		t.Errorf("%d skills, want 2", len(reg.Skills))
+	}
+}
+
+// req: A-058, A-059
+func TestEveryReadIsRecordedWithBothDigests(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	type line struct{ Output, Path, Status, Code string }
+	var got []line
+	for _, r := range readJSON[run.Reads](t, f, run.FileReads).Reads {
+		l := line{r.OutputID, r.Path, r.Status, ""}
+		if r.Error != nil {
+			l.Code = r.Error.Code
+		}
+		got = append(got, l)
+		if r.CFCPromptRole != "context" {
+			t.Errorf("%s has role %s", r.OutputID, r.CFCPromptRole)
+		}
+	}
+	want := []line{{"t1.c2", "references/guide.md", "read", ""}, {"t1.c3", "assets/logo.bin", "binary", ""},
+		{"t1.c4", "references/none.md", "error", "resource_not_indexed"}, {"t1.c5", "", "error", "invalid_arguments"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	out := readJSON[run.Output](t, f, "tool-outputs/t1.c2-read_skill_resource.json")
+	if len(out.Reads) != 1 || out.Reads[0].RegistryDigest == nil || out.Reads[0].ObservedDigest == nil || *out.Reads[0].RegistryDigest != *out.Reads[0].ObservedDigest {
+		t.Errorf("the tool output does not hold both digests: %+v", out.Reads)
+	}
+	if r := out.Reads[0]; !r.Truncated || r.MaxBytes != 3 || *r.ResourcePath == "" || *r.SandboxResourcePath == "" {
+		t.Errorf("read %+v", r)
+	}
+}
+
+// req: A-114, A-153
+func TestSkillArtifactsLieUnderTheRunRoot(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	for _, name := range []string{"skill-registry.json", "skill-activations.json"} {
+		b := must[[]byte](t)(os.ReadFile(filepath.Join(f.Dir(), name)))
+		valid(t, name, b)
+	}
+	entries := must[[]os.DirEntry](t)(os.ReadDir(f.Dir()))
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".tmp") {
+			t.Errorf("%s was left behind", e.Name())
+		}
+	}
+}
+
+// req: A-151
+func TestPolicySnapshotHoldsWhatMattersForTrust(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "snap", nil)
+	act := a.open("cli-preload")
+	ok(t, f.Project(t.Context()))
+	valid(t, run.FilePolicySnapshot, must[[]byte](t)(os.ReadFile(f.Path(run.FilePolicySnapshot))))
+	s := readJSON[run.PolicySnapshot](t, f, run.FilePolicySnapshot)
+	want := []run.LoadedSkill{{Name: "alpha", SkillID: "skills:alpha", Digest: act.Hash, Tree: act.Tree, Tier: "project", Source: "cli-preload", InjectedAsContext: true}}
+	if d := cmp.Diff(want, s.LoadedSkills); d != "" {
+		t.Error(d)
+	}
+	if s.SkillsRoot != "/w/skills" || !s.InjectedAsContext || s.EnforcementMode != "observe" || s.CatalogMode.Format != "xml" || s.CatalogMode.Place != "tool" {
+		t.Errorf("snapshot: %+v", s)
+	}
+	if d := cmp.Diff([]string{"alpha:scripts/a.sh"}, s.AllowedScripts); d != "" {
+		t.Error(d)
+	}
+	if len(s.Diagnostics) != 1 || !strings.Contains(string(s.Diagnostics[0]), "skill-scan-outside-root") {
+		t.Errorf("diagnostics of trust: %s", s.Diagnostics)
+	}
+}
+
+// req: A-152
+func TestPolicySnapshotNamesTheActivationSource(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{"cli-preload", "model-tool", "user-explicit", "subagent-inherit"} {
+		f, a := create(t, t.TempDir(), source, nil)
+		a.open(source)
+		ok(t, f.Project(t.Context()))
+		if got := readJSON[run.PolicySnapshot](t, f, run.FilePolicySnapshot).ActivationSources; !cmp.Equal(got, []string{source}) {
+			t.Errorf("activation sources %v, want %s", got, source)
+		}
+		if got := readJSON[run.Activations](t, f, run.FileActivations).Activations[0].Source; got != source {
+			t.Errorf("activation has source %s, want %s", got, source)
+		}
+	}
+}
+
+// req: A-115
+func TestTranscriptOfAResumedRunHoldsTheSkillBlockOnce(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, a := create(t, root, "r", nil)
+	a.open("cli-preload")
+	a.begin()
+	a.turn(1)
+	ok(t, f.Project(t.Context()))
+	ok(t, f.Close())
+	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{Now: clock()}))
+	defer f.Close()
+	r := must[run.Restored](t)(f.Restore(t.Context()))
+	a.f = f
+	a.add(event.Resumed{Run: "r", Verified: len(r.Active)})
+	a.turn(2)
+	ok(t, f.Project(t.Context()))
+	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
+	if n := bytes.Count(b, []byte(`<skill_context name=\"alpha\">`)); n != 1 {
+		t.Errorf("the block is in the transcript %d times, want once", n)
+	}
+	st := readJSON[run.State](t, f, run.FileState)
+	if len(st.Activations) != 1 || st.Activations[0].Name != "alpha" || st.Resumes != 1 {
+		t.Errorf("resume state: %+v", st)
+	}
+	tr := readJSON[run.Transcript](t, f, run.FileTranscript)
+	if len(tr.Turns) != 2 || len(tr.Turns[1].ActiveSkills) != 1 || tr.Turns[1].ActiveSkills[0].Digest == "" {
+		t.Errorf("turns: %+v", tr.Turns)
+	}
+}
+
+// req: A-127
+func TestDigestIsInArtifactsAndNotInTheReply(t *testing.T) {
+	t.Parallel()
+	for _, show := range []settings.ShowDigest{settings.ShowDigestYes, settings.ShowDigestNo} {
+		f, a := create(t, t.TempDir(), "show-"+string(show), nil)
+		work(t, f, skillsFolder(t), a.now, counter("id"), func(s *settings.Settings) { s.Activate.ShowDigest = show })
+		ok(t, f.Project(t.Context()))
+		out := readJSON[run.Output](t, f, "tool-outputs/t1.c1-load_skill.json")
+		if len(out.Activations) != 1 || out.Activations[0].Digest == "" {
+			t.Fatalf("no activation in the tool output: %+v", out.Activations)
+		}
+		if told := strings.Contains(string(out.Content), out.Activations[0].Digest); told != (show == settings.ShowDigestYes) {
+			t.Errorf("with show_digest=%s, the model was told the digest: %t", show, told)
+		}
+	}
+}
+
+// req: C-030, C-064
+func TestActivationEventHasHashSourceAndSession(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	for _, a := range readJSON[run.Activations](t, f, run.FileActivations).Activations {
+		if a.SkillID == "" || !strings.HasPrefix(a.Digest, "sha256:") || a.Tier != "project" || a.SessionID != "real" || a.ActivatedAt == "" || a.TaskID == "" {
+			t.Errorf("activation %+v", a)
+		}
+	}
+	n := 0
+	for en, err := range f.Log().Read(t.Context(), 1) {
+		ok(t, err)
+		if en.Type != "skill.activated" {
+			continue
+		}
+		n++
+		var data map[string]any
+		ok(t, json.Unmarshal(en.Data, &data))
+		for _, field := range []string{"skillId", "hash", "source", "sessionId"} {
+			if s, _ := data[field].(string); s == "" {
+				t.Errorf("the event lacks %s: %s", field, en.Data)
+			}
+		}
+		if en.At.IsZero() {
+			t.Error("the event has no time")
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d activation events, want 2", n)
+	}
+}
+
+func TestARunWithoutSkillsHasNoSkillArtifacts(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "plain", nil)
+	a.add(event.Opened{Session: "plain"}, event.Indexed{Registry: a.json(map[string]any{"skillsRoot": "", "roots": []any{}, "skills": []any{}, "diagnostics": []any{}, "others": []any{}})})
+	a.begin()
+	ok(t, f.Project(t.Context()))
+	for name := range files(t, f) {
+		if strings.HasPrefix(name, "skill-") {
+			t.Errorf("%s was written", name)
+		}
+	}
+	must[run.Restored](t)(f.Restore(t.Context()))
+}
+
+func TestErasedContentStandsAsAGap(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "gap", nil)
+	a.open("cli-preload")
+	a.begin()
+	secret := a.json(model.UserText("forget me"))
+	a.add(event.Said{ID: "x", Slot: policy.Slot{Role: policy.Context}, Content: secret})
+	ok(t, f.Blobs().(record.Eraser).Erase(t.Context(), secret))
+	ok(t, f.Project(t.Context()))
+	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
+	valid(t, run.FileTranscript, b)
+	msgs := readJSON[run.Transcript](t, f, run.FileTranscript).Messages
+	var gap run.Gap
+	ok(t, json.Unmarshal(msgs[len(msgs)-1].Content, &gap))
+	if !gap.Erased || gap.Digest != secret.Digest {
+		t.Errorf("gap %+v", gap)
+	}
+	rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f))
+	if !rep.OK || rep.Record.Blobs.Erased != 1 {
+		t.Errorf("an erased blob speaks against the record: %+v", rep)
+	}
+}
+
+func TestToolOutputNamesAreSafeAndDistinct(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "names", nil)
+	a.add(event.Opened{Session: "names"})
+	long := strings.Repeat("x", 400)
+	for _, id := range []string{"a/b", "a_b", "A_b", "../../etc", "..", long} {
+		a.add(event.Returned{ID: id, Tool: "read_file", Content: a.json([]model.Part{})})
+	}
+	ok(t, f.Project(t.Context()))
+	entries := must[[]os.DirEntry](t)(os.ReadDir(f.Path("tool-outputs")))
+	lower := map[string]bool{}
+	for _, e := range entries {
+		lower[strings.ToLower(e.Name())] = true
+		if len(e.Name()) > 255 || strings.Trim(e.Name(), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+			t.Errorf("name %q", e.Name())
+		}
+	}
+	if len(lower) != 6 {
+		t.Errorf("%d files for 6 calls: %v", len(lower), entries)
+	}
+	if !lower["a_b-read_file.json"] {
+		t.Errorf("the plain form is missing: %v", entries)
+	}
+}

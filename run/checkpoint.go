@@ -1,0 +1,254 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+)
+
+// State returns what the run came to. It takes the checkpoint when that is for
+// the log's head and this build's rules, and folds the log when it is not. The
+// checkpoint is a cache that a workspace can forge: it is for lists, and no
+// decision may rest on it.
+func (f *Folder) State(ctx context.Context) (State, error) {
+	head, err := f.log.Head(ctx)
+	if err != nil {
+		return State{}, fault("read", f.dir, err)
+	}
+	if s, err := f.checkpoint(); err == nil && s.Rules == foldRules && s.Head == head && s.Seq == head.Seq && s.RunID == f.id {
+		return s, nil
+	}
+	p, err := f.projector(ctx, 0)
+	if err != nil {
+		return State{}, err
+	}
+	return p.state(), nil
+}
+
+func (f *Folder) checkpoint() (State, error) {
+	var s State
+	b, err := readRegular(filepath.Join(f.dir, FileState))
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	return s, err
+}
+
+func (f *Folder) projector(ctx context.Context, upto uint64) (*projector, error) {
+	h, err := recall(ctx, f.id, f.log, upto)
+	if err != nil {
+		return nil, err
+	}
+	return newProjector(ctx, h, f.blobs)
+}
+
+// Restored is what a resumed run starts from.
+type Restored struct {
+	State       State
+	Registry    Registry
+	Activations Activations       // as persisted and found right
+	Active      []event.Activated // in force, from the log
+	Projected   bool              // the artifacts had never been written; they came from the log
+}
+
+// Restore reads what a run needs to go on (A-156): the persisted registry and
+// activations, and the state. A file that is gone, or is not what the log says,
+// is an error that names it (artifact_missing, artifact_altered); so is an
+// entry that this build must understand and does not (record_newer). A file
+// that an earlier part of the log printed is right: the log wins. A run that
+// crashed before its first artifacts has none to read, and that is no error.
+func (f *Folder) Restore(ctx context.Context) (Restored, error) {
+	p, err := f.projector(ctx, 0)
+	if err != nil {
+		return Restored{}, err
+	}
+	if err := p.h.must(); err != nil {
+		return Restored{}, err
+	}
+	r := Restored{State: p.state(), Registry: p.reg, Activations: Activations{typeActivations, 1, f.id, p.activations()}, Active: p.active()}
+	if p.reg.empty() && len(r.Activations.Activations) == 0 {
+		return r, nil
+	}
+	if _, err := f.checkpoint(); errors.Is(err, fs.ErrNotExist) && f.missing(FileRegistry) && f.missing(FileActivations) {
+		r.Projected = true
+		f.opt.Logger.Info("resume: no artifacts were written before the crash, the log has them", "run", f.id)
+		return r, nil
+	}
+	j := f.judge(p.h)
+	for _, name := range []string{FileRegistry, FileActivations} {
+		if err := f.persisted(ctx, name, j); err != nil {
+			return Restored{}, err
+		}
+	}
+	f.opt.Logger.Info("resume: skill registry loaded", "run", f.id, "file", FileRegistry, "skills", len(r.Registry.Skills))
+	f.opt.Logger.Info("resume: skill activations loaded", "run", f.id, "file", FileActivations, "activations", len(r.Activations.Activations))
+	return r, nil
+}
+
+func (f *Folder) missing(name string) bool {
+	_, err := readRegular(filepath.Join(f.dir, name))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// persisted checks one artifact against the log.
+func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
+	path := filepath.Join(f.dir, name)
+	b, err := readRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return wrong(metier.NotFound, CodeNoArtifact, path, "the log holds the same: `metier runs project "+f.id+"` writes it again, then resume",
+			"%s was written and is gone", name)
+	}
+	if err != nil {
+		return fault("resume", path, err)
+	}
+	state, err := j.of(ctx, name, b)
+	if err != nil {
+		return err
+	}
+	if state == artifactDiffers {
+		return wrong(metier.Drift, CodeArtifact, path, "the log holds the right one: remove the file, then `metier runs project "+f.id+"` writes it again",
+			"%s is not what the log says", name)
+	}
+	return nil
+}
+
+// active returns the activations in force, in order of first activation, each
+// with its newest text.
+func (p *projector) active() []event.Activated {
+	var out []event.Activated
+next:
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.Activated)
+		if !ok {
+			continue
+		}
+		for i := range out {
+			if out[i].SkillID == e.SkillID {
+				out[i] = e
+				continue next
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// The states of an artifact file.
+const (
+	artifactEqual   = "equal"   // what the log says
+	artifactStale   = "stale"   // what an earlier part of the log said
+	artifactMissing = "missing" // not there
+	artifactDiffers = "differs" // nothing the log ever said
+	artifactUnknown = "unknown" // no artifact of this log has that name
+)
+
+// judge compares files with what the log printed, or would have printed at an
+// earlier time.
+type judge struct {
+	f      *Folder
+	h      *history
+	state  uint64                       // the head the checkpoint names: the last Project, most likely
+	prints map[uint64]map[string]string // by number of entries, by name
+}
+
+func (f *Folder) judge(h *history) *judge {
+	j := &judge{f: f, h: h, prints: map[uint64]map[string]string{}}
+	if s, err := f.checkpoint(); err == nil {
+		j.state = s.Head.Seq
+	}
+	return j
+}
+
+// of tells whether the bytes are a projection of the log: of all of it, of the
+// part up to the head they name, or, where they name none, up to the head of
+// the checkpoint or an entry that changes artifacts.
+func (j *judge) of(ctx context.Context, name string, data []byte) (string, error) {
+	try := func(seq uint64) (bool, error) {
+		at, err := j.at(ctx, seq)
+		got, ok := at[name]
+		return ok && got == string(data), err
+	}
+	if same, err := try(j.h.head.Seq); err != nil || same {
+		return artifactEqual, err
+	}
+	var named struct {
+		Head record.Head `json:"head"`
+	}
+	if json.Unmarshal(data, &named) == nil && named.Head.Seq > 0 {
+		if named.Head.Seq >= j.h.head.Seq {
+			return artifactDiffers, nil
+		}
+		same, err := try(named.Head.Seq)
+		return staleIf(same), err
+	}
+	if 0 < j.state && j.state < j.h.head.Seq {
+		if same, err := try(j.state); err != nil || same {
+			return artifactStale, err
+		}
+	}
+	const most = 50 // parts of the log that are tried, newest first
+	tried := 0
+	for i := len(j.h.facts) - 1; i >= 0 && tried < most; i-- {
+		switch j.h.facts[i].event.(type) {
+		case event.Indexed, event.ResourcesIndexed, event.Activated, event.ResourceRead, event.Returned, event.Offered, event.Begun, event.Opened:
+			tried++
+			if same, err := try(j.h.facts[i].Seq - 1); err != nil || same {
+				return artifactStale, err
+			}
+		}
+	}
+	return artifactDiffers, nil
+}
+
+func staleIf(same bool) string {
+	if same {
+		return artifactStale
+	}
+	return artifactDiffers
+}
+
+// at prints the artifacts of the log's first seq entries.
+func (j *judge) at(ctx context.Context, seq uint64) (map[string]string, error) {
+	if got, ok := j.prints[seq]; ok {
+		return got, nil
+	}
+	p, err := newProjector(ctx, j.h.upto(seq), j.f.blobs)
+	if err != nil {
+		return nil, err
+	}
+	list, err := p.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(list))
+	for _, a := range list {
+		out[a.name] = string(a.data)
+	}
+	j.prints[seq] = out
+	return out, nil
+}
+
+// upto returns the history of the first seq entries.
+func (h *history) upto(seq uint64) *history {
+	if seq >= h.head.Seq {
+		return h
+	}
+	out := &history{id: h.id}
+	for i, f := range h.facts {
+		if f.Seq > seq {
+			out.head = record.Head{Seq: seq, Hash: h.facts[i].Prev}
+			break
+		}
+		out.facts = append(out.facts, f)
+		if f.event == nil {
+			out.unknown = append(out.unknown, f)
+		}
+	}
+	return out
+}

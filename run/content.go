@@ -1,0 +1,151 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"metier/record"
+)
+
+// Gap stands in an artifact where content is not there any more: erased, or no
+// longer the bytes the digest names. The record still verifies with it.
+type Gap struct {
+	Erased  bool   `json:"erased,omitempty"`
+	Altered bool   `json:"altered,omitempty"`
+	Digest  string `json:"digest"`
+}
+
+// contents reads blobs for artifacts.
+type contents struct {
+	blobs record.Blobs
+	cache map[string][]byte // of what several artifacts need
+}
+
+// load returns the bytes of r, or the gap they left. The zero Ref has neither.
+func (c *contents) load(ctx context.Context, r record.Ref) ([]byte, *Gap, error) {
+	if r.Digest == "" {
+		return nil, nil, nil
+	}
+	if b, ok := c.cache[r.Digest]; ok {
+		return b, nil, nil
+	}
+	b, err := c.blobs.Open(ctx, r)
+	switch {
+	case errors.Is(err, record.ErrErased):
+		return nil, &Gap{Erased: true, Digest: r.Digest}, nil
+	case errors.Is(err, record.ErrAltered):
+		return nil, &Gap{Altered: true, Digest: r.Digest}, nil
+	case err != nil:
+		return nil, nil, fault("read", "", err)
+	}
+	return b, nil, nil
+}
+
+// keep is load for content that several artifacts need.
+func (c *contents) keep(ctx context.Context, r record.Ref) ([]byte, *Gap, error) {
+	b, gap, err := c.load(ctx, r)
+	if err == nil && gap == nil && b != nil {
+		c.cache[r.Digest] = b
+	}
+	return b, gap, err
+}
+
+// raw returns JSON content as it is, text as a JSON string, a gap as its
+// object, and null for nothing.
+func (c *contents) raw(ctx context.Context, r record.Ref) (json.RawMessage, error) {
+	b, gap, err := c.load(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if gap != nil {
+		return compact(gap)
+	}
+	if b == nil {
+		return json.RawMessage("null"), nil
+	}
+	if json.Valid(b) {
+		return plain(b), nil
+	}
+	return compact(string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
+}
+
+// plain writes JSON without the escapes that are only for HTML, so that people
+// can read and search artifacts.
+func plain(b json.RawMessage) json.RawMessage {
+	if !bytes.Contains(b, []byte(`\u00`)) {
+		return b
+	}
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' || i+1 == len(b) {
+			out = append(out, b[i])
+			continue
+		}
+		if c, ok := htmlEscapes[string(b[i:min(i+6, len(b))])]; ok {
+			out = append(out, c)
+			i += 5
+			continue
+		}
+		out = append(out, b[i], b[i+1])
+		i++
+	}
+	return out
+}
+
+var htmlEscapes = map[string]byte{`\u003c`: '<', `\u003C`: '<', `\u003e`: '>', `\u003E`: '>', `\u0026`: '&'}
+
+// text returns content as one JSON string, or the gap.
+func (c *contents) text(ctx context.Context, r record.Ref) (json.RawMessage, error) {
+	b, gap, err := c.load(ctx, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case gap != nil:
+		return compact(gap)
+	case r.Digest == "":
+		return json.RawMessage("null"), nil
+	}
+	return compact(string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
+}
+
+// compact is json.Marshal without escaping for HTML.
+func compact(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// printed is the form of every artifact: two spaces, a newline at the end.
+func printed(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// some makes an absent list an empty one.
+func some[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// optional is nil for the zero value: null in the artifact.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

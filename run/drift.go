@@ -1,0 +1,157 @@
+package run
+
+import (
+	"context"
+
+	"metier"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/record"
+)
+
+// Now looks up a skill as it is on disk now: the digests of its SKILL.md and of
+// its tree. The tree may be "" where it is not known. An error says that the
+// skill cannot be read, which counts as gone.
+type Now func(skillID string) (file, tree string, err error)
+
+// Drift compares active skills with what is there now (A-157): one Drifted for
+// each SKILL.md whose digest is not the recorded one, and one for each tree that
+// changed around an unchanged SKILL.md. Choice is empty: what to do about it is
+// the caller's to decide and to record (A-158). Skills without a Drifted are
+// verified.
+func Drift(active []event.Activated, now Now) []event.Drifted {
+	var out []event.Drifted
+	for _, a := range active {
+		file, tree, err := now(a.SkillID)
+		if err != nil {
+			file, tree = "", ""
+		}
+		path := a.Path
+		if path == "" {
+			path = a.HostPath
+		}
+		switch {
+		case file != a.Hash:
+			out = append(out, event.Drifted{SkillID: a.SkillID, Path: path, Was: a.Hash, Now: file})
+		case a.Tree != "" && tree != "" && tree != a.Tree:
+			out = append(out, event.Drifted{SkillID: a.SkillID, Path: firstOf(a.Dir, dirOf(path)), Was: a.Tree, Now: tree})
+		}
+	}
+	return out
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// ReplayReport is what a record proves of the skills a run used (C-055, ruling
+// 27).
+type ReplayReport struct {
+	ID       string           `json:"id"`
+	OK       bool             `json:"ok"`
+	Head     record.Head      `json:"head"`
+	Active   []ReplayedSkill  `json:"active"`  // the active set at the end, in order of first activation
+	Changed  []event.Drifted  `json:"changed"` // hashes that are not the recorded ones any more
+	Problems []record.Problem `json:"problems"`
+}
+
+// ReplayedSkill is one skill of the active set. State is verified, changed,
+// gone (changed, with nothing there) or unchecked. Original says what the record
+// still holds of SKILL.md: held (the bytes of Hash), redacted (a secret was
+// taken out), erased, or altered.
+type ReplayedSkill struct {
+	SkillID          string `json:"skillId"`
+	Name             string `json:"name"`
+	Hash             string `json:"hash"`
+	Tree             string `json:"tree"`
+	Tier             string `json:"tier"`
+	ActivationSource string `json:"activationSource"`
+	State            string `json:"state"`
+	Original         string `json:"original"`
+}
+
+// Replay folds the log again, from its first entry, checks chain, heads and
+// every digest, and compares the active set with the skills on disk, where now
+// is not nil.
+func Replay(ctx context.Context, f *Folder, now Now) (ReplayReport, error) {
+	r := ReplayReport{ID: f.id, Active: []ReplayedSkill{}, Changed: []event.Drifted{}}
+	rec, err := f.verifyRecord(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Head, r.Problems = rec.Head, rec.Problems
+	p, err := f.projector(ctx, 0)
+	if err != nil {
+		return r, err
+	}
+	if err := p.h.must(); err != nil {
+		return r, err
+	}
+	active := p.active()
+	if now != nil {
+		r.Changed = some(Drift(active, now))
+	}
+	for _, a := range active {
+		s := ReplayedSkill{SkillID: a.SkillID, Name: a.Name, Hash: a.Hash, Tree: a.Tree, Tier: string(a.Source.Or()), ActivationSource: a.ActivationSource}
+		s.State = stateOf(a, r.Changed, now != nil)
+		if s.Original, err = p.original(ctx, a); err != nil {
+			return r, err
+		}
+		if s.Original == "altered" {
+			r.Problems = append(r.Problems, record.Problem{Code: record.CodeBlobAltered, Detail: "the recorded SKILL.md of " + a.SkillID + " is not what was activated"})
+		}
+		r.Active = append(r.Active, s)
+	}
+	r.OK = rec.OK() && len(r.Problems) == 0 && len(r.Changed) == 0
+	return r, nil
+}
+
+func stateOf(a event.Activated, changed []event.Drifted, looked bool) string {
+	for _, d := range changed {
+		if d.SkillID == a.SkillID {
+			if d.Now == "" {
+				return "gone"
+			}
+			return "changed"
+		}
+	}
+	if !looked {
+		return "unchecked"
+	}
+	return "verified"
+}
+
+func (p *projector) original(ctx context.Context, a event.Activated) (string, error) {
+	b, gap, err := p.c.load(ctx, a.Original)
+	switch {
+	case err != nil:
+		return "", err
+	case gap != nil && gap.Altered:
+		return "altered", nil
+	case gap != nil || b == nil:
+		return "erased", nil
+	case digest.Bytes(b) == a.Hash:
+		return "held", nil
+	case hasPlaceholder(b):
+		return "redacted", nil
+	}
+	return "altered", nil
+}
+
+// Err is the error a command ends with when a skill is not what it was: it names
+// the changed hash. Nil when nothing changed.
+func (r ReplayReport) Err() error {
+	if len(r.Changed) > 0 {
+		d := r.Changed[0]
+		return wrong(metier.Drift, CodeDrift, d.Path, "restore the file, or start a new run with the new text",
+			"%s was %s when it was activated and is %s", d.SkillID, d.Was, nothing(d.Now, "gone"))
+	}
+	if len(r.Problems) > 0 {
+		pr := r.Problems[0]
+		return wrong(metier.Drift, string(pr.Code), r.ID, "the record is not what was written; trust an older copy of it", "entry %d: %s", pr.Seq, pr.Detail)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"syscall"
+
+	"metier"
+	"metier/record"
+)
+
+// Problem is one thing wrong with a run or its folder. Code is from an open
+// list; Seq is the entry it is about, 0 for none.
+type Problem struct {
+	Code   string `json:"code"`
+	Seq    uint64 `json:"seq,omitempty"`
+	On     string `json:"on,omitempty"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Codes of this package. Those of the record (record_torn, record_altered,
+// blob_erased …) are passed on as they are.
+const (
+	CodeIDInvalid    = "run_id_invalid"     // not an id of the allowed form
+	CodeExists       = "run_exists"         // Create found a folder of that id
+	CodeNotFound     = "run_not_found"      // there is no such run
+	CodeAmbiguous    = "run_ambiguous"      // a prefix names more than one run
+	CodeLocked       = "run_locked"         // another process writes to the run
+	CodeFolderBad    = "run_folder_invalid" // a part of the folder is a link, or of another kind
+	CodeNoArtifact   = "artifact_missing"   // a file that was written is gone
+	CodeArtifact     = "artifact_altered"   // a file is not what the log says
+	CodeStale        = "artifact_stale"     // a file is what an earlier log said
+	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder
+	CodeHeads        = "heads_mismatch"     // the log is not the one whose heads were kept
+	CodeNewer        = "record_newer"       // an entry that must be understood is not
+	CodeUnknown      = "record_unknown"     // an entry that may be passed over is not understood
+	CodeUnverified   = "run_unverified"     // Export was not told to take what does not verify
+	CodeLost         = "outcome_unknown"    // an op was started and nobody knows how it ended
+	CodeDrift        = "skill_drifted"      // a skill's bytes are not the recorded ones
+	CodeRecovered    = "record_recovered"   // the log lost its tail in a crash
+	CodeInterrupted  = "run_interrupted"    // nobody works on a run that is not over
+	CodeModelFailed  = "model_failed"       // a model call ended the run's patience
+	CodeOverflow     = "list_truncated"     // more runs than List looks at
+	CodeContentGone  = "content_erased"     // a blob was deleted; its digest stands
+	CodeContentWrong = "content_altered"    // a blob's bytes are not those of its digest
+)
+
+// fault makes an error of the file system or the record one of ours.
+func fault(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*metier.Error](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	out := &metier.Error{Op: op, Path: path, Kind: metier.Unavailable, Code: "run_io", Err: err}
+	if e, ok := errors.AsType[*record.Error](err); ok {
+		out.Code, out.Path = string(e.Code), ""
+		switch e.Code {
+		case record.CodeDiskFull, record.CodeReadOnly, record.CodeIO:
+		case record.CodeTooLarge:
+			out.Kind = metier.LimitReached
+		default:
+			out.Kind, out.Hint = metier.Drift, "the record is not what was written; look at it with verify before going on"
+		}
+		return out
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		out.Kind, out.Code = metier.NotFound, CodeNotFound
+	case errors.Is(err, fs.ErrPermission), isReadOnly(err):
+		out.Code, out.Hint = "read_only", "make the folder writable, or put runs elsewhere with --artifact-root"
+	case isFull(err):
+		out.Code, out.Hint = "disk_full", "free some space and try again; what was there is still whole"
+	}
+	return out
+}
+
+func wrong(kind metier.Kind, code, path, hint, format string, a ...any) error {
+	return &metier.Error{Op: "run", Kind: kind, Code: code, Path: path, Hint: hint, Err: fmt.Errorf(format, a...)}
+}
+func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
+
+func isFull(err error) bool {
+	const windowsDiskFull = syscall.Errno(112)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
+}

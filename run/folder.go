@@ -1,0 +1,380 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+)
+
+// Options of a folder; nil means defaults.
+type Options struct {
+	Now    func() time.Time // nil: time.Now
+	NewID  func() string    // nil: random; ids of entries this package adds
+	By     string           // principal of the entries this package adds
+	Logger *slog.Logger     // nil: discard
+	// StateDir is a folder outside of the workspace that keeps the heads of
+	// logs, in heads/ below it; see [StateDir]. Empty: none are kept, and a log
+	// that was cut or written anew as a whole looks right.
+	StateDir string
+	// Secrets are taken out of content before it is hashed and stored.
+	Secrets []record.Secret
+}
+
+func (o *Options) orDefault() Options {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = rand.Text
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// StateDir is where heads are kept by default: metier below $XDG_STATE_HOME, or
+// ~/.local/state/metier. It is "" where there is no home.
+func StateDir(env func(string) string, home string) string {
+	if d := env("XDG_STATE_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "metier")
+	}
+	if home == "" {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "metier")
+}
+
+// Folder is the folder of one run. Its methods are safe for concurrent use.
+type Folder struct {
+	id, dir  string
+	opt      Options
+	readOnly bool
+
+	lock   *lock // nil when read only
+	file   *record.FileLog
+	log    *witnessed
+	store  *record.FileBlobs
+	blobs  *record.Redactor
+	heads  *record.Heads // nil: none are kept
+	name   string        // of the log among the heads
+	noHead bool          // heads are kept, and none for this log
+
+	headsPath string
+
+	projecting sync.Mutex // one Project at a time
+}
+
+const (
+	fileLog   = "events.jsonl"
+	dirBlobs  = "blobs"
+	dirChilds = "children"
+)
+
+// Create makes the folder of a new run and opens it for writing. The error has
+// the code run_exists when there is one.
+func Create(root, id string, o *Options) (*Folder, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, id)
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fault("create", root, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil, wrong(metier.Conflict, CodeExists, dir, "choose another id, or resume this one", "the run %q is there already", id)
+		}
+		return nil, fault("create", dir, err)
+	}
+	f, err := open(root, id, o.orDefault(), true)
+	if err != nil && ownLockOnly(dir) {
+		_ = os.RemoveAll(dir) // nothing was written yet: leave nothing half made
+	}
+	return f, err
+}
+
+// ownLockOnly reports whether the folder holds nothing that was recorded.
+func ownLockOnly(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, fileLog))
+	return err != nil || info.Size() == 0
+}
+
+// Open opens the folder of a run for writing: it takes the lock, cuts off a
+// tail that a crash left incomplete and records that ([event.Recovered]), and
+// compares the log with the heads kept elsewhere. Errors: run_not_found,
+// run_locked, heads_mismatch, and those of the record.
+func Open(root, id string, o *Options) (*Folder, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	return open(root, id, o.orDefault(), false)
+}
+
+// Look opens the folder of a run for reading: it takes no lock, changes nothing
+// and works on a read-only file system, also while another process writes.
+func Look(root, id string, o *Options) (*Folder, error) {
+	if err := CheckID(id); err != nil {
+		return nil, err
+	}
+	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault(), readOnly: true}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if err := f.openHeads(false); err != nil {
+		return nil, err
+	}
+	if err := f.openRecord(); err != nil {
+		f.shut()
+		return nil, err
+	}
+	return f, nil
+}
+
+func open(root, id string, opt Options, fresh bool) (*Folder, error) {
+	f := &Folder{id: id, dir: filepath.Join(root, id), opt: opt}
+	if !fresh {
+		if err := f.check(); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if f.lock, err = takeLock(f.dir, opt.Now); err != nil {
+		return nil, err
+	}
+	if err = f.openHeads(fresh); err == nil {
+		if err = f.openRecord(); err == nil {
+			err = f.begin(context.Background())
+		}
+	}
+	if err != nil {
+		f.shut()
+		return nil, err
+	}
+	return f, nil
+}
+
+// check looks at what is there before anything is opened: a workspace may come
+// with links in the place of our files.
+func (f *Folder) check() error {
+	info, err := os.Lstat(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return wrong(metier.NotFound, CodeNotFound, f.dir, "`metier runs list` shows the runs there are", "there is no run %q", f.id)
+	}
+	if err != nil {
+		return fault("open", f.dir, err)
+	}
+	if !info.IsDir() {
+		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run is a folder of its own", "%s is not a folder", f.dir)
+	}
+	for _, name := range []string{fileLog, dirBlobs, lockName} {
+		path := filepath.Join(f.dir, name)
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if name == fileLog {
+				return wrong(metier.NotFound, CodeNotFound, path, "the folder is no run, or lost its log; remove it or restore the file", "the run %q has no log", f.id)
+			}
+		case err != nil:
+			return fault("open", path, err)
+		case name == dirBlobs && !info.IsDir(), name != dirBlobs && !info.Mode().IsRegular():
+			return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is a link or of another kind", name)
+		}
+	}
+	return nil
+}
+
+// openHeads opens the file of heads. For a new run that stands where an older
+// one stood, the old heads are put aside: they vouch for a log that is gone.
+func (f *Folder) openHeads(fresh bool) error {
+	abs, err := filepath.Abs(f.dir)
+	if err != nil {
+		return fault("open", f.dir, err)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real
+	}
+	f.name = f.id
+	if f.opt.StateDir == "" {
+		return nil
+	}
+	dir := filepath.Join(f.opt.StateDir, "heads")
+	path := filepath.Join(dir, fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(abs))))
+	if f.readOnly {
+		f.heads, err = record.OpenHeads(path, &record.Options{ReadOnly: true})
+		if errors.Is(err, fs.ErrNotExist) {
+			f.noHead = true
+			return nil
+		}
+		return fault("open", path, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault("open", dir, err)
+	}
+	f.headsPath = path
+	if fresh {
+		return f.putHeadsAside("old")
+	}
+	f.heads, err = record.OpenHeads(path, &record.Options{Now: f.opt.Now})
+	return fault("open", path, err)
+}
+
+// putHeadsAside keeps the heads of a log that is not there any more under
+// another name, and begins anew: a head that a crash took would otherwise speak
+// against every entry that comes after.
+func (f *Folder) putHeadsAside(why string) error {
+	if f.heads != nil {
+		if err := f.heads.Close(); err != nil {
+			return fault("open", f.headsPath, err)
+		}
+		f.heads = nil
+	}
+	if err := os.Rename(f.headsPath, f.headsPath+"."+f.opt.NewID()+"."+why); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault("open", f.headsPath, err)
+	}
+	var err error
+	f.heads, err = record.OpenHeads(f.headsPath, &record.Options{Now: f.opt.Now})
+	if f.log != nil {
+		f.log.heads = f.heads
+	}
+	return fault("open", f.headsPath, err)
+}
+
+func (f *Folder) openRecord() (err error) {
+	ro := record.Options{ReadOnly: f.readOnly, Now: f.opt.Now}
+	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &ro); err != nil {
+		return fault("open", f.dir, err)
+	}
+	f.blobs = record.Redact(f.store, f.opt.Secrets...)
+	ro.Blobs = f.blobs
+	if f.file, err = record.OpenFile(filepath.Join(f.dir, fileLog), &ro); err != nil {
+		return fault("open", f.dir, err)
+	}
+	f.log = &witnessed{FileLog: f.file, heads: f.heads, name: f.name}
+	return nil
+}
+
+// begin compares the log with its heads and records what a crash took.
+func (f *Folder) begin(ctx context.Context) error {
+	head, err := f.file.Head(ctx)
+	if err != nil {
+		return fault("open", f.dir, err)
+	}
+	rec := f.file.Recovered()
+	var lost record.HeadLine
+	if f.heads != nil {
+		newest, known := f.heads.Newest(f.name)
+		f.noHead = !known && head.Seq > 0
+		err := f.heads.Check(ctx, f.name, f.file)
+		switch {
+		case err == nil:
+		case rec != nil && record.CodeOf(err) == record.CodeCut:
+			lost = newest
+			if err := f.putHeadsAside("lost"); err != nil {
+				return err
+			}
+		default:
+			return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
+				Hint: "somebody changed the log behind metier's back; look at it with verify, do not go on with it"}
+		}
+	}
+	if rec == nil {
+		return nil
+	}
+	f.opt.Logger.Warn("the log lost its tail in a crash", "run", f.id, "after", head.Seq, "bytes", rec.Bytes, "lost", lost.ID)
+	en, err := event.New(event.Recovered{Seq: head.Seq, Bytes: rec.Bytes, Digest: rec.Digest, LostID: lost.ID, LostType: lost.Type},
+		"recovered:"+f.opt.NewID(), f.opt.By, f.opt.Now())
+	if err != nil {
+		return fault("open", f.dir, err)
+	}
+	if _, err := f.file.Append(ctx, head, en); err != nil {
+		return fault("open", f.dir, err)
+	}
+	return nil
+}
+
+// ID is the run's id.
+func (f *Folder) ID() string { return f.id }
+
+// Dir is the host path of the folder.
+func (f *Folder) Dir() string { return f.dir }
+
+// Log is the log. It implements record.Syncer and record.Lines; Sync makes it
+// durable and then notes its head outside of the workspace.
+func (f *Folder) Log() record.Log { return f.log }
+
+// Blobs is the content of the run; secrets are taken out before they are
+// stored.
+func (f *Folder) Blobs() record.Blobs { return f.blobs }
+
+// Redacted counts the secrets that were kept out of the content, by name.
+func (f *Folder) Redacted() map[string]int { return f.blobs.Counts() }
+
+// Heads is the file of heads and this log's name in it; nil when none are kept.
+func (f *Folder) Heads() (*record.Heads, string) { return f.heads, f.name }
+
+// Unwitnessed reports that heads are kept and there is none for this log:
+// nothing shows that its tail, or all of it, is what was written. Runs that
+// came with a workspace look like this.
+func (f *Folder) Unwitnessed() bool { return f.noHead }
+
+// Children is the root of the folders of child runs: Create(f.Children(), id).
+func (f *Folder) Children() string { return filepath.Join(f.dir, dirChilds) }
+
+// Close makes the log durable, notes its head and lets go of the lock. Not
+// closing loses nothing but the last sync.
+func (f *Folder) Close() error {
+	var err error
+	if !f.readOnly {
+		err = f.log.Sync(context.Background())
+	}
+	return errors.Join(fault("close", f.dir, err), f.shut())
+}
+
+func (f *Folder) shut() error {
+	var errs []error
+	if f.file != nil {
+		errs = append(errs, f.file.Close())
+	}
+	if f.store != nil {
+		errs = append(errs, f.store.Close())
+	}
+	if f.heads != nil {
+		errs = append(errs, f.heads.Close())
+	}
+	errs = append(errs, f.lock.release())
+	return fault("close", f.dir, errors.Join(errs...))
+}
+
+// witnessed is a log whose syncs leave the head where the workspace cannot
+// reach it.
+type witnessed struct {
+	*record.FileLog
+	heads *record.Heads
+	name  string
+}
+
+// Sync implements record.Syncer.
+func (w *witnessed) Sync(ctx context.Context) error {
+	if err := w.FileLog.Sync(ctx); err != nil || w.heads == nil {
+		return err
+	}
+	_, err := w.heads.Note(ctx, w.name, w.FileLog)
+	return err
+}

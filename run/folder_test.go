@@ -1,0 +1,456 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier"
+	"metier/event"
+	"metier/internal/atomicfile"
+	"metier/internal/testenv"
+	"metier/record"
+	"metier/run"
+)
+
+func TestIDsFollowTheRule(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"a", "A.b_c-9", "...", ".hidden", strings.Repeat("x", 128)} {
+		if err := run.CheckID(id); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, id := range []string{"", ".", "..", "a/b", `a\b`, "a b", "ä", "a\x00", strings.Repeat("x", 129)} {
+		wantCode(t, run.CheckID(id), run.CodeIDInvalid, metier.Invalid)
+		_, err := run.Create(t.TempDir(), id, nil)
+		wantCode(t, err, run.CodeIDInvalid, metier.Invalid)
+	}
+}
+
+func TestCreateRefusesARunThatIsThere(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	create(t, root, "one", nil)
+	_, err := run.Create(root, "one", nil)
+	wantCode(t, err, run.CodeExists, metier.Conflict)
+	_, err = run.Open(root, "two", nil)
+	wantCode(t, err, run.CodeNotFound, metier.NotFound)
+}
+
+func TestSecondWriterIsToldWhoHolds(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, a := create(t, root, "held", nil)
+	a.open("cli-preload")
+	_, err := run.Open(root, "held", nil)
+	e := wantCode(t, err, run.CodeLocked, metier.Conflict)
+	if !strings.Contains(e.Error(), fmt.Sprintf("process %d on ", os.Getpid())) {
+		t.Errorf("the error does not name the holder: %v", e)
+	}
+	look := must[*run.Folder](t)(run.Look(root, "held", nil))
+	if st := must[run.Report](t)(run.Show(t.Context(), look)); st.Status != run.StatusOpen {
+		t.Errorf("a reader sees status %s", st.Status)
+	}
+	ok(t, look.Close())
+	ok(t, f.Close())
+	again := must[*run.Folder](t)(run.Open(root, "held", nil))
+	ok(t, again.Close())
+}
+
+func TestOfManyOpenersOneGetsTheRun(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, _ := create(t, root, "race", nil)
+	ok(t, f.Close())
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var won []*run.Folder
+	for range 8 {
+		wg.Go(func() {
+			f, err := run.Open(root, "race", nil)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won = append(won, f)
+			} else if metier.CodeOf(err) != run.CodeLocked {
+				t.Errorf("loser got %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(won) != 1 {
+		t.Fatalf("%d openers got the run", len(won))
+	}
+	ok(t, won[0].Close())
+}
+
+func TestFindTakesWhatPeopleWrite(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for _, id := range []string{"2031-a", "2031-b", "other"} {
+		f, a := create(t, root, id, nil)
+		a.open("cli-preload")
+		ok(t, f.Project(t.Context()))
+		ok(t, f.Close())
+	}
+	ok(t, os.Chtimes(filepath.Join(root, "2031-b", "events.jsonl"), clock()(), clock()()))
+	for what, want := range map[string]string{"other": "other", "oth": "other", "latest": "2031-b", "2031-a": "2031-a",
+		filepath.Join(root, "2031-a"): "2031-a", filepath.Join(root, "2031-b", "run-state.json"): "2031-b"} {
+		gotRoot, id, err := run.Find(root, what)
+		ok(t, err)
+		if id != want || gotRoot != root {
+			t.Errorf("Find(%q) = %s %s, want %s", what, gotRoot, id, want)
+		}
+	}
+	_, _, err := run.Find(root, "2031")
+	wantCode(t, err, run.CodeAmbiguous, metier.Invalid)
+	for _, what := range []string{"nobody", filepath.Join(root, "nothing", "run-state.json"), root} {
+		_, _, err = run.Find(root, what)
+		wantCode(t, err, run.CodeNotFound, metier.NotFound)
+	}
+	_, _, err = run.Find(filepath.Join(root, "none"), "latest")
+	wantCode(t, err, run.CodeNotFound, metier.NotFound)
+}
+
+func TestLinksInAFolderAreRefused(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testenv.Skip(t, "symlinks need a privilege on windows")
+	}
+	root, outside := t.TempDir(), t.TempDir()
+	f, a := create(t, root, "real", nil)
+	a.open("cli-preload")
+	ok(t, f.Close())
+	ok(t, os.Symlink(filepath.Join(root, "real"), filepath.Join(root, "linked")))
+	_, err := run.Open(root, "linked", nil)
+	wantCode(t, err, run.CodeFolderBad, metier.Denied)
+	ok(t, os.WriteFile(filepath.Join(outside, "victim"), nil, 0o600))
+	ok(t, os.Remove(f.Path("lock")))
+	ok(t, os.Symlink(filepath.Join(outside, "victim"), f.Path("lock")))
+	_, err = run.Open(root, "real", nil)
+	wantCode(t, err, run.CodeFolderBad, metier.Denied)
+	ok(t, os.Remove(f.Path("lock")))
+	ok(t, os.Symlink(outside, f.Path("tool-outputs")))
+	f = must[*run.Folder](t)(run.Open(root, "real", nil))
+	defer f.Close()
+	wantCode(t, f.Project(t.Context()), run.CodeFolderBad, metier.Denied)
+	if entries := must[[]os.DirEntry](t)(os.ReadDir(outside)); len(entries) != 1 {
+		t.Errorf("something was written through the link: %v", entries)
+	}
+}
+
+func TestReadOnlyFolderCanBeLookedAt(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
+		readOnlyByFlag(t)
+		return
+	}
+	root := t.TempDir()
+	f, a := create(t, root, "ro", nil)
+	a.open("cli-preload")
+	ok(t, f.Project(t.Context()))
+	ok(t, f.Close())
+	for _, p := range []string{f.Path("tool-outputs"), f.Path("blobs"), f.Dir()} {
+		ok(t, os.Chmod(p, 0o500))
+		t.Cleanup(func() { _ = os.Chmod(p, 0o700) })
+	}
+	f = must[*run.Folder](t)(run.Look(root, "ro", nil))
+	defer f.Close()
+	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK {
+		t.Errorf("%+v", rep.Problems)
+	}
+	w := must[*run.Folder](t)(run.Open(root, "ro", nil))
+	defer w.Close()
+	(&author{t: t, f: w, now: clock()}).add(event.Note{Code: "changed"})
+	wantCode(t, w.Project(t.Context()), "read_only", metier.Unavailable)
+}
+
+// readOnlyByFlag is the same where permissions do not hold: what was opened for
+// reading is not written.
+func readOnlyByFlag(t *testing.T) {
+	root := t.TempDir()
+	f, a := create(t, root, "ro", nil)
+	a.open("cli-preload")
+	ok(t, f.Project(t.Context()))
+	ok(t, f.Close())
+	before := tree(t, root)
+	f = must[*run.Folder](t)(run.Look(root, "ro", nil))
+	defer f.Close()
+	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK {
+		t.Errorf("%+v", rep.Problems)
+	}
+	wantCode(t, f.Project(t.Context()), "read_only", metier.Invalid)
+	_, err := f.Log().Append(t.Context(), record.Head{}, record.Entry{ID: "x", Type: "note"})
+	if record.CodeOf(err) != record.CodeReadOnly {
+		t.Errorf("append to a run that is looked at: %v", err)
+	}
+	if d := cmp.Diff(before, tree(t, root)); d != "" {
+		t.Errorf("looking changed the folder: %s", d)
+	}
+}
+
+// tree is every file of a folder with its content.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	ok(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		out[path] = string(b)
+		return err
+	}))
+	return out
+}
+
+// Not parallel: the hook is of the whole process.
+func TestFullDiskLeavesOldArtifactsWhole(t *testing.T) {
+	f, a := create(t, t.TempDir(), "full", nil)
+	a.open("cli-preload")
+	a.begin()
+	ok(t, f.Project(t.Context()))
+	before := files(t, f)
+	a.turn(1)
+	undo := atomicfile.SetHook(func(stage, _ string) error {
+		if stage == atomicfile.AfterWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	err := f.Project(t.Context())
+	undo()
+	wantCode(t, err, "disk_full", metier.Unavailable)
+	if d := cmp.Diff(before, files(t, f)); d != "" {
+		t.Errorf("a full disk changed artifacts: %s", d)
+	}
+	noTemporaries(t, f.Dir())
+	ok(t, f.Project(t.Context()))
+	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK || rep.Artifacts[run.FileTranscript] != "equal" {
+		t.Errorf("after the disk has room again: %+v", rep)
+	}
+}
+
+func noTemporaries(t *testing.T, dir string) {
+	t.Helper()
+	for path := range tree(t, dir) {
+		if strings.HasSuffix(path, ".tmp") {
+			t.Errorf("%s was left behind", path)
+		}
+	}
+}
+
+const crashEnv = "METIER_RUN_CRASH" // root of the run that the child projects
+
+// TestMain is also the process that dies between temp and rename.
+func TestMain(m *testing.M) {
+	if root := os.Getenv(crashEnv); root != "" {
+		fmt.Fprintln(os.Stderr, crash(root))
+		os.Exit(1) // it should be dead by now
+	}
+	os.Exit(m.Run())
+}
+
+// crash kills the process right before the fourth rename of Project.
+func crash(root string) error {
+	f, err := run.Open(root, "crash", &run.Options{Now: clock()})
+	if err != nil {
+		return err
+	}
+	n := 0
+	atomicfile.SetHook(func(stage, _ string) error {
+		if stage == atomicfile.BeforeRename {
+			n++
+		}
+		if n < 4 {
+			return nil
+		}
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return err
+		}
+		if err := self.Kill(); err != nil {
+			return err
+		}
+		select {}
+	})
+	return f.Project(context.Background())
+}
+
+func TestKillBetweenTempAndRenameLeavesArtifactsWhole(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, a := create(t, root, "crash", nil)
+	a.open("cli-preload")
+	a.begin()
+	ok(t, f.Project(t.Context()))
+	old := files(t, f)
+	a.turn(1)
+	ok(t, f.Close())
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), crashEnv+"="+root)
+	out, err := cmd.CombinedOutput()
+	if exit, isExit := errors.AsType[*exec.ExitError](err); !isExit || exit.ExitCode() == 1 {
+		t.Fatalf("the child was not killed: %v\n%s", err, out)
+	}
+	f = must[*run.Folder](t)(run.Open(root, "crash", &run.Options{Now: clock()}))
+	defer f.Close()
+	now := files(t, f)
+	changed := 0
+	for name, b := range now {
+		valid(t, name, b)
+		if string(old[name]) != string(b) {
+			changed++
+		}
+	}
+	if changed != 3 {
+		t.Errorf("%d artifacts are new, want the 3 that were renamed before the kill", changed)
+	}
+	if string(now[run.FileState]) != string(old[run.FileState]) {
+		t.Error("the checkpoint was renamed before the others")
+	}
+	rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f))
+	if !rep.OK {
+		t.Errorf("old and new artifacts side by side speak against the record: %+v", rep.Problems)
+	}
+	ok(t, f.Project(t.Context()))
+	noTemporaries(t, f.Dir())
+	for name, state := range must[run.VerifyReport](t)(run.Verify(t.Context(), f)).Artifacts {
+		if state != "equal" {
+			t.Errorf("%s is %s after the next Project", name, state)
+		}
+	}
+}
+
+func TestConcurrentProjectsLeaveTheNewestWhole(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "many", nil)
+	a.open("cli-preload")
+	a.begin()
+	var wg sync.WaitGroup
+	for i := range 6 {
+		a.turn(i + 1)
+		wg.Go(func() {
+			if err := f.Project(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	ok(t, f.Project(t.Context()))
+	for name, state := range must[run.VerifyReport](t)(run.Verify(t.Context(), f)).Artifacts {
+		if state != "equal" {
+			t.Errorf("%s is %s", name, state)
+		}
+	}
+}
+
+func TestTornTailIsRecordedWithWhatWasLost(t *testing.T) {
+	t.Parallel()
+	root, state := t.TempDir(), t.TempDir()
+	opt := func() *run.Options { return &run.Options{Now: clock(), NewID: counter("n"), StateDir: state} }
+	f, a := create(t, root, "torn", opt())
+	a.open("cli-preload")
+	ok(t, f.Close())
+	path := f.Path("events.jsonl")
+	b := must[[]byte](t)(os.ReadFile(path))
+	ok(t, os.WriteFile(path, b[:len(b)-7], 0o600))
+	f = must[*run.Folder](t)(run.Open(root, "torn", opt()))
+	var rec event.Recovered
+	for en, err := range f.Log().Read(t.Context(), 1) {
+		ok(t, err)
+		if e, err := event.Decode(en); err == nil {
+			if r, isRec := e.(event.Recovered); isRec {
+				rec = r
+			}
+		}
+	}
+	if rec.LostType != "call.returned" || rec.LostID == "" || rec.Bytes == 0 || rec.Digest == "" {
+		t.Errorf("recovered: %+v", rec)
+	}
+	rep := must[run.Report](t)(run.Show(t.Context(), f))
+	if len(rep.Problems) == 0 || rep.Problems[0].Code != run.CodeRecovered || !strings.Contains(rep.Problems[0].Detail, "call.returned") {
+		t.Errorf("problems: %+v", rep.Problems)
+	}
+	ok(t, f.Close())
+	f = must[*run.Folder](t)(run.Open(root, "torn", opt()))
+	ok(t, f.Close())
+}
+
+func TestCutOrRewrittenLogIsFoundByItsHeads(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(lines []string) []string{
+		"the last entry is cut off":        func(l []string) []string { return l[:len(l)-2] },
+		"nothing but the first entry left": func(l []string) []string { return l[:1] },
+	} {
+		root, state := t.TempDir(), t.TempDir()
+		f, a := create(t, root, "cut", &run.Options{StateDir: state})
+		a.open("cli-preload")
+		ok(t, f.Close())
+		path := f.Path("events.jsonl")
+		lines := strings.SplitAfter(string(must[[]byte](t)(os.ReadFile(path))), "\n")
+		ok(t, os.WriteFile(path, []byte(strings.Join(damage(lines), "")), 0o600))
+		_, err := run.Open(root, "cut", &run.Options{StateDir: state})
+		wantCode(t, err, run.CodeHeads, metier.Drift)
+		look := must[*run.Folder](t)(run.Look(root, "cut", &run.Options{StateDir: state}))
+		if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), look)); rep.OK {
+			t.Errorf("%s: the record verifies", name)
+		}
+		ok(t, look.Close())
+	}
+	// Written anew as a whole: another log in the place of the first.
+	root, state := t.TempDir(), t.TempDir()
+	f, a := create(t, root, "anew", &run.Options{StateDir: state})
+	a.open("cli-preload")
+	ok(t, f.Close())
+	ok(t, os.RemoveAll(f.Dir()))
+	f, a = create(t, root, "anew", nil) // a forger has no state folder
+	a.open("model-tool")
+	a.begin()
+	ok(t, f.Close())
+	_, err := run.Open(root, "anew", &run.Options{StateDir: state})
+	wantCode(t, err, run.CodeHeads, metier.Drift)
+}
+
+func TestARunMadeAgainInTheSamePlaceHasItsOwnHeads(t *testing.T) {
+	t.Parallel()
+	root, state := t.TempDir(), t.TempDir()
+	for range 2 {
+		f, a := create(t, root, "again", &run.Options{StateDir: state})
+		a.open("cli-preload")
+		ok(t, f.Close())
+		f = must[*run.Folder](t)(run.Open(root, "again", &run.Options{StateDir: state}))
+		if f.Unwitnessed() {
+			t.Error("the heads are gone")
+		}
+		ok(t, f.Close())
+		ok(t, os.RemoveAll(f.Dir()))
+	}
+}
+
+func TestSecretsDoNotReachTheFolder(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "secret", &run.Options{Secrets: []record.Secret{{Name: "KEY", Value: "sk-very-secret-value"}}})
+	a.open("cli-preload")
+	a.begin()
+	a.add(event.Said{ID: "s", Content: a.json(map[string]any{"role": "user", "parts": []any{map[string]string{"kind": "text", "text": "use sk-very-secret-value"}}})})
+	ok(t, f.Project(t.Context()))
+	for path, b := range tree(t, f.Dir()) {
+		if strings.Contains(b, "sk-very-secret-value") {
+			t.Errorf("%s holds the secret", path)
+		}
+	}
+	if f.Redacted()["KEY"] == 0 {
+		t.Error("nothing was counted")
+	}
+}

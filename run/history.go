@@ -1,0 +1,113 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+)
+
+// fact is an entry with its event; event is nil for a type this build does not
+// know.
+type fact struct {
+	record.Entry
+	event event.Event
+}
+
+// history is a log as read up to head: what all artifacts are printed from.
+type history struct {
+	id      string // of the folder
+	head    record.Head
+	facts   []fact
+	unknown []fact // types this build does not know, in facts as well
+}
+
+// recall reads a log up to the entry upto, or to its head when upto is 0. What
+// comes later while it reads is left out.
+func recall(ctx context.Context, id string, log record.Log, upto uint64) (*history, error) {
+	head, err := log.Head(ctx)
+	if err != nil {
+		return nil, fault("read", "", err)
+	}
+	h := &history{id: id, head: head}
+	if upto == 0 || upto > head.Seq {
+		upto = head.Seq
+	}
+	for en, err := range log.Read(ctx, 1) {
+		if err != nil {
+			return nil, fault("read", "", err)
+		}
+		if en.Seq > upto {
+			h.head = record.Head{Seq: upto, Hash: en.Prev}
+			break
+		}
+		if err := h.add(en); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func (h *history) add(en record.Entry) error {
+	e, err := event.Decode(en)
+	f := fact{Entry: en, event: e}
+	switch {
+	case errors.Is(err, event.ErrUnknown):
+		f.event = nil
+		h.unknown = append(h.unknown, f)
+	case err != nil:
+		return &metier.Error{Op: "read", Kind: metier.Drift, Code: "record_bad_event", Err: err,
+			Hint: "the entry is chained but does not hold what its type says; another program wrote it"}
+	}
+	h.facts = append(h.facts, f)
+	return nil
+}
+
+// must returns an error for the first entry that may not be passed over.
+func (h *history) must() error {
+	for _, f := range h.unknown {
+		if f.Must {
+			return &metier.Error{Op: "resume", Kind: metier.Unsupported, Code: "record_newer",
+				Hint: "use the version of metier that wrote this record, or a newer one",
+				Err:  fmt.Errorf("entry %d has the type %q (version %d), which this build does not know", f.Seq, f.Type, f.V)}
+		}
+	}
+	return nil
+}
+
+// last returns the newest event of a type.
+func last[E event.Event](h *history) (e E, at fact, ok bool) {
+	for i := len(h.facts) - 1; i >= 0; i-- {
+		if e, ok := h.facts[i].event.(E); ok {
+			return e, h.facts[i], true
+		}
+	}
+	return e, at, false
+}
+
+// began and ended are the times of the first and the last entry.
+func (h *history) began() time.Time {
+	if len(h.facts) == 0 {
+		return time.Time{}
+	}
+	return h.facts[0].At
+}
+
+func (h *history) ended() time.Time {
+	if len(h.facts) == 0 {
+		return time.Time{}
+	}
+	return h.facts[len(h.facts)-1].At
+}
+
+// stamp writes a time as all artifacts do.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

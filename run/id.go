@@ -1,0 +1,138 @@
+package run
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+)
+
+const maxID = 128
+
+// CheckID returns an error unless id may name a run: letters, digits, dot,
+// underscore and hyphen, at most 128 of them, and neither "." nor ".."
+// (contracts §2.1).
+func CheckID(id string) error {
+	bad := func(why string) error {
+		return wrong(metier.Invalid, CodeIDInvalid, id, "use letters, digits, dot, underscore and hyphen, at most 128 of them", "a run id %s", why)
+	}
+	switch {
+	case id == "":
+		return bad("is not empty")
+	case len(id) > maxID:
+		return bad("has at most 128 characters")
+	case id == "." || id == "..":
+		return bad(`is not "." or ".."`)
+	}
+	for _, r := range id {
+		if r != '.' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') {
+			return bad("has only letters, digits, dot, underscore and hyphen")
+		}
+	}
+	return nil
+}
+
+// Find resolves what a person calls a run: its id, a prefix that only one run
+// has, the path of its folder or of a file in it (run-state.json), or "latest",
+// the run whose log was written last. It returns root and id for [Open]; they
+// differ from the given root where a path leads elsewhere.
+func Find(root, what string) (string, string, error) {
+	if what == "" {
+		return "", "", wrong(metier.Invalid, CodeIDInvalid, "", `name a run, or say "latest"`, "no run is named")
+	}
+	if strings.ContainsAny(what, `/\`) || what == FileState {
+		return findPath(what)
+	}
+	ids, err := runs(root)
+	if err != nil {
+		return "", "", err
+	}
+	if slices.Contains(ids, what) {
+		return root, what, nil
+	}
+	if what == "latest" {
+		if id := latest(root, ids); id != "" {
+			return root, id, nil
+		}
+		return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`", "there is no run yet")
+	}
+	var match []string
+	for _, id := range ids {
+		if strings.HasPrefix(id, what) {
+			match = append(match, id)
+		}
+	}
+	switch {
+	case len(match) == 1:
+		return root, match[0], nil
+	case len(match) > 1:
+		const most = 5
+		shown := match[:min(most, len(match))]
+		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs begin with %q: %s", len(match), what, strings.Join(shown, ", "))
+	}
+	if info, err := os.Stat(what); err == nil && info.IsDir() {
+		return findPath(what)
+	}
+	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows the runs there are", "there is no run %q", what)
+}
+
+// findPath takes the path of a run's folder, or of a file in it.
+func findPath(path string) (string, string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", fault("find", path, err)
+	}
+	info, err := os.Stat(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", wrong(metier.NotFound, CodeNotFound, path, "`metier runs list` shows the runs there are", "there is nothing at this path")
+	}
+	if err != nil {
+		return "", "", fault("find", path, err)
+	}
+	if !info.IsDir() {
+		abs = filepath.Dir(abs)
+	}
+	if info, err := os.Stat(filepath.Join(abs, fileLog)); err != nil || !info.Mode().IsRegular() {
+		return "", "", wrong(metier.NotFound, CodeNotFound, path, "give the folder that holds events.jsonl, or a file in it", "this is not the folder of a run")
+	}
+	id := filepath.Base(abs)
+	return filepath.Dir(abs), id, CheckID(id)
+}
+
+// runs lists the ids of all folders below root that may be runs, sorted.
+func runs(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault("list", root, err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if e.IsDir() && CheckID(e.Name()) == nil {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
+}
+
+// latest returns the run whose log was written last; of two at the same time,
+// the later id.
+func latest(root string, ids []string) string {
+	best, at := "", int64(-1)
+	for _, id := range ids {
+		info, err := os.Lstat(filepath.Join(root, id, fileLog))
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if t := info.ModTime().UnixNano(); t >= at {
+			best, at = id, t
+		}
+	}
+	return best
+}

@@ -1,0 +1,132 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"metier"
+)
+
+// Summary is one line of `runs list`. Problem is "" for a run that can be read;
+// otherwise it says why not, and the rest is what could be found out.
+type Summary struct {
+	ID        string   `json:"id"`
+	Status    string   `json:"status"`
+	Code      string   `json:"code"`
+	Model     string   `json:"model"`
+	StartedAt string   `json:"startedAt"`
+	UpdatedAt string   `json:"updatedAt"`
+	Turns     int      `json:"turns"`
+	Tokens    Tokens   `json:"tokens"`
+	CostUSD   *float64 `json:"costUSD"`
+	Questions int      `json:"openQuestions"`
+	Problem   string   `json:"problem"`
+}
+
+// maxRuns bounds a list. What lies beyond is told as one more Summary with the
+// code list_truncated.
+const maxRuns = 10_000
+
+// List returns every folder below root that is a run or looks like one, by id.
+// A folder that cannot be read is listed with its problem. No root is no runs.
+func List(ctx context.Context, root string) ([]Summary, error) {
+	out := []Summary{}
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, fault("list", root, err)
+	}
+	for i, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if i == maxRuns {
+			return append(out, Summary{Code: CodeOverflow, Problem: CodeOverflow + ": the folder has more entries than are listed; move old runs elsewhere"}), nil
+		}
+		if e.Name()[0] == '.' && !e.IsDir() {
+			continue // droppings of a file browser
+		}
+		out = append(out, summarize(ctx, root, e.Name()))
+	}
+	return out, nil
+}
+
+func summarize(ctx context.Context, root, id string) Summary {
+	s := Summary{ID: id}
+	fail := func(err error) Summary {
+		s.Code, s.Problem = metier.CodeOf(err), err.Error()
+		if e, ok := errors.AsType[*metier.Error](err); ok && e.Hint != "" {
+			s.Problem += "; " + e.Hint
+		}
+		return s
+	}
+	f, err := Look(root, id, nil)
+	if err != nil {
+		return fail(err)
+	}
+	defer f.Close()
+	st, err := f.State(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	s = Summary{ID: id, Status: st.Status, Code: st.Code, Model: st.Model, StartedAt: st.StartedAt, UpdatedAt: st.UpdatedAt, Turns: st.Turns,
+		Tokens: st.Tokens, CostUSD: st.CostUSD, Questions: len(st.Questions)}
+	if !st.over() && !held(f.dir) {
+		s.Status = StatusInterrupted
+	}
+	if p := f.torn(); p != nil {
+		s.Problem = p.Code + ": " + p.Detail
+	}
+	return s
+}
+
+// torn tells of a tail that the next Open will cut off. While another process
+// writes, an unfinished line is only its next one.
+func (f *Folder) torn() *Problem {
+	rec := f.file.Recovered()
+	if rec == nil || !f.readOnly || held(f.dir) {
+		return nil
+	}
+	return &Problem{Code: "record_torn", Seq: rec.Seq, Detail: "the last append was not written completely; resuming the run cuts it off and says so"}
+}
+
+// Show reports on a run from its log, not from its artifacts. A run that is not
+// over and that no process works on has the status interrupted.
+func Show(ctx context.Context, f *Folder) (Report, error) {
+	p, err := f.projector(ctx, 0)
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := p.report(ctx)
+	if err != nil {
+		return r, err
+	}
+	if r.Status == StatusRunning && f.readOnly && !held(f.dir) {
+		r.Status = StatusInterrupted
+		r.Problems = append(r.Problems, Problem{Code: CodeInterrupted, Detail: "the process that worked on the run is gone; resume the run to go on"})
+	}
+	if t := f.torn(); t != nil {
+		r.Problems = append(r.Problems, *t)
+	}
+	if f.noHead {
+		r.Problems = append(r.Problems, Problem{Code: CodeNoHeads, Detail: "heads are kept on this machine, and none for this log: it was not written here, or was moved"})
+	}
+	return r, nil
+}
+
+// Conversation is transcript.json as the log prints it now.
+func Conversation(ctx context.Context, f *Folder) (Transcript, error) {
+	p, err := f.projector(ctx, 0)
+	if err != nil {
+		return Transcript{}, err
+	}
+	return p.transcript(ctx)
+}
+
+// Path returns the host path of an artifact.
+func (f *Folder) Path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }

@@ -1,0 +1,95 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"metier"
+)
+
+const lockName = "lock"
+
+// holder is what the lock file says of who has it.
+type holder struct {
+	PID   int    `json:"pid"`
+	Host  string `json:"host"`
+	Since string `json:"since"`
+}
+
+// lock keeps a second writer out. The system lets go of it when the process
+// ends, however it ends.
+type lock struct{ fl *flock.Flock }
+
+// takeLock locks the folder or says who has it. A reader that looks whether
+// the lock is taken holds it for a moment, so a busy lock is tried a few times.
+func takeLock(dir string, now func() time.Time) (*lock, error) {
+	path := filepath.Join(dir, lockName)
+	fl := flock.New(path, flock.SetPermissions(0o600))
+	const tries, pause = 5, 10 * time.Millisecond
+	for i := range tries {
+		if i > 0 {
+			time.Sleep(pause)
+		}
+		ok, err := fl.TryLock()
+		if err != nil {
+			_ = fl.Close()
+			return nil, fault("lock", path, err)
+		}
+		if ok {
+			sign(path, now)
+			return &lock{fl}, nil
+		}
+	}
+	_ = fl.Close()
+	who := "another process"
+	if h, ok := readHolder(path); ok {
+		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since)
+	}
+	return nil, wrong(metier.Conflict, CodeLocked, dir,
+		"wait for it to end or end it, then try again; to watch the run, use `metier runs show`", "%s works on this run", who)
+}
+
+// sign writes who has the lock, for the message above. Where it cannot be
+// written (a full disk, Windows while it is locked) the lock holds all the same.
+func sign(path string, now func() time.Time) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	b, err := json.Marshal(holder{os.Getpid(), host, stamp(now())})
+	if err == nil {
+		_ = os.WriteFile(path, append(b, '\n'), 0o600)
+	}
+}
+
+func readHolder(path string) (holder, bool) {
+	var h holder
+	b, err := readRegular(path)
+	return h, err == nil && json.Unmarshal(b, &h) == nil && h.PID > 0
+}
+
+func (l *lock) release() error {
+	if l == nil {
+		return nil
+	}
+	return errors.Join(l.fl.Unlock(), l.fl.Close())
+}
+
+// held reports whether some process has the folder open for writing. It takes
+// the lock for a moment; where it cannot look, it says no.
+func held(dir string) bool {
+	path := filepath.Join(dir, lockName)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	fl := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	ok, err := fl.TryRLock()
+	defer fl.Close()
+	return err == nil && !ok
+}

@@ -1,0 +1,150 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+// Output is tool-outputs/<outputId>-<toolId>.json: one call as it was asked
+// for, what came back and where that came from (A-058, A-127).
+type Output struct {
+	Type          string           `json:"type"`
+	Version       int              `json:"version"`
+	RunID         string           `json:"runId"`
+	OutputID      string           `json:"outputId"`
+	ToolID        string           `json:"toolId"`
+	Status        string           `json:"status"` // ok, error
+	Code          string           `json:"code"`
+	Effect        string           `json:"effect"`
+	Decision      string           `json:"decision"` // the newest code of policy on the call
+	ReturnedAt    string           `json:"returnedAt"`
+	CFCPromptRole string           `json:"cfcPromptRole"`
+	Label         policy.Label     `json:"label"`
+	ActiveSkills  []event.SkillRef `json:"activeSkills"`
+	Args          json.RawMessage  `json:"args"`
+	ArgsDigest    string           `json:"argsDigest"`
+	Content       json.RawMessage  `json:"content"` // what the model was shown
+	ContentDigest string           `json:"contentDigest"`
+	Detail        json.RawMessage  `json:"detail"` // what the tool says for artifacts
+	DetailDigest  string           `json:"detailDigest"`
+	Reads         []Read           `json:"reads"`
+	Activations   []Activation     `json:"activations"`
+}
+
+// outputs prints one Output per call that returned, by file name.
+func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
+	all, err := p.reads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reads, acts := map[string][]Read{}, map[string][]Activation{}
+	for _, r := range all {
+		reads[r.OutputID] = append(reads[r.OutputID], r)
+	}
+	for _, a := range p.activations() {
+		acts[a.OutputID] = append(acts[a.OutputID], a)
+	}
+	out, taken := map[string]Output{}, map[string]bool{}
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.Returned)
+		if !ok {
+			continue
+		}
+		o := Output{Type: typePrefix + "tool-output", Version: 1, RunID: p.h.id, OutputID: e.ID, ToolID: e.Tool, Status: "ok", Code: e.Code,
+			Effect: string(p.started[e.ID].Effect), Decision: p.decided[e.ID].Code, ReturnedAt: stamp(f.At), CFCPromptRole: promptRole, Label: e.Label,
+			ActiveSkills: some(e.Active), ContentDigest: e.Content.Digest, DetailDigest: e.Detail.Digest, Reads: some(reads[e.ID]), Activations: some(acts[e.ID])}
+		if e.Code != "" {
+			o.Status = "error"
+		}
+		if o.Effect == "" {
+			o.Effect = string(p.decided[e.ID].Effect)
+		}
+		ref := p.started[e.ID].Args
+		if ref.Digest == "" {
+			ref = p.decided[e.ID].Args
+		}
+		o.ArgsDigest = ref.Digest
+		if err := p.fill(ctx, &o, ref, e); err != nil {
+			return nil, err
+		}
+		out[outputName(taken, e.ID, e.Tool)] = o
+	}
+	return out, nil
+}
+
+func (p *projector) fill(ctx context.Context, o *Output, args record.Ref, e event.Returned) (err error) {
+	if o.Args, err = p.c.raw(ctx, args); err != nil {
+		return err
+	}
+	if o.Content, err = p.c.raw(ctx, e.Content); err != nil {
+		return err
+	}
+	o.Detail, err = p.c.raw(ctx, e.Detail)
+	return err
+}
+
+// Capabilities is capabilities.json: what the model was last offered.
+type Capabilities struct {
+	Type         string          `json:"type"`
+	Version      int             `json:"version"`
+	RunID        string          `json:"runId"`
+	Model        string          `json:"model"`
+	Skills       bool            `json:"skills"`
+	SkillScripts bool            `json:"skillScripts"`
+	ToolNames    []string        `json:"toolNames"`
+	ToolsDigest  string          `json:"toolsDigest"`
+	Tools        json.RawMessage `json:"tools"`
+}
+
+func (p *projector) capabilities(ctx context.Context) (Capabilities, error) {
+	c := Capabilities{Type: typePrefix + "capabilities", Version: 1, RunID: p.h.id, Skills: !p.reg.empty(), ToolNames: []string{}, Tools: json.RawMessage("null")}
+	if b, _, ok := last[event.Begun](p.h); ok {
+		c.Model = b.Model
+	}
+	o, _, ok := last[event.Offered](p.h)
+	if !ok {
+		return c, nil
+	}
+	c.ToolNames, c.ToolsDigest = some(o.Names), o.Tools.Digest
+	for _, n := range o.Names {
+		c.SkillScripts = c.SkillScripts || n == toolRunScript
+	}
+	var err error
+	c.Tools, err = p.c.raw(ctx, o.Tools)
+	return c, err
+}
+
+// Manifest is run-manifest.json: what the run was told to be.
+type Manifest struct {
+	Type      string          `json:"type"`
+	Version   int             `json:"version"`
+	RunID     string          `json:"runId"`
+	Build     string          `json:"build"`
+	By        string          `json:"by"`
+	StartedAt string          `json:"startedAt"`
+	Begun     []event.Begun   `json:"runs"` // of a conversation there are several
+	Spec      json.RawMessage `json:"spec"` // of the newest
+}
+
+func (p *projector) manifest(ctx context.Context) (Manifest, error) {
+	m := Manifest{Type: typePrefix + "run-manifest", Version: 1, RunID: p.h.id, StartedAt: stamp(p.h.began()), Begun: []event.Begun{}, Spec: json.RawMessage("null")}
+	for _, f := range p.h.facts {
+		switch e := f.event.(type) {
+		case event.Opened:
+			m.Build, m.By = e.Build, f.By
+		case event.Begun:
+			m.Begun = append(m.Begun, e)
+		}
+	}
+	if b, _, ok := last[event.Begun](p.h); ok {
+		var err error
+		if m.Spec, err = p.c.raw(ctx, b.Spec); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}

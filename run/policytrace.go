@@ -1,0 +1,294 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+// PolicySnapshot is policy-snapshot.json (A-151, A-152): what was allowed, by
+// whom, and which skills had a say.
+type PolicySnapshot struct {
+	Type              string            `json:"type"`
+	Version           int               `json:"version"`
+	RunID             string            `json:"runId"`
+	GeneratedAt       string            `json:"generatedAt"`
+	Head              record.Head       `json:"head"`
+	Build             string            `json:"build"`
+	Settings          json.RawMessage   `json:"settings"` // every value and who set it
+	Grants            json.RawMessage   `json:"grants"`
+	EnforcementMode   string            `json:"enforcementMode"`
+	AllowedTools      []string          `json:"allowedTools"`
+	AllowedScripts    []string          `json:"allowedScripts"` // exact skill:scripts/path
+	DeniedSkills      []string          `json:"deniedSkills"`
+	SkillsRoot        string            `json:"skillsRoot"`
+	CatalogMode       CatalogMode       `json:"catalogMode"`
+	LoadedSkills      []LoadedSkill     `json:"loadedSkills"`
+	ActivationSources []string          `json:"activationSources"` // in order of first use
+	InjectedAsContext bool              `json:"injectedAsContext"`
+	Diagnostics       []json.RawMessage `json:"diagnostics"` // of trust: errors and warnings, and drift
+	Omitted           int               `json:"diagnosticsOmitted"`
+}
+
+// CatalogMode says whether and how the model is told which skills there are
+// (A-134). Both are the values of the settings.
+type CatalogMode struct {
+	Disclosed bool   `json:"disclosed"`
+	Digest    string `json:"digest"`
+	Format    string `json:"format"`
+	Place     string `json:"place"`
+	Omitted   int    `json:"omitted"`
+}
+
+// LoadedSkill is a skill whose text the model was given.
+type LoadedSkill struct {
+	Name              string `json:"name"`
+	SkillID           string `json:"skillId"`
+	Digest            string `json:"digest"`
+	Tree              string `json:"tree"`
+	Tier              string `json:"tier"`
+	Source            string `json:"source"`
+	InjectedAsContext bool   `json:"injectedAsContext"`
+}
+
+// maxDiagnostics bounds those of a snapshot; the registry has them all.
+const maxDiagnostics = 1000
+
+func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) {
+	out := PolicySnapshot{Type: typePrefix + "policy-snapshot", Version: 1, RunID: p.h.id, GeneratedAt: stamp(p.h.ended()), Head: p.h.head,
+		Settings: json.RawMessage("null"), Grants: json.RawMessage("null"), AllowedTools: []string{}, AllowedScripts: []string{},
+		DeniedSkills: []string{}, SkillsRoot: p.reg.SkillsRoot, LoadedSkills: []LoadedSkill{}, ActivationSources: []string{},
+		InjectedAsContext: true, Diagnostics: []json.RawMessage{}}
+	opened, _, ok := last[event.Opened](p.h)
+	if ok {
+		var err error
+		if out.Settings, err = p.c.raw(ctx, opened.Settings); err != nil {
+			return out, err
+		}
+		if out.Grants, err = p.c.raw(ctx, opened.Grants); err != nil {
+			return out, err
+		}
+		out.Build = opened.Build
+		var g policy.Grants
+		if json.Unmarshal(out.Grants, &g) == nil {
+			out.EnforcementMode, out.AllowedTools = string(g.Mode), some(g.Tools)
+			out.AllowedScripts, out.DeniedSkills = some(g.Scripts), some(g.Denied)
+		}
+	}
+	if o, _, ok := last[event.Offered](p.h); ok {
+		out.CatalogMode = CatalogMode{Disclosed: o.Catalog.Digest != "", Digest: o.Catalog.Digest, Omitted: o.Omitted}
+	}
+	out.CatalogMode.Format, out.CatalogMode.Place = setting(out.Settings, "catalog_format"), setting(out.Settings, "catalog_place")
+	p.loadedSkills(&out)
+	return out, p.trustDiagnostics(&out)
+}
+
+func (p *projector) loadedSkills(out *PolicySnapshot) {
+	seen := map[string]bool{}
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.Activated)
+		if !ok {
+			continue
+		}
+		asContext := e.Role == policy.Context
+		out.InjectedAsContext = out.InjectedAsContext && asContext
+		out.LoadedSkills = append(out.LoadedSkills, LoadedSkill{e.Name, e.SkillID, e.Hash, e.Tree, string(e.Source.Or()), e.ActivationSource, asContext})
+		if !seen[e.ActivationSource] {
+			seen[e.ActivationSource] = true
+			out.ActivationSources = append(out.ActivationSources, e.ActivationSource)
+		}
+	}
+}
+
+// trustDiagnostics collects what matters for trust: every error and warning of
+// the registry, and every drift.
+func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
+	add := func(d json.RawMessage) {
+		if len(out.Diagnostics) == maxDiagnostics {
+			out.Omitted++
+			return
+		}
+		out.Diagnostics = append(out.Diagnostics, d)
+	}
+	severe := func(list []json.RawMessage) {
+		for _, d := range list {
+			var s struct{ Severity string }
+			if json.Unmarshal(d, &s) == nil && s.Severity != "advice" {
+				add(d)
+			}
+		}
+	}
+	severe(p.reg.Diagnostics)
+	for _, raw := range p.reg.Skills {
+		var s indexed
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return badContent("skill.indexed", 0, err)
+		}
+		severe(s.Diagnostics)
+	}
+	for _, f := range p.h.facts {
+		if e, ok := f.event.(event.Drifted); ok {
+			d, err := compact(map[string]any{"severity": "warning", "code": CodeDrift, "path": e.Path,
+				"detail": fmt.Sprintf("%s was %s and is %s; chosen: %s", e.SkillID, e.Was, nothing(e.Now, "gone"), nothing(e.Choice, "nothing yet"))})
+			if err != nil {
+				return err
+			}
+			add(d)
+		}
+	}
+	return nil
+}
+
+func nothing(s, word string) string {
+	if s == "" {
+		return word
+	}
+	return s
+}
+
+// setting finds one value in the recorded settings, in the forms they have:
+// {"name":{"value":…}}, {"name":"value"}, or a list of {"name","value"}, each
+// perhaps under "settings".
+func setting(raw json.RawMessage, name string) string {
+	var wrapped struct {
+		Settings json.RawMessage `json:"settings"`
+	}
+	if json.Unmarshal(raw, &wrapped) == nil && wrapped.Settings != nil {
+		raw = wrapped.Settings
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) == nil {
+		return value(object[name])
+	}
+	var list []struct {
+		Name  string          `json:"name"`
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(raw, &list) == nil {
+		for _, s := range list {
+			if s.Name == name {
+				return value(s.Value)
+			}
+		}
+	}
+	return ""
+}
+
+func value(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var v struct{ Value string }
+	if json.Unmarshal(raw, &v) == nil {
+		return v.Value
+	}
+	return ""
+}
+
+// PolicyTrace is policy-trace.json: every decision and every question.
+type PolicyTrace struct {
+	Type      string      `json:"type"`
+	Version   int         `json:"version"`
+	RunID     string      `json:"runId"`
+	Head      record.Head `json:"head"`
+	Decisions []Decision  `json:"decisions"`
+	Questions []Question  `json:"questions"`
+}
+
+// Decision is one verdict of policy. Decision is allowed, warned, denied or
+// asked; Stage is call (before the act) or release (before the model sees it).
+type Decision struct {
+	Seq          uint64           `json:"seq"`
+	At           string           `json:"at"`
+	By           string           `json:"by"`
+	Call         string           `json:"call"`
+	Tool         string           `json:"tool"`
+	Actor        string           `json:"actor"`
+	Effect       string           `json:"effect"`
+	Skill        string           `json:"skill"`
+	Stage        string           `json:"stage"`
+	Decision     string           `json:"decision"`
+	Code         string           `json:"code"`
+	Rule         string           `json:"rule"`
+	Risk         []string         `json:"risk"`
+	ArgsDigest   string           `json:"argsDigest"`
+	ActiveSkills []event.SkillRef `json:"activeSkills"`
+	PromptSlots  []policy.Slot    `json:"promptSlots"`
+}
+
+// Question is one approval. Answer is null while it is open.
+type Question struct {
+	ID      string          `json:"id"`
+	Call    string          `json:"call"`
+	Code    string          `json:"code"`
+	Binds   string          `json:"binds"`
+	Scopes  []string        `json:"scopes"`
+	AskedAt string          `json:"askedAt"`
+	Text    json.RawMessage `json:"text"`
+	Expired bool            `json:"expired"`
+	Answer  *Answer         `json:"answer"`
+}
+
+// Answer is the reply to a question.
+type Answer struct {
+	Allow bool   `json:"allow"`
+	Scope string `json:"scope"`
+	By    string `json:"by"`
+	At    string `json:"at"`
+}
+
+var verdicts = map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied", policy.Ask: "asked"}
+
+func (p *projector) decisions() []Decision {
+	out := []Decision{}
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.Decided)
+		if !ok {
+			continue
+		}
+		verdict, ok := verdicts[e.Outcome]
+		if !ok {
+			verdict = string(e.Outcome)
+		}
+		out = append(out, Decision{Seq: f.Seq, At: stamp(f.At), By: f.By, Call: e.Call, Tool: e.Tool, Actor: string(e.Actor), Effect: string(e.Effect),
+			Skill: e.Skill, Stage: e.Stage, Decision: verdict, Code: e.Code, Rule: e.Rule, Risk: some(e.Risk), ArgsDigest: e.Args.Digest,
+			ActiveSkills: some(e.Active), PromptSlots: some(e.Slots)})
+	}
+	return out
+}
+
+func (p *projector) questions(ctx context.Context) ([]Question, error) {
+	out := []Question{}
+	open := func(call, id string) *Question {
+		for i := len(out) - 1; i >= 0; i-- {
+			if q := &out[i]; q.Call == call && q.ID == id && q.Answer == nil && !q.Expired {
+				return q
+			}
+		}
+		return nil
+	}
+	for _, f := range p.h.facts {
+		switch e := f.event.(type) {
+		case event.Asked:
+			text, err := p.c.text(ctx, e.Text)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Question{ID: e.ID, Call: e.Call, Code: e.Code, Binds: e.Binds, Scopes: some(e.Scopes), AskedAt: stamp(f.At), Text: text})
+		case event.Answered:
+			if q := open(e.Call, e.ID); q != nil {
+				q.Answer = &Answer{e.Allow, e.Scope, e.By, stamp(f.At)}
+			}
+		case event.Expired:
+			if q := open(e.Call, e.ID); q != nil {
+				q.Expired = true
+			}
+		}
+	}
+	return out, nil
+}

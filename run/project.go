@@ -1,0 +1,322 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/internal/atomicfile"
+	"metier/record"
+)
+
+// The artifacts of a run folder.
+const (
+	FileRegistry       = "skill-registry.json"
+	FileActivations    = "skill-activations.json"
+	FileReads          = "skill-resource-reads.json"
+	FileScripts        = "skill-script-executions.json"
+	FilePolicySnapshot = "policy-snapshot.json"
+	FilePolicyTrace    = "policy-trace.json"
+	FileTranscript     = "transcript.json"
+	FileCapabilities   = "capabilities.json"
+	FileManifest       = "run-manifest.json"
+	FileReport         = "run-report.json"
+	FileState          = "run-state.json"
+
+	outputsDir = "tool-outputs"
+)
+
+// projector prints artifacts from a history. It has no state of its own but
+// what it looked up.
+type projector struct {
+	h        *history
+	c        *contents
+	reg      Registry
+	skills   map[string]indexed
+	started  map[string]event.Started
+	decided  map[string]event.Decided // the newest of each call
+	returned map[string]event.Returned
+	readList []Read    // what reads found, once it has
+	found    []Problem // content that is not what the log says it is
+	noted    map[string]bool
+}
+
+func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
+	p := &projector{h: h, c: &contents{blobs, map[string][]byte{}}, started: map[string]event.Started{}, decided: map[string]event.Decided{},
+		returned: map[string]event.Returned{}, noted: map[string]bool{}}
+	for _, f := range h.facts {
+		switch e := f.event.(type) {
+		case event.Started:
+			p.started[e.ID] = e
+		case event.Decided:
+			p.decided[e.Call] = e
+		case event.Returned:
+			p.returned[e.ID] = e
+		}
+	}
+	var err error
+	if p.reg, err = p.registry(ctx); err != nil {
+		return nil, err
+	}
+	p.skills, err = p.reg.lookups()
+	return p, err
+}
+
+// decode reads JSON content into v as far as it fits; a gap and content of
+// another shape are noted as problems and leave v as it is.
+func (p *projector) decode(ctx context.Context, seq uint64, r record.Ref, v any) error {
+	b, gap, err := p.c.load(ctx, r)
+	if err != nil || b == nil && gap == nil {
+		return err
+	}
+	if gap != nil {
+		p.gap(seq, gap)
+		return nil
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		p.note(Problem{"content_unexpected", seq, r.Digest, err.Error()})
+	}
+	return nil
+}
+
+func (p *projector) gap(seq uint64, g *Gap) {
+	code, text := CodeContentGone, "the content was erased"
+	if g.Altered {
+		code, text = CodeContentWrong, "the content is not what its digest names"
+	}
+	p.note(Problem{code, seq, g.Digest, text})
+}
+
+func (p *projector) note(pr Problem) {
+	key := pr.Code + " " + pr.On
+	if !p.noted[key] {
+		p.noted[key] = true
+		p.found = append(p.found, pr)
+	}
+}
+
+func (p *projector) detail(ctx context.Context, call string, v any) error {
+	return p.decode(ctx, 0, p.returned[call].Detail, v)
+}
+
+// args reads the arguments of a call. Those the model got wrong are no JSON of
+// ours: what fits is taken.
+func (p *projector) args(ctx context.Context, call string, v any) error {
+	ref := p.started[call].Args
+	if ref.Digest == "" {
+		ref = p.decided[call].Args
+	}
+	b, gap, err := p.c.load(ctx, ref)
+	if gap != nil {
+		p.gap(0, gap)
+	}
+	if err == nil && b != nil {
+		_ = json.Unmarshal(b, v) // arguments are the model's: any shape is possible
+	}
+	return err
+}
+
+func badContent(what string, seq uint64, err error) error {
+	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("entry %d, %s: %w", seq, what, err),
+		Hint: "the blob is whole but does not hold what its entry says; another program wrote it"}
+}
+
+// artifact is one file to write.
+type artifact struct {
+	name string // slash path in the folder
+	data []byte
+}
+
+// all prints every artifact, run-state.json last: a reader that finds it new
+// finds the others new.
+func (p *projector) all(ctx context.Context) ([]artifact, error) {
+	var out []artifact
+	add := func(name string, v any) error {
+		b, err := printed(v)
+		out = append(out, artifact{name, b})
+		return err
+	}
+	reads, err := p.reads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := p.scripts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	acts := p.activations()
+	if !p.reg.empty() || len(acts)+len(reads)+len(scripts) > 0 {
+		err = errors.Join(
+			add(FileRegistry, p.reg),
+			add(FileActivations, Activations{typeActivations, 1, p.h.id, acts}),
+			add(FileReads, Reads{typePrefix + "skill-resource-reads", 1, p.h.id, reads}),
+			add(FileScripts, Scripts{typePrefix + "skill-script-executions", 1, p.h.id, scripts}))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.rest(ctx, add); err != nil {
+		return nil, err
+	}
+	outputs, err := p.outputs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, o := range sorted(outputs) {
+		if err := add(outputsDir+"/"+name, o); err != nil {
+			return nil, err
+		}
+	}
+	report, err := p.report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return out, errors.Join(add(FileReport, report), add(FileState, p.state()))
+}
+
+// rest prints the artifacts every run has.
+func (p *projector) rest(ctx context.Context, add func(string, any) error) error {
+	snapshot, err := p.policySnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	questions, err := p.questions(ctx)
+	if err != nil {
+		return err
+	}
+	transcript, err := p.transcript(ctx)
+	if err != nil {
+		return err
+	}
+	capabilities, err := p.capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	manifest, err := p.manifest(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(add(FilePolicySnapshot, snapshot),
+		add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, p.decisions(), questions}),
+		add(FileTranscript, transcript), add(FileCapabilities, capabilities), add(FileManifest, manifest))
+}
+
+// Project writes every artifact anew from the log, each to a temporary file
+// that is renamed: a crash leaves old files or new ones, whole. Files that are
+// right already are not written. Calls may overlap; the later one wins whole.
+func (f *Folder) Project(ctx context.Context) error {
+	f.projecting.Lock()
+	defer f.projecting.Unlock()
+	if f.readOnly {
+		return wrong(metier.Invalid, "read_only", f.dir, "open the run for writing", "the run was opened for reading")
+	}
+	h, err := recall(ctx, f.id, f.log, 0)
+	if err != nil {
+		return err
+	}
+	p, err := newProjector(ctx, h, f.blobs)
+	if err != nil {
+		return err
+	}
+	list, err := p.all(ctx)
+	if err != nil {
+		return err
+	}
+	if err := realDir(filepath.Join(f.dir, outputsDir)); err != nil {
+		return err
+	}
+	for _, a := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.write(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Folder) write(a artifact) error {
+	path := filepath.Join(f.dir, filepath.FromSlash(a.name))
+	if old, err := readRegular(path); err == nil && string(old) == string(a.data) {
+		return nil
+	}
+	return fault("project", path, atomicfile.WriteSuffix(path, "run", a.data, 0o600))
+}
+
+// realDir makes a folder, and refuses a link in its place.
+func realDir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fault("project", path, err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fault("project", path, err)
+	}
+	if !info.IsDir() {
+		return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is not a folder of its own", path)
+	}
+	return nil
+}
+
+// readRegular reads a file of the run folder; a link or anything else that is
+// not a plain file is refused.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "not a plain file")
+	}
+	const most = 1 << 30
+	if info.Size() > most {
+		return nil, wrong(metier.LimitReached, "artifact_too_large", path, "look at the file; metier writes none of this size", "%d bytes", info.Size())
+	}
+	return os.ReadFile(path)
+}
+
+// sorted yields a map in the order of its keys.
+func sorted[V any](m map[string]V) func(func(string, V) bool) {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return func(yield func(string, V) bool) {
+		for _, k := range keys {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+// outputName is <outputId>-<toolId>.json with every character that is no
+// letter, digit, dot, underscore or hyphen as an underscore. Where that makes
+// two calls one name, or the name is too long, part of a digest tells them
+// apart.
+func outputName(taken map[string]bool, call, tool string) string {
+	safe := func(r rune) rune {
+		if r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}
+	const most = 120 // beside the digest, the folder's temporary names and 255 bytes a name
+	name := strings.Map(safe, call+"-"+tool)
+	if len(name) > most || taken[strings.ToLower(name)] {
+		name = fmt.Sprintf("%.*s-%x", most, name, sha256.Sum256([]byte(call+"\x00"+tool)))
+	}
+	taken[strings.ToLower(name)] = true
+	return name + ".json"
+}

@@ -1,0 +1,142 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+// Report is run-report.json and `runs show ID --json` (design §4).
+type Report struct {
+	Type        string          `json:"type"`
+	Version     int             `json:"version"`
+	ID          string          `json:"id"`
+	RunID       string          `json:"runId"`
+	Status      string          `json:"status"`
+	Code        string          `json:"code"`
+	Model       string          `json:"model"`
+	StartedAt   string          `json:"startedAt"`
+	EndedAt     string          `json:"endedAt"` // of the last entry
+	DurationMS  int64           `json:"durationMs"`
+	Turns       int             `json:"turns"`
+	Calls       int             `json:"calls"`
+	Tokens      Tokens          `json:"tokens"`
+	CostUSD     *float64        `json:"costUSD"`
+	CostPartial bool            `json:"costPartial"`
+	Activations []Activation    `json:"activations"`
+	Reads       []Read          `json:"reads"`
+	Scripts     []Script        `json:"scripts"`
+	Decisions   []Decision      `json:"decisions"`
+	Questions   []OpenQuestion  `json:"openQuestions"`
+	Files       []FileChange    `json:"files"`
+	Children    []ChildRun      `json:"children"`
+	Answer      json.RawMessage `json:"answer"` // the final text, null before
+	Output      json.RawMessage `json:"output"` // the structured result, null without
+	Problems    []Problem       `json:"problems"`
+	Head        record.Head     `json:"head"`
+}
+
+// FileChange is one call that wrote a file. Before and After are digests where
+// the tool stated them; Before is "absent" for a new file.
+type FileChange struct {
+	Path   string `json:"path"`
+	Call   string `json:"call"`
+	Tool   string `json:"tool"`
+	At     string `json:"at"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+func (p *projector) report(ctx context.Context) (Report, error) {
+	s := p.state()
+	r := Report{Type: typePrefix + "run-report", Version: 1, ID: p.h.id, RunID: p.h.id, Status: s.Status, Code: s.Code, Model: s.Model, StartedAt: s.StartedAt,
+		EndedAt: s.UpdatedAt, DurationMS: s.DurationMS, Turns: s.Turns, Calls: s.Calls, Tokens: s.Tokens, CostUSD: s.CostUSD, CostPartial: s.CostPartial,
+		Activations: p.activations(), Decisions: p.decisions(), Questions: s.Questions, Children: s.Children,
+		Answer: json.RawMessage("null"), Output: json.RawMessage("null"), Head: p.h.head}
+	var err error
+	if r.Reads, err = p.reads(ctx); err != nil {
+		return r, err
+	}
+	if r.Scripts, err = p.scripts(ctx); err != nil {
+		return r, err
+	}
+	if r.Files, err = p.files(ctx); err != nil {
+		return r, err
+	}
+	if e, _, ok := last[event.Ended](p.h); ok && s.Status == e.Status {
+		if r.Answer, err = p.c.text(ctx, e.Answer); err != nil {
+			return r, err
+		}
+		if r.Output, err = p.c.raw(ctx, e.Output); err != nil {
+			return r, err
+		}
+	}
+	r.Problems = p.problems()
+	return r, nil
+}
+
+// files lists the writes that worked.
+func (p *projector) files(ctx context.Context) ([]FileChange, error) {
+	out := []FileChange{}
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.Returned)
+		started := p.started[e.ID]
+		if !ok || e.Code != "" || started.Effect != policy.Write {
+			continue
+		}
+		var intent, args struct {
+			Path, Before, After string
+		}
+		if err := p.decode(ctx, f.Seq, started.Intent, &intent); err != nil {
+			return nil, err
+		}
+		if err := p.args(ctx, e.ID, &args); err != nil {
+			return nil, err
+		}
+		c := FileChange{Path: intent.Path, Call: e.ID, Tool: e.Tool, At: stamp(f.At), Before: intent.Before, After: intent.After}
+		if c.Path == "" {
+			c.Path = args.Path
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// problems lists what went wrong, as far as the log says.
+func (p *projector) problems() []Problem {
+	out := []Problem{}
+	for _, f := range p.h.facts {
+		add := func(code, on, format string, a ...any) {
+			out = append(out, Problem{code, f.Seq, on, fmt.Sprintf(format, a...)})
+		}
+		switch e := f.event.(type) {
+		case nil:
+			code := CodeUnknown
+			if f.Must {
+				code = CodeNewer
+			}
+			add(code, f.Type, "this build does not know the type %s, version %d", f.Type, f.V)
+		case event.Lost:
+			add(CodeLost, e.ID, "try %d was started and did not return before the process ended", e.Try)
+		case event.Drifted:
+			add(CodeDrift, e.SkillID, "%s was %s and is %s; chosen: %s", e.Path, e.Was, nothing(e.Now, "gone"), nothing(e.Choice, "nothing yet"))
+		case event.Recovered:
+			lost := ""
+			if e.LostID != "" {
+				lost = fmt.Sprintf("; lost: %s (%s)", e.LostType, e.LostID)
+			}
+			add(CodeRecovered, "", "%d bytes after entry %d were not complete and were cut off%s", e.Bytes, e.Seq, lost)
+		case event.Failed:
+			if !e.Retry {
+				add(CodeModelFailed, e.ID, "%s (HTTP %d) after try %d", e.Code, e.Status, e.Try)
+			}
+		case event.Note:
+			add(e.Code, e.On, "%d", e.N)
+		}
+	}
+	return append(out, p.found...)
+}

@@ -1,0 +1,324 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+)
+
+// The types of the artifacts. The first two are what the sources name and hold
+// in every profile (ruling 12).
+const (
+	typeRegistry    = "cf-harness.skill-registry"
+	typeActivations = "cf-harness.skill-activations"
+	typePrefix      = "metier."
+)
+
+// context is the role of everything that comes from a skill, in every artifact
+// (A-142).
+const promptRole = string(policy.Context)
+
+// Registry is skill-registry.json (A-154, contracts §2.1): the skills as they
+// were indexed when the session began or last looked, with the files of those
+// that were used since.
+type Registry struct {
+	Type              string            `json:"type"`
+	Version           int               `json:"version"`
+	RunID             string            `json:"runId"`
+	GeneratedAt       string            `json:"generatedAt"`
+	SkillsRoot        string            `json:"skillsRoot"`
+	SandboxSkillsRoot string            `json:"sandboxSkillsRoot"`
+	Roots             json.RawMessage   `json:"roots"`
+	Skills            []json.RawMessage `json:"skills"`
+	Diagnostics       []json.RawMessage `json:"diagnostics"`
+	Others            json.RawMessage   `json:"others"`
+	Gap               *Gap              `json:"content,omitempty"` // the registry was erased from the record
+}
+
+// indexed is what the projections look at in a skill of the registry.
+type indexed struct {
+	ID               string            `json:"id"`
+	Name             string            `json:"name"`
+	Digest           string            `json:"digest"`
+	Tree             string            `json:"tree"`
+	SkillPath        string            `json:"skillPath"`
+	SkillDir         string            `json:"skillDir"`
+	SandboxSkillPath string            `json:"sandboxSkillPath"`
+	SandboxSkillDir  string            `json:"sandboxSkillDir"`
+	Resources        []indexedFile     `json:"resources"`
+	Diagnostics      []json.RawMessage `json:"diagnostics"`
+}
+
+type indexedFile struct {
+	Path                string `json:"path"`
+	Kind                string `json:"kind"`
+	ResourcePath        string `json:"resourcePath"`
+	SandboxResourcePath string `json:"sandboxResourcePath"`
+	ContentKind         string `json:"contentKind"`
+	Digest              string `json:"digest"`
+	SizeBytes           int64  `json:"sizeBytes"`
+}
+
+// registry prints the newest registry of the log.
+func (p *projector) registry(ctx context.Context) (Registry, error) {
+	out := Registry{Type: typeRegistry, Version: 1, RunID: p.h.id, Skills: []json.RawMessage{}, Diagnostics: []json.RawMessage{},
+		Roots: json.RawMessage("[]"), Others: json.RawMessage("[]")}
+	e, at, ok := last[event.Indexed](p.h)
+	if !ok {
+		return out, nil
+	}
+	b, gap, err := p.c.load(ctx, e.Registry)
+	out.GeneratedAt, out.Gap = stamp(at.At), gap
+	if err != nil || gap != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(plain(b), &out); err != nil {
+		return out, badContent("skill.indexed", at.Seq, err)
+	}
+	out.Type, out.Version, out.RunID, out.GeneratedAt = typeRegistry, 1, p.h.id, stamp(at.At)
+	return out, p.fillIndexes(ctx, &out)
+}
+
+// fillIndexes puts the skills whose files were indexed on first use in the
+// place of their plain entries.
+func (p *projector) fillIndexes(ctx context.Context, r *Registry) error {
+	place := map[string]int{}
+	for i, raw := range r.Skills {
+		var s indexed
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return badContent("skill.indexed", 0, err)
+		}
+		place[s.ID] = i
+	}
+	for _, f := range p.h.facts {
+		e, ok := f.event.(event.ResourcesIndexed)
+		if !ok {
+			continue
+		}
+		i, known := place[e.SkillID]
+		if !known {
+			continue
+		}
+		b, gap, err := p.c.load(ctx, e.Registry)
+		switch {
+		case err != nil:
+			return err
+		case gap != nil:
+			p.gap(f.Seq, gap)
+		case json.Valid(b):
+			r.Skills[i] = plain(b)
+		}
+	}
+	return nil
+}
+
+// lookups returns the registry's skills by ID.
+func (r Registry) lookups() (map[string]indexed, error) {
+	out := make(map[string]indexed, len(r.Skills))
+	for _, raw := range r.Skills {
+		var s indexed
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, badContent("skill.indexed", 0, err)
+		}
+		out[s.ID] = s
+	}
+	return out, nil
+}
+
+// empty reports that the run had nothing to do with skills: then it has no
+// skill artifacts (A-100).
+func (r Registry) empty() bool {
+	return r.Gap == nil && r.SkillsRoot == "" && len(r.Skills) == 0 && (string(r.Roots) == "[]" || string(r.Roots) == "null")
+}
+
+// Activations is skill-activations.json (A-155).
+type Activations struct {
+	Type        string       `json:"type"`
+	Version     int          `json:"version"`
+	RunID       string       `json:"runId"`
+	Activations []Activation `json:"activations"`
+}
+
+// Activation is one skill's instructions entering the run. Source is the
+// activation source (ruling 10), Tier the skill's trust.
+type Activation struct {
+	Name             string     `json:"name"`
+	SkillID          string     `json:"skillId"`
+	Source           string     `json:"source"`
+	Tier             string     `json:"tier"`
+	RunID            string     `json:"runId"`
+	SessionID        string     `json:"sessionId"`
+	TaskID           string     `json:"taskId"`
+	OutputID         string     `json:"outputId"` // the call
+	SkillPath        string     `json:"skillPath"`
+	SkillDir         string     `json:"skillDir"`
+	SandboxSkillPath string     `json:"sandboxSkillPath"`
+	SandboxSkillDir  string     `json:"sandboxSkillDir"`
+	Digest           string     `json:"digest"`
+	Tree             string     `json:"tree"`
+	DigestChanged    bool       `json:"digestChanged"`
+	AllowedTools     []string   `json:"allowedTools"` // null: none declared
+	ActivatedAt      string     `json:"activatedAt"`
+	CFCPromptRole    string     `json:"cfcPromptRole"`
+	Text             record.Ref `json:"text"` // the block as the model was given it
+}
+
+func (p *projector) activations() []Activation {
+	out := []Activation{}
+	for _, f := range p.h.facts {
+		if e, ok := f.event.(event.Activated); ok {
+			out = append(out, p.activation(e, f))
+		}
+	}
+	return out
+}
+
+func (p *projector) activation(e event.Activated, f fact) Activation {
+	a := Activation{Name: e.Name, SkillID: e.SkillID, Source: e.ActivationSource, Tier: string(e.Source.Or()), RunID: p.h.id, SessionID: e.SessionID,
+		TaskID: e.TaskID, OutputID: e.Call, Digest: e.Hash, Tree: e.Tree, DigestChanged: e.DigestChanged, AllowedTools: e.AllowedTools,
+		ActivatedAt: stamp(f.At), CFCPromptRole: promptRole, Text: e.Text}
+	if e.Declared && a.AllowedTools == nil {
+		a.AllowedTools = []string{}
+	}
+	if s, ok := p.skills[e.SkillID]; ok {
+		a.SkillPath, a.SkillDir, a.SandboxSkillPath, a.SandboxSkillDir = s.SkillPath, s.SkillDir, s.SandboxSkillPath, s.SandboxSkillDir
+		return a
+	}
+	a.SkillPath, a.SkillDir, a.SandboxSkillPath, a.SandboxSkillDir = e.HostPath, dirOf(e.HostPath), e.Path, e.Dir
+	return a
+}
+
+func dirOf(p string) string {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] == '/' || p[i] == '\\' {
+			return p[:i]
+		}
+	}
+	return ""
+}
+
+// Reads is skill-resource-reads.json (A-059).
+type Reads struct {
+	Type    string `json:"type"`
+	Version int    `json:"version"`
+	RunID   string `json:"runId"`
+	Reads   []Read `json:"reads"`
+}
+
+// Failure is why a read or a script did not work.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Read is one call that read a skill's file, failed ones included. What is not
+// known is null.
+type Read struct {
+	OutputID              string          `json:"outputId"`
+	RunID                 string          `json:"runId"`
+	SkillName             string          `json:"skillName"`
+	SkillID               string          `json:"skillId"`
+	Path                  string          `json:"path"`
+	Status                string          `json:"status"` // read, binary, error
+	ReadAt                string          `json:"readAt"`
+	CFCPromptRole         string          `json:"cfcPromptRole"`
+	Kind                  *string         `json:"kind"`
+	ResourcePath          *string         `json:"resourcePath"`
+	SandboxResourcePath   *string         `json:"sandboxResourcePath"`
+	RegistryDigest        *string         `json:"registryDigest"`
+	ObservedDigest        *string         `json:"observedDigest"`
+	DigestMatchesRegistry *bool           `json:"digestMatchesRegistry"`
+	RegistrySizeBytes     *int64          `json:"registrySizeBytes"`
+	ObservedSizeBytes     *int64          `json:"observedSizeBytes"`
+	ContentKind           *string         `json:"contentKind"`
+	MaxBytes              int             `json:"maxBytes"`
+	Truncated             bool            `json:"truncated"`
+	Late                  bool            `json:"late"`
+	Diagnostics           json.RawMessage `json:"diagnostics"`
+	Error                 *Failure        `json:"error"`
+}
+
+// reads lists every read: those that were recorded, and the calls of the
+// reading tool that were refused before there was one.
+func (p *projector) reads(ctx context.Context) ([]Read, error) {
+	if p.readList != nil {
+		return p.readList, nil
+	}
+	out := []Read{}
+	recorded := map[string]bool{}
+	for _, f := range p.h.facts {
+		switch e := f.event.(type) {
+		case event.ResourceRead:
+			recorded[e.Call] = true
+			r, err := p.read(ctx, e, f)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		case event.Returned:
+			if e.Tool != settings.ToolReadSkillResource || recorded[e.ID] {
+				continue
+			}
+			r, err := p.refusedRead(ctx, e, f)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+	}
+	p.readList = out
+	return out, nil
+}
+
+func (p *projector) read(ctx context.Context, e event.ResourceRead, f fact) (Read, error) {
+	r := Read{OutputID: e.Call, RunID: p.h.id, SkillName: e.Name, SkillID: e.SkillID, Path: e.Path, Status: e.Status, ReadAt: stamp(f.At),
+		CFCPromptRole: promptRole, Kind: optional(e.Kind), RegistryDigest: optional(e.RegistryDigest), ObservedDigest: optional(e.ObservedDigest),
+		DigestMatchesRegistry: e.Matches, RegistrySizeBytes: e.RegistrySize, ObservedSizeBytes: e.ObservedSize,
+		ContentKind: optional(e.ContentKind), MaxBytes: e.MaxBytes, Truncated: e.Truncated, Late: e.Late, ResourcePath: optional(e.HostPath)}
+	for _, file := range p.skills[e.SkillID].Resources {
+		if file.Path == e.Path {
+			r.ResourcePath, r.SandboxResourcePath = optional(file.ResourcePath), optional(file.SandboxResourcePath)
+		}
+	}
+	if r.SandboxResourcePath == nil && e.ObservedDigest != "" {
+		if d := p.skills[e.SkillID].SandboxSkillDir; d != "" {
+			r.SandboxResourcePath = optional(d + "/" + e.Path)
+		}
+	}
+	if e.Code != "" {
+		r.Error = &Failure{e.Code, failureText(e.Code)}
+	}
+	var detail struct {
+		Diagnostics json.RawMessage `json:"diagnostics"`
+	}
+	err := p.detail(ctx, e.Call, &detail)
+	if r.Diagnostics = plain(detail.Diagnostics); r.Diagnostics == nil || string(r.Diagnostics) == "null" {
+		r.Diagnostics = json.RawMessage("[]")
+	}
+	return r, err
+}
+
+func (p *projector) refusedRead(ctx context.Context, e event.Returned, f fact) (Read, error) {
+	var args struct {
+		Skill, Name, Path string
+		MaxBytes          int
+	}
+	if err := p.args(ctx, e.ID, &args); err != nil {
+		return Read{}, err
+	}
+	if args.Skill == "" {
+		args.Skill = args.Name
+	}
+	r := Read{OutputID: e.ID, RunID: p.h.id, SkillName: args.Skill, Path: args.Path, MaxBytes: args.MaxBytes, Status: "error", ReadAt: stamp(f.At),
+		CFCPromptRole: promptRole, Diagnostics: json.RawMessage("[]")}
+	code := e.Code
+	if code == "" {
+		code = "unknown"
+	}
+	r.Error = &Failure{code, failureText(code)}
+	return r, nil
+}

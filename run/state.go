@@ -1,0 +1,197 @@
+package run
+
+import (
+	"metier/event"
+	"metier/record"
+)
+
+// foldRules is the version of the fold State is made by: a checkpoint of
+// another version is folded again.
+const foldRules = 1
+
+// The states of a run. Interrupted is never in the log: it is a run that is not
+// over and that nobody works on.
+const (
+	StatusOpen        = "open" // a session without a run of the agent
+	StatusRunning     = "running"
+	StatusParked      = "parked"
+	StatusDone        = "done"
+	StatusFailed      = "failed"
+	StatusCancelled   = "cancelled"
+	StatusDenied      = "denied"
+	StatusInterrupted = "interrupted"
+)
+
+// State is run-state.json, and the checkpoint: what a list needs to know of a
+// run without reading its log. It holds for the entry Seq with the hash of
+// Head; for another head, or other Rules, the log is folded again.
+type State struct {
+	Type        string          `json:"type"`
+	Version     int             `json:"version"`
+	RunID       string          `json:"runId"`
+	Rules       int             `json:"rules"` // of the fold
+	Seq         uint64          `json:"seq"`
+	Head        record.Head     `json:"head"`
+	Status      string          `json:"status"`
+	Code        string          `json:"code"` // why it is not done
+	Session     string          `json:"session"`
+	Build       string          `json:"build"`
+	By          string          `json:"by"`
+	Model       string          `json:"model"`
+	StepRules   int             `json:"stepRules"` // of the machine the run began with
+	StartedAt   string          `json:"startedAt"`
+	UpdatedAt   string          `json:"updatedAt"`
+	DurationMS  int64           `json:"durationMs"` // from the first entry to the last
+	Turns       int             `json:"turns"`
+	Calls       int             `json:"calls"` // calls that returned
+	Tokens      Tokens          `json:"tokens"`
+	CostUSD     *float64        `json:"costUSD"`     // null: no price is known
+	CostPartial bool            `json:"costPartial"` // some replies had no price
+	SkillsRoot  string          `json:"skillsRoot"`
+	Activations []ActiveVersion `json:"activations"` // in force, with the newest text
+	OpenCalls   []OpenCall      `json:"openCalls"`
+	Questions   []OpenQuestion  `json:"openQuestions"`
+	Children    []ChildRun      `json:"children"`
+	Resumes     int             `json:"resumes"`
+}
+
+// Tokens counts what the model read and wrote.
+type Tokens struct {
+	Input      int64 `json:"input"`
+	Output     int64 `json:"output"`
+	CacheRead  int64 `json:"cacheRead"`
+	CacheWrite int64 `json:"cacheWrite"`
+	Total      int64 `json:"total"` // input and output
+}
+
+// OpenCall is a call that was claimed and has not returned.
+type OpenCall struct {
+	ID     string `json:"id"`
+	Tool   string `json:"tool"`
+	Effect string `json:"effect"`
+}
+
+// OpenQuestion waits for an answer.
+type OpenQuestion struct {
+	ID     string   `json:"id"`
+	Call   string   `json:"call"`
+	Code   string   `json:"code"`
+	Scopes []string `json:"scopes"`
+}
+
+// ChildRun is a child that ended, tied in by its head.
+type ChildRun struct {
+	ID   string      `json:"id"`
+	Run  string      `json:"run"`
+	Code string      `json:"code"`
+	Head record.Head `json:"head"`
+}
+
+// over reports whether the run cannot go on by itself.
+func (s State) over() bool { return s.Status != StatusRunning }
+
+// state folds the log.
+func (p *projector) state() State {
+	s := State{Type: typePrefix + "run-state", Version: 1, RunID: p.h.id, Rules: foldRules, Seq: p.h.head.Seq, Head: p.h.head, Status: StatusOpen,
+		StartedAt: stamp(p.h.began()), UpdatedAt: stamp(p.h.ended()), DurationMS: p.h.ended().Sub(p.h.began()).Milliseconds(),
+		SkillsRoot: p.reg.SkillsRoot, Activations: []ActiveVersion{}, OpenCalls: []OpenCall{}, Questions: []OpenQuestion{}, Children: []ChildRun{}}
+	for _, f := range p.h.facts {
+		s.life(f)
+		s.work(f)
+	}
+	return s
+}
+
+// life folds what begins, parks and ends a run.
+func (s *State) life(f fact) {
+	switch e := f.event.(type) {
+	case event.Opened:
+		s.Session, s.Build, s.By = e.Session, e.Build, f.By
+	case event.Begun:
+		s.Status, s.Code, s.Model, s.StepRules = StatusRunning, "", e.Model, e.Rules
+	case event.Resumed:
+		s.Resumes++
+		if s.Status == StatusParked {
+			s.Status = StatusRunning
+		}
+	case event.Answered, event.ModelStarted, event.Started:
+		if s.Status == StatusParked {
+			s.Status = StatusRunning
+		}
+	case event.Parked:
+		s.Status = StatusParked
+	case event.Ended:
+		s.Status, s.Code = e.Status, e.Code
+	}
+}
+
+// work folds what was done.
+func (s *State) work(f fact) {
+	switch e := f.event.(type) {
+	case event.Activated:
+		s.Activations = activate(s.Activations, ActiveVersion{e.SkillID, e.Name, e.Hash})
+	case event.Started:
+		s.close(e.ID)
+		s.OpenCalls = append(s.OpenCalls, OpenCall{e.ID, e.Tool, string(e.Effect)})
+	case event.Returned:
+		s.close(e.ID)
+		s.Calls++
+		s.settle(e.ID, "")
+	case event.Lost:
+		s.close(e.ID)
+	case event.Asked:
+		s.settle(e.Call, e.ID)
+		s.Questions = append(s.Questions, OpenQuestion{e.ID, e.Call, e.Code, some(e.Scopes)})
+	case event.Answered:
+		s.settle(e.Call, e.ID)
+	case event.Expired:
+		s.settle(e.Call, e.ID)
+	case event.Replied:
+		s.Turns++
+		s.spend(e.Usage)
+		if e.Model != "" && s.Model == "" {
+			s.Model = e.Model
+		}
+	case event.Compacted:
+		s.spend(e.Usage)
+	case event.ChildEnded:
+		s.Children = append(s.Children, ChildRun{e.ID, e.Run, e.Code, e.Head})
+	}
+}
+
+func (s *State) close(call string) {
+	for i, c := range s.OpenCalls {
+		if c.ID == call {
+			s.OpenCalls = append(s.OpenCalls[:i], s.OpenCalls[i+1:]...)
+			return
+		}
+	}
+}
+
+// settle takes a question of a call out, all of them for id "".
+func (s *State) settle(call, id string) {
+	kept := s.Questions[:0]
+	for _, q := range s.Questions {
+		if q.Call != call || id != "" && q.ID != id {
+			kept = append(kept, q)
+		}
+	}
+	s.Questions = kept
+}
+
+func (s *State) spend(u event.Usage) {
+	s.Tokens.Input += u.Input
+	s.Tokens.Output += u.Output
+	s.Tokens.CacheRead += u.CacheRead
+	s.Tokens.CacheWrite += u.CacheWrite
+	s.Tokens.Total = s.Tokens.Input + s.Tokens.Output
+	if u.CostMicroUSD == nil {
+		s.CostPartial = true
+		return
+	}
+	cost := float64(*u.CostMicroUSD) / 1e6
+	if s.CostUSD != nil {
+		cost += *s.CostUSD
+	}
+	s.CostUSD = &cost
+}

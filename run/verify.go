@@ -1,0 +1,211 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+)
+
+// VerifyReport is what Verify found. Warnings do not speak against the record.
+type VerifyReport struct {
+	ID        string            `json:"id"`
+	OK        bool              `json:"ok"`
+	Head      record.Head       `json:"head"`
+	Record    record.Report     `json:"record"`
+	Witnessed bool              `json:"witnessed"` // heads of this log are kept elsewhere
+	Artifacts map[string]string `json:"artifacts"` // file → equal, stale, missing, differs, unknown
+	Problems  []Problem         `json:"problems"`
+	Warnings  []Problem         `json:"warnings"`
+}
+
+// Verify checks the record (chain, blobs, heads, children), that this build
+// knows every entry that must be understood, and that every artifact is what
+// the log printed. The error is only for what kept it from looking.
+func Verify(ctx context.Context, f *Folder) (VerifyReport, error) {
+	r, err := f.verifyLog(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := f.verifyFiles(ctx, &r); err != nil {
+		return r, err
+	}
+	r.OK = r.Record.OK() && len(r.Problems) == 0
+	return r, nil
+}
+
+// VerifyAt is Verify for a folder whose log may be damaged so far that Look
+// refuses it. Then its artifacts are not judged: nothing says what they should be.
+func VerifyAt(ctx context.Context, root, id string, o *Options) (VerifyReport, error) {
+	f, err := Look(root, id, o)
+	if err == nil {
+		defer func() { _ = f.shut() }()
+		return Verify(ctx, f)
+	}
+	if metier.KindOf(err) != metier.Drift {
+		return VerifyReport{ID: id}, err
+	}
+	f = &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault(), readOnly: true}
+	defer func() { _ = f.shut() }()
+	if err := f.openHeads(false); err != nil {
+		return VerifyReport{ID: id}, err
+	}
+	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: true}); err != nil {
+		return VerifyReport{ID: id}, fault("verify", f.dir, err)
+	}
+	f.blobs = record.Redact(f.store)
+	r, ferr := f.verifyLog(ctx)
+	if ferr == nil && len(r.Problems) == 0 { // never call right what could not be opened
+		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(err), Detail: err.Error()})
+	}
+	return r, ferr
+}
+
+// verifyLog judges the log, its blobs, heads and children.
+func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
+	r := VerifyReport{ID: f.id, Artifacts: map[string]string{}, Problems: []Problem{}, Warnings: []Problem{}}
+	rec, err := f.verifyRecord(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Record, r.Head, r.Witnessed = rec, rec.Head, rec.Heads > 0
+	for _, p := range rec.Problems {
+		r.Problems = append(r.Problems, Problem{Code: string(p.Code), Seq: p.Seq, Detail: p.Detail})
+	}
+	for _, c := range rec.Children {
+		if !c.OK() {
+			r.Problems = append(r.Problems, Problem{Code: "child_unverified", On: c.Name, Detail: "the record of a child run does not verify"})
+		}
+	}
+	if !r.Witnessed {
+		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are kept outside of the workspace: a cut tail, or a log written anew as a whole, would not show"})
+	}
+	if rec.Blobs.Erased > 0 {
+		r.Warnings = append(r.Warnings, Problem{Code: CodeContentGone, Detail: fmt.Sprintf("%d of %d blobs were erased; their digests stand", rec.Blobs.Erased, rec.Blobs.Checked)})
+	}
+	return r, nil
+}
+
+func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
+	o := &record.VerifyOptions{Name: f.name, Children: f.child}
+	if !f.noHead {
+		o.Heads = f.heads
+	}
+	rec, err := record.Verify(ctx, record.File(filepath.Join(f.dir, fileLog)), f.blobs, o)
+	return rec, fault("verify", f.dir, err)
+}
+
+// child finds the log of a child run that an entry ties in.
+func (f *Folder) child(_ context.Context, en record.Entry) (*record.Child, error) {
+	e, err := event.Decode(en)
+	if errors.Is(err, event.ErrUnknown) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, ok := e.(event.ChildEnded)
+	if !ok {
+		return nil, nil
+	}
+	if err := CheckID(c.Run); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(f.Children(), c.Run)
+	blobs, err := record.OpenBlobs(filepath.Join(dir, dirBlobs), &record.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(dir, fileLog)), Blobs: blobs}, nil
+}
+
+// verifyFiles compares the artifacts with the log. A log that cannot be folded
+// is one more problem.
+func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
+	h, err := recall(ctx, f.id, f.log, 0)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		r.Problems = append(r.Problems, Problem{Code: CodeUnknown, Detail: err.Error()})
+		return nil
+	}
+	for _, u := range h.unknown {
+		p := Problem{Code: CodeUnknown, Seq: u.Seq, On: u.Type, Detail: "this build does not know the type"}
+		if u.Must {
+			p.Code = CodeNewer
+			r.Problems = append(r.Problems, p)
+			continue
+		}
+		r.Warnings = append(r.Warnings, p)
+	}
+	j := f.judge(h)
+	want, err := j.at(ctx, h.head.Seq)
+	if err != nil {
+		r.Problems = append(r.Problems, Problem{Code: "content_unexpected", Detail: err.Error()})
+		return nil
+	}
+	for name := range sorted(want) {
+		b, err := readRegular(filepath.Join(f.dir, filepath.FromSlash(name)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			r.Artifacts[name] = artifactMissing
+			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "not written, or removed; the log has what it says"})
+			continue
+		case err != nil:
+			r.Artifacts[name] = artifactDiffers
+			r.Problems = append(r.Problems, Problem{Code: CodeFolderBad, On: name, Detail: err.Error()})
+			continue
+		}
+		state, err := j.of(ctx, name, b)
+		if err != nil {
+			return err
+		}
+		r.Artifacts[name] = state
+		switch state {
+		case artifactStale:
+			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "what an earlier part of the log said"})
+		case artifactDiffers:
+			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "not what the log says, now or at any earlier time"})
+		}
+	}
+	return f.strangers(want, r)
+}
+
+// strangers names files that look like artifacts and that no part of this log
+// would print.
+func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
+	var names []string
+	for _, dir := range []string{"", outputsDir} {
+		entries, err := os.ReadDir(filepath.Join(f.dir, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fault("verify", f.dir, err)
+		}
+		for _, e := range entries {
+			name := e.Name()
+			if dir != "" {
+				name = dir + "/" + name
+			}
+			if _, ok := want[name]; !ok && strings.HasSuffix(name, ".json") && !strings.HasPrefix(e.Name(), ".") {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r.Artifacts[name] = artifactUnknown
+		r.Warnings = append(r.Warnings, Problem{Code: CodeArtifact, On: name, Detail: "this log prints no file of that name"})
+	}
+	return nil
+}
+
+func hasPlaceholder(b []byte) bool { return bytes.Contains(b, []byte("[redacted:")) }
