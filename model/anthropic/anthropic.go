@@ -87,7 +87,7 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 		stream := a.messages.NewStreaming(ctx, param.Override[sdk.MessageNewParams](json.RawMessage(a.body(r, names))))
 		defer stream.Close()
 		reply := &reply{names: names, yield: yield}
-		for stream.Next() {
+		for call.Try(stream.Next) {
 			event := stream.Current()
 			done, err := reply.event(json.RawMessage(event.RawJSON()))
 			switch {

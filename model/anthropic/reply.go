@@ -61,6 +61,9 @@ func (r *reply) event(raw json.RawMessage) (done bool, err error) {
 		if e.Index != len(r.blocks) || e.Index >= maxBlocks {
 			return false, fmt.Errorf("content block %d begins where %d is due", e.Index, len(r.blocks))
 		}
+		if e.ContentBlock.String("type") == "" {
+			return false, fmt.Errorf("content block %d has no type", e.Index)
+		}
 		r.begin(e.ContentBlock)
 	case "content_block_delta":
 		if e.Index < 0 || e.Index >= len(r.blocks) || r.blocks[e.Index].closed {

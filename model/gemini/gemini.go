@@ -85,7 +85,11 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 		}
 		reply := &reply{names: names, yield: yield}
 		var failed error
-		for _, err := range a.sdk.Models.GenerateContentStream(ctx, a.name, nil, a.config(r, names)) {
+		next, stop := iter.Pull2(a.sdk.Models.GenerateContentStream(ctx, a.name, nil, a.config(r, names)))
+		defer call.Try(func() bool { stop(); return false })
+		var err error
+		step := func() (ok bool) { _, err, ok = next(); return ok }
+		for call.Try(step) {
 			if failed = a.take(reply, call, false); failed != nil || reply.stopped {
 				break
 			}

@@ -124,6 +124,9 @@ func (geminiWire) message(c geminiContent) (m Message, problem string) {
 		}
 		switch {
 		case p.FunctionCall != nil:
+			if len(p.FunctionCall.Args) == 0 {
+				p.FunctionCall.Args = json.RawMessage("{}") // the official client leaves an empty object out
+			}
 			if !strings.HasPrefix(canonical(p.FunctionCall.Args), "{") {
 				return m, "function_call.args: not an object"
 			}

@@ -88,7 +88,7 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 		stream := a.chat.NewStreaming(ctx, param.Override[sdk.ChatCompletionNewParams](json.RawMessage(a.body(r, names))))
 		defer stream.Close()
 		reply := &reply{provider: a.provider, names: names, yield: yield, extra: wire.Object{}}
-		for stream.Next() {
+		for call.Try(stream.Next) {
 			chunk := stream.Current()
 			if err := reply.chunk(json.RawMessage(chunk.RawJSON())); err != nil {
 				yield(model.Chunk{}, call.Bad("%v", err))

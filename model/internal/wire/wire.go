@@ -150,6 +150,18 @@ func (c *Call) Bad(format string, args ...any) *model.Error {
 	return &model.Error{Code: model.CodeBadReply, Provider: c.client.provider, Message: c.client.clean(fmt.Sprintf(format, args...))}
 }
 
+// Try runs a step of an SDK. One that panics over a reply it did not expect (Gemini's does, over a field of another type) breaks the
+// call and not the program. f must not call back to our reader.
+func (c *Call) Try(f func() bool) (more bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.broken = c.Bad("the reply has not the shape it should have; the provider's client gave up on it")
+			more = false
+		}
+	}()
+	return f()
+}
+
 // Event is the error in an event of the stream; body is its JSON.
 func (c *Call) Event(body []byte) *model.Error { return c.client.classify(0, nil, body) }
 
