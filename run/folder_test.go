@@ -287,6 +287,7 @@ func crash(root string) error {
 	return f.Project(context.Background())
 }
 
+// req: A-153
 func TestKillBetweenTempAndRenameLeavesArtifactsWhole(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -250,7 +250,11 @@ func (f *Folder) write(a artifact) error {
 	if old, err := readRegular(path); err == nil && string(old) == string(a.data) {
 		return nil
 	}
-	return fault("project", path, atomicfile.WriteSuffix(path, "run", a.data, 0o600))
+	write := atomicfile.WriteSuffix
+	if strings.HasPrefix(a.name, outputsDir+"/") {
+		write = atomicfile.ReplaceSuffix // there may be thousands, and the log has them all
+	}
+	return fault("project", path, write(path, "run", a.data, 0o600))
 }
 
 // realDir makes a folder, and refuses a link in its place.

@@ -375,6 +375,38 @@ func TestChildRunsAreVerifiedWithTheirParent(t *testing.T) {
 	}
 }
 
+func TestALogThatCannotBeOpenedIsStillVerified(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, a := create(t, root, "bad", nil)
+	a.open("cli-preload")
+	ok(t, f.Close())
+	b := must[[]byte](t)(os.ReadFile(f.Path("events.jsonl")))
+	ok(t, os.WriteFile(f.Path("events.jsonl"), bytes.Replace(b, []byte("cfc_observe_read"), []byte("cfc_disabled_now"), 1), 0o600))
+	_, err := run.Look(root, "bad", nil)
+	wantCode(t, err, "record_altered", metier.Drift)
+	rep := must[run.VerifyReport](t)(run.VerifyAt(t.Context(), root, "bad", nil))
+	if rep.OK || len(rep.Problems) == 0 || rep.Problems[0].Code != "record_altered" || rep.Problems[0].Seq != 3 {
+		t.Errorf("%+v", rep.Problems)
+	}
+}
+
+func TestAnEmptyArtifactIsMissingAndWrittenAgain(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "cut", nil)
+	a.open("cli-preload")
+	ok(t, f.Project(t.Context()))
+	name := "tool-outputs/load1-load_skill.json"
+	ok(t, os.Truncate(f.Path(name), 0))
+	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); !rep.OK || rep.Artifacts[name] != "missing" {
+		t.Errorf("%v %+v", rep.Artifacts[name], rep.Problems)
+	}
+	ok(t, f.Project(t.Context()))
+	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), f)); rep.Artifacts[name] != "equal" {
+		t.Errorf("%v", rep.Artifacts[name])
+	}
+}
+
 func TestStateDirFollowsXDG(t *testing.T) {
 	t.Parallel()
 	abs := t.TempDir()

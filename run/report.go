@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"metier/event"
+	"metier/model"
 	"metier/policy"
 	"metier/record"
 )
@@ -68,7 +69,7 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 		return r, err
 	}
 	if e, _, ok := last[event.Ended](p.h); ok && s.Status == e.Status {
-		if r.Answer, err = p.c.text(ctx, e.Answer); err != nil {
+		if r.Answer, err = p.answer(ctx, e.Answer); err != nil {
 			return r, err
 		}
 		if r.Output, err = p.c.raw(ctx, e.Output); err != nil {
@@ -77,6 +78,15 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 	}
 	r.Problems = p.problems()
 	return r, nil
+}
+
+// answer is the final text: the one a reply says, or a text of its own.
+func (p *projector) answer(ctx context.Context, r record.Ref) (json.RawMessage, error) {
+	var m model.Message
+	if b, gap, err := p.c.load(ctx, r); err != nil || gap != nil || json.Unmarshal(b, &m) != nil || m.Role == "" {
+		return p.c.text(ctx, r)
+	}
+	return compact(m.Text())
 }
 
 // files lists the writes that worked.

@@ -161,6 +161,10 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 			r.Artifacts[name] = artifactMissing
 			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "not written, or removed; the log has what it says"})
 			continue
+		case err == nil && len(b) == 0:
+			r.Artifacts[name] = artifactMissing
+			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "empty, as a power cut leaves it; the log has what it says"})
+			continue
 		case err != nil:
 			r.Artifacts[name] = artifactDiffers
 			r.Problems = append(r.Problems, Problem{Code: CodeFolderBad, On: name, Detail: err.Error()})

@@ -20,6 +20,9 @@ const (
 	AfterWrite   = "after-write"   // the temporary file is whole and synced
 	BeforeRename = "before-rename" // the same, right before the rename
 	AfterRename  = "after-rename"  // the target is new, its folder not yet synced
+
+	BeforeAppend = "before-append" // nothing of the lines is in the file yet
+	AfterAppend  = "after-append"  // the lines are in the file, not yet synced
 )
 
 var hook atomic.Pointer[func(stage, path string) error]
@@ -59,14 +62,25 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 // that holds a lock on the folder and always passes the same suffix cannot
 // collect leftovers over crashes.
 func WriteSuffix(path, suffix string, data []byte, perm fs.FileMode) error {
+	return write(path, suffix, data, perm, true)
+}
+
+// ReplaceSuffix is WriteSuffix without the syncs, which cost milliseconds each:
+// whole after a kill, perhaps empty after a power cut. It is for files that can
+// be made again.
+func ReplaceSuffix(path, suffix string, data []byte, perm fs.FileMode) error {
+	return write(path, suffix, data, perm, false)
+}
+
+func write(path, suffix string, data []byte, perm fs.FileMode, sync bool) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+suffix+".tmp")
-	if err := write(path, tmp, data, perm); err != nil {
+	if err := replace(path, tmp, data, perm, sync); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-func write(path, tmp string, data []byte, perm fs.FileMode) (err error) {
+func replace(path, tmp string, data []byte, perm fs.FileMode, sync bool) (err error) {
 	if err := at(BeforeWrite, path); err != nil {
 		return err
 	}
@@ -80,7 +94,7 @@ func write(path, tmp string, data []byte, perm fs.FileMode) (err error) {
 			os.Remove(tmp)
 		}
 	}()
-	if err := fill(f, data); err != nil {
+	if err := fill(f, data, sync); err != nil {
 		return err
 	}
 	if err := at(AfterWrite, path); err != nil {
@@ -93,7 +107,7 @@ func write(path, tmp string, data []byte, perm fs.FileMode) (err error) {
 		return err
 	}
 	renamed = true
-	if err := at(AfterRename, path); err != nil {
+	if err := at(AfterRename, path); err != nil || !sync {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -112,9 +126,9 @@ func create(tmp string, perm fs.FileMode) (*os.File, error) {
 }
 
 // fill writes, syncs and closes f, and returns the first error.
-func fill(f *os.File, data []byte) error {
+func fill(f *os.File, data []byte, sync bool) error {
 	_, err := f.Write(data)
-	if err == nil {
+	if err == nil && sync {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
