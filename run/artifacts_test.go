@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"metier"
 	"metier/event"
+	"metier/internal/digest"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -209,6 +211,22 @@ func TestRegistryHasOneResourceListPerSkill(t *testing.T) {
 	}
 	if len(reg.Skills) != 2 {
 		t.Errorf("%d skills, want 2", len(reg.Skills))
+	}
+}
+
+func TestRegistryShowsFilesIndexedOnFirstUse(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "lazy", nil)
+	a.open("cli-preload")
+	entry := metier.RegistrySkill{ID: "skills:alpha", Name: "alpha", State: "loaded", Tier: "project", Digest: digest.Bytes([]byte(skillText)), Tree: digest.Bytes([]byte("tree")), Indexed: true,
+		Resources:   []metier.RegistryResource{{Path: "notes.txt", Kind: "other", Digest: digest.Bytes(nil), ContentKind: "text", Diagnostics: []metier.Diagnostic{}}},
+		Frontmatter: json.RawMessage(`{}`), Diagnostics: []metier.Diagnostic{}}
+	a.add(event.ResourcesIndexed{SkillID: "skills:alpha", Digest: entry.Digest, Tree: entry.Tree, Files: 1, Registry: a.json(entry)})
+	ok(t, f.Project(t.Context()))
+	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileRegistry)))
+	valid(t, run.FileRegistry, b)
+	if !bytes.Contains(b, []byte(`"path": "notes.txt"`)) {
+		t.Errorf("the file is not in the registry:\n%s", b)
 	}
 }
 

@@ -35,6 +35,7 @@ const (
 	CodeStale        = "artifact_stale"     // a file is what an earlier log said
 	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder
 	CodeHeads        = "heads_mismatch"     // the log is not the one whose heads were kept
+	CodeStranger     = "run_unwitnessed"    // the record of a run was not written by this user here
 	CodeNewer        = "record_newer"       // an entry that must be understood is not
 	CodeUnknown      = "record_unknown"     // an entry that may be passed over is not understood
 	CodeUnverified   = "run_unverified"     // Export was not told to take what does not verify

@@ -28,6 +28,10 @@ type Options struct {
 	// logs, in heads/ below it; see [StateDir]. Empty: none are kept, and a log
 	// that was cut or written anew as a whole looks right.
 	StateDir string
+	// Witnessed makes Open refuse a record that this user's StateDir does not
+	// know (run_unwitnessed): it came with the workspace, or from elsewhere, and
+	// what it says the operator allowed was not said here.
+	Witnessed bool
 	// Secrets are taken out of content before it is hashed and stored.
 	Secrets []record.Secret
 }
@@ -226,6 +230,10 @@ func (f *Folder) openHeads(fresh bool) error {
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault("open", dir, err)
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !fresh && f.opt.Witnessed {
+		return wrong(metier.Denied, CodeStranger, f.dir, "look at it with `metier runs show`; --trust-record goes on with it and with all that it allows",
+			"the record of run %q was not written here by you: nothing shows who wrote it", f.id)
 	}
 	f.headsPath = path
 	if fresh {

@@ -207,11 +207,20 @@ func TestCheckpointIsTakenOnlyForTheLogsHead(t *testing.T) {
 		t.Errorf("an old checkpoint was taken: %+v", s)
 	}
 	ok(t, f.Project(t.Context()))
-	s := readJSON[run.State](t, f, run.FileState)
-	s.Rules, s.Model = 99, "forged"
-	ok(t, os.WriteFile(f.Path(run.FileState), must[[]byte](t)(json.Marshal(s)), 0o600))
-	if s := must[run.State](t)(f.State(t.Context())); s.Model != "scripted:x" {
-		t.Error("a checkpoint of other rules was taken")
+	for name, change := range map[string]func(*run.State){
+		"other rules":   func(s *run.State) { s.Rules = 99 },
+		"another hash":  func(s *run.State) { s.Head.Hash = digest.Bytes(nil) },
+		"another run":   func(s *run.State) { s.RunID = "d" },
+		"another count": func(s *run.State) { s.Seq++ },
+	} {
+		s := readJSON[run.State](t, f, run.FileState)
+		s.Model = "forged"
+		change(&s)
+		ok(t, os.WriteFile(f.Path(run.FileState), must[[]byte](t)(json.Marshal(s)), 0o600))
+		if s := must[run.State](t)(f.State(t.Context())); s.Model != "scripted:x" {
+			t.Errorf("a checkpoint of %s was taken", name)
+		}
+		ok(t, f.Project(t.Context()))
 	}
 }
 
