@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"metier/event"
 	"metier/internal/digest"
 	"metier/policy"
+	"metier/record"
 	"metier/settings"
 	"metier/skillmd"
 )
@@ -39,8 +41,7 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 	if o.Code() != "" {
 		return Activation{}, &Error{Op: "activate", Skill: name, Kind: kindOfCode(o.Code()), Code: o.Code(), Err: errors.New(o.Text())}
 	}
-	st := s.State()
-	a, _ := st.active(sk.ID)
+	a, _ := s.active(sk.ID)
 	return a, nil
 }
 
@@ -83,29 +84,56 @@ func (t operatorLoad) Invoke(ctx context.Context, x *Scope) (Result, error) {
 // the activation on the scope. The text is what the caller shows the model;
 // for a skill that is active already it only says so.
 func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []string) (Activation, string, error) {
+	if err := s.refused(sk); err != nil {
+		return Activation{}, "", err
+	}
+	old, was := s.active(sk.ID)
+	known, err := sk.Digest, error(nil)
+	if !was {
+		if sk, err = s.indexFor(ctx, x, sk); err != nil {
+			return Activation{}, "", err
+		}
+		if known == "" {
+			known = sk.Digest
+		}
+	}
 	raw, err := s.readSkill(ctx, sk)
 	if err != nil {
 		return Activation{}, "", err
 	}
 	sum := Digest(digest.Bytes(raw))
-	st := s.State()
-	old, was := st.active(sk.ID)
-	if was && old.Hash == string(sum) && len(arguments) == 0 {
-		return old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged (%s).\n", attribute(sk.Name), sum), nil
+	if was {
+		known = Digest(old.Hash)
+		if known == sum && len(arguments) == 0 {
+			return old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", attribute(sk.Name), s.shownDigest(" (", sum, ")")), nil
+		}
+		if sk, err = s.indexFor(ctx, x, sk); err != nil {
+			return Activation{}, "", err
+		}
 	}
-	changed, err := s.drifted(sk, old, was, sum)
+	changed := known != "" && known != sum
+	if changed {
+		keep, err := s.drift(x, sk, known, sum, was)
+		if err != nil {
+			return Activation{}, "", err
+		}
+		if keep {
+			return old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", attribute(sk.Name)), nil
+		}
+	}
+	if !was && len(arguments) == 0 {
+		x.loads = append(x.loads, sk.ID.String())
+	}
+	return s.freeze(ctx, x, sk, raw, sum, arguments, changed)
+}
+
+// freeze records an activation with its text.
+func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, sum Digest, arguments []string, changed bool) (Activation, string, error) {
+	block, reply, front, err := s.instructions(raw, sk, sum, arguments, x)
 	if err != nil {
 		return Activation{}, "", err
 	}
-	if sk, err = s.index(ctx, x, sk); err != nil {
-		return Activation{}, "", err
-	}
-	if changed && was && s.keepFrozen() {
-		x.Record(event.Drifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: old.Hash, Now: string(sum), Choice: "warn"})
-		return old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", attribute(sk.Name)), nil
-	}
-	text, front := s.instructions(raw, sk, sum, arguments, x)
-	ref, err := s.putText(ctx, text)
+	ref, err := s.putText(ctx, block)
 	if err != nil {
 		return Activation{}, "", err
 	}
@@ -120,33 +148,34 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 		ev.Path = ev.Dir + "/" + sk.Head.FileName
 	}
 	x.Record(ev)
-	return Activation{Activated: ev, At: s.cfg.Now()}, text, nil
+	return Activation{Activated: ev, At: s.cfg.Now()}, reply, nil
 }
 
-// drifted compares the bytes with the ones indexed or activated before. Where
-// the setting says fail, it refuses.
-func (s *Session) drifted(sk Skill, old Activation, was bool, now Digest) (bool, error) {
-	known := string(sk.Digest)
-	if was {
-		known = old.Hash
-	}
-	if known == "" || known == string(now) {
-		return false, nil
-	}
-	if s.cfg.Batch && s.cfg.Settings.Activate.DriftBatch == settings.DriftBatchFail ||
-		!s.cfg.Batch && s.cfg.Settings.Activate.DriftInteractive == settings.DriftInteractiveFail {
-		return true, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.Location, Kind: Drift, Code: "skill_drifted",
-			Hint: "run again to index the new text, or take it with --on-drift warn", Err: fmt.Errorf("the file changed: %s when it was indexed, %s now", known, now)}
-	}
-	return true, nil
-}
-
-// keepFrozen reports whether a changed skill that is active keeps its text.
-func (s *Session) keepFrozen() bool {
+// drift says what becomes of a skill whose bytes are not the ones that were
+// indexed or activated: refused, its frozen text kept, or the new text taken.
+// All but ignore is recorded.
+func (s *Session) drift(x *Scope, sk Skill, known, now Digest, was bool) (keep bool, err error) {
+	choice := string(s.cfg.Settings.Activate.DriftInteractive)
 	if s.cfg.Batch {
-		return s.cfg.Settings.Activate.DriftBatch == settings.DriftBatchWarn
+		choice = string(s.cfg.Settings.Activate.DriftBatch)
 	}
-	return s.cfg.Settings.Activate.DriftInteractive == settings.DriftInteractiveWarn && s.cfg.Refresh == nil
+	if choice != string(settings.DriftBatchIgnore) {
+		x.Record(event.Drifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: choice})
+	}
+	if choice == string(settings.DriftBatchFail) {
+		return false, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.Location, Kind: Drift, Code: "skill_drifted",
+			Hint: "run again to index the new text, or take it with --on-drift warn", Err: fmt.Errorf("the file changed: %s before, %s now", known, now)}
+	}
+	return was && choice == string(settings.DriftBatchWarn), nil
+}
+
+// refused repeats the operator's deny for the skill that is really used: the
+// name may mean another one than when the call was judged.
+func (s *Session) refused(sk Skill) error {
+	if !s.denied(&sk) {
+		return nil
+	}
+	return &Error{Op: "use", Skill: sk.Name, Kind: Denied, Code: policy.CodeSkillDenied, Err: errors.New("the operator denied this skill")}
 }
 
 // readSkill reads the whole SKILL.md.
@@ -175,10 +204,16 @@ func (s *Session) readSkill(ctx context.Context, sk Skill) ([]byte, error) {
 }
 
 // instructions makes the text the model reads, in the form of the setting
-// content, wrapped so that it cannot pass for anything else.
-func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []string, x *Scope) (string, skillmd.Front) {
+// content. block is wrapped so that it cannot pass for anything else; reply is
+// what a call of the model returns, which is bare where the reply is a JSON
+// object that nothing can leave.
+func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []string, x *Scope) (text, reply string, front skillmd.Front, err error) {
 	set := s.cfg.Settings.Activate
-	doc, _ := skillmd.Parse(raw) // its findings were reported when the skill was indexed
+	doc, diags := skillmd.Parse(raw)
+	if i := slices.IndexFunc(diags, func(d Diagnostic) bool { return d.Severity == skillmd.Error }); i >= 0 && sk.Head.Front.Present {
+		return "", "", doc.Front, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.Location, Kind: Invalid, Code: "skill_broken",
+			Hint: "repair the frontmatter", Err: errors.New("the file changed and cannot be read any more: " + diags[i].Detail)}
+	}
 	content := string(raw)
 	switch set.Content {
 	case settings.ContentBody:
@@ -186,11 +221,12 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []str
 	case settings.ContentMeta:
 		content = metaLines(sk, doc.Front) + string(doc.Body)
 	}
-	content = Expand(content, set.Args, arguments)
-	if s.enveloped() && x.call.Actor == policy.ByModel {
-		return strings.TrimLeft(content, "\n"), doc.Front // the envelope is JSON: nothing can leave it
+	content, fits := expand(content, set.Args, arguments, 2*skillMax)
+	if !fits {
+		return "", "", doc.Front, &Error{Op: "activate", Skill: sk.Name, Kind: LimitReached, Code: "skill_too_large",
+			Err: fmt.Errorf("with its arguments the text has more than %d bytes", 2*skillMax)}
 	}
-	b := block{name: sk.Name, dir: s.cfg.View.Dir(sk), tier: string(sk.Tier), content: content, resources: sk.Resources, most: set.ResourceList}
+	b := block{name: sk.Name, dir: s.cfg.View.Dir(sk), tier: string(sk.Tier.Or()), content: content, resources: sk.Resources, most: set.ResourceList}
 	if b.dir != "" {
 		b.source = b.dir + "/" + sk.Head.FileName
 	}
@@ -201,11 +237,20 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []str
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: sk.ID.String(), N: n})
 	}
-	return text, doc.Front
+	if s.enveloped() && x.call.Actor == policy.ByModel {
+		return text, strings.TrimLeft(content, "\n"), doc.Front, nil
+	}
+	return text, text, doc.Front, nil
 }
 
-// byLoadTool reports whether the load tool is a way to activate a skill.
-func (s *Session) byLoadTool() bool { return s.cfg.Settings.Activate.Ways.Has(settings.WayLoadTool) }
+// shownDigest is a digest for the model, or nothing where the setting keeps
+// digests out of its text.
+func (s *Session) shownDigest(before string, d Digest, after string) string {
+	if s.cfg.Settings.Activate.ShowDigest != settings.ShowDigestYes {
+		return ""
+	}
+	return before + string(d) + after
+}
 
 // byReadFile reports whether reading a whole SKILL.md is a way to activate it.
 func (s *Session) byReadFile() bool { return s.cfg.Settings.Activate.Ways.Has(settings.WayReadFile) }
@@ -223,35 +268,70 @@ func metaLines(sk Skill, f skillmd.Front) string {
 	return b.String() + "\n"
 }
 
+// indexFor indexes a skill's files when an activation needs them: to know what
+// may be read, or to list them. Elsewhere no file is opened before somebody
+// asks for it (C-032).
+func (s *Session) indexFor(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
+	if s.cfg.Settings.Read.Scope != settings.ResourceScopeIndexed && s.cfg.Settings.Activate.ResourceList == 0 {
+		return sk, nil
+	}
+	return s.index(ctx, x, sk)
+}
+
 // index returns the skill with its files, as the record knows them if it does,
-// else as they are now; the first use is recorded.
+// else as they are now; the first use is recorded. After Refresh the files are
+// the ones of the new snapshot.
 func (s *Session) index(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
-	st := s.State()
-	if ref, ok := st.Indexes[sk.ID.String()]; ok {
-		var known RegistrySkill
-		b, err := s.cfg.Blobs.Open(ctx, ref)
+	id := sk.ID
+	s.mu.Lock()
+	known, ok := s.files[id]
+	ref, recorded := s.state.Indexes[id.String()]
+	fresh := s.fresh
+	s.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	if recorded && !fresh {
+		full, err := s.restored(ctx, sk, ref)
 		if err == nil {
-			err = json.Unmarshal(b, &known)
-		}
-		if err == nil {
-			return known.restore(sk), nil
+			s.keep(id, full)
+			return full, nil
 		}
 		if ctx.Err() != nil {
 			return sk, ctx.Err()
 		}
-		s.cfg.Logger.Warn("the recorded index of a skill cannot be read; its files are indexed again", "skill", sk.ID.String(), "err", err)
+		s.cfg.Logger.Warn("the recorded index of a skill cannot be read; its files are indexed again", "skill", id.String(), "err", err)
 	}
-	indexedNow := !sk.Indexed
+	atStart := sk.Indexed
 	sk, err := s.Snapshot().Index(ctx, sk)
-	if err != nil || !indexedNow {
+	if err != nil || atStart {
 		return sk, err
 	}
-	ref, err := s.putJSON(ctx, s.cfg.View.registrySkill(sk))
+	now, err := s.putJSON(ctx, s.cfg.View.registrySkill(sk))
 	if err != nil {
 		return sk, err
 	}
-	x.Record(event.ResourcesIndexed{SkillID: sk.ID.String(), Digest: string(sk.Digest), Tree: string(sk.Tree), Files: len(sk.Resources), Registry: ref})
+	if recorded && now.Digest == ref.Digest {
+		s.keep(id, sk)
+		return sk, nil
+	}
+	x.Record(event.ResourcesIndexed{SkillID: id.String(), Digest: string(sk.Digest), Tree: string(sk.Tree), Files: len(sk.Resources), Registry: now})
 	return sk, nil
+}
+
+func (s *Session) keep(id ID, sk Skill) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[id] = sk
+}
+
+func (s *Session) restored(ctx context.Context, sk Skill, ref record.Ref) (Skill, error) {
+	var known RegistrySkill
+	b, err := s.cfg.Blobs.Open(ctx, ref)
+	if err == nil {
+		err = json.Unmarshal(b, &known)
+	}
+	return known.restore(sk), err
 }
 
 // restore fills a skill with the files the record knows.

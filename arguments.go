@@ -1,6 +1,7 @@
 package metier
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -16,24 +17,27 @@ import (
 //	               they are, and so is \$, which becomes a plain dollar
 //
 // Text without placeholders comes back unchanged: arguments nobody asked for
-// are ignored (B-029). Arguments are data: a placeholder inside one is not
-// expanded again.
+// are ignored (B-029), but for the dialect claude, which puts them in a line
+// after the text. Arguments are data: a placeholder inside one is not expanded
+// again.
 func Expand(text string, dialect settings.Args, args []string) string {
+	out, _ := expand(text, dialect, args, math.MaxInt)
+	return out
+}
+
+// expand is Expand for a text of at most so many bytes; beyond, fits is false.
+func expand(text string, dialect settings.Args, args []string, most int) (out string, fits bool) {
 	if dialect == settings.ArgsNone {
-		return text
+		return text, len(text) <= most
 	}
-	at := func(i int) string {
-		if i < len(args) {
-			return args[i]
-		}
-		return ""
-	}
+	all := strings.Join(args, " ")
 	var b strings.Builder
-	for {
+	asked := false
+	for b.Len() <= most {
 		i := strings.IndexByte(text, '$')
 		if i < 0 {
 			b.WriteString(text)
-			return b.String()
+			break
 		}
 		if i > 0 && text[i-1] == '\\' {
 			b.WriteString(text[:i-1] + "$")
@@ -41,41 +45,46 @@ func Expand(text string, dialect settings.Args, args []string) string {
 			continue
 		}
 		b.WriteString(text[:i])
-		value, used := placeholder(text[i:], args, at)
-		if used == 0 {
-			value, used = "$", 1
-		}
+		value, used, is := placeholder(text[i:], args, all)
+		asked = asked || is
 		b.WriteString(value)
 		text = text[i+used:]
 	}
+	if dialect == settings.ArgsClaude && !asked && len(args) > 0 {
+		b.WriteString("\n\nARGUMENTS: " + all + "\n")
+	}
+	return b.String(), b.Len() <= most
 }
 
-// placeholder reads one placeholder at the start of text and returns its value
-// and length; 0 when there is none.
-func placeholder(text string, args []string, at func(int) string) (string, int) {
-	const all = "$ARGUMENTS"
-	if rest, ok := strings.CutPrefix(text, all); ok {
-		if idx, _, ok := strings.Cut(rest, "]"); ok && strings.HasPrefix(idx, "[") {
-			if n, err := strconv.Atoi(idx[1:]); err == nil && n >= 0 && len(idx) <= 5 {
-				return at(n), len(all) + len(idx) + 1
+// placeholder reads the start of text, a dollar: it returns what to write for
+// how many bytes, and whether that was a placeholder.
+func placeholder(text string, args []string, all string) (value string, used int, is bool) {
+	at := func(i int) string {
+		if i < len(args) {
+			return args[i]
+		}
+		return ""
+	}
+	const name = "$ARGUMENTS"
+	if rest, ok := strings.CutPrefix(text, name); ok {
+		if idx, _, ok := strings.Cut(rest[:min(len(rest), 6)], "]"); ok && strings.HasPrefix(idx, "[") {
+			if n, err := strconv.ParseUint(idx[1:], 10, 16); err == nil {
+				return at(int(n)), len(name) + len(idx) + 1, true
 			}
 		}
-		if rest != "" && (isWord(rest[0])) {
-			return "", 0 // $ARGUMENTSX is another word
+		if rest != "" && isWord(rest[0]) {
+			return "$", 1, false // $ARGUMENTSX is another word
 		}
-		return strings.Join(args, " "), len(all)
+		return all, len(name), true
 	}
-	if len(text) < 2 || text[1] < '0' || text[1] > '9' {
-		return "", 0
+	end := 1
+	for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+		end++
 	}
-	if len(text) > 2 && text[2] >= '0' && text[2] <= '9' {
-		end := 2
-		for end < len(text) && text[end] >= '0' && text[end] <= '9' {
-			end++
-		}
-		return text[:end], end
+	if end == 2 {
+		return at(int(text[1] - '0')), 2, true
 	}
-	return at(int(text[1] - '0')), 2
+	return text[:end], end, false
 }
 
 func isWord(c byte) bool {

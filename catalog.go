@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +20,14 @@ type Catalog struct {
 	Omitted int // skills that could be used and are not listed
 	Text    string
 	Place   settings.CatalogPlace // where Text goes: tool, system or none
+}
+
+// listing is the catalog of one snapshot with what the load tool says of it.
+type listing struct {
+	snap *Snapshot
+	Catalog
+	names  []string
+	schema json.RawMessage
 }
 
 // InTool reports whether Text belongs into the description of the load tool.
@@ -42,22 +51,64 @@ type CatalogEntry struct {
 // catalog goes to the system prompt (ruling 17).
 const toolTextMax = 60_000
 
-// Catalog returns the catalog as it stands now.
-func (s *Session) Catalog(context.Context) Catalog { return s.catalog() }
+// descMax is how many characters of a description and of a compatibility note
+// are shown where the settings say no less: the specification's limit.
+const descMax = 1024
 
-func (s *Session) catalog() Catalog {
-	set := s.cfg.Settings.Catalog
-	c := Catalog{Place: set.Place}
-	if set.Format == settings.CatalogFormatNone || set.Place == settings.CatalogPlaceNone {
-		c.Place = settings.CatalogPlaceNone
+// Catalog returns the catalog as it stands now.
+func (s *Session) Catalog(context.Context) Catalog {
+	c := s.listing().Catalog
+	c.Entries = slices.Clone(c.Entries)
+	return c
+}
+
+// listing is made once for each snapshot.
+func (s *Session) listing() *listing {
+	snap := s.Snapshot()
+	if l := s.listed.Load(); l != nil && l.snap == snap {
+		return l
 	}
-	for _, sk := range s.Snapshot().All() {
+	l := &listing{snap: snap, Catalog: s.catalog(snap)}
+	for _, e := range l.Entries {
+		l.names = append(l.names, e.Name)
+	}
+	l.schema = loadSchema(l.names, !s.enveloped(), l.shown())
+	s.listed.Store(l)
+	return l
+}
+
+// place is where the catalog stands: beside the load tool if there is one,
+// else in the prompt if the model can use a skill by reading its file.
+func (s *Session) place() settings.CatalogPlace {
+	set := s.cfg.Settings
+	switch {
+	case set.Catalog.Format == settings.CatalogFormatNone:
+		return settings.CatalogPlaceNone
+	case set.Catalog.Place != settings.CatalogPlaceTool:
+		return set.Catalog.Place
+	case s.tools[settings.ToolLoadSkill] != nil && s.granted(settings.ToolLoadSkill):
+		return settings.CatalogPlaceTool
+	case s.byReadFile() && s.granted(settings.ToolReadFile):
+		return settings.CatalogPlaceSystem
+	}
+	return settings.CatalogPlaceNone
+}
+
+func (s *Session) catalog(snap *Snapshot) Catalog {
+	set := s.cfg.Settings.Catalog
+	c := Catalog{Place: s.place()}
+	most := descMax
+	if set.DescMax > 0 {
+		most = min(most, set.DescMax)
+	}
+	for i := range snap.skills {
+		sk := &snap.skills[i]
 		if sk.State != Loaded || !sk.ModelInvocable || s.denied(sk) {
 			continue // hidden entirely, not listed and refused
 		}
-		e := CatalogEntry{Name: oneLine(sk.Name), Description: clamp(oneLine(sk.Description), set.DescMax), Compatibility: oneLine(sk.Head.Front.Compatibility)}
-		if d := s.cfg.View.Dir(sk); d != "" && (set.Format == settings.CatalogFormatPaths || s.byReadFile()) {
-			e.Location = d + "/" + sk.Head.FileName
+		e := CatalogEntry{Name: oneLine(sk.Name), Description: clamp(sk.Description, most), Compatibility: clamp(sk.Head.Front.Compatibility, descMax)}
+		if set.Format == settings.CatalogFormatPaths || s.byReadFile() {
+			e.Location = s.location(sk)
 		}
 		c.Entries = append(c.Entries, e)
 	}
@@ -70,23 +121,46 @@ func (s *Session) catalog() Catalog {
 		if c.Place == settings.CatalogPlaceTool && len(c.Text) > toolTextMax {
 			c.Place = settings.CatalogPlaceSystem
 		}
+		if c.Place == settings.CatalogPlaceTool && len(c.Entries) == 0 {
+			c.Place = settings.CatalogPlaceSystem // without skills there is no tool to say so
+		}
 	}
 	return c
 }
 
-// denied reports whether the operator's grants deny a skill; Decide refuses it
-// as well.
-func (s *Session) denied(sk Skill) bool {
-	return slices.Contains(s.cfg.Grants.Denied, sk.Name) || slices.Contains(s.cfg.Grants.Denied, sk.ID.String())
+// location is SKILL.md as the model may read it. A path that does not survive
+// in one line is given in the form that every file tool takes.
+func (s *Session) location(sk *Skill) string {
+	d := s.cfg.View.Dir(*sk)
+	if d == "" {
+		return ""
+	}
+	if d != visible(d) {
+		d = path.Join(SkillsPath, sk.Slug)
+	}
+	return d + "/" + sk.Head.FileName
 }
 
-// clamp cuts to most characters, the last one an ellipsis; 0 does not cut.
+// denied reports whether the operator's grants deny a skill; Decide refuses it
+// as well.
+func (s *Session) denied(sk *Skill) bool {
+	return len(s.cfg.Grants.Denied) > 0 && (slices.Contains(s.cfg.Grants.Denied, sk.Name) || slices.Contains(s.cfg.Grants.Denied, sk.ID.String()))
+}
+
+// clamp makes one line of at most most characters; where something is cut off,
+// the last one is an ellipsis.
 func clamp(s string, most int) string {
-	if most <= 0 || utf8.RuneCountInString(s) <= most {
+	const room = 16 // bytes of the longest escape or character
+	cut := len(s) > room*most
+	if cut {
+		s = strings.ToValidUTF8(s[:room*most], "")
+	}
+	s = oneLine(s)
+	if !cut && utf8.RuneCountInString(s) <= most {
 		return s
 	}
 	r := []rune(s)
-	return strings.TrimRight(string(r[:most-1]), " ") + "…"
+	return strings.TrimRight(string(r[:min(len(r), most-1)]), " ") + "…"
 }
 
 func (s *Session) catalogText(c Catalog) string {
@@ -102,14 +176,17 @@ func (s *Session) catalogText(c Catalog) string {
 	case settings.CatalogFormatXML:
 		xmlCatalog(&b, c.Entries)
 	case settings.CatalogFormatJSON:
-		j, _ := json.Marshal(map[string]any{"skills": c.Entries}) // plain data
+		j, _ := json.Marshal(struct { // plain data
+			Skills  []CatalogEntry `json:"skills"`
+			Omitted int            `json:"omitted,omitempty"`
+		}{c.Entries, c.Omitted})
 		b.Write(j)
-		b.WriteByte('\n')
+		return b.String()
 	case settings.CatalogFormatPaths:
 		for _, e := range c.Entries {
 			fmt.Fprintf(&b, "- %s: %s", markdown(e.Name), markdown(e.Description))
 			if e.Location != "" {
-				fmt.Fprintf(&b, " → read %s", e.Location)
+				fmt.Fprintf(&b, " → read %s", markdown(e.Location))
 			}
 			b.WriteByte('\n')
 		}

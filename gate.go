@@ -16,9 +16,10 @@ import (
 // Call is the one gate every tool call passes, on every surface (D1): facts,
 // decision, claim in the log, act, release, result in the log. A refused or
 // failed call is an Observation with a Code, so that the model can be told; an
-// error is a *NeedsApproval before any effect, a context that ended, or a fault
-// of the record. A call whose ID already returned gives the recorded
-// observation and does nothing.
+// error is a *NeedsApproval before any effect, a context that ended, a fault of
+// the record, or Kind Conflict with code call_claimed: another process makes
+// this call. A call whose ID already returned gives the recorded observation
+// and does nothing; one that is under way here is waited for.
 func (s *Session) Call(ctx context.Context, c Call) (Observation, error) {
 	if c.Actor == "" {
 		c.Actor = policy.ByModel
@@ -26,44 +27,27 @@ func (s *Session) Call(ctx context.Context, c Call) (Observation, error) {
 	if c.ID == "" {
 		c.ID = s.cfg.NewID()
 	}
-	canonical := s.canonical(ctx, c.Tool)
+	canonical := s.canonical(c.Tool)
 	return s.call(ctx, c, s.tools[canonical], canonical)
 }
 
 // canonical maps the name a model uses to ours; "" when there is no such tool.
-func (s *Session) canonical(ctx context.Context, name string) string {
-	for _, c := range s.order() {
-		if spec, _ := s.tools[c].Spec(ctx, s); spec.Name == name {
-			return c
-		}
+func (s *Session) canonical(name string) string {
+	if c := s.names[name]; c != "" {
+		return c
 	}
-	if _, ok := s.tools[name]; ok {
+	if s.tools[name] != nil {
 		return name
 	}
 	return ""
-}
-
-// order returns the canonical names in a stable order: skills first, then as
-// the operator's tools were given.
-func (s *Session) order() []string {
-	names := make([]string, 0, len(s.tools))
-	seen := map[string]bool{}
-	for _, t := range append(skillTools(), s.cfg.Tools...) {
-		spec, _ := t.Spec(context.Background(), s)
-		if !seen[spec.Canonical] {
-			seen[spec.Canonical] = true
-			names = append(names, spec.Canonical)
-		}
-	}
-	return names
 }
 
 // Offer returns the tools the model may be shown now: granted, and of use to
 // the session. The order is stable, since prompt caches depend on it.
 func Offer(ctx context.Context, s *Session) []Spec {
 	var out []Spec
-	for _, name := range s.order() {
-		if !slices.Contains(s.cfg.Grants.Tools, name) {
+	for _, name := range s.order {
+		if !s.granted(name) {
 			continue
 		}
 		if spec, ok := s.tools[name].Spec(ctx, s); ok {
@@ -73,16 +57,54 @@ func Offer(ctx context.Context, s *Session) []Spec {
 	return out
 }
 
-// claim is what the gate knows once a call may act.
+func (s *Session) granted(tool string) bool { return slices.Contains(s.cfg.Grants.Tools, tool) }
+
+// claim is what the gate knows once a call was judged: it may act, or it was
+// refused, has to ask, or returned meanwhile.
 type claim struct {
-	facts    Facts
 	intent   json.RawMessage
 	active   []event.SkillRef
 	refused  *Observation
 	question *policy.Question
+	returned bool
 }
 
+// enter waits until no call of that ID is under way in this process, so that
+// the second one finds the first one's result. leave lets the next one in.
+func (s *Session) enter(ctx context.Context, id string) (leave func(), err error) {
+	for {
+		s.mu.Lock()
+		wait, busy := s.flight[id]
+		if !busy {
+			mine := make(chan struct{})
+			s.flight[id] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.flight, id)
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// mostTurns bounds how often a read is made again because another call
+// activated the same skill first.
+const mostTurns = 4
+
 func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (Observation, error) {
+	leave, err := s.enter(ctx, c.ID)
+	if err != nil {
+		return Observation{}, err
+	}
+	defer leave()
 	if o, ok, err := s.recorded(ctx, c.ID); ok || err != nil {
 		return o, err
 	}
@@ -91,6 +113,9 @@ func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (O
 	switch {
 	case err != nil:
 		return Observation{}, err
+	case cl.returned:
+		o, _, err := s.recorded(ctx, c.ID)
+		return o, err
 	case cl.refused != nil:
 		return *cl.refused, nil
 	case cl.question != nil:
@@ -101,15 +126,27 @@ func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (O
 			return Observation{}, err
 		}
 	}
-	x := &Scope{s: s, call: c, intent: cl.intent, active: cl.active}
-	res, err := invoke(ctx, t, x)
-	if err != nil {
-		if ctx.Err() != nil && facts.Effect == policy.Read {
-			return Observation{}, ctx.Err() // nothing happened; the claim is taken up again
+	return s.act(ctx, c, t, canonical, facts.Effect, cl)
+}
+
+// act invokes a claimed call and records its result.
+func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e policy.Effect, cl claim) (Observation, error) {
+	for turn := 1; ; turn++ {
+		x := &Scope{s: s, call: c, intent: cl.intent, active: cl.active}
+		res, err := invoke(ctx, t, x)
+		if err != nil {
+			if ctx.Err() != nil && e == policy.Read {
+				return Observation{}, ctx.Err() // nothing happened; the claim is taken up again
+			}
+			res = failed(err, e)
+			x.withdraw()
 		}
-		res = failed(err, facts.Effect)
+		x.last = e != policy.Read || turn == mostTurns
+		o, again, err := s.finish(ctx, c, canonical, x, res)
+		if !again || err != nil {
+			return o, err
+		}
 	}
-	return s.finish(ctx, c, canonical, x, res)
 }
 
 // facts asks the tool what the call would do. What it cannot tell makes the
@@ -124,7 +161,7 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 		bad.Invalid = "invalid_arguments"
 		return bad, "the arguments are not valid JSON"
 	}
-	f, err := t.Facts(ctx, s, c.Args)
+	f, err := state(ctx, s, t, c.Args)
 	if err != nil {
 		bad.Invalid = CodeOf(err)
 		spec, _ := t.Spec(ctx, s)
@@ -150,7 +187,16 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 	defer s.mu.Unlock()
 	var cl claim
 	err = s.append(ctx, func(st *State) ([]event.Event, error) {
-		cl = claim{facts: f, active: st.skillRefs()}
+		cl = claim{active: st.skillRefs()}
+		prev := st.Calls[c.ID]
+		switch {
+		case prev.Returned != nil:
+			cl.returned = true
+			return nil, nil
+		case prev.Started && prev.Try >= c.Try && prev.Effect != policy.Read:
+			return nil, &Error{Op: "call", Kind: Conflict, Code: "call_claimed", Hint: "wait for its result, or call with a higher try if its process is gone",
+				Err: fmt.Errorf("call %s is under way elsewhere", quote(c.ID))}
+		}
 		r := f.Request
 		r.Call, r.Actor, r.Args = c.ID, c.Actor, args.Digest
 		r.Active, r.Slots = st.subjects(), st.Slots
@@ -188,7 +234,7 @@ func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec eve
 	if d.Code == policy.CodeInvalidCall && why != "" {
 		code, reason = d.Reason, why // the tool's own words: unknown_tool, invalid_arguments
 	}
-	res := failure(code, reason)
+	res := s.worded(rec.Tool, failure(code, reason))
 	o, ret, err := s.result(ctx, c, rec.Tool, res, cl.active)
 	cl.refused = &o
 	return []event.Event{rec, ret}, err
@@ -196,7 +242,8 @@ func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec eve
 
 func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec event.Decided, cl *claim) ([]event.Event, error) {
 	cl.intent = f.Intent
-	intent := st.Calls[c.ID].Intent
+	prev := st.Calls[c.ID]
+	intent := prev.Intent
 	if intent.Digest != "" { // a second try: what was claimed the first time counts
 		b, err := s.cfg.Blobs.Open(ctx, intent)
 		if err != nil {
@@ -210,11 +257,16 @@ func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec eve
 		}
 		intent = ref
 	}
+	if prev.Started && prev.Try == c.Try {
+		return nil, nil // a read that is taken up again
+	}
 	return []event.Event{rec, event.Started{ID: c.ID, Try: c.Try, Tool: rec.Tool, Effect: f.Effect, Args: rec.Args, Intent: intent, Active: cl.active}}, nil
 }
 
 // finish releases a result and records it with everything the tool recorded.
-func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope, res Result) (Observation, error) {
+// again says that a skill became active meanwhile, so the tool has to look
+// once more.
+func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope, res Result) (o Observation, again bool, err error) {
 	var evs []event.Event
 	if res.Label.Role == "" {
 		res.Label.Role = policy.Context // results are context, whoever made them
@@ -225,23 +277,34 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope
 		label := res.Label
 		res = failure(d.Code, "the result is withheld: "+d.Reason)
 		res.Label = label
+		x.withdraw()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	// What happened has to be recorded even when the caller stopped waiting.
 	ctx = context.WithoutCancel(ctx)
-	var o Observation
-	err := s.append(ctx, func(st *State) ([]event.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	returned := false
+	err = s.append(ctx, func(st *State) ([]event.Event, error) {
+		if returned = st.Calls[c.ID].Returned != nil; returned {
+			return nil, nil // another process read the same and was faster
+		}
+		if again = !x.last && x.stale(st); again {
+			return nil, nil
+		}
 		var ret event.Returned
 		var err error
 		o, ret, err = s.result(ctx, c, canonical, res, st.skillRefs())
 		return slices.Concat(evs, x.events, []event.Event{ret}), err
 	})
-	return o, err
+	if err == nil && returned {
+		o, err = s.replay(ctx, c.ID)
+	}
+	return o, again, err
 }
 
 // result puts a result into the blobs and makes its event.
 func (s *Session) result(ctx context.Context, c Call, canonical string, res Result, active []event.SkillRef) (Observation, event.Returned, error) {
+	res.Parts = slices.Clone(res.Parts)
 	for i := range res.Parts {
 		res.Parts[i].Kind, res.Parts[i].Call, res.Parts[i].Tool, res.Parts[i].Error = model.PartResult, c.ID, canonical, res.Code != ""
 	}
@@ -265,34 +328,46 @@ func (s *Session) recorded(ctx context.Context, id string) (Observation, bool, e
 	if err := s.refresh(ctx); err != nil {
 		return Observation{}, false, err
 	}
-	ret := s.state.Calls[id].Returned
-	if ret == nil {
+	if s.state.Calls[id].Returned == nil {
 		return Observation{}, false, nil
 	}
+	o, err := s.replay(ctx, id)
+	return o, true, err
+}
+
+// replay reads a recorded observation. The caller holds mu.
+func (s *Session) replay(ctx context.Context, id string) (Observation, error) {
+	ret := s.state.Calls[id].Returned
 	res := Result{Code: ret.Code, Label: ret.Label}
 	b, err := s.cfg.Blobs.Open(ctx, ret.Content)
+	if err == nil {
+		err = json.Unmarshal(b, &res.Parts)
+	}
+	if err == nil && ret.Detail.Digest != "" {
+		res.Detail, err = s.cfg.Blobs.Open(ctx, ret.Detail)
+	}
 	if err != nil {
-		return Observation{}, true, s.fault("call", err)
+		return Observation{}, s.fault("call", err)
 	}
-	if err := json.Unmarshal(b, &res.Parts); err != nil {
-		return Observation{}, true, s.fault("call", err)
-	}
-	if ret.Detail.Digest != "" {
-		if res.Detail, err = s.cfg.Blobs.Open(ctx, ret.Detail); err != nil {
-			return Observation{}, true, s.fault("call", err)
-		}
-	}
-	return Observation{res}, true, nil
+	return Observation{res}, nil
 }
 
 // invoke runs the tool; a panic is the tool's failure, not the session's.
 func invoke(ctx context.Context, t Tool, x *Scope) (res Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &Error{Op: "call", Kind: Internal, Code: "tool_panic", Err: fmt.Errorf("the tool panicked: %v", p)}
-		}
-	}()
+	defer caught(&err)
 	return t.Invoke(ctx, x)
+}
+
+// state asks for the facts in the same way.
+func state(ctx context.Context, s *Session, t Tool, args json.RawMessage) (f Facts, err error) {
+	defer caught(&err)
+	return t.Facts(ctx, s, args)
+}
+
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = &Error{Op: "call", Kind: Internal, Code: "tool_panic", Err: fmt.Errorf("the tool panicked: %v", p)}
+	}
 }
 
 // failed is the result of an act nobody can vouch for: reads fail with their

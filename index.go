@@ -18,22 +18,29 @@ import (
 type Snapshot struct {
 	mounts []Mount
 	skills []Skill          // winners first, by name, then the others
-	byID   map[ID]int       // every entry
 	byKey  map[string][]int // usable entries by match key
+	byText map[string]int   // usable entries by ID; then by slug and by the name as it is shown
 	key    func(string) string
 	diags  []Diagnostic
 	read   settings.IndexRootFile
 
 	mu      sync.Mutex
 	indexed map[ID]Skill
+	folders map[View]map[string]int // see folder
 }
 
 // Build lists the mounts and applies the rules. A source that cannot be listed
 // is an error naming its label; a bad entry is a Skill with State Refused.
-// start indexes and hashes all files at once instead of at first use.
+// start indexes and hashes all files at once instead of at first use. Two
+// mounts of one label are an error of Kind Invalid, since IDs carry it.
 func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names settings.Names, root settings.IndexRootFile, start bool) (*Snapshot, error) {
-	n := &Snapshot{mounts: mounts, byID: map[ID]int{}, byKey: map[string][]int{}, key: matchKey(names.Match), read: root, indexed: map[ID]Skill{}}
+	n := &Snapshot{mounts: mounts, byKey: map[string][]int{}, byText: map[string]int{}, key: matchKey(names.Match), read: root, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
+	labels := map[string]bool{}
 	for _, m := range mounts {
+		if labels[m.Label] {
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", quote(m.Label))}
+		}
+		labels[m.Label] = true
 		for h, err := range m.Source.List(ctx) {
 			if err != nil {
 				if e, ok := errors.AsType[*Error](err); ok {
@@ -51,18 +58,57 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	}
 	n.resolve(names)
 	if start {
-		for _, sk := range n.All() {
-			if sk.State != Loaded && sk.State != Hidden {
-				continue
-			}
-			full, err := n.Index(ctx, sk)
-			if err != nil {
+		for i := range n.skills {
+			if err := n.indexAtStart(ctx, &n.skills[i]); err != nil {
 				return nil, err
 			}
-			n.skills[n.byID[sk.ID]] = full
 		}
 	}
+	n.alias()
 	return n, nil
+}
+
+// indexAtStart indexes a usable skill. One whose files cannot be listed is
+// refused, not the whole snapshot.
+func (n *Snapshot) indexAtStart(ctx context.Context, sk *Skill) error {
+	if !sk.usable() {
+		return nil
+	}
+	found := len(sk.Diagnostics)
+	full, err := n.Index(ctx, *sk)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		*sk = sk.refuse("unreadable-skill", "its files cannot be indexed: "+err.Error())
+	} else {
+		*sk = full
+	}
+	n.diags = append(n.diags, sk.Diagnostics[found:]...)
+	return nil
+}
+
+// alias makes every usable skill findable. An ID beats a name, since a name is
+// the skill's own word and an ID the operator's.
+func (n *Snapshot) alias() {
+	for i := range n.skills {
+		if sk := &n.skills[i]; sk.usable() {
+			k := n.key(sk.Name)
+			n.byKey[k] = append(n.byKey[k], i)
+			n.byText[sk.ID.String()] = i
+		}
+	}
+	for i := range n.skills {
+		sk := &n.skills[i]
+		if !sk.usable() {
+			continue
+		}
+		for _, text := range []string{sk.Slug, oneLine(sk.Name)} {
+			if _, taken := n.byText[text]; !taken {
+				n.byText[text] = i
+			}
+		}
+	}
 }
 
 // resolve orders the skills, decides who has which name and marks the rest as
@@ -95,19 +141,25 @@ func (n *Snapshot) resolve(names settings.Names) {
 		n.shadow(i, j, "duplicate-skill-name")
 	}
 	slices.SortStableFunc(n.skills, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(rank[a.ID.Source], rank[b.ID.Source]), cmp.Compare(a.ID.Path, b.ID.Path))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), losersLast(a, b), cmp.Compare(rank[a.ID.Source], rank[b.ID.Source]), cmp.Compare(a.ID.Path, b.ID.Path))
 	})
 	slugs := map[string]bool{}
 	for i := range n.skills {
 		sk := &n.skills[i]
-		n.byID[sk.ID] = i
-		if sk.State == Refused || sk.State == Shadowed {
-			continue
+		if sk.usable() {
+			sk.Slug = uniqueSlug(sk.Name, slugs)
 		}
-		k := n.key(sk.Name)
-		n.byKey[k] = append(n.byKey[k], i)
-		sk.Slug = uniqueSlug(sk.Name, slugs)
 	}
+}
+
+func losersLast(a, b Skill) int {
+	switch {
+	case a.usable() && !b.usable():
+		return -1
+	case b.usable() && !a.usable():
+		return 1
+	}
+	return 0
 }
 
 func (n *Snapshot) shadow(loser, winner int, code string) {
@@ -139,7 +191,7 @@ func (n *Snapshot) All() []Skill { return slices.Clone(n.skills) }
 
 // Skills returns the entries that can be used: loaded and hidden ones.
 func (n *Snapshot) Skills() []Skill {
-	return slices.DeleteFunc(n.All(), func(s Skill) bool { return s.State != Loaded && s.State != Hidden })
+	return slices.DeleteFunc(n.All(), func(s Skill) bool { return !s.usable() })
 }
 
 // Mounts returns the mounts it was built from.
@@ -148,7 +200,7 @@ func (n *Snapshot) Mounts() []Mount { return slices.Clone(n.mounts) }
 // Diagnostics returns all findings, in the order they were made.
 func (n *Snapshot) Diagnostics() []Diagnostic { return slices.Clone(n.diags) }
 
-// Find returns the usable skill of a name, slug or ID. The error has Code
+// Find returns the usable skill of an ID, else of a name, else of a slug. The error has Code
 // skill_not_found and a hint with what is available, or skill_registry_missing
 // when there is no root at all.
 func (n *Snapshot) Find(name string) (Skill, error) {
@@ -156,13 +208,15 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
 			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
 	}
-	if i := n.byKey[n.key(name)]; len(i) > 0 {
-		return n.skills[i[0]], nil
+	i, ok := n.byText[name]
+	if ok && n.skills[i].ID.String() == name {
+		return n.skills[i], nil
 	}
-	for _, sk := range n.skills {
-		if (sk.State == Loaded || sk.State == Hidden) && (sk.Slug == name || sk.ID.String() == name) {
-			return sk, nil
-		}
+	if k := n.byKey[n.key(name)]; len(k) > 0 {
+		return n.skills[k[0]], nil
+	}
+	if ok {
+		return n.skills[i], nil
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
 		Hint: n.available(), Err: errors.New("there is no such skill")}
@@ -171,9 +225,15 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 // available lists names for an error, at most twenty.
 func (n *Snapshot) available() string {
 	var names []string
-	for _, sk := range n.Skills() {
-		names = append(names, sk.Name)
+	for i := range n.skills {
+		if n.skills[i].usable() {
+			names = append(names, oneLine(n.skills[i].Name))
+		}
 	}
+	return listed(names)
+}
+
+func listed(names []string) string {
 	const most = 20
 	switch {
 	case len(names) == 0:

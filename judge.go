@@ -97,7 +97,7 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 	}
 	for _, p := range problems {
 		switch {
-		case parse.Validation == settings.ValidationStrict,
+		case parse.Validation == settings.ValidationStrict, p[0] == "name-unusable",
 			names.Identity == settings.IdentityEqual && p[0] == "name-directory-mismatch":
 			*sk = sk.refuse(p[0], p[1])
 		case parse.Validation == settings.ValidationLenient:
@@ -113,10 +113,15 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 	sk.Name = name
 }
 
+// nameMax is how many bytes of a name are taken under the laxest settings: 64
+// characters of any script. A longer one is refused, since it could not be
+// shown and still be asked for.
+const nameMax = 256
+
 // nameProblems returns code and detail of each rule of the specification a
 // name breaks.
 func nameProblems(name string, charset settings.NameCharset) [][2]string {
-	if charset == settings.NameCharsetAny {
+	if charset == settings.NameCharsetAny && len(name) <= nameMax {
 		return nil
 	}
 	n := norm.NFKC.String(name)
@@ -131,6 +136,8 @@ func nameProblems(name string, charset settings.NameCharset) [][2]string {
 	}
 	var out [][2]string
 	switch {
+	case len(name) > nameMax:
+		out = append(out, [2]string{"name-unusable", fmt.Sprintf("name is longer than %d bytes", nameMax)})
 	case utf8.RuneCountInString(n) > 64:
 		out = append(out, [2]string{"invalid-name", "name is longer than 64 characters"})
 	case strings.HasPrefix(n, "-"), strings.HasSuffix(n, "-"):

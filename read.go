@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ import (
 )
 
 // hardMax is the largest file a read hashes, whatever the settings say.
-const hardMax = 64 << 20
+const hardMax = 256 << 20
 
 // Reading is one read of a skill's file (A-055..A-058). Its JSON is the tool
 // output artifact.
@@ -41,6 +42,9 @@ type Reading struct {
 	Truncated   bool         `json:"truncated"`
 	Late        bool         `json:"late,omitempty"`
 	Diagnostics []Diagnostic `json:"diagnostics"`
+
+	clean string      // Path after confine.Clean
+	tier  policy.Tier // of the skill
 }
 
 // Read reads a file of a skill as the operator, through the same gate as the
@@ -64,11 +68,11 @@ func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string
 	if err != nil {
 		r.Code = CodeOf(err)
 	}
-	ev := event.ResourceRead{Call: x.call.ID, SkillID: r.SkillID, Name: r.Skill, Source: sk.Tier, Path: shortPath(path), Kind: string(r.Kind),
+	ev := event.ResourceRead{Call: x.call.ID, SkillID: r.SkillID, Name: shortPath(r.Skill), Source: sk.Tier, Path: shortPath(path), Kind: string(r.Kind),
 		Status: r.Status, Code: r.Code, RegistryDigest: string(r.Indexed), ObservedDigest: string(r.Digest), Matches: r.Matches,
 		MaxBytes: r.MaxBytes, Truncated: r.Truncated, Late: r.Late, Role: policy.Context}
 	if r.Digest != "" {
-		ev.ObservedSize, ev.ContentKind, ev.HostPath = &r.Size, contentKind(r.IsText), hostPath(sk, path)
+		ev.ObservedSize, ev.ContentKind, ev.HostPath = &r.Size, contentKind(r.IsText), hostPath(sk, r.clean)
 	}
 	if r.Indexed != "" {
 		ev.RegistrySize = &r.IndexedSize
@@ -95,36 +99,53 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: errors.New(text)}
 	}
 	sk, err := s.Snapshot().Find(r.Skill)
+	if err == nil && s.hidden(x, sk) || CodeOf(err) == "skill_not_found" {
+		err = s.unknown(x, r.Skill)
+	}
+	if err == nil {
+		err = s.refused(sk)
+	}
 	if err != nil {
 		return sk, err
 	}
-	r.Skill, r.SkillID = sk.Name, sk.ID.String()
-	clean, err := confine.Clean(r.Path)
-	if err != nil {
+	r.Skill, r.SkillID, r.tier = sk.Name, sk.ID.String(), sk.Tier
+	if r.clean, err = confine.Clean(r.Path); err != nil {
 		return sk, fail(Invalid, "resource_path_invalid", "a resource path is relative and stays in the skill's folder")
 	}
-	r.Kind = KindOfPath(clean)
+	r.Kind = KindOfPath(r.clean)
 	set := s.cfg.Settings.Read
-	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(clean, "/") > 1 {
+	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(r.clean, "/") > 1 {
 		return sk, fail(Denied, "resource_too_deep", "only files at most one folder deep can be read")
 	}
-	sk, err = s.index(ctx, x, sk)
-	if err != nil {
-		return sk, err
+	if set.Scope == settings.ResourceScopeIndexed {
+		if sk, err = s.index(ctx, x, sk); err != nil {
+			return sk, err
+		}
 	}
-	res, known := findResource(sk, clean)
+	res, known := findResource(sk, r.clean)
 	switch {
 	case known:
 		r.Indexed, r.IndexedSize = res.Digest, res.Size
-	case set.Scope == settings.ResourceScopeIndexed && set.Late != settings.LateFilesMark:
-		return sk, fail(NotFound, "resource_not_indexed", "the file is not in the index of this skill")
-	default:
+	case set.Scope != settings.ResourceScopeIndexed:
+	case set.Late == settings.LateFilesMark && r.clean != sk.Head.FileName:
 		r.Late = true
+	default:
+		return sk, fail(NotFound, "resource_not_indexed", "the file is not in the index of this skill")
 	}
-	return sk, s.readBytes(ctx, sk, clean, r)
+	return sk, s.readBytes(ctx, sk, r)
 }
 
-func (s *Session) readBytes(ctx context.Context, sk Skill, clean string, r *Reading) error {
+// hidden reports whether the model may not know of a skill: it is left out of
+// the catalog and nobody else put it into the session.
+func (s *Session) hidden(x *Scope, sk Skill) bool {
+	if x.call.Actor != policy.ByModel || sk.ModelInvocable {
+		return false
+	}
+	_, active := s.active(sk.ID)
+	return !active
+}
+
+func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	fail := func(k Kind, code string, err error) error {
 		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: err}
 	}
@@ -133,19 +154,27 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, clean string, r *Read
 		return err
 	}
 	defer b.Close()
-	f, err := b.Open(ctx, clean)
+	f, err := b.Open(ctx, r.clean)
 	if err != nil {
 		return fail(KindOf(err), readCode(err), err)
 	}
 	defer f.Close()
-	data, more, err := capped(f, hardMax)
+	// Of a long file only what can be shown is kept; all of it is hashed.
+	data, _, err := capped(f, int64(max(r.MaxBytes, sniffBytes)))
 	if err != nil {
 		return fail(Unavailable, readCode(err), err)
 	}
-	if more {
+	h := digest.New()
+	h.Write(data)
+	rest, err := io.Copy(h, io.LimitReader(untilDone{ctx, f}, hardMax+1-int64(len(data))))
+	if err != nil {
+		return fail(Unavailable, readCode(err), err)
+	}
+	if r.Size = int64(len(data)) + rest; r.Size > hardMax {
+		r.Size = 0
 		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has more than %d bytes", hardMax))
 	}
-	r.Size, r.Digest, r.IsText = int64(len(data)), Digest(digest.Bytes(data)), isText(data)
+	r.Digest, r.IsText = Digest(h.Sum()), isText(data)
 	if r.Indexed != "" {
 		same := r.Indexed == r.Digest
 		r.Matches = &same
@@ -160,33 +189,44 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, clean string, r *Read
 	return s.present(data, r, fail)
 }
 
-// present fills the text the model reads, as the settings want it.
+// untilDone ends a long read when the caller gives up.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
+// present fills the text the model reads, as the settings want it. data is the
+// file, or its first bytes if it has more than may be shown.
 func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error) error) error {
 	set := s.cfg.Settings.Read
-	if len(data) > r.MaxBytes && set.Over == settings.ReadOverRefuse {
-		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has %d bytes, %d may be read", len(data), r.MaxBytes))
+	if !r.IsText && set.Binary == settings.BinaryRefuse {
+		return fail(Unsupported, "resource_binary", errors.New("the file is not text"))
 	}
-	shown := data
-	if len(data) > r.MaxBytes {
-		shown, r.Truncated = data[:r.MaxBytes], true
-	}
-	if r.IsText {
-		if r.Truncated {
-			shown = wholeRunes(shown)
-		}
-		r.Status, r.Text = "read", string(bytes.ToValidUTF8(shown, []byte("\uFFFD")))
+	if !r.IsText && set.Binary == settings.BinaryMetadata {
+		r.Status = "binary"
 		return nil
 	}
-	r.Status = "binary"
-	switch set.Binary {
-	case settings.BinaryRefuse:
-		r.Status = "error"
-		return fail(Unsupported, "resource_binary", errors.New("the file is not text"))
-	case settings.BinaryBase64, settings.BinaryRaw:
-		r.Encoding, r.Text = "base64", base64.StdEncoding.EncodeToString(shown)
-	default:
-		r.Truncated = false
+	if r.Size > int64(r.MaxBytes) {
+		if set.Over == settings.ReadOverRefuse {
+			return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has %d bytes, %d may be read", r.Size, r.MaxBytes))
+		}
+		data, r.Truncated = data[:r.MaxBytes], true
 	}
+	if !r.IsText {
+		r.Status, r.Encoding, r.Text = "binary", "base64", base64.StdEncoding.EncodeToString(data)
+		return nil
+	}
+	if r.Truncated {
+		data = wholeRunes(data)
+	}
+	r.Status, r.Text = "read", string(bytes.ToValidUTF8(data, []byte("\uFFFD")))
 	return nil
 }
 
@@ -201,10 +241,13 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
-// isText looks at the first 8,192 bytes: no NUL, valid UTF-8.
+// sniffBytes is how much of a file tells text from binary.
+const sniffBytes = 8192
+
+// isText looks at the first bytes: no NUL, valid UTF-8.
 func isText(b []byte) bool {
-	if len(b) > 8192 {
-		b = wholeRunes(b[:8192])
+	if len(b) >= sniffBytes {
+		b = wholeRunes(b[:sniffBytes])
 	}
 	return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b)
 }

@@ -3,6 +3,7 @@ package metier
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"metier/event"
 	"metier/policy"
@@ -17,6 +18,27 @@ type Scope struct {
 	intent json.RawMessage
 	active []event.SkillRef
 	events []event.Event
+	loads  []string // IDs of skills that were put in because they were not active
+	last   bool     // the result counts even when one of loads became active meanwhile
+}
+
+// withdraw takes back activations whose text nobody will be shown.
+func (x *Scope) withdraw() {
+	x.loads = nil
+	x.events = slices.DeleteFunc(x.events, func(e event.Event) bool { _, is := e.(event.Activated); return is })
+}
+
+// stale reports whether a skill this call puts in became active, with the same
+// text, since the call looked: then a second body would enter.
+func (x *Scope) stale(st *State) bool {
+	return slices.ContainsFunc(x.events, func(e event.Event) bool {
+		act, is := e.(event.Activated)
+		if !is || !slices.Contains(x.loads, act.SkillID) {
+			return false
+		}
+		old, was := st.active(act.SkillID)
+		return was && old.Hash == act.Hash
+	})
 }
 
 // Session returns the session, for its snapshot, view and settings.

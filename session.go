@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"metier/event"
@@ -48,13 +50,19 @@ type Config struct {
 // any process that opens the same log has the same session. All methods are
 // safe for concurrent use.
 type Session struct {
-	cfg   Config
-	tools map[string]Tool // by canonical name
+	cfg    Config
+	tools  map[string]Tool   // by canonical name
+	names  map[string]string // canonical name by the name the model sees
+	order  []string          // canonical names: skills first, then as the operator gave them
+	snap   atomic.Pointer[Snapshot]
+	listed atomic.Pointer[listing]
 
-	mu    sync.Mutex // guards all below
-	head  record.Head
-	state State
-	snap  *Snapshot
+	mu     sync.Mutex // guards all below
+	head   record.Head
+	state  State
+	flight map[string]chan struct{} // calls under way in this process, closed when they end
+	files  map[ID]Skill             // skills with their files, as the record has them
+	fresh  bool                     // Refresh made the snapshot, so its index counts and not the recorded one
 }
 
 // State is what a session knows: a copy, safe to keep.
@@ -64,6 +72,7 @@ type State struct {
 	Slots   []policy.Slot // of the newest input
 	Calls   map[string]CallState
 	Answers map[answerKey]policy.Answer
+	Inputs  map[string]record.Ref // ID of each input → its content
 	Reads   map[string]string     // skill file (ID and path) → digest last read
 	Indexes map[string]record.Ref // skill ID → blob of its RegistrySkill
 	Opened  bool
@@ -121,14 +130,13 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	if c.Snapshot == nil {
 		c.Snapshot = &Snapshot{}
 	}
-	s := &Session{cfg: c, snap: c.Snapshot, tools: map[string]Tool{}}
+	s := &Session{cfg: c, tools: map[string]Tool{}, names: map[string]string{}, flight: map[string]chan struct{}{}, files: map[ID]Skill{}}
+	s.snap.Store(c.Snapshot)
 	s.state = newState()
-	for _, t := range append(skillTools(), c.Tools...) {
-		spec, _ := t.Spec(ctx, s)
-		if spec.Canonical == "" {
-			return nil, &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: fmt.Errorf("tool %q has no canonical name", spec.Name)}
+	for _, t := range slices.Concat(skillTools(c.Settings), c.Tools) {
+		if err := s.addTool(ctx, t); err != nil {
+			return nil, err
 		}
-		s.tools[spec.Canonical] = t
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +148,31 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 			return nil, err
 		}
 	}
+	if s.cfg.ID != "" && s.cfg.ID != s.state.Session {
+		return nil, &Error{Op: "open", Kind: Conflict, Code: "session_other", Err: fmt.Errorf("the log is of session %s, not %s", quote(s.state.Session), quote(s.cfg.ID))}
+	}
+	s.cfg.ID = s.state.Session
 	return s, nil
+}
+
+// addTool takes a tool up under both its names. Two tools of one name would
+// let one pass for the other.
+func (s *Session) addTool(ctx context.Context, t Tool) error {
+	spec, _ := t.Spec(ctx, s)
+	bad := func(format string, a ...any) error {
+		return &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: fmt.Errorf(format, a...)}
+	}
+	switch {
+	case spec.Canonical == "" || spec.Name == "":
+		return bad("tool %q has no name or no canonical name", spec.Name)
+	case s.tools[spec.Canonical] != nil:
+		return bad("two tools have the canonical name %q", spec.Canonical)
+	case s.names[spec.Name] != "":
+		return bad("two tools have the name %q", spec.Name)
+	}
+	s.tools[spec.Canonical], s.names[spec.Name] = t, spec.Canonical
+	s.order = append(s.order, spec.Canonical)
+	return nil
 }
 
 // begin writes the first entries: settings, grants and the registry.
@@ -163,24 +195,27 @@ func (s *Session) begin(ctx context.Context) error {
 			return s.fault("open", err)
 		}
 	}
-	indexed, err := s.indexed(ctx)
+	indexed, err := s.indexed(ctx, s.Snapshot())
 	if err != nil {
 		return err
 	}
-	return s.append(ctx, func(*State) ([]event.Event, error) {
+	return s.append(ctx, func(st *State) ([]event.Event, error) {
+		if st.Opened {
+			return nil, nil // somebody else began it
+		}
 		return []event.Event{opened, indexed}, nil
 	})
 }
 
-// indexed puts the snapshot's registry into the blobs.
-func (s *Session) indexed(ctx context.Context) (event.Indexed, error) {
-	ref, err := s.putJSON(ctx, s.snap.Registry(s.cfg.View))
+// indexed puts a snapshot's registry into the blobs.
+func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, error) {
+	ref, err := s.putJSON(ctx, snap.Registry(s.cfg.View))
 	if err != nil {
 		return event.Indexed{}, err
 	}
-	e := event.Indexed{Registry: ref, Diagnostics: len(s.snap.Diagnostics())}
-	for _, sk := range s.snap.All() {
-		if sk.State == Loaded {
+	e := event.Indexed{Registry: ref, Diagnostics: len(snap.diags)}
+	for i := range snap.skills {
+		if snap.skills[i].State == Loaded {
 			e.Loaded++
 		} else {
 			e.Other++
@@ -190,7 +225,9 @@ func (s *Session) indexed(ctx context.Context) (event.Indexed, error) {
 }
 
 // Say records an input and returns its slot. It is the only maker of
-// direct-command evidence: nothing a tool, skill or model says passes here.
+// direct-command evidence: nothing a tool, skill or model says passes here. An
+// ID that was said before with the same content changes nothing; with another
+// content it is refused with Kind Conflict.
 func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
 	if in.ID == "" {
 		in.ID = s.cfg.NewID()
@@ -205,20 +242,33 @@ func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
 	slot := policy.Slot{Role: in.Role, Origin: in.By, Digest: ref.Digest, Surface: in.Surface}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slot, s.append(ctx, func(*State) ([]event.Event, error) {
+	return slot, s.append(ctx, func(st *State) ([]event.Event, error) {
+		if said, ok := st.Inputs[in.ID]; ok {
+			if said.Digest != ref.Digest {
+				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", quote(in.ID))}
+			}
+			return nil, nil
+		}
 		return []event.Event{event.Said{ID: in.ID, Slot: slot, Content: ref}}, nil
 	})
 }
 
-// Answer records the reply to a question. An answer to a question that is not
-// open is refused with Kind Conflict.
+// Answer records the reply to a question; no scope means once. An answer to a
+// question that is not open is refused with Kind Conflict, one with a scope the
+// question does not have with Kind Invalid.
 func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) error {
+	if a.Scope == "" {
+		a.Scope = scopeOnce
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.append(ctx, func(st *State) ([]event.Event, error) {
 		c, ok := st.Calls[call]
 		if !ok || c.Question.ID != a.Question || a.Question == "" {
 			return nil, &Error{Op: "answer", Kind: Conflict, Code: "question_not_open", Err: fmt.Errorf("no open question %q for call %q", a.Question, call)}
+		}
+		if !slices.Contains(c.Question.Scopes, a.Scope) {
+			return nil, &Error{Op: "answer", Kind: Invalid, Code: "scope_unknown", Err: fmt.Errorf("the question can be answered for %q, not for %q", c.Question.Scopes, a.Scope)}
 		}
 		return []event.Event{event.Answered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}, nil
 	})
@@ -246,13 +296,14 @@ func Refresh(ctx context.Context, s *Session) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snap = snap
-	e, err := s.indexed(ctx)
+	e, err := s.indexed(ctx, snap)
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snap.Store(snap)
+	s.fresh, s.files = true, map[ID]Skill{}
 	return s.append(ctx, func(st *State) ([]event.Event, error) {
 		if st.Indexed.Registry.Digest == e.Registry.Digest {
 			return nil, nil
@@ -262,11 +313,7 @@ func Refresh(ctx context.Context, s *Session) error {
 }
 
 // Snapshot returns the skills as the session sees them now.
-func (s *Session) Snapshot() *Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.snap
-}
+func (s *Session) Snapshot() *Snapshot { return s.snap.Load() }
 
 // Close makes the log durable. The session must not be used afterwards.
 func (s *Session) Close(ctx context.Context) error { return s.sync(ctx) }
@@ -281,30 +328,43 @@ func (s *Session) sync(ctx context.Context) error {
 	return nil
 }
 
+// mostRaces is how often a session tries again while others write to its log.
+const mostRaces = 100
+
+var errContended = &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "another process keeps writing to this log",
+	Err: fmt.Errorf("lost %d races for the head of the log", mostRaces)}
+
 // refresh folds what others appended. The caller holds mu.
 func (s *Session) refresh(ctx context.Context) error {
-	for en, err := range s.cfg.Log.Read(ctx, s.head.Seq+1) {
-		if err != nil {
+	for range mostRaces {
+		head, err := s.cfg.Log.Head(ctx)
+		switch {
+		case err != nil:
 			return s.fault("open", err)
+		case head.Seq == s.head.Seq:
+			s.head = head
+			return nil
+		case head.Seq < s.head.Seq:
+			return &Error{Op: "open", Kind: Drift, Code: "log_shrank", Err: fmt.Errorf("the log ended at entry %d and now at %d", s.head.Seq, head.Seq)}
 		}
-		if err := s.fold(en); err != nil {
-			return err
+		for en, err := range s.cfg.Log.Read(ctx, s.head.Seq+1) {
+			if err != nil {
+				return s.fault("open", err)
+			}
+			if err := s.fold(en); err != nil {
+				return err
+			}
+			s.head = record.Head{Seq: en.Seq} // its hash comes with Head, once nothing follows
 		}
 	}
-	head, err := s.cfg.Log.Head(ctx)
-	if err != nil {
-		return s.fault("open", err)
-	}
-	s.head = head
-	return nil
+	return errContended
 }
 
 // append asks decide for events on the newest state and appends them; when
 // somebody else was faster it folds and decides again (D10). The caller holds
 // mu.
 func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event, error)) error {
-	const most = 100
-	for range most {
+	for range mostRaces {
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}
@@ -314,22 +374,33 @@ func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event
 		}
 		entries := make([]record.Entry, 0, len(evs))
 		for i, e := range evs {
-			en, err := event.New(e, entryID(e, s.head.Seq+uint64(i)+1), s.cfg.By, s.cfg.Now())
+			seq := s.head.Seq + uint64(i) + 1
+			en, err := event.New(e, entryID(e, seq), s.cfg.By, s.cfg.Now())
 			if err != nil {
 				return &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
 			}
+			en.Seq = seq
 			entries = append(entries, en)
 		}
-		_, err = s.cfg.Log.Append(ctx, s.head, entries...)
-		if errors.Is(err, record.ErrMoved) {
+		head, err := s.cfg.Log.Append(ctx, s.head, entries...)
+		switch {
+		case errors.Is(err, record.ErrMoved):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return s.fault("record", err)
+		case head.Seq != s.head.Seq+uint64(len(entries)):
+			return s.refresh(ctx) // an entry was there already
 		}
-		return s.refresh(ctx)
+		for _, en := range entries {
+			if err := s.fold(en); err != nil {
+				return err
+			}
+			s.head = record.Head{Seq: en.Seq}
+		}
+		s.head = head
+		return nil
 	}
-	return &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "another process keeps writing to this log", Err: fmt.Errorf("lost %d races for the head of the log", most)}
+	return errContended
 }
 
 // fault turns an error of the log or the blobs into ours.

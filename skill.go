@@ -67,6 +67,9 @@ type Skill struct {
 	target string // the model's path where the root was declared as a mount, or ""
 }
 
+// usable reports whether the skill may be named at all.
+func (s *Skill) usable() bool { return s.State == Loaded || s.State == Hidden }
+
 // Subject is the skill as policy sees it.
 func (s Skill) Subject() policy.Subject {
 	return policy.Subject{ID: s.ID.String(), Name: s.Name, Digest: string(s.Digest), Tree: string(s.Tree), Tier: s.Tier,

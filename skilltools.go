@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
+	"metier/event"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -20,9 +22,18 @@ var loadText string
 //go:embed read_skill_resource.md
 var resourceToolText string
 
-// skillTools are the two tools every session has; grants decide who may use
-// them.
-func skillTools() []Tool { return []Tool{loadTool{}, resourceTool{}} }
+// skillTools are the tools by which the model uses skills, as far as the
+// settings have them; grants decide whether it may.
+func skillTools(set settings.Settings) []Tool {
+	var out []Tool
+	if set.Tools.Load != "" && set.Activate.Ways.Has(settings.WayLoadTool) {
+		out = append(out, loadTool{})
+	}
+	if set.Tools.Resource != "" {
+		out = append(out, resourceTool{})
+	}
+	return out
+}
 
 // DecodeArgs reads a tool's arguments strictly: one JSON object, no unknown
 // key, no wrong type, nothing after it. The error has Kind Invalid and names
@@ -31,8 +42,10 @@ func DecodeArgs(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
-	if err == nil && d.More() {
-		err = errors.New("there is more than one value")
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("there is more than one value")
+		}
 	}
 	if err == nil && !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
 		err = errors.New("the arguments are not an object")
@@ -55,16 +68,12 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 	set := s.cfg.Settings
 	spec := Spec{Canonical: settings.ToolLoadSkill, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Load, settings.ToolLoadSkill), Description: strings.TrimSpace(loadText)}}
-	cat := s.catalog()
-	names := make([]string, 0, len(cat.Entries))
-	for _, e := range cat.Entries {
-		names = append(names, e.Name)
+	l := s.listing()
+	if l.InTool() {
+		spec.Description += "\n\n" + l.Text
 	}
-	if cat.InTool() {
-		spec.Description += "\n\n" + cat.Text
-	}
-	spec.Schema = loadSchema(names, !s.enveloped(), cat.shown())
-	return spec, set.Tools.Load != "" && s.byLoadTool() && len(names) > 0
+	spec.Schema = l.schema
+	return spec, len(l.names) > 0
 }
 
 // enumMax is how many names still go into the schema; more are in the catalog
@@ -126,8 +135,8 @@ func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		return readResult(ctx, x, a.Name, a.FilePath, 0)
 	}
 	sk, err := s.Snapshot().Find(a.Name)
-	if err == nil && x.call.Actor == policy.ByModel && !sk.ModelInvocable {
-		err = &Error{Op: "activate", Skill: a.Name, Kind: NotFound, Code: "skill_not_found", Hint: s.Snapshot().available(), Err: errors.New("there is no such skill")}
+	if err == nil && s.hidden(x, sk) || CodeOf(err) == "skill_not_found" {
+		err = s.unknown(x, a.Name)
 	}
 	if err != nil {
 		return s.replyError(err), nil
@@ -140,6 +149,18 @@ func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		return s.envelope(sk, act, text)
 	}
 	return activated(act, text), nil
+}
+
+// unknown is the error for a name that means nothing to whoever asks. The model
+// is told only of skills it may know.
+func (s *Session) unknown(x *Scope, name string) error {
+	e := &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found", Err: errors.New("there is no such skill")}
+	if l := s.listing(); x.call.Actor != policy.ByModel {
+		e.Hint = s.Snapshot().available()
+	} else if l.shown() {
+		e.Hint = listed(l.names)
+	}
+	return e
 }
 
 // activated is the result of an activation; Detail is the tool output artifact.
@@ -175,11 +196,21 @@ func (s *Session) envelope(sk Skill, act Activation, text string) (Result, error
 func (s *Session) enveloped() bool { return s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope }
 
 // replyError tells the model why it got nothing.
-func (s *Session) replyError(err error) Result {
-	r := Failure(err)
+func (s *Session) replyError(err error) Result { return s.enclosed(Failure(err)) }
+
+// enclosed puts a failure into the envelope where replies have one (E-034).
+func (s *Session) enclosed(r Result) Result {
 	if s.enveloped() {
 		b, _ := json.Marshal(map[string]any{"ok": false, "error": r.Parts[0].Text}) // plain data
 		r.Parts[0].Text = string(b)
+	}
+	return r
+}
+
+// worded is a refusal in the form of the tool's other replies.
+func (s *Session) worded(canonical string, r Result) Result {
+	if canonical == settings.ToolLoadSkill || canonical == settings.ToolReadSkillResource {
+		return s.enclosed(r)
 	}
 	return r
 }
@@ -211,7 +242,7 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 		spec.Schema = schema(map[string]any{"skill": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path,
 			"maxBytes": map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}}, "skill", "path")
 	}
-	return spec, set.Tools.Resource != "" && len(s.Snapshot().Skills()) > 0
+	return spec, len(s.Snapshot().byText) > 0
 }
 
 func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
@@ -259,7 +290,10 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 		res.Detail, _ = json.Marshal(r) // plain data
 		return res, nil
 	}
-	text := resourceText(r)
+	text, n := resourceText(r)
+	if n > 0 {
+		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: r.SkillID, N: n})
+	}
 	switch {
 	case s.enveloped():
 		b, err := json.Marshal(map[string]any{"ok": true, "name": r.Skill, "path": r.Path, "content": r.Text})
@@ -268,10 +302,10 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 		}
 		text = string(b)
 	case r.Status == "binary" && r.Text == "":
-		text = fmt.Sprintf("%s is a binary file: %d bytes, %s. Its content is not shown.\n", attribute(r.Path), r.Size, r.Digest)
+		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))
 	}
 	res := Text(text)
 	res.Detail, _ = json.Marshal(r) // plain data
-	res.Label = policy.Label{Role: policy.Context, Origin: r.SkillID, Mediated: true}
+	res.Label = policy.Label{Role: policy.Context, Origin: r.SkillID, Tier: r.tier, Mediated: true}
 	return res, nil
 }

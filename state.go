@@ -13,7 +13,7 @@ import (
 )
 
 func newState() State {
-	return State{Calls: map[string]CallState{}, Answers: map[answerKey]policy.Answer{}, Reads: map[string]string{}, Indexes: map[string]record.Ref{}}
+	return State{Calls: map[string]CallState{}, Answers: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Reads: map[string]string{}, Indexes: map[string]record.Ref{}}
 }
 
 func (st State) clone() State {
@@ -21,19 +21,27 @@ func (st State) clone() State {
 	st.Slots = slices.Clone(st.Slots)
 	st.Calls = maps.Clone(st.Calls)
 	st.Answers = maps.Clone(st.Answers)
+	st.Inputs = maps.Clone(st.Inputs)
 	st.Reads = maps.Clone(st.Reads)
 	st.Indexes = maps.Clone(st.Indexes)
 	return st
 }
 
 // active returns the newest activation of a skill.
-func (st *State) active(id ID) (Activation, bool) {
+func (st *State) active(id string) (Activation, bool) {
 	for _, a := range st.Active {
-		if a.SkillID == id.String() {
+		if a.SkillID == id {
 			return a, true
 		}
 	}
 	return Activation{}, false
+}
+
+// active returns the newest activation of a skill in this session.
+func (s *Session) active(id ID) (Activation, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.active(id.String())
 }
 
 func (st *State) subjects() []policy.Subject {
@@ -62,6 +70,9 @@ func (s *Session) fold(en record.Entry) error {
 			s.cfg.Logger.Warn("record holds an entry this build does not know", "seq", en.Seq, "type", en.Type)
 			return nil
 		}
+		if !errors.Is(err, event.ErrUnknown) {
+			return &Error{Op: "open", Kind: Drift, Code: "record_damaged", Hint: "look at the record with metier audit verify", Err: err}
+		}
 		return &Error{Op: "open", Kind: Unsupported, Code: "record_newer", Hint: "use the version of metier that wrote this record, or a newer one", Err: err}
 	}
 	st := &s.state
@@ -74,6 +85,7 @@ func (s *Session) fold(en record.Entry) error {
 		st.Indexes[e.SkillID] = e.Registry
 	case event.Said:
 		st.Slots = append(st.Slots[:0:0], e.Slot)
+		st.Inputs[e.ID] = e.Content
 	case event.Asked:
 		c := st.Calls[e.Call]
 		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
@@ -83,16 +95,21 @@ func (s *Session) fold(en record.Entry) error {
 		c.Question = policy.Question{}
 		st.Calls[e.Call] = c
 		st.Answers[keyOf(e.Scope, e.Call, e.Binds)] = policy.Answer{Question: e.ID, Allow: e.Allow, Scope: e.Scope, By: e.By}
+	case event.Expired:
+		if c := st.Calls[e.Call]; c.Question.ID == e.ID {
+			c.Question = policy.Question{}
+			st.Calls[e.Call] = c
+		}
 	case event.Started:
 		c := st.Calls[e.ID]
-		c.Started, c.Try, c.Effect = true, e.Try, e.Effect
+		c.Started, c.Try, c.Effect, c.Question = true, e.Try, e.Effect, policy.Question{}
 		if e.Intent.Digest != "" {
 			c.Intent = e.Intent
 		}
 		st.Calls[e.ID] = c
 	case event.Returned:
 		c := st.Calls[e.ID]
-		c.Returned = &e
+		c.Returned, c.Question = &e, policy.Question{}
 		st.Calls[e.ID] = c
 	case event.Activated:
 		st.activate(Activation{Activated: e, At: en.At})
@@ -117,11 +134,18 @@ func (st *State) activate(a Activation) {
 // that binds the same facts.
 type answerKey struct{ call, binds string }
 
+// The scopes of an answer. Any other covers the one call alone.
+const (
+	scopeOnce    = "once"
+	scopeSession = "session"
+	scopeAlways  = "always"
+)
+
 func keyOf(scope, call, binds string) answerKey {
-	if scope == "once" {
-		return answerKey{call, binds}
+	if scope == scopeSession || scope == scopeAlways {
+		return answerKey{"", binds}
 	}
-	return answerKey{"", binds}
+	return answerKey{call, binds}
 }
 
 // answers returns the answers a call may use, by Question.Binds. One given for

@@ -69,27 +69,44 @@ func (v View) inside(host string) (string, bool) {
 // below a skill's folder where the setting shows host paths. It is lexical:
 // who opens the file confines it.
 func (v View) Locate(snap *Snapshot, p string) (Skill, string, bool) {
+	folders := snap.places(v)
 	clean := path.Clean(filepath.ToSlash(p))
-	best, rel, found := Skill{}, "", 0
-	for _, sk := range snap.All() {
-		if sk.State == Shadowed || sk.State == Refused {
+	for dir := clean; ; dir = path.Dir(dir) {
+		if i, ok := folders[dir]; ok {
+			rel := strings.TrimPrefix(strings.TrimPrefix(clean, dir), "/")
+			return snap.skills[i], firstOf(rel, "."), true
+		}
+		if dir == "." || dir == path.Dir(dir) {
+			return Skill{}, "", false
+		}
+	}
+}
+
+// places returns which skill has which folder under a view.
+func (n *Snapshot) places(v View) map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if m, ok := n.folders[v]; ok {
+		return m
+	}
+	m := map[string]int{}
+	for i := range n.skills {
+		sk := &n.skills[i]
+		if !sk.usable() {
 			continue
 		}
-		for _, dir := range []string{v.Dir(sk), path.Join(SkillsPath, sk.Slug)} {
-			if dir == "" || dir == "." || (v.Paths == settings.PathsSkill && dir == sk.ID.Path) {
-				continue
-			}
-			dir = path.Clean(filepath.ToSlash(dir))
-			if clean != dir && !strings.HasPrefix(clean, strings.TrimSuffix(dir, "/")+"/") {
-				continue
-			}
-			if len(dir) > found {
-				best, found = sk, len(dir)
-				if rel = strings.TrimPrefix(strings.TrimPrefix(clean, dir), "/"); rel == "" {
-					rel = "."
-				}
+		dirs := []string{path.Join(SkillsPath, sk.Slug)}
+		if d := v.Dir(*sk); d != "" && d != "." && v.Paths != settings.PathsSkill {
+			dirs = append(dirs, path.Clean(filepath.ToSlash(d)))
+		}
+		for _, d := range dirs {
+			if _, taken := m[d]; !taken {
+				m[d] = i
 			}
 		}
 	}
-	return best, rel, found > 0
+	if n.folders != nil {
+		n.folders[v] = m
+	}
+	return m
 }

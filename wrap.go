@@ -3,72 +3,163 @@ package metier
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
-// tags are the elements metier wraps text in. Text that comes from a skill, a
+// elements are what metier wraps text in. Text that comes from a skill, a
 // resource or a file may not open or close one of them, or it could pass for
 // another skill's or for nobody's.
-var tags = regexp.MustCompile(`(?i)<([\s/\x{200b}-\x{200f}\x{2060}\x{feff}]*)(skill_context|skill_content|skill_resources|skill_resource|skill_catalog|available_skills|system-reminder|workspace_file)`)
+var elements = []string{"skill_context", "skill_content", "skill_resources", "skill_resource", "skill_catalog", "available_skills",
+	"system-reminder", "workspace_file"}
 
 // neutralize makes untrusted text safe to stand inside one of our elements by
-// escaping the angle bracket of each look-alike, and counts them. All other
-// bytes stay as they are (A-112).
+// escaping the angle bracket of each look-alike, and counts them: any case,
+// with white space, slashes or invisible characters anywhere, and the wide
+// bracket. All other bytes stay as they are (A-112).
 func neutralize(s string) (string, int) {
-	n := len(tags.FindAllStringIndex(s, -1))
+	var b strings.Builder
+	n, done := 0, 0
+	for at := 0; at < len(s); {
+		i := strings.IndexAny(s[at:], "<＜﹤")
+		if i < 0 {
+			break
+		}
+		at += i
+		_, size := utf8.DecodeRuneInString(s[at:])
+		if opensElement(s[at+size:]) {
+			b.WriteString(s[done:at] + "&lt;")
+			n, done = n+1, at+size
+		}
+		at += size
+	}
 	if n == 0 {
 		return s, 0
 	}
-	return tags.ReplaceAllString(s, "&lt;$1$2"), n
+	b.WriteString(s[done:])
+	return b.String(), n
+}
+
+// opensElement reports whether the text after an angle bracket reads as the
+// name of one of our elements.
+func opensElement(s string) bool {
+	const most = 64 // invisible characters in a row that are looked through
+	var name []rune
+	skipped := 0
+	for _, r := range s {
+		switch {
+		case len(name) == 0 && (unicode.IsSpace(r) || r == '/'), invisible(r), unicode.Is(unicode.Mn, r):
+			if skipped++; skipped > most {
+				return true // nobody writes this for an honest reason
+			}
+			continue
+		}
+		skipped = 0
+		name = append(name, unicode.ToLower(foldWide(r)))
+		open := false
+		for _, e := range elements {
+			if len(name) <= len(e) && string(name) == e[:len(name)] {
+				if len(name) == len(e) {
+					return true
+				}
+				open = true
+			}
+		}
+		if !open {
+			return false
+		}
+	}
+	return false
+}
+
+// foldWide maps full-width and look-alike forms that read as ASCII.
+func foldWide(r rune) rune {
+	switch {
+	case r >= 0xff01 && r <= 0xff5e:
+		return r - 0xfee0
+	case r == 0x17f: // long s
+		return 's'
+	case r == 0x212a: // kelvin
+		return 'k'
+	}
+	return r
 }
 
 // attribute escapes a value for a double-quoted attribute: markup, quotes,
-// line breaks and control characters (A-116).
+// line breaks, control and invisible characters (A-116).
 func attribute(s string) string {
+	return markup.Replace(visible(blanks.Replace(s)))
+}
+
+var (
+	markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
+	blanks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ")
+)
+
+// visible shows what must not reach a terminal or hide in a line: control and
+// invisible characters are written as escapes.
+func visible(s string) string {
+	i := strings.IndexFunc(s, hides)
+	if i < 0 && utf8.ValidString(s) {
+		return s
+	}
 	var b strings.Builder
+	before := rune(0)
 	for _, r := range s {
-		switch {
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '"':
-			b.WriteString("&quot;")
-		case r == '\'':
-			b.WriteString("&#39;")
-		case r == '\n' || r == '\r' || r == '\t':
-			b.WriteByte(' ')
-		default:
+		// One U+FE0F after a symbol asks for its coloured form.
+		if r == 0xfe0f && before >= 0x2000 && !hides(before) {
+			b.WriteRune(r)
+		} else {
 			b.WriteString(escapeRune(r))
 		}
+		before = r
 	}
 	return b.String()
 }
 
-// escapeRune shows a character that must not reach a terminal or hide in a
-// line: controls, bidirectional overrides, zero-width and tag characters.
+// escapeRune writes one character, as an escape if it hides.
 func escapeRune(r rune) string {
 	switch {
-	case r < 0x20, r >= 0x7f && r < 0xa0:
+	case !hides(r):
+		return string(r)
+	case r < 0xa0:
 		return fmt.Sprintf(`\x%02x`, r)
-	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xe0000 && r <= 0xe007f:
-		return fmt.Sprintf(`\u{%x}`, r)
 	}
-	return string(r)
+	return fmt.Sprintf(`\u{%x}`, r)
+}
+
+// hides reports whether a character is a control, breaks a line, or cannot be
+// seen.
+func hides(r rune) bool {
+	switch {
+	case r < 0x20 || r >= 0x7f && r < 0xa0:
+		return true
+	case r < 0xa0:
+		return false
+	}
+	return invisible(r) || r == 0x2028 || r == 0x2029
+}
+
+// invisible reports whether a character has no width of its own: zero-width,
+// bidirectional, tag and variation characters, fillers, noncharacters.
+func invisible(r rune) bool {
+	if r < 0xad {
+		return r < 0x20 && r != '\t' && r != '\n' && r != '\v' && r != '\f' && r != '\r' || r >= 0x7f && r < 0xa0 && r != 0x85
+	}
+	return unicode.In(r, unicode.Cf, unicode.Co, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef
 }
 
 // oneLine makes untrusted text one printable line.
 func oneLine(s string) string {
-	s = strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " ")
-	var b strings.Builder
-	for _, r := range s {
-		b.WriteString(escapeRune(r))
-	}
-	return b.String()
+	return visible(strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " "))
+}
+
+// plain makes an untrusted path fit to stand in a line inside an element.
+func plain(s string) string {
+	s, _ = neutralize(visible(s))
+	return s
 }
 
 // block is what the model reads of an activated skill: one element that names
@@ -104,7 +195,7 @@ func (b block) render() (string, int) {
 		s.WriteByte('\n')
 	}
 	if b.dir != "" {
-		fmt.Fprintf(&s, "\nSkill directory: %s\nRelative paths in this skill resolve against that directory unless stated otherwise.\n", attribute(b.dir))
+		fmt.Fprintf(&s, "\nSkill directory: %s\nRelative paths in this skill resolve against that directory unless stated otherwise.\n", plain(b.dir))
 	}
 	b.list(&s)
 	s.WriteString("</skill_context>\n")
@@ -121,7 +212,7 @@ func (b block) list(s *strings.Builder) {
 			fmt.Fprintf(s, "- and %d more\n", len(b.resources)-i)
 			break
 		}
-		fmt.Fprintf(s, "- %s (%s, %s, %d bytes", attribute(r.Path), r.Kind, contentKind(r.Text), r.Size)
+		fmt.Fprintf(s, "- %s (%s, %s, %d bytes", plain(r.Path), r.Kind, contentKind(r.Text), r.Size)
 		if b.digest != "" {
 			fmt.Fprintf(s, ", %s", r.Digest)
 		}
@@ -130,8 +221,9 @@ func (b block) list(s *strings.Builder) {
 	s.WriteString("Documents elsewhere in the workspace are not files of this skill; read them as workspace files.\n")
 }
 
-// resourceText is what the model reads of one file of a skill.
-func resourceText(r Reading) string {
+// resourceText is what the model reads of one file of a skill, and how many
+// look-alike tags were neutralized.
+func resourceText(r Reading) (string, int) {
 	var s strings.Builder
 	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, attribute(r.Skill), attribute(path.Clean(r.Path)), r.Kind, r.Size)
 	if r.Truncated {
@@ -146,7 +238,7 @@ func resourceText(r Reading) string {
 	if r.Late {
 		s.WriteString(` late="true"`)
 	}
-	content, _ := neutralize(r.Text)
+	content, n := neutralize(r.Text)
 	s.WriteString(">\n" + content)
 	if !strings.HasSuffix(content, "\n") {
 		s.WriteByte('\n')
@@ -155,5 +247,5 @@ func resourceText(r Reading) string {
 	for _, d := range r.Diagnostics {
 		fmt.Fprintf(&s, "Note: %s: %s\n", d.Code, d.Detail)
 	}
-	return s.String()
+	return s.String(), n
 }

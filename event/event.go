@@ -39,7 +39,7 @@ func New(e Event, id, by string, at time.Time) (record.Entry, error) {
 	if err != nil {
 		return record.Entry{}, fmt.Errorf("encode %s: %w", e.Type(), err)
 	}
-	return record.Entry{V: version, ID: id, At: at.UTC(), By: by, Type: e.Type(),
+	return record.Entry{V: version, ID: id, At: at.UTC().Round(0), By: by, Type: e.Type(),
 		Must: !optional[e.Type()], Data: data, Refs: Refs(e)}, nil
 }
 

@@ -76,8 +76,8 @@ const (
 // Actor is who wants the call.
 type Actor string
 
-// The actors. An operator's own acts (a preload) need no tool grant; deny
-// rules bind everybody.
+// The actors. An operator's own acts (a preload) need no tool grant and are
+// direct commands themselves; deny rules bind everybody.
 const (
 	ByModel    Actor = "model"
 	ByUser     Actor = "user"
