@@ -119,6 +119,7 @@ func (d *driver) toolName(ctx context.Context, name string) string {
 func (d *driver) observe(e event.Event, at time.Time) {
 	switch e := e.(type) {
 	case event.Failed:
+		d.reason = e.Detail
 		if e.Retry {
 			d.wait[fmt.Sprintf("%s#%d", e.ID, e.Try+1)] = at.Add(time.Duration(e.WaitMS) * time.Millisecond)
 		}
@@ -128,6 +129,7 @@ func (d *driver) observe(e event.Event, at time.Time) {
 		d.effect = nil
 		d.tell(Progress{Kind: SkillBegan, Turn: d.st.Turn, Skill: e.Name})
 	case event.Replied:
+		d.reason = record.Ref{}
 		d.tell(Progress{Kind: Tokens, Turn: d.st.Turn, Usage: d.st.Usage})
 	case event.Compacted:
 		d.tell(Progress{Kind: Tokens, Turn: d.st.Turn, Usage: d.st.Usage})

@@ -106,6 +106,7 @@ type Outcome struct {
 	Run    string
 	Status string
 	Code   string
+	Reason string          // failed: what the provider said, one line
 	Answer string          // the final text
 	Output json.RawMessage // the structured result, when a schema was given
 	Turns  int

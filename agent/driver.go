@@ -36,6 +36,7 @@ type driver struct {
 	done   chan finished
 	wait   map[string]time.Time // key of a retried op → not before
 	parked bool
+	reason record.Ref // of the last model call that failed
 
 	watch sync.Mutex // one Observe at a time
 }
@@ -285,6 +286,9 @@ func (d *driver) outcome(ctx context.Context) Outcome {
 		}
 	}
 	o.Answer = d.answer(ctx, d.st.Answer)
+	if o.Status == step.RunFailed {
+		o.Reason = d.text(ctx, d.reason)
+	}
 	if d.st.Output.Digest != "" {
 		o.Output, _ = d.Blobs.Open(ctx, d.st.Output) // an erased result is no result
 	}

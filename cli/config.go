@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"metier/internal/confine"
 	"metier/internal/yaml"
 	"metier/model"
 	"metier/settings"
@@ -156,19 +157,41 @@ func (a *app) resolve(op operator, profile, workspace string, more ...settings.L
 	layers = append(layers, more...)
 	var denied []string
 	if workspace != "" {
-		p := filepath.Join(workspace, "metier.yaml")
-		var c projectConfig
-		found, err := readYAML(p, &c)
+		c, err := readProject(workspace)
 		if err != nil {
 			return settings.Settings{}, nil, nil, err
 		}
-		if found {
-			denied = c.Deny
-			layers = append(layers, settings.Layer{Name: p, Values: c.Set})
+		denied = c.Deny
+		if len(c.Set) > 0 {
+			layers = append(layers, settings.Layer{Name: filepath.Join(workspace, projectFile), Values: c.Set})
 		}
 	}
 	s, origins, err := settings.Resolve(layers...)
 	return s, origins, denied, err
+}
+
+const projectFile = "metier.yaml"
+
+// readProject reads a workspace's own settings. The workspace is not trusted:
+// the file is opened beneath it and its size is bounded.
+func readProject(workspace string) (projectConfig, error) {
+	var c projectConfig
+	const most = 1 << 20
+	path := filepath.Join(workspace, projectFile)
+	b, more, err := beneath(workspace, projectFile, most)
+	if confine.CodeOf(err) == confine.NotFound {
+		return c, nil
+	}
+	if err == nil && more {
+		err = fmt.Errorf("it is larger than %d bytes", most)
+	}
+	if err != nil {
+		return c, wrong("config_unreadable", "make it a plain, readable file or remove it", "read %s: %w", path, err)
+	}
+	if err := yaml.Decode(b, &c); err != nil {
+		return c, wrong("config_invalid", "fix the line that is named; a workspace may say set and deny", "%s:%w", path, err)
+	}
+	return c, nil
 }
 
 // setFlag reads --set name=value flags.

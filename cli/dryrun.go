@@ -69,6 +69,9 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 		return d, err
 	}
 	defer func() { err = closed(j.workspace.Close(), err) }()
+	if err := j.known(); err != nil {
+		return d, err
+	}
 	mem := record.NewMemory()
 	j.session, err = metier.Open(ctx, metier.Config{ID: "dry-run", By: a.principal(), Log: mem, Blobs: mem, Snapshot: j.snapshot, Tools: j.tools(),
 		Settings: j.settings, Grants: j.grants(), View: j.view, Batch: p.launch.Batch, Now: a.now})

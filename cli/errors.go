@@ -97,6 +97,12 @@ func (a *app) report(ctx context.Context, err error) int {
 	if p.silent {
 		return p.exit
 	}
+	a.say(p)
+	return p.exit
+}
+
+// say writes a problem to standard error.
+func (a *app) say(p *problem) {
 	if a.json {
 		body := map[string]string{"code": p.code, "message": p.err.Error()}
 		if p.hint != "" {
@@ -104,13 +110,12 @@ func (a *app) report(ctx context.Context, err error) int {
 		}
 		b, _ := json.Marshal(map[string]any{"error": body}) // strings only
 		fmt.Fprintf(a.Err, "%s\n", b)
-		return p.exit
+		return
 	}
 	fmt.Fprintf(a.Err, "metier: %s [%s]\n", printable(p.err.Error()), p.code)
 	if p.hint != "" {
 		fmt.Fprintf(a.Err, "  hint: %s\n", printable(p.hint))
 	}
-	return p.exit
 }
 
 // printable keeps control characters of untrusted text off the terminal; line

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/internal/confine"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -57,6 +57,7 @@ type job struct {
 	view      metier.View
 	folder    *run.Folder
 	session   *metier.Session
+	run       string // name of the run in the log; the folder's id, and more for one that goes on after its end
 }
 
 // prepare opens workspace, skills and tools of a launch: everything that can
@@ -67,19 +68,21 @@ func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origin
 	if j.snapshot, err = snapshot(ctx, l.Roots, s, l.Workspace); err != nil {
 		return nil, err
 	}
-	if len(l.Skills) > 0 && len(l.Roots) == 0 {
-		return nil, wrong("usage", "name the folder of skills with --skills-root", "--skill needs --skills-root")
-	}
-	for _, name := range l.Skills {
-		if _, err := j.snapshot.Find(name); err != nil {
-			return nil, err
-		}
-	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l)})
 	if err != nil {
 		return nil, err
 	}
 	return j, nil
+}
+
+// known checks that every skill to be preloaded is there.
+func (j *job) known() error {
+	for _, name := range j.launch.Skills {
+		if _, err := j.snapshot.Find(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // protected are the files no tool may write: roots of skills, configuration.
@@ -140,12 +143,16 @@ func (j *job) reloads() bool {
 // nothing, so a resume may do it again.
 func (j *job) begin(ctx context.Context) error {
 	st := j.session.State()
+	active := func(is func(metier.Activation) bool) bool { return slices.ContainsFunc(st.Active, is) }
 	for _, name := range j.launch.Skills {
 		sk, err := j.session.Snapshot().Find(name)
 		if err != nil {
+			if active(func(a metier.Activation) bool { return strings.EqualFold(a.Name, name) || a.SkillID == name }) {
+				continue // gone since: what is recorded counts, and the drift was named
+			}
 			return err
 		}
-		if slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
+		if active(func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
 			continue
 		}
 		if _, err := j.session.Activate(ctx, name, "cli-preload"); err != nil {
@@ -160,9 +167,9 @@ func (j *job) begin(ctx context.Context) error {
 func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outcome, error) {
 	l := j.launch
 	spec := l.Spec
-	spec.Run = j.folder.ID()
+	spec.Run = firstSet(j.run, j.folder.ID())
 	c := agent.Config{Session: j.session, Log: j.folder.Log(), Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec,
-		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, Logger: j.a.logger()}
+		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if !l.Batch && j.a.asks() {
 		c.Ask = j.a.ask
 	}
@@ -185,14 +192,30 @@ func (j *job) where() string {
 // project reads the workspace's own instructions for agents.
 func (j *job) project() string {
 	const most = 64 << 10
-	b, err := os.ReadFile(filepath.Join(j.launch.Workspace, "AGENTS.md"))
+	b, more, err := beneath(j.launch.Workspace, "AGENTS.md", most)
 	if err != nil {
+		if confine.CodeOf(err) != confine.NotFound && !j.a.json {
+			fmt.Fprintf(j.a.Err, "note: AGENTS.md of the workspace is left out: %s\n", printable(err.Error()))
+		}
 		return ""
 	}
-	if len(b) > most {
-		b = b[:most]
+	text := strings.ToValidUTF8(string(b), "\uFFFD")
+	if more {
+		text += fmt.Sprintf("\n\n[AGENTS.md goes on; the first %d bytes are shown. Read the file for the rest.]", most)
 	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
+	return text
+}
+
+// beneath reads the first bytes of a regular file of a folder that is not
+// trusted: no link leads out of it, nothing blocks. more says that it goes on.
+func beneath(dir, name string, most int) (b []byte, more bool, err error) {
+	d, err := confine.OpenDir(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer d.Close()
+	b, info, err := d.ReadHead(name, most)
+	return b, info.Size > int64(most), err
 }
 
 // close makes the record durable, writes the artifacts and lets go of

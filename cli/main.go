@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -37,6 +38,9 @@ type app struct {
 	env    map[string]string
 	json   bool
 	now    func() time.Time
+	after  func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
+	exit   func(int)                            // of the second interrupt
+	notify func(chan<- os.Signal) (stop func()) // brings interrupts
 	cancel context.CancelCauseFunc
 }
 
@@ -45,20 +49,28 @@ type app struct {
 // interrupted. The first interrupt stops the work in good order, the second
 // one at once.
 func Main(ctx context.Context, args, env []string, std IO) int {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	a := &app{IO: std, env: map[string]string{}, now: time.Now, cancel: cancel}
+	return newApp(env, std).main(ctx, args)
+}
+
+func newApp(env []string, std IO) *app {
+	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
 			a.env[k] = v
 		}
 	}
+	return a
+}
+
+func (a *app) main(ctx context.Context, args []string) int {
+	ctx, a.cancel = context.WithCancelCause(ctx)
+	defer a.cancel(nil)
 	defer a.interrupts(ctx)()
 	root := a.root()
 	root.SetArgs(args)
-	root.SetIn(std.In)
-	root.SetOut(std.Out)
-	root.SetErr(std.Err)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
@@ -70,7 +82,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 // one into the end of the process.
 func (a *app) interrupts(ctx context.Context) (stop func()) {
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, interruptSignals...)
+	stop = a.notify(ch)
 	go func() {
 		for n := 0; ; n++ {
 			select {
@@ -82,15 +94,30 @@ func (a *app) interrupts(ctx context.Context) (stop func()) {
 				<-ch
 			}
 			if n > 0 {
-				os.Exit(exitInterrupted)
+				a.say(errStopped)
+				a.exit(exitInterrupted)
+				return
+			}
+			if !a.json {
+				fmt.Fprintln(a.Err, "metier: stopping; once more stops at once")
 			}
 			a.cancel(errInterrupted)
 		}
 	}()
+	return stop
+}
+
+// signals brings the interrupts of the process.
+func signals(ch chan<- os.Signal) (stop func()) {
+	signal.Notify(ch, interruptSignals...)
 	return func() { signal.Stop(ch) }
 }
 
-var errInterrupted = errors.New("interrupted")
+var (
+	errInterrupted = errors.New("interrupted")
+	errStopped     = &problem{exit: exitInterrupted, code: "interrupted", err: errors.New("stopped at once"),
+		hint: "what was recorded is kept; go on with: metier run --resume latest"}
+)
 
 // root builds the command tree.
 func (a *app) root() *cobra.Command {

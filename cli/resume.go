@@ -1,51 +1,64 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"metier"
 	"metier/event"
 	"metier/internal/digest"
+	"metier/model"
 	"metier/record"
 	"metier/run"
 	"metier/settings"
 )
 
-// resume goes on with a run that was stopped, killed or parked. It uses what
-// the record says the run was started with; flags choose only the model and
-// what happens with changed skills.
+// resumeFlags are the flags that go with --resume. All others are in the
+// record: a resumed run keeps what it began with.
+var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json"}
+
+// resume goes on with a run that was stopped, killed or parked, or that failed.
+// It uses what the record says the run was started with; flags choose only the
+// model, limits, and what happens with changed skills.
 func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
-	for _, name := range []string{"skill", "skills-root", "prompt", "prompt-file", "file", "allow-tool", "profile", "set", "mount", "mode", "output-schema"} {
-		if c.Flags().Changed(name) {
-			return wrong("usage", "a resumed run keeps what it began with; leave the flag out, or begin a new run", "--%s does not go with --resume", name)
+	var stray error
+	c.Flags().Visit(func(fl *pflag.Flag) {
+		if stray == nil && !slices.Contains(resumeFlags, fl.Name) {
+			stray = wrong("usage", "a resumed run keeps what it began with; leave the flag out, or begin a new run", "--%s does not go with --resume", fl.Name)
 		}
+	})
+	if stray == nil {
+		stray = checkDriftFlag(f.onDrift)
+	}
+	if stray != nil {
+		return stray
 	}
 	op, err := a.operatorConfig()
 	if err != nil {
 		return err
 	}
-	ws, err := a.workspaceDir(f.workspace)
+	root, id, err := a.findRun(runPlace{f.workspace, f.artifacts}, f.resume)
 	if err != nil {
 		return err
 	}
-	root, id, err := run.Find(a.runsRoot(f.artifacts, op, ws), f.resume)
-	if err != nil {
-		return err
-	}
-	folder, err := run.Open(root, id, a.runOptions())
+	o := a.runOptions()
+	o.Witnessed = !f.trustRecord
+	folder, err := run.Open(root, id, o)
 	if err != nil {
 		return err
 	}
 	r, err := a.resumeFolder(ctx, f, op, folder)
-	if err != nil {
+	if r.Run == "" {
 		return err
 	}
-	return a.finishRun(ctx, f.resultJSON, "", []result{r})
+	return a.finishRun(f.resultJSON, []result{r}, err)
 }
 
 func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder *run.Folder) (r result, err error) {
@@ -62,24 +75,21 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	if err != nil {
 		return r, err
 	}
-	l, err := readLaunch(ctx, folder)
+	past, err := readPast(ctx, folder)
 	if err != nil {
 		return r, err
 	}
-	set, origins, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
-	if err != nil {
+	a.noteRecovered(past)
+	l := past.launch
+	if j, err = a.reopen(ctx, &l, f, op); err != nil {
 		return r, err
 	}
-	if l.Batch, err = a.batchOfResume(f, l.Batch); err != nil {
-		return r, err
-	}
-	l.Park = l.Park || f.park
-	m, err := a.openModel(op, firstSet(f.model, l.Model))
-	if err != nil {
-		return r, err
-	}
-	if j, err = a.prepare(ctx, l, set, settings.Snapshot(set, origins), m); err != nil {
-		return r, err
+	j.run = past.run
+	if over := restored.State.Status; over == run.StatusDone || over == run.StatusDenied {
+		if err := j.open(ctx, folder); err != nil {
+			return r, err
+		}
+		return j.follow(ctx) // tells how it ended; nothing is done
 	}
 	drifts, err := j.drift(restored.Active, f.onDrift)
 	if err != nil {
@@ -91,7 +101,51 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	if err := j.resumed(ctx, restored, drifts, j.onDrift(f.onDrift)); err != nil {
 		return r, err
 	}
+	if past.ended {
+		if err := j.goOn(ctx, past, restored.State.Code); err != nil {
+			return r, err
+		}
+	}
 	return j.follow(ctx)
+}
+
+// reopen prepares the recorded launch as it can be had today: the operator's
+// denials of today count, and skills that are gone are drift, not an error.
+func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*job, error) {
+	set, origins, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
+	if err != nil {
+		return nil, err
+	}
+	if l.Batch, err = a.batchOfResume(f, l.Batch); err != nil {
+		return nil, err
+	}
+	l.Park = l.Park || f.park
+	l.Denied = dedupe(append(l.Denied, op.Deny...))
+	if f.maxTurns < 0 || f.maxTokens < 0 {
+		return nil, wrong("usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
+	}
+	l.Spec.MaxTurns, l.Spec.MaxTokens = cmp.Or(f.maxTurns, l.Spec.MaxTurns), cmp.Or(f.maxTokens, l.Spec.MaxTokens)
+	for i := range l.Roots {
+		l.Roots[i].Named = false
+		if err := a.place(&l.Roots[i], set.Discover, l.Workspace, l.Mounts); err != nil {
+			return nil, err
+		}
+	}
+	m, err := a.openModel(op, firstSet(f.model, l.Model))
+	if err != nil {
+		return nil, err
+	}
+	l.Spec.Model = m.id
+	return a.prepare(ctx, *l, set, settings.Snapshot(set, origins), m)
+}
+
+// goOn begins the next run of the session whose last one failed or was
+// cancelled: the conversation stays, and the model is told to go on.
+func (j *job) goOn(ctx context.Context, p past, code string) error {
+	j.run = fmt.Sprintf("%s.%d", j.folder.ID(), p.runs+1)
+	text := fmt.Sprintf("The work was stopped before the task was done (%s). Go on with the task.", firstSet(code, "stopped"))
+	_, err := j.session.Say(ctx, metier.Input{ID: "again-" + j.run, Parts: []model.Part{model.Text(text)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
+	return err
 }
 
 func (a *app) batchOfResume(f runFlags, was bool) (bool, error) {
@@ -101,34 +155,70 @@ func (a *app) batchOfResume(f runFlags, was bool) (bool, error) {
 	return a.batch(f.outputMode)
 }
 
-// readLaunch reads what the run was started with from the record's first entry.
-func readLaunch(ctx context.Context, folder *run.Folder) (launch, error) {
-	var l launch
-	missing := &metier.Error{Op: "resume", Skill: "", Path: folder.Dir(), Kind: metier.Invalid, Code: "run_not_begun",
-		Hint: "start the task as a new run", Err: errors.New("the record does not say what the run was started with")}
+// past is what the record says of a run's beginning and of how far it came.
+type past struct {
+	launch launch
+	run    string // the last run of the session, "" before the first
+	runs   int
+	ended  bool
+	torn   *event.Recovered // of this opening
+}
+
+// readPast folds the record.
+func readPast(ctx context.Context, folder *run.Folder) (past, error) {
+	var p past
+	var started record.Ref
 	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
-			return l, err
+			return p, err
 		}
 		e, err := event.Decode(en)
 		if err != nil {
-			continue
+			continue // Restore has judged it
 		}
-		opened, ok := e.(event.Opened)
-		if !ok {
-			continue
+		p.torn = nil
+		switch e := e.(type) {
+		case event.Opened:
+			if started.Digest == "" {
+				started = e.Launch
+			}
+		case event.Begun:
+			p.run, p.ended = e.Run, false
+			p.runs++
+		case event.Ended:
+			p.ended = true
+		case event.Recovered:
+			p.torn = &e
 		}
-		if opened.Launch.Digest == "" {
-			return l, missing
-		}
-		b, err := folder.Blobs().Open(ctx, opened.Launch)
-		if err != nil {
-			missing.Code, missing.Err = "launch_unreadable", err
-			return l, missing
-		}
-		return l, json.Unmarshal(b, &l)
 	}
-	return l, missing
+	missing := &metier.Error{Op: "resume", Path: folder.Dir(), Kind: metier.Invalid, Code: "run_not_begun",
+		Hint: "start the task as a new run", Err: errors.New("the record does not say what the run was started with")}
+	if started.Digest == "" {
+		return p, missing
+	}
+	b, err := folder.Blobs().Open(ctx, started)
+	if err == nil {
+		err = json.Unmarshal(b, &p.launch)
+	}
+	if err != nil {
+		missing.Code, missing.Err = "launch_unreadable", fmt.Errorf("what the run was started with cannot be read: %w", err)
+		return p, missing
+	}
+	return p, nil
+}
+
+// readLaunch reads what the run was started with.
+func readLaunch(ctx context.Context, folder *run.Folder) (launch, error) {
+	p, err := readPast(ctx, folder)
+	return p.launch, err
+}
+
+// noteRecovered tells that a crash took the end of the record.
+func (a *app) noteRecovered(p past) {
+	if p.torn == nil || a.json {
+		return
+	}
+	fmt.Fprintf(a.Err, "note: a crash left %d bytes of an unfinished entry after entry %d; they were cut off, all before them is whole [record_recovered]\n", p.torn.Bytes, p.torn.Seq)
 }
 
 // onDrift is what happens with changed skills: the flag, else the setting for

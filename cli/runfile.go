@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"metier/internal/yaml"
 )
@@ -74,15 +75,29 @@ func readRunFile(path string) (runFile, error) {
 	for i := range r.SkillsRoots {
 		abs(&r.SkillsRoots[i])
 	}
+	for i, m := range r.Mounts {
+		r.Mounts[i] = mountFrom(dir, m)
+	}
 	seen := map[string]bool{}
 	for i := range r.Phases {
 		p := &r.Phases[i]
 		abs(&p.PromptFile)
 		abs(&p.Script)
-		if p.Name == "" || seen[p.Name] {
-			return r, wrong("run_file_invalid", "give every phase a name of its own", "%s: phase %d has no name, or one that is taken", path, i+1)
+		if p.Name == "" || seen[safeID(p.Name)] {
+			return r, wrong("run_file_invalid", "give every phase a name of its own; letters, digits, _ and - count", "%s: phase %d has no name, or one that is taken", path, i+1)
 		}
-		seen[p.Name] = true
+		seen[safeID(p.Name)] = true
 	}
 	return r, nil
+}
+
+// mountFrom makes the source of a mount relative to the run file's folder.
+func mountFrom(dir, mount string) string {
+	parts := strings.Split(mount, ",")
+	for i, p := range parts {
+		if src, ok := strings.CutPrefix(p, "source="); ok && src != "" && !filepath.IsAbs(src) {
+			parts[i] = "source=" + filepath.Join(dir, src)
+		}
+	}
+	return strings.Join(parts, ",")
 }

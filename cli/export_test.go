@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"context"
+	"time"
+)
+
+// MainNoWait is Main without the waits between tries of a model call.
+func MainNoWait(ctx context.Context, args, env []string, std IO) int {
+	a := newApp(env, std)
+	a.after = noWait
+	return a.main(ctx, args)
+}
+
+func noWait(time.Duration) <-chan time.Time {
+	ch := make(chan time.Time, 1)
+	ch <- time.Time{}
+	return ch
+}

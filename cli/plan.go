@@ -1,0 +1,343 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"metier/agent"
+	"metier/policy"
+	"metier/settings"
+)
+
+// planned is one run that is ready to begin.
+type planned struct {
+	launch     launch
+	settings   settings.Settings
+	origins    json.RawMessage
+	model      chosen
+	resultJSON string
+}
+
+// plan turns flags, run file and configuration into one launch per phase.
+func (a *app) plan(ctx context.Context, c *cobra.Command, f runFlags, op operator) ([]planned, error) {
+	asked := f
+	rf, err := a.mergeFile(&f)
+	if err != nil {
+		return nil, err
+	}
+	phases := rf.Phases
+	if len(phases) == 0 {
+		phases = []phase{{}}
+	} else if asked.prompt != "" || asked.promptFile != "" || len(asked.skills) > 0 {
+		return nil, wrong("usage", "give prompt and skills in the phases of the run file", "--prompt, --prompt-file and --skill do not go with a run file that has phases")
+	}
+	var out []planned
+	for _, ph := range phases {
+		p, err := a.planPhase(ctx, f, rf, op, ph)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// mergeFile fills flags that were not given from the run file.
+func (a *app) mergeFile(f *runFlags) (runFile, error) {
+	var rf runFile
+	if f.file == "" {
+		return rf, nil
+	}
+	rf, err := readRunFile(a.path(f.file))
+	if err != nil {
+		return rf, err
+	}
+	text := func(flag *string, file string) {
+		if *flag == "" {
+			*flag = file
+		}
+	}
+	for _, p := range []struct {
+		flag *string
+		file string
+	}{{&f.workspace, rf.Workspace}, {&f.cwd, rf.Cwd}, {&f.profile, rf.Profile}, {&f.mode, rf.Mode}, {&f.outputMode, rf.OutputMode},
+		{&f.outputSchema, rf.OutputSchema}, {&f.resultJSON, rf.ResultJSON}, {&f.onDrift, rf.OnDrift}, {&f.artifacts, rf.Artifacts}} {
+		text(p.flag, p.file)
+	}
+	if f.prompt == "" && f.promptFile == "" {
+		f.prompt, f.promptFile = rf.Prompt, rf.PromptFile
+	}
+	list := func(flag *[]string, file []string) {
+		if len(*flag) == 0 {
+			*flag = file
+		}
+	}
+	list(&f.mounts, rf.Mounts)
+	list(&f.roots, rf.SkillsRoots)
+	list(&f.skills, rf.Skills)
+	list(&f.allowTools, rf.AllowTools)
+	f.noCatalog = f.noCatalog || rf.NoCatalog
+	if f.maxTurns == 0 {
+		f.maxTurns = rf.MaxTurns
+	}
+	if f.maxTokens == 0 {
+		f.maxTokens = rf.MaxTokens
+	}
+	return rf, nil
+}
+
+func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator, ph phase) (planned, error) {
+	var p planned
+	ws, err := a.workspaceDir(f.workspace)
+	if err != nil {
+		return p, err
+	}
+	layers, err := a.flagLayers(f, rf)
+	if err != nil {
+		return p, err
+	}
+	set, origins, denied, err := a.resolve(op, f.profile, ws, layers...)
+	if err != nil {
+		return p, err
+	}
+	p.settings, p.origins, p.resultJSON = set, settings.Snapshot(set, origins), f.resultJSON
+	l := launch{Workspace: ws, Cwd: f.cwd, Skills: dedupe(append(slices.Clone(f.skills), ph.Skills...)), Phase: ph.Name,
+		Denied: slices.Concat(op.Deny, f.deny, denied), Park: f.park, Settings: values(origins)}
+	for _, m := range f.mounts {
+		mount, err := a.parseMount(m)
+		if err != nil {
+			return p, err
+		}
+		l.Mounts = append(l.Mounts, mount)
+	}
+	if l.Roots, err = a.roots(f.roots, op.Skills, set.Discover, ws, l.Mounts); err != nil {
+		return p, err
+	}
+	if len(l.Skills) > 0 && len(l.Roots) == 0 {
+		return p, wrong("usage", "name the folder of skills with --skills-root", "--skill needs --skills-root")
+	}
+	if l.Batch, err = a.batch(f.outputMode); err != nil {
+		return p, err
+	}
+	if l.Prompt, err = a.promptText(ctx, f, ph); err != nil {
+		return p, err
+	}
+	l.PromptRole = policy.Role(firstSet(f.promptRole, string(set.Policy.SlotRole)))
+	if !slices.Contains([]policy.Role{policy.DirectCommand, policy.Context, policy.Quote}, l.PromptRole) {
+		return p, wrong("usage", "roles: direct-command, context, quote", "--prompt-slot-role %q is not a role", l.PromptRole)
+	}
+	if l.Spec, err = a.spec(f, ph); err != nil {
+		return p, err
+	}
+	if l.Tools, err = a.grantedTools(f, ph, op, set, l.Spec.Mode); err != nil {
+		return p, err
+	}
+	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
+		return p, err
+	}
+	l.Model, l.Spec.Model = p.model.id, p.model.id
+	if p.model.script != "" {
+		l.Model = "scripted:" + p.model.script
+	}
+	if pr, ok := op.Prices[p.model.id]; ok {
+		l.Spec.Price = pr.price()
+	}
+	l.Artifacts = a.runsRoot(f.artifacts, op, ws)
+	p.launch = l
+	return p, nil
+}
+
+// flagLayers are the settings of the run file and of the flags.
+func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
+	var out []settings.Layer
+	if len(rf.Set) > 0 {
+		out = append(out, settings.Layer{Name: f.file, Operator: true, Values: rf.Set})
+	}
+	l, err := setFlag(f.set)
+	if err != nil {
+		return nil, err
+	}
+	if f.noCatalog {
+		l.Values["catalog_place"], l.Name = "none", "flags"
+	}
+	if err := checkDriftFlag(f.onDrift); err != nil {
+		return nil, err
+	}
+	if f.onDrift != "" {
+		l.Values["drift_batch"], l.Values["drift_interactive"] = f.onDrift, f.onDrift
+	}
+	return append(out, l), nil
+}
+
+func checkDriftFlag(v string) error {
+	if v != "" && !slices.Contains([]string{"fail", "warn", "reload", "ignore"}, v) {
+		return wrong("usage", "choices: fail, warn, reload, ignore", "--on-drift %q is not a choice", v)
+	}
+	return nil
+}
+
+func values(o settings.Origins) map[string]string {
+	out := map[string]string{}
+	for k, v := range o {
+		out[k] = v.Value
+	}
+	return out
+}
+
+func (a *app) batch(mode string) (bool, error) {
+	switch mode {
+	case "":
+		return !a.asks(), nil
+	case "operator":
+		return false, nil
+	case "batch":
+		return true, nil
+	}
+	return false, wrong("usage", "modes: operator, batch", "--output-mode %q is not a mode", mode)
+}
+
+// promptText finds the task.
+func (a *app) promptText(ctx context.Context, f runFlags, ph phase) (string, error) {
+	text, file := f.prompt, f.promptFile
+	if ph.Prompt != "" || ph.PromptFile != "" {
+		text, file = ph.Prompt, ph.PromptFile
+	}
+	const most = 8 << 20
+	if text != "" && file != "" {
+		return "", wrong("usage", "give one of them", "--prompt and --prompt-file do not go together")
+	}
+	if file == "-" {
+		b, err := a.readIn(ctx, most+1)
+		if err != nil {
+			return "", fmt.Errorf("read the task from standard input: %w", err)
+		}
+		text = string(b)
+	} else if file != "" {
+		b, err := os.ReadFile(a.path(file))
+		if err != nil {
+			return "", wrong("prompt_unreadable", "give the path of a text file", "read the task: %w", err)
+		}
+		text = string(b)
+	}
+	if len(text) > most {
+		return "", wrong("prompt_too_large", "put the material into files of the workspace and name them in the task", "the task is longer than %d bytes", most)
+	}
+	if !utf8.ValidString(text) {
+		return "", wrong("prompt_not_text", "save it as UTF-8", "the task is not UTF-8 text")
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", wrong("usage", "give it with --prompt, --prompt-file or a run file", "there is no task")
+	}
+	return text, nil
+}
+
+// readIn reads standard input, until an interrupt comes.
+func (a *app) readIn(ctx context.Context, most int64) ([]byte, error) {
+	type read struct {
+		b   []byte
+		err error
+	}
+	ch := make(chan read, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(a.In, most))
+		ch <- read{b, err}
+	}()
+	select {
+	case r := <-ch:
+		return r.b, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (a *app) spec(f runFlags, ph phase) (agent.Spec, error) {
+	s := agent.Spec{Mode: firstSet(ph.Mode, f.mode, agent.ModeChat), MaxTurns: f.maxTurns, MaxTokens: f.maxTokens}
+	if ph.MaxTurns > 0 {
+		s.MaxTurns = ph.MaxTurns
+	}
+	if s.Mode != agent.ModeChat && s.Mode != agent.ModePlan {
+		return s, wrong("usage", "modes: chat, plan", "--mode %q is not a mode", s.Mode)
+	}
+	if s.MaxTurns < 0 || s.MaxTokens < 0 {
+		return s, wrong("usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
+	}
+	if f.outputSchema != "" {
+		b, err := os.ReadFile(a.path(f.outputSchema))
+		if err != nil {
+			return s, wrong("schema_unreadable", "give the path of a JSON schema", "read the output schema: %w", err)
+		}
+		if err := agent.CheckSchema(b); err != nil {
+			return s, wrong("schema_invalid", "it has to be a JSON schema of draft 2020-12", "%s: %w", f.outputSchema, err)
+		}
+		s.Output = b
+	}
+	return s, nil
+}
+
+// knownTools are the tools of this build, with what they do.
+var knownTools = map[string]policy.Effect{
+	settings.ToolReadFile: policy.Read, settings.ToolListFiles: policy.Read, settings.ToolSearchFiles: policy.Read,
+	settings.ToolWriteFile: policy.Write, settings.ToolEditFile: policy.Write,
+	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
+}
+
+// grantedTools are exactly the named tools, or the profile's default set
+// (ruling 20); in plan mode those of them that only read.
+func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Settings, mode string) ([]string, error) {
+	named := f.allowTools
+	if ph.AllowTools != nil {
+		named = ph.AllowTools
+	}
+	if named == nil {
+		named = op.Tools
+	}
+	if named == nil {
+		named = s.Tools.Default
+	}
+	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource}
+	out := []string{}
+	for _, n := range named {
+		if c, ok := alias[n]; ok && n != "" {
+			n = c
+		}
+		effect, known := knownTools[n]
+		if !known {
+			if slices.Contains(s.Tools.Default, n) {
+				continue // named by a profile for a later version
+			}
+			return nil, wrong("tool_unknown", "tools: "+strings.Join(toolNames(), ", "), "there is no tool %q", n)
+		}
+		if mode == agent.ModePlan && effect != policy.Read || slices.Contains(out, n) {
+			continue
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func toolNames() []string {
+	var out []string
+	for n := range knownTools {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func dedupe(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
