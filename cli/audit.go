@@ -1,7 +1,372 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+	"metier/run"
+	"metier/settings"
+)
 
 func (a *app) auditCommand() *cobra.Command {
-	return &cobra.Command{Use: "audit", GroupID: "proof", Short: "Being written", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, read and replay the record of a run",
+		Long: "Audit proves what a run did from its record. It changes nothing.", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.auditVerifyCommand(), a.auditShowCommand(), a.auditReplayCommand())
+	return c
+}
+
+func (a *app) auditVerifyCommand() *cobra.Command {
+	var place runPlace
+	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record is what was written",
+		Long: `Verify reads the whole record: the chain of entries, the content they name, the
+records of child runs, the artifacts, and the heads that were kept outside of
+the workspace. Without such heads a cut tail, or a log written anew as a whole,
+cannot show; verify says so. Exit 0: as written. Exit 5: altered, cut or changed.`,
+		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
+		Args:    oneRun,
+		RunE: func(c *cobra.Command, args []string) error {
+			root, id, err := a.findRun(place, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := run.VerifyAt(c.Context(), root, id, a.runOptions())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.document(r)
+			} else {
+				a.showVerify(r)
+			}
+			if err != nil || r.OK {
+				return err
+			}
+			return unverified(r)
+		}}
+	place.flags(c)
+	a.completions(c)
+	return c
+}
+
+// unverified is the end of a verification that found something.
+func unverified(r run.VerifyReport) error {
+	p := &problem{exit: exitDrift, code: "record_unverified", hint: "trust a copy from before, or an export; do not go on with this run",
+		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural(len(r.Problems), "problem"))}
+	if len(r.Problems) > 0 {
+		p.code = r.Problems[0].Code
+	}
+	return p
+}
+
+func (a *app) showVerify(r run.VerifyReport) {
+	verdict := "verified"
+	if !r.OK {
+		verdict = "does not verify"
+	}
+	states := map[string]int{}
+	for _, s := range r.Artifacts {
+		states[s]++
+	}
+	var files []string
+	for _, s := range []string{"equal", "stale", "missing", "differs", "unknown"} {
+		if states[s] > 0 {
+			files = append(files, fmt.Sprintf("%d %s", states[s], s))
+		}
+	}
+	witness := "none: no head of this record is kept outside of the workspace"
+	if r.Witnessed {
+		witness = plural(r.Record.Heads, "head") + " kept outside of the workspace"
+	}
+	t := table{}
+	t.add("run", r.ID)
+	t.add("record", verdict)
+	t.add("entries", thousands(int64(r.Record.Entries)))
+	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
+	t.add("content", fmt.Sprintf("%s, %d erased, %d altered", plural(r.Record.Blobs.Checked, "blob"), r.Record.Blobs.Erased, r.Record.Blobs.Altered))
+	t.add("artifacts", firstSet(strings.Join(files, ", "), "not judged"))
+	t.add("witness", witness)
+	t.print(a.Out, "")
+	a.section("problems", problemRows(r.Problems))
+	if r.Record.More > 0 {
+		fmt.Fprintf(a.Out, "  and %s more\n", thousands(int64(r.Record.More)))
+	}
+	a.section("warnings", problemRows(r.Warnings))
+}
+
+func (a *app) auditShowCommand() *cobra.Command {
+	var place runPlace
+	var kind string
+	var from uint64
+	c := &cobra.Command{Use: "show RUN", Short: "Print the entries of a record, one a line",
+		Long: `Show prints each entry: its number, time, type and facts. Entries hold facts
+(ids, digests, codes, sizes); what was said is in the content they name, which
+'metier runs show RUN --transcript' prints.`,
+		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json",
+		Args:    oneRun,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			f, err := a.lookAt(place, args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { err = closed(f.Close(), err) }()
+			return a.showEntries(c.Context(), f, kind, from)
+		}}
+	place.flags(c)
+	c.Flags().StringVar(&kind, "type", "", "only entries of this type, or of a family: skill.activated, skill")
+	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry")
+	a.completions(c)
+	return c
+}
+
+// eventTypes are the types of entries this build knows.
+func eventTypes() []string {
+	var out []string
+	for _, e := range event.All() {
+		out = append(out, e.Type())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// families are the first parts of the types.
+func families() []string {
+	var out []string
+	for _, t := range eventTypes() {
+		f, _, _ := strings.Cut(t, ".")
+		out = append(out, f)
+	}
+	return slices.Compact(out)
+}
+
+func ofType(t, kind string) bool { return kind == "" || t == kind || strings.HasPrefix(t, kind+".") }
+
+func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from uint64) error {
+	head, err := f.Log().Head(ctx)
+	if err != nil {
+		return err
+	}
+	list := []record.Entry{}
+	for en, err := range f.Log().Read(ctx, max(from, 1)) {
+		if err != nil {
+			return err
+		}
+		if ofType(en.Type, kind) {
+			list = append(list, en)
+		}
+	}
+	if len(list) == 0 && !slices.ContainsFunc(eventTypes(), func(t string) bool { return ofType(t, kind) }) {
+		return wrong("type_unknown", "types: "+strings.Join(eventTypes(), ", "), "there is no type %q%s", kind, didYouMean(kind, append(families(), eventTypes()...)))
+	}
+	if a.json {
+		return a.document(map[string]any{"id": f.ID(), "head": head, "entries": list})
+	}
+	width := len(strconv.FormatUint(head.Seq, 10))
+	for _, en := range list {
+		line := fmt.Sprintf("%*d  %s  %-24s %s", width, en.Seq, en.At.Local().Format("2006-01-02 15:04:05.000"), en.Type, a.facts(en.Data))
+		fmt.Fprintln(a.Out, strings.TrimRight(oneLine(line), " "))
+	}
+	return nil
+}
+
+// facts writes the data of an entry as name=value pairs, in the order of the
+// record. Nothing is left out; empty values are.
+func (a *app) facts(data json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var out []string
+	if err := a.flatten(d, "", &out); err != nil {
+		return strconv.Quote(string(data))
+	}
+	return strings.Join(out, " ")
+}
+
+// flatten walks one JSON value, keeping the order of its members.
+func (a *app) flatten(d *json.Decoder, name string, out *[]string) error {
+	tok, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch v := tok.(type) {
+	case json.Delim:
+		for i := 0; d.More(); i++ {
+			part := name + "[" + strconv.Itoa(i) + "]"
+			if v == '{' {
+				key, err := d.Token()
+				if err != nil {
+					return err
+				}
+				part = strings.TrimPrefix(name+"."+fmt.Sprint(key), ".")
+			}
+			if err := a.flatten(d, part, out); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+		return err
+	case string:
+		if v == "" {
+			return nil
+		}
+		v = a.short(v)
+		if strings.ContainsAny(v, " \"=") || v != oneLine(v) {
+			v = strconv.Quote(v)
+		}
+		*out = append(*out, name+"="+v)
+	case nil:
+	default:
+		*out = append(*out, fmt.Sprintf("%s=%v", name, v))
+	}
+	return nil
+}
+
+func (a *app) auditReplayCommand() *cobra.Command {
+	var place runPlace
+	var roots []string
+	c := &cobra.Command{Use: "replay RUN", Short: "Reproduce the active skills of a run and compare them with the disk",
+		Long: `Replay folds the record again from its first entry, checks chain, heads and every
+digest, and prints the skills that were active at the end. It looks each of them
+up in the roots the run was started with and names every hash that changed.
+Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.`,
+		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
+		Args:    oneRun,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			f, err := a.lookAt(place, args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { err = closed(f.Close(), err) }()
+			now, note, err := a.skillsNow(c.Context(), f, roots)
+			if err != nil {
+				return err
+			}
+			r, err := run.Replay(c.Context(), f, now)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.document(r)
+			} else {
+				a.showReplay(r, note)
+			}
+			if err != nil {
+				return err
+			}
+			return r.Err()
+		}}
+	place.flags(c)
+	c.Flags().StringArrayVar(&roots, "skills-root", nil, "look for the skills here instead (repeatable)")
+	a.completions(c)
+	return c
+}
+
+// skillsNow returns how the run's skills are looked up on disk: in the roots it
+// was started with, by the settings it was started with. Without roots in the
+// record there is nothing to compare with, which note says.
+func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
+	l, err := readLaunch(ctx, f)
+	switch {
+	case err == nil:
+	case metier.KindOf(err) != metier.Invalid:
+		return nil, "", err
+	case len(named) == 0:
+		return nil, "the record does not say where its skills were: not compared with the disk; name the folder with --skills-root", nil
+	}
+	set, _, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(named) > 0 {
+		l.Roots = nil
+		for _, p := range named {
+			l.Roots = append(l.Roots, root{Path: a.path(p), Named: true})
+		}
+		if err := a.exist(l.Roots); err != nil {
+			return nil, "", err
+		}
+		l.Roots = labelled(l.Roots)
+	} else {
+		for i := range l.Roots {
+			l.Roots[i].Named = false // a root that is gone means skills that are gone
+		}
+	}
+	snap, err := snapshot(ctx, l.Roots, set, l.Workspace)
+	if err != nil {
+		return nil, "", err
+	}
+	return func(id string) (string, string, error) {
+		return digestsOf(ctx, snap, id, len(named) > 0)
+	}, "", nil
+}
+
+// exist reports the first root that is no folder.
+func (a *app) exist(roots []root) error {
+	for _, r := range roots {
+		if err := a.place(&r, settings.Discover{}, "", nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// digestsOf looks a skill up by its ID; in roots that were named now, whose
+// labels are others, by the part of the ID behind the label.
+func digestsOf(ctx context.Context, snap *metier.Snapshot, id string, anyLabel bool) (file, tree string, err error) {
+	for _, sk := range snap.All() {
+		same := sk.ID.String() == id
+		if _, path, ok := strings.Cut(id, ":"); ok && anyLabel {
+			same = sk.ID.Path == path
+		}
+		if !same {
+			continue
+		}
+		full, err := snap.Index(ctx, sk)
+		if err != nil {
+			return "", "", err
+		}
+		return string(full.Digest), string(full.Tree), nil
+	}
+	return "", "", &metier.Error{Op: "replay", Skill: id, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("it is gone")}
+}
+
+func (a *app) showReplay(r run.ReplayReport, note string) {
+	verdict := "reproduced"
+	if !r.OK {
+		verdict = "not reproduced"
+	}
+	t := table{}
+	t.add("run", r.ID)
+	t.add("active set", fmt.Sprintf("%s, %s", plural(len(r.Active), "skill"), verdict))
+	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
+	t.print(a.Out, "")
+	var rows [][]string
+	for _, s := range r.Active {
+		rows = append(rows, []string{s.SkillID, s.State, s.Tier, s.ActivationSource, a.short(s.Hash), "original " + s.Original})
+	}
+	a.section("active", rows)
+	rows = nil
+	for _, d := range r.Changed {
+		rows = append(rows, []string{d.SkillID, filepath.ToSlash(d.Path), "was " + a.short(d.Was), "is " + firstSet(a.short(d.Now), "gone")})
+	}
+	a.section("changed", rows)
+	rows = nil
+	for _, p := range r.Problems {
+		rows = append(rows, []string{string(p.Code), fmt.Sprintf("#%d", p.Seq), p.Detail})
+	}
+	a.section("problems", rows)
+	if note != "" {
+		fmt.Fprintf(a.Out, "\nnote: %s\n", note)
+	}
 }

@@ -1,6 +1,188 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"slices"
+	"strings"
 
-// completions adds completion of flag values to a command.
-func (a *app) completions(c *cobra.Command) {}
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/agent"
+	"metier/policy"
+	"metier/run"
+	"metier/settings"
+)
+
+type completion = func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// completions adds completion of flags and arguments to a command: to each flag
+// it has that something is known about.
+func (a *app) completions(c *cobra.Command) {
+	words := func(w ...string) completion { return cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp) }
+	for name, f := range map[string]completion{
+		"profile":          words(settings.Profiles()...),
+		"set":              completeSet,
+		"skill":            a.completeSkills,
+		"deny-skill":       a.completeSkills,
+		"allow-tool":       words(toolNames()...),
+		"mode":             words(agent.ModeChat, agent.ModePlan),
+		"output-mode":      words("operator", "batch"),
+		"on-drift":         words("fail", "warn", "reload", "ignore"),
+		"prompt-slot-role": words(string(policy.DirectCommand), string(policy.Context), string(policy.Quote)),
+		"model":            completeModels,
+		"resume":           a.completeRuns,
+		"type":             words(eventTypes()...),
+		"workspace":        folders,
+		"cwd":              folders,
+		"skills-root":      folders,
+		"artifact-root":    folders,
+		"prompt":           words(),
+		"max-turns":        words(),
+		"max-tokens":       words(),
+		"limit":            words(),
+		"from":             words(),
+	} {
+		if c.Flags().Lookup(name) != nil {
+			_ = c.RegisterFlagCompletionFunc(name, f) // fails only for a flag that is not there, or twice
+		}
+	}
+	if c.Flags().Lookup("file") != nil {
+		_ = c.MarkFlagFilename("file", "yaml", "yml")
+	}
+	first, _, _ := strings.Cut(c.Use, " ")
+	switch {
+	case strings.Contains(c.Use, " RUN"):
+		c.ValidArgsFunction = firstArg(1, a.completeRuns)
+	case strings.Contains(c.Use, "[PROFILE]"):
+		c.ValidArgsFunction = firstArg(1, words(settings.Profiles()...))
+	case first == "diff":
+		c.ValidArgsFunction = firstArg(2, words(settings.Profiles()...))
+	default:
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+}
+
+func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// firstArg completes the first n arguments and no more.
+func firstArg(n int, f completion) completion {
+	return func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(c, args, typed)
+	}
+}
+
+// starting keeps what begins with what was typed.
+func starting(all []cobra.Completion, typed string) []cobra.Completion {
+	return slices.DeleteFunc(all, func(s cobra.Completion) bool { return !strings.HasPrefix(s, typed) })
+}
+
+// completeSet completes the names of settings, then their values.
+func completeSet(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	name, _, hasValue := strings.Cut(typed, "=")
+	for _, r := range settings.Table() {
+		if !hasValue {
+			out = append(out, cobra.CompletionWithDesc(r.Name+"=", oneLine(r.Doc)))
+			continue
+		}
+		if r.Name != name || r.Shape == settings.ShapeNumber {
+			continue
+		}
+		for _, v := range allValues(r) {
+			out = append(out, cobra.CompletionWithDesc(name+"="+v, oneLine(r.Meaning[v])))
+		}
+	}
+	if hasValue {
+		return starting(out, typed), cobra.ShellCompDirectiveNoFileComp
+	}
+	return starting(out, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeModels completes the provider; its models are not ours to know.
+func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.HasPrefix(typed, "scripted:") {
+		return nil, cobra.ShellCompDirectiveDefault // a file
+	}
+	var out []cobra.Completion
+	for _, p := range providers() {
+		out = append(out, p.name+":")
+		if p.model != "" {
+			out = append(out, p.name+":"+p.model)
+		}
+	}
+	return starting(append(out, "scripted:"), typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeRuns completes the ids of runs, newest first, and latest.
+func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const keep = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if strings.ContainsAny(typed, `/\`) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	root, err := a.runsFolder(runPlace{workspace: flagText(c, "workspace"), artifacts: flagText(c, "artifact-root")})
+	if err != nil {
+		return nil, keep
+	}
+	list, err := run.List(c.Context(), root)
+	if err != nil || len(list) == 0 {
+		return nil, keep
+	}
+	out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the run that was written to last")}
+	for _, s := range newestFirst(list) {
+		if run.CheckID(s.ID) == nil {
+			out = append(out, cobra.CompletionWithDesc(s.ID, oneLine(firstSet(s.Status, "unreadable")+" "+s.Model)))
+		}
+	}
+	return starting(out, typed), keep
+}
+
+// completeSkills completes the names of the skills a run would find.
+func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	op, err := a.operatorConfig()
+	if err != nil {
+		return nil, none
+	}
+	ws, err := a.workspaceDir(flagText(c, "workspace"))
+	if err != nil {
+		return nil, none
+	}
+	set, _, _, err := a.resolve(op, flagText(c, "profile"), ws)
+	if err != nil {
+		return nil, none
+	}
+	named, _ := c.Flags().GetStringArray("skills-root")
+	roots, err := a.roots(named, op.Skills, set.Discover, ws, nil)
+	if err != nil {
+		return nil, none
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	snap, err := snapshot(ctx, roots, set, ws)
+	if err != nil {
+		return nil, none
+	}
+	var out []cobra.Completion
+	for _, sk := range snap.All() {
+		if sk.State == metier.Loaded && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
+			out = append(out, cobra.CompletionWithDesc(sk.Name, oneLine(sk.Description)))
+		}
+	}
+	return starting(out, typed), none
+}
+
+// flagText is the value of a flag, "" where the command has none of that name.
+func flagText(c *cobra.Command, name string) string {
+	if f := c.Flags().Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}

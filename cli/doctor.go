@@ -1,7 +1,350 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/run"
+	"metier/settings"
+)
+
+// The states of a check.
+const (
+	checkOK      = "ok"
+	checkNote    = "note"
+	checkProblem = "problem"
+)
+
+// check is one line of the doctor.
+type check struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // ok, note, problem
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"` // the way out
+}
+
+// doctor collects what this host gives.
+type doctor struct {
+	a      *app
+	op     operator
+	ws     string
+	checks []check
+}
+
+func (d *doctor) ok(name, format string, args ...any) {
+	d.checks = append(d.checks, check{name, checkOK, fmt.Sprintf(format, args...), ""})
+}
+
+func (d *doctor) note(name, hint, format string, args ...any) {
+	d.checks = append(d.checks, check{name, checkNote, fmt.Sprintf(format, args...), hint})
+}
+
+func (d *doctor) bad(name string, err error) {
+	p := problemOf(err)
+	d.checks = append(d.checks, check{name, checkProblem, err.Error() + " [" + p.code + "]", p.hint})
+}
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{Use: "doctor", GroupID: "proof", Short: "Being written", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	var workspace string
+	var roots []string
+	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check what this host gives: configuration, skills, models, records",
+		Long: `Doctor looks at the program, the configuration, the folders, the skills and the
+models a run started here would use, and names the way out of what is wrong. It
+asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d := &doctor{a: a}
+			d.host()
+			d.config()
+			d.folders(workspace)
+			d.skills(c.Context(), roots)
+			d.models(c.Context())
+			return a.showDoctor(d.checks)
+		}}
+	c.Flags().StringVar(&workspace, "workspace", "", "folder to look at (default: the current one)")
+	c.Flags().StringArrayVar(&roots, "skills-root", nil, "folder of skills (repeatable; default: the configuration's)")
+	a.completions(c)
+	return c
+}
+
+func (a *app) showDoctor(checks []check) error {
+	problems := 0
+	t := table{}
+	for _, x := range checks {
+		if x.State == checkProblem {
+			problems++
+		}
+		detail := x.Detail
+		if x.Hint != "" {
+			detail += "; " + x.Hint
+		}
+		t.add(x.State, x.Name, detail)
+	}
+	if a.json {
+		if err := a.document(map[string]any{"ok": problems == 0, "checks": checks}); err != nil {
+			return err
+		}
+	} else {
+		t.print(a.Out, "")
+	}
+	if problems == 0 {
+		return nil
+	}
+	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural(problems, "problem")), hint: "each line above that begins with problem says what to do"}
+}
+
+// host is the program and its streams.
+func (d *doctor) host() {
+	d.ok("program", "metier %s, %s, %s/%s, %d processors", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	switch {
+	case d.a.asks():
+		d.ok("terminal", "progress is drawn and questions can be asked")
+	case d.a.Terminal:
+		d.note("terminal", "", "progress is drawn; nobody can answer questions, since the input is no terminal: runs are batch runs")
+	default:
+		d.note("terminal", "", "none: progress is plain lines, runs are batch runs and answer every question with no")
+	}
+}
+
+// config is the operator's configuration.
+func (d *doctor) config() {
+	for _, p := range d.a.configPaths() {
+		var c config
+		found, err := readYAML(p, &c)
+		switch {
+		case err != nil:
+			d.bad("config", err)
+		case found:
+			d.ok("config", "%s is read", p)
+		default:
+			d.ok("config", "%s is not there", p)
+		}
+	}
+	d.op, _ = d.a.operatorConfig() // its errors are told above
+	if d.a.home() == "" {
+		d.note("home", "set HOME", "there is no home folder: no user configuration, no skills of the user")
+	}
+	state, err := d.a.state()
+	if err == nil {
+		err = writable(state)
+	}
+	if err != nil {
+		d.note("witness", "make it writable, or name another folder with XDG_STATE_HOME",
+			"heads of records cannot be kept outside of the workspace (%v): a cut or rewritten record would not show", err)
+		return
+	}
+	d.ok("witness", "heads of records are kept in %s", filepath.Join(state, "heads"))
+}
+
+// writable tries to write below dir, or where dir would be made, and leaves
+// nothing there.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is not a folder", dir)
+		}
+		if err == nil {
+			break
+		}
+		if !isMissing(err) || filepath.Dir(dir) == dir {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := os.CreateTemp(dir, ".metier-doctor-*")
+	if err != nil {
+		return err
+	}
+	return closed(os.Remove(f.Name()), f.Close())
+}
+
+// folders are the workspace and its records.
+func (d *doctor) folders(workspace string) {
+	ws, err := d.a.workspaceDir(workspace)
+	if err != nil {
+		d.bad("workspace", err)
+		return
+	}
+	d.ws = ws
+	if err := writable(ws); err != nil {
+		d.note("workspace", "agents can read here, not write", "%s cannot be written to: %v", ws, err)
+	} else {
+		d.ok("workspace", "%s", ws)
+	}
+	root := d.a.runsRoot("", d.op, ws)
+	if err := writable(root); err != nil {
+		d.bad("records", &metier.Error{Op: "records", Path: root, Kind: metier.Unavailable, Code: "read_only", Hint: "put records elsewhere with --artifact-root or artifact_root", Err: err})
+		return
+	}
+	list, err := run.List(context.Background(), root)
+	if err != nil {
+		d.bad("records", err)
+		return
+	}
+	count := map[string]int{}
+	for _, s := range list {
+		if s.Problem != "" {
+			count["with a problem"]++
+		}
+		if s.Status == run.StatusInterrupted || s.Status == run.StatusParked {
+			count[s.Status]++
+		}
+	}
+	text := fmt.Sprintf("%s in %s", plural(len(list), "run"), root)
+	for _, k := range []string{run.StatusInterrupted, run.StatusParked, "with a problem"} {
+		if count[k] > 0 {
+			text += fmt.Sprintf(", %d %s", count[k], k)
+		}
+	}
+	if len(count) > 0 {
+		d.note("records", "see 'metier runs list'", "%s", text)
+		return
+	}
+	d.ok("records", "%s", text)
+}
+
+// skills are the settings, the roots and what is in them.
+func (d *doctor) skills(ctx context.Context, named []string) {
+	set, _, denied, err := d.a.resolve(d.op, "", d.ws)
+	if err != nil {
+		d.bad("settings", profileHint(firstSet(d.a.env["METIER_PROFILE"], d.op.Profile), err))
+		return
+	}
+	d.ok("settings", "profile %s", firstSet(d.a.env["METIER_PROFILE"], d.op.Profile, settings.DefaultProfile))
+	for i := range named {
+		named[i] = d.a.path(named[i])
+	}
+	list, err := d.a.roots(named, d.op.Skills, set.Discover, d.ws, nil)
+	if err != nil {
+		d.bad("skills", err)
+		return
+	}
+	if len(list) == 0 {
+		d.note("skills", "name a folder with --skills-root or in the configuration", "there is no root to look for skills in")
+	}
+	for _, r := range list {
+		d.root(ctx, r, set)
+	}
+	if n := len(d.op.Deny) + len(denied); n > 0 {
+		d.ok("skills", "%s denied by configuration", plural(n, "skill"))
+	}
+}
+
+// root counts what is in one root.
+func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
+	where := firstSet(r.Path, "embedded")
+	if r.Path != "" && !r.Named {
+		if _, err := os.Stat(r.Path); isMissing(err) {
+			d.ok("skills", "%s (%s) is not there", where, r.Tier.Or())
+			return
+		}
+	}
+	snap, err := snapshot(ctx, []root{r}, set, d.ws)
+	if err != nil {
+		d.bad("skills", err)
+		return
+	}
+	states, faults := map[string]int{}, map[string]int{}
+	for _, sk := range snap.All() {
+		states[string(sk.State)]++
+		for _, g := range sk.Diagnostics {
+			faults[string(g.Severity)]++
+		}
+	}
+	for _, g := range snap.Diagnostics() {
+		faults[string(g.Severity)]++
+	}
+	text := fmt.Sprintf("%s (%s): %s", where, r.Tier.Or(), plural(states["loaded"], "skill"))
+	for _, s := range []string{"hidden", "disabled", "shadowed", "refused"} {
+		if states[s] > 0 {
+			text += fmt.Sprintf(", %d %s", states[s], s)
+		}
+	}
+	for _, s := range []string{"error", "warning"} {
+		if faults[s] > 0 {
+			text += ", " + plural(faults[s], s)
+		}
+	}
+	if faults["error"] > 0 || states["loaded"] == 0 && len(states) > 0 {
+		d.note("skills", "'metier run --dry-run' shows every diagnostic", "%s", text)
+		return
+	}
+	d.ok("skills", "%s", text)
+}
+
+// models are the ways to a model. Keys are never shown.
+func (d *doctor) models(ctx context.Context) {
+	reachable := false
+	if want := firstSet(d.a.env["METIER_MODEL"], d.op.Model); want != "" {
+		from := "METIER_MODEL"
+		if d.a.env[from] == "" {
+			from = "the configuration"
+		}
+		if _, err := d.a.openModel(d.op, want); err != nil {
+			d.bad("model", fmt.Errorf("%s asks for %s: %w", from, want, err))
+		} else {
+			d.ok("model", "%s, from %s", want, from)
+		}
+		reachable = true
+	}
+	for _, p := range providers() {
+		switch {
+		case p.name == "ollama":
+			reachable = d.ollama(ctx, p) || reachable
+		case d.a.key(p) != "":
+			reachable = true
+			d.ok("model", "%s: key is set%s", p.name, d.at(p))
+		case p.keyless:
+			d.ok("model", "%s: needs no key%s; used only when named", p.name, d.at(p))
+		default:
+			d.ok("model", "%s: no key (%s)", p.name, strings.Join(p.keys, ", "))
+		}
+	}
+	if !reachable {
+		d.note("model", "set a provider's key, start Ollama, or give --model", "none: only runs with a recorded script work")
+	}
+}
+
+// at names another address than the provider's own, without what may be secret
+// in it.
+func (d *doctor) at(p provider) string {
+	base := d.a.base(d.op, p)
+	if base == "" {
+		return ""
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return ", at an address that cannot be read"
+	}
+	return ", at " + u.Scheme + "://" + u.Host + u.Path
+}
+
+// ollama asks an Ollama for its models, on this machine only.
+func (d *doctor) ollama(ctx context.Context, p provider) bool {
+	base := d.a.base(d.op, p)
+	if u, err := url.Parse(base); err != nil || !loopback(u.Hostname()) {
+		d.ok("model", "ollama: not asked, since it is not on this machine%s", d.at(p))
+		return false
+	}
+	name := localOllama(ctx, base)
+	if name == "" {
+		d.ok("model", "ollama: none answers%s", d.at(p))
+		return false
+	}
+	d.ok("model", "ollama: answers%s, first model %s", d.at(p), name)
+	return true
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -1,7 +1,257 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier/settings"
+)
 
 func (a *app) profileCommand() *cobra.Command {
-	return &cobra.Command{Use: "profile", GroupID: "proof", Short: "Being written", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{Use: "profile", GroupID: "setup", Short: "List, show and compare sets of settings",
+		Long: "A profile is a saved set of values, one for each setting. docs/SETTINGS.md says\nwhat every value means.", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.profileListCommand(), a.profileShowCommand(), a.profileDiffCommand())
+	return c
+}
+
+func (a *app) profileListCommand() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "List the profiles", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		type entry struct {
+			Name    string `json:"name"`
+			About   string `json:"about"`
+			Differs int    `json:"differs"` // settings that are not those of the first profile
+		}
+		base, err := profileSettings(settings.DefaultProfile)
+		if err != nil {
+			return err
+		}
+		list := []entry{}
+		for _, n := range settings.Profiles() {
+			s, err := profileSettings(n)
+			if err != nil {
+				return err
+			}
+			list = append(list, entry{n, settings.About(n), len(settings.Diff(base, s))})
+		}
+		if a.json {
+			return a.document(map[string]any{"profiles": list})
+		}
+		t := table{heads: []string{"PROFILE", "DIFFERS", "WHAT IT IS"}, right: []int{1}}
+		for _, e := range list {
+			t.add(e.Name, fmt.Sprint(e.Differs), e.About)
+		}
+		t.print(a.Out, "")
+		return nil
+	}}
+}
+
+// profileSettings are the settings of a profile as it is saved.
+func profileSettings(name string) (settings.Settings, error) {
+	l, err := settings.Profile(name)
+	if err != nil {
+		return settings.Settings{}, profileHint(name, err)
+	}
+	s, _, err := settings.Resolve(l)
+	return s, err
+}
+
+// profileHint adds the names there are to the error for one that is not.
+func profileHint(name string, err error) error {
+	e, ok := errors.AsType[*settings.Error](err)
+	if !ok || e.Code != settings.CodeProfile {
+		return err
+	}
+	names := settings.Profiles()
+	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "there is no profile %q%s", name, didYouMean(name, names))
+}
+
+// shown is one setting of `profile show`.
+type shown struct {
+	Name   string   `json:"name"`
+	Stage  string   `json:"stage"`
+	Value  string   `json:"value"`
+	SetBy  string   `json:"setBy"`
+	Shape  string   `json:"shape"`
+	Values []string `json:"values"` // the closed set, narrowest first
+	Doc    string   `json:"doc"`
+}
+
+func (a *app) profileShowCommand() *cobra.Command {
+	var workspace string
+	var set []string
+	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print every setting, its value, who set it and what else it may be",
+		Long: `Show prints what a run started here would use: the profile (the named one, else
+METIER_PROFILE, the configuration's, default), the operator's configuration over
+it, --set, then the workspace's metier.yaml, which may only narrow.`,
+		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			op, err := a.operatorConfig()
+			if err != nil {
+				return err
+			}
+			ws, err := a.workspaceDir(workspace)
+			if err != nil {
+				return err
+			}
+			flags, err := setFlag(set)
+			if err != nil {
+				return err
+			}
+			name = firstSet(name, a.env["METIER_PROFILE"], op.Profile, settings.DefaultProfile)
+			_, origins, _, err := a.resolve(op, name, ws, flags)
+			if err != nil {
+				return profileHint(name, err)
+			}
+			return a.showProfile(name, origins)
+		}}
+	c.Flags().StringVar(&workspace, "workspace", "", "folder whose metier.yaml is taken in (default: the current one)")
+	c.Flags().StringArrayVar(&set, "set", nil, "one setting: name=value (repeatable)")
+	a.completions(c)
+	return c
+}
+
+func (a *app) showProfile(name string, origins settings.Origins) error {
+	list := []shown{}
+	for _, r := range settings.Table() {
+		o := origins[r.Name]
+		list = append(list, shown{r.Name, r.Stage, o.Value, o.Layer, string(r.Shape), allValues(r), r.Doc})
+	}
+	if a.json {
+		return a.document(map[string]any{"profile": name, "settings": list})
+	}
+	fmt.Fprintf(a.Out, "profile %s\n", printable(name))
+	t := table{}
+	for i, s := range list {
+		if i == 0 || list[i-1].Stage != s.Stage {
+			t.add()
+			t.add(s.Stage)
+		}
+		t.add("  "+s.Name, s.Value, s.SetBy, choices(s))
+	}
+	t.print(a.Out, "")
+	return nil
+}
+
+// allValues is the closed set of a setting.
+func allValues(r settings.Row) []string {
+	out := slices.Clone(r.Values)
+	if r.Empty != "" && !slices.Contains(out, r.Empty) {
+		out = append([]string{r.Empty}, out...)
+	}
+	return out
+}
+
+// choices words the closed set.
+func choices(s shown) string {
+	switch settings.Shape(s.Shape) {
+	case settings.ShapeSet:
+		return "any of " + strings.Join(s.Values, " | ")
+	case settings.ShapeOrder:
+		return "an order of " + strings.Join(s.Values, " | ")
+	case settings.ShapeName:
+		return "none | a tool name"
+	}
+	return strings.Join(s.Values, " | ")
+}
+
+// widest is the longest value that fits into a column of `profile diff`; longer
+// ones have lines of their own.
+const widest = 32
+
+func (a *app) profileDiffCommand() *cobra.Command {
+	c := &cobra.Command{Use: "diff A B", Short: "Print the settings in which two profiles differ",
+		Example: "  metier profile diff default cf-harness", Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			x, err := profileSettings(args[0])
+			if err != nil {
+				return err
+			}
+			y, err := profileSettings(args[1])
+			if err != nil {
+				return err
+			}
+			type change struct {
+				Name string `json:"name"`
+				A    string `json:"a"`
+				B    string `json:"b"`
+			}
+			list := []change{}
+			t := table{heads: []string{"SETTING", args[0], args[1]}}
+			long := table{}
+			for _, d := range settings.Diff(x, y) {
+				list = append(list, change{d.Name, d.A, d.B})
+				if len(d.A) > widest || len(d.B) > widest {
+					long.add(d.Name, args[0], d.A)
+					long.add("", args[1], d.B)
+					continue
+				}
+				t.add(d.Name, d.A, d.B)
+			}
+			if a.json {
+				return a.document(map[string]any{"a": args[0], "b": args[1], "changes": list})
+			}
+			if len(list) == 0 {
+				_, err := fmt.Fprintf(a.Out, "%s and %s have the same settings\n", args[0], args[1])
+				return err
+			}
+			t.print(a.Out, "")
+			if len(long.rows) > 0 {
+				fmt.Fprintln(a.Out)
+				long.print(a.Out, "")
+			}
+			return nil
+		}}
+	a.completions(c)
+	return c
+}
+
+// didYouMean names what is written nearly like a name; "" when nothing is.
+func didYouMean(name string, among []string) string {
+	const far = 4
+	best, near := far, []string(nil)
+	for _, n := range among {
+		if d := edits(name, n, far); d < best {
+			best, near = d, []string{n}
+		} else if d == best && d < far {
+			near = append(near, n)
+		}
+	}
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// edits counts the inserted, removed and changed bytes between two names; names
+// whose lengths are far apart are far.
+func edits(x, y string, far int) int {
+	if len(x) > len(y)+far || len(y) > len(x)+far {
+		return far
+	}
+	prev := make([]int, len(y)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(x) {
+		row := []int{i + 1}
+		for j := range len(y) {
+			cost := 1
+			if x[i] == y[j] {
+				cost = 0
+			}
+			row = append(row, min(prev[j]+cost, prev[j+1]+1, row[j]+1))
+		}
+		prev = row
+	}
+	return prev[len(y)]
 }

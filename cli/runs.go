@@ -1,7 +1,271 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/internal/atomicfile"
+	"metier/run"
+)
+
+// runPlace are the flags that say where runs are kept.
+type runPlace struct{ workspace, artifacts string }
+
+func (p *runPlace) flags(c *cobra.Command) {
+	c.Flags().StringVar(&p.workspace, "workspace", "", "folder the agent worked in (default: the current one)")
+	c.Flags().StringVar(&p.artifacts, "artifact-root", "", "folder of the records (default: .metier/runs in the workspace)")
+}
+
+// runsFolder is the folder of runs the flags and the configuration name.
+func (a *app) runsFolder(p runPlace) (string, error) {
+	op, err := a.operatorConfig()
+	if err != nil {
+		return "", err
+	}
+	ws := ""
+	if p.artifacts == "" {
+		if ws, err = a.workspaceDir(p.workspace); err != nil {
+			return "", err
+		}
+	}
+	return a.runsRoot(p.artifacts, op, ws), nil
+}
+
+// findRun finds what a person calls a run.
+func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
+	if strings.ContainsAny(what, `/\`) {
+		return run.Find("", a.path(what))
+	}
+	root, err = a.runsFolder(p)
+	if err != nil {
+		return "", "", err
+	}
+	return run.Find(root, what)
+}
+
+// lookAt opens a run for reading.
+func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
+	root, id, err := a.findRun(p, what)
+	if err != nil {
+		return nil, err
+	}
+	f, err := run.Look(root, id, a.runOptions())
+	if metier.KindOf(err) == metier.Drift && err != nil {
+		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
+			Hint: "the record is not what was written: 'metier audit verify " + what + "' names every place", Err: err}
+	}
+	return f, err
+}
+
+// oneRun are the arguments of a command about one run.
+func oneRun(c *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	err := fmt.Errorf("%s needs one run, not %d", c.CommandPath(), len(args))
+	return &problem{exit: exitUsage, code: "usage", err: err, hint: "name it by id, by the beginning of its id, by its folder, or say latest; 'metier runs list' shows the ids"}
+}
 
 func (a *app) runsCommand() *cobra.Command {
-	return &cobra.Command{Use: "runs", GroupID: "proof", Short: "Being written", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show and export recorded runs",
+		Long: "Runs looks at the records that 'metier run' leaves. It changes nothing.", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(a.runsListCommand(), a.runsShowCommand(), a.runsExportCommand())
+	return c
+}
+
+func (a *app) runsListCommand() *cobra.Command {
+	var place runPlace
+	var limit int
+	c := &cobra.Command{Use: "list", Short: "List the runs, newest first",
+		Example: "  metier runs list\n  metier runs list --limit 10 --json", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return wrong("usage", "give 0 for all of them", "--limit cannot be negative")
+			}
+			root, err := a.runsFolder(place)
+			if err != nil {
+				return err
+			}
+			list, err := run.List(c.Context(), root)
+			if err != nil {
+				return err
+			}
+			return a.listRuns(root, newestFirst(list), limit)
+		}}
+	place.flags(c)
+	c.Flags().IntVar(&limit, "limit", 0, "most runs to list (default 0: all)")
+	a.completions(c)
+	return c
+}
+
+// newestFirst sorts runs by their beginning; folders that cannot be read, and
+// so have none, come last.
+func newestFirst(list []run.Summary) []run.Summary {
+	slices.SortStableFunc(list, func(x, y run.Summary) int {
+		if c := strings.Compare(y.StartedAt, x.StartedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(y.ID, x.ID)
+	})
+	return list
+}
+
+func (a *app) listRuns(root string, list []run.Summary, limit int) error {
+	omitted := 0
+	if limit > 0 && len(list) > limit {
+		omitted = len(list) - limit
+		list = list[:limit]
+	}
+	if a.json {
+		doc := map[string]any{"runs": list}
+		if omitted > 0 {
+			doc["omitted"] = omitted
+		}
+		return a.document(doc)
+	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintf(a.Out, "no runs in %s\n", printable(root))
+		return err
+	}
+	t := table{heads: []string{"RUN", "STATUS", "MODEL", "TURNS", "TOKENS", "COST", "STARTED", "PROBLEM"}, right: []int{3, 4, 5}}
+	for _, s := range list {
+		t.add(runRow(s)...)
+	}
+	t.print(a.Out, "")
+	if omitted > 0 {
+		fmt.Fprintf(a.Out, "%s more; --limit 0 lists all\n", thousands(int64(omitted)))
+	}
+	return nil
+}
+
+func runRow(s run.Summary) []string {
+	if s.Status == "" { // nothing of it could be read
+		return []string{firstSet(s.ID, "…"), "unreadable", "", "", "", "", "", s.Problem}
+	}
+	status := s.Status
+	switch {
+	case s.Questions > 0:
+		status += ", " + plural(s.Questions, "question")
+	case s.Code != "":
+		status += " (" + s.Code + ")"
+	}
+	return []string{s.ID, status, s.Model, fmt.Sprint(s.Turns), thousands(s.Tokens.Total), dollars(s.CostUSD, false), localTime(s.StartedAt), s.Problem}
+}
+
+func (a *app) runsShowCommand() *cobra.Command {
+	var place runPlace
+	var transcript bool
+	c := &cobra.Command{Use: "show RUN", Short: "Show what one run was told, read and did",
+		Long:    "Show reports on a run from its log. RUN is an id, the beginning of one, the\npath of a run folder, or latest.",
+		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
+		Args:    oneRun,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			f, err := a.lookAt(place, args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { err = closed(f.Close(), err) }()
+			if transcript {
+				t, err := run.Conversation(c.Context(), f)
+				if err != nil {
+					return err
+				}
+				return a.showTranscript(t)
+			}
+			r, err := run.Show(c.Context(), f)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(r)
+			}
+			a.showRun(f.Dir(), r)
+			return nil
+		}}
+	place.flags(c)
+	c.Flags().BoolVar(&transcript, "transcript", false, "print the conversation instead")
+	a.completions(c)
+	return c
+}
+
+func (a *app) runsExportCommand() *cobra.Command {
+	var place runPlace
+	var out string
+	var unverified bool
+	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Write one run, record and artifacts, as a zip archive",
+		Long: `Export verifies the record and writes it with its content and artifacts into one
+zip archive. The same record always gives the same bytes. Unzipped into a folder,
+'metier audit verify FOLDER/RUN' checks it again.`,
+		Example: "  metier runs export latest -o run.zip\n  metier runs export latest -o - | ssh host 'cat > run.zip'",
+		Args:    oneRun,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if out == "" {
+				return usage(c, errors.New("name the archive with -o FILE, or -o - for standard output"))
+			}
+			if out == "-" && a.json {
+				return usage(c, errors.New("-o - and --json both want standard output: give a file"))
+			}
+			if out == "-" && a.outTerminal() {
+				return wrong("terminal", "give a file with -o FILE, or pipe the output", "a zip archive does not belong on a terminal")
+			}
+			f, err := a.lookAt(place, args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { err = closed(f.Close(), err) }()
+			var b bytes.Buffer // whole before any byte goes out: a failed export leaves nothing half
+			if err := run.Export(c.Context(), f, &b, &run.ExportOptions{Unverified: unverified}); err != nil {
+				return exportHint(err)
+			}
+			return a.putExport(f.ID(), out, b.Bytes())
+		}}
+	place.flags(c)
+	c.Flags().StringVarP(&out, "output", "o", "", "archive to write, - for standard output")
+	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that does not verify, with what is wrong in verify.json")
+	a.completions(c)
+	return c
+}
+
+func exportHint(err error) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok || e.Code != run.CodeUnverified {
+		return err
+	}
+	with := *e
+	with.Hint = "'metier audit verify' names every problem; --unverified exports it as it is"
+	return &with
+}
+
+func (a *app) putExport(id, out string, b []byte) error {
+	if out == "-" {
+		_, err := a.Out.Write(b)
+		return err
+	}
+	if err := atomicfile.Write(a.path(out), b, 0o644); err != nil {
+		return &metier.Error{Op: "export", Path: out, Kind: metier.Unavailable, Code: "export_unwritable", Hint: "give a file in a folder that exists and can be written to with -o", Err: err}
+	}
+	if a.json {
+		return a.document(map[string]any{"run": id, "file": a.path(out), "bytes": len(b)})
+	}
+	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, printable(out), thousands(int64(len(b))))
+	return err
+}
+
+// text reads a JSON string; other JSON, as a gap in the record is, stays as it
+// is written.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
 }

@@ -53,6 +53,16 @@ func Profile(name string) (Layer, error) {
 	return Layer{Name: "profile:" + name, Operator: true, Values: maps.Clone(values)}, nil
 }
 
+// About says in one line what a profile is for: the comment its file begins with.
+func About(name string) string {
+	src, err := profileFiles.ReadFile("profiles/" + name + ".yaml")
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(src), "\n")
+	return strings.TrimSpace(strings.TrimPrefix(line, "#"))
+}
+
 func mustProfile(name string) Layer {
 	l, err := Profile(name)
 	if err != nil {

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"metier/model"
+	"metier/run"
+)
+
+// showRun prints the page of one run.
+func (a *app) showRun(dir string, r run.Report) {
+	status := r.Status
+	if r.Code != "" {
+		status += " (" + r.Code + ")"
+	}
+	t := table{}
+	t.add("run", r.ID)
+	t.add("status", status)
+	t.add("model", firstSet(r.Model, "none was asked"))
+	t.add("started", localTime(r.StartedAt)+", took "+elapsed(time.Duration(r.DurationMS)*time.Millisecond))
+	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural(r.Calls, "tool call")))
+	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", thousands(r.Tokens.Total), thousands(r.Tokens.Input), thousands(r.Tokens.Output)))
+	t.add("cost", firstSet(dollars(r.CostUSD, r.CostPartial), "no price is known"))
+	t.add("folder", dir)
+	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
+	t.print(a.Out, "")
+	a.section("skills", a.skillRows(r))
+	a.section("reads", a.readRows(r))
+	a.section("scripts", scriptRows(r))
+	a.section("not allowed", refusalRows(r))
+	a.section("files written", a.fileRows(r))
+	a.section("waits for an answer", questionRows(r))
+	a.section("child runs", a.childRows(r))
+	a.section("problems", problemRows(r.Problems))
+	if s := text(r.Output); s != "null" && s != "" {
+		fmt.Fprintf(a.Out, "\noutput\n%s\n", printable(s))
+	}
+	if s := text(r.Answer); s != "null" && s != "" {
+		fmt.Fprintf(a.Out, "\nanswer\n%s\n", strings.TrimRight(printable(s), "\n"))
+	}
+}
+
+// section prints a table under its name; nothing when it is empty.
+func (a *app) section(name string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(a.Out, "\n%s\n", name)
+	t := table{rows: rows}
+	t.print(a.Out, "  ")
+}
+
+func (a *app) skillRows(r run.Report) (rows [][]string) {
+	for _, s := range r.Activations {
+		changed := ""
+		if s.DigestChanged {
+			changed = "changed since it was indexed"
+		}
+		rows = append(rows, []string{s.Name, s.Tier, s.Source, a.short(s.Digest), changed})
+	}
+	return rows
+}
+
+func (a *app) readRows(r run.Report) (rows [][]string) {
+	for _, x := range r.Reads {
+		size, found, note := "", "", ""
+		if x.ObservedSizeBytes != nil {
+			size = thousands(*x.ObservedSizeBytes) + " bytes"
+		}
+		if x.ObservedDigest != nil {
+			found = a.short(*x.ObservedDigest)
+		}
+		switch {
+		case x.Error != nil:
+			note = x.Error.Code
+		case x.DigestMatchesRegistry != nil && !*x.DigestMatchesRegistry:
+			note = "changed since it was indexed"
+		case x.Truncated:
+			note = fmt.Sprintf("cut at %s bytes", thousands(int64(x.MaxBytes)))
+		}
+		rows = append(rows, []string{x.SkillName, x.Path, x.Status, size, found, note})
+	}
+	return rows
+}
+
+func scriptRows(r run.Report) (rows [][]string) {
+	for _, x := range r.Scripts {
+		note := ""
+		if x.Error != nil {
+			note = x.Error.Code
+		} else if x.ExitCode != nil {
+			note = fmt.Sprintf("exit %d", *x.ExitCode)
+		}
+		rows = append(rows, []string{x.SkillName, x.Path, x.Status, note})
+	}
+	return rows
+}
+
+// refusalRows are the decisions that were not a plain yes.
+func refusalRows(r run.Report) (rows [][]string) {
+	for _, d := range r.Decisions {
+		if d.Decision != "allowed" {
+			rows = append(rows, []string{fmt.Sprintf("#%d", d.Seq), d.Decision, d.Tool, d.Code, d.Rule, strings.Join(d.Risk, ", ")})
+		}
+	}
+	return rows
+}
+
+func (a *app) fileRows(r run.Report) (rows [][]string) {
+	for _, f := range r.Files {
+		change := ""
+		if f.After != "" {
+			before := a.short(f.Before)
+			if before == "" || before == "absent" {
+				before = "new"
+			}
+			change = before + " → " + a.short(f.After)
+		}
+		rows = append(rows, []string{f.Path, f.Tool, change})
+	}
+	return rows
+}
+
+func questionRows(r run.Report) (rows [][]string) {
+	for _, q := range r.Questions {
+		rows = append(rows, []string{q.ID, "for " + q.Call, q.Code, "scopes: " + strings.Join(q.Scopes, ", ")})
+	}
+	return rows
+}
+
+func (a *app) childRows(r run.Report) (rows [][]string) {
+	for _, c := range r.Children {
+		rows = append(rows, []string{c.Run, firstSet(c.Code, "done"), fmt.Sprintf("%d:%s", c.Head.Seq, a.short(c.Head.Hash))})
+	}
+	return rows
+}
+
+// problemRows name each problem by code, entry and subject.
+func problemRows(ps []run.Problem) (rows [][]string) {
+	for _, p := range ps {
+		at := ""
+		if p.Seq > 0 {
+			at = fmt.Sprintf("#%d", p.Seq)
+		}
+		rows = append(rows, []string{p.Code, at, p.On, p.Detail})
+	}
+	return rows
+}
+
+// showTranscript prints the conversation, a paragraph for each message.
+func (a *app) showTranscript(t run.Transcript) error {
+	if a.json {
+		return a.document(t)
+	}
+	for _, m := range t.Messages {
+		head := fmt.Sprintf("#%d %s", m.Seq, m.Role)
+		for _, s := range []string{m.By, m.Tool, m.Call, m.Code} {
+			if s != "" {
+				head += " " + s
+			}
+		}
+		if m.Skill != nil {
+			head += " " + m.Skill.Name + " " + a.short(m.Skill.Digest)
+		}
+		fmt.Fprintf(a.Out, "%s\n", oneLine(head))
+		body := messageText(m)
+		if m.ShownBy != "" {
+			body = "its instructions are in the result of " + m.ShownBy
+		}
+		for line := range strings.Lines(body) {
+			fmt.Fprintf(a.Out, "  %s\n", strings.TrimRight(printable(line), "\n"))
+		}
+		fmt.Fprintln(a.Out)
+	}
+	return nil
+}
+
+// messageText is the content of one message as text.
+func messageText(m run.Message) string {
+	var parts []model.Part
+	if json.Unmarshal(m.Content, &parts) != nil {
+		var gap run.Gap
+		if json.Unmarshal(m.Content, &gap) == nil && gap.Digest != "" {
+			if gap.Altered {
+				return "[the content is not what its digest names: " + gap.Digest + "]"
+			}
+			return "[the content was erased: " + gap.Digest + "]"
+		}
+		return string(m.Content)
+	}
+	var out []string
+	for _, p := range parts {
+		switch p.Kind {
+		case "call":
+			out = append(out, fmt.Sprintf("→ %s %s %s", p.Call, p.Tool, firstSet(string(p.Args), p.Text)))
+		case "image":
+			out = append(out, fmt.Sprintf("[image, %s, %d bytes]", p.Media, len(p.Data)))
+		case "opaque":
+			out = append(out, fmt.Sprintf("[a block of %s, kept as it came, %d bytes]", p.Provider, len(p.Opaque)))
+		default:
+			out = append(out, p.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}
