@@ -304,9 +304,17 @@ func (d *driver) tell(p Progress) {
 
 // refresh folds what was appended to the log, by whomever.
 func (d *driver) refresh(ctx context.Context) error {
+	// The head first: what is appended while we read belongs to the next time.
+	head, err := d.Log.Head(ctx)
+	if err != nil {
+		return fault(err)
+	}
 	for en, err := range d.Log.Read(ctx, d.head.Seq+1) {
 		if err != nil {
 			return fault(err)
+		}
+		if en.Seq > head.Seq {
+			break
 		}
 		e, err := event.Decode(en)
 		if errors.Is(err, event.ErrUnknown) && !en.Must {
@@ -319,10 +327,6 @@ func (d *driver) refresh(ctx context.Context) error {
 			return &metier.Error{Op: "run", Kind: metier.Unsupported, Code: "record_newer", Hint: "use the version of metier that wrote this record", Err: err}
 		}
 		d.observe(e, en.At)
-	}
-	head, err := d.Log.Head(ctx)
-	if err != nil {
-		return fault(err)
 	}
 	d.head = head
 	return nil

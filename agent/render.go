@@ -131,6 +131,8 @@ func synthetic(code string) string {
 		return "expired: nobody answered in time; the call was not made"
 	case step.CodeLoop:
 		return "loop_detected: the same call was made several times in a row; this one was not made"
+	case step.CodeLostTooOften:
+		return "lost_too_often: the call was interrupted again and again and is given up"
 	case "refused":
 		return "refused: the call was not approved and was not made"
 	}

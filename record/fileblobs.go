@@ -211,7 +211,13 @@ func (b *FileBlobs) putLarge(r Ref, data []byte) error {
 	_, err = write(f, data, 0)
 	err = errors.Join(err, f.Close())
 	if err == nil {
+		err = atomicfile.At(atomicfile.BeforeRename, path)
+	}
+	if err == nil {
 		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = atomicfile.At(atomicfile.AfterRename, path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())

@@ -75,9 +75,9 @@ func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 	if p.reg.empty() && len(r.Activations.Activations) == 0 {
 		return r, nil
 	}
-	if _, err := f.checkpoint(); errors.Is(err, fs.ErrNotExist) && f.missing(FileRegistry) && f.missing(FileActivations) {
+	if f.missing(FileState) { // it is printed last: the artifacts were never whole
 		r.Projected = true
-		f.opt.Logger.Info("resume: no artifacts were written before the crash, the log has them", "run", f.id)
+		f.opt.Logger.Info("resume: the artifacts were not written whole before the crash, the log has them", "run", f.id)
 		return r, nil
 	}
 	j := f.judge(p.h)

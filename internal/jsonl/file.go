@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"metier/internal/atomicfile"
 )
 
 // Errors of a File.
@@ -104,6 +106,9 @@ func (f *File) Append(b []byte) (int64, error) {
 		}
 	}
 	f.dirty = false
+	if err := atomicfile.At(atomicfile.BeforeAppend, f.path); err != nil {
+		return 0, err
+	}
 	n, err := f.write(f.f, b, f.size)
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
@@ -114,7 +119,7 @@ func (f *File) Append(b []byte) (int64, error) {
 	}
 	off := f.size
 	f.size += int64(len(b))
-	return off, nil
+	return off, atomicfile.At(atomicfile.AfterAppend, f.path)
 }
 
 // Cut drops everything from offset size on.
