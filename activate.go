@@ -53,6 +53,10 @@ func kindOfCode(code string) Kind {
 		return Drift
 	case "skill_not_found":
 		return NotFound
+	case "skill_too_large":
+		return LimitReached
+	case "skill_broken":
+		return Invalid
 	}
 	return Unavailable
 }

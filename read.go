@@ -19,7 +19,7 @@ import (
 )
 
 // hardMax is the largest file a read hashes, whatever the settings say.
-const hardMax = 256 << 20
+const hardMax = 64 << 20
 
 // Reading is one read of a skill's file (A-055..A-058). Its JSON is the tool
 // output artifact.
@@ -160,7 +160,7 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	}
 	defer f.Close()
 	// Of a long file only what can be shown is kept; all of it is hashed.
-	data, _, err := capped(f, int64(max(r.MaxBytes, sniffBytes)))
+	data, err := io.ReadAll(io.LimitReader(f, int64(max(r.MaxBytes, sniffBytes))))
 	if err != nil {
 		return fail(Unavailable, readCode(err), err)
 	}

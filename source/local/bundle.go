@@ -36,7 +36,7 @@ func (b *bundle) Close() error {
 }
 
 // Open implements metier.Bundle. A link is resolved now and opened by its
-// target, if links are followed and it stays in bounds.
+// target, if links are followed and it stays in the skill's folder.
 func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -85,5 +85,9 @@ func (b *bundle) resolve(rel string) (target, error) {
 	if d.Dev != self.Dev || d.Ino != self.Ino {
 		return target{}, &confine.Error{Op: "resolve", Path: rel, Code: confine.Changed, Err: fmt.Errorf("%s is another folder by now", location)}
 	}
-	return b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
+	t, err := b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
+	if _, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel)); err == nil && rel != b.head.FileName && (t.at != b.node.at || !within) {
+		return target{dir: t.dir}, errOutside // a skill's files are the ones in its folder (A-131, E-044)
+	}
+	return t, err
 }

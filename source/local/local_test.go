@@ -434,6 +434,7 @@ func TestManifestResources(t *testing.T) {
 	put(t, dir, "outside/secret", "secret")
 	link(t, "../common/shared.md", filepath.Join(s, "shared.md"))
 	link(t, "../common", filepath.Join(s, "more"))
+	link(t, "references/a.md", filepath.Join(s, "again.md"))
 	link(t, "references", filepath.Join(s, "refs"))
 	link(t, "..", filepath.Join(s, "references/up"))
 	link(t, "../..", filepath.Join(s, "references/root"))
@@ -452,8 +453,8 @@ func TestManifestResources(t *testing.T) {
 	for _, f := range m.Files {
 		got = append(got, f.Path+" "+strings.TrimPrefix(filepath.ToSlash(f.Location), filepath.ToSlash(root)+"/"))
 	}
-	want(t, got, "SKILL.md s/SKILL.md", "more/shared.md common/shared.md", "references/a.md s/references/a.md",
-		"scripts/run.sh s/scripts/run.sh", "shared.md common/shared.md")
+	want(t, got, "SKILL.md s/SKILL.md", "again.md s/references/a.md", "references/a.md s/references/a.md",
+		"scripts/run.sh s/scripts/run.sh")
 	got = nil
 	for _, d := range m.Diagnostics {
 		got = append(got, strings.TrimPrefix(filepath.ToSlash(d.Path), filepath.ToSlash(s)+"/")+" "+d.Code)
@@ -462,8 +463,9 @@ func TestManifestResources(t *testing.T) {
 		}
 	}
 	want(t, got, "dead unresolvable-skill-resource", "leak skill-resource-outside-root", "leaks skill-resource-outside-root",
-		"node_modules resource-folder-skipped", "pipe unreadable-skill-resource", "references/root symlink-cycle", "references/up symlink-cycle", "refs symlink-cycle")
-	for path, kind := range map[string]metier.Kind{"leak": metier.Denied, "leaks/secret": metier.Denied, "pipe": metier.Invalid, "dead": metier.NotFound, "more": metier.Invalid} {
+		"more skill-resource-outside-root", "node_modules resource-folder-skipped", "pipe unreadable-skill-resource", "references/root skill-resource-outside-root",
+		"references/up symlink-cycle", "refs symlink-cycle", "shared.md skill-resource-outside-root")
+	for path, kind := range map[string]metier.Kind{"leak": metier.Denied, "leaks/secret": metier.Denied, "pipe": metier.Invalid, "dead": metier.NotFound, "more": metier.Denied, "shared.md": metier.Denied, "refs": metier.Invalid} {
 		if f, err := b.Open(t.Context(), path); metier.KindOf(err) != kind {
 			t.Errorf("Open(%s) = %v, %v; want %s", path, f, err, kind)
 		}

@@ -180,7 +180,7 @@ func (x *index) follow(round []string) (dirs []place) {
 		switch confine.CodeOf(err) {
 		case "":
 		case confine.Outside:
-			x.note(skillmd.Error, "skill-resource-outside-root", loc, "left out: the symlink leaves the skill and its root")
+			x.note(skillmd.Error, "skill-resource-outside-root", loc, "left out: the symlink leaves the skill's folder")
 			continue
 		default:
 			x.note(skillmd.Warning, "unresolvable-skill-resource", loc, "left out: the symlink leads nowhere, or in a circle")

@@ -1,0 +1,197 @@
+package metier_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"metier"
+	"metier/event"
+	"metier/settings"
+)
+
+// keenFiles is a project with one skill that has files.
+func keenFiles() map[string]string {
+	return map[string]string{
+		"skills/demo/SKILL.md":          "---\ndescription: Does the demo.\n---\nRun scripts/helper.sh, read references/a.md.\n",
+		"skills/demo/references/a.md":   "canary-reference\n",
+		"skills/demo/scripts/helper.sh": "echo canary-helper\n",
+		"skills/other/SKILL.md":         skillFile("other", "Other.\n"),
+	}
+}
+
+// shownPath is the path the catalog gives for a skill, as a model would find it.
+func shownPath(t *testing.T, catalog, skill string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^- ` + skill + `: .* → read (.+)$`).FindStringSubmatch(catalog)
+	if m == nil {
+		t.Fatalf("no path for %s in:\n%s", skill, catalog)
+	}
+	return m[1]
+}
+
+// req: B-020
+func TestReadingSkillMDActivates(t *testing.T) {
+	t.Parallel()
+	w := opened(t, keen, keenFiles())
+	text := w.works("read_file", args{"path": w.at("skills/demo/SKILL.md")}).Text()
+	mentions(t, text, keenFiles()["skills/demo/SKILL.md"])
+	if e := one[event.Activated](w); e.Name != "demo" || e.ActivationSource != "model-tool" || w.blob(e.Text) != text {
+		t.Errorf("record: %+v", e)
+	}
+}
+
+// req: B-021, B-046
+func TestBundledFilesAreReachedFromTheFolder(t *testing.T) {
+	t.Parallel()
+	w := opened(t, keen, keenFiles())
+	text := w.works("read_file", args{"path": w.at("skills/demo/SKILL.md")}).Text()
+	m := regexp.MustCompile(`Skill directory: (.+)`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatal(text)
+	}
+	mentions(t, w.works("read_file", args{"path": m[1] + "/references/a.md"}).Text(), "canary-reference")
+	mentions(t, w.works("read_file", args{"path": m[1] + "/scripts/helper.sh"}).Text(), "canary-helper")
+	reads := events[event.ResourceRead](w)
+	if len(reads) != 2 || reads[0].Path != "references/a.md" || reads[1].Path != "scripts/helper.sh" || reads[1].Status != "read" {
+		t.Errorf("records: %+v", reads)
+	}
+}
+
+// req: B-022, B-042
+func TestCatalogAloneLeadsToTheSkill(t *testing.T) {
+	t.Parallel()
+	w := opened(t, keen, keenFiles())
+	cat := w.Catalog(t.Context())
+	if !cat.InSystem() {
+		t.Fatalf("%+v", cat)
+	}
+	for _, name := range []string{"demo", "other"} {
+		p := shownPath(t, cat.Text, name)
+		if p != w.at("skills/"+name+"/SKILL.md") {
+			t.Errorf("%s is said to be at %s", name, p)
+		}
+		w.works("read_file", args{"path": p})
+		if e := last[event.Activated](w); e.Name != name {
+			t.Errorf("%s activated %s", p, e.Name)
+		}
+	}
+}
+
+// req: B-043
+func TestCatalogSaysHowPathsResolve(t *testing.T) {
+	t.Parallel()
+	w := opened(t, keen, keenFiles())
+	flat := strings.Join(strings.Fields(w.Catalog(t.Context()).Text), " ")
+	mentions(t, flat, "Resolve relative paths in a skill against the directory that holds its SKILL.md")
+}
+
+// invoked is what a skill's body becomes with arguments, through a session.
+func invoked(t *testing.T, dialect settings.Args, body string, arguments ...string) string {
+	t.Helper()
+	w := newWorld(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "<<"+body+">>\n")})
+	w.set.Activate.Args = dialect
+	w.open()
+	_, text := w.activate("demo", arguments...)
+	if len(w.State().Active) != 1 {
+		t.Fatal("not active")
+	}
+	_, rest, _ := strings.Cut(text, "<<")
+	out, after, _ := strings.Cut(rest, ">>")
+	_, tail, cut := strings.Cut(after, "ARGUMENTS: ")
+	if cut {
+		tail, _, _ = strings.Cut(tail, "\n")
+		out += " and " + tail
+	}
+	return out
+}
+
+// req: B-026, B-027, B-030
+func TestArgumentsByName(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, body string
+		args       []string
+		want       string
+	}{
+		{"all", "$ARGUMENTS", []string{"foo", "bar"}, "foo bar"},
+		{"all, twice", "$ARGUMENTS-$ARGUMENTS", []string{"foo", "bar"}, "foo bar-foo bar"},
+		{"by index", "$ARGUMENTS[0],$ARGUMENTS[1],$ARGUMENTS[7]", []string{"foo", "bar"}, "foo,bar,"},
+		{"none", "x=$ARGUMENTS.", nil, "x=."},
+		{"none by index", "x=$ARGUMENTS[0].", nil, "x=."},
+		{"not an index", "$ARGUMENTS[x] $ARGUMENTS[-1] $ARGUMENTS[+1] $ARGUMENTS[", []string{"a"}, "a[x] a[-1] a[+1] a["},
+		{"another word", "$ARGUMENTSX $ARGUMENTS_", []string{"a"}, "$ARGUMENTSX $ARGUMENTS_"},
+		{"arguments are data", "$ARGUMENTS", []string{"$0", "$ARGUMENTS"}, "$0 $ARGUMENTS"},
+		{"escaped", `\$ARGUMENTS`, []string{"a"}, "$ARGUMENTS"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := invoked(t, settings.ArgsKeenRFC, tt.body, tt.args...); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// req: B-028
+func TestArgumentsByPosition(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"$0-$1":            "foo-bar",
+		"$9":               "",
+		"$10 $00 $123":     "$10 $00 $123", // two or more digits stay as they are
+		`\$0 costs \$5`:    "$0 costs $5",
+		"$ $a $$0 end$":    "$ $a $foo end$",
+		"$0$1$2":           "foobar",
+		"100$":             "100$",
+		"${0} $(0) $ 0 $x": "${0} $(0) $ 0 $x",
+	} {
+		if got := invoked(t, settings.ArgsKeenRFC, body, "foo", "bar"); got != want {
+			t.Errorf("%q gives %q, want %q", body, got, want)
+		}
+	}
+}
+
+// req: B-029
+func TestArgumentsNobodyAskedForAreIgnored(t *testing.T) {
+	t.Parallel()
+	if got := invoked(t, settings.ArgsKeenRFC, "no placeholder, $x", "foo", "bar"); got != "no placeholder, $x" {
+		t.Errorf("got %q", got)
+	}
+	if got := metier.Expand("a\nb\n", settings.ArgsKeenRFC, []string{"foo"}); got != "a\nb\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDialectsOfArguments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		dialect    settings.Args
+		body, want string
+	}{
+		{settings.ArgsNone, "$ARGUMENTS $0", "$ARGUMENTS $0"},
+		{settings.ArgsClaude, "say $0", "say foo"},
+		{settings.ArgsClaude, "say it", "say it and foo bar"},
+		{settings.ArgsClaude, `say \$0`, "say $0 and foo bar"},
+	} {
+		if got := invoked(t, tt.dialect, tt.body, "foo", "bar"); got != tt.want {
+			t.Errorf("%s: %q gives %q, want %q", tt.dialect, tt.body, got, tt.want)
+		}
+	}
+	if got := metier.Expand("x", settings.ArgsClaude, nil); got != "x" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Text that is all placeholders costs time in proportion to its size, and
+// arguments cannot blow it up without end.
+func TestArgumentsAreBounded(t *testing.T) {
+	t.Parallel()
+	open := strings.Repeat("$ARGUMENTS[", 300_000)
+	if got := metier.Expand(open, settings.ArgsKeenRFC, nil); len(got) != 300_000 {
+		t.Errorf("%d bytes", len(got))
+	}
+	w := opened(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", strings.Repeat("$0", 100_000))})
+	_, err := w.Activate(t.Context(), "demo", "user-explicit", strings.Repeat("x", 100_000))
+	wantError(t, err, "skill_too_large", metier.LimitReached)
+}

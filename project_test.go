@@ -1,0 +1,268 @@
+package metier_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier/event"
+	"metier/internal/digest"
+	"metier/internal/testenv"
+	"metier/policy"
+	"metier/settings"
+)
+
+func projectFiles() map[string]string {
+	return map[string]string{
+		"skills/my-skill/SKILL.md":        "---\nname: My Skill\ndescription: Use when testing.\n---\n\n# Canary body\n",
+		"skills/my-skill/references/a.md": "line one\n<b>\n",
+		"skills/my-skill/pic.bin":         "\x00",
+		"skills/my-skill/big.txt":         strings.Repeat("x", 128_001),
+	}
+}
+
+// envelope decodes the reply of a skill tool.
+func envelope(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return m
+}
+
+func keys(m map[string]any) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// refusal checks the reply {ok: false, error}.
+func (w *world) refusal(name string, a args, says ...string) {
+	w.t.Helper()
+	o := w.model(name, a)
+	m := envelope(w.t.(*testing.T), o.Text())
+	reason, _ := m["error"].(string)
+	if m["ok"] != false || !slices.Equal(keys(m), []string{"error", "ok"}) || reason == "" || o.Code() == "" {
+		w.t.Errorf("%s %v: code %q, %v", name, a, o.Code(), m)
+	}
+	mentions(w.t, reason, says...)
+}
+
+// req: E-001, E-002
+func TestPromptHoldsOnlyAnIndex(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	system := w.preview().System
+	mentions(t, system, "- My Skill: Use when testing.\n")
+	silent(t, system, "Canary body", "SKILL.md", w.dir, "my-skill", "references")
+	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
+	if m["ok"] != true || !strings.Contains(m["content"].(string), "# Canary body") {
+		t.Errorf("%v", m)
+	}
+}
+
+// req: E-007, E-067
+func TestSkillToolsOnlyRead(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	before := tree(t, w.dir)
+	for _, name := range []string{settings.ToolLoadSkill, settings.ToolReadSkillResource} {
+		if s, offered := w.spec(name); !offered || s.Effect != policy.Read {
+			t.Errorf("%s: offered %v, %+v", name, offered, s)
+		}
+	}
+	w.works("skills.load", args{"name": "My Skill"})
+	w.works("skills.readFile", args{"name": "My Skill", "path": "references/a.md"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "../new"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "/etc/passwd"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/a.md", "content": "x"})
+	for _, e := range events[event.Started](w) {
+		if e.Effect != policy.Read {
+			t.Errorf("%+v", e)
+		}
+	}
+	if after := tree(t, w.dir); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}
+
+// tree lists a folder with the digests of its files.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var s strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		s.WriteString(p)
+		if d.Type().IsRegular() {
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			s.WriteString(" " + digest.Bytes(b))
+		}
+		s.WriteByte('\n')
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.String()
+}
+
+// req: E-032, E-033, E-035
+func TestLoadAnswersWithNameAndContent(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	spec, _ := w.spec(settings.ToolLoadSkill)
+	sch, props := schemaOf(t, spec)
+	if spec.Name != "skills.load" || !slices.Equal(props, []string{"name"}) || !slices.Equal(sch.Required, []string{"name"}) || sch.Properties["name"].Type != "string" {
+		t.Errorf("%s %s", spec.Name, spec.Schema)
+	}
+	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
+	if !slices.Equal(keys(m), []string{"content", "name", "ok", "skillDirectory", "source"}) || m["ok"] != true || m["name"] != "My Skill" || m["source"] != "fs" {
+		t.Errorf("%v", m)
+	}
+	if content := m["content"].(string); content != "# Canary body\n" {
+		t.Errorf("content %q", content)
+	}
+	w.refusal("skills.load", args{"name": "My Skill", "file_path": "references/a.md"}, "file_path")
+}
+
+// req: E-034
+func TestLoadFailureIsAnEnvelope(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	w.refusal("skills.load", args{"name": "other"}, "other", "My Skill")
+	w.refusal("skills.load", args{"nam": "My Skill"}, "nam")
+	w.refusal("skills.load", args{"name": ""})
+}
+
+// req: E-036
+func TestSkillDirectoryIsRelativeToTheRepository(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
+	if m["skillDirectory"] != "skills/my-skill" {
+		t.Errorf("%v", m)
+	}
+	e := one[event.Activated](w)
+	silent(t, w.said()+e.Path+e.Dir, w.dir)
+	if e.Path != "skills/my-skill/SKILL.md" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// req: E-038, E-039, E-040
+func TestReadFileAnswersWithPathAndContent(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	spec, _ := w.spec(settings.ToolReadSkillResource)
+	sch, props := schemaOf(t, spec)
+	if spec.Name != "skills.readFile" || !slices.Equal(props, []string{"name", "path"}) || !slices.Equal(sch.Required, []string{"name", "path"}) {
+		t.Errorf("%s %s", spec.Name, spec.Schema)
+	}
+	m := envelope(t, w.works("skills.readFile", args{"name": "My Skill", "path": "references/a.md"}).Text())
+	if !slices.Equal(keys(m), []string{"content", "name", "ok", "path"}) || m["ok"] != true || m["name"] != "My Skill" || m["path"] != "references/a.md" || m["content"] != "line one\n<b>\n" {
+		t.Errorf("%v", m)
+	}
+	w.refusal("skills.readFile", args{"name": "none", "path": "references/a.md"}, "none")
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/none.md"}, "references/none.md")
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "."})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "pic.bin"}, "not text")
+	w.refusal("skills.readFile", args{"name": "My Skill"})
+}
+
+// req: E-042, E-043, E-044
+func TestReadFileStaysInTheSkill(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	w.put("secret", "canary-secret")
+	w.put("skills/secret", "canary-secret")
+	for _, p := range []string{"/etc/passwd", w.at("skills/my-skill/references/a.md"), "//etc/passwd", `C:\x`,
+		"../secret", "references/../../secret", "references/..", "..", `..\secret`} {
+		w.refusal("skills.readFile", args{"name": "My Skill", "path": p})
+		if e := last[event.ResourceRead](w); e.Code != "resource_path_invalid" {
+			t.Errorf("%q: %s", p, e.Code)
+		}
+	}
+	w.link(w.at("secret"), "skills/my-skill/leak")
+	w.link("../../secret", "skills/my-skill/references/leak")
+	w.link(w.dir, "skills/my-skill/up")
+	for _, p := range []string{"leak", "references/leak", "up/secret"} {
+		w.refusal("skills.readFile", args{"name": "My Skill", "path": p})
+		if e := last[event.ResourceRead](w); e.Code != "resource_outside_root" {
+			t.Errorf("%q: %s", p, e.Code)
+		}
+	}
+	silent(t, w.said(), "canary-secret")
+}
+
+// req: E-045
+func TestReadFileHasALimit(t *testing.T) {
+	t.Parallel()
+	w := opened(t, project, projectFiles())
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "big.txt"}, "128001 bytes", "128000")
+	w.put("skills/my-skill/big.txt", strings.Repeat("x", 128_000))
+	m := envelope(t, w.works("skills.readFile", args{"name": "My Skill", "path": "big.txt"}).Text())
+	if len(m["content"].(string)) != 128_000 {
+		t.Errorf("%d bytes", len(m["content"].(string)))
+	}
+}
+
+// dependencies are all packages the code behind the two skill tools is built
+// from.
+func dependencies(t *testing.T) []string {
+	t.Helper()
+	gotool := testenv.NeedTool(t, "go", "golang-go")
+	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", "metier", "metier/source/local")
+	cmd.Dir = testenv.Module(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, "metier") || len(deps) < 50 {
+		t.Fatalf("only %v", deps)
+	}
+	return deps
+}
+
+// req: E-065, A-054
+func TestSkillToolsCannotStartAProcess(t *testing.T) {
+	t.Parallel()
+	deps := dependencies(t)
+	for _, p := range []string{"os/exec", "plugin", "metier/sandbox"} {
+		if slices.Contains(deps, p) {
+			t.Errorf("the skill tools depend on %s", p)
+		}
+	}
+	for _, profile := range []string{cfHarness, settings.DefaultProfile} { // and they work like that
+		w := opened(t, profile, guide())
+		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}).Text(), "canary-reference")
+	}
+}
+
+// req: E-066
+func TestSkillToolsCannotReachTheNetwork(t *testing.T) {
+	t.Parallel()
+	for _, p := range dependencies(t) {
+		if p == "net" || strings.HasPrefix(p, "net/http") || p == "crypto/tls" {
+			t.Errorf("the skill tools depend on %s", p)
+		}
+	}
+	w := opened(t, project, projectFiles())
+	w.works("skills.load", args{"name": "My Skill"})
+	w.works("skills.readFile", args{"name": "My Skill", "path": "references/a.md"})
+}

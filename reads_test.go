@@ -1,0 +1,377 @@
+package metier_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier/event"
+	"metier/internal/digest"
+	"metier/policy"
+	"metier/settings"
+)
+
+const resourceCall = "read_skill_resource"
+
+// guide is a root with one skill that has a text and a binary file.
+func guide() map[string]string {
+	return map[string]string{
+		"docs/plan.md":                      "the plan of the repository\n",
+		"skills/guide/SKILL.md":             skillFile("guide", "Read references/a.md when needed.\n"),
+		"skills/guide/references/a.md":      "canary-reference",
+		"skills/guide/references/twenty":    "12345678901234567890",
+		"skills/guide/references/deep/b.md": "two levels down\n",
+		"skills/guide/assets/logo.png":      "\x00\x9f\x92\x96",
+	}
+}
+
+// both lists the profiles a row of system A has to hold in.
+var both = []string{cfHarness, settings.DefaultProfile}
+
+func inBoth(t *testing.T, test func(t *testing.T, profile string)) {
+	t.Helper()
+	for _, p := range both {
+		t.Run(p, func(t *testing.T) {
+			t.Parallel()
+			test(t, p)
+		})
+	}
+}
+
+// req: A-005
+func TestRepositoryDocumentsAreNoSkillResources(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, guide())
+	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "docs/plan.md"})
+	mentions(t, w.works("read_file", args{"path": "docs/plan.md"}).Text(), "the plan of the repository")
+}
+
+// req: A-007
+func TestNoReferenceIsPastedEagerly(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		w.activate("guide")
+		w.works("load_skill", args{"name": "guide"})
+		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, "canary-reference")
+		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		mentions(t, w.said(), "canary-reference")
+	})
+}
+
+// req: A-012, A-122
+func TestSkillsNeedNoShell(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		if _, offered := w.spec("bash"); offered {
+			t.Fatal("there is a shell")
+		}
+		w.fails("unknown_tool", "bash", args{"command": "cat skills/guide/SKILL.md"})
+		mentions(t, w.Catalog(t.Context()).Text, "guide")
+		mentions(t, w.works("load_skill", args{"name": "guide"}).Text(), "Read references/a.md when needed.")
+		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}).Text(), "canary-reference")
+	})
+}
+
+// req: A-046, A-057
+func TestChangedFileIsReadAndReported(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		w.activate("guide") // in profile default this is what makes the index
+		was := digest.Bytes([]byte("canary-reference"))
+		w.put("skills/guide/references/a.md", "another text, longer")
+		o := w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		mentions(t, o.Text(), "another text, longer", `changed="true"`, "resource-digest-mismatch", "16 bytes then, 20 now")
+		r, e := reading(t, o), one[event.ResourceRead](w)
+		if r.Matches == nil || *r.Matches || r.IndexedSize != 16 || r.Size != 20 || len(r.Diagnostics) != 1 {
+			t.Errorf("output: %+v", r)
+		}
+		if e.Matches == nil || *e.Matches || *e.RegistrySize != 16 || *e.ObservedSize != 20 || e.RegistryDigest != was || e.ObservedDigest != digest.Bytes([]byte("another text, longer")) {
+			t.Errorf("record: %+v", e)
+		}
+	})
+}
+
+// req: A-047
+func TestResourceToolIsADefaultReadTool(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		if !slices.Contains(w.set.Tools.Default, resourceCall) {
+			t.Errorf("default tools: %v", w.set.Tools.Default)
+		}
+		if s, offered := w.spec(resourceCall); !offered || s.Effect != policy.Read || s.Name != resourceCall {
+			t.Errorf("offered %v: %+v", offered, s)
+		}
+	})
+}
+
+// req: A-048
+func TestResourceArgumentsAreStrict(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, guide())
+	spec, _ := w.spec(resourceCall)
+	sch, props := schemaOf(t, spec)
+	if want := []string{"maxBytes", "path", "skill"}; !slices.Equal(props, want) || !slices.Equal(sch.Required, []string{"skill", "path"}) {
+		t.Errorf("schema %s", spec.Schema)
+	}
+	good := args{"skill": "guide", "path": "references/a.md", "maxBytes": 64000}
+	w.works(resourceCall, good)
+	for name, bad := range map[string]args{
+		"unknown key":        {"skill": "guide", "path": "references/a.md", "encoding": "utf-8"},
+		"text as number":     {"skill": "guide", "path": "references/a.md", "maxBytes": "7"},
+		"fraction":           {"skill": "guide", "path": "references/a.md", "maxBytes": 1.5},
+		"negative":           {"skill": "guide", "path": "references/a.md", "maxBytes": -1},
+		"number as text":     {"skill": "guide", "path": 7},
+		"list as text":       {"skill": []string{"guide"}, "path": "references/a.md"},
+		"no skill":           {"path": "references/a.md"},
+		"null for an object": nil,
+	} {
+		if o := w.fails("invalid_arguments", resourceCall, bad); t.Failed() {
+			t.Fatalf("%s: %s", name, o.Text())
+		}
+	}
+	if n := len(events[event.Started](w)); n != 1 {
+		t.Errorf("%d calls began", n)
+	}
+}
+
+// req: A-049
+func TestResourceNeedsARegistry(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, nil) // no root
+	if _, offered := w.spec(resourceCall); offered {
+		t.Error("the tool is offered without a root")
+	}
+	w.fails("skill_registry_missing", resourceCall, args{"skill": "guide", "path": "a.md"})
+	if e := one[event.ResourceRead](w); e.Status != "error" || e.Code != "skill_registry_missing" {
+		t.Errorf("record: %+v", e)
+	}
+}
+
+// req: A-050
+func TestResourceNeedsAKnownSkill(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		o := w.fails("skill_not_found", resourceCall, args{"skill": "other", "path": "references/a.md"})
+		mentions(t, o.Text(), "other", "available: guide")
+	})
+}
+
+// req: A-051
+func TestResourcePathsStayInside(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		for _, p := range []string{"/x", "/etc/passwd", "../x", "a/../../x", "references/../a", "..", ".", "", "references/..", `..\x`, `references\a.md`, `C:\x`, `C:/x`, "a\x00b", "references//a.md", "references/"} {
+			w.fails("resource_path_invalid", resourceCall, args{"skill": "guide", "path": p})
+		}
+		for _, e := range events[event.ResourceRead](w) {
+			if e.Code != "resource_path_invalid" || e.ObservedDigest != "" {
+				t.Errorf("record: %+v", e)
+			}
+		}
+	})
+}
+
+// req: A-052
+func TestLateFileIsNotIndexed(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, guide())
+	w.put("skills/guide/references/late.md", "late")
+	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "references/late.md"})
+	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "SKILL.md"}) // A-041
+}
+
+func TestLateFileIsMarkedWhereTheSettingSaysSo(t *testing.T) {
+	t.Parallel()
+	w := opened(t, settings.DefaultProfile, guide())
+	w.activate("guide")
+	w.put("skills/guide/references/late.md", "came later")
+	o := w.works(resourceCall, args{"skill": "guide", "path": "references/late.md"})
+	mentions(t, o.Text(), "came later", `late="true"`, "resource-late")
+	if e := one[event.ResourceRead](w); !e.Late || !reading(t, o).Late || e.RegistryDigest != "" {
+		t.Errorf("record: %+v", e)
+	}
+	if o := w.works(resourceCall, args{"skill": "guide", "path": "SKILL.md"}); reading(t, o).Late {
+		t.Error("an indexed SKILL.md is late")
+	}
+}
+
+// req: A-053
+func TestSwappedFileIsRefused(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		w.activate("guide")
+		w.put("secret", "canary-secret")
+		for name, target := range map[string]string{"absolute": w.at("secret"), "relative": "../../../secret"} {
+			w.link(target, "skills/guide/references/a.md")
+			w.fails("resource_outside_root", resourceCall, args{"skill": "guide", "path": "references/a.md"})
+			silent(t, w.said(), "canary-secret")
+			if e := last[event.ResourceRead](w); e.Code != "resource_outside_root" || e.Status != "error" || e.ObservedDigest != "" {
+				t.Errorf("%s: %+v", name, e)
+			}
+		}
+		w.put("docs/twenty", "canary-secret")
+		w.link(w.at("docs"), "skills/guide/references")
+		w.fails("resource_outside_root", resourceCall, args{"skill": "guide", "path": "references/twenty"})
+	})
+}
+
+// A file swapped for something that is no file is named as what it is.
+func TestSwappedForSomethingElse(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, guide())
+	if err := os.Remove(w.at("skills/guide/references/a.md")); err != nil {
+		t.Fatal(err)
+	}
+	w.fails("resource_not_found", resourceCall, args{"skill": "guide", "path": "references/a.md"})
+	if err := os.Mkdir(w.at("skills/guide/references/a.md"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.fails("resource_not_file", resourceCall, args{"skill": "guide", "path": "references/a.md"})
+}
+
+// A huge sparse file is read to its cap and hashed to the limit, no further.
+func TestHugeFileIsBounded(t *testing.T) {
+	t.Parallel()
+	w := opened(t, settings.DefaultProfile, guide())
+	w.activate("guide")
+	f, err := os.Create(w.at("skills/guide/references/a.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(1 << 40); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	w.fails("resource_too_large", resourceCall, args{"skill": "guide", "path": "references/a.md"})
+	w.put("skills/guide/references/a.md", strings.Repeat("é", 5<<20))
+	r := reading(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md", "maxBytes": 9001}))
+	if r.Size != 10<<20 || !r.Truncated || !r.IsText || r.Digest == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// req: A-055
+func TestTextIsBounded(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		o := w.works(resourceCall, args{"skill": "guide", "path": "references/twenty", "maxBytes": 7})
+		if r := reading(t, o); !r.Truncated || r.Size != 20 || r.MaxBytes != 7 {
+			t.Errorf("%+v", r)
+		}
+		mentions(t, o.Text(), ">\n1234567\n<", `truncated="true"`)
+		if e := one[event.ResourceRead](w); !e.Truncated || e.MaxBytes != 7 || *e.ObservedSize != 20 {
+			t.Errorf("record: %+v", e)
+		}
+		o = w.works(resourceCall, args{"skill": "guide", "path": "references/twenty", "maxBytes": 20})
+		if reading(t, o).Truncated {
+			t.Error("20 of 20 bytes count as truncated")
+		}
+	})
+}
+
+func TestReadCapsComeFromTheSettings(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, map[string]string{"skills/big/SKILL.md": skillFile("big", "x"), "skills/big/a.txt": strings.Repeat("x", 300_000)})
+	for asked, want := range map[int]int{0: 64_000, 1: 1, 256_000: 256_000, 999_999: 256_000} {
+		a := args{"skill": "big", "path": "a.txt"}
+		if asked > 0 {
+			a["maxBytes"] = asked
+		}
+		o := w.works(resourceCall, a)
+		if r := reading(t, o); r.MaxBytes != want || strings.Count(o.Text(), "xx") < want/2 {
+			t.Errorf("asked for %d: %d", asked, r.MaxBytes)
+		}
+	}
+}
+
+// req: A-056, A-133
+func TestBinaryIsMetadataOnly(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, guide())
+	sum := digest.Bytes([]byte("\x00\x9f\x92\x96"))
+	for name, o := range map[string]interface {
+		Text() string
+		Detail() json.RawMessage
+	}{
+		"resource tool": w.works(resourceCall, args{"skill": "guide", "path": "assets/logo.png"}),
+		"load tool":     w.works("load_skill", args{"name": "guide", "file_path": "assets/logo.png"}),
+	} {
+		mentions(t, o.Text(), "binary", "4 bytes", sum)
+		var detail map[string]any
+		if err := json.Unmarshal(o.Detail(), &detail); err != nil {
+			t.Fatal(err)
+		}
+		if detail["status"] != "binary" {
+			t.Errorf("%s: %v", name, detail)
+		}
+		for _, key := range []string{"content", "text", "encoding"} {
+			if _, has := detail[key]; has {
+				t.Errorf("%s: the output has a field %s", name, key)
+			}
+		}
+	}
+	for _, e := range events[event.ResourceRead](w) {
+		if e.Status != "binary" || e.ContentKind != "binary" || e.ObservedDigest != sum {
+			t.Errorf("record: %+v", e)
+		}
+	}
+	for _, r := range events[event.Returned](w) {
+		silent(t, w.blob(r.Content), "\x9f\x92", "AJ+S")
+	}
+}
+
+// req: A-058, A-059
+func TestEveryReadLeavesItsProvenance(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, guide())
+		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		w.works(resourceCall, args{"skill": "guide", "path": "assets/logo.png"})
+		w.fails("resource_path_invalid", resourceCall, args{"skill": "guide", "path": "../x"})
+		w.fails("skill_not_found", resourceCall, args{"skill": "none", "path": "a"})
+		w.fails("resource_not_found", resourceCall, args{"skill": "guide", "path": missingFile(w)})
+		want := []event.ResourceRead{
+			{Call: "c1", Name: "guide", Path: "references/a.md", Kind: "reference", Status: "read", ContentKind: "text"},
+			{Call: "c2", Name: "guide", Path: "assets/logo.png", Kind: "asset", Status: "binary", ContentKind: "binary"},
+			{Call: "c3", Name: "guide", Path: "../x", Status: "error", Code: "resource_path_invalid"},
+			{Call: "c4", Name: "none", Path: "a", Status: "error", Code: "skill_not_found"},
+			{Call: "c5", Name: "guide", Path: "references/twenty", Kind: "reference", Status: "error", Code: "resource_not_found"},
+		}
+		got := events[event.ResourceRead](w)
+		if len(got) != len(want) {
+			t.Fatalf("%d records: %+v", len(got), got)
+		}
+		returned := events[event.Returned](w)
+		for i, g := range got {
+			if g.Call != want[i].Call || g.Name != want[i].Name || g.Path != want[i].Path || g.Kind != want[i].Kind || g.Status != want[i].Status || g.Code != want[i].Code || g.ContentKind != want[i].ContentKind || g.Role != policy.Context {
+				t.Errorf("record %d: %+v", i, g)
+			}
+			if ok := g.Status != "error"; ok != (g.RegistryDigest != "" && g.RegistryDigest == g.ObservedDigest) {
+				t.Errorf("record %d: digests %q and %q", i, g.RegistryDigest, g.ObservedDigest)
+			}
+			var detail struct{ RegistryDigest, ObservedDigest string }
+			if err := json.Unmarshal([]byte(w.blob(returned[i].Detail)), &detail); err != nil || detail.ObservedDigest != g.ObservedDigest || detail.RegistryDigest != g.RegistryDigest {
+				t.Errorf("output %d: %+v, %v", i, detail, err)
+			}
+		}
+	})
+}
+
+// missingFile removes an indexed file and returns its path.
+func missingFile(w *world) string {
+	w.t.Helper()
+	if err := os.Remove(w.at("skills/guide/references/twenty")); err != nil {
+		w.t.Fatal(err)
+	}
+	return "references/twenty"
+}

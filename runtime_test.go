@@ -1,0 +1,264 @@
+package metier_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/policy"
+	"metier/settings"
+)
+
+// loadNames is what the load and the resource tool of a profile are called.
+func (w *world) tools() (load, resource string) { return w.set.Tools.Load, w.set.Tools.Resource }
+
+func runtimeFiles() map[string]string {
+	return map[string]string{
+		"skills/one/SKILL.md":            skillFile("one", "Body of one.\n"),
+		"skills/one/references/a.md":     "canary-reference",
+		"skills/one/references/sub/b.md": "canary-deep",
+		"skills/one/assets/c.bin":        "\x00\x01",
+		"skills/two/SKILL.md":            skillFile("two", "Body of two.\n"),
+		"skills/three/SKILL.md":          skillFile("three", "Body of three.\n"),
+	}
+}
+
+func traced(t *testing.T, profile string, files map[string]string) *world {
+	t.Helper()
+	w := newWorld(t, profile, files)
+	w.trace = &trace{}
+	return w.open()
+}
+
+// req: C-002
+func TestStartOpensNoFileOfASkill(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{runtimeProf, settings.DefaultProfile} {
+		files := runtimeFiles()
+		files["skills/one/SKILL.md"] = skillFile("one", strings.Repeat("canary-body\n", 100_000))
+		w := traced(t, profile, files)
+		w.preview()
+		if opens := w.trace.taken(); len(opens) != 0 {
+			t.Errorf("%s: opened at the start: %v", profile, opens)
+		}
+		for _, sk := range w.Snapshot().All() {
+			if sk.Indexed || len(sk.Resources) > 0 || strings.Contains(sk.Head.FirstParagraph, "canary") {
+				t.Errorf("%s: kept of %s: %+v", profile, sk.Name, sk.Head)
+			}
+			if sk.Name == "one" && sk.Head.Digest != "" {
+				t.Errorf("%s: a long SKILL.md was read whole", profile)
+			}
+		}
+		load, _ := w.tools()
+		w.works(load, args{"name": "one"})
+		if opens := w.trace.taken(); !slices.Contains(opens, "one/SKILL.md") {
+			t.Errorf("%s: opened on activation: %v", profile, opens)
+		}
+	}
+}
+
+// req: C-012, C-029
+func TestFilesAndToolsBothActivate(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"tool", "file"} {
+		w := opened(t, runtimeProf, runtimeFiles())
+		load, resource := w.tools()
+		if mode == "tool" {
+			w.works(load, args{"name": "one"})
+			mentions(t, w.works(resource, args{"skill": "one", "path": "references/a.md"}).Text(), "canary-reference")
+		} else {
+			w.works("read_file", args{"path": w.at("skills/one/SKILL.md")})
+			mentions(t, w.works("read_file", args{"path": w.at("skills/one/references/a.md")}).Text(), "canary-reference")
+		}
+		e := one[event.Activated](w)
+		mentions(t, w.blob(e.Text), "Body of one.")
+		silent(t, w.blob(e.Text), "description:")
+		req := w.preview() // what the model reads next
+		found := false
+		for _, m := range req.Messages {
+			found = found || strings.Contains(m.Text(), "Body of one.")
+		}
+		if !found || e.Hash != digest.Bytes([]byte(runtimeFiles()["skills/one/SKILL.md"])) {
+			t.Errorf("%s: next request %+v", mode, req.Messages)
+		}
+	}
+}
+
+// req: C-030, C-064
+func TestActivationEventHasItsFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runtimeProf, runtimeFiles())
+	w.config = func(c *metier.Config) { c.ID, c.Now = "session-7", tick() }
+	w.open()
+	load, _ := w.tools()
+	w.works(load, args{"name": "one"})
+	e := one[event.Activated](w)
+	if e.SkillID != "skills:one" || e.Hash != digest.Bytes([]byte(runtimeFiles()["skills/one/SKILL.md"])) || e.Source != policy.Project ||
+		e.ActivationSource != "model-tool" || e.SessionID != "session-7" || e.TaskID != "c1" {
+		t.Errorf("%+v", e)
+	}
+	for en, err := range w.log.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if en.Type != "skill.activated" {
+			continue
+		}
+		if en.At.Before(time.Date(2031, 2, 3, 0, 0, 0, 0, time.UTC)) || en.At.Location() != time.UTC {
+			t.Errorf("activated at %s", en.At)
+		}
+		if at := w.State().Active[0].At; !at.Equal(en.At) {
+			t.Errorf("state says %s, record says %s", at, en.At)
+		}
+		for _, field := range []string{`"skillId":`, `"hash":`, `"source":"project"`, `"sessionId":"session-7"`, `"taskId":`, `"activationSource":"model-tool"`} {
+			mentions(t, string(en.Data), field)
+		}
+	}
+}
+
+// req: C-031
+func TestSeveralSkillsAreActive(t *testing.T) {
+	t.Parallel()
+	w := opened(t, runtimeProf, runtimeFiles())
+	load, _ := w.tools()
+	for _, n := range []string{"two", "one", "three"} {
+		w.works(load, args{"name": n})
+	}
+	var recorded, active []string
+	for _, e := range events[event.Activated](w) {
+		recorded = append(recorded, e.Name)
+	}
+	for _, a := range w.State().Active {
+		active = append(active, a.Name)
+	}
+	if want := []string{"two", "one", "three"}; !slices.Equal(recorded, want) || !slices.Equal(active, want) {
+		t.Errorf("recorded %v, active %v", recorded, active)
+	}
+	w.works("list_files", args{"path": w.dir})
+	if e := last[event.Returned](w); len(e.Active) != 3 {
+		t.Errorf("a later call names %+v", e.Active)
+	}
+}
+
+// req: C-032
+func TestReferencesWaitUntilAsked(t *testing.T) {
+	t.Parallel()
+	w := traced(t, runtimeProf, runtimeFiles())
+	load, resource := w.tools()
+	w.works(load, args{"name": "one"})
+	if opens := w.trace.taken(); !slices.Equal(opens, []string{"one/SKILL.md"}) {
+		t.Errorf("activation opened %v", opens)
+	}
+	silent(t, w.said(), "canary")
+	w.works(resource, args{"skill": "one", "path": "references/a.md"})
+	if opens := w.trace.taken(); !slices.Equal(opens, []string{"one/references/a.md"}) {
+		t.Errorf("the read opened %v", opens)
+	}
+}
+
+// req: C-033
+func TestOtherToolsReachSkillsThroughTheLoader(t *testing.T) {
+	t.Parallel()
+	w := opened(t, runtimeProf, runtimeFiles())
+	w.works("read_file", args{"path": w.at("skills/one/references/a.md")})
+	if e := one[event.ResourceRead](w); e.Path != "references/a.md" || e.SkillID != "skills:one" || e.ObservedDigest != digest.Bytes([]byte("canary-reference")) {
+		t.Errorf("record: %+v", e)
+	}
+	w.fails("resource_too_deep", "read_file", args{"path": w.at("skills/one/references/sub/b.md")})
+	for _, call := range []struct {
+		tool string
+		args args
+	}{
+		{"write_file", args{"path": w.at("skills/one/references/a.md"), "content": "x"}},
+		{"edit_file", args{"path": w.at("skills/one/references/a.md"), "old": "canary", "new": "x"}},
+	} {
+		if o := w.model(call.tool, call.args); o.Code() == "" {
+			t.Errorf("%s wrote into a skill: %s", call.tool, o.Text())
+		}
+	}
+	silent(t, w.said(), "canary-deep")
+}
+
+// req: C-034, C-035
+func TestTraversalIsBlocked(t *testing.T) {
+	t.Parallel()
+	w := opened(t, runtimeProf, runtimeFiles())
+	_, resource := w.tools()
+	w.put("skills/secret", "canary-secret")
+	w.put("secret", "canary-secret")
+	for p, code := range map[string]string{
+		"../secret":                        "resource_path_invalid",
+		"references/../../secret":          "resource_path_invalid",
+		"./../secret":                      "resource_path_invalid",
+		`..\secret`:                        "resource_path_invalid",
+		"..":                               "resource_path_invalid",
+		w.at("secret"):                     "resource_path_invalid",
+		w.at("skills/one/references/a.md"): "resource_path_invalid",
+		"/skills/one/references/a.md":      "resource_path_invalid",
+		"%2e%2e/secret":                    "resource_not_found", // nothing is decoded
+		"..%2fsecret":                      "resource_not_found",
+		"%2e%2e%2fsecret":                  "resource_not_found",
+		"..\u2215secret":                   "resource_not_found",
+		"．．/secret":                        "resource_not_found",
+		"file:///etc/passwd":               "resource_path_invalid",
+		"~/secret":                         "resource_not_found",
+	} {
+		w.fails(code, resource, args{"skill": "one", "path": p})
+	}
+	w.link(w.at("secret"), "skills/one/leak")
+	w.link("../secret", "skills/one/leak2")
+	w.link(w.dir, "skills/one/up")
+	for _, p := range []string{"leak", "leak2", "up/secret"} {
+		w.fails("resource_outside_root", resource, args{"skill": "one", "path": p})
+		if o := w.model("read_file", args{"path": w.at("skills/one/" + p)}); p != "up/secret" && o.Code() == "" {
+			t.Errorf("read_file followed %s: %s", p, o.Text())
+		}
+	}
+	for _, r := range events[event.Returned](w) {
+		if r.Tool == settings.ToolReadSkillResource {
+			silent(t, w.blob(r.Content), "canary-secret")
+		}
+	}
+}
+
+// req: C-036
+func TestReadsAreTracked(t *testing.T) {
+	t.Parallel()
+	w := opened(t, runtimeProf, runtimeFiles())
+	_, resource := w.tools()
+	w.works(resource, args{"skill": "one", "path": "references/a.md"})
+	w.works(resource, args{"skill": "one", "path": "assets/c.bin"})
+	w.fails("resource_not_found", resource, args{"skill": "one", "path": "references/none.md"})
+	got := events[event.ResourceRead](w)
+	want := [][2]string{{"references/a.md", digest.Bytes([]byte("canary-reference"))}, {"assets/c.bin", digest.Bytes([]byte{0, 1})}, {"references/none.md", ""}}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i, e := range got {
+		if e.Path != want[i][0] || e.ObservedDigest != want[i][1] || e.SkillID != "skills:one" {
+			t.Errorf("record %d: %+v", i, e)
+		}
+	}
+	mentions(t, w.said(), `encoding=\"base64\"`, "AAE=")
+}
+
+// req: C-037
+func TestNestedReferencesNeedTheSwitch(t *testing.T) {
+	t.Parallel()
+	for scope, code := range map[settings.ResourceScope]string{settings.ResourceScopeOneLevel: "resource_too_deep", settings.ResourceScopeFolder: "", settings.ResourceScopeIndexed: ""} {
+		w := newWorld(t, runtimeProf, runtimeFiles())
+		if scope == settings.ResourceScopeOneLevel && w.set.Read.Scope != scope {
+			t.Fatalf("the profile has %s", w.set.Read.Scope)
+		}
+		w.set.Read.Scope = scope
+		w.open()
+		_, resource := w.tools()
+		w.fails(code, resource, args{"skill": "one", "path": "references/sub/b.md"})
+		w.works(resource, args{"skill": "one", "path": "references/a.md"})
+		w.works(resource, args{"skill": "one", "path": "./references/a.md"})
+	}
+}
