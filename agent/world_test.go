@@ -1,0 +1,153 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"metier"
+	"metier/agent"
+	"metier/model"
+	"metier/model/modeltest"
+	"metier/model/openai"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+	"metier/source/local"
+	"metier/tool"
+)
+
+// world is one agent over real folders, asking a stand-in that speaks a
+// provider's wire format and keeps every request.
+type world struct {
+	t      *testing.T
+	ws     string
+	server *modeltest.Server
+	set    settings.Settings
+	grants []string
+	mode   string
+	output string
+	prompt agent.Prompt
+	log    *record.Memory
+	out    agent.Outcome
+	sess   *metier.Session
+}
+
+func newWorld(t *testing.T, profile string, values map[string]string) *world {
+	t.Helper()
+	layer, err := settings.Profile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := settings.Resolve(layer, settings.Layer{Name: "test", Operator: true, Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, ws: ws, server: modeltest.OpenAI(t), set: set, grants: set.Tools.Default, log: record.NewMemory()}
+}
+
+func (w *world) file(name, text string) {
+	w.t.Helper()
+	p := filepath.Join(w.ws, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) skill(name, description, body string) {
+	w.file(".agents/skills/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: "+description+"\n---\n"+body)
+}
+
+func (w *world) snapshot(ctx context.Context) (*metier.Snapshot, error) {
+	root := filepath.Join(w.ws, ".agents", "skills")
+	src, err := local.New(root, &local.Options{Scan: w.set.Discover.Scan, Optional: true})
+	if err != nil {
+		return nil, err
+	}
+	m := metier.Mount{Label: "project", Tier: policy.Project, Kind: "project", Source: src, Root: root}
+	return metier.Build(ctx, []metier.Mount{m}, w.set.Parse, w.set.Names, w.set.Read.IndexRoot, w.set.Discover.ResourceIndex == settings.ResourceIndexStart)
+}
+
+// run says the prompt and drives the agent; skills are loaded before.
+func (w *world) run(prompt string, skills ...string) agent.Outcome {
+	w.t.Helper()
+	ctx := w.t.Context()
+	snap, err := w.snapshot(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	files, err := tool.OpenWorkspace(w.ws, &tool.WorkspaceOptions{Home: "-"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { files.Close() })
+	view := metier.View{Paths: w.set.Catalog.Paths, Workspace: w.ws}
+	w.sess, err = metier.Open(ctx, metier.Config{ID: "s", By: "test", Log: w.log, Blobs: w.log, Snapshot: snap, Settings: w.set, View: view,
+		Tools:   tool.Files(files, tool.Options{View: view, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)}),
+		Grants:  policy.Grants{Mode: policy.Mode(w.set.Policy.Mode), Tools: w.grants, Narrow: policy.NarrowIgnore, Merge: policy.MergeIntersection},
+		Refresh: w.snapshot})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range skills {
+		if _, err := w.sess.Activate(ctx, s, "cli-preload"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if _, err := w.sess.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(prompt)}, Role: policy.DirectCommand, Surface: "cli"}); err != nil {
+		w.t.Fatal(err)
+	}
+	spec := agent.Spec{Run: "r", Model: "openai:stand-in", Mode: w.mode, MaxTurns: 12}
+	if w.output != "" {
+		spec.Output = json.RawMessage(w.output)
+	}
+	now := make(chan time.Time)
+	close(now)
+	w.out, err = agent.Run(ctx, agent.Config{Session: w.sess, Log: w.log, Blobs: w.log, Model: openai.New("stand-in", &openai.Options{BaseURL: w.server.URL, Key: modeltest.Key}),
+		By: "test", Spec: spec, Prompt: w.prompt, After: func(time.Duration) <-chan time.Time { return now }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.out
+}
+
+// system returns the system prompt of each request, in order.
+func (w *world) system() []string {
+	var out []string
+	for _, r := range w.server.Requests() {
+		out = append(out, r.System)
+	}
+	return out
+}
+
+func (w *world) tools(request int) []string {
+	var out []string
+	for _, t := range w.server.Requests()[request].Tools {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func call(tool, args string) modeltest.Turn {
+	return modeltest.Turn{Calls: []modeltest.Call{{Tool: tool, Args: args}}}
+}
+
+func want(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%q is not in:\n%s", p, text)
+		}
+	}
+}
