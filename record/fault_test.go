@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"metier/internal/testenv"
 	"metier/record"
 	"metier/record/recordtest"
 )
@@ -191,7 +192,7 @@ func onTmpfs(t *testing.T, name, setup string) (dir string, inside bool) {
 	}
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
-		t.Skipf("needs unshare for a small file system of its own: %v", err)
+		testenv.Skip(t, fmt.Sprintf("needs unshare for a small file system of its own: %v", err))
 	}
 	dir = t.TempDir()
 	mount := `mount -t tmpfs -o size=64k none "$` + env + `" || exit 99; cd "$` + env + `" || exit 99; ` + setup
@@ -200,7 +201,7 @@ func onTmpfs(t *testing.T, name, setup string) (dir string, inside bool) {
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && (exit.ExitCode() == 99 || bytes.HasPrefix(out, []byte("unshare:"))) {
-		t.Skipf("needs unshare -Urm and mount for a small file system of its own: %v: %s", err, out)
+		testenv.Skip(t, fmt.Sprintf("needs unshare -Urm and mount for a small file system of its own: %v: %s", err, out))
 	}
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+name)) {
 		t.Errorf("on the tmpfs: %v\n%s", err, out)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 // each runs f over both ways to open; on systems without openat2 they are one.
@@ -69,7 +71,7 @@ func link(t *testing.T, target, path string) {
 	t.Helper()
 	if err := os.Symlink(target, path); err != nil {
 		if runtime.GOOS == "windows" {
-			t.Skipf("symlinks need a privilege here: %v", err)
+			testenv.Skip(t, fmt.Sprintf("symlinks need a privilege here: %v", err))
 		}
 		t.Fatal(err)
 	}
@@ -266,7 +268,7 @@ func TestTooBig(t *testing.T) {
 		// 28: a sparse file is refused by what it claims, not by reading it.
 		path := put(t, root, "sparse", "")
 		if err := os.Truncate(path, 1<<40); err != nil {
-			t.Skipf("no sparse file of 1 TiB here: %v", err)
+			testenv.Skip(t, fmt.Sprintf("no sparse file of 1 TiB here: %v", err))
 		}
 		if _, _, err := d.ReadFile("sparse", 1<<20); CodeOf(err) != TooBig {
 			t.Errorf("sparse: %v", err)
@@ -385,7 +387,7 @@ func (d *disturbed) open(rel string) (handle, Info, error) {
 func TestFolderReplacedAfterOpen(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		if runtime.GOOS == "windows" {
-			t.Skip("an open folder cannot be renamed on Windows")
+			testenv.Skip(t, "an open folder cannot be renamed on Windows")
 		}
 		base := resolved(t, t.TempDir())
 		put(t, base, "skill/file", "old")

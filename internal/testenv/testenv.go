@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -82,27 +84,23 @@ func beside(t testing.TB, name, file string) (string, bool) {
 	return dir, err == nil
 }
 
-// Module returns the folder of the go.mod above the test's working folder. In
-// a nested module it is the outermost one.
+// Module returns the folder of metier's go.mod above the test's working folder,
+// also from a nested module.
 func Module(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := ""
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			found = dir
+		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && slices.Contains(strings.Split(string(b), "\n"), "module metier") {
+			return dir
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			break
+			t.Fatal("no go.mod of module metier above the test")
 		}
 		dir = parent
 	}
-	if found == "" {
-		t.Fatal("no go.mod above the test")
-	}
-	return found
 }

@@ -70,7 +70,7 @@ func TestCorpusMayBeAbsent(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(clone, "deep"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(clone, "go.mod"), []byte("module m\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(clone, "go.mod"), []byte("module metier\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Join(clone, "deep"))
@@ -87,5 +87,19 @@ func TestCorpusMayBeAbsent(t *testing.T) {
 	}
 	if got := testenv.Corpus(t); got != shared {
 		t.Errorf("got %s, want %s", got, shared)
+	}
+}
+
+func TestOrdinaryUserIsStoppedByModes(t *testing.T) {
+	t.Parallel()
+	if !testenv.OrdinaryUser(t) {
+		return
+	}
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(file); !os.IsPermission(err) {
+		t.Errorf("a file of mode 0 was read: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/testenv"
 	"metier/settings"
 	"metier/skillmd"
 	"metier/source/local"
@@ -65,7 +66,7 @@ func link(t *testing.T, target, name string) {
 	}
 	if err := os.Symlink(target, name); err != nil {
 		if runtime.GOOS == "windows" {
-			t.Skipf("symlinks need a privilege here: %v", err)
+			testenv.Skip(t, fmt.Sprintf("symlinks need a privilege here: %v", err))
 		}
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func fifo(t *testing.T, path string) {
 	}
 	mkfifo, err := exec.LookPath("mkfifo")
 	if err != nil {
-		t.Skip("this system has no mkfifo")
+		testenv.Skip(t, "this system has no mkfifo")
 	}
 	if out, err := exec.Command(mkfifo, path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -388,7 +389,7 @@ func TestHostileSkillFiles(t *testing.T) {
 	}
 	big := put(t, root, "big/SKILL.md", sourcetest.Skill("big", "1 TiB"))
 	if err := os.Truncate(big, 1<<40); err != nil {
-		t.Skipf("no sparse file of 1 TiB here: %v", err)
+		testenv.Skip(t, fmt.Sprintf("no sparse file of 1 TiB here: %v", err))
 	}
 	link(t, "/dev/zero", filepath.Join(root, "device/SKILL.md"))
 	lines := []string{"big", "device unusable escaped skill-outside-root", "fifo unusable unreadable-skill", "folder unusable unreadable-skill", "good"}
@@ -402,8 +403,8 @@ func TestHostileSkillFiles(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() == 0 || runtime.GOOS == "windows" {
-		t.Skip("modes stop only an ordinary user on a unix")
+	if !testenv.OrdinaryUser(t) {
+		return
 	}
 	root := base(t)
 	skill(t, root, "good")
@@ -486,7 +487,7 @@ func TestManifestResources(t *testing.T) {
 func TestExecBitIsInTheTree(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no execute bit")
+		testenv.Skip(t, "Windows has no execute bit")
 	}
 	root := base(t)
 	script := put(t, skill(t, root, "s"), "scripts/a", "x")
@@ -579,7 +580,7 @@ func TestHardLinksAreRefusedWhenAsked(t *testing.T) {
 	}
 	for from, to := range map[string]string{put(t, dir, "secret", "x"): filepath.Join(s, "hard"), put(t, dir, "other", sourcetest.Skill("t", "d")): filepath.Join(dir, "root/t/SKILL.md")} {
 		if err := os.Link(from, to); err != nil {
-			t.Skipf("no hard links here: %v", err)
+			testenv.Skip(t, fmt.Sprintf("no hard links here: %v", err))
 		}
 	}
 	o := &local.Options{RefuseHardLinks: true}
@@ -608,7 +609,7 @@ func TestFolderReplacedAfterOpen(t *testing.T) {
 	put(t, dir, "evil/a", "new")
 	b := sourcetest.Open(t, open(t, root, &local.Options{Symlinks: settings.SymlinksInBounds}), "s")
 	if err := os.Rename(s, filepath.Join(dir, "gone")); err != nil {
-		t.Skipf("an open folder cannot be renamed here: %v", err)
+		testenv.Skip(t, fmt.Sprintf("an open folder cannot be renamed here: %v", err))
 	}
 	link(t, filepath.Join(dir, "evil"), s)
 	f, err := b.Open(t.Context(), "a")

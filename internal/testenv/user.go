@@ -1,0 +1,70 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// nobody is the user and group id of an ordinary user that owns nothing.
+const nobody = "65534"
+
+// OrdinaryUser says whether the test may go on: true for an ordinary user of a
+// unix. For root, whom no mode of a file stops, it runs the same test again in
+// a process of nobody, fails if that fails, and returns false. The test then
+// has TMPDIR to write to and a working folder of its own, so it must not read
+// its package's testdata. Elsewhere it skips the test.
+func OrdinaryUser(t *testing.T) bool {
+	t.Helper()
+	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" {
+		Skip(t, "modes of files stop nobody on "+runtime.GOOS)
+	}
+	if os.Geteuid() != 0 {
+		return true
+	}
+	setpriv := NeedTool(t, "setpriv", "util-linux")
+	// Neither the folder of the test binary nor t.TempDir can be entered by
+	// others.
+	dir, err := os.MkdirTemp("", "metier-nobody-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "test.bin")
+	if err := os.WriteFile(bin, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(bin, 0o755); err != nil { // whatever the umask says
+		t.Fatal(err)
+	}
+	var pattern []string
+	for part := range strings.SplitSeq(t.Name(), "/") {
+		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	cmd := exec.CommandContext(t.Context(), setpriv, "--reuid="+nobody, "--regid="+nobody, "--clear-groups", "--",
+		bin, "-test.v", "-test.run="+strings.Join(pattern, "/"))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("as an ordinary user: %v\n%s", err, out)
+	} else if !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("as an ordinary user the test did not run:\n%s", out)
+	}
+	return false
+}
