@@ -1,0 +1,89 @@
+# make help lists what there is. CI calls the same targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+FUZZTIME ?= 60s
+TIMEOUT  ?= 20m
+LINT     := $(GO) tool -modfile=tools/go.mod staticcheck
+# Modules nested in this one have tests of their own.
+NESTED   := $(patsubst %/go.mod,%,$(wildcard conformance/go.mod conformance/*/go.mod))
+# Programs the tests use, as program:Debian package.
+TOOLS    := gcc:gcc git:git unshare:util-linux mount:mount ip:iproute2
+# On Linux everything can be tested, so a test that would be skipped fails.
+NO_SKIP  := $(if $(filter Linux,$(shell uname -s)),METIER_NO_SKIP=1)
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/metier
+	$(GO) build -o bin/metier ./cmd/metier
+
+.PHONY: test
+test: need vet ## every test with the race detector; installs what is missing
+	$(NO_SKIP) $(GO) test -race -timeout $(TIMEOUT) ./...
+	for m in $(NESTED); do echo "== $$m"; (cd "$$m" && $(NO_SKIP) $(GO) test -race -timeout $(TIMEOUT) ./...); done
+
+.PHONY: need
+need:
+	@tools/need $(if $(filter Linux,$(shell uname -s)),$(TOOLS),gcc:gcc git:git)
+
+.PHONY: check
+check: fmt-check vet lint cross generated ## everything about the code but its tests
+
+.PHONY: fmt
+fmt: ## format all Go files
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
+.PHONY: fmt-check
+fmt-check:
+	@changed=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$changed" ]; then echo "gofmt would change, run make fmt:"; echo "$$changed"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## staticcheck, as staticcheck.conf says
+	$(LINT) ./...
+
+.PHONY: cross
+cross: ## vet everything, tests included, for the other systems
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+
+.PHONY: generated
+generated: ## generated documents are what the code says
+	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/house
+	$(GO) test ./settings
+
+.PHONY: docs
+docs: ## write the generated documents anew
+	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/house -update
+	$(GO) test ./settings -update
+
+.PHONY: fuzz
+fuzz: ## fuzz every target for FUZZTIME (60s)
+	for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: ## every benchmark, once
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: cover
+cover: ## coverage of the tests, in coverage.html
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -html=coverage.out -o coverage.html
+	$(GO) tool cover -func=coverage.out | tail -1
+
+.PHONY: clean
+clean: ## remove what the targets above made
+	rm -rf bin dist coverage.out coverage.html
