@@ -68,6 +68,9 @@ func unverified(r run.VerifyReport) error {
 	if len(r.Problems) > 0 {
 		p.code = r.Problems[0].Code
 	}
+	if p.code == string(record.CodeTorn) && len(r.Problems) == 1 {
+		p.hint = "a crash does this, and nothing before it is lost; this cuts off the unfinished end and goes on: metier run --resume " + r.ID
+	}
 	return p
 }
 

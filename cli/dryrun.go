@@ -41,6 +41,8 @@ type diagnostic struct {
 	Code     string `json:"code"`
 	Detail   string `json:"detail"`
 	Path     string `json:"path,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
 }
 
 // dryRun shows what each phase would begin with. It asks no model and leaves
@@ -100,7 +102,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 		d.Tools = append(d.Tools, t.Name)
 	}
 	for _, g := range j.snapshot.Diagnostics() {
-		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path})
+		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
 	}
 	return d, nil
 }
@@ -138,7 +140,7 @@ func (a *app) showDry(d dryPlan) {
 	fmt.Fprintf(a.Out, "tools      %s\n", printable(orNone(d.Tools)))
 	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
 	for _, g := range d.Problems {
-		fmt.Fprintf(a.Out, "%-10s %s: %s\n", g.Severity, g.Code, printable(g.Detail))
+		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, printable(place(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column})), g.Code, printable(g.Detail))
 	}
 	fmt.Fprintf(a.Out, "task       %s\n\n", printable(strings.TrimSpace(d.Prompt)))
 }

@@ -76,7 +76,11 @@ func problemOf(err error) *problem {
 		return &problem{exit: exitOf(e.Kind), code: metier.CodeOf(e), hint: e.Hint, err: err}
 	}
 	if e, ok := errors.AsType[*settings.Error](err); ok {
-		return &problem{exit: exitUsage, code: string(e.Code), hint: "see 'metier profile show' for every setting and its values", err: err}
+		hint := "see 'metier profile show' for every setting and its values"
+		if e.Code == settings.CodeProfile {
+			hint = "see 'metier profile list'"
+		}
+		return &problem{exit: exitUsage, code: string(e.Code), hint: hint, err: err}
 	}
 	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "unknown flag") ||
 		strings.Contains(err.Error(), "arg(s), ") || strings.HasPrefix(err.Error(), "unknown help topic") {

@@ -75,16 +75,6 @@ func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origin
 	return j, nil
 }
 
-// known checks that every skill to be preloaded is there.
-func (j *job) known() error {
-	for _, name := range j.launch.Skills {
-		if _, err := j.snapshot.Find(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // protected are the files no tool may write: roots of skills, configuration.
 func (a *app) protected(l launch) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)

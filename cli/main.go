@@ -71,11 +71,21 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
+	a.json = asksJSON(args) // an error may come before the flag is read
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
 	}
 	return a.report(ctx, err)
+}
+
+func asksJSON(args []string) bool {
+	for _, s := range args {
+		if s == "--json" || s == "--json=true" || s == "--" {
+			return s != "--"
+		}
+	}
+	return false
 }
 
 // interrupts turns the first Ctrl-C into the end of the context and the second

@@ -10,6 +10,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/internal/atomicfile"
+	"metier/run"
 )
 
 // result is what a finished run tells.
@@ -150,17 +151,20 @@ func (a *app) again(r result) string {
 	return "metier run --resume " + what
 }
 
-// resumable adds to an error of the record how the run goes on once its cause
-// is gone.
-func (a *app) resumable(r result, err error) error {
-	if err == nil {
-		return nil
+// resumable adds to an error of the record, or of the disk below it, how the
+// run goes on once its cause is gone.
+func (a *app) resumable(f *run.Folder, err error) error {
+	if err == nil || metier.KindOf(err) != metier.Unavailable {
+		return err
 	}
 	p := *problemOf(err)
-	if p.hint != "" {
-		p.hint += "; "
+	if p.hint == "" && p.code == "disk_full" {
+		p.hint = "free some space"
 	}
-	p.hint += "then go on with: " + a.again(r)
+	if p.hint != "" {
+		p.hint += "; then "
+	}
+	p.hint += "go on with: " + a.again(result{Run: f.ID(), Dir: f.Dir()})
 	return &p
 }
 

@@ -70,6 +70,7 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 		if j != nil {
 			err = closed(j.close(context.WithoutCancel(ctx)), err)
 		}
+		err = a.resumable(folder, err)
 	}()
 	restored, err := folder.Restore(ctx)
 	if err != nil {
@@ -112,7 +113,11 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 // reopen prepares the recorded launch as it can be had today: the operator's
 // denials of today count, and skills that are gone are drift, not an error.
 func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*job, error) {
-	set, origins, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
+	layers := []settings.Layer{{Name: "record", Operator: true, Values: l.Settings}}
+	if f.onDrift != "" { // the session asks the settings when a skill is taken up again
+		layers = append(layers, settings.Layer{Name: "flag --on-drift", Operator: true, Values: map[string]string{"drift_batch": f.onDrift, "drift_interactive": f.onDrift}})
+	}
+	set, origins, err := settings.Resolve(layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +223,11 @@ func (a *app) noteRecovered(p past) {
 	if p.torn == nil || a.json {
 		return
 	}
-	fmt.Fprintf(a.Err, "note: a crash left %d bytes of an unfinished entry after entry %d; they were cut off, all before them is whole [record_recovered]\n", p.torn.Bytes, p.torn.Seq)
+	whole := "all before them is whole"
+	if p.torn.LostID != "" {
+		whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", p.torn.LostID, p.torn.LostType)
+	}
+	fmt.Fprintf(a.Err, "note: a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s [record_recovered]\n", p.torn.Bytes, p.torn.Seq, whole)
 }
 
 // onDrift is what happens with changed skills: the flag, else the setting for

@@ -156,12 +156,16 @@ func (a *app) execute(ctx context.Context, p planned, id string) (r result, err 
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
+	var folder *run.Folder
+	defer func() {
+		if err = closed(j.close(context.WithoutCancel(ctx)), err); folder != nil {
+			err = a.resumable(folder, err)
+		}
+	}()
 	if err := j.known(); err != nil {
 		return r, err
 	}
-	folder, err := run.Create(p.launch.Artifacts, id, a.runOptions())
-	if err != nil {
+	if folder, err = run.Create(p.launch.Artifacts, id, a.runOptions()); err != nil {
 		return r, err
 	}
 	if err := j.open(ctx, folder); err != nil {
@@ -176,7 +180,12 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	if j.model.note != "" && !a.json {
 		fmt.Fprintf(a.Err, "note: %s\n", printable(j.model.note))
 	}
+	j.noteSkipped()
 	if err := j.begin(ctx); err != nil {
+		return result{}, err
+	}
+	// The registry stands in its file from the start, whatever happens later.
+	if err := j.folder.Project(ctx); err != nil {
 		return result{}, err
 	}
 	o, err := j.drive(ctx, a.watcher().observe)
@@ -185,7 +194,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	}
 	o.Run = j.folder.ID()
 	r := outcomeResult(o, j.launch.Phase, j.folder.Dir())
-	return r, a.resumable(r, err)
+	return r, err
 }
 
 // closed joins the error of closing to the one of the work, which comes first.

@@ -20,6 +20,7 @@ import (
 // failureCommands are the script commands for tests of what goes wrong.
 var failureCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"standin": standin, "asked": asked, "told": told, "refuses": refuses, "begin": begin, "interrupt": interrupt, "ended": ended,
+	"tear": tear, "keep": keep, "putback": putBack, "oneline": oneLine, "exists-none": existsNone,
 }
 
 // standIn is a provider's stand-in with the turns a script gave it.
@@ -158,7 +159,7 @@ func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	exit, code, message, hint, command := args[0], args[1], args[2], args[3], args[4:]
 	status(ts, false, append([]string{exit}, command...))
 	text := ts.ReadFile("stderr")
-	i := strings.LastIndex(text, "metier: ")
+	i := strings.LastIndex("\n"+text, "\nmetier: ")
 	if i < 0 {
 		ts.Fatalf("no line begins with metier: on standard error")
 	}
@@ -254,5 +255,48 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), p.err.Bytes(), 0o600))
 	if got := fmt.Sprint(p.ProcessState.ExitCode()); got != args[0] {
 		ts.Fatalf("exit code %s, want %s\n%s", got, args[0], p.err.String())
+	}
+}
+
+// only is the one file a pattern names.
+func only(ts *testscript.TestScript, pattern string) string {
+	match, err := filepath.Glob(ts.MkAbs(pattern))
+	if err != nil || len(match) != 1 {
+		ts.Fatalf("%s names %d files: %v", pattern, len(match), err)
+	}
+	return match[0]
+}
+
+// tear adds half a line to a file: tear PATTERN.
+func tear(ts *testscript.TestScript, neg bool, args []string) {
+	f, err := os.OpenFile(only(ts, args[0]), os.O_APPEND|os.O_WRONLY, 0)
+	ts.Check(err)
+	_, err = f.WriteString(`{"v":1,"seq":99,"pr`)
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// keep copies the one file a pattern names: keep PATTERN FILE.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	b, err := os.ReadFile(only(ts, args[0]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
+}
+
+// putBack is keep the other way round: putback FILE PATTERN.
+func putBack(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Check(os.WriteFile(only(ts, args[1]), []byte(ts.ReadFile(args[0])), 0o600))
+}
+
+// oneLine puts all lines of a file on one, so that a pattern can see their order.
+func oneLine(ts *testscript.TestScript, neg bool, args []string) {
+	text := strings.Join(strings.Fields(ts.ReadFile(args[0])), " ")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// existsNone fails if a pattern names a file.
+func existsNone(ts *testscript.TestScript, neg bool, args []string) {
+	if match, _ := filepath.Glob(ts.MkAbs(args[0])); len(match) > 0 {
+		ts.Fatalf("there is %s", match)
 	}
 }

@@ -25,9 +25,10 @@ type watcher struct {
 	quiet  bool
 	tokens int64
 	cost   *int64
+	calls  map[string]string // id → tool, as the model named it
 }
 
-func (a *app) watcher() *watcher { return &watcher{a: a, start: a.now(), quiet: a.json} }
+func (a *app) watcher() *watcher { return &watcher{a: a, start: a.now(), quiet: a.json, calls: map[string]string{}} }
 
 // line prints one line with turn and time before it.
 func (w *watcher) line(format string, args ...any) {
@@ -58,11 +59,13 @@ func (w *watcher) observe(p agent.Progress) {
 		fmt.Fprint(w.a.Err, printable(p.Text))
 		w.inText = !strings.HasSuffix(p.Text, "\n")
 	case agent.CallBegan:
+		w.calls[p.Call] = p.Tool
 		w.line("%s %s", p.Tool, brief(p.Args))
 	case agent.CallEnded:
 		if p.Code != "" {
-			w.line("%s: %s", p.Tool, p.Code)
+			w.line("%s: %s", firstSet(w.calls[p.Call], p.Tool), p.Code) // the record says unknown for a tool that is not there
 		}
+		delete(w.calls, p.Call)
 	case agent.SkillBegan:
 		w.line("skill %s is active", p.Skill)
 	case agent.Retried:

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"metier"
+	"metier/skillmd"
+)
+
+// known checks that every skill to be preloaded is there and can be loaded.
+func (j *job) known() error {
+	for _, name := range j.launch.Skills {
+		if _, err := j.snapshot.Find(name); err != nil {
+			return j.unloadable(name, err)
+		}
+	}
+	return nil
+}
+
+// unloadable turns "there is no such skill" into what is wrong with its file,
+// where there is one.
+func (j *job) unloadable(name string, err error) error {
+	if metier.CodeOf(err) != "skill_not_found" {
+		return err
+	}
+	for _, d := range j.snapshot.Diagnostics() {
+		if d.Severity != skillmd.Error || !strings.EqualFold(filepath.Base(filepath.Dir(d.Path)), name) {
+			continue
+		}
+		hint := "mend the file that is named"
+		if e, ok := err.(*metier.Error); ok && e.Hint != "" {
+			hint += "; " + e.Hint
+		}
+		return &problem{exit: exitFailed, code: "skill_invalid", hint: hint,
+			err: fmt.Errorf("skill %q cannot be loaded: %s: %s: %s", name, place(d), d.Code, d.Detail)}
+	}
+	return err
+}
+
+// noteSkipped names the skills that are there and cannot be loaded. The record
+// has all diagnostics; people are told of the first few.
+func (j *job) noteSkipped() {
+	if j.a.json {
+		return
+	}
+	const most = 5
+	n := 0
+	for _, d := range j.snapshot.Diagnostics() {
+		if d.Severity != skillmd.Error {
+			continue
+		}
+		if n++; n <= most {
+			fmt.Fprintf(j.a.Err, "note: left out %s: %s: %s\n", printable(place(d)), d.Code, printable(d.Detail))
+		}
+	}
+	if n > most {
+		fmt.Fprintf(j.a.Err, "note: %d more; see them with --dry-run\n", n-most)
+	}
+}
+
+// place is where a diagnostic points.
+func place(d metier.Diagnostic) string {
+	if d.Line == 0 {
+		return d.Path
+	}
+	return fmt.Sprintf("%s:%d:%d", d.Path, d.Line, d.Column)
+}
