@@ -22,7 +22,7 @@ type provider struct {
 	name    string
 	keys    []string // environment variables, first set wins
 	baseEnv string   // environment variable with another base URL
-	base    string   // default base URL, "" for the SDK's own
+	base    string   // default base URL, "" for the adapter's own
 	keyless bool
 	model   string // what is asked when only the key is there
 	open    func(name string, o modelOptions) (model.Model, error)
@@ -32,29 +32,31 @@ type modelOptions struct{ base, key string }
 
 // providers lists them in the order they are looked for.
 func providers() []provider {
-	compatible := func(name string, o modelOptions) (model.Model, error) {
-		return openai.New(name, &openai.Options{BaseURL: o.base, Key: o.key}), nil
+	compatible := func(as string) func(string, modelOptions) (model.Model, error) { // as: who made a reply's opaque parts, and failed
+		return func(name string, o modelOptions) (model.Model, error) {
+			return openai.New(name, &openai.Options{Provider: as, BaseURL: o.base, Key: o.key}), nil
+		}
 	}
 	return []provider{
 		{name: "anthropic", keys: []string{"ANTHROPIC_API_KEY"}, baseEnv: "ANTHROPIC_BASE_URL", model: "claude-sonnet-5",
 			open: func(name string, o modelOptions) (model.Model, error) {
 				return anthropic.New(name, &anthropic.Options{BaseURL: o.base, Key: o.key}), nil
 			}},
-		{name: "openai", keys: []string{"OPENAI_API_KEY"}, baseEnv: "OPENAI_BASE_URL", model: "gpt-5.4-mini", open: compatible},
+		{name: "openai", keys: []string{"OPENAI_API_KEY"}, baseEnv: "OPENAI_BASE_URL", model: "gpt-5.4-mini", open: compatible("openai")},
 		{name: "gemini", keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, baseEnv: "GEMINI_BASE_URL", model: "gemini-2.5-flash",
 			open: func(name string, o modelOptions) (model.Model, error) {
 				return gemini.New(name, &gemini.Options{BaseURL: o.base, Key: o.key}), nil
 			}},
 		{name: "openrouter", keys: []string{"OPENROUTER_API_KEY"}, baseEnv: "OPENROUTER_BASE_URL", base: "https://openrouter.ai/api/v1",
-			model: "openrouter/auto", open: compatible},
+			model: "openrouter/auto", open: compatible("openrouter")},
 		{name: "ollama", baseEnv: "OLLAMA_HOST", base: "http://127.0.0.1:11434", keyless: true, open: func(name string, o modelOptions) (model.Model, error) {
 			o.base = strings.TrimSuffix(o.base, "/") + "/v1"
 			o.key = firstSet(o.key, "ollama")
-			return compatible(name, o)
+			return compatible("ollama")(name, o)
 		}},
 		{name: "vllm", keys: []string{"VLLM_API_KEY"}, baseEnv: "VLLM_BASE_URL", base: "http://127.0.0.1:8000/v1", keyless: true, open: func(name string, o modelOptions) (model.Model, error) {
 			o.key = firstSet(o.key, "none")
-			return compatible(name, o)
+			return compatible("vllm")(name, o)
 		}},
 	}
 }

@@ -1,4 +1,4 @@
-// Package anthropic speaks the Anthropic Messages API as a model.Model, on the official SDK.
+// Package anthropic speaks the Anthropic Messages API as a model.Model.
 //
 // Thinking and redacted thinking blocks travel as opaque parts and go back verbatim. The prompt is cached at the tools, at the
 // system prompt and at the last two user turns, so a growing conversation is read from the cache up to its last turn. Structured
@@ -7,15 +7,11 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"iter"
 	"net/http"
 	"time"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"metier/model"
 	"metier/model/internal/wire"
@@ -23,7 +19,9 @@ import (
 
 const (
 	provider         = "anthropic"
-	defaultMaxTokens = 16384 // the API demands a number; every current model takes this one
+	defaultBaseURL   = "https://api.anthropic.com"
+	version          = "2023-06-01" // of the protocol, the only one there is
+	defaultMaxTokens = 16384        // the API demands a number; every current model takes this one
 	maxToolName      = 64
 )
 
@@ -40,11 +38,10 @@ type Options struct {
 }
 
 type adapter struct {
-	name     string
-	max      int
-	params   map[string]any
-	client   *wire.Client
-	messages sdk.MessageService
+	name   string
+	max    int
+	params map[string]any
+	client *wire.Client
 }
 
 // New returns the model called name. It reads no environment and does no I/O; a wrong key shows at the first call.
@@ -56,25 +53,15 @@ func New(name string, o *Options) model.Model {
 	if a.max <= 0 {
 		a.max = defaultMaxTokens
 	}
-	secrets := []string{o.Key, o.Token}
-	for _, v := range o.Headers {
-		secrets = append(secrets, v)
-	}
-	a.client = wire.New(wire.Config{Provider: provider, HTTPClient: o.HTTPClient, Secrets: secrets, Now: o.Now})
-	opts := []option.RequestOption{option.WithEnvironmentProduction(), option.WithHTTPClient(a.client.HTTP), option.WithMaxRetries(0)}
-	if o.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(o.BaseURL))
-	}
+	header := map[string]string{"Anthropic-Version": version}
 	if o.Key != "" {
-		opts = append(opts, option.WithAPIKey(o.Key))
+		header["X-Api-Key"] = o.Key
 	}
 	if o.Token != "" {
-		opts = append(opts, option.WithAuthToken(o.Token))
+		header["Authorization"] = "Bearer " + o.Token
 	}
-	for k, v := range o.Headers {
-		opts = append(opts, option.WithHeader(k, v))
-	}
-	a.messages = sdk.NewMessageService(opts...)
+	a.client = wire.New(wire.Config{Provider: provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: "v1/messages", HTTPClient: o.HTTPClient,
+		Header: header, Extra: o.Headers, Secrets: []string{o.Key, o.Token}, Now: o.Now})
 	return a
 }
 
@@ -82,14 +69,11 @@ func New(name string, o *Options) model.Model {
 func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
 		names := model.WireNames(r.Tools, maxToolName, wire.Word)
-		ctx, call := a.client.Begin(ctx, false)
+		call := a.client.Post(ctx, a.body(r, names))
 		defer call.End()
-		stream := a.messages.NewStreaming(ctx, param.Override[sdk.MessageNewParams](json.RawMessage(a.body(r, names))))
-		defer stream.Close()
 		reply := &reply{names: names, yield: yield}
-		for call.Try(stream.Next) {
-			event := stream.Current()
-			done, err := reply.event(json.RawMessage(event.RawJSON()))
+		for event := range call.Events() {
+			done, err := reply.event(event)
 			switch {
 			case err != nil:
 				yield(model.Chunk{}, call.Bad("%v", err))
@@ -97,19 +81,10 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 			case reply.stopped:
 				return
 			case done:
-				c := reply.done()
-				yield(c, nil)
+				yield(reply.done(), nil)
 				return
 			}
 		}
-		yield(model.Chunk{}, a.fail(call, stream.Err()))
+		yield(model.Chunk{}, call.Cut())
 	}
-}
-
-// fail reads the error event of a stream, which the SDK returns as its own type.
-func (a *adapter) fail(call *wire.Call, err error) error {
-	if e, ok := err.(*sdk.Error); ok && !call.Broken() {
-		return call.Event([]byte(e.RawJSON()))
-	}
-	return call.Fail(err)
 }

@@ -32,7 +32,9 @@ func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
 	if len(r.Output) > 0 {
 		b["output_config"] = object{"format": object{"type": "json_schema", "schema": wire.Closed(r.Output)}}
 	}
-	return wire.Raw(wire.Merge(b, a.params))
+	b = wire.Merge(b, a.params)
+	b["stream"] = true
+	return wire.Raw(b)
 }
 
 type turn struct {

@@ -1,19 +1,18 @@
-// Package gemini speaks the Gemini API as a model.Model, on the official SDK.
+// Package gemini speaks the Gemini API as a model.Model.
 //
-// The SDK's types drop fields they do not know and turn numbers into floats, so this adapter takes bodies and events as raw JSON from
-// it: parts with a thoughtSignature or unknown fields go back verbatim. Call ids are optional in this API and may be empty. Caching
+// Parts with a thoughtSignature or unknown fields go back verbatim. Call ids are optional in this API and may be empty. Caching
 // is implicit; what was read from the cache is counted. Models before Gemini 3 refuse tools together with a response schema: the
 // schema then goes to the system instruction, and the caller's validation has the last word.
 package gemini
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"iter"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
-
-	"google.golang.org/genai"
 
 	"metier/model"
 	"metier/model/internal/wire"
@@ -41,8 +40,6 @@ type adapter struct {
 	max    int
 	params map[string]any
 	client *wire.Client
-	sdk    *genai.Client
-	broken error
 }
 
 // New returns the model called name. It does no I/O; a wrong key or base URL shows at the first call.
@@ -51,102 +48,57 @@ func New(name string, o *Options) model.Model {
 		o = &Options{}
 	}
 	a := &adapter{name: name, max: o.MaxTokens, params: o.Params}
-	key, drop := o.Key, []string(nil)
-	if key == "" { // else the SDK takes one from the environment and sends it to whatever the base URL is
-		key, drop = "none", []string{"X-Goog-Api-Key"}
+	header := map[string]string{}
+	if o.Key != "" {
+		header["X-Goog-Api-Key"] = o.Key
 	}
-	secrets := []string{o.Key}
-	headers := http.Header{}
-	for k, v := range o.Headers {
-		headers.Set(k, v)
-		secrets = append(secrets, v)
-	}
-	a.client = wire.New(wire.Config{Provider: provider, HTTPClient: o.HTTPClient, Secrets: secrets, Drop: drop, Now: o.Now})
-	base := o.BaseURL
-	if base == "" {
-		base = defaultBaseURL
-	}
-	a.sdk, a.broken = genai.NewClient(context.Background(), &genai.ClientConfig{
-		APIKey: key, Backend: genai.BackendGeminiAPI, HTTPClient: a.client.HTTP,
-		HTTPOptions: genai.HTTPOptions{BaseURL: base, Headers: headers},
-	})
+	a.client = wire.New(wire.Config{Provider: provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: path(name), Query: "alt=sse", HTTPClient: o.HTTPClient,
+		Header: header, Extra: o.Headers, Secrets: []string{o.Key}, Now: o.Now})
 	return a
+}
+
+// path is where the model called name is asked. A tuned model has its collection in its name.
+func path(name string) string {
+	if !strings.HasPrefix(name, "models/") && !strings.HasPrefix(name, "tunedModels/") {
+		name = "models/" + name
+	}
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = strings.ReplaceAll(url.PathEscape(p), "..", "%2E%2E")
+	}
+	return "v1beta/" + strings.Join(parts, "/") + ":streamGenerateContent"
 }
 
 // Stream implements model.Model.
 func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
 		names := model.WireNames(r.Tools, maxToolName, allowed)
-		ctx, call := a.client.Begin(ctx, true)
+		call := a.client.Post(ctx, wire.Raw(a.body(r, names)))
 		defer call.End()
-		if a.broken != nil {
-			yield(model.Chunk{}, &model.Error{Code: model.CodeBadRequest, Provider: provider, Message: "the client could not be made: check the base URL"})
+		reply := &reply{names: names, yield: yield}
+		for event := range call.Events() {
+			if err := reply.event(event); err != nil {
+				yield(model.Chunk{}, call.Bad("%v", err))
+				return
+			}
+			if reply.stopped {
+				return
+			}
+		}
+		if err := call.Err(); err != nil {
+			yield(model.Chunk{}, err)
 			return
 		}
-		reply := &reply{names: names, yield: yield}
-		var failed error
-		next, stop := iter.Pull2(a.sdk.Models.GenerateContentStream(ctx, a.name, nil, a.config(r, names)))
-		defer call.Try(func() bool { stop(); return false })
-		var err error
-		step := func() (ok bool) { _, err, ok = next(); return ok }
-		for call.Try(step) {
-			if failed = a.take(reply, call, false); failed != nil || reply.stopped {
-				break
-			}
-			if err != nil {
-				failed = call.Fail(err)
-				break
-			}
-		}
-		if failed == nil && !reply.stopped {
-			failed = a.take(reply, call, true)
-		}
 		switch {
-		case reply.stopped:
-		case failed != nil:
-			yield(model.Chunk{}, failed)
 		case reply.blocked != "":
-			yield(model.Chunk{}, &model.Error{Code: model.CodeRefused, Provider: provider, Message: "the prompt was blocked: " + reply.blocked})
-		case reply.finish == "" || call.Broken():
-			yield(model.Chunk{}, call.Fail(nil))
+			yield(model.Chunk{}, call.Fail(model.CodeRefused, "the prompt was blocked: "+reply.blocked))
+		case reply.finish == "":
+			yield(model.Chunk{}, call.Cut())
 		case reply.finish == "MALFORMED_FUNCTION_CALL":
 			yield(model.Chunk{}, call.Bad("the model wrote a call that the provider could not read"))
 		default:
 			yield(reply.done(), nil)
 		}
-	}
-}
-
-// take reads the events that arrived.
-func (a *adapter) take(reply *reply, call *wire.Call, last bool) error {
-	for _, event := range call.Events(last && !call.Broken()) {
-		o, ok := wire.Parse(event)
-		switch {
-		case !ok:
-			return call.Fail(errNotJSON)
-		case len(o["error"]) > 0 && string(o["error"]) != "null":
-			return call.Event(event)
-		}
-		if err := reply.event(event); err != nil {
-			return call.Bad("%v", err)
-		}
-		if reply.stopped {
-			return nil
-		}
-	}
-	return nil
-}
-
-// config replaces the SDK's body by ours and switches its own resending off.
-func (a *adapter) config(r model.Request, names *model.NameMap) *genai.GenerateContentConfig {
-	body := a.body(r, names)
-	once := false
-	return &genai.GenerateContentConfig{
-		AutomaticContinuation: &once,
-		HTTPOptions: &genai.HTTPOptions{
-			Headers:               http.Header{},
-			ExtrasRequestProvider: func(map[string]any) map[string]any { return body },
-		},
 	}
 }
 
@@ -157,5 +109,3 @@ func allowed(at int, c byte) bool {
 	}
 	return c == '.' || wire.Word(at, c)
 }
-
-var errNotJSON = &json.SyntaxError{}

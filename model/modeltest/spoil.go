@@ -21,7 +21,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Spoil feeds n spoiled forms of good replies of the stand-in called protocol to an adapter, the same ones each time: none may panic
-// or end without done or a *model.Error. It needs no instrumented build, which for the providers' SDKs takes minutes and gigabytes.
+// or end without done or a *model.Error. It needs no instrumented build.
 func Spoil(t *testing.T, protocol string, n int, adapter func(*http.Client) model.Model) {
 	t.Helper()
 	s, err := New(protocol)

@@ -1,4 +1,4 @@
-// Package openai speaks OpenAI's chat completions as a model.Model, on the official SDK. The base URL makes it serve everything that
+// Package openai speaks OpenAI's chat completions as a model.Model. The base URL makes it serve everything that
 // speaks the same protocol: Ollama, vLLM, OpenRouter, llama.cpp and others.
 //
 // Fields of a reply that the protocol does not know (reasoning_content, reasoning_details, extra_content on calls) are kept and go
@@ -7,24 +7,21 @@
 package openai
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"iter"
 	"net/http"
 	"strings"
 	"time"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
 	"metier/model"
 	"metier/model/internal/wire"
 )
 
-const maxToolName = 64
+const (
+	defaultBaseURL = "https://api.openai.com/v1"
+	maxToolName    = 64
+)
 
 // Options configure the adapter. The environment is not read.
 type Options struct {
@@ -45,7 +42,6 @@ type adapter struct {
 	o        Options
 	maxField string
 	client   *wire.Client
-	chat     sdk.ChatCompletionService
 }
 
 // New returns the model called name. It reads no environment and does no I/O; a wrong key shows at the first call.
@@ -53,29 +49,16 @@ func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}
 	}
-	a := &adapter{name: name, provider: o.Provider, o: *o, maxField: "max_tokens"}
-	if a.provider == "" {
-		a.provider = "openai"
-	}
+	a := &adapter{name: name, provider: cmp.Or(o.Provider, "openai"), o: *o, maxField: "max_tokens"}
 	if o.BaseURL == "" || strings.Contains(o.BaseURL, "api.openai.com") {
 		a.maxField = "max_completion_tokens" // its reasoning models refuse the old name, which most others need
 	}
-	secrets := []string{o.Key}
-	for _, v := range o.Headers {
-		secrets = append(secrets, v)
-	}
-	a.client = wire.New(wire.Config{Provider: a.provider, HTTPClient: o.HTTPClient, Secrets: secrets, Now: o.Now})
-	opts := []option.RequestOption{option.WithEnvironmentProduction(), option.WithHTTPClient(a.client.HTTP), option.WithMaxRetries(0)}
-	if o.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(o.BaseURL))
-	}
+	header := map[string]string{}
 	if o.Key != "" {
-		opts = append(opts, option.WithAPIKey(o.Key))
+		header["Authorization"] = "Bearer " + o.Key
 	}
-	for k, v := range o.Headers {
-		opts = append(opts, option.WithHeader(k, v))
-	}
-	a.chat = sdk.NewChatCompletionService(opts...)
+	a.client = wire.New(wire.Config{Provider: a.provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: "chat/completions", HTTPClient: o.HTTPClient,
+		Header: header, Extra: o.Headers, Secrets: []string{o.Key}, Now: o.Now})
 	return a
 }
 
@@ -83,14 +66,11 @@ func New(name string, o *Options) model.Model {
 func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
 		names := model.WireNames(r.Tools, maxToolName, wire.Word)
-		ctx, call := a.client.Begin(ctx, false)
+		call := a.client.Post(ctx, a.body(r, names))
 		defer call.End()
-		stream := a.chat.NewStreaming(ctx, param.Override[sdk.ChatCompletionNewParams](json.RawMessage(a.body(r, names))))
-		defer stream.Close()
 		reply := &reply{provider: a.provider, names: names, yield: yield, extra: wire.Object{}}
-		for call.Try(stream.Next) {
-			chunk := stream.Current()
-			if err := reply.chunk(json.RawMessage(chunk.RawJSON())); err != nil {
+		for event := range call.Events() {
+			if err := reply.chunk(event); err != nil {
 				yield(model.Chunk{}, call.Bad("%v", err))
 				return
 			}
@@ -98,13 +78,12 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 				return
 			}
 		}
-		err := stream.Err()
-		if se := (*ssestream.StreamError)(nil); errors.As(err, &se) && !call.Broken() {
-			yield(model.Chunk{}, call.Event(se.Event.Data))
+		if err := call.Err(); err != nil {
+			yield(model.Chunk{}, err)
 			return
 		}
-		if err != nil || reply.finish == "" || call.Broken() {
-			yield(model.Chunk{}, call.Fail(err))
+		if reply.finish == "" {
+			yield(model.Chunk{}, call.Cut())
 			return
 		}
 		yield(reply.done(), nil)

@@ -33,7 +33,9 @@ func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
 	if len(r.Output) > 0 {
 		b["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "answer", "schema": r.Output}}
 	}
-	return wire.Raw(wire.Merge(b, a.o.Params))
+	b = wire.Merge(b, a.o.Params)
+	b["stream"] = true
+	return wire.Raw(b)
 }
 
 func (a *adapter) messages(r model.Request, names *model.NameMap) []object {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -97,7 +98,7 @@ func (c *Client) classify(status int, header http.Header, body []byte) *model.Er
 	}
 	e.Code = code(status, f)
 	if e.Message == "" {
-		e.Message = http.StatusText(status)
+		e.Message = cmp.Or(http.StatusText(status), "the provider reported an error without a message")
 	}
 	return e
 }

@@ -1,4 +1,4 @@
-package modeltest_test
+package clients_test
 
 import (
 	"encoding/json"

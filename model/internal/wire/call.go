@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"metier/model"
+)
+
+// Call is one request and its reply. It is for one goroutine.
+type Call struct {
+	client *Client
+	ctx    context.Context // the caller's
+	cancel context.CancelFunc
+	id     string // the provider's name for the request
+	body   io.ReadCloser
+	events *Reader
+	err    *model.Error
+}
+
+// End closes the reply, and its connection too if something of the reply was not read.
+func (c *Call) End() {
+	c.cancel()
+	if c.body != nil {
+		_ = c.body.Close() // nothing is left to be told
+	}
+}
+
+// Events are the JSON objects in the events of the reply, each valid until the next. They end with the reply, at an event whose data
+// is "[DONE]", at an event that reports an error or is no JSON object, and when the caller's context ends; Err tells. Events named
+// ping are passed over, whatever they hold.
+func (c *Call) Events() iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		for c.err == nil && c.ctx.Err() == nil {
+			e, err := c.events.Next()
+			if err == io.EOF || err == nil && bytes.HasPrefix(e.Data, []byte("[DONE]")) {
+				return
+			}
+			if err != nil {
+				c.err = c.broken(err)
+				return
+			}
+			if len(e.Data) == 0 || e.Name == "ping" {
+				continue
+			}
+			o, ok := Parse(e.Data)
+			switch {
+			case !ok && e.Open:
+				c.err = c.cut()
+			case e.Name == "error" || o.String("type") == "error" || len(o["error"]) > 0 && string(o["error"]) != "null":
+				c.err = c.classify(0, nil, e.Data)
+			case !ok:
+				c.err = c.Bad("an event of the stream could not be read; the endpoint does not speak this protocol, or a proxy changed it")
+			case !yield(e.Data):
+				return
+			}
+		}
+	}
+}
+
+// Err is how the call failed, or nil if the reply ended by itself. Call it when Events has ended.
+func (c *Call) Err() *model.Error {
+	if c.ctx.Err() != nil {
+		e := c.client.fail(model.CodeCanceled, "the call was ended by its caller")
+		e.Err = context.Cause(c.ctx)
+		return e
+	}
+	return c.err
+}
+
+// Cut is Err, or, if the reply ended by itself, the error of a reply that did so too early.
+func (c *Call) Cut() *model.Error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return c.cut()
+}
+
+// Fail is an error of the call with a message in the provider's words.
+func (c *Call) Fail(code model.Code, message string) *model.Error {
+	return c.fail(code, c.client.clean(message))
+}
+
+// Bad is a reply that breaks the protocol.
+func (c *Call) Bad(format string, args ...any) *model.Error {
+	return c.Fail(model.CodeBadReply, fmt.Sprintf(format, args...))
+}
+
+func (c *Call) cut() *model.Error {
+	return c.fail(model.CodeCut, "the stream ended before the reply was complete")
+}
+
+func (c *Call) broken(err error) *model.Error {
+	switch {
+	case errors.Is(err, errLongEvent):
+		return c.Bad("an event of the reply is larger than %d MiB", maxEvent>>20)
+	case errors.Is(err, errLongStream):
+		return c.Bad("the reply is larger than %d MiB", maxReply>>20)
+	}
+	return c.fail(model.CodeCut, "the connection broke before the reply was complete: "+c.client.clean(err.Error()))
+}
+
+// fail names the request, so that the provider's people can find it.
+func (c *Call) fail(code model.Code, message string) *model.Error {
+	return c.client.fail(code, c.named(message))
+}
+
+func (c *Call) named(message string) string {
+	id := c.client.clean(c.id)
+	if id == "" || len(id) > 128 {
+		return message
+	}
+	return message + " (request " + id + ")"
+}
+
+func (c *Call) classify(status int, header http.Header, body []byte) *model.Error {
+	e := c.client.classify(status, header, body)
+	e.Message = c.named(e.Message)
+	return e
+}
