@@ -1,0 +1,300 @@
+package metier_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier/internal/house"
+)
+
+// layer is a set of packages at one height. A package imports lower heights
+// only: what is equally high is a sibling, and siblings do not know each other.
+type layer struct {
+	name   string
+	height int
+	paths  []string // relative to the module; "x/" is everything below x
+	why    string
+}
+
+// layers is the direction of the whole tree, lowest first. A package is in the
+// layer with the longest path that fits.
+var layers = []layer{
+	{"leaf", 0, []string{"internal/"}, "a leaf knows nothing of metier, so that anything may stand on it"},
+	{"builtin", 0, []string{"skills"}, "embedded skills are data"},
+	{"base", 10, []string{"skillmd", "policy", "record", "model"}, "each of these can be read, tested and used alone"},
+	{"words", 20, []string{"event", "settings"}, "they name what the layers above agree on"},
+	{"step", 25, []string{"agent/step"}, "the step machine is data and rules; who drives it is above"},
+	{"core", 30, []string{"."}, "the flow knows its ports, never who implements or calls them"},
+	{"inner", 35, []string{"source/internal/", "model/internal/"}, "what adapters of one port share stands below them"},
+	{"adapter", 40, []string{"agent", "run", "tool", "source/", "model/", "harness", "sandbox/"}, "only cli picks implementations, so adapters can be swapped and tested one at a time"},
+	{"surface", 50, []string{"mcp/", "chat", "httpapi", "web", "install", "project", "durable", "eval"}, "a surface shows the core to somebody; surfaces meet in cli"},
+	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},
+	{"main", 70, []string{"cmd/"}, "main holds nothing worth importing"},
+}
+
+// fence says what a package may import beyond what its layer says.
+type fence struct {
+	pkg  string   // as in layer.paths
+	own  []string // the only packages of the module it may import; nil: as its layer
+	std  bool     // it imports no module but this one
+	pure []string // the only packages of the standard library; nil: any
+	why  string
+}
+
+var fences = []fence{
+	{"policy", []string{}, true, nil, "a decision depends on its arguments and on nothing else"},
+	{"model", []string{}, true, nil, "providers' types stay inside their adapters"},
+	{"record", []string{"internal/"}, true, nil, "a log has to verify without the rest of the program"},
+	{"event", []string{"policy", "record", "internal/"}, true, nil, "old logs have to be read by every later release"},
+	{"skillmd", []string{"internal/"}, false, nil, "the syntax of a SKILL.md is the same under every setting"},
+	{"settings", []string{"internal/"}, false, nil, "settings are data about stages, not parts of them"},
+	{"agent/step", []string{"event", "model", "policy", "record"}, true,
+		[]string{"encoding/json", "errors", "fmt", "slices", "strings", "unicode", "cmp", "iter", "maps", "strconv"},
+		"the machine reads no clock, file or dice, so that a fold of the log gives the same state everywhere"},
+	{"model/", []string{"model", "model/internal/", "internal/"}, false, nil, "an adapter translates one provider's wire and knows nothing of skills"},
+}
+
+// homes is the one folder that imports a module; tests may import more.
+var homes = []struct{ module, pkg, why string }{
+	{"go.yaml.in/yaml/v4", "internal/yaml", "the library can be swapped in one place, and every YAML we read gets the same limits"},
+	{"github.com/spf13/cobra", "cli", "flags are a matter of the command line"},
+	{"github.com/spf13/pflag", "cli", "flags are a matter of the command line"},
+	{"golang.org/x/term", "cli", "only the command line has a terminal"},
+	{"github.com/google/jsonschema-go", "agent", "final answers are checked where they are asked for; other code passes schemas as JSON"},
+	{"github.com/gofrs/flock", "run", "one run folder has one writer, and the run folder is here"},
+	{"golang.org/x/sys", "internal/confine", "system calls are behind one door"},
+	{"golang.org/x/text", ".", "names are normalised where the index is made"},
+	{"github.com/google/go-cmp", "", "for tests"},
+	{"github.com/rogpeppe/go-internal", "", "for tests"},
+	{"pgregory.net/rapid", "", "for tests"},
+}
+
+// listed is a package as go list knows it, paths made relative to the module.
+type listed struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+}
+
+func list(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Standard,Imports", "./...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = relative(p.ImportPath)
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) < 15 {
+		t.Fatalf("go list names only %d packages", len(pkgs))
+	}
+	return pkgs
+}
+
+// relative turns metier/x into x and metier into "."; others stay.
+func relative(p string) string {
+	if p == "metier" {
+		return "."
+	}
+	return strings.TrimPrefix(p, "metier/")
+}
+
+// fits says whether pkg is path or, for "x/", below x.
+func fits(pkg, path string) bool {
+	return pkg == path || strings.HasSuffix(path, "/") && strings.HasPrefix(pkg, path)
+}
+
+func layerOf(pkg string) (found layer, ok bool) {
+	best := -1
+	for _, l := range layers {
+		for _, p := range l.paths {
+			if fits(pkg, p) && len(p) > best {
+				best, found, ok = len(p), l, true
+			}
+		}
+	}
+	return found, ok
+}
+
+// forTests says whether a package is only imported by tests: the conformance
+// packages beside the ports, and what the repository checks itself with.
+func forTests(pkg string) bool {
+	return pkg == "internal/house" || pkg == "internal/testenv" || strings.HasSuffix(pkg, "test")
+}
+
+// broken explains what is wrong with pkg importing imp; "" means nothing is.
+func broken(pkg, imp string) string {
+	from, ok := layerOf(pkg)
+	if !ok && !forTests(pkg) {
+		return pkg + " is in no layer: give it a place in layers_test.go, and say why"
+	}
+	if !strings.HasPrefix(imp, "metier/") && imp != "metier" {
+		return foreign(pkg, imp)
+	}
+	imp = relative(imp)
+	to, ok := layerOf(imp)
+	switch {
+	case forTests(pkg):
+		return "" // a conformance package may build real parts to test with
+	case forTests(imp):
+		return pkg + " imports " + imp + ", which is for tests"
+	case !ok:
+		return pkg + " imports " + imp + ", which is in no layer: give it a place in layers_test.go"
+	case from.height == 0 && fits(imp, "internal/"):
+		return ""
+	case to.height > from.height:
+		return pkg + " (" + from.name + ") imports " + imp + " (" + to.name + "), which is above it: " + from.why
+	case to.height == from.height:
+		return pkg + " imports its sibling " + imp + ": " + from.why
+	}
+	for _, f := range fences {
+		if fits(pkg, f.pkg) && from.height == height(f.pkg) && f.own != nil && !slices.ContainsFunc(f.own, func(p string) bool { return fits(imp, p) }) {
+			return pkg + " imports " + imp + ": " + f.why
+		}
+	}
+	return ""
+}
+
+// height of a fence's package, so that "model/" does not bind what is deeper.
+func height(path string) int {
+	l, _ := layerOf(strings.TrimSuffix(path, "/") + map[bool]string{true: "/x"}[strings.HasSuffix(path, "/")])
+	return l.height
+}
+
+// foreign judges an import from outside the module.
+func foreign(pkg, imp string) string {
+	std := !strings.Contains(strings.Split(imp, "/")[0], ".")
+	for _, f := range fences {
+		switch {
+		case !fits(pkg, f.pkg) || forTests(pkg):
+		case !std && f.std:
+			return pkg + " imports " + imp + ", but stands on the standard library alone: " + f.why
+		case std && f.pure != nil && !slices.Contains(f.pure, imp):
+			return pkg + " imports " + imp + ": " + f.why
+		}
+	}
+	if std || forTests(pkg) {
+		if std && imp == "testing" && !forTests(pkg) {
+			return pkg + " imports testing outside a test"
+		}
+		return ""
+	}
+	for _, h := range homes {
+		if imp != h.module && !strings.HasPrefix(imp, h.module+"/") {
+			continue
+		}
+		if pkg != h.pkg {
+			return pkg + " imports " + imp + ", which belongs to " + map[bool]string{true: "tests", false: h.pkg}[h.pkg == ""] + " alone: " + h.why
+		}
+		return ""
+	}
+	return pkg + " imports " + imp + ", a new dependency: name its one folder in layers_test.go and its reasons in docs/decisions"
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t) {
+		for _, imp := range p.Imports {
+			if why := broken(p.ImportPath, imp); why != "" {
+				t.Error(why)
+			}
+		}
+	}
+}
+
+// The check itself: what it refuses, what it lets pass, and that it says why.
+func TestDirectionIsUnderstood(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		pkg, imp, want string // want: part of the reason; "" means allowed
+	}{
+		{"cli", "metier/agent", ""},
+		{"agent", "metier", ""},
+		{"agent", "metier/agent/step", ""},
+		{"run", "metier/agent/step", ""},
+		{".", "metier/settings", ""},
+		{"model/openai", "metier/model/internal/wire", ""},
+		{"source/local", "metier/internal/confine", ""},
+		{"record/recordtest", "github.com/google/go-cmp/cmp", ""},
+		{"internal/jsonl", "metier/internal/atomicfile", ""},
+		{".", "metier/agent", "which is above it"},
+		{"agent", "metier/tool", "sibling"},
+		{"source/local", "metier/source/embedded", "sibling"},
+		{"model", "metier/policy", "sibling"},
+		{"skillmd", "metier/settings", "which is above it"},
+		{"internal/yaml", "metier", "which is above it"},
+		{"model/openai", "metier/policy", "knows nothing of skills"},
+		{"model/openai", "metier", "knows nothing of skills"},
+		{"settings", "metier/skillmd", "settings are data"},
+		{"agent/step", "metier/settings", "reads no clock"},
+		{"agent/step", "time", "reads no clock"},
+		{"policy", "golang.org/x/text/unicode/norm", "standard library alone"},
+		{"tool", "go.yaml.in/yaml/v4", "belongs to internal/yaml alone"},
+		{"run", "github.com/google/go-cmp/cmp", "belongs to tests alone"},
+		{"run", "metier/record/recordtest", "which is for tests"},
+		{"run", "testing", "outside a test"},
+		{"cli", "example.org/new", "a new dependency"},
+		{"surprise", "fmt", "in no layer"},
+	}
+	for _, tt := range tests {
+		got := broken(tt.pkg, tt.imp)
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s imports %s: got %q, want %q", tt.pkg, tt.imp, got, tt.want)
+		}
+	}
+}
+
+// Nobody who uses metier as a library is made to use, or to update, one of its
+// dependencies: no exported declaration names a type from outside.
+func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
+	t.Parallel()
+	tree, err := house.Load(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, f := range tree.Go(func(p string) bool { return house.IsGo(p) && !house.IsTest(p) }) {
+		if strings.HasPrefix(f.Dir, "internal/") || strings.HasPrefix(f.Dir, "cmd/") || strings.HasPrefix(f.Dir, "bench") || strings.HasPrefix(f.Dir, "conformance") {
+			continue
+		}
+		for _, im := range f.Imports {
+			path := strings.Trim(im.Path.Value, `"`)
+			if !strings.Contains(strings.Split(path, "/")[0], ".") {
+				continue
+			}
+			checked++
+			name := f.Local(path)
+			for _, d := range f.Decls {
+				for _, at := range house.Shown(d) {
+					if s, ok := at.(*ast.SelectorExpr); ok && ast.IsExported(s.Sel.Name) {
+						if x, ok := s.X.(*ast.Ident); ok && x.Name == name {
+							t.Errorf("%s:%d: an exported declaration names %s.%s of %s", f.Path, f.Line(s.Pos()), x.Name, s.Sel.Name, path)
+						}
+					}
+				}
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no import of another module was seen")
+	}
+}
