@@ -68,18 +68,18 @@ type Skill struct {
 }
 
 // usable reports whether the skill may be named at all.
-func (s *Skill) usable() bool { return s.State == Loaded || s.State == Hidden }
+func (sk *Skill) usable() bool { return sk.State == Loaded || sk.State == Hidden }
 
 // Subject is the skill as policy sees it.
-func (s Skill) Subject() policy.Subject {
-	return policy.Subject{ID: s.ID.String(), Name: s.Name, Digest: string(s.Digest), Tree: string(s.Tree), Tier: s.Tier,
-		AllowedTools: s.Head.Front.AllowedTools, Declared: s.Head.Front.AllowedToolsDeclared}
+func (sk Skill) Subject() policy.Subject {
+	return policy.Subject{ID: sk.ID.String(), Name: sk.Name, Digest: string(sk.Digest), Tree: string(sk.Tree), Tier: sk.Tier,
+		AllowedTools: sk.Head.Front.AllowedTools, Declared: sk.Head.Front.AllowedToolsDeclared}
 }
 
 // Dir is the host path of the skill's folder, or "".
-func (s Skill) Dir() string {
-	if i := strings.LastIndexAny(s.Head.Location, `/\`); i >= 0 {
-		return s.Head.Location[:i]
+func (sk Skill) Dir() string {
+	if i := strings.LastIndexAny(sk.Head.Location, `/\`); i >= 0 {
+		return sk.Head.Location[:i]
 	}
 	return ""
 }
