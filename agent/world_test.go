@@ -33,7 +33,6 @@ type world struct {
 	output string
 	prompt agent.Prompt
 	log    *record.Memory
-	out    agent.Outcome
 	sess   *metier.Session
 }
 
@@ -82,6 +81,16 @@ func (w *world) snapshot(ctx context.Context) (*metier.Snapshot, error) {
 // run says the prompt and drives the agent; skills are loaded before.
 func (w *world) run(prompt string, skills ...string) agent.Outcome {
 	w.t.Helper()
+	out, err := agent.Run(w.t.Context(), w.prepare(prompt, skills...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// prepare opens the session, says the prompt and returns what Run takes.
+func (w *world) prepare(prompt string, skills ...string) agent.Config {
+	w.t.Helper()
 	ctx := w.t.Context()
 	snap, err := w.snapshot(ctx)
 	if err != nil {
@@ -114,12 +123,8 @@ func (w *world) run(prompt string, skills ...string) agent.Outcome {
 	}
 	now := make(chan time.Time)
 	close(now)
-	w.out, err = agent.Run(ctx, agent.Config{Session: w.sess, Log: w.log, Blobs: w.log, Model: openai.New("stand-in", &openai.Options{BaseURL: w.server.URL, Key: modeltest.Key}),
-		By: "test", Spec: spec, Prompt: w.prompt, After: func(time.Duration) <-chan time.Time { return now }})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return w.out
+	return agent.Config{Session: w.sess, Log: w.log, Blobs: w.log, Model: openai.New("stand-in", &openai.Options{BaseURL: w.server.URL, Key: modeltest.Key}),
+		By: "test", Spec: spec, Prompt: w.prompt, After: func(time.Duration) <-chan time.Time { return now }}
 }
 
 // system returns the system prompt of each request, in order.

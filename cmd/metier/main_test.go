@@ -118,8 +118,7 @@ func (k *task) metier(at int, args ...string) (points int, killed bool, exit int
 	c := exec.CommandContext(ctx, os.Args[0], args...)
 	c.WaitDelay = time.Second
 	c.Dir = k.dir
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.home, "SYSTEMROOT=" + os.Getenv("SYSTEMROOT"), killAt + "=" + strconv.Itoa(at),
-		"OPENAI_API_KEY=" + modeltest.Key, "OPENAI_BASE_URL=" + k.server.URL, "METIER_MODEL=openai:stand-in"}
+	c.Env = append(k.env(), killAt+"="+strconv.Itoa(at))
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()
@@ -132,6 +131,19 @@ func (k *task) metier(at int, args ...string) (points int, killed bool, exit int
 		k.t.Fatalf("metier %s, killed at %d: %v\n%s", args, at, err, out.String())
 	}
 	return points, points == 0, c.ProcessState.ExitCode(), out.String()
+}
+
+// env is the environment of the program.
+func (k *task) env() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.home, "SYSTEMROOT=" + os.Getenv("SYSTEMROOT"),
+		"OPENAI_API_KEY=" + modeltest.Key, "OPENAI_BASE_URL=" + k.server.URL, "METIER_MODEL=openai:stand-in"}
+}
+
+// here runs the program in this process: many times, and nothing is killed.
+func (k *task) here(args ...string) (exit int, output string) {
+	var out bytes.Buffer
+	exit = cli.Main(k.t.Context(), args, k.env(), cli.IO{In: strings.NewReader(""), Out: &out, Err: &out, Dir: k.dir})
+	return exit, out.String()
 }
 
 // start begins the run.
@@ -237,7 +249,7 @@ func (k *task) check(where, want string) {
 	k.mu.Lock()
 	before := len(k.turns)
 	k.mu.Unlock()
-	_, _, exit, out := k.metier(0, "run", "--resume", "latest", "--output-mode", "batch")
+	exit, out := k.here("run", "--resume", "latest", "--output-mode", "batch")
 	if exit != 0 {
 		if len(k.events()) == 0 { // killed before the run began: nothing was done, and the error says what to do
 			if !strings.Contains(out, "run_not_begun") && !strings.Contains(out, "run_not_found") {
@@ -259,7 +271,7 @@ func (k *task) check(where, want string) {
 			k.t.Errorf("%s: the reply of turn %d is in the log, and the model was asked again", where, turn)
 		}
 	}
-	if _, _, exit, out := k.metier(0, "audit", "verify", "latest"); exit != 0 {
+	if exit, out := k.here("audit", "verify", "latest"); exit != 0 {
 		k.t.Errorf("%s: verify: exit %d\n%s", where, exit, out)
 	}
 }
@@ -290,14 +302,14 @@ func TestKilledAtEveryAppendAndRename(t *testing.T) {
 	}
 }
 
-// The log cut at every byte of its last record, at several places of the run.
+// The log cut at every byte of its last record, and at some of another one.
 func TestLogCutAtEveryByteOfTheLastRecord(t *testing.T) {
 	t.Parallel()
 	ref := newTask(t)
 	points, _ := ref.start(0)
 	want := ref.files()
-	for _, part := range []int{4, 2} {
-		at := points - points/part
+	for _, c := range []struct{ part, step int }{{4, 1}, {2, 29}} {
+		at := points - points/c.part
 		k := newTask(t)
 		if _, killed := k.start(at); !killed {
 			t.Fatalf("not killed at point %d", at)
@@ -311,11 +323,7 @@ func TestLogCutAtEveryByteOfTheLastRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := bytes.LastIndexByte(bytes.TrimSuffix(log, []byte("\n")), '\n') + 1
-		step := 1
-		if testing.Short() {
-			step = 37
-		}
-		for size := last; size < len(log); size += step {
+		for size := last; size < len(log); size += c.step {
 			restore(t, saved, k.dir)
 			restore(t, savedHome, k.home)
 			if err := os.Truncate(k.log(), int64(size)); err != nil {

@@ -1,0 +1,328 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"metier/agent"
+	"metier/agent/step"
+	"metier/event"
+	"metier/model"
+	"metier/model/modeltest"
+	"metier/policy"
+)
+
+// events decodes the log.
+func (w *world) events() []event.Event {
+	w.t.Helper()
+	var out []event.Event
+	for en, err := range w.log.Read(w.t.Context(), 1) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func count[E event.Event](evs []event.Event) (n int, last E) {
+	for _, e := range evs {
+		if x, ok := e.(E); ok {
+			n, last = n+1, x
+		}
+	}
+	return n, last
+}
+
+func TestModelFaultsAreRetriedOnTheRecord(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		fault   modeltest.Fault
+		code    string
+		retried bool
+	}{
+		{"rate limit", modeltest.Fault{Status: 429, Header: map[string]string{"Retry-After": "1"}}, "model_rate_limited", true},
+		{"server error", modeltest.Fault{Status: 500}, "model_server", true},
+		{"overloaded", modeltest.Fault{Status: 503}, "model_overloaded", true},
+		{"cut stream", modeltest.Fault{Cut: -1}, "model_cut", true},
+		{"no key", modeltest.Fault{Status: 401}, "model_auth", false},
+		{"unknown model", modeltest.Fault{Status: 404}, "model_not_found", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", nil)
+			w.server.Say(modeltest.Turn{Text: "half of a reply", Fault: &tc.fault}, modeltest.Turn{Text: "done"})
+			out := w.run("go")
+			n, failed := count[event.Failed](w.events())
+			if n != 1 || failed.Code != tc.code || failed.Retry != tc.retried {
+				t.Errorf("%d failures, last %+v", n, failed)
+			}
+			if tc.retried && (out.Status != "done" || out.Answer != "done") || !tc.retried && (out.Status != "failed" || out.Code != tc.code) {
+				t.Errorf("outcome %+v", out)
+			}
+		})
+	}
+}
+
+func TestRetriesEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.server.Answer(func(*modeltest.Request) modeltest.Turn { return modeltest.Turn{Fault: &modeltest.Fault{Status: 500}} })
+	out := w.run("go")
+	if out.Status != "failed" || out.Code != "model_server" {
+		t.Errorf("outcome %+v", out)
+	}
+	if n := len(w.server.Requests()); n != 6 { // one try and five more
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestEndlessToolLoopIsStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.file("a.txt", "a\n")
+	w.server.Answer(func(*modeltest.Request) modeltest.Turn { return call("read_file", `{"path":"a.txt"}`) })
+	if out := w.run("go"); out.Status != "failed" || out.Code != step.CodeLoop {
+		t.Errorf("outcome %+v", out)
+	}
+}
+
+func TestUnknownToolAndBadArgumentsAreToldToTheModel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.server.Say(
+		modeltest.Turn{Calls: []modeltest.Call{{Tool: "rm_rf", Args: `{}`}, {Tool: "read_file", Args: `{"path":`}, {Tool: "read_file", Args: `{"pth":"x"}`}}},
+		modeltest.Turn{Text: "done"})
+	w.run("go")
+	results := strings.Join(w.server.Requests()[1].LastResults(), "\n")
+	want(t, results, "unknown_tool", "the arguments are not valid JSON", `unknown field "pth"`)
+}
+
+// Compaction replaces older messages and loses no active skill.
+func TestCompactionKeepsActiveSkills(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.skill("guide", "guides", "THE GUIDE BODY\n")
+	w.file("a.txt", strings.Repeat("a long line of text\n", 20))
+	n := 0
+	w.server.Answer(func(r *modeltest.Request) modeltest.Turn {
+		if strings.Contains(r.System, "Summarize the conversation") {
+			return modeltest.Turn{Text: "They read a.txt."}
+		}
+		switch n++; {
+		case n == 1:
+			return call("load_skill", `{"name":"guide"}`)
+		case n < 7:
+			// Ever more input: the sixth prompt is over the limit.
+			return modeltest.Turn{Calls: []modeltest.Call{{Tool: "read_file", Args: fmt.Sprintf(`{"path":"a.txt","offset":%d}`, n)}}, Usage: model.Usage{Input: int64(n) * 30_000, Output: 10}}
+		}
+		return modeltest.Turn{Text: "done"}
+	})
+	out := w.run("go")
+	if out.Status != "done" {
+		t.Fatalf("outcome %+v", out)
+	}
+	if n, _ := count[event.Compacted](w.events()); n == 0 {
+		t.Fatal("nothing was compacted")
+	}
+	reqs := w.server.Requests()
+	last := reqs[len(reqs)-1]
+	all := ""
+	for _, m := range last.Messages {
+		all += m.Text
+		for _, r := range m.Results {
+			all += r.Text
+		}
+	}
+	want(t, all, "They read a.txt.")
+	if got := strings.Count(all, "THE GUIDE BODY"); got != 1 {
+		t.Errorf("the skill's text is there %d times after compaction:\n%s", got, all)
+	}
+}
+
+// A context overflow is answered by one compaction and the same turn again.
+func TestContextOverflowCompactsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.file("a.txt", "a\n")
+	n := 0
+	w.server.Answer(func(r *modeltest.Request) modeltest.Turn {
+		if strings.Contains(r.System, "Summarize the conversation") {
+			return modeltest.Turn{Text: "a summary"}
+		}
+		switch n++; {
+		case n <= 5:
+			return call("read_file", fmt.Sprintf(`{"path":"a.txt","offset":%d}`, n))
+		case n == 6:
+			return modeltest.Turn{Fault: &modeltest.Fault{Status: 400, Kind: "context_length_exceeded", Message: "This model's maximum context length is 100 tokens"}}
+		}
+		return modeltest.Turn{Text: "done"}
+	})
+	out := w.run("go")
+	if c, _ := count[event.Compacted](w.events()); out.Status != "done" || c != 1 {
+		t.Errorf("outcome %+v, %d compactions", out, c)
+	}
+}
+
+// When the context ends the run is left open, and goes on where it was.
+func TestInterruptedRunGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.file("a.txt", "one\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	w.server.Answer(func(*modeltest.Request) modeltest.Turn {
+		switch n++; n {
+		case 1:
+			return call("edit_file", `{"path":"a.txt","old":"one","new":"one one"}`)
+		case 2: // the model is at work when the run is interrupted
+			cancel()
+			return modeltest.Turn{Fault: &modeltest.Fault{Hang: true}}
+		}
+		return modeltest.Turn{Text: "done"}
+	})
+	cfg := w.prepare("go")
+	out, err := agent.Run(ctx, cfg)
+	if err != nil || out.Status != "interrupted" {
+		t.Fatalf("outcome %+v, %v", out, err)
+	}
+	out, err = agent.Run(t.Context(), cfg)
+	if err != nil || out.Status != "done" {
+		t.Fatalf("outcome %+v, %v", out, err)
+	}
+	if n, _ := count[event.Begun](w.events()); n != 1 {
+		t.Errorf("the run began %d times", n)
+	}
+	again, err := agent.Run(t.Context(), cfg)
+	if err != nil || again.Status != "done" || again.Head != out.Head {
+		t.Errorf("a run that is over: %+v, %v", again, err)
+	}
+}
+
+// A question parks a run that may wait; an answer from elsewhere frees it.
+func TestParkedRunGoesOnWithAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, allow := range []bool{true, false} {
+		t.Run(fmt.Sprint(allow), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", nil)
+			outside := t.TempDir()
+			w.server.Say(call("list_files", `{"path":"`+outside+`"}`), modeltest.Turn{Text: "done"})
+			cfg := w.prepare("go")
+			cfg.Park = true
+			out, err := agent.Run(t.Context(), cfg)
+			if err != nil || out.Status != "parked" || len(out.Asks) != 1 {
+				t.Fatalf("outcome %+v, %v", out, err)
+			}
+			want(t, out.Asks[0].Text, outside)
+			q := out.Asks[0]
+			if err := w.sess.Answer(t.Context(), q.Call, policy.Answer{Question: q.ID, Allow: allow, Scope: "once", By: "somebody"}); err != nil {
+				t.Fatal(err)
+			}
+			out, err = agent.Run(t.Context(), cfg)
+			if err != nil || out.Status != "done" {
+				t.Fatalf("outcome %+v, %v", out, err)
+			}
+			res := strings.Join(w.server.Requests()[1].LastResults(), "")
+			if refused := strings.Contains(res, "refused"); refused == allow {
+				t.Errorf("allow %v, result %q", allow, res)
+			}
+		})
+	}
+}
+
+// Without anybody to ask, a batch answers with no and goes on.
+func TestBatchAnswersQuestionsWithNo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.server.Say(call("read_file", `{"path":"`+t.TempDir()+`/x"}`), modeltest.Turn{Text: "done"})
+	if out := w.run("go"); out.Status != "done" {
+		t.Fatalf("outcome %+v", out)
+	}
+	_, answered := count[event.Answered](w.events())
+	if answered.Allow || answered.By != "batch" {
+		t.Errorf("answered %+v", answered)
+	}
+	want(t, strings.Join(w.server.Requests()[1].LastResults(), ""), "refused")
+}
+
+// Calls that write run one by one in the model's order, with reads between
+// them seeing what was written.
+func TestCallsOfOneReplyActInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.file("a.txt", "0")
+	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{
+		{Tool: "edit_file", Args: `{"path":"a.txt","old":"0","new":"01"}`},
+		{Tool: "read_file", Args: `{"path":"a.txt"}`},
+		{Tool: "edit_file", Args: `{"path":"a.txt","old":"01","new":"012"}`},
+		{Tool: "read_file", Args: `{"path":"a.txt","offset":1}`},
+	}}, modeltest.Turn{Text: "done"})
+	w.run("go")
+	res := w.server.Requests()[1].LastResults()
+	if len(res) != 4 || strings.TrimSpace(res[1]) != "01" || strings.TrimSpace(res[3]) != "012" {
+		t.Errorf("results %q", res)
+	}
+}
+
+func TestLimitsEndARun(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		set  func(*agent.Spec)
+		code string
+	}{
+		{"turns", func(s *agent.Spec) { s.MaxTurns = 2 }, step.CodeTurnLimit},
+		{"tokens", func(s *agent.Spec) { s.MaxTokens = 50 }, step.CodeTokenBudget},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", nil)
+			w.file("a.txt", "a\n")
+			n := 0
+			w.server.Answer(func(*modeltest.Request) modeltest.Turn {
+				n++
+				return call("read_file", fmt.Sprintf(`{"path":"a.txt","offset":%d}`, n))
+			})
+			cfg := w.prepare("go")
+			tc.set(&cfg.Spec)
+			out, err := agent.Run(t.Context(), cfg)
+			if err != nil || out.Status != "failed" || out.Code != tc.code {
+				t.Errorf("outcome %+v, %v", out, err)
+			}
+		})
+	}
+}
+
+func TestAnswerThatNeverFitsItsSchemaFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.output = `{"type":"object","required":["n"]}`
+	w.server.Answer(func(*modeltest.Request) modeltest.Turn { return modeltest.Turn{Text: "no JSON at all"} })
+	if out := w.run("go"); out.Status != "failed" || out.Code != step.CodeOutputInvalid {
+		t.Errorf("outcome %+v", out)
+	}
+	if n := len(w.server.Requests()); n != 3 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// The price of the operator gives the cost of a run.
+func TestCostIsCountedWhereAPriceIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.server.Say(modeltest.Turn{Text: "done", Usage: model.Usage{Input: 1_000_000, Output: 1_000_000}})
+	cfg := w.prepare("go")
+	cfg.Spec.Price = &model.Price{Input: 3, Output: 15}
+	out, err := agent.Run(t.Context(), cfg)
+	if err != nil || out.Usage.CostMicroUSD == nil || *out.Usage.CostMicroUSD != 18_000_000 {
+		t.Errorf("usage %+v, %v", out.Usage, err)
+	}
+}
