@@ -10,6 +10,7 @@ import (
 	"metier"
 	"metier/agent/step"
 	"metier/event"
+	"metier/model"
 	"metier/record"
 )
 
@@ -38,7 +39,18 @@ type driver struct {
 	parked bool
 	reason record.Ref // of the last model call that failed
 
+	// What was read of the conversation, by digest: a turn reads only what is new.
+	said     map[string]model.Message
+	returned map[string]string
+	offer    offer
+
 	watch sync.Mutex // one Observe at a time
+}
+
+// offer is what the model is shown, by the digest of event.Offered.
+type offer struct {
+	of, system string
+	tools      []model.ToolSpec
 }
 
 // finished is what a goroutine of the driver brings back: events to append,

@@ -4,20 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"metier/agent/step"
 	"metier/model"
+	"metier/record"
 )
 
 // render makes the request of a turn from the state and the blobs: the system
 // prompt, the tools, the instructions of skills that no message carries, then
 // the conversation. The same state gives the same request.
 func (d *driver) render(ctx context.Context) (model.Request, error) {
-	req := model.Request{System: d.text(ctx, d.st.Offered.System), MaxTokens: d.Spec.ReplyTokens}
-	if err := d.loadJSON(ctx, d.st.Offered.Tools, &req.Tools); err != nil {
-		return req, err
+	if err := d.loadOffer(ctx); err != nil {
+		return model.Request{}, err
 	}
+	req := model.Request{System: d.offer.system, Tools: slices.Clone(d.offer.tools), MaxTokens: d.Spec.ReplyTokens}
 	var skills strings.Builder
 	for _, l := range d.st.Active {
 		if l.InMessage < 0 {
@@ -30,6 +32,19 @@ func (d *driver) render(ctx context.Context) (model.Request, error) {
 	msgs, err := d.conversation(ctx, d.st.Messages)
 	req.Messages = append(req.Messages, msgs...)
 	return req, err
+}
+
+// loadOffer reads what the model is shown, where that changed.
+func (d *driver) loadOffer(ctx context.Context) error {
+	if d.offer.of == d.st.Offered.Digest && d.offer.of != "" {
+		return nil
+	}
+	o := offer{of: d.st.Offered.Digest, system: d.text(ctx, d.st.Offered.System)}
+	if err := d.loadJSON(ctx, d.st.Offered.Tools, &o.tools); err != nil {
+		return err
+	}
+	d.offer = o
+	return nil
 }
 
 // conversation turns the machine's messages into the model's. Neighbours of
@@ -58,15 +73,38 @@ func (d *driver) conversation(ctx context.Context, in []step.Message) ([]model.M
 }
 
 func (d *driver) message(ctx context.Context, m step.Message) (model.Message, error) {
-	msg := model.Message{Role: m.Role}
 	if m.Content.Digest == "" {
 		return model.UserText(recovered), nil
 	}
-	if err := d.loadJSON(ctx, m.Content, &msg); err != nil {
-		return msg, fmt.Errorf("message of the conversation: %w", err)
+	msg, known := d.said[m.Content.Digest]
+	if !known {
+		if err := d.loadJSON(ctx, m.Content, &msg); err != nil {
+			return msg, fmt.Errorf("message of the conversation: %w", err)
+		}
+		if d.said == nil {
+			d.said = map[string]model.Message{}
+		}
+		d.said[m.Content.Digest] = msg
 	}
-	msg.Role = m.Role
+	msg.Role, msg.Parts = m.Role, slices.Clone(msg.Parts)
 	return msg, nil
+}
+
+// resultText is what the model reads of a result's content.
+func (d *driver) resultText(ctx context.Context, r record.Ref) string {
+	if text, known := d.returned[r.Digest]; known {
+		return text
+	}
+	b, err := d.Blobs.Open(ctx, r)
+	if err != nil {
+		return "[content erased]"
+	}
+	text := partsText(b)
+	if d.returned == nil {
+		d.returned = map[string]string{}
+	}
+	d.returned[r.Digest] = text
+	return text
 }
 
 // recovered is what the model reads of a call whose record was lost.
@@ -89,12 +127,7 @@ func (d *driver) results(ctx context.Context, m step.Message, before []step.Mess
 	for _, r := range m.Results {
 		text := synthetic(r.Code)
 		if r.Content.Digest != "" {
-			b, err := d.Blobs.Open(ctx, r.Content)
-			if err != nil {
-				text = "[content erased]"
-			} else {
-				text = partsText(b)
-			}
+			text = d.resultText(ctx, r.Content)
 		}
 		p := model.Result(calls[r.Call], text, r.Code != "")
 		p.Call = r.Call

@@ -28,7 +28,9 @@ type watcher struct {
 	calls  map[string]string // id → tool, as the model named it
 }
 
-func (a *app) watcher() *watcher { return &watcher{a: a, start: a.now(), quiet: a.json, calls: map[string]string{}} }
+func (a *app) watcher() *watcher {
+	return &watcher{a: a, start: a.now(), quiet: a.json, calls: map[string]string{}}
+}
 
 // line prints one line with turn and time before it.
 func (w *watcher) line(format string, args ...any) {

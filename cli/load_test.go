@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"metier/agent"
+	"metier/run"
+)
+
+const loadScript = `model: load
+turns:
+  - say: I look.
+    calls:
+      - {tool: load_skill, args: {name: greet}}
+      - {tool: read_file, args: {path: run.yaml}}
+  - calls:
+      - {tool: read_skill_resource, args: {skill: greet, path: references/tone.md}}
+  - say: Done.
+`
+
+// loaded is an app with a planned run of the script.
+func loaded(t testing.TB, dir, script string) (*app, planned) {
+	t.Helper()
+	ws := filepath.Join(dir, "ws")
+	if err := os.CopyFS(ws, os.DirFS(filepath.Join("testdata", "ws"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "script.yaml")
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newApp([]string{"HOME=" + filepath.Join(dir, "home"), "METIER_CONFIG=" + filepath.Join(dir, "none.yaml")},
+		IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Dir: ws})
+	c := a.runCommand()
+	c.SetContext(t.Context())
+	a.json = true // no progress
+	plans, err := a.plan(t.Context(), c, runFlags{workspace: ws, roots: []string{"skills"}, prompt: "Greet.", model: "scripted:" + path, artifacts: filepath.Join(dir, "runs"), outputMode: "batch"}, operator{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, plans[0]
+}
+
+// TestAThousandRunsAtOnce runs in one process what a server would: all end, none
+// is in the way of another, every record verifies, and the heap stays bounded.
+func TestAThousandRunsAtOnce(t *testing.T) {
+	const runs, most = 1000, 1 << 30
+	dir := t.TempDir()
+	a, p := loaded(t, dir, loadScript)
+	peak := watchHeap(t)
+	begin := time.Now()
+	errs := make([]error, runs)
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() {
+			r, err := a.execute(context.WithoutCancel(t.Context()), p, fmt.Sprintf("run-%04d", i))
+			if err == nil && (r.Status != "done" || r.Answer != "Done.") {
+				err = fmt.Errorf("it ended as %s (%s) with %q", r.Status, r.Code, r.Answer)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	took, heap := time.Since(begin), peak()
+	t.Logf("%d runs in %s, heap at most %d MiB", runs, took.Round(time.Millisecond), heap>>20)
+	if heap > most {
+		t.Errorf("the heap grew to %d bytes, want at most %d", heap, most)
+	}
+	for i, err := range errs {
+		if err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+	}
+	for i := range runs {
+		rep, err := run.VerifyAt(t.Context(), p.launch.Artifacts, fmt.Sprintf("run-%04d", i), a.runOptions())
+		if err != nil || !rep.OK {
+			t.Fatalf("run %d does not verify: %v %v", i, err, rep.Problems)
+		}
+	}
+}
+
+// watchHeap samples the heap until it is asked for the largest it was.
+func watchHeap(t *testing.T) func() uint64 {
+	t.Helper()
+	stop, peak := make(chan struct{}), make(chan uint64)
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		var top uint64
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			top = max(top, m.HeapInuse)
+			select {
+			case <-tick.C:
+			case <-stop:
+				peak <- top
+				return
+			}
+		}
+	}()
+	return func() uint64 { close(stop); return <-peak }
+}
+
+// TestSecondInterrupt: the first interrupt asks a run to end in good order; the
+// second one ends the process at once, here while its answer cannot be written.
+func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
+	for name, asJSON := range map[string]bool{"text": false, "json": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			a, p := loaded(t, dir, "turns: [{say: Fine.}]")
+			out := &stuck{began: make(chan struct{}), free: make(chan struct{})}
+			errs := new(guarded)
+			a.json, a.Out, a.Err = false, out, errs
+			exits := make(chan int, 1)
+			a.exit = func(code int) { exits <- code }
+			ready := make(chan chan<- os.Signal, 1)
+			a.notify = func(c chan<- os.Signal) func() { ready <- c; return func() {} }
+			args := []string{"run", "--prompt", "Greet.", "--model", p.launch.Model}
+			if asJSON {
+				args = append(args, "--json")
+			}
+			ended := make(chan int, 1)
+			go func() { ended <- a.main(t.Context(), args) }()
+			signals := <-ready
+			<-out.began // the run is over, and its answer goes nowhere
+			signals <- os.Interrupt
+			signals <- os.Interrupt
+			if code := <-exits; code != exitInterrupted {
+				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			}
+			text := errs.String()
+			close(out.free)
+			<-ended
+			if asJSON {
+				var e struct {
+					Error struct{ Code, Message, Hint string }
+				}
+				if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Code != "interrupted" || !strings.Contains(e.Error.Hint, "metier run --resume latest") {
+					t.Errorf("standard error is %q, %v", text, err)
+				}
+			} else if !strings.Contains(text, "metier: stopping; once more stops at once\n") ||
+				!strings.HasSuffix(text, "metier: stopped at once [interrupted]\n  hint: what was recorded is kept; go on with: metier run --resume latest\n") {
+				t.Errorf("standard error is %q", text)
+			}
+		})
+	}
+}
+
+// stuck is a pipe that nobody reads.
+type stuck struct {
+	once        sync.Once
+	began, free chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.once.Do(func() { close(s.began) })
+	<-s.free
+	return len(b), nil
+}
+
+// guarded is a buffer that several goroutines write to.
+type guarded struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (g *guarded) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.b.Write(b)
+}
+
+func (g *guarded) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.b.String()
+}
+
+// BenchmarkStep measures one turn with one tool call, the model excluded but for
+// its replay: appends, blobs, and the syncs of a claimed write (read does none).
+func BenchmarkStep(b *testing.B) {
+	for name, call := range map[string]string{
+		"read":  `{tool: read_file, args: {path: run.yaml, offset: {$json: "{{ add 1 (len (results \"read_file\")) }}"}}}`,
+		"write": `{tool: write_file, args: {path: "out.txt", content: "{{ len (results \"write_file\") }}"}}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			const turns = 40
+			script := fmt.Sprintf("turns:\n  - repeat: %d\n    calls:\n      - %s\n  - say: Done.\n", turns, call)
+			a, p := loaded(b, b.TempDir(), script)
+			var steps []time.Duration
+			n := 0
+			for b.Loop() {
+				n++
+				steps = append(steps, stepTimes(b, a, p, fmt.Sprintf("run-%d", n))...)
+			}
+			slices.Sort(steps)
+			b.ReportMetric(float64(steps[len(steps)/2].Microseconds()), "p50-µs/step")
+			b.ReportMetric(float64(steps[len(steps)*95/100].Microseconds()), "p95-µs/step")
+		})
+	}
+}
+
+// stepTimes runs once and returns the time between the beginnings of its turns.
+func stepTimes(b *testing.B, a *app, p planned, id string) []time.Duration {
+	j, err := a.prepare(b.Context(), p.launch, p.settings, p.origins, p.model)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := run.Create(p.launch.Artifacts, id, a.runOptions())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := j.open(b.Context(), f); err != nil {
+		b.Fatal(err)
+	}
+	if err := j.begin(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	var out []time.Duration
+	var last time.Time
+	o, err := j.drive(b.Context(), func(g agent.Progress) {
+		if g.Kind == agent.TurnBegan {
+			now := time.Now()
+			if !last.IsZero() {
+				out = append(out, now.Sub(last))
+			}
+			last = now
+		}
+	})
+	if err != nil || o.Status != "done" {
+		b.Fatalf("%s (%s) %s: %v", o.Status, o.Code, o.Reason, err)
+	}
+	if err := j.close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return out
+}
