@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"metier"
 	"metier/event"
@@ -85,7 +86,7 @@ func (w *world) onFile() *world {
 // same compares the states of sessions on one log.
 func same(t testing.TB, want, got metier.State) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("states differ (-first +second):\n%s", diff)
 	}
 }

@@ -225,21 +225,29 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 // available lists names for an error, at most twenty.
 func (n *Snapshot) available() string {
 	var names []string
+	total := 0
 	for i := range n.skills {
-		if n.skills[i].usable() {
+		if !n.skills[i].usable() {
+			continue
+		}
+		if total++; total <= mostListed {
 			names = append(names, oneLine(n.skills[i].Name))
 		}
 	}
-	return listed(names)
+	return listed(names, total)
 }
 
-func listed(names []string) string {
-	const most = 20
+// mostListed is how many names an error gives.
+const mostListed = 20
+
+// listed words the first names of so many.
+func listed(names []string, total int) string {
+	names = names[:min(len(names), mostListed)]
 	switch {
-	case len(names) == 0:
+	case total == 0:
 		return "no skill is available"
-	case len(names) > most:
-		return fmt.Sprintf("available: %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	case total > len(names):
+		return fmt.Sprintf("available: %s and %d more", strings.Join(names, ", "), total-len(names))
 	}
 	return "available: " + strings.Join(names, ", ")
 }

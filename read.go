@@ -160,10 +160,13 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	}
 	defer f.Close()
 	// Of a long file only what can be shown is kept; all of it is hashed.
-	data, err := io.ReadAll(io.LimitReader(f, int64(max(r.MaxBytes, sniffBytes))))
-	if err != nil {
+	most := max(r.MaxBytes, sniffBytes)
+	var buf bytes.Buffer
+	buf.Grow(int(min(int64(most), max(r.IndexedSize, sniffBytes))) + bytes.MinRead)
+	if _, err := io.Copy(&buf, io.LimitReader(f, int64(most))); err != nil {
 		return fail(Unavailable, readCode(err), err)
 	}
+	data := buf.Bytes()
 	h := digest.New()
 	h.Write(data)
 	rest, err := io.Copy(h, io.LimitReader(untilDone{ctx, f}, hardMax+1-int64(len(data))))

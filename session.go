@@ -374,12 +374,10 @@ func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event
 		}
 		entries := make([]record.Entry, 0, len(evs))
 		for i, e := range evs {
-			seq := s.head.Seq + uint64(i) + 1
-			en, err := event.New(e, entryID(e, seq), s.cfg.By, s.cfg.Now())
+			en, err := event.New(e, entryID(e, s.head.Seq+uint64(i)+1), s.cfg.By, s.cfg.Now())
 			if err != nil {
 				return &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
 			}
-			en.Seq = seq
 			entries = append(entries, en)
 		}
 		head, err := s.cfg.Log.Append(ctx, s.head, entries...)
@@ -391,11 +389,8 @@ func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event
 		case head.Seq != s.head.Seq+uint64(len(entries)):
 			return s.refresh(ctx) // an entry was there already
 		}
-		for _, en := range entries {
-			if err := s.fold(en); err != nil {
-				return err
-			}
-			s.head = record.Head{Seq: en.Seq}
+		for i, e := range evs {
+			s.state.apply(e, entries[i].At)
 		}
 		s.head = head
 		return nil

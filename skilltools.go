@@ -158,7 +158,7 @@ func (s *Session) unknown(x *Scope, name string) error {
 	if l := s.listing(); x.call.Actor != policy.ByModel {
 		e.Hint = s.Snapshot().available()
 	} else if l.shown() {
-		e.Hint = listed(l.names)
+		e.Hint = listed(l.names, len(l.names)+l.Omitted)
 	}
 	return e
 }

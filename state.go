@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"metier/event"
 	"metier/policy"
@@ -75,7 +76,12 @@ func (s *Session) fold(en record.Entry) error {
 		}
 		return &Error{Op: "open", Kind: Unsupported, Code: "record_newer", Hint: "use the version of metier that wrote this record, or a newer one", Err: err}
 	}
-	st := &s.state
+	s.state.apply(e, en.At)
+	return nil
+}
+
+// apply folds one event, written at a time.
+func (st *State) apply(e event.Event, at time.Time) {
 	switch e := e.(type) {
 	case event.Opened:
 		st.Opened, st.Session = true, e.Session
@@ -112,13 +118,12 @@ func (s *Session) fold(en record.Entry) error {
 		c.Returned, c.Question = &e, policy.Question{}
 		st.Calls[e.ID] = c
 	case event.Activated:
-		st.activate(Activation{Activated: e, At: en.At})
+		st.activate(Activation{Activated: e, At: at})
 	case event.ResourceRead:
 		if e.ObservedDigest != "" {
 			st.Reads[e.SkillID+"\x00"+e.Path] = e.ObservedDigest
 		}
 	}
-	return nil
 }
 
 func (st *State) activate(a Activation) {

@@ -21,8 +21,12 @@ var elements = []string{"skill_context", "skill_content", "skill_resources", "sk
 func neutralize(s string) (string, int) {
 	var b strings.Builder
 	n, done := 0, 0
+	next := func(s string) int { return strings.IndexByte(s, '<') }
+	if strings.Contains(s, "＜") || strings.Contains(s, "﹤") {
+		next = func(s string) int { return strings.IndexAny(s, "<＜﹤") }
+	}
 	for at := 0; at < len(s); {
-		i := strings.IndexAny(s[at:], "<＜﹤")
+		i := next(s[at:])
 		if i < 0 {
 			break
 		}
@@ -44,6 +48,9 @@ func neutralize(s string) (string, int) {
 // opensElement reports whether the text after an angle bracket reads as the
 // name of one of our elements.
 func opensElement(s string) bool {
+	if plain := strings.TrimLeft(s, "/ "); plain != "" && plain[0] < utf8.RuneSelf && plain[0] > ' ' && !strings.ContainsRune("sawSAW", rune(plain[0])) {
+		return false // an ordinary tag
+	}
 	const most = 64 // invisible characters in a row that are looked through
 	var name []rune
 	skipped := 0
@@ -56,6 +63,9 @@ func opensElement(s string) bool {
 			continue
 		}
 		skipped = 0
+		if name == nil {
+			name = make([]rune, 0, 24)
+		}
 		name = append(name, unicode.ToLower(foldWide(r)))
 		open := false
 		for _, e := range elements {
@@ -179,6 +189,7 @@ type block struct {
 func (b block) render() (string, int) {
 	content, n := neutralize(b.content)
 	var s strings.Builder
+	s.Grow(len(content) + 512 + 80*min(b.most, len(b.resources)))
 	fmt.Fprintf(&s, `<skill_context name="%s"`, attribute(b.name))
 	if b.source != "" {
 		fmt.Fprintf(&s, ` source="%s"`, attribute(b.source))
@@ -239,7 +250,9 @@ func resourceText(r Reading) (string, int) {
 		s.WriteString(` late="true"`)
 	}
 	content, n := neutralize(r.Text)
-	s.WriteString(">\n" + content)
+	s.Grow(len(content) + 128)
+	s.WriteString(">\n")
+	s.WriteString(content)
 	if !strings.HasSuffix(content, "\n") {
 		s.WriteByte('\n')
 	}

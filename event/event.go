@@ -35,6 +35,9 @@ var optional = map[string]bool{"note": true}
 
 // New makes the entry of an event. id is the idempotency key, by the principal.
 func New(e Event, id, by string, at time.Time) (record.Entry, error) {
+	if known, ok := types[e.Type()]; !ok || known != reflect.TypeOf(e) {
+		return record.Entry{}, fmt.Errorf("encode %s: %T is no event of this build; events are values", e.Type(), e)
+	}
 	data, err := json.Marshal(e)
 	if err != nil {
 		return record.Entry{}, fmt.Errorf("encode %s: %w", e.Type(), err)
