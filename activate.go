@@ -257,7 +257,7 @@ func (s *Session) shownDigest(before string, d Digest, after string) string {
 }
 
 // byReadFile reports whether reading a whole SKILL.md is a way to activate it.
-func (s *Session) byReadFile() bool { return s.cfg.Settings.Activate.Ways.Has(settings.WayReadFile) }
+func (s *Session) byReadFile() bool { return s.cfg.Settings.Activate.ByReading() }
 
 // metaLines is what body+meta puts before the body.
 func metaLines(sk Skill, f skillmd.Front) string {
@@ -276,7 +276,7 @@ func metaLines(sk Skill, f skillmd.Front) string {
 // may be read, or to list them. Elsewhere no file is opened before somebody
 // asks for it (C-032).
 func (s *Session) indexFor(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
-	if s.cfg.Settings.Read.Scope != settings.ResourceScopeIndexed && s.cfg.Settings.Activate.ResourceList == 0 {
+	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 {
 		return sk, nil
 	}
 	return s.index(ctx, x, sk)

@@ -86,7 +86,7 @@ func (s *Session) place() settings.CatalogPlace {
 		return settings.CatalogPlaceNone
 	case set.Catalog.Place != settings.CatalogPlaceTool:
 		return set.Catalog.Place
-	case set.Tools.Load != "" && set.Activate.Ways.Has(settings.WayLoadTool) && s.granted(settings.ToolLoadSkill):
+	case set.Tools.Load != "" && set.Activate.ByLoadTool() && s.granted(settings.ToolLoadSkill):
 		return settings.CatalogPlaceTool
 	case s.byReadFile() && s.granted(settings.ToolReadFile):
 		return settings.CatalogPlaceSystem

@@ -20,6 +20,14 @@ const (
 	SkillsPath    = "/skills"
 )
 
+// Root returns the workspace as the model is shown it.
+func (v View) Root() string {
+	if v.Paths == settings.PathsHost && v.Workspace != "" {
+		return filepath.ToSlash(v.Workspace)
+	}
+	return WorkspacePath
+}
+
 // Dir returns a skill's folder as the model is shown it, or "" where the
 // setting shows none. Under paths=sandbox it is /workspace/… when the folder
 // lies in the workspace, the declared target of its mount, or

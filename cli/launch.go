@@ -89,7 +89,7 @@ func (a *app) protected(l launch) []string {
 // tools are the file tools of the job.
 func (j *job) tools() []metier.Tool {
 	return tool.Files(j.workspace, tool.Options{View: j.view, IfMatch: j.settings.Tools.IfMatch, Guard: j.settings.Policy.GuardAllow,
-		ActivateOnRead: j.settings.Activate.Ways.Has(settings.WayReadFile)})
+		ActivateOnRead: j.settings.Activate.ByReading()})
 }
 
 // grants is what the operator allowed, as policy takes it.
@@ -168,10 +168,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 
 // where tells the model where its files are, in the paths its tools take.
 func (j *job) where() string {
-	root := metier.WorkspacePath
-	if j.settings.Catalog.Paths == settings.PathsHost {
-		root = j.launch.Workspace
-	}
+	root := j.view.Root()
 	s := "The workspace is " + root + ". File tools take paths below it."
 	if j.launch.Cwd != "" && j.launch.Cwd != "." {
 		s += " Relative paths start at " + root + "/" + filepath.ToSlash(j.launch.Cwd) + "."

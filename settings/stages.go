@@ -155,3 +155,12 @@ func (s Set[T]) Has(v T) bool {
 	}
 	return false
 }
+
+// ByReading reports whether reading a whole local SKILL.md activates it.
+func (a Activate) ByReading() bool { return a.Ways.Has(WayReadFile) }
+
+// ByLoadTool reports whether the model may load skills by a tool.
+func (a Activate) ByLoadTool() bool { return a.Ways.Has(WayLoadTool) }
+
+// OnlyIndexed reports whether files outside the index are refused or marked.
+func (r Read) OnlyIndexed() bool { return r.Scope == ResourceScopeIndexed }

@@ -17,16 +17,6 @@ import (
 	"metier/settings"
 )
 
-// Options is what the file tools take from the settings of a session.
-type Options struct {
-	View    metier.View         // the session's: how skill folders look to the model
-	IfMatch settings.IfMatch    // "" is no
-	Guard   settings.GuardAllow // "" is none
-	// ActivateOnRead makes reading a whole local SKILL.md an activation: the
-	// setting activation holds read_file.
-	ActivateOnRead bool
-}
-
 // Files returns read_file, list_files, search_files, write_file and edit_file
 // over a workspace, in this order. Grants decide which of them a model gets.
 func Files(w *Workspace, o Options) []metier.Tool {
@@ -91,8 +81,6 @@ func (f files) spec(name, text string, e policy.Effect, props map[string]any, re
 	}
 	return metier.Spec{ToolSpec: model.ToolSpec{Name: name, Description: text, Schema: b}, Canonical: name, Effect: e}
 }
-
-func (f files) strict() bool { return f.o.IfMatch == settings.IfMatchYes }
 
 func text(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
 

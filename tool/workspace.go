@@ -209,6 +209,19 @@ func (w *Workspace) AddReadRoot(p string) error {
 	return nil
 }
 
+// Options is what the file tools take from the settings of a session.
+type Options struct {
+	View    metier.View         // the session's: how skill folders look to the model
+	IfMatch settings.IfMatch    // "" is no
+	Guard   settings.GuardAllow // "" is none
+	// ActivateOnRead makes reading a whole local SKILL.md an activation: the
+	// setting activation holds read_file.
+	ActivateOnRead bool
+}
+
+// strict reports whether a write needs the digest last read.
+func (f files) strict() bool { return f.o.IfMatch == settings.IfMatchYes }
+
 // Follow hands the roots of a scan to the guard: what guard allows becomes
 // readable, and no root can be written (B-051, D2). It replaces what the scan
 // before gave. The file tools call it with the session's snapshot before every
