@@ -117,7 +117,7 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(r.clean, "/") > 1 {
 		return sk, fail(Denied, "resource_too_deep", "only files at most one folder deep can be read")
 	}
-	if set.Scope == settings.ResourceScopeIndexed {
+	if set.OnlyIndexed() {
 		if sk, err = s.index(ctx, x, sk); err != nil {
 			return sk, err
 		}
@@ -126,7 +126,7 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	switch {
 	case known:
 		r.Indexed, r.IndexedSize = res.Digest, res.Size
-	case set.Scope != settings.ResourceScopeIndexed:
+	case !set.OnlyIndexed():
 	case set.Late == settings.LateFilesMark && r.clean != sk.Head.FileName:
 		r.Late = true
 	default:

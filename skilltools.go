@@ -26,7 +26,7 @@ var resourceToolText string
 // settings have them; grants decide whether it may.
 func skillTools(set settings.Settings) []Tool {
 	var out []Tool
-	if set.Tools.Load != "" && set.Activate.Ways.Has(settings.WayLoadTool) {
+	if set.Tools.Load != "" && set.Activate.ByLoadTool() {
 		out = append(out, loadTool{})
 	}
 	if set.Tools.Resource != "" {
