@@ -13,6 +13,7 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/record"
+	"metier/settings"
 )
 
 // Config is what a run is made of. Session, Log, Blobs and Model are required.
@@ -25,6 +26,7 @@ type Config struct {
 
 	Spec   Spec
 	Prompt Prompt
+	Inject settings.InjectRole // where loaded skills stand; "" is context
 
 	// Ask brings a person's answer to a question. It may take as long as it
 	// likes and ends with ctx. Nil: nobody is there; then Park decides.

@@ -11,6 +11,8 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/model/modeltest"
+	"metier/policy"
+	"metier/settings"
 )
 
 // req
@@ -189,5 +191,26 @@ func TestPrepareHookAppendsItsFragment(t *testing.T) {
 	w.run("go")
 	if s := w.system()[0]; !strings.HasSuffix(strings.TrimSpace(s), "FRAGMENT") {
 		t.Errorf("system prompt:\n%s", s)
+	}
+}
+
+// Where loaded skills stand is a setting; their policy role is context anyway.
+func TestLoadedSkillsStandWhereTheSettingSays(t *testing.T) {
+	t.Parallel()
+	for role, inSystem := range map[settings.InjectRole]bool{settings.InjectRoleSystem: true, settings.InjectRoleContext: false, settings.InjectRoleUser: false} {
+		w := newWorld(t, "default", nil)
+		w.skill("one", "does one thing", "The body of one.\n")
+		w.server.Say(modeltest.Turn{Text: "done"})
+		cfg := w.prepare("go", "one")
+		cfg.Inject = role
+		if _, err := agent.Run(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(w.system()[0], "The body of one."); got != inSystem {
+			t.Errorf("%s: in the system prompt: %v", role, got)
+		}
+		if st := w.sess.State(); st.Active[0].Role != policy.Context {
+			t.Errorf("%s: policy role %s", role, st.Active[0].Role)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"metier/agent/step"
 	"metier/model"
 	"metier/record"
+	"metier/settings"
 )
 
 // render makes the request of a turn from the state and the blobs: the system
@@ -26,8 +27,12 @@ func (d *driver) render(ctx context.Context) (model.Request, error) {
 			skills.WriteString(d.text(ctx, l.Text))
 		}
 	}
-	if skills.Len() > 0 {
-		req.Messages = append(req.Messages, model.UserText("Configured skills context:\n"+skills.String()))
+	switch {
+	case skills.Len() == 0:
+	case d.Inject == settings.InjectRoleSystem:
+		req.System += "\n" + skillsHeader + skills.String()
+	default: // the text is context wherever it stands: a chat role is no policy role
+		req.Messages = append(req.Messages, model.UserText(skillsHeader+skills.String()))
 	}
 	msgs, err := d.conversation(ctx, d.st.Messages)
 	req.Messages = append(req.Messages, msgs...)
@@ -46,6 +51,9 @@ func (d *driver) loadOffer(ctx context.Context) error {
 	d.offer = o
 	return nil
 }
+
+// skillsHeader begins the block of skills that were loaded before the task.
+const skillsHeader = "Configured skills context:\n"
 
 // conversation turns the machine's messages into the model's. Neighbours of
 // one role become one message, since some providers want roles to alternate.

@@ -83,7 +83,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	if err := j.begin(ctx); err != nil {
 		return d, err
 	}
-	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.model, Spec: p.launch.Spec,
+	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}})
 	if err != nil {
 		return d, err

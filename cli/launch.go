@@ -158,7 +158,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	l := j.launch
 	spec := l.Spec
 	spec.Run = firstSet(j.run, j.folder.ID())
-	c := agent.Config{Session: j.session, Log: j.folder.Log(), Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec,
+	c := agent.Config{Session: j.session, Log: j.folder.Log(), Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if !l.Batch && j.a.asks() {
 		c.Ask = j.a.ask

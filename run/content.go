@@ -43,15 +43,6 @@ func (c *contents) load(ctx context.Context, r record.Ref) ([]byte, *Gap, error)
 	return b, nil, nil
 }
 
-// keep is load for content that several artifacts need.
-func (c *contents) keep(ctx context.Context, r record.Ref) ([]byte, *Gap, error) {
-	b, gap, err := c.load(ctx, r)
-	if err == nil && gap == nil && b != nil {
-		c.cache[r.Digest] = b
-	}
-	return b, gap, err
-}
-
 // raw returns JSON content as it is, text as a JSON string, a gap as its
 // object, and null for nothing.
 func (c *contents) raw(ctx context.Context, r record.Ref) (json.RawMessage, error) {
