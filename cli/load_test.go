@@ -56,7 +56,7 @@ func loaded(t testing.TB, dir, script string) (*app, planned) {
 // TestAThousandRunsAtOnce runs in one process what a server would: all end, none
 // is in the way of another, every record verifies, and the heap stays bounded.
 func TestAThousandRunsAtOnce(t *testing.T) {
-	const runs, most = 1000, 1 << 30
+	const runs, most = manyRuns, 1 << 30
 	dir := t.TempDir()
 	a, p := loaded(t, dir, loadScript)
 	peak := watchHeap(t)

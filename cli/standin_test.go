@@ -135,7 +135,7 @@ func writeRequest(w io.Writer, r modeltest.Request) {
 	}
 	fmt.Fprintf(w, "system: %s\n", r.System)
 	for _, t := range r.Tools {
-		fmt.Fprintf(w, "tool %s: %s\n", t.Name, t.Description)
+		fmt.Fprintf(w, "tool %s: %s\nschema %s\n", t.Name, t.Description, t.Schema)
 	}
 	for i, m := range r.Messages {
 		fmt.Fprintf(w, "message %d %s: %s\n", i+1, m.Role, m.Text)
