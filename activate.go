@@ -10,6 +10,7 @@ import (
 
 	"metier/event"
 	"metier/internal/digest"
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -262,12 +263,12 @@ func (s *Session) byReadFile() bool { return s.cfg.Settings.Activate.ByReading()
 // metaLines is what body+meta puts before the body.
 func metaLines(sk Skill, f skillmd.Front) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Skill: %s\nDescription: %s\n", oneLine(sk.Name), oneLine(sk.Description))
+	fmt.Fprintf(&b, "Skill: %s\nDescription: %s\n", visible.Line(sk.Name), visible.Line(sk.Description))
 	if f.Compatibility != "" {
-		fmt.Fprintf(&b, "Compatibility: %s\n", oneLine(f.Compatibility))
+		fmt.Fprintf(&b, "Compatibility: %s\n", visible.Line(f.Compatibility))
 	}
 	if f.License != "" {
-		fmt.Fprintf(&b, "License: %s\n", oneLine(f.License))
+		fmt.Fprintf(&b, "License: %s\n", visible.Line(f.License))
 	}
 	return b.String() + "\n"
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"metier/internal/visible"
 	"metier/settings"
 )
 
@@ -106,7 +107,7 @@ func (s *Session) catalog(snap *Snapshot) Catalog {
 		if sk.State != Loaded || !sk.ModelInvocable || s.denied(sk) {
 			continue // hidden entirely, not listed and refused
 		}
-		e := CatalogEntry{Name: oneLine(sk.Name), Description: clamp(sk.Description, most), Compatibility: clamp(sk.Head.Front.Compatibility, descMax)}
+		e := CatalogEntry{Name: visible.Line(sk.Name), Description: clamp(sk.Description, most), Compatibility: clamp(sk.Head.Front.Compatibility, descMax)}
 		if set.Format == settings.CatalogFormatPaths || s.byReadFile() {
 			e.Location = s.location(sk)
 		}
@@ -135,7 +136,7 @@ func (s *Session) location(sk *Skill) string {
 	if d == "" {
 		return ""
 	}
-	if d != visible(d) {
+	if d != visible.Escape(d) {
 		d = path.Join(SkillsPath, sk.Slug)
 	}
 	return d + "/" + sk.Head.FileName
@@ -155,7 +156,7 @@ func clamp(s string, most int) string {
 	if cut {
 		s = strings.ToValidUTF8(s[:room*most], "")
 	}
-	s = oneLine(s)
+	s = visible.Line(s)
 	if !cut && utf8.RuneCountInString(s) <= most {
 		return s
 	}

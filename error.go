@@ -3,6 +3,8 @@ package metier
 import (
 	"errors"
 	"strings"
+
+	"metier/internal/visible"
 )
 
 // Kind is the class of an error: one of ten, with one table each for exit
@@ -41,10 +43,10 @@ func (e *Error) Error() string {
 		b.WriteString(e.Op + ": ")
 	}
 	if e.Skill != "" {
-		b.WriteString("skill " + quote(e.Skill) + ": ")
+		b.WriteString("skill " + visible.Quote(e.Skill) + ": ")
 	}
 	if e.Path != "" {
-		b.WriteString(quote(e.Path) + ": ")
+		b.WriteString(visible.Quote(e.Path) + ": ")
 	}
 	switch {
 	case e.Err != nil:
@@ -73,20 +75,4 @@ func CodeOf(err error) string {
 		return e.Code
 	}
 	return string(KindOf(err))
-}
-
-// quote shows untrusted text in a message: control and bidirectional
-// characters escaped, at most 200 bytes.
-func quote(s string) string {
-	const most = 200
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		b.WriteString(escapeRune(r))
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"metier/event"
+	"metier/internal/visible"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -156,7 +157,7 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 	switch {
 	case t == nil:
 		bad.Tool, bad.Invalid = "unknown", "unknown_tool"
-		return bad, fmt.Sprintf("there is no tool %s", quote(c.Tool))
+		return bad, fmt.Sprintf("there is no tool %s", visible.Quote(c.Tool))
 	case c.Bad:
 		bad.Invalid = "invalid_arguments"
 		return bad, "the arguments are not valid JSON"
@@ -195,7 +196,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 			return nil, nil
 		case prev.Started && prev.Try >= c.Try && prev.Effect != policy.Read:
 			return nil, &Error{Op: "call", Kind: Conflict, Code: "call_claimed", Hint: "wait for its result, or call with a higher try if its process is gone",
-				Err: fmt.Errorf("call %s is under way elsewhere", quote(c.ID))}
+				Err: fmt.Errorf("call %s is under way elsewhere", visible.Quote(c.ID))}
 		}
 		r := f.Request
 		r.Call, r.Actor, r.Args = c.ID, c.Actor, args.Digest

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"metier/internal/visible"
 	"metier/settings"
 )
 
@@ -38,7 +39,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	labels := map[string]bool{}
 	for _, m := range mounts {
 		if labels[m.Label] {
-			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", quote(m.Label))}
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", visible.Quote(m.Label))}
 		}
 		labels[m.Label] = true
 		for h, err := range m.Source.List(ctx) {
@@ -103,7 +104,7 @@ func (n *Snapshot) alias() {
 		if !sk.usable() {
 			continue
 		}
-		for _, text := range []string{sk.Slug, oneLine(sk.Name)} {
+		for _, text := range []string{sk.Slug, visible.Line(sk.Name)} {
 			if _, taken := n.byText[text]; !taken {
 				n.byText[text] = i
 			}
@@ -166,7 +167,7 @@ func (n *Snapshot) shadow(loser, winner int, code string) {
 	l, w := &n.skills[loser], n.skills[winner]
 	l.State, l.ShadowedBy = Shadowed, w.ID
 	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
-		Detail: fmt.Sprintf("skill %s is shadowed by %s", quote(l.Name), quote(w.ID.String()))}
+		Detail: fmt.Sprintf("skill %s is shadowed by %s", visible.Quote(l.Name), visible.Quote(w.ID.String()))}
 	l.Diagnostics = append(l.Diagnostics, d)
 	n.diags = append(n.diags, d)
 }
@@ -231,7 +232,7 @@ func (n *Snapshot) available() string {
 			continue
 		}
 		if total++; total <= mostListed {
-			names = append(names, oneLine(n.skills[i].Name))
+			names = append(names, visible.Line(n.skills[i].Name))
 		}
 	}
 	return listed(names, total)

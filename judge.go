@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -51,7 +52,7 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	if parse.UnknownFields == settings.UnknownFieldsReject {
 		for _, fl := range f.Fields {
 			if !slices.Contains(standardFields, fl.Key) && !exempt(fl.Key, parse.KnownExtensions) {
-				sk = sk.refuse("unexpected-field", "field "+quote(fl.Key)+" is not one of "+strings.Join(standardFields, ", "))
+				sk = sk.refuse("unexpected-field", "field "+visible.Quote(fl.Key)+" is not one of "+strings.Join(standardFields, ", "))
 			}
 		}
 	}
@@ -93,7 +94,7 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 	}
 	problems := nameProblems(name, parse.NameCharset)
 	if norm.NFKC.String(name) != norm.NFKC.String(folder) {
-		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", quote(name), quote(folder))})
+		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", visible.Quote(name), visible.Quote(folder))})
 	}
 	for _, p := range problems {
 		switch {
@@ -141,11 +142,11 @@ func nameProblems(name string, charset settings.NameCharset) [][2]string {
 	case utf8.RuneCountInString(n) > 64:
 		out = append(out, [2]string{"invalid-name", "name is longer than 64 characters"})
 	case strings.HasPrefix(n, "-"), strings.HasSuffix(n, "-"):
-		out = append(out, [2]string{"invalid-name", "name " + quote(name) + " begins or ends with a hyphen"})
+		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " begins or ends with a hyphen"})
 	case strings.Contains(n, "--"):
-		out = append(out, [2]string{"invalid-name", "name " + quote(name) + " has two hyphens in a row"})
+		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has two hyphens in a row"})
 	case strings.ContainsFunc(n, bad):
-		out = append(out, [2]string{"invalid-name", "name " + quote(name) + " has characters other than lower-case letters, digits and hyphens"})
+		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has characters other than lower-case letters, digits and hyphens"})
 	}
 	return out
 }

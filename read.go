@@ -14,6 +14,7 @@ import (
 	"metier/event"
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
 )
@@ -286,7 +287,7 @@ func shortPath(p string) string {
 	if len(p) > most {
 		p = strings.ToValidUTF8(p[:most], "")
 	}
-	return oneLine(p)
+	return visible.Line(p)
 }
 
 func hostPath(sk Skill, p string) string {

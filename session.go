@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"metier/event"
+	"metier/internal/visible"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -149,7 +150,7 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 		}
 	}
 	if s.cfg.ID != "" && s.cfg.ID != s.state.Session {
-		return nil, &Error{Op: "open", Kind: Conflict, Code: "session_other", Err: fmt.Errorf("the log is of session %s, not %s", quote(s.state.Session), quote(s.cfg.ID))}
+		return nil, &Error{Op: "open", Kind: Conflict, Code: "session_other", Err: fmt.Errorf("the log is of session %s, not %s", visible.Quote(s.state.Session), visible.Quote(s.cfg.ID))}
 	}
 	s.cfg.ID = s.state.Session
 	return s, nil
@@ -245,7 +246,7 @@ func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
 	return slot, s.append(ctx, func(st *State) ([]event.Event, error) {
 		if said, ok := st.Inputs[in.ID]; ok {
 			if said.Digest != ref.Digest {
-				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", quote(in.ID))}
+				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", visible.Quote(in.ID))}
 			}
 			return nil, nil
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"metier/internal/visible"
 )
 
 // elements are what metier wraps text in. Text that comes from a skill, a
@@ -56,7 +58,7 @@ func opensElement(s string) bool {
 	skipped := 0
 	for _, r := range s {
 		switch {
-		case len(name) == 0 && (unicode.IsSpace(r) || r == '/'), invisible(r), unicode.Is(unicode.Mn, r):
+		case len(name) == 0 && (unicode.IsSpace(r) || r == '/'), visible.Hidden(r), unicode.Is(unicode.Mn, r):
 			if skipped++; skipped > most {
 				return true // nobody writes this for an honest reason
 			}
@@ -99,7 +101,7 @@ func foldWide(r rune) rune {
 // attribute escapes a value for a double-quoted attribute: markup, quotes,
 // line breaks, control and invisible characters (A-116).
 func attribute(s string) string {
-	return markup.Replace(visible(blanks.Replace(s)))
+	return markup.Replace(visible.Escape(blanks.Replace(s)))
 }
 
 var (
@@ -107,68 +109,9 @@ var (
 	blanks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ")
 )
 
-// visible shows what must not reach a terminal or hide in a line: control and
-// invisible characters are written as escapes.
-func visible(s string) string {
-	i := strings.IndexFunc(s, hides)
-	if i < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	before := rune(0)
-	for _, r := range s {
-		// One U+FE0F after a symbol asks for its coloured form.
-		if r == 0xfe0f && before >= 0x2000 && !hides(before) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(escapeRune(r))
-		}
-		before = r
-	}
-	return b.String()
-}
-
-// escapeRune writes one character, as an escape if it hides.
-func escapeRune(r rune) string {
-	switch {
-	case !hides(r):
-		return string(r)
-	case r < 0xa0:
-		return fmt.Sprintf(`\x%02x`, r)
-	}
-	return fmt.Sprintf(`\u{%x}`, r)
-}
-
-// hides reports whether a character is a control, breaks a line, or cannot be
-// seen.
-func hides(r rune) bool {
-	switch {
-	case r < 0x20 || r >= 0x7f && r < 0xa0:
-		return true
-	case r < 0xa0:
-		return false
-	}
-	return invisible(r) || r == 0x2028 || r == 0x2029
-}
-
-// invisible reports whether a character has no width of its own: zero-width,
-// bidirectional, tag and variation characters, fillers, noncharacters.
-func invisible(r rune) bool {
-	if r < 0xad {
-		return r < 0x20 && r != '\t' && r != '\n' && r != '\v' && r != '\f' && r != '\r' || r >= 0x7f && r < 0xa0 && r != 0x85
-	}
-	return unicode.In(r, unicode.Cf, unicode.Co, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
-		r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef
-}
-
-// oneLine makes untrusted text one printable line.
-func oneLine(s string) string {
-	return visible(strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " "))
-}
-
 // plain makes an untrusted path fit to stand in a line inside an element.
 func plain(s string) string {
-	s, _ = neutralize(visible(s))
+	s, _ = neutralize(visible.Escape(s))
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
 )
@@ -223,7 +224,7 @@ func (l *lister) add(rel string, typ fs.FileMode) {
 		return
 	}
 	l.shown++
-	l.text.WriteString(oneLine(join(l.prefix, rel)))
+	l.text.WriteString(visible.Escape(join(l.prefix, rel)))
 	switch {
 	case typ.IsDir():
 		l.text.WriteByte('/')
@@ -239,14 +240,4 @@ func join(dir, rel string) string {
 		return rel
 	}
 	return path.Join(dir, rel)
-}
-
-// oneLine keeps a name from breaking the line it stands in.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

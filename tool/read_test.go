@@ -203,8 +203,8 @@ func TestListFiles(t *testing.T) {
 		a    args
 		want string
 	}{
-		{args{}, "a.txt\na/\na/deep/\na/x.go\nb.go\nc\uFFFDd\nlink@\n[3 folder(s) named .git, .metier or node_modules left out]\n"},
-		{args{"depth": 1}, "a.txt\na/\nb.go\nc\uFFFDd\nlink@\n[3 folder(s) named .git, .metier or node_modules left out]\n"},
+		{args{}, "a.txt\na/\na/deep/\na/x.go\nb.go\nc\\x0ad\nlink@\n[3 folder(s) named .git, .metier or node_modules left out]\n"},
+		{args{"depth": 1}, "a.txt\na/\nb.go\nc\\x0ad\nlink@\n[3 folder(s) named .git, .metier or node_modules left out]\n"},
 		{args{"path": "/workspace/a/"}, "/workspace/a/deep/\n/workspace/a/deep/y.go\n/workspace/a/deep/z.md\n/workspace/a/x.go\n"},
 		{args{"path": "a", "pattern": "*.go"}, "a/deep/y.go\na/x.go\n"},
 		{args{"path": "a", "pattern": "**/deep/*.md"}, "a/deep/z.md\n"},

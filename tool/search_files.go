@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
 )
@@ -256,7 +257,7 @@ func (h *hunt) scan(shown string, b []byte) bool {
 		if len(line) > searchLine {
 			line = strings.ToValidUTF8(line[:searchLine], "") + "…"
 		}
-		fmt.Fprintf(&h.text, "%s:%d: %s\n", oneLine(shown), n, oneLine(strings.ReplaceAll(line, "\t", "  ")))
+		fmt.Fprintf(&h.text, "%s:%d: %s\n", visible.Escape(shown), n, visible.Escape(strings.ReplaceAll(line, "\t", "  ")))
 	}
 	return true
 }

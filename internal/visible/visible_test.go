@@ -1,0 +1,46 @@
+package visible_test
+
+import (
+	"strings"
+	"testing"
+
+	"metier/internal/visible"
+)
+
+func TestWhatIsShown(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, escape, line, text string }{
+		{"", "", "", ""},
+		{"plain ä 漢", "plain ä 漢", "plain ä 漢", "plain ä 漢"},
+		{" a\n\tb ", ` a\x0a\x09b `, "a b", " a\n\tb "},
+		{"\x1b[31mred", `\x1b[31mred`, `\x1b[31mred`, "\uFFFD[31mred"},
+		{"a\u009bb", `a\x9bb`, `a\x9bb`, "a\uFFFDb"},
+		{"a\u202etxt", `a\u{202e}txt`, `a\u{202e}txt`, "a\uFFFDtxt"},
+		{"a\u2028b", `a\u{2028}b`, "a b", "a\u2028b"},
+		{"zero\u200bwidth", `zero\u{200b}width`, `zero\u{200b}width`, "zero\u200bwidth"},
+		{"tag\U000e0041", `tag\u{e0041}`, `tag\u{e0041}`, "tag\U000e0041"},
+		{"✔\ufe0f", "✔\ufe0f", "✔\ufe0f", "✔\ufe0f"},
+		{"a\ufe0f", `a\u{fe0f}`, `a\u{fe0f}`, "a\ufe0f"},
+		{"bad\xff", "bad\uFFFD", "bad\uFFFD", "bad\uFFFD"},
+	} {
+		if got := visible.Escape(tt.in); got != tt.escape {
+			t.Errorf("Escape(%q) is %q, want %q", tt.in, got, tt.escape)
+		}
+		if got := visible.Line(tt.in); got != tt.line {
+			t.Errorf("Line(%q) is %q, want %q", tt.in, got, tt.line)
+		}
+		if got := visible.Text(tt.in); got != tt.text {
+			t.Errorf("Text(%q) is %q, want %q", tt.in, got, tt.text)
+		}
+	}
+}
+
+func TestQuoteIsShort(t *testing.T) {
+	t.Parallel()
+	if got, want := visible.Quote("a\x00b"), `"a\x00b"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := visible.Quote(strings.Repeat("ä", 150)), `"`+strings.Repeat("ä", 100)+`…"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
