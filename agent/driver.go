@@ -44,6 +44,9 @@ type driver struct {
 	returned map[string]string
 	offer    offer
 
+	folding bool       // begin reads the log
+	held    []Progress // what it would tell
+
 	watch sync.Mutex // one Observe at a time
 }
 
@@ -127,9 +130,18 @@ func (d *driver) drain(stop context.CancelFunc) {
 // claimed by a process that is gone is lost.
 func (d *driver) begin(ctx context.Context) error {
 	d.wait = map[string]time.Time{}
-	if err := d.refresh(ctx); err != nil {
+	d.folding = true // what an earlier process did is not progress
+	err := d.refresh(ctx)
+	d.folding = false
+	if err != nil {
 		return err
 	}
+	if d.st.Rules == 0 {
+		for _, p := range d.held {
+			d.tell(p) // the session was prepared for this run
+		}
+	}
+	d.held = nil
 	if d.st.Phase == step.Ended && d.st.Run == d.Spec.Run {
 		return nil // it is over; Run says how it ended
 	}
@@ -309,6 +321,10 @@ func (d *driver) outcome(ctx context.Context) Outcome {
 
 // tell reports progress, one at a time.
 func (d *driver) tell(p Progress) {
+	if d.folding {
+		d.held = append(d.held, p)
+		return
+	}
 	d.watch.Lock()
 	defer d.watch.Unlock()
 	d.Observe(p)

@@ -92,7 +92,7 @@ func oneOrMany(rs []result) any {
 
 func (a *app) showResult(r result) {
 	if r.Output != nil {
-		fmt.Fprintf(a.Out, "%s\n", r.Output)
+		fmt.Fprintf(a.Out, "%s\n", harmless(r.Output))
 	} else if r.Answer != "" {
 		fmt.Fprintf(a.Out, "%s\n", strings.TrimRight(printable(r.Answer), "\n"))
 	}
@@ -100,13 +100,13 @@ func (a *app) showResult(r result) {
 	if r.Cost != nil {
 		cost = fmt.Sprintf(", $%.4f", *r.Cost)
 	}
-	fmt.Fprintf(a.Err, "run %s: %s, %d turns, %d tokens%s\n", r.Run, statusText(r), r.Turns, r.Tokens, cost)
+	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural(r.Turns, "turn"), r.Tokens, cost)
 	fmt.Fprintf(a.Err, "record: %s\n", printable(filepath.Join(r.Dir, "events.jsonl")))
 	if r.Head != "" {
 		fmt.Fprintf(a.Err, "head: %s\n", r.Head)
 	}
 	for _, q := range r.Asks {
-		fmt.Fprintf(a.Err, "waits for an answer: %s\n", printable(q.Question))
+		fmt.Fprintf(a.Err, "waits for an answer: %s\n", oneLine(q.Question))
 	}
 }
 
