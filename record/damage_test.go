@@ -67,7 +67,7 @@ func noted(t *testing.T, name string, l record.Log) *record.Heads {
 
 func verifyFile(t *testing.T, path string, blobs record.Blobs, o *record.VerifyOptions) record.Report {
 	t.Helper()
-	r, err := record.VerifyFile(t.Context(), path, blobs, o)
+	r, err := record.Verify(t.Context(), record.File(path), blobs, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,12 +26,11 @@ type Code string
 
 // Codes of this package.
 const (
-	CodeTorn        Code = "record_torn"         // the last line was not written completely
-	CodeAltered     Code = "record_altered"      // a stored line is not what was written
-	CodeCut         Code = "record_cut"          // entries are missing at the end
-	CodeGap         Code = "record_gap"          // entries are missing in the middle
-	CodeUnknownType Code = "record_unknown_type" // an entry with Must has a type the reader does not know
-	CodeNewer       Code = "record_newer"        // written by a newer version
+	CodeTorn        Code = "record_torn"    // the last line was not written completely
+	CodeAltered     Code = "record_altered" // a stored line is not what was written
+	CodeCut         Code = "record_cut"     // entries are missing at the end
+	CodeGap         Code = "record_gap"     // entries are missing in the middle
+	CodeNewer       Code = "record_newer"   // written by a newer version
 	CodeErased      Code = "blob_erased"
 	CodeBlobAltered Code = "blob_altered"
 	CodeDiskFull    Code = "disk_full"

@@ -173,7 +173,7 @@ func TestFoldersAndLinksAreNoLogs(t *testing.T) {
 		if _, err := record.OpenHeads(path, nil); err == nil {
 			t.Errorf("%s was opened as heads", path)
 		}
-		if _, err := record.VerifyFile(t.Context(), path, nil, nil); err == nil {
+		if _, err := record.Verify(t.Context(), record.File(path), nil, nil); err == nil {
 			t.Errorf("%s was verified", path)
 		}
 	}

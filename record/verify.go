@@ -97,12 +97,6 @@ func (r *Report) fault(seq uint64, err error) {
 	r.add(seq, CodeIO, err.Error())
 }
 
-// VerifyFile is [Verify] for the log in the file at path, which it only reads
-// and which need not be open.
-func VerifyFile(ctx context.Context, path string, blobs Blobs, o *VerifyOptions) (Report, error) {
-	return Verify(ctx, File(path), blobs, o)
-}
-
 // File is the log in the file at path, as it is, for [Verify] and [Child].
 func File(path string) Lines { return logFile(path) }
 

@@ -18,18 +18,12 @@ type Gap struct {
 }
 
 // contents reads blobs for artifacts.
-type contents struct {
-	blobs record.Blobs
-	cache map[string][]byte // of what several artifacts need
-}
+type contents struct{ blobs record.Blobs }
 
 // load returns the bytes of r, or the gap they left. The zero Ref has neither.
 func (c *contents) load(ctx context.Context, r record.Ref) ([]byte, *Gap, error) {
 	if r.Digest == "" {
 		return nil, nil, nil
-	}
-	if b, ok := c.cache[r.Digest]; ok {
-		return b, nil, nil
 	}
 	b, err := c.blobs.Open(ctx, r)
 	switch {

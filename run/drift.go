@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 
 	"metier"
@@ -26,25 +27,15 @@ func Drift(active []event.Activated, now Now) []event.Drifted {
 		if err != nil {
 			file, tree = "", ""
 		}
-		path := a.Path
-		if path == "" {
-			path = a.HostPath
-		}
+		path := cmp.Or(a.Path, a.HostPath)
 		switch {
 		case file != a.Hash:
 			out = append(out, event.Drifted{SkillID: a.SkillID, Path: path, Was: a.Hash, Now: file})
 		case a.Tree != "" && tree != "" && tree != a.Tree:
-			out = append(out, event.Drifted{SkillID: a.SkillID, Path: firstOf(a.Dir, dirOf(path)), Was: a.Tree, Now: tree})
+			out = append(out, event.Drifted{SkillID: a.SkillID, Path: cmp.Or(a.Dir, dirOf(path)), Was: a.Tree, Now: tree})
 		}
 	}
 	return out
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // ReplayReport is what a record proves of the skills a run used (C-055, ruling
@@ -147,7 +138,7 @@ func (r ReplayReport) Err() error {
 	if len(r.Changed) > 0 {
 		d := r.Changed[0]
 		return wrong(metier.Drift, CodeDrift, d.Path, "restore the file, or start a new run with the new text",
-			"%s was %s when it was activated and is %s", d.SkillID, d.Was, nothing(d.Now, "gone"))
+			"%s was %s when it was activated and is %s", d.SkillID, d.Was, cmp.Or(d.Now, "gone"))
 	}
 	if len(r.Problems) > 0 {
 		pr := r.Problems[0]

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -133,7 +134,7 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 	for _, f := range p.h.facts {
 		if e, ok := f.event.(event.Drifted); ok {
 			d, err := compact(map[string]any{"severity": "warning", "code": CodeDrift, "path": e.Path,
-				"detail": fmt.Sprintf("%s was %s and is %s; chosen: %s", e.SkillID, e.Was, nothing(e.Now, "gone"), nothing(e.Choice, "nothing yet"))})
+				"detail": fmt.Sprintf("%s was %s and is %s; chosen: %s", e.SkillID, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))})
 			if err != nil {
 				return err
 			}
@@ -141,13 +142,6 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 		}
 	}
 	return nil
-}
-
-func nothing(s, word string) string {
-	if s == "" {
-		return word
-	}
-	return s
 }
 
 // setting finds one value in the recorded settings, in the forms they have:

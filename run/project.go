@@ -51,7 +51,7 @@ type projector struct {
 }
 
 func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
-	p := &projector{h: h, c: &contents{blobs, map[string][]byte{}}, started: map[string]event.Started{}, decided: map[string]event.Decided{},
+	p := &projector{h: h, c: &contents{blobs}, started: map[string]event.Started{}, decided: map[string]event.Decided{},
 		returned: map[string]event.Returned{}, noted: map[string]bool{}}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -107,10 +108,7 @@ func (p *projector) files(ctx context.Context) ([]FileChange, error) {
 		if err := p.args(ctx, e.ID, &args); err != nil {
 			return nil, err
 		}
-		c := FileChange{Path: intent.Path, Call: e.ID, Tool: e.Tool, At: stamp(f.At), Before: intent.Before, After: intent.After}
-		if c.Path == "" {
-			c.Path = args.Path
-		}
+		c := FileChange{Path: cmp.Or(intent.Path, args.Path), Call: e.ID, Tool: e.Tool, At: stamp(f.At), Before: intent.Before, After: intent.After}
 		out = append(out, c)
 	}
 	return out, nil
@@ -133,7 +131,7 @@ func (p *projector) problems() []Problem {
 		case event.Lost:
 			add(CodeLost, e.ID, "try %d was started and did not return before the process ended", e.Try)
 		case event.Drifted:
-			add(CodeDrift, e.SkillID, "%s was %s and is %s; chosen: %s", e.Path, e.Was, nothing(e.Now, "gone"), nothing(e.Choice, "nothing yet"))
+			add(CodeDrift, e.SkillID, "%s was %s and is %s; chosen: %s", e.Path, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))
 		case event.Recovered:
 			lost := ""
 			if e.LostID != "" {

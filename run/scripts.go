@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -71,10 +72,7 @@ func (p *projector) scripts(ctx context.Context) ([]Script, error) {
 			s.Status = "error"
 		}
 		if s.Status == "error" && s.Error == nil {
-			code := e.Code
-			if code == "" {
-				code = "unknown"
-			}
+			code := cmp.Or(e.Code, "unknown")
 			s.Error = &Failure{code, failureText(code)}
 		}
 		if s.Diagnostics == nil || string(s.Diagnostics) == "null" {

@@ -18,7 +18,7 @@ const (
 	typePrefix      = "metier."
 )
 
-// context is the role of everything that comes from a skill, in every artifact
+// promptRole is the role of everything that comes from a skill, in every artifact
 //
 const promptRole = string(policy.Context)
 
