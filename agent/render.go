@@ -10,7 +10,6 @@ import (
 	"metier/agent/step"
 	"metier/model"
 	"metier/record"
-	"metier/settings"
 )
 
 // render makes the request of a turn from the state and the blobs: the system
@@ -29,7 +28,7 @@ func (d *driver) render(ctx context.Context) (model.Request, error) {
 	}
 	switch {
 	case skills.Len() == 0:
-	case d.Inject == settings.InjectRoleSystem:
+	case d.Inject.InSystem():
 		req.System += "\n" + skillsHeader + skills.String()
 	default: // the text is context wherever it stands: a chat role is no policy role
 		req.Messages = append(req.Messages, model.UserText(skillsHeader+skills.String()))

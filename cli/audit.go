@@ -15,6 +15,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/nearest"
 	"metier/record"
 	"metier/run"
 	"metier/settings"
@@ -171,7 +172,7 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 		}
 	}
 	if len(list) == 0 && !slices.ContainsFunc(eventTypes(), func(t string) bool { return ofType(t, kind) }) {
-		return wrong("type_unknown", "types: "+strings.Join(eventTypes(), ", "), "there is no type %q%s", kind, didYouMean(kind, append(families(), eventTypes()...)))
+		return wrong("type_unknown", "types: "+strings.Join(eventTypes(), ", "), "there is no type %q%s", kind, nearest.Hint(kind, append(families(), eventTypes()...)))
 	}
 	if a.json {
 		return a.document(map[string]any{"id": f.ID(), "head": head, "entries": list})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"metier/internal/nearest"
 	"metier/settings"
 )
 
@@ -67,7 +68,7 @@ func profileHint(name string, err error) error {
 		return err
 	}
 	names := settings.Profiles()
-	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "there is no profile %q%s", name, didYouMean(name, names))
+	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "there is no profile %q%s", name, nearest.Hint(name, names))
 }
 
 // shown is one setting of `profile show`.
@@ -213,45 +214,4 @@ func (a *app) profileDiffCommand() *cobra.Command {
 		}}
 	a.completions(c)
 	return c
-}
-
-// didYouMean names what is written nearly like a name; "" when nothing is.
-func didYouMean(name string, among []string) string {
-	const far = 4
-	best, near := far, []string(nil)
-	for _, n := range among {
-		if d := edits(name, n, far); d < best {
-			best, near = d, []string{n}
-		} else if d == best && d < far {
-			near = append(near, n)
-		}
-	}
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// edits counts the inserted, removed and changed bytes between two names; names
-// whose lengths are far apart are far.
-func edits(x, y string, far int) int {
-	if len(x) > len(y)+far || len(y) > len(x)+far {
-		return far
-	}
-	prev := make([]int, len(y)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := range len(x) {
-		row := []int{i + 1}
-		for j := range len(y) {
-			cost := 1
-			if x[i] == y[j] {
-				cost = 0
-			}
-			row = append(row, min(prev[j]+cost, prev[j+1]+1, row[j]+1))
-		}
-		prev = row
-	}
-	return prev[len(y)]
 }

@@ -4,7 +4,6 @@ package policy
 // enforcement modes (see modes.go); the others are listed here. The list is
 // open: a later version may add codes and removes none.
 const (
-	CodeAllowed        = "allowed"            // granted, no mode asked for evidence
 	CodeInvalidCall    = "invalid_tool_call"  // arguments or tool name could not be read
 	CodeToolNotAllowed = "tool_not_allowed"   // no grant for the tool
 	CodeSkillDenied    = "skill_denied"       // the operator denied this skill

@@ -1,12 +1,15 @@
 package settings
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"metier/internal/nearest"
 )
 
 // Layer is a source of values: a profile, a file, the flags.
@@ -221,42 +224,10 @@ func Snapshot(s Settings, origins Origins) json.RawMessage {
 
 // didYouMean names the settings nearest to a misspelt one.
 func didYouMean(name string) string {
-	best, near := 4, []string(nil)
-	clean := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	if len(clean) > 64 {
-		clean = clean[:64]
-	}
+	var among []string
 	for _, r := range rows() {
-		switch d := distance(clean, r.Name); {
-		case d < best:
-			best, near = d, []string{r.Name}
-		case d == best && d < 4:
-			near = append(near, r.Name)
-		}
+		among = append(among, r.Name)
 	}
-	if len(near) == 0 {
-		return "; `metier profile show` lists all"
-	}
-	return "; did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// distance is the number of inserted, removed and changed bytes between a and b.
-func distance(a, b string) int {
-	prev := make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(prev[j]+cost, prev[j+1]+1, row[j]+1)
-		}
-		prev = row
-	}
-	return prev[len(b)]
+	clean := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+	return cmp.Or(nearest.Hint(clean, among), "; `metier profile show` lists all")
 }

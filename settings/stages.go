@@ -1,5 +1,7 @@
 package settings
 
+import "slices"
+
 // Settings holds one struct per stage. Only wiring sees all of it; a stage takes its own part.
 type Settings struct {
 	Discover Discover
@@ -147,20 +149,17 @@ type Install struct {
 type Set[T ~string] []T
 
 // Has reports whether v is in the set.
-func (s Set[T]) Has(v T) bool {
-	for _, x := range s {
-		if x == v {
-			return true
-		}
-	}
-	return false
-}
+func (s Set[T]) Has(v T) bool { return slices.Contains(s, v) }
 
 // ByReading reports whether reading a whole local SKILL.md activates it.
 func (a Activate) ByReading() bool { return a.Ways.Has(WayReadFile) }
 
 // ByLoadTool reports whether the model may load skills by a tool.
 func (a Activate) ByLoadTool() bool { return a.Ways.Has(WayLoadTool) }
+
+// InSystem reports whether loaded skills stand in the system prompt instead of
+// in a message.
+func (r InjectRole) InSystem() bool { return r == InjectRoleSystem }
 
 // OnlyIndexed reports whether files outside the index are refused or marked.
 func (r Read) OnlyIndexed() bool { return r.Scope == ResourceScopeIndexed }

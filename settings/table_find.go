@@ -79,9 +79,9 @@ func parseRows() []Row {
 		choice("missing_description", "What becomes of a skill without a description.",
 			func(s *Settings) *MissingDescription { return &s.Parse.MissingDescription }, []value[MissingDescription]{
 				{MissingDescriptionReject, "it is refused"},
-				{MissingDescriptionSkip, "it is hidden: no entry, a diagnostic"},
+				{MissingDescriptionSkip, "it is left out, with a diagnostic"},
 				{MissingDescriptionFolder, "it takes its folder's name"},
-				{MissingDescriptionParagraph, "it takes the first paragraph of the body, else it is hidden"},
+				{MissingDescriptionParagraph, "it takes the first paragraph of the body, else it is left out"},
 			}),
 		choice("no_frontmatter", "What becomes of a SKILL.md without frontmatter.",
 			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{
@@ -95,7 +95,7 @@ func parseRows() []Row {
 				{UnknownFieldsIgnore, "dropped"},
 				{UnknownFieldsKeep, "kept and shown, without effect"},
 			}),
-		choice("known_extensions", "Which fields beyond the specification have their effect and are exempt from unknown_fields.",
+		choice("known_extensions", "Which fields beyond the specification unknown_fields lets pass. A mark that hides a skill counts in any case.",
 			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{
 				{KnownExtensionsNone, "none"},
 				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},

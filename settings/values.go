@@ -109,9 +109,9 @@ type MissingDescription string
 // The values of MissingDescription, narrowest first.
 const (
 	MissingDescriptionReject    MissingDescription = "reject"          // it is refused
-	MissingDescriptionSkip      MissingDescription = "skip"            // it is hidden: no entry, a diagnostic
+	MissingDescriptionSkip      MissingDescription = "skip"            // it is left out, with a diagnostic
 	MissingDescriptionFolder    MissingDescription = "folder"          // it takes its folder's name
-	MissingDescriptionParagraph MissingDescription = "first_paragraph" // it takes the first paragraph of the body, else it is hidden
+	MissingDescriptionParagraph MissingDescription = "first_paragraph" // it takes the first paragraph of the body, else it is left out
 )
 
 // NoFrontmatter says what becomes of a SKILL.md without frontmatter.

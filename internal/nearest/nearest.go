@@ -1,0 +1,55 @@
+// Package nearest finds what somebody meant by a misspelt name.
+package nearest
+
+import "strings"
+
+// far is how many bytes a name may differ by before it is another one.
+const far = 4
+
+// Names returns the names written most nearly like name, in their order: none
+// when all are far.
+func Names(name string, among []string) []string {
+	best, near := far, []string(nil)
+	for _, n := range among {
+		if len(name) > len(n)+far || len(n) > len(name)+far {
+			continue
+		}
+		switch d := edits(name, n); {
+		case d < best:
+			best, near = d, []string{n}
+		case d == best && d < far:
+			near = append(near, n)
+		}
+	}
+	return near
+}
+
+// Hint words Names for the end of a message; "" when there is none.
+func Hint(name string, among []string) string {
+	near := Names(name, among)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
+}
+
+// edits is the number of inserted, removed and changed bytes between a and b.
+func edits(a, b string) int {
+	prev := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(prev[j]+cost, prev[j+1]+1, row[j]+1)
+		}
+		prev = row
+	}
+	return prev[len(b)]
+}
