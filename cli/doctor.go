@@ -180,7 +180,11 @@ func (d *doctor) folders(workspace string) {
 	} else {
 		d.ok("workspace", "%s", ws)
 	}
-	root := d.a.runsRoot("", d.op, ws)
+	root, err := d.a.runsRoot("", d.op, ws)
+	if err != nil {
+		d.bad("records", err)
+		return
+	}
 	if err := writable(root); err != nil {
 		d.bad("records", &metier.Error{Op: "records", Path: root, Kind: metier.Unavailable, Code: "read_only", Hint: "put records elsewhere with --artifact-root or artifact_root", Err: err})
 		return

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 
@@ -105,7 +107,8 @@ func (a *app) report(ctx context.Context, err error) int {
 	return p.exit
 }
 
-// say writes a problem to standard error.
+// say writes a problem to standard error. Lines after the first are indented:
+// what a message quotes cannot pass for a line of ours.
 func (a *app) say(p *problem) {
 	if a.json {
 		body := map[string]string{"code": p.code, "message": p.err.Error()}
@@ -113,33 +116,66 @@ func (a *app) say(p *problem) {
 			body["hint"] = p.hint
 		}
 		b, _ := json.Marshal(map[string]any{"error": body}) // strings only
-		fmt.Fprintf(a.Err, "%s\n", b)
+		fmt.Fprintf(a.Err, "%s\n", harmless(b))
 		return
 	}
-	fmt.Fprintf(a.Err, "metier: %s [%s]\n", printable(p.err.Error()), p.code)
+	indent := strings.NewReplacer("\n", "\n  ")
+	fmt.Fprintf(a.Err, "metier: %s [%s]\n", indent.Replace(printable(p.err.Error())), p.code)
 	if p.hint != "" {
-		fmt.Fprintf(a.Err, "  hint: %s\n", printable(p.hint))
+		fmt.Fprintf(a.Err, "  hint: %s\n", indent.Replace(printable(p.hint)))
 	}
 }
 
-// printable keeps control characters of untrusted text off the terminal; line
-// breaks and tabs stay.
+// printable keeps control, direction and hidden characters of untrusted text
+// off the terminal; line breaks and tabs stay, and the joiners that scripts and
+// emoji need.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		if hides(r) && r != '\n' && r != '\t' {
 			return '\uFFFD'
 		}
 		return r
 	}, s)
 }
 
+// hides reports whether a terminal obeys a character instead of showing it, or
+// shows nothing.
+func hides(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r < 0xa0, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r >= 0xe0000 && r <= 0xe0fff:
+		return true
+	}
+	return r == 0x061c || r == 0x180e || r == 0x200b || r == 0x200e || r == 0x200f || r == 0xfeff
+}
+
+// harmless writes characters that hide as escapes, which mean the same in JSON.
+func harmless(b []byte) []byte {
+	special := func(r rune) bool { return r >= 0x7f && hides(r) }
+	if bytes.IndexFunc(b, special) < 0 {
+		return b
+	}
+	var out bytes.Buffer
+	for _, r := range string(b) {
+		if !special(r) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, u := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, u)
+		}
+	}
+	return out.Bytes()
+}
+
 // document prints one JSON document on standard output.
 func (a *app) document(v any) error {
-	e := json.NewEncoder(a.Out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.Out.Write(harmless(b.Bytes()))
+	return err
 }

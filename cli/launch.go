@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type launch struct {
 	Spec       agent.Spec        `json:"spec"`
 	Artifacts  string            `json:"artifacts"`
 	Phase      string            `json:"phase,omitempty"`
+	Sources    []string          `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
 }
 
 // job is a launch with everything opened: what runs.
@@ -68,22 +70,42 @@ func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origin
 	if j.snapshot, err = snapshot(ctx, l.Roots, s, l.Workspace); err != nil {
 		return nil, err
 	}
-	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l)})
+	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l), Denied: a.closed(l)})
 	if err != nil {
 		return nil, err
 	}
 	return j, nil
 }
 
-// protected are the files no tool may write: roots of skills, configuration.
+// protected are the files no tool may write: roots of skills, configuration,
+// and what the run itself was begun with, since the next one would obey it.
 func (a *app) protected(l launch) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
+	out = append(out, l.Sources...)
 	for _, r := range l.Roots {
 		if r.Path != "" {
 			out = append(out, r.Path)
 		}
 	}
 	return out
+}
+
+// closed are the folders no tool reads or writes: the records and the heads
+// that vouch for them. A folder that holds the workspace cannot be closed; the
+// records in it lie outside of the workspace.
+func (a *app) closed(l launch) []string {
+	var out []string
+	for _, p := range []string{l.Artifacts, a.stateDir()} {
+		if p != "" && !within(p, l.Workspace) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// stateDir is where heads of records are kept, or "".
+func (a *app) stateDir() string {
+	return run.StateDir(func(k string) string { return a.env[k] }, a.home())
 }
 
 // tools are the file tools of the job.
@@ -250,9 +272,18 @@ func (a *app) secrets() []record.Secret {
 	return out
 }
 
+// clean takes secrets out of what a model or a provider wrote.
+func (a *app) clean(s string) string {
+	if a.redact == nil {
+		a.redact = record.Redact(nil, a.secrets()...)
+	}
+	b, _ := a.redact.Clean([]byte(s))
+	return string(b)
+}
+
 // runOptions are the options of every run folder.
 func (a *app) runOptions() *run.Options {
-	return &run.Options{Now: a.now, By: a.principal(), Logger: a.logger(), StateDir: run.StateDir(func(k string) string { return a.env[k] }, a.home()), Secrets: a.secrets()}
+	return &run.Options{Now: a.now, By: a.principal(), Logger: a.logger(), StateDir: a.stateDir(), Secrets: a.secrets()}
 }
 
 // runID is a new id: when it began, and four random bytes.
@@ -265,12 +296,21 @@ func (a *app) runID() string {
 }
 
 // runsRoot is the folder of runs: the flag, the configuration, or .metier/runs
-// in the workspace.
-func (a *app) runsRoot(flag string, op operator, workspace string) string {
+// in the workspace. The workspace is not trusted: a link in the place of the
+// latter would take records to where others lie, or file tools write.
+func (a *app) runsRoot(flag string, op operator, workspace string) (string, error) {
 	if p := firstSet(flag, op.Artifacts); p != "" {
-		return a.path(p)
+		return a.path(p), nil
 	}
-	return filepath.Join(workspace, ".metier", "runs")
+	dir := workspace
+	for _, name := range []string{".metier", "runs"} {
+		dir = filepath.Join(dir, name)
+		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+			return "", &metier.Error{Op: "run", Path: dir, Kind: metier.Denied, Code: "artifact_root_linked",
+				Hint: "remove it, or say where records are with --artifact-root", Err: fmt.Errorf("%s is a link or a file: records stay in the workspace unless you say otherwise", dir)}
+		}
+	}
+	return dir, nil
 }
 
 // elapsed words a duration for people.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"metier/record"
 )
 
 // IO is what the program reads and writes.
@@ -42,6 +44,7 @@ type app struct {
 	exit   func(int)                            // of the second interrupt
 	notify func(chan<- os.Signal) (stop func()) // brings interrupts
 	cancel context.CancelCauseFunc
+	redact *record.Redactor // made by clean
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong

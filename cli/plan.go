@@ -150,7 +150,17 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if pr, ok := op.Prices[p.model.id]; ok {
 		l.Spec.Price = pr.price()
 	}
-	l.Artifacts = a.runsRoot(f.artifacts, op, ws)
+	if l.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
+		return p, err
+	}
+	if realPath(l.Artifacts) == ws {
+		return p, wrong("artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", ws)
+	}
+	for _, s := range []string{a.path(f.file), p.model.script} {
+		if s != "" {
+			l.Sources = append(l.Sources, s)
+		}
+	}
 	p.launch = l
 	return p, nil
 }

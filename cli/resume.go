@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,7 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	}
 	a.noteRecovered(past)
 	l := past.launch
+	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
 	if j, err = a.reopen(ctx, &l, f, op); err != nil {
 		return r, err
 	}

@@ -195,7 +195,7 @@ func messageText(m run.Message) string {
 	for _, p := range parts {
 		switch p.Kind {
 		case "call":
-			out = append(out, fmt.Sprintf("→ %s %s %s", p.Call, p.Tool, firstSet(string(p.Args), p.Text)))
+			out = append(out, oneLine(fmt.Sprintf("→ %s %s %s", p.Call, p.Tool, firstSet(string(p.Args), p.Text))))
 		case "image":
 			out = append(out, fmt.Sprintf("[image, %s, %d bytes]", p.Media, len(p.Data)))
 		case "opaque":

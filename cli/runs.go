@@ -36,7 +36,7 @@ func (a *app) runsFolder(p runPlace) (string, error) {
 			return "", err
 		}
 	}
-	return a.runsRoot(p.artifacts, op, ws), nil
+	return a.runsRoot(p.artifacts, op, ws)
 }
 
 // findRun finds what a person calls a run.

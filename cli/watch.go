@@ -38,7 +38,18 @@ func (w *watcher) line(format string, args ...any) {
 		return
 	}
 	w.endText()
-	fmt.Fprintf(w.a.Err, "[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(w.a.Err, "[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, oneLine(w.a.clean(fmt.Sprintf(format, args...))))
+}
+
+// text shows what the model writes, indented: it cannot pass for lines of ours.
+func (w *watcher) text(s string) {
+	for line := range strings.Lines(printable(s)) {
+		if !w.inText {
+			fmt.Fprint(w.a.Err, "  ")
+		}
+		fmt.Fprint(w.a.Err, line)
+		w.inText = !strings.HasSuffix(line, "\n")
+	}
 }
 
 func (w *watcher) endText() {
@@ -58,8 +69,7 @@ func (w *watcher) observe(p agent.Progress) {
 		if w.quiet || !w.a.Terminal {
 			return // the answer is printed whole at the end
 		}
-		fmt.Fprint(w.a.Err, printable(p.Text))
-		w.inText = !strings.HasSuffix(p.Text, "\n")
+		w.text(w.a.clean(p.Text))
 	case agent.CallBegan:
 		w.calls[p.Call] = p.Tool
 		w.line("%s %s", p.Tool, brief(p.Args))

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -274,7 +276,7 @@ func (f *Folder) openRecord() (err error) {
 	if f.file, err = record.OpenFile(filepath.Join(f.dir, fileLog), &ro); err != nil {
 		return fault("open", f.dir, err)
 	}
-	f.log = &witnessed{FileLog: f.file, heads: f.heads, name: f.name}
+	f.log = &witnessed{FileLog: f.file, heads: f.heads, name: f.name, redact: f.blobs}
 	return nil
 }
 
@@ -371,11 +373,28 @@ func (f *Folder) shut() error {
 }
 
 // witnessed is a log whose syncs leave the head where the workspace cannot
-// reach it.
+// reach it. Facts are kept free of secrets as content is: a model names tools,
+// a provider its model, and both may write back what they were sent.
 type witnessed struct {
 	*record.FileLog
-	heads *record.Heads
-	name  string
+	heads  *record.Heads
+	name   string
+	redact *record.Redactor
+}
+
+// Append implements record.Log.
+func (w *witnessed) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
+	e = slices.Clone(e)
+	for i := range e {
+		if clean, _ := w.redact.Clean(e[i].Data); json.Valid(clean) { // a number that happens to be the same is none
+			e[i].Data = clean
+		}
+		for _, s := range []*string{&e[i].ID, &e[i].By} {
+			clean, _ := w.redact.Clean([]byte(*s))
+			*s = string(clean)
+		}
+	}
+	return w.FileLog.Append(ctx, after, e...)
 }
 
 // Sync implements record.Syncer.
