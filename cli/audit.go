@@ -318,7 +318,7 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 // exist reports the first root that is no folder.
 func (a *app) exist(roots []root) error {
 	for _, r := range roots {
-		if err := a.place(&r, settings.Discover{}, "", nil); err != nil {
+		if err := a.place(&r, settings.Discover{RootScope: settings.RootScopeAnywhere}, "", nil); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,8 @@ type root struct {
 	Target string      `json:"target,omitempty"`
 	// Named roots must exist; found ones may come later.
 	Named bool `json:"named,omitempty"`
+	// Listed says that it lies in a folder of the operator's configuration.
+	Listed bool `json:"listed,omitempty"`
 }
 
 // roots lists the roots of an invocation: named ones first, in their order,
@@ -58,6 +60,7 @@ func (a *app) roots(named []string, configured []rootConfig, s settings.Discover
 		out = append(out, a.found(s, workspace)...)
 	}
 	for i := range out {
+		out[i].Listed = slices.ContainsFunc(configured, func(c rootConfig) bool { return out[i].Path != "" && within(c.Path, out[i].Path) })
 		if err := a.place(&out[i], s, workspace, mounts); err != nil {
 			return nil, err
 		}
@@ -126,12 +129,12 @@ func (a *app) place(r *root, s settings.Discover, workspace string, mounts []too
 			return nil
 		}
 	}
-	if s.RootScope == settings.RootScopeWorkspace && !within(workspace, real) {
-		return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
-			Hint: "move it into the workspace, or declare it with --mount name=NAME,source=DIR,target=/PATH,mode=ro",
-			Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
+	if s.RootScope == settings.RootScopeAnywhere || s.RootScope == settings.RootScopeAllowlisted && r.Listed || within(workspace, real) {
+		return nil
 	}
-	return nil
+	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
+		Hint: "move it into the workspace, or declare it with --mount name=NAME,source=DIR,target=/PATH,mode=ro",
+		Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
 }
 
 // labelled gives every root a label of its own: stable, since IDs carry it.
@@ -241,7 +244,7 @@ func realPath(p string) string {
 	return filepath.Clean(p)
 }
 
-// openWorkspace resolves the workspace folder.
+// workspaceDir resolves the workspace folder.
 func (a *app) workspaceDir(p string) (string, error) {
 	dir := a.path(firstSet(p, a.Dir))
 	real, err := filepath.EvalSymlinks(dir)
