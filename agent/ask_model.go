@@ -25,11 +25,11 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 			return started, err
 		}
 	}
-	offered, err := d.offered(ctx)
+	specs, fresh, err := d.offered(ctx)
 	if err != nil {
 		return started, err
 	}
-	if offered {
+	if fresh {
 		return changed, nil
 	}
 	req, err := d.render(ctx)
@@ -53,45 +53,50 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 		if err != nil {
 			return d.modelFailed(ctx, at, err)
 		}
-		return d.replied(ctx, a.ID, done)
+		return d.replied(ctx, a.ID, specs, done)
 	})
 	return started, nil
 }
 
-// offered puts what the model is shown into the log where it changed since the
-// last turn: skills may have come, gone or changed.
-func (d *driver) offered(ctx context.Context) (bool, error) {
+// offered returns the tools the model is shown, and puts what it is shown into
+// the log where that changed since the last turn (fresh): skills may have come,
+// gone or changed.
+func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, err error) {
 	system, cat, err := d.Prompt.build(ctx, d.Session, d.Spec.Mode)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	e := event.Offered{Omitted: cat.Omitted}
 	var specs []model.ToolSpec
-	for _, sp := range metier.Offer(ctx, d.Session) {
+	shown = metier.Offer(ctx, d.Session)
+	for _, sp := range shown {
 		e.Names = append(e.Names, sp.Name)
 		specs = append(specs, sp.ToolSpec)
 	}
+	if d.offer.is(d.st.Offered.Digest, system, specs) {
+		return shown, false, nil
+	}
 	b, err := json.Marshal(specs)
 	if err != nil {
-		return false, &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
+		return nil, false, &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
 	}
 	e.Digest = digest.Bytes([]byte(digest.Bytes(b) + digest.Bytes([]byte(system))))
 	if e.Digest == d.st.Offered.Digest || d.st.NewOffer != nil && d.st.NewOffer.Digest == e.Digest {
-		return false, nil
+		return shown, false, nil
 	}
 	if e.Tools, err = d.Blobs.Put(ctx, "application/json", b); err != nil {
-		return false, fault(err)
+		return nil, false, fault(err)
 	}
 	if e.System, err = d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(system)); err != nil {
-		return false, fault(err)
+		return nil, false, fault(err)
 	}
 	if cat.Text != "" {
 		if e.Catalog, err = d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(cat.Text)); err != nil {
-			return false, fault(err)
+			return nil, false, fault(err)
 		}
 	}
 	d.effect = nil
-	return true, d.append(ctx, e)
+	return shown, true, d.append(ctx, e)
 }
 
 // claimModel says in the log that the request is about to be sent.
@@ -155,7 +160,7 @@ func (d *driver) stream(ctx context.Context, req model.Request, show func(Progre
 
 // replied puts a reply into the blobs: opaque parts verbatim, our ids beside
 // the provider's.
-func (d *driver) replied(ctx context.Context, id string, done model.Chunk) ([]event.Event, error) {
+func (d *driver) replied(ctx context.Context, id string, shown []metier.Spec, done model.Chunk) ([]event.Event, error) {
 	ctx = context.WithoutCancel(ctx)
 	msg := *done.Message
 	e := event.Replied{ID: id, Usage: d.usage(done.Usage), Stop: string(done.Stop), Model: done.Model}
@@ -175,7 +180,7 @@ func (d *driver) replied(ctx context.Context, id string, done model.Chunk) ([]ev
 		if err != nil {
 			return nil, fault(err)
 		}
-		e.Calls = append(e.Calls, event.CallRef{ID: p.Call, Tool: d.toolName(ctx, p.Tool), Args: ref, Bad: p.Args == nil})
+		e.Calls = append(e.Calls, event.CallRef{ID: p.Call, Tool: toolName(shown, p.Tool), Args: ref, Bad: p.Args == nil})
 	}
 	ref, err := d.putJSON(ctx, msg)
 	e.Message = ref

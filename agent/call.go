@@ -97,10 +97,10 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 	return started, nil
 }
 
-// toolName is the name of a call as a fact: canonical where we know it, else
-// what the model wrote if that is a name at all.
-func (d *driver) toolName(ctx context.Context, name string) string {
-	for _, sp := range metier.Offer(ctx, d.Session) {
+// toolName is the name of a call as a fact: canonical where the model was shown
+// it, else what the model wrote if that is a name at all.
+func toolName(shown []metier.Spec, name string) string {
+	for _, sp := range shown {
 		if sp.Name == name || sp.Canonical == name {
 			return sp.Canonical
 		}

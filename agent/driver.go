@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +56,13 @@ type driver struct {
 type offer struct {
 	of, system string
 	tools      []model.ToolSpec
+}
+
+// is reports whether the offer of that digest is this one, and says just that.
+func (o offer) is(of, system string, tools []model.ToolSpec) bool {
+	return of != "" && o.of == of && o.system == system && slices.EqualFunc(o.tools, tools, func(a, b model.ToolSpec) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
+	})
 }
 
 // finished is what a goroutine of the driver brings back: events to append,

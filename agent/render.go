@@ -188,7 +188,7 @@ func Preview(ctx context.Context, c Config) (model.Request, error) {
 	if err := d.begin(ctx); err != nil {
 		return model.Request{}, err
 	}
-	if _, err := d.offered(ctx); err != nil {
+	if _, _, err := d.offered(ctx); err != nil {
 		return model.Request{}, err
 	}
 	return d.render(ctx)

@@ -106,10 +106,11 @@ func TestDamagedBlobIsPutAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Open(t.Context(), r); !errors.Is(err, record.ErrAltered) {
+		again := openBlobs(t, dir, nil)
+		if _, err := again.Open(t.Context(), r); !errors.Is(err, record.ErrAltered) {
 			t.Errorf("%v", err)
 		}
-		if _, err := b.Put(t.Context(), "", data); err != nil {
+		if _, err := again.Put(t.Context(), "", data); err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range []*record.FileBlobs{b, openBlobs(t, dir, nil)} {

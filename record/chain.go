@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,6 +49,7 @@ type batch struct {
 	ends  []int  // end of each line in bytes, after the newline
 	sums  []sum
 	ids   []string
+	entry []Entry // as stored
 	head  Head
 }
 
@@ -75,6 +77,14 @@ func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error
 			x.At = now()
 		}
 		x.At = x.At.UTC().Round(0)
+		if x.Data != nil { // as it will be read back; the caller keeps its own bytes
+			var data bytes.Buffer
+			if err := json.Compact(&data, x.Data); err != nil {
+				return nil, &Error{Code: CodeBadEntry, Path: c.path, Seq: x.Seq, Detail: "type " + x.Type, Err: err}
+			}
+			x.Data = data.Bytes()
+		}
+		x.Refs = slices.Clone(x.Refs)
 		start := buf.Len()
 		if err := enc.Encode(line{x, len(todo) - 1 - i}); err != nil {
 			return nil, &Error{Code: CodeBadEntry, Path: c.path, Seq: x.Seq, Detail: "type " + x.Type, Err: err}
@@ -85,7 +95,7 @@ func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error
 				Detail: fmt.Sprintf("type %s: %d bytes, at most %d fit in a line; put content into a blob", x.Type, len(stored), MaxLine)}
 		}
 		s := sum(sha256.Sum256(stored))
-		b.sums, b.ids, b.ends = append(b.sums, s), append(b.ids, x.ID), append(b.ends, buf.Len())
+		b.sums, b.ids, b.ends, b.entry = append(b.sums, s), append(b.ids, x.ID), append(b.ends, buf.Len()), append(b.entry, x)
 		b.head = Head{x.Seq, s.String()}
 	}
 	b.bytes = buf.Bytes()

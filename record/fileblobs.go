@@ -58,6 +58,17 @@ type FileBlobs struct {
 	cut      int                 // bytes of an unfinished last line
 	synced   int64               // size of the side file at the last Sync, -1 before
 	unsynced map[string]struct{} // paths of large blobs since the last Sync
+
+	recent [recentMax]kept // small blobs put last: most are read again at once
+	next   int
+}
+
+// recentMax is how many small blobs stay in memory.
+const recentMax = 8
+
+type kept struct {
+	digest string
+	data   []byte
 }
 
 type span struct {
@@ -161,8 +172,10 @@ func (b *FileBlobs) Put(ctx context.Context, media string, data []byte) (Ref, er
 	key, _ := parseDigest(r.Digest)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, err := b.get(r, key); err == nil && bytes.Equal(old, data) {
-		return r, nil
+	if _, inSide := b.index[key]; inSide || len(data) > MaxInline {
+		if old, err := b.get(r, key); err == nil && bytes.Equal(old, data) {
+			return r, nil
+		}
 	}
 	if len(data) <= MaxInline {
 		return r, b.putSmall(r, key, data)
@@ -189,6 +202,8 @@ func (b *FileBlobs) putSmall(r Ref, key sum, data []byte) error {
 		return storage(filepath.Join(b.dir, sideName), 0, err)
 	}
 	b.index[key] = span{off, int32(buf.Len() - 1)}
+	b.recent[b.next%recentMax] = kept{r.Digest, bytes.Clone(data)}
+	b.next++
 	return nil
 }
 
@@ -246,6 +261,11 @@ func (b *FileBlobs) Open(ctx context.Context, r Ref) ([]byte, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, k := range b.recent {
+		if k.digest == r.Digest && int64(len(k.data)) == r.Size {
+			return bytes.Clone(k.data), nil
+		}
+	}
 	return b.get(r, key)
 }
 
@@ -332,6 +352,7 @@ func (b *FileBlobs) Erase(ctx context.Context, r Ref) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.recent = [recentMax]kept{}
 	path := b.file(r)
 	delete(b.unsynced, path)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

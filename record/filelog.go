@@ -63,12 +63,17 @@ type FileLog struct {
 	chain     chain
 	places    []place // of entry 1, 2, …; elements are never changed
 	end       int64   // of the last entry
+	tail      []Entry // the newest entries appended here, at most tailMax
 	failed    error   // a failed sync: what is on disk is not known any more
 	recovered *Recovery
 
 	syncMu sync.Mutex // one sync at a time, taken before mu
 	synced int64      // end at the last sync, -1 before
 }
+
+// tailMax is how many appended entries are kept in memory: each of them is
+// folded by a session and by a driver right after it was written.
+const tailMax = 32
 
 // place is where a stored line begins and its hash.
 type place struct {
@@ -199,21 +204,38 @@ func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, err
 		start = end
 	}
 	l.end = off + int64(len(b.bytes))
+	l.tail = append(l.tail, b.entry...)
+	if n := len(l.tail) - tailMax; n > 0 {
+		l.tail = append([]Entry(nil), l.tail[n:]...)
+	}
 	return l.chain.head, nil
 }
 
-// Read implements [Log]. Every line read is compared with the hash it had when
-// it was opened or appended ([CodeAltered]).
+// newest returns the entries from seq on where all of them are in memory. The
+// caller holds mu.
+func (l *FileLog) newest(seq uint64) ([]Entry, bool) {
+	if len(l.tail) == 0 || seq < l.tail[0].Seq {
+		return nil, false
+	}
+	return l.tail[seq-l.tail[0].Seq:], true
+}
+
+// Read implements [Log]. What was appended last comes from memory; every line
+// read from the file is compared with the hash it had when it was opened or
+// appended ([CodeAltered]).
 func (l *FileLog) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		from = max(from, 1)
 		l.mu.Lock()
 		places, end, file := l.places, l.end, l.file
+		var recent []Entry
+		inMemory := from > uint64(len(places))
+		if !inMemory {
+			recent, inMemory = l.newest(from)
+		}
 		l.mu.Unlock()
-		from = max(from, 1)
-		if from > uint64(len(places)) {
-			if err := ctx.Err(); err != nil {
-				yield(Entry{}, err)
-			}
+		if inMemory {
+			replay(ctx, recent, yield)
 			return
 		}
 		off, seq := places[from-1].off, from
@@ -235,6 +257,19 @@ func (l *FileLog) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error]
 		if seq <= uint64(len(places)) {
 			yield(Entry{}, &Error{Code: CodeCut, Path: l.path, Seq: seq, Detail: "the file became shorter while the log was open"})
 		}
+	}
+}
+
+// replay yields entries from memory.
+func replay(ctx context.Context, entries []Entry, yield func(Entry, error) bool) {
+	err := ctx.Err()
+	for _, e := range entries {
+		if err = ctx.Err(); err != nil || !yield(e, nil) {
+			break
+		}
+	}
+	if err != nil {
+		yield(Entry{}, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"metier"
 	"metier/policy"
@@ -25,14 +26,18 @@ type editArgs struct {
 	IfMatch string  `json:"ifMatch,omitempty"`
 }
 
-func (t editFile) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	return t.spec(settings.ToolEditFile, editText, policy.Write, map[string]any{
+var editSchema = sync.OnceValue(func() json.RawMessage {
+	return schema(map[string]any{
 		"path":    text("Path of the file."),
 		"old":     text("The text to replace, exactly as it stands in the file."),
 		"new":     text("The text to put there; may be empty."),
 		"all":     map[string]any{"type": "boolean", "description": "Replace every occurrence."},
 		"ifMatch": text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
-	}, "path", "old", "new"), true
+	}, "path", "old", "new")
+})
+
+func (t editFile) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return t.spec(settings.ToolEditFile, editText, policy.Write, editSchema()), true
 }
 
 func (t editFile) args(raw json.RawMessage) (editArgs, error) {

@@ -67,7 +67,16 @@ func (k *folders) hold(snap *metier.Snapshot, v metier.View, p string) bool {
 //go:embed ifmatch.md
 var ifMatchText string
 
-func (f files) spec(name, text string, e policy.Effect, props map[string]any, required ...string) metier.Spec {
+func (f files) spec(name, text string, e policy.Effect, schema json.RawMessage) metier.Spec {
+	text = strings.TrimSpace(text)
+	if f.strict() && (name == settings.ToolWriteFile || name == settings.ToolEditFile) {
+		text += "\n\n" + strings.TrimSpace(ifMatchText)
+	}
+	return metier.Spec{ToolSpec: model.ToolSpec{Name: name, Description: text, Schema: schema}, Canonical: name, Effect: e}
+}
+
+// schema describes the arguments of a tool.
+func schema(props map[string]any, required ...string) json.RawMessage {
 	if required == nil {
 		required = []string{}
 	}
@@ -75,11 +84,7 @@ func (f files) spec(name, text string, e policy.Effect, props map[string]any, re
 	if err != nil {
 		panic(err) // maps of strings and numbers always marshal
 	}
-	text = strings.TrimSpace(text)
-	if f.strict() && (name == settings.ToolWriteFile || name == settings.ToolEditFile) {
-		text += "\n\n" + strings.TrimSpace(ifMatchText)
-	}
-	return metier.Spec{ToolSpec: model.ToolSpec{Name: name, Description: text, Schema: b}, Canonical: name, Effect: e}
+	return b
 }
 
 func text(about string) map[string]any { return map[string]any{"type": "string", "description": about} }

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"metier"
 	"metier/internal/confine"
@@ -44,12 +45,16 @@ type listDetail struct {
 	Notes []string `json:"notes"`
 }
 
-func (t listFiles) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	return t.spec(settings.ToolListFiles, listText, policy.Read, map[string]any{
+var listSchema = sync.OnceValue(func() json.RawMessage {
+	return schema(map[string]any{
 		"path":    text("Folder to start at; the working folder unless given."),
 		"depth":   number("Levels to show."),
 		"pattern": text("Glob that names or paths must match."),
-	}), true
+	})
+})
+
+func (t listFiles) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return t.spec(settings.ToolListFiles, listText, policy.Read, listSchema()), true
 }
 
 func (t listFiles) args(raw json.RawMessage) (listArgs, error) {

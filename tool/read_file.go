@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"unicode/utf8"
 
 	"metier"
@@ -48,12 +49,16 @@ type fileDetail struct {
 	Skill     string `json:"skillId,omitempty"`
 }
 
-func (t readFile) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	return t.spec(settings.ToolReadFile, readText, policy.Read, map[string]any{
+var readSchema = sync.OnceValue(func() json.RawMessage {
+	return schema(map[string]any{
 		"path":   text("Path of the file."),
 		"offset": number("First line to show, counted from 1."),
 		"limit":  number(fmt.Sprintf("Most lines to show; %d unless given.", readLines)),
-	}, "path"), true
+	}, "path")
+})
+
+func (t readFile) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return t.spec(settings.ToolReadFile, readText, policy.Read, readSchema()), true
 }
 
 func (t readFile) args(raw json.RawMessage) (readArgs, error) {

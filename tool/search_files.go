@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"metier"
 	"metier/internal/confine"
@@ -54,13 +55,17 @@ type searchDetail struct {
 	Notes   []string `json:"notes"`
 }
 
-func (t searchFiles) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	return t.spec(settings.ToolSearchFiles, searchText, policy.Read, map[string]any{
+var searchSchema = sync.OnceValue(func() json.RawMessage {
+	return schema(map[string]any{
 		"pattern": text("Regular expression, RE2 syntax."),
 		"path":    text("Folder or file to search; the working folder unless given."),
 		"glob":    text("Glob that names or paths of files must match."),
 		"limit":   map[string]any{"type": "integer", "minimum": 1, "maximum": searchMost, "description": fmt.Sprintf("Most matches to show; %d unless given.", searchMatches)},
-	}, "pattern"), true
+	}, "pattern")
+})
+
+func (t searchFiles) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return t.spec(settings.ToolSearchFiles, searchText, policy.Read, searchSchema()), true
 }
 
 func (t searchFiles) args(raw json.RawMessage) (searchArgs, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"metier"
 	"metier/internal/digest"
@@ -27,12 +28,16 @@ type writeArgs struct {
 	IfMatch string  `json:"ifMatch,omitempty"`
 }
 
-func (t writeFile) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	return t.spec(settings.ToolWriteFile, writeText, policy.Write, map[string]any{
+var writeSchema = sync.OnceValue(func() json.RawMessage {
+	return schema(map[string]any{
 		"path":    text("Path of the file."),
 		"content": text("The whole new content."),
 		"ifMatch": text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
-	}, "path", "content"), true
+	}, "path", "content")
+})
+
+func (t writeFile) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return t.spec(settings.ToolWriteFile, writeText, policy.Write, writeSchema()), true
 }
 
 func (t writeFile) args(raw json.RawMessage) (writeArgs, error) {
