@@ -47,6 +47,23 @@ func usage(c *cobra.Command, err error) error {
 	return &problem{exit: exitUsage, code: "usage", err: err, hint: fmt.Sprintf("see '%s --help'", c.CommandPath())}
 }
 
+// argsAreUsage makes every error about the number or names of arguments one of
+// usage, with the help of that command as the way out.
+func argsAreUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if _, worded := errors.AsType[*problem](err); err == nil || worded {
+				return err
+			}
+			return usage(c, err)
+		}
+	}
+	for _, sub := range c.Commands() {
+		argsAreUsage(sub)
+	}
+}
+
 // wrong is a value the user gave that cannot be used.
 func wrong(code, hint, format string, args ...any) error {
 	return &problem{exit: exitUsage, code: code, hint: hint, err: fmt.Errorf(format, args...)}
@@ -83,10 +100,6 @@ func problemOf(err error) *problem {
 			hint = "see 'metier profile list'"
 		}
 		return &problem{exit: exitUsage, code: string(e.Code), hint: hint, err: err}
-	}
-	if strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "unknown flag") ||
-		strings.Contains(err.Error(), "arg(s), ") || strings.HasPrefix(err.Error(), "unknown help topic") {
-		return &problem{exit: exitUsage, code: "usage", hint: "see 'metier --help'", err: err}
 	}
 	return &problem{exit: exitFailed, code: "failed", err: err}
 }

@@ -149,6 +149,7 @@ func (a *app) root() *cobra.Command {
 	c.AddCommand(a.runCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.doctorCommand(), a.versionCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")
+	argsAreUsage(c)
 	return c
 }
 

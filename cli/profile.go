@@ -170,9 +170,13 @@ func choices(s shown) string {
 const widest = 32
 
 func (a *app) profileDiffCommand() *cobra.Command {
-	c := &cobra.Command{Use: "diff A B", Short: "Print the settings in which two profiles differ",
-		Example: "  metier profile diff default cf-harness", Args: cobra.ExactArgs(2),
+	c := &cobra.Command{Use: "diff [A] B", Short: "Print the settings in which two profiles differ",
+		Long:    "Diff prints the settings in which two profiles differ. A is default unless given.",
+		Example: "  metier profile diff cf-harness\n  metier profile diff keen cf-harness", Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				args = []string{"default", args[0]}
+			}
 			x, err := profileSettings(args[0])
 			if err != nil {
 				return err

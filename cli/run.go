@@ -57,7 +57,12 @@ stopped or killed goes on with --resume.`,
   metier run --skill report --prompt "Write the weekly report"
   metier run --output-mode batch --allow-tool read_file --prompt-file task.md
   metier run --resume latest`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return wrong("usage", "give the task with --prompt, --prompt-file or a run file", "unexpected argument %q", args[0])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error { return a.runMain(c, f) },
 	}
 	fl := c.Flags()
