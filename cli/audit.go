@@ -121,7 +121,7 @@ func (a *app) auditShowCommand() *cobra.Command {
 		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			f, err := a.lookAt(place, args[0])
+			f, err := a.lookAtVouched(c.Context(), place, args[0])
 			if err != nil {
 				return err
 			}

@@ -105,6 +105,9 @@ func (a *app) showResult(r result) {
 	if r.Head != "" {
 		fmt.Fprintf(a.Err, "head: %s\n", r.Head)
 	}
+	if a.stateDir() == "" {
+		fmt.Fprintln(a.Err, "note: no head of this record is kept outside of the workspace: set HOME or XDG_STATE_HOME [heads_missing]")
+	}
 	for _, q := range r.Asks {
 		fmt.Fprintf(a.Err, "waits for an answer: %s\n", oneLine(q.Question))
 	}

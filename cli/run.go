@@ -92,7 +92,7 @@ stopped or killed goes on with --resume.`,
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, ask no model")
 	fl.BoolVar(&f.park, "park", false, "batch: leave questions open (exit 7) instead of answering no")
 	fl.StringVar(&f.resume, "resume", "", "run to go on with: id, folder or 'latest'")
-	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume a record that was not written here, with all that it allows")
+	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume a record that was not written here or lost entries, with all that it allows")
 	a.completions(c)
 	return c
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,20 @@ func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
 			Hint: "the record is not what was written: 'metier audit verify " + what + "' names every place", Err: err}
 	}
 	return f, err
+}
+
+// lookAtVouched is lookAt for commands that print a record without verifying
+// it: a log that lost entries which were confirmed, or was written anew, is
+// refused as an altered one is.
+func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string) (*run.Folder, error) {
+	f, err := a.lookAt(p, what)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Vouch(ctx); err != nil {
+		return nil, closed(f.Close(), err)
+	}
+	return f, nil
 }
 
 // oneRun are the arguments of a command about one run.
@@ -169,7 +184,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			f, err := a.lookAt(place, args[0])
+			f, err := a.lookAtVouched(c.Context(), place, args[0])
 			if err != nil {
 				return err
 			}

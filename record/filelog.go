@@ -24,6 +24,10 @@ type Options struct {
 	Now func() time.Time
 	// Blobs are the blobs of the log: its Sync syncs them first.
 	Blobs Blobs
+	// Noted is the newest head noted of the log, zero for none. A torn tail whose
+	// removal would leave less than that is not cut off: [OpenFile] returns
+	// [CodeCut] and the file stays as it is.
+	Noted HeadLine
 
 	write      func(f *os.File, b []byte, off int64) (int, error) // faults, in tests
 	maxEntries uint64                                             // small, in tests
@@ -155,6 +159,9 @@ func (l *FileLog) cutTail() error {
 	l.recovered = &Recovery{Bytes: int(size - l.end), Seq: l.chain.head.Seq + 1, Digest: h.Sum()}
 	if l.opt.ReadOnly {
 		return nil
+	}
+	if l.opt.Noted.Seq > l.chain.head.Seq {
+		return lost(l.opt.Noted, l.chain.head.Seq)
 	}
 	if err := l.file.Cut(l.end); err != nil {
 		return storage(l.path, l.chain.head.Seq+1, err)

@@ -234,6 +234,32 @@ func (h *Heads) Check(ctx context.Context, name string, l Log) error {
 	return nil
 }
 
+// Vouch compares a log with the newest head known when h was opened, and only
+// that: a log that is written to meanwhile is not called cut. Errors as Check.
+func (h *Heads) Vouch(ctx context.Context, name string, l Log) error {
+	n, ok := h.Newest(name)
+	if !ok {
+		return nil
+	}
+	head, err := l.Head(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case head.Seq < n.Seq:
+		return lost(n, head.Seq)
+	case head.Seq == n.Seq && head.Hash != n.Hash:
+		return rewritten(n)
+	}
+	for e, err := range l.Read(ctx, n.Seq+1) {
+		if err == nil && e.Prev != n.Hash {
+			err = rewritten(n)
+		}
+		return err
+	}
+	return nil
+}
+
 func lost(l HeadLine, have uint64) *Error {
 	return &Error{Code: CodeCut, Seq: have + 1, Detail: fmt.Sprintf(
 		"%s ends at entry %d, entries %d to %d are missing; the last one was %s (id %s)", l.Log, have, have+1, l.Seq, l.Type, l.ID)}

@@ -34,6 +34,7 @@ const (
 	CodeArtifact     = "artifact_altered"   // a file is not what the log says
 	CodeStale        = "artifact_stale"     // a file is what an earlier log said
 	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder
+	CodeState        = "state_unwritable"   // heads cannot be kept where they should
 	CodeHeads        = "heads_mismatch"     // the log is not the one whose heads were kept
 	CodeStranger     = "run_unwitnessed"    // the record of a run was not written by this user here
 	CodeNewer        = "record_newer"       // an entry that must be understood is not
@@ -78,6 +79,15 @@ func fault(op, path string, err error) error {
 		out.Code, out.Hint = "disk_full", "free some space and try again; what was there is still whole"
 	}
 	return out
+}
+
+// unwitnessable is a place for heads that cannot be used.
+func unwitnessable(path string, err error) error {
+	hint := "make the folder writable, or name another one with XDG_STATE_HOME: heads of records are kept there"
+	if isFull(err) {
+		hint = "free some space there, or name another folder with XDG_STATE_HOME: heads of records are kept there"
+	}
+	return &metier.Error{Op: "open", Path: path, Kind: metier.Unavailable, Code: CodeState, Hint: hint, Err: err}
 }
 
 func wrong(kind metier.Kind, code, path, hint, format string, a ...any) error {

@@ -31,8 +31,10 @@ type Options struct {
 	// that was cut or written anew as a whole looks right.
 	StateDir string
 	// Witnessed makes Open refuse a record that this user's StateDir does not
-	// know (run_unwitnessed): it came with the workspace, or from elsewhere, and
-	// what it says the operator allowed was not said here.
+	// know (run_unwitnessed), or that none vouches for: it came with the
+	// workspace, or from elsewhere, and what it says the operator allowed was not
+	// said here. A torn log that lost confirmed entries is refused, too
+	// (heads_mismatch); else it is cut and an entry says what is gone.
 	Witnessed bool
 	// Secrets are taken out of content before it is hashed and stored.
 	Secrets []record.Secret
@@ -218,6 +220,10 @@ func (f *Folder) openHeads(fresh bool) error {
 	}
 	f.name = f.id
 	if f.opt.StateDir == "" {
+		if !fresh && !f.readOnly && f.opt.Witnessed {
+			return wrong(metier.Denied, CodeStranger, f.dir, "set HOME or XDG_STATE_HOME to where heads were kept; --trust-record goes on with it and with all that it allows",
+				"there is no place where heads of records are kept: nothing shows who wrote the one of run %q", f.id)
+		}
 		return nil
 	}
 	dir := filepath.Join(f.opt.StateDir, "heads")
@@ -231,7 +237,7 @@ func (f *Folder) openHeads(fresh bool) error {
 		return fault("open", path, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault("open", dir, err)
+		return unwitnessable(dir, err)
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !fresh && f.opt.Witnessed {
 		return wrong(metier.Denied, CodeStranger, f.dir, "look at it with `metier runs show`; --trust-record goes on with it and with all that it allows",
@@ -241,8 +247,25 @@ func (f *Folder) openHeads(fresh bool) error {
 	if fresh {
 		return f.putHeadsAside("old")
 	}
-	f.heads, err = record.OpenHeads(path, &record.Options{Now: f.opt.Now})
-	return fault("open", path, err)
+	if f.heads, err = record.OpenHeads(path, &record.Options{Now: f.opt.Now}); err != nil {
+		return unwitnessable(path, err)
+	}
+	return nil
+}
+
+// Vouch compares a log with the newest head noted of it, as both were when the
+// folder was opened: nil, or heads_mismatch. What a chain holds up to a head it
+// holds before it, too.
+func (f *Folder) Vouch(ctx context.Context) error {
+	if f.heads == nil {
+		return nil
+	}
+	err := f.heads.Vouch(ctx, f.name, f.file)
+	if e, ok := errors.AsType[*record.Error](err); ok {
+		return &metier.Error{Op: "run", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: e,
+			Hint: "the record is not what was written: `metier audit verify " + f.id + "` names every place"}
+	}
+	return err
 }
 
 // putHeadsAside keeps the heads of a log that is not there any more under
@@ -273,7 +296,14 @@ func (f *Folder) openRecord() (err error) {
 	}
 	f.blobs = record.Redact(f.store, f.opt.Secrets...)
 	ro.Blobs = f.blobs
-	if f.file, err = record.OpenFile(filepath.Join(f.dir, fileLog), &ro); err != nil {
+	if f.heads != nil && f.opt.Witnessed {
+		ro.Noted, _ = f.heads.Newest(f.name)
+	}
+	if f.file, err = record.OpenFile(filepath.Join(f.dir, fileLog), &ro); record.CodeOf(err) == record.CodeCut {
+		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
+			Hint: "the log was cut, or the disk lost what it had confirmed; look at it with verify; --trust-record goes on without what is gone, and the record says so"}
+	}
+	if err != nil {
 		return fault("open", f.dir, err)
 	}
 	f.log = &witnessed{FileLog: f.file, heads: f.heads, name: f.name, redact: f.blobs}
