@@ -297,8 +297,10 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 		for _, p := range named {
 			l.Roots = append(l.Roots, root{Path: a.path(p), Named: true})
 		}
-		if err := a.exist(l.Roots); err != nil {
-			return nil, "", err
+		for _, r := range l.Roots {
+			if _, err := r.resolve(); err != nil {
+				return nil, "", err
+			}
 		}
 		l.Roots = labelled(l.Roots)
 	} else {
@@ -313,16 +315,6 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 	return func(id string) (string, string, error) {
 		return digestsOf(ctx, snap, id, len(named) > 0)
 	}, "", nil
-}
-
-// exist reports the first root that is no folder.
-func (a *app) exist(roots []root) error {
-	for _, r := range roots {
-		if err := a.place(&r, settings.Discover{RootScope: settings.RootScopeAnywhere}, "", nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // digestsOf looks a skill up by its ID; in roots that were named now, whose

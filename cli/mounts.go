@@ -106,20 +106,9 @@ func (a *app) tierOf(p, workspace string, s settings.Discover) (policy.Tier, str
 
 // place checks where a root lies (setting root_scope, A-101) and resolves it.
 func (a *app) place(r *root, s settings.Discover, workspace string, mounts []tool.Mount) error {
-	if r.Path == "" {
-		return nil
-	}
-	real, err := filepath.EvalSymlinks(r.Path)
-	if err != nil {
-		if r.Named {
-			return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
-				Hint: "name a folder that exists with --skills-root", Err: errors.New("there is no such folder")}
-		}
-		return nil
-	}
-	if info, err := os.Stat(real); err == nil && !info.IsDir() {
-		return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
-			Hint: "a skills root is a folder that holds skill folders", Err: errors.New("it is not a folder")}
+	real, err := r.resolve()
+	if err != nil || real == "" {
+		return err
 	}
 	for _, m := range mounts {
 		src, err := filepath.EvalSymlinks(m.Source)
@@ -135,6 +124,26 @@ func (a *app) place(r *root, s settings.Discover, workspace string, mounts []too
 	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
 		Hint: "move it into the workspace, or declare it with --mount name=NAME,source=DIR,target=/PATH,mode=ro",
 		Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
+}
+
+// resolve returns the root's folder after links, or "" where there is none and nobody named it.
+func (r root) resolve() (string, error) {
+	if r.Path == "" {
+		return "", nil
+	}
+	real, err := filepath.EvalSymlinks(r.Path)
+	if err != nil {
+		if r.Named {
+			return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
+				Hint: "name a folder that exists with --skills-root", Err: errors.New("there is no such folder")}
+		}
+		return "", nil
+	}
+	if info, err := os.Stat(real); err == nil && !info.IsDir() {
+		return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
+			Hint: "a skills root is a folder that holds skill folders", Err: errors.New("it is not a folder")}
+	}
+	return real, nil
 }
 
 // labelled gives every root a label of its own: stable, since IDs carry it.
