@@ -49,6 +49,7 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	}
 	sk.judgeName(folder, parse, names)
 	sk.judgeDescription(folder, parse)
+	sk.judgeLength("compatibility", f.Compatibility, parse.CompatibilityMax, parse)
 	if parse.UnknownFields == settings.UnknownFieldsReject {
 		for _, fl := range f.Fields {
 			if !slices.Contains(standardFields, fl.Key) && !exempt(fl.Key, parse.KnownExtensions) {
@@ -153,14 +154,7 @@ func nameProblems(name string, charset settings.NameCharset) [][2]string {
 
 func (sk *Skill) judgeDescription(folder string, parse settings.Parse) {
 	d := strings.TrimSpace(sk.Head.Front.Description)
-	if n := utf8.RuneCountInString(d); n > 1024 && parse.Validation != settings.ValidationMinimal {
-		detail := fmt.Sprintf("the description has %d characters, more than 1,024", n)
-		if parse.Validation == settings.ValidationStrict {
-			*sk = sk.refuse("description-too-long", detail)
-		} else {
-			sk.note(skillmd.Warning, "description-too-long", detail)
-		}
-	}
+	sk.judgeLength("description", d, descMax, parse)
 	if sk.Head.Front.HasDescription && d != "" {
 		sk.Description = d
 		return
@@ -178,6 +172,20 @@ func (sk *Skill) judgeDescription(folder string, parse settings.Parse) {
 		}
 	}
 	*sk = sk.refuse("missing-description", "there is no description")
+}
+
+// judgeLength holds a field to at most most characters; 0 is no limit.
+func (sk *Skill) judgeLength(field, text string, most int, parse settings.Parse) {
+	n := utf8.RuneCountInString(text)
+	if n <= most || most == 0 || parse.Validation == settings.ValidationMinimal {
+		return
+	}
+	code, detail := field+"-too-long", fmt.Sprintf("%s has %d characters, more than %d", field, n, most)
+	if parse.Validation == settings.ValidationStrict {
+		*sk = sk.refuse(code, detail)
+		return
+	}
+	sk.note(skillmd.Warning, code, detail)
 }
 
 // matchKey is how a name is compared (conflicts row 7).

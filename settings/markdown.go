@@ -12,8 +12,9 @@ func Markdown() string {
 	b.WriteString("Written by `go test ./settings -update`; do not edit.\n\n")
 	b.WriteString("Every behaviour on which the sources of metier disagree is a named value. Values are ordered, narrowest first. " +
 		"The operator may choose any value; a `metier.yaml` in a workspace may only move to the narrow end, to a part of a set, " +
-		"or to a smaller number (where 0 means \"the budget\", 0 is the largest). Settings marked *free* are cosmetic: any layer " +
-		"may choose. A profile is a saved set of values. `metier profile show` prints every value and who set it.\n")
+		"or to a smaller number (where 0 means \"all\", 0 is the largest). Settings marked *free* are cosmetic: any layer " +
+		"may choose; nothing acts on those marked *later* yet, since what they decide is not built. A profile is a saved set of " +
+		"values. `metier profile show` prints every value and who set it.\n")
 	stage := ""
 	for _, r := range Table() {
 		if r.Stage != stage {
@@ -30,6 +31,9 @@ func writeRow(b *strings.Builder, r Row) {
 	mark := ""
 	if r.Free {
 		mark = " *free*"
+	}
+	if r.Later {
+		mark += " *later*"
 	}
 	fmt.Fprintf(b, "\n### `%s`\n\n%s (%s%s; default `%s`)\n\n", r.Name, r.Doc, r.Shape, mark, r.Default)
 	if r.Empty != "" {

@@ -58,8 +58,8 @@ type Catalog struct {
 	Format  CatalogFormat
 	Place   CatalogPlace
 	Empty   EmptyCatalog
-	Max     int // skills; 0: as many as the token budget takes
-	DescMax int // characters of one description; 0: as long as the token budget takes
+	Max     int // skills; 0: all
+	DescMax int // characters of one description; 0: the specification's limit
 	Paths   Paths
 }
 

@@ -31,6 +31,7 @@ type Row struct {
 	Meaning map[string]string // what each value means, where the value does not say so itself
 	Empty   string            // the value of the empty set, for ShapeSet
 	Free    bool              // cosmetic: any layer may choose any value
+	Later   bool              // nothing acts on it yet: what it decides is not built
 	Default string            // its value in profile default
 
 	get      func(*Settings) string
@@ -76,12 +77,12 @@ var rows = sync.OnceValue(func() []Row {
 		{"activate", activateRows},
 		{"read", readRows},
 		{"tools", toolsRows},
-		{"exec", execRows},
+		{"exec", allLater(execRows)},
 		{"policy", policyRows},
-		{"harness", harnessRows},
-		{"agent", agentRows},
-		{"chat", chatRows},
-		{"install", installRows},
+		{"harness", allLater(harnessRows)},
+		{"agent", allLater(agentRows)},
+		{"chat", allLater(chatRows)},
+		{"install", allLater(installRows)},
 	} {
 		for _, r := range stage.rows() {
 			r.Stage = stage.name
@@ -165,6 +166,22 @@ func preapproving(r Row) Row {
 func free(r Row) Row {
 	r.Free = true
 	return r
+}
+
+func later(r Row) Row {
+	r.Later = true
+	return r
+}
+
+// allLater is for a stage of which nothing is built.
+func allLater(stage func() []Row) func() []Row {
+	return func() []Row {
+		all := stage()
+		for i := range all {
+			all[i] = later(all[i])
+		}
+		return all
+	}
 }
 
 // parts splits a list into distinct known tokens.
@@ -328,8 +345,8 @@ var defaultable = []value[string]{
 	{ToolSearchFiles, "search files"},
 	{ToolLoadSkill, "load a skill"},
 	{ToolReadSkillResource, "read a resource of a skill"},
-	{ToolListSkills, "list skills"},
-	{ToolSearchSkills, "search skills"},
+	{ToolListSkills, "list skills; not built yet"},
+	{ToolSearchSkills, "search skills; not built yet"},
 	{ToolWriteFile, "write a file"},
 	{ToolEditFile, "edit a file"},
 }

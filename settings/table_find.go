@@ -8,8 +8,8 @@ func discoverRows() []Row {
 				{RootProject, "the skill folders of the workspace"},
 				{RootHome, "the skill folders of the home"},
 				{RootEnv, "roots named by environment variables"},
-				{RootDB, "skills stored per project"},
-				{RootHarness, "the skills of one harness folder"},
+				{RootDB, "skills stored per project; no store yet"},
+				{RootHarness, "the skills of one harness folder; not built yet"},
 			}),
 		choice("root_scope", "Where a root may lie.",
 			func(s *Settings) *RootScope { return &s.Discover.RootScope }, []value[RootScope]{
@@ -21,13 +21,13 @@ func discoverRows() []Row {
 			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
 				{ScanChildren, "the root itself or its direct children"},
 				{ScanRecursive, "any depth, up to the caps"},
-				{ScanGrouped, "any depth; groups and documents are entries too"},
+				{ScanGrouped, "any depth; groups and documents are entries too, once harnesses are built"},
 			}),
 		choice("file_names", "Which file names make an entry.",
 			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
 				{FileNamesExact, "SKILL.md"},
 				{FileNamesLower, "SKILL.md, else skill.md"},
-				{FileNamesHarness, "SKILL.md and the HARNESS.md, SKILLS.md and REFERENCES.md of a harness"},
+				{FileNamesHarness, "SKILL.md; the HARNESS.md, SKILLS.md and REFERENCES.md too, once harnesses are built"},
 			}),
 		choice("symlinks", "What becomes of symbolic links. One that leaves its bounds is never followed.",
 			func(s *Settings) *Symlinks { return &s.Discover.Symlinks }, []value[Symlinks]{
@@ -39,9 +39,9 @@ func discoverRows() []Row {
 				{ReloadSnapshot, "once, at the start"},
 				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
-				{ReloadTagged, "when a change of the store marks it stale"},
-				{ReloadWatch, "when a file changes"},
-				{ReloadPerCall, "whenever it is asked for"},
+				{ReloadTagged, "when a change of the store marks it stale; per_turn until there is one"},
+				{ReloadWatch, "when a file changes; per_turn until files are watched"},
+				{ReloadPerCall, "whenever it is asked for; a run asks once a turn"},
 			}),
 		choice("resource_index", "When the files of a skill are indexed and hashed.",
 			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
@@ -151,9 +151,9 @@ func catalogRows() []Row {
 				{EmptyCatalogSilent, "nothing"},
 				{EmptyCatalogSayNone, "one sentence"},
 			})),
-		budgeted("catalog_max", "Skills in the catalog; 0: as many as the token budget takes. The number of omitted ones is stated.",
+		budgeted("catalog_max", "Skills in the catalog; 0: all of them, until there is a token budget. The number of omitted ones is stated.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
-		budgeted("catalog_desc_max", "Characters of one description in the catalog; 0: as many as the token budget takes.",
+		budgeted("catalog_desc_max", "Characters of one description in the catalog; 0: 1,024, the specification's limit, which no value exceeds.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		choice("paths", "Which paths of skills the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
@@ -161,7 +161,7 @@ func catalogRows() []Row {
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},
-				{PathsAuto, "sandbox where the run is sandboxed, else host"},
+				{PathsAuto, "as sandbox: file tools map what was shown, so no host path has to be"},
 				{PathsHost, "paths of the host"},
 			}),
 	}

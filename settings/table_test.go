@@ -1,7 +1,6 @@
 package settings_test
 
 import (
-	"errors"
 	"flag"
 	"go/ast"
 	"go/parser"
@@ -184,11 +183,10 @@ func TestTableAndConstantsAgree(t *testing.T) {
 	}
 }
 
-// TestEachSettingIsReadInOneFile holds D6: a setting's type and its values are named in one file outside this package.
-func TestEachSettingIsReadInOneFile(t *testing.T) {
-	t.Parallel()
-	src := readSource(t)
-	used := map[string]map[string]bool{}
+// outside parses the Go files of the module that are neither tests nor of this package.
+func outside(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -203,39 +201,91 @@ func TestEachSettingIsReadInOneFile(t *testing.T) {
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
 		if err != nil {
 			t.Logf("not checked: %v", err) // the compiler says more
 			return nil
 		}
-		for name := range namesUsed(f, "metier/settings") {
-			typ := src.typeOf[name]
-			if src.types[name] {
-				typ = name
-			}
-			if typ == "" {
-				continue
-			}
-			if used[typ] == nil {
-				used[typ] = map[string]bool{}
-			}
-			used[typ][path] = true
-		}
+		files[path] = f
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for typ, files := range used {
-		if len(files) > 1 {
-			var list []string
-			for f := range files {
-				list = append(list, f)
+	return files
+}
+
+// users lists, for each type of a setting, the files outside this package that name it or one of its values.
+func users(t *testing.T) map[string][]string {
+	t.Helper()
+	src := readSource(t)
+	used := map[string][]string{}
+	for path, f := range outside(t) {
+		for name := range namesUsed(f, "metier/settings") {
+			typ := src.typeOf[name]
+			if src.types[name] {
+				typ = name
 			}
-			slices.Sort(list)
-			t.Errorf("settings.%s is read in %s: let one file decide; hand the stage's struct through the others", typ, strings.Join(list, ", "))
+			if typ != "" && !slices.Contains(used[typ], path) {
+				used[typ] = append(used[typ], path)
+			}
+		}
+	}
+	return used
+}
+
+// TestEachSettingIsReadInOneFile holds D6: a setting's type and its values are named in one file outside this package.
+func TestEachSettingIsReadInOneFile(t *testing.T) {
+	t.Parallel()
+	for typ, files := range users(t) {
+		if len(files) > 1 {
+			slices.Sort(files)
+			t.Errorf("settings.%s is read in %s: let one file decide; hand the stage's struct through the others", typ, strings.Join(files, ", "))
+		}
+	}
+}
+
+// TestLaterIsWhatNothingReads: a setting is marked later as long as nothing acts on it. What is read is known by name
+// only: a setting whose field shares its name with something else may pass unmarked.
+func TestLaterIsWhatNothingReads(t *testing.T) {
+	t.Parallel()
+	selected := map[string]bool{}
+	files := outside(t)
+	stages, err := parser.ParseFile(token.NewFileSet(), "stages.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["stages.go"] = stages // its methods ask for others
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				selected[sel.Sel.Name] = true
+			}
+			return true
+		})
+	}
+	used := users(t)
+	for _, r := range settings.Table() {
+		var s settings.Settings
+		value := r.Values[0]
+		switch r.Shape {
+		case settings.ShapeNumber:
+			_, value, _ = strings.Cut(value, " to ")
+		case settings.ShapeName:
+			value = "a_tool"
+		}
+		if err := r.Set(&s, value); err != nil {
+			t.Fatal(err)
+		}
+		for _, stage := range reflect.ValueOf(s).Fields() {
+			for field, v := range stage.Fields() {
+				switch typ := v.Type(); {
+				case v.IsZero():
+				case !r.Later && !selected[field.Name]:
+					t.Errorf("%s: nothing reads it; mark it later", r.Name)
+				case r.Later && len(used[typ.Name()]) > 0:
+					t.Errorf("%s: %s reads it; it is not later any more", r.Name, used[typ.Name()])
+				}
+			}
 		}
 	}
 }

@@ -9,8 +9,8 @@ const (
 	RootProject Root = "auto:project" // the skill folders of the workspace
 	RootHome    Root = "auto:home"    // the skill folders of the home
 	RootEnv     Root = "env"          // roots named by environment variables
-	RootDB      Root = "db"           // skills stored per project
-	RootHarness Root = "harness"      // the skills of one harness folder
+	RootDB      Root = "db"           // skills stored per project; no store yet
+	RootHarness Root = "harness"      // the skills of one harness folder; not built yet
 )
 
 // RootScope says where a root may lie.
@@ -30,7 +30,7 @@ type Scan string
 const (
 	ScanChildren  Scan = "children"  // the root itself or its direct children
 	ScanRecursive Scan = "recursive" // any depth, up to the caps
-	ScanGrouped   Scan = "grouped"   // any depth; groups and documents are entries too
+	ScanGrouped   Scan = "grouped"   // any depth; groups and documents are entries too, once harnesses are built
 )
 
 // FileNames says which file names make an entry.
@@ -40,7 +40,7 @@ type FileNames string
 const (
 	FileNamesExact   FileNames = "exact"     // SKILL.md
 	FileNamesLower   FileNames = "lower_too" // SKILL.md, else skill.md
-	FileNamesHarness FileNames = "harness"   // SKILL.md and the HARNESS.md, SKILLS.md and REFERENCES.md of a harness
+	FileNamesHarness FileNames = "harness"   // SKILL.md; the HARNESS.md, SKILLS.md and REFERENCES.md too, once harnesses are built
 )
 
 // Symlinks says what becomes of symbolic links. One that leaves its root is never followed.
@@ -60,9 +60,9 @@ const (
 	ReloadSnapshot Reload = "snapshot" // once, at the start
 	ReloadAuto     Reload = "auto"     // per_turn in a conversation, snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
-	ReloadTagged   Reload = "tagged"   // when a change of the store marks it stale
-	ReloadWatch    Reload = "watch"    // when a file changes
-	ReloadPerCall  Reload = "per_call" // whenever it is asked for
+	ReloadTagged   Reload = "tagged"   // when a change of the store marks it stale; per_turn until there is one
+	ReloadWatch    Reload = "watch"    // when a file changes; per_turn until files are watched
+	ReloadPerCall  Reload = "per_call" // whenever it is asked for; a run asks once a turn
 )
 
 // ResourceIndex says when the files of a skill are indexed and hashed.
@@ -213,6 +213,6 @@ const (
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...
-	PathsAuto    Paths = "auto"    // sandbox where the run is sandboxed, else host
+	PathsAuto    Paths = "auto"    // as sandbox: file tools map what was shown, so no host path has to be
 	PathsHost    Paths = "host"    // paths of the host
 )

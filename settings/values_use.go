@@ -5,11 +5,11 @@ type Way string
 
 // The values of Way, narrowest first.
 const (
-	WayPreload      Way = "preload"       // named when the run starts
+	WayPreload      Way = "preload"       // named when the run starts; what the operator names is loaded in any case
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
 	WayReadFile     Way = "read_file"     // the model reads a whole local SKILL.md
-	WaySlash        Way = "slash"         // the user types /NAME
-	WaySessionStart Way = "session_start" // with the session, unasked
+	WaySlash        Way = "slash"         // the user types /NAME, once there is a chat
+	WaySessionStart Way = "session_start" // with the session, unasked, once harnesses are built
 )
 
 // Content is the text an activation delivers.
@@ -28,8 +28,8 @@ type InjectRole string
 // The values of InjectRole, narrowest first.
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
-	InjectRoleToolResult InjectRole = "tool_result" // the result of the call
-	InjectRoleUser       InjectRole = "user"        // a user message that policy still sees as context
+	InjectRoleToolResult InjectRole = "tool_result" // the result of the call; what no call loaded, as context
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still sees as context; what typed input loads, once there is a chat
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
 
@@ -51,7 +51,7 @@ const (
 	DriftBatchFail   DriftBatch = "fail"   // it ends
 	DriftBatchWarn   DriftBatch = "warn"   // it keeps the frozen text and says so
 	DriftBatchReload DriftBatch = "reload" // it takes the new text and says so
-	DriftBatchIgnore DriftBatch = "ignore" // it takes what is there
+	DriftBatchIgnore DriftBatch = "ignore" // it keeps the frozen text; only the record says so
 )
 
 // DriftInteractive is DriftBatch for conversations.
@@ -62,7 +62,7 @@ const (
 	DriftInteractiveFail   DriftInteractive = "fail"   // it ends
 	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the frozen text and says so
 	DriftInteractiveReload DriftInteractive = "reload" // it takes the new text and says so
-	DriftInteractiveIgnore DriftInteractive = "ignore" // it takes what is there
+	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the frozen text; only the record says so
 )
 
 // Injection says what becomes of skill text that looks like an injection.

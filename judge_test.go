@@ -1,0 +1,70 @@
+package metier_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"metier"
+	"metier/settings"
+)
+
+// TestParseSettingsJudge: each value of the parse stage changes what becomes of a skill that is not what the
+// specification asks for.
+func TestParseSettingsJudge(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for name, c := range map[string]struct {
+		text  string // SKILL.md of the folder "odd"
+		set   map[string]string
+		state metier.Status
+		code  string // diagnostic, "" for none
+	}{
+		"bad name is noted":              {skillFile("Odd", ""), nil, metier.Loaded, "invalid-name"},
+		"bad name is refused":            {skillFile("Odd", ""), map[string]string{"validation": "strict"}, metier.Refused, "invalid-name"},
+		"bad name is let pass":           {skillFile("Odd", ""), map[string]string{"validation": "minimal"}, metier.Loaded, ""},
+		"other folder is noted":          {skillFile("even", ""), nil, metier.Loaded, "name-directory-mismatch"},
+		"other folder is refused":        {skillFile("even", ""), map[string]string{"identity": "equal"}, metier.Refused, "name-directory-mismatch"},
+		"missing name takes the folder":  {"---\ndescription: d\n---\n", nil, metier.Loaded, "missing-name"},
+		"missing name is refused":        {"---\ndescription: d\n---\n", map[string]string{"missing_name": "reject"}, metier.Refused, "missing-name"},
+		"first paragraph describes":      {"---\nname: odd\n---\nDoes it.\n", nil, metier.Loaded, "missing-description"},
+		"nothing describes":              {"---\nname: odd\n---\n", nil, metier.Refused, "missing-description"},
+		"folder describes":               {"---\nname: odd\n---\n", map[string]string{"missing_description": "folder"}, metier.Loaded, "missing-description"},
+		"missing description is refused": {"---\nname: odd\n---\nDoes it.\n", map[string]string{"missing_description": "reject"}, metier.Refused, "missing-description"},
+		"plain Markdown is refused":      {"Does it.\n", map[string]string{"no_frontmatter": "reject"}, metier.Refused, "no-frontmatter"},
+		"plain Markdown is a skill":      {"Does it.\n", map[string]string{"no_frontmatter": "plain", "missing_name": "reject"}, metier.Loaded, "no-frontmatter"},
+		"description at the limit":       {"---\nname: odd\ndescription: " + long(1024) + "\n---\n", nil, metier.Loaded, ""},
+		"long description is noted":      {"---\nname: odd\ndescription: " + long(1025) + "\n---\n", nil, metier.Loaded, "description-too-long"},
+		"long description is refused":    {"---\nname: odd\ndescription: " + long(1025) + "\n---\n", map[string]string{"validation": "strict"}, metier.Refused, "description-too-long"},
+		"compatibility at the limit":     {skillFile("odd", "", "compatibility: "+long(500)), nil, metier.Loaded, ""},
+		"long compatibility is noted":    {skillFile("odd", "", "compatibility: "+long(501)), nil, metier.Loaded, "compatibility-too-long"},
+		"long compatibility is refused":  {skillFile("odd", "", "compatibility: "+long(501)), map[string]string{"validation": "strict"}, metier.Refused, "compatibility-too-long"},
+		"compatibility has more room":    {skillFile("odd", "", "compatibility: "+long(501)), map[string]string{"validation": "strict", "compatibility_max": "600"}, metier.Loaded, ""},
+		"unknown field is refused":       {skillFile("odd", "", "colour: red"), map[string]string{"unknown_fields": "reject"}, metier.Refused, "unexpected-field"},
+		"known extension passes":         {skillFile("odd", "", "model: m"), map[string]string{"unknown_fields": "reject"}, metier.Loaded, ""},
+		"no extension is known":          {skillFile("odd", "", "model: m"), map[string]string{"unknown_fields": "reject", "known_extensions": "none"}, metier.Refused, "unexpected-field"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", map[string]string{"skills/odd/SKILL.md": c.text})
+			for _, r := range settings.Table() {
+				if v, ok := c.set[r.Name]; ok {
+					if err := r.Set(&w.set, v); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			all := w.snapshot().All()
+			if len(all) != 1 {
+				t.Fatalf("%d entries", len(all))
+			}
+			codes := []string{}
+			for _, d := range all[0].Diagnostics {
+				codes = append(codes, d.Code)
+			}
+			if all[0].State != c.state || c.code == "" && len(codes) > 0 || c.code != "" && !slices.Contains(codes, c.code) {
+				t.Errorf("state %s, diagnostics %q; want %s, %q", all[0].State, codes, c.state, c.code)
+			}
+		})
+	}
+}
