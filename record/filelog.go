@@ -172,9 +172,6 @@ func (l *FileLog) cutTail() error {
 // Recovered says what was cut off when the log was opened, nil for nothing.
 func (l *FileLog) Recovered() *Recovery { return l.recovered }
 
-// Path is the path of the file.
-func (l *FileLog) Path() string { return l.path }
-
 // Append implements [Log]. All lines go out in one write. When it fails
 // ([CodeDiskFull] and others) the file is cut back and the log stays usable.
 func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, error) {

@@ -34,7 +34,7 @@ type Target struct {
 // Resolve maps a path a model wrote and judges where it leads. It takes
 // /workspace/…, paths relative to the working folder, the targets of mounts,
 // host paths, and ~/… for the home. The rules of skill roots are those of the
-// last Follow. A path that cannot be one (empty, NUL, back-slash, "..") is an
+// newest snapshot a file tool saw. A path that cannot be one (empty, NUL, back-slash, "..") is an
 // error of Kind Invalid with code path_invalid.
 func (w *Workspace) Resolve(modelPath string, write bool) (Target, error) {
 	abs, err := w.absolute(modelPath)

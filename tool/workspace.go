@@ -65,7 +65,7 @@ type Workspace struct {
 
 	mu     sync.Mutex
 	grants []rule // AddReadRoot
-	last   scan   // Follow
+	last   scan   // of the newest snapshot
 }
 
 // OpenWorkspace opens the folder at root. Errors have Kind NotFound or Invalid
@@ -221,14 +221,6 @@ type Options struct {
 
 // strict reports whether a write needs the digest last read.
 func (f files) strict() bool { return f.o.IfMatch == settings.IfMatchYes }
-
-// Follow hands the roots of a scan to the guard: what guard allows becomes
-// readable, and no root can be written (B-051, D2). It replaces what the scan
-// before gave. The file tools call it with the session's snapshot before every
-// use, so a host need not.
-func (w *Workspace) Follow(snap *metier.Snapshot, guard settings.GuardAllow) {
-	w.rules(snap, guard)
-}
 
 // scan is what one snapshot adds to the rules.
 type scan struct {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -28,22 +27,6 @@ func Skip(t testing.TB, reason string) {
 		t.Fatalf("would be skipped, but %s=1: %s", NoSkip, reason)
 	}
 	t.Skip(reason)
-}
-
-// NeedLinux skips the test elsewhere than on Linux.
-func NeedLinux(t testing.TB) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		Skip(t, "needs Linux, and this is "+runtime.GOOS)
-	}
-}
-
-// NeedRoot skips the test for an ordinary user.
-func NeedRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		Skip(t, "needs root")
-	}
 }
 
 // NeedTool returns the path of a program, and skips the test if it is not

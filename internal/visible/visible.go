@@ -44,20 +44,6 @@ func Quote(s string) string {
 	return `"` + Escape(s) + `"`
 }
 
-// Text keeps line breaks and tabs, and of the characters that are not seen all
-// but those that act: controls, and the ones that turn the direction of text.
-func Text(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
 func escape(r rune) string {
 	if r < 0xa0 {
 		return fmt.Sprintf(`\x%02x`, r)

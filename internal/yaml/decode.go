@@ -52,13 +52,3 @@ func decodeError(le *yaml.LoadError) *Error {
 	}
 	return e
 }
-
-// Encode writes v as YAML: two spaces, map keys sorted, struct fields in their order, long lines kept whole. The same value
-// always gives the same bytes.
-func Encode(v any) ([]byte, error) {
-	b, err := yaml.Dump(v, yaml.WithIndent(2), yaml.WithLineWidth(-1))
-	if err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
-	}
-	return b, nil
-}

@@ -79,31 +79,3 @@ func TestDecodeNamesEveryFaultWithItsPosition(t *testing.T) {
 		})
 	}
 }
-
-func TestEncodeIsStableAndReadsBack(t *testing.T) {
-	t.Parallel()
-	in := config{Name: "no", Turns: 3, Env: map[string]string{"Z": "1.10", "A": "x: y", "M": "l1\nl2\n"},
-		Roots: []root{{Path: strings.TrimSpace(strings.Repeat("long ", 50)), Tier: "2024-01-01"}}}
-	first, err := Encode(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "name: 'no'\nmax-turns: 3\n'on': false\nenv:\n  A: 'x: y'\n  M: |\n    l1\n    l2\n  Z: '1.10'\nroots:\n- path: " +
-		in.Roots[0].Path + "\n  tier: '2024-01-01'\n"
-	if diff := cmp.Diff(want, string(first)); diff != "" {
-		t.Error(diff)
-	}
-	for range 20 {
-		again, err := Encode(in)
-		if err != nil || string(again) != string(first) {
-			t.Fatalf("not stable: %v\n%s", err, again)
-		}
-	}
-	var out config
-	if err := Decode(first, &out); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(in, out); diff != "" {
-		t.Error(diff)
-	}
-}

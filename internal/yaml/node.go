@@ -77,16 +77,6 @@ func (n *Node) Bool() (value, ok bool) {
 	return false, false
 }
 
-// Lookup returns the value of a key of a map, or nil.
-func (n *Node) Lookup(key string) *Node {
-	for _, e := range n.Entries {
-		if e.Key.Text == key {
-			return e.Value
-		}
-	}
-	return nil
-}
-
 // walker copies the library's tree into ours and applies the rules that the library does not have.
 type walker struct {
 	opts  Options

@@ -109,16 +109,6 @@ func orDefault[T int | int64](v *T, def T) {
 	}
 }
 
-// Root returns the resolved path of the folder, or "" while an optional one is
-// missing.
-func (s *Source) Root() string {
-	path, err := s.resolve()
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
 // resolve returns the root's path after links and checks its bounds.
 func (s *Source) resolve() (string, error) {
 	if s.root != "" {
