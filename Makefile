@@ -12,7 +12,7 @@ NESTED   := $(patsubst %/go.mod,%,$(wildcard conformance/go.mod conformance/*/go
 # These are built without the race detector: their dependencies take minutes with it, and nothing of ours runs in parallel there.
 NO_RACE  := conformance/clients
 # Programs the tests use, as program:Debian package.
-TOOLS    := gcc:gcc git:git unshare:util-linux mount:mount ip:iproute2
+TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux mount:mount ip:iproute2
 # On Linux everything can be tested, so a test that would be skipped fails.
 NO_SKIP  := $(if $(filter Linux,$(shell uname -s)),METIER_NO_SKIP=1)
 

@@ -28,6 +28,8 @@ type result struct {
 	Asks   []ask           `json:"asks,omitempty"`
 	Head   string          `json:"head"`
 	Dir    string          `json:"dir"`
+
+	shown bool // the terminal has the answer already
 }
 
 type ask struct {
@@ -93,7 +95,7 @@ func oneOrMany(rs []result) any {
 func (a *app) showResult(r result) {
 	if r.Output != nil {
 		fmt.Fprintf(a.Out, "%s\n", harmless(r.Output))
-	} else if r.Answer != "" {
+	} else if r.Answer != "" && !r.shown {
 		fmt.Fprintf(a.Out, "%s\n", strings.TrimRight(printable(r.Answer), "\n"))
 	}
 	cost := ""

@@ -193,12 +193,15 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	if err := j.folder.Project(ctx); err != nil {
 		return result{}, err
 	}
-	o, err := j.drive(ctx, a.watcher().observe)
+	w := a.watcher()
+	o, err := j.drive(ctx, w.observe)
+	w.endText()
 	if err != nil {
 		o.Status, o.Code = "interrupted", problemOf(err).code
 	}
 	o.Run = j.folder.ID()
 	r := outcomeResult(o, j.launch.Phase, j.folder.Dir())
+	r.shown = w.showed(o.Answer)
 	return r, err
 }
 

@@ -22,6 +22,7 @@ type watcher struct {
 	start  time.Time
 	turn   int
 	inText bool
+	said   strings.Builder // what the model wrote in this turn, as shown
 	quiet  bool
 	tokens int64
 	cost   *int64
@@ -38,7 +39,7 @@ func (w *watcher) line(format string, args ...any) {
 		return
 	}
 	w.endText()
-	fmt.Fprintf(w.a.Err, "[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, oneLine(w.a.clean(fmt.Sprintf(format, args...))))
+	fmt.Fprintf(w.a.Err, "[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, strings.TrimRight(oneLine(w.a.clean(fmt.Sprintf(format, args...))), " "))
 }
 
 // text shows what the model writes, indented: it cannot pass for lines of ours.
@@ -50,6 +51,11 @@ func (w *watcher) text(s string) {
 		fmt.Fprint(w.a.Err, line)
 		w.inText = !strings.HasSuffix(line, "\n")
 	}
+}
+
+// showed reports whether the person at the terminal read the answer already.
+func (w *watcher) showed(answer string) bool {
+	return w.a.outTerminal() && strings.TrimSpace(w.said.String()) == strings.TrimSpace(answer)
 }
 
 func (w *watcher) endText() {
@@ -64,11 +70,13 @@ func (w *watcher) observe(p agent.Progress) {
 	switch p.Kind {
 	case agent.TurnBegan:
 		w.turn = p.Turn
+		w.said.Reset()
 		w.line("asking the model")
 	case agent.Texted:
 		if w.quiet || !w.a.Terminal {
 			return // the answer is printed whole at the end
 		}
+		w.said.WriteString(p.Text)
 		w.text(w.a.clean(p.Text))
 	case agent.CallBegan:
 		w.calls[p.Call] = p.Tool
