@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"metier"
@@ -163,7 +164,7 @@ func (d *driver) stream(ctx context.Context, req model.Request, show func(Progre
 func (d *driver) replied(ctx context.Context, id string, shown []metier.Spec, done model.Chunk) ([]event.Event, error) {
 	ctx = context.WithoutCancel(ctx)
 	msg := *done.Message
-	e := event.Replied{ID: id, Usage: d.usage(done.Usage), Stop: string(done.Stop), Model: done.Model}
+	e := event.Replied{ID: id, Usage: d.usage(done.Usage), Stop: string(done.Stop), Model: modelName(done.Model)}
 	n := 0
 	for i := range msg.Parts {
 		p := &msg.Parts[i]
@@ -187,10 +188,30 @@ func (d *driver) replied(ctx context.Context, id string, shown []metier.Spec, do
 	return []event.Event{e}, err
 }
 
+const (
+	maxModelName = 256     // bytes of a model's name in an entry
+	maxCount     = 1 << 40 // tokens, and millionths of a dollar, of one reply
+)
+
+// modelName is the name a provider gives its model, cut where it is longer
+// than any name: it stands in an entry, and entries are small.
+func modelName(s string) string {
+	if len(s) <= maxModelName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxModelName], "") + "…"
+}
+
 // usage takes over a reply's counts, with its cost where a price is known.
+// They are a provider's word: a count below zero would widen the limits of the
+// run, one near the largest number would wrap their sum around.
 func (d *driver) usage(u model.Usage) event.Usage {
-	e := event.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite}
+	count := func(n int64) int64 { return min(max(n, 0), maxCount) }
+	e := event.Usage{Input: count(u.Input), Output: count(u.Output), CacheRead: count(u.CacheRead), CacheWrite: count(u.CacheWrite)}
 	cost := u.CostUSD
+	if cost != nil && !(*cost >= 0 && *cost*1e6 <= maxCount) {
+		cost = nil // no price
+	}
 	if cost == nil && d.Spec.Price != nil {
 		c := model.Cost(u, *d.Spec.Price)
 		cost = &c

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -38,6 +39,32 @@ func count[E event.Event](evs []event.Event) (n int, last E) {
 		}
 	}
 	return n, last
+}
+
+// boaster is a model that says impossible things of itself.
+type boaster struct{}
+
+func (boaster) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
+	cost := -3.0
+	return func(yield func(model.Chunk, error) bool) {
+		yield(model.Chunk{Kind: model.ChunkDone, Message: &model.Message{Role: model.RoleAssistant, Parts: []model.Part{model.Text("hi")}}, Stop: model.StopEnd,
+			Model: strings.Repeat("ä", 2<<20), Usage: model.Usage{Input: -1 << 62, Output: 1<<63 - 1, CostUSD: &cost}}, nil)
+	}
+}
+
+func TestWhatAProviderCountsIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	c := w.prepare("go")
+	c.Model = boaster{}
+	out, err := agent.Run(t.Context(), c)
+	if err != nil || out.Status != "done" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	_, r := count[event.Replied](w.events())
+	if u := r.Usage; len(r.Model) > 300 || u.Input != 0 || u.Output <= 0 || u.Output > 1<<40 || u.CostMicroUSD != nil {
+		t.Errorf("recorded: model of %d bytes, %+v", len(r.Model), u)
+	}
 }
 
 func TestModelFaultsAreRetriedOnTheRecord(t *testing.T) {

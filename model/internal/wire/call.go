@@ -9,6 +9,8 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"metier/model"
 )
@@ -21,12 +23,33 @@ type Call struct {
 	id     string // the provider's name for the request
 	body   io.ReadCloser
 	events *Reader
+	begun  time.Time
+	idle   *time.Timer // ends the call; nil before the reply began
+	silent atomic.Bool // it did
 	err    *model.Error
+}
+
+// watch ends the call when no event comes for a while: pings and comments keep
+// a connection open and say nothing.
+func (c *Call) watch() {
+	c.begun = c.client.now()
+	c.idle = time.AfterFunc(c.client.wait, func() {
+		c.silent.Store(true)
+		c.cancel()
+	})
+}
+
+// heard gives the next event its time, as far as the reply has any left.
+func (c *Call) heard() {
+	c.idle.Reset(max(0, min(c.client.wait, maxLife-c.client.now().Sub(c.begun))))
 }
 
 // End closes the reply, and its connection too if something of the reply was not read.
 func (c *Call) End() {
 	c.cancel()
+	if c.idle != nil {
+		c.idle.Stop()
+	}
 	if c.body != nil {
 		_ = c.body.Close() // nothing is left to be told
 	}
@@ -49,6 +72,7 @@ func (c *Call) Events() iter.Seq[json.RawMessage] {
 			if len(e.Data) == 0 || e.Name == "ping" {
 				continue
 			}
+			c.heard()
 			o, ok := Parse(e.Data)
 			switch {
 			case !ok && e.Open:
@@ -98,6 +122,8 @@ func (c *Call) cut() *model.Error {
 
 func (c *Call) broken(err error) *model.Error {
 	switch {
+	case c.silent.Load():
+		return c.fail(model.CodeCut, fmt.Sprintf("nothing of the reply came for %v, or it went on for more than %v", c.client.wait, maxLife))
 	case errors.Is(err, errLongEvent):
 		return c.Bad("an event of the reply is larger than %d MiB", maxEvent>>20)
 	case errors.Is(err, errLongStream):

@@ -215,6 +215,42 @@ func TestAnAnswerThatDoesNotBeginEndsTheCall(t *testing.T) {
 	}
 }
 
+func TestAReplyThatOnlyPingsEndsTheCall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		keep   string
+		config Config
+		events bool
+	}{
+		"pings":    {"event: ping\ndata: {}\n\n", Config{Wait: 20 * time.Millisecond}, false},
+		"comments": {": still here\n\n", Config{Wait: 20 * time.Millisecond}, false},
+		"events, too long": {"data: {}\n\n", Config{Wait: time.Minute, Now: func() func() time.Time {
+			at := time.Unix(0, 0)
+			return func() time.Time { at = at.Add(time.Hour); return at }
+		}()}, true},
+	} {
+		left := make(chan struct{}, 1)
+		got, err := ask(t, c.config, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, c.keep); err != nil {
+					break
+				}
+				w.(http.Flusher).Flush()
+				select {
+				case <-r.Context().Done():
+				case <-time.After(time.Millisecond):
+				}
+			}
+			left <- struct{}{}
+		})
+		if err == nil || err.Code != model.CodeCut || !err.Retryable() || !strings.Contains(err.Message, "nothing of the reply came") || (len(got) > 0) != c.events {
+			t.Errorf("%s: %d events, %v", name, len(got), err)
+		}
+		<-left
+	}
+}
+
 func TestEndAndCancelCloseTheConnection(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("enough")

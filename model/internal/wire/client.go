@@ -19,7 +19,8 @@ const (
 	maxEvent     = 8 << 20  // bytes of one event
 	maxReply     = 64 << 20 // bytes of one streamed reply
 	maxErrorBody = 64 << 10
-	maxWait      = 10 * time.Minute // for an answer to begin; a local server may load its model first
+	maxWait      = 10 * time.Minute // for an answer to begin, or its next event; a local server may load its model first
+	maxLife      = 2 * time.Hour    // of a reply, however busy it is
 )
 
 // Config is what a Client needs. Zero fields mean defaults, but for Provider and Base.
@@ -33,7 +34,7 @@ type Config struct {
 	Extra      map[string]string // what the operator wants, over Header; the values are secrets
 	Secrets    []string          // never to be seen in an error
 	Now        func() time.Time  // for Retry-After as a date
-	Wait       time.Duration     // for an answer to begin; default 10 minutes
+	Wait       time.Duration     // for an answer to begin, and for each next event; default 10 minutes
 }
 
 // Client makes the calls of one adapter.
@@ -139,6 +140,7 @@ func (c *Client) Post(ctx context.Context, body []byte) *Call {
 		return call
 	}
 	call.events = NewReader(resp.Body, maxEvent, maxReply)
+	call.watch()
 	return call
 }
 
