@@ -308,7 +308,7 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 			l.Roots[i].Named = false // a root that is gone means skills that are gone
 		}
 	}
-	snap, err := snapshot(ctx, l.Roots, set, l.Workspace)
+	snap, err := snapshot(ctx, l.Roots, set)
 	if err != nil {
 		return nil, "", err
 	}

@@ -166,7 +166,7 @@ func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobr
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	snap, err := snapshot(ctx, roots, set, ws)
+	snap, err := snapshot(ctx, roots, set)
 	if err != nil {
 		return nil, none
 	}

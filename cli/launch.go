@@ -67,7 +67,7 @@ type job struct {
 func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origins json.RawMessage, m chosen) (*job, error) {
 	j := &job{a: a, launch: l, settings: s, origins: origins, model: m, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
 	var err error
-	if j.snapshot, err = snapshot(ctx, l.Roots, s, l.Workspace); err != nil {
+	if j.snapshot, err = snapshot(ctx, l.Roots, s); err != nil {
 		return nil, err
 	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l), Denied: a.closed(l)})
@@ -133,7 +133,7 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 		Logger: j.a.logger()}
 	if j.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
-			return snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace)
+			return snapshot(ctx, j.launch.Roots, j.settings)
 		}
 	}
 	j.session, err = metier.Open(ctx, c)

@@ -42,7 +42,7 @@ func (a *app) roots(named []string, configured []rootConfig, s settings.Discover
 			p = filepath.Join(workspace, p)
 		}
 		r := root{Path: p, Named: true}
-		r.Tier, r.Kind = a.tierOf(p, workspace, s)
+		r.Tier, r.Kind = a.tierOf(p, workspace)
 		out = append(out, r)
 	}
 	if len(named) == 0 {
@@ -53,7 +53,7 @@ func (a *app) roots(named []string, configured []rootConfig, s settings.Discover
 			}
 			r := root{Path: c.Path, Tier: t, Label: c.Label, Named: true}
 			if t == "" {
-				r.Tier, r.Kind = a.tierOf(c.Path, workspace, s)
+				r.Tier, r.Kind = a.tierOf(c.Path, workspace)
 			}
 			out = append(out, r)
 		}
@@ -92,7 +92,7 @@ func (a *app) found(s settings.Discover, workspace string) []root {
 
 // tierOf is the tier of a root nobody gave one: project inside the workspace,
 // user in the home's own folder, org below /etc/metier, else third_party.
-func (a *app) tierOf(p, workspace string, s settings.Discover) (policy.Tier, string) {
+func (a *app) tierOf(p, workspace string) (policy.Tier, string) {
 	switch {
 	case within(workspace, p):
 		return policy.Project, "project"
@@ -170,7 +170,7 @@ func labelled(in []root) []root {
 }
 
 // mountAll opens the roots as sources.
-func mountAll(roots []root, s settings.Discover, workspace string) ([]metier.Mount, error) {
+func mountAll(roots []root, s settings.Discover) ([]metier.Mount, error) {
 	var out []metier.Mount
 	var allowed []string
 	for _, r := range roots {
@@ -200,8 +200,8 @@ func mountAll(roots []root, s settings.Discover, workspace string) ([]metier.Mou
 }
 
 // snapshot lists the roots and applies the rules.
-func snapshot(ctx context.Context, roots []root, s settings.Settings, workspace string) (*metier.Snapshot, error) {
-	mounts, err := mountAll(roots, s.Discover, workspace)
+func snapshot(ctx context.Context, roots []root, s settings.Settings) (*metier.Snapshot, error) {
+	mounts, err := mountAll(roots, s.Discover)
 	if err != nil {
 		return nil, err
 	}

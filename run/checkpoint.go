@@ -24,7 +24,7 @@ func (f *Folder) State(ctx context.Context) (State, error) {
 	if s, err := f.checkpoint(); err == nil && s.Rules == foldRules && s.Head == head && s.Seq == head.Seq && s.RunID == f.id {
 		return s, nil
 	}
-	p, err := f.projector(ctx, 0)
+	p, err := f.projector(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -40,8 +40,8 @@ func (f *Folder) checkpoint() (State, error) {
 	return s, err
 }
 
-func (f *Folder) projector(ctx context.Context, upto uint64) (*projector, error) {
-	h, err := recall(ctx, f.id, f.log, upto)
+func (f *Folder) projector(ctx context.Context) (*projector, error) {
+	h, err := recall(ctx, f.id, f.log)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ type Restored struct {
 // that an earlier part of the log printed is right: the log wins. A run that
 // crashed before its first artifacts has none to read, and that is no error.
 func (f *Folder) Restore(ctx context.Context) (Restored, error) {
-	p, err := f.projector(ctx, 0)
+	p, err := f.projector(ctx)
 	if err != nil {
 		return Restored{}, err
 	}

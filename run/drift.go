@@ -74,7 +74,7 @@ func Replay(ctx context.Context, f *Folder, now Now) (ReplayReport, error) {
 		return r, err
 	}
 	r.Head, r.Problems = rec.Head, rec.Problems
-	p, err := f.projector(ctx, 0)
+	p, err := f.projector(ctx)
 	if err != nil {
 		return r, err
 	}

@@ -110,7 +110,7 @@ func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string
 		return err
 	}
 	files["verify.json"] = give(verdict)
-	p, err := f.projector(ctx, 0)
+	p, err := f.projector(ctx)
 	if err == nil {
 		var list []artifact
 		if list, err = p.all(ctx); err == nil {
@@ -162,7 +162,7 @@ func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error))
 // they name; the digests of blobs are those of the replaced content. blobs may
 // be nil: then digests stay as they are.
 func Normalize(ctx context.Context, log record.Log, blobs record.Blobs) ([]byte, error) {
-	h, err := recall(ctx, "", log, 0)
+	h, err := recall(ctx, "", log)
 	if err != nil {
 		return nil, err
 	}

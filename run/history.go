@@ -26,23 +26,19 @@ type history struct {
 	unknown []fact // types this build does not know, in facts as well
 }
 
-// recall reads a log up to the entry upto, or to its head when upto is 0. What
-// comes later while it reads is left out.
-func recall(ctx context.Context, id string, log record.Log, upto uint64) (*history, error) {
+// recall reads a log up to its head. What comes later while it reads is left
+// out.
+func recall(ctx context.Context, id string, log record.Log) (*history, error) {
 	head, err := log.Head(ctx)
 	if err != nil {
 		return nil, fault("read", "", err)
 	}
 	h := &history{id: id, head: head}
-	if upto == 0 || upto > head.Seq {
-		upto = head.Seq
-	}
 	for en, err := range log.Read(ctx, 1) {
 		if err != nil {
 			return nil, fault("read", "", err)
 		}
-		if en.Seq > upto {
-			h.head = record.Head{Seq: upto, Hash: en.Prev}
+		if en.Seq > head.Seq {
 			break
 		}
 		if err := h.add(en); err != nil {

@@ -98,7 +98,7 @@ func (f *Folder) torn() *Problem {
 // Show reports on a run from its log, not from its artifacts. A run that is not
 // over and that no process works on has the status interrupted.
 func Show(ctx context.Context, f *Folder) (Report, error) {
-	p, err := f.projector(ctx, 0)
+	p, err := f.projector(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -121,7 +121,7 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 
 // Conversation is transcript.json as the log prints it now.
 func Conversation(ctx context.Context, f *Folder) (Transcript, error) {
-	p, err := f.projector(ctx, 0)
+	p, err := f.projector(ctx)
 	if err != nil {
 		return Transcript{}, err
 	}

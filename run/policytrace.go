@@ -127,7 +127,7 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 	for _, raw := range p.reg.Skills {
 		var s indexed
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return badContent("skill.indexed", 0, err)
+			return badIndex(err)
 		}
 		severe(s.Diagnostics)
 	}

@@ -125,8 +125,9 @@ func (p *projector) args(ctx context.Context, call string, v any) error {
 	return err
 }
 
-func badContent(what string, seq uint64, err error) error {
-	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("entry %d, %s: %w", seq, what, err),
+// badIndex is a registry in the record that does not hold skills.
+func badIndex(err error) error {
+	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("the registry of %s: %w", event.Indexed{}.Type(), err),
 		Hint: "the blob is whole but does not hold what its entry says; another program wrote it"}
 }
 
@@ -219,7 +220,7 @@ func (f *Folder) Project(ctx context.Context) error {
 	if f.readOnly {
 		return wrong(metier.Invalid, "read_only", f.dir, "open the run for writing", "the run was opened for reading")
 	}
-	h, err := recall(ctx, f.id, f.log, 0)
+	h, err := recall(ctx, f.id, f.log)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (p *projector) registry(ctx context.Context) (Registry, error) {
 		return out, err
 	}
 	if err := json.Unmarshal(plain(b), &out); err != nil {
-		return out, badContent("skill.indexed", at.Seq, err)
+		return out, badIndex(err)
 	}
 	out.Type, out.Version, out.RunID, out.GeneratedAt = typeRegistry, 1, p.h.id, stamp(at.At)
 	return out, p.fillIndexes(ctx, &out)
@@ -90,7 +90,7 @@ func (p *projector) fillIndexes(ctx context.Context, r *Registry) error {
 	for i, raw := range r.Skills {
 		var s indexed
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return badContent("skill.indexed", 0, err)
+			return badIndex(err)
 		}
 		place[s.ID] = i
 	}
@@ -122,7 +122,7 @@ func (r Registry) lookups() (map[string]indexed, error) {
 	for _, raw := range r.Skills {
 		var s indexed
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, badContent("skill.indexed", 0, err)
+			return nil, badIndex(err)
 		}
 		out[s.ID] = s
 	}

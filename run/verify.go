@@ -131,7 +131,7 @@ func (f *Folder) child(_ context.Context, en record.Entry) (*record.Child, error
 // verifyFiles compares the artifacts with the log. A log that cannot be folded
 // is one more problem.
 func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
-	h, err := recall(ctx, f.id, f.log, 0)
+	h, err := recall(ctx, f.id, f.log)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
