@@ -34,6 +34,7 @@ const (
 	CodeArtifact     = "artifact_altered"   // a file is not what the log says
 	CodeStale        = "artifact_stale"     // a file is what an earlier log said
 	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder
+	CodeHeadsBad     = "heads_damaged"      // the file of heads has lines that are none
 	CodeState        = "state_unwritable"   // heads cannot be kept where they should
 	CodeHeads        = "heads_mismatch"     // the log is not the one whose heads were kept
 	CodeStranger     = "run_unwitnessed"    // the record of a run was not written by this user here

@@ -295,6 +295,9 @@ func (f *Folder) openRecord() (err error) {
 		return fault("open", f.dir, err)
 	}
 	f.blobs = record.Redact(f.store, f.opt.Secrets...)
+	for _, name := range f.blobs.Skipped() {
+		f.opt.Logger.Warn("a secret is too short to be kept out of the record", "name", name, "shortest", record.MinSecret)
+	}
 	ro.Blobs = f.blobs
 	if f.heads != nil && f.opt.Witnessed {
 		ro.Noted, _ = f.heads.Newest(f.name)
@@ -362,17 +365,6 @@ func (f *Folder) Log() record.Log { return f.log }
 // Blobs is the content of the run; secrets are taken out before they are
 // stored.
 func (f *Folder) Blobs() record.Blobs { return f.blobs }
-
-// Redacted counts the secrets that were kept out of the content, by name.
-func (f *Folder) Redacted() map[string]int { return f.blobs.Counts() }
-
-// Heads is the file of heads and this log's name in it; nil when none are kept.
-func (f *Folder) Heads() (*record.Heads, string) { return f.heads, f.name }
-
-// Unwitnessed reports that heads are kept and there is none for this log:
-// nothing shows that its tail, or all of it, is what was written. Runs that
-// came with a workspace look like this.
-func (f *Folder) Unwitnessed() bool { return f.noHead }
 
 // Children is the root of the folders of child runs: Create(f.Children(), id).
 func (f *Folder) Children() string { return filepath.Join(f.dir, dirChilds) }

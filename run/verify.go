@@ -89,6 +89,9 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	if !r.Witnessed {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are kept outside of the workspace: a cut tail, or a log written anew as a whole, would not show"})
 	}
+	if f.heads != nil && f.heads.Bad() > 0 {
+		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%d lines of the file of heads cannot be read; a crash leaves one, and the others count", f.heads.Bad())})
+	}
 	if rec.Blobs.Erased > 0 {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeContentGone, Detail: fmt.Sprintf("%d of %d blobs were erased; their digests stand", rec.Blobs.Erased, rec.Blobs.Checked)})
 	}
