@@ -186,10 +186,9 @@ type Drifted struct {
 }
 
 // Note is a diagnostic worth keeping: something cut, skipped, moved or fallen
-// back to. Text is for people.
+// back to.
 type Note struct {
-	Code string     `json:"code"`
-	On   string     `json:"on,omitempty"`
-	N    int        `json:"n,omitempty"`
-	Text record.Ref `json:"text"`
+	Code string `json:"code"`
+	On   string `json:"on,omitempty"` // the skill or call it is about
+	N    int    `json:"n,omitempty"`  // how many
 }

@@ -22,3 +22,9 @@ func ParseLine(b []byte) (Entry, error) {
 	}
 	return l.Entry, nil
 }
+
+// Cut is the number of bytes of an unfinished line that opening cut off.
+func (b *FileBlobs) Cut() int { return b.cut }
+
+// Damaged is the number of lines in the side file that hold no blob.
+func (b *FileBlobs) Damaged() int { return b.damaged }

@@ -145,17 +145,6 @@ func parseDigest(s string) (k sum, ok bool) {
 	return k, err == nil
 }
 
-// Cut is the number of bytes of an unfinished line that opening cut off, and
-// Damaged the number of lines in the side file that hold no blob.
-func (b *FileBlobs) Cut() int { return b.cut }
-
-// Damaged is described at Cut.
-func (b *FileBlobs) Damaged() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.damaged
-}
-
 // Put implements [Blobs]. A blob that is there but does not have its digest,
 // as a power cut may leave it, is written again.
 func (b *FileBlobs) Put(ctx context.Context, media string, data []byte) (Ref, error) {
