@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"metier/agent/step"
 	"metier/event"
 	"metier/model"
@@ -36,11 +34,11 @@ func (d *driver) check(ctx context.Context, a step.Check) error {
 
 // structured reads the JSON of an answer and validates it.
 func (d *driver) structured(ctx context.Context, answer, schema record.Ref) (json.RawMessage, error) {
-	var sch jsonschema.Schema
+	var sch json.RawMessage
 	if err := d.loadJSON(ctx, schema, &sch); err != nil {
 		return nil, fmt.Errorf("the schema cannot be read: %w", err)
 	}
-	resolved, err := sch.Resolve(nil)
+	resolved, err := openSchema(sch)
 	if err != nil {
 		return nil, fmt.Errorf("the schema cannot be used: %w", err)
 	}
@@ -65,14 +63,4 @@ func jsonOf(s string) string {
 		}
 	}
 	return s
-}
-
-// CheckSchema reports whether a JSON schema can be used for Spec.Output.
-func CheckSchema(raw []byte) error {
-	var sch jsonschema.Schema
-	if err := json.Unmarshal(raw, &sch); err != nil {
-		return err
-	}
-	_, err := sch.Resolve(nil)
-	return err
 }

@@ -1,0 +1,48 @@
+package agent_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"metier/agent"
+)
+
+// doubling is a schema that meets a value 2^n times.
+func doubling(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref": "#/$defs/d0", "$defs": {`)
+	for i := range n {
+		fmt.Fprintf(&b, `"d%d": {"allOf": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}, `, i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `"d%d": {}}}`, n)
+	return b.String()
+}
+
+func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{
+		"itself":         `{"$ref": "#"}`,
+		"round":          `{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"not": {"$ref": "#/$defs/b%20c"}}, "b c": {"if": {"$ref": "#/$defs/a"}}}}`,
+		"by anchor":      `{"anyOf": [{"$ref": "#x"}], "$anchor": "x"}`,
+		"by id":          `{"$id": "https://example.com/a", "oneOf": [{"$ref": "a"}]}`,
+		"dynamic":        `{"$dynamicAnchor": "n", "allOf": [{"$dynamicRef": "#n"}]}`,
+		"when dependent": `{"dependentSchemas": {"a": {"$ref": "#"}}}`,
+		"doublings":      doubling(40),
+	} {
+		if err := agent.CheckSchema([]byte(schema)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	for name, schema := range map[string]string{
+		"a tree":        `{"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}}`,
+		"either":        `{"$defs": {"e": {"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"$ref": "#/$defs/e"}}]}}, "$ref": "#/$defs/e"}`,
+		"some doubling": doubling(6),
+		"by its own id": `{"$id": "https://example.com/a", "properties": {"a": {"$ref": "a"}, "b": {"$ref": "#/properties/c"}, "c": {}}}`,
+		"true":          `true`,
+	} {
+		if err := agent.CheckSchema([]byte(schema)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
