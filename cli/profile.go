@@ -80,6 +80,7 @@ type shown struct {
 	Shape  string   `json:"shape"`
 	Values []string `json:"values"` // the closed set, narrowest first
 	Doc    string   `json:"doc"`
+	Later  bool     `json:"later,omitempty"` // nothing acts on it yet
 }
 
 func (a *app) profileShowCommand() *cobra.Command {
@@ -88,7 +89,8 @@ func (a *app) profileShowCommand() *cobra.Command {
 	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print every setting, its value, who set it and what else it may be",
 		Long: `Show prints what a run started here would use: the profile (the named one, else
 METIER_PROFILE, the configuration's, default), the operator's configuration over
-it, --set, then the workspace's metier.yaml, which may only narrow.`,
+it, --set, then the workspace's metier.yaml, which may only narrow. Settings
+of parts that are not built yet are marked: no effect yet.`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -125,7 +127,7 @@ func (a *app) showProfile(name string, origins settings.Origins) error {
 	list := []shown{}
 	for _, r := range settings.Table() {
 		o := origins[r.Name]
-		list = append(list, shown{r.Name, r.Stage, o.Value, o.Layer, string(r.Shape), allValues(r), r.Doc})
+		list = append(list, shown{r.Name, r.Stage, o.Value, o.Layer, string(r.Shape), allValues(r), r.Doc, r.Later})
 	}
 	if a.json {
 		return a.document(map[string]any{"profile": name, "settings": list})
@@ -137,7 +139,11 @@ func (a *app) showProfile(name string, origins settings.Origins) error {
 			t.add()
 			t.add(s.Stage)
 		}
-		t.add("  "+s.Name, s.Value, s.SetBy, choices(s))
+		may := choices(s)
+		if s.Later {
+			may += " (no effect yet)"
+		}
+		t.add("  "+s.Name, s.Value, s.SetBy, may)
 	}
 	t.print(a.Out, "")
 	return nil
