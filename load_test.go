@@ -91,6 +91,26 @@ func TestBlockNamesSkillAndSource(t *testing.T) {
 	})
 }
 
+// A root that does not lie in the workspace has a sandbox form, too.
+//
+// req: A-116
+func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		for target, want := range map[string]string{"": "/skills/far", "/more": "/more/deep/far"} {
+			w := newWorld(t, profile, nil)
+			elsewhere := newWorld(t, profile, map[string]string{"skills/deep/far/SKILL.md": skillFile("far", "Far body.\n")})
+			m := elsewhere.mount("skills", policy.Project)
+			m.Target = target
+			w.roots = []metier.Mount{m}
+			w.open()
+			_, text := w.activate("far")
+			mentions(t, text, `source="`+want+`/SKILL.md"`, "\nSkill directory: "+want+"\n")
+			silent(t, text, w.dir, elsewhere.dir)
+		}
+	})
+}
+
 // req: A-123, A-124
 func TestLoadToolNamesTheCatalog(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"metier"
 	"metier/event"
 	"metier/internal/digest"
 	"metier/policy"
@@ -110,6 +113,30 @@ func TestResourceToolIsADefaultReadTool(t *testing.T) {
 	})
 }
 
+// validator checks arguments against the schema a tool is offered with.
+func validator(t *testing.T, spec metier.Spec) func(args) error {
+	t.Helper()
+	var s jsonschema.Schema
+	if err := json.Unmarshal(spec.Schema, &s); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(a args) error {
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatal(err)
+		}
+		return resolved.Validate(v)
+	}
+}
+
 // req: A-048
 func TestResourceArgumentsAreStrict(t *testing.T) {
 	t.Parallel()
@@ -119,7 +146,11 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 	if want := []string{"maxBytes", "path", "skill"}; !slices.Equal(props, want) || !slices.Equal(sch.Required, []string{"skill", "path"}) {
 		t.Errorf("schema %s", spec.Schema)
 	}
+	allows := validator(t, spec)
 	good := args{"skill": "guide", "path": "references/a.md", "maxBytes": 64000}
+	if err := allows(good); err != nil {
+		t.Errorf("the schema refuses %v: %v", good, err)
+	}
 	w.works(resourceCall, good)
 	for name, bad := range map[string]args{
 		"unknown key":        {"skill": "guide", "path": "references/a.md", "encoding": "utf-8"},
@@ -131,6 +162,9 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		"no skill":           {"path": "references/a.md"},
 		"null for an object": nil,
 	} {
+		if allows(bad) == nil { // what the model is told, and what is checked
+			t.Errorf("%s: the schema allows %v", name, bad)
+		}
 		if o := w.fails("invalid_arguments", resourceCall, bad); t.Failed() {
 			t.Fatalf("%s: %s", name, o.Text())
 		}
