@@ -255,7 +255,7 @@ func TestLoadedFilesStayInTheFolder(t *testing.T) {
 	inBoth(t, func(t *testing.T, profile string) {
 		w := opened(t, profile, guide())
 		w.activate("guide")
-		for _, p := range []string{"/etc/passwd", w.at("skills/guide/references/a.md"), "../guide/references/a.md", "references/../references/a.md", ".."} {
+		for _, p := range []string{"/etc/passwd", w.at("skills/guide/references/a.md"), "/workspace/skills/guide/references/a.md", "/skills/guide/references/a.md", "../guide/references/a.md", "references/../references/a.md", ".."} {
 			o := w.fails("resource_path_invalid", "load_skill", args{"name": "guide", "file_path": p})
 			silent(t, o.Text(), "canary-reference")
 		}
