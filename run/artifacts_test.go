@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -113,6 +114,38 @@ func TestEveryArtifactMatchesItsSchema(t *testing.T) {
 	acts := readJSON[run.Activations](t, f, run.FileActivations)
 	if acts.Type != "cf-harness.skill-activations" || acts.Version != 1 || len(acts.Activations) != 2 || acts.Activations[0].CFCPromptRole != "context" {
 		t.Errorf("activations: %+v", acts)
+	}
+}
+
+// req: A-155
+func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "acts", nil)
+	root := must[string](t)(filepath.EvalSymlinks(skillsFolder(t)))
+	work(t, f, root, a.now, counter("id"))
+	ok(t, f.Project(t.Context()))
+	var at []string // of the activations, as the record has them
+	for en, err := range f.Log().Read(t.Context(), 1) {
+		ok(t, err)
+		if en.Type == "skill.activated" {
+			at = append(at, en.At.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	if len(at) != 2 || at[0] == at[1] {
+		t.Fatalf("activated at %v", at)
+	}
+	type said struct{ Name, Source, RunID, Path, Digest, At, Role string }
+	var got, want []said
+	for _, x := range readJSON[run.Activations](t, f, run.FileActivations).Activations {
+		got = append(got, said{x.Name, x.Source, x.RunID, filepath.ToSlash(x.SkillPath), x.Digest, x.ActivatedAt, x.CFCPromptRole})
+	}
+	for i, x := range []said{{Name: "alpha", Source: "cli-preload"}, {Name: "beta", Source: "model-tool"}} {
+		x.RunID, x.Path, x.At, x.Role = "acts", filepath.ToSlash(filepath.Join(root, x.Name, "SKILL.md")), at[i], "context"
+		x.Digest = digest.Bytes(must[[]byte](t)(os.ReadFile(x.Path)))
+		want = append(want, x)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("activations (-want +got):\n%s", d)
 	}
 }
 
