@@ -31,11 +31,14 @@ func TestSystemPromptSaysWhatSkillsAreAndWhatIsAboveThem(t *testing.T) {
 // req
 func TestSystemPromptSaysHowSupportingFilesAreRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "cf-harness", nil)
-	w.skill("one", "does one thing", "Do it.\n")
-	w.server.Say(modeltest.Turn{Text: "done"})
-	w.run("go", "one")
-	want(t, w.system()[0], "read only through a tool that is allowed", "recorded as context provenance")
+	for _, base := range []string{"", "You are somebody else's agent."} { // a host's own text does not take its place
+		w := newWorld(t, "cf-harness", nil)
+		w.skill("one", "does one thing", "Do it.\n")
+		w.prompt = agent.Prompt{Base: base}
+		w.server.Say(modeltest.Turn{Text: "done"})
+		w.run("go", "one")
+		want(t, w.system()[0], base, "read only through a tool that is allowed", "recorded as context provenance")
+	}
 }
 
 // req: A-113
