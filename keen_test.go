@@ -1,6 +1,7 @@
 package metier_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,6 +39,34 @@ func TestReadingSkillMDActivates(t *testing.T) {
 	mentions(t, text, keenFiles()["skills/demo/SKILL.md"])
 	if e := one[event.Activated](w); e.Name != "demo" || e.ActivationSource != "model-tool" || w.blob(e.Text) != text {
 		t.Errorf("record: %+v", e)
+	}
+}
+
+// However a skill is invoked, and whether or not it was before: the text is the
+// file's as it is then.
+//
+// req: B-007
+func TestEachInvocationGivesTheTextOfThatMoment(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []bool{false, true} {
+		w := newWorld(t, keen, keenFiles())
+		w.config = func(c *metier.Config) { c.Batch = batch }
+		w.open()
+		read := func() string { return w.works("read_file", args{"path": w.at("skills/demo/SKILL.md")}).Text() }
+		typed := func() string {
+			a, err := w.Activate(t.Context(), "demo", "user-explicit")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.blob(a.Text)
+		}
+		for i, invoke := range []func() string{read, read, typed, typed, read} {
+			now, before := fmt.Sprintf("text %d.", i), fmt.Sprintf("text %d.", i-1)
+			w.put("skills/demo/SKILL.md", skillFile("demo", "This is "+now+"\n"))
+			text := invoke()
+			mentions(t, text, "This is "+now)
+			silent(t, text, before)
+		}
 	}
 }
 
@@ -147,6 +176,12 @@ func TestArgumentsByPosition(t *testing.T) {
 		"${0} $(0) $ 0 $x": "${0} $(0) $ 0 $x",
 	} {
 		if got := invoked(t, settings.ArgsKeenRFC, body, "foo", "bar"); got != want {
+			t.Errorf("%q gives %q, want %q", body, got, want)
+		}
+	}
+	ten := strings.Split("abcdefghij", "")
+	for body, want := range map[string]string{"$0$1$2$3$4$5$6$7$8$9$10": "abcdefghij$10", `\$0$9`: "$0j"} { // at the very start, too
+		if got := metier.Expand(body, settings.ArgsKeenRFC, ten); got != want {
 			t.Errorf("%q gives %q, want %q", body, got, want)
 		}
 	}

@@ -67,6 +67,8 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "keen", nil)
 	w.skill("first", "is there from the start", "x\n")
+	w.skill("off", "is disabled", "x\n")
+	w.denied = []string{"off"}
 	w.file("a.txt", "a\n")
 	n := 0
 	w.server.Answer(func(r *modeltest.Request) modeltest.Turn {
@@ -90,6 +92,11 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 	want(t, sys[0], "- first: is there from the start")
 	want(t, sys[1], "- first: ", "- second: came later")
 	want(t, sys[2], "- second: came later")
+	for i, s := range sys {
+		if strings.Contains(s, "- off: ") {
+			t.Errorf("request %d lists a disabled skill:\n%s", i+1, s)
+		}
+	}
 	if strings.Contains(sys[0], "second") || strings.Contains(sys[2], "- first: ") {
 		t.Errorf("the catalog does not follow the folder:\n%s\n----\n%s", sys[0], sys[2])
 	}

@@ -29,6 +29,7 @@ type world struct {
 	server *modeltest.Server
 	set    settings.Settings
 	grants []string
+	denied []string // disabled skills
 	mode   string
 	output string
 	prompt agent.Prompt
@@ -104,7 +105,7 @@ func (w *world) prepare(prompt string, skills ...string) agent.Config {
 	view := metier.View{Paths: w.set.Catalog.Paths, Workspace: w.ws}
 	w.sess, err = metier.Open(ctx, metier.Config{ID: "s", By: "test", Log: w.log, Blobs: w.log, Snapshot: snap, Settings: w.set, View: view,
 		Tools:   tool.Files(files, tool.Options{View: view, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)}),
-		Grants:  policy.Grants{Mode: policy.Mode(w.set.Policy.Mode), Tools: w.grants, Narrow: policy.NarrowIgnore, Merge: policy.MergeIntersection},
+		Grants:  policy.Grants{Mode: policy.Mode(w.set.Policy.Mode), Tools: w.grants, Denied: w.denied, Narrow: policy.NarrowIgnore, Merge: policy.MergeIntersection},
 		Refresh: w.snapshot})
 	if err != nil {
 		w.t.Fatal(err)
