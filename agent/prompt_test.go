@@ -102,6 +102,48 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 	}
 }
 
+// A root that the scan of a turn finds is readable in that turn, unasked.
+//
+// req: B-051
+func TestNewGlobalSkillIsReadableOnTheNextTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "keen", nil)
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.global = filepath.Join(home, "skills")
+	w.skill("first", "is there from the start", "x\n")
+	w.file("a.txt", "a\n")
+	dir := filepath.Join(w.global, "late")
+	n := 0
+	w.server.Answer(func(r *modeltest.Request) modeltest.Turn {
+		switch n++; n {
+		case 1:
+			if err := os.MkdirAll(filepath.Join(dir, "references"), 0o755); err != nil {
+				t.Error(err)
+			}
+			for name, text := range map[string]string{"SKILL.md": "---\nname: late\ndescription: came later\n---\nThe late body.\n", "references/r.md": "The late reference.\n"} {
+				if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+			return call("read_file", `{"path":"a.txt"}`)
+		case 2:
+			return call("read_file", `{"path":"`+filepath.ToSlash(dir)+`/SKILL.md"}`)
+		case 3:
+			want(t, strings.Join(r.LastResults(), ""), "The late body.")
+			return call("read_file", `{"path":"`+filepath.ToSlash(dir)+`/references/r.md"}`)
+		}
+		want(t, strings.Join(r.LastResults(), ""), "The late reference.")
+		return modeltest.Turn{Text: "done"}
+	})
+	w.run("go")
+	if n != 4 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 // req: B-007
 func TestSkillTextIsFreshAtInvocation(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ import (
 type world struct {
 	t      *testing.T
 	ws     string
+	global string // a root outside the workspace, found once it is there
 	server *modeltest.Server
 	set    settings.Settings
 	grants []string
@@ -75,8 +76,14 @@ func (w *world) snapshot(ctx context.Context) (*metier.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := metier.Mount{Label: "project", Tier: policy.Project, Kind: "project", Source: src, Root: root}
-	return metier.Build(ctx, []metier.Mount{m}, w.set.Parse, w.set.Names, w.set.Read.IndexRoot, w.set.Discover.ResourceIndex == settings.ResourceIndexStart)
+	mounts := []metier.Mount{{Label: "project", Tier: policy.Project, Kind: "project", Source: src, Root: root}}
+	if _, err := os.Stat(w.global); w.global != "" && err == nil {
+		if src, err = local.New(w.global, nil); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, metier.Mount{Label: "global", Tier: policy.User, Kind: "user", Source: src, Root: w.global})
+	}
+	return metier.Build(ctx, mounts, w.set.Parse, w.set.Names, w.set.Read.IndexRoot, w.set.Discover.ResourceIndex == settings.ResourceIndexStart)
 }
 
 // run says the prompt and drives the agent; skills are loaded before.

@@ -33,6 +33,9 @@ func TestReadRootIsGrantedAtRunTime(t *testing.T) {
 	if got := e.read(p); got != "deep\n" {
 		t.Errorf("after the grant: %q", got)
 	}
+	if o := e.call("list_files", args{"path": e.path("OUT/skills/a/references/deep")}); o.Code() != "" || !strings.Contains(o.Text(), "x.md") {
+		t.Errorf("a folder after the grant: %s", o.Text())
+	}
 	e.refuse("ask", "read_file", args{"path": e.path("OUT/skillset/x.md")}) // a sibling whose name begins the same
 	if err := e.ws.AddReadRoot(e.at("OUT/nowhere")); metier.KindOf(err) != metier.NotFound {
 		t.Errorf("a root that is not there: %v", err)
@@ -76,8 +79,7 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 // req: B-051, B-052
 func TestRootsOfEveryScanAreReadable(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, setup{profile: "keen", roots: []string{"HOME/.agents/skills"}, files: func(o *Options) { o.Guard = settings.GuardAllowRoots }},
-		map[string]string{"HOME/x": ""})
+	e := newEnv(t, setup{profile: "keen", roots: []string{"skills", "HOME/.agents/skills"}}, map[string]string{"HOME/x": "", "skills/near/SKILL.md": skillText("near")})
 	p := e.path("HOME/.agents/skills/new/references/a.md")
 	e.refuse(policy.CodePathDenied, "read_file", args{"path": p})
 	e.put("HOME/.agents/skills/new/SKILL.md", skillText("new"))
