@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"metier"
 	"metier/event"
 	"metier/internal/digest"
 	"metier/internal/testenv"
@@ -159,6 +160,15 @@ func TestSkillDirectoryIsRelativeToTheRepository(t *testing.T) {
 	silent(t, w.said()+e.Path+e.Dir, w.dir)
 	if e.Path != "skills/my-skill/SKILL.md" {
 		t.Errorf("%+v", e)
+	}
+
+	// A root anywhere in the repository: the whole way from its top.
+	w = newWorld(t, project, map[string]string{"apps/web/skills/deep/SKILL.md": skillFile("deep", "Deep.\n")})
+	w.roots = []metier.Mount{w.mount("apps/web/skills", policy.Project)}
+	w.open()
+	m = envelope(t, w.works("skills.load", args{"name": "deep"}).Text())
+	if m["skillDirectory"] != "apps/web/skills/deep" {
+		t.Errorf("%v", m)
 	}
 }
 
