@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -236,7 +237,7 @@ func TestReadFileHasALimit(t *testing.T) {
 func dependencies(t *testing.T) []string {
 	t.Helper()
 	gotool := testenv.NeedTool(t, "go", "golang-go")
-	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", "metier", "metier/source/local")
+	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", "metier", "metier/source/local", "metier/source/embedded")
 	cmd.Dir = testenv.Module(t)
 	out, err := cmd.Output()
 	if err != nil {
@@ -256,6 +257,26 @@ func TestSkillToolsCannotStartAProcess(t *testing.T) {
 	for _, p := range []string{"os/exec", "plugin", "metier/sandbox"} {
 		if slices.Contains(deps, p) {
 			t.Errorf("the skill tools depend on %s", p)
+		}
+	}
+	starts := regexp.MustCompile(`\b(StartProcess|ForkExec|CreateProcess\w*|(syscall|unix|windows)\.Exec\w*)\b`) // what os/exec itself is made of
+	for _, p := range deps {
+		rel, ours := strings.CutPrefix(p+"/", "metier/")
+		if !ours {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(testenv.Module(t), filepath.FromSlash(rel), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no files: %v", p, err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m := starts.Find(b); m != nil && !strings.HasSuffix(f, "_test.go") {
+				t.Errorf("%s starts processes with %s", f, m)
+			}
 		}
 	}
 	for _, profile := range []string{cfHarness, settings.DefaultProfile} { // and they work like that
