@@ -114,23 +114,39 @@ func (a *app) auditShowCommand() *cobra.Command {
 	var place runPlace
 	var kind string
 	var from uint64
+	var normalized bool
 	c := &cobra.Command{Use: "show RUN", Short: "Print the entries of a record, one a line",
 		Long: `Show prints each entry: its number, time, type and facts. Entries hold facts
 (ids, digests, codes, sizes); what was said is in the content they name, which
-'metier runs show RUN --transcript' prints.`,
-		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json",
+'metier runs show RUN --transcript' prints.
+
+With --normalized it prints JSON lines without times, hashes and ids of chance:
+two runs that did the same print the same, so diff shows what one did otherwise.`,
+		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json\n  metier audit show latest --normalized > run.jsonl",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if normalized && (a.json || kind != "" || from != 1) {
+				return usage(c, errors.New("--normalized prints the whole record in a form of its own: it goes with none of --json, --type, --from"))
+			}
 			f, err := a.lookAtVouched(c.Context(), place, args[0])
 			if err != nil {
 				return err
 			}
 			defer func() { err = closed(f.Close(), err) }()
+			if normalized {
+				b, err := run.Normalize(c.Context(), f.Log(), f.Blobs())
+				if err != nil {
+					return err
+				}
+				_, err = a.Out.Write(b)
+				return err
+			}
 			return a.showEntries(c.Context(), f, kind, from)
 		}}
 	place.flags(c)
 	c.Flags().StringVar(&kind, "type", "", "only entries of this type, or of a family: skill.activated, skill")
 	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry")
+	c.Flags().BoolVar(&normalized, "normalized", false, "JSON lines to compare with those of another run")
 	a.completions(c)
 	return c
 }
