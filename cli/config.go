@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -131,7 +130,7 @@ func merged[V any](into, from map[string]V) map[string]V {
 
 // readYAML decodes a file strictly. found is false when it does not exist.
 func readYAML(path string, into any) (found bool, err error) {
-	b, err := os.ReadFile(path)
+	b, err := readNamed(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

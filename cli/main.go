@@ -57,6 +57,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 
 func newApp(env []string, std IO) *app {
 	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals}
+	a.Out = &output{Writer: std.Out}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
 			a.env[k] = v
@@ -75,7 +76,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	a.json = asksJSON(args) // an error may come before the flag is read
-	err := root.ExecuteContext(ctx)
+	err := a.printed(root.ExecuteContext(ctx))
 	if err == nil {
 		return exitDone
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -129,7 +128,7 @@ func (a *app) openModel(op operator, id string) (chosen, error) {
 	}
 	if prov == "scripted" {
 		path := a.path(name)
-		src, err := os.ReadFile(path)
+		src, err := readNamed(path, maxScript)
 		if err != nil {
 			return chosen{}, wrong("script_unreadable", "give the path of a file of recorded turns", "scripted model: %w", err)
 		}

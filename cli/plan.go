@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -220,7 +220,7 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph phase) (string, err
 	if ph.Prompt != "" || ph.PromptFile != "" {
 		text, file = ph.Prompt, ph.PromptFile
 	}
-	const most = 8 << 20
+	const most = maxPrompt
 	if text != "" && file != "" {
 		return "", wrong("usage", "give one of them", "--prompt and --prompt-file do not go together")
 	}
@@ -231,7 +231,10 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph phase) (string, err
 		}
 		text = string(b)
 	} else if file != "" {
-		b, err := os.ReadFile(a.path(file))
+		b, err := readNamed(a.path(file), most)
+		if _, long := errors.AsType[tooLong](err); long {
+			return "", wrong("prompt_too_large", "put the material into files of the workspace and name them in the task", "the task: %w", err)
+		}
 		if err != nil {
 			return "", wrong("prompt_unreadable", "give the path of a text file", "read the task: %w", err)
 		}
@@ -280,7 +283,7 @@ func (a *app) spec(f runFlags, ph phase) (agent.Spec, error) {
 		return s, wrong("usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
 	}
 	if f.outputSchema != "" {
-		b, err := os.ReadFile(a.path(f.outputSchema))
+		b, err := readNamed(a.path(f.outputSchema), maxSchema)
 		if err != nil {
 			return s, wrong("schema_unreadable", "give the path of a JSON schema", "read the output schema: %w", err)
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -53,7 +52,7 @@ type phase struct {
 // readRunFile reads a run file and makes its paths absolute.
 func readRunFile(path string) (runFile, error) {
 	var r runFile
-	b, err := os.ReadFile(path)
+	b, err := readNamed(path, maxConfig)
 	if err != nil {
 		return r, wrong("run_file_unreadable", "give the path of a run file, see docs/RUNS.md", "read the run file: %w", err)
 	}

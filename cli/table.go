@@ -114,7 +114,11 @@ func localTime(stamp string) string {
 
 // outTerminal reports whether standard output is a terminal.
 func (a *app) outTerminal() bool {
-	f, ok := a.Out.(*os.File)
+	w := a.Out
+	if o, ok := w.(*output); ok {
+		w = o.Writer
+	}
+	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
