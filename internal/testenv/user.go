@@ -29,7 +29,7 @@ func OrdinaryUser(t *testing.T) bool {
 	setpriv := NeedTool(t, "setpriv", "util-linux")
 	// Neither the folder of the test binary nor t.TempDir can be entered by
 	// others.
-	dir, err := os.MkdirTemp("", "metier-nobody-")
+	dir, err := os.MkdirTemp(shared(), "metier-nobody-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,4 +67,18 @@ func OrdinaryUser(t *testing.T) bool {
 		t.Errorf("as an ordinary user the test did not run:\n%s", out)
 	}
 	return false
+}
+
+// shared is a folder for temporary files that every user can reach: that of
+// this process, unless a folder above it is closed to others.
+func shared() string {
+	tmp := os.TempDir()
+	for dir := tmp; ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
+			return "/tmp"
+		}
+		if dir == filepath.Dir(dir) {
+			return tmp
+		}
+	}
 }
