@@ -168,8 +168,12 @@ func (s *Session) drift(x *Scope, sk Skill, known, now Digest, was bool) (keep b
 		x.Record(event.Drifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: choice})
 	}
 	if choice == string(settings.DriftBatchFail) {
-		return false, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.Location, Kind: Drift, Code: "skill_drifted",
-			Hint: "run again to index the new text, or take it with --on-drift warn", Err: fmt.Errorf("the file changed: %s before, %s now", known, now)}
+		err := errors.New("the file changed since it was indexed")
+		if s.cfg.Settings.Activate.ShowDigest == settings.ShowDigestYes {
+			err = fmt.Errorf("the file changed: %s before, %s now", known, now)
+		}
+		return false, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.FileName, Kind: Drift, Code: "skill_drifted",
+			Hint: "run again to index the new text, or take it with --on-drift warn", Err: err}
 	}
 	return was && choice == string(settings.DriftBatchWarn), nil
 }

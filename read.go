@@ -53,7 +53,11 @@ type Reading struct {
 // default. A refused or failed read is an Observation with a Code: see
 // contracts §2.1 for the codes.
 func (s *Session) Read(ctx context.Context, skill, path string, max int) (Observation, error) {
-	args, err := json.Marshal(readArgs{Skill: skill, Path: path, MaxBytes: max})
+	a := readArgs{Skill: skill, Path: path}
+	if max != 0 {
+		a.MaxBytes = &max
+	}
+	args, err := json.Marshal(a)
 	if err != nil {
 		return Observation{}, &Error{Op: "read", Kind: Internal, Code: "encode", Err: err}
 	}

@@ -159,6 +159,10 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		"negative":           {"skill": "guide", "path": "references/a.md", "maxBytes": -1},
 		"number as text":     {"skill": "guide", "path": 7},
 		"list as text":       {"skill": []string{"guide"}, "path": "references/a.md"},
+		"zero":               {"skill": "guide", "path": "references/a.md", "maxBytes": 0},
+		"null":               {"skill": "guide", "path": "references/a.md", "maxBytes": nil},
+		"other case":         {"SKILL": "guide", "path": "references/a.md"},
+		"both cases":         {"skill": "guide", "path": "references/a.md", "PATH": "references/a.md"},
 		"no skill":           {"path": "references/a.md"},
 		"null for an object": nil,
 	} {
@@ -168,6 +172,12 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		if o := w.fails("invalid_arguments", resourceCall, bad); t.Failed() {
 			t.Fatalf("%s: %s", name, o.Text())
 		}
+	}
+	var into struct {
+		Skill string `json:"skill"`
+	}
+	if err := metier.DecodeArgs([]byte(`{"skill":"guide","skill":"other"}`), &into); metier.CodeOf(err) != "invalid_arguments" {
+		t.Errorf("a key that is there twice: %v, %+v", err, into)
 	}
 	if n := len(events[event.Started](w)); n != 1 {
 		t.Errorf("%d calls began", n)

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"metier/event"
+	"metier/internal/visible"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -35,23 +37,62 @@ func skillTools(set settings.Settings) []Tool {
 	return out
 }
 
-// DecodeArgs reads a tool's arguments strictly: one JSON object, no unknown
-// key, no wrong type, nothing after it. The error has Kind Invalid and names
-// the key.
+// DecodeArgs reads a tool's arguments as strictly as the schema it was shown
+// with: one JSON object, no key that is unknown, there twice or spelled in
+// another case, no null, no wrong type, nothing after it. into points to a flat
+// struct. The error has Kind Invalid and names the key.
 func DecodeArgs(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	err := d.Decode(into)
+	err := checkKeys(raw, into)
+	if err == nil {
+		err = d.Decode(into)
+	}
 	if err == nil {
 		if _, end := d.Token(); end != io.EOF {
 			err = errors.New("there is more than one value")
 		}
 	}
-	if err == nil && !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-		err = errors.New("the arguments are not an object")
-	}
 	if err != nil {
 		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(strings.TrimPrefix(err.Error(), "json: "))}
+	}
+	return nil
+}
+
+// checkKeys sees what encoding/json lets pass: keys in another case, keys that
+// are there twice, null.
+func checkKeys(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("the arguments are not an object")
+	}
+	fields := reflect.TypeOf(into).Elem()
+	known := map[string]bool{}
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		known[name] = true
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := t.(string) // keys are strings
+		var value json.RawMessage
+		switch {
+		case !known[key]:
+			return fmt.Errorf("unknown field %s", visible.Quote(key))
+		case seen[key]:
+			return fmt.Errorf("field %q is there twice", key)
+		}
+		seen[key] = true
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if string(value) == "null" {
+			return fmt.Errorf("field %q is null; leave it out", key)
+		}
 	}
 	return nil
 }
@@ -218,7 +259,7 @@ func (s *Session) worded(canonical string, r Result) Result {
 type readArgs struct {
 	Skill    string `json:"skill"`
 	Path     string `json:"path"`
-	MaxBytes int    `json:"maxBytes,omitempty"`
+	MaxBytes *int   `json:"maxBytes,omitempty"` // nil: the default of the settings
 }
 
 // envelopeReadArgs is what read_skill_resource takes with tool_reply=envelope
@@ -256,8 +297,8 @@ func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 	} else if err := DecodeArgs(raw, &a); err != nil {
 		return a, err
 	}
-	if a.Skill == "" || a.MaxBytes < 0 {
-		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("skill is missing or maxBytes is negative")}
+	if a.Skill == "" || a.MaxBytes != nil && *a.MaxBytes < 1 {
+		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("skill is missing or maxBytes is less than 1")}
 	}
 	return a, nil
 }
@@ -275,7 +316,11 @@ func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	if err != nil {
 		return x.s.replyError(err), nil
 	}
-	return readResult(ctx, x, a.Skill, a.Path, a.MaxBytes)
+	most := 0
+	if a.MaxBytes != nil {
+		most = *a.MaxBytes
+	}
+	return readResult(ctx, x, a.Skill, a.Path, most)
 }
 
 // readResult reads and words the result for the model.

@@ -206,7 +206,7 @@ func (t readFile) resource(ctx context.Context, x *metier.Scope, tg Target, a re
 	switch {
 	case r.Status == "binary" || r.Encoding != "":
 		res = metier.Failure(&metier.Error{Op: "read_file", Path: tg.Path, Kind: metier.Invalid, Code: "not_text",
-			Err: fmt.Errorf("the file is binary: %d bytes, %s", r.Size, r.Digest)})
+			Err: fmt.Errorf("the file is binary: %d bytes", r.Size)})
 	default:
 		res = t.show(tg, []byte(r.Text), a)
 		if r.Truncated {

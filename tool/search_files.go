@@ -117,7 +117,7 @@ func (t searchFiles) Invoke(ctx context.Context, x *metier.Scope) (metier.Result
 	case tg.Skill != nil:
 		err = t.skill(ctx, x, tg, &h)
 	case tg.skills:
-		err = &metier.Error{Op: "search_files", Path: tg.Path, Kind: metier.Denied, Code: "skill_root", Hint: "name the folder of one skill",
+		err = &metier.Error{Op: "search_files", Path: tg.Path, Kind: metier.Denied, Code: "skill_root", Hint: "name the folder of one skill, or list the folder and read its files one by one",
 			Err: errors.New("folders of skills are searched one skill at a time")}
 	default:
 		err = t.tree(ctx, x, tg, &h)
