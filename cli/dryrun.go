@@ -121,26 +121,26 @@ func estimate(r model.Request) int {
 
 func (a *app) showDry(d dryPlan) {
 	if d.Phase != "" {
-		fmt.Fprintf(a.Out, "phase      %s\n", printable(d.Phase))
+		fmt.Fprintf(a.Out, "phase      %s\n", oneLine(d.Phase))
 	}
 	model := d.Model
 	if d.Scripted {
 		model += " (recorded turns)"
 	}
-	fmt.Fprintf(a.Out, "model      %s\nmode       %s\nworkspace  %s\n", printable(model), d.Mode, printable(d.Workspace))
+	fmt.Fprintf(a.Out, "model      %s\nmode       %s\nworkspace  %s\n", oneLine(model), d.Mode, oneLine(d.Workspace))
 	for _, r := range d.Roots {
-		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", printable(firstSet(r.Path, "embedded")), r.Label, r.Tier.Or())
+		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", oneLine(firstSet(r.Path, "embedded")), r.Label, r.Tier.Or())
 	}
 	var names []string
 	for _, s := range d.Skills {
 		names = append(names, s.Name)
 	}
-	fmt.Fprintf(a.Out, "skills     %s\n", printable(orNone(names)))
-	fmt.Fprintf(a.Out, "catalog    %s\n", printable(orNone(d.Available)))
-	fmt.Fprintf(a.Out, "tools      %s\n", printable(orNone(d.Tools)))
+	fmt.Fprintf(a.Out, "skills     %s\n", oneLine(orNone(names)))
+	fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
+	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
 	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
 	for _, g := range d.Problems {
-		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, printable(place(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column})), g.Code, printable(g.Detail))
+		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, oneLine(place(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column})), g.Code, oneLine(g.Detail))
 	}
 	fmt.Fprintf(a.Out, "task       %s\n\n", printable(strings.TrimSpace(d.Prompt)))
 }

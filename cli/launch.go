@@ -204,7 +204,7 @@ func (j *job) project() string {
 	b, more, err := beneath(j.launch.Workspace, "AGENTS.md", most)
 	if err != nil {
 		if confine.CodeOf(err) != confine.NotFound && !j.a.json {
-			fmt.Fprintf(j.a.Err, "note: AGENTS.md of the workspace is left out: %s\n", printable(err.Error()))
+			fmt.Fprintf(j.a.Err, "note: AGENTS.md of the workspace is left out: %s\n", oneLine(err.Error()))
 		}
 		return ""
 	}

@@ -103,7 +103,7 @@ func (a *app) showResult(r result) {
 		cost = fmt.Sprintf(", $%.4f", *r.Cost)
 	}
 	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural(r.Turns, "turn"), r.Tokens, cost)
-	fmt.Fprintf(a.Err, "record: %s\n", printable(filepath.Join(r.Dir, "events.jsonl")))
+	fmt.Fprintf(a.Err, "record: %s\n", oneLine(filepath.Join(r.Dir, "events.jsonl")))
 	if r.Head != "" {
 		fmt.Fprintf(a.Err, "head: %s\n", r.Head)
 	}

@@ -255,7 +255,7 @@ func (j *job) drift(active []event.Activated, flag string) ([]event.Drifted, err
 	if len(drifts) == 0 || choice != "fail" {
 		for _, d := range drifts {
 			if choice != "ignore" {
-				fmt.Fprintf(j.a.Err, "drift: %s changed since the run was recorded (%s); %s\n", printable(d.Path), d.SkillID, choice)
+				fmt.Fprintf(j.a.Err, "drift: %s changed since the run was recorded (%s); %s\n", oneLine(d.Path), oneLine(d.SkillID), choice)
 			}
 		}
 		return drifts, nil

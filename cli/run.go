@@ -123,7 +123,7 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 		if p.launch.Phase != "" {
 			id += "-" + safeID(p.launch.Phase)
 			if !a.json {
-				fmt.Fprintf(a.Err, "phase %s\n", printable(p.launch.Phase))
+				fmt.Fprintf(a.Err, "phase %s\n", oneLine(p.launch.Phase))
 			}
 		}
 		var r result
@@ -183,7 +183,7 @@ func (a *app) execute(ctx context.Context, p planned, id string) (r result, err 
 func (j *job) follow(ctx context.Context) (result, error) {
 	a := j.a
 	if j.model.note != "" && !a.json {
-		fmt.Fprintf(a.Err, "note: %s\n", printable(j.model.note))
+		fmt.Fprintf(a.Err, "note: %s\n", oneLine(j.model.note))
 	}
 	j.noteSkipped()
 	if err := j.begin(ctx); err != nil {

@@ -148,7 +148,7 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 		return a.document(doc)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(a.Out, "no runs in %s\n", printable(root))
+		_, err := fmt.Fprintf(a.Out, "no runs in %s\n", oneLine(root))
 		return err
 	}
 	t := table{heads: []string{"RUN", "STATUS", "MODEL", "TURNS", "TOKENS", "COST", "STARTED", "PROBLEM"}, right: []int{3, 4, 5}}
@@ -271,7 +271,7 @@ func (a *app) putExport(id, out string, b []byte) error {
 	if a.json {
 		return a.document(map[string]any{"run": id, "file": a.path(out), "bytes": len(b)})
 	}
-	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, printable(out), thousands(int64(len(b))))
+	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), thousands(int64(len(b))))
 	return err
 }
 

@@ -52,7 +52,7 @@ func (j *job) noteSkipped() {
 			continue
 		}
 		if n++; n <= most {
-			fmt.Fprintf(j.a.Err, "note: left out %s: %s: %s\n", printable(place(d)), d.Code, printable(d.Detail))
+			fmt.Fprintf(j.a.Err, "note: left out %s: %s: %s\n", oneLine(place(d)), d.Code, oneLine(d.Detail))
 		}
 	}
 	if n > most {

@@ -126,7 +126,7 @@ func (a *app) asks() bool {
 
 // ask brings a question to the person at the terminal.
 func (a *app) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
-	fmt.Fprintf(a.Err, "\nMay the agent do this?\n  %s\n[y] once  [s] for this session  [n] no: ", printable(q.Text))
+	fmt.Fprintf(a.Err, "\nMay the agent do this?\n  %s\n[y] once  [s] for this session  [n] no: ", oneLine(q.Text))
 	type reply struct {
 		line string
 		err  error
