@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"metier"
 	"metier/record"
@@ -147,6 +148,9 @@ func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error))
 		if err != nil {
 			return err
 		}
+		if !plainName(filepath.ToSlash(rel)) {
+			return wrong(metier.Denied, CodeFolderBad, path, "remove it; metier writes no such name", "the name %q could lead elsewhere when the archive is unpacked", rel)
+		}
 		files[filepath.ToSlash(rel)] = func() ([]byte, error) { return readRegular(path) }
 		return nil
 	})
@@ -154,6 +158,14 @@ func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error))
 		return nil
 	}
 	return fault("export", root, err)
+}
+
+// plainName reports whether every system takes a name for what it is: a
+// backslash or a colon is a path to some, a line break a second name to others.
+func plainName(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '.' && r != '_' && r != '-' && r != '/' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	})
 }
 
 // Normalize prints a log so that two runs that did the same give the same bytes
