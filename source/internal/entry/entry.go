@@ -26,8 +26,9 @@ func FileNames(lowerToo bool) []string {
 // Fill sets what the first bytes of a SKILL.md say; complete means data is all
 // of it. It reports false, with nothing set, when more bytes are needed.
 func Fill(h *metier.Head, data []byte, complete bool) (enough bool) {
-	complete = complete || len(data) >= skillmd.MaxHead
-	front, body, enough, diags := skillmd.ParseHead(data, complete)
+	full := len(data) >= skillmd.MaxHead // the caller has no more to give, and the file may still go on
+	front, body, enough, diags := skillmd.ParseHead(data, complete && !full)
+	complete = complete || full
 	if !enough {
 		return false
 	}
