@@ -104,7 +104,7 @@ func (s *Session) catalog(snap *Snapshot) Catalog {
 	}
 	for i := range snap.skills {
 		sk := &snap.skills[i]
-		if sk.State != Loaded || !sk.ModelInvocable || s.denied(sk) {
+		if unlisted(sk, s.cfg.Grants.Denied) != "" {
 			continue // hidden entirely, not listed and refused
 		}
 		e := CatalogEntry{Name: visible.Line(sk.Name), Description: clamp(sk.Description, most), Compatibility: clamp(sk.Head.Front.Compatibility, descMax)}
@@ -144,8 +144,23 @@ func (s *Session) location(sk *Skill) string {
 
 // denied reports whether the operator's grants deny a skill; Decide refuses it
 // as well.
-func (s *Session) denied(sk *Skill) bool {
-	return len(s.cfg.Grants.Denied) > 0 && (slices.Contains(s.cfg.Grants.Denied, sk.Name) || slices.Contains(s.cfg.Grants.Denied, sk.ID.String()))
+func (s *Session) denied(sk *Skill) bool { return denies(s.cfg.Grants.Denied, sk) }
+
+func denies(denied []string, sk *Skill) bool {
+	return len(denied) > 0 && (slices.Contains(denied, sk.Name) || slices.Contains(denied, sk.ID.String()))
+}
+
+// unlisted is the rule that keeps a skill out of every catalog, "" for none.
+func unlisted(sk *Skill, denied []string) string {
+	switch {
+	case sk.State != Loaded:
+		return "not-loaded"
+	case !sk.ModelInvocable:
+		return "disable-model-invocation"
+	case denies(denied, sk):
+		return "denied"
+	}
+	return ""
 }
 
 // clamp makes one line of at most most characters; where something is cut off,

@@ -24,6 +24,7 @@ type Snapshot struct {
 	key    func(string) string
 	diags  []Diagnostic
 	read   settings.IndexRootFile
+	won    map[ID]bool // whose name another entry lost to it
 
 	mu      sync.Mutex
 	indexed map[ID]Skill
@@ -35,7 +36,7 @@ type Snapshot struct {
 // start indexes and hashes all files at once instead of at first use. Two
 // mounts of one label are an error of Kind Invalid, since IDs carry it.
 func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names settings.Names, root settings.IndexRootFile, start bool) (*Snapshot, error) {
-	n := &Snapshot{mounts: mounts, byKey: map[string][]int{}, byText: map[string]int{}, key: matchKey(names.Match), read: root, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
+	n := &Snapshot{mounts: mounts, byKey: map[string][]int{}, byText: map[string]int{}, key: matchKey(names.Match), read: root, won: map[ID]bool{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
 	labels := map[string]bool{}
 	for _, m := range mounts {
 		if labels[m.Label] {
@@ -166,6 +167,7 @@ func losersLast(a, b Skill) int {
 func (n *Snapshot) shadow(loser, winner int, code string) {
 	l, w := &n.skills[loser], n.skills[winner]
 	l.State, l.ShadowedBy = Shadowed, w.ID
+	n.won[w.ID] = true
 	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
 		Detail: fmt.Sprintf("skill %s is shadowed by %s", visible.Quote(l.Name), visible.Quote(w.ID.String()))}
 	l.Diagnostics = append(l.Diagnostics, d)

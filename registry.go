@@ -1,8 +1,18 @@
 package metier
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier/internal/rules"
+	"metier/internal/visible"
+	"metier/skillmd"
 )
 
 // Registry is the list of skills at one moment, in the shape of
@@ -113,6 +123,245 @@ func (v View) registrySkill(sk Skill) RegistrySkill {
 		out.Resources = append(out.Resources, res)
 	}
 	return out
+}
+
+// Explanation says what became of an entry and by which rule, or why a path is
+// no skill (D7). It is made from the snapshot alone, so every surface tells the
+// same.
+type Explanation struct {
+	Skill  Skill  // zero where there is no entry
+	State  Status // "" where there is no entry
+	Rule   string // code of the rule that decided
+	Reason string
+	Fix    string // "" when nothing needs mending
+	By     Skill  // who has the name, when State is Shadowed
+	// Shown says whether a catalog tells the model of the entry; ShownRule and
+	// ShownReason why, ShownFix the way out. All zero where there is no entry.
+	Shown                            bool
+	ShownRule, ShownReason, ShownFix string
+}
+
+// Entries returns what an ID or a name may mean, whatever its state, the
+// effective one first: the entry of that ID, else those of that name, else
+// those in a folder of that name or with that slug.
+func (n *Snapshot) Entries(name string) []Skill {
+	key := n.key(name)
+	for _, is := range []func(sk *Skill) bool{
+		func(sk *Skill) bool { return sk.ID.String() == name },
+		func(sk *Skill) bool {
+			return n.key(sk.Name) == key || visible.Line(sk.Name) == name || sk.Head.Front.HasName && n.key(sk.Head.Front.Name) == key
+		},
+		func(sk *Skill) bool { return path.Base(sk.ID.Path) == name || sk.Slug != "" && sk.Slug == name },
+	} {
+		if out := n.which(is); len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}
+
+// At returns the entries of a host path: a skill's folder or its SKILL.md, as
+// the root names it or as it lies after links.
+func (n *Snapshot) At(host string) []Skill {
+	host = filepath.Clean(host)
+	return n.which(func(sk *Skill) bool {
+		if loc := sk.Head.Location; loc != "" && (loc == host || filepath.Dir(loc) == host && sk.Head.FileName != "") {
+			return true
+		}
+		named := sk.named()
+		return named != "" && (named == host || sk.Head.FileName != "" && filepath.Join(named, sk.Head.FileName) == host)
+	})
+}
+
+// named is an entry's folder as its root names it, before links; "" where the
+// root has no host path.
+func (sk *Skill) named() string {
+	if sk.Root == "" {
+		return ""
+	}
+	return filepath.Join(sk.Root, filepath.FromSlash(sk.ID.Path))
+}
+
+func (n *Snapshot) which(is func(*Skill) bool) []Skill {
+	var out []Skill
+	for i := range n.skills {
+		if is(&n.skills[i]) {
+			out = append(out, n.skills[i])
+		}
+	}
+	slices.SortStableFunc(out, losersLast)
+	return out
+}
+
+// Explain says what became of an entry of this snapshot. c is the catalog of
+// the session it concerns and denied the names and IDs its operator denies.
+func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
+	e := Explanation{Skill: sk, State: sk.State}
+	decisive := n.decisive(sk)
+	e.Rule = decisive.Code
+	e.Reason, e.Fix = reasoned(decisive)
+	for by := sk; by.State == Shadowed; e.By = by {
+		i := slices.IndexFunc(n.skills, func(x Skill) bool { return x.ID == by.ShadowedBy })
+		if i < 0 {
+			break
+		}
+		by = n.skills[i]
+	}
+	shown := e.shown(sk, c, denied)
+	e.ShownRule, e.Shown = shown.Code, shown.Code == "listed"
+	e.ShownReason, e.ShownFix = reasoned(shown)
+	return e
+}
+
+// reasoned words a finding with the rule behind it, and the way out.
+func reasoned(d Diagnostic) (reason, fix string) {
+	r, _ := rules.Of(d.Code)
+	parts := slices.DeleteFunc([]string{r.Why, d.Detail}, func(s string) bool { return s == "" })
+	return strings.Join(parts, ": "), r.Fix
+}
+
+// decisive is the finding that decided an entry's state.
+func (n *Snapshot) decisive(sk Skill) Diagnostic {
+	switch sk.State {
+	case Loaded:
+		if n.won[sk.ID] {
+			return Diagnostic{Code: "first-of-name"}
+		}
+		return Diagnostic{Code: "unique-name"}
+	case Shadowed:
+		for _, d := range slices.Backward(sk.Diagnostics) {
+			if d.Code == "name-protected" || d.Code == "duplicate-skill-name" {
+				return d
+			}
+		}
+		return Diagnostic{Code: "duplicate-skill-name"}
+	case Refused:
+		for _, severity := range []skillmd.Severity{skillmd.Error, skillmd.Warning, skillmd.Advice} {
+			for _, d := range sk.Diagnostics {
+				if d.Severity == severity {
+					return d
+				}
+			}
+		}
+	}
+	return Diagnostic{Code: string(sk.State)}
+}
+
+func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
+	if rule := unlisted(&sk, denied); rule != "" {
+		return Diagnostic{Code: rule}
+	}
+	if !c.shown() {
+		return Diagnostic{Code: "no-catalog"}
+	}
+	name := visible.Line(sk.Name)
+	i := slices.IndexFunc(c.Entries, func(x CatalogEntry) bool { return x.Name == name })
+	if i < 0 {
+		return Diagnostic{Code: "catalog-full", Detail: fmt.Sprintf("%d entries are in it, %d are left out", len(c.Entries), c.Omitted)}
+	}
+	d := Diagnostic{Code: "listed"}
+	if c.Entries[i].Description != visible.Line(sk.Description) {
+		d.Detail = "its description is cut to fit"
+	}
+	return d
+}
+
+// ExplainPath says why there is no entry at a host path. It is lexical, but for
+// a source that can look: one with a method Why.
+func (n *Snapshot) ExplainPath(ctx context.Context, host string) Explanation {
+	host = filepath.Clean(host)
+	d := n.absent(ctx, host)
+	d.Code = cmp.Or(d.Code, "not-listed")
+	e := Explanation{Rule: d.Code}
+	e.Reason, e.Fix = reasoned(d)
+	return e
+}
+
+func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
+	m, rel := n.holder(host)
+	if m == nil {
+		roots := make([]string, 0, len(n.mounts))
+		for _, m := range n.mounts {
+			if m.Root != "" {
+				roots = append(roots, m.Root)
+			}
+		}
+		detail := "it is not in " + strings.Join(roots[:min(len(roots), mostListed)], ", ")
+		if len(roots) == 0 {
+			detail = "there is none"
+		}
+		return Diagnostic{Code: "outside-roots", Detail: detail}
+	}
+	below := 0
+	for i := range n.skills {
+		sk := &n.skills[i]
+		if sk.Head.FileName == "" {
+			continue
+		}
+		for _, dir := range []string{sk.named(), sk.Dir()} {
+			if in, ok := under(dir, host); ok && in != "." {
+				return n.inSkill(ctx, *sk, host, in)
+			}
+		}
+		if _, ok := under(host, sk.named()); ok {
+			below++
+		}
+	}
+	d := Diagnostic{}
+	if w, ok := m.Source.(interface {
+		// Why says what keeps the source from listing a path of it.
+		Why(path string) Diagnostic
+	}); ok {
+		d = w.Why(rel)
+	}
+	if below > 0 && (d.Code == "" || d.Code == "no-skill-file") {
+		d = Diagnostic{Code: "group-folder", Detail: fmt.Sprintf("%d below it", below)}
+	}
+	return d
+}
+
+// inSkill says what a path inside a skill's folder is.
+func (n *Snapshot) inSkill(ctx context.Context, sk Skill, host, in string) Diagnostic {
+	d := Diagnostic{Code: "inside-skill", Detail: "it lies in the skill " + visible.Quote(sk.Name) + " (" + visible.Line(sk.ID.String()) + ")"}
+	full, err := n.Index(ctx, sk)
+	if err != nil || !sk.usable() {
+		return d
+	}
+	for _, x := range full.Diagnostics {
+		if _, ok := under(x.Path, host); ok && x.Path != "" && x.Path != full.Head.Location {
+			return x
+		}
+	}
+	for _, r := range full.Resources {
+		if r.Path == in {
+			return Diagnostic{Code: "skill-file", Detail: fmt.Sprintf("it is a file of the skill %s (%s, %d bytes)", visible.Quote(sk.Name), r.Kind, r.Size)}
+		}
+	}
+	return d
+}
+
+// holder is the mount whose root holds a host path, the innermost one.
+func (n *Snapshot) holder(host string) (best *Mount, rel string) {
+	for i := range n.mounts {
+		m := &n.mounts[i]
+		in, ok := under(m.Root, host)
+		if ok && (best == nil || len(m.Root) > len(best.Root)) {
+			best, rel = m, in
+		}
+	}
+	return best, rel
+}
+
+// under returns the slash path of host below dir, "." for dir itself.
+func under(dir, host string) (string, bool) {
+	if dir == "" {
+		return "", false
+	}
+	rel, err := filepath.Rel(dir, host)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", false
+	}
+	return filepath.ToSlash(rel), true
 }
 
 func contentKind(text bool) string {

@@ -1,0 +1,123 @@
+// Package rules says in plain words what each code of a skill's diagnostics
+// means and how to mend it. It is data: nothing is decided here.
+package rules
+
+// Rule is one rule that can decide what becomes of a skill, or that can find
+// fault with it.
+type Rule struct {
+	Why string // what the rule is, one sentence without a full stop
+	Fix string // the way out, one sentence without a full stop; "" when nothing needs mending
+}
+
+// Of returns what is known of a code. A code of a later release, or of a source
+// that is not ours, is unknown: its diagnostic speaks for itself.
+func Of(code string) (r Rule, known bool) {
+	for _, t := range []map[string]Rule{outcome, parsing, judging, finding, files, nowhere, catalog} {
+		if r, known = t[code]; known {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// What decides between skills, and what people decided.
+var outcome = map[string]Rule{
+	"unique-name":          {"no other skill has this name", ""},
+	"first-of-name":        {"several skills have this name, and this one comes first in the order of the roots and tiers (setting precedence)", ""},
+	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two, or name only the root of this one with --skills-root"},
+	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "give this skill another name"},
+	"disabled":             {"a person switched it off", "switch it on again"},
+	"hidden":               {"it is kept from the model and may still be named", "load it by name: metier run --skill NAME"},
+	"refused":              {"it cannot be used", "mend what the diagnostics name"},
+}
+
+// What the text of a SKILL.md can break.
+var parsing = map[string]Rule{
+	"empty-file":                   {"SKILL.md has to say something", "write a frontmatter with name and description, and instructions below it"},
+	"not-utf8":                     {"SKILL.md has to be UTF-8 text", "save the file as UTF-8"},
+	"nul-byte":                     {"SKILL.md has to be text, without NUL bytes", "remove the NUL byte"},
+	"no-frontmatter":               {"a skill begins with a frontmatter between two --- lines", "begin the file with ---, name, description and ---"},
+	"unclosed-frontmatter":         {"the frontmatter ends with a line that holds only ---", "add the closing --- line"},
+	"frontmatter-too-large":        {"the frontmatter has to end within the first bytes of the file, which are all that is read", "close it with a --- line earlier, and move long text below it"},
+	"frontmatter-empty":            {"the frontmatter holds the name and the description", "write name and description between the two --- lines"},
+	"frontmatter-not-mapping":      {"the frontmatter is made of key: value lines", "write each field as key: value on a line of its own"},
+	"invalid-yaml":                 {"the frontmatter has to be YAML", "mend the line that is named; put quotes around a value with a colon, a # or a bracket in it"},
+	"control-character":            {"YAML allows no control characters", "remove the character that is named"},
+	"duplicate-key":                {"a key stands once in a frontmatter", "remove one of the two lines"},
+	"yaml-complex-key-refused":     {"keys are plain words", "write the key as a plain word"},
+	"yaml-alias-refused":           {"a frontmatter has no aliases: they can grow without end", "write the value out"},
+	"yaml-anchor-refused":          {"a frontmatter has no anchors", "remove the &name, or put quotes around the value"},
+	"yaml-tag-refused":             {"a frontmatter has no tags", "remove the !tag, or put quotes around the value"},
+	"yaml-directive-refused":       {"a frontmatter has no directives", "remove the line that begins with %"},
+	"yaml-merge-key-refused":       {"a frontmatter has no merge keys", "write the fields out"},
+	"yaml-second-document-refused": {"a frontmatter is one document", "remove what begins the second one"},
+	"yaml-too-deep":                {"values in a frontmatter are nested a few levels at most", "make the value flatter"},
+	"yaml-too-many-values":         {"a frontmatter has a bounded number of values", "move long lists below the frontmatter"},
+	"field-type":                   {"the field has to be of another kind; it is kept as it is and has no effect", "write the value in the form that is named"},
+}
+
+// What a skill that can be read may break, under the settings of parsing and
+// naming.
+var judging = map[string]Rule{
+	"missing-name":            {"a skill has a name (setting missing_name)", "write name: and the folder's name into the frontmatter"},
+	"missing-description":     {"a skill has a description, which is all a model chooses by (setting missing_description)", "write description: what it does and when to use it"},
+	"invalid-name":            {"a name has 1 to 64 lower-case letters, digits and single hyphens (settings validation, name_charset)", "rename the skill and its folder"},
+	"name-unusable":           {"a name has to be short enough to be shown and asked for", "give it a name of at most 64 characters"},
+	"name-directory-mismatch": {"the name is the name of the folder (setting identity)", "rename the folder or the skill, so that both are the same"},
+	"description-too-long":    {"a description has at most 1,024 characters (setting validation)", "say what it does and when to use it in fewer words, and move the rest below the frontmatter"},
+	"compatibility-too-long":  {"a compatibility note is short (settings validation, compatibility_max)", "shorten it, and move the rest below the frontmatter"},
+	"unexpected-field":        {"only the fields of the specification are taken (setting unknown_fields)", "move the field below metadata, or remove it"},
+}
+
+// What looking for skills can meet.
+var finding = map[string]Rule{
+	"unreadable-skill":             {"SKILL.md has to be a regular file that can be read", "look at its mode and its kind; copy the file here if it is a link or a pipe"},
+	"unreadable-directory":         {"a folder has to be readable to be looked into", "make it readable and searchable: chmod u+rx"},
+	"skill-file-name":              {"only a file of that very name makes a skill", "rename the file to SKILL.md, or set file_names to lower_too"},
+	"skill-outside-root":           {"SKILL.md has to lie in its root, after links", "copy the file into the skill's folder"},
+	"skill-scan-outside-root":      {"a link to a skill's folder may lead only into a root that is in use", "move the folder in, or name the one it leads to as another --skills-root"},
+	"skill-symlink-ignored":        {"links are not followed under this setting", "copy what it leads to, or set symlinks to in_bounds"},
+	"unresolvable-skill-path":      {"the link leads nowhere", "repair or remove the link"},
+	"unresolvable-skill-scan-path": {"the link leads nowhere, or in a circle", "repair or remove the link"},
+	"skill-link-duplicate":         {"a folder is listed once, however many links lead to it", ""},
+	"symlink-cycle":                {"a link back to a folder above it would never end", "remove the link"},
+	"scan-limit-exceeded":          {"so many folders are looked into and no more (setting max_dirs)", "name a folder further down as --skills-root, or raise max_dirs"},
+	"max-depth-exceeded":           {"folders are looked into so deep and no deeper (setting max_depth)", "move the skill up, name a folder further down as --skills-root, or raise max_depth"},
+}
+
+// What the files beside a SKILL.md can be. None of these keeps the skill from
+// being used.
+var files = map[string]Rule{
+	"resource-too-large":                  {"a file of a skill has a largest size", "make it smaller, or keep it elsewhere"},
+	"resource-file-limit-exceeded":        {"a skill has so many files and no more (setting max_resources)", "move what no model reads out of the skill's folder"},
+	"resource-folder-skipped":             {"folders of version control and packages are no part of a skill", ""},
+	"unreadable-skill-resource":           {"a file of a skill is a regular file that can be read", "look at its mode and its kind"},
+	"unreadable-skill-resource-directory": {"a folder has to be readable to be looked into", "make it readable and searchable: chmod u+rx"},
+	"unresolvable-skill-resource":         {"a file of a skill can be named and is there", "repair or remove the link, or rename the file"},
+	"skill-resource-outside-root":         {"a file of a skill lies in the skill's folder, after links", "copy the file into the skill's folder"},
+}
+
+// Why there is no skill at a path.
+var nowhere = map[string]Rule{
+	"outside-roots":  {"skills are looked for in the roots only", "name its folder as --skills-root, or in the configuration"},
+	"inside-skill":   {"a skill's folder is not searched for more skills, since what lies in it are its files", "move the folder beside the other skill"},
+	"group-folder":   {"a folder without a SKILL.md of its own is looked through, and is no skill itself", ""},
+	"no-skill-file":  {"a folder is a skill when it holds a file SKILL.md", "write one: name, description, and instructions"},
+	"skill-file":     {"a file of a skill is no skill; a model may read it while the skill is active", ""},
+	"not-skill-file": {"a skill is a folder that holds a file SKILL.md", "put the text into SKILL.md in a folder of its own"},
+	"folder-skipped": {"folders of this name are never looked into", "move the skill out of it"},
+	"children-only":  {"only the folders right below the root are looked at (setting scan)", "move the folder up, or set scan to recursive"},
+	"not-a-folder":   {"a path leads through folders", "give the path of the skill's folder"},
+	"path-missing":   {"there is nothing at this path", "give the path of a folder that exists"},
+	"not-listed":     {"it was not there, or not like this, when the roots were listed", "run the command again"},
+}
+
+// What the model is told of a skill that could be used.
+var catalog = map[string]Rule{
+	"listed":                   {"loaded skills are in the catalog, unless something keeps them out", ""},
+	"not-loaded":               {"only loaded skills are in the catalog", ""},
+	"disable-model-invocation": {"the skill says disable-model-invocation: it is for people to load", "load it by name: metier run --skill NAME"},
+	"denied":                   {"the operator denied this skill", "take it off deny in the configuration"},
+	"no-catalog":               {"the settings tell the model of no skills, or no tool of this profile loads one (settings catalog_format, catalog_place)", "load it by name: metier run --skill NAME"},
+	"catalog-full":             {"the catalog has so many entries and no more (setting catalog_max)", "raise catalog_max, or load it by name: metier run --skill NAME"},
+}
