@@ -33,6 +33,8 @@ func (a *app) completions(c *cobra.Command) {
 		"model":            completeModels,
 		"resume":           a.completeRuns,
 		"type":             words(eventTypes()...),
+		"state":            words(states...),
+		"source":           words(tierNames()...),
 		"workspace":        folders,
 		"cwd":              folders,
 		"skills-root":      folders,
@@ -54,6 +56,8 @@ func (a *app) completions(c *cobra.Command) {
 	switch {
 	case strings.Contains(c.Use, " RUN"):
 		c.ValidArgsFunction = firstArg(1, a.completeRuns)
+	case strings.Contains(c.Use, " NAME|PATH"):
+		c.ValidArgsFunction = firstArg(1, a.completeSkillOrPath)
 	case strings.Contains(c.Use, "[PROFILE]"):
 		c.ValidArgsFunction = firstArg(1, words(settings.Profiles()...))
 	case first == "diff":
@@ -172,11 +176,19 @@ func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobr
 	}
 	var out []cobra.Completion
 	for _, sk := range snap.All() {
-		if sk.State == metier.Loaded && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
+		if sk.State == metier.Loaded && sk.UserInvocable && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
 			out = append(out, cobra.CompletionWithDesc(sk.Name, oneLine(sk.Description)))
 		}
 	}
 	return starting(out, typed), none
+}
+
+// completeSkillOrPath completes names; what looks like a path is one.
+func (a *app) completeSkillOrPath(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.ContainsAny(typed, `/\.`) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return a.completeSkills(c, args, typed)
 }
 
 // flagText is the value of a flag, "" where the command has none of that name.

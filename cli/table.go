@@ -8,16 +8,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
 
 	"golang.org/x/term"
 )
 
-// table prints rows in columns, as wide as their cells: nothing is cut. Cells
-// are untrusted text: each becomes one line without control characters.
+// table prints rows in columns, as wide as their cells. Cells are untrusted
+// text: each becomes one line without control characters.
 type table struct {
 	heads []string // no heads: no first line
 	right []int    // columns of numbers
+	width int      // of the terminal: the last column is cut to fit; 0: nothing is cut
 	rows  [][]string
 }
 
@@ -34,7 +35,7 @@ func (t *table) print(w io.Writer, indent string) {
 	last := 0
 	for n, r := range rows {
 		for i, c := range r {
-			width[i] = max(width[i], utf8.RuneCountInString(oneLine(c)))
+			width[i] = max(width[i], columnsOf(oneLine(c)))
 			if c != "" && (n > 0 || len(t.heads) == 0) {
 				used[i], last = true, max(last, i)
 			}
@@ -47,7 +48,7 @@ func (t *table) print(w io.Writer, indent string) {
 				continue
 			}
 			c = oneLine(c)
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
+			pad := strings.Repeat(" ", width[i]-columnsOf(c))
 			switch {
 			case slices.Contains(t.right, i):
 				b.WriteString(pad + c)
@@ -60,8 +61,51 @@ func (t *table) print(w io.Writer, indent string) {
 				b.WriteString("  ")
 			}
 		}
-		fmt.Fprintf(w, "%s%s\n", indent, strings.TrimRight(b.String(), " "))
+		line := strings.TrimRight(indent+b.String(), " ")
+		if t.width > 0 {
+			line = cutTo(line, t.width)
+		}
+		fmt.Fprintln(w, line)
 	}
+}
+
+// columnsOf is how many columns of a terminal a line takes.
+func columnsOf(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+// runeColumns is 2 for the characters of East Asia and for pictures, 0 for
+// marks that stand above another character. It does not know every one.
+func runeColumns(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me), r == 0x200c, r == 0x200d:
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf && r != 0x303f, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
+		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
+		return 2
+	}
+	return 1
+}
+
+// cutTo cuts a line to so many columns; where something is cut off, the last
+// one is an ellipsis.
+func cutTo(s string, most int) string {
+	if columnsOf(s) <= most {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		if n += runeColumns(r); n > most-1 {
+			return strings.TrimRight(s[:i], " ") + "…"
+		}
+	}
+	return s
 }
 
 // oneLine is untrusted text on one line of a page.
@@ -113,13 +157,18 @@ func localTime(stamp string) string {
 }
 
 // outTerminal reports whether standard output is a terminal.
-func (a *app) outTerminal() bool {
+func (a *app) outTerminal() bool { return a.outFile() != nil }
+
+// outFile is standard output where it is a terminal, else nil.
+func (a *app) outFile() *os.File {
 	w := a.Out
 	if o, ok := w.(*output); ok {
 		w = o.Writer
 	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }
 
 // short is a digest as people compare it in a terminal; piped it is whole.

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/internal/rules"
+)
+
+// stateNone is the state of a path that is no skill, in `explain --json`.
+const stateNone = "none"
+
+// explained is `explain --json`: the entry that counts, and all of them.
+type explained struct {
+	Subject string `json:"subject"`
+	explainedEntry
+	Entries []explainedEntry `json:"entries"`
+}
+
+type explainedEntry struct {
+	ID          string         `json:"id"`
+	Name        string         `json:"name"`
+	Path        string         `json:"path"`
+	Tier        string         `json:"tier"`
+	State       string         `json:"state"` // of a skill, or none
+	Rule        string         `json:"rule"`
+	Reason      string         `json:"reason"`
+	Fix         string         `json:"fix"`
+	ShadowedBy  *shadow        `json:"shadowedBy"`
+	Model       *modelSees     `json:"model"` // null: there is no skill
+	Diagnostics []mendableFind `json:"diagnostics"`
+}
+
+// shadow is the skill that has the name.
+type shadow struct {
+	ID   string `json:"id"`
+	Path string `json:"path"`
+	Tier string `json:"tier"`
+}
+
+// modelSees says whether a run would tell its model of the skill.
+type modelSees struct {
+	Listed bool   `json:"listed"`
+	Place  string `json:"place"` // of the catalog: tool, system, none
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+	Fix    string `json:"fix"`
+}
+
+type mendableFind struct {
+	diagnostic
+	Fix string `json:"fix"`
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var place skillPlace
+	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Say what became of a skill, by which rule, and how to mend it",
+		Long: `Explain says of every skill of a name, or of what lies at a path, whether a run
+with the same flags would load it, which rule decided, what else was found and
+how to mend it, and whether the model would be told of it.`,
+		Example: "  metier explain table-report\n  metier explain ./skills/mine\n  metier explain table-report --profile cf-harness --json", Args: oneSkill,
+		RunE: func(c *cobra.Command, args []string) error {
+			sh, err := a.look(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			doc, err := sh.explain(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(doc)
+			}
+			for i, e := range doc.Entries {
+				if i > 0 {
+					fmt.Fprintln(a.Out)
+				}
+				a.showExplained(e)
+			}
+			return nil
+		}}
+	place.flags(c)
+	a.completions(c)
+	return c
+}
+
+// explain makes the document about a name or path.
+func (sh *shelf) explain(ctx context.Context, subject string) (explained, error) {
+	doc := explained{Subject: subject}
+	found := sh.entries(subject)
+	if len(found) == 0 {
+		if err := sh.missing(subject); err != nil {
+			return doc, err
+		}
+		doc.Entries = []explainedEntry{sh.nowhere(ctx, subject)}
+	} else {
+		cat, err := sh.catalog(ctx)
+		if err != nil {
+			return doc, err
+		}
+		for _, sk := range found {
+			doc.Entries = append(doc.Entries, entryOf(sh.snapshot.Explain(sk, cat, sh.denied), cat))
+		}
+	}
+	doc.explainedEntry = doc.Entries[0]
+	return doc, nil
+}
+
+// nowhere explains a path that is no skill: in the form in which it lies in a
+// root.
+func (sh *shelf) nowhere(ctx context.Context, subject string) explainedEntry {
+	places := sh.places(subject)
+	e := sh.snapshot.ExplainPath(ctx, places[0])
+	for _, p := range places[1:] {
+		if e.Rule == "outside-roots" {
+			e = sh.snapshot.ExplainPath(ctx, p)
+		}
+	}
+	return explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{}}
+}
+
+func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
+	sk := e.Skill
+	out := explainedEntry{ID: sk.ID.String(), Name: sk.Name, Path: firstSet(sk.Head.Location, foundAt(sk)), Tier: string(sk.Tier.Or()), State: string(e.State),
+		Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{},
+		Model: &modelSees{e.Shown, string(cat.Place), e.ShownRule, e.ShownReason, e.ShownFix}}
+	if e.State == metier.Shadowed {
+		out.ShadowedBy = &shadow{e.By.ID.String(), e.By.Head.Location, string(e.By.Tier.Or())}
+	}
+	for i, d := range diagnostics(sk.Diagnostics) {
+		r, _ := rules.Of(sk.Diagnostics[i].Code)
+		out.Diagnostics = append(out.Diagnostics, mendableFind{d, r.Fix})
+	}
+	return out
+}
+
+// foundAt is where an entry without a file was met.
+func foundAt(sk metier.Skill) string {
+	for _, d := range sk.Diagnostics {
+		if d.Path != "" {
+			return d.Path
+		}
+	}
+	return ""
+}
+
+func (a *app) showExplained(e explainedEntry) {
+	t := table{}
+	line := func(name, text string) {
+		if text != "" {
+			t.add(name, text)
+		}
+	}
+	if e.State == stateNone {
+		fmt.Fprintf(a.Out, "%s is no skill\n", oneLine(e.Path))
+	} else {
+		fmt.Fprintf(a.Out, "%s is %s\n", oneLine(e.Name), e.State)
+		line("where", e.Path)
+		line("id", e.ID+" (tier "+e.Tier+")")
+	}
+	line("rule", e.Rule)
+	line("why", e.Reason)
+	if e.ShadowedBy != nil {
+		line("by", firstSet(e.ShadowedBy.Path, e.ShadowedBy.ID)+" (tier "+e.ShadowedBy.Tier+")")
+	}
+	line("mend", e.Fix)
+	if m := e.Model; m != nil {
+		line("model", modelLine(*m))
+		line("", m.Fix)
+	}
+	t.print(a.Out, "  ")
+	for _, g := range e.Diagnostics {
+		if g.Code == e.Rule && g.Line == 0 {
+			continue // told above
+		}
+		where := ""
+		if g.Line > 0 {
+			where = fmt.Sprintf(" (line %d, column %d)", g.Line, g.Column)
+		}
+		fmt.Fprintf(a.Out, "  %s %s%s: %s\n", g.Severity, oneLine(g.Code), where, oneLine(g.Detail))
+		if g.Fix != "" && g.Fix != e.Fix {
+			fmt.Fprintf(a.Out, "    mend: %s\n", g.Fix)
+		}
+	}
+}
+
+func modelLine(m modelSees) string {
+	if !m.Listed {
+		return "is not told of it: " + m.Reason
+	}
+	where := map[string]string{"tool": "in the description of the tool that loads skills", "system": "in the system prompt"}[m.Place]
+	return "is told of it " + where + ": " + m.Reason
+}

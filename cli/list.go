@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"metier"
+	"metier/policy"
+	"metier/skillmd"
+)
+
+// skillRow is one skill of `list --json`; `show` and `explain` have the same
+// fields and more.
+type skillRow struct {
+	ID             string        `json:"id"`
+	Name           string        `json:"name"`
+	Description    string        `json:"description"`
+	Dir            string        `json:"dir"`  // host path of the folder
+	Path           string        `json:"path"` // host path of SKILL.md
+	Source         string        `json:"source"`
+	Tier           string        `json:"tier"`
+	State          metier.Status `json:"state"`
+	Code           string        `json:"code"` // the rule that decided the state
+	ShadowedBy     string        `json:"shadowedBy,omitempty"`
+	Digest         string        `json:"digest"` // of SKILL.md; "" until it was read whole
+	ModelInvocable bool          `json:"modelInvocable"`
+	UserInvocable  bool          `json:"userInvocable"`
+	Diagnostics    []diagnostic  `json:"diagnostics"`
+}
+
+func rowOf(snap *metier.Snapshot, sk metier.Skill) skillRow {
+	r := skillRow{ID: sk.ID.String(), Name: sk.Name, Description: sk.Description, Dir: sk.Dir(), Path: sk.Head.Location, Source: sk.ID.Source,
+		Tier: string(sk.Tier.Or()), State: sk.State, Code: snap.Explain(sk, metier.Catalog{}, nil).Rule, Digest: string(sk.Digest),
+		ModelInvocable: sk.ModelInvocable, UserInvocable: sk.UserInvocable, Diagnostics: diagnostics(sk.Diagnostics)}
+	if sk.State == metier.Shadowed {
+		r.ShadowedBy = sk.ShadowedBy.String()
+	}
+	return r
+}
+
+func diagnostics(in []metier.Diagnostic) []diagnostic {
+	out := []diagnostic{}
+	for _, g := range in {
+		out = append(out, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
+	}
+	return out
+}
+
+// listFlags choose what `list` shows.
+type listFlags struct {
+	all     bool
+	digests bool
+	states  []string
+	source  []string
+}
+
+// states are those of a skill, as they are listed.
+var states = []string{string(metier.Loaded), string(metier.Hidden), string(metier.Disabled), string(metier.Shadowed), string(metier.Refused)}
+
+func (a *app) listCommand() *cobra.Command {
+	var place skillPlace
+	var f listFlags
+	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills a run would find here",
+		Long: `List shows every skill that a run with the same flags would find, by name, as
+the settings judge it. Without --all it leaves out what cannot be used: skills
+whose name another one has, skills that are refused, and those that say
+user-invocable: false; a line on standard error counts them. In a terminal
+names and descriptions are cut to its width; piped they are whole.`,
+		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			sh, err := a.look(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			chosen, left, err := f.choose(sh.snapshot)
+			if err != nil {
+				return err
+			}
+			if f.digests {
+				if err := digested(c.Context(), sh.snapshot, chosen); err != nil {
+					return err
+				}
+			}
+			if a.json {
+				rows := []skillRow{}
+				for _, sk := range chosen {
+					rows = append(rows, rowOf(sh.snapshot, sk))
+				}
+				return a.document(map[string]any{"skills": rows, "diagnostics": diagnostics(sh.snapshot.Diagnostics())})
+			}
+			a.showList(sh.snapshot, chosen, left)
+			return nil
+		}}
+	place.flags(c)
+	c.Flags().BoolVar(&f.all, "all", false, "show what cannot be used too, and why")
+	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
+	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
+	a.completions(c)
+	return c
+}
+
+// digested fills in the digests of skills that can be read, which reads all
+// their files. One that cannot be keeps none.
+func digested(ctx context.Context, snap *metier.Snapshot, list []metier.Skill) error {
+	for i, sk := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if full, err := snap.Index(ctx, sk); err == nil {
+			list[i].Digest, list[i].Tree = full.Digest, full.Tree
+		}
+	}
+	return nil
+}
+
+// choose takes the skills that were asked for, and counts by state those left
+// out for no other reason than that --all was not given.
+func (f listFlags) choose(snap *metier.Snapshot) (chosen []metier.Skill, left map[string]int, err error) {
+	for _, s := range f.states {
+		if !slices.Contains(states, s) {
+			return nil, nil, wrong("usage", "states: "+strings.Join(states, ", "), "--state %q is not a state", s)
+		}
+	}
+	sources := tierNames()
+	for _, m := range snap.Mounts() {
+		sources = append(sources, m.Label)
+	}
+	for _, s := range f.source {
+		if !slices.Contains(sources, s) {
+			return nil, nil, wrong("usage", "sources: "+strings.Join(dedupe(sources), ", "), "--source %q is neither a source nor a tier", s)
+		}
+	}
+	left = map[string]int{}
+	for _, sk := range snap.All() {
+		if len(f.source) > 0 && !slices.Contains(f.source, sk.ID.Source) && !slices.Contains(f.source, string(sk.Tier.Or())) {
+			continue
+		}
+		if len(f.states) > 0 {
+			if slices.Contains(f.states, string(sk.State)) {
+				chosen = append(chosen, sk)
+			}
+			continue
+		}
+		switch {
+		case f.all:
+		case sk.State == metier.Shadowed || sk.State == metier.Refused:
+			left[string(sk.State)]++
+			continue
+		case !sk.UserInvocable:
+			left["not for people"]++
+			continue
+		}
+		chosen = append(chosen, sk)
+	}
+	return chosen, left, nil
+}
+
+func tierNames() []string {
+	return []string{string(policy.Builtin), string(policy.Org), string(policy.Project), string(policy.User), string(policy.ThirdParty)}
+}
+
+func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[string]int) {
+	t := table{heads: []string{"NAME", "STATE", "SOURCE", "DESCRIPTION"}, width: a.columns()}
+	for _, sk := range list {
+		name := oneLine(sk.Name)
+		if t.width > 0 {
+			name = cutTo(name, max(t.width/3, 20))
+		}
+		t.add(name, string(sk.State), sourceOf(sk), about(snap, sk))
+	}
+	if len(list) > 0 {
+		t.print(a.Out, "")
+	}
+	fmt.Fprintln(a.Err, summary(snap, list, left))
+}
+
+// about is a skill's description, or why it is not to be had.
+func about(snap *metier.Snapshot, sk metier.Skill) string {
+	switch e := snap.Explain(sk, metier.Catalog{}, nil); {
+	case sk.State == metier.Loaded || sk.State == metier.Hidden:
+		return sk.Description
+	case sk.State == metier.Shadowed:
+		return "by " + e.By.ID.String()
+	default:
+		for _, d := range sk.Diagnostics {
+			if d.Code == e.Rule {
+				return e.Rule + ": " + d.Detail
+			}
+		}
+		return e.Reason
+	}
+}
+
+// sourceOf is the label of a skill's root, with its tier where the label does
+// not say it.
+func sourceOf(sk metier.Skill) string {
+	tier := string(sk.Tier.Or())
+	if strings.HasPrefix(sk.ID.Source, tier) {
+		return sk.ID.Source
+	}
+	return sk.ID.Source + " (" + tier + ")"
+}
+
+// summary counts what is listed and what is not, and says how to see more.
+func summary(snap *metier.Snapshot, list []metier.Skill, left map[string]int) string {
+	faults := 0
+	for _, sk := range list {
+		if slices.ContainsFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Severity != skillmd.Advice }) {
+			faults++
+		}
+	}
+	s := plural(len(list), "skill")
+	if len(list) == 0 {
+		s = "no skills"
+		if len(snap.Mounts()) == 0 {
+			s += ": there is no root; name a folder with --skills-root"
+		}
+	}
+	if faults > 0 {
+		s += fmt.Sprintf(", %d with a warning or error ('metier explain NAME')", faults)
+	}
+	var more []string
+	for _, state := range slices.Sorted(maps.Keys(left)) {
+		more = append(more, fmt.Sprintf("%d %s", left[state], state))
+	}
+	if len(more) > 0 {
+		s += "; left out: " + strings.Join(more, ", ") + " (--all)"
+	}
+	return s
+}
+
+// columns is how wide the terminal is; 0 where output goes elsewhere, and
+// nothing is cut.
+func (a *app) columns() int {
+	f := a.outFile()
+	if f == nil {
+		return 0
+	}
+	const narrow = 40
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		return max(w, narrow)
+	}
+	if w, err := strconv.Atoi(a.env["COLUMNS"]); err == nil && w > 0 {
+		return max(w, narrow)
+	}
+	return 80
+}

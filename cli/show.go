@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/skillmd"
+)
+
+// shownSkill is `show --json`.
+type shownSkill struct {
+	skillRow
+	Tree          string          `json:"tree"` // digest over all files
+	Tools         []string        `json:"tools"`
+	Compatibility string          `json:"compatibility"`
+	Frontmatter   json.RawMessage `json:"frontmatter"`
+	Resources     []shownFile     `json:"resources"`
+	Body          *string         `json:"body,omitempty"`
+}
+
+type shownFile struct {
+	Path       string              `json:"path"`
+	Kind       metier.ResourceKind `json:"kind"`
+	Size       int64               `json:"size"`
+	Digest     string              `json:"digest"`
+	Text       bool                `json:"text"`
+	Executable bool                `json:"executable"`
+	Runtime    string              `json:"runtime,omitempty"` // of a script: what would run it
+}
+
+func (a *app) showCommand() *cobra.Command {
+	var place skillPlace
+	var body bool
+	c := &cobra.Command{Use: "show NAME|PATH", GroupID: "skills", Short: "Show one skill: what it says of itself, and its files",
+		Long: `Show prints a skill as a run with the same flags would find it, with the digest
+of every file. Where several have the name it shows the one that counts;
+'metier explain' tells of the others. Nothing the skill says gives it authority.`,
+		Example: "  metier show table-report\n  metier show ./skills/mine --body\n  metier show table-report --json", Args: oneSkill,
+		RunE: func(c *cobra.Command, args []string) error {
+			sh, err := a.look(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			sk, err := sh.one(args[0])
+			if err != nil {
+				return err
+			}
+			return a.showSkill(c.Context(), sh.snapshot, sk, body)
+		}}
+	place.flags(c)
+	c.Flags().BoolVar(&body, "body", false, "print the instructions alone (with --json: too)")
+	a.completions(c)
+	return c
+}
+
+// one finds the skill that counts under a name or at a path.
+func (sh *shelf) one(subject string) (metier.Skill, error) {
+	if sk, err := sh.snapshot.Find(subject); err == nil {
+		return sk, nil
+	}
+	if found := sh.entries(subject); len(found) > 0 {
+		return found[0], nil
+	}
+	if err := sh.missing(subject); err != nil {
+		return metier.Skill{}, err
+	}
+	return metier.Skill{}, &metier.Error{Op: "show", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
+		Hint: "'metier explain PATH' says why", Err: errors.New("there is no skill at this path")}
+}
+
+func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, withBody bool) error {
+	full, err := snap.Index(ctx, sk)
+	switch {
+	case err == nil:
+		full.State = sk.State
+		sk = full
+	case sk.State != metier.Refused:
+		return err
+	}
+	var body []byte
+	if withBody {
+		if body, err = instructions(ctx, snap, sk); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.json:
+		doc := shownOf(snap, sk)
+		if withBody {
+			text := strings.ToValidUTF8(string(body), "\uFFFD")
+			doc.Body = &text
+		}
+		return a.document(doc)
+	case withBody && a.outTerminal():
+		_, err = io.WriteString(a.Out, printable(strings.ToValidUTF8(string(body), "\uFFFD")))
+		return err
+	case withBody:
+		_, err = a.Out.Write(body)
+		return err
+	}
+	a.showPage(shownOf(snap, sk), sk)
+	return nil
+}
+
+// maxShown is the most of a SKILL.md that is printed; a session takes less.
+const maxShown = 16 << 20
+
+// instructions are the bytes below the frontmatter.
+func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (body []byte, err error) {
+	b, err := snap.Open(ctx, sk.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = closed(b.Close(), err) }()
+	f, err := b.Open(ctx, firstSet(sk.Head.FileName, "SKILL.md"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxShown+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > maxShown {
+		return nil, &metier.Error{Op: "show", Skill: sk.Name, Path: sk.Head.Location, Kind: metier.LimitReached, Code: "skill_too_large",
+			Hint: "look at the file itself", Err: tooLong(maxShown)}
+	}
+	doc, _ := skillmd.Parse(raw) // what is wrong with it is told by the snapshot
+	return doc.Body, nil
+}
+
+func shownOf(snap *metier.Snapshot, sk metier.Skill) shownSkill {
+	out := shownSkill{skillRow: rowOf(snap, sk), Tree: string(sk.Tree), Tools: append([]string{}, sk.Head.Front.AllowedTools...),
+		Compatibility: sk.Head.Front.Compatibility, Frontmatter: sk.Head.Front.JSON(), Resources: []shownFile{}}
+	for _, r := range sk.Resources {
+		out.Resources = append(out.Resources, shownFile{r.Path, r.Kind, r.Size, string(r.Digest), r.Text, r.Exec, r.Runtime})
+	}
+	return out
+}
+
+// showPage prints a skill for a person.
+func (a *app) showPage(s shownSkill, sk metier.Skill) {
+	front := sk.Head.Front
+	t := table{width: 0}
+	line := func(name, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != "" {
+			t.add(name, text)
+		}
+	}
+	line("name", "%s", s.Name)
+	line("state", "%s", stateLine(s))
+	line("about", "%s", s.Description)
+	line("id", "%s", s.ID)
+	line("tier", "%s", s.Tier)
+	line("path", "%s", s.Path)
+	line("digest", "%s", a.short(s.Digest))
+	line("tree", "%s", a.short(s.Tree))
+	if front.AllowedToolsDeclared {
+		line("tools", "%s (the skill's own word: no authority, it can only narrow)", orNone(s.Tools))
+	}
+	line("needs", "%s", s.Compatibility)
+	line("license", "%s", front.License)
+	if !sk.ModelInvocable {
+		line("model", "not told of it: disable-model-invocation")
+	}
+	if !sk.UserInvocable {
+		line("people", "not offered it: user-invocable: false")
+	}
+	t.print(a.Out, "")
+	a.otherFields(front)
+	if len(s.Resources) > 0 {
+		fmt.Fprintln(a.Out)
+		files := table{heads: []string{"FILE", "KIND", "SIZE", "RUNS WITH", "DIGEST"}, right: []int{2}}
+		for _, r := range s.Resources {
+			files.add(r.Path, string(r.Kind), thousands(r.Size), r.Runtime, a.short(r.Digest))
+		}
+		files.print(a.Out, "")
+	}
+	if len(s.Diagnostics) > 0 {
+		fmt.Fprintln(a.Out)
+		a.showFindings(s.Diagnostics, "")
+	}
+}
+
+func stateLine(s shownSkill) string {
+	switch {
+	case s.State == metier.Shadowed:
+		return string(s.State) + " by " + s.ShadowedBy
+	case s.State != metier.Loaded && s.Code != string(s.State):
+		return string(s.State) + ": " + s.Code
+	}
+	return string(s.State)
+}
+
+// otherFields prints the frontmatter's fields that have no line of their own.
+func (a *app) otherFields(front skillmd.Front) {
+	own := map[string]bool{"name": front.HasName, "description": front.HasDescription, "allowed-tools": true, "compatibility": front.Compatibility != "", "license": front.License != ""}
+	t := table{}
+	for _, f := range front.Fields {
+		if own[f.Key] {
+			continue
+		}
+		t.add(f.Key, fieldText(f.Value))
+	}
+	if len(t.rows) > 0 {
+		fmt.Fprintln(a.Out, "\nother fields, without authority")
+		t.print(a.Out, "  ")
+	}
+}
+
+// fieldText is a value on one line: text as it is, anything else as JSON.
+func fieldText(v skillmd.Value) string {
+	if v.Kind != skillmd.List && v.Kind != skillmd.Map {
+		return v.Text
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b)) // for people
+}
+
+// showFindings prints diagnostics, each on one line.
+func (a *app) showFindings(list []diagnostic, indent string) {
+	t := table{}
+	for _, g := range list {
+		where := ""
+		if g.Line > 0 {
+			where = fmt.Sprintf("line %d: ", g.Line)
+		}
+		t.add(g.Severity, g.Code, where+g.Detail)
+	}
+	t.print(a.Out, indent)
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/agent"
+	"metier/internal/nearest"
+	"metier/internal/visible"
+	"metier/record"
+	"metier/settings"
+)
+
+// skillPlace are the flags that say which skills a command looks at: those that
+// `metier run` would find with the same ones.
+type skillPlace struct {
+	workspace string
+	roots     []string
+	profile   string
+	set       []string
+}
+
+func (p *skillPlace) flags(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&p.workspace, "workspace", "", "folder of the project (default: the current one)")
+	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
+	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
+	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
+}
+
+// shelf is what a run would find at a place.
+type shelf struct {
+	a         *app
+	workspace string
+	settings  settings.Settings
+	roots     []root
+	tools     []string
+	denied    []string
+	snapshot  *metier.Snapshot
+}
+
+// look finds the skills of a place, as a run there would.
+func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
+	op, err := a.operatorConfig()
+	if err != nil {
+		return nil, err
+	}
+	sh := &shelf{a: a}
+	if sh.workspace, err = a.workspaceDir(p.workspace); err != nil {
+		return nil, err
+	}
+	layer, err := setFlag(p.set)
+	if err != nil {
+		return nil, err
+	}
+	var denied []string
+	if sh.settings, _, denied, err = a.resolve(op, p.profile, sh.workspace, layer); err != nil {
+		return nil, profileHint(firstSet(p.profile, a.env["METIER_PROFILE"], op.Profile), err)
+	}
+	sh.denied = slices.Concat(op.Deny, denied)
+	if sh.roots, err = a.roots(p.roots, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
+		return nil, err
+	}
+	if sh.tools, err = a.grantedTools(runFlags{}, phase{}, op, sh.settings, agent.ModeChat); err != nil {
+		return nil, err
+	}
+	sh.snapshot, err = snapshot(ctx, sh.roots, sh.settings)
+	return sh, err
+}
+
+// catalog is what a run would tell its model of the skills. It leaves no
+// record.
+func (sh *shelf) catalog(ctx context.Context) (metier.Catalog, error) {
+	j := &job{a: sh.a, launch: launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied}, settings: sh.settings, snapshot: sh.snapshot,
+		view: metier.View{Paths: sh.settings.Catalog.Paths, Workspace: sh.workspace}}
+	mem := record.NewMemory()
+	s, err := metier.Open(ctx, metier.Config{ID: "explain", By: sh.a.principal(), Log: mem, Blobs: mem, Snapshot: sh.snapshot,
+		Settings: sh.settings, Grants: j.grants(), View: j.view, Batch: true, Now: sh.a.now})
+	if err != nil {
+		return metier.Catalog{}, err
+	}
+	return s.Catalog(ctx), s.Close(ctx)
+}
+
+// entries finds what a person calls a skill, whatever its state: by ID, by
+// name, else by the path of its folder or of its SKILL.md.
+func (sh *shelf) entries(subject string) []metier.Skill {
+	if found := sh.snapshot.Entries(subject); len(found) > 0 {
+		return found
+	}
+	for _, p := range sh.places(subject) {
+		if found := sh.snapshot.At(p); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// places are the ways to write a path: as it was given, with the links above
+// it followed, and with all links followed.
+func (sh *shelf) places(subject string) []string {
+	p := filepath.Clean(sh.a.path(subject))
+	out := []string{p}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+		out = append(out, filepath.Join(dir, filepath.Base(p)))
+	}
+	if real, err := filepath.EvalSymlinks(p); err == nil {
+		out = append(out, real)
+	}
+	return dedupe(out)
+}
+
+// missing is the error for a name nobody has: with what it may have meant. A
+// path at which there is something is none; then it gives nil.
+func (sh *shelf) missing(subject string) error {
+	_, err := os.Lstat(sh.a.path(subject))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var names []string
+	for _, sk := range sh.snapshot.All() {
+		names = append(names, visible.Line(sk.Name))
+	}
+	what := "there is no such skill"
+	if strings.ContainsAny(subject, `/\`) {
+		what = "there is no skill of that name, and nothing at that path"
+	}
+	if len(sh.roots) == 0 {
+		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_registry_missing",
+			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
+	}
+	return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
+		Hint: "'metier list --all' shows what there is", Err: errors.New(what + nearest.Hint(subject, dedupe(names)))}
+}
+
+// oneSkill are the arguments of a command about one skill.
+func oneSkill(c *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" {
+		return nil
+	}
+	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + plural(len(args), "skill")),
+		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
+}
