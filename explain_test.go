@@ -17,6 +17,7 @@ import (
 	"metier/internal/testenv"
 	"metier/settings"
 	"metier/skillmd"
+	"metier/source/local"
 )
 
 // judges are the folders and files that can decide what becomes of a skill, or
@@ -191,5 +192,48 @@ func TestExplainPath(t *testing.T) {
 		if found := snap.At(filepath.Join(w.dir, filepath.FromSlash(at))); len(found) != 1 || found[0].State != want {
 			t.Errorf("%s has %d entries, want one that is %s", at, len(found), want)
 		}
+	}
+}
+
+// Of real skills, each has a reason, and what was refused a way out; a folder
+// that is none is told why.
+func TestRealSkillsAreExplained(t *testing.T) {
+	t.Parallel()
+	corpus := testenv.Corpus(t)
+	src, err := local.New(corpus, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, "default", nil)
+	if corpus, err = filepath.EvalSymlinks(corpus); err != nil {
+		t.Fatal(err)
+	}
+	w.roots = []metier.Mount{{Label: "corpus", Source: src, Root: corpus}}
+	snap := w.snapshot()
+	entry := map[string]bool{}
+	for _, sk := range snap.All() {
+		e := snap.Explain(sk, metier.Catalog{}, nil)
+		if _, known := rules.Of(e.Rule); !known || e.Reason == "" || e.State == metier.Refused && e.Fix == "" {
+			t.Errorf("%s is %s by %q: %q, %q", sk.ID, e.State, e.Rule, e.Reason, e.Fix)
+		}
+		entry[filepath.Join(corpus, filepath.FromSlash(sk.ID.Path))] = true
+	}
+	if len(entry) < 200 {
+		t.Fatalf("%d entries", len(entry))
+	}
+	folders := 0
+	err = filepath.WalkDir(corpus, func(p string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || entry[p] {
+			return err
+		}
+		folders++
+		e := snap.ExplainPath(t.Context(), p)
+		if !slices.Contains([]string{"group-folder", "inside-skill", "no-skill-file", "folder-skipped", "resource-folder-skipped"}, e.Rule) || e.Reason == "" {
+			t.Errorf("%s is none by %q: %q", p, e.Rule, e.Reason)
+		}
+		return nil
+	})
+	if err != nil || folders == 0 {
+		t.Errorf("%d folders: %v", folders, err)
 	}
 }

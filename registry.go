@@ -151,7 +151,9 @@ func (n *Snapshot) Entries(name string) []Skill {
 		func(sk *Skill) bool {
 			return n.key(sk.Name) == key || visible.Line(sk.Name) == name || sk.Head.Front.HasName && n.key(sk.Head.Front.Name) == key
 		},
-		func(sk *Skill) bool { return path.Base(sk.ID.Path) == name || sk.Slug != "" && sk.Slug == name },
+		func(sk *Skill) bool {
+			return name != "." && path.Base(sk.ID.Path) == name || sk.Slug != "" && sk.Slug == name
+		},
 	} {
 		if out := n.which(is); len(out) > 0 {
 			return out
@@ -354,7 +356,7 @@ func (n *Snapshot) holder(host string) (best *Mount, rel string) {
 
 // under returns the slash path of host below dir, "." for dir itself.
 func under(dir, host string) (string, bool) {
-	if dir == "" {
+	if dir == "" || len(dir) > len(host) {
 		return "", false
 	}
 	rel, err := filepath.Rel(dir, host)

@@ -279,7 +279,7 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 		}
 	}
 	if faults["error"] > 0 || states["loaded"] == 0 && len(states) > 0 {
-		d.note("skills", "'metier run --dry-run' shows every diagnostic", "%s", text)
+		d.note("skills", "'metier list --all' shows each, 'metier explain NAME' the way out", "%s", text)
 		return
 	}
 	d.ok("skills", "%s", text)

@@ -184,19 +184,19 @@ func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[stri
 
 // about is a skill's description, or why it is not to be had.
 func about(snap *metier.Snapshot, sk metier.Skill) string {
-	switch e := snap.Explain(sk, metier.Catalog{}, nil); {
-	case sk.State == metier.Loaded || sk.State == metier.Hidden:
+	if sk.State == metier.Loaded || sk.State == metier.Hidden {
 		return sk.Description
-	case sk.State == metier.Shadowed:
-		return "by " + e.By.ID.String()
-	default:
-		for _, d := range sk.Diagnostics {
-			if d.Code == e.Rule {
-				return e.Rule + ": " + d.Detail
-			}
-		}
-		return e.Reason
 	}
+	e := snap.Explain(sk, metier.Catalog{}, nil)
+	if sk.State == metier.Shadowed {
+		return "by " + e.By.ID.String()
+	}
+	for _, d := range sk.Diagnostics {
+		if d.Code == e.Rule {
+			return e.Rule + ": " + d.Detail
+		}
+	}
+	return e.Reason
 }
 
 // sourceOf is the label of a skill's root, with its tier where the label does

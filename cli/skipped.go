@@ -56,7 +56,7 @@ func (j *job) noteSkipped() {
 		}
 	}
 	if n > most {
-		fmt.Fprintf(j.a.Err, "note: %d more; see them with --dry-run\n", n-most)
+		fmt.Fprintf(j.a.Err, "note: %d more; see them with metier list --all\n", n-most)
 	}
 }
 

@@ -26,7 +26,7 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // print writes the table, leaving out columns in which every cell is empty.
 func (t *table) print(w io.Writer, indent string) {
-	rows := t.rows
+	rows := slices.Clone(t.rows)
 	if len(t.heads) > 0 {
 		rows = append([][]string{t.heads}, rows...)
 	}
@@ -34,8 +34,11 @@ func (t *table) print(w io.Writer, indent string) {
 	used := map[int]bool{}
 	last := 0
 	for n, r := range rows {
+		r = slices.Clone(r)
+		rows[n] = r
 		for i, c := range r {
-			width[i] = max(width[i], columnsOf(oneLine(c)))
+			r[i] = oneLine(c)
+			width[i] = max(width[i], columnsOf(r[i]))
 			if c != "" && (n > 0 || len(t.heads) == 0) {
 				used[i], last = true, max(last, i)
 			}
@@ -47,7 +50,6 @@ func (t *table) print(w io.Writer, indent string) {
 			if !used[i] {
 				continue
 			}
-			c = oneLine(c)
 			pad := strings.Repeat(" ", width[i]-columnsOf(c))
 			switch {
 			case slices.Contains(t.right, i):
