@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -191,6 +192,10 @@ func modelLine(m modelSees) string {
 	if !m.Listed {
 		return "is not told of it: " + m.Reason
 	}
-	where := map[string]string{"tool": "in the description of the tool that loads skills", "system": "in the system prompt"}[m.Place]
-	return "is told of it " + where + ": " + m.Reason
+	text := "is told of it " + map[string]string{"tool": "in the description of the tool that loads skills", "system": "in the system prompt"}[m.Place]
+	rule, _ := rules.Of(m.Rule)
+	if detail, ok := strings.CutPrefix(m.Reason, rule.Why+": "); ok {
+		text += "; " + detail
+	}
+	return text
 }

@@ -73,7 +73,13 @@ the settings judge it. Without --all it leaves out what cannot be used: skills
 whose name another one has, skills that are refused, and those that say
 user-invocable: false; a line on standard error counts them. In a terminal
 names and descriptions are cut to its width; piped they are whole.`,
-		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json", Args: cobra.NoArgs,
+		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return wrong("usage", "one skill is shown by 'metier show NAME'; choose with --state and --source", "unexpected argument %q", args[0])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			sh, err := a.look(c.Context(), place)
 			if err != nil {

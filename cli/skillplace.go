@@ -146,6 +146,10 @@ func oneSkill(c *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
 	}
-	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + plural(len(args), "skill")),
+	what := plural(len(args), "skill")
+	if len(args) == 1 {
+		what = "an empty name"
+	}
+	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + what),
 		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
 }
