@@ -9,8 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
+	"metier/internal/nfkc"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -94,7 +93,7 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 		name = folder
 	}
 	problems := nameProblems(name, parse.NameCharset)
-	if norm.NFKC.String(name) != norm.NFKC.String(folder) {
+	if nfkc.String(name) != nfkc.String(folder) {
 		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", visible.Quote(name), visible.Quote(folder))})
 	}
 	for _, p := range problems {
@@ -126,7 +125,7 @@ func nameProblems(name string, charset settings.NameCharset) [][2]string {
 	if charset == settings.NameCharsetAny && len(name) <= nameMax {
 		return nil
 	}
-	n := norm.NFKC.String(name)
+	n := nfkc.String(name)
 	bad := func(r rune) bool {
 		if r == '-' || (r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') {
 			return false
@@ -192,9 +191,9 @@ func (sk *Skill) judgeLength(field, text string, most int, parse settings.Parse)
 func matchKey(m settings.Match) func(string) string {
 	switch m {
 	case settings.MatchCasefold:
-		return func(s string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(s))) }
+		return func(s string) string { return strings.ToLower(nfkc.String(strings.TrimSpace(s))) }
 	case settings.MatchNFKC:
-		return func(s string) string { return norm.NFKC.String(strings.TrimSpace(s)) }
+		return func(s string) string { return nfkc.String(strings.TrimSpace(s)) }
 	}
 	return func(s string) string { return s }
 }
