@@ -26,6 +26,8 @@ func (a *app) completions(c *cobra.Command) {
 		"skill":            a.completeSkills,
 		"deny-skill":       a.completeSkills,
 		"allow-tool":       words(toolNames()...),
+		"format":           words(formatText, formatJSON, formatSARIF),
+		"dir":              folders,
 		"mode":             words(agent.ModeChat, agent.ModePlan),
 		"output-mode":      words("operator", "batch"),
 		"on-drift":         words("fail", "warn", "reload", "ignore"),

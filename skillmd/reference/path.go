@@ -40,3 +40,6 @@ func parent(path string) string {
 	}
 	return path[:i]
 }
+
+// Dir is the folder as the operating system finds it, absolute.
+func (s Skill) Dir() (string, error) { return filepath.Abs(s.place()) }

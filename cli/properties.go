@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"metier/skillmd/reference"
+)
+
+func (a *app) readPropertiesCommand() *cobra.Command {
+	c := &cobra.Command{Use: "read-properties PATH", GroupID: "judge", Short: "Print a skill's properties as JSON, as skills-ref does",
+		Long: `Read-properties reads the frontmatter of a skill as the reference validator
+skills-ref does, oddities included, and prints name, description and what
+optional fields are there as JSON. It does not validate.
+
+Exit 1: the skill cannot be read. 2: there is nothing at PATH.`,
+		Example: "  metier read-properties my-skill", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			skills, err := a.skillsAt(c, args)
+			if err != nil {
+				return err
+			}
+			p, err := skills[0].Properties()
+			if err != nil {
+				return a.unread(skills[0], err)
+			}
+			_, err = fmt.Fprintf(a.Out, "%s\n", p.JSON())
+			return err
+		}}
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, folders)
+	return c
+}
+
+func (a *app) toPromptCommand() *cobra.Command {
+	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "judge", Short: "Print skills as the <available_skills> block of a prompt, as skills-ref does",
+		Long: `To-prompt prints name, description and location of each skill as the block
+<available_skills> for a system prompt, byte for byte as the reference validator
+skills-ref does. The first skill that cannot be read ends it, and then nothing
+is printed.
+
+Exit 1: a skill cannot be read. 2: there is nothing at a PATH.`,
+		Example: "  metier to-prompt my-skill other-skill\n  metier to-prompt .agents/skills/* > prompt.xml", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			skills, err := a.skillsAt(c, args)
+			if err != nil {
+				return err
+			}
+			for _, s := range skills {
+				if _, err := s.Properties(); err != nil {
+					return a.unread(s, err)
+				}
+			}
+			text, err := reference.Prompt(skills)
+			switch {
+			case err != nil:
+				return a.unread(skills[0], err)
+			case a.json:
+				return a.document(map[string]string{"prompt": text})
+			case a.outTerminal():
+				text = printable(text)
+			}
+			_, err = fmt.Fprintln(a.Out, text)
+			return err
+		}}
+	a.completions(c)
+	c.ValidArgsFunction = folders
+	return c
+}
+
+// skillsAt are the skills at paths that must be there: for these two commands
+// the reference takes anything else as wrong usage.
+func (a *app) skillsAt(c *cobra.Command, paths []string) ([]reference.Skill, error) {
+	var out []reference.Skill
+	for _, p := range paths {
+		s := reference.At(a.Dir, p)
+		if !s.Exists() {
+			return nil, &problem{exit: exitUsage, code: "path_missing", err: fmt.Errorf("path %q does not exist", s.Path),
+				hint: fmt.Sprintf("name a folder that holds a SKILL.md; see '%s --help'", c.CommandPath())}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// unread is a skill that cannot be read: to scripts one line as the reference
+// words it, to people and as JSON with the way out.
+func (a *app) unread(s reference.Skill, err error) error {
+	hint := "'metier validate " + s.Path + "' says all that is wrong"
+	if a.json {
+		return &problem{exit: exitFailed, code: "skill_unreadable", err: err, hint: hint}
+	}
+	fmt.Fprintf(a.Err, "Error: %s\n", oneLine(err.Error()))
+	if a.Terminal {
+		fmt.Fprintf(a.Err, "  hint: %s\n", oneLine(hint))
+	}
+	return &problem{exit: exitFailed, code: "skill_unreadable", err: errors.New("a skill cannot be read"), silent: true}
+}

@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"metier/skillmd"
+	"metier/skillmd/reference"
+)
+
+// maxSkillFile caps the SKILL.md that is validated.
+const maxSkillFile = 16 << 20
+
+// Codes of what is wrong around a SKILL.md; what is wrong in it has the codes
+// of skillmd.
+const (
+	codePathMissing  = "path-missing"
+	codeNotFolder    = "not-a-folder"
+	codeFileMissing  = "skill-file-missing"
+	codeFileName     = "skill-file-name"
+	codeHoldsSkills  = "holds-skills"
+	codeUnreadable   = "unreadable"
+	codeReference    = "reference"           // any message of the reference validator
+	codeReferenceEnd = "reference-exception" // where it ends with an exception
+)
+
+// judgement is what `validate` says about one path.
+type judgement struct {
+	Path        string               `json:"path"` // as it was given, cleaned
+	OK          bool                 `json:"ok"`
+	Errors      []string             `json:"errors"`
+	Warnings    []string             `json:"warnings"` // and advice
+	Diagnostics []skillmd.Diagnostic `json:"diagnostics,omitempty"`
+	file        string               // the SKILL.md, as the path was given
+	missing     bool
+}
+
+func (a *app) validateCommand() *cobra.Command {
+	var format string
+	var ref bool
+	c := &cobra.Command{Use: "validate PATH...", GroupID: "judge", Short: "Judge skills by the specification",
+		Long: `Validate judges each skill folder, or the SKILL.md in it, by the text of the
+Agent Skills specification, in the words of the reference validator skills-ref.
+Beyond it come warnings (links that lead nowhere) and advice (descriptions that
+do not say when to use the skill); they make no skill invalid.
+
+With --reference it is that validator: the same verdicts and messages, its
+oddities included, and no advice. docs/conformance.md lists the differences.
+
+Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
+		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --format sarif skills/* > skills.sarif",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			show, err := a.formatOf(c, format)
+			if err != nil {
+				return err
+			}
+			judge := a.judge
+			if ref {
+				judge = a.judgeAsReference
+			}
+			return a.validate(c.Context(), args, judge, show, ref)
+		}}
+	c.Flags().StringVar(&format, "format", formatText, "how to print: text, json or sarif")
+	c.Flags().BoolVar(&ref, "reference", false, "judge exactly as the reference validator skills-ref 0.1.0 does")
+	a.completions(c)
+	c.ValidArgsFunction = folders
+	return c
+}
+
+// validate judges the paths in their order, and prints each as soon as it is
+// judged where the format has no end to wait for.
+func (a *app) validate(ctx context.Context, paths []string, judge func(string) judgement, show shower, quiet bool) error {
+	invalid, missing := 0, 0
+	for _, p := range paths {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		j := judge(p)
+		switch {
+		case j.missing && !quiet:
+			missing++
+		case !j.OK:
+			invalid++
+		}
+		show.one(j)
+	}
+	if err := show.end(); err != nil {
+		return err
+	}
+	switch bad := invalid + missing; {
+	case bad == 0:
+		return nil
+	case invalid == 0:
+		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s not there", countOf(missing, len(paths), "path")),
+			hint: "name folders that hold a SKILL.md"}
+	default:
+		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json,
+			hint: "mend what is listed; the rules are at https://agentskills.io/specification"}
+	}
+}
+
+// countOf words "1 of 3 skills is".
+func countOf(n, of int, word string) string {
+	if of == 1 {
+		return "the " + word + " is"
+	}
+	verb := " are"
+	if n == 1 {
+		verb = " is"
+	}
+	return fmt.Sprintf("%d of %s", n, plural(of, word)) + verb
+}
+
+// judgeAsReference is the reference validator on one path.
+func (a *app) judgeAsReference(p string) judgement {
+	s := reference.At(a.Dir, p)
+	j := judgement{Path: s.Path, missing: !s.Exists(), file: filepath.Join(s.Path, "SKILL.md")}
+	messages, err := s.Validate()
+	for _, m := range messages {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeReference, Detail: m})
+	}
+	if err != nil {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeReferenceEnd, Detail: err.Error()})
+	}
+	return j.done()
+}
+
+// judge is the specification on one path.
+func (a *app) judge(p string) judgement {
+	s := reference.At(a.Dir, p)
+	j := judgement{Path: s.Path, file: s.Path}
+	fail := func(code, detail string) judgement {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: code, Detail: detail})
+		return j.done()
+	}
+	dir, err := s.Dir()
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	switch info, err := os.Stat(dir); {
+	case isMissing(err):
+		j.missing = true
+		return fail(codePathMissing, "Path does not exist: "+s.Path)
+	case err != nil:
+		return fail(codeUnreadable, err.Error())
+	case !info.IsDir():
+		return fail(codeNotFolder, "Not a directory: "+s.Path)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	defer root.Close()
+	name, err := skillFile(root)
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	if name == "" {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeFileMissing, Detail: "Missing required file: SKILL.md"})
+		j.add(elsewhere(root, s.Path)...)
+		return j.done()
+	}
+	j.file = filepath.Join(s.Path, name)
+	src, err := readSkillFile(root, name)
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	j.add(skillmd.Validate(src, skillmd.Folder{Name: filepath.Base(dir), Has: func(p string) bool {
+		_, err := root.Stat(filepath.FromSlash(p))
+		return err == nil
+	}})...)
+	return j.done()
+}
+
+// skillFile is the name of the SKILL.md in a folder, or "".
+func skillFile(root *os.Root) (string, error) {
+	for _, name := range []string{"SKILL.md", "skill.md"} {
+		switch _, err := root.Lstat(name); {
+		case err == nil:
+			return name, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// elsewhere says where the SKILL.md that is not here may be.
+func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
+	f, err := root.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(1000) // a hint, from what can be read
+	below := 0
+	for _, n := range names {
+		if strings.EqualFold(n, "skill.md") {
+			return []skillmd.Diagnostic{{Severity: skillmd.Advice, Code: codeFileName, Detail: "rename " + n + " to SKILL.md"}}
+		}
+		if _, err := root.Stat(filepath.Join(n, "SKILL.md")); err == nil {
+			below++
+		}
+	}
+	if below == 0 {
+		return nil
+	}
+	return []skillmd.Diagnostic{{Severity: skillmd.Advice, Code: codeHoldsSkills,
+		Detail: fmt.Sprintf("%s below it: metier validate %s", plural(below, "skill"), filepath.Join(shown, "*"))}}
+}
+
+// readSkillFile reads a regular file that lies in the folder, links followed.
+func readSkillFile(root *os.Root, name string) ([]byte, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s is a link that leads nowhere or out of the skill's folder", name)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSkillFile+1))
+	if err == nil && len(b) > maxSkillFile {
+		err = fmt.Errorf("%s: %w", name, tooLong(maxSkillFile))
+	}
+	return b, err
+}
+
+func (j *judgement) add(diags ...skillmd.Diagnostic) { j.Diagnostics = append(j.Diagnostics, diags...) }
+
+// done derives the messages from the diagnostics.
+func (j *judgement) done() judgement {
+	j.Errors, j.Warnings = []string{}, []string{}
+	for _, d := range j.Diagnostics {
+		if d.Severity == skillmd.Error {
+			j.Errors = append(j.Errors, d.Detail)
+		} else {
+			j.Warnings = append(j.Warnings, d.Detail)
+		}
+	}
+	j.OK = len(j.Errors) == 0
+	return *j
+}
