@@ -163,7 +163,10 @@ func (v *validator) unexpected(fields []Field) {
 		if names = append(names, f.Key); len(names) == 1 {
 			first = f
 		}
-		if near := nearest.Names(f.Key, specified); len(near) > 0 {
+		near := slices.DeleteFunc(nearest.Names(f.Key, specified), func(s string) bool { // tags is no slip of name
+			return slices.ContainsFunc(fields, func(other Field) bool { return other.Key == s })
+		})
+		if len(near) > 0 {
 			meant = append(meant, Diagnostic{Severity: Advice, Code: CodeMisspeltField, Line: f.Line, Column: f.Column,
 				Detail: fmt.Sprintf("field %q: did you mean %s?", f.Key, near[0])})
 		}

@@ -197,9 +197,15 @@ func TestAdviceIsGivenAndDoesNotMakeInvalid(t *testing.T) {
 			}
 		})
 	}
-	got := codesOf(validated("nmae: w\nname: w\n"+goodDesc, "w"))
-	if diff := cmp.Diff([]string{"advice " + CodeMisspeltField}, got); diff != "" {
-		t.Error(diff)
+	for front, want := range map[string][]string{
+		"name: w\nlicence: MIT\n": {"advice " + CodeMisspeltField},
+		"nmae: w\n":               {"advice " + CodeMisspeltField},
+		"name: w\ntags: x\n":      {}, // name is there
+		"name: w\ncolour: x\n":    {},
+	} {
+		if diff := cmp.Diff(want, codesOf(validated(front+goodDesc, "w"))); diff != "" {
+			t.Errorf("%s: %s", front, diff)
+		}
 	}
 }
 
