@@ -39,7 +39,7 @@ const about = "\ndescription: Counts the words of a text."
 
 // The cases of the reference's own test_validator.py, with fixtures of ours.
 //
-// req: C-001
+// req: C-001, C-093
 func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
