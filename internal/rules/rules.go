@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, parsing, judging, finding, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, parsing, judging, advice, finding, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -54,6 +54,21 @@ var parsing = map[string]Rule{
 	"yaml-too-deep":                {"values in a frontmatter are nested a few levels at most", "make the value flatter"},
 	"yaml-too-many-values":         {"a frontmatter has a bounded number of values", "move long lists below the frontmatter"},
 	"field-type":                   {"the field has to be of another kind; it is kept as it is and has no effect", "write the value in the form that is named"},
+}
+
+// What `metier validate` finds beyond that.
+var advice = map[string]Rule{
+	"compatibility-empty":     {"a compatibility that is there says something", "write what the skill needs, or leave the field out"},
+	"name-not-portable":       {"the specification allows the name, and other readers of skills may not", "use lower-case letters without marks, digits and hyphens"},
+	"allowed-tools-separator": {"tools are separated by blanks", "put a blank in the place of each comma"},
+	"broken-link":             {"a relative link leads to a file of the skill", "add the file, or mend the link"},
+	"link-leaves-skill":       {"a skill's links stay in its folder: what lies elsewhere does not travel with it", "bring the file into the folder, or say where it is in words"},
+	"missing-resource":        {"a path that the instructions name is there", "add the file, or mend the path"},
+	"misspelt-field":          {"a field is known by its exact name", "use the name that is proposed"},
+	"description-when":        {"a description says when to use the skill: it is all that the model chooses by", "add a sentence such as: Use when …"},
+	"description-short":       {"a description is long enough to choose by", "say what the skill does and when to use it"},
+	"long-instructions":       {"instructions are short; long texts are read when they are needed", "move parts of it into files below references"},
+	"more":                    {"a finding is reported a few times, then counted", "mend the ones that are named and look again"},
 }
 
 // What a skill that can be read may break, under the settings of parsing and
