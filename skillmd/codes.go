@@ -48,5 +48,26 @@ const (
 	CodeTooManyValues    = "yaml-too-many-values"
 
 	// About one field.
-	CodeFieldType = "field-type" // warning: the field's typed view ignores a value of this kind; the value itself is kept
+	CodeFieldType     = "field-type"     // warning: the field's typed view ignores a value of this kind; the value itself is kept
+	CodeMisspeltField = "misspelt-field" // advice: an unknown key that is nearly a known one; its value has no effect
+
+	// Repairs, all warnings: the file is not right, and this is how it was read. See [Diagnostic.Repair].
+	CodeUnquotedColon       = "unquoted-colon"        // ": " inside an unquoted value; taken as text
+	CodeUnquotedIndicator   = "unquoted-indicator"    // an unquoted value starts with *, @, ` or the like; taken as text
+	CodeTextAfterFlow       = "text-after-flow"       // text after [a list] or {a map} on its line; all of it taken as text
+	CodeLooseJSON           = "loose-json"            // comments or commas too many in [a list] or {a map}; left out
+	CodeSurrogateEscape     = "surrogate-escape"      // a character escaped as two \u; taken as the one character
+	CodeUnreadableField     = "unreadable-field"      // the value cannot be read; kept as text, and empty for allowed-tools
+	CodeFencedFrontmatter   = "fenced-frontmatter"    // the opening --- stands in a code fence; the fence's first line was skipped
+	CodeFrontmatterNotFirst = "frontmatter-not-first" // blank lines, comments or headings before the opening ---; skipped
+	CodeClosingLineMissing  = "closing-line-missing"  // the frontmatter was taken to end where the text starts
 )
+
+// repairs are the codes of what was read although it is not right.
+var repairs = map[string]bool{
+	CodeUnquotedColon: true, CodeUnquotedIndicator: true, CodeTextAfterFlow: true, CodeLooseJSON: true, CodeSurrogateEscape: true,
+	CodeUnreadableField: true, CodeFencedFrontmatter: true, CodeFrontmatterNotFirst: true, CodeClosingLineMissing: true,
+}
+
+// Repair reports that the finding is a repair: no strict reader takes the frontmatter as it stands. Who judges strictly refuses it.
+func (d Diagnostic) Repair() bool { return repairs[d.Code] }

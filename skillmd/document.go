@@ -12,12 +12,13 @@ import (
 // Document is one parsed file. Body and Raw share the memory that was given to [Parse]; Front does not.
 type Document struct {
 	Front    Front
-	Body     []byte // all bytes after the closing line; without frontmatter, the whole file after a byte order mark
+	Body     []byte // all bytes after the frontmatter; without frontmatter, the whole file after a byte order mark
 	BodyLine int    // line number of the body's first line
 	Raw      []byte // the file, byte for byte; it ends with Body
 }
 
 // Parse reads a whole file. A file whose frontmatter is missing or refused still gives a Document, with diagnostics that say so.
+// What YAML refuses is repaired where one reading is evident and gives the skill nothing; each repair is a warning ([Diagnostic.Repair]).
 // Diagnostics come in the order head, then body.
 func Parse(src []byte) (Document, []Diagnostic) {
 	front, s, diags := parseHead(src, true)
@@ -28,8 +29,8 @@ func Parse(src []byte) (Document, []Diagnostic) {
 	return d, append(diags, bodyDiagnostics(d.Body, d.BodyLine)...)
 }
 
-// ParseHead reads the frontmatter from the first bytes of a file; complete says that src is all of it. Until the closing line is
-// seen, enough is false and nothing else is set: read more and call again. At [MaxHead] bytes enough is always true. The
+// ParseHead reads the frontmatter from the first bytes of a file; complete says that src is all of it. Until its end is
+// known, enough is false and nothing else is set: read more and call again. At [MaxHead] bytes enough is always true. The
 // result is the same as [Parse] gives for the whole file; bodyOffset is where its Body starts.
 func ParseHead(src []byte, complete bool) (front Front, bodyOffset int, enough bool, diags []Diagnostic) {
 	front, s, diags := parseHead(src, complete)
@@ -42,13 +43,27 @@ func ParseHead(src []byte, complete bool) (front Front, bodyOffset int, enough b
 func parseHead(src []byte, complete bool) (Front, span, []Diagnostic) {
 	s := split(src, complete)
 	switch {
+	case s.problem != nil && s.problem.Code == CodeUnclosedFrontmatter:
+		if front, cut, diags, ok := closeHead(src[s.start:], s); ok {
+			return front, cut, diags
+		}
+		return Front{}, s, []Diagnostic{*s.problem}
 	case s.problem != nil:
 		return Front{}, s, []Diagnostic{*s.problem}
 	case !s.closed:
 		return Front{}, s, nil
 	}
-	front, diags := parseFront(src[s.start:s.end])
-	return front, s, diags
+	front, diags := parseFront(src[s.start:s.end], s.line+1)
+	if refused(diags, CodeInvalidYAML) || refused(diags, CodeAlias) { // the closing line may be a rule of the body
+		if front, cut, diags, ok := closeHead(src[s.start:s.end], s); ok {
+			return front, cut, append(s.notes, diags...)
+		}
+	}
+	return front, s, append(s.notes, diags...)
+}
+
+func refused(diags []Diagnostic, code string) bool {
+	return len(diags) == 1 && diags[0].Severity == Error && diags[0].Code == code
 }
 
 // bodyDiagnostics reports what no text file should hold, once each. Such a body is kept as it is.

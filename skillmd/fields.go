@@ -58,6 +58,11 @@ func (f *Front) take(r *reader, field Field) {
 		f.Paths = r.list(field, ",\n")
 	case "platforms":
 		f.Platforms = r.list(field, " \t\r\n,")
+	default:
+		if known := nearest(field.Key); known != "" {
+			r.diags = append(r.diags, Diagnostic{Severity: Advice, Code: CodeMisspeltField, Line: field.Line, Column: field.Column,
+				Detail: fmt.Sprintf("%q is not a known field and has no effect; did you mean %s?", field.Key, known)})
+		}
 	}
 }
 

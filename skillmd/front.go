@@ -1,8 +1,10 @@
 package skillmd
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"metier/internal/yaml"
 )
@@ -10,7 +12,7 @@ import (
 // Front is the frontmatter of one file: syntax only, no setting applied, so it may be cached by the file's digest. Nothing in
 // it points into the file's bytes. The typed fields are views of Fields and carry no authority.
 type Front struct {
-	Present bool    // both --- lines are there, whatever is between them
+	Present bool    // there is a frontmatter, whatever it holds
 	Fields  []Field // every key in source order, unknown ones too; empty when the YAML was refused
 
 	Name           string // surrounding white space removed
@@ -51,16 +53,32 @@ func (f Front) Lookup(key string) (Value, bool) {
 	return lookup(f.Fields, key)
 }
 
-// parseFront reads the text between the two lines; its first line is line 2 of the file.
-func parseFront(text []byte) (Front, []Diagnostic) {
-	f := Front{Present: true}
-	n, err := yaml.Parse(text, &yaml.Options{MaxBytes: MaxHead, FirstLine: 2})
-	if err != nil {
-		return f, []Diagnostic{yamlDiagnostic(err)}
+// parseFront reads the text between the two lines; line is the file's line number of its first line. Only what the YAML library
+// refuses is repaired.
+func parseFront(text []byte, line int) (Front, []Diagnostic) {
+	n, err := yaml.Parse(text, &yaml.Options{MaxBytes: MaxHead, FirstLine: line})
+	if err == nil {
+		return view(n, line)
 	}
+	n, notes, ok := repair(text, line, err)
+	if !ok {
+		return Front{Present: true}, []Diagnostic{refusal(text, line, err)}
+	}
+	f, diags := view(n, line)
+	for _, d := range diags {
+		said := func(o Diagnostic) bool { return o.Code == CodeUnreadableField && o.Line == d.Line }
+		if d.Code != CodeFieldType || !slices.ContainsFunc(notes, said) {
+			notes = append(notes, d)
+		}
+	}
+	return f, notes
+}
+
+func view(n *yaml.Node, line int) (Front, []Diagnostic) {
+	f := Front{Present: true}
 	switch {
 	case n.Null():
-		return f, []Diagnostic{{Severity: Warning, Code: CodeFrontmatterEmpty, Line: 1, Column: 1,
+		return f, []Diagnostic{{Severity: Warning, Code: CodeFrontmatterEmpty, Line: line - 1, Column: 1,
 			Detail: "the frontmatter is empty; it needs name and description"}}
 	case n.Kind != yaml.Map:
 		return f, []Diagnostic{{Severity: Error, Code: CodeFrontmatterNotMap, Line: n.Line, Column: n.Column,
@@ -68,6 +86,22 @@ func parseFront(text []byte) (Front, []Diagnostic) {
 	}
 	f.Fields = fieldsOf(n)
 	return f, f.fill()
+}
+
+// refusal words the library's error; a merge conflict has words of its own, because the library's name the line after it.
+func refusal(text []byte, line int, err error) Diagnostic {
+	d := yamlDiagnostic(err)
+	if d.Code != CodeInvalidYAML {
+		return d
+	}
+	for l := range bytes.Lines(text) {
+		if bytes.HasPrefix(l, []byte("<<<<<<< ")) {
+			d.Detail, d.Line, d.Column = "an unresolved merge conflict starts here; keep one side and remove the marks", line, 1
+			break
+		}
+		line++
+	}
+	return d
 }
 
 var yamlCodes = map[yaml.Code]string{

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/yaml"
 )
 
 func FuzzSplit(f *testing.F) {
@@ -21,7 +23,8 @@ func FuzzSplit(f *testing.F) {
 			t.Fatalf("bad span %+v", s)
 		case s.enough && !s.closed && s.problem == nil:
 			t.Fatal("neither closed nor a problem")
-		case s.closed && (!isFence(bytes.TrimSuffix(src[s.end:s.body], []byte("\n"))) || bytes.Contains(src[s.start:s.end], []byte("\n---\n"))):
+		case s.closed && !isFence(firstLine(src[s.end:s.body])), s.closed && bytes.Contains(src[s.start:s.end], []byte("\n---\n")),
+			s.closed && bytes.Count(src[s.end:s.body], []byte("\n")) > 1 && !bytes.Contains(src[s.end:s.body], []byte("```")) && !bytes.Contains(src[s.end:s.body], []byte("~~~")):
 			t.Fatalf("closed at the wrong line: %q", src[s.start:s.body])
 		}
 		if n < 0 || n > len(src) {
@@ -29,6 +32,49 @@ func FuzzSplit(f *testing.F) {
 		}
 		if head := split(src[:n], false); head.enough && !cmp.Equal(head, split(src, true), cmp.AllowUnexported(span{})) {
 			t.Fatalf("%d bytes: %+v\nall: %+v", n, head, split(src, true))
+		}
+	})
+}
+
+func firstLine(b []byte) []byte {
+	line, _, _ := nextLine(b, 0)
+	return line
+}
+
+// FuzzRepair: what is repaired is the same however often and with however little of the file it is read, touches no block that
+// YAML takes, and never hides what is refused for safety: with a line of that kind at its end, no block gives any field.
+func FuzzRepair(f *testing.F) {
+	for _, s := range []string{
+		"name: a\ndescription: Use when: b\n  more: c", "description: **bold** x\nname: `b`", "argument-hint: [a] | \"b\"\nname: @c",
+		"metadata: {\"a\": \"\\ud83e\\udde0\",, // x\n}\nallowed-tools: [Read], b", "allowed-tools: *\nx: &y z", "metadata:\n  a: b: c\nname: 'd'",
+		"name: a\n\n# T\nText.\n", "metadata: {\"a\": [1],[2]}\r\nname: b: c\r", "description: [a) b: c\nallowed-tools: Read\nx: ]",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, block []byte) {
+		file := func(tail string) []byte { return []byte("---\n" + string(block) + tail + "\n---\nbody") }
+		src := file("")
+		checkWhole(t, src)
+		d, diags := Parse(src)
+		if again, same := Parse(src); !cmp.Equal(d, again) || !cmp.Equal(diags, same) {
+			t.Fatal("not the same twice")
+		}
+		repaired := false
+		for _, g := range diags {
+			repaired = repaired || g.Repair()
+		}
+		s := split(src, true)
+		strict, err := yaml.Parse(src[s.start:s.end], &yaml.Options{MaxBytes: MaxHead, FirstLine: 2})
+		if err == nil && (repaired || strict.Kind == yaml.Map && !cmp.Equal(d.Front.Fields, fieldsOf(strict))) {
+			t.Fatalf("YAML takes it, yet %v %+v", diags, d.Front.Fields)
+		}
+		if s.end != len(src)-len("\n---\nbody")+1 { // the block closes itself
+			return
+		}
+		for _, tail := range []string{"\nzz: &anchor v", "\nzz: !!str v", "\n<<: {a: b}", "\nzz: 1\nzz: 2", "\n--- zz", "\n%YAML 1.1\n--- zz", "\nzz: \x00", "\nzz: \x1b[0m"} {
+			if got, diags := Parse(file(tail)); got.Front.Fields != nil {
+				t.Fatalf("with %q: %+v %v", tail, got.Front.Fields, diags)
+			}
 		}
 	})
 }

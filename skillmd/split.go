@@ -14,52 +14,48 @@ var bom = []byte("\ufeff")
 // span is where the parts of a file lie, as byte offsets into it.
 type span struct {
 	closed     bool // both lines are there
-	start, end int  // the text between the two lines; set when closed
-	body       int  // where the body starts: after the closing line, or after the byte order mark when there is no frontmatter
+	line       int  // line number of the opening line; set when closed or unclosed
+	start, end int  // the text between the two lines; end is set when closed
+	body       int  // where the body starts: after the frontmatter, or after the byte order mark when there is none
 	bodyLine   int
 	enough     bool // false: more of the file is needed to tell
 	problem    *Diagnostic
+	notes      []Diagnostic // what was skipped to get to the opening line
 }
 
-// split finds the frontmatter. The first line must be exactly --- and the first later line that is exactly --- closes it, both
-// with any blanks after; a --- inside a value or in the body is text. It looks at no byte past MaxHead, so that the verdict on
-// a file is the same whether the caller holds all of it or the first MaxHead bytes.
+// split finds the frontmatter. It opens with a line that is exactly ---, the first one of the file (see opening for what may
+// stand before it), and the first later line that is exactly --- closes it, both with any blanks after; a --- inside a value or
+// in the body is text. It looks at no byte past MaxHead, and takes no line that reaches there for whole, so that the verdict on a
+// file is the same whether the caller holds all of it or the first MaxHead bytes.
 func split(src []byte, complete bool) span {
-	s := span{body: 0, bodyLine: 1, enough: true}
+	s := span{bodyLine: 1, enough: true}
 	if bytes.HasPrefix(src, bom) {
 		s.body = len(bom)
 	}
-	window := src
-	if len(window) > MaxHead {
-		window, complete = window[:MaxHead], false
+	w := window{src: src, complete: complete}
+	if len(src) >= MaxHead {
+		w = window{src: src[:MaxHead], capped: true}
 	}
-	capped := len(window) == MaxHead && !complete
-	more := !complete && !capped // the caller can give more
-
-	first, rest, ended := nextLine(window, s.body)
+	o := w.opening(s.body)
 	switch {
-	case more && (!ended || len(bytes.TrimSpace(window[s.body:])) == 0):
+	case w.more() && (o.short || len(bytes.TrimSpace(w.src[s.body:])) == 0):
 		s.enough = false
 		return s
-	case !isFence(first) || !ended && !complete:
-		s.problem = noFrontmatter(window, complete)
+	case !o.found:
+		s.problem = noFrontmatter(w.src, w.complete)
 		return s
 	}
-	for at, line := rest, 2; at < len(window); line++ {
-		text, next, ended := nextLine(window, at)
-		if !ended && !complete {
-			break
-		}
-		if isFence(text) {
-			s.closed, s.start, s.end, s.body, s.bodyLine = true, rest, at, next, line+1
-			return s
-		}
-		at = next
-	}
+	s.line, s.start = o.line, o.next
+	c := w.closing(o)
 	switch {
-	case more:
+	case c.found:
+		s.closed, s.end, s.body, s.bodyLine, s.notes = true, c.end, c.next, c.line+1, o.notes
+	case c.short && w.more():
 		s.enough = false
-	case capped:
+	case o.notes != nil: // a heading over a rule, not frontmatter
+		s.line, s.start = 0, 0
+		s.problem = noFrontmatter(w.src, w.complete)
+	case w.capped:
 		s.problem = &Diagnostic{Severity: Error, Code: CodeFrontmatterTooLarge, Line: 1, Column: 1,
 			Detail: fmt.Sprintf("no closing --- line in the first %d bytes; move long text below the frontmatter", MaxHead)}
 	default:

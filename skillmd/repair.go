@@ -1,0 +1,343 @@
+package skillmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"metier/internal/yaml"
+)
+
+// Limits of one repair.
+const (
+	repairKeys    = 256 // top-level keys
+	repairEscapes = 64  // pairs of \u escapes
+)
+
+// repair rewrites single top-level values of a block that the YAML library refused, and has it parse the result under the same
+// limits. It never decides what a block means: a value becomes the text its author typed, or it stays refused. So nothing here
+// can widen anything: allowed-tools that cannot be read is declared and empty, a flag that cannot be read refuses the block, and
+// so do anchors, aliases, tags, merge keys, duplicate keys, further documents, control characters and all limits, also where
+// rewriting would hide them. Lines keep their numbers.
+func repair(text []byte, firstLine int, first error) (*yaml.Node, []Diagnostic, bool) {
+	if !mayRepair(first) || strange(text) {
+		return nil, nil, false
+	}
+	opts := &yaml.Options{MaxBytes: MaxHead, FirstLine: firstLine}
+	r := repairer{firstLine: firstLine}
+	text, n := r.escapes(text, opts, first)
+	if n == nil && r.split(text) && r.entries() {
+		var err error
+		if n, err = yaml.Parse([]byte(strings.Join(r.lines, "\n")), opts); err != nil {
+			return nil, nil, false
+		}
+	}
+	if n == nil || n.Kind != yaml.Map {
+		return nil, nil, false
+	}
+	slices.SortStableFunc(r.notes, func(a, b Diagnostic) int { return a.Line - b.Line })
+	return n, r.notes, true
+}
+
+// mayRepair tells faults of writing from what is refused for safety. An alias may be **bold** text.
+func mayRepair(err error) bool {
+	var e *yaml.Error
+	return errors.As(err, &e) && (e.Code == yaml.Syntax || e.Code == yaml.Alias || e.Code == yaml.ComplexKey)
+}
+
+// strange knows what a line of ours may hide: other line breaks, marks between documents, directives, merge keys.
+func strange(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if strangeBreak(line) || marks.Match(bytes.TrimRight(line, "\r\n")) {
+			return true
+		}
+	}
+	return false
+}
+
+// strangeBreak finds the line breaks of YAML that are none of ours, so that no key hides behind one.
+func strangeBreak(line []byte) bool {
+	return bytes.ContainsAny(bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), "\r\u0085\u2028\u2029")
+}
+
+var marks = regexp.MustCompile(`^(---|\.\.\.)([ \t]|$)|^%|^<<`)
+
+// entry is one top-level key with the lines that belong to its value.
+type entry struct {
+	key        string
+	after      int // offset behind the colon
+	from, last int // lines [from, last) hold key and value
+	to         int // lines [last, to) are blank or comments
+}
+
+type repairer struct {
+	firstLine int
+	lines     []string
+	all       []entry
+	notes     []Diagnostic
+}
+
+// note reports a repair at an offset in one of the lines.
+func (r *repairer) note(line, offset int, code, detail string) {
+	column := utf8.RuneCountInString(r.lines[line][:offset]) + 1
+	r.notes = append(r.notes, Diagnostic{Severity: Warning, Code: code, Line: r.firstLine + line, Column: column, Detail: detail})
+}
+
+// start gives the offset of a value in the first line of its entry.
+func (r *repairer) start(e entry) int {
+	line := r.lines[e.from]
+	return len(line) - len(strings.TrimLeft(line[e.after:], " \t"))
+}
+
+// escapes replaces a character beyond the 16-bit plane that was escaped as JSON does it, \ud83e\udde0, where the library refuses
+// just that. It returns the tree when that was all.
+func (r *repairer) escapes(text []byte, opts *yaml.Options, err error) ([]byte, *yaml.Node) {
+	for range repairEscapes {
+		var e *yaml.Error
+		if !errors.As(err, &e) || e.Code != yaml.Syntax {
+			return text, nil
+		}
+		at := offsetOf(text, e.Line-r.firstLine, e.Column-3) // the library points behind \u
+		if at < 0 || !surrogates.Match(text[at:min(len(text), at+12)]) {
+			return text, nil
+		}
+		if n := len(r.notes); n == 0 || r.notes[n-1].Line != e.Line {
+			r.notes = append(r.notes, Diagnostic{Severity: Warning, Code: CodeSurrogateEscape, Line: e.Line, Column: e.Column - 2,
+				Detail: `a character is escaped as two halves (\ud83e\udde0), which YAML does not know; it was read; write the character itself`})
+		}
+		var pair [2]uint32
+		fmt.Sscanf(string(text[at:at+12]), `\u%04x\u%04x`, &pair[0], &pair[1])
+		text = slices.Concat(text[:at], fmt.Appendf(nil, `\U%08x`, 0x10000+(pair[0]-0xD800)<<10+(pair[1]-0xDC00)), text[at+12:])
+		var n *yaml.Node
+		if n, err = yaml.Parse(text, opts); err == nil {
+			return text, n
+		}
+	}
+	return text, nil
+}
+
+var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}$`)
+
+// offsetOf gives the byte offset of a character, both counted from 0, or -1.
+func offsetOf(text []byte, line, column int) int {
+	at := 0
+	for ; line > 0; line-- {
+		_, next, ended := nextLine(text, at)
+		if !ended {
+			return -1
+		}
+		at = next
+	}
+	for ; column > 0 && at < len(text); column-- {
+		_, size := utf8.DecodeRune(text[at:])
+		at += size
+	}
+	if line < 0 || column < 0 {
+		return -1
+	}
+	return at
+}
+
+// split cuts the block at every line that starts with a key. Whatever spans such a line is not rewritten, so that no key can
+// vanish in another's value.
+func (r *repairer) split(text []byte) bool {
+	for l := range strings.Lines(string(text)) {
+		r.lines = append(r.lines, strings.TrimRight(l, "\r\n"))
+	}
+	for i, l := range r.lines {
+		key, after := keyOf([]byte(l))
+		t := strings.TrimSpace(l)
+		switch n := len(r.all); {
+		case key != "" && n == repairKeys:
+			return false
+		case key != "":
+			r.all = append(r.all, entry{key: key, after: after, from: i, last: i + 1, to: i + 1})
+		case t == "" || l[0] == '#':
+			if n > 0 {
+				r.all[n-1].to = i + 1
+			}
+		case n == 0:
+			return false
+		default:
+			r.all[n-1].last, r.all[n-1].to = i+1, i+1
+		}
+	}
+	return len(r.all) > 0
+}
+
+// entries has the library judge each entry alone and rewrites those it refuses.
+func (r *repairer) entries() bool {
+	rewritten := slices.Clone(r.lines)
+	for _, e := range r.all {
+		err := alone(r.lines[e.from:e.last])
+		if err == nil {
+			continue
+		}
+		lines, ok := r.rewrite(e, err)
+		if !ok {
+			return false
+		}
+		clear(rewritten[e.from:e.last])
+		copy(rewritten[e.from:e.last], lines)
+	}
+	r.lines = rewritten
+	return true
+}
+
+func alone(lines []string) error {
+	_, err := yaml.Parse([]byte(strings.Join(lines, "\n")), &yaml.Options{MaxBytes: MaxHead})
+	return err
+}
+
+// rewrite gives new lines for one entry, at most as many as it has.
+func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
+	if !mayRepair(err) || slices.Contains([]string{"disable-model-invocation", "user-invocable"}, e.key) {
+		return nil, false
+	}
+	raw := strings.Join(r.lines[e.from:e.last], "\n")[e.after:]
+	value := strings.TrimLeft(raw, " \t\n")
+	if value == "" || strings.IndexByte(`&!|>"'`, value[0]) >= 0 {
+		return nil, false
+	}
+	if value[0] == '*' && anchored(r.lines) || value[0] != '*' && isAlias(err) {
+		return nil, false
+	}
+	flow := value[0] == '[' || value[0] == '{'
+	if !flow && slices.ContainsFunc(r.lines[e.from+1:e.last], func(l string) bool { return l != "" && l[0] != ' ' && l[0] != '\t' }) {
+		return nil, false // a line at the left edge that is no key
+	}
+	switch {
+	case flow:
+		return r.rewriteFlow(e, raw)
+	case e.key == "allowed-tools":
+		return r.unreadable(e, raw)
+	case strings.HasPrefix(strings.TrimLeft(raw, " \t"), "\n") && !textual(e.key): // a list or a map over lines
+		return r.unreadable(e, raw)
+	}
+	text, ok := fold(raw)
+	if !ok {
+		return nil, false
+	}
+	if strings.IndexByte("*`@,%]}", text[0]) >= 0 || strings.HasPrefix(text, "- ") || strings.HasPrefix(text, "? ") {
+		r.note(e.from, r.start(e), CodeUnquotedIndicator,
+			fmt.Sprintf("the value of %s starts with %q, which has a meaning in YAML; it was read as text; put the value in quotes", e.key, text[:1]))
+		return r.quoted(e, text), true
+	}
+	colon := colonIn(text)
+	if colon < 0 {
+		return nil, false
+	}
+	line, at := e.from, e.after
+	for colonIn(r.lines[line][at:]) < 0 {
+		line, at = line+1, 0
+	}
+	r.note(line, at+colonIn(r.lines[line][at:]), CodeUnquotedColon,
+		fmt.Sprintf(`": " inside the unquoted value of %s; it was read as text; put the value in quotes`, e.key))
+	return r.quoted(e, text), true
+}
+
+func isAlias(err error) bool {
+	var e *yaml.Error
+	return errors.As(err, &e) && e.Code == yaml.Alias
+}
+
+// textual are the known fields whose value is text: what cannot be anything else is that.
+func textual(key string) bool {
+	return slices.Contains([]string{"name", "description", "license", "compatibility", "when_to_use", "when-to-use", "argument-hint"}, key)
+}
+
+func colonIn(text string) int {
+	for i := range len(text) {
+		if text[i] == ':' && (i+1 == len(text) || strings.IndexByte(" \t\n", text[i+1]) >= 0) {
+			return i
+		}
+	}
+	return -1
+}
+
+// fold joins the lines of an unquoted value as YAML does, comments left out: one break is a blank, more are breaks.
+func fold(raw string) (string, bool) {
+	var b strings.Builder
+	breaks, ended := 0, false
+	for l := range strings.SplitSeq(raw, "\n") {
+		l = strings.TrimSpace(l)
+		if l == "" {
+			breaks++
+			continue
+		}
+		if ended || l[0] == '#' && b.Len() > 0 {
+			return "", false // text after a comment
+		}
+		if i := commentIn(l); i >= 0 {
+			l, ended = strings.TrimRight(l[:i], " \t"), true
+		}
+		switch {
+		case b.Len() == 0:
+		case breaks == 0:
+			b.WriteByte(' ')
+		default:
+			b.WriteString(strings.Repeat("\n", breaks))
+		}
+		breaks = 0
+		b.WriteString(l)
+	}
+	return b.String(), b.Len() > 0
+}
+
+func commentIn(line string) int {
+	for i := 1; i < len(line); i++ {
+		if line[i] == '#' && (line[i-1] == ' ' || line[i-1] == '\t') {
+			return i
+		}
+	}
+	return -1
+}
+
+// quoted gives an entry with its value as quoted text.
+func (r *repairer) quoted(e entry, text string) []string {
+	var b strings.Builder
+	b.WriteString(r.lines[e.from][:e.after])
+	b.WriteString(` "`)
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c < ' ' || c >= 0x7f && c < 0xa0 || c == '\ufeff':
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	b.WriteByte('"')
+	return []string{b.String()}
+}
+
+// unreadable keeps a value as the text it is: without effect for metadata and fields nobody knows, and an empty list for
+// allowed-tools, which then allows nothing.
+func (r *repairer) unreadable(e entry, raw string) ([]string, bool) {
+	if hidden.MatchString(raw) && e.key != "allowed-tools" || tagged.MatchString(raw) {
+		return nil, false
+	}
+	if e.key == "allowed-tools" {
+		r.note(e.from, r.start(e), CodeUnreadableField, "allowed-tools cannot be read and counts as an empty list; write one pattern a line, or quote it")
+		return r.quoted(e, ""), true
+	}
+	r.note(e.from, r.start(e), CodeUnreadableField, fmt.Sprintf("the value of %s cannot be read as YAML; it was kept as text; mend its brackets, commas and indentation", e.key))
+	return r.quoted(e, strings.TrimSpace(raw)), true
+}
+
+var (
+	anchors = regexp.MustCompile(`(?m)(^|[\s\[{,:-])&\S`)
+	tagged  = regexp.MustCompile(`(?m)(^|[\s\[{,:-])[&!]\S|<<\s*:`)
+	hidden  = regexp.MustCompile(`(?m)(^|[\s\[{,:-])[&!*]\S|<<\s*:`)
+)
+
+// anchored reports whether anything in the block may be an anchor, so that a * may be an alias of it.
+func anchored(lines []string) bool {
+	return slices.ContainsFunc(lines, anchors.MatchString)
+}
