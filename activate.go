@@ -219,7 +219,7 @@ func (s *Session) readSkill(ctx context.Context, sk Skill) ([]byte, error) {
 func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []string, x *Scope) (text, reply string, front skillmd.Front, err error) {
 	set := s.cfg.Settings.Activate
 	doc, diags := skillmd.Parse(raw)
-	if i := slices.IndexFunc(diags, func(d Diagnostic) bool { return d.Severity == skillmd.Error }); i >= 0 && sk.Head.Front.Present {
+	if i := slices.IndexFunc(diags, func(d Diagnostic) bool { return unreadable(d, s.cfg.Settings.Parse) }); i >= 0 && sk.Head.Front.Present {
 		return "", "", doc.Front, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.Location, Kind: Invalid, Code: "skill_broken",
 			Hint: "repair the frontmatter", Err: errors.New("the file changed and cannot be read any more: " + diags[i].Detail)}
 	}

@@ -46,6 +46,7 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 		sk.Description = firstOf(h.FirstParagraph, folder)
 		return sk
 	}
+	sk.judgeRepairs(parse)
 	sk.judgeName(folder, parse, names)
 	sk.judgeDescription(folder, parse)
 	sk.judgeLength("compatibility", f.Compatibility, parse.CompatibilityMax, parse)
@@ -80,6 +81,20 @@ func (sk Skill) refuse(code, detail string) Skill {
 
 func (sk *Skill) note(severity skillmd.Severity, code, detail string) {
 	sk.Diagnostics = append(sk.Diagnostics, Diagnostic{Severity: severity, Code: code, Detail: detail, Path: sk.Head.Location})
+}
+
+// judgeRepairs refuses a frontmatter that could be read only by mending it, where validation is strict.
+func (sk *Skill) judgeRepairs(parse settings.Parse) {
+	for i, d := range sk.Diagnostics {
+		if d.Repair() && unreadable(d, parse) {
+			sk.Diagnostics[i].Severity, sk.State = skillmd.Error, Refused
+		}
+	}
+}
+
+// unreadable reports a finding with which no field may be taken from the frontmatter.
+func unreadable(d Diagnostic, parse settings.Parse) bool {
+	return d.Severity == skillmd.Error || d.Repair() && parse.Validation == settings.ValidationStrict
 }
 
 func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.Names) {

@@ -13,6 +13,7 @@ import (
 // specification asks for.
 func TestParseSettingsJudge(t *testing.T) {
 	t.Parallel()
+	repaired := "---\nname: odd\ndescription: Use when: asked\n---\n"
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for name, c := range map[string]struct {
 		text  string // SKILL.md of the folder "odd"
@@ -43,6 +44,17 @@ func TestParseSettingsJudge(t *testing.T) {
 		"unknown field is refused":       {skillFile("odd", "", "colour: red"), map[string]string{"unknown_fields": "reject"}, metier.Refused, "unexpected-field"},
 		"known extension passes":         {skillFile("odd", "", "model: m"), map[string]string{"unknown_fields": "reject"}, metier.Loaded, ""},
 		"no extension is known":          {skillFile("odd", "", "model: m"), map[string]string{"unknown_fields": "reject", "known_extensions": "none"}, metier.Refused, "unexpected-field"},
+		"repaired value is noted":        {repaired, nil, metier.Loaded, "unquoted-colon"},
+		"repaired value passes":          {repaired, map[string]string{"validation": "minimal"}, metier.Loaded, "unquoted-colon"},
+		"repaired value is refused":      {repaired, map[string]string{"validation": "strict"}, metier.Refused, "unquoted-colon"},
+		"comment before is noted":        {"<!-- c -->\n" + skillFile("odd", ""), nil, metier.Loaded, "frontmatter-not-first"},
+		"comment before is refused":      {"<!-- c -->\n" + skillFile("odd", ""), map[string]string{"validation": "strict"}, metier.Refused, "frontmatter-not-first"},
+		"comment before is no plain":     {"<!-- c -->\n" + skillFile("odd", ""), map[string]string{"no_frontmatter": "plain"}, metier.Loaded, "frontmatter-not-first"},
+		"code fence is noted":            {"```\n" + skillFile("odd", "") + "```\n", nil, metier.Loaded, "fenced-frontmatter"},
+		"missing closing line is noted":  {"---\nname: odd\ndescription: d\n\n# Odd\n", nil, metier.Loaded, "closing-line-missing"},
+		"no closing line is refused":     {"---\nname: odd\ndescription: d\nText.\n", nil, metier.Refused, "unclosed-frontmatter"},
+		"broken beyond repair":           {"---\nname: odd\ndescription: \"d\n---\n", nil, metier.Refused, "invalid-yaml"},
+		"misspelt field is suggested":    {skillFile("odd", "", "user-invokable: false"), nil, metier.Loaded, "misspelt-field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

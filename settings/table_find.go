@@ -61,7 +61,7 @@ func parseRows() []Row {
 	return []Row{
 		choice("validation", "How strictly SKILL.md is judged on load.",
 			func(s *Settings) *Validation { return &s.Parse.Validation }, []value[Validation]{
-				{ValidationStrict, "a skill with an error is refused"},
+				{ValidationStrict, "a skill with an error is refused, and so is frontmatter that had to be repaired"},
 				{ValidationLenient, "it is loaded with warnings"},
 				{ValidationMinimal, "only name and description are looked at"},
 			}),

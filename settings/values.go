@@ -79,7 +79,7 @@ type Validation string
 
 // The values of Validation, narrowest first.
 const (
-	ValidationStrict  Validation = "strict"  // a skill with an error is refused
+	ValidationStrict  Validation = "strict"  // a skill with an error is refused, and so is frontmatter that had to be repaired
 	ValidationLenient Validation = "lenient" // it is loaded with warnings
 	ValidationMinimal Validation = "minimal" // only name and description are looked at
 )
