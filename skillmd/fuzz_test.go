@@ -48,6 +48,7 @@ func FuzzRepair(f *testing.F) {
 		"name: a\ndescription: Use when: b\n  more: c", "description: **bold** x\nname: `b`", "argument-hint: [a] | \"b\"\nname: @c",
 		"metadata: {\"a\": \"\\ud83e\\udde0\",, // x\n}\nallowed-tools: [Read], b", "allowed-tools: *\nx: &y z", "metadata:\n  a: b: c\nname: 'd'",
 		"name: a\n\n# T\nText.\n", "metadata: {\"a\": [1],[2]}\r\nname: b: c\r", "description: [a) b: c\nallowed-tools: Read\nx: ]",
+		"description: %0\n", "name: a\n\n# T\rallowed-tools: b",
 	} {
 		f.Add([]byte(s))
 	}
@@ -74,6 +75,11 @@ func FuzzRepair(f *testing.F) {
 		for _, tail := range []string{"\nzz: &anchor v", "\nzz: !!str v", "\n<<: {a: b}", "\nzz: 1\nzz: 2", "\n--- zz", "\n%YAML 1.1\n--- zz", "\nzz: \x00", "\nzz: \x1b[0m"} {
 			if got, diags := Parse(file(tail)); got.Front.Fields != nil {
 				t.Fatalf("with %q: %+v %v", tail, got.Front.Fields, diags)
+			}
+		}
+		for _, first := range []string{"zz: &anchor v\n", "zz: !!str v\n", "<<: {a: b}\n", "%YAML 1.1\n", "zz: 1\nzz: 2\n", "zz: [*anchor]\n", "--- zz\n"} {
+			if got, diags := Parse([]byte("---\n" + first + string(block) + "\n---\nbody")); got.Front.Fields != nil {
+				t.Fatalf("with %q: %+v %v", first, got.Front.Fields, diags)
 			}
 		}
 	})

@@ -1,6 +1,10 @@
 package skillmd
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // knownFields are the keys with a meaning here or in other clients.
 var knownFields = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools", "dependencies", "when_to_use",
@@ -9,32 +13,43 @@ var knownFields = []string{"name", "description", "license", "compatibility", "m
 // nearest gives the known field that an unknown key was probably meant to be, or "": the same letters in another writing
 // (allowedTools, When To Use), or one letter wrong, too many, missing or swapped in a key of five or more.
 func nearest(key string) string {
-	plain := squeeze(key)
-	if len(plain) > 40 {
+	if len(key) > 40 || slices.Contains(knownFields, key) {
 		return ""
 	}
-	for _, k := range knownFields {
-		if k == key {
-			return ""
-		}
-	}
-	for _, k := range knownFields {
-		known := squeeze(k)
-		if plain == known || len(known) >= 5 && len(plain) >= 5 && oneOff(plain, known) {
-			return k
+	plain := squeeze(key)
+	for i, k := range squeezed {
+		if plain == k || len(k) >= 5 && len(plain) >= 5 && oneOff(plain, k) {
+			return knownFields[i]
 		}
 	}
 	return ""
 }
 
+// squeezed are knownFields in one writing.
+var squeezed = func() []string {
+	out := make([]string, 0, len(knownFields))
+	for _, k := range knownFields {
+		out = append(out, squeeze(k))
+	}
+	return out
+}()
+
 func squeeze(key string) string {
-	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(key))
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == ' ' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, key)
 }
 
 // oneOff reports whether one letter changed, added, removed or swapped with its neighbour makes b of a.
 func oneOff(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
+	}
+	if len(b) > len(a)+1 {
+		return false
 	}
 	i := 0
 	for i < len(a) && a[i] == b[i] {

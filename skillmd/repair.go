@@ -15,7 +15,7 @@ import (
 // Limits of one repair.
 const (
 	repairKeys    = 256 // top-level keys
-	repairEscapes = 64  // pairs of \u escapes
+	repairEscapes = 8   // texts in quotes with such escapes; the whole block is parsed again after each
 )
 
 // repair rewrites single top-level values of a block that the YAML library refused, and has it parse the result under the same
@@ -102,16 +102,14 @@ func (r *repairer) escapes(text []byte, opts *yaml.Options, err error) ([]byte, 
 			return text, nil
 		}
 		at := offsetOf(text, e.Line-r.firstLine, e.Column-3) // the library points behind \u
-		if at < 0 || !surrogates.Match(text[at:min(len(text), at+12)]) {
+		if at < 0 || !surrogates.Match(text[at:]) {
 			return text, nil
 		}
 		if n := len(r.notes); n == 0 || r.notes[n-1].Line != e.Line {
 			r.notes = append(r.notes, Diagnostic{Severity: Warning, Code: CodeSurrogateEscape, Line: e.Line, Column: e.Column - 2,
 				Detail: `a character is escaped as two halves (\ud83e\udde0), which YAML does not know; it was read; write the character itself`})
 		}
-		var pair [2]uint32
-		fmt.Sscanf(string(text[at:at+12]), `\u%04x\u%04x`, &pair[0], &pair[1])
-		text = slices.Concat(text[:at], fmt.Appendf(nil, `\U%08x`, 0x10000+(pair[0]-0xD800)<<10+(pair[1]-0xDC00)), text[at+12:])
+		text = slices.Concat(text[:at], joinSurrogates(text[at:]))
 		var n *yaml.Node
 		if n, err = yaml.Parse(text, opts); err == nil {
 			return text, n
@@ -120,7 +118,27 @@ func (r *repairer) escapes(text []byte, opts *yaml.Options, err error) ([]byte, 
 	return text, nil
 }
 
-var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}$`)
+// joinSurrogates writes every pair of escapes in the rest of a text in double quotes as one escape.
+func joinSurrogates(text []byte) []byte {
+	var out []byte
+	for i := 0; i < len(text); {
+		switch {
+		case text[i] == '"':
+			return append(out, text[i:]...)
+		case surrogates.Match(text[i:]):
+			var high, low uint32
+			fmt.Sscanf(string(text[i:i+12]), `\u%04x\u%04x`, &high, &low)
+			out, i = fmt.Appendf(out, `\U%08x`, 0x10000+(high-0xD800)<<10+(low-0xDC00)), i+12
+		case text[i] == '\\' && i+1 < len(text):
+			out, i = append(out, text[i:i+2]...), i+2
+		default:
+			out, i = append(out, text[i]), i+1
+		}
+	}
+	return out
+}
+
+var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
 // offsetOf gives the byte offset of a character, both counted from 0, or -1.
 func offsetOf(text []byte, line, column int) int {

@@ -37,6 +37,7 @@ func TestRepairReadsWhatTheAuthorTyped(t *testing.T) {
 		"text begins in brackets": {"description: [Beta] Does\n  it: well", spot{Warning, CodeTextAfterFlow, 2, 21}, `{"description":"[Beta] Does it: well"}`},
 		"surrogates":              {`description: "é \ud83e\udde0 x"`, spot{Warning, CodeSurrogateEscape, 2, 17}, `{"description":"é 🧠 x"}`},
 		"surrogates, twice":       {`metadata: {"e": "\ud83e\udde0\uD83D\uDE80"}`, spot{Warning, CodeSurrogateEscape, 2, 18}, `{"metadata":{"e":"🧠🚀"}}`},
+		"surrogates among others": {`description: "\ud83e\udde0 \\ud83e\\udde0 \" \ud83d\ude80"` + "\nlicense: '\\ud83e\\udde0'", spot{Warning, CodeSurrogateEscape, 2, 15}, `{"description":"🧠 \\ud83e\\udde0 \" 🚀","license":"\\ud83e\\udde0"}`},
 		"two commas":              {`metadata: {"a": 1,, "b": [2,,]}`, spot{Warning, CodeLooseJSON, 2, 11}, `{"metadata":{"a":"1","b":["2"]}}`},
 		"comma at the end":        {"metadata:\n  {\n    \"a\": \"x,,y\",\n  },\nname: b", spot{Warning, CodeLooseJSON, 2, 10}, `{"metadata":{"a":"x,,y"},"name":"b"}`},
 		"comments in JSON":        {"metadata: {\n  // one: two\n  \"a\": \"http://x\", /* [ */ \"b\": 2,,\n}", spot{Warning, CodeLooseJSON, 2, 11}, `{"metadata":{"a":"http://x","b":"2"}}`},
