@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/settings"
 )
@@ -78,5 +80,68 @@ func TestParseSettingsJudge(t *testing.T) {
 				t.Errorf("state %s, diagnostics %q; want %s, %q", all[0].State, codes, c.state, c.code)
 			}
 		})
+	}
+}
+
+// TestBrokenFilesAreRefusedWhereValidationIsStrict: also one that a lenient profile reads with a warning.
+//
+// req: C-018, C-070
+func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"skills/aliased/SKILL.md":  "---\nname: aliased\ndescription: {a: *b}\n---\n",
+		"skills/colon/SKILL.md":    "---\nname: colon\ndescription: Use when: asked\n---\n",
+		"skills/good/SKILL.md":     skillFile("good", ""),
+		"skills/missing/SKILL.md":  "# Missing\n\nText.\n",
+		"skills/quoted/SKILL.md":   "---\nname: quoted\ndescription: \"a\n---\n",
+		"skills/twice/SKILL.md":    "---\nname: twice\nname: twice\ndescription: a\n---\n",
+		"skills/unclosed/SKILL.md": "---\nname: unclosed\ndescription: a\n\n# Unclosed\n\nText.\n",
+		"skills/cut/SKILL.md":      "---\nname: cut\ndescription: a\n",
+	}
+	judged := func(profile string) map[string]string {
+		codes := map[string]string{}
+		for _, sk := range newWorld(t, profile, files).snapshot().All() {
+			code := string(sk.State)
+			for _, d := range sk.Diagnostics {
+				if sk.State == metier.Refused && d.Severity == "error" {
+					code = d.Code
+					break
+				}
+			}
+			codes[sk.ID.Path] = code
+		}
+		return codes
+	}
+	want := map[string]string{"good": "loaded", "aliased": "yaml-alias-refused", "quoted": "invalid-yaml", "twice": "duplicate-key",
+		"colon": "unquoted-colon", "missing": "no-frontmatter", "unclosed": "closing-line-missing", "cut": "unclosed-frontmatter"}
+	if diff := cmp.Diff(want, judged("agent-runtime")); diff != "" {
+		t.Errorf("strict: %s", diff)
+	}
+	for _, repaired := range []string{"colon", "missing", "unclosed"} { // "missing" takes the folder's name and its first paragraph
+		want[repaired] = "loaded"
+	}
+	if diff := cmp.Diff(want, judged("default")); diff != "" {
+		t.Errorf("lenient: %s", diff)
+	}
+}
+
+// TestChangedFileIsJudgedAtActivationAsItWasAtDiscovery: an edit that needs a repair is read where validation is lenient only.
+func TestChangedFileIsJudgedAtActivationAsItWasAtDiscovery(t *testing.T) {
+	t.Parallel()
+	for validation, refused := range map[string]bool{"lenient": false, "strict": true} {
+		w := newWorld(t, "default", map[string]string{"skills/odd/SKILL.md": skillFile("odd", "before\n")})
+		for _, r := range settings.Table() {
+			if r.Name == "validation" {
+				if err := r.Set(&w.set, validation); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.open()
+		w.put("skills/odd/SKILL.md", "---\nname: odd\ndescription: Use when: asked\n---\nafter\n")
+		got := w.model("load_skill", args{"name": "odd"})
+		if strings.Contains(got.Text(), "after") == refused || refused != (got.Code() == "skill_broken") {
+			t.Errorf("%s: %s %s", validation, got.Code(), got.Text())
+		}
 	}
 }

@@ -81,6 +81,31 @@ func tools(patterns ...string) Front {
 	return Front{AllowedTools: patterns, AllowedToolsDeclared: true}
 }
 
+// TestExampleOfAWholeHead: the shape of a typical skill, no value converted.
+//
+// req: C-095
+func TestExampleOfAWholeHead(t *testing.T) {
+	t.Parallel()
+	d, diags := Parse([]byte("---\nname: invoice-check\ndescription: Checks invoices against orders.\nlicense: Proprietary\n" +
+		"compatibility: Needs the order export under /data\nallowed-tools: Read Write Bash(csvcut:*) Bash(jq:*)\n" +
+		"metadata:\n  author: example\n  version: \"1.0\"\n---\n\n# Invoices\n\n- Compare totals.\n"))
+	if diags != nil {
+		t.Error(diags)
+	}
+	got := d.Front
+	if diff := cmp.Diff([]string{"Read", "Write", "Bash(csvcut:*)", "Bash(jq:*)"}, got.AllowedTools); diff != "" {
+		t.Error(diff)
+	}
+	want := []Field{{"author", Value{Text: "example"}, 8, 3}, {"version", Value{Text: "1.0"}, 9, 3}}
+	if diff := cmp.Diff(want, got.Metadata); diff != "" {
+		t.Error(diff)
+	}
+	if got.Name != "invoice-check" || got.Description != "Checks invoices against orders." || got.License != "Proprietary" ||
+		got.Compatibility != "Needs the order export under /data" || string(d.Body) != "\n# Invoices\n\n- Compare totals.\n" {
+		t.Errorf("%+v, body %q", got, d.Body)
+	}
+}
+
 func TestMetadataKeepsOrderNestingAndDependencies(t *testing.T) {
 	t.Parallel()
 	f, diags := front(t, "metadata:\n  z: 1.0\n  a: {c: [x, 'true', true]}\n  dependencies: [p, q]\ndependencies: r")

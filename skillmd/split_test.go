@@ -30,6 +30,7 @@ func spots(diags []Diagnostic) []spot {
 	return out
 }
 
+// req: B-008
 func TestParseFindsTheFrontmatter(t *testing.T) {
 	t.Parallel()
 	none := []spot{{Warning, CodeNoFrontmatter, 1, 1}}
