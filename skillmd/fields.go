@@ -59,7 +59,7 @@ func (f *Front) take(r *reader, field Field) {
 	case "platforms":
 		f.Platforms = r.list(field, " \t\r\n,")
 	default:
-		if known := nearest(field.Key); known != "" {
+		if known := meantField(field.Key); known != "" {
 			r.diags = append(r.diags, Diagnostic{Severity: Advice, Code: CodeMisspeltField, Line: field.Line, Column: field.Column,
 				Detail: fmt.Sprintf("%q is not a known field and has no effect; did you mean %s?", field.Key, known)})
 		}

@@ -165,7 +165,7 @@ func TestMisspeltFieldsAreSuggestedAndHaveNoEffect(t *testing.T) {
 		"user-invokable": "user-invocable", "allowed_tools": "allowed-tools", "allowedTools": "allowed-tools", "When-To-Use": "when_to_use",
 		"whenToUse": "when_to_use", "Description": "description", "discription": "description", "licence": "license", "desciption": "description",
 		"platform": "platforms", "argument_hint": "argument-hint", "disable_model_invocation": "disable-model-invocation", "Name": "name",
-		"nmae": "", "version": "", "author": "", "tags": "", "tools": "", "mode": "", "path": "", "x-foo": "", "location": "", "triggers": "",
+		"nmae": "name", "meat": "", "version": "", "author": "", "tags": "", "tools": "", "mode": "", "path": "", "x-foo": "", "location": "", "triggers": "",
 	} {
 		f, diags := front(t, "x: y\n"+key+": Read")
 		var need []spot

@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"metier/internal/nearest"
 	"metier/internal/nfkc"
 	"metier/internal/yaml"
 )
@@ -23,7 +22,7 @@ const (
 // adviceLines is the length the specification recommends to stay under.
 const adviceLines = 500
 
-// Codes of the diagnostics that only [Validate] gives. A value of a kind its field cannot take is CodeFieldType, an error here.
+// Codes of the diagnostics that only [Validate] gives, beside CodeMisspeltField. A value of a kind its field cannot take is CodeFieldType, an error here.
 const (
 	CodeMissingName       = "missing-name"            // error: not there, or nothing in it
 	CodeMissingDesc       = "missing-description"     // error: likewise
@@ -38,7 +37,6 @@ const (
 	CodeBrokenLink        = "broken-link"             // warning: a relative link to nothing
 	CodeLinkLeaves        = "link-leaves-skill"       // warning: a link out of the folder
 	CodeMissingResource   = "missing-resource"        // advice: a path in backticks that is not there
-	CodeMisspeltField     = "misspelt-field"          // advice
 	CodeDescriptionWhen   = "description-when"        // advice: it does not say when to use the skill
 	CodeDescriptionShort  = "description-short"       // advice
 	CodeLongInstructions  = "long-instructions"       // advice: 500 lines or more
@@ -93,6 +91,10 @@ func (v *validator) front(src []byte, s span) ([]Field, bool) {
 			detail = "SKILL.md frontmatter not properly closed with ---"
 		}
 		v.add(Error, p.Code, p.Line, p.Column, "%s", detail)
+		return nil, false
+	}
+	if len(s.notes) > 0 { // a lenient reader passes over what stands before it
+		v.add(Error, s.notes[0].Code, s.notes[0].Line, s.notes[0].Column, "SKILL.md must start with YAML frontmatter (---)")
 		return nil, false
 	}
 	n, err := yaml.Parse(src[s.start:s.end], &yaml.Options{MaxBytes: MaxHead, FirstLine: 2})
@@ -163,12 +165,10 @@ func (v *validator) unexpected(fields []Field) {
 		if names = append(names, f.Key); len(names) == 1 {
 			first = f
 		}
-		near := slices.DeleteFunc(nearest.Names(f.Key, specified), func(s string) bool { // tags is no slip of name
-			return slices.ContainsFunc(fields, func(other Field) bool { return other.Key == s })
-		})
-		if len(near) > 0 {
+		known := meantField(f.Key)
+		if slices.Contains(specified, known) && !slices.ContainsFunc(fields, func(other Field) bool { return other.Key == known }) {
 			meant = append(meant, Diagnostic{Severity: Advice, Code: CodeMisspeltField, Line: f.Line, Column: f.Column,
-				Detail: fmt.Sprintf("field %q: did you mean %s?", f.Key, near[0])})
+				Detail: fmt.Sprintf("field %q: did you mean %s?", f.Key, known)})
 		}
 	}
 	if len(names) > 0 {

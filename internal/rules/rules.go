@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, parsing, judging, advice, finding, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, parsing, repaired, judging, advice, finding, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -54,6 +54,20 @@ var parsing = map[string]Rule{
 	"yaml-too-deep":                {"values in a frontmatter are nested a few levels at most", "make the value flatter"},
 	"yaml-too-many-values":         {"a frontmatter has a bounded number of values", "move long lists below the frontmatter"},
 	"field-type":                   {"the field has to be of another kind; it is kept as it is and has no effect", "write the value in the form that is named"},
+}
+
+// What was repaired so that a skill could be read. With strict validation each of
+// them refuses.
+var repaired = map[string]Rule{
+	"unquoted-colon":        {"a value with a colon and a blank in it stands in quotes", "put quotes around the value"},
+	"unquoted-indicator":    {"a value that begins with a sign of YAML's own stands in quotes", "put quotes around the value"},
+	"text-after-flow":       {"nothing follows a list in brackets", "put quotes around the whole value"},
+	"loose-json":            {"a list or map in brackets is written as JSON, without a comma at its end", "remove the comma, or write one entry a line"},
+	"surrogate-escape":      {"a character is written as itself, not as two halves of an escape", "write the character itself"},
+	"unreadable-field":      {"every field can be read; this one is kept as text and has no effect", "mend the value that is named"},
+	"fenced-frontmatter":    {"a skill is no block of code", "remove the fence around the file"},
+	"frontmatter-not-first": {"the --- line is the first of the file", "move what stands before it below the frontmatter"},
+	"closing-line-missing":  {"the frontmatter ends with a line that holds only ---", "add the closing --- line"},
 }
 
 // What `metier validate` finds beyond that.
