@@ -33,12 +33,11 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 	if fresh {
 		return changed, nil
 	}
-	req, err := d.render(ctx)
+	req, names, err := d.render(ctx)
 	if err != nil {
 		return started, err
 	}
-	req.Output = d.Spec.Output
-	if err := d.claimModel(ctx, a.ID, a.Try, req); err != nil {
+	if err := d.claimModel(ctx, a.ID, a.Try, names); err != nil {
 		return started, err
 	}
 	if o := d.st.Pending; o == nil || o.ID != a.ID || o.Status != step.Started {
@@ -100,13 +99,11 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 	return shown, true, d.append(ctx, e)
 }
 
-// claimModel says in the log that the request is about to be sent.
-func (d *driver) claimModel(ctx context.Context, id string, try int, req model.Request) error {
-	b, err := json.Marshal(req)
-	if err != nil {
-		return &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
-	}
-	return d.append(ctx, event.ModelStarted{ID: id, Try: try, Request: digest.Bytes(b)})
+// claimModel says in the log that the request with these parts is about to be
+// sent. Each part goes by its digest, so that a long conversation is not
+// encoded anew each turn.
+func (d *driver) claimModel(ctx context.Context, id string, try int, names []string) error {
+	return d.append(ctx, event.ModelStarted{ID: id, Try: try, Request: digest.Bytes([]byte(strings.Join(names, "\n")))})
 }
 
 func (d *driver) pause(ctx context.Context, wait time.Duration) error {
@@ -251,12 +248,12 @@ func (d *driver) modelFailed(ctx context.Context, at attempt, err error) ([]even
 
 // startCompact asks the model for a summary of older messages.
 func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
-	msgs, err := d.conversation(ctx, d.st.Messages[:a.Upto])
+	msgs, names, err := d.conversation(ctx, d.st.Messages[:a.Upto])
 	if err != nil {
 		return err
 	}
 	req := model.Request{System: compactText, Messages: append(msgs, model.UserText("Write the summary now."))}
-	if err := d.claimModel(ctx, a.ID, a.Try, req); err != nil {
+	if err := d.claimModel(ctx, a.ID, a.Try, append(names, "compact")); err != nil {
 		return err
 	}
 	d.tell(Progress{Kind: Compacting, Turn: d.st.Turn})

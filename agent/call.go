@@ -162,7 +162,7 @@ func (d *driver) text(ctx context.Context, r record.Ref) string {
 	}
 	b, err := d.Blobs.Open(ctx, r)
 	if err != nil {
-		return "[content erased]"
+		return erased
 	}
 	return string(b)
 }

@@ -8,24 +8,28 @@ import (
 	"strings"
 
 	"metier/agent/step"
+	"metier/internal/digest"
 	"metier/model"
 	"metier/record"
 )
 
 // render makes the request of a turn from the state and the blobs: the system
 // prompt, the tools, the instructions of skills that no message carries, then
-// the conversation. The same state gives the same request.
-func (d *driver) render(ctx context.Context) (model.Request, error) {
+// the conversation. The same state gives the same request. names has a
+// line for each part that is sent, in order, with the digest of its content.
+func (d *driver) render(ctx context.Context) (req model.Request, names []string, err error) {
 	if err := d.loadOffer(ctx); err != nil {
-		return model.Request{}, err
+		return req, nil, err
 	}
-	req := model.Request{System: d.offer.system, Tools: slices.Clone(d.offer.tools), MaxTokens: d.Spec.ReplyTokens}
+	req = model.Request{System: d.offer.system, Tools: slices.Clone(d.offer.tools), MaxTokens: d.Spec.ReplyTokens, Output: d.Spec.Output}
+	names = []string{fmt.Sprintf("offer %s, reply of %d tokens, output %s", d.offer.of, req.MaxTokens, digest.Bytes(req.Output))}
 	var skills strings.Builder
 	for _, l := range d.st.Active {
 		if l.InMessage < 0 {
 			skills.WriteString(d.text(ctx, l.Text))
 		}
 	}
+	names = append(names, fmt.Sprintf("skills %s, in system %t", digest.Bytes([]byte(skills.String())), d.Inject.InSystem()))
 	switch {
 	case skills.Len() == 0:
 	case d.Inject.InSystem():
@@ -33,9 +37,9 @@ func (d *driver) render(ctx context.Context) (model.Request, error) {
 	default: // the text is context wherever it stands: a chat role is no policy role
 		req.Messages = append(req.Messages, model.UserText(skillsHeader+skills.String()))
 	}
-	msgs, err := d.conversation(ctx, d.st.Messages)
+	msgs, said, err := d.conversation(ctx, d.st.Messages)
 	req.Messages = append(req.Messages, msgs...)
-	return req, err
+	return req, append(names, said...), err
 }
 
 // loadOffer reads what the model is shown, where that changed.
@@ -56,28 +60,46 @@ const skillsHeader = "Configured skills context:\n"
 
 // conversation turns the machine's messages into the model's. Neighbours of
 // one role become one message, since some providers want roles to alternate.
-func (d *driver) conversation(ctx context.Context, in []step.Message) ([]model.Message, error) {
-	var out []model.Message
+// names has a line for each message of the machine.
+func (d *driver) conversation(ctx context.Context, in []step.Message) (out []model.Message, names []string, err error) {
 	for i, m := range in {
 		var msg model.Message
-		var err error
+		name := string(m.Role) + " " + m.Content.Digest
 		switch m.Role {
 		case model.RoleTool:
 			msg, err = d.results(ctx, m, in[:i])
+			name = resultNames(m, msg)
 		default:
 			msg, err = d.message(ctx, m)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		names = append(names, name)
 		if n := len(out); n > 0 && out[n-1].Role == msg.Role && msg.Role == model.RoleUser {
 			out[n-1].Parts = append(out[n-1].Parts, msg.Parts...)
 			continue
 		}
 		out = append(out, msg)
 	}
-	return out, nil
+	return out, names, nil
 }
+
+// resultNames is the line of a tool message.
+func resultNames(m step.Message, sent model.Message) string {
+	var name strings.Builder
+	name.WriteString(string(m.Role))
+	for i, r := range m.Results {
+		fmt.Fprintf(&name, " %q %q %q %s", sent.Parts[i].WireID, sent.Parts[i].Tool, r.Code, r.Content.Digest)
+		if sent.Parts[i].Text == erased {
+			name.WriteString(" erased")
+		}
+	}
+	return name.String()
+}
+
+// erased is what stands for content that is not there any more.
+const erased = "[content erased]"
 
 func (d *driver) message(ctx context.Context, m step.Message) (model.Message, error) {
 	if m.Content.Digest == "" {
@@ -104,7 +126,7 @@ func (d *driver) resultText(ctx context.Context, r record.Ref) string {
 	}
 	b, err := d.Blobs.Open(ctx, r)
 	if err != nil {
-		return "[content erased]"
+		return erased
 	}
 	text := partsText(b)
 	if d.returned == nil {
@@ -191,5 +213,6 @@ func Preview(ctx context.Context, c Config) (model.Request, error) {
 	if _, _, err := d.offered(ctx); err != nil {
 		return model.Request{}, err
 	}
-	return d.render(ctx)
+	req, _, err := d.render(ctx)
+	return req, err
 }

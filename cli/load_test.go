@@ -198,16 +198,28 @@ func (g *guarded) String() string {
 // BenchmarkStep measures one turn with one tool call, from the beginning of a
 // turn to that of the next, without the time the model takes: appends, blobs,
 // and the syncs of a claimed write (a read has none). Beside it stands the floor
-// of a write: the same files written and synced the same number of times.
+// of a write: the same files written and synced the same number of times. A task
+// is ten times a list, a read, a search and a write.
 func BenchmarkStep(b *testing.B) {
-	for _, c := range []struct{ name, call string }{
-		{"read", `{tool: read_file, args: {path: run.yaml, offset: {$json: "{{ add 1 (len (results \"read_file\")) }}"}}}`},
-		{"write", `{tool: write_file, args: {path: "out.txt", content: "{{ len (results \"write_file\") }}"}}`},
-	} {
+	const (
+		list   = `{tool: list_files, args: {depth: {$json: "{{ add 1 (len (results \"list_files\")) }}"}}}`
+		read   = `{tool: read_file, args: {path: run.yaml, offset: {$json: "{{ add 1 (len (results \"read_file\")) }}"}}}`
+		search = `{tool: search_files, args: {pattern: "Ada{{ len (results \"search_files\") }}"}}`
+		write  = `{tool: write_file, args: {path: "out.txt", content: "{{ len (results \"write_file\") }}"}}`
+	)
+	for _, c := range []struct {
+		name  string
+		calls []string
+	}{{"task", []string{list, read, search, write}}, {"read", []string{read}}, {"write", []string{write}}} {
 		b.Run(c.name, func(b *testing.B) {
 			const turns = 40
-			script := fmt.Sprintf("turns:\n  - repeat: %d\n    calls:\n      - %s\n  - say: Done.\n", turns, c.call)
-			a, p := loaded(b, b.TempDir(), script)
+			var script strings.Builder
+			script.WriteString("turns:\n")
+			for i := range turns {
+				fmt.Fprintf(&script, "  - calls:\n      - %s\n", c.calls[i%len(c.calls)])
+			}
+			script.WriteString("  - say: Done.\n")
+			a, p := loaded(b, b.TempDir(), script.String())
 			var steps []time.Duration
 			n := 0
 			for b.Loop() {

@@ -44,7 +44,8 @@ type Offered struct {
 }
 
 // ModelStarted claims a model call (or a compaction): it is in the log before
-// the request is sent. Request is the digest of what is sent.
+// the request is sent. Request is the digest of a list of what is sent: offer,
+// skills and messages, each by the digest of its content.
 type ModelStarted struct {
 	ID      string `json:"id"`
 	Try     int    `json:"try"`
