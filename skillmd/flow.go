@@ -18,7 +18,11 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 		}
 		return r.unreadable(e, raw)
 	}
-	if e.key == "allowed-tools" {
+	behind := edged(strings.Split(raw[end:], "\n")[1:]) // a key in quotes, perhaps; it must not become text
+	switch {
+	case e.key == "allowed-tools" && behind:
+		return nil, false
+	case e.key == "allowed-tools":
 		return r.unreadable(e, raw)
 	}
 	loose := r.lines[e.from][:e.after] + uncomma(bare, end)
@@ -29,6 +33,8 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 	}
 	after := strings.TrimSpace(raw[end:])
 	switch {
+	case behind:
+		return nil, false
 	case after != "" && !strings.Contains(raw[:end], "\n") && e.key != "metadata" && !hidden.MatchString(raw) && !edged(r.lines[e.from+1:e.last]):
 		text, ok := fold(raw)
 		if !ok {
@@ -133,12 +139,13 @@ func uncomment(s string) string {
 // uncomma writes blanks over commas next to each other and over those after the value, which ends at end.
 func uncomma(s string, end int) string {
 	out := []byte(s)
-	comma := false // nothing followed it yet
+	comma := false                                  // nothing followed it yet
+	bare := strings.Trim(s[end:], ", \t\r\n") == "" // nothing but commas follows the value
 	walkFlow(s, func(i int, quoted bool) bool {
 		switch c := s[i]; {
 		case quoted:
 			comma = false
-		case c == ',' && (comma || i >= end && strings.Trim(s[end:], ", \t\r\n") == ""):
+		case c == ',' && (comma || i >= end && bare):
 			out[i] = ' '
 		case c == ',':
 			comma = true

@@ -3,6 +3,7 @@ package skillmd
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -171,7 +172,7 @@ func headEnd(text []byte) (end, lines int) {
 		key, _ := keyOf(line)
 		field := likeKey(t) || strings.HasPrefix(t, "--- ") || strangeBreak(line)
 		switch {
-		case stopped && !field:
+		case stopped && !field && !narrowing.MatchString(t):
 			continue
 		case stopped, strings.Trim(t, " \t-") == "" && strings.Contains(t, "--"): // the latter a closing line gone wrong
 			return -1, 0
@@ -190,11 +191,14 @@ func headEnd(text []byte) (end, lines int) {
 	return end, lines
 }
 
-// likeKey reports whether a line of text could be meant as a field; "Note: ..." is not.
-func likeKey(line string) bool {
-	word, _, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
-	return len(word) > 1 && strings.HasSuffix(word, ":") && (word[0] < 'A' || word[0] > 'Z')
-}
+// likeKey reports whether a line of text could be meant as a field: one word and a colon, or ? and a key; "Note: ..." is not.
+func likeKey(line string) bool { return fieldLine.MatchString(line) }
+
+var fieldLine = regexp.MustCompile(`^(\?[ \t]|[^A-Z\s]\S*[ \t]*:([ \t]|$))`)
+
+// narrowing finds a line that may be meant as one of the fields that only take from a skill, however it is indented, quoted or
+// spaced. A lenient reader must not turn it into text: what its author forbade would be allowed.
+var narrowing = regexp.MustCompile(`^[\s?{,-]*["']?(allowed-tools|disable-model-invocation|user-invocable)["']?[ \t]*(:|$)`)
 
 // keyOf gives the key of a line `key: value` and the offset of what follows the colon. The key is made of letters, digits, _, -
 // and dots, starts with a letter or _, and stands at the start of the line.

@@ -195,6 +195,9 @@ func (r *repairer) entries() bool {
 		if err == nil {
 			continue
 		}
+		if slices.ContainsFunc(r.lines[e.from+1:e.last], narrowing.MatchString) {
+			return false // it would become text of this entry
+		}
 		lines, ok := r.rewrite(e, err)
 		if !ok {
 			return false
@@ -218,14 +221,14 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 	}
 	raw := strings.Join(r.lines[e.from:e.last], "\n")[e.after:]
 	value := strings.TrimLeft(raw, " \t\n")
-	if value == "" || strings.IndexByte(`&!|>"'`, value[0]) >= 0 {
+	if value == "" || strings.IndexByte(`&!|>"'#`, value[0]) >= 0 {
 		return nil, false
 	}
 	if value[0] == '*' && anchored(r.lines) || value[0] != '*' && isAlias(err) {
 		return nil, false
 	}
 	flow := value[0] == '[' || value[0] == '{'
-	if !flow && slices.ContainsFunc(r.lines[e.from+1:e.last], func(l string) bool { return l != "" && l[0] != ' ' && l[0] != '\t' }) {
+	if !flow && edged(r.lines[e.from+1:e.last]) {
 		return nil, false // a line at the left edge that is no key
 	}
 	switch {
