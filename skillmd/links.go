@@ -11,6 +11,10 @@ import (
 // mostFindings is how many broken links, leaving links and missing resources are listed; the rest is counted.
 const mostFindings = 20
 
+// linkText is how many bytes of the instructions are looked through for links, whole lines of them. A file may be much longer, and
+// every link asks the disk.
+const linkText = 1 << 20
+
 // body gives what a reader of the instructions would stumble over.
 func (v *validator) body(body []byte, firstLine int) {
 	for _, d := range bodyDiagnostics(body, firstLine) {
@@ -25,6 +29,10 @@ func (v *validator) body(body []byte, firstLine int) {
 	}
 	if v.in.Has == nil {
 		return
+	}
+	if len(body) > linkText {
+		body = body[:bytes.LastIndexByte(body[:linkText], '\n')+1]
+		v.add(Advice, CodeLinksUnseen, firstLine+lines(body), 0, "links from here on are not looked at: instructions may have %d bytes for that", linkText)
 	}
 	found := map[string]int{}
 	seen := map[string]bool{}

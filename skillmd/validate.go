@@ -40,6 +40,7 @@ const (
 	CodeDescriptionWhen   = "description-when"        // advice: it does not say when to use the skill
 	CodeDescriptionShort  = "description-short"       // advice
 	CodeLongInstructions  = "long-instructions"       // advice: 500 lines or more
+	CodeLinksUnseen       = "links-not-looked-at"     // advice: the instructions are too long for it
 	CodeMoreOfTheSameKind = "more"                    // as the ones before: some were left out of the list
 )
 

@@ -263,6 +263,18 @@ func TestLinksAreFollowedInsideTheFolderOnly(t *testing.T) {
 	}
 }
 
+func TestLinksFarDownAreNotLookedAtAndThatIsSaid(t *testing.T) {
+	t.Parallel()
+	link := "\n[a](x/b.md)\n"
+	body := strings.Repeat("x", linkText-len(link)+1) + link
+	for _, tt := range []struct{ body, want string }{{body[1:], CodeBrokenLink}, {body, CodeLinksUnseen}} {
+		diags := Validate([]byte("---\nname: w\n"+goodDesc+"---\n"+tt.body), Folder{Has: func(string) bool { return false }})
+		if len(diags) != 1 || diags[0].Code != tt.want {
+			t.Errorf("%v, want %s", diags, tt.want)
+		}
+	}
+}
+
 // On the corpus the default is nowhere laxer than the reference, and stricter only about kinds of values, which the reference
 // does not look at.
 func TestCorpusIsJudgedAsTheReferenceDoesButForKnownReasons(t *testing.T) {
