@@ -77,29 +77,50 @@ func nameHint(name string) string {
 // errSkillThere is what init finds where it would write.
 var errSkillThere = errors.New("there is a skill already")
 
-// writeNew makes dir and SKILL.md in it; nothing that is there is touched.
+// writeNew makes dir and SKILL.md in it; nothing that is there is touched, and
+// a dir that is a link is not followed: it may lead anywhere.
 func writeNew(dir, text string) (err error) {
-	for _, n := range []string{"SKILL.md", "skill.md"} {
-		if _, err := os.Lstat(filepath.Join(dir, n)); err == nil {
-			return errSkillThere
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "SKILL.md"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	parent, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	return closed(f.Close(), err)
+	defer func() { err = closed(parent.Close(), err) }()
+	name := filepath.Base(dir)
+	if err := parent.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	switch info, err := parent.Lstat(name); {
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a link", name)
+	case !info.IsDir():
+		return fmt.Errorf("%s is a file", name)
+	}
+	for _, n := range []string{"SKILL.md", "skill.md"} {
+		if _, err := parent.Lstat(filepath.Join(name, n)); err == nil {
+			return errSkillThere
+		}
+	}
+	file := filepath.Join(name, "SKILL.md")
+	f, err := parent.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteString(text); err != nil {
+		return closed(errors.Join(f.Close(), parent.Remove(file)), err)
+	}
+	return f.Close()
 }
 
 func notMade(file string, err error) error {
+	p := &problem{exit: exitFailed, code: "skill_not_written", err: fmt.Errorf("%s is not written: %w", file, err),
+		hint: "choose another name, or a folder that can be written to with --dir"}
 	if errors.Is(err, errSkillThere) || errors.Is(err, fs.ErrExist) {
-		return &problem{exit: exitFailed, code: "skill_exists", err: fmt.Errorf("%s is not written: %w", file, errSkillThere),
-			hint: "choose another name, or another folder with --dir"}
+		p.code, p.err, p.hint = "skill_exists", fmt.Errorf("%s is not written: %w", file, errSkillThere), "choose another name, or another folder with --dir"
 	}
-	return &problem{exit: exitFailed, code: "skill_not_written", err: fmt.Errorf("%s is not written: %w", file, err),
-		hint: "choose a folder that can be written to with --dir"}
+	return p
 }

@@ -233,6 +233,12 @@ func readSkillFile(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() { // it was another file a moment ago
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if err != nil {
+		return nil, err
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSkillFile+1))
 	if err == nil && len(b) > maxSkillFile {
 		err = fmt.Errorf("%s: %w", name, tooLong(maxSkillFile))

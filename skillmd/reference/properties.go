@@ -30,8 +30,11 @@ func (s Skill) Properties() (Properties, error) {
 	if _, err := os.Stat(s.place()); os.IsPermission(err) {
 		return p, err
 	}
-	file := Find(s.place())
-	if file == "" {
+	file, err := s.find()
+	switch {
+	case err != nil:
+		return p, err
+	case file == "":
 		return p, errors.New("SKILL.md not found in " + s.Path)
 	}
 	content, err := read(file)

@@ -79,6 +79,17 @@ func Find(dir string) string {
 	return ""
 }
 
+// find is Find, with an error for a folder that cannot be searched, on which skills-ref ends with an exception.
+func (s Skill) find() (string, error) {
+	file := Find(s.place())
+	if file == "" {
+		if _, err := os.Stat(filepath.Join(s.place(), "SKILL.md")); os.IsPermission(err) {
+			return "", err
+		}
+	}
+	return file, nil
+}
+
 // Validate gives the messages of skills-ref in its order; none means that the skill is valid.
 func (s Skill) Validate() ([]string, error) {
 	info, err := os.Stat(s.place())
@@ -90,8 +101,11 @@ func (s Skill) Validate() ([]string, error) {
 	case !info.IsDir():
 		return []string{"Not a directory: " + s.Path}, nil
 	}
-	file := Find(s.place())
-	if file == "" {
+	file, err := s.find()
+	switch {
+	case err != nil:
+		return nil, err
+	case file == "":
 		return []string{"Missing required file: SKILL.md"}, nil
 	}
 	content, err := read(file)

@@ -183,3 +183,21 @@ func TestPromptAsTheReferenceTestsItself(t *testing.T) {
 		t.Errorf("a folder with no skill: %v", err)
 	}
 }
+
+func TestAFolderThatCannotBeSearchedIsCalledThat(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() <= 0 {
+		t.Skip("root, and Windows, search every folder")
+	}
+	dir := skill(t, "x", "SKILL.md", "name: x\ndescription: d")
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	if messages, err := At("", dir).Validate(); !os.IsPermission(err) {
+		t.Errorf("%v, %v", messages, err)
+	}
+	if _, err := At("", dir).Properties(); !os.IsPermission(err) {
+		t.Error(err)
+	}
+}
