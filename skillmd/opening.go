@@ -196,9 +196,9 @@ func likeKey(line string) bool { return fieldLine.MatchString(line) }
 
 var fieldLine = regexp.MustCompile(`^(\?[ \t]|[^A-Z\s]\S*[ \t]*:([ \t]|$))`)
 
-// narrowing finds a line that may be meant as one of the fields that only take from a skill, however it is indented, quoted or
-// spaced. A lenient reader must not turn it into text: what its author forbade would be allowed.
-var narrowing = regexp.MustCompile(`^[\s?{,-]*["']?(allowed-tools|disable-model-invocation|user-invocable)["']?[ \t]*(:|$)`)
+// narrowing finds a line that may be meant as one of the fields that only take from a skill, however it is indented, quoted,
+// spaced or tagged. A lenient reader must not turn it into text: what its author forbade would be allowed.
+var narrowing = regexp.MustCompile(`^[\s?{,-]*([!&]\S*[ \t]+)*["']?(allowed-tools|disable-model-invocation|user-invocable)["']?[ \t]*(:|$)`)
 
 // keyOf gives the key of a line `key: value` and the offset of what follows the colon. The key is made of letters, digits, _, -
 // and dots, starts with a letter or _, and stands at the start of the line.

@@ -79,6 +79,7 @@ func TestFrontmatterIsClosedOnlyWhereThatIsEvident(t *testing.T) {
 		"a field, quoted, spaced":  {"---\nname: a\n# T\n\"x\\x2dy\" : b\n\nx\n", outcome{false, "", "---\nname: a\n# T\n\"x\\x2dy\" : b\n\nx\n", 1, unclosed}},
 		"a field with a mark":      {"---\nname: a\n# T\n? user-invocable\n: false\n", outcome{false, "", "---\nname: a\n# T\n? user-invocable\n: false\n", 1, unclosed}},
 		"a flag, indented":         {"---\nname: a\n# T\n  disable-model-invocation: true\n", outcome{false, "", "---\nname: a\n# T\n  disable-model-invocation: true\n", 1, unclosed}},
+		"a flag with a tag":        {"---\nname: a\n# T\n!!str user-invocable: false\n", outcome{false, "", "---\nname: a\n# T\n!!str user-invocable: false\n", 1, unclosed}},
 		"a flag with no blank":     {"---\nname: a\n# T\n- user-invocable:false\n", outcome{false, "", "---\nname: a\n# T\n- user-invocable:false\n", 1, unclosed}},
 		"a spaced field, ruled":    {"---\nname: a\n\nfoo bar: baz: x\nallowed-tools : Read\n---\nb", outcome{true, "", "b", 7, refused(4, 13)}},
 		"text with no blank":       {"---\nname: a\nText.\n", outcome{false, "", "---\nname: a\nText.\n", 1, unclosed}},
