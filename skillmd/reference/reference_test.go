@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 // skill writes folder/file with the lines of a frontmatter and gives the folder. file "" writes nothing, text that begins with
@@ -186,8 +188,8 @@ func TestPromptAsTheReferenceTestsItself(t *testing.T) {
 
 func TestAFolderThatCannotBeSearchedIsCalledThat(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() <= 0 {
-		t.Skip("root, and Windows, search every folder")
+	if !testenv.OrdinaryUser(t) {
+		return
 	}
 	dir := skill(t, "x", "SKILL.md", "name: x\ndescription: d")
 	if err := os.Chmod(dir, 0); err != nil {
