@@ -53,9 +53,18 @@ func (f Front) Lookup(key string) (Value, bool) {
 	return lookup(f.Fields, key)
 }
 
-// parseFront reads the text between the two lines; line is the file's line number of its first line. Only what the YAML library
-// refuses is repaired.
+// parseFront reads the text between the two lines; line is the file's line number of its first line. The YAML library is slow, so
+// it is only asked about text that is not plain.
 func parseFront(text []byte, line int) (Front, []Diagnostic) {
+	if fields, ok := plain(text, line); ok {
+		f := Front{Present: true, Fields: fields}
+		return f, f.fill()
+	}
+	return parseYAML(text, line)
+}
+
+// parseYAML is parseFront with the YAML library. Only what the library refuses is repaired.
+func parseYAML(text []byte, line int) (Front, []Diagnostic) {
 	n, err := yaml.Parse(text, &yaml.Options{MaxBytes: MaxHead, FirstLine: line})
 	if err == nil {
 		return view(n, line)
