@@ -78,7 +78,15 @@ fuzz: ## fuzz every target for FUZZTIME (60s)
 	done
 
 .PHONY: bench
-bench: ## every benchmark, once
+bench: ## beside floors and peers: writes bench/RESULTS.md; wants a quiet machine, 4 GB of disk and some minutes
+	cd bench && $(GO) run . -o RESULTS.md
+
+.PHONY: bench-check
+bench-check: ## the bench builds and runs, on a small tree
+	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1
+
+.PHONY: benchmarks
+benchmarks: ## every Go benchmark, once
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: cover

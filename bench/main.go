@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"metier/bench/subject"
+)
+
+func main() {
+	sizes := flag.String("sizes", "1000,10000,100000", "skills of the trees, separated by commas")
+	rounds := flag.Int("rounds", 7, "runs of each subject on trees of at most 10,000 skills; 3 on larger ones")
+	only := flag.String("only", "", "only rows whose work or name holds this text")
+	trees := flag.String("trees", "", "keep the trees in this folder and use them again")
+	out := flag.String("o", "", "write the table to this file too")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *sizes, *rounds, *only, *trees, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, sizes string, rounds int, only, trees, out string) error {
+	var counts []int
+	for _, s := range strings.Split(sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return fmt.Errorf("-sizes %q: give whole numbers", sizes)
+		}
+		counts = append(counts, n)
+	}
+	scratch, err := os.MkdirTemp("", "metier-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	b := &bench{ctx: ctx, bin: filepath.Join(scratch, "bin"), scratch: scratch, trees: trees, took: map[entry]*samples{}}
+	if b.trees == "" {
+		b.trees = filepath.Join(scratch, "trees")
+	}
+	if err := b.build(); err != nil {
+		return err
+	}
+	list := slices.DeleteFunc(entries(counts), func(e entry) bool {
+		return !strings.Contains(e.Work+" "+e.Name, only) && !strings.HasPrefix(e.Name, "floor")
+	})
+	if err := b.measure(list, rounds); err != nil {
+		return err
+	}
+	text := b.table(list)
+	fmt.Print(text)
+	if out == "" {
+		return nil
+	}
+	return os.WriteFile(out, []byte(text), 0o644)
+}
+
+// bench runs subjects and keeps what they took.
+type bench struct {
+	ctx                 context.Context
+	bin, scratch, trees string
+	took                map[entry]*samples
+}
+
+type samples struct {
+	wall, cpu []time.Duration
+	rss       []int64 // bytes
+	last      subject.Result
+}
+
+// build compiles the subjects, and the command from the module above.
+func (b *bench) build() error {
+	for _, args := range [][]string{
+		{"build", "-o", b.bin + string(filepath.Separator), "./subject/floor", "./subject/metier", "./subject/peers"},
+		{"-C", "..", "build", "-o", filepath.Join(b.bin, "cli"), "./cmd/metier"},
+	} {
+		c := exec.CommandContext(b.ctx, "go", args...)
+		c.Stdout, c.Stderr = os.Stderr, os.Stderr
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+		}
+	}
+	return nil
+}
+
+// tree returns the folder of a tree, planted at its first use.
+func (b *bench) tree(kind string, n int) (string, error) {
+	dir := filepath.Join(b.trees, fmt.Sprintf("%s-%d", kind, n))
+	done := dir + ".done"
+	if _, err := os.Stat(done); err == nil {
+		return dir, nil
+	}
+	fmt.Fprintf(os.Stderr, "planting %d skills, %s tree\n", n, kind)
+	grow := plantPlain
+	if kind == "mix" {
+		grow = plantMix
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := grow(dir, n); err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(done, nil, 0o644)
+}
+
+// measure runs all entries in rounds, one after the other. The first round is
+// not counted: it fills the page cache and the index.
+func (b *bench) measure(list []entry, rounds int) error {
+	for round := range rounds + 1 {
+		for _, e := range list {
+			if e.Skills > 10_000 && round > 3 {
+				continue
+			}
+			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-20s %-60.60s", round, rounds, e.Work, e.Name)
+			if err := b.once(e, round > 0); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprintln(os.Stderr)
+	return nil
+}
+
+// once runs a subject in a process of its own.
+func (b *bench) once(e entry, counted bool) error {
+	dir, err := b.tree(e.Tree, e.Skills)
+	if err != nil {
+		return err
+	}
+	cache := filepath.Join(b.scratch, "index")
+	if !e.Indexed {
+		if cache, err = os.MkdirTemp(b.scratch, "no-index-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(cache)
+	}
+	program, args := filepath.Join(b.bin, e.Program), []string{e.Case, dir}
+	if e.Program == "cli" {
+		program, args = filepath.Join(b.bin, "cli"), []string{e.Case}
+		if e.Case != "version" {
+			args = append(args, "--skills-root", dir)
+		}
+	}
+	c := exec.CommandContext(b.ctx, program, args...)
+	c.Dir = b.scratch
+	c.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(e.Procs), "HOME="+b.scratch, "XDG_CACHE_HOME="+cache, "BENCH_INDEX="+cache)
+	c.Stderr = os.Stderr
+	if e.Program == "cli" {
+		c.Stderr = nil
+	}
+	start := time.Now()
+	got, err := c.Output()
+	wall := time.Since(start)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", e.Program, strings.Join(args, " "), err)
+	}
+	s := b.took[e]
+	if s == nil {
+		s = &samples{}
+		b.took[e] = s
+	}
+	s.last = subject.Result{Nanos: wall.Nanoseconds()}
+	if e.Program != "cli" {
+		if err := json.Unmarshal(got, &s.last); err != nil {
+			return fmt.Errorf("%s %s printed %q: %w", e.Program, e.Case, got, err)
+		}
+	}
+	if e.Figure != "" && s.last.Error == "" {
+		s.last.Nanos = int64(s.last.Extra[e.Figure] * 1e6)
+	}
+	if counted {
+		s.wall = append(s.wall, time.Duration(s.last.Nanos))
+		s.cpu = append(s.cpu, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+		s.rss = append(s.rss, peakMemory(c.ProcessState))
+	}
+	return nil
+}

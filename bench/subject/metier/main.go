@@ -1,0 +1,98 @@
+// Metier is this module under measure, called as a program would that embeds it.
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"metier"
+	"metier/bench/subject"
+	"metier/policy"
+	"metier/settings"
+	"metier/source/local"
+)
+
+func main() {
+	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": scan})
+}
+
+func defaults() (settings.Settings, error) {
+	layer, err := settings.Profile(settings.DefaultProfile)
+	if err != nil {
+		return settings.Settings{}, err
+	}
+	s, _, err := settings.Resolve(layer)
+	return s, err
+}
+
+// source is the folder as the default settings open it.
+func source(dir string, s settings.Discover) (*local.Source, error) {
+	return local.New(dir, &local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, MaxDepth: s.MaxDepth, MaxDirs: 1 << 20, MaxResourceFiles: s.MaxResources})
+}
+
+// scan lists the heads: what the floors and the peers do.
+func scan(dir string, _ func()) (n int, _ map[string]float64, err error) {
+	s, err := defaults()
+	if err != nil {
+		return 0, nil, err
+	}
+	src, err := source(dir, s.Discover)
+	if err != nil {
+		return 0, nil, err
+	}
+	for h, err := range src.List(context.Background()) {
+		if err != nil {
+			return n, nil, err
+		}
+		if !h.Broken {
+			n++
+		}
+	}
+	return n, nil, nil
+}
+
+func build(dir string) (*metier.Snapshot, error) {
+	s, err := defaults()
+	if err != nil {
+		return nil, err
+	}
+	src, err := source(dir, s.Discover)
+	if err != nil {
+		return nil, err
+	}
+	m := metier.Mount{Label: "bench", Tier: policy.User, Source: src, Root: dir}
+	return metier.Build(context.Background(), []metier.Mount{m}, s.Parse, s.Names, s.Read.IndexRoot, false)
+}
+
+// snapshot judges the skills as well: names, precedence, diagnostics.
+func snapshot(dir string, _ func()) (int, map[string]float64, error) {
+	n, err := build(dir)
+	if err != nil {
+		return 0, nil, err
+	}
+	return len(n.Skills()), nil, nil
+}
+
+// full lists and hashes every file of every skill.
+func full(dir string, _ func()) (n int, _ map[string]float64, err error) {
+	ctx := context.Background()
+	s, err := defaults()
+	if err != nil {
+		return 0, nil, err
+	}
+	src, err := source(dir, s.Discover)
+	if err != nil {
+		return 0, nil, err
+	}
+	snap, err := metier.Build(ctx, []metier.Mount{{Label: "bench", Tier: policy.User, Source: src, Root: filepath.Clean(dir)}}, s.Parse, s.Names, s.Read.IndexRoot, true)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, sk := range snap.Skills() {
+		n += len(sk.Resources)
+		if s.Read.IndexRoot == settings.IndexRootFileNo {
+			n++ // SKILL.md is hashed all the same
+		}
+	}
+	return n, nil, nil
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table is the page: the machine, then one table for each piece of work.
+func (b *bench) table(list []entry) string {
+	var t strings.Builder
+	t.WriteString("# What it costs, beside a floor and peers\n\nWritten by `make bench`; do not edit. Each figure is the median of fresh processes, rounds interleaved, page cache\nwarm. Times are of the work alone, without the start of the process, except under \"whole process\". CPU and memory are\nof the whole process. × is the time over that of the floor, the first row of each table.\n\n")
+	fmt.Fprintf(&t, "Machine: %s.\n", machine())
+	work := ""
+	var floor time.Duration
+	for _, e := range list {
+		s := b.took[e]
+		if head := fmt.Sprintf("%s, %s skills", e.Work, thousands(e.Skills)); head != work {
+			if strings.HasPrefix(e.Name, "floor") || work == "" || !strings.HasPrefix(work, e.Work) {
+				work, floor = head, middle(s.wall)
+				fmt.Fprintf(&t, "\n## %s\n\n| what | cores | ms | range | × floor | budget | found | CPU ms | MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", strings.ToUpper(head[:1])+head[1:])
+			}
+		} else if strings.HasPrefix(e.Name, "floor") {
+			floor = middle(s.wall)
+		}
+		t.WriteString(row(e, s, floor))
+	}
+	return t.String()
+}
+
+func row(e entry, s *samples, floor time.Duration) string {
+	mid := middle(s.wall)
+	ratio, budget, found := "", "", thousands(s.last.Count)
+	if !strings.HasPrefix(e.Name, "floor") && floor > 0 && e.Program != "cli" {
+		ratio = fmt.Sprintf("%.2f", float64(mid)/float64(floor))
+	}
+	miss := func(text string, most float64) {
+		if budget = text; ms(mid) > most {
+			budget += " missed"
+		}
+	}
+	switch {
+	case e.Budget > 0:
+		miss(fmt.Sprintf("%.1f", e.Budget), e.Budget*ms(floor))
+	case e.Over > 0:
+		miss(fmt.Sprintf("floor + %.2f ms", e.Over), ms(floor)+e.Over)
+	case e.Most > 0:
+		miss(fmt.Sprintf("%g ms", e.Most), e.Most)
+	}
+	if e.Program == "cli" {
+		found = ""
+	}
+	if s.last.Error != "" {
+		found = "gave up: " + cell(s.last.Error)
+	}
+	return fmt.Sprintf("| %s | %d | %s | %s-%s | %s | %s | %s | %.0f | %.0f |\n", e.Name, e.Procs, short(mid), short(slices.Min(s.wall)), short(slices.Max(s.wall)),
+		ratio, budget, found, ms(middle(s.cpu)), float64(middle(s.rss))/(1<<20))
+}
+
+// cell is one short line that does not end the table's cell, without paths.
+func cell(s string) string {
+	s = regexp.MustCompile(`/\S*/`).ReplaceAllString(strings.ReplaceAll(s, "|", "/"), "")
+	if s, _, _ = strings.Cut(s, "\n"); len(s) > 80 {
+		s = s[:80] + "..."
+	}
+	return s
+}
+
+func middle[T int64 | time.Duration](v []T) T {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// short gives three digits.
+func short(d time.Duration) string {
+	switch v := ms(d); {
+	case v < 1:
+		return fmt.Sprintf("%.3f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// machine describes where it ran, as far as the system tells.
+func machine() string {
+	first := func(file, pattern string) string {
+		b, _ := os.ReadFile(file) // absent elsewhere than on Linux
+		if m := regexp.MustCompile(pattern).FindSubmatch(b); m != nil {
+			return string(m[1])
+		}
+		return "unknown"
+	}
+	return fmt.Sprintf("%d cores of %s, %s kB of memory, %s %s, %s, load %s when done", runtime.NumCPU(), first("/proc/cpuinfo", `model name\s*: (.*)`),
+		first("/proc/meminfo", `MemTotal:\s*(\d+)`), runtime.GOOS, first("/proc/version", `version (\S+)`), runtime.Version(), first("/proc/loadavg", `^(\S+)`))
+}
