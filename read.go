@@ -166,17 +166,18 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	defer f.Close()
 	// Of a long file only what can be shown is kept; all of it is hashed.
 	most := max(r.MaxBytes, sniffBytes)
-	var buf bytes.Buffer
-	buf.Grow(int(min(int64(most), max(r.IndexedSize, sniffBytes))) + bytes.MinRead)
-	if _, err := io.Copy(&buf, io.LimitReader(f, int64(most))); err != nil {
+	buf := bytes.NewBuffer(make([]byte, 0, int(min(int64(most), max(r.IndexedSize, sniffBytes)))+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(f, int64(most))); err != nil {
 		return fail(Unavailable, readCode(err), err)
 	}
 	data := buf.Bytes()
 	h := digest.New()
 	h.Write(data)
-	rest, err := io.Copy(h, io.LimitReader(untilDone{ctx, f}, hardMax+1-int64(len(data))))
-	if err != nil {
-		return fail(Unavailable, readCode(err), err)
+	var rest int64
+	if len(data) == most {
+		if rest, err = io.Copy(h, io.LimitReader(untilDone{ctx, f}, hardMax+1-int64(len(data)))); err != nil {
+			return fail(Unavailable, readCode(err), err)
+		}
 	}
 	if r.Size = int64(len(data)) + rest; r.Size > hardMax {
 		r.Size = 0
@@ -234,7 +235,7 @@ func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error
 	if r.Truncated {
 		data = wholeRunes(data)
 	}
-	r.Status, r.Text = "read", string(bytes.ToValidUTF8(data, []byte("\uFFFD")))
+	r.Status, r.Text = "read", strings.ToValidUTF8(string(data), "\uFFFD")
 	return nil
 }
 

@@ -68,9 +68,7 @@ func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error
 			Detail: fmt.Sprintf("the log is full at %d entries; end this session and start another", c.maxEntries)}
 	}
 	b := &batch{head: c.head}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
+	buf := make([]byte, 0, 1024*len(todo))
 	for i, x := range todo {
 		x.Seq, x.Prev = b.head.Seq+1, b.head.Hash
 		if x.At.IsZero() {
@@ -85,20 +83,21 @@ func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error
 			x.Data = data.Bytes()
 		}
 		x.Refs = slices.Clone(x.Refs)
-		start := buf.Len()
-		if err := enc.Encode(line{x, len(todo) - 1 - i}); err != nil {
+		start := len(buf)
+		if buf, err = appendLine(buf, line{x, len(todo) - 1 - i}); err != nil {
 			return nil, &Error{Code: CodeBadEntry, Path: c.path, Seq: x.Seq, Detail: "type " + x.Type, Err: err}
 		}
-		stored := buf.Bytes()[start : buf.Len()-1]
+		buf = append(buf, '\n')
+		stored := buf[start : len(buf)-1]
 		if len(stored) > MaxLine {
 			return nil, &Error{Code: CodeTooLarge, Path: c.path, Seq: x.Seq,
 				Detail: fmt.Sprintf("type %s: %d bytes, at most %d fit in a line; put content into a blob", x.Type, len(stored), MaxLine)}
 		}
 		s := sum(sha256.Sum256(stored))
-		b.sums, b.ids, b.ends, b.entry = append(b.sums, s), append(b.ids, x.ID), append(b.ends, buf.Len()), append(b.entry, x)
+		b.sums, b.ids, b.ends, b.entry = append(b.sums, s), append(b.ids, x.ID), append(b.ends, len(buf)), append(b.entry, x)
 		b.head = Head{x.Seq, s.String()}
 	}
-	b.bytes = buf.Bytes()
+	b.bytes = buf
 	return b, nil
 }
 
