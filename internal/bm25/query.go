@@ -1,0 +1,230 @@
+package bm25
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// want is one term that a query asks for.
+type want struct {
+	term  uint32
+	boost float32
+}
+
+// How much a word counts that was not asked for in so many letters.
+const (
+	asAbbreviation = 0.6 // js for javascript
+	asBeginning    = 0.4 // kube for kubernetes
+	asNear         = 0.8 // one letter off; less for two
+)
+
+// wanted turns a query into terms, and says how the query reads with unknown
+// words replaced.
+func (x *Index) wanted(query string) ([]want, string) {
+	var asked []string
+	split(query, func(w []byte) { asked = append(asked, string(w)) })
+	words := slices.DeleteFunc(slices.Clone(asked), func(w string) bool { return filler()[w] })
+	if len(words) == 0 {
+		words = asked
+	}
+	var out []want
+	add := func(t uint32, boost float32) {
+		for i := range out {
+			if out[i].term == t {
+				out[i].boost = max(out[i].boost, boost)
+				return
+			}
+		}
+		out = append(out, want{t, boost})
+	}
+	meant := map[string]string{}
+	for _, w := range words {
+		t, known := x.term(w)
+		if known {
+			add(t, 1)
+		}
+		others := abbreviations()[w]
+		for _, o := range others {
+			if t, ok := x.term(o); ok {
+				add(t, asAbbreviation)
+			}
+		}
+		begins := x.beginning(w)
+		for _, t := range begins {
+			add(t, asBeginning)
+		}
+		if known || len(others) > 0 || len(begins) > 0 {
+			continue
+		}
+		if i, distance := x.near(w); distance > 0 {
+			add(x.spelt[i].term, asNear/float32(distance))
+			meant[w] = x.spelt[i].text
+		}
+	}
+	if len(meant) == 0 {
+		return out, ""
+	}
+	for i, w := range asked {
+		asked[i] = cmp.Or(meant[w], w)
+	}
+	return out, strings.Join(asked, " ")
+}
+
+func (x *Index) term(w string) (uint32, bool) {
+	if i, ok := x.words[w]; ok {
+		return x.spelt[i].term, true
+	}
+	t, ok := x.terms[stem(w)]
+	return t, ok
+}
+
+// beginning returns terms of longer words that begin with w: at most four, the
+// most frequent ones.
+func (x *Index) beginning(w string) []uint32 {
+	const (
+		shortest = 4
+		most     = 4
+		looked   = 256
+	)
+	if len(w) < shortest || w[0] >= 0x80 {
+		return nil
+	}
+	at, _ := slices.BinarySearchFunc(x.sorted, w, func(i uint32, w string) int { return cmp.Compare(x.spelt[i].text, w) })
+	var out []uint32
+	own, _ := x.term(w)
+	for _, i := range x.sorted[at:min(at+looked, len(x.sorted))] {
+		s := x.spelt[i]
+		if !strings.HasPrefix(s.text, w) {
+			break
+		}
+		if s.text != w && s.term != own && !slices.Contains(out, s.term) {
+			out = append(out, s.term)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b uint32) int { return cmp.Compare(x.holders(b), x.holders(a)) })
+	return out[:min(len(out), most)]
+}
+
+// holders is how many documents hold a term.
+func (x *Index) holders(t uint32) uint32 { return x.start[t+1] - x.start[t] }
+
+// longest is the most bytes of a word whose spelling is mended.
+const longest = 32
+
+// near returns the known word that is written most nearly like w, and by how
+// many letters it differs; 0 when all are far.
+func (x *Index) near(w string) (best uint32, distance int) {
+	const shortest = 3
+	if len(w) < shortest || len(w) > longest {
+		return 0, 0
+	}
+	far := 1
+	if len(w) > 5 {
+		far = 2
+	}
+	found := far + 1
+	for _, i := range x.grams.like(w, far) {
+		s := x.spelt[i]
+		if len(s.text) > len(w)+far || len(w) > len(s.text)+far {
+			continue
+		}
+		d := edits(w, s.text)
+		if d < found || d == found && d <= far && x.better(s, x.spelt[best]) {
+			found, best = d, i
+		}
+	}
+	if found > far {
+		return 0, 0
+	}
+	return best, found
+}
+
+// better decides between two words that are equally near.
+func (x *Index) better(a, b word) bool {
+	return cmp.Or(cmp.Compare(x.holders(b.term), x.holders(a.term)), cmp.Compare(a.text, b.text)) < 0
+}
+
+// edits is the number of letters that were left out, added, changed or swapped
+// with their neighbour; a and b have at most longest+2 bytes.
+func edits(a, b string) int {
+	var before, last, row [longest + 3]int
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// gramIndex finds words by the triples of bytes they share.
+type gramIndex struct {
+	start []uint32 // triple → its first word; one more at the end
+	words []uint32
+	size  int
+}
+
+const gramSlots = 1 << 15
+
+// grams calls f for each triple of bytes of a word, its ends marked.
+func grams(w string, f func(slot uint32)) {
+	at := func(i int) uint32 {
+		if i < 0 || i >= len(w) {
+			return 1
+		}
+		return uint32(w[i])
+	}
+	for i := range len(w) {
+		h := at(i-1)*0x9e3779b1 ^ at(i)*0x85ebca6b ^ at(i+1)*0xc2b2ae35
+		f((h ^ h>>15) % gramSlots)
+	}
+}
+
+func indexGrams(spelt []word) gramIndex {
+	g := gramIndex{start: make([]uint32, gramSlots+1), size: len(spelt)}
+	for _, s := range spelt {
+		grams(s.text, func(slot uint32) { g.start[slot+1]++ })
+	}
+	for i := range gramSlots {
+		g.start[i+1] += g.start[i]
+	}
+	g.words = make([]uint32, g.start[gramSlots])
+	next := slices.Clone(g.start)
+	for i, s := range spelt {
+		grams(s.text, func(slot uint32) {
+			g.words[next[slot]] = uint32(i)
+			next[slot]++
+		})
+	}
+	return g
+}
+
+// like returns the words that share enough with w to be at most far letters
+// off, in the order of the index.
+func (g gramIndex) like(w string, far int) []uint32 {
+	// A letter that is off spoils three triples at most; two that are swapped, four.
+	enough := max(len(w)-3*far-1, 1)
+	count := make([]uint8, g.size)
+	var out []uint32
+	grams(w, func(slot uint32) {
+		for _, i := range g.words[g.start[slot]:g.start[slot+1]] {
+			if count[i]++; int(count[i]) == enough {
+				out = append(out, i)
+			}
+		}
+	})
+	slices.Sort(out)
+	return out
+}
