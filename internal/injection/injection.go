@@ -1,0 +1,250 @@
+// Package injection finds text that reads as if it were meant to turn a model
+// against whoever it works for: orders to drop its instructions, to tell its
+// prompt, to act behind the user's back, and the marks of chat templates. It
+// is a short list of phrases and no proof of anything: honest text about such
+// attacks holds them too, and an attack can be worded otherwise.
+package injection
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"metier/internal/visible"
+)
+
+// Finding is one phrase and where it begins.
+type Finding struct {
+	Kind   string // override, prompt, secrecy, persona, template
+	Offset int    // in bytes
+}
+
+// Most is how many findings are given for one text; there may be more.
+const Most = 10
+
+// MaxText is how many bytes of a text are looked at.
+const MaxText = 4 << 20
+
+// phrase is a sequence of sets of words; before each but the first, words of
+// the set filler may stand.
+type phrase struct {
+	kind string
+	sets [][]string
+}
+
+// fillers may stand between the words of a phrase, at most maxFillers in a row.
+const (
+	fillers    = " all any the your my our of these those every other and or a an its their "
+	maxFillers = 4
+	maxGap     = 12 // bytes between two words
+)
+
+// table holds the phrases by their first word. A set is its words with blanks
+// between; the text in a phrase's sets is matched as whole words.
+var table = compile(
+	phrase{"override", sets("ignore disregard forget override", "previous prior above earlier preceding existing foregoing", "instructions instruction prompts prompt directions directives rules guidelines messages context constraints")},
+	phrase{"override", sets("ignore disregard forget override bypass", "system safety developer", "instructions prompt prompts rules guidelines policies message messages")},
+	phrase{"override", sets("ignore disregard forget", "everything", "above before previously said told")},
+	phrase{"override", sets("ignore disregard forget override", "instructions rules guidelines", "above given before")},
+	phrase{"override", sets("supersede supersedes override overrides", "previous prior system safety developer", "instructions prompt prompts rules guidelines messages")},
+	phrase{"prompt", sets("reveal print output repeat leak show disclose display", "system hidden developer initial", "prompt prompts instructions message")},
+	phrase{"secrecy", sets("without", "telling informing notifying alerting", "user human operator")},
+	phrase{"secrecy", sets("without", "user human operator", "s", "knowledge knowing")},
+	phrase{"secrecy", sets("hide conceal", "this that it", "from", "user human operator")},
+	phrase{"secrecy", sets("tell inform alert notify", "user human operator", "about", "this")},
+	phrase{"persona", sets("you", "are", "now", "dan jailbroken unrestricted unfiltered uncensored")},
+	phrase{"persona", sets("no", "longer", "bound restricted limited constrained", "by", "guidelines rules restrictions policies")},
+	phrase{"persona", sets("developer dan god jailbreak", "mode", "enabled activated on")},
+)
+
+// negated phrases count only behind one of these words.
+var negated = map[string]string{"tell": "not never don dont", "inform": "not never don dont", "alert": "not never don dont", "notify": "not never don dont"}
+
+// no turns an order to ignore into one not to.
+const no = "not never don dont cannot"
+
+// marks are of chat templates: they have no place in a skill's prose.
+var marks = []string{"<|im_start|>", "<|im_end|>", "<|system|>", "<|endoftext|>", "<<sys>>", "[/inst]"}
+
+func sets(words ...string) [][]string {
+	var out [][]string
+	for _, w := range words {
+		out = append(out, strings.Fields(w))
+	}
+	return out
+}
+
+type compiled struct {
+	first  map[string][]phrase
+	begins [1 << 10]uint16 // first two letters of a first word → its lengths, a bit each
+}
+
+func compile(all ...phrase) *compiled {
+	c := &compiled{first: map[string][]phrase{}}
+	for _, p := range all {
+		for _, w := range p.sets[0] {
+			c.first[w] = append(c.first[w], p)
+			c.begins[pair(w[0], w[1])] |= 1 << len(w)
+		}
+	}
+	return c
+}
+
+func pair(a, b byte) int { return int(a&31)<<5 | int(b&31) }
+
+// Find returns what it finds in the first MaxText bytes, in order of place, at
+// most Most. Upper case, line breaks, markup and invisible characters between
+// and inside words change nothing; look-alike letters do.
+func Find(text string) []Finding {
+	if len(text) > MaxText {
+		text = text[:MaxText]
+	}
+	at := func(i int) int { return i }
+	if hides(text) {
+		var places []int
+		text, places = bare(text)
+		at = func(i int) int { return places[i] }
+	}
+	var out []Finding
+	last := ""
+	for i := 0; i < len(text) && len(out) < Most; {
+		c := text[i]
+		if !letter(c) {
+			if (c == '<' || c == '[') && mark(text[i:]) {
+				out = append(out, Finding{"template", at(i)})
+			}
+			i++
+			continue
+		}
+		end := i + 1
+		for end < len(text) && letter(text[end]) {
+			end++
+		}
+		// Only what may be a first word, or comes right before one, is looked at.
+		if n := end - i; n > 1 && n < 16 && table.begins[pair(c, text[i+1])]&(1<<n) != 0 {
+			w := strings.ToLower(text[i:end])
+			for _, p := range table.first[w] {
+				if before, needed := negated[w]; needed && !hasWord(before, last) || p.kind == "override" && hasWord(no, last) {
+					continue
+				}
+				if follows(text[end:], p.sets[1:]) {
+					out = append(out, Finding{p.kind, at(i)})
+					break
+				}
+			}
+		}
+		if end-i <= 6 && !(end-i == 1 && (c|0x20) == 't') { // the t of don't leaves don
+			last = text[i:end]
+		} else if end-i > 6 {
+			last = ""
+		}
+		i = end
+	}
+	return out
+}
+
+// follows reports whether the rest of a phrase comes next.
+func follows(text string, rest [][]string) bool {
+	skipped := 0
+	for len(rest) > 0 {
+		gap := 0
+		for gap < len(text) && !letter(text[gap]) {
+			if gap == maxGap || strings.IndexByte(".;!?", text[gap]) >= 0 {
+				return false
+			}
+			gap++
+		}
+		end := gap
+		for end < len(text) && letter(text[end]) && end-gap <= 16 {
+			end++
+		}
+		w := strings.ToLower(text[gap:end])
+		text = text[end:]
+		switch {
+		case w == "":
+			return false
+		case contains(rest[0], w):
+			rest, skipped = rest[1:], 0
+		case hasWord(fillers, w) && skipped < maxFillers:
+			skipped++
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func contains(words []string, w string) bool {
+	for _, x := range words {
+		if x == w {
+			return true
+		}
+	}
+	return false
+}
+
+// hasWord reports whether w, in lower case, is one of the words of a line.
+func hasWord(line, w string) bool {
+	if w == "" {
+		return false
+	}
+	for x := range strings.FieldsSeq(line) {
+		if strings.EqualFold(x, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func mark(text string) bool {
+	for _, m := range marks {
+		if len(text) >= len(m) && strings.EqualFold(text[:len(m)], m) {
+			return true
+		}
+	}
+	return false
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// hides reports whether a text holds characters that are not to be seen, or
+// wide forms of ASCII.
+func hides(text string) bool {
+	for i := 0; i < len(text); {
+		if text[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if !common(r) && (wide(r) || visible.Hidden(r)) {
+			return true
+		}
+		i += size
+	}
+	return false
+}
+
+// common spares most characters the long look: letters with accents, dashes,
+// quotes, arrows, boxes, ideographs.
+func common(r rune) bool {
+	return r >= 0xae && r < 0x300 || r >= 0x2010 && r < 0x2028 || r >= 0x2100 && r < 0x2fff || r >= 0x3400 && r < 0xa000
+}
+
+func wide(r rune) bool { return r >= 0xff01 && r <= 0xff5e }
+
+// bare returns a text without invisible characters and with wide letters
+// folded, and where each of its bytes was.
+func bare(text string) (string, []int) {
+	out, places := make([]byte, 0, len(text)), make([]int, 0, len(text))
+	for i, r := range text {
+		switch {
+		case wide(r):
+			out, places = append(out, byte(r-0xfee0)), append(places, i)
+		case r >= utf8.RuneSelf && visible.Hidden(r):
+		case r < utf8.RuneSelf:
+			out, places = append(out, byte(r)), append(places, i)
+		default:
+			out, places = append(out, ' '), append(places, i)
+		}
+	}
+	return string(out), places
+}
