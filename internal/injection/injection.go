@@ -24,19 +24,26 @@ const Most = 10
 // MaxText is how many bytes of a text are looked at.
 const MaxText = 4 << 20
 
-// phrase is a sequence of sets of words; before each but the first, words of
-// the set filler may stand.
+// phrase is a sequence of sets of words; before each but the first, fillers may
+// stand.
 type phrase struct {
 	kind string
 	sets [][]string
 }
 
-// fillers may stand between the words of a phrase, at most maxFillers in a row.
 const (
-	fillers    = " all any the your my our of these those every other and or a an its their "
-	maxFillers = 4
+	maxFillers = 4  // in a row
 	maxGap     = 12 // bytes between two words
 )
+
+// filler reports whether a word may stand between the words of a phrase.
+func filler(w string) bool {
+	switch w {
+	case "all", "any", "the", "your", "my", "our", "of", "these", "those", "every", "other", "and", "or", "a", "an", "its", "their":
+		return true
+	}
+	return false
+}
 
 // table holds the phrases by their first word. A set is its words with blanks
 // between; the text in a phrase's sets is matched as whole words.
@@ -56,11 +63,11 @@ var table = compile(
 	phrase{"persona", sets("developer dan god jailbreak", "mode", "enabled activated on")},
 )
 
-// negated phrases count only behind one of these words.
-var negated = map[string]string{"tell": "not never don dont", "inform": "not never don dont", "alert": "not never don dont", "notify": "not never don dont"}
+// behindNo are first words that count only behind a no.
+var behindNo = map[string]bool{"tell": true, "inform": true, "alert": true, "notify": true}
 
 // no turns an order to ignore into one not to.
-const no = "not never don dont cannot"
+const no = "not never don dont cannot can wont won"
 
 // marks are of chat templates: they have no place in a skill's prose.
 var marks = []string{"<|im_start|>", "<|im_end|>", "<|system|>", "<|endoftext|>", "<<sys>>", "[/inst]"}
@@ -105,41 +112,57 @@ func Find(text string) []Finding {
 		at = func(i int) int { return places[i] }
 	}
 	var out []Finding
-	last := ""
 	for i := 0; i < len(text) && len(out) < Most; {
-		c := text[i]
-		if !letter(c) {
-			if (c == '<' || c == '[') && mark(text[i:]) {
+		if !letters[text[i]] {
+			if (text[i] == '<' || text[i] == '[') && mark(text[i:]) {
 				out = append(out, Finding{"template", at(i)})
 			}
 			i++
 			continue
 		}
 		end := i + 1
-		for end < len(text) && letter(text[end]) {
+		for end < len(text) && letters[text[end]] {
 			end++
 		}
-		// Only what may be a first word, or comes right before one, is looked at.
-		if n := end - i; n > 1 && n < 16 && table.begins[pair(c, text[i+1])]&(1<<n) != 0 {
-			w := strings.ToLower(text[i:end])
-			for _, p := range table.first[w] {
-				if before, needed := negated[w]; needed && !hasWord(before, last) || p.kind == "override" && hasWord(no, last) {
-					continue
-				}
-				if follows(text[end:], p.sets[1:]) {
-					out = append(out, Finding{p.kind, at(i)})
-					break
-				}
+		if n := end - i; n > 1 && n < 16 && table.begins[pair(text[i], text[i+1])]&(1<<n) != 0 {
+			if kind := begun(text, i, end); kind != "" {
+				out = append(out, Finding{kind, at(i)})
 			}
-		}
-		if end-i <= 6 && !(end-i == 1 && (c|0x20) == 't') { // the t of don't leaves don
-			last = text[i:end]
-		} else if end-i > 6 {
-			last = ""
 		}
 		i = end
 	}
 	return out
+}
+
+// begun returns the kind of the phrase whose first word is text[from:to], ""
+// for none.
+func begun(text string, from, to int) string {
+	w := strings.ToLower(text[from:to])
+	for _, p := range table.first[w] {
+		if !follows(text[to:], p.sets[1:]) {
+			continue
+		}
+		before := hasWord(no, previous(text[:from]))
+		if p.kind == "override" && before || behindNo[w] && !before {
+			continue
+		}
+		return p.kind
+	}
+	return ""
+}
+
+// previous is the last word of a text; don't and can't are don and can.
+func previous(text string) string {
+	text = strings.TrimRightFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !letters[byte(r)] })
+	from := len(text)
+	for from > 0 && len(text)-from < 16 && letters[text[from-1]] {
+		from--
+	}
+	w := text[from:]
+	if strings.EqualFold(w, "t") && from > 1 {
+		return previous(text[:from])
+	}
+	return w
 }
 
 // follows reports whether the rest of a phrase comes next.
@@ -147,14 +170,14 @@ func follows(text string, rest [][]string) bool {
 	skipped := 0
 	for len(rest) > 0 {
 		gap := 0
-		for gap < len(text) && !letter(text[gap]) {
+		for gap < len(text) && !letters[text[gap]] {
 			if gap == maxGap || strings.IndexByte(".;!?", text[gap]) >= 0 {
 				return false
 			}
 			gap++
 		}
 		end := gap
-		for end < len(text) && letter(text[end]) && end-gap <= 16 {
+		for end < len(text) && letters[text[end]] && end-gap <= 16 {
 			end++
 		}
 		w := strings.ToLower(text[gap:end])
@@ -164,7 +187,7 @@ func follows(text string, rest [][]string) bool {
 			return false
 		case contains(rest[0], w):
 			rest, skipped = rest[1:], 0
-		case hasWord(fillers, w) && skipped < maxFillers:
+		case filler(w) && skipped < maxFillers:
 			skipped++
 		default:
 			return false
@@ -204,7 +227,13 @@ func mark(text string) bool {
 	return false
 }
 
-func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+// letters are those of ASCII.
+var letters = func() (is [256]bool) {
+	for c := byte('a'); c <= 'z'; c++ {
+		is[c], is[c-'a'+'A'] = true, true
+	}
+	return is
+}()
 
 // hides reports whether a text holds characters that are not to be seen, or
 // wide forms of ASCII.
