@@ -10,6 +10,7 @@ import (
 
 	"metier/event"
 	"metier/internal/digest"
+	"metier/internal/injection"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/record"
@@ -48,7 +49,7 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 
 func kindOfCode(code string) Kind {
 	switch code {
-	case policy.CodeSkillDenied, policy.CodeNotNarrowed, policy.CodeUnmediated:
+	case policy.CodeSkillDenied, policy.CodeNotNarrowed, policy.CodeUnmediated, "injection_blocked":
 		return Denied
 	case "skill_drifted":
 		return Drift
@@ -134,6 +135,9 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 
 // freeze records an activation with its text.
 func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, sum Digest, arguments []string, changed bool) (Activation, string, error) {
+	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), string(raw)); err != nil {
+		return Activation{}, "", err
+	}
 	block, reply, front, err := s.instructions(raw, sk, sum, arguments, x)
 	if err != nil {
 		return Activation{}, "", err
@@ -154,6 +158,26 @@ func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, su
 	}
 	x.Record(ev)
 	return Activation{Activated: ev, At: s.cfg.Now()}, reply, nil
+}
+
+// suspected records where a text that is about to be delivered reads like an
+// injection. Where the setting keeps such text of the skill's tier from
+// the model it is an error; elsewhere it goes on.
+func (s *Session) suspected(x *Scope, sk Skill, file, text string) error {
+	found := injection.Find(text)
+	if len(found) == 0 {
+		return nil
+	}
+	blocked := blocks(s.cfg.Settings.Activate.Injection, sk.Tier)
+	for _, f := range found {
+		x.Record(event.Suspected{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier.Or(), Path: file, Kind: f.Kind, Offset: f.Offset, Blocked: blocked})
+	}
+	if !blocked {
+		return nil
+	}
+	return &Error{Op: "use", Skill: sk.Name, Path: file, Kind: Denied, Code: "injection_blocked",
+		Hint: "a person has to read it; if it is honest, its root can be given a tier that is trusted, or the operator can set injection to event",
+		Err:  fmt.Errorf("the text at byte %d reads like an injection, and it comes from the tier %s", found[0].Offset, sk.Tier.Or())}
 }
 
 // drift says what becomes of a skill whose bytes are not the ones that were

@@ -1,27 +1,44 @@
 package metier
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"metier/internal/injection"
 	"metier/internal/visible"
+	"metier/policy"
 	"metier/settings"
 )
 
 // Catalog is what the model is told about the skills there are: a filtered,
-// bounded view of the snapshot. Its order is stable, since prompt caches
-// depend on it, and what it leaves out is counted (D8).
+// budgeted view of the snapshot. Its order is stable, since prompt caches
+// depend on it, and what it leaves out is counted and can be reached (D8).
 type Catalog struct {
 	Entries []CatalogEntry
 	Omitted int // skills that could be used and are not listed
 	Text    string
+	Format  settings.CatalogFormat
 	Place   settings.CatalogPlace // where Text goes: tool, system or none
+	Rung    string                // how much Text tells of each entry: full, cut or names; "" without a text
+	Tokens  int                   // an estimate of Text
+	Budget  int                   // the most tokens Text may take; 0: any number
+	Search  string                // the model's tool that finds what is left out, or ""
+
+	guard settings.Injection
 }
+
+// The rungs of the ladder that a catalog goes down until it fits its budget.
+// Below the last one names are left out, and counted.
+const (
+	rungFull  = "full"
+	rungCut   = "cut"   // descriptions and notes have one greatest length; no locations where a tool loads skills
+	rungNames = "names" // no descriptions
+)
 
 // listing is the catalog of one snapshot with what the load tool says of it.
 type listing struct {
@@ -29,6 +46,7 @@ type listing struct {
 	Catalog
 	names  []string
 	schema json.RawMessage
+	may    []int // the skills of the snapshot that the model may know of, by place
 }
 
 // InTool reports whether Text belongs into the description of the load tool.
@@ -40,10 +58,14 @@ func (c Catalog) InSystem() bool { return c.Place == settings.CatalogPlaceSystem
 // shown reports whether there is a catalog at all, so that names may be listed.
 func (c Catalog) shown() bool { return c.Place != settings.CatalogPlaceNone }
 
+// partial reports whether there is more to know than the catalog tells, so that
+// the model has use for a search.
+func (c Catalog) partial() bool { return c.shown() && (c.Omitted > 0 || c.Rung == rungNames) }
+
 // CatalogEntry is one line of a catalog (A-135).
 type CatalogEntry struct {
 	Name          string `json:"name"`
-	Description   string `json:"description"`
+	Description   string `json:"description,omitempty"`
 	Location      string `json:"location,omitempty"` // SKILL.md as the model may read it
 	Compatibility string `json:"compatibility,omitempty"`
 }
@@ -69,11 +91,15 @@ func (s *Session) listing() *listing {
 	if l := s.listed.Load(); l != nil && l.snap == snap {
 		return l
 	}
-	l := &listing{snap: snap, Catalog: s.catalog(snap)}
+	l := &listing{snap: snap, may: s.known(snap)}
+	l.Catalog = s.catalog(snap, l.may)
 	for _, e := range l.Entries {
 		l.names = append(l.names, e.Name)
 	}
-	l.schema = loadSchema(l.names, !s.enveloped(), l.shown())
+	// The names stand in the text; a second time in the schema only where the
+	// budget has room for them.
+	enum := l.shown() && (l.Budget == 0 || l.Rung == rungFull && l.Tokens+tokens(strings.Join(l.names, `","`)) <= l.Budget)
+	l.schema = loadSchema(l.names, !s.enveloped(), enum)
 	s.listed.Store(l)
 	return l
 }
@@ -87,7 +113,7 @@ func (s *Session) place() settings.CatalogPlace {
 		return settings.CatalogPlaceNone
 	case set.Catalog.Place != settings.CatalogPlaceTool:
 		return set.Catalog.Place
-	case set.Tools.Load != "" && set.Activate.ByLoadTool() && s.granted(settings.ToolLoadSkill):
+	case s.loadable():
 		return settings.CatalogPlaceTool
 	case s.byReadFile() && s.granted(settings.ToolReadFile):
 		return settings.CatalogPlaceSystem
@@ -95,38 +121,212 @@ func (s *Session) place() settings.CatalogPlace {
 	return settings.CatalogPlaceNone
 }
 
-func (s *Session) catalog(snap *Snapshot) Catalog {
-	set := s.cfg.Settings.Catalog
-	c := Catalog{Place: s.place()}
-	most := descMax
-	if set.DescMax > 0 {
-		most = min(most, set.DescMax)
-	}
+// loadable reports whether the model has a tool that loads a skill by its name.
+func (s *Session) loadable() bool {
+	return s.cfg.Settings.Tools.Load != "" && s.cfg.Settings.Activate.ByLoadTool() && s.granted(settings.ToolLoadSkill)
+}
+
+// known lists the skills the model may hear of, by their place in the snapshot.
+func (s *Session) known(snap *Snapshot) []int {
+	var may []int
 	for i := range snap.skills {
-		sk := &snap.skills[i]
-		if unlisted(sk, s.cfg.Grants.Denied) != "" {
-			continue // hidden entirely, not listed and refused
+		if unlisted(&snap.skills[i], s.cfg.Grants.Denied, s.cfg.Settings.Activate.Injection) == "" {
+			may = append(may, i)
 		}
-		e := CatalogEntry{Name: visible.Line(sk.Name), Description: clamp(sk.Description, most), Compatibility: clamp(sk.Head.Front.Compatibility, descMax)}
-		if set.Format == settings.CatalogFormatPaths || s.byReadFile() {
-			e.Location = s.location(sk)
-		}
-		c.Entries = append(c.Entries, e)
 	}
-	if set.Max > 0 && len(c.Entries) > set.Max {
-		c.Omitted = len(c.Entries) - set.Max
-		c.Entries = c.Entries[:set.Max]
+	return may
+}
+
+func (s *Session) catalog(snap *Snapshot, all []int) Catalog {
+	set := s.cfg.Settings
+	c := Catalog{Format: set.Catalog.Format, Place: s.place(), Budget: set.Catalog.Budget, guard: set.Activate.Injection}
+	if set.Tools.Search != "" && s.granted(settings.ToolSearchSkills) && c.shown() {
+		c.Search = set.Tools.Search
 	}
-	if c.shown() {
-		c.Text = s.catalogText(c)
-		if c.Place == settings.CatalogPlaceTool && len(c.Text) > toolTextMax {
-			c.Place = settings.CatalogPlaceSystem
-		}
-		if c.Place == settings.CatalogPlaceTool && len(c.Entries) == 0 {
-			c.Place = settings.CatalogPlaceSystem // without skills there is no tool to say so
-		}
+	total := len(all)
+	if most := set.Catalog.Max; most > 0 && most < total {
+		all = favoured(snap, all)(most)
+	}
+	if len(all) > 0 {
+		s.fit(&c, snap, all, total)
+	}
+	if !c.shown() {
+		c.Rung = ""
+		return c
+	}
+	if total == 0 && set.Catalog.Empty == settings.EmptyCatalogSayNone {
+		c.Text = "No skills are configured."
+	}
+	c.Tokens = tokens(c.Text)
+	if c.Place == settings.CatalogPlaceTool && len(c.Text) > toolTextMax {
+		c.Place = settings.CatalogPlaceSystem
+	}
+	if c.Place == settings.CatalogPlaceTool && total == 0 {
+		c.Place = settings.CatalogPlaceSystem // without skills there is no tool to say so
 	}
 	return c
+}
+
+// The lengths to which descriptions are cut. Steps keep the text as it is while
+// a few skills come and go; less than the shortest says nothing.
+const (
+	shortestCut = 48
+	cutStep     = 8
+)
+
+// fit goes down the ladder until the text fits the budget: as much as the
+// settings allow, then everything cut to the greatest common length that fits,
+// then names, then as many names as fit. The costs of head, entries and foot
+// add up, so a text that is too long is not written out.
+func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
+	most := descMax
+	if m := s.cfg.Settings.Catalog.DescMax; m > 0 {
+		most = min(most, m)
+	}
+	f := form{xml: c.Format == settings.CatalogFormatXML, json: c.Format == settings.CatalogFormatJSON, paths: c.Format == settings.CatalogFormatPaths,
+		inTool: c.Place == settings.CatalogPlaceTool, loadable: s.loadable(), list: s.listTool(), tools: s.cfg.Settings.Tools}
+	try := func(list []int, rung string, cut int) bool {
+		next := *c
+		next.Rung, next.Omitted, next.Entries = rung, total-len(list), make([]CatalogEntry, 0, min(len(list), 1024))
+		if !c.shown() {
+			for _, i := range list {
+				next.Entries = append(next.Entries, s.entry(&snap.skills[i], rung, cut))
+			}
+			*c = next
+			return true
+		}
+		head, foot := f.head(), f.foot(next)
+		cost := tokens(head) + tokens(foot)
+		body := make([]string, 0, min(len(list), 1024))
+		for _, i := range list {
+			e := s.entry(&snap.skills[i], rung, cut)
+			text := f.entry(e, rung)
+			if cost += tokens(text); c.Budget > 0 && cost > c.Budget {
+				return false
+			}
+			next.Entries, body = append(next.Entries, e), append(body, text)
+		}
+		next.Text = strings.TrimRight(head+strings.TrimSuffix(strings.Join(body, ""), ",")+foot, "\n")
+		*c = next
+		return true
+	}
+	low, high := shortestCut/cutStep, (most-1)/cutStep
+	switch {
+	case try(all, rungFull, most):
+	case low <= high && try(all, rungCut, low*cutStep):
+		greatest(low, high, func(n int) bool { return try(all, rungCut, n*cutStep) })
+	case try(all, rungNames, 0):
+	default:
+		// Every name costs a token or more, so no more of them can fit.
+		few := favoured(snap, all)
+		if n := greatest(0, min(len(all)-1, c.Budget), func(n int) bool { return try(few(n), rungNames, 0) }); n == 0 {
+			c.Rung, c.Omitted = rungNames, total
+			c.Text = strings.TrimRight(f.head()+f.foot(*c), "\n") // the count stands, whatever the budget
+		}
+	}
+}
+
+// greatest is the greatest number up to high that fits, where low does and
+// every number below one that fits does; fits is called last with it.
+func greatest(low, high int, fits func(int) bool) int {
+	last := -1
+	for low < high {
+		mid := (low + high + 1) / 2
+		if last = mid; fits(mid) {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	if last != low {
+		fits(low)
+	}
+	return low
+}
+
+// favoured gives the first so many of the skills, those of trusted tiers before
+// others, so that many of a stranger's do not push one's own out. The order of
+// what it gives is that of the snapshot.
+func favoured(snap *Snapshot, all []int) func(n int) []int {
+	ranked := slices.Clone(all)
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(trust(snap.skills[b].Tier), trust(snap.skills[a].Tier)) })
+	return func(n int) []int {
+		out := slices.Clone(ranked[:n])
+		slices.Sort(out)
+		return out
+	}
+}
+
+// entry is what a rung tells of a skill.
+func (s *Session) entry(sk *Skill, rung string, cut int) CatalogEntry {
+	e := CatalogEntry{Name: visible.Line(sk.Name)}
+	if (s.cfg.Settings.Catalog.Format == settings.CatalogFormatPaths || s.byReadFile()) && (rung == rungFull || !s.loadable()) {
+		e.Location = s.location(sk)
+	}
+	switch rung {
+	case rungFull:
+		e.Description, e.Compatibility = clamp(sk.Description, cut), clamp(sk.Head.Front.Compatibility, descMax)
+	case rungCut:
+		e.Description, e.Compatibility = clamp(sk.Description, cut), clamp(sk.Head.Front.Compatibility, cut)
+	}
+	return e
+}
+
+// tokens estimates how many tokens of a model a text takes: one for each five
+// letters of a word, three digits, two signs in a row, and each line; one for a
+// character of two bytes, two for one of three, three for one of four. It is
+// meant to be too high (docs/SETTINGS.md says by how much), so that a budget
+// holds. Lines count alone: of two texts that end with a line it is the sum.
+func tokens(text string) int {
+	n, letters, digits, signs := 0, 0, 0, 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			if letters++; letters%5 == 1 {
+				n++
+			}
+			digits, signs = 0, 0
+		case c >= '0' && c <= '9':
+			if digits++; digits%3 == 1 {
+				n++
+			}
+			letters, signs = 0, 0
+		case c == ' ':
+			letters, digits, signs = 0, 0, 0
+		case c == '\n':
+			n++
+			letters, digits, signs = 0, 0, 0
+		case c < utf8.RuneSelf:
+			if signs++; signs%2 == 1 {
+				n++
+			}
+			letters, digits = 0, 0
+		case c >= 0xc0: // the first byte of a longer character
+			n++
+			if c >= 0xe0 {
+				n++
+			}
+			if c >= 0xf0 {
+				n++
+			}
+			letters, digits, signs = 0, 0, 0
+		}
+	}
+	return n
+}
+
+// listTool is the name of the tool that lists skills, as far as the model has it.
+func (s *Session) listTool() string {
+	if !s.granted(settings.ToolListSkills) || !listable(s.cfg.Settings) {
+		return ""
+	}
+	return s.cfg.Settings.Tools.List
+}
+
+// listable reports whether there is a tool that lists skills: where catalogs
+// are off it would tell what they may not.
+func listable(set settings.Settings) bool {
+	return set.Tools.List != "" && set.Catalog.Format != settings.CatalogFormatNone
 }
 
 // location is SKILL.md as the model may read it. A path that does not survive
@@ -151,7 +351,7 @@ func denies(denied []string, sk *Skill) bool {
 }
 
 // unlisted is the rule that keeps a skill out of every catalog, "" for none.
-func unlisted(sk *Skill, denied []string) string {
+func unlisted(sk *Skill, denied []string, guard settings.Injection) string {
 	switch {
 	case sk.State != Loaded:
 		return "not-loaded"
@@ -159,8 +359,22 @@ func unlisted(sk *Skill, denied []string) string {
 		return "disable-model-invocation"
 	case denies(denied, sk):
 		return "denied"
+	case blocks(guard, sk.Tier) && suspect(sk):
+		return "injection-blocked"
 	}
 	return ""
+}
+
+// blocks reports whether text of a tier that looks like an injection is kept
+// from the model.
+func blocks(guard settings.Injection, t policy.Tier) bool {
+	return guard == settings.InjectionBlock || guard == settings.InjectionUntrusted && t.Or() == policy.ThirdParty
+}
+
+// suspect reports whether what a catalog would tell of a skill looks like an
+// injection.
+func suspect(sk *Skill) bool {
+	return len(injection.Find(sk.Name+"\n\n"+sk.Description+"\n\n"+sk.Head.Front.Compatibility)) > 0
 }
 
 // clamp makes one line of at most most characters; where something is cut off,
@@ -177,93 +391,4 @@ func clamp(s string, most int) string {
 	}
 	r := []rune(s)
 	return strings.TrimRight(string(r[:min(len(r), most-1)]), " ") + "…"
-}
-
-func (s *Session) catalogText(c Catalog) string {
-	if len(c.Entries) == 0 {
-		if s.cfg.Settings.Catalog.Empty == settings.EmptyCatalogSayNone {
-			return "No skills are configured."
-		}
-		return ""
-	}
-	var b strings.Builder
-	b.WriteString(s.catalogIntro(c))
-	switch s.cfg.Settings.Catalog.Format {
-	case settings.CatalogFormatXML:
-		xmlCatalog(&b, c.Entries)
-	case settings.CatalogFormatJSON:
-		j, _ := json.Marshal(struct { // plain data
-			Skills  []CatalogEntry `json:"skills"`
-			Omitted int            `json:"omitted,omitempty"`
-		}{c.Entries, c.Omitted})
-		b.Write(j)
-		return b.String()
-	case settings.CatalogFormatPaths:
-		for _, e := range c.Entries {
-			fmt.Fprintf(&b, "- %s: %s", markdown(e.Name), markdown(e.Description))
-			if e.Location != "" {
-				fmt.Fprintf(&b, " → read %s", markdown(e.Location))
-			}
-			b.WriteByte('\n')
-		}
-	default:
-		for _, e := range c.Entries {
-			fmt.Fprintf(&b, "- %s: %s\n", markdown(e.Name), markdown(e.Description))
-		}
-	}
-	if c.Omitted > 0 {
-		fmt.Fprintf(&b, "(%d more omitted)\n", c.Omitted)
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-// catalogIntro says what the list is and how a skill is used, in the words of
-// the profile's tools: by reading a file where that activates, else by the load
-// tool (B-018, B-042, B-043, E-050).
-func (s *Session) catalogIntro(c Catalog) string {
-	set := s.cfg.Settings
-	if set.Catalog.Format == settings.CatalogFormatPaths {
-		return "## Available Skills\n\n" +
-			"You have access to specialized skills. To activate a skill, use the read_file\n" +
-			"tool to read the skill's SKILL.md file at one of these paths, then follow the\n" +
-			"instructions within. Resolve relative paths in a skill against the directory\n" +
-			"that holds its SKILL.md:\n\n"
-	}
-	how := "Skills are ready-made instructions for certain tasks."
-	if c.Place == settings.CatalogPlaceTool {
-		return how + " Available skills:\n\n"
-	}
-	var use []string
-	if set.Tools.Load != "" {
-		use = append(use, fmt.Sprintf("when one fits the task, load it with %s", set.Tools.Load))
-	}
-	if set.Tools.Resource != "" {
-		use = append(use, fmt.Sprintf("read a file it mentions with %s", set.Tools.Resource))
-	}
-	if len(use) > 0 {
-		how += " " + strings.ToUpper(use[0][:1]) + strings.Join(use, "; ")[1:] + "."
-	}
-	return how + " Available skills:\n\n"
-}
-
-func xmlCatalog(b *strings.Builder, entries []CatalogEntry) {
-	b.WriteString("<available_skills>\n")
-	for _, e := range entries {
-		fmt.Fprintf(b, "  <skill>\n    <name>%s</name>\n    <description>%s</description>\n", attribute(e.Name), attribute(e.Description))
-		if e.Location != "" {
-			fmt.Fprintf(b, "    <location>%s</location>\n", attribute(e.Location))
-		}
-		if e.Compatibility != "" {
-			fmt.Fprintf(b, "    <compatibility>%s</compatibility>\n", attribute(e.Compatibility))
-		}
-		b.WriteString("  </skill>\n")
-	}
-	b.WriteString("</available_skills>\n")
-}
-
-// markdown keeps one line of untrusted text from ending its list item or
-// opening one of our elements.
-func markdown(s string) string {
-	s, _ = neutralize(s)
-	return strings.ReplaceAll(s, "`", "'")
 }

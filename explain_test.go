@@ -110,7 +110,10 @@ func TestExplain(t *testing.T) {
 		"denied":          {map[string]string{"a/SKILL.md": skillFile("a", "")}, nil, []string{"a"}, "a", metier.Loaded, "unique-name", "denied"},
 		"denied by ID":    {map[string]string{"a/SKILL.md": skillFile("a", "")}, nil, []string{"skills:a"}, "a", metier.Loaded, "unique-name", "denied"},
 		"no catalog":      {map[string]string{"a/SKILL.md": skillFile("a", "")}, map[string]string{"catalog_format": "none"}, nil, "a", metier.Loaded, "unique-name", "no-catalog"},
-		"catalog is full": {map[string]string{"a/SKILL.md": skillFile("a", ""), "b/SKILL.md": skillFile("b", "")}, map[string]string{"catalog_max": "1"}, nil, "b", metier.Loaded, "unique-name", "catalog-full"},
+		"catalog is full": {map[string]string{"a/SKILL.md": skillFile("a", ""), "b/SKILL.md": skillFile("b", "")}, map[string]string{"catalog_max": "1", "tool_search": "none"}, nil, "b", metier.Loaded, "unique-name", "catalog-full"},
+		"left to search":  {map[string]string{"a/SKILL.md": skillFile("a", ""), "b/SKILL.md": skillFile("b", "")}, map[string]string{"catalog_max": "1"}, nil, "b", metier.Loaded, "unique-name", "search-only"},
+		"cut":             {map[string]string{"a/SKILL.md": skillFile("a", "")}, map[string]string{"catalog_desc_max": "5"}, nil, "a", metier.Loaded, "unique-name", "listed-cut"},
+		"by name":         {map[string]string{"a/SKILL.md": skillFile("a", "")}, map[string]string{"catalog_budget": "40"}, nil, "a", metier.Loaded, "unique-name", "listed-by-name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +136,7 @@ func TestExplain(t *testing.T) {
 				t.Fatalf("nothing is called %s", c.ask)
 			}
 			e := w.Snapshot().Explain(found[0], w.Catalog(t.Context()), c.denied)
-			if e.State != c.state || e.Rule != c.rule || e.ShownRule != c.shown || e.Shown != (c.shown == "listed") {
+			if e.State != c.state || e.Rule != c.rule || e.ShownRule != c.shown || e.Shown != strings.HasPrefix(c.shown, "listed") {
 				t.Errorf("%s by %s, shown by %s; want %s by %s, shown by %s", e.State, e.Rule, e.ShownRule, c.state, c.rule, c.shown)
 			}
 			if (e.State == metier.Shadowed) != (e.By.ID.Path != "") || e.State == metier.Shadowed && e.By.ID.Path != "a" {

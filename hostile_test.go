@@ -248,7 +248,7 @@ func TestHugeAndOddNames(t *testing.T) {
 
 func TestCatalogOfManySkillsCountsWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
-	for format, says := range map[settings.CatalogFormat]string{settings.CatalogFormatXML: "(5 more omitted)", settings.CatalogFormatMarkdown: "(5 more omitted)", settings.CatalogFormatJSON: `"omitted":5`} {
+	for format, says := range map[settings.CatalogFormat]string{settings.CatalogFormatXML: "(5 more omitted; ", settings.CatalogFormatMarkdown: "(5 more omitted; ", settings.CatalogFormatJSON: `"omitted":5`} {
 		w := newWorld(t, project, nil)
 		for i := range 55 {
 			w.put(fmt.Sprintf("skills/s%02d/SKILL.md", i), skillFile(fmt.Sprintf("s%02d", i), "x"))

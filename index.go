@@ -29,6 +29,9 @@ type Snapshot struct {
 	mu      sync.Mutex
 	indexed map[ID]Skill
 	folders map[View]map[string]int // see folder
+
+	finding sync.Mutex
+	finder  *finder // see Search
 }
 
 // Build lists the mounts and applies the rules. A source that cannot be listed

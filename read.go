@@ -137,7 +137,14 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	default:
 		return sk, fail(NotFound, "resource_not_indexed", "the file is not in the index of this skill")
 	}
-	return sk, s.readBytes(ctx, sk, r)
+	if err := s.readBytes(ctx, sk, r); err != nil {
+		return sk, err
+	}
+	if err := s.suspected(x, sk, r.clean, r.Text); err != nil {
+		r.Text, r.Status = "", "error"
+		return sk, err
+	}
+	return sk, nil
 }
 
 // hidden reports whether the model may not know of a skill: it is left out of

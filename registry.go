@@ -1,6 +1,7 @@
 package metier
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"metier/internal/injection"
 	"metier/internal/rules"
 	"metier/internal/visible"
 	"metier/skillmd"
@@ -210,7 +213,7 @@ func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
 		by = n.skills[i]
 	}
 	shown := e.shown(sk, c, denied)
-	e.ShownRule, e.Shown = shown.Code, shown.Code == "listed"
+	e.ShownRule, e.Shown = shown.Code, strings.HasPrefix(shown.Code, "listed")
 	e.ShownReason, e.ShownFix = reasoned(shown)
 	return e
 }
@@ -250,7 +253,7 @@ func (n *Snapshot) decisive(sk Skill) Diagnostic {
 }
 
 func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
-	if rule := unlisted(&sk, denied); rule != "" {
+	if rule := unlisted(&sk, denied, c.guard); rule != "" {
 		return Diagnostic{Code: rule}
 	}
 	if !c.shown() {
@@ -258,14 +261,37 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 	}
 	name := visible.Line(sk.Name)
 	i := slices.IndexFunc(c.Entries, func(x CatalogEntry) bool { return x.Name == name })
-	if i < 0 {
+	switch {
+	case i < 0 && c.Search != "":
+		return Diagnostic{Code: "search-only", Detail: fmt.Sprintf("%d entries are in it, %d are left to %s", len(c.Entries), c.Omitted, c.Search)}
+	case i < 0:
 		return Diagnostic{Code: "catalog-full", Detail: fmt.Sprintf("%d entries are in it, %d are left out", len(c.Entries), c.Omitted)}
+	case c.Rung == rungNames:
+		return Diagnostic{Code: "listed-by-name"}
+	case c.Entries[i].Description != visible.Line(sk.Description):
+		return Diagnostic{Code: "listed-cut", Detail: "its description is cut to fit"}
 	}
-	d := Diagnostic{Code: "listed"}
-	if c.Entries[i].Description != visible.Line(sk.Description) {
-		d.Detail = "its description is cut to fit"
+	return Diagnostic{Code: "listed"}
+}
+
+// Suspicions reads a skill's SKILL.md and returns what in it reads like an
+// injection: a warning with line and column for each place, at most
+// ten. A file that cannot be read gives none; its state says why.
+func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
+	if sk.Head.FileName == "" {
+		return nil
 	}
-	return d
+	raw, err := n.readFile(ctx, &sk, skillMax)
+	if err != nil {
+		return nil
+	}
+	var out []Diagnostic
+	for _, f := range injection.Find(string(raw)) {
+		before := raw[:f.Offset]
+		out = append(out, Diagnostic{Severity: skillmd.Warning, Code: "injection-like-text", Path: sk.Head.Location, Line: bytes.Count(before, []byte("\n")) + 1,
+			Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1, Detail: fmt.Sprintf("text that reads like an injection (%s) begins at byte %d", f.Kind, f.Offset)})
+	}
+	return out
 }
 
 // ExplainPath says why there is no entry at a host path. It is lexical, but for

@@ -34,6 +34,12 @@ func skillTools(set settings.Settings) []Tool {
 	if set.Tools.Resource != "" {
 		out = append(out, resourceTool{})
 	}
+	if set.Tools.Search != "" {
+		out = append(out, searchTool{})
+	}
+	if listable(set) {
+		out = append(out, pageTool{})
+	}
 	return out
 }
 
@@ -114,7 +120,7 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 		spec.Description += "\n\n" + l.Text
 	}
 	spec.Schema = l.schema
-	return spec, len(l.names) > 0
+	return spec, len(l.may) > 0
 }
 
 // enumMax is how many names still go into the schema; more are in the catalog
@@ -200,6 +206,9 @@ func (s *Session) unknown(x *Scope, name string) error {
 		e.Hint = s.Snapshot().available()
 	} else if l.shown() {
 		e.Hint = listed(l.names, len(l.names)+l.Omitted)
+		if l.Search != "" && l.partial() {
+			e.Hint += "; find others with " + l.Search
+		}
 	}
 	return e
 }
@@ -250,7 +259,8 @@ func (s *Session) enclosed(r Result) Result {
 
 // worded is a refusal in the form of the tool's other replies.
 func (s *Session) worded(canonical string, r Result) Result {
-	if canonical == settings.ToolLoadSkill || canonical == settings.ToolReadSkillResource {
+	switch canonical {
+	case settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolSearchSkills, settings.ToolListSkills:
 		return s.enclosed(r)
 	}
 	return r

@@ -96,7 +96,8 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 		}
 	}
 	d.effect = nil
-	return shown, true, d.append(ctx, e)
+	return shown, true, d.append(ctx, e, event.Catalogued{Text: e.Catalog, Format: string(cat.Format), Place: string(cat.Place), Rung: cat.Rung, Tokens: cat.Tokens,
+		Budget: cat.Budget, Listed: len(cat.Entries), Omitted: cat.Omitted, Search: cat.Search})
 }
 
 // claimModel says in the log that the request with these parts is about to be

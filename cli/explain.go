@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,7 @@ type shadow struct {
 // modelSees says whether a run would tell its model of the skill.
 type modelSees struct {
 	Listed bool   `json:"listed"`
+	How    string `json:"how"`   // full, cut, name (alone), search (only), or none
 	Place  string `json:"place"` // of the catalog: tool, system, none
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
@@ -103,7 +105,9 @@ func (sh *shelf) explain(ctx context.Context, subject string) (explained, error)
 			return doc, err
 		}
 		for _, sk := range found {
-			doc.Entries = append(doc.Entries, entryOf(sh.snapshot.Explain(sk, cat, sh.denied), cat))
+			e := sh.snapshot.Explain(sk, cat, sh.denied)
+			e.Skill.Diagnostics = slices.Concat(sk.Diagnostics, sh.snapshot.Suspicions(ctx, sk))
+			doc.Entries = append(doc.Entries, entryOf(e, cat))
 		}
 	}
 	doc.explainedEntry = doc.Entries[0]
@@ -127,7 +131,7 @@ func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
 	sk := e.Skill
 	out := explainedEntry{ID: sk.ID.String(), Name: sk.Name, Path: firstSet(sk.Head.Location, foundAt(sk)), Tier: string(sk.Tier.Or()), State: string(e.State),
 		Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{},
-		Model: &modelSees{e.Shown, string(cat.Place), e.ShownRule, e.ShownReason, e.ShownFix}}
+		Model: &modelSees{e.Shown, howShown(e), string(cat.Place), e.ShownRule, e.ShownReason, e.ShownFix}}
 	if e.State == metier.Shadowed {
 		out.ShadowedBy = &shadow{e.By.ID.String(), e.By.Head.Location, string(e.By.Tier.Or())}
 	}
@@ -188,7 +192,28 @@ func (a *app) showExplained(e explainedEntry) {
 	}
 }
 
+// howShown is how much the model is told of a skill.
+func howShown(e metier.Explanation) string {
+	switch e.ShownRule {
+	case "listed":
+		return "full"
+	case "listed-cut":
+		return "cut"
+	case "listed-by-name":
+		return "name"
+	case "search-only":
+		return "search"
+	}
+	return "none"
+}
+
 func modelLine(m modelSees) string {
+	switch m.How {
+	case "search":
+		return "finds it by search only: " + m.Reason
+	case "name":
+		return "is told its name, without its description: " + m.Reason
+	}
 	if !m.Listed {
 		return "is not told of it: " + m.Reason
 	}

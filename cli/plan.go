@@ -300,6 +300,7 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolReadFile: policy.Read, settings.ToolListFiles: policy.Read, settings.ToolSearchFiles: policy.Read,
 	settings.ToolWriteFile: policy.Write, settings.ToolEditFile: policy.Write,
 	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
+	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read,
 }
 
 // grantedTools are exactly the named tools, or the profile's default set
@@ -315,7 +316,8 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 	if named == nil {
 		named = s.Tools.Default
 	}
-	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource}
+	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource,
+		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills}
 	out := []string{}
 	for _, n := range named {
 		if c, ok := alias[n]; ok && n != "" {

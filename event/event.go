@@ -76,7 +76,7 @@ var types = func() map[string]reflect.Type {
 func All() []Event {
 	return []Event{
 		Opened{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
-		Started{}, Returned{}, Lost{}, Activated{}, ResourceRead{}, FileRead{}, Drifted{},
+		Started{}, Returned{}, Lost{}, Activated{}, ResourceRead{}, FileRead{}, Drifted{}, Suspected{}, Catalogued{},
 		Begun{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
 		Checked{}, ChildEnded{}, Stopped{}, Parked{}, Ended{}, Recovered{}, Note{},
 	}

@@ -174,6 +174,8 @@ func (Activated) Type() string        { return "skill.activated" }
 func (ResourceRead) Type() string     { return "skill.resource_read" }
 func (FileRead) Type() string         { return "skill.file_read" }
 func (Drifted) Type() string          { return "skill.drifted" }
+func (Suspected) Type() string        { return "skill.suspected" }
+func (Catalogued) Type() string       { return "skill.catalog" }
 func (Begun) Type() string            { return "run.begun" }
 func (Resumed) Type() string          { return "run.resumed" }
 func (Offered) Type() string          { return "tools.offered" }

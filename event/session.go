@@ -185,6 +185,34 @@ type Drifted struct {
 	Choice  string `json:"choice"`
 }
 
+// Suspected says that text of a skill that was to be delivered reads like an
+// injection, and where (A-149). Blocked: it was not delivered.
+type Suspected struct {
+	Call    string      `json:"call"`
+	SkillID string      `json:"skillId"`
+	Name    string      `json:"name"`
+	Source  policy.Tier `json:"source"` // tier
+	Path    string      `json:"path"`   // in the skill's folder
+	Kind    string      `json:"kind"`   // override, prompt, secrecy, persona, template
+	Offset  int         `json:"offset"` // in bytes of the file
+	Blocked bool        `json:"blocked,omitempty"`
+}
+
+// Catalogued says what the model is told of the skills there are, from here on:
+// Text is the blob of the catalog, empty where there is none. Tokens is an
+// estimate; Omitted skills could be used and are not listed.
+type Catalogued struct {
+	Text    record.Ref `json:"text"`
+	Format  string     `json:"format"`
+	Place   string     `json:"place"`
+	Rung    string     `json:"rung"` // full, cut, names
+	Tokens  int        `json:"tokens"`
+	Budget  int        `json:"budget"` // 0: none
+	Listed  int        `json:"listed"`
+	Omitted int        `json:"omitted"`
+	Search  string     `json:"search,omitempty"` // the tool that finds the omitted ones
+}
+
 // Note is a diagnostic worth keeping: something cut, skipped, moved or fallen
 // back to.
 type Note struct {

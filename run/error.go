@@ -42,6 +42,7 @@ const (
 	CodeUnknown      = "record_unknown"     // an entry that may be passed over is not understood
 	CodeUnverified   = "run_unverified"     // Export was not told to take what does not verify
 	CodeLost         = "outcome_unknown"    // an op was started and nobody knows how it ended
+	CodeSuspect      = "injection_like"     // text of a skill reads like an injection
 	CodeDrift        = "skill_drifted"      // a skill's bytes are not the recorded ones
 	CodeRecovered    = "record_recovered"   // the log lost its tail in a crash
 	CodeInterrupted  = "run_interrupted"    // nobody works on a run that is not over

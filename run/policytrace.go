@@ -43,6 +43,12 @@ type CatalogMode struct {
 	Format    string `json:"format"`
 	Place     string `json:"place"`
 	Omitted   int    `json:"omitted"`
+	// How much of each skill it tells (full, cut, names), how many it lists, and
+	// its size in tokens, as estimated, of so many (0: any number).
+	Rung   string `json:"rung"`
+	Listed int    `json:"listed"`
+	Tokens int    `json:"tokens"`
+	Budget int    `json:"budget"`
 }
 
 // LoadedSkill is a skill whose text the model was given.
@@ -83,6 +89,9 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 	if o, _, ok := last[event.Offered](p.h); ok {
 		out.CatalogMode = CatalogMode{Disclosed: o.Catalog.Digest != "", Digest: o.Catalog.Digest, Omitted: o.Omitted}
 	}
+	if c, _, ok := last[event.Catalogued](p.h); ok {
+		out.CatalogMode.Rung, out.CatalogMode.Listed, out.CatalogMode.Tokens, out.CatalogMode.Budget = c.Rung, c.Listed, c.Tokens, c.Budget
+	}
 	out.CatalogMode.Format, out.CatalogMode.Place = setting(out.Settings, "catalog_format"), setting(out.Settings, "catalog_place")
 	p.loadedSkills(&out)
 	return out, p.trustDiagnostics(&out)
@@ -106,7 +115,7 @@ func (p *projector) loadedSkills(out *PolicySnapshot) {
 }
 
 // trustDiagnostics collects what matters for trust: every error and warning of
-// the registry, and every drift.
+// the registry, and every drift, and text that reads like an injection.
 func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 	add := func(d json.RawMessage) {
 		if len(out.Diagnostics) == maxDiagnostics {
@@ -132,16 +141,32 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 		severe(s.Diagnostics)
 	}
 	for _, f := range p.h.facts {
-		if e, ok := f.event.(event.Drifted); ok {
-			d, err := compact(map[string]any{"severity": "warning", "code": CodeDrift, "path": e.Path,
-				"detail": fmt.Sprintf("%s was %s and is %s; chosen: %s", e.SkillID, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))})
-			if err != nil {
-				return err
-			}
-			add(d)
+		code, on, detail := trustFact(f.event)
+		if code == "" {
+			continue
 		}
+		d, err := compact(map[string]any{"severity": "warning", "code": code, "path": on, "detail": detail})
+		if err != nil {
+			return err
+		}
+		add(d)
 	}
 	return nil
+}
+
+// trustFact words an event that matters for trust; "" for any other.
+func trustFact(ev event.Event) (code, on, detail string) {
+	switch e := ev.(type) {
+	case event.Drifted:
+		return CodeDrift, e.Path, fmt.Sprintf("%s was %s and is %s; chosen: %s", e.SkillID, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))
+	case event.Suspected:
+		did := "delivered"
+		if e.Blocked {
+			did = "not delivered"
+		}
+		return CodeSuspect, e.Path, fmt.Sprintf("%s reads like an injection (%s) at byte %d; %s", e.SkillID, e.Kind, e.Offset, did)
+	}
+	return "", "", ""
 }
 
 // setting finds one value in the recorded settings, in the forms they have:

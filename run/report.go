@@ -132,6 +132,9 @@ func (p *projector) problems() []Problem {
 			add(CodeLost, e.ID, "try %d was started and did not return before the process ended", e.Try)
 		case event.Drifted:
 			add(CodeDrift, e.SkillID, "%s was %s and is %s; chosen: %s", e.Path, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))
+		case event.Suspected:
+			_, _, detail := trustFact(e)
+			add(CodeSuspect, e.SkillID, "%s: %s", e.Path, detail)
 		case event.Recovered:
 			lost := ""
 			if e.LostID != "" {

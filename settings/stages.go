@@ -60,6 +60,7 @@ type Catalog struct {
 	Empty   EmptyCatalog
 	Max     int // skills; 0: all
 	DescMax int // characters of one description; 0: the specification's limit
+	Budget  int // tokens of the whole catalog, as estimated; 0: any number
 	Paths   Paths
 }
 

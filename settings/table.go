@@ -345,8 +345,8 @@ var defaultable = []value[string]{
 	{ToolSearchFiles, "search files"},
 	{ToolLoadSkill, "load a skill"},
 	{ToolReadSkillResource, "read a resource of a skill"},
-	{ToolListSkills, "list skills; not built yet"},
-	{ToolSearchSkills, "search skills; not built yet"},
+	{ToolListSkills, "list skills, where the catalog leaves something out"},
+	{ToolSearchSkills, "search skills, where the catalog leaves something out"},
 	{ToolWriteFile, "write a file"},
 	{ToolEditFile, "edit a file"},
 }

@@ -14,7 +14,7 @@ type want struct {
 
 // How much a word counts that was not asked for in so many letters.
 const (
-	asAbbreviation = 0.6 // js for javascript
+	asAbbreviation = 0.4 // js for javascript
 	asBeginning    = 0.4 // kube for kubernetes
 	asNear         = 0.8 // one letter off; less for two
 )
@@ -120,7 +120,7 @@ func (x *Index) near(w string) (best uint32, distance int) {
 		return 0, 0
 	}
 	far := 1
-	if len(w) > 5 {
+	if len(w) > 6 {
 		far = 2
 	}
 	found := far + 1
@@ -130,6 +130,9 @@ func (x *Index) near(w string) (best uint32, distance int) {
 			continue
 		}
 		d := edits(w, s.text)
+		if d > 1 && w[0] != s.text[0] {
+			continue // people get the first letter right; two letters make it another word
+		}
 		if d < found || d == found && d <= far && x.better(s, x.spelt[best]) {
 			found, best = d, i
 		}

@@ -40,6 +40,9 @@ func split(text string, f func(word []byte)) {
 	}
 }
 
+// HasWord reports whether a text has anything that can be searched for.
+func HasWord(text string) bool { return strings.IndexFunc(text, letter) >= 0 }
+
 func wordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

@@ -149,5 +149,10 @@ var catalog = map[string]Rule{
 	"disable-model-invocation": {"the skill says disable-model-invocation: it is for people to load", "load it by name: metier run --skill NAME"},
 	"denied":                   {"the operator denied this skill", "take it off deny in the configuration"},
 	"no-catalog":               {"the settings tell the model of no skills, or no tool of this profile loads one (settings catalog_format, catalog_place)", "load it by name: metier run --skill NAME"},
-	"catalog-full":             {"the catalog has so many entries and no more (setting catalog_max)", "raise catalog_max, or load it by name: metier run --skill NAME"},
+	"listed-cut":               {"loaded skills are in the catalog, their descriptions as long as the settings and the budget allow (settings catalog_desc_max, catalog_budget)", "begin the description with what matters, or raise the budget"},
+	"listed-by-name":           {"all descriptions together are longer than the catalog may be, so it gives names alone (setting catalog_budget)", "raise catalog_budget, or name fewer roots; the model finds descriptions with the tool that searches skills"},
+	"search-only":              {"the catalog has no room for it, but the model finds it with the tool that searches skills (settings catalog_max, catalog_budget)", "raise catalog_budget, or load it by name: metier run --skill NAME"},
+	"catalog-full":             {"the catalog has room for so many entries and no more, and the model has no tool that searches skills (settings catalog_max, catalog_budget)", "raise them, allow search_skills, or load it by name: metier run --skill NAME"},
+	"injection-blocked":        {"what it says of itself reads like an injection, and text of its tier that does is kept from the model (setting injection)", "read it; if it is honest, reword it, or give its root a tier that is trusted"},
+	"injection-like-text":      {"text that tells a model to drop its instructions, to tell its prompt or to hide what it does is reported (setting injection)", "read it before you trust it; reword it if it is honest"},
 }

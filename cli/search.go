@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+)
+
+// searched is `search --json`.
+type searched struct {
+	Query   string        `json:"query"`
+	Meant   string        `json:"meant"` // the query with unknown words replaced, or ""
+	Total   int           `json:"total"`
+	Results []searchedRow `json:"results"`
+}
+
+type searchedRow struct {
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Score       float64       `json:"score"`
+	Path        string        `json:"path"` // host path of SKILL.md
+	ID          string        `json:"id"`
+	Source      string        `json:"source"`
+	Tier        string        `json:"tier"`
+	State       metier.Status `json:"state"`
+}
+
+// The results of a search, unless asked otherwise, and at most.
+const (
+	searchShown = 10
+	searchMost  = 1000
+)
+
+func (a *app) searchCommand() *cobra.Command {
+	var place skillPlace
+	var f listFlags
+	limit := searchShown
+	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
+		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
+their name, description, when_to_use, tags and headings fit the words. Words
+that no skill uses are read as the nearest ones that some do, and the answer
+says so. Headings are searched where there are at most 2,000 skills.`,
+		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
+		Args: func(c *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, "")) == "" {
+				return wrong("usage", "say in a few words what the skill should do: metier search fill in a pdf form", "%s needs words to search for", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if limit < 1 || limit > searchMost {
+				return wrong("usage", fmt.Sprintf("give a number from 1 to %d", searchMost), "--limit %d is out of range", limit)
+			}
+			sh, err := a.look(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			doc, found, err := sh.search(c.Context(), strings.Join(args, " "), f, limit)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(doc)
+			}
+			a.showSearch(doc, found)
+			return nil
+		}}
+	place.flags(c)
+	c.Flags().IntVar(&limit, "limit", limit, "most results")
+	c.Flags().BoolVar(&f.all, "all", false, "search what cannot be used too")
+	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
+	a.completions(c)
+	return c
+}
+
+func (sh *shelf) search(ctx context.Context, query string, f listFlags, limit int) (searched, metier.Found, error) {
+	doc := searched{Query: query, Results: []searchedRow{}}
+	chosen, _, err := f.choose(sh.snapshot)
+	if err != nil {
+		return doc, metier.Found{}, err
+	}
+	may := make(map[metier.ID]bool, len(chosen))
+	for _, sk := range chosen {
+		may[sk.ID] = true
+	}
+	found, err := sh.snapshot.Search(ctx, query, limit, func(sk *metier.Skill) bool { return may[sk.ID] })
+	if err != nil {
+		return doc, found, err
+	}
+	doc.Total, doc.Meant = found.Total, found.Meant
+	for _, h := range found.Hits {
+		sk := h.Skill
+		doc.Results = append(doc.Results, searchedRow{sk.Name, sk.Description, math.Round(h.Score*1000) / 1000, sk.Head.Location, sk.ID.String(), sk.ID.Source, string(sk.Tier.Or()), sk.State})
+	}
+	return doc, found, nil
+}
+
+func (a *app) showSearch(doc searched, found metier.Found) {
+	t := table{heads: []string{"SCORE", "NAME", "STATE", "SOURCE", "DESCRIPTION"}, right: []int{0}, width: a.columns()}
+	for i, h := range found.Hits {
+		name := oneLine(h.Skill.Name)
+		if t.width > 0 {
+			name = cutTo(name, max(t.width/3, 20))
+		}
+		state := string(h.Skill.State)
+		if h.Skill.State == metier.Loaded {
+			state = "" // as it should be
+		}
+		t.add(fmt.Sprintf("%.1f", doc.Results[i].Score), name, state, sourceOf(h.Skill), h.Skill.Description)
+	}
+	if len(found.Hits) > 0 {
+		t.print(a.Out, "")
+	}
+	s := plural(doc.Total, "skill")
+	switch {
+	case doc.Total == 0:
+		s = "no skill has any of these words; 'metier list' shows what there is"
+	case doc.Total > len(doc.Results):
+		s = fmt.Sprintf("the best %d of %s that have any of these words (--limit)", len(doc.Results), s)
+	case doc.Total == 1:
+		s += " that has any of these words"
+	default:
+		s += " that have any of these words"
+	}
+	if doc.Meant != "" {
+		s = fmt.Sprintf("did you mean %q? Some words are in no skill, so these were searched for.\n", oneLine(doc.Meant)) + s
+	}
+	fmt.Fprintln(a.Err, s)
+}

@@ -1,0 +1,397 @@
+package metier
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"metier/internal/bm25"
+	"metier/internal/visible"
+	"metier/model"
+	"metier/policy"
+	"metier/settings"
+	"metier/skillmd"
+)
+
+//go:embed search_skills.md
+var searchText string
+
+//go:embed list_skills.md
+var listText string
+
+// Found is what a search gives: the best hits of Total. Meant is the query as it
+// was understood where words nobody uses were replaced by near ones, else "".
+type Found struct {
+	Total int
+	Hits  []Hit
+	Meant string
+}
+
+// Hit is one skill with its score; only the order of scores means anything.
+type Hit struct {
+	Skill Skill
+	Score float64
+}
+
+// The fields of a skill that are searched, with how much a word in each counts.
+const (
+	inName = iota
+	inDescription
+	inWhen
+	inTags
+	inHeadings
+)
+
+var fieldWeights = []float32{inName: 3, inDescription: 1.5, inWhen: 1.5, inTags: 2, inHeadings: 0.6}
+
+const (
+	maxQuery = 512 // bytes
+	// headedMost is how many skills a snapshot may have for the headings of
+	// their bodies to be searched. A listing reads no bodies (C-002), so each
+	// costs an open and a read: for more skills it would cost more than it finds.
+	headedMost = 2000
+	headedRead = 64 << 10 // bytes of SKILL.md that are looked at for headings
+)
+
+// finder is the search index of a snapshot.
+type finder struct {
+	index *bm25.Index
+	order []int // document → place in the snapshot; by name, then by ID
+}
+
+// Search ranks the entries that keep allows (nil: those that can be used) by
+// how well name, description, when_to_use, tags and headings fit the query. Equal
+// scores go by name, then by ID. At most limit hits are returned. The index is
+// made at the first search and kept. A query without words, or with more than
+// 512 bytes, is an error of Kind Invalid.
+func (n *Snapshot) Search(ctx context.Context, query string, limit int, keep func(*Skill) bool) (Found, error) {
+	if keep == nil {
+		keep = (*Skill).usable
+	}
+	return n.search(ctx, query, limit, func(i int) bool { return keep(&n.skills[i]) })
+}
+
+func (n *Snapshot) search(ctx context.Context, query string, limit int, keep func(int) bool) (Found, error) {
+	bad := func(code, hint, why string) error {
+		return &Error{Op: "search", Kind: Invalid, Code: code, Hint: hint, Err: errors.New(why)}
+	}
+	switch {
+	case len(query) > maxQuery:
+		return Found{}, bad("query_too_long", "give a few words that say what is to be done", fmt.Sprintf("the query has more than %d bytes", maxQuery))
+	case !bm25.HasWord(query):
+		return Found{}, bad("query_empty", "give a few words that say what is to be done", "the query has no words")
+	}
+	f, err := n.find(ctx)
+	if err != nil {
+		return Found{}, err
+	}
+	r := f.index.Search(query, limit, func(doc int) bool { return keep(f.order[doc]) })
+	out := Found{Total: r.Total, Meant: r.Meant}
+	for _, h := range r.Hits {
+		out.Hits = append(out.Hits, Hit{n.skills[f.order[h.Doc]], h.Score})
+	}
+	return out, nil
+}
+
+// find makes the search index once.
+func (n *Snapshot) find(ctx context.Context) (*finder, error) {
+	n.finding.Lock()
+	defer n.finding.Unlock()
+	if n.finder != nil {
+		return n.finder, nil
+	}
+	f := &finder{order: make([]int, len(n.skills))}
+	for i := range f.order {
+		f.order[i] = i
+	}
+	slices.SortFunc(f.order, func(a, b int) int {
+		x, y := &n.skills[a], &n.skills[b]
+		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID.Source, y.ID.Source), cmp.Compare(x.ID.Path, y.ID.Path))
+	})
+	f.index = bm25.Build(len(f.order), fieldWeights, func(doc int, add func(int, string)) {
+		sk := &n.skills[f.order[doc]]
+		add(inName, sk.Name)
+		if folder := sk.ID.Path[strings.LastIndexByte(sk.ID.Path, '/')+1:]; folder != sk.Name {
+			add(inName, folder)
+		}
+		add(inDescription, sk.Description)
+		add(inWhen, sk.Head.Front.WhenToUse)
+		for _, t := range tagsOf(sk.Head.Front) {
+			add(inTags, t)
+		}
+		if len(n.skills) <= headedMost && sk.usable() && ctx.Err() == nil {
+			for _, h := range n.headings(ctx, sk) {
+				add(inHeadings, h)
+			}
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	n.finder = f
+	return f, nil
+}
+
+// maxTags bounds the tags of one skill that are searched.
+const maxTags = 64
+
+// tagsOf returns tags, of the frontmatter and of its metadata: a list, or a text
+// split on commas.
+func tagsOf(f skillmd.Front) []string {
+	var out []string
+	take := func(fields []skillmd.Field) {
+		for _, fl := range fields {
+			switch {
+			case fl.Key != "tags" && fl.Key != "keywords":
+			case len(fl.Value.List) > 0:
+				for _, v := range fl.Value.List {
+					out = append(out, v.Text)
+				}
+			default:
+				out = append(out, strings.Split(fl.Value.Text, ",")...)
+			}
+		}
+	}
+	take(f.Fields)
+	take(f.Metadata)
+	return out[:min(len(out), maxTags)]
+}
+
+// headings returns the headings of a skill's body, none where it cannot be
+// read: an activation will say why.
+func (n *Snapshot) headings(ctx context.Context, sk *Skill) []string {
+	raw, err := n.readFile(ctx, sk, headedRead)
+	if err != nil {
+		return nil
+	}
+	doc, _ := skillmd.Parse(raw)
+	return skillmd.Headings(doc.Body)
+}
+
+// readFile reads so many bytes of a skill's SKILL.md.
+func (n *Snapshot) readFile(ctx context.Context, sk *Skill, most int64) ([]byte, error) {
+	b, err := n.Open(ctx, sk.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	f, err := b.Open(ctx, firstOf(sk.Head.FileName, "SKILL.md"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// The most results of one call, and of one where none is asked for; the
+// characters of each description.
+const (
+	resultsMost    = 50
+	resultsDefault = 10
+	resultDesc     = 300
+)
+
+// toldSkill is one skill in the answer of a tool.
+type toldSkill struct {
+	Name        string  `json:"name"`
+	Description string  `json:"description"`
+	Location    string  `json:"location,omitempty"`
+	Score       float64 `json:"score,omitempty"`
+}
+
+func (s *Session) told(sk *Skill, score float64) toldSkill {
+	most := resultDesc
+	if m := s.cfg.Settings.Catalog.DescMax; m > 0 {
+		most = min(most, m)
+	}
+	t := toldSkill{Name: visible.Line(sk.Name), Description: clamp(sk.Description, most), Score: score}
+	if !s.loadable() {
+		t.Location = s.location(sk)
+	}
+	return t
+}
+
+// tell words an answer about skills. Their text is anybody's.
+func (s *Session) tell(head string, skills []toldSkill, detail map[string]any) (Result, error) {
+	detail["results"] = skills
+	if skills == nil {
+		detail["results"] = []toldSkill{}
+	}
+	d, err := json.Marshal(detail)
+	if err != nil {
+		return Result{}, err
+	}
+	text := head + "\n"
+	for _, t := range skills {
+		text += "- " + markdown(t.Name) + ": " + markdown(t.Description)
+		if t.Location != "" {
+			text += " → read " + markdown(t.Location)
+		}
+		text += "\n"
+	}
+	if s.enveloped() {
+		detail["ok"] = true
+		b, err := json.Marshal(detail)
+		if err != nil {
+			return Result{}, err
+		}
+		text = string(b)
+	}
+	r := Text(text)
+	r.Detail = d
+	r.Label = policy.Label{Role: policy.Context, Origin: "metier", Tier: policy.ThirdParty, Mediated: true}
+	return r, nil
+}
+
+// knowing refuses calls of a model that is told of no skills.
+func knowing(s *Session) (Facts, error) {
+	if !s.listing().shown() {
+		return Facts{}, &Error{Op: "search", Kind: Denied, Code: "skills_not_told", Err: errors.New("this session tells of no skills")}
+	}
+	return Facts{Request: policy.Request{Effect: policy.Read}}, nil
+}
+
+type searchArgs struct {
+	Query string `json:"query"`
+	Limit int    `json:"limit,omitempty"`
+}
+
+// searchTool finds skills the catalog leaves out (D8).
+type searchTool struct{}
+
+func (searchTool) Spec(_ context.Context, s *Session) (Spec, bool) {
+	spec := Spec{Canonical: settings.ToolSearchSkills, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.Search, settings.ToolSearchSkills), Description: strings.TrimSpace(searchText)}}
+	spec.Schema = schema(map[string]any{"query": map[string]any{"type": "string", "description": "A few words that say what is to be done."}, "limit": limitSchema()}, "query")
+	return spec, s.listing().partial()
+}
+
+func limitSchema() map[string]any {
+	return map[string]any{"type": "integer", "minimum": 1, "maximum": resultsMost, "description": fmt.Sprintf("Most skills to return; %d unless given.", resultsDefault)}
+}
+
+func limited(n int) (int, error) {
+	if n < 0 || n > resultsMost {
+		return 0, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: fmt.Errorf("limit is not a number from 1 to %d", resultsMost)}
+	}
+	return cmp.Or(n, resultsDefault), nil
+}
+
+func (t searchTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+	var a searchArgs
+	err := DecodeArgs(raw, &a)
+	if err == nil {
+		_, err = limited(a.Limit)
+	}
+	if err != nil {
+		return Facts{}, err
+	}
+	return knowing(s)
+}
+
+func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
+	var a searchArgs
+	if err := DecodeArgs(x.call.Args, &a); err != nil {
+		return x.s.replyError(err), nil
+	}
+	limit, err := limited(a.Limit)
+	if err != nil {
+		return x.s.replyError(err), nil
+	}
+	l := x.s.listing()
+	found, err := l.snap.search(ctx, a.Query, limit, func(i int) bool { _, may := slices.BinarySearch(l.may, i); return may })
+	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+		return x.s.replyError(err), nil
+	}
+	var out []toldSkill
+	for _, h := range found.Hits {
+		out = append(out, x.s.told(&h.Skill, h.Score))
+	}
+	head := fmt.Sprintf("The best %d of %d skills that have any of these words, best first:", len(out), found.Total)
+	if found.Total == 0 {
+		head = "No skill has any of these words. Try others that say the same."
+	}
+	if found.Meant != "" {
+		head = "Searched for " + markdown(visible.Quote(found.Meant)) + ", since no skill has some of these words. " + head
+	}
+	return x.s.tell(head, out, map[string]any{"query": a.Query, "meant": found.Meant, "total": found.Total})
+}
+
+type listArgs struct {
+	After string `json:"after,omitempty"`
+	Limit int    `json:"limit,omitempty"`
+}
+
+// pageTool lists skills page by page: by name, so that a page does not change
+// when a skill is added to another.
+type pageTool struct{}
+
+func (pageTool) Spec(_ context.Context, s *Session) (Spec, bool) {
+	spec := Spec{Canonical: settings.ToolListSkills, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.List, settings.ToolListSkills), Description: strings.TrimSpace(listText)}}
+	spec.Schema = schema(map[string]any{"after": map[string]any{"type": "string", "description": "Name after which the page begins; the last name of the page before."}, "limit": limitSchema()})
+	return spec, s.listing().partial()
+}
+
+func (pageTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+	var a listArgs
+	err := DecodeArgs(raw, &a)
+	if err == nil {
+		_, err = limited(a.Limit)
+	}
+	if err != nil {
+		return Facts{}, err
+	}
+	return knowing(s)
+}
+
+// after is where the page behind a name begins, a name that is gone included.
+func (l *listing) after(name string) int {
+	if name == "" {
+		return 0
+	}
+	next := len(l.may)
+	for at, i := range slices.Backward(l.may) {
+		switch shown := visible.Line(l.snap.skills[i].Name); {
+		case shown == name:
+			return at + 1
+		case shown > name:
+			next = at
+		}
+	}
+	return next
+}
+
+func (pageTool) Invoke(_ context.Context, x *Scope) (Result, error) {
+	var a listArgs
+	if err := DecodeArgs(x.call.Args, &a); err != nil {
+		return x.s.replyError(err), nil
+	}
+	limit, err := limited(a.Limit)
+	if err != nil {
+		return x.s.replyError(err), nil
+	}
+	l := x.s.listing()
+	left := len(l.may)
+	from := l.after(a.After)
+	var out []toldSkill
+	for _, i := range l.may[from:min(from+limit, left)] {
+		out = append(out, x.s.told(&l.snap.skills[i], 0))
+	}
+	head := fmt.Sprintf("Skills %d to %d of %d, by name:", from+1, from+len(out), left)
+	if len(out) == 0 {
+		head = fmt.Sprintf("None of the %d skills comes after that name.", left)
+	} else if from+len(out) < left {
+		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page begins after %s:", from+1, from+len(out), left, markdown(visible.Quote(out[len(out)-1].Name)))
+	}
+	return x.s.tell(head, out, map[string]any{"after": a.After, "total": left})
+}

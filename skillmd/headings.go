@@ -1,0 +1,39 @@
+package skillmd
+
+import (
+	"bytes"
+	"strings"
+)
+
+// The most headings that are taken from one body, and characters of each.
+const (
+	maxHeadings = 64
+	maxHeading  = 120
+)
+
+// Headings returns the text of a Markdown body's headings of levels 1 to 3, in order: lines that begin with #, outside of
+// fenced code. At most 64 are given, each of at most 120 characters.
+func Headings(body []byte) []string {
+	var out []string
+	fence := ""
+	for line := range bytes.Lines(body) {
+		text := strings.TrimSpace(string(line))
+		switch {
+		case fence != "":
+			if strings.HasPrefix(text, fence) && strings.Trim(text, fence[:1]) == "" {
+				fence = ""
+			}
+		case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
+			fence = text[:len(text)-len(strings.TrimLeft(text, text[:1]))]
+		case strings.HasPrefix(text, "#") && isHeading(text):
+			rest := strings.TrimLeft(text, "#")
+			if title := strings.TrimSpace(strings.TrimRight(rest, "# \t")); len(text)-len(rest) <= 3 && title != "" {
+				out = append(out, clip(title, maxHeading))
+			}
+			if len(out) == maxHeadings {
+				return out
+			}
+		}
+	}
+	return out
+}
