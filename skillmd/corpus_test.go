@@ -32,7 +32,7 @@ type verdict struct {
 }
 
 // corpus finds ../shared/corpus beside the module; it is not part of the module, so a clone has none.
-func corpus(t *testing.T) string {
+func corpus(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	if err != nil {
@@ -55,7 +55,7 @@ func corpus(t *testing.T) string {
 	return found
 }
 
-func verdicts(t *testing.T, dir string) []verdict {
+func verdicts(t testing.TB, dir string) []verdict {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "verdicts.jsonl"))
 	if err != nil {
@@ -194,7 +194,7 @@ func oddness(d Document, diags []Diagnostic) string {
 }
 
 // readSkill finds SKILL.md in any letter case; the reference validator knows two spellings only.
-func readSkill(t *testing.T, dir string, v verdict) []byte {
+func readSkill(t testing.TB, dir string, v verdict) []byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {

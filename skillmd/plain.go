@@ -11,10 +11,18 @@ import (
 // never near, and comparing every key with those before it stays cheap.
 const plainLines = 256
 
+// plainDepth caps how many maps and lists below each other are read as plain, and plainItems how many values in brackets, for the
+// same reason.
+const (
+	plainDepth = 8
+	plainItems = 2048
+)
+
 // plain reads frontmatter that needs no YAML library, which most does not: lines `key: value`, the value one line of text, with
-// or without quotes, a text over lines (| or >), or one level of `key: value` or `- value` lines. It only ever says what the
-// library says too (FuzzPlain compares them); ok is false wherever the library might say something else or something more, and
-// then the library is asked. So plain refuses nothing and has no findings of its own. The fields share one copy of the text.
+// or without quotes, a list or map in brackets on one line, a text over lines (| or >), or `key: value` and `- value` lines below
+// it, a few levels deep. It only ever says what the library says too (FuzzPlain compares them); ok is false wherever the library
+// might say something else or something more, and then the library is asked. So plain refuses nothing and has no findings of its
+// own. The fields share one copy of the text.
 func plain(text []byte, line int) (fields []Field, ok bool) {
 	if !plainText(text) {
 		return nil, false
@@ -25,15 +33,7 @@ func plain(text []byte, line int) (fields []Field, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		switch {
-		case rest == "":
-			f.Value, ok = p.nested()
-		case rest[0] == '|' || rest[0] == '>':
-			f.Value, ok = p.block(rest)
-		default:
-			f.Value, ok = plainScalar(rest)
-		}
-		if !ok {
+		if f.Value, ok = p.value(rest, 0, 0); !ok {
 			return nil, false
 		}
 		if fields == nil {
@@ -83,8 +83,10 @@ func plainText(text []byte) bool {
 
 // plainReader holds the lines that are not read yet.
 type plainReader struct {
-	rest string
-	line int // number of the first of them
+	rest   string
+	line   int // number of the first of them
+	column int // where the value of the last key starts
+	items  int // values in brackets so far
 }
 
 // peek gives the next line without its end; it is "" where there is none.
@@ -127,18 +129,36 @@ func (p *plainReader) field(before []Field, indent int) (f Field, rest string, o
 		return f, "", false
 	}
 	p.skip()
-	return f, strings.Trim(l[colon+1:], " "), true
+	rest = strings.TrimLeft(l[colon+1:], " ")
+	p.column = indent + len(l) - len(rest) + 1 // all before it is ASCII
+	return f, strings.TrimRight(rest, " "), true
 }
 
-// nested reads what stands below a key without a value: nothing, a map or a list of one-line values. All its lines start in the
-// same column: a line further right goes on with the value above it, or nests deeper, and one further left that is not at the
-// edge is wrong.
-func (p *plainReader) nested() (v Value, ok bool) {
+// value reads what follows the colon of a key, which starts after indent blanks: rest is the rest of its line, which is skipped.
+func (p *plainReader) value(rest string, indent, depth int) (Value, bool) {
+	switch {
+	case rest == "":
+		return p.nested(indent, depth)
+	case rest[0] == '|' || rest[0] == '>':
+		return p.block(rest, indent)
+	case rest[0] == '[' || rest[0] == '{':
+		return p.flow(rest)
+	}
+	return plainScalar(rest)
+}
+
+// nested reads what stands below a key without a value: nothing, a map, or a list of one-line values. All its lines start in the
+// same column: a line further right goes on with the value above it, and one further left ends this map or list and has to stand
+// where one around it does. Only at the edge a list may start where its key does.
+func (p *plainReader) nested(parent, depth int) (v Value, ok bool) {
 	p.blanks()
 	indent := indentOf(p.peek())
 	list := strings.HasPrefix(p.peek()[indent:], "- ")
-	if p.rest == "" || indent == 0 && !list {
+	switch {
+	case p.rest == "", indent == 0 && !list, indent <= parent && parent > 0:
 		return plainScalar("")
+	case depth == plainDepth:
+		return v, false
 	}
 	v.Kind = Map
 	if list {
@@ -167,7 +187,7 @@ func (p *plainReader) nested() (v Value, ok bool) {
 		if !ok {
 			return v, false
 		}
-		if f.Value, ok = plainScalar(rest); !ok {
+		if f.Value, ok = p.value(rest, indent, depth+1); !ok {
 			return v, false
 		}
 		v.Map = append(v.Map, f)
@@ -178,10 +198,10 @@ func (p *plainReader) nested() (v Value, ok bool) {
 // block reads a text over lines. Its first line must not be blank and sets the indentation. Refused are: a given indentation and
 // kept line ends (|2, |+), a comment behind the mark, lines of blanks only, which count or not by their length, and under > lines
 // further right, around which breaks are not folded. A line further left that is not at the edge ends the text and then is wrong.
-func (p *plainReader) block(mark string) (Value, bool) {
+func (p *plainReader) block(mark string, parent int) (Value, bool) {
 	folded, strip := mark[0] == '>', len(mark) == 2 && mark[1] == '-'
 	indent := indentOf(p.peek())
-	if len(mark) > 1 && !strip || indent == 0 || indent == len(p.peek()) {
+	if len(mark) > 1 && !strip || indent <= parent || indent == len(p.peek()) {
 		return Value{}, false
 	}
 	var b strings.Builder
@@ -219,24 +239,46 @@ func (p *plainReader) block(mark string) (Value, bool) {
 	return Value{Text: b.String()}, true
 }
 
-// plainScalar reads a value on one line, blanks around it removed. In quotes there is no escape: no backslash in double ones and
-// no doubled quote in single ones. Without quotes it starts with none of the characters that have a meaning there, and holds no
-// comment and no colon that could end a key.
+// plainScalar reads a value on one line, blanks around it removed. Without quotes it starts with none of the characters that have
+// a meaning there, and holds no comment and no colon that could end a key.
 func plainScalar(s string) (Value, bool) {
 	if s == "" {
 		return valueOf(&yaml.Node{}), true
 	}
 	switch q := s[0]; {
 	case q == '\'' || q == '"':
-		end := len(s) - 1
-		if end == 0 || strings.IndexByte(s[1:], q) != end-1 || q == '"' && strings.IndexByte(s, '\\') >= 0 {
-			return Value{}, false
-		}
-		return Value{Text: s[1:end]}, true
+		text, n := plainQuoted(s)
+		return Value{Text: text}, n == len(s)
 	case strings.IndexByte("-?:,[]{}#&*!|>%@`", q) >= 0, s[len(s)-1] == ':', strings.Contains(s, ": "), strings.Contains(s, " #"):
 		return Value{}, false
 	}
 	return valueOf(&yaml.Node{Text: s}), true // the library's rule for null, true and false
+}
+
+// plainQuoted reads the text in quotes that s starts with; n is how many bytes that are, 0 when it is not plain. A quote in single
+// quotes is doubled; in double ones \" and \\ are the escapes that are read.
+func plainQuoted(s string) (text string, n int) {
+	q := s[0]
+	i := 1 + strings.IndexByte(s[1:], q)
+	if i > 0 && !(q == '"' && strings.IndexByte(s[:i], '\\') >= 0 || i+1 < len(s) && q == '\'' && s[i+1] == q) {
+		return s[1:i], i + 1 // most texts: nothing to copy
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		next := s[min(i+1, len(s)-1)]
+		switch c := s[i]; {
+		case c == q && q == '\'' && i+1 < len(s) && next == q, c == '\\' && q == '"' && i+1 < len(s) && (next == '"' || next == '\\'):
+			b.WriteByte(next)
+			i++
+		case c == q:
+			return b.String(), i + 1
+		case c == '\\' && q == '"':
+			return "", 0
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", 0
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

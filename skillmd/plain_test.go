@@ -46,6 +46,11 @@ var plainTexts = map[string]string{
 	"a folded text":            "a: >\n  b \n  c\n\n  d\n\n\n  e: f\nname: g\n\n",
 	"a text over lines at end": "a: >\n  b\n\n\n",
 	"windows line ends":        "name: a\r\n\r\nx: |\r\n  b\r\n\r\n  c\r\ny: >\r\n  d\r\n  e\r\nz:\r\n  - f\r\n",
+	"a flow list":              "a: [b, c d, 'e, f', \"g] h\", 1.0, true, null]\nb: []\nc: [ ]\nd: [[e], [f, {g: h}]]\n",
+	"a flow map":               "a: {b: c, \"d\":e, 'f': 'it''s', g: [h], i: {}}\nmetadata: {\"é\": {\"x\": \"🦞\", \"y\": [\"z\"]}, \"k\":\"v\"}  \n",
+	"escaped quotes":           "a: \"b \\\"c\\\" \\\\ d\"\nb: 'it''s'\nc: ''''\nd: [\"e\\\"\", 'f''']\n",
+	"levels":                   "m:\n  a:\n    b: c\n    d:\n      e: |\n        f\n      g: [h]\n  i:\n    - j\n    - k\n  l:\n  n: >-\n   o\n   p\nq: r\n",
+	"a null below":             "m:\n  a:\n    b:\nc: d\n",
 	"a prefix of two keys":     "a: b\nab: c\nmetadata:\n  a: b\n  ab: c\n",
 }
 
@@ -57,9 +62,9 @@ var otherTexts = map[string]string{
 	"a mark in a line": "a: b\n\ufeffc: d\n", "not UTF-8": "a: caf\xe9\n", "a non-character": "a: \uffff\n",
 	"a comment": "# a\nb: c\n", "a comment behind": "a: b # c\n", "a comment behind quotes": "a: 'b' # c\n", "a comment for a value": "a: #b\n",
 	"colon in a value": "a: b: c\n", "colon at the end": "a: b:\n", "text behind quotes": "a: 'b' c\n", "an open quote": "a: 'b\n",
-	"one quote": "a: \"\n", "a doubled quote": "a: 'it''s'\n", "an escape": "a: \"b\\tc\"\n", "an escaped quote": "a: \"b\\\"\n", "two quotes": "a: \"b\" \"c\"\n",
-	"an anchor": "a: &b c\n", "an alias": "a: *b\n", "bold text": "a: **b** c\n", "a tag": "a: !!str b\n", "a flow list": "a: [b, c]\n",
-	"a flow map": "a: {b: c}\n", "a directive": "%YAML 1.2\n---\na: b\n", "a backtick": "a: `b`\n", "an at sign": "a: @b\n",
+	"one quote": "a: \"\n", "an escape": "a: \"b\\tc\"\n", "open quote escaped": "a: \"b\\\"\n", "two quotes": "a: \"b\" \"c\"\n",
+	"an anchor": "a: &b c\n", "an alias": "a: *b\n", "bold text": "a: **b** c\n", "a tag": "a: !!str b\n",
+	"a directive": "%YAML 1.2\n---\na: b\n", "a backtick": "a: `b`\n", "an at sign": "a: @b\n",
 	"a percent sign": "a: %b\n", "a dash": "a: -1\n", "a question mark": "a: ? b\n", "a null sign": "a: ~\nb: ,\n",
 	"a document mark": "a: b\n--- c\n", "a document end": "a: b\n...\n", "a second document": "a: b\n---\nc: d\n", "a merge key": "<<:\n  a: b\n",
 	"a key in quotes": "'a': b\n", "a key with a blank": "a b: c\n", "a key with a colon": "a:b: c\n", "a number for a key": "1: a\n",
@@ -67,12 +72,20 @@ var otherTexts = map[string]string{
 	"a nested key twice": "m:\n  a: b\n  a: c\n", "a line that goes on": "a: b\n  c\n", "a line that goes on after a blank": "a: b\n\n  c\n",
 	"a quoted line that goes on": "a: 'b\n  c'\n", "a value on the next line": "a:\n  b\n", "an indented map": "  a: b\n  c: d\n",
 	"a list at the top": "- a\n- b\n", "a nested line that goes on": "m:\n  a: b\n    c\n", "a nested line too far left": "m:\n  a: b\n c: d\n",
-	"two levels": "m:\n  a:\n    b: c\n", "a list in a map": "m:\n  a:\n  - b\n", "a flow list in a map": "m:\n  a: [b]\n", "a text in a map": "m:\n  a: |\n    b\n",
+	"a list in a map":      "m:\n  a:\n  - b\n",
 	"an item that goes on": "a:\n  - b\n    c\n", "an empty item": "a:\n  - \n  - b\n", "a bare dash": "a:\n  -\n  - b\n", "a map in a list": "a:\n  - b: c\n",
 	"a list in a list": "a:\n  - - b\n", "a key among items": "a:\n  - b\n  c: d\n", "an item among keys": "a:\n  b: c\n  - d\n", "an item after a value": "a: b\n- c\n",
 	"a list with a comment": "a:\n  # b\n  - c\n", "kept line ends": "a: |+\n  b\n\n", "a given indentation": "a: |2\n   b\n", "text behind the mark": "a: > b\n",
 	"a comment behind the mark": "a: | # b\n  c\n", "a blank first line": "a: |\n\n  b\n", "a line of blanks": "a: |\n  b\n   \n  c\n",
 	"a short line of blanks": "a: |\n  b\n \n  c\n", "a text without lines": "a: |\nb: c\n", "a text without lines at the end": "a: |\n", "a folded line further right": "a: >\n  b\n    c\n  d\n",
+	"a comma at the end": "a: [b, ]\n", "two commas": "a: [b,, c]\n", "a list that goes on": "a: [b,\n  c]\n", "text behind a list": "a: [b] c\n",
+	"a comment behind a list": "a: [b] # c\n", "an alias in a list": "a: [*b]\n", "a pair in a list": "a: [b: c]\n", "a key alone": "a: {b}\n",
+	"a key without a value": "a: {b:}\n", "no blank behind a word": "a: {b:c}\n", "a key twice in a map": "a: {b: c, b: d}\n", "a merge key in a map": "a: {<<: b}\n",
+	"a word with a hash": "a: [b #c]\n", "a dash in a list": "a: [-1]\n", "a bracket too many": "a: [b]]\n", "an open bracket": "a: [b\n",
+	"an address": "a: [http://b]\n", "another escape": "a: \"b\\u00e9\"\n", "a long key": "a: {" + strings.Repeat("b", 120) + ": c}\n",
+	"a list at its key, below": "m:\n  a:\n  - b\n  c: d\n", "a column between": "m:\n  a:\n      b: c\n    d: e\n",
+	"too deep": "a:\n b:\n  c:\n   d:\n    e:\n     f:\n      g:\n       h:\n        i:\n         j: k\n", "too deep in brackets": "a: " + strings.Repeat("[", 12) + strings.Repeat("]", 12) + "\n",
+	"too many values":          "a: [" + strings.Repeat("b, ", 2100) + "c]\n",
 	"a text line too far left": "a: |\n   b\n c\n", "a text of blanks": "a: |\n   \n",
 }
 
@@ -106,10 +119,47 @@ func TestWhatIsNotPlainIsLeftToTheLibrary(t *testing.T) {
 	}
 }
 
+// Every value of few characters and every block of few lines, of the kinds that mean something: what plain takes, the library
+// reads in the same way.
+func TestEveryShortPlainTextReadsAsTheLibraryDoes(t *testing.T) {
+	t.Parallel()
+	length, height := 5, 4
+	if testing.Short() {
+		length, height = 4, 3
+	}
+	taken, tried := 0, 0
+	try := func(text string) {
+		tried++
+		if checkPlain(t, []byte(text)) {
+			taken++
+		}
+	}
+	combine([]string{"b", " ", "'", "\"", "\\", "[", "]", "{", "}", ",", ":", "#", "-"}, length, func(v string) { try("a: " + v + "\n") })
+	combine([]string{"\n", "a:\n", "b: c\n", "- d\n", " a:\n", " b: c\n", " - d\n", "  b: c\n", "  - d\n", "a: |\n", " a: >-\n", " e\n", "  f\n"}, height, try)
+	t.Logf("%d of %d texts are plain", taken, tried)
+	if taken*1000 < tried {
+		t.Error("too few texts are plain to say anything")
+	}
+}
+
+// combine gives every text of at most n parts.
+func combine(parts []string, n int, try func(string)) {
+	var grow func(text string, n int)
+	grow = func(text string, n int) {
+		for _, p := range parts {
+			try(text + p)
+			if n > 1 {
+				grow(text+p, n-1)
+			}
+		}
+	}
+	grow("", n)
+}
+
 // TestPlainCorpus compares both ways on the corpus' skills. At least plainShare percent must not need the library.
 func TestPlainCorpus(t *testing.T) {
 	t.Parallel()
-	const plainShare = 75
+	const plainShare = 90
 	dir := corpus(t)
 	if dir == "" {
 		t.Log("corpus absent")
@@ -170,7 +220,7 @@ metadata:
 // BenchmarkParseFront reads one frontmatter without and with the library; "refused" is what plain costs where it is in vain.
 func BenchmarkParseFront(b *testing.B) {
 	text := []byte(plainHead)
-	late := []byte(plainHead + "x: [a]\n")
+	late := []byte(plainHead + "x: *a\n")
 	if _, ok := plain(text, 2); !ok {
 		b.Fatal("not plain")
 	}
@@ -188,6 +238,32 @@ func BenchmarkParseFront(b *testing.B) {
 			for b.Loop() {
 				way.run()
 			}
+		})
+	}
+}
+
+// BenchmarkParseCorpus reads all frontmatters of the corpus once, as they come and with the library alone.
+func BenchmarkParseCorpus(b *testing.B) {
+	dir := corpus(b)
+	if dir == "" {
+		b.Log("corpus absent")
+		return
+	}
+	var heads [][]byte
+	for _, v := range verdicts(b, dir) {
+		src := readSkill(b, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
+		if s := split(src, true); s.closed {
+			heads = append(heads, src[s.start:s.end])
+		}
+	}
+	for name, read := range map[string]func([]byte, int) (Front, []Diagnostic){"plain": parseFront, "library": parseYAML} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				for _, h := range heads {
+					read(h, 2)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(heads)), "ns/head")
 		})
 	}
 }
