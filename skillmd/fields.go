@@ -42,6 +42,14 @@ func (f *Front) take(r *reader, field Field) {
 		f.WhenToUse = r.text(field)
 	case "argument-hint":
 		f.ArgumentHint = r.hint(field)
+	case "arguments":
+		f.Arguments = r.list(field, " \t\r\n,")
+	case "hooks":
+		f.Hooks = r.mapping(field)
+	case "effort":
+		f.Effort = r.text(field)
+	case "shell":
+		f.Shell = r.text(field)
 	case "model":
 		f.Model = r.text(field)
 	case "context":

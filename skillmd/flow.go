@@ -36,13 +36,13 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 	case behind:
 		return nil, false
 	case after != "" && !strings.Contains(raw[:end], "\n") && e.key != "metadata" && !hidden.MatchString(raw) && !edged(r.lines[e.from+1:e.last]):
-		text, ok := fold(raw)
+		text, comment, ok := fold(raw)
 		if !ok {
 			return nil, false
 		}
 		r.note(e.from, min(e.after+end+strings.Index(raw[end:], after), len(r.lines[e.from])), CodeTextAfterFlow,
 			fmt.Sprintf("text after the closing bracket in the value of %s; all of it was read as text; put the value in quotes", e.key))
-		return r.quoted(e, text), true
+		return r.quoted(e, text, comment), true
 	case e.key == "metadata" || !known(e.key):
 		return r.unreadable(e, raw)
 	}

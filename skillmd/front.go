@@ -29,12 +29,16 @@ type Front struct {
 	AllowedTools         []string
 	AllowedToolsDeclared bool
 
-	// Fields that other clients know.
-	WhenToUse              string // when_to_use or when-to-use
-	ArgumentHint           string // a list, as [file] reads in YAML, is written back with its brackets
+	// Fields that other clients know.
+	WhenToUse              string   // when_to_use or when-to-use
+	ArgumentHint           string   // a list, as [file] reads in YAML, is written back with its brackets
+	Arguments              []string // names, split on blanks and commas
 	Model                  string
+	Effort                 string
 	Context                string
 	Agent                  string
+	Shell                  string
+	Hooks                  []Field // in source order, nested values kept
 	DisableModelInvocation bool
 	UserInvocable          *bool    // nil: not said
 	Paths                  []string // split on commas outside brackets

@@ -6,29 +6,34 @@ import (
 	"unicode"
 )
 
-// knownFields are the keys with a meaning here or in other clients.
-var knownFields = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools", "dependencies", "when_to_use",
-	"when-to-use", "argument-hint", "model", "context", "agent", "disable-model-invocation", "user-invocable", "paths", "platforms"}
+// knownFields are the keys with a meaning here or in other clients, hostFields those that only mean something in one of those.
+var (
+	knownFields = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools", "dependencies", "when_to_use",
+		"when-to-use", "argument-hint", "model", "context", "agent", "disable-model-invocation", "user-invocable", "paths", "platforms"}
+	hostFields = []string{"arguments", "effort", "hooks", "shell"}
+)
 
 // meantField gives the known field that an unknown key was probably meant to be, or "": the same letters in another writing
 // (allowedTools, When To Use), two neighbours swapped, or one letter wrong, too many or missing in a key of five or more.
 func meantField(key string) string {
-	if len(key) > 40 || slices.Contains(knownFields, key) {
+	if len(key) > 40 || slices.Contains(allFields, key) {
 		return ""
 	}
 	plain := squeeze(key)
 	for i, k := range squeezed {
 		if plain == k || swapped(plain, k) || len(k) >= 5 && len(plain) >= 5 && oneOff(plain, k) {
-			return knownFields[i]
+			return allFields[i]
 		}
 	}
 	return ""
 }
 
-// squeezed are knownFields in one writing.
+var allFields = slices.Concat(knownFields, hostFields)
+
+// squeezed are allFields in one writing.
 var squeezed = func() []string {
-	out := make([]string, 0, len(knownFields))
-	for _, k := range knownFields {
+	out := make([]string, 0, len(allFields))
+	for _, k := range allFields {
 		out = append(out, squeeze(k))
 	}
 	return out

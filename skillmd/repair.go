@@ -27,20 +27,26 @@ func repair(text []byte, firstLine int, first error) (*yaml.Node, []Diagnostic, 
 	if !mayRepair(first) || strange(text) {
 		return nil, nil, false
 	}
-	opts := &yaml.Options{MaxBytes: MaxHead, FirstLine: firstLine}
 	r := repairer{firstLine: firstLine}
-	text, n := r.escapes(text, opts, first)
-	if n == nil && r.split(text) && r.entries() {
-		var err error
-		if n, err = yaml.Parse([]byte(strings.Join(r.lines, "\n")), opts); err != nil {
-			return nil, nil, false
-		}
-	}
-	if n == nil || n.Kind != yaml.Map {
+	n, ok := r.run(text, first)
+	if !ok {
 		return nil, nil, false
 	}
 	slices.SortStableFunc(r.notes, func(a, b Diagnostic) int { return a.Line - b.Line })
 	return n, r.notes, true
+}
+
+func (r *repairer) run(text []byte, first error) (*yaml.Node, bool) {
+	opts := &yaml.Options{MaxBytes: MaxHead, FirstLine: r.firstLine}
+	var n *yaml.Node
+	r.text, n = r.escapes(text, opts, first)
+	if n == nil && r.split(r.text) && r.entries() {
+		var err error
+		if n, err = yaml.Parse([]byte(strings.Join(r.lines, "\n")), opts); err != nil {
+			return nil, false
+		}
+	}
+	return n, n != nil && n.Kind == yaml.Map
 }
 
 // mayRepair tells faults of writing from what is refused for safety. An alias may be **bold** text.
@@ -76,9 +82,17 @@ type entry struct {
 
 type repairer struct {
 	firstLine int
+	text      []byte // escapes read
 	lines     []string
 	all       []entry
 	notes     []Diagnostic
+	mended    []mended
+}
+
+// mended is an entry with the lines that say what was read. They are none where the value could not be read.
+type mended struct {
+	entry
+	lines []string
 }
 
 // note reports a repair at an offset in one of the lines.
@@ -204,6 +218,10 @@ func (r *repairer) entries() bool {
 		}
 		clear(rewritten[e.from:e.last])
 		copy(rewritten[e.from:e.last], lines)
+		if n := len(r.notes); n > 0 && r.notes[n-1].Code == CodeUnreadableField {
+			lines = nil
+		}
+		r.mended = append(r.mended, mended{e, lines})
 	}
 	r.lines = rewritten
 	return true
@@ -239,14 +257,14 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 	case strings.HasPrefix(strings.TrimLeft(raw, " \t"), "\n") && !textual(e.key): // a list or a map over lines
 		return r.unreadable(e, raw)
 	}
-	text, ok := fold(raw)
+	text, comment, ok := fold(raw)
 	if !ok {
 		return nil, false
 	}
 	if strings.IndexByte("*`@,%]}", text[0]) >= 0 || strings.HasPrefix(text, "- ") || strings.HasPrefix(text, "? ") {
 		r.note(e.from, r.start(e), CodeUnquotedIndicator,
 			fmt.Sprintf("the value of %s starts with %q, which has a meaning in YAML; it was read as text; put the value in quotes", e.key, text[:1]))
-		return r.quoted(e, text), true
+		return r.quoted(e, text, comment), true
 	}
 	colon := colonIn(text)
 	if colon < 0 {
@@ -258,7 +276,7 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 	}
 	r.note(line, at+colonIn(r.lines[line][at:]), CodeUnquotedColon,
 		fmt.Sprintf(`": " inside the unquoted value of %s; it was read as text; put the value in quotes`, e.key))
-	return r.quoted(e, text), true
+	return r.quoted(e, text, comment), true
 }
 
 func isAlias(err error) bool {
@@ -280,8 +298,8 @@ func colonIn(text string) int {
 	return -1
 }
 
-// fold joins the lines of an unquoted value as YAML does, comments left out: one break is a blank, more are breaks.
-func fold(raw string) (string, bool) {
+// fold joins the lines of an unquoted value as YAML does, one break is a blank, more are breaks, and gives the comment behind them.
+func fold(raw string) (text, comment string, ok bool) {
 	var b strings.Builder
 	breaks, ended := 0, false
 	for l := range strings.SplitSeq(raw, "\n") {
@@ -291,9 +309,10 @@ func fold(raw string) (string, bool) {
 			continue
 		}
 		if ended || l[0] == '#' && b.Len() > 0 {
-			return "", false // text after a comment
+			return "", "", false // text after a comment
 		}
 		if i := commentIn(l); i >= 0 {
+			comment = l[i:]
 			l, ended = strings.TrimRight(l[:i], " \t"), true
 		}
 		switch {
@@ -306,7 +325,7 @@ func fold(raw string) (string, bool) {
 		breaks = 0
 		b.WriteString(l)
 	}
-	return b.String(), b.Len() > 0
+	return b.String(), comment, b.Len() > 0
 }
 
 func commentIn(line string) int {
@@ -318,24 +337,13 @@ func commentIn(line string) int {
 	return -1
 }
 
-// quoted gives an entry with its value as quoted text.
-func (r *repairer) quoted(e entry, text string) []string {
-	var b strings.Builder
-	b.WriteString(r.lines[e.from][:e.after])
-	b.WriteString(` "`)
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c < ' ' || c >= 0x7f && c < 0xa0 || c == '\ufeff':
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			b.WriteRune(c)
-		}
+// quoted gives an entry with its value as quoted text, and the comment behind it.
+func (r *repairer) quoted(e entry, text, comment string) []string {
+	line := r.lines[e.from][:e.after] + " " + quoteText(text)
+	if comment != "" {
+		line += " " + comment
 	}
-	b.WriteByte('"')
-	return []string{b.String()}
+	return []string{line}
 }
 
 // unreadable keeps a value as the text it is: without effect for metadata and fields nobody knows, and an empty list for
@@ -346,10 +354,10 @@ func (r *repairer) unreadable(e entry, raw string) ([]string, bool) {
 	}
 	if e.key == "allowed-tools" {
 		r.note(e.from, r.start(e), CodeUnreadableField, "allowed-tools cannot be read and counts as an empty list; write one pattern a line, or quote it")
-		return r.quoted(e, ""), true
+		return r.quoted(e, "", ""), true
 	}
 	r.note(e.from, r.start(e), CodeUnreadableField, fmt.Sprintf("the value of %s cannot be read as YAML; it was kept as text; mend its brackets, commas and indentation", e.key))
-	return r.quoted(e, strings.TrimSpace(raw)), true
+	return r.quoted(e, strings.TrimSpace(raw), ""), true
 }
 
 var (
