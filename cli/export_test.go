@@ -17,3 +17,6 @@ func noWait(time.Duration) <-chan time.Time {
 	ch <- time.Time{}
 	return ch
 }
+
+// Unified is the diff that `fix` prints.
+var Unified = unified

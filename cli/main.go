@@ -150,7 +150,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "proof", Title: "Look back and prove:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand())
-	c.AddCommand(a.initCommand(), a.validateCommand(), a.readPropertiesCommand(), a.toPromptCommand())
+	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")
 	argsAreUsage(c)

@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, parsing, repaired, judging, advice, finding, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, parsing, repaired, writing, judging, advice, finding, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -68,6 +68,15 @@ var repaired = map[string]Rule{
 	"fenced-frontmatter":    {"a skill is no block of code", "remove the fence around the file"},
 	"frontmatter-not-first": {"the --- line is the first of the file", "move what stands before it below the frontmatter"},
 	"closing-line-missing":  {"the frontmatter ends with a line that holds only ---", "add the closing --- line"},
+}
+
+// Why a field is not written into a SKILL.md.
+var writing = map[string]Rule{
+	"edit-unreadable": {"a field is written only into a frontmatter that can be read as it stands", "mend it first: metier fix --write PATH"},
+	"edit-layout":     {"fields are written as lines of their own", "write each field as key: value on a line of its own"},
+	"edit-key":        {"a field is renamed only if it is there and its new name is free", "look at the names of the fields"},
+	"edit-value":      {"a value is written only if YAML reads it back as the same value", "use another value: text has to be UTF-8, and a map has each key once"},
+	"edit-unkept":     {"a change of one field alters nothing else in the file", "make the change by hand"},
 }
 
 // What `metier validate` finds beyond that.
