@@ -20,3 +20,10 @@ func noWait(time.Duration) <-chan time.Time {
 
 // Unified is the diff that `fix` prints.
 var Unified = unified
+
+// MainHaving is Main on a machine that has exactly the programs that has knows.
+func MainHaving(ctx context.Context, args, env []string, std IO, has func(program string) bool) int {
+	a := newApp(env, std)
+	a.has = has
+	return a.main(ctx, args)
+}

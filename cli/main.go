@@ -44,7 +44,8 @@ type app struct {
 	exit   func(int)                            // of the second interrupt
 	notify func(chan<- os.Signal) (stop func()) // brings interrupts
 	cancel context.CancelCauseFunc
-	redact *record.Redactor // made by clean
+	redact *record.Redactor          // made by clean
+	has    func(program string) bool // is on this machine
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong
@@ -57,6 +58,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 
 func newApp(env []string, std IO) *app {
 	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals}
+	a.has = a.onPath
 	a.Out = &output{Writer: std.Out}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {

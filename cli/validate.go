@@ -45,19 +45,22 @@ type judgement struct {
 }
 
 func (a *app) validateCommand() *cobra.Command {
-	var format string
+	var format, profile string
 	var ref bool
 	c := &cobra.Command{Use: "validate PATH...", GroupID: "judge", Short: "Judge skills by the specification",
 		Long: `Validate judges each skill folder, or the SKILL.md in it, by the text of the
 Agent Skills specification, in the words of the reference validator skills-ref.
 Beyond it come warnings (links that lead nowhere) and advice (descriptions that
-do not say when to use the skill); they make no skill invalid.
+do not say when to use the skill, scripts that nothing here can run); they make
+no skill invalid.
 
 With --reference it is that validator: the same verdicts and messages, its
 oddities included, and no advice. docs/conformance.md lists the differences.
+With --profile it is the judge that loading skills has under that profile: a
+skill is valid if it would be loaded.
 
 Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
-		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --format sarif skills/* > skills.sarif",
+		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --profile agent-runtime my-skill\n  metier validate --format sarif skills/* > skills.sarif",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			show, err := a.formatOf(c, format)
@@ -65,13 +68,21 @@ Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
 				return err
 			}
 			judge := a.judge
-			if ref {
+			switch {
+			case ref && profile != "":
+				return wrong("usage", "leave out one of the two", "--reference and --profile exclude each other")
+			case ref:
 				judge = a.judgeAsReference
+			case profile != "":
+				if judge, err = a.judgeAsProfile(c.Context(), profile); err != nil {
+					return err
+				}
 			}
 			return a.validate(c.Context(), args, judge, show, ref)
 		}}
 	c.Flags().StringVar(&format, "format", formatText, "how to print: text, json or sarif")
 	c.Flags().BoolVar(&ref, "reference", false, "judge exactly as the reference validator skills-ref 0.1.0 does")
+	c.Flags().StringVar(&profile, "profile", "", "judge as loading skills under this profile does, see 'metier profile list'")
 	a.completions(c)
 	c.ValidArgsFunction = folders
 	return c
@@ -179,6 +190,7 @@ func (a *app) judge(p string) judgement {
 		_, err := root.Stat(filepath.FromSlash(p))
 		return err == nil
 	}})...)
+	j.add(a.missingInterpreters(root)...)
 	return j.done()
 }
 

@@ -27,6 +27,10 @@ func (v *validator) body(body []byte, firstLine int) {
 		v.add(Advice, CodeLongInstructions, 0, 0,
 			"SKILL.md has %d lines; keep it under %d, with details in files that are read when they are needed", n, adviceLines)
 	}
+	if n := len(body) / tokenBytes; n > adviceTokens {
+		v.add(Advice, CodeManyTokens, 0, 0,
+			"the instructions have about %d tokens; keep them under %d, with details in files that are read when they are needed", n, adviceTokens)
+	}
 	if v.in.Has == nil {
 		return
 	}

@@ -19,8 +19,12 @@ const (
 	MaxCompatibility = 500
 )
 
-// adviceLines is the length the specification recommends to stay under.
-const adviceLines = 500
+// The length of instructions the specification recommends to stay under. A token counts as four bytes, which is near enough.
+const (
+	adviceLines  = 500
+	adviceTokens = 5000
+	tokenBytes   = 4
+)
 
 // Codes of the diagnostics that only [Validate] gives, beside CodeMisspeltField. A value of a kind its field cannot take is CodeFieldType, an error here.
 const (
@@ -40,6 +44,7 @@ const (
 	CodeDescriptionWhen   = "description-when"        // advice: it does not say when to use the skill
 	CodeDescriptionShort  = "description-short"       // advice
 	CodeLongInstructions  = "long-instructions"       // advice: 500 lines or more
+	CodeManyTokens        = "many-tokens"             // advice: more than 5,000 tokens, at four bytes each
 	CodeLinksUnseen       = "links-not-looked-at"     // advice: the instructions are too long for it
 	CodeMoreOfTheSameKind = "more"                    // as the ones before: some were left out of the list
 )

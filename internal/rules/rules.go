@@ -90,6 +90,7 @@ var advice = map[string]Rule{
 	"misspelt-field":          {"a field is known by its exact name", "use the name that is proposed"},
 	"description-when":        {"a description says when to use the skill: it is all that the model chooses by", "add a sentence such as: Use when …"},
 	"description-short":       {"a description is long enough to choose by", "say what the skill does and when to use it"},
+	"many-tokens":             {"instructions are short enough to be read whole", "move details into files that are read when they are needed"},
 	"links-not-looked-at":     {"links are looked at in the first part of long instructions", "move parts of them into files below references"},
 	"long-instructions":       {"instructions are short; long texts are read when they are needed", "move parts of it into files below references"},
 	"more":                    {"a finding is reported a few times, then counted", "mend the ones that are named and look again"},

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"metier/policy"
+	"metier/settings"
+	"metier/skillmd"
+	"metier/skillmd/reference"
+)
+
+// judgeAsProfile gives the judge that loading skills under a profile has: the same one, with the profile's values alone.
+func (a *app) judgeAsProfile(ctx context.Context, name string) (func(string) judgement, error) {
+	layer, err := settings.Profile(name)
+	if err != nil {
+		return nil, profileHint(name, err)
+	}
+	layer.Operator = true
+	s, _, err := settings.Resolve(layer)
+	if err != nil {
+		return nil, err
+	}
+	return func(p string) judgement { return a.judgeUnder(ctx, p, s) }, nil
+}
+
+func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) judgement {
+	at := reference.At(a.Dir, p)
+	j := judgement{Path: at.Path, file: at.Path}
+	fail := func(code, detail string) judgement {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: code, Detail: detail})
+		return j.done()
+	}
+	dir, err := at.Dir()
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	switch info, err := os.Stat(dir); {
+	case isMissing(err):
+		j.missing = true
+		return fail(codePathMissing, "there is nothing at this path")
+	case err != nil:
+		return fail(codeUnreadable, err.Error())
+	case !info.IsDir():
+		return fail(codeNotFolder, "this is no folder and no SKILL.md")
+	}
+	snap, err := snapshot(ctx, []root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s)
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	for _, sk := range snap.All() {
+		if sk.ID.Path == "." {
+			j.file = firstSet(sk.Head.Location, j.file)
+			j.add(sk.Diagnostics...)
+			return j.done()
+		}
+	}
+	return fail(codeFileMissing, "there is no SKILL.md in this folder that the profile would read")
+}
