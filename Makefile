@@ -70,12 +70,8 @@ docs: ## write the generated documents anew
 	$(GO) test -run TestDocumentationIsTheTable ./settings -update
 
 .PHONY: fuzz
-fuzz: ## fuzz every target for FUZZTIME (60s)
-	for pkg in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
-	  done; \
-	done
+fuzz: ## fuzz every target in the source: readers of what people wrote for FUZZTIME (60s), the others for a quarter
+	tools/fuzz $(FUZZTIME)
 
 .PHONY: bench
 bench: ## beside floors and peers: writes bench/RESULTS.md; wants a quiet machine, 4 GB of disk and some minutes

@@ -3,7 +3,9 @@ package skillmd
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -106,6 +108,58 @@ func FuzzParse(f *testing.F) {
 		clear(src) // the frontmatter must not share the file's memory
 		if !bytes.Equal(before, d.Front.JSON()) {
 			t.Fatal("the frontmatter changed with the file's bytes")
+		}
+	})
+}
+
+// FuzzAllowedTools: a text gives the same patterns in every shape that YAML has for it; none is empty, nothing outside of brackets
+// separates within one, and together they hold all of the text but its separators.
+func FuzzAllowedTools(f *testing.F) {
+	for _, s := range []string{"", "Read", "Read, Write", "Bash(git:*) Bash(npm run *),Read", "mcp__x__* stitch*:*", "Bash(a, (b c) [d e]) {f g}", "Read) Write", "Bash(git Write", " ,\t, ", "-", "true", "1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) || len(s) > MaxHead/8 {
+			return
+		}
+		var got []string
+		for i, shape := range []string{"%s", "[%s]", "\n  - %s", "\n- %s", "[%s, '']"} {
+			front, diags := parseFront([]byte("allowed-tools: "+strings.Replace(shape, "%s", doubled(s), 1)+"\n"), 2)
+			if !front.AllowedToolsDeclared || len(diags) > 0 {
+				t.Fatalf("%s: not declared, %v", shape, diags)
+			}
+			if i == 0 {
+				got = front.AllowedTools
+			}
+			if !cmp.Equal(got, front.AllowedTools) {
+				t.Fatalf("%q as %s is %q, was %q", s, shape, front.AllowedTools, got)
+			}
+		}
+		const separators = " \t\r\n,"
+		rest := s
+		for _, pattern := range got {
+			at := strings.Index(rest, pattern)
+			if pattern == "" || at < 0 || strings.Trim(rest[:at], separators) != "" && strings.TrimSpace(strings.Trim(rest[:at], separators)) != "" {
+				t.Fatalf("%q gives %q: %q is not what comes next in %q", s, got, pattern, rest)
+			}
+			rest = rest[at+len(pattern):]
+			open := 0
+			for i := range len(pattern) {
+				switch c := pattern[i]; {
+				case strings.IndexByte("([{", c) >= 0:
+					open++
+				case strings.IndexByte(")]}", c) >= 0 && open > 0:
+					open--
+				case open == 0 && strings.IndexByte(separators, c) >= 0:
+					t.Fatalf("%q gives %q: %q holds a separator", s, got, pattern)
+				}
+			}
+		}
+		if strings.TrimSpace(strings.Trim(rest, separators)) != "" {
+			t.Fatalf("%q gives %q: %q is lost", s, got, rest)
+		}
+		if again := splitList(nil, strings.Join(got, ", "), separators); !cmp.Equal(again, got) {
+			t.Fatalf("%q gives %q, and those %q", s, got, again)
 		}
 	})
 }
