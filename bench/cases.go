@@ -72,6 +72,12 @@ func entries(sizes []int) (all []entry) {
 		{Name: "metier, load_skill", Program: "metier", Case: "use", Procs: 2, Figure: "load", Over: 0.03},
 		{Name: "metier, read_skill_resource", Program: "metier", Case: "use", Procs: 2, Figure: "read", Over: 0.03},
 	})...)
+	all = append(all, rows("1,000 questions of two to six words, a tenth misspelt, 100,000 skills in memory", "", 0, []entry{
+		{Name: "metier, half of the answers", Program: "metier", Case: "search", Procs: 2, Figure: "p50", Most: 5},
+		{Name: "metier, 99 of 100 answers", Program: "metier", Case: "search", Procs: 2, Figure: "p99", Most: 20},
+		{Name: "metier, building the index", Program: "metier", Case: "search", Procs: 2, Figure: "build", Most: 5_000},
+		{Name: "metier, heap of the index, in MB instead of ms", Program: "metier", Case: "search", Procs: 2, Figure: "heap", Most: 300},
+	})...)
 	return append(all, rows("whole process", "plain", 1_000, []entry{
 		{Name: "metier version", Program: "cli", Case: "version", Procs: 2},
 		{Name: "metier list, no index yet", Program: "cli", Case: "list", Procs: 2, Most: 50},

@@ -54,7 +54,7 @@ func run(ctx context.Context, sizes string, rounds int, only, trees, out string)
 		return err
 	}
 	list := slices.DeleteFunc(entries(counts), func(e entry) bool {
-		return !strings.Contains(e.Work+" "+e.Name, only) && !strings.HasPrefix(e.Name, "floor")
+		return !strings.Contains(e.Work+" "+e.Name, only) && !e.floor()
 	})
 	if err := b.measure(list, rounds); err != nil {
 		return err
@@ -136,11 +136,14 @@ func (b *bench) measure(list []entry, rounds int) error {
 
 // once runs a subject in a process of its own.
 func (b *bench) once(e entry, counted bool) error {
-	dir, err := b.tree(e.Tree, e.Skills)
-	if err != nil {
-		return err
+	dir := b.scratch
+	if e.Tree != "" {
+		var err error
+		if dir, err = b.tree(e.Tree, e.Skills); err != nil {
+			return err
+		}
 	}
-	cache := filepath.Join(b.scratch, "index")
+	cache, err := filepath.Join(b.scratch, "index"), error(nil)
 	if !e.Indexed {
 		if cache, err = os.MkdirTemp(b.scratch, "no-index-"); err != nil {
 			return err

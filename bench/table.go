@@ -19,12 +19,11 @@ func (b *bench) table(list []entry) string {
 	var floor time.Duration
 	for _, e := range list {
 		s := b.took[e]
-		if head := fmt.Sprintf("%s, %s skills", e.Work, thousands(e.Skills)); head != work {
-			if strings.HasPrefix(e.Name, "floor") || work == "" || !strings.HasPrefix(work, e.Work) {
-				work, floor = head, middle(s.wall)
-				fmt.Fprintf(&t, "\n## %s\n\n| what | cores | ms | range | × floor | budget | found | CPU ms | MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", strings.ToUpper(head[:1])+head[1:])
-			}
-		} else if strings.HasPrefix(e.Name, "floor") {
+		if head := e.title(); head != work {
+			work, floor = head, 0
+			fmt.Fprintf(&t, "\n## %s%s\n\n| what | cores | ms | range | × floor | budget | found | CPU ms | MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", strings.ToUpper(head[:1]), head[1:])
+		}
+		if e.floor() {
 			floor = middle(s.wall)
 		}
 		t.WriteString(row(e, s, floor))
@@ -32,10 +31,21 @@ func (b *bench) table(list []entry) string {
 	return t.String()
 }
 
+// title is the head of the table an entry stands in.
+func (e entry) title() string {
+	if e.Skills == 0 {
+		return e.Work
+	}
+	return fmt.Sprintf("%s, %s skills", e.Work, thousands(e.Skills))
+}
+
+// floor reports whether the rows after it are compared with it.
+func (e entry) floor() bool { return strings.HasPrefix(e.Name, "floor") }
+
 func row(e entry, s *samples, floor time.Duration) string {
 	mid := middle(s.wall)
 	ratio, budget, found := "", "", thousands(s.last.Count)
-	if !strings.HasPrefix(e.Name, "floor") && floor > 0 && e.Program != "cli" {
+	if !e.floor() && floor > 0 {
 		ratio = fmt.Sprintf("%.2f", float64(mid)/float64(floor))
 	}
 	miss := func(text string, most float64) {
@@ -49,7 +59,7 @@ func row(e entry, s *samples, floor time.Duration) string {
 	case e.Over > 0:
 		miss(fmt.Sprintf("floor + %.2f ms", e.Over), ms(floor)+e.Over)
 	case e.Most > 0:
-		miss(fmt.Sprintf("%g ms", e.Most), e.Most)
+		miss(fmt.Sprintf("%g", e.Most), e.Most)
 	}
 	if e.Program == "cli" {
 		found = ""

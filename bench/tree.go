@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"metier/bench/subject"
 )
 
 // plantPlain writes n skills side by side: simple frontmatter, 4 KB of
@@ -13,8 +15,8 @@ import (
 func plantPlain(dir string, n int) error {
 	for i := range n {
 		r := rand.New(rand.NewPCG(1, uint64(i)))
-		name := fmt.Sprintf("%s-%06d", word(r), i)
-		front := fmt.Sprintf("---\nname: %s\ndescription: %s\n---\n", name, sentence(r, 24))
+		name := fmt.Sprintf("%s-%06d", subject.Word(r), i)
+		front := fmt.Sprintf("---\nname: %s\ndescription: %s\n---\n", name, subject.Sentence(r, 24))
 		if err := plant(filepath.Join(dir, name), front+body(r, 4096-len(front))); err != nil {
 			return err
 		}
@@ -28,7 +30,7 @@ func plantPlain(dir string, n int) error {
 func plantMix(dir string, n int) error {
 	for i := range n {
 		r := rand.New(rand.NewPCG(2, uint64(i)))
-		name := fmt.Sprintf("%s-%06d", word(r), i)
+		name := fmt.Sprintf("%s-%06d", subject.Word(r), i)
 		group := filepath.Join(dir, fmt.Sprintf("group-%03d", i/50))
 		if i%3 == 0 {
 			group = filepath.Join(group, "more")
@@ -86,21 +88,21 @@ func mixed(r *rand.Rand, name string) string {
 	b.WriteString("---\nname: " + name + "\n")
 	switch p := r.IntN(100); {
 	case p < 12:
-		b.WriteString("description: |\n  " + sentence(r, 12) + "\n  " + sentence(r, 12) + "\n")
+		b.WriteString("description: |\n  " + subject.Sentence(r, 12) + "\n  " + subject.Sentence(r, 12) + "\n")
 	case p < 21:
-		b.WriteString("description: " + sentence(r, 12) + "\n  " + sentence(r, 12) + "\n")
+		b.WriteString("description: " + subject.Sentence(r, 12) + "\n  " + subject.Sentence(r, 12) + "\n")
 	case p < 41:
-		b.WriteString("description: \"" + sentence(r, 30) + "\"\n")
+		b.WriteString("description: \"" + subject.Sentence(r, 30) + "\"\n")
 	case p < 42:
-		b.WriteString("description: Use when: " + sentence(r, 20) + "\n") // an unquoted colon, to be repaired
+		b.WriteString("description: Use when: " + subject.Sentence(r, 20) + "\n") // an unquoted colon, to be repaired
 	case p < 43:
-		b.WriteString("description: **" + sentence(r, 4) + "** " + sentence(r, 10) + "\n") // reads as an alias
+		b.WriteString("description: **" + subject.Sentence(r, 4) + "** " + subject.Sentence(r, 10) + "\n") // reads as an alias
 	default:
-		b.WriteString("description: " + sentence(r, 30) + "\n")
+		b.WriteString("description: " + subject.Sentence(r, 30) + "\n")
 	}
 	field(23, "version: 1.0.0")
 	field(22, "license: MIT")
-	field(21, "author: "+word(r))
+	field(21, "author: "+subject.Word(r))
 	one := func(shares []int, texts ...string) { // at most one of them
 		p := r.IntN(100)
 		for i, share := range shares {
@@ -110,15 +112,15 @@ func mixed(r *rand.Rand, name string) string {
 			}
 		}
 	}
-	one([]int{14, 6}, "metadata:\n  author: "+word(r)+"\n  requires:\n    bins:\n      - "+word(r)+"\n    env: ["+word(r)+"]",
-		"metadata: {\"tool\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\""+word(r)+"\"]}}}")
+	one([]int{14, 6}, "metadata:\n  author: "+subject.Word(r)+"\n  requires:\n    bins:\n      - "+subject.Word(r)+"\n    env: ["+subject.Word(r)+"]",
+		"metadata: {\"tool\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\""+subject.Word(r)+"\"]}}}")
 	one([]int{11, 3}, "allowed-tools: Read, Write, Bash(git:*), Grep", "allowed-tools:\n  - Read\n  - Bash")
-	one([]int{10, 4}, "tags: ["+word(r)+", "+word(r)+", "+word(r)+"]", "tags:\n  - "+word(r)+"\n  - "+word(r))
+	one([]int{10, 4}, "tags: ["+subject.Word(r)+", "+subject.Word(r)+", "+subject.Word(r)+"]", "tags:\n  - "+subject.Word(r)+"\n  - "+subject.Word(r))
 	field(13, "source: community")
 	field(9, "risk: safe")
 	field(8, "date_added: \"2026-02-27\"")
-	field(7, "category: "+word(r))
-	field(7, "compatibility: needs "+word(r))
+	field(7, "category: "+subject.Word(r))
+	field(7, "compatibility: needs "+subject.Word(r))
 	field(2, "argument-hint: [file]")
 	field(2, "user-invocable: true")
 	b.WriteString("---\n")
@@ -127,25 +129,9 @@ func mixed(r *rand.Rand, name string) string {
 
 func body(r *rand.Rand, n int) string {
 	var b strings.Builder
-	b.WriteString("\n# " + sentence(r, 3) + "\n\n")
+	b.WriteString("\n# " + subject.Sentence(r, 3) + "\n\n")
 	for b.Len() < n {
-		b.WriteString(sentence(r, 14) + "\n")
+		b.WriteString(subject.Sentence(r, 14) + "\n")
 	}
 	return b.String()
-}
-
-var syllables = []string{"ba", "con", "de", "fer", "gli", "ho", "in", "jo", "ka", "lu", "mer", "no", "os", "pra", "qui", "ren", "sol", "ta", "ul", "ver", "wi", "xen", "ya", "zo"}
-
-// word is one of some 14,000, the first ones far more often, as in language.
-func word(r *rand.Rand) string {
-	n := int(float64(len(syllables)*len(syllables)*len(syllables)) * r.Float64() * r.Float64() * r.Float64())
-	return syllables[n%24] + syllables[n/24%24] + syllables[n/576%24]
-}
-
-func sentence(r *rand.Rand, n int) string {
-	words := make([]string, n)
-	for i := range words {
-		words[i] = word(r)
-	}
-	return strings.ToUpper(words[0][:1]) + strings.Join(words, " ")[1:] + "."
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": scan})
+	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": scan, "search": search})
 }
 
 func defaults() (settings.Settings, error) {
