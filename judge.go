@@ -47,6 +47,7 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 		return sk
 	}
 	sk.judgeRepairs(parse)
+	sk.reportYAML(folder, parse.YAMLReport)
 	sk.judgeName(folder, parse, names)
 	sk.judgeDescription(folder, parse)
 	sk.judgeLength("compatibility", f.Compatibility, parse.CompatibilityMax, parse)
@@ -62,8 +63,8 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 
 // exempt reports whether a field is a known extension the setting lets pass.
 func exempt(key string, known settings.KnownExtensions) bool {
-	return known == settings.KnownExtensionsClaude && slices.Contains([]string{"when_to_use", "argument-hint", "disable-model-invocation",
-		"user-invocable", "model", "context", "agent", "hooks", "paths"}, key)
+	return known == settings.KnownExtensionsClaude && slices.Contains([]string{"when_to_use", "when-to-use", "argument-hint", "arguments", "disable-model-invocation",
+		"user-invocable", "model", "effort", "context", "agent", "hooks", "paths", "shell"}, key)
 }
 
 func folderName(h Head, m Mount) string {
@@ -89,6 +90,20 @@ func (sk *Skill) judgeRepairs(parse settings.Parse) {
 		if d.Repair() && unreadable(d, parse) {
 			sk.Diagnostics[i].Severity, sk.State = skillmd.Error, Refused
 		}
+	}
+}
+
+// reportYAML words what is no YAML as the setting says: B-016 has a sentence of its own.
+func (sk *Skill) reportYAML(folder string, how settings.YAMLReport) {
+	for i, d := range sk.Diagnostics {
+		if !d.NotYAML() || how == settings.YAMLReportDiagnostic {
+			continue
+		}
+		message := "Skill " + visible.Line(folder) + " failed to load due to YAML parsing issue"
+		if how == settings.YAMLReportBoth {
+			message += ": " + d.Detail
+		}
+		sk.Diagnostics[i].Detail = message
 	}
 }
 

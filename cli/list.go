@@ -33,12 +33,13 @@ type skillRow struct {
 	ModelInvocable bool          `json:"modelInvocable"`
 	UserInvocable  bool          `json:"userInvocable"`
 	Diagnostics    []diagnostic  `json:"diagnostics"`
+	indexEntry
 }
 
 func rowOf(snap *metier.Snapshot, sk metier.Skill) skillRow {
 	r := skillRow{ID: sk.ID.String(), Name: sk.Name, Description: sk.Description, Dir: sk.Dir(), Path: sk.Head.Location, Source: sk.ID.Source,
 		Tier: string(sk.Tier.Or()), State: sk.State, Code: snap.Explain(sk, metier.Catalog{}, nil).Rule, Digest: string(sk.Digest),
-		ModelInvocable: sk.ModelInvocable, UserInvocable: sk.UserInvocable, Diagnostics: diagnostics(sk.Diagnostics)}
+		ModelInvocable: sk.ModelInvocable, UserInvocable: sk.UserInvocable, Diagnostics: diagnostics(sk.Diagnostics), indexEntry: indexEntryOf(sk)}
 	if sk.State == metier.Shadowed {
 		r.ShadowedBy = sk.ShadowedBy.String()
 	}

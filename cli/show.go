@@ -20,6 +20,7 @@ type shownSkill struct {
 	Tree          string          `json:"tree"` // digest over all files
 	Tools         []string        `json:"tools"`
 	Compatibility string          `json:"compatibility"`
+	Dependencies  []string        `json:"dependencies"` // of dependencies and metadata.dependencies
 	Frontmatter   json.RawMessage `json:"frontmatter"`
 	Resources     []shownFile     `json:"resources"`
 	Body          *string         `json:"body,omitempty"`
@@ -138,7 +139,7 @@ func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (
 
 func shownOf(snap *metier.Snapshot, sk metier.Skill) shownSkill {
 	out := shownSkill{skillRow: rowOf(snap, sk), Tree: string(sk.Tree), Tools: append([]string{}, sk.Head.Front.AllowedTools...),
-		Compatibility: sk.Head.Front.Compatibility, Frontmatter: sk.Head.Front.JSON(), Resources: []shownFile{}}
+		Compatibility: sk.Head.Front.Compatibility, Dependencies: append([]string{}, sk.Head.Front.Dependencies...), Frontmatter: sk.Head.Front.JSON(), Resources: []shownFile{}}
 	for _, r := range sk.Resources {
 		out.Resources = append(out.Resources, shownFile{r.Path, r.Kind, r.Size, string(r.Digest), r.Text, r.Exec, r.Runtime})
 	}
@@ -166,6 +167,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 		line("tools", "%s (the skill's own word: no authority, it can only narrow)", orNone(s.Tools))
 	}
 	line("needs", "%s", s.Compatibility)
+	line("depends", "%s", strings.Join(s.Dependencies, ", "))
 	line("license", "%s", front.License)
 	if !sk.ModelInvocable {
 		line("model", "not told of it: disable-model-invocation")

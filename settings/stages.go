@@ -42,6 +42,7 @@ type Parse struct {
 	NoFrontmatter      NoFrontmatter
 	UnknownFields      UnknownFields
 	KnownExtensions    KnownExtensions
+	YAMLReport         YAMLReport
 	CompatibilityMax   int // characters
 }
 

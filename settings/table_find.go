@@ -100,6 +100,12 @@ func parseRows() []Row {
 				{KnownExtensionsNone, "none"},
 				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
 			}),
+		choice("yaml_report", "In what words a frontmatter that is no YAML is reported. Such a skill is never loaded.",
+			func(s *Settings) *YAMLReport { return &s.Parse.YAMLReport }, []value[YAMLReport]{
+				{YAMLReportUser, "one sentence that names the skill"},
+				{YAMLReportDiagnostic, "what is wrong, with line and column"},
+				{YAMLReportBoth, "the sentence, then what is wrong"},
+			}),
 		number("compatibility_max", "Characters that the field compatibility may have.",
 			func(s *Settings) *int { return &s.Parse.CompatibilityMax }, 1, 100000),
 	}

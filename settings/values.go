@@ -134,6 +134,16 @@ const (
 	UnknownFieldsKeep   UnknownFields = "keep"   // kept and shown, without effect
 )
 
+// YAMLReport says in what words a frontmatter that is no YAML is reported. Such a skill is never loaded.
+type YAMLReport string
+
+// The values of YAMLReport, narrowest first: least told first.
+const (
+	YAMLReportUser       YAMLReport = "user_message" // one sentence that names the skill
+	YAMLReportDiagnostic YAMLReport = "diagnostic"   // what is wrong, with line and column
+	YAMLReportBoth       YAMLReport = "both"         // the sentence, then what is wrong
+)
+
 // KnownExtensions says which fields beyond the specification are known, so that UnknownFields does not touch them.
 type KnownExtensions string
 

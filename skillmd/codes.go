@@ -63,6 +63,15 @@ const (
 	CodeClosingLineMissing  = "closing-line-missing"  // the frontmatter was taken to end where the text starts
 )
 
+// notYAML are the codes of text that is no YAML of key: value lines.
+var notYAML = map[string]bool{
+	CodeInvalidYAML: true, CodeControlCharacter: true, CodeDuplicateKey: true, CodeComplexKey: true, CodeAlias: true, CodeAnchor: true, CodeTag: true,
+	CodeDirective: true, CodeMergeKey: true, CodeSecondDocument: true, CodeTooDeep: true, CodeTooManyValues: true, CodeFrontmatterNotMap: true,
+}
+
+// NotYAML reports that the finding is a frontmatter that is not the YAML it has to be, so that no field is taken from it.
+func (d Diagnostic) NotYAML() bool { return d.Severity == Error && notYAML[d.Code] }
+
 // repairs are the codes of what was read although it is not right.
 var repairs = map[string]bool{
 	CodeUnquotedColon: true, CodeUnquotedIndicator: true, CodeTextAfterFlow: true, CodeLooseJSON: true, CodeSurrogateEscape: true,
