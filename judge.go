@@ -35,6 +35,7 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	if f.UserInvocable != nil {
 		sk.UserInvocable = *f.UserInvocable
 	}
+	sk.reportYAML(folder, parse.YAMLReport)
 	if h.Escaped || h.Empty || h.Broken {
 		sk.State = Refused
 		return sk
@@ -47,7 +48,6 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 		return sk
 	}
 	sk.judgeRepairs(parse)
-	sk.reportYAML(folder, parse.YAMLReport)
 	sk.judgeName(folder, parse, names)
 	sk.judgeDescription(folder, parse)
 	sk.judgeLength("compatibility", f.Compatibility, parse.CompatibilityMax, parse)

@@ -17,6 +17,9 @@ func front(t *testing.T, fields string) (Front, []Diagnostic) {
 	return d.Front, diags
 }
 
+// Every field that is known, allowed-tools in all its shapes.
+//
+// req: C-089
 func TestTypedViews(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false

@@ -88,7 +88,7 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 	}
 }
 
-// req: C-071, C-073
+// req: C-071, C-073, C-089
 func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 	t.Parallel()
 	text := func(n int) string { return strings.Repeat("é", n) }

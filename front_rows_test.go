@@ -1,0 +1,401 @@
+package metier_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"metier"
+	"metier/skillmd"
+)
+
+// judged reads skills under a profile: folder to the text of its SKILL.md.
+func judged(t *testing.T, profile string, texts map[string]string) (*world, map[string]metier.Skill) {
+	t.Helper()
+	files := map[string]string{}
+	for folder, text := range texts {
+		files["skills/"+folder+"/SKILL.md"] = text
+	}
+	w := newWorld(t, profile, files)
+	out := map[string]metier.Skill{}
+	for _, sk := range w.snapshot().All() {
+		out[sk.ID.Path] = sk
+	}
+	return w, out
+}
+
+// found gives the codes of a skill's findings of a severity.
+func found(sk metier.Skill, severity skillmd.Severity) []string {
+	var out []string
+	for _, d := range sk.Diagnostics {
+		if d.Severity == severity {
+			out = append(out, d.Code)
+		}
+	}
+	return out
+}
+
+// catalogNames are the skills that a session under the world's settings tells its model of.
+func (w *world) catalogNames() []string {
+	w.t.Helper()
+	var out []string
+	for _, e := range w.open().Catalog(w.t.Context()).Entries {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+// registry is the registry of the world's snapshot, as the artifact has it.
+func (w *world) registry() metier.Registry {
+	w.t.Helper()
+	return w.snapshot().Registry(metier.View{Paths: w.set.Catalog.Paths, Workspace: w.dir})
+}
+
+// req: A-021, A-038, E-016
+func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"skills/unit/SKILL.md": skillFile("unit", "")}
+	want := map[string]metier.ResourceKind{
+		"references/a.md": metier.Reference, "assets/deep/b.png": metier.Asset, "templates/c.txt": metier.Template, "scripts/deep/d.sh": metier.Script,
+		"notes/e.md": metier.Other, "f.md": metier.Other, "notes/scripts/g.sh": metier.Other, "Scripts/h.sh": metier.Other, "scripts.md": metier.Other,
+	}
+	for p := range want {
+		files["skills/unit/"+p] = "x"
+	}
+	for _, profile := range []string{cfHarness, project} {
+		w := newWorld(t, profile, files)
+		snap := w.snapshot()
+		sk, err := snap.Index(t.Context(), snap.All()[0])
+		if err != nil || sk.State != metier.Loaded {
+			t.Fatalf("%s: %s %v", profile, sk.State, err)
+		}
+		got := map[string]metier.ResourceKind{}
+		for _, r := range sk.Resources {
+			if r.Path != "SKILL.md" {
+				got[r.Path] = r.Kind
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", profile, diff)
+		}
+	}
+}
+
+// A file without frontmatter has a finding that says so, and becomes what the profile says.
+//
+// req: A-022
+func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
+	t.Parallel()
+	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "default": metier.Loaded} {
+		_, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n"})
+		sk := all["plain"]
+		if codes := slices.Concat(found(sk, skillmd.Error), found(sk, skillmd.Warning)); sk.State != want || !slices.Contains(codes, "no-frontmatter") {
+			t.Errorf("%s: %s, %v; want %s", profile, sk.State, codes, want)
+		}
+	}
+}
+
+// req: A-023, A-031
+func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
+	t.Parallel()
+	w, all := judged(t, cfHarness, map[string]string{
+		"noname": "---\ndescription: Use when asked.\n---\n", "nodesc": "---\nname: nodesc\n---\nText.\n", "blank": "---\nname: blank\ndescription: '  '\n---\n",
+		"list": "---\nname: list\ndescription: [a, b]\n---\n", "cut": "---\nname: cut\ndescription: \"no end\n---\n", "good": skillFile("good", ""),
+	})
+	for folder, code := range map[string]string{"noname": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description", "cut": "invalid-yaml"} {
+		sk := all[folder]
+		i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == code && d.Severity == skillmd.Error })
+		if sk.State != metier.Refused || i < 0 || sk.Diagnostics[i].Path != w.at("skills/"+folder+"/SKILL.md") {
+			t.Errorf("%s: %s %+v, want an error %s with its path", folder, sk.State, sk.Diagnostics, code)
+		}
+	}
+	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("the catalog has %q", got)
+	}
+	r := w.registry()
+	if len(r.Skills) != 1 || len(r.Others) != 5 || r.Skills[0].Name != "good" {
+		t.Errorf("the registry has %+v and %+v", r.Skills, r.Others)
+	}
+}
+
+// req: A-040, A-041, A-042
+func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cfHarness, map[string]string{
+		"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/run": "#!/bin/bash\necho\n", "skills/unit/scripts/tool.ts": "x\n",
+		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
+		"skills/unit/B.md": "x", "skills/unit/a.md": "x", "skills/unit/a/é.md": "x", "skills/unit/a/z.md": "x", "skills/unit/a-b": "x",
+	})
+	if err := os.Chmod(w.at("skills/unit/scripts/run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := w.registry()
+	var sk metier.RegistrySkill
+	for _, s := range got.Skills {
+		if s.Name == "unit" {
+			sk = s
+		}
+	}
+	var paths []string
+	scripts := map[string]metier.RegistryScript{}
+	for _, r := range sk.Resources {
+		paths = append(paths, r.Path)
+		if r.Script != nil {
+			scripts[r.Path] = *r.Script
+		}
+	}
+	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) < 10 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
+		t.Errorf("paths %q", paths)
+	}
+	if slices.Contains(paths, "SKILL.md") || !sk.Indexed {
+		t.Errorf("indexed %v: %q", sk.Indexed, paths)
+	}
+	want := map[string]metier.RegistryScript{
+		"scripts/run":     {Executable: runtime.GOOS != "windows", Shebang: "#!/bin/bash", Runtime: "bash"},
+		"scripts/tool.ts": {Runtime: "deno"},
+		"scripts/what":    {Runtime: "unknown"},
+		"scripts/a.py":    {Shebang: "#!/usr/bin/env python3", Runtime: "python3"},
+	}
+	if diff := cmp.Diff(want, scripts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// claudeFields are the fields that Claude Code knows.
+var claudeFields = []string{"when_to_use: When asked.", "argument-hint: '[file]'", "arguments: [file]", "model: opus", "effort: high", "context: fork", "agent: plan",
+	"shell: bash", "user-invocable: true", "paths: ['src/**']", "hooks:\n  PreToolUse:\n    - matcher: Bash"}
+
+// The fields of Claude Code are known and typed; what a skill may do is the same without them.
+//
+// req: A-189
+func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
+	t.Parallel()
+	_, all := judged(t, cfHarness, map[string]string{"bare": skillFile("bare", ""), "rich": skillFile("rich", "", claudeFields...),
+		"off": skillFile("off", "", "disable-model-invocation: true")})
+	f := all["rich"].Head.Front
+	yes := true
+	want := skillmd.Front{Present: true, Name: "rich", HasName: true, Description: "Use when testing rich.", HasDescription: true, WhenToUse: "When asked.",
+		ArgumentHint: "[file]", Arguments: []string{"file"}, Model: "opus", Effort: "high", Context: "fork", Agent: "plan", Shell: "bash", UserInvocable: &yes,
+		Paths: []string{"src/**"}, Hooks: f.Hooks}
+	if diff := cmp.Diff(want, f, cmpopts.IgnoreFields(skillmd.Front{}, "Fields")); diff != "" || len(f.Hooks) != 1 || f.Hooks[0].Key != "PreToolUse" {
+		t.Errorf("%s%+v", diff, f.Hooks)
+	}
+	if !all["off"].Head.Front.DisableModelInvocation {
+		t.Error("disable-model-invocation is not read")
+	}
+	for _, sk := range all {
+		if len(sk.Diagnostics) > 0 {
+			t.Errorf("%s: %+v", sk.Name, sk.Diagnostics)
+		}
+		s, bare := sk.Subject(), all["bare"].Subject()
+		s.ID, s.Name, s.Tree, s.Digest = bare.ID, bare.Name, bare.Tree, bare.Digest
+		if diff := cmp.Diff(bare, s); diff != "" {
+			t.Errorf("%s may do something else: %s", sk.Name, diff)
+		}
+	}
+	// Where unknown fields are refused, these are known.
+	w := newWorld(t, cfHarness, map[string]string{"skills/rich/SKILL.md": skillFile("rich", "", claudeFields...), "skills/odd/SKILL.md": skillFile("odd", "", "x-foo: bar")})
+	w.set.Parse.UnknownFields = "reject"
+	for _, sk := range w.snapshot().All() {
+		if want := map[string]metier.Status{"rich": metier.Loaded, "odd": metier.Refused}[sk.ID.Path]; sk.State != want {
+			t.Errorf("%s: %s %+v", sk.Name, sk.State, sk.Diagnostics)
+		}
+	}
+}
+
+// req: B-009, B-014
+func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 70)
+	w, all := judged(t, keen, map[string]string{
+		"folder": skillFile("other", ""), long: skillFile(long, ""), "upper": skillFile("Upper_Case", ""), "edge": skillFile("-edge--", ""),
+		"words": "---\nname: words\ndescription: " + strings.Repeat("x", 1025) + "\n---\n", "colon": "---\nname: colon\ndescription: Use when: asked.\n---\n",
+		"compat": skillFile("compat", "", "compatibility: "+strings.Repeat("x", 501)),
+	})
+	for folder, code := range map[string]string{"folder": "name-directory-mismatch", long: "invalid-name", "upper": "invalid-name", "edge": "invalid-name",
+		"words": "description-too-long", "colon": "unquoted-colon", "compat": "compatibility-too-long"} {
+		sk := all[folder]
+		if sk.State != metier.Loaded || len(found(sk, skillmd.Error)) > 0 || !slices.Contains(found(sk, skillmd.Warning), code) {
+			t.Errorf("%s: %s %+v, want a warning %s", folder, sk.State, sk.Diagnostics, code)
+		}
+	}
+	if got := w.catalogNames(); len(got) != 7 || !slices.Contains(got, "folder") {
+		t.Errorf("the catalog has %q", got)
+	}
+}
+
+// req: B-011, B-012, B-013
+func TestLocationIsTheParsersAndOtherFieldsAreIgnored(t *testing.T) {
+	t.Parallel()
+	plain := skillFile("unit", "Text.\n")
+	w, all := judged(t, keen, map[string]string{"unit": plain})
+	_, others := judged(t, keen, map[string]string{"unit": skillFile("unit", "Text.\n", "location: /etc/passwd", "license: MIT", "x-foo: {bar: [baz]}", "version: 1.0", "path: ../..")})
+	bare, sk := all["unit"], others["unit"]
+	for _, s := range []metier.Skill{bare, sk} {
+		loc := s.Head.Location
+		if !filepath.IsAbs(loc) || filepath.Clean(loc) != loc || !strings.HasSuffix(loc, filepath.Join("skills", "unit", "SKILL.md")) || len(s.Diagnostics) > 0 {
+			t.Errorf("location %q, %+v", loc, s.Diagnostics)
+		}
+	}
+	if bare.Head.Location != w.at("skills/unit/SKILL.md") {
+		t.Errorf("location %q", bare.Head.Location)
+	}
+	if diff := cmp.Diff(bare, sk, cmpopts.IgnoreUnexported(metier.Skill{}), cmpopts.IgnoreFields(metier.Skill{}, "Head", "Root", "Digest")); diff != "" {
+		t.Errorf("the other fields have an effect: %s", diff)
+	}
+	if sk.Root == bare.Root || strings.Contains(sk.Head.Location, "passwd") {
+		t.Error("not two skills")
+	}
+}
+
+// req: B-015
+func TestTheFolderStandsInForWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	w, all := judged(t, keen, map[string]string{"noname": "---\ndescription: Does it.\n---\n", "nodesc": "---\nname: nodesc\n---\nA paragraph.\n", "none": "---\nx: y\n---\n"})
+	for folder, codes := range map[string][]string{"noname": {"missing-name"}, "nodesc": {"missing-description"}, "none": {"missing-name", "missing-description"}} {
+		sk := all[folder]
+		if got := found(sk, skillmd.Warning); sk.State != metier.Loaded || !slices.Equal(got, codes) {
+			t.Errorf("%s: %s %q, want %q", folder, sk.State, got, codes)
+		}
+	}
+	text := w.open().Catalog(t.Context()).Text
+	mentions(t, text, "- noname: Does it.", "- nodesc: nodesc", "- none: none")
+}
+
+// req: B-016
+func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
+	t.Parallel()
+	w, all := judged(t, keen, map[string]string{"bad": "---\nname: other\ndescription: [no end\n---\n", "good": skillFile("good", "")})
+	const message = "Skill bad failed to load due to YAML parsing issue"
+	if d := all["bad"].Diagnostics; all["bad"].State != metier.Refused || len(d) != 1 || d[0].Detail != message || d[0].Severity != skillmd.Error || d[0].Line == 0 {
+		t.Errorf("%s %+v", all["bad"].State, d)
+	}
+	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("the catalog has %q", got)
+	}
+	for how, want := range map[string]string{"diagnostic": "did not find", "both": message + ": "} {
+		w.set.Parse.YAMLReport = "both"
+		if how == "diagnostic" {
+			w.set.Parse.YAMLReport, want = "diagnostic", ""
+		}
+		for _, sk := range w.snapshot().All() {
+			if sk.ID.Path == "bad" && (!strings.HasPrefix(sk.Diagnostics[0].Detail, want) || how == "diagnostic" && strings.Contains(sk.Diagnostics[0].Detail, "failed to load") || sk.Diagnostics[0].Detail == message) {
+				t.Errorf("%s: %q", how, sk.Diagnostics[0].Detail)
+			}
+		}
+	}
+}
+
+// req: C-015, C-074
+func TestNamesUnderStrictRules(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{
+		"a": true, "pdf-2-text": true, "0": true, strings.Repeat("a", 64): true, "技能": true, "мой-навык": true,
+		strings.Repeat("a", 65): false, "Upper": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "a b": false, "a.b": false, "НАВЫК": false, "é!": false,
+	}
+	for name, ok := range names {
+		_, all := judged(t, runtimeProf, map[string]string{name: skillFile("'"+name+"'", "")})
+		if sk := all[name]; (sk.State == metier.Loaded) != ok || !ok && !slices.Contains(found(sk, skillmd.Error), "invalid-name") {
+			t.Errorf("%q: %s %+v", name, sk.State, sk.Diagnostics)
+		}
+	}
+	const composed, decomposed = "caf\u00e9", "cafe\u0301"
+	for folder, name := range map[string]string{composed: decomposed, decomposed: composed} {
+		_, all := judged(t, runtimeProf, map[string]string{folder: skillFile(name, "")})
+		for _, sk := range all {
+			if sk.State != metier.Loaded {
+				t.Errorf("folder %+q, name %+q: %s %+v", folder, name, sk.State, sk.Diagnostics)
+			}
+		}
+	}
+}
+
+// req: C-016, C-017, C-019
+func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
+	t.Parallel()
+	desc := func(n int) string { return "---\nname: unit\ndescription: '" + strings.Repeat("é", n) + "'\n---\n" }
+	for _, tt := range []struct {
+		text, code string
+		says       []string
+	}{
+		{desc(0), "missing-description", nil},
+		{desc(1), "", nil},
+		{desc(1024), "", nil},
+		{desc(1025), "description-too-long", []string{"1025", "1024"}},
+		{skillFile("unit", "", "x-foo: bar"), "unexpected-field", []string{"x-foo"}},
+		{skillFile("unit", "", "version: '1'"), "unexpected-field", []string{"version"}},
+		{skillFile("unit", "", "license: MIT", "compatibility: c", "metadata: {a: b}", "allowed-tools: Read"), "", nil},
+		{skillFile("other", ""), "name-directory-mismatch", []string{"other", "unit"}},
+	} {
+		_, all := judged(t, runtimeProf, map[string]string{"unit": tt.text})
+		sk := all["unit"]
+		if tt.code == "" {
+			if sk.State != metier.Loaded || len(sk.Diagnostics) > 0 {
+				t.Errorf("%.60q: %s %+v", tt.text, sk.State, sk.Diagnostics)
+			}
+			continue
+		}
+		i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == tt.code && d.Severity == skillmd.Error })
+		if sk.State != metier.Refused || i < 0 {
+			t.Errorf("%.60q: %s %+v, want %s", tt.text, sk.State, sk.Diagnostics, tt.code)
+			continue
+		}
+		mentions(t, sk.Diagnostics[i].Detail, tt.says...)
+	}
+}
+
+// req: E-017, E-018
+func TestProjectSkillsNeedNameAndDescription(t *testing.T) {
+	t.Parallel()
+	w, all := judged(t, project, map[string]string{
+		"noname": "---\ndescription: Use when asked.\n---\nText.\n", "nodesc": "---\nname: nodesc\n---\nText.\n",
+		"folded": "---\nname: folded\ndescription: >\n  One\n  two.\n\n  Three.\n---\nText.\n", "literal": "---\nname: literal\ndescription: |-\n  One\n  two.\n---\nText.\n",
+	})
+	if got := w.catalogNames(); !slices.Equal(got, []string{"folded", "literal"}) {
+		t.Errorf("listed: %q", got)
+	}
+	for folder, want := range map[string]string{"folded": "One two.\nThree.", "literal": "One\ntwo."} {
+		if got := all[folder].Description; got != want {
+			t.Errorf("%s: %q, want %q", folder, got, want)
+		}
+	}
+}
+
+// req: E-019
+func TestTheRestOfTheFileIsTheBody(t *testing.T) {
+	t.Parallel()
+	const body = "\r\n# Title  \n\n---\nname: no\n---\n\ttab \u00a0 é\n```\n---\n```\nno line end"
+	w := opened(t, project, map[string]string{"skills/unit/SKILL.md": "---\nname: unit\ndescription: Use when asked.\n---\n" + body})
+	content, _ := envelope(t, w.works("skills.load", args{"name": "unit"}).Text())["content"].(string)
+	if !strings.HasSuffix(content, body) && content != body {
+		t.Errorf("content %q", content)
+	}
+	raw, err := os.ReadFile(w.at("skills/unit/SKILL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := skillmd.Parse(raw); string(d.Body) != body {
+		t.Errorf("body %q", d.Body)
+	}
+}
+
+// Unknown fields are in the registry's record as they are written.
+func TestUnknownFieldsAreInTheRegistry(t *testing.T) {
+	t.Parallel()
+	w, _ := judged(t, cfHarness, map[string]string{"unit": skillFile("unit", "", "x-foo: {b: [1.10, no], a: 2024-01-01}", "version: 1.0")})
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(w.registry().Skills[0].Frontmatter, &got); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprintf("%s %s", got["x-foo"], got["version"]) != `{"b":["1.10","no"],"a":"2024-01-01"} "1.0"` {
+		t.Errorf("%s", got)
+	}
+}
