@@ -46,7 +46,8 @@ type listing struct {
 	Catalog
 	names  []string
 	schema json.RawMessage
-	may    []int // the skills of the snapshot that the model may know of, by place
+	may    []int  // the skills of the snapshot that the model may know of, by place
+	told   []bool // the same, for each place
 }
 
 // InTool reports whether Text belongs into the description of the load tool.
@@ -91,7 +92,10 @@ func (s *Session) listing() *listing {
 	if l := s.listed.Load(); l != nil && l.snap == snap {
 		return l
 	}
-	l := &listing{snap: snap, may: s.known(snap)}
+	l := &listing{snap: snap, may: s.known(snap), told: make([]bool, len(snap.skills))}
+	for _, i := range l.may {
+		l.told[i] = true
+	}
 	l.Catalog = s.catalog(snap, l.may)
 	for _, e := range l.Entries {
 		l.names = append(l.names, e.Name)

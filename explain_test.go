@@ -113,7 +113,7 @@ func TestExplain(t *testing.T) {
 		"catalog is full": {map[string]string{"a/SKILL.md": skillFile("a", ""), "b/SKILL.md": skillFile("b", "")}, map[string]string{"catalog_max": "1", "tool_search": "none"}, nil, "b", metier.Loaded, "unique-name", "catalog-full"},
 		"left to search":  {map[string]string{"a/SKILL.md": skillFile("a", ""), "b/SKILL.md": skillFile("b", "")}, map[string]string{"catalog_max": "1"}, nil, "b", metier.Loaded, "unique-name", "search-only"},
 		"cut":             {map[string]string{"a/SKILL.md": skillFile("a", "")}, map[string]string{"catalog_desc_max": "5"}, nil, "a", metier.Loaded, "unique-name", "listed-cut"},
-		"by name":         {map[string]string{"a/SKILL.md": skillFile("a", "")}, map[string]string{"catalog_budget": "40"}, nil, "a", metier.Loaded, "unique-name", "listed-by-name"},
+		"by name":         {map[string]string{"a/SKILL.md": skillFile(strings.Repeat("a", 60), "")}, map[string]string{"catalog_budget": "80"}, nil, "a", metier.Loaded, "unique-name", "listed-by-name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

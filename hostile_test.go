@@ -114,6 +114,12 @@ func (l listOf) Open(context.Context, string) (metier.Bundle, error) {
 // listedAs opens a session over invented entries.
 func listedAs(t testing.TB, format settings.CatalogFormat, heads ...metier.Head) *metier.Session {
 	t.Helper()
+	return budgeted(t, format, 0, heads...)
+}
+
+// budgeted is listedAs with so many tokens for the catalog.
+func budgeted(t testing.TB, format settings.CatalogFormat, budget int, heads ...metier.Head) *metier.Session {
+	t.Helper()
 	w := &world{t: t, dir: "/ws"}
 	layer, err := settings.Profile(settings.DefaultProfile)
 	if err != nil {
@@ -123,7 +129,7 @@ func listedAs(t testing.TB, format settings.CatalogFormat, heads ...metier.Head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.Catalog.Format, set.Catalog.Paths = format, settings.PathsHost
+	set.Catalog.Format, set.Catalog.Paths, set.Catalog.Budget = format, settings.PathsHost, budget
 	set.Parse.NameCharset = settings.NameCharsetAny
 	snap, err := metier.Build(context.Background(), []metier.Mount{{Label: "l", Source: listOf(heads)}}, set.Parse, set.Names, set.Read.IndexRoot, false)
 	if err != nil {

@@ -61,8 +61,9 @@ const (
 
 // finder is the search index of a snapshot.
 type finder struct {
-	index *bm25.Index
-	order []int // document → place in the snapshot; by name, then by ID
+	index  *bm25.Index
+	order  []int  // document → place in the snapshot; by name, then by ID
+	usable []bool // of each document, beside each other: a search may look at all of them
 }
 
 // Search ranks the entries that keep allows (nil: those that can be used) by
@@ -72,11 +73,12 @@ type finder struct {
 // 512 bytes, is an error of Kind Invalid.
 func (n *Snapshot) Search(ctx context.Context, query string, limit int, keep func(*Skill) bool) (Found, error) {
 	if keep == nil {
-		keep = (*Skill).usable
+		return n.search(ctx, query, limit, nil)
 	}
 	return n.search(ctx, query, limit, func(i int) bool { return keep(&n.skills[i]) })
 }
 
+// search is Search by place in the snapshot.
 func (n *Snapshot) search(ctx context.Context, query string, limit int, keep func(int) bool) (Found, error) {
 	bad := func(code, hint, why string) error {
 		return &Error{Op: "search", Kind: Invalid, Code: code, Hint: hint, Err: errors.New(why)}
@@ -91,7 +93,12 @@ func (n *Snapshot) search(ctx context.Context, query string, limit int, keep fun
 	if err != nil {
 		return Found{}, err
 	}
-	r := f.index.Search(query, limit, func(doc int) bool { return keep(f.order[doc]) })
+	r := f.index.Search(query, limit, func(doc int) bool {
+		if keep == nil {
+			return f.usable[doc]
+		}
+		return keep(f.order[doc])
+	})
 	out := Found{Total: r.Total, Meant: r.Meant}
 	for _, h := range r.Hits {
 		out.Hits = append(out.Hits, Hit{n.skills[f.order[h.Doc]], h.Score})
@@ -106,7 +113,7 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 	if n.finder != nil {
 		return n.finder, nil
 	}
-	f := &finder{order: make([]int, len(n.skills))}
+	f := &finder{order: make([]int, len(n.skills)), usable: make([]bool, len(n.skills))}
 	for i := range f.order {
 		f.order[i] = i
 	}
@@ -116,6 +123,7 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 	})
 	f.index = bm25.Build(len(f.order), fieldWeights, func(doc int, add func(int, string)) {
 		sk := &n.skills[f.order[doc]]
+		f.usable[doc] = sk.usable()
 		add(inName, sk.Name)
 		if folder := sk.ID.Path[strings.LastIndexByte(sk.ID.Path, '/')+1:]; folder != sk.Name {
 			add(inName, folder)
@@ -305,7 +313,7 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		return x.s.replyError(err), nil
 	}
 	l := x.s.listing()
-	found, err := l.snap.search(ctx, a.Query, limit, func(i int) bool { _, may := slices.BinarySearch(l.may, i); return may })
+	found, err := l.snap.search(ctx, a.Query, limit, func(i int) bool { return l.told[i] })
 	if err != nil {
 		if ctx.Err() != nil {
 			return Result{}, ctx.Err()
@@ -317,8 +325,13 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		out = append(out, x.s.told(&h.Skill, h.Score))
 	}
 	head := fmt.Sprintf("The best %d of %d skills that have any of these words, best first:", len(out), found.Total)
-	if found.Total == 0 {
+	switch found.Total {
+	case 0:
 		head = "No skill has any of these words. Try others that say the same."
+	case 1:
+		head = "One skill has any of these words:"
+	case len(out):
+		head = fmt.Sprintf("%d skills have any of these words, best first:", found.Total)
 	}
 	if found.Meant != "" {
 		head = "Searched for " + markdown(visible.Quote(found.Meant)) + ", since no skill has some of these words. " + head

@@ -1,0 +1,460 @@
+package metier_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"metier"
+	"metier/policy"
+	"metier/settings"
+)
+
+// many writes so many skills with long descriptions.
+func many(w *world, n int) {
+	for i := range n {
+		w.put(fmt.Sprintf("skills/s%04d/SKILL.md", i), fmt.Sprintf("---\nname: s%04d\ndescription: Number %d. %s\n---\nThe body of s%04d.\n", i, i, strings.Repeat("It does something else for you. ", 20), i))
+	}
+}
+
+func withBudget(t *testing.T, skills, budget int) *world {
+	t.Helper()
+	w := newWorld(t, settings.DefaultProfile, nil)
+	w.set.Catalog.Budget = budget
+	many(w, skills)
+	return w.open()
+}
+
+// A catalog that is too long says less of each skill, and then of fewer; it
+// stays within its budget, counts what it leaves out and says how to reach it.
+func TestCatalogGoesDownTheLadder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		budget, listed int
+		rung           string
+		search         bool
+	}{
+		"no budget": {0, 60, "full", false},
+		"roomy":     {100_000, 60, "full", false},
+		"cut":       {4000, 60, "cut", false},
+		"names":     {900, 60, "names", true},
+		"too many":  {300, 24, "names", true},
+		"tiny":      {1, 0, "names", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := withBudget(t, 60, c.budget)
+			cat := w.Catalog(t.Context())
+			if cat.Rung != c.rung || len(cat.Entries) != c.listed || cat.Omitted != 60-c.listed || cat.Budget != c.budget {
+				t.Errorf("rung %s, %d listed, %d omitted; want %s, %d; %d tokens in\n%s", cat.Rung, len(cat.Entries), cat.Omitted, c.rung, c.listed, cat.Tokens, cat.Text)
+			}
+			if c.budget > 1 && cat.Tokens > c.budget {
+				t.Errorf("%d tokens of %d", cat.Tokens, c.budget)
+			}
+			if cat.Omitted > 0 {
+				mentions(t, cat.Text, fmt.Sprintf("(%d more omitted; find them with search_skills)", cat.Omitted))
+			}
+			for _, tool := range []string{"search_skills", "list_skills"} {
+				if _, offered := w.spec(tool); offered != c.search {
+					t.Errorf("%s is offered: %v", tool, offered)
+				}
+			}
+			// The names stand in the text; a second time only where there is room.
+			spec, _ := w.spec("load_skill")
+			sch, _ := schemaOf(t, spec)
+			if n := len(sch.Properties["name"].Enum); (n > 0) != (c.rung == "full") {
+				t.Errorf("%d names in the schema", n)
+			}
+			mentions(t, w.works("load_skill", args{"name": "s0059"}).Text(), "The body of s0059.")
+		})
+	}
+}
+
+// Descriptions are cut to the same length, and to the greatest that fits.
+func TestDescriptionsAreCutEvenly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/a-short/SKILL.md": "---\nname: a-short\ndescription: Short.\ncompatibility: " + strings.Repeat("Needs much. ", 30) + "\n---\n"})
+	w.set.Catalog.Budget = 4000
+	many(w, 60)
+	cat := w.open().Catalog(t.Context())
+	longest := 0
+	for i, e := range cat.Entries {
+		n := utf8.RuneCountInString(e.Description)
+		longest = max(longest, n)
+		switch {
+		case i == 0 && (e.Description != "Short." || utf8.RuneCountInString(e.Compatibility) > 200 || !strings.HasSuffix(e.Compatibility, "…")):
+			t.Errorf("the short one is %+v", e)
+		case i > 0 && (!strings.HasSuffix(e.Description, "…") || e.Location != ""):
+			t.Errorf("%+v", e)
+		}
+	}
+	for _, e := range cat.Entries[1:] {
+		if n := utf8.RuneCountInString(e.Description); n < longest-8 {
+			t.Errorf("%s has %d characters, another one %d", e.Name, n, longest)
+		}
+	}
+	// Eight characters more would not have fit.
+	for i := range cat.Entries {
+		cat.Entries[i].Description += "12345678"
+	}
+	if room := cat.Budget - cat.Tokens; room > 60*4+80 {
+		t.Errorf("%d tokens are left of %d for %d entries", room, cat.Budget, len(cat.Entries))
+	}
+}
+
+// The same skills give the same bytes, and one more skill changes little:
+// prompt caches depend on it.
+func TestCatalogIsStable(t *testing.T) {
+	t.Parallel()
+	for _, budget := range []int{0, 4000, 900, 300} {
+		w := withBudget(t, 60, budget)
+		before := w.Catalog(t.Context())
+		if again := withBudget(t, 60, budget).Catalog(t.Context()); again.Text != before.Text {
+			t.Errorf("budget %d: another text the second time", budget)
+		}
+		w.put("skills/s0010b/SKILL.md", "---\nname: s0010b\ndescription: One more.\n---\n")
+		w.Session = nil
+		next := *w
+		next.Session = next.other()
+		after := next.Catalog(t.Context())
+		lines := strings.Split(before.Text, "\n")
+		changed := 0
+		for l := range strings.SplitSeq(after.Text, "\n") {
+			if !slices.Contains(lines, l) {
+				changed++
+			}
+		}
+		if budget != 4000 && changed > 4 { // its own lines, and the count
+			t.Errorf("budget %d: %d lines are new", budget, changed)
+		}
+		if !slices.ContainsFunc(after.Entries, func(e metier.CatalogEntry) bool { return e.Name == "s0010b" }) {
+			t.Errorf("budget %d: the new skill is missing", budget)
+		}
+	}
+}
+
+// other opens a second session, with a record of its own.
+func (w *world) other() *metier.Session {
+	fresh := newWorld(w.t, w.profile, nil)
+	w.log, w.blobs = fresh.log, fresh.blobs
+	return w.session()
+}
+
+// Many skills of a stranger do not push out one's own.
+func TestTrustedSkillsAreNamedFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.DefaultProfile, nil)
+	many(w, 60)
+	w.put("own/zz-own/SKILL.md", skillFile("zz-own", "x"))
+	w.set.Catalog.Budget = 300
+	w.roots = []metier.Mount{w.mount("skills", policy.ThirdParty), w.mount("own", policy.Project)}
+	cat := w.open().Catalog(t.Context())
+	if cat.Omitted < 30 || cat.Entries[len(cat.Entries)-1].Name != "zz-own" {
+		t.Errorf("listed: %+v", cat.Entries)
+	}
+}
+
+// Names alone are escaped for where they land as well.
+func TestNamesOnlyStaysParseable(t *testing.T) {
+	t.Parallel()
+	var heads []metier.Head
+	for i, s := range nasty {
+		heads = append(heads, invented(fmt.Sprintf("d%d", i), fmt.Sprintf("n%d%s x", i, s), strings.Repeat("a b ", 200)))
+	}
+	for _, format := range []settings.CatalogFormat{settings.CatalogFormatXML, settings.CatalogFormatJSON, settings.CatalogFormatMarkdown, settings.CatalogFormatPaths} {
+		s := budgeted(t, format, 900, heads...)
+		cat := s.Catalog(t.Context())
+		if cat.Rung != "names" || len(cat.Entries) < 20 || hiding(cat.Text) != "" {
+			t.Fatalf("%s: %s, %d entries, %s in\n%s", format, cat.Rung, len(cat.Entries), hiding(cat.Text), cat.Text)
+		}
+		var names []string
+		switch format {
+		case settings.CatalogFormatXML:
+			var x struct {
+				Skills []struct {
+					Name string `xml:"name,attr"`
+				} `xml:"skill"`
+			}
+			if err := xml.Unmarshal([]byte(cat.Text[strings.Index(cat.Text, "<available_skills>"):]), &x); err != nil {
+				t.Fatalf("%v in\n%s", err, cat.Text)
+			}
+			for _, sk := range x.Skills {
+				names = append(names, sk.Name)
+			}
+		case settings.CatalogFormatJSON:
+			var j struct{ Skills []metier.CatalogEntry }
+			if err := json.Unmarshal([]byte(cat.Text[strings.Index(cat.Text, "{"):]), &j); err != nil {
+				t.Fatalf("%v in\n%s", err, cat.Text)
+			}
+			for _, e := range j.Skills {
+				names = append(names, e.Name)
+			}
+		default:
+			if n := strings.Count(cat.Text, "\n- "); n != len(cat.Entries) || element.MatchString(seen(cat.Text)) || strings.Contains(cat.Text, "`") {
+				t.Errorf("%d lines for %d skills in\n%s", n, len(cat.Entries), cat.Text)
+			}
+			continue
+		}
+		for i, e := range cat.Entries {
+			if names[i] != e.Name {
+				t.Errorf("%s: %q is read as %q", format, e.Name, names[i])
+			}
+		}
+	}
+}
+
+// keys are the names of an entry's fields.
+func entryKeys(t *testing.T, e metier.CatalogEntry) (keys []string) {
+	t.Helper()
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(b, &m); err != nil {
+		t.Fatal(err)
+	}
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// req: A-135, A-136
+func TestEntryIsNameAndDescriptionWhateverTheSkillHolds(t *testing.T) {
+	t.Parallel()
+	text := func(files int) string {
+		w := newWorld(t, cfHarness, map[string]string{"skills/big/SKILL.md": skillFile("big", strings.Repeat("The body goes on. ", 5000), "compatibility: needs git", "license: MIT", "metadata:\n  a: b")})
+		for i := range files {
+			w.put(fmt.Sprintf("skills/big/references/d%d/f%d.md", i/100, i), "x")
+		}
+		cat := w.open().Catalog(t.Context())
+		if got := entryKeys(t, cat.Entries[0]); !slices.Equal(got, []string{"compatibility", "description", "name"}) {
+			t.Errorf("an entry has %v", got)
+		}
+		silent(t, cat.Text, "The body", "references", "MIT")
+		return cat.Text
+	}
+	if one, all := text(1), text(2000); one != all || len(all) > 500 {
+		t.Errorf("%d bytes for one file, %d for 2,000:\n%s", len(one), len(all), all)
+	}
+}
+
+// req: A-137
+func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{settings.DefaultProfile, cfHarness} {
+		for _, place := range []settings.CatalogPlace{"", settings.CatalogPlaceTool, settings.CatalogPlaceSystem} {
+			w := newWorld(t, profile, guide())
+			if place != "" {
+				w.set.Catalog.Place = place
+			}
+			cat := w.open().Catalog(t.Context())
+			spec, _ := w.spec("load_skill")
+			inTool := place != settings.CatalogPlaceSystem // the default
+			if cat.InTool() != inTool || cat.InSystem() == inTool || strings.Contains(spec.Description, "Use when testing guide.") != inTool {
+				t.Errorf("%s, %q: %+v; the tool says %q", profile, place, cat, spec.Description)
+			}
+		}
+	}
+}
+
+// kept is a workspace with skills that a model may not hear of.
+func kept(t *testing.T, profile string) *world {
+	w := newWorld(t, profile, map[string]string{
+		"skills/alpha/SKILL.md":  skillFile("alpha", "a"),
+		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
+		"skills/denied/SKILL.md": skillFile("denied", "d"),
+		"skills/broken/SKILL.md": "---\nname: broken\ndescription: [\n---\n",
+	})
+	w.config = func(c *metier.Config) { c.Grants.Denied = []string{"denied"} }
+	return w.open()
+}
+
+// toldNames are the names in the catalog and in the schema of the load tool.
+func toldNames(t *testing.T, w *world) (names, enum []string) {
+	t.Helper()
+	for _, e := range w.Catalog(t.Context()).Entries {
+		names = append(names, e.Name)
+	}
+	spec, _ := w.spec("load_skill")
+	sch, _ := schemaOf(t, spec)
+	return names, sch.Properties["name"].Enum
+}
+
+// req: A-138, A-139
+func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := kept(t, profile)
+		names, enum := toldNames(t, w)
+		for _, absent := range []string{"broken", "denied"} {
+			if slices.Contains(names, absent) || slices.Contains(enum, absent) || strings.Contains(w.Catalog(t.Context()).Text, absent) {
+				t.Errorf("%s is told: %v, %v", absent, names, enum)
+			}
+		}
+		if !slices.Contains(names, "alpha") {
+			t.Errorf("alpha is not: %v", names)
+		}
+		w.fails("skill_denied", "load_skill", args{"name": "denied"})
+		w.fails("skill_not_found", "load_skill", args{"name": "broken"})
+	})
+}
+
+// req: A-140, A-029
+func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := kept(t, profile)
+		names, enum := toldNames(t, w)
+		if want := []string{"alpha"}; !slices.Equal(names, want) || !slices.Equal(enum, want) {
+			t.Errorf("told %v, in the schema %v", names, enum)
+		}
+		w.fails("skill_not_found", "load_skill", args{"name": "quiet"})
+		w.activate("quiet") // a person may
+	})
+}
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	want, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got+"\n" != string(want) {
+		t.Errorf("%s says\n%s\nand this is\n%s", name, want, got)
+	}
+}
+
+// req: B-010, B-018
+func TestKeensCatalogIsItsText(t *testing.T) {
+	t.Parallel()
+	w := opened(t, keen, map[string]string{"skills/my-skill/SKILL.md": "---\nname: my-skill\ndescription: Brief description\n---\nx", "skills/another-skill/SKILL.md": "---\nname: another-skill\ndescription: Another description\n---\nx"})
+	cat := w.Catalog(t.Context())
+	golden(t, "catalog_keen.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path/to/project"))
+}
+
+// req: C-025, C-026
+func TestRuntimeCatalogIsAnElement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runtimeProf, map[string]string{"skills/one/SKILL.md": "---\nname: one\ndescription: Does <b>this</b> & \"that\" in 'quotes'\n---\nx", "skills/two/SKILL.md": "---\nname: two\ndescription: Does more\n---\nx"})
+	cat := w.open().Catalog(t.Context())
+	if !cat.InSystem() {
+		t.Errorf("it stands in %s", cat.Place)
+	}
+	var x struct {
+		XMLName xml.Name `xml:"available_skills"`
+		Skills  []struct {
+			Name        string `xml:"name"`
+			Description string `xml:"description"`
+			Location    string `xml:"location"`
+		} `xml:"skill"`
+	}
+	if err := xml.Unmarshal([]byte(cat.Text[strings.Index(cat.Text, "<available_skills>"):]), &x); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.Skills) != 2 || x.Skills[0].Name != "one" || x.Skills[0].Description != `Does <b>this</b> & "that" in 'quotes'` || x.Skills[0].Location != w.at("skills/one/SKILL.md") || x.Skills[1].Location != w.at("skills/two/SKILL.md") {
+		t.Errorf("%+v", x)
+	}
+	mentions(t, cat.Text, "Does &lt;b&gt;this&lt;/b&gt; &amp; &quot;that&quot; in &#39;quotes&#39;")
+	golden(t, "catalog_runtime.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path"))
+}
+
+// req: C-027
+func TestClientsWithoutFilesGetNoLocations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runtimeProf, guide())
+	w.set.Catalog.Paths = settings.PathsNone
+	w.open()
+	cat := w.Catalog(t.Context())
+	silent(t, cat.Text, "location", w.dir)
+	mentions(t, cat.Text, "<name>guide</name>")
+	mentions(t, w.works("skills.read", args{"name": "skills:guide"}).Text(), "Read references/a.md when needed.") // its ID
+}
+
+// req: C-028
+func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
+	t.Parallel()
+	w := corpusWorld(t)
+	layer, err := settings.Profile(runtimeProf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := settings.Resolve(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Catalog.Paths = settings.PathsNone // where a corpus lies says nothing of its skills
+	w.set.Catalog, w.set.Activate = set.Catalog, set.Activate
+	w.Session = w.other()
+	cat := w.Catalog(t.Context())
+	mean := float64(cat.Tokens) / float64(len(cat.Entries))
+	t.Logf("%d skills, %d tokens, %.0f each", len(cat.Entries), cat.Tokens, mean)
+	if mean < 50 || mean > 100 {
+		t.Errorf("%.0f tokens for each skill", mean)
+	}
+	clamped := 0
+	for _, e := range cat.Entries {
+		n := utf8.RuneCountInString(e.Description)
+		if n > 240 {
+			t.Errorf("%s has %d characters", e.Name, n)
+		}
+		if strings.HasSuffix(e.Description, "…") {
+			clamped++
+		}
+	}
+	if clamped == 0 {
+		t.Error("none was cut")
+	}
+}
+
+// req: C-058
+func TestCatalogHasSeveralForms(t *testing.T) {
+	t.Parallel()
+	texts := map[string]bool{}
+	for format, has := range map[settings.CatalogFormat]string{settings.CatalogFormatXML: "<available_skills>\n  <skill>\n    <name>guide</name>", settings.CatalogFormatJSON: `{"skills":[{"name":"guide"`,
+		settings.CatalogFormatMarkdown: "\n- guide: Use when", settings.CatalogFormatPaths: "## Available Skills\n"} {
+		w := newWorld(t, runtimeProf, guide())
+		w.set.Catalog.Format = format
+		cat := w.open().Catalog(t.Context())
+		mentions(t, cat.Text, has)
+		texts[cat.Text] = true
+	}
+	if len(texts) != 4 {
+		t.Errorf("%d different texts", len(texts))
+	}
+}
+
+// req: E-046
+func TestNamesMatchAfterTrimAndLowerCase(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{project, settings.DefaultProfile} {
+		w := opened(t, profile, map[string]string{"skills/my-skill/SKILL.md": skillFile("my-skill", "The right body.\n")})
+		tool := w.set.Tools.Load
+		mentions(t, w.works(tool, args{"name": " My-Skill "}).Text(), "The right body.")
+	}
+}
+
+// req: E-048, E-049, E-050
+func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, project, nil)
+	many(w, 55)
+	cat := w.open().Catalog(t.Context())
+	if !cat.InSystem() || len(cat.Entries) != 50 || cat.Omitted != 5 || strings.Count(cat.Text, "\n- ") != 50 {
+		t.Errorf("in %s, %d listed, %d omitted", cat.Place, len(cat.Entries), cat.Omitted)
+	}
+	mentions(t, cat.Text, "(5 more omitted", "load it with skills.load", "read a file it mentions with skills.readFile")
+	for _, e := range cat.Entries {
+		if n := utf8.RuneCountInString(e.Description); n != 200 && n != 199 || !strings.HasSuffix(e.Description, "…") {
+			t.Errorf("%s: %d characters: %s", e.Name, n, e.Description)
+		}
+	}
+}
