@@ -1,0 +1,135 @@
+package agent_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier/event"
+	"metier/internal/digest"
+	"metier/model/modeltest"
+)
+
+// record returns the events of one type in the run's log.
+func recorded[T event.Event](w *world) (out []T) {
+	w.t.Helper()
+	for en, err := range w.log.Read(w.t.Context(), 1) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if v, is := e.(T); is {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// What the model saw of the skills is in the record, byte for byte, with the
+// rung of the ladder and the counts: in the system prompt and beside the tool,
+// whole and cut down.
+func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		values map[string]string
+		rung   string
+		omits  bool
+	}{
+		"beside the tool":   {map[string]string{"catalog_place": "tool", "catalog_budget": "0"}, "full", false},
+		"in the prompt":     {map[string]string{"catalog_place": "system", "catalog_budget": "0"}, "full", false},
+		"cut":               {map[string]string{"catalog_place": "system", "catalog_budget": "2500"}, "cut", false},
+		"names":             {map[string]string{"catalog_place": "tool", "catalog_budget": "700"}, "names", false},
+		"some of the names": {map[string]string{"catalog_place": "system", "catalog_budget": "200"}, "names", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", c.values)
+			for i := range 40 {
+				w.skill(fmt.Sprintf("s%02d", i), fmt.Sprintf("number %d <b> & \"quoted\" %s", i, strings.Repeat("and it goes on ", 20)), "Body.\n")
+			}
+			w.server.Say(modeltest.Turn{Text: "done"})
+			w.run("go")
+			all := recorded[event.Catalogued](w)
+			if len(all) != 1 {
+				t.Fatalf("%d events: %+v", len(all), all)
+			}
+			e := all[0]
+			text, err := w.log.Open(t.Context(), e.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := w.server.Requests()[0]
+			wire := r.System
+			at := slices.IndexFunc(r.Tools, func(s modeltest.Tool) bool { return s.Name == "load_skill" })
+			if at < 0 {
+				t.Fatalf("tools: %+v", r.Tools)
+			}
+			if e.Place == "tool" {
+				wire = r.Tools[at].Description
+			}
+			if !strings.Contains(wire, string(text)) || digest.Bytes(text) != e.Text.Digest || len(text) < 200 {
+				t.Errorf("recorded\n%s\nsent\n%s", text, wire)
+			}
+			if e.Rung != c.rung || e.Listed+e.Omitted < 40 || (e.Omitted > 0) != c.omits || e.Tokens == 0 || e.Search != "search_skills" || e.Budget > 0 && e.Tokens > e.Budget {
+				t.Errorf("%+v", e)
+			}
+			// Rendered again from the session, it is the same.
+			if cat := w.sess.Catalog(t.Context()); cat.Text != string(text) || cat.Tokens != e.Tokens || len(cat.Entries) != e.Listed {
+				t.Errorf("rendered again it is\n%s", cat.Text)
+			}
+			if offers := slices.ContainsFunc(r.Tools, func(s modeltest.Tool) bool { return s.Name == "search_skills" }); offers != (c.rung == "names") {
+				t.Errorf("search_skills is offered: %v", offers)
+			}
+		})
+	}
+}
+
+// A model finds a skill that its catalog leaves out, and loads it.
+func TestModelFindsALeftOutSkillAndLoadsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", map[string]string{"catalog_budget": "200"})
+	for i := range 40 {
+		w.skill(fmt.Sprintf("s%02d", i), "does something else", "Body.\n")
+	}
+	w.skill("zebra", "paints stripes", "Paint them black.\n")
+	n := 0
+	w.server.Answer(func(r *modeltest.Request) modeltest.Turn {
+		switch n++; n {
+		case 1:
+			if strings.Contains(r.System+fmt.Sprint(r.Tools), "zebra") {
+				t.Error("the catalog names it")
+			}
+			return call("search_skills", `{"query":"painting a stripe"}`)
+		case 2:
+			want(t, strings.Join(r.LastResults(), ""), "- zebra: paints stripes")
+			return call("load_skill", `{"name":"zebra"}`)
+		}
+		want(t, strings.Join(r.LastResults(), ""), "Paint them black.")
+		return modeltest.Turn{Text: "done"}
+	})
+	w.run("go")
+	if n != 3 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// Where there is no skill the prompt is the one of an agent that knows of none.
+//
+// req: B-019
+func TestWithoutSkillsNothingIsAdded(t *testing.T) {
+	t.Parallel()
+	var prompts []string
+	for _, values := range []map[string]string{nil, {"catalog_format": "none", "catalog_place": "none", "activation": "none"}} {
+		w := newWorld(t, "keen", values)
+		w.server.Say(modeltest.Turn{Text: "done"})
+		w.run("go")
+		prompts = append(prompts, strings.ReplaceAll(w.system()[0], w.ws, "/ws"))
+	}
+	if prompts[0] != prompts[1] || len(prompts[0]) < 100 {
+		t.Errorf("with the feature\n%s\nwithout\n%s", prompts[0], prompts[1])
+	}
+}
