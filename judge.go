@@ -40,6 +40,9 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 		sk.State = Refused
 		return sk
 	}
+	if h.Size > skillMax {
+		return sk.refuse("skill-too-large", fmt.Sprintf("SKILL.md has %d bytes; at most %d are read", h.Size, int64(skillMax)))
+	}
 	if h.Plain && parse.NoFrontmatter != settings.NoFrontmatterFollow {
 		if parse.NoFrontmatter == settings.NoFrontmatterReject {
 			return sk.refuse("no-frontmatter", "SKILL.md has no frontmatter")

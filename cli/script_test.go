@@ -52,6 +52,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"looks": looks, "subst": subst, "droplines": droplines, "status": status,
 	}
 	maps.Copy(c, failureCommands)
+	maps.Copy(c, badInputCommands)
 	return c
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"metier"
 	"metier/internal/confine"
@@ -211,6 +213,8 @@ func reason(err error) string {
 		return err.Error()
 	case e.Err == nil:
 		return string(e.Code)
+	case errors.Is(e.Err, syscall.ENXIO):
+		return string(e.Code) + ", a socket, or a device that is not there"
 	}
 	return string(e.Code) + ", " + e.Err.Error()
 }
@@ -243,6 +247,9 @@ func (sc *scan) fill(h *metier.Head, t target, buf *[]byte) error {
 // linkedHead reads a SKILL.md that is, or lies behind, a symlink.
 func (sc *scan) linkedHead(n node, h metier.Head, buf *[]byte) (metier.Head, error) {
 	info, err := sc.list[n.at].dir.Stat(n.child(h.FileName).rel)
+	if errors.Is(err, syscall.EXDEV) {
+		return entry.Bad(n.path, n.location(sc.anchors), "skill-other-file-system", "the folder lies on another file system than its root, which a scan does not enter"), nil
+	}
 	if err != nil || info.Mode&fs.ModeSymlink == 0 {
 		return sc.bad(h, "skill-outside-root", "the path crosses into another file system, or the file has another name outside; copy it here"), err
 	}

@@ -51,6 +51,13 @@ func Fill(h *metier.Head, data []byte, complete bool) (enough bool) {
 			h.Broken = true
 		}
 	}
+	// What has no frontmatter was not looked at: its first paragraph would be the
+	// description, so it has to be text.
+	if i := bytes.IndexByte(data, 0); h.Plain && i >= 0 {
+		h.Broken = true
+		h.Diagnostics = append(h.Diagnostics, metier.Diagnostic{Severity: skillmd.Error, Code: skillmd.CodeNUL,
+			Detail: "NUL byte; is this a text file?", Path: h.Location, Line: 1 + bytes.Count(data[:i], []byte("\n")), Column: i - bytes.LastIndexByte(data[:i], '\n')})
+	}
 	if !described && !h.Broken && body <= len(data) {
 		h.FirstParagraph = skillmd.FirstParagraph(data[body:])
 	}
