@@ -67,23 +67,24 @@ func manySkills(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// nest makes a tree N folders deep below DIR, longer than any path may be. It
-// grows at its top, and is taken apart there when the script is over.
+// nest makes a tree N folders deep below DIR (in hundreds), longer than any path
+// may be. It grows at its top, and is taken apart there when the script is over.
 func nest(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: nest DIR N")
 	}
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	top, next := ts.MkAbs(args[0]), ts.MkAbs(args[0]+".next")
+	const step = 100 // folders made or removed at a time
+	top, next, run := ts.MkAbs(args[0]), ts.MkAbs(args[0]+".next"), filepath.Join(slices.Repeat([]string{"d"}, step)...)
 	ts.Check(os.MkdirAll(top, 0o755))
 	ts.Defer(func() {
-		for os.Rename(filepath.Join(top, "d"), next) == nil && os.RemoveAll(top) == nil && os.Rename(next, top) == nil {
+		for os.Rename(filepath.Join(top, run), next) == nil && os.RemoveAll(top) == nil && os.Rename(next, top) == nil {
 		}
 	})
-	for range n {
-		ts.Check(os.Mkdir(next, 0o755))
-		ts.Check(os.Rename(top, filepath.Join(next, "d")))
+	for range n / step {
+		ts.Check(os.MkdirAll(filepath.Join(next, filepath.Dir(run)), 0o755))
+		ts.Check(os.Rename(top, filepath.Join(next, run)))
 		ts.Check(os.Rename(next, top))
 	}
 }
