@@ -1,0 +1,124 @@
+package local_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"metier"
+	"metier/internal/testenv"
+)
+
+// notUsable are the skills of the corpus that have no frontmatter between two
+// lines with a name and a description in it, or that are not loaded: what is
+// found in each, the first thing first. Those that are loaded all the same say
+// what stands in.
+var notUsable = map[string]string{
+	"openclaw+skills/skills/bastos/obsidian-daily": "refused invalid-yaml", // a merge conflict
+	"openclaw+skills/skills/limone-eth/molthunt":   "refused invalid-yaml", // its name is in a heading
+
+	"openclaw+skills/skills/lucas-riverbi/morning-briefing": "refused unclosed-frontmatter", // cut off
+	"openclaw+skills/skills/aatmaan1/communication-skill":   "refused unclosed-frontmatter",
+	"openclaw+skills/skills/livvux/mcporter-skill":          "loaded closing-line-missing",
+
+	"openclaw+skills/skills/abtdomain/nameserver-reverse":            "refused skill-file-name", // Skill.md
+	"openclaw+skills/skills/krishna3554/echo-agent":                  "refused skill-file-name",
+	"openclaw+skills/skills/nsampre/hevycli":                         "refused skill-file-name",
+	"j4flmao+agent-skills/skills/frontend/nextjs/internals":          "loaded no-frontmatter",
+	"openclaw+skills/skills/aslaep123/polymarket-traiding-bot":       "loaded no-frontmatter",
+	"openclaw+skills/skills/aszelem/travel-agent":                    "loaded no-frontmatter",
+	"openclaw+skills/skills/myboxstorage/brainstorming-studio":       "loaded no-frontmatter",
+	"microsoft+waza/cmd/waza/tokens/testdata/check/legacy-json-only": "loaded no-frontmatter",
+	"microsoft+waza/cmd/waza/tokens/testdata/check/some-exceed":      "loaded fenced-frontmatter",
+
+	"EveryInc+compound-engineering-plugin/tests/fixtures/custom-paths/custom-skills/custom-skill": "loaded missing-description",
+	"EveryInc+compound-engineering-plugin/tests/fixtures/custom-paths/skills/default-skill":       "loaded missing-description",
+	"microsoft+waza/cmd/waza/dev/testdata/minimal":                                                "loaded missing-description",
+	"openclaw+skills/skills/gumadeiras/parcel-package-tracking":                                   "loaded missing-name",
+	"openclaw+skills/skills/nonggialiang/verify-on-browser-1-0-0":                                 "loaded missing-name",
+	"openclaw+skills/skills/thesethrose/therapy-mode":                                             "loaded missing-name",
+	"secondsky+claude-skills/templates/skill-skeleton/skills/skill-name":                          "loaded field-type", // a list for a name
+}
+
+// Of the corpus' 300 skills 281 are usable, and of those at least so many have
+// to be loaded, or shadowed by one of the same name.
+const (
+	corpusSkills = 300
+	corpusUsable = 281
+	corpusLoaded = 276
+)
+
+func TestRealSkillsAreLoaded(t *testing.T) {
+	t.Parallel()
+	dir := testenv.Corpus(t)
+	usable := map[string]bool{} // the others have a finding above
+	for _, v := range corpusVerdicts(t, dir) {
+		_, odd := notUsable[v.Dir]
+		usable[v.Dir] = v.YAML.Frontmatter == "ok" && (!odd || notUsable[v.Dir] == "refused invalid-yaml")
+	}
+	count, loaded, all := 0, 0, 0
+	for _, sk := range built(t, dir, defaults(t)).All() {
+		fits, known := usable[sk.ID.Path]
+		if !known {
+			t.Errorf("%s is no skill of the corpus", sk.ID.Path)
+			continue
+		}
+		all++
+		if fits {
+			count++
+		}
+		given := sk.State == metier.Loaded || sk.State == metier.Shadowed
+		if fits && given && sk.Name != "" && sk.Description != "" {
+			loaded++
+			continue
+		}
+		if got := string(sk.State) + " " + firstFinding(sk); got != notUsable[sk.ID.Path] {
+			t.Errorf("%s is %s, want %q", sk.ID.Path, got, notUsable[sk.ID.Path])
+		}
+	}
+	if all != corpusSkills || len(usable) != corpusSkills || count != corpusUsable || loaded < corpusLoaded {
+		t.Errorf("%d of %d skills are listed, %d are usable, %d of them loaded or shadowed; want %d, %d, at least %d",
+			all, len(usable), count, loaded, corpusSkills, corpusUsable, corpusLoaded)
+	}
+	t.Logf("%d of %d usable skills are loaded or shadowed", loaded, count)
+}
+
+// firstFinding is the code that says most of why a skill is not as it should be.
+func firstFinding(sk metier.Skill) string {
+	for _, d := range sk.Diagnostics {
+		if d.Severity != "advice" && !slices.Contains([]string{"invalid-name", "name-directory-mismatch", "unexpected-field", "duplicate-skill-name"}, d.Code) {
+			return d.Code
+		}
+	}
+	return ""
+}
+
+type corpusVerdict struct {
+	Dir  string
+	YAML struct{ Frontmatter string } // ok, no-open, no-close
+}
+
+func corpusVerdicts(t *testing.T, dir string) (all []corpusVerdict) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, "verdicts.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var v corpusVerdict
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
