@@ -46,6 +46,7 @@ func (a *app) completions(c *cobra.Command) {
 		"max-tokens":       words(),
 		"limit":            words(),
 		"from":             words(),
+		"since":            words(),
 	} {
 		if c.Flags().Lookup(name) != nil {
 			_ = c.RegisterFlagCompletionFunc(name, f) // fails only for a flag that is not there, or twice

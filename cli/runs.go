@@ -90,10 +90,10 @@ func oneRun(c *cobra.Command, args []string) error {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show and export recorded runs",
+	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, count, show and export recorded runs",
 		Long: "Runs looks at the records that 'metier run' leaves. It changes nothing.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(a.runsListCommand(), a.runsShowCommand(), a.runsExportCommand())
+	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand())
 	return c
 }
 

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"metier/run"
+)
+
+// statsEvery is how many runs are read between two words of progress.
+const statsEvery = 1000
+
+func (a *app) runsStatsCommand() *cobra.Command {
+	var place runPlace
+	var skill, since string
+	var limit int
+	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded and read",
+		Long: `Stats counts from the records of the runs, per skill: how often its instructions
+were loaded, how often that failed, how many of its files were read, in how many
+runs, and when it was last used. A run that cannot be read is named and not
+counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long
+ago (90m, 12h, 30d).`,
+		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return wrong("usage", "give 0 for as many as are ever read", "--limit cannot be negative")
+			}
+			o := run.StatsOptions{Skill: skill, Limit: limit}
+			if since != "" {
+				var err error
+				if o.Since, err = moment(since, a.now()); err != nil {
+					return err
+				}
+			}
+			if !a.json {
+				o.Progress = func(done, all int) {
+					if done%statsEvery == 0 && done < all {
+						fmt.Fprintf(a.Err, "%s of %s read\n", thousands(int64(done)), plural(all, "run"))
+					}
+				}
+			}
+			root, err := a.runsFolder(place)
+			if err != nil {
+				return err
+			}
+			s, err := run.Count(c.Context(), root, o)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(s)
+			}
+			a.showStats(s)
+			return nil
+		}}
+	place.flags(c)
+	c.Flags().StringVar(&skill, "skill", "", "only the skill of this name or ID")
+	c.Flags().StringVar(&since, "since", "", "only what happened since then: a day, a time, or how long ago")
+	c.Flags().IntVar(&limit, "limit", 0, "most runs to read, the newest ones (default 0: 10,000)")
+	a.completions(c)
+	return c
+}
+
+// moment reads a day, a time, or how long before now.
+func moment(s string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	ago, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n int
+		if n, err = strconv.Atoi(days); err == nil && n > 0 && n < 36500 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if err != nil || ago <= 0 {
+		return time.Time{}, wrong("usage", "give a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long ago (90m, 12h, 30d)", "--since %q is no time", s)
+	}
+	return now.Add(-ago), nil
+}
+
+func (a *app) showStats(s run.Stats) {
+	count := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return thousands(int64(n))
+	}
+	t := table{heads: []string{"SKILL", "LOADED", "FAILED", "READS", "READ ERRORS", "RUNS", "VERSIONS", "LAST USED", "ID", "DIGEST"}, right: []int{1, 2, 3, 4, 5, 6}, width: a.columns()}
+	for _, u := range s.Skills {
+		versions := ""
+		if u.Versions > 1 {
+			versions = count(u.Versions)
+		}
+		name := oneLine(u.Name)
+		if t.width > 0 {
+			name = cutTo(name, max(t.width/4, 20))
+		}
+		t.add(name, thousands(int64(u.Activations)), count(u.Failures), thousands(int64(u.Reads)), count(u.ReadErrors), thousands(int64(u.Runs)), versions,
+			localTime(u.LastUsed), u.ID, a.short(u.Digest))
+	}
+	if len(s.Skills) > 0 {
+		t.print(a.Out, "")
+	}
+	said := []string{plural(s.Runs, "run"), plural(len(s.Skills), "skill")}
+	if s.Unknown > 0 {
+		said = append(said, plural(s.Unknown, "load")+" of a name no skill had")
+	}
+	if s.Omitted > 0 {
+		said = append(said, plural(s.Omitted, "older run")+" left out (--limit)")
+	}
+	fmt.Fprintln(a.Err, strings.Join(said, ", "))
+	const most = 10
+	for i, p := range s.Problems {
+		if i == most {
+			fmt.Fprintf(a.Err, "  and %s more; --json names all\n", thousands(int64(len(s.Problems)-most)))
+			break
+		}
+		fmt.Fprintf(a.Err, "not counted: %s: %s: %s\n", oneLine(p.Run), p.Code, oneLine(p.Detail))
+	}
+}

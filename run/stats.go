@@ -1,0 +1,253 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/settings"
+)
+
+// SkillUse counts what was done with one skill in the runs of a folder.
+type SkillUse struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`   // as it was last used
+	Digest      string `json:"digest"` // of the SKILL.md that was last activated; "" if none was
+	Versions    int    `json:"versions"`
+	Runs        int    `json:"runs"`
+	Activations int    `json:"activations"`
+	Failures    int    `json:"failures"` // calls that were to load it and did not
+	Reads       int    `json:"reads"`
+	ReadErrors  int    `json:"readErrors"`
+	FirstUsed   string `json:"firstUsed"`
+	LastUsed    string `json:"lastUsed"`
+}
+
+// Stats is what `runs stats` says of a folder of runs: skills by activations,
+// then by ID. Unknown counts failed loads of names no skill of their run had.
+type Stats struct {
+	Skills   []SkillUse   `json:"skills"`
+	Runs     int          `json:"runs"` // that were read
+	Unknown  int          `json:"unknown"`
+	Omitted  int          `json:"omitted"` // older runs past the limit, not read
+	Problems []Uncounted `json:"problems"`
+}
+
+// Uncounted is why a run is not counted.
+type Uncounted struct {
+	Run    string `json:"run"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// StatsOptions of Count. The zero value counts everything.
+type StatsOptions struct {
+	Skill string    // only the skill of this ID or name
+	Since time.Time // only what happened at or after it
+	Limit int       // most runs to read, the newest by ID; default 10,000
+	// Progress, if set, is told after each run how many of how many are read.
+	Progress func(done, all int)
+}
+
+// Count folds the records of all runs below root. Nothing is taken from their
+// artifacts. A run that cannot be read is a Problem, not an error; no root is no
+// runs.
+func Count(ctx context.Context, root string, o StatsOptions) (Stats, error) {
+	t := &tally{o: o, skills: map[string]*counted{}}
+	out := Stats{Skills: []SkillUse{}, Problems: []Uncounted{}}
+	entries, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return out, fault("list", root, err)
+	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name()[0] == '.' })
+	limit := cmp.Or(max(o.Limit, 0), maxRuns)
+	if out.Omitted = max(len(entries)-limit, 0); out.Omitted > 0 {
+		entries = entries[out.Omitted:] // ids begin with the time of their run
+	}
+	for i, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		read, err := t.run(ctx, root, e.Name())
+		switch {
+		case ctx.Err() != nil:
+			return out, ctx.Err()
+		case err != nil:
+			out.Problems = append(out.Problems, Uncounted{e.Name(), cmp.Or(metier.CodeOf(err), "run_unreadable"), err.Error()})
+		case read:
+			out.Runs++
+		}
+		if o.Progress != nil {
+			o.Progress(i+1, len(entries))
+		}
+	}
+	for _, c := range t.skills {
+		if o.Skill == "" || o.Skill == c.ID || strings.EqualFold(o.Skill, c.Name) {
+			c.Versions = len(c.digests)
+			out.Skills = append(out.Skills, c.SkillUse)
+		}
+	}
+	slices.SortFunc(out.Skills, func(a, b SkillUse) int {
+		return cmp.Or(cmp.Compare(b.Activations, a.Activations), cmp.Compare(b.Reads, a.Reads), strings.Compare(a.ID, b.ID))
+	})
+	out.Unknown = t.unknown
+	return out, nil
+}
+
+// tally adds up the runs of a folder.
+type tally struct {
+	o       StatsOptions
+	skills  map[string]*counted
+	unknown int
+}
+
+type counted struct {
+	SkillUse
+	run     string // the last one that was counted
+	digests map[string]bool
+	last    time.Time
+	first   time.Time
+}
+
+// run adds one run, or nothing of it. It reports false for one in which nothing
+// happened since.
+func (t *tally) run(ctx context.Context, root, id string) (read bool, err error) {
+	f, err := Look(root, id, nil)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	h, err := recall(ctx, id, f.log)
+	if err != nil {
+		return false, err
+	}
+	if h.ended().Before(t.o.Since) {
+		return false, nil
+	}
+	failed, err := t.failures(ctx, h, f)
+	if err != nil {
+		return false, err
+	}
+	for skill, n := range failed {
+		if skill == "" {
+			t.unknown += n
+			continue
+		}
+		t.of(skill, id).Failures += n
+	}
+	for _, fact := range h.facts {
+		if !fact.At.Before(t.o.Since) {
+			t.count(fact, id)
+		}
+	}
+	return true, nil
+}
+
+// of finds a skill's counters, for a run.
+func (t *tally) of(skill, run string) *counted {
+	c := t.skills[skill]
+	if c == nil {
+		c = &counted{SkillUse: SkillUse{ID: skill, Name: skill}, digests: map[string]bool{}}
+		if _, path, ok := strings.Cut(skill, ":"); ok {
+			c.Name = path[strings.LastIndexByte(path, '/')+1:]
+		}
+		t.skills[skill] = c
+	}
+	if c.run != run {
+		c.run = run
+		c.Runs++
+	}
+	return c
+}
+
+func (t *tally) count(f fact, run string) {
+	switch e := f.event.(type) {
+	case event.Activated:
+		c := t.of(e.SkillID, run)
+		c.Activations++
+		c.digests[e.Hash] = true
+		if !f.At.Before(c.last) {
+			c.Digest = e.Hash
+		}
+		c.used(f.At, e.Name)
+	case event.ResourceRead:
+		switch {
+		case e.SkillID == "":
+		case e.Status == "error":
+			t.of(e.SkillID, run).ReadErrors++
+		default:
+			c := t.of(e.SkillID, run)
+			c.Reads++
+			c.used(f.At, e.Name)
+		}
+	}
+}
+
+func (c *counted) used(at time.Time, name string) {
+	if !at.Before(c.last) {
+		c.last, c.LastUsed, c.Name = at, stamp(at), cmp.Or(name, c.Name)
+	}
+	if c.FirstUsed == "" || at.Before(c.first) {
+		c.first, c.FirstUsed = at, stamp(at)
+	}
+}
+
+// failures counts the calls of a run that were to load a skill and did not, by
+// the skill's ID; "" for a name that no skill, or more than one, of the run has.
+// The registry is read only where there is one.
+func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[string]int, error) {
+	out := map[string]int{}
+	var p *projector
+	for _, fact := range h.facts {
+		e, ok := fact.event.(event.Returned)
+		if !ok || e.Code == "" || e.Tool != settings.ToolLoadSkill || fact.At.Before(t.o.Since) {
+			continue
+		}
+		if p == nil {
+			var err error
+			if p, err = newProjector(ctx, h, f.blobs); err != nil {
+				return nil, err
+			}
+		}
+		var args struct{ Name, Skill string }
+		if err := p.args(ctx, e.ID, &args); err != nil {
+			return nil, err
+		}
+		out[p.called(cmp.Or(p.decided[e.ID].Skill, args.Name, args.Skill))]++
+	}
+	return out, nil
+}
+
+// called is the ID of the one skill of the registry that has an ID or a name,
+// else of the one that was found and could not be used; "" where there is none,
+// or more than one.
+func (p *projector) called(what string) string {
+	if _, ok := p.skills[what]; ok {
+		return what
+	}
+	var usable, others []indexed
+	for _, s := range p.skills {
+		usable = append(usable, s)
+	}
+	if err := json.Unmarshal(p.reg.Others, &others); err != nil {
+		others = nil // of another version: then nobody has the name
+	}
+	for _, list := range [][]indexed{usable, others} {
+		list = slices.DeleteFunc(list, func(s indexed) bool { return s.ID != what && !strings.EqualFold(s.Name, what) })
+		if len(list) > 0 {
+			if len(list) > 1 {
+				return ""
+			}
+			return list[0].ID
+		}
+	}
+	return ""
+}

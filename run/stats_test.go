@@ -1,0 +1,69 @@
+package run_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/event"
+	"metier/run"
+)
+
+func TestCountFoldsRuns(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	day := func(n int) time.Time { return time.Date(2031, 5, n, 10, 0, 0, 0, time.UTC) }
+	for i, evs := range [][]event.Event{
+		{event.Activated{Call: "c1", SkillID: "s:a", Name: "a", Hash: "h1"}, event.Activated{Call: "c2", SkillID: "s:b", Name: "b", Hash: "h"}},
+		{event.Activated{Call: "c1", SkillID: "s:a", Name: "a", Hash: "h2"}, event.ResourceRead{Call: "c2", SkillID: "s:a", Name: "a", Status: "read"}},
+		{event.Activated{Call: "c1", SkillID: "s:a", Name: "new", Hash: "h2"}, event.ResourceRead{Call: "c2", SkillID: "s:a", Status: "error"},
+			event.ResourceRead{Call: "c3", Status: "error"}, event.Returned{ID: "c4", Tool: "load_skill", Code: "skill_not_found"}},
+	} {
+		now := func() time.Time { return day(i + 1) }
+		f, a := create(t, root, "run-"+string(rune('1'+i)), &run.Options{Now: now})
+		a.add(event.Opened{Session: "s"})
+		a.add(evs...)
+		ok(t, f.Close())
+	}
+	ok(t, os.Mkdir(filepath.Join(root, "broken"), 0o700))
+	at := func(n int) string { return day(n).Format(time.RFC3339Nano) }
+	b := run.SkillUse{ID: "s:b", Name: "b", Digest: "h", Versions: 1, Runs: 1, Activations: 1, FirstUsed: at(1), LastUsed: at(1)}
+	for name, c := range map[string]struct {
+		o    run.StatsOptions
+		want run.Stats
+	}{
+		"all": {run.StatsOptions{}, run.Stats{Runs: 3, Unknown: 1, Skills: []run.SkillUse{
+			{ID: "s:a", Name: "new", Digest: "h2", Versions: 2, Runs: 3, Activations: 3, Reads: 1, ReadErrors: 1, FirstUsed: at(1), LastUsed: at(3)}, b}}},
+		"by name": {run.StatsOptions{Skill: "B"}, run.Stats{Runs: 3, Unknown: 1, Skills: []run.SkillUse{b}}},
+		"since": {run.StatsOptions{Since: day(2)}, run.Stats{Runs: 2, Unknown: 1, Skills: []run.SkillUse{
+			{ID: "s:a", Name: "new", Digest: "h2", Versions: 1, Runs: 2, Activations: 2, Reads: 1, ReadErrors: 1, FirstUsed: at(2), LastUsed: at(3)}}}},
+		"newest": {run.StatsOptions{Limit: 1}, run.Stats{Runs: 1, Unknown: 1, Omitted: 3, Skills: []run.SkillUse{
+			{ID: "s:a", Name: "new", Digest: "h2", Versions: 1, Runs: 1, Activations: 1, ReadErrors: 1, FirstUsed: at(3), LastUsed: at(3)}}}},
+	} {
+		told := 0
+		c.o.Progress = func(done, all int) { told = done*100 + all }
+		got, err := run.Count(t.Context(), root, c.o)
+		ok(t, err)
+		if c.want.Omitted == 0 {
+			if len(got.Problems) != 1 || got.Problems[0].Run != "broken" || got.Problems[0].Code != run.CodeNotFound || told != 404 {
+				t.Errorf("%s: problems %+v, told %d", name, got.Problems, told)
+			}
+		}
+		got.Problems = nil
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+	if got, err := run.Count(t.Context(), filepath.Join(root, "nowhere"), run.StatsOptions{}); err != nil || got.Runs != 0 || got.Skills == nil || got.Problems == nil {
+		t.Errorf("no folder: %+v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := run.Count(ctx, root, run.StatsOptions{}); err != context.Canceled {
+		t.Errorf("interrupted: %v", err)
+	}
+}
