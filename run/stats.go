@@ -34,10 +34,10 @@ type SkillUse struct {
 // Stats is what `runs stats` says of a folder of runs: skills by activations,
 // then by ID. Unknown counts failed loads of names no skill of their run had.
 type Stats struct {
-	Skills   []SkillUse   `json:"skills"`
-	Runs     int          `json:"runs"` // that were read
-	Unknown  int          `json:"unknown"`
-	Omitted  int          `json:"omitted"` // older runs past the limit, not read
+	Skills   []SkillUse  `json:"skills"`
+	Runs     int         `json:"runs"` // that were read
+	Unknown  int         `json:"unknown"`
+	Omitted  int         `json:"omitted"` // older runs past the limit, not read
 	Problems []Uncounted `json:"problems"`
 }
 
