@@ -30,7 +30,7 @@ func spots(diags []Diagnostic) []spot {
 	return out
 }
 
-// req: B-008
+// req: B-008, A-173
 func TestParseFindsTheFrontmatter(t *testing.T) {
 	t.Parallel()
 	none := []spot{{Warning, CodeNoFrontmatter, 1, 1}}

@@ -151,6 +151,7 @@ func want(t *testing.T, got []string, lines ...string) {
 	}
 }
 
+// req: A-173
 func TestScanModes(t *testing.T) {
 	t.Parallel()
 	root := base(t)
@@ -282,6 +283,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// req: A-173
 func TestLinkedSkills(t *testing.T) {
 	t.Parallel()
 	dir := base(t)

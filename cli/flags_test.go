@@ -1,0 +1,59 @@
+package cli_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"metier/cli"
+)
+
+// req: A-173
+func TestCommandLines(t *testing.T) {
+	t.Parallel()
+	ws := filepath.Join(t.TempDir(), "ws")
+	if err := copyTree(filepath.Join("testdata", "ws"), ws); err != nil {
+		t.Fatal(err)
+	}
+	for line, c := range map[string]struct {
+		exit int
+		says string // in what is printed
+	}{
+		"list --skills-root skills":                           {0, "greet"},
+		"list --skills-root=skills":                           {0, "greet"},
+		"list --json --skills-root skills":                    {0, `"name": "greet"`},
+		"--json list --skills-root skills":                    {0, `"name": "greet"`},
+		"list --skills-root skills --all=false":               {0, "greet"},
+		"list --skills-root nowhere --skills-root skills":     {4, "skills_root_missing"}, // repeatable: each counts
+		"list --state loaded --state refused --skills-root .": {0, "greet"},
+		"list --all=maybe":                                    {2, "invalid argument"},
+		"list --skills-root":                                  {2, "needs an argument"},
+		"list --nope":                                         {2, "nope"},
+		"list -- --all":                                       {2, "unexpected argument"},
+		"list greet":                                          {2, "metier show NAME"},
+		"list --set max_dirs":                                 {2, "max_dirs"},
+		"list --set max_dirs=many":                            {2, "many"},
+		"list --set max_dirs=0":                               {2, "max_dirs"},
+		"list --set nobody=1":                                 {2, "nobody"},
+		"list --set max_dirs=5 --skills-root skills":          {0, "greet"},
+		"show":                            {2, "needs one skill"},
+		"show greet more":                 {2, "needs one skill"},
+		"show greet --skills-root skills": {0, "greet"},
+		"runs stats --limit x":            {2, "limit"},
+		"runs nope":                       {2, "nope"},
+		"nope":                            {2, "nope"},
+		"run --prompt":                    {2, "needs an argument"},
+		"run --prompt x --max-turns -1":   {2, "max-turns"},
+		"list --help":                     {0, "Usage"},
+	} {
+		var out, errs bytes.Buffer
+		code := cli.Main(t.Context(), strings.Fields(line), []string{"HOME=" + ws, "OLLAMA_HOST=127.0.0.1:1"}, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: ws})
+		if said := out.String() + errs.String(); code != c.exit || !strings.Contains(said, c.says) {
+			t.Errorf("metier %s: exit %d, want %d with %q:\n%s", line, code, c.exit, c.says, said)
+		}
+		if code == 2 && !strings.Contains(errs.String(), "hint") && !strings.Contains(errs.String(), "sage") {
+			t.Errorf("metier %s: no way out in %q", line, errs.String())
+		}
+	}
+}

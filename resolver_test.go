@@ -1,0 +1,88 @@
+package metier_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/settings"
+)
+
+// req: C-057
+func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
+	t.Parallel()
+	w := traced(t, runtimeProf, runtimeFiles())
+	load, resource := w.tools()
+	w.put("skills/secret", "canary-secret")
+	if opens := w.trace.taken(); len(opens) != 0 {
+		t.Errorf("opened before anything was asked for: %v", opens)
+	}
+	mentions(t, w.works(load, args{"name": "one"}).Text(), "Body of one.")
+	opens := w.trace.taken()
+	if !slices.Contains(opens, "one/SKILL.md") || slices.ContainsFunc(opens, func(s string) bool { return s != "one/SKILL.md" && s != "one/*" }) {
+		t.Errorf("loading one opened %v", opens)
+	}
+	acts := events[event.Activated](w)
+	if len(acts) != 1 || acts[0].SkillID != "skills:one" || acts[0].Hash != digest.Bytes([]byte(skillFile("one", "Body of one.\n"))) {
+		t.Errorf("activations in the log: %+v", acts)
+	}
+
+	// A resource is opened when it is read, and nothing out of the skill is.
+	mentions(t, w.works(resource, args{"skill": "one", "path": "references/a.md"}).Text(), "canary-reference")
+	w.fails("resource_path_invalid", resource, args{"skill": "one", "path": "../secret"})
+	w.fails("resource_not_found", resource, args{"skill": "one", "path": "references/none.md"})
+	for _, s := range w.trace.taken() {
+		if strings.Contains(s, "sub/b.md") || strings.Contains(s, "assets") || strings.Contains(s, "secret") || !strings.HasPrefix(s, "one/") {
+			t.Errorf("reading references/a.md opened %s", s)
+		}
+	}
+	var got [][3]string
+	for _, e := range events[event.ResourceRead](w) {
+		got = append(got, [3]string{e.Path, e.Status, e.ObservedDigest})
+	}
+	if diff := cmp.Diff([][3]string{{"references/a.md", "read", digest.Bytes([]byte("canary-reference"))}, {"../secret", "error", ""}, {"references/none.md", "error", ""}}, got); diff != "" {
+		t.Errorf("reads in the log (-want +got)\n%s", diff)
+	}
+}
+
+// Of several skills of one name the first has it, by the order of the roots, then
+// by path; the others are there, and say by whom they are shadowed.
+//
+// req: A-173
+func TestOneOfANameIsUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.DefaultProfile, map[string]string{
+		"one/b/SKILL.md": skillFile("same", "One, b.\n"), "one/a/SKILL.md": skillFile("other", "One, a.\n"),
+		"two/a/SKILL.md": skillFile("same", "Two, a.\n"), "two/b/SKILL.md": skillFile("SAME", "Two, b.\n"), "two/c/SKILL.md": skillFile("only", "Two, c.\n"),
+	})
+	for name, c := range map[string]struct {
+		roots []string
+		want  map[string]string // ID: by whom it is shadowed, "" for loaded
+	}{
+		"one first": {[]string{"one", "two"}, map[string]string{"one:a": "", "one:b": "", "two:a": "one:b", "two:b": "one:b", "two:c": ""}},
+		"two first": {[]string{"two", "one"}, map[string]string{"one:a": "", "one:b": "two:a", "two:a": "", "two:b": "two:a", "two:c": ""}},
+		"two alone": {[]string{"two"}, map[string]string{"two:a": "", "two:b": "two:a", "two:c": ""}},
+	} {
+		w.roots = nil
+		for _, r := range c.roots {
+			m := w.mount(r, "project")
+			m.Label = r
+			w.roots = append(w.roots, m)
+		}
+		got := map[string]string{}
+		for _, sk := range w.snapshot().All() {
+			got[sk.ID.String()] = ""
+			if sk.State == metier.Shadowed {
+				got[sk.ID.String()] = sk.ShadowedBy.String()
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
