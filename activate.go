@@ -49,7 +49,7 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 
 func kindOfCode(code string) Kind {
 	switch code {
-	case policy.CodeSkillDenied, policy.CodeNotNarrowed, policy.CodeUnmediated, "injection_blocked":
+	case policy.CodeSkillDenied, "skill_disabled", policy.CodeNotNarrowed, policy.CodeUnmediated, "injection_blocked":
 		return Denied
 	case "skill_drifted":
 		return Drift
@@ -119,6 +119,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 	}
 	changed := known != "" && known != sum
 	if changed {
+		sk = sk.Changed()
 		keep, err := s.drift(x, sk, known, sum, was)
 		if err != nil {
 			return Activation{}, "", err
@@ -327,6 +328,9 @@ func (s *Session) index(ctx context.Context, x *Scope, sk Skill) (Skill, error) 
 	if recorded && !fresh {
 		full, err := s.restored(ctx, sk, ref)
 		if err == nil {
+			if full.Tree != sk.Tree {
+				full = full.Changed()
+			}
 			s.keep(id, full)
 			return full, nil
 		}

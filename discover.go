@@ -85,4 +85,13 @@ type Mount struct {
 	Source Source
 	Root   string // host path of the root, or ""
 	Target string // the model's path of the root where it was declared (--mount), or ""
+
+	Notes []Diagnostic // what was found about the root itself, such as another name of it that was dropped
+	// OS is the system its scripts would run on, as runtime.GOOS has it; "" is this one.
+	OS string
+	// Off says whether a person switched a skill off, and where that is kept, for people. nil: none is.
+	Off func(h Head, id ID, name string) (where string, off bool)
+	// Trusted gives the tier that the operator gave to one tree of a skill, or "". Only such skills are hashed when
+	// they are listed. The tier is taken while the skill's files are that tree, and it is at most project or user (D3).
+	Trusted func(h Head, id ID) (tier policy.Tier, tree Digest)
 }

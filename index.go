@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"metier/internal/visible"
+	"metier/policy"
 	"metier/settings"
+	"metier/skillmd"
 )
 
 // Snapshot is the index of all entries at one moment, with diagnostics. It
@@ -56,10 +58,14 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			if h.Kind != "" && h.Kind != KindSkill {
 				continue
 			}
-			sk := judge(h, m, parse, names)
+			sk := n.weigh(ctx, judge(h, m, parse, names), m)
 			n.skills = append(n.skills, sk)
 			n.diags = append(n.diags, sk.Diagnostics...)
 		}
+		n.diags = append(n.diags, m.Notes...)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	n.resolve(names)
 	if start {
@@ -71,6 +77,47 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	}
 	n.alias()
 	return n, nil
+}
+
+// weigh applies what people decided about a skill: that it is switched off, or
+// that its files are trusted more than its root.
+func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
+	if sk.State == Refused {
+		return sk
+	}
+	if m.Off != nil {
+		if where, off := m.Off(sk.Head, sk.ID, sk.Name); off {
+			sk.State = Disabled
+			sk.note(skillmd.Advice, "disabled", "it is switched off in "+where)
+		}
+	}
+	if m.Trusted == nil {
+		return sk
+	}
+	tier, tree := m.Trusted(sk.Head, sk.ID)
+	if tier == "" || tree == "" {
+		return sk
+	}
+	lapsed := func(format string, a ...any) Skill {
+		sk.note(skillmd.Warning, "trust-lapsed", fmt.Sprintf(format, a...)+"; it counts as "+string(sk.Tier))
+		return sk
+	}
+	if tier != policy.Project && tier != policy.User {
+		return lapsed("trust can make a skill one of the project or the user, not %s", visible.Quote(string(tier)))
+	}
+	full, err := n.Index(ctx, sk)
+	switch {
+	case err != nil:
+		return lapsed("its files cannot be read: %v", err)
+	case full.Tree != tree:
+		return lapsed("its files are not the ones that were trusted")
+	case trust(tier) <= trust(sk.Tier):
+		return sk
+	}
+	full.Tier, full.rooted = tier, sk.Tier
+	full.note(skillmd.Advice, "trusted", "the operator gave these files the tier "+string(tier)+"; their root has "+string(sk.Tier))
+	n.indexed[full.ID] = full
+	return full
 }
 
 // indexAtStart indexes a usable skill. One whose files cannot be listed is
@@ -125,28 +172,17 @@ func (n *Snapshot) resolve(names settings.Names) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(rank[n.skills[a].ID.Source], rank[n.skills[b].ID.Source])
+		x, y := &n.skills[a], &n.skills[b]
+		return cmp.Or(losersLast(*x, *y), fitsFirst(x, y), cmp.Compare(rank(x), rank(y)), cmp.Compare(x.ID.Path, y.ID.Path))
 	})
-	winner := map[string]int{}
-	for _, i := range order {
-		if n.skills[i].State == Refused {
-			continue
+	c := contest{n: n, protect: names.Protect == settings.ProtectYes, winner: map[string]int{}, folder: map[string]int{}}
+	for _, step := range []func(int){c.once, c.name, c.guard} {
+		for _, i := range order {
+			step(i)
 		}
-		k := n.key(n.skills[i].Name)
-		j, taken := winner[k]
-		if !taken {
-			winner[k] = i
-			continue
-		}
-		if names.Protect == settings.ProtectYes && trust(n.skills[i].Tier) > trust(n.skills[j].Tier) {
-			n.shadow(j, i, "name-protected")
-			winner[k] = i
-			continue
-		}
-		n.shadow(i, j, "duplicate-skill-name")
 	}
 	slices.SortStableFunc(n.skills, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), losersLast(a, b), cmp.Compare(rank[a.ID.Source], rank[b.ID.Source]), cmp.Compare(a.ID.Path, b.ID.Path))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), losersLast(a, b), cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.ID.Path, b.ID.Path))
 	})
 	slugs := map[string]bool{}
 	for i := range n.skills {
@@ -155,6 +191,81 @@ func (n *Snapshot) resolve(names settings.Names) {
 			sk.Slug = uniqueSlug(sk.Name, slugs)
 		}
 	}
+}
+
+// contest decides which of the ways to one folder counts, and who has which
+// name.
+type contest struct {
+	n       *Snapshot
+	protect bool
+	winner  map[string]int // by match key
+	folder  map[string]int // by host path of SKILL.md
+}
+
+// beats reports whether a skill that comes later wins all the same.
+func (c *contest) beats(later, earlier int) bool {
+	return c.protect && trust(c.n.skills[later].Tier) > trust(c.n.skills[earlier].Tier)
+}
+
+// once leaves one entry of a folder that several roots lead to.
+func (c *contest) once(i int) {
+	sk := &c.n.skills[i]
+	j, met := c.folder[sk.Head.Location]
+	switch {
+	case !sk.usable(), sk.Head.Location == "":
+	case !met:
+		c.folder[sk.Head.Location] = i
+	case !c.same(sk, &c.n.skills[j]):
+	case c.beats(i, j):
+		c.n.shadow(j, i, "skill-listed-twice")
+		c.folder[sk.Head.Location] = i
+	default:
+		c.n.shadow(i, j, "skill-listed-twice")
+	}
+}
+
+// same reports whether two entries of one SKILL.md are one folder: a file may
+// be linked into several, and is then a skill in each.
+func (c *contest) same(a, b *Skill) bool {
+	return a.ID.Source != b.ID.Source && (c.n.key(a.Name) == c.n.key(b.Name) || a.named() == a.Dir() && b.named() == b.Dir())
+}
+
+// name gives a skill its name, unless one before it has it.
+func (c *contest) name(i int) {
+	k := c.n.key(c.n.skills[i].Name)
+	j, taken := c.winner[k]
+	switch {
+	case !c.n.skills[i].usable():
+	case !taken:
+		c.winner[k] = i
+	case c.beats(i, j):
+		c.n.shadow(j, i, "name-protected")
+		c.winner[k] = i
+	default:
+		c.n.shadow(i, j, "duplicate-skill-name")
+	}
+}
+
+// guard keeps the name of a skill that is switched off from less trusted ones:
+// whoever can switch a skill off does not get its name by that.
+func (c *contest) guard(i int) {
+	k := c.n.key(c.n.skills[i].Name)
+	if j, met := c.winner[k]; met && c.n.skills[i].State == Disabled && c.beats(i, j) {
+		c.n.shadow(j, i, "name-protected")
+		delete(c.winner, k)
+	}
+}
+
+// fitsFirst puts a skill for another operating system behind one that fits.
+func fitsFirst(a, b *Skill) int {
+	return cmp.Compare(bit(a.State == Hidden), bit(b.State == Hidden))
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func losersLast(a, b Skill) int {
@@ -177,19 +288,26 @@ func (n *Snapshot) shadow(loser, winner int, code string) {
 	n.diags = append(n.diags, d)
 }
 
-// ranks orders the mounts: by the kinds of Names.Precedence, and in the order
-// of the mounts where that says "roots" or nothing of a kind.
-func (n *Snapshot) ranks(names settings.Names) map[string]int {
-	rank := map[string]int{}
+// ranks orders the skills: by the kinds of Names.Precedence, and in the order
+// of the mounts where that says "roots" or nothing of a kind. A skill that is
+// trusted more than its root ranks as its tier.
+func (n *Snapshot) ranks(names settings.Names) func(*Skill) int {
+	place := map[string]int{}
 	for i, m := range n.mounts {
-		kind := cmp.Or(m.Kind, string(m.Tier.Or()))
+		place[m.Label] = i
+	}
+	return func(sk *Skill) int {
+		at := place[sk.ID.Source]
+		kind := cmp.Or(n.mounts[at].Kind, string(n.mounts[at].Tier.Or()))
+		if sk.rooted != "" {
+			kind = string(sk.Tier)
+		}
 		p := slices.Index(names.Precedence, kind)
 		if p < 0 {
 			p = len(names.Precedence)
 		}
-		rank[m.Label] = p*10_000 + i
+		return p*10_000 + at
 	}
-	return rank
 }
 
 // All returns every entry: by name, the effective one first.
@@ -207,8 +325,9 @@ func (n *Snapshot) Mounts() []Mount { return slices.Clone(n.mounts) }
 func (n *Snapshot) Diagnostics() []Diagnostic { return slices.Clone(n.diags) }
 
 // Find returns the usable skill of an ID, else of a name, else of a slug. The error has Code
-// skill_not_found and a hint with what is available, or skill_registry_missing
-// when there is no root at all.
+// skill_not_found and a hint with what is available, skill_disabled when only a
+// skill that is switched off has the name, or skill_registry_missing when there
+// is no root at all.
 func (n *Snapshot) Find(name string) (Skill, error) {
 	if len(n.mounts) == 0 {
 		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
@@ -223,6 +342,12 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 	}
 	if ok {
 		return n.skills[i], nil
+	}
+	for _, sk := range n.skills {
+		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || visible.Line(sk.Name) == name) {
+			return Skill{}, &Error{Op: "find", Skill: name, Kind: Denied, Code: "skill_disabled",
+				Hint: "'metier enable " + visible.Line(sk.ID.String()) + "' switches it on again", Err: errors.New("a person switched this skill off")}
+		}
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
 		Hint: n.available(), Err: errors.New("there is no such skill")}

@@ -1,9 +1,11 @@
 package metier
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -50,6 +52,7 @@ func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 		sk.Description = firstOf(h.FirstParagraph, folder)
 		return sk
 	}
+	sk.judgePlatform(cmp.Or(m.OS, runtime.GOOS), parse)
 	sk.judgeRepairs(parse)
 	sk.judgeName(folder, parse, names)
 	sk.judgeDescription(folder, parse)
@@ -145,6 +148,79 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 		name = sk.ID.Path
 	}
 	sk.Name = name
+}
+
+// judgePlatform hides or refuses a skill that names operating systems and not
+// this one.
+func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
+	if parse.PlatformFilter == settings.PlatformFilterOff || parse.PlatformFilter == "" {
+		return
+	}
+	said := platforms(sk.Head.Front)
+	named := false
+	for _, s := range said {
+		fits, known := systems[strings.ToLower(strings.TrimSpace(s))]
+		if known && (len(fits) == 0 || slices.Contains(fits, system)) {
+			return
+		}
+		named = named || known
+	}
+	if !named {
+		return // nothing said, or only words that are no systems
+	}
+	detail := "it is for " + visible.Line(strings.Join(said[:min(len(said), mostListed)], ", ")) + ", and this is " + system
+	if parse.PlatformFilter == settings.PlatformFilterRefuse {
+		*sk = sk.refuse("other-platform", detail)
+		return
+	}
+	sk.State = Hidden
+	sk.note(skillmd.Warning, "other-platform", detail)
+}
+
+// systems maps what skills call an operating system to what Go calls it; an
+// empty list fits everywhere.
+var systems = map[string][]string{
+	"linux": {"linux"}, "ubuntu": {"linux"}, "debian": {"linux"}, "wsl": {"linux"}, "wsl2": {"linux"},
+	"darwin": {"darwin"}, "macos": {"darwin"}, "mac": {"darwin"}, "osx": {"darwin"},
+	"windows": {"windows"}, "win": {"windows"}, "win32": {"windows"}, "win64": {"windows"},
+	"freebsd": {"freebsd"}, "openbsd": {"openbsd"}, "netbsd": {"netbsd"}, "android": {"android"}, "ios": {"ios"},
+	"unix": {"linux", "darwin", "freebsd", "openbsd", "netbsd"}, "posix": {"linux", "darwin", "freebsd", "openbsd", "netbsd"},
+	"any": {}, "all": {}, "*": {},
+}
+
+// platforms are the systems a skill names: in platforms or os, of the front
+// itself, of its metadata, or of one client's map in there.
+func platforms(f skillmd.Front) []string {
+	if len(f.Platforms) > 0 {
+		return f.Platforms
+	}
+	if said := systemsOf(f.Fields); said != nil {
+		return said
+	}
+	if said := systemsOf(f.Metadata); said != nil {
+		return said
+	}
+	for _, client := range f.Metadata {
+		if said := systemsOf(client.Value.Map); said != nil {
+			return said
+		}
+	}
+	return nil
+}
+
+func systemsOf(fields []skillmd.Field) (said []string) {
+	for _, f := range fields {
+		if f.Key != "platforms" && f.Key != "os" {
+			continue
+		}
+		if f.Value.Kind != skillmd.List {
+			said = append(said, strings.FieldsFunc(f.Value.Text, func(r rune) bool { return r == ',' || r == ' ' })...)
+		}
+		for _, v := range f.Value.List {
+			said = append(said, v.Text)
+		}
+	}
+	return said
 }
 
 // nameMax is how many bytes of a name are taken under the laxest settings: 64

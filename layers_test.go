@@ -70,7 +70,7 @@ var homes = []struct{ module, pkg, why string }{
 	{"github.com/spf13/pflag", "cli", "flags are a matter of the command line"},
 	{"golang.org/x/term", "cli", "only the command line has a terminal"},
 	{"github.com/google/jsonschema-go", "agent", "final answers are checked where they are asked for; other code passes schemas as JSON"},
-	{"github.com/gofrs/flock", "run", "one run folder has one writer, and the run folder is here"},
+	{"github.com/gofrs/flock", "internal/lockfile", "one writer at a time means the same for a run folder and for a state file"},
 	{"golang.org/x/sys", "internal/confine", "system calls are behind one door"},
 	{"golang.org/x/text", "internal/nfkc", "a name is spelled the same way wherever it is compared"},
 	{"github.com/google/go-cmp", "", "for tests"},

@@ -70,6 +70,10 @@ func (s *Session) Read(ctx context.Context, skill, path string, max int) (Observ
 func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string, max int) (Reading, error) {
 	r := Reading{Skill: skill, Path: path, Status: "error", Diagnostics: []Diagnostic{}, MaxBytes: s.cap(max)}
 	sk, err := s.resource(ctx, x, &r)
+	if r.Matches == nil || !*r.Matches {
+		sk = sk.Changed()
+		r.tier = sk.Tier
+	}
 	if err != nil {
 		r.Code = CodeOf(err)
 	}

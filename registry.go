@@ -240,6 +240,12 @@ func (n *Snapshot) decisive(sk Skill) Diagnostic {
 			}
 		}
 		return Diagnostic{Code: "duplicate-skill-name"}
+	case Hidden, Disabled:
+		for _, d := range sk.Diagnostics {
+			if d.Code == "other-platform" && sk.State == Hidden || d.Code == "disabled" && sk.State == Disabled {
+				return d
+			}
+		}
 	case Refused:
 		for _, severity := range []skillmd.Severity{skillmd.Error, skillmd.Warning, skillmd.Advice} {
 			for _, d := range sk.Diagnostics {

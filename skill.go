@@ -64,11 +64,21 @@ type Skill struct {
 	ModelInvocable bool // false: absent from the model's catalog
 	UserInvocable  bool // false: absent from lists for people
 
-	target string // the model's path where the root was declared as a mount, or ""
+	rooted policy.Tier // tier of its root, where Tier was given to this tree by the operator; else ""
+	target string      // the model's path where the root was declared as a mount, or ""
 }
 
 // usable reports whether the skill may be named at all.
 func (sk *Skill) usable() bool { return sk.State == Loaded || sk.State == Hidden }
+
+// Changed is the skill after some of its files were seen to differ from the
+// trusted ones: what the operator gave to the tree is gone (D3).
+func (sk Skill) Changed() Skill {
+	if sk.rooted != "" {
+		sk.Tier, sk.rooted = sk.rooted, ""
+	}
+	return sk
+}
 
 // Subject is the skill as policy sees it.
 func (sk Skill) Subject() policy.Subject {

@@ -173,7 +173,7 @@ func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobr
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	snap, err := snapshot(ctx, roots, set)
+	snap, err := a.snapshot(ctx, roots, set, ws)
 	if err != nil {
 		return nil, none
 	}

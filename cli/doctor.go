@@ -252,7 +252,7 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 			return
 		}
 	}
-	snap, err := snapshot(ctx, []root{r}, set)
+	snap, err := d.a.snapshot(ctx, []root{r}, set, d.ws)
 	if err != nil {
 		d.bad("skills", err)
 		return

@@ -67,21 +67,24 @@ type job struct {
 func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origins json.RawMessage, m chosen) (*job, error) {
 	j := &job{a: a, launch: l, settings: s, origins: origins, model: m, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
 	var err error
-	if j.snapshot, err = snapshot(ctx, l.Roots, s); err != nil {
+	if j.snapshot, err = a.snapshot(ctx, l.Roots, s, l.Workspace); err != nil {
 		return nil, err
 	}
-	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l), Denied: a.closed(l)})
+	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l)})
 	if err != nil {
 		return nil, err
 	}
 	return j, nil
 }
 
-// protected are the files no tool may write: roots of skills, configuration,
+// protected are the files no tool may write: roots of skills, configuration, which skills are switched off,
 // and what the run itself was begun with, since the next one would obey it.
-func (a *app) protected(l launch) []string {
+func (a *app) protected(l launch, s settings.Discover) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
 	out = append(out, l.Sources...)
+	for _, f := range slices.Concat(a.userSwitches(), a.switchFiles(s, l.Workspace)) {
+		out = append(out, f.path)
+	}
 	for _, r := range l.Roots {
 		if r.Path != "" {
 			out = append(out, r.Path)
@@ -133,7 +136,7 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 		Logger: j.a.logger()}
 	if j.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
-			return snapshot(ctx, j.launch.Roots, j.settings)
+			return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace)
 		}
 	}
 	j.session, err = metier.Open(ctx, c)

@@ -46,6 +46,7 @@ type app struct {
 	cancel context.CancelCauseFunc
 	redact *record.Redactor          // made by clean
 	has    func(program string) bool // is on this machine
+	org    string                    // folder of the machine's skills
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong
@@ -57,7 +58,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 }
 
 func newApp(env []string, std IO) *app {
-	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals}
+	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals, org: orgSkills}
 	a.has = a.onPath
 	a.Out = &output{Writer: std.Out}
 	for _, kv := range env {

@@ -72,7 +72,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 	if sh.tools, err = a.grantedTools(runFlags{}, phase{}, op, sh.settings, agent.ModeChat); err != nil {
 		return nil, err
 	}
-	sh.snapshot, err = snapshot(ctx, sh.roots, sh.settings)
+	sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace)
 	return sh, err
 }
 

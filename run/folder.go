@@ -17,6 +17,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/lockfile"
 	"metier/record"
 )
 
@@ -75,7 +76,7 @@ type Folder struct {
 	opt      Options
 	readOnly bool
 
-	lock   *lock // nil when read only
+	lock   *lockfile.Lock // nil when read only
 	file   *record.FileLog
 	log    *witnessed
 	store  *record.FileBlobs
@@ -390,7 +391,7 @@ func (f *Folder) shut() error {
 	if f.heads != nil {
 		errs = append(errs, f.heads.Close())
 	}
-	errs = append(errs, f.lock.release())
+	errs = append(errs, f.lock.Release())
 	return fault("close", f.dir, errors.Join(errs...))
 }
 

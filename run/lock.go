@@ -2,15 +2,13 @@ package run
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"metier"
+	"metier/internal/lockfile"
 )
 
 const lockName = "lock"
@@ -22,31 +20,24 @@ type holder struct {
 	Since string `json:"since"`
 }
 
-// lock keeps a second writer out. The system lets go of it when the process
-// ends, however it ends.
-type lock struct{ fl *flock.Flock }
-
 // takeLock locks the folder or says who has it. A reader that looks whether
 // the lock is taken holds it for a moment, so a busy lock is tried a few times.
-func takeLock(dir string, now func() time.Time) (*lock, error) {
+func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 	path := filepath.Join(dir, lockName)
-	fl := flock.New(path, flock.SetPermissions(0o600))
 	const tries, pause = 5, 10 * time.Millisecond
 	for i := range tries {
 		if i > 0 {
 			time.Sleep(pause)
 		}
-		ok, err := fl.TryLock()
+		l, ok, err := lockfile.Try(path)
 		if err != nil {
-			_ = fl.Close()
 			return nil, fault("lock", path, err)
 		}
 		if ok {
 			sign(path, now)
-			return &lock{fl}, nil
+			return l, nil
 		}
 	}
-	_ = fl.Close()
 	who := "another process"
 	if h, ok := readHolder(path); ok {
 		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since)
@@ -74,22 +65,5 @@ func readHolder(path string) (holder, bool) {
 	return h, err == nil && json.Unmarshal(b, &h) == nil && h.PID > 0
 }
 
-func (l *lock) release() error {
-	if l == nil {
-		return nil
-	}
-	return errors.Join(l.fl.Unlock(), l.fl.Close())
-}
-
-// held reports whether some process has the folder open for writing. It takes
-// the lock for a moment; where it cannot look, it says no.
-func held(dir string) bool {
-	path := filepath.Join(dir, lockName)
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	fl := flock.New(path, flock.SetFlag(os.O_RDONLY))
-	ok, err := fl.TryRLock()
-	defer fl.Close()
-	return err == nil && !ok
-}
+// held reports whether some process has the folder open for writing.
+func held(dir string) bool { return lockfile.Held(filepath.Join(dir, lockName)) }

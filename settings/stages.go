@@ -21,13 +21,17 @@ type Settings struct {
 
 // Discover says which roots are searched, how deep, and when.
 type Discover struct {
-	Roots         Set[Root] // roots found without being told; explicit roots come from the operator
+	Roots         Set[Root]   // roots found without being told; explicit roots come from the operator
+	Families      Set[Family] // whose folders auto:project, auto:home and env mean
+	Ancestors     Ancestors
 	RootScope     RootScope
 	Scan          Scan
+	Nested        Nested
 	FileNames     FileNames
 	Symlinks      Symlinks
 	Reload        Reload
 	ResourceIndex ResourceIndex
+	StateStore    StateStore
 	MaxDepth      int // folders below a root
 	MaxDirs       int // folders opened in one scan of one root
 	MaxResources  int // files indexed for one skill
@@ -44,6 +48,7 @@ type Parse struct {
 	KnownExtensions    KnownExtensions
 	YAMLReport         YAMLReport
 	CompatibilityMax   int // characters
+	PlatformFilter     PlatformFilter
 }
 
 // Names says which names a skill answers to and who wins when two claim one.

@@ -163,6 +163,15 @@ func preapproving(r Row) Row {
 	return r
 }
 
+// adding is for the one choice whose values each read other files: below the operator it may only move to a value that
+// reads all that was read before.
+func adding(r Row) Row {
+	r.narrower = func(from, to string) bool {
+		return from == to || from == string(StateStoreNone) || from == string(StateStoreUser) && to == string(StateStoreProject)
+	}
+	return r
+}
+
 func free(r Row) Row {
 	r.Free = true
 	return r

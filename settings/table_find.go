@@ -5,11 +5,24 @@ func discoverRows() []Row {
 		set("roots", "Which roots are searched without being named. Named roots are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
+				{RootOrg, "the skills of the machine: /etc/metier/skills"},
 				{RootProject, "the skill folders of the workspace"},
 				{RootHome, "the skill folders of the home"},
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
 				{RootHarness, "the skills of one harness folder; not built yet"},
+			}),
+		set("root_families", "Whose skill folders are meant by auto:project, auto:home and env, in the order in which they are searched.", "none",
+			func(s *Settings) *Set[Family] { return &s.Discover.Families }, []value[Family]{
+				{FamilyAgents, ".agents/skills, the folder that all agents share"},
+				{FamilyClaude, ".claude/skills"},
+				{FamilyOpencode, ".opencode/skills and .opencode/skill; in the home also those in .config/opencode"},
+				{FamilyCodex, ".codex/skills"},
+			}),
+		choice("root_ancestors", "Whether auto:project means the folders above the workspace too.",
+			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
+				{AncestorsNo, "the workspace's own skill folders only"},
+				{AncestorsYes, "those above it too, up to the folder that holds .git; never the home, and no folder that others can write"},
 			}),
 		choice("root_scope", "Where a root may lie.",
 			func(s *Settings) *RootScope { return &s.Discover.RootScope }, []value[RootScope]{
@@ -17,11 +30,16 @@ func discoverRows() []Row {
 				{RootScopeAllowlisted, "also in a folder the operator listed"},
 				{RootScopeAnywhere, "wherever the operator says"},
 			}),
-		choice("scan", "How deep a root is searched for skills. The folder of a skill is not searched for more.",
+		choice("scan", "How deep a root is searched for skills.",
 			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
 				{ScanChildren, "the root itself or its direct children"},
 				{ScanRecursive, "any depth, up to the caps"},
 				{ScanGrouped, "any depth; groups and documents are entries too, once harnesses are built"},
+			}),
+		choice("nested_skills", "Whether the folder of a skill is searched for more skills.",
+			func(s *Settings) *Nested { return &s.Discover.Nested }, []value[Nested]{
+				{NestedNo, "what lies in it are its files"},
+				{NestedYes, "a skill in it is a skill of its own, and its files are the outer one's too"},
 			}),
 		choice("file_names", "Which file names make an entry.",
 			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
@@ -48,6 +66,13 @@ func discoverRows() []Row {
 				{ResourceIndexStart, "with the snapshot"},
 				{ResourceIndexActivation, "when the skill is first used"},
 			}),
+		adding(choice("state_store", "Where it is kept which skills a person switched off. What the operator denies stays denied.",
+			func(s *Settings) *StateStore { return &s.Discover.StateStore }, []value[StateStore]{
+				{StateStoreProject, "in the workspace's .metier/skills.json, which can only switch off; user_file counts too"},
+				{StateStoreUser, "by skill, in metier's state folder"},
+				{StateStoreKeen, "by name, in ~/.keen/skills/config.json"},
+				{StateStoreNone, "nowhere"},
+			})),
 		number("max_depth", "Folders below a root that a scan goes down.",
 			func(s *Settings) *int { return &s.Discover.MaxDepth }, 1, 64),
 		number("max_dirs", "Folders that one scan of one root opens.",
@@ -108,6 +133,12 @@ func parseRows() []Row {
 			}),
 		number("compatibility_max", "Characters that the field compatibility may have.",
 			func(s *Settings) *int { return &s.Parse.CompatibilityMax }, 1, 100000),
+		choice("platform_filter", "What becomes of a skill that names operating systems, and not this one.",
+			func(s *Settings) *PlatformFilter { return &s.Parse.PlatformFilter }, []value[PlatformFilter]{
+				{PlatformFilterRefuse, "it is refused"},
+				{PlatformFilterHide, "the model is not told of it; it may still be named"},
+				{PlatformFilterOff, "it is loaded"},
+			}),
 	}
 }
 

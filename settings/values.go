@@ -6,11 +6,32 @@ type Root string
 // The values of Root, narrowest first.
 const (
 	RootBuiltin Root = "builtin"      // the skills that come with metier
+	RootOrg     Root = "auto:org"     // the skills of the machine: /etc/metier/skills
 	RootProject Root = "auto:project" // the skill folders of the workspace
 	RootHome    Root = "auto:home"    // the skill folders of the home
 	RootEnv     Root = "env"          // roots named by environment variables
 	RootDB      Root = "db"           // skills stored per project; no store yet
 	RootHarness Root = "harness"      // the skills of one harness folder; not built yet
+)
+
+// Family is an agent whose folders of skills auto:project, auto:home and env mean.
+type Family string
+
+// The values of Family, in the order in which their folders are searched.
+const (
+	FamilyAgents   Family = "agents"   // .agents/skills, the folder that all agents share
+	FamilyClaude   Family = "claude"   // .claude/skills
+	FamilyOpencode Family = "opencode" // .opencode/skills and .opencode/skill; in the home also those in .config/opencode
+	FamilyCodex    Family = "codex"    // .codex/skills
+)
+
+// Ancestors says whether auto:project means the folders above the workspace too.
+type Ancestors string
+
+// The values of Ancestors, narrowest first.
+const (
+	AncestorsNo  Ancestors = "no"  // the workspace's own skill folders only
+	AncestorsYes Ancestors = "yes" // those above it too, up to the folder that holds .git; never the home, and no folder that others can write
 )
 
 // RootScope says where a root may lie.
@@ -31,6 +52,15 @@ const (
 	ScanChildren  Scan = "children"  // the root itself or its direct children
 	ScanRecursive Scan = "recursive" // any depth, up to the caps
 	ScanGrouped   Scan = "grouped"   // any depth; groups and documents are entries too, once harnesses are built
+)
+
+// Nested says whether the folder of a skill is searched for more skills.
+type Nested string
+
+// The values of Nested, narrowest first.
+const (
+	NestedNo  Nested = "no"  // what lies in it are its files
+	NestedYes Nested = "yes" // a skill in it is a skill of its own, and its files are the outer one's too
 )
 
 // FileNames says which file names make an entry.
@@ -72,6 +102,27 @@ type ResourceIndex string
 const (
 	ResourceIndexStart      ResourceIndex = "start"      // with the snapshot
 	ResourceIndexActivation ResourceIndex = "activation" // when the skill is first used
+)
+
+// StateStore says where it is kept which skills a person switched off.
+type StateStore string
+
+// The values of StateStore, narrowest first. Each adds to what switches off, so only a move that loses nothing narrows.
+const (
+	StateStoreProject StateStore = "project_file" // in the workspace's .metier/skills.json, which can only switch off; user_file counts too
+	StateStoreUser    StateStore = "user_file"    // by skill, in metier's state folder
+	StateStoreKeen    StateStore = "keen_file"    // by name, in ~/.keen/skills/config.json
+	StateStoreNone    StateStore = "none"         // nowhere
+)
+
+// PlatformFilter says what becomes of a skill that names operating systems, and not this one.
+type PlatformFilter string
+
+// The values of PlatformFilter, narrowest first.
+const (
+	PlatformFilterRefuse PlatformFilter = "refuse" // it is refused
+	PlatformFilterHide   PlatformFilter = "hide"   // the model is not told of it; it may still be named
+	PlatformFilterOff    PlatformFilter = "off"    // it is loaded
 )
 
 // Validation says how strictly SKILL.md is judged on load.

@@ -208,6 +208,10 @@ func (t readFile) resource(ctx context.Context, x *metier.Scope, tg Target, a re
 		res = metier.Failure(&metier.Error{Op: "read_file", Path: tg.Path, Kind: metier.Invalid, Code: "not_text",
 			Err: fmt.Errorf("the file is binary: %d bytes", r.Size)})
 	default:
+		if r.Matches == nil || !*r.Matches {
+			fallen := tg.Skill.Changed()
+			tg.Skill = &fallen
+		}
 		res = t.show(tg, []byte(r.Text), a)
 		if r.Truncated {
 			res.Parts[0].Text += fmt.Sprintf("\n[only the first %d of %d bytes can be read]\n", len(r.Text), r.Size)
@@ -225,6 +229,10 @@ func (t readFile) resource(ctx context.Context, x *metier.Scope, tg Target, a re
 func (t readFile) instructions(ctx context.Context, x *metier.Scope, tg Target, a readArgs) (metier.Result, error) {
 	sk := *tg.Skill
 	usable := sk.State == metier.Loaded || sk.State == metier.Hidden
+	if sk.State == metier.Disabled {
+		return failed(ctx, &metier.Error{Op: "read_file", Path: tg.Path, Skill: sk.Name, Kind: metier.Denied, Code: "skill_disabled",
+			Hint: "go on without it", Err: errors.New("a person switched this skill off")})
+	}
 	if !usable {
 		return failed(ctx, &metier.Error{Op: "read_file", Path: tg.Path, Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found",
 			Err: fmt.Errorf("the skill is %s", sk.State)})
@@ -242,6 +250,10 @@ func (t readFile) instructions(ctx context.Context, x *metier.Scope, tg Target, 
 		r := t.result(settings.ToolReadFile, txt, act.Activated)
 		r.Label.Origin, r.Label.Tier = act.SkillID, act.Source
 		return r, nil
+	}
+	if digest.Bytes(b) != string(sk.Digest) {
+		sk = sk.Changed()
+		tg.Skill = &sk
 	}
 	x.Record(event.FileRead{Call: x.Call().ID, SkillID: sk.ID.String(), Digest: digest.Bytes(b)})
 	return t.show(tg, b, a), nil

@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, parsing, repaired, writing, judging, advice, finding, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -26,7 +26,11 @@ var outcome = map[string]Rule{
 	"first-of-name":        {"several skills have this name, and this one comes first in the order of the roots and tiers (setting precedence)", ""},
 	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two, or name only the root of this one with --skills-root"},
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "give this skill another name"},
-	"disabled":             {"a person switched it off", "switch it on again"},
+	"disabled":             {"a person switched it off", "metier enable NAME"},
+	"skill-listed-twice":   {"a skill's folder counts once, however many roots and links lead to it", ""},
+	"other-platform":       {"the skill says on which operating systems it works (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
+	"trusted":              {"the operator trusts exactly these files (metier trust)", ""},
+	"trust-lapsed":         {"trust is given to files as they were, and ends when one changes", "look at what changed, then: metier trust NAME; or end it: metier trust NAME --revoke"},
 	"hidden":               {"it is kept from the model and may still be named", "load it by name: metier run --skill NAME"},
 	"refused":              {"it cannot be used", "mend what the diagnostics name"},
 }
@@ -127,6 +131,14 @@ var finding = map[string]Rule{
 	"max-depth-exceeded":           {"folders are looked into so deep and no deeper (setting max_depth)", "move the skill up, name a folder further down as --skills-root, or raise max_depth"},
 }
 
+// What can be said of a root as a whole.
+var roots = map[string]Rule{
+	"root-listed-twice": {"a folder is one root, however many paths lead to it", ""},
+	"root-unusable":     {"a root that nobody named is a folder in the project it was found in, and can be read", "look at the folder; or name where it leads to as --skills-root, or in the configuration"},
+	"root-unsafe":       {"skills are taken from a folder above the workspace, or for the whole machine, only where no stranger can put any", "chmod o-w, or name the folder as --skills-root or in the configuration"},
+	"state-unreadable":  {"the file that says which skills are switched off or trusted can be read", "mend the file; until then nothing in it counts"},
+}
+
 // What the files beside a SKILL.md can be. None of these keeps the skill from
 // being used.
 var files = map[string]Rule{
@@ -142,7 +154,7 @@ var files = map[string]Rule{
 // Why there is no skill at a path.
 var nowhere = map[string]Rule{
 	"outside-roots":  {"skills are looked for in the roots only", "name its folder as --skills-root, or in the configuration"},
-	"inside-skill":   {"a skill's folder is not searched for more skills, since what lies in it are its files", "move the folder beside the other skill"},
+	"inside-skill":   {"a skill's folder is not searched for more skills, since what lies in it are its files (setting nested_skills)", "move the folder beside the other skill, or set nested_skills to yes"},
 	"group-folder":   {"a folder without a SKILL.md of its own is looked through, and is no skill itself", ""},
 	"no-skill-file":  {"a folder is a skill when it holds a file SKILL.md", "write one: name, description, and instructions"},
 	"skill-file":     {"a file of a skill is no skill; a model may read it while the skill is active", ""},

@@ -25,6 +25,7 @@ import (
 // Options of New. Zero values mean the defaults given here.
 type Options struct {
 	Scan      settings.Scan      // default recursive; grouped finds the same skills
+	Nested    settings.Nested    // default no
 	FileNames settings.FileNames // default exact
 	Symlinks  settings.Symlinks  // default ignore
 	// AllowedRoots are other folders a symlink in the root may lead into. One
@@ -59,6 +60,7 @@ type Source struct {
 	opt      Options
 	names    []string // file names that make a skill
 	children bool
+	nested   bool // a skill's folder is searched for more skills
 	links    bool
 }
 
@@ -85,6 +87,7 @@ func New(root string, o *Options) (*Source, error) {
 	}
 	s.names = entry.FileNames(s.opt.FileNames == settings.FileNamesLower)
 	s.children = s.opt.Scan == settings.ScanChildren
+	s.nested = s.opt.Nested == settings.NestedYes
 	s.links = s.opt.Symlinks == settings.SymlinksInBounds
 	path, err := s.resolve()
 	if err != nil {
@@ -157,7 +160,7 @@ func (s *Source) rootError(err error) error {
 
 // List implements metier.Source. The root itself may be a skill; then it is
 // the only entry, with the path ".". A skill's folder is not searched for more
-// skills.
+// skills, unless Options.Nested says so.
 func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 	return func(yield func(metier.Head, error) bool) {
 		heads, err := s.heads(ctx)

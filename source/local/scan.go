@@ -52,6 +52,19 @@ type found struct {
 	deep  bool
 }
 
+// blame notes what is wrong with a folder: on the skill it is, else as an entry
+// of its own.
+func (r *found) blame(bad metier.Head) {
+	if r.head == nil {
+		r.head = &bad
+		return
+	}
+	for _, d := range bad.Diagnostics {
+		d.Severity = skillmd.Warning // the skill itself can be used
+		r.head.Diagnostics = append(r.head.Diagnostics, d)
+	}
+}
+
 func (sc *scan) run() error {
 	if err := sc.walk([]node{{".", 0, "."}}); err != nil {
 		return err
@@ -133,40 +146,41 @@ func (sc *scan) probe(level []node) ([]found, error) {
 
 // look decides what one folder is: a skill, or a folder to go on from.
 func (sc *scan) look(n node, buf *[]byte) found {
+	var r found
 	if h, ok := sc.head(n, buf); ok {
-		return found{head: &h}
+		if r.head = &h; !sc.nested {
+			return r
+		}
 	}
 	depth := 0
 	if n.path != "." {
 		depth = strings.Count(n.path, "/") + 1
 	}
 	if sc.children && depth >= 1 {
-		return found{}
+		return r
 	}
 	list, more, err := sc.list[n.at].dir.ReadDir(n.rel, maxNames)
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
-			return found{} // removed since it was listed
+			return r // removed since it was listed
 		}
-		h := entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be read: "+string(confine.CodeOf(err)))
-		return found{head: &h}
+		r.blame(entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be read: "+string(confine.CodeOf(err))))
+		return r
 	}
-	var r found
 	for _, e := range list {
 		switch {
 		case e.Type&fs.ModeDir != 0 && !slices.Contains(sc.opt.Skip, e.Name):
 			r.dirs = append(r.dirs, e.Name)
 		case e.Type&fs.ModeSymlink != 0 && !slices.Contains(sc.opt.Skip, e.Name):
 			r.links = append(r.links, e.Name)
-		case e.Type.IsRegular() && strings.EqualFold(e.Name, sc.names[0]):
+		case r.head == nil && e.Type.IsRegular() && strings.EqualFold(e.Name, sc.names[0]):
 			h := entry.Bad(n.path, filepath.Join(n.location(sc.anchors), e.Name), "skill-file-name",
 				fmt.Sprintf("the file must be called %s", strings.Join(sc.names, " or ")))
 			r.head = &h
 		}
 	}
 	if more {
-		h := entry.Bad(n.path, n.location(sc.anchors), "scan-limit-exceeded", fmt.Sprintf("the folder has more than %d names; the rest was not looked at", maxNames))
-		r.head = &h
+		r.blame(entry.Bad(n.path, n.location(sc.anchors), "scan-limit-exceeded", fmt.Sprintf("the folder has more than %d names; the rest was not looked at", maxNames)))
 	}
 	if depth >= sc.opt.MaxDepth {
 		r.deep = len(r.dirs) > 0

@@ -1,0 +1,390 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/policy"
+	"metier/settings"
+	"metier/skillmd"
+	"metier/tool"
+)
+
+// root is one root of skills of an invocation. It is written into the record,
+// so that a resume opens the same ones.
+type root struct {
+	Path   string      `json:"path"` // host path; "" for the embedded skills
+	Tier   policy.Tier `json:"tier"`
+	Label  string      `json:"label"`
+	Kind   string      `json:"kind,omitempty"`
+	Target string      `json:"target,omitempty"`
+	// Named roots must exist; found ones may come later.
+	Named bool `json:"named,omitempty"`
+	// Listed says that it lies in a folder of the operator's configuration.
+	Listed bool `json:"listed,omitempty"`
+	// Bound is the folder that a root nobody named has to lie in, after links.
+	Bound string `json:"bound,omitempty"`
+	// Notes is what was found about it, Unused that nothing is taken from it.
+	Notes  []metier.Diagnostic `json:"notes,omitempty"`
+	Unused bool                `json:"unused,omitempty"`
+}
+
+func (r *root) note(severity skillmd.Severity, code, format string, args ...any) {
+	r.Notes = append(r.Notes, metier.Diagnostic{Severity: severity, Code: code, Detail: fmt.Sprintf(format, args...), Path: r.Path})
+}
+
+// client is where an agent keeps skills: in a project, and in the home.
+type client struct {
+	family        settings.Family
+	project, home []string
+}
+
+// clients are all agents whose folders are known, in the order in which
+// they are searched.
+var clients = []client{
+	{settings.FamilyAgents, []string{".agents/skills"}, []string{".agents/skills"}},
+	{settings.FamilyClaude, []string{".claude/skills"}, []string{".claude/skills"}},
+	{settings.FamilyOpencode, []string{".opencode/skills", ".opencode/skill"},
+		[]string{".config/opencode/skills", ".config/opencode/skill", ".opencode/skills", ".opencode/skill"}},
+	{settings.FamilyCodex, []string{".codex/skills"}, []string{".codex/skills"}},
+}
+
+// label names a root of a family; .agents, which all share, has no name of its
+// own.
+func (f client) label(base string) string {
+	if f.family == settings.FamilyAgents {
+		return base
+	}
+	return base + "-" + string(f.family)
+}
+
+// orgSkills is where the machine's administrator keeps skills for everybody.
+const orgSkills = "/etc/metier/skills"
+
+// roots lists the roots of an invocation: named ones first, in their order,
+// then what the setting roots finds by itself.
+func (a *app) roots(named []string, configured []rootConfig, s settings.Discover, workspace string, mounts []tool.Mount) ([]root, error) {
+	var out []root
+	for _, p := range named {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(workspace, p)
+		}
+		r := root{Path: p, Named: true}
+		r.Tier, r.Kind = a.tierOf(p, workspace)
+		out = append(out, r)
+	}
+	if len(named) == 0 {
+		for _, c := range configured {
+			t := policy.Tier(c.Tier)
+			if c.Tier != "" && t != policy.ThirdParty && t.Or() == policy.ThirdParty {
+				return nil, wrong("tier_unknown", "tiers: builtin, org, project, user, third_party", "root %s has the unknown tier %q", c.Path, c.Tier)
+			}
+			r := root{Path: c.Path, Tier: t, Label: c.Label, Named: true}
+			if t == "" {
+				r.Tier, r.Kind = a.tierOf(c.Path, workspace)
+			}
+			out = append(out, r)
+		}
+		found, err := a.found(s, workspace)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	for i := range out {
+		r := &out[i]
+		r.Listed = slices.ContainsFunc(configured, func(c rootConfig) bool { return r.Path != "" && within(c.Path, r.Path) })
+		err := a.place(r, s, workspace, mounts)
+		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
+			r.Unused = true // nobody asked for it: it stops no work
+			r.note(skillmd.Error, "root-unusable", "%v", e.Err)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return labelled(out), nil
+}
+
+// found lists the roots nobody had to name.
+func (a *app) found(s settings.Discover, workspace string) ([]root, error) {
+	var out []root
+	if s.Roots.Has(settings.RootProject) && workspace != "" {
+		out = append(out, a.ofProject(s, workspace)...)
+	}
+	if s.Roots.Has(settings.RootHome) {
+		out = append(out, a.ofHome(s)...)
+	}
+	if s.Roots.Has(settings.RootEnv) && workspace != "" {
+		dirs, err := a.envFolders(s)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range dirs {
+			out = append(out, root{Path: filepath.Join(workspace, filepath.FromSlash(d)), Tier: policy.Project, Kind: "project", Label: d, Bound: workspace})
+		}
+	}
+	if s.Roots.Has(settings.RootOrg) {
+		r := root{Path: a.org, Tier: policy.Org, Kind: "org", Label: "org"}
+		if info, err := os.Stat(r.Path); err == nil && !held(info, nil) {
+			r.Unused = true
+			r.note(skillmd.Error, "root-unsafe", "others than the administrator can write to it")
+		}
+		out = append(out, r)
+	}
+	if s.Roots.Has(settings.RootBuiltin) {
+		out = append(out, root{Tier: policy.Builtin, Kind: "builtin", Label: "builtin"})
+	}
+	return out, nil
+}
+
+// ofProject are the skill folders of the workspace and, where the settings say
+// so, of the folders above it that are of the same project.
+func (a *app) ofProject(s settings.Discover, workspace string) []root {
+	dirs := []string{workspace}
+	if s.Ancestors == settings.AncestorsYes {
+		dirs = append(dirs, a.above(workspace)...)
+	}
+	own, _ := os.Stat(workspace) // nil owns nothing
+	var out []root
+	for i, dir := range dirs {
+		label := "project"
+		if i > 0 {
+			label = fmt.Sprintf("project-up%d", i)
+		}
+		info, err := os.Stat(dir)
+		safe := i == 0 || err == nil && held(info, own)
+		for _, f := range clients {
+			if !s.Families.Has(f.family) {
+				continue
+			}
+			for _, sub := range f.project {
+				r := root{Path: filepath.Join(dir, filepath.FromSlash(sub)), Tier: policy.Project, Kind: "project", Label: f.label(label), Bound: dirs[len(dirs)-1]}
+				if _, err := os.Lstat(r.Path); i > 0 && err != nil {
+					continue
+				}
+				if !safe {
+					r.Unused = true
+					r.note(skillmd.Error, "root-unsafe", "others than the owner of the workspace can write to %s", dir)
+				}
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// mostAbove bounds how far up a project may begin.
+const mostAbove = 64
+
+// above are the folders above a workspace up to the one that holds .git, the
+// nearest first; none where there is no such folder below the home and below
+// the file system's root.
+func (a *app) above(workspace string) []string {
+	home := ""
+	if a.home() != "" {
+		home = realPath(a.home())
+	}
+	var dirs []string
+	for dir := workspace; len(dirs) < mostAbove; {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dirs
+		}
+		up := filepath.Dir(dir)
+		if dir == home || up == home || up == dir || filepath.Dir(up) == up {
+			return nil
+		}
+		dirs = append(dirs, up)
+		dir = up
+	}
+	return nil
+}
+
+// held reports whether only the administrator, this user or the owner of
+// another folder can put something into a folder.
+func held(dir, as os.FileInfo) bool {
+	if dir.Mode().Perm()&0o002 != 0 && hasOwners(dir) {
+		return false
+	}
+	owner, ok := ownerOf(dir)
+	if !ok || owner == 0 || owner == uint64(os.Getuid()) {
+		return true
+	}
+	other, ok := ownerOf(as)
+	return ok && other == owner
+}
+
+func hasOwners(info os.FileInfo) bool {
+	_, ok := ownerOf(info)
+	return ok
+}
+
+// ownerOf is the number of a file's owner, where the system has such numbers.
+// The field is looked up by name: its type is another one on each system.
+func ownerOf(info os.FileInfo) (uint64, bool) {
+	if info == nil {
+		return 0, false
+	}
+	v := reflect.Indirect(reflect.ValueOf(info.Sys()))
+	if v.Kind() != reflect.Struct {
+		return 0, false
+	}
+	uid := v.FieldByName("Uid")
+	if !uid.IsValid() || !uid.CanUint() {
+		return 0, false
+	}
+	return uid.Uint(), true
+}
+
+// ofHome are the skill folders of the home. Links in them are the user's own.
+func (a *app) ofHome(s settings.Discover) []root {
+	var out []root
+	for _, f := range clients {
+		if !s.Families.Has(f.family) {
+			continue
+		}
+		for _, p := range a.inHome(f) {
+			out = append(out, root{Path: p, Tier: policy.User, Kind: "user", Label: f.label("home")})
+		}
+	}
+	return out
+}
+
+// inHome are a family's folders in the home; none without one.
+func (a *app) inHome(f client) []string {
+	if !filepath.IsAbs(a.home()) {
+		return nil
+	}
+	var out []string
+	for _, sub := range f.home {
+		base := a.home()
+		if rest, ok := strings.CutPrefix(sub, ".config/"); ok && filepath.IsAbs(a.env["XDG_CONFIG_HOME"]) {
+			base, sub = a.env["XDG_CONFIG_HOME"], rest
+		}
+		out = append(out, filepath.Join(base, filepath.FromSlash(sub)))
+	}
+	return out
+}
+
+// envFolders are the folders that AGENT_SKILLS_DIRS chooses from those of the
+// families, in its order; all of them where it says nothing (E-003, E-031).
+func (a *app) envFolders(s settings.Discover) ([]string, error) {
+	var known, out []string
+	for _, f := range clients {
+		if s.Families.Has(f.family) {
+			known = append(known, f.project...)
+		}
+	}
+	for d := range strings.SplitSeq(a.env["AGENT_SKILLS_DIRS"], ",") {
+		if d = strings.TrimSpace(d); d == "" {
+			continue
+		}
+		clean := path.Clean(filepath.ToSlash(d))
+		if !slices.Contains(known, clean) {
+			return nil, wrong("env_invalid", "supported: "+strings.Join(known, ", ")+" (setting root_families); without the variable all of them are searched",
+				"AGENT_SKILLS_DIRS: %q is not a folder of skills that is supported", d)
+		}
+		out = append(out, clean)
+	}
+	if len(out) == 0 {
+		return known, nil
+	}
+	return out, nil
+}
+
+// tierOf is the tier of a root nobody gave one: project inside the workspace,
+// user in the home's own folders, org below /etc/metier, else third_party.
+func (a *app) tierOf(p, workspace string) (policy.Tier, string) {
+	if within(workspace, p) {
+		return policy.Project, "project"
+	}
+	for _, f := range clients {
+		if slices.ContainsFunc(a.inHome(f), func(dir string) bool { return within(dir, p) }) {
+			return policy.User, "user"
+		}
+	}
+	if within(a.org, p) {
+		return policy.Org, "org"
+	}
+	return policy.ThirdParty, "third_party"
+}
+
+// place checks where a root lies (setting root_scope, A-101) and resolves it.
+func (a *app) place(r *root, s settings.Discover, workspace string, mounts []tool.Mount) error {
+	if r.Unused {
+		return nil
+	}
+	real, err := r.resolve()
+	if err != nil || real == "" {
+		return err
+	}
+	if r.Bound != "" && !within(r.Bound, real) {
+		return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
+			Hint: "move it in, or name the folder it leads to in the configuration", Err: fmt.Errorf("it is a link that leaves %s", r.Bound)}
+	}
+	for _, m := range mounts {
+		src, err := filepath.EvalSymlinks(m.Source)
+		if err == nil && within(src, real) {
+			rel, _ := filepath.Rel(src, real) // within
+			r.Target = strings.TrimSuffix(m.Target+"/"+filepath.ToSlash(rel), "/.")
+			return nil
+		}
+	}
+	if s.RootScope == settings.RootScopeAnywhere || s.RootScope == settings.RootScopeAllowlisted && r.Listed || within(workspace, real) {
+		return nil
+	}
+	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
+		Hint: "move it into the workspace, or declare it with --mount name=NAME,source=DIR,target=/PATH,mode=ro",
+		Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
+}
+
+// resolve returns the root's folder after links, or "" where there is none and nobody named it.
+func (r root) resolve() (string, error) {
+	if r.Path == "" {
+		return "", nil
+	}
+	real, err := filepath.EvalSymlinks(r.Path)
+	if err != nil {
+		if r.Named {
+			return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
+				Hint: "name a folder that exists with --skills-root", Err: errors.New("there is no such folder")}
+		}
+		return "", nil
+	}
+	if info, err := os.Stat(real); err == nil && !info.IsDir() {
+		return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
+			Hint: "a skills root is a folder that holds skill folders", Err: errors.New("it is not a folder")}
+	}
+	return real, nil
+}
+
+// labelled gives every root a label of its own: stable, since IDs carry it. A
+// folder that comes twice is one root; the one that counts says so.
+func labelled(in []root) []root {
+	var out []root
+	taken := map[string]bool{}
+	seen := map[string]int{}
+	for _, r := range in {
+		if real, err := filepath.EvalSymlinks(r.Path); err == nil && r.Path != "" && !r.Unused {
+			if i, ok := seen[real]; ok {
+				out[i].note(skillmd.Advice, "root-listed-twice", "%s is the same folder; its skills are listed once, with the label %s", r.Path, out[i].Label)
+				continue
+			}
+			seen[real] = len(out)
+		}
+		base := firstSet(r.Label, string(r.Tier), "skills")
+		r.Label = base
+		for n := 2; taken[r.Label]; n++ {
+			r.Label = fmt.Sprintf("%s-%d", base, n)
+		}
+		taken[r.Label] = true
+		out = append(out, r)
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+package jsonedit_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/jsonedit"
+)
+
+func TestWhatIsNotChangedStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	in := "{\n\t\"z\": 1.50e+3,\n\t\"big\": 12345678901234567890123,\n\t\"a<b\": {\"q\": [1, 2.0], \"b\": \"\\u00e9<\"},\n\t\"is\": true\n}\n"
+	o, err := jsonedit.Parse([]byte(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"z", "big", "a<b", "is"}, o.Keys()); d != "" {
+		t.Error(d)
+	}
+	o.Set("is", json.RawMessage("false"))
+	o.Set("new", json.RawMessage(`"x"`))
+	o.Delete("z")
+	o.Delete("none")
+	b, err := o.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "{\n\t\"big\": 12345678901234567890123,\n\t\"a<b\": {\n\t\t\"q\": [\n\t\t\t1,\n\t\t\t2.0\n\t\t],\n\t\t\"b\": \"\\u00e9<\"\n\t},\n\t\"is\": false,\n\t\"new\": \"x\"\n}\n"
+	if d := cmp.Diff(want, string(b)); d != "" {
+		t.Error(d)
+	}
+	if _, ok := o.Get("z"); ok {
+		t.Error("a deleted member is there")
+	}
+}
+
+func TestWhatIsNoObjectIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"", " ", "[]", "3", "{", `{"a":1`, `{"a":1}{}`, `{"a":}`, `{"a":1,}`, `{"a":1,"a":2}`, "\xef\xbb\xbf{}", "{]", strings.Repeat(`{"a":`, 20000)} {
+		if o, err := jsonedit.Parse([]byte(in)); err == nil {
+			t.Errorf("%.20q gave %v", in, o.Keys())
+		}
+	}
+	o, err := jsonedit.Parse([]byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Set("k", json.RawMessage("1"))
+	if b, err := o.Text(); err != nil || string(b) != "{\n  \"k\": 1\n}\n" {
+		t.Errorf("%q %v", b, err)
+	}
+}

@@ -1,0 +1,59 @@
+// Package lockfile keeps two processes from writing the same files at once. The
+// system lets go of a lock when its process ends, however it ends. The file
+// itself stays: removing it would let two processes hold two locks of one name.
+package lockfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Lock is a lock that is held.
+type Lock struct{ fl *flock.Flock }
+
+// Try takes the lock of a path, or reports false where another has it. The file
+// is made, for its owner alone, if it is not there; its folder must be.
+func Try(path string) (*Lock, bool, error) {
+	fl := flock.New(path, flock.SetPermissions(0o600))
+	ok, err := fl.TryLock()
+	if err != nil || !ok {
+		return nil, false, errors.Join(err, fl.Close())
+	}
+	return &Lock{fl}, true, nil
+}
+
+// pause is how long Wait waits before it looks again.
+const pause = 5 * time.Millisecond
+
+// Wait is Try until the lock is free or ctx ends; then the error is its cause.
+func Wait(ctx context.Context, path string) (*Lock, error) {
+	fl := flock.New(path, flock.SetPermissions(0o600))
+	if ok, err := fl.TryLockContext(ctx, pause); err != nil || !ok {
+		return nil, errors.Join(err, fl.Close())
+	}
+	return &Lock{fl}, nil
+}
+
+// Release lets go of the lock. A nil Lock holds nothing.
+func (l *Lock) Release() error {
+	if l == nil {
+		return nil
+	}
+	return errors.Join(l.fl.Unlock(), l.fl.Close())
+}
+
+// Held reports whether some process has the lock. It takes a shared one for a
+// moment; where it cannot look, it says no.
+func Held(path string) bool {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	fl := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	ok, err := fl.TryRLock()
+	defer fl.Close()
+	return err == nil && !ok
+}

@@ -1,0 +1,77 @@
+package lockfile_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"metier/internal/lockfile"
+)
+
+func TestOneHolderAtATime(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	if lockfile.Held(path) {
+		t.Fatal("a file that is not there is held")
+	}
+	var all sync.WaitGroup
+	inside, most := 0, 0
+	var guard sync.Mutex
+	for range 8 {
+		all.Go(func() {
+			l, err := lockfile.Wait(t.Context(), path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			guard.Lock()
+			inside++
+			most = max(most, inside)
+			guard.Unlock()
+			if !lockfile.Held(path) {
+				t.Error("nobody seems to hold it")
+			}
+			guard.Lock()
+			inside--
+			guard.Unlock()
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if most != 1 {
+		t.Errorf("%d held it at once", most)
+	}
+	if lockfile.Held(path) {
+		t.Error("it is held after all let go")
+	}
+}
+
+func TestATakenLockIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	first, ok, err := lockfile.Try(path)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if second, ok, err := lockfile.Try(path); ok || err != nil || second.Release() != nil {
+		t.Errorf("taken twice: %v %v", ok, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := lockfile.Wait(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting ended with %v", err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if l, ok, err := lockfile.Try(path); !ok || err != nil || l.Release() != nil {
+		t.Errorf("a free lock: %v %v", ok, err)
+	}
+	if _, _, err := lockfile.Try(filepath.Join(path, "below-a-file")); err == nil {
+		t.Error("a lock where no file can be")
+	}
+}
