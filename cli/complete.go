@@ -37,6 +37,7 @@ func (a *app) completions(c *cobra.Command) {
 		"type":             words(eventTypes()...),
 		"state":            words(states...),
 		"source":           words(tierNames()...),
+		"tier":             completeTier,
 		"workspace":        folders,
 		"cwd":              folders,
 		"skills-root":      folders,
@@ -68,6 +69,14 @@ func (a *app) completions(c *cobra.Command) {
 	default:
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
+}
+
+// completeTier completes tiers; not all can be given to a skill.
+func completeTier(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if c.Flags().Lookup("revoke") != nil {
+		return []cobra.Completion{string(policy.User), string(policy.Project)}, cobra.ShellCompDirectiveNoFileComp
+	}
+	return tierNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
 func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -149,8 +158,20 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.
 	return starting(out, typed), keep
 }
 
-// completeSkills completes the names of the skills a run would find.
-func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeSkills completes the names of the skills a run would find, and a
+// person may ask for.
+func (a *app) completeSkills(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.completeWhich(func(sk metier.Skill) bool { return sk.State == metier.Loaded && sk.UserInvocable })(c, args, typed)
+}
+
+// completeWhich completes the names of some of the skills.
+func (a *app) completeWhich(is func(metier.Skill) bool) completion {
+	return func(c *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.skillNames(c, typed, is)
+	}
+}
+
+func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	op, err := a.operatorConfig()
 	if err != nil {
@@ -160,7 +181,12 @@ func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobr
 	if err != nil {
 		return nil, none
 	}
-	set, _, _, err := a.resolve(op, flagText(c, "profile"), ws)
+	pairs, _ := c.Flags().GetStringArray("set")
+	layer, err := setFlag(pairs)
+	if err != nil {
+		return nil, none
+	}
+	set, _, _, err := a.resolve(op, flagText(c, "profile"), ws, layer)
 	if err != nil {
 		return nil, none
 	}
@@ -179,7 +205,7 @@ func (a *app) completeSkills(c *cobra.Command, _ []string, typed string) ([]cobr
 	}
 	var out []cobra.Completion
 	for _, sk := range snap.All() {
-		if sk.State == metier.Loaded && sk.UserInvocable && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
+		if is(sk) && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
 			out = append(out, cobra.CompletionWithDesc(sk.Name, oneLine(sk.Description)))
 		}
 	}

@@ -60,6 +60,7 @@ type listFlags struct {
 	digests bool
 	states  []string
 	source  []string
+	tiers   []string
 }
 
 // states are those of a skill, as they are listed.
@@ -110,6 +111,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
 	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
 	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
+	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills of this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
 	a.completions(c)
 	return c
 }
@@ -145,9 +147,17 @@ func (f listFlags) choose(snap *metier.Snapshot) (chosen []metier.Skill, left ma
 			return nil, nil, wrong("usage", "sources: "+strings.Join(dedupe(sources), ", "), "--source %q is neither a source nor a tier", s)
 		}
 	}
+	for _, t := range f.tiers {
+		if !slices.Contains(tierNames(), t) {
+			return nil, nil, wrong("usage", "tiers: "+strings.Join(tierNames(), ", "), "--tier %q is not a tier", t)
+		}
+	}
 	left = map[string]int{}
 	for _, sk := range snap.All() {
 		if len(f.source) > 0 && !slices.Contains(f.source, sk.ID.Source) && !slices.Contains(f.source, string(sk.Tier.Or())) {
+			continue
+		}
+		if len(f.tiers) > 0 && !slices.Contains(f.tiers, string(sk.Tier.Or())) {
 			continue
 		}
 		if len(f.states) > 0 {
@@ -186,7 +196,19 @@ func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[stri
 	if len(list) > 0 {
 		t.print(a.Out, "")
 	}
+	a.noteRoots(snap)
 	fmt.Fprintln(a.Err, summary(snap, list, left))
+}
+
+// noteRoots tells what is wrong with roots, and with what people decided.
+func (a *app) noteRoots(snap *metier.Snapshot) {
+	for _, m := range snap.Mounts() {
+		for _, d := range m.Notes {
+			if d.Severity != skillmd.Advice {
+				fmt.Fprintf(a.Err, "note: %s: %s: %s\n", oneLine(d.Path), d.Code, oneLine(d.Detail))
+			}
+		}
+	}
 }
 
 // about is a skill's description, or why it is not to be had.

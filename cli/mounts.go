@@ -41,7 +41,7 @@ func mountAll(roots []root, s settings.Discover) ([]metier.Mount, error) {
 			out = append(out, m)
 			continue
 		}
-		src, err := local.New(r.Path, &local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, Nested: s.Nested, AllowedRoots: allowed,
+		src, err := local.New(r.Path, &local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, Nested: s.Nested, AllowedRoots: r.reach(allowed),
 			Within: r.Bound, Optional: !r.Named, RefuseHardLinks: r.Tier.Or() == policy.ThirdParty, MaxDepth: s.MaxDepth, MaxDirs: s.MaxDirs, MaxResourceFiles: s.MaxResources})
 		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
 			r.note(skillmd.Error, "root-unusable", "%v", e.Err)

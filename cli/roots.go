@@ -364,6 +364,15 @@ func (r root) resolve() (string, error) {
 	return real, nil
 }
 
+// reach are the folders a link in the root may lead into: the other roots, and
+// all of its project where the root was found there.
+func (r root) reach(others []string) []string {
+	if r.Bound == "" {
+		return others
+	}
+	return append(slices.Clone(others), r.Bound)
+}
+
 // labelled gives every root a label of its own: stable, since IDs carry it. A
 // folder that comes twice is one root; the one that counts says so.
 func labelled(in []root) []root {

@@ -45,6 +45,13 @@ func (j *job) noteSkipped() {
 	if j.a.json {
 		return
 	}
+	for _, m := range j.snapshot.Mounts() {
+		for _, d := range m.Notes {
+			if d.Severity == skillmd.Warning {
+				fmt.Fprintf(j.a.Err, "note: %s: %s: %s\n", oneLine(d.Path), d.Code, oneLine(d.Detail))
+			}
+		}
+	}
 	const most = 5
 	n := 0
 	for _, d := range j.snapshot.Diagnostics() {

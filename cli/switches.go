@@ -63,6 +63,21 @@ func (a *app) switchFiles(s settings.Discover, workspace string) []switches {
 	return nil
 }
 
+// switchFile is the file that commands write.
+func (a *app) switchFile(s settings.Discover, workspace string) (switches, error) {
+	files := a.switchFiles(s, workspace)
+	switch {
+	case s.StateStore == settings.StateStoreNone:
+		return switches{}, &problem{exit: exitDenied, code: "no_state_store", err: errors.New("these settings keep nowhere which skills are switched off"),
+			hint: "use --set state_store=user_file, also in the configuration; or deny the skill in the configuration"}
+	case len(files) == 0:
+		return switches{}, errNoHome
+	}
+	return files[len(files)-1], nil
+}
+
+var errNoHome = wrong("no_home", "set HOME or XDG_STATE_HOME", "there is no folder to keep this in")
+
 // userSwitches is the file in metier's state folder; none without a home.
 func (a *app) userSwitches() []switches {
 	dir, err := a.state()

@@ -1,0 +1,207 @@
+package metier_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier"
+	"metier/event"
+	"metier/policy"
+	"metier/settings"
+)
+
+// switchedOff makes a mount's skills of some IDs count as switched off.
+func switchedOff(ids ...string) func(metier.Head, metier.ID, string) (string, bool) {
+	return func(_ metier.Head, id metier.ID, _ string) (string, bool) {
+		return "a file", slices.Contains(ids, id.String())
+	}
+}
+
+func TestASkillThatIsSwitchedOffIsNotUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, keen, keenFiles())
+	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
+	w.roots[0].Off = switchedOff("skills:demo")
+	w.open()
+	mentions(t, w.Catalog(t.Context()).Text, "other")
+	silent(t, w.Catalog(t.Context()).Text, "demo")
+	_, err := w.Activate(t.Context(), "demo", "user-explicit")
+	if e, _ := errors.AsType[*metier.Error](err); e == nil || e.Code != "skill_disabled" || e.Kind != metier.Denied || !strings.Contains(e.Hint, "metier enable skills:demo") {
+		t.Errorf("activated by name: %v", err)
+	}
+	w.fails("skill_disabled", "read_file", args{"path": w.at("skills/demo/SKILL.md")})
+	if n := len(events[event.Activated](w)); n != 0 {
+		t.Errorf("%d activations", n)
+	}
+	all := w.Snapshot().All()
+	if i := slices.IndexFunc(all, func(s metier.Skill) bool { return s.Name == "demo" }); i < 0 || all[i].State != metier.Disabled {
+		t.Errorf("it is not listed as disabled: %v", all)
+	}
+	e := w.Snapshot().Explain(w.Snapshot().Entries("demo")[0], w.Catalog(t.Context()), nil)
+	if e.State != metier.Disabled || e.Rule != "disabled" || e.Shown || !strings.Contains(e.Reason, "a file") || e.Fix == "" {
+		t.Errorf("explained as %+v", e)
+	}
+}
+
+func TestTheModelCannotLoadASkillThatIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", map[string]string{"skills/demo/SKILL.md": skillFile("demo", "Demo.\n"), "skills/demo/a.md": "a", "skills/b/SKILL.md": skillFile("b", "B.\n")})
+	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
+	w.roots[0].Off = switchedOff("skills:demo")
+	w.open()
+	w.fails("skill_disabled", "load_skill", args{"name": "demo"})
+	w.fails("skill_disabled", "read_skill_resource", args{"skill": "demo", "path": "a.md"})
+}
+
+// What nobody switched off, and what somebody switched on, stays denied.
+func TestTheOperatorsDenyBeatsEverySwitch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", keenFiles())
+	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
+	w.roots[0].Off = switchedOff()
+	w.config = func(c *metier.Config) { c.Grants.Denied = []string{"demo"} }
+	w.open()
+	silent(t, w.Catalog(t.Context()).Text, "demo")
+	w.fails("skill_denied", "load_skill", args{"name": "demo"})
+}
+
+// Who switches one skill off gives its name to the next in line, but never to
+// one that is trusted less while names are protected.
+func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		off, next policy.Tier
+		protect   settings.Protect
+		want      metier.Status
+	}{
+		{policy.Project, policy.User, settings.ProtectYes, metier.Loaded},
+		{policy.Org, policy.Project, settings.ProtectYes, metier.Shadowed},
+		{policy.Org, policy.Project, settings.ProtectNo, metier.Loaded},
+		{policy.User, policy.ThirdParty, settings.ProtectYes, metier.Shadowed},
+		{policy.ThirdParty, policy.User, settings.ProtectYes, metier.Loaded},
+	} {
+		w := newWorld(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "b/same/SKILL.md": skillFile("same", "B.\n")})
+		w.set.Names.Protect = tt.protect
+		w.roots = []metier.Mount{w.mount("a", tt.off), w.mount("b", tt.next)}
+		w.roots[0].Off = switchedOff("a:same")
+		for _, sk := range w.snapshot().All() {
+			if want := map[string]metier.Status{"a": metier.Disabled, "b": tt.want}[sk.ID.Source]; sk.State != want {
+				t.Errorf("%s off, %s next, protect_names=%s: %s is %s, want %s", tt.off, tt.next, tt.protect, sk.ID, sk.State, want)
+			}
+		}
+	}
+}
+
+// trusting gives a tier to the tree that a skill has now.
+func trusting(t *testing.T, w *world, tier policy.Tier) func(metier.Head, metier.ID) (policy.Tier, metier.Digest) {
+	t.Helper()
+	tree := map[metier.ID]metier.Digest{}
+	n := w.snapshot()
+	for _, sk := range n.All() {
+		full, err := n.Index(t.Context(), sk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree[sk.ID] = full.Tree
+	}
+	return func(_ metier.Head, id metier.ID) (policy.Tier, metier.Digest) {
+		if id.Path == "plain" {
+			return "", ""
+		}
+		return tier, tree[id]
+	}
+}
+
+func lifted(t *testing.T, tier policy.Tier) *world {
+	t.Helper()
+	w := newWorld(t, "default", map[string]string{
+		"skills/known/SKILL.md": skillFile("known", "Read a.md.\n"), "skills/known/a.md": "canary\n", "skills/plain/SKILL.md": skillFile("plain", "Plain.\n"), "skills/plain/b.md": "b"})
+	w.roots = []metier.Mount{w.mount("skills", policy.ThirdParty)}
+	w.roots[0].Trusted = trusting(t, w, tier)
+	return w
+}
+
+func TestTrustLiftsTheFilesThatWereSeen(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ given, want policy.Tier }{
+		{policy.User, policy.User}, {policy.Project, policy.Project}, {policy.Org, policy.ThirdParty}, {policy.Builtin, policy.ThirdParty},
+		{policy.ThirdParty, policy.ThirdParty}, {"root", policy.ThirdParty},
+	} {
+		w := lifted(t, tt.given)
+		w.trace = &trace{}
+		w.roots[0].Source = tracedSource{w.roots[0].Source, w.trace}
+		sk, err := w.snapshot().Find("known")
+		if err != nil || sk.Tier != tt.want {
+			t.Errorf("%s given: %v %s, want %s", tt.given, err, sk.Tier, tt.want)
+		}
+		code := "trusted"
+		if tt.want == policy.ThirdParty {
+			code = "trust-lapsed"
+		}
+		if !slices.ContainsFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == code }) {
+			t.Errorf("%s given: %v", tt.given, sk.Diagnostics)
+		}
+		if opened := w.trace.taken(); slices.ContainsFunc(opened, func(p string) bool { return strings.HasPrefix(p, "plain/") }) {
+			t.Errorf("a skill that nobody trusts was read: %v", opened)
+		}
+	}
+}
+
+// The skill's own word lends nothing, and any changed file ends the trust.
+func TestTrustEndsWithTheFirstChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world){
+		"a file more":     func(w *world) { w.put("skills/known/new.md", "x") },
+		"another text":    func(w *world) { w.put("skills/known/a.md", "Canary\n") },
+		"other SKILL.md":  func(w *world) { w.put("skills/known/SKILL.md", skillFile("known", "Read b.md.\n")) },
+		"a word in front": func(w *world) { w.put("skills/known/SKILL.md", skillFile("known", "Read a.md.\n", "tier: builtin")) },
+	} {
+		w := lifted(t, policy.User)
+		change(w)
+		sk, err := w.snapshot().Find("known")
+		if err != nil || sk.Tier != policy.ThirdParty || !slices.ContainsFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == "trust-lapsed" }) {
+			t.Errorf("%s: %v %s %v", name, err, sk.Tier, sk.Diagnostics)
+		}
+	}
+}
+
+// What is read counts, not what was hashed when the snapshot was built.
+func TestAChangeAfterTheSnapshotEndsTrustToo(t *testing.T) {
+	t.Parallel()
+	w := lifted(t, policy.User)
+	w.set.Activate.DriftBatch = settings.DriftBatchIgnore
+	w.open()
+	w.works("read_skill_resource", args{"skill": "known", "path": "a.md"})
+	if e := last[event.ResourceRead](w); e.Source != policy.User {
+		t.Errorf("an unchanged file counts as %s", e.Source)
+	}
+	w.put("skills/known/a.md", "changed\n")
+	w.works("read_skill_resource", args{"skill": "known", "path": "a.md"})
+	if e := last[event.ResourceRead](w); e.Source != policy.ThirdParty {
+		t.Errorf("a changed file counts as %s", e.Source)
+	}
+	w.put("skills/known/SKILL.md", skillFile("known", "Something else.\n"))
+	a, _ := w.activate("known")
+	if a.Source != policy.ThirdParty {
+		t.Errorf("changed instructions count as %s", a.Source)
+	}
+	silentWorld := lifted(t, policy.User).open()
+	if a, _ := silentWorld.activate("known"); a.Source != policy.User {
+		t.Errorf("unchanged instructions count as %s", a.Source)
+	}
+}
+
+// A trusted skill has the rank of its tier, and cannot be pushed out by one
+// that nobody trusts.
+func TestATrustedSkillRanksAsItsTier(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "skills/same/SKILL.md": skillFile("same", "B.\n")})
+	w.roots = []metier.Mount{w.mount("a", policy.ThirdParty), w.mount("skills", policy.ThirdParty)}
+	give := trusting(t, w, policy.User)
+	w.roots[1].Trusted = give
+	if sk, err := w.snapshot().Find("same"); err != nil || sk.ID.Source != "skills" || sk.Tier != policy.User {
+		t.Errorf("%v %s %s", err, sk.ID, sk.Tier)
+	}
+}

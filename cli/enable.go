@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/internal/jsonedit"
+)
+
+// switchedSkills is `enable --json` and `disable --json`.
+type switchedSkills struct {
+	Skills []switchedSkill `json:"skills"`
+	File   string          `json:"file"`
+	Kept   string          `json:"kept,omitempty"` // where a file that could not be understood was put
+}
+
+type switchedSkill struct {
+	ID      string        `json:"id"`
+	Name    string        `json:"name"`
+	Dir     string        `json:"dir"`
+	State   metier.Status `json:"state"` // now; "" where the skill is not there
+	Changed bool          `json:"changed"`
+}
+
+func (a *app) enableCommand() *cobra.Command {
+	c := a.switchCommand(true)
+	c.Use, c.Short = "enable NAME|PATH", "Switch skills on again"
+	c.Long = `Enable takes back what 'metier disable' said of the skills of a name, of one
+skill named by its ID, or of the one at a path. What the operator denies stays
+denied, and what another file switches off stays off: then it ends with 3.`
+	c.Example = "  metier enable table-report\n  metier enable project:greet --json"
+	return c
+}
+
+func (a *app) disableCommand() *cobra.Command {
+	c := a.switchCommand(false)
+	c.Use, c.Short = "disable NAME|PATH", "Switch skills off, without touching their files"
+	c.Long = `Disable keeps skills from every catalog, completion and session, until 'metier
+enable'. A name means every skill that has it now; an ID or a path means that
+one, and the next in line then has the name. The setting state_store says where
+it is kept: for the user, or in the workspace's .metier/skills.json, which can
+only switch off.`
+	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
+	return c
+}
+
+func (a *app) switchCommand(on bool) *cobra.Command {
+	var place skillPlace
+	c := &cobra.Command{Use: "enable NAME|PATH", GroupID: "skills", Args: oneSkill, RunE: func(c *cobra.Command, args []string) error {
+		sh, err := a.look(c.Context(), place)
+		if err != nil {
+			return err
+		}
+		doc, err := sh.switchSkills(c.Context(), args[0], on)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.document(doc)
+		}
+		a.showSwitched(doc, on)
+		return nil
+	}}
+	place.flags(c)
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, a.completeWhich(func(sk metier.Skill) bool {
+		return on == (sk.State == metier.Disabled) && (on || sk.State == metier.Loaded || sk.State == metier.Hidden)
+	}))
+	return c
+}
+
+// switchSkills switches what a person named, and says what came of it.
+func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
+	file, err := sh.a.switchFile(sh.settings.Discover, sh.workspace)
+	if err != nil {
+		return switchedSkills{}, err
+	}
+	doc := switchedSkills{Skills: []switchedSkill{}, File: file.path}
+	targets := sh.targets(file, subject)
+	switched := make([]bool, len(targets))
+	gone := false
+	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
+		if len(targets) == 0 && on { // perhaps it is not there any more
+			var err error
+			gone, err = file.forget(o, subject)
+			return gone, err
+		}
+		changed := false
+		for i, sk := range targets {
+			did, err := file.set(o, sk, on)
+			if err != nil {
+				return false, err
+			}
+			switched[i], changed = did, changed || did
+		}
+		return changed, nil
+	})
+	switch {
+	case err != nil:
+		return doc, err
+	case gone:
+		doc.Skills = append(doc.Skills, switchedSkill{Name: subject, Changed: true})
+		return doc, nil
+	case len(targets) == 0:
+		return doc, sh.nothingAt(subject)
+	}
+	return doc, sh.outcome(ctx, &doc, targets, switched, on)
+}
+
+// targets are the skills a person means. A file that goes by names means all of
+// a name.
+func (sh *shelf) targets(file switches, subject string) []metier.Skill {
+	found := sh.entries(subject)
+	if !file.byName {
+		return found
+	}
+	var out []metier.Skill
+	for _, sk := range sh.snapshot.All() {
+		if slices.ContainsFunc(found, func(f metier.Skill) bool { return f.Name == sk.Name }) {
+			out = append(out, sk)
+		}
+	}
+	return out
+}
+
+func (sh *shelf) nothingAt(subject string) error {
+	if err := sh.missing(subject); err != nil {
+		return err
+	}
+	return &metier.Error{Op: "find", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
+		Hint: "'metier explain PATH' says why", Err: errors.New("there is no skill at this path")}
+}
+
+// set switches one skill in a file, and reports whether that changed anything.
+func (f switches) set(o *jsonedit.Object, sk metier.Skill, on bool) (bool, error) {
+	if f.byName {
+		return setName(o, sk.Name, on)
+	}
+	r := skillRecord{ID: sk.ID.String(), Name: sk.Name, Dir: f.dirOf(sk.Head)}
+	is := func(x skillRecord) bool { return x.means(r.Dir, sk.ID) }
+	if on {
+		return putRecord(o, keyDisabled, is, nil)
+	}
+	if list, err := records(o, keyDisabled); err != nil || slices.ContainsFunc(list, is) {
+		return false, err
+	}
+	return putRecord(o, keyDisabled, func(skillRecord) bool { return false }, &r)
+}
+
+// forget takes a skill that is not there any more out of a file: by name, ID or
+// folder.
+func (f switches) forget(o *jsonedit.Object, subject string) (bool, error) {
+	if f.byName {
+		return setName(o, subject, true)
+	}
+	return putRecord(o, keyDisabled, func(r skillRecord) bool { return r.called(subject) }, nil)
+}
+
+// called reports whether a person means a record by what they typed.
+func (r skillRecord) called(subject string) bool {
+	return subject == r.Name || subject == r.ID || r.Dir != "" && filepath.Clean(subject) == filepath.FromSlash(r.Dir)
+}
+
+// outcome looks at the skills again.
+func (sh *shelf) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
+	snap, err := sh.a.snapshot(ctx, sh.roots, sh.settings, sh.workspace)
+	if err != nil {
+		return err
+	}
+	now := map[metier.ID]metier.Skill{}
+	for _, sk := range snap.All() {
+		now[sk.ID] = sk
+	}
+	for i, was := range targets {
+		sk := now[was.ID]
+		doc.Skills = append(doc.Skills, switchedSkill{was.ID.String(), was.Name, was.Dir(), sk.State, changed[i]})
+		if on && sk.State == metier.Disabled {
+			return &problem{exit: exitDenied, code: "still_disabled", err: fmt.Errorf("skill %q is still switched off: %s", was.Name, snap.Explain(sk, metier.Catalog{}, nil).Reason),
+				hint: "switch it on there: metier enable NAME --set state_store=user_file"}
+		}
+	}
+	if sh.a.json {
+		return nil
+	}
+	for _, sk := range targets {
+		if next, err := snap.Find(sk.Name); err == nil && next.ID != sk.ID && !on {
+			fmt.Fprintf(sh.a.Err, "note: %s is %s now\n", oneLine(sk.Name), oneLine(next.ID.String()))
+		}
+		if on && slices.ContainsFunc(sh.denied, func(d string) bool { return d == sk.Name || d == sk.ID.String() }) {
+			fmt.Fprintf(sh.a.Err, "note: the operator denies %s all the same\n", oneLine(sk.Name))
+		}
+	}
+	return nil
+}
+
+func (a *app) showSwitched(doc switchedSkills, on bool) {
+	word := map[bool]string{true: "on", false: "off"}[on]
+	for _, s := range doc.Skills {
+		text := oneLine(s.Name)
+		if s.ID != "" {
+			text += " (" + oneLine(s.ID) + ")"
+		}
+		switch {
+		case !s.Changed:
+			text += " was switched " + word + " already"
+		default:
+			text += " is switched " + word
+		}
+		if on && s.State != metier.Loaded && s.State != "" {
+			text += ", and " + string(s.State)
+		}
+		fmt.Fprintln(a.Out, text)
+	}
+	a.noteKept(doc.File, doc.Kept)
+}
+
+func (a *app) noteKept(file, kept string) {
+	if kept != "" {
+		fmt.Fprintf(a.Err, "note: %s could not be understood; it is kept as %s\n", oneLine(file), oneLine(kept))
+	}
+	fmt.Fprintf(a.Err, "kept in %s\n", oneLine(file))
+}

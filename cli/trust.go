@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/internal/jsonedit"
+	"metier/policy"
+)
+
+// trustedSkill is `trust --json`.
+type trustedSkill struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Dir     string `json:"dir"`
+	Tree    string `json:"tree"` // digest over all files that are trusted
+	Tier    string `json:"tier"` // what they count as now
+	Root    string `json:"root"` // tier of the root
+	Files   int    `json:"files"`
+	Changed bool   `json:"changed"`
+	File    string `json:"file"`
+	Kept    string `json:"kept,omitempty"`
+}
+
+func (a *app) trustCommand() *cobra.Command {
+	var place skillPlace
+	var tier string
+	var revoke bool
+	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust the files of one skill more than its root",
+		Long: `Trust records the digest over all files of a skill, as they are now, and the tier
+they count as. It ends by itself when one of them changes: the skill then counts
+as its root does, and says so. It makes a stranger's skill one of the user or the
+project, never one of the org or builtin, and it runs nothing. Look at the skill
+first: metier show NAME --body.`,
+		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,
+		RunE: func(c *cobra.Command, args []string) error {
+			if t := policy.Tier(tier); t != policy.User && t != policy.Project {
+				return wrong("tier_not_given", "tiers that can be given: user, project", "--tier %q cannot be given to a skill", tier)
+			}
+			sh, err := a.look(c.Context(), place)
+			if err != nil {
+				return err
+			}
+			doc, err := sh.trust(c.Context(), args[0], policy.Tier(tier), revoke)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(doc)
+			}
+			a.showTrusted(doc, revoke)
+			return nil
+		}}
+	place.flags(c)
+	c.Flags().StringVar(&tier, "tier", string(policy.User), "what the skill counts as: user or project")
+	c.Flags().BoolVar(&revoke, "revoke", false, "end it")
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, a.completeWhich(func(sk metier.Skill) bool { return sk.Tier.Or() == policy.ThirdParty || revoke }))
+	return c
+}
+
+// trust gives a tier to the files of a skill, or takes it back.
+func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
+	own := sh.a.userSwitches()
+	if len(own) == 0 {
+		return trustedSkill{}, errNoHome
+	}
+	file := own[0]
+	doc := trustedSkill{File: file.path}
+	sk, err := sh.one(subject)
+	if err != nil {
+		if revoke {
+			return sh.distrust(ctx, file, subject, err)
+		}
+		return doc, err
+	}
+	doc.ID, doc.Name, doc.Dir, doc.Root = sk.ID.String(), sk.Name, sk.Dir(), string(sh.rootTier(sk))
+	r := skillRecord{ID: doc.ID, Name: doc.Name, Dir: file.dirOf(sk.Head), Tier: string(tier), At: sh.a.now().UTC().Format(time.RFC3339)}
+	put := &r
+	switch {
+	case revoke:
+		put, doc.Tier = nil, doc.Root
+	default:
+		if doc.Root != string(policy.ThirdParty) {
+			return doc, wrong("tier_not_given", "nothing has to be done: third_party skills alone are trusted less than those of the user",
+				"skill %q has the tier %s by its root", sk.Name, doc.Root)
+		}
+		full, err := sh.snapshot.Index(ctx, sk)
+		if err != nil {
+			return doc, err
+		}
+		r.Tree = string(full.Tree)
+		doc.Tree, doc.Tier, doc.Files = r.Tree, r.Tier, len(full.Resources)
+	}
+	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
+		doc.Changed, err = putRecord(o, keyTrusted, func(x skillRecord) bool { return x.means(r.Dir, sk.ID) }, put)
+		return doc.Changed, err
+	})
+	return doc, err
+}
+
+// distrust takes back what was given to a skill that is not there any more.
+func (sh *shelf) distrust(ctx context.Context, file switches, subject string, missing error) (trustedSkill, error) {
+	doc := trustedSkill{Name: subject, File: file.path}
+	var err error
+	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
+		var err error
+		doc.Changed, err = putRecord(o, keyTrusted, func(r skillRecord) bool { return r.called(subject) }, nil)
+		return doc.Changed, err
+	})
+	if err == nil && !doc.Changed {
+		err = missing
+	}
+	return doc, err
+}
+
+// rootTier is the tier of the root a skill is from.
+func (sh *shelf) rootTier(sk metier.Skill) policy.Tier {
+	for _, m := range sh.snapshot.Mounts() {
+		if m.Label == sk.ID.Source {
+			return m.Tier.Or()
+		}
+	}
+	return policy.ThirdParty
+}
+
+func (a *app) showTrusted(doc trustedSkill, revoke bool) {
+	name := oneLine(doc.Name)
+	switch {
+	case revoke && !doc.Changed:
+		fmt.Fprintf(a.Out, "%s was not trusted\n", name)
+	case revoke:
+		fmt.Fprintf(a.Out, "%s is not trusted any more\n", name)
+	default:
+		fmt.Fprintf(a.Out, "%s (%s) counts as %s while its files are %s\n", name, oneLine(doc.ID), doc.Tier, a.short(doc.Tree))
+	}
+	a.noteKept(doc.File, doc.Kept)
+}
