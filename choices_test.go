@@ -2,9 +2,12 @@ package metier_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"metier"
 	"metier/event"
@@ -160,7 +163,14 @@ func TestTrustEndsWithTheFirstChange(t *testing.T) {
 	} {
 		w := lifted(t, policy.User)
 		change(w)
-		sk, err := w.snapshot().Find("known")
+		n := w.snapshot()
+		sk, err := n.Find("known")
+		if err == nil {
+			sk, err = n.Index(t.Context(), sk)
+		}
+		if sk.Slug == "" || !sk.Indexed {
+			t.Errorf("%s: indexed as %+v", name, sk)
+		}
 		if err != nil || sk.Tier != policy.ThirdParty || !slices.ContainsFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == "trust-lapsed" }) {
 			t.Errorf("%s: %v %s %v", name, err, sk.Tier, sk.Diagnostics)
 		}
@@ -203,5 +213,39 @@ func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 	w.roots[1].Trusted = give
 	if sk, err := w.snapshot().Find("same"); err != nil || sk.ID.Source != "skills" || sk.Tier != policy.User {
 		t.Errorf("%v %s %s", err, sk.ID, sk.Tier)
+	}
+}
+
+// Fields nobody knows are kept in the registry, and no decision depends on them.
+//
+// req: A-027
+func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {
+	t.Parallel()
+	var told [][]string
+	for _, front := range [][]string{nil, {"x-foo: bar", "tier: builtin", "trusted: true", "permissions: {write: all}", "scripts: allow", "is_enabled: true"}} {
+		w := newWorld(t, cfHarness, map[string]string{"skills/odd/SKILL.md": skillFile("odd", "Text.\n", front...), "skills/odd/a.md": "a\n", "a.txt": "x\n"})
+		w.config = func(c *metier.Config) { c.Grants.Mode = policy.EnforceStrict }
+		w.open()
+		for _, c := range []struct {
+			tool string
+			args args
+		}{
+			{"load_skill", args{"name": "odd"}}, {"read_skill_resource", args{"skill": "odd", "path": "a.md"}}, {"read_file", args{"path": "a.txt"}},
+			{"write_file", args{"path": "b.txt", "content": "x"}}, {"write_file", args{"path": ".git/hooks/x", "content": "x"}}, {"bash", args{"command": "ls"}},
+		} {
+			w.model(c.tool, c.args)
+		}
+		var lines []string
+		for _, e := range events[event.Decided](w) {
+			lines = append(lines, fmt.Sprintf("%s %s %s %s %v", e.Tool, e.Outcome, e.Code, e.Rule, e.Risk))
+		}
+		told = append(told, lines)
+		reg := w.Snapshot().Registry(metier.View{}).Skills[0]
+		if has := strings.Contains(string(reg.Frontmatter), `"x-foo":"bar"`); has != (front != nil) || reg.Tier != "third_party" && reg.Tier != "project" {
+			t.Errorf("the registry has %s as %s", reg.Frontmatter, reg.Tier)
+		}
+	}
+	if d := cmp.Diff(told[0], told[1]); d != "" || len(told[0]) < 5 {
+		t.Errorf("%d decisions, and they differ:\n%s", len(told[0]), d)
 	}
 }

@@ -106,6 +106,7 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 		return lapsed("trust can make a skill one of the project or the user, not %s", visible.Quote(string(tier)))
 	}
 	full, err := n.Index(ctx, sk)
+	delete(n.indexed, sk.ID) // it is not judged to the end yet
 	switch {
 	case err != nil:
 		return lapsed("its files cannot be read: %v", err)
@@ -116,7 +117,6 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 	}
 	full.Tier, full.rooted = tier, sk.Tier
 	full.note(skillmd.Advice, "trusted", "the operator gave these files the tier "+string(tier)+"; their root has "+string(sk.Tier))
-	n.indexed[full.ID] = full
 	return full
 }
 

@@ -59,7 +59,7 @@ func heads(t *testing.T, m metier.Mount, shuffle func(n int, swap func(i, j int)
 // Neither the order in which folders were made, nor that in which a source
 // lists them, decides anything.
 //
-// req: A-033
+// req
 func TestTheOrderOfDirectoriesDecidesNothing(t *testing.T) {
 	t.Parallel()
 	names := []string{"same", "other", "same", "Same", "sa\u0308me", "s\u00e4me", "same", "alone"}

@@ -207,7 +207,7 @@ func TestResourceNeedsAKnownSkill(t *testing.T) {
 	})
 }
 
-// req: A-051, C-089
+// req, C-089
 func TestResourcePathsStayInside(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {

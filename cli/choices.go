@@ -118,5 +118,10 @@ func (a *app) snapshot(ctx context.Context, roots []root, s settings.Settings, w
 		return nil, err
 	}
 	a.decided(s.Discover, workspace).tell(mounts)
+	return build(ctx, mounts, s)
+}
+
+// build lists the mounts and applies the rules.
+func build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*metier.Snapshot, error) {
 	return metier.Build(ctx, mounts, s.Parse, s.Names, s.Read.IndexRoot, s.Discover.ResourceIndex == settings.ResourceIndexStart)
 }

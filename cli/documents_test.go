@@ -34,6 +34,9 @@ func TestJSONDocumentsHaveTheKeysThatThePageNames(t *testing.T) {
 	if err := copyTree(filepath.Join("testdata", "ws"), ws); err != nil {
 		t.Fatal(err)
 	}
+	if err := copyTree(filepath.Join("testdata", "ws", "skills"), filepath.Join(dir, "shelf")); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range rows {
 		command, want := string(row[1]), strings.Split(strings.ReplaceAll(string(row[2]), `"`, ""), ",")
 		var out, errs bytes.Buffer

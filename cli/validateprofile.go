@@ -44,7 +44,11 @@ func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) jud
 	case !info.IsDir():
 		return fail(codeNotFolder, "this is no folder and no SKILL.md")
 	}
-	snap, err := snapshot(ctx, []root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s)
+	mounts, err := mountAll([]root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s.Discover)
+	if err != nil {
+		return fail(codeUnreadable, err.Error())
+	}
+	snap, err := build(ctx, mounts, s)
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}

@@ -1,0 +1,90 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"metier/cli"
+	"metier/internal/testenv"
+)
+
+// listing runs `metier list --json --digests` and returns the digest of each
+// skill of its default list, by name and folder.
+func listing(t *testing.T, ws, home string, args ...string) map[string][]string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	args = append([]string{"list", "--json", "--digests"}, args...)
+	if code := cli.Main(t.Context(), args, []string{"HOME=" + home}, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: ws}); code != 0 {
+		t.Fatalf("%v: exit %d: %s", args, code, errs.String())
+	}
+	var doc struct {
+		Skills []struct{ Name, Dir, Digest, Tree string }
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	for _, s := range doc.Skills {
+		found[s.Name] = append(found[s.Name], s.Digest)
+	}
+	return found
+}
+
+// Links of the agents' folders to the canonical skills work: each skill is
+// listed once, with the digest of the file that the link leads to.
+//
+// req: A-003
+func TestRootsMadeOfLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	put := func(name, text string) {
+		t.Helper()
+		p := filepath.Join(ws, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(target, name string) {
+		t.Helper()
+		p := filepath.Join(ws, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.FromSlash(target), p); err != nil {
+			testenv.Skip(t, "symlinks need a privilege here: "+err.Error())
+		}
+	}
+	for _, name := range []string{"report", "table", "chart"} {
+		put("canon/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: Use when testing "+name+".\n---\nText.\n")
+		link("../../canon/"+name, ".agents/skills/"+name)
+		link("../../canon/"+name, ".claude/skills/"+name)
+	}
+	want := listing(t, ws, dir, "--skills-root", "canon")
+	if len(want) != 3 {
+		t.Fatalf("the targets are %v", want)
+	}
+	for _, args := range [][]string{
+		{"--set", "roots=auto:project"},
+		{"--set", "roots=auto:project", "--set", "root_families=claude"},
+		{"--profile", "keen"},
+		{"--profile", "cf-harness", "--skills-root", ".agents/skills", "--skills-root", ".claude/skills", "--skills-root", "canon"},
+	} {
+		got := listing(t, ws, dir, args...)
+		if len(got) != len(want) {
+			t.Errorf("%v: %v", args, got)
+		}
+		for name, digests := range got {
+			if len(digests) != 1 || digests[0] != want[name][0] || digests[0] == "" {
+				t.Errorf("%v: %s is listed with %v, its target has %v", args, name, digests, want[name])
+			}
+		}
+	}
+}
