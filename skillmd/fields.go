@@ -67,6 +67,9 @@ func (f *Front) take(r *reader, field Field) {
 	case "platforms":
 		f.Platforms = r.list(field, " \t\r\n,")
 	default:
+		if r.quiet {
+			return
+		}
 		if known := meantField(field.Key); known != "" {
 			r.diags = append(r.diags, Diagnostic{Severity: Advice, Code: CodeMisspeltField, Line: field.Line, Column: field.Column,
 				Detail: fmt.Sprintf("%q is not a known field and has no effect; did you mean %s?", field.Key, known)})
@@ -75,9 +78,15 @@ func (f *Front) take(r *reader, field Field) {
 }
 
 // reader turns values into typed ones and collects what does not fit.
-type reader struct{ diags []Diagnostic }
+type reader struct {
+	diags []Diagnostic
+	quiet bool // nothing is collected
+}
 
 func (r *reader) refuse(f Field, want string) {
+	if r.quiet {
+		return
+	}
 	r.diags = append(r.diags, Diagnostic{Severity: Warning, Code: CodeFieldType, Line: f.Line, Column: f.Column,
 		Detail: fmt.Sprintf("%s must be %s, not %s; the value is kept but has no effect", f.Key, want, f.Value.Kind)})
 }

@@ -13,7 +13,7 @@ func openBackend(path string) (backend, error) { return openRoot(path) }
 
 func fillSys(info *Info, sys any) {
 	if st, ok := sys.(*syscall.Stat_t); ok {
-		info.Dev, info.Ino, info.Nlink = uint64(st.Dev), uint64(st.Ino), uint64(st.Nlink)
+		info.Dev, info.Ino, info.Nlink, info.Owner = uint64(st.Dev), uint64(st.Ino), uint64(st.Nlink), st.Uid
 	}
 }
 

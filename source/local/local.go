@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"metier"
 	"metier/internal/confine"
@@ -49,6 +50,14 @@ type Options struct {
 	MaxFileBytes     int64    // of one file that is hashed; default 256 MiB
 	MaxSkillBytes    int64    // of all files of a skill; default 1 GiB
 	Skip             []string // names of folders never looked into; nil: .git .github .hub .archive node_modules
+
+	// Index is a folder for what List read, so that the next one opens only
+	// what changed; "" for none. It is made if it is not there. Processes may
+	// share it. Without it, or where it cannot be used, List gives the same.
+	Index string
+	// Scanned is told of each List; nil: nobody.
+	Scanned func(Scanned)
+	Now     func() time.Time // nil: time.Now
 }
 
 var skipDefault = []string{".git", ".github", ".hub", ".archive", "node_modules"}
@@ -84,6 +93,9 @@ func New(root string, o *Options) (*Source, error) {
 	orDefault(&s.opt.MaxSkillBytes, 1<<30)
 	if s.opt.Skip == nil {
 		s.opt.Skip = skipDefault
+	}
+	if s.opt.Now == nil {
+		s.opt.Now = time.Now
 	}
 	s.names = entry.FileNames(s.opt.FileNames == settings.FileNamesLower)
 	s.children = s.opt.Scan == settings.ScanChildren
@@ -165,7 +177,7 @@ func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 	return func(yield func(metier.Head, error) bool) {
 		heads, err := s.heads(ctx)
 		for _, h := range heads {
-			if !yield(h, nil) {
+			if !yield(*h, nil) {
 				return
 			}
 		}
@@ -175,7 +187,7 @@ func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 	}
 }
 
-func (s *Source) heads(ctx context.Context) ([]metier.Head, error) {
+func (s *Source) heads(ctx context.Context) ([]*metier.Head, error) {
 	at, err := s.anchor()
 	if err != nil {
 		if s.opt.Optional && metier.KindOf(err) == metier.NotFound {
@@ -184,11 +196,16 @@ func (s *Source) heads(ctx context.Context) ([]metier.Head, error) {
 		return nil, err
 	}
 	defer at.close()
-	sc := &scan{Source: s, anchors: at, ctx: ctx}
+	sc := &scan{Source: s, anchors: at, ctx: ctx, past: s.past(at.list[0])}
 	if err := sc.run(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(sc.heads, func(a, b metier.Head) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(sc.heads, func(a, b *metier.Head) int { return strings.Compare(a.Path, b.Path) })
+	sc.past.save(s.opt.Now())
+	if s.opt.Scanned != nil {
+		sc.past.Took = s.opt.Now().Sub(sc.past.start)
+		s.opt.Scanned(sc.past.Scanned)
+	}
 	return sc.heads, nil
 }
 
@@ -238,12 +255,12 @@ func (s *Source) open(at *anchors, path string) (*bundle, error) {
 		return fail(kindOf(err), codeOf(err), err)
 	}
 	sc := scan{Source: s, anchors: at}
-	head, found := sc.head(n, new([]byte))
+	head, found := sc.head(n, new(worker))
 	if !found {
 		dir.Close()
 		return fail(metier.NotFound, "skill_not_found", fmt.Errorf("the folder has no %s", s.names[0]))
 	}
-	return &bundle{s: s, at: at, dir: dir, node: n, head: head}, nil
+	return &bundle{s: s, at: at, dir: dir, node: n, head: *head}, nil
 }
 
 // inside returns path relative to dir, slash separated, if it lies in it. Both

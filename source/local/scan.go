@@ -34,7 +34,8 @@ type scan struct {
 	*Source
 	*anchors
 	ctx   context.Context
-	heads []metier.Head
+	past  *past
+	heads []*metier.Head
 	links []node // symlinks met, not yet resolved
 	dirs  int    // folders looked into
 	deep  int    // folders that were not, because of the depth
@@ -47,9 +48,36 @@ type scan struct {
 // found is what one folder turned out to be.
 type found struct {
 	head  *metier.Head
+	skill bool // head is of a SKILL.md, good or bad; nothing below the folder matters
 	dirs  []string
 	links []string
 	deep  bool
+
+	record string // for the next index, or ""
+	known  bool   // from the index
+}
+
+// worker is what one goroutine of a scan works with.
+type worker struct {
+	buf   []byte
+	key   confine.Key // of the SKILL.md that was read last
+	keyed bool        // key is good: the file is no link, and the system has keys
+	near  int         // where in the index the next folder may be
+	in    reader
+	out   []byte
+	heads []metier.Head
+	given int
+}
+
+// head gives room for a Head; one allocation serves many.
+func (w *worker) head() *metier.Head {
+	if len(w.heads) == 0 {
+		w.heads = make([]metier.Head, min(1+w.given, 32))
+		w.given += len(w.heads)
+	}
+	h := &w.heads[0]
+	w.heads = w.heads[1:]
+	return h
 }
 
 // blame notes what is wrong with a folder: on the skill it is, else as an entry
@@ -98,9 +126,10 @@ func (sc *scan) walk(level []node) error {
 		var next []node
 		for i, r := range results {
 			n, head := level[i], -1
+			sc.past.keep(&r)
 			if r.head != nil {
 				head = len(sc.heads)
-				sc.heads = append(sc.heads, *r.head)
+				sc.heads = append(sc.heads, r.head)
 			}
 			sc.nodes, sc.head0 = append(sc.nodes, n), append(sc.head0, head)
 			if r.deep {
@@ -126,13 +155,13 @@ func (sc *scan) probe(level []node) ([]found, error) {
 	results := make([]found, len(level))
 	var next atomic.Int64
 	work := func() {
-		buf := make([]byte, 0, entry.Steps[0])
+		w := worker{buf: make([]byte, 0, entry.Steps[0])}
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= len(level) || sc.ctx.Err() != nil {
 				return
 			}
-			results[i] = sc.look(level[i], &buf)
+			results[i] = sc.look(level[i], &w)
 		}
 	}
 	var wg sync.WaitGroup
@@ -145,19 +174,43 @@ func (sc *scan) probe(level []node) ([]found, error) {
 }
 
 // look decides what one folder is: a skill, or a folder to go on from.
-func (sc *scan) look(n node, buf *[]byte) found {
-	var r found
-	if h, ok := sc.head(n, buf); ok {
-		if r.head = &h; !sc.nested {
-			return r
-		}
-	}
+func (sc *scan) look(n node, w *worker) found {
 	depth := 0
 	if n.path != "." {
 		depth = strings.Count(n.path, "/") + 1
 	}
+	r, ok := sc.recall(n, w)
+	if !ok {
+		r = sc.read(n, depth, w)
+	}
+	if depth >= sc.opt.MaxDepth {
+		r.deep = len(r.dirs) > 0
+		r.dirs, r.links = nil, nil
+	}
+	return r
+}
+
+// read is look without the index.
+func (sc *scan) read(n node, depth int, w *worker) found {
+	var r found
+	if h, ok := sc.head(n, w); ok {
+		r = found{head: h, skill: true}
+		if !sc.nested {
+			if w.keyed && sc.past.on(n) {
+				sc.remembering(n, &r, w.key, w)
+			}
+			return r
+		}
+	}
 	if sc.children && depth >= 1 {
 		return r
+	}
+	var key confine.Key // before the names are read, so that it is never newer than they are
+	keyed := false
+	if sc.past.on(n) {
+		if info, err := sc.list[n.at].dir.Glance(n.rel); err == nil {
+			key, keyed = info.Key()
+		}
 	}
 	list, more, err := sc.list[n.at].dir.ReadDir(n.rel, maxNames)
 	if err != nil {
@@ -182,22 +235,24 @@ func (sc *scan) look(n node, buf *[]byte) found {
 	if more {
 		r.blame(entry.Bad(n.path, n.location(sc.anchors), "scan-limit-exceeded", fmt.Sprintf("the folder has more than %d names; the rest was not looked at", maxNames)))
 	}
-	if depth >= sc.opt.MaxDepth {
-		r.deep = len(r.dirs) > 0
-		r.dirs, r.links = nil, nil
+	if keyed && r.head == nil {
+		sc.remembering(n, &r, key, w)
 	}
 	return r
 }
 
 // head reads the SKILL.md of a folder, or says that it has none.
-func (sc *scan) head(n node, buf *[]byte) (metier.Head, bool) {
+func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
+	spare := w.heads
+	h := w.head()
 	for _, name := range sc.names {
 		file := n.child(name)
 		t := target{at: file.at, rel: file.rel}
-		h := metier.Head{Path: n.path, Location: file.location(sc.anchors), FileName: name, Kind: metier.KindSkill}
-		err := sc.fill(&h, t, buf)
+		*h = metier.Head{Path: n.path, Location: file.location(sc.anchors), FileName: name, Kind: metier.KindSkill}
+		err := sc.fill(h, t, w)
 		if confine.CodeOf(err) == confine.Outside {
-			h, err = sc.linkedHead(n, h, buf)
+			*h, err = sc.linkedHead(n, *h, w)
+			w.keyed = false // its key says nothing about the link
 		}
 		switch confine.CodeOf(err) {
 		case "":
@@ -206,17 +261,25 @@ func (sc *scan) head(n node, buf *[]byte) (metier.Head, bool) {
 			}
 		case confine.NotFound:
 		case confine.Permission:
+			w.keyed = false
 			// Without the right to search the folder the file cannot even be
 			// described; then it is the folder that is unreadable.
 			if _, serr := sc.list[n.at].dir.Stat(file.rel); serr != nil {
-				return entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; look at its mode"), true
+				*h = entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; look at its mode")
+				return h, true
 			}
-			return sc.bad(h, "unreadable-skill", name+" cannot be read; look at its mode"), true
+			*h = sc.bad(*h, "unreadable-skill", name+" cannot be read; look at its mode")
+			return h, true
 		default:
-			return sc.bad(h, "unreadable-skill", fmt.Sprintf("%s cannot be used: %s", name, reason(err))), true
+			w.keyed = false
+			*h = sc.bad(*h, "unreadable-skill", fmt.Sprintf("%s cannot be used: %s", name, reason(err)))
+			return h, true
 		}
 	}
-	return metier.Head{}, false
+	if len(spare) > 0 {
+		w.heads = spare // for the next folder
+	}
+	return nil, false
 }
 
 // reason is a confine error without its path, which the diagnostic has.
@@ -240,18 +303,20 @@ func (sc *scan) bad(h metier.Head, code, detail string) metier.Head {
 }
 
 // fill reads as much of a SKILL.md as its frontmatter needs.
-func (sc *scan) fill(h *metier.Head, t target, buf *[]byte) error {
+func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
+	w.keyed = false
 	for i, n := range entry.Steps {
-		data, info, err := sc.list[t.at].dir.AppendHead((*buf)[:0], t.rel, n)
+		data, info, err := sc.list[t.at].dir.AppendHead(w.buf[:0], t.rel, n)
 		if err != nil {
 			return err
 		}
-		*buf = data
+		w.buf = data
 		h.Size, h.ModTime = info.Size, info.Mtime.UnixNano()
 		if sc.opt.RefuseHardLinks && info.Nlink > 1 {
 			return &confine.Error{Code: confine.Outside, Err: fmt.Errorf("the file has %d hard links", info.Nlink)}
 		}
 		if entry.Fill(h, data, int64(len(data)) >= info.Size || i == len(entry.Steps)-1) {
+			w.key, w.keyed = info.Key()
 			return nil
 		}
 	}
@@ -259,7 +324,7 @@ func (sc *scan) fill(h *metier.Head, t target, buf *[]byte) error {
 }
 
 // linkedHead reads a SKILL.md that is, or lies behind, a symlink.
-func (sc *scan) linkedHead(n node, h metier.Head, buf *[]byte) (metier.Head, error) {
+func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error) {
 	info, err := sc.list[n.at].dir.Stat(n.child(h.FileName).rel)
 	if errors.Is(err, syscall.EXDEV) {
 		return entry.Bad(n.path, n.location(sc.anchors), "skill-other-file-system", "the folder lies on another file system than its root, which a scan does not enter"), nil
@@ -281,7 +346,7 @@ func (sc *scan) linkedHead(n node, h metier.Head, buf *[]byte) (metier.Head, err
 		return sc.bad(h, "unresolvable-skill-path", h.FileName+" is a symlink that leads nowhere"), nil
 	}
 	h.Location = t.real
-	return h, sc.fill(&h, t, buf)
+	return h, sc.fill(&h, t, w)
 }
 
 // spelled reports whether the folder has the name in this very case: many file
@@ -373,7 +438,7 @@ func (sc *scan) remember() {
 	sc.nodes, sc.head0 = nil, nil
 }
 
-func (sc *scan) add(h metier.Head) { sc.heads = append(sc.heads, h) }
+func (sc *scan) add(h metier.Head) { sc.heads = append(sc.heads, &h) }
 
 func (sc *scan) tooDeep(n node) {
 	if sc.deep++; sc.deep <= maxNotes {

@@ -55,7 +55,7 @@ func (s *Source) Why(p string) metier.Diagnostic {
 		}
 	}
 	sc := scan{Source: s, anchors: at}
-	if _, found := sc.head(node{p, 0, p}, new([]byte)); found {
+	if _, found := sc.head(node{p, 0, p}, new(worker)); found {
 		return say("scan-limit-exceeded", "it was not reached")
 	}
 	if _, _, err := root.ReadDir(p, 1); confine.CodeOf(err) == confine.Permission {

@@ -1,0 +1,267 @@
+package local
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/internal/atomicfile"
+	"metier/internal/confine"
+)
+
+// Scanned says what one listing did, for people.
+type Scanned struct {
+	Root    string
+	Folders int           // looked at
+	Known   int           // of these, unchanged since they were read: nothing of them was opened
+	Took    time.Duration // of the listing, index included
+	Index   string        // path of the index file, or "" without one
+	Bytes   int64         // size of the index file that was read
+	Unused  string        // why there was an index file and it was not used
+	Unsaved error         // why the index could not be written
+}
+
+const (
+	// coarse is more than any clock of files with parts of seconds lags behind,
+	// and wholeSecond more than one without.
+	coarse      = 100 * time.Millisecond
+	wholeSecond = 3 * time.Second
+
+	maxRecord = 4 << 20 // of one folder; a larger one is not remembered
+
+	indexSuffix = ".idx"
+	oldIndex    = 90 * 24 * time.Hour // an index file not written for so long is removed; it may be made again
+	oldTemp     = time.Hour           // the same of what a killed process left behind
+	maxSwept    = 10_000              // names of the index folder looked at
+)
+
+// past is what the index file of a root knows, and what it shall know next. It
+// stands in at one place only, where a scan looks at one folder, so a scan has
+// the same rules with and without it.
+//
+// A record is believed when the folder (of a skill: its SKILL.md) has the very
+// key it had when it was read. Ctime is in the key and no program can set it,
+// so a change that keeps size and mtime is noticed too. Names that come and go
+// change the key of their folder, and that is looked at before them. Left out
+// is what changed so recently that a further change might get the same ctime,
+// as git does it: such a folder is read again next time.
+//
+// The index holds syntax, no judgement: no tier, no state. Open, Read and
+// Manifest do not know it.
+type past struct {
+	Scanned
+	id     indexID
+	old    *indexFile // nil: nothing is known
+	start  time.Time
+	next   []string // records
+	misses bool     // next has a record that old has not
+}
+
+// past opens the index of the root, or returns nil where there is none to use.
+func (s *Source) past(root anchor) *past {
+	p := &past{Scanned: Scanned{Root: root.path}, start: s.opt.Now()}
+	if s.opt.Index == "" || s.nested { // a record ends at a skill, and says nothing of what is below
+		return p
+	}
+	info, err := root.dir.Glance(".")
+	if _, ok := info.Key(); err != nil || !ok {
+		p.Unused = "this system does not tell reliably when a file changed"
+		return p
+	}
+	p.id = indexID{owner: uint32(os.Getuid()), dev: info.Dev,
+		name: fmt.Sprintf("%s\x00%q %t %t %q", root.path, s.names, s.children, s.opt.RefuseHardLinks, s.opt.Skip)}
+	sum := sha256.Sum256([]byte(p.id.name))
+	p.Index = filepath.Join(s.opt.Index, hex.EncodeToString(sum[:16])+indexSuffix)
+	if p.old, err = p.load(); err != nil {
+		p.old, p.Unused = nil, err.Error()
+	}
+	return p
+}
+
+// load reads the index file: a regular file of this user that nobody else can
+// write, reached without a link at its end. None is no error.
+func (p *past) load() (*indexFile, error) {
+	folder, err := confine.Resolve(filepath.Dir(p.Index))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := confine.OpenDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	f, err := d.Open(filepath.Base(p.Index))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info := f.Info()
+	p.Bytes = info.Size
+	if info.Owner != p.id.owner || info.Mode.Perm()&0o022 != 0 {
+		return nil, errors.New("another user owns it or can write to it")
+	}
+	return readIndex(f, info.Size, p.id)
+}
+
+// on reports whether keys of the folders of this anchor are worth asking for.
+func (p *past) on(n node) bool { return p.Index != "" && n.at == 0 }
+
+// settled reports whether any later change gives another ctime.
+func (p *past) settled(k confine.Key) bool {
+	slack := coarse
+	if k.Ctime%int64(time.Second) == 0 {
+		slack = wholeSecond
+	}
+	return k.Ctime < p.start.Add(-slack).UnixNano()
+}
+
+// recall is what the index knows of a folder that did not change.
+func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
+	if sc.past.old == nil || !sc.past.on(n) {
+		return r, false
+	}
+	record, at := sc.past.old.find(n.rel, w.near)
+	if at < 0 || len(record) > maxRecord {
+		return r, false
+	}
+	w.near = at + 1
+	w.in.rest, w.in.bad = record, false
+	w.in.text() // the folder
+	name, key := w.in.text(), w.in.key()
+	if name == "" {
+		if !sc.unchanged(n.rel, key, fs.ModeDir) {
+			return r, false
+		}
+		r = found{record: record, known: true, dirs: w.in.names(), links: w.in.names()}
+		return r, !w.in.bad && w.in.rest == ""
+	}
+	first := slices.Index(sc.names, name)
+	if first < 0 {
+		return r, false
+	}
+	for _, better := range sc.names[:first] {
+		if _, err := sc.list[n.at].dir.Glance(join(n.rel, better)); confine.CodeOf(err) != confine.NotFound {
+			return r, false
+		}
+	}
+	if !sc.unchanged(join(n.rel, name), key, 0) {
+		return r, false
+	}
+	h := w.head()
+	*h = metier.Head{Path: n.path, Location: n.child(name).location(sc.anchors), FileName: name, Kind: metier.KindSkill}
+	return found{head: h, skill: true, record: record, known: true}, w.in.skill(h, key)
+}
+
+// unchanged reports whether a file or folder still has its key. Only what was
+// read through the same confined folder has one, see confine.Dir.Glance.
+func (sc *scan) unchanged(rel string, k confine.Key, kind fs.FileMode) bool {
+	info, err := sc.list[0].dir.Glance(rel)
+	now, ok := info.Key()
+	return err == nil && ok && now == k && info.Mode.Type() == kind && (kind != 0 || !sc.opt.RefuseHardLinks || info.Nlink <= 1)
+}
+
+// note makes a record of what was just read, if it may be remembered.
+func (sc *scan) remembering(n node, r *found, key confine.Key, w *worker) {
+	if !sc.past.settled(key) {
+		return
+	}
+	ok := true
+	if r.head != nil {
+		w.out, ok = appendSkill(w.out[:0], n.rel, key, r.head)
+	} else {
+		w.out = appendGroup(w.out[:0], n.rel, key, r.dirs, r.links)
+	}
+	if ok && len(w.out) <= maxRecord {
+		r.record = string(w.out)
+	}
+}
+
+// keep takes a record over into the next index.
+func (p *past) keep(r *found) {
+	p.Folders++
+	if r.known {
+		p.Known++
+	}
+	if r.record != "" {
+		p.next = append(p.next, r.record)
+		p.misses = p.misses || !r.known
+	}
+}
+
+// save writes the index if the listing found anything new. It is not synced to
+// disk: the checksum tells what a power cut left. Of processes that write at
+// once, the last one wins; each record is true on its own.
+func (p *past) save(now time.Time) {
+	if p.Index == "" || !p.misses && (p.old == nil && len(p.next) == 0 || p.old != nil && p.old.count == len(p.next)) {
+		return
+	}
+	sortRecords(p.next)
+	p.next = slices.CompactFunc(p.next, func(a, b string) bool { return relOf(a) == relOf(b) })
+	data := assemble(p.next, p.id)
+	if data == nil {
+		p.Unsaved = fmt.Errorf("an index file may have %d bytes", maxIndexBytes)
+		return
+	}
+	if p.Unsaved = os.MkdirAll(filepath.Dir(p.Index), 0o700); p.Unsaved == nil {
+		sweep(filepath.Dir(p.Index), now)
+		p.Unsaved = atomicfile.ReplaceSuffix(p.Index, rand.Text()[:12], data, 0o600)
+	}
+}
+
+// sweep removes what nobody needs from the index folder. What cannot be
+// removed stays.
+func sweep(dir string, now time.Time) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(maxSwept)
+	for _, name := range names {
+		age := oldIndex
+		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp") {
+			age = oldTemp
+		} else if !strings.HasSuffix(name, indexSuffix) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > age {
+			os.Remove(path)
+		}
+	}
+}
+
+// Clear removes the index files in a folder, and what half-written ones are in
+// it, and returns how many. It touches nothing else.
+func Clear(dir string) (int, error) {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	count := 0
+	for _, e := range list {
+		if e.Type().IsRegular() && (strings.HasSuffix(e.Name(), indexSuffix) || strings.HasPrefix(e.Name(), ".") && strings.HasSuffix(e.Name(), indexSuffix+".tmp")) {
+			if rerr := os.Remove(filepath.Join(dir, e.Name())); rerr != nil {
+				err = rerr
+				continue
+			}
+			count++
+		}
+	}
+	return count, err
+}
