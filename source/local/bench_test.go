@@ -66,6 +66,10 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkFull(b *testing.B) {
 	root := b.TempDir()
 	plainTree(b, root)
+	duel(b, func() { hashAll(b, root) }, func() { full(b, root) })
+}
+
+func full(b *testing.B, root string) {
 	layer, err := settings.Profile(settings.DefaultProfile)
 	if err != nil {
 		b.Fatal(err)
@@ -74,16 +78,14 @@ func BenchmarkFull(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	duel(b, func() { hashAll(b, root) }, func() {
-		src, err := local.New(root, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		snap, err := metier.Build(b.Context(), []metier.Mount{{Label: "l", Tier: policy.User, Source: src, Root: root}}, s.Parse, s.Names, s.Read.IndexRoot, true)
-		if err != nil || len(snap.Skills()) != benchSkills || !snap.Skills()[0].Indexed {
-			b.Fatal(err)
-		}
-	})
+	src, err := local.New(root, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	snap, err := metier.Build(b.Context(), []metier.Mount{{Label: "l", Tier: policy.User, Source: src, Root: root}}, s.Parse, s.Names, s.Read.IndexRoot, true)
+	if err != nil || len(snap.Skills()) != benchSkills || !snap.Skills()[0].Indexed {
+		b.Fatal(err)
+	}
 }
 
 // BenchmarkManifest is one skill indexed.

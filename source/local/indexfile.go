@@ -284,6 +284,15 @@ type reader struct {
 func (r *reader) fail() { r.rest, r.bad = "", true }
 
 func (r *reader) number() uint64 {
+	if r.rest != "" && r.rest[0] < 0x80 {
+		n := r.rest[0]
+		r.rest = r.rest[1:]
+		return uint64(n)
+	}
+	return r.longNumber()
+}
+
+func (r *reader) longNumber() uint64 {
 	var n uint64
 	for i := 0; i < len(r.rest) && i < binary.MaxVarintLen64; i++ {
 		c := r.rest[i]

@@ -96,12 +96,35 @@ type node struct {
 }
 
 func (n node) child(name string) node {
-	return node{join(n.path, name), n.at, join(n.rel, name)}
+	p := join(n.path, name)
+	if n.path == n.rel {
+		return node{p, n.at, p}
+	}
+	return node{p, n.at, join(n.rel, name)}
 }
 
-// location returns the host path of a node, or of a file in it, after links.
+// location returns the host path of a node after links.
 func (n node) location(a *anchors) string {
-	return filepath.Join(a.list[n.at].path, filepath.FromSlash(n.rel))
+	base := a.list[n.at].path
+	switch {
+	case n.rel == ".":
+		return base
+	case filepath.Separator == '/' && base != "/":
+		return base + "/" + n.rel // nothing in it needs cleaning
+	}
+	return filepath.Join(base, filepath.FromSlash(n.rel))
+}
+
+// file returns the path of a file in the folder below its anchor, and its host
+// path.
+func (n node) file(a *anchors, name string) (rel, location string) {
+	base := a.list[n.at].path
+	if filepath.Separator != '/' || base == "/" || n.rel == "." {
+		rel = join(n.rel, name)
+		return rel, filepath.Join(base, filepath.FromSlash(rel))
+	}
+	location = base + "/" + n.rel + "/" + name
+	return location[len(base)+1:], location
 }
 
 func join(dir, name string) string {

@@ -84,6 +84,9 @@ func (s *Source) past(root anchor) *past {
 	if p.old, err = p.load(); err != nil {
 		p.old, p.Unused = nil, err.Error()
 	}
+	if p.old != nil {
+		p.next = make([]string, 0, p.old.count)
+	}
 	return p
 }
 
@@ -159,11 +162,12 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 			return r, false
 		}
 	}
-	if !sc.unchanged(join(n.rel, name), key, 0) {
+	rel, location := n.file(sc.anchors, name)
+	if !sc.unchanged(rel, key, 0) {
 		return r, false
 	}
 	h := w.head()
-	*h = metier.Head{Path: n.path, Location: n.child(name).location(sc.anchors), FileName: name, Kind: metier.KindSkill}
+	*h = metier.Head{Path: n.path, Location: location, FileName: name, Kind: metier.KindSkill}
 	return found{head: h, skill: true, record: record, known: true}, w.in.skill(h, key)
 }
 

@@ -41,8 +41,8 @@ type scan struct {
 	deep  int    // folders that were not, because of the depth
 
 	walked map[string]int // host path -> index in heads, or -1; built when the first link is met
-	nodes  []node         // for walked
-	head0  []int
+	levels [][]node       // for walked
+	head0  [][]int
 }
 
 // found is what one folder turned out to be.
@@ -124,14 +124,15 @@ func (sc *scan) walk(level []node) error {
 			return err
 		}
 		var next []node
-		for i, r := range results {
-			n, head := level[i], -1
-			sc.past.keep(&r)
+		head0 := make([]int, len(level))
+		for i := range results {
+			n, r, head := level[i], &results[i], -1
+			sc.past.keep(r)
 			if r.head != nil {
 				head = len(sc.heads)
 				sc.heads = append(sc.heads, r.head)
 			}
-			sc.nodes, sc.head0 = append(sc.nodes, n), append(sc.head0, head)
+			head0[i] = head
 			if r.deep {
 				sc.tooDeep(n)
 			}
@@ -144,6 +145,7 @@ func (sc *scan) walk(level []node) error {
 				sc.links = append(sc.links, n.child(name))
 			}
 		}
+		sc.levels, sc.head0 = append(sc.levels, level), append(sc.head0, head0)
 		slices.SortFunc(next, func(a, b node) int { return strings.Compare(a.path, b.path) })
 		level = next
 	}
@@ -246,10 +248,9 @@ func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 	spare := w.heads
 	h := w.head()
 	for _, name := range sc.names {
-		file := n.child(name)
-		t := target{at: file.at, rel: file.rel}
-		*h = metier.Head{Path: n.path, Location: file.location(sc.anchors), FileName: name, Kind: metier.KindSkill}
-		err := sc.fill(h, t, w)
+		rel, location := n.file(sc.anchors, name)
+		*h = metier.Head{Path: n.path, Location: location, FileName: name, Kind: metier.KindSkill}
+		err := sc.fill(h, target{at: n.at, rel: rel}, w)
 		if confine.CodeOf(err) == confine.Outside {
 			*h, err = sc.linkedHead(n, *h, w)
 			w.keyed = false // its key says nothing about the link
@@ -264,7 +265,7 @@ func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 			w.keyed = false
 			// Without the right to search the folder the file cannot even be
 			// described; then it is the folder that is unreadable.
-			if _, serr := sc.list[n.at].dir.Stat(file.rel); serr != nil {
+			if _, serr := sc.list[n.at].dir.Stat(rel); serr != nil {
 				*h = entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; look at its mode")
 				return h, true
 			}
@@ -430,12 +431,14 @@ func (sc *scan) fresh(n node) bool {
 
 // remember adds what was walked since the last call, by host path.
 func (sc *scan) remember() {
-	for i, n := range sc.nodes {
-		if where := n.location(sc.anchors); sc.walked[where] <= 0 {
-			sc.walked[where] = sc.head0[i]
+	for i, level := range sc.levels {
+		for j, n := range level {
+			if where := n.location(sc.anchors); sc.walked[where] <= 0 {
+				sc.walked[where] = sc.head0[i][j]
+			}
 		}
 	}
-	sc.nodes, sc.head0 = nil, nil
+	sc.levels, sc.head0 = nil, nil
 }
 
 func (sc *scan) add(h metier.Head) { sc.heads = append(sc.heads, &h) }
