@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"metier/internal/visible"
 	"metier/policy"
@@ -69,10 +71,8 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	}
 	n.resolve(names)
 	if start {
-		for i := range n.skills {
-			if err := n.indexAtStart(ctx, &n.skills[i]); err != nil {
-				return nil, err
-			}
+		if err := n.indexAll(ctx); err != nil {
+			return nil, err
 		}
 	}
 	n.alias()
@@ -120,23 +120,38 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 	return full
 }
 
-// indexAtStart indexes a usable skill. One whose files cannot be listed is
-// refused, not the whole snapshot.
-func (n *Snapshot) indexAtStart(ctx context.Context, sk *Skill) error {
-	if !sk.usable() {
-		return nil
+// indexAll indexes the usable skills, on all cores. One whose files cannot be
+// listed is refused, not the whole snapshot.
+func (n *Snapshot) indexAll(ctx context.Context) error {
+	full, faults := make([]Skill, len(n.skills)), make([]error, len(n.skills))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(n.skills)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(n.skills) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if n.skills[i].usable() {
+					full[i], faults[i] = n.Index(ctx, n.skills[i])
+				}
+			}
+		})
 	}
-	found := len(sk.Diagnostics)
-	full, err := n.Index(ctx, *sk)
+	wg.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
-		*sk = sk.refuse("unreadable-skill", "its files cannot be indexed: "+err.Error())
-	} else {
-		*sk = full
+	for i := range n.skills {
+		sk := &n.skills[i]
+		if !sk.usable() {
+			continue
+		}
+		found := len(sk.Diagnostics)
+		if faults[i] != nil {
+			*sk = sk.refuse("unreadable-skill", "its files cannot be indexed: "+faults[i].Error())
+		} else {
+			*sk = full[i]
+		}
+		n.diags = append(n.diags, sk.Diagnostics[found:]...)
 	}
-	n.diags = append(n.diags, sk.Diagnostics[found:]...)
 	return nil
 }
 
@@ -393,6 +408,26 @@ func (n *Snapshot) Open(ctx context.Context, id ID) (Bundle, error) {
 	return nil, &Error{Op: "open", Skill: id.String(), Kind: NotFound, Code: "skill_not_found", Err: errors.New("no source has that label")}
 }
 
+// indexer is a Source that lists the files of an entry without reading its
+// head again.
+type indexer interface {
+	Manifest(ctx context.Context, h Head) (Manifest, error)
+}
+
+func (n *Snapshot) manifest(ctx context.Context, sk Skill) (Manifest, error) {
+	for _, m := range n.mounts {
+		if x, ok := m.Source.(indexer); ok && m.Label == sk.ID.Source {
+			return x.Manifest(ctx, sk.Head)
+		}
+	}
+	b, err := n.Open(ctx, sk.ID)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer b.Close()
+	return b.Manifest(ctx)
+}
+
 // Index returns the skill with its files indexed and hashed. The first call
 // reads them, later ones give the same answer.
 func (n *Snapshot) Index(ctx context.Context, sk Skill) (Skill, error) {
@@ -405,12 +440,7 @@ func (n *Snapshot) Index(ctx context.Context, sk Skill) (Skill, error) {
 	if ok {
 		return known, nil
 	}
-	b, err := n.Open(ctx, sk.ID)
-	if err != nil {
-		return sk, err
-	}
-	defer b.Close()
-	man, err := b.Manifest(ctx)
+	man, err := n.manifest(ctx, sk)
 	if err != nil {
 		return sk, err
 	}

@@ -132,9 +132,13 @@ type backend interface {
 	open(rel string) (handle, Info, error)
 	sub(rel string) (backend, error)
 	stat(rel string) (Info, error)
-	glance(rel string) (Info, error)
 	names(rel string) (namer, error)
 	close() error
+}
+
+// glancer is a backend with a stat that costs less and promises less.
+type glancer interface {
+	glance(rel string) (Info, error)
 }
 
 // handle is an open regular file, used by one goroutine.
@@ -216,11 +220,15 @@ func (d *Dir) Stat(rel string) (Info, error) {
 // file was confined when it was read and has not changed since. That rel still
 // leads there without links, the caller knows from the parents' keys.
 func (d *Dir) Glance(rel string) (Info, error) {
+	g, ok := d.b.(glancer)
+	if !ok {
+		return d.Stat(rel)
+	}
 	clean, err := cleanOrSelf(rel)
 	if err != nil {
 		return Info{}, err
 	}
-	info, err := d.b.glance(clean)
+	info, err := g.glance(clean)
 	return info, wrap("stat", rel, err)
 }
 
@@ -237,6 +245,7 @@ func (d *Dir) ReadDir(rel string, limit int) (list []Entry, more bool, err error
 	}
 	defer names.close()
 	limit = max(limit, 0)
+	list = make([]Entry, 0, 8)
 	for seen := 0; seen < maxNames; {
 		before := len(list)
 		list, err = names.next(list)

@@ -234,3 +234,40 @@ func openFDs(t *testing.T) int {
 	}
 	return len(list)
 }
+
+// A glance tells the same as a stat, of anything but what is behind a link in
+// the path; there it may follow, and what it sees has another key.
+func TestGlanceTellsWhatStatTells(t *testing.T) {
+	each(t, func(t *testing.T, open func(string) *Dir) {
+		base := resolved(t, t.TempDir())
+		put(t, base, "root/a/file", "x")
+		put(t, base, "outside/file", "x")
+		root := filepath.Join(base, "root")
+		for name, target := range map[string]string{"link": "a", "out": "../outside", "none": "nothing"} {
+			if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := open(root)
+		for _, rel := range []string{".", "a", "a/file", "link", "out", "none", "missing", "a/missing", "a/file/x", "../outside", "/etc", "a//b"} {
+			want, werr := d.Stat(rel)
+			got, gerr := d.Glance(rel)
+			if CodeOf(werr) != CodeOf(gerr) || want != got {
+				t.Errorf("%s: %+v %v, Stat says %+v %v", rel, got, gerr, want, werr)
+			}
+		}
+		inside, _ := d.Stat("a/file")
+		key, ok := inside.Key()
+		if !ok || key.Ino == 0 || key.Size != 1 || key.Ctime == 0 {
+			t.Errorf("key %+v %t", key, ok)
+		}
+		if info, err := d.Glance("out/file"); err == nil {
+			if k, _ := info.Key(); k == key {
+				t.Error("a file outside has the key of one inside")
+			}
+		}
+		if info, err := d.Glance("../root/a/file"); err == nil {
+			t.Errorf("left the folder: %+v", info)
+		}
+	})
+}

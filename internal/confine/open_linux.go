@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -29,7 +31,7 @@ const (
 // fdDir is the backend over openat2: one O_PATH descriptor.
 type fdDir struct {
 	fd    int
-	mount uint64 // ID of its mount, or 0 where nobody asked or the kernel does not say
+	mount atomic.Uint64 // ID of its mount; 0 before the first glance, or where the kernel does not say
 }
 
 func openBackend(path string) (backend, error) {
@@ -40,12 +42,7 @@ func openBackend(path string) (backend, error) {
 	if err != nil {
 		return nil, notFolder(err)
 	}
-	d := fdDir{fd: fd}
-	var st unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
-		d.mount = st.Mnt_id
-	}
-	return d, nil
+	return &fdDir{fd: fd}, nil
 }
 
 func openat2(at int, path string, flags, resolve uint64) (int, error) {
@@ -62,7 +59,7 @@ func openat2(at int, path string, flags, resolve uint64) (int, error) {
 	}
 }
 
-func (d fdDir) open(rel string) (handle, Info, error) {
+func (d *fdDir) open(rel string) (handle, Info, error) {
 	fd, err := openat2(d.fd, rel, flagsFile, resolve)
 	if err != nil {
 		return nil, Info{}, err
@@ -78,15 +75,15 @@ func (d fdDir) open(rel string) (handle, Info, error) {
 	return fdHandle(fd), info, nil
 }
 
-func (d fdDir) sub(rel string) (backend, error) {
+func (d *fdDir) sub(rel string) (backend, error) {
 	fd, err := openat2(d.fd, rel, flagsDir, resolve)
 	if err != nil {
 		return nil, notFolder(err)
 	}
-	return fdDir{fd: fd}, nil
+	return &fdDir{fd: fd}, nil
 }
 
-func (d fdDir) stat(rel string) (Info, error) {
+func (d *fdDir) stat(rel string) (Info, error) {
 	fd, err := openat2(d.fd, rel, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, resolve)
 	if err == unix.ELOOP {
 		return d.statLink(rel)
@@ -100,16 +97,21 @@ func (d fdDir) stat(rel string) (Info, error) {
 
 // glance is one statx. The kernel tells the mount along with the rest, so a
 // file that another mount covers is refused as openat2 would.
-func (d fdDir) glance(rel string) (Info, error) {
-	if d.mount == 0 {
-		return d.stat(rel)
-	}
+func (d *fdDir) glance(rel string) (Info, error) {
 	var st unix.Statx_t
+	mount := d.mount.Load()
+	if mount == 0 {
+		if err := unix.Statx(d.fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err != nil || st.Mask&unix.STATX_MNT_ID == 0 {
+			return d.stat(rel)
+		}
+		mount = st.Mnt_id
+		d.mount.Store(mount)
+	}
 	err := unix.Statx(d.fd, rel, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st)
 	switch {
 	case err != nil:
 		return Info{}, err
-	case st.Mnt_id != d.mount:
+	case st.Mnt_id != mount:
 		return Info{}, unix.EXDEV
 	}
 	return Info{
@@ -126,7 +128,7 @@ func (d fdDir) glance(rel string) (Info, error) {
 
 // statLink describes a symlink at the end of rel, which NO_SYMLINKS does not
 // even give a handle of. Its folder is opened with all checks.
-func (d fdDir) statLink(rel string) (Info, error) {
+func (d *fdDir) statLink(rel string) (Info, error) {
 	at, name := d.fd, rel
 	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
 		fd, err := openat2(d.fd, rel[:i], flagsDir, resolve)
@@ -143,7 +145,7 @@ func (d fdDir) statLink(rel string) (Info, error) {
 	return infoFromStat(&st), nil
 }
 
-func (d fdDir) names(rel string) (namer, error) {
+func (d *fdDir) names(rel string) (namer, error) {
 	fd, err := openat2(d.fd, rel, flagsList, resolve)
 	if err != nil {
 		return nil, notFolder(err)
@@ -151,7 +153,7 @@ func (d fdDir) names(rel string) (namer, error) {
 	return &fdNames{fd: fd}, nil
 }
 
-func (d fdDir) close() error { return unix.Close(d.fd) }
+func (d *fdDir) close() error { return unix.Close(d.fd) }
 
 // notFolder turns the error for a non-folder at the end into NotRegular; for a
 // non-folder on the way it says the same, which is as true.
@@ -247,16 +249,18 @@ func fillSys(info *Info, sys any) {
 // fdNames reads a folder by getdents, which has the type of each name.
 type fdNames struct {
 	fd  int
-	buf []byte
+	buf *[32 << 10]byte
 }
+
+var nameBufs = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 func (n *fdNames) next(into []Entry) ([]Entry, error) {
 	if n.buf == nil {
-		n.buf = make([]byte, 32<<10)
+		n.buf = nameBufs.Get().(*[32 << 10]byte)
 	}
-	got, err := unix.Getdents(n.fd, n.buf)
+	got, err := unix.Getdents(n.fd, n.buf[:])
 	for err == unix.EINTR {
-		got, err = unix.Getdents(n.fd, n.buf)
+		got, err = unix.Getdents(n.fd, n.buf[:])
 	}
 	if err != nil {
 		return into, err
@@ -294,7 +298,13 @@ func (n *fdNames) typeOf(name string, kind byte) fs.FileMode {
 	return modeOf(uint32(kind) << 12).Type() // DT_x is S_IFx >> 12
 }
 
-func (n *fdNames) close() { unix.Close(n.fd) }
+func (n *fdNames) close() {
+	unix.Close(n.fd)
+	if n.buf != nil {
+		nameBufs.Put(n.buf)
+		n.buf = nil
+	}
+}
 
 func codeOfErrno(err error) Code {
 	var e syscall.Errno

@@ -145,8 +145,6 @@ func (d *rootDir) stat(rel string) (Info, error) {
 	return infoOf(fi), nil
 }
 
-func (d *rootDir) glance(rel string) (Info, error) { return d.stat(rel) }
-
 func (d *rootDir) names(rel string) (namer, error) {
 	info, err := d.look(rel)
 	if err != nil {

@@ -24,6 +24,8 @@ const wholeBytes = 1 << 20
 // maxTries bounds how often a file is streamed that is written to meanwhile.
 const maxTries = 3
 
+var fileBufs = sync.Pool{New: func() any { return new([]byte) }}
+
 // hash reads all files, on all cores, and returns those that could be read.
 // Past MaxSkillBytes, counted in the order of the walk, files are left out.
 func (x *index) hash() ([]metier.File, error) {
@@ -32,7 +34,14 @@ func (x *index) hash() ([]metier.File, error) {
 	sizes := make([]atomic.Int64, len(x.files))
 	var next, total atomic.Int64
 	work := func() {
-		var buf []byte
+		pooled := fileBufs.Get().(*[]byte)
+		buf := *pooled
+		defer func() {
+			if cap(buf) <= wholeBytes/4 { // a few large files shall not stay in memory
+				*pooled = buf
+			}
+			fileBufs.Put(pooled)
+		}()
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= len(files) || x.ctx.Err() != nil {

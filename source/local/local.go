@@ -228,8 +228,23 @@ func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
 }
 
 func (s *Source) open(at *anchors, path string) (*bundle, error) {
-	fail := func(k metier.Kind, code string, err error) (*bundle, error) {
-		return nil, &metier.Error{Op: "open", Skill: path, Kind: k, Code: code, Err: err}
+	n, dir, err := s.pin(at, path)
+	if err != nil {
+		return nil, err
+	}
+	sc := scan{Source: s, anchors: at}
+	head, found := sc.head(n, new(worker))
+	if !found {
+		dir.Close()
+		return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("the folder has no %s", s.names[0])}
+	}
+	return &bundle{s: s, at: at, dir: dir, node: n, head: *head}, nil
+}
+
+// pin opens the folder of an entry.
+func (s *Source) pin(at *anchors, path string) (node, *confine.Dir, error) {
+	fail := func(k metier.Kind, code string, err error) (node, *confine.Dir, error) {
+		return node{}, nil, &metier.Error{Op: "open", Skill: path, Kind: k, Code: code, Err: err}
 	}
 	n := node{path: path, at: 0, rel: path}
 	if path != "." {
@@ -249,18 +264,38 @@ func (s *Source) open(at *anchors, path string) (*bundle, error) {
 	}
 	switch code := confine.CodeOf(err); {
 	case err == nil:
+		return n, dir, nil
 	case code == confine.NotFound, code == confine.NotRegular:
 		return fail(metier.NotFound, "skill_not_found", errors.New("no folder of that name"))
 	default:
 		return fail(kindOf(err), codeOf(err), err)
 	}
-	sc := scan{Source: s, anchors: at}
-	head, found := sc.head(n, new(worker))
-	if !found {
-		dir.Close()
-		return fail(metier.NotFound, "skill_not_found", fmt.Errorf("the folder has no %s", s.names[0]))
+}
+
+// Manifest lists and hashes the files of a listed entry. It is what Open and
+// then Bundle.Manifest give, without reading the head a second time.
+func (s *Source) Manifest(ctx context.Context, h metier.Head) (metier.Manifest, error) {
+	at, err := s.anchor()
+	if err != nil {
+		return metier.Manifest{}, err
 	}
-	return &bundle{s: s, at: at, dir: dir, node: n, head: *head}, nil
+	n, dir, err := s.pin(at, h.Path)
+	if err != nil {
+		at.close()
+		return metier.Manifest{}, err
+	}
+	b := &bundle{s: s, at: at, dir: dir, node: n, head: h}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err == nil && slices.ContainsFunc(m.Files, func(f metier.File) bool { return f.Path == h.FileName }) {
+		return m, nil
+	}
+	fresh, err := s.Open(ctx, h.Path) // what was listed is not there as it was; this knows why
+	if err != nil {
+		return metier.Manifest{}, err
+	}
+	defer fresh.Close()
+	return fresh.Manifest(ctx)
 }
 
 // inside returns path relative to dir, slash separated, if it lies in it. Both

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,14 +71,14 @@ func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
 func (x *index) skillFile() error {
 	name, loc := x.head.FileName, x.node.location(x.at)
 	if x.head.Location == filepath.Join(loc, name) {
-		x.file(name, x.dir, name, loc)
+		x.file(item{name, x.dir, name, x.head.Location})
 		return nil
 	}
 	t, err := x.resolve(name)
 	if err != nil {
 		return &metier.Error{Op: "open", Skill: x.node.path, Path: name, Kind: kindOf(err), Code: codeOf(err), Err: err}
 	}
-	x.file(name, x.at.list[t.at].dir, t.rel, filepath.Dir(t.real))
+	x.file(item{name, x.at.list[t.at].dir, t.rel, t.real})
 	return nil
 }
 
@@ -90,11 +91,24 @@ type place struct {
 }
 
 func (p place) child(name string) place {
-	c := place{path: name, dir: p.dir, rel: join(p.rel, name), loc: filepath.Join(p.loc, name)}
+	c := place{path: name, dir: p.dir, loc: under(p.loc, name)}
 	if p.path != "" {
 		c.path = p.path + "/" + name
 	}
+	if p.rel == p.path || p.rel == "." && p.path == "" {
+		c.rel = c.path
+	} else {
+		c.rel = join(p.rel, name)
+	}
 	return c
+}
+
+// under is the host path of a name in a folder; neither needs cleaning.
+func under(dir, name string) string {
+	if os.IsPathSeparator(dir[len(dir)-1]) {
+		return dir + name
+	}
+	return dir + string(filepath.Separator) + name
 }
 
 func (x *index) walk(level []place) error {
@@ -139,7 +153,7 @@ func (x *index) list(p place) (dirs []place) {
 		switch {
 		case e.Type.IsRegular():
 			if c.path != x.head.FileName {
-				x.file(c.path, c.dir, c.rel, p.loc)
+				x.file(item(c))
 			}
 		case e.Type&fs.ModeSymlink != 0:
 			if c.path != x.head.FileName {
@@ -158,13 +172,13 @@ func (x *index) list(p place) (dirs []place) {
 	return dirs
 }
 
-// file takes a file in, up to the limit. dirLoc is its folder's host path.
-func (x *index) file(path string, dir *confine.Dir, rel, dirLoc string) {
+// file takes a file in, up to the limit.
+func (x *index) file(it item) {
 	if len(x.files) >= x.s.opt.MaxResourceFiles {
 		x.over++
 		return
 	}
-	x.files = append(x.files, item{path: path, dir: dir, rel: rel, loc: filepath.Join(dirLoc, filepath.Base(rel))})
+	x.files = append(x.files, it)
 }
 
 // follow resolves links to files and folders. The files are taken in; the
@@ -188,7 +202,7 @@ func (x *index) follow(round []string) (dirs []place) {
 		}
 		switch {
 		case !t.dir:
-			x.file(path, x.at.list[t.at].dir, t.rel, filepath.Dir(t.real))
+			x.file(item{path, x.at.list[t.at].dir, t.rel, t.real})
 		case x.seen[t.real], holds(t.real, x.node.location(x.at)):
 			x.note(skillmd.Warning, "symlink-cycle", loc, "left out: the symlink leads to a folder that is in already")
 		case strings.Count(path, "/")+1 > x.s.opt.MaxResourceDepth:
