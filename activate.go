@@ -12,6 +12,7 @@ import (
 	"metier/internal/digest"
 	"metier/internal/injection"
 	"metier/internal/visible"
+	"metier/internal/wrap"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -111,7 +112,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 	if was {
 		known = Digest(old.Hash)
 		if known == sum && len(arguments) == 0 {
-			return old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", attribute(sk.Name), s.shownDigest(" (", sum, ")")), nil
+			return old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")), nil
 		}
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
 			return Activation{}, "", err
@@ -125,7 +126,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if keep {
-			return old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", attribute(sk.Name)), nil
+			return old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", wrap.Attribute(sk.Name)), nil
 		}
 	}
 	if !was && len(arguments) == 0 {

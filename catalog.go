@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"metier/internal/injection"
+	"metier/internal/tokens"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -102,7 +103,7 @@ func (s *Session) listing() *listing {
 	}
 	// The names stand in the text; a second time in the schema only where the
 	// budget has room for them.
-	enum := l.shown() && (l.Budget == 0 || l.Rung == rungFull && l.Tokens+tokens(strings.Join(l.names, `","`)) <= l.Budget)
+	enum := l.shown() && (l.Budget == 0 || l.Rung == rungFull && l.Tokens+tokens.Estimate(strings.Join(l.names, `","`)) <= l.Budget)
 	l.schema = loadSchema(l.names, !s.enveloped(), enum)
 	s.listed.Store(l)
 	return l
@@ -161,7 +162,7 @@ func (s *Session) catalog(snap *Snapshot, all []int) Catalog {
 	if total == 0 && set.Catalog.Empty == settings.EmptyCatalogSayNone {
 		c.Text = "No skills are configured."
 	}
-	c.Tokens = tokens(c.Text)
+	c.Tokens = tokens.Estimate(c.Text)
 	if c.Place == settings.CatalogPlaceTool && len(c.Text) > toolTextMax {
 		c.Place = settings.CatalogPlaceSystem
 	}
@@ -200,12 +201,12 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 			return true
 		}
 		head, foot := f.head(), f.foot(next)
-		cost := tokens(head) + tokens(foot)
+		cost := tokens.Estimate(head) + tokens.Estimate(foot)
 		body := make([]string, 0, min(len(list), 1024))
 		for _, i := range list {
 			e := s.entry(&snap.skills[i], rung, cut)
 			text := f.entry(e, rung)
-			if cost += tokens(text); c.Budget > 0 && cost > c.Budget {
+			if cost += tokens.Estimate(text); c.Budget > 0 && cost > c.Budget {
 				return false
 			}
 			next.Entries, body = append(next.Entries, e), append(body, text)
@@ -274,49 +275,6 @@ func (s *Session) entry(sk *Skill, rung string, cut int) CatalogEntry {
 		e.Description, e.Compatibility = clamp(sk.Description, cut), clamp(sk.Head.Front.Compatibility, cut)
 	}
 	return e
-}
-
-// tokens estimates how many tokens of a model a text takes: one for each five
-// letters of a word, three digits, two signs in a row, and each line; one for a
-// character of two bytes, two for one of three, three for one of four. It is
-// meant to be too high (docs/SETTINGS.md says by how much), so that a budget
-// holds. Lines count alone: of two texts that end with a line it is the sum.
-func tokens(text string) int {
-	n, letters, digits, signs := 0, 0, 0, 0
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c|0x20 >= 'a' && c|0x20 <= 'z':
-			if letters++; letters%5 == 1 {
-				n++
-			}
-			digits, signs = 0, 0
-		case c >= '0' && c <= '9':
-			if digits++; digits%3 == 1 {
-				n++
-			}
-			letters, signs = 0, 0
-		case c == ' ':
-			letters, digits, signs = 0, 0, 0
-		case c == '\n':
-			n++
-			letters, digits, signs = 0, 0, 0
-		case c < utf8.RuneSelf:
-			if signs++; signs%2 == 1 {
-				n++
-			}
-			letters, digits = 0, 0
-		case c >= 0xc0: // the first byte of a longer character
-			n++
-			if c >= 0xe0 {
-				n++
-			}
-			if c >= 0xf0 {
-				n++
-			}
-			letters, digits, signs = 0, 0, 0
-		}
-	}
-	return n
 }
 
 // listTool is the name of the tool that lists skills, as far as the model has it.

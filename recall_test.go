@@ -82,7 +82,7 @@ func TestTheRightSkillIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rank := slices.IndexFunc(found.Hits, func(h metier.Hit) bool { return slices.Contains(q.Skills, h.Skill.ID.Path) })
+		rank := slices.IndexFunc(found.Skills, func(sk metier.Skill) bool { return slices.Contains(q.Skills, sk.ID.Path) })
 		told := slices.ContainsFunc(q.Skills, func(p string) bool { return listed[p] })
 		if told {
 			inCatalog++

@@ -13,6 +13,7 @@ import (
 
 	"metier/internal/bm25"
 	"metier/internal/visible"
+	"metier/internal/wrap"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -25,18 +26,14 @@ var searchText string
 //go:embed list_skills.md
 var listText string
 
-// Found is what a search gives: the best hits of Total. Meant is the query as it
-// was understood where words nobody uses were replaced by near ones, else "".
+// Found is what a search gives: the best skills of Total with their scores, of
+// which only the order means anything. Meant is the query as it was understood
+// where words nobody uses were replaced by near ones, else "".
 type Found struct {
-	Total int
-	Hits  []Hit
-	Meant string
-}
-
-// Hit is one skill with its score; only the order of scores means anything.
-type Hit struct {
-	Skill Skill
-	Score float64
+	Total  int
+	Skills []Skill
+	Scores []float64
+	Meant  string
 }
 
 // The fields of a skill that are searched, with how much a word in each counts.
@@ -101,7 +98,7 @@ func (n *Snapshot) search(ctx context.Context, query string, limit int, keep fun
 	})
 	out := Found{Total: r.Total, Meant: r.Meant}
 	for _, h := range r.Hits {
-		out.Hits = append(out.Hits, Hit{n.skills[f.order[h.Doc]], h.Score})
+		out.Skills, out.Scores = append(out.Skills, n.skills[f.order[h.Doc]]), append(out.Scores, h.Score)
 	}
 	return out, nil
 }
@@ -237,9 +234,9 @@ func (s *Session) tell(head string, skills []toldSkill, detail map[string]any) (
 	}
 	text := head + "\n"
 	for _, t := range skills {
-		text += "- " + markdown(t.Name) + ": " + markdown(t.Description)
+		text += "- " + wrap.Markdown(t.Name) + ": " + wrap.Markdown(t.Description)
 		if t.Location != "" {
-			text += " → read " + markdown(t.Location)
+			text += " → read " + wrap.Markdown(t.Location)
 		}
 		text += "\n"
 	}
@@ -321,8 +318,8 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		return x.s.replyError(err), nil
 	}
 	var out []toldSkill
-	for _, h := range found.Hits {
-		out = append(out, x.s.told(&h.Skill, h.Score))
+	for i := range found.Skills {
+		out = append(out, x.s.told(&found.Skills[i], found.Scores[i]))
 	}
 	head := fmt.Sprintf("The best %d of %d skills that have any of these words, best first:", len(out), found.Total)
 	switch found.Total {
@@ -334,7 +331,7 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		head = fmt.Sprintf("%d skills have any of these words, best first:", found.Total)
 	}
 	if found.Meant != "" {
-		head = "Searched for " + markdown(visible.Quote(found.Meant)) + ", since no skill has some of these words. " + head
+		head = "Searched for " + wrap.Markdown(visible.Quote(found.Meant)) + ", since no skill has some of these words. " + head
 	}
 	return x.s.tell(head, out, map[string]any{"query": a.Query, "meant": found.Meant, "total": found.Total})
 }
@@ -404,7 +401,7 @@ func (pageTool) Invoke(_ context.Context, x *Scope) (Result, error) {
 	if len(out) == 0 {
 		head = fmt.Sprintf("None of the %d skills comes after that name.", left)
 	} else if from+len(out) < left {
-		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page begins after %s:", from+1, from+len(out), left, markdown(visible.Quote(out[len(out)-1].Name)))
+		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page begins after %s:", from+1, from+len(out), left, wrap.Markdown(visible.Quote(out[len(out)-1].Name)))
 	}
 	return x.s.tell(head, out, map[string]any{"after": a.After, "total": left})
 }

@@ -20,8 +20,8 @@ import (
 
 func names(f metier.Found) []string {
 	var out []string
-	for _, h := range f.Hits {
-		out = append(out, h.Skill.Name)
+	for _, sk := range f.Skills {
+		out = append(out, sk.Name)
 	}
 	return out
 }
@@ -53,7 +53,7 @@ func TestSearchFindsSkills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(names(found), " "); got != want || found.Total != len(found.Hits) {
+		if got := strings.Join(names(found), " "); got != want || found.Total != len(found.Skills) {
 			t.Errorf("%q finds %q, want %q", query, got, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRegistryAnswersEveryQuestion(t *testing.T) {
 	if err != nil || !slices.Equal(names(f), []string{"kube"}) {
 		t.Fatalf("%v, %v", names(f), err)
 	}
-	full, err := n.Index(t.Context(), f.Hits[0].Skill)
+	full, err := n.Index(t.Context(), f.Skills[0])
 	if err != nil || full.Description != "Deploys to Kubernetes." || full.Digest == "" || full.Tree == "" || full.ID.String() != "skills:kube" {
 		t.Errorf("%+v, %v", full, err)
 	}

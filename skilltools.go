@@ -13,6 +13,7 @@ import (
 
 	"metier/event"
 	"metier/internal/visible"
+	"metier/internal/wrap"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -357,7 +358,7 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 		}
 		text = string(b)
 	case r.Status == "binary" && r.Text == "":
-		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))
+		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", wrap.Plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))
 	}
 	res := Text(text)
 	res.Detail, _ = json.Marshal(r) // plain data

@@ -5,117 +5,10 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"metier/internal/visible"
+	"metier/internal/wrap"
 	"metier/settings"
 )
-
-// elements are what metier wraps text in. Text that comes from a skill, a
-// resource or a file may not open or close one of them, or it could pass for
-// another skill's or for nobody's.
-var elements = []string{"skill_context", "skill_content", "skill_resources", "skill_resource", "skill_catalog", "available_skills",
-	"system-reminder", "workspace_file"}
-
-// neutralize makes untrusted text safe to stand inside one of our elements by
-// escaping the angle bracket of each look-alike, and counts them: any case,
-// with white space, slashes or invisible characters anywhere, and the wide
-// bracket. All other bytes stay as they are (A-112).
-func neutralize(s string) (string, int) {
-	var b strings.Builder
-	n, done := 0, 0
-	next := func(s string) int { return strings.IndexByte(s, '<') }
-	if strings.Contains(s, "＜") || strings.Contains(s, "﹤") {
-		next = func(s string) int { return strings.IndexAny(s, "<＜﹤") }
-	}
-	for at := 0; at < len(s); {
-		i := next(s[at:])
-		if i < 0 {
-			break
-		}
-		at += i
-		_, size := utf8.DecodeRuneInString(s[at:])
-		if opensElement(s[at+size:]) {
-			b.WriteString(s[done:at] + "&lt;")
-			n, done = n+1, at+size
-		}
-		at += size
-	}
-	if n == 0 {
-		return s, 0
-	}
-	b.WriteString(s[done:])
-	return b.String(), n
-}
-
-// opensElement reports whether the text after an angle bracket reads as the
-// name of one of our elements.
-func opensElement(s string) bool {
-	if plain := strings.TrimLeft(s, "/ "); plain != "" && plain[0] < utf8.RuneSelf && plain[0] > ' ' && !strings.ContainsRune("sawSAW", rune(plain[0])) {
-		return false // an ordinary tag
-	}
-	const most = 64 // invisible characters in a row that are looked through
-	var name []rune
-	skipped := 0
-	for _, r := range s {
-		switch {
-		case len(name) == 0 && (unicode.IsSpace(r) || r == '/'), visible.Hidden(r), unicode.Is(unicode.Mn, r):
-			if skipped++; skipped > most {
-				return true // nobody writes this for an honest reason
-			}
-			continue
-		}
-		skipped = 0
-		if name == nil {
-			name = make([]rune, 0, 24)
-		}
-		name = append(name, unicode.ToLower(foldWide(r)))
-		open := false
-		for _, e := range elements {
-			if len(name) <= len(e) && string(name) == e[:len(name)] {
-				if len(name) == len(e) {
-					return true
-				}
-				open = true
-			}
-		}
-		if !open {
-			return false
-		}
-	}
-	return false
-}
-
-// foldWide maps full-width and look-alike forms that read as ASCII.
-func foldWide(r rune) rune {
-	switch {
-	case r >= 0xff01 && r <= 0xff5e:
-		return r - 0xfee0
-	case r == 0x17f: // long s
-		return 's'
-	case r == 0x212a: // kelvin
-		return 'k'
-	}
-	return r
-}
-
-// attribute escapes a value for a double-quoted attribute: markup, quotes,
-// line breaks, control and invisible characters (A-116).
-func attribute(s string) string {
-	return markup.Replace(visible.Escape(blanks.Replace(s)))
-}
-
-var (
-	markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
-	blanks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ")
-)
-
-// plain makes an untrusted path fit to stand in a line inside an element.
-func plain(s string) string {
-	s, _ = neutralize(visible.Escape(s))
-	return s
-}
 
 // block is what the model reads of an activated skill: one element that names
 // skill and source, holds the content, the folder, the relative-path rule and
@@ -132,18 +25,18 @@ type block struct {
 // render returns the element and how many look-alike tags of the content were
 // neutralized.
 func (b block) render() (string, int) {
-	content, n := neutralize(b.content)
+	content, n := wrap.Neutralize(b.content)
 	var s strings.Builder
 	s.Grow(len(content) + 512 + 80*min(b.most, len(b.resources)))
-	fmt.Fprintf(&s, `<skill_context name="%s"`, attribute(b.name))
+	fmt.Fprintf(&s, `<skill_context name="%s"`, wrap.Attribute(b.name))
 	if b.source != "" {
-		fmt.Fprintf(&s, ` source="%s"`, attribute(b.source))
+		fmt.Fprintf(&s, ` source="%s"`, wrap.Attribute(b.source))
 	}
 	if b.tier == "third_party" {
 		s.WriteString(` origin="third-party, untrusted"`)
 	}
 	if b.digest != "" {
-		fmt.Fprintf(&s, ` digest="%s"`, attribute(b.digest))
+		fmt.Fprintf(&s, ` digest="%s"`, wrap.Attribute(b.digest))
 	}
 	s.WriteString(">\n")
 	s.WriteString(content)
@@ -151,7 +44,7 @@ func (b block) render() (string, int) {
 		s.WriteByte('\n')
 	}
 	if b.dir != "" {
-		fmt.Fprintf(&s, "\nSkill directory: %s\nRelative paths in this skill resolve against that directory unless stated otherwise.\n", plain(b.dir))
+		fmt.Fprintf(&s, "\nSkill directory: %s\nRelative paths in this skill resolve against that directory unless stated otherwise.\n", wrap.Plain(b.dir))
 	}
 	b.list(&s)
 	s.WriteString("</skill_context>\n")
@@ -168,7 +61,7 @@ func (b block) list(s *strings.Builder) {
 			fmt.Fprintf(s, "- and %d more\n", len(b.resources)-i)
 			break
 		}
-		fmt.Fprintf(s, "- %s (%s, %s, %d bytes", plain(r.Path), r.Kind, contentKind(r.Text), r.Size)
+		fmt.Fprintf(s, "- %s (%s, %s, %d bytes", wrap.Plain(r.Path), r.Kind, contentKind(r.Text), r.Size)
 		if b.digest != "" {
 			fmt.Fprintf(s, ", %s", r.Digest)
 		}
@@ -181,7 +74,7 @@ func (b block) list(s *strings.Builder) {
 // look-alike tags were neutralized.
 func resourceText(r Reading) (string, int) {
 	var s strings.Builder
-	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, attribute(r.Skill), attribute(path.Clean(r.Path)), r.Kind, r.Size)
+	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, wrap.Attribute(r.Skill), wrap.Attribute(path.Clean(r.Path)), r.Kind, r.Size)
 	if r.Truncated {
 		fmt.Fprintf(&s, ` truncated="true" shown="%d"`, len(r.Text))
 	}
@@ -194,7 +87,7 @@ func resourceText(r Reading) (string, int) {
 	if r.Late {
 		s.WriteString(` late="true"`)
 	}
-	content, n := neutralize(r.Text)
+	content, n := wrap.Neutralize(r.Text)
 	s.Grow(len(content) + 128)
 	s.WriteString(">\n")
 	s.WriteString(content)
@@ -259,12 +152,12 @@ func (f form) entry(e CatalogEntry, rung string) string {
 		j, _ := json.Marshal(e) // plain data
 		return string(j) + ","
 	}
-	text := "- " + markdown(e.Name)
+	text := "- " + wrap.Markdown(e.Name)
 	if rung != rungNames {
-		text += ": " + markdown(e.Description)
+		text += ": " + wrap.Markdown(e.Description)
 	}
 	if f.paths && e.Location != "" {
-		text += " → read " + markdown(e.Location)
+		text += " → read " + wrap.Markdown(e.Location)
 	}
 	return text + "\n"
 }
@@ -272,19 +165,19 @@ func (f form) entry(e CatalogEntry, rung string) string {
 func xmlEntry(e CatalogEntry, rung string) string {
 	var b strings.Builder
 	if rung == rungNames {
-		fmt.Fprintf(&b, `  <skill name="%s"`, attribute(e.Name))
+		fmt.Fprintf(&b, `  <skill name="%s"`, wrap.Attribute(e.Name))
 		if e.Location != "" {
-			fmt.Fprintf(&b, ` location="%s"`, attribute(e.Location))
+			fmt.Fprintf(&b, ` location="%s"`, wrap.Attribute(e.Location))
 		}
 		b.WriteString("/>\n")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "  <skill>\n    <name>%s</name>\n    <description>%s</description>\n", attribute(e.Name), attribute(e.Description))
+	fmt.Fprintf(&b, "  <skill>\n    <name>%s</name>\n    <description>%s</description>\n", wrap.Attribute(e.Name), wrap.Attribute(e.Description))
 	if e.Location != "" {
-		fmt.Fprintf(&b, "    <location>%s</location>\n", attribute(e.Location))
+		fmt.Fprintf(&b, "    <location>%s</location>\n", wrap.Attribute(e.Location))
 	}
 	if e.Compatibility != "" {
-		fmt.Fprintf(&b, "    <compatibility>%s</compatibility>\n", attribute(e.Compatibility))
+		fmt.Fprintf(&b, "    <compatibility>%s</compatibility>\n", wrap.Attribute(e.Compatibility))
 	}
 	b.WriteString("  </skill>\n")
 	return b.String()
@@ -330,11 +223,4 @@ func (f form) foot(c Catalog) string {
 		foot += "(Names only; " + more + ".)\n"
 	}
 	return foot
-}
-
-// markdown keeps one line of untrusted text from ending its list item or
-// opening one of our elements.
-func markdown(s string) string {
-	s, _ = neutralize(s)
-	return strings.ReplaceAll(s, "`", "'")
 }

@@ -94,27 +94,26 @@ func (sh *shelf) search(ctx context.Context, query string, f listFlags, limit in
 		return doc, found, err
 	}
 	doc.Total, doc.Meant = found.Total, found.Meant
-	for _, h := range found.Hits {
-		sk := h.Skill
-		doc.Results = append(doc.Results, searchedRow{sk.Name, sk.Description, math.Round(h.Score*1000) / 1000, sk.Head.Location, sk.ID.String(), sk.ID.Source, string(sk.Tier.Or()), sk.State})
+	for i, sk := range found.Skills {
+		doc.Results = append(doc.Results, searchedRow{sk.Name, sk.Description, math.Round(found.Scores[i]*1000) / 1000, sk.Head.Location, sk.ID.String(), sk.ID.Source, string(sk.Tier.Or()), sk.State})
 	}
 	return doc, found, nil
 }
 
 func (a *app) showSearch(doc searched, found metier.Found) {
 	t := table{heads: []string{"SCORE", "NAME", "STATE", "SOURCE", "DESCRIPTION"}, right: []int{0}, width: a.columns()}
-	for i, h := range found.Hits {
-		name := oneLine(h.Skill.Name)
+	for i, sk := range found.Skills {
+		name := oneLine(sk.Name)
 		if t.width > 0 {
 			name = cutTo(name, max(t.width/3, 20))
 		}
-		state := string(h.Skill.State)
-		if h.Skill.State == metier.Loaded {
+		state := string(sk.State)
+		if sk.State == metier.Loaded {
 			state = "" // as it should be
 		}
-		t.add(fmt.Sprintf("%.1f", doc.Results[i].Score), name, state, sourceOf(h.Skill), h.Skill.Description)
+		t.add(fmt.Sprintf("%.1f", doc.Results[i].Score), name, state, sourceOf(sk), sk.Description)
 	}
-	if len(found.Hits) > 0 {
+	if len(found.Skills) > 0 {
 		t.print(a.Out, "")
 	}
 	s := plural(doc.Total, "skill")
