@@ -357,7 +357,7 @@ func (r root) resolve() (string, error) {
 		}
 		return "", nil
 	}
-	if info, err := os.Stat(real); err == nil && !info.IsDir() {
+	if info, err := os.Stat(real); r.Named && err == nil && !info.IsDir() {
 		return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
 			Hint: "a skills root is a folder that holds skill folders", Err: errors.New("it is not a folder")}
 	}

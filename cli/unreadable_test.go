@@ -41,6 +41,18 @@ func TestUnreadableSkills(t *testing.T) {
 		code = cli.Main(t.Context(), args, []string{"HOME=" + ws}, cli.IO{In: strings.NewReader(""), Out: &o, Err: &e, Dir: ws})
 		return code, o.String(), e.String()
 	}
+	// Nor does a root that nobody named.
+	found := filepath.Join(ws, ".agents")
+	if err := os.MkdirAll(filepath.Join(found, "skills"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(found, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(found, 0o755) })
+	if code, out, errs := metier("list", "--all"); code != 0 || !strings.Contains(out, " loaded   builtin ") || !strings.Contains(out, "\nskills         refused  project  unreadable-directory: ") {
+		t.Errorf("list: exit %d\n%s%s", code, out, errs)
+	}
 	code, out, errs := metier("list", "--all", "--skills-root", "bad")
 	if code != 0 || !strings.Contains(out, "\ngood    loaded   ") {
 		t.Errorf("list: exit %d\n%s%s", code, out, errs)

@@ -120,6 +120,7 @@ var finding = map[string]Rule{
 	"unreadable-directory":         {"a folder has to be readable to be looked into", "make it readable and searchable: chmod u+rx"},
 	"skill-file-name":              {"only a file of that very name makes a skill", "rename the file to SKILL.md, or set file_names to lower_too"},
 	"skill-other-file-system":      {"a scan does not enter another file system that is mounted below a root", "name the folder as a root of its own, with --skills-root"},
+	"skills-root-not-folder":       {"a skills root is a folder that holds skill folders", "make it a folder, or remove it"},
 	"skill-outside-root":           {"SKILL.md has to lie in its root, after links", "copy the file into the skill's folder"},
 	"skill-scan-outside-root":      {"a link to a skill's folder may lead only into a root that is in use", "move the folder in, or name the one it leads to as another --skills-root"},
 	"skill-symlink-ignored":        {"links are not followed under this setting", "copy what it leads to, or set symlinks to in_bounds"},

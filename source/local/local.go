@@ -36,7 +36,8 @@ type Options struct {
 	// opening it is Denied (setting root_scope).
 	Within string
 	// Optional makes a root that does not exist an empty one, looked for anew
-	// at every List and Open.
+	// at every List and Open, and one that cannot be read, or is no folder, an
+	// entry of that listing that says so instead of an error.
 	Optional bool
 	// RefuseHardLinks leaves out files with more than one name: the other name
 	// may be outside. For roots where others can write.
@@ -103,7 +104,7 @@ func New(root string, o *Options) (*Source, error) {
 	s.links = s.opt.Symlinks == settings.SymlinksInBounds
 	path, err := s.resolve()
 	if err != nil {
-		if s.opt.Optional && metier.KindOf(err) == metier.NotFound {
+		if s.opt.Optional && (metier.KindOf(err) == metier.NotFound || s.unusable(err) != nil) {
 			return s, nil
 		}
 		return nil, err
@@ -113,6 +114,9 @@ func New(root string, o *Options) (*Source, error) {
 	}
 	d, err := s.openRoot(path)
 	if err != nil {
+		if s.opt.Optional && s.unusable(err) != nil {
+			return s, nil
+		}
 		return nil, err
 	}
 	return s, d.Close()
@@ -170,6 +174,25 @@ func (s *Source) rootError(err error) error {
 	return e
 }
 
+// unusable is the entry that stands for a root which nobody named and which
+// cannot be used: it must not keep the skills of other roots from being listed.
+// A root that leaves its bounds has none.
+func (s *Source) unusable(err error) *metier.Head {
+	code, detail := "", ""
+	switch {
+	case metier.KindOf(err) == metier.Invalid:
+		code, detail = "skills-root-not-folder", "the path is not a folder"
+	case metier.CodeOf(err) == "permission_denied":
+		code, detail = "unreadable-directory", "the folder cannot be read; look at its mode and at those above it"
+	case metier.KindOf(err) == metier.Unavailable:
+		code, detail = "unresolvable-skill-scan-path", "the path cannot be followed to a folder"
+	default:
+		return nil
+	}
+	h := entry.Bad(".", s.given, code, detail)
+	return &h
+}
+
 // List implements metier.Source. The root itself may be a skill; then it is
 // the only entry, with the path ".". A skill's folder is not searched for more
 // skills, unless Options.Nested says so.
@@ -190,8 +213,11 @@ func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 func (s *Source) heads(ctx context.Context) ([]*metier.Head, error) {
 	at, err := s.anchor()
 	if err != nil {
-		if s.opt.Optional && metier.KindOf(err) == metier.NotFound {
+		switch {
+		case s.opt.Optional && metier.KindOf(err) == metier.NotFound:
 			return nil, nil
+		case s.opt.Optional && s.unusable(err) != nil:
+			return []*metier.Head{s.unusable(err)}, nil
 		}
 		return nil, err
 	}

@@ -245,6 +245,12 @@ func TestMissingRoot(t *testing.T) {
 	}
 	want(t, outcome(t, s))
 
+	// A root that nobody named and that is none says so, and keeps nothing else from being listed.
+	put(t, dir, "a-file", "x")
+	want(t, outcome(t, open(t, filepath.Join(dir, "a-file"), &local.Options{Optional: true})), ". unusable skills-root-not-folder")
+	link(t, "round", filepath.Join(dir, "round"))
+	want(t, outcome(t, open(t, filepath.Join(dir, "round"), &local.Options{Optional: true})), ". unusable unresolvable-skill-scan-path")
+
 	root := filepath.Join(dir, "root")
 	skill(t, root, "a")
 	fixed := open(t, root, nil)
