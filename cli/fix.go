@@ -146,7 +146,8 @@ func (a *app) fixOne(p string, write bool) fixed {
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}
-	switch info, err := os.Lstat(dir); {
+	info, err := os.Lstat(dir)
+	switch {
 	case isMissing(err):
 		f.missing = true
 		return fail(codePathMissing, "there is nothing at this path")
@@ -162,6 +163,9 @@ func (a *app) fixOne(p string, write bool) fixed {
 		return fail(codeUnreadable, err.Error())
 	}
 	defer root.Close()
+	if now, err := root.Stat("."); err != nil || !os.SameFile(info, now) {
+		return fail(codeLink, "the folder was put in the place of another one; run the command again")
+	}
 	name, err := skillFile(root)
 	switch {
 	case err != nil:
@@ -170,7 +174,7 @@ func (a *app) fixOne(p string, write bool) fixed {
 		return fail(codeFileMissing, "there is no SKILL.md in this folder")
 	}
 	f.File = filepath.Join(s.Path, name)
-	info, err := root.Lstat(name)
+	info, err = root.Lstat(name)
 	switch {
 	case err != nil:
 		return fail(codeUnreadable, err.Error())

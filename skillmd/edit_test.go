@@ -258,6 +258,7 @@ func TestMendWritesWhatWasRead(t *testing.T) {
 		"blank lines before":  {"\n\n---\nname: a\n---", "---\nname: a\n---"},
 		"a comment, no body":  {"# T\n---\nname: a\n---", "---\nname: a\n---\n# T\n"},
 		"no closing line":     {"---\nname: a: b\n\n# T\ntext\n", "---\nname: \"a: b\"\n\n---\n# T\ntext\n"},
+		"closed by a rule":    {"---\nname: a\ndescription: b\n\n# T\ntext\n\n---\nmore\n", "---\nname: a\ndescription: b\n\n---\n# T\ntext\n\n---\nmore\n"},
 		"misspelt":            {"---\nuser-invokable: false\nallowed_tools: [Read] # r\n\"Description\": b\n---\n", "---\nuser-invocable: false\nallowed-tools: [Read] # r\n\"description\": b\n---\n"},
 		"misspelt, but no":    {"---\nname: a\nNAME: b\ndescripton: [c]\n---\n", "---\nname: a\nNAME: b\ndescripton: [c]\n---\n"},
 		"beyond repair":       {"---\nname: a: b\nallowed-tools: [Read], b\n---\n", "---\nname: \"a: b\"\nallowed-tools: [Read], b\n---\n"},
