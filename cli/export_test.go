@@ -27,3 +27,9 @@ func MainHaving(ctx context.Context, args, env []string, std IO, has func(progra
 	a.has = has
 	return a.main(ctx, args)
 }
+
+// Rewrite puts a new file in the place of one that still holds what it held; else it gives ErrChanged.
+var (
+	Rewrite    = rewrite
+	ErrChanged = errChanged
+)

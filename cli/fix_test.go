@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,5 +105,35 @@ func TestFixKeepsTheModeOfAFile(t *testing.T) {
 	}
 	if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// A file that somebody else wrote while it was mended is left as it is, and so is what became a link.
+func TestFixLeavesAFileThatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	file := filepath.Join(dir, "SKILL.md")
+	if err := os.WriteFile(file, []byte("theirs"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cli.Rewrite(root, "SKILL.md", []byte("old"), []byte("new"), 0o644); !errors.Is(err, cli.ErrChanged) {
+		t.Error(err)
+	}
+	if os.Rename(file, filepath.Join(dir, "other")) == nil && os.Symlink("other", file) == nil {
+		if err := cli.Rewrite(root, "SKILL.md", []byte("theirs"), []byte("new"), 0o644); !errors.Is(err, cli.ErrChanged) {
+			t.Error(err)
+		}
+		file = filepath.Join(dir, "other")
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "theirs" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if all, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(all) != 0 {
+		t.Errorf("left beside it: %q, %v", all, err)
 	}
 }

@@ -188,18 +188,14 @@ func checkSet(t *testing.T, src []byte, key string, v Value) {
 	if !sameFields(want, d.Front.Fields) || !bytes.Equal(d.Body, body) || slices.ContainsFunc(diags, Diagnostic.Repair) {
 		t.Fatalf("%q with %q: %+v is\n%q\n%+v %v", src, key, v, got, d.Front.Fields, diags)
 	}
-	// All that is not the field's lines is there as it was: the text before it and the text behind it.
-	front, back := 0, 0
-	for front < min(len(src), len(got)) && src[front] == got[front] {
-		front++
-	}
-	for back < min(len(src), len(got))-front && src[len(src)-1-back] == got[len(got)-1-back] {
-		back++
-	}
-	cut := string(src[front : len(src)-back])
-	for j, o := range old.Fields {
-		if j != i && o.Line > 0 && strings.Contains(cut, "\n"+o.Key+":") {
-			t.Fatalf("%q with %q: rewrote %q", src, key, cut)
+	// The text before the field's lines and the text behind them are there as they were.
+	if l, err := Open(src).layout(key); err == nil && !bytes.Equal(got, src) {
+		from, to := l.end, l.end
+		if at := l.index(key); at >= 0 {
+			from, to = l.places[at].start, l.places[at].full
+		}
+		if !bytes.HasPrefix(got, src[:from]) || !bytes.HasSuffix(got, src[to:]) {
+			t.Fatalf("%q with %q: more was rewritten than %q: %q", src, key, src[from:to], got)
 		}
 	}
 	if err := f.SetValue(key, v); err != nil || !bytes.Equal(f.Bytes(), got) {

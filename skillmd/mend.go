@@ -18,7 +18,7 @@ func (f *File) Mend() []Diagnostic {
 	for _, step := range []func(*File) ([]byte, []byte, []string){(*File).closed, (*File).opened, (*File).readable} {
 		src, body, codes := step(f)
 		before := f.diags
-		if src == nil || !f.take(src, body, codes) {
+		if src == nil || !f.take(src, body) {
 			continue
 		}
 		for _, d := range before {
@@ -31,7 +31,7 @@ func (f *File) Mend() []Diagnostic {
 }
 
 // take takes another text for the file if its fields and the body are as they should be and nothing new is wrong with it.
-func (f *File) take(src, body []byte, codes []string) bool {
+func (f *File) take(src, body []byte) bool {
 	d, diags := Parse(src)
 	if !d.Front.Present || !sameFields(d.Front.Fields, f.doc.Front.Fields) || !bytes.Equal(d.Body, body) {
 		return false
@@ -139,9 +139,7 @@ func (f *File) readable() (src, body []byte, codes []string) {
 		return nil, nil, nil
 	}
 	for _, d := range r.notes {
-		if d.Code != CodeUnreadableField {
-			codes = append(codes, d.Code)
-		}
+		codes = append(codes, d.Code)
 	}
 	out := f.src[:s.start:s.start]
 	n := 0 // lines written or left out

@@ -90,7 +90,7 @@ func (f *flowReader) key(before []Field) (field Field, ok bool) {
 		return field, false
 	}
 	f.at++
-	if _, twice := lookup(before, k.Text); twice || k.Text == "<<" || !quoted && f.at < len(f.s) && f.s[f.at] != ' ' {
+	if _, twice := lookup(before, k.Text); twice || !quoted && f.at < len(f.s) && f.s[f.at] != ' ' {
 		return field, false
 	}
 	field.Key = k.Text
