@@ -12,6 +12,13 @@ func MainNoWait(ctx context.Context, args, env []string, std IO) int {
 	return a.main(ctx, args)
 }
 
+// MainOrg is Main on a machine whose administrator keeps skills in a folder.
+func MainOrg(ctx context.Context, org string, args, env []string, std IO) int {
+	a := newApp(env, std)
+	a.org = org
+	return a.main(ctx, args)
+}
+
 func noWait(time.Duration) <-chan time.Time {
 	ch := make(chan time.Time, 1)
 	ch <- time.Time{}

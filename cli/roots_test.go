@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -32,6 +33,42 @@ func listing(t *testing.T, ws, home string, args ...string) map[string][]string 
 		found[s.Name] = append(found[s.Name], s.Digest)
 	}
 	return found
+}
+
+// The machine's skills have the tier org, unless anybody may put some there.
+func TestSkillsOfTheMachine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	org := filepath.Join(dir, "etc", "skills")
+	if err := copyTree(filepath.Join("testdata", "ws", "skills"), org); err != nil {
+		t.Fatal(err)
+	}
+	list := func(args ...string) (out, errs string) {
+		t.Helper()
+		var o, e bytes.Buffer
+		if code := cli.MainOrg(t.Context(), org, append([]string{"list"}, args...), []string{"HOME=" + dir}, cli.IO{In: strings.NewReader(""), Out: &o, Err: &e, Dir: t.TempDir()}); code != 0 {
+			t.Fatalf("exit %d: %s", code, e.String())
+		}
+		return o.String(), e.String()
+	}
+	if out, errs := list(); !strings.Contains(out, "greet") || !strings.Contains(out, " org ") {
+		t.Errorf("%s%s", out, errs)
+	}
+	if out, _ := list("--skills-root", org); !strings.Contains(out, " org ") {
+		t.Errorf("named, it has another tier: %s", out)
+	}
+	if out, _ := list("--set", "roots=auto:project"); strings.Contains(out, "greet") {
+		t.Errorf("it is searched without being listed: %s", out)
+	}
+	if runtime.GOOS == "windows" {
+		return // it has no such modes
+	}
+	if err := os.Chmod(org, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs := list(); strings.Contains(out, "greet") || !strings.Contains(errs, "root-unsafe: others than the administrator can write to it") {
+		t.Errorf("anybody may put skills there: %s%s", out, errs)
+	}
 }
 
 // Links of the agents' folders to the canonical skills work: each skill is

@@ -233,7 +233,7 @@ func (f switches) change(ctx context.Context, edit func(*jsonedit.Object) (bool,
 	if err != nil {
 		return "", err
 	}
-	lock, err := lockfile.Wait(ctx, filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".lock"))
+	lock, err := lockfile.Wait(ctx, lockOf(target))
 	if err != nil {
 		return "", f.fault(err)
 	}
@@ -288,13 +288,18 @@ func (f switches) target() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", f.fault(err)
 	}
-	for _, p := range []string{dir, f.path} {
+	for _, p := range []string{dir, f.path, lockOf(f.path)} {
 		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return "", &metier.Error{Op: "state", Path: p, Kind: metier.Denied, Code: "state_linked",
 				Hint: "remove the link", Err: errors.New("what a workspace says lies in the workspace, and this is a link")}
 		}
 	}
 	return f.path, nil
+}
+
+// lockOf is the file that whoever writes another one locks.
+func lockOf(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock")
 }
 
 func (f switches) fault(err error) error {
