@@ -172,9 +172,6 @@ func (b *builder) post(weights []float32) {
 	}
 }
 
-// Words is how many different words the documents have.
-func (x *Index) Words() int { return len(x.spelt) }
-
 // scores is the work space of one search.
 type scores struct {
 	of      []float32
