@@ -324,7 +324,7 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 			l.Roots[i].Named = false // a root that is gone means skills that are gone
 		}
 	}
-	snap, err := a.snapshot(ctx, l.Roots, set, l.Workspace)
+	snap, err := a.snapshot(ctx, l.Roots, set, l.Workspace, nil)
 	if err != nil {
 		return nil, "", err
 	}

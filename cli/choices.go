@@ -111,9 +111,10 @@ func (c decided) trust(h metier.Head, id metier.ID) (policy.Tier, metier.Digest)
 	return policy.Tier(c.trusted[i].Tier), metier.Digest(c.trusted[i].Tree)
 }
 
-// snapshot lists the roots and applies the rules, and what people decided.
-func (a *app) snapshot(ctx context.Context, roots []root, s settings.Settings, workspace string) (*metier.Snapshot, error) {
-	mounts, err := mountAll(roots, s.Discover)
+// snapshot lists the roots and applies the rules, and what people decided. kept
+// is the index on disk, or nil where only the files themselves count.
+func (a *app) snapshot(ctx context.Context, roots []root, s settings.Settings, workspace string, kept *scans) (*metier.Snapshot, error) {
+	mounts, err := mountAll(roots, s.Discover, kept)
 	if err != nil {
 		return nil, err
 	}

@@ -199,7 +199,7 @@ func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) b
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	snap, err := a.snapshot(ctx, roots, set, ws)
+	snap, err := a.snapshot(ctx, roots, set, ws, a.scans())
 	if err != nil {
 		return nil, none
 	}

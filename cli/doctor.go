@@ -56,6 +56,7 @@ func (d *doctor) bad(name string, err error) {
 func (a *app) doctorCommand() *cobra.Command {
 	var workspace string
 	var roots []string
+	var clear bool
 	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check what this host gives: configuration, skills, models, records",
 		Long: `Doctor looks at the program, the configuration, the folders, the skills and the
 models a run started here would use, and names the way out of what is wrong. It
@@ -65,12 +66,14 @@ asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Arg
 			d.host()
 			d.config()
 			d.folders(workspace)
+			d.index(clear)
 			d.skills(c.Context(), roots)
 			d.models(c.Context())
 			return a.showDoctor(d.checks)
 		}}
 	c.Flags().StringVar(&workspace, "workspace", "", "folder to look at (default: the current one)")
 	c.Flags().StringArrayVar(&roots, "skills-root", nil, "folder of skills (repeatable; default: the configuration's)")
+	c.Flags().BoolVar(&clear, "clear-index", false, "first remove the index of skills, which is made again")
 	a.completions(c)
 	return c
 }
@@ -252,7 +255,8 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 			return
 		}
 	}
-	snap, err := d.a.snapshot(ctx, []root{r}, set, d.ws)
+	kept := d.a.scans()
+	snap, err := d.a.snapshot(ctx, []root{r}, set, d.ws, kept)
 	if err != nil {
 		d.bad("skills", err)
 		return
@@ -277,6 +281,9 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 		if faults[s] > 0 {
 			text += ", " + plural(faults[s], s)
 		}
+	}
+	for _, x := range kept.list {
+		text += "; " + took(x)
 	}
 	if faults["error"] > 0 || states["loaded"] == 0 && len(states) > 0 {
 		d.note("skills", "'metier list --all' shows each, 'metier explain NAME' the way out", "%s", text)

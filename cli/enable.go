@@ -169,7 +169,7 @@ func (r skillRecord) called(subject string) bool {
 
 // outcome looks at the skills again.
 func (sh *shelf) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
-	snap, err := sh.a.snapshot(ctx, sh.roots, sh.settings, sh.workspace)
+	snap, err := sh.a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, nil)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ type job struct {
 func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origins json.RawMessage, m chosen) (*job, error) {
 	j := &job{a: a, launch: l, settings: s, origins: origins, model: m, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
 	var err error
-	if j.snapshot, err = a.snapshot(ctx, l.Roots, s, l.Workspace); err != nil {
+	if j.snapshot, err = a.snapshot(ctx, l.Roots, s, l.Workspace, nil); err != nil {
 		return nil, err
 	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l)})
@@ -93,12 +93,13 @@ func (a *app) protected(l launch, s settings.Discover) []string {
 	return out
 }
 
-// closed are the folders no tool reads or writes: the records and the heads
-// that vouch for them. A folder that holds the workspace cannot be closed; the
+// closed are the folders no tool reads or writes: the records, the heads that
+// vouch for them, and the index that 'metier list' shows skills from. A folder that holds the workspace cannot be closed; the
 // records in it lie outside of the workspace.
 func (a *app) closed(l launch) []string {
 	var out []string
-	for _, p := range []string{l.Artifacts, a.stateDir()} {
+	index, _ := a.indexDir()
+	for _, p := range []string{l.Artifacts, a.stateDir(), index} {
 		if p != "" && !within(p, l.Workspace) {
 			out = append(out, p)
 		}
@@ -136,7 +137,7 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 		Logger: j.a.logger()}
 	if j.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
-			return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace)
+			return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
 		}
 	}
 	j.session, err = metier.Open(ctx, c)

@@ -61,6 +61,7 @@ type listFlags struct {
 	states  []string
 	source  []string
 	tiers   []string
+	verbose bool
 }
 
 // states are those of a skill, as they are listed.
@@ -87,6 +88,9 @@ names and descriptions are cut to its width; piped they are whole.`,
 			if err != nil {
 				return err
 			}
+			if f.verbose {
+				sh.scans.print(a)
+			}
 			chosen, left, err := f.choose(sh.snapshot)
 			if err != nil {
 				return err
@@ -109,6 +113,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 	place.flags(c)
 	c.Flags().BoolVar(&f.all, "all", false, "show what cannot be used too, and why")
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "say on standard error what finding them took, root by root")
 	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
 	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
 	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills of this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")

@@ -20,8 +20,8 @@ import (
 	"metier/tool"
 )
 
-// mountAll opens the roots as sources.
-func mountAll(roots []root, s settings.Discover) ([]metier.Mount, error) {
+// mountAll opens the roots as sources; kept may be nil.
+func mountAll(roots []root, s settings.Discover, kept *scans) ([]metier.Mount, error) {
 	var out []metier.Mount
 	var allowed []string
 	for _, r := range roots {
@@ -41,8 +41,10 @@ func mountAll(roots []root, s settings.Discover) ([]metier.Mount, error) {
 			out = append(out, m)
 			continue
 		}
-		src, err := local.New(r.Path, &local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, Nested: s.Nested, AllowedRoots: r.reach(allowed),
-			Within: r.Bound, Optional: !r.Named, RefuseHardLinks: r.Tier.Or() == policy.ThirdParty, MaxDepth: s.MaxDepth, MaxDirs: s.MaxDirs, MaxResourceFiles: s.MaxResources})
+		o := local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, Nested: s.Nested, AllowedRoots: r.reach(allowed),
+			Within: r.Bound, Optional: !r.Named, RefuseHardLinks: r.Tier.Or() == policy.ThirdParty, MaxDepth: s.MaxDepth, MaxDirs: s.MaxDirs, MaxResourceFiles: s.MaxResources}
+		kept.into(&o)
+		src, err := local.New(r.Path, &o)
 		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
 			r.note(skillmd.Error, "root-unusable", "%v", e.Err)
 			m.Source, m.Notes = unused{r}, r.Notes

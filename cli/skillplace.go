@@ -45,6 +45,7 @@ type shelf struct {
 	tools     []string
 	denied    []string
 	snapshot  *metier.Snapshot
+	scans     *scans
 }
 
 // look finds the skills of a place, as a run there would.
@@ -72,7 +73,8 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 	if sh.tools, err = a.grantedTools(runFlags{}, phase{}, op, sh.settings, agent.ModeChat); err != nil {
 		return nil, err
 	}
-	sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace)
+	sh.scans = a.scans()
+	sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
 	return sh, err
 }
 

@@ -73,6 +73,9 @@ func TestRefusesOtherMounts(t *testing.T) {
 			if b, _, err := d.ReadFile(path, 99); CodeOf(err) != Outside {
 				t.Errorf("ReadFile(%s) = %q, %v", path, b, err)
 			}
+			if info, err := d.Glance(path); CodeOf(err) != Outside {
+				t.Errorf("Glance(%s) = %+v, %v", path, info, err)
+			}
 		}
 		if _, err := d.Sub("mnt"); CodeOf(err) != Outside {
 			t.Errorf("Sub = %v", err)

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/source/local"
+)
+
+// scans is the index on disk that a listing of roots may use, and what the
+// listings took. Commands that show skills have one. A run has none: what a
+// model may do rests on nothing but the files themselves.
+type scans struct {
+	index string
+	now   func() time.Time
+	list  []local.Scanned
+}
+
+func (a *app) scans() *scans {
+	dir, _ := a.indexDir()
+	return &scans{index: dir, now: a.now}
+}
+
+// into sets the options of one root. Nil sets nothing.
+func (s *scans) into(o *local.Options) {
+	if s != nil {
+		o.Index, o.Now = s.index, s.now
+		o.Scanned = func(x local.Scanned) { s.list = append(s.list, x) }
+	}
+}
+
+// indexDir is the folder of the index, or "" and why there is none: the
+// variable METIER_INDEX, else the user's cache.
+func (a *app) indexDir() (dir, why string) {
+	x, named := a.env["METIER_INDEX"]
+	switch h := a.home(); {
+	case x == "off":
+		return "", "METIER_INDEX is off"
+	case named && x != "":
+		return a.path(x), ""
+	case a.env["XDG_CACHE_HOME"] != "":
+		return filepath.Join(a.env["XDG_CACHE_HOME"], "metier", "index"), ""
+	case h == "":
+		return "", "there is no home folder: set HOME, XDG_CACHE_HOME or METIER_INDEX"
+	default:
+		if info, err := os.Stat(h); err != nil || !info.IsDir() {
+			return "", "the home folder " + h + " is not there"
+		}
+		return filepath.Join(h, ".cache", "metier", "index"), ""
+	}
+}
+
+// took words one listing.
+func took(s local.Scanned) string {
+	text := fmt.Sprintf("%s looked at in %s", plural(s.Folders, "folder"), milliseconds(s.Took))
+	switch {
+	case s.Unused != "":
+		text += ", all read: the index was not used (" + s.Unused + ")"
+	case s.Index != "":
+		text += fmt.Sprintf(", %d unchanged since the index, %d read", s.Known, s.Folders-s.Known)
+	}
+	if s.Unsaved != nil {
+		text += "; the index cannot be written: " + s.Unsaved.Error()
+	}
+	return text
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+// print writes a line for each root.
+func (s *scans) print(a *app) {
+	for _, x := range s.list {
+		fmt.Fprintln(a.Err, oneLine(x.Root+": "+took(x)))
+	}
+}
+
+// index is the folder of the index on disk; clear empties it first.
+func (d *doctor) index(clear bool) {
+	dir, why := d.a.indexDir()
+	if dir == "" {
+		d.ok("index", "there is none, every listing reads all heads: %s", why)
+		return
+	}
+	if clear {
+		n, err := local.Clear(dir)
+		if err != nil {
+			d.bad("index", &metier.Error{Op: "clear", Path: dir, Kind: metier.Unavailable, Code: "read_only", Hint: "remove the folder yourself", Err: err})
+			return
+		}
+		d.ok("index", "%s removed from %s", plural(n, "file"), dir)
+	}
+	files, err := filepath.Glob(filepath.Join(globQuote(dir), "*.idx"))
+	size := int64(0)
+	for _, f := range files {
+		if info, err := os.Lstat(f); err == nil {
+			size += info.Size()
+		}
+	}
+	if err == nil {
+		err = writable(dir)
+	}
+	if err != nil {
+		d.note("index", "make it writable, or name another folder with METIER_INDEX", "every listing reads all heads: %v", err)
+		return
+	}
+	d.ok("index", "%s of %d kB in %s", plural(len(files), "file"), (size+999)/1000, dir)
+}
+
+// globQuote is a path as a pattern that means just it.
+func globQuote(p string) string {
+	if filepath.Separator != '/' {
+		return p // no quotes there; such characters are rare in folders of a cache
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
+}

@@ -1,0 +1,61 @@
+package metier_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/settings"
+)
+
+// req: C-021
+func TestNoBodyIsLoadedAtStart(t *testing.T) {
+	t.Parallel()
+	const body = "The quick brown body nobody asked for."
+	files := map[string]string{}
+	for i := range 20 {
+		files[fmt.Sprintf("skills/s%02d/SKILL.md", i)] = skillFile(fmt.Sprintf("s%02d", i), "# Title\n\n"+body+"\n")
+		files[fmt.Sprintf("skills/s%02d/references/more.md", i)] = body
+	}
+	w := opened(t, settings.DefaultProfile, files)
+	all, err := json.Marshal(w.Snapshot().All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := json.Marshal(w.preview())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{"memory": string(all), "prompt": string(req), "record": w.said()} {
+		if strings.Contains(text, body) || strings.Contains(text, "# Title") {
+			t.Errorf("the %s has a body", what)
+		}
+	}
+	mentions(t, string(req), "s00", "s19")
+}
+
+// req: C-023
+func TestSecondListReadsNothing(t *testing.T) {
+	t.Parallel()
+	w := opened(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/g/b/SKILL.md": skillFile("b", "y\n")})
+	list, catalog := w.Snapshot().All(), w.Catalog(t.Context())
+	if len(list) < 2 || len(catalog.Entries) < 2 {
+		t.Fatal(list, catalog)
+	}
+	if err := os.RemoveAll(w.at("skills")); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(fmt.Sprint(list), fmt.Sprint(w.Snapshot().All())); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(catalog, w.Catalog(t.Context())); d != "" {
+		t.Error(d)
+	}
+	if _, err := w.Snapshot().Find("b"); err != nil {
+		t.Error(err)
+	}
+}
