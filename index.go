@@ -61,6 +61,9 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 				continue
 			}
 			sk := n.weigh(ctx, judge(h, m, parse, names), m)
+			if len(n.skills) == cap(n.skills) { // twice as many, since a Skill is large and append would grow by a quarter
+				n.skills = slices.Grow(n.skills, max(len(n.skills), 64))
+			}
 			n.skills = append(n.skills, sk)
 			n.diags = append(n.diags, sk.Diagnostics...)
 		}
@@ -158,6 +161,7 @@ func (n *Snapshot) indexAll(ctx context.Context) error {
 // alias makes every usable skill findable. An ID beats a name, since a name is
 // the skill's own word and an ID the operator's.
 func (n *Snapshot) alias() {
+	n.byKey, n.byText = make(map[string][]int, len(n.skills)), make(map[string]int, 2*len(n.skills))
 	for i := range n.skills {
 		if sk := &n.skills[i]; sk.usable() {
 			k := n.key(sk.Name)

@@ -101,7 +101,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 				}
 			}
 			if a.json {
-				rows := []skillRow{}
+				rows := make([]skillRow, 0, len(chosen))
 				for _, sk := range chosen {
 					rows = append(rows, rowOf(sh.snapshot, sk))
 				}
@@ -158,7 +158,9 @@ func (f listFlags) choose(snap *metier.Snapshot) (chosen []metier.Skill, left ma
 		}
 	}
 	left = map[string]int{}
-	for _, sk := range snap.All() {
+	all := snap.All()
+	chosen = all[:0] // in place: there may be many
+	for _, sk := range all {
 		if len(f.source) > 0 && !slices.Contains(f.source, sk.ID.Source) && !slices.Contains(f.source, string(sk.Tier.Or())) {
 			continue
 		}

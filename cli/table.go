@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -44,6 +45,8 @@ func (t *table) print(w io.Writer, indent string) {
 			}
 		}
 	}
+	out := bufio.NewWriter(w) // whose error is that of w, see output
+	defer out.Flush()
 	for _, r := range rows {
 		var b strings.Builder
 		for i, c := range r {
@@ -67,7 +70,7 @@ func (t *table) print(w io.Writer, indent string) {
 		if t.width > 0 {
 			line = cutTo(line, t.width)
 		}
-		fmt.Fprintln(w, line)
+		fmt.Fprintln(out, line)
 	}
 }
 

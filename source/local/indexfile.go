@@ -39,7 +39,9 @@ const (
 	maxIndexBytes = 128 << 20 // of an index file; a larger one is neither read nor written
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made when it is needed: it would be a tenth of the start of the
+// program.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // indexFile is one opened index file. Its content was written by this program
 // for this user, says the header; still nothing in it is trusted to be in
@@ -72,7 +74,7 @@ func readIndex(r io.Reader, size int64, id indexID) (*indexFile, error) {
 		}
 		text.Write(buf[:n])
 		cut := min(skip, n)
-		sum, skip = crc32.Update(sum, castagnoli, buf[cut:n]), skip-cut
+		sum, skip = crc32.Update(sum, castagnoli(), buf[cut:n]), skip-cut
 		if err == io.EOF {
 			break
 		}
@@ -269,7 +271,7 @@ func assemble(records []string, id indexID) []byte {
 	for _, r := range records {
 		b = append(b, r...)
 	}
-	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli()))
 	return b
 }
 
@@ -279,6 +281,7 @@ type reader struct {
 	rest   string
 	bad    bool
 	fields []skillmd.Field // room for what is read, taken piece by piece
+	given  int             // size of the last room
 }
 
 func (r *reader) fail() { r.rest, r.bad = "", true }
@@ -423,7 +426,8 @@ func (r *reader) room(n int) []skillmd.Field {
 		return nil // grown as the fields come: the number may be a lie
 	}
 	if len(r.fields) < n {
-		r.fields = make([]skillmd.Field, 512)
+		r.given = min(2*r.given+8, 512)
+		r.fields = make([]skillmd.Field, max(n, r.given))
 	}
 	list := r.fields[:0:n]
 	r.fields = r.fields[n:]

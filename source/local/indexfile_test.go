@@ -53,7 +53,7 @@ func seal(b []byte) []byte {
 	le.PutUint32(b[20:], fuzzID.owner)
 	le.PutUint64(b[24:], uint64(len(b)))
 	le.PutUint64(b[32:], fuzzID.dev)
-	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli()))
 	return b
 }
 

@@ -199,7 +199,8 @@ func (s *Source) unusable(err error) *metier.Head {
 func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 	return func(yield func(metier.Head, error) bool) {
 		heads, err := s.heads(ctx)
-		for _, h := range heads {
+		for i, h := range heads {
+			heads[i] = nil // who wants them all has copied it; two of each would be many
 			if !yield(*h, nil) {
 				return
 			}

@@ -317,6 +317,9 @@ func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
 			return &confine.Error{Code: confine.Outside, Err: fmt.Errorf("the file has %d hard links", info.Nlink)}
 		}
 		if entry.Fill(h, data, int64(len(data)) >= info.Size || i == len(entry.Steps)-1) {
+			if f := h.Front.Fields; len(f) > 0 && cap(f) > len(f) {
+				h.Front.Fields = append(w.in.room(len(f)), f...) // the parser leaves room for more
+			}
 			w.key, w.keyed = info.Key()
 			return nil
 		}
