@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"metier"
@@ -13,7 +14,7 @@ import (
 )
 
 func main() {
-	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": scan, "search": search})
+	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": indexed, "search": search})
 }
 
 func defaults() (settings.Settings, error) {
@@ -25,18 +26,28 @@ func defaults() (settings.Settings, error) {
 	return s, err
 }
 
-// source is the folder as the default settings open it.
-func source(dir string, s settings.Discover) (*local.Source, error) {
-	return local.New(dir, &local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, MaxDepth: s.MaxDepth, MaxDirs: 1 << 20, MaxResourceFiles: s.MaxResources})
+// source is the folder as the default settings open it, with the index file of
+// a run before or without.
+func source(dir string, s settings.Discover, index bool) (*local.Source, error) {
+	o := local.Options{Scan: s.Scan, FileNames: s.FileNames, Symlinks: s.Symlinks, MaxDepth: s.MaxDepth, MaxDirs: 1 << 20, MaxResourceFiles: s.MaxResources}
+	if index {
+		o.Index = os.Getenv("BENCH_INDEX")
+	}
+	return local.New(dir, &o)
 }
 
 // scan lists the heads: what the floors and the peers do.
-func scan(dir string, _ func()) (n int, _ map[string]float64, err error) {
+func scan(dir string, _ func()) (int, map[string]float64, error) { return heads(dir, false) }
+
+// indexed is scan with an index.
+func indexed(dir string, _ func()) (int, map[string]float64, error) { return heads(dir, true) }
+
+func heads(dir string, index bool) (n int, _ map[string]float64, err error) {
 	s, err := defaults()
 	if err != nil {
 		return 0, nil, err
 	}
-	src, err := source(dir, s.Discover)
+	src, err := source(dir, s.Discover, index)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -56,7 +67,7 @@ func build(dir string) (*metier.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := source(dir, s.Discover)
+	src, err := source(dir, s.Discover, false)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +91,7 @@ func full(dir string, _ func()) (n int, _ map[string]float64, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	src, err := source(dir, s.Discover)
+	src, err := source(dir, s.Discover, false)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -49,7 +49,7 @@ func search(string, func()) (int, map[string]float64, error) {
 		if err != nil {
 			return i, nil, err
 		}
-		answered += min(len(found.Hits), 1)
+		answered += min(len(found.Skills), 1)
 	}
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
