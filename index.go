@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"metier/internal/script"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -460,7 +461,7 @@ func (n *Snapshot) Index(ctx context.Context, sk Skill) (Skill, error) {
 		}
 		r := Resource{File: f, Kind: KindOfPath(f.Path)}
 		if r.Kind == Script {
-			r.Runtime = runtimeOf(f)
+			r.Runtime = script.Runtime(f.Path, f.Shebang)
 		}
 		sk.Resources = append(sk.Resources, r)
 	}

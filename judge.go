@@ -156,17 +156,9 @@ func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
 	if parse.PlatformFilter == settings.PlatformFilterOff || parse.PlatformFilter == "" {
 		return
 	}
-	said := platforms(sk.Head.Front)
-	named := false
-	for _, s := range said {
-		fits, known := systems[strings.ToLower(strings.TrimSpace(s))]
-		if known && (len(fits) == 0 || slices.Contains(fits, system)) {
-			return
-		}
-		named = named || known
-	}
-	if !named {
-		return // nothing said, or only words that are no systems
+	fits, said := sk.Head.Front.Fits(system)
+	if fits {
+		return
 	}
 	detail := "it is for " + visible.Line(strings.Join(said[:min(len(said), mostListed)], ", ")) + ", and this is " + system
 	if parse.PlatformFilter == settings.PlatformFilterRefuse {
@@ -175,52 +167,6 @@ func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
 	}
 	sk.State = Hidden
 	sk.note(skillmd.Warning, "other-platform", detail)
-}
-
-// systems maps what skills call an operating system to what Go calls it; an
-// empty list fits everywhere.
-var systems = map[string][]string{
-	"linux": {"linux"}, "ubuntu": {"linux"}, "debian": {"linux"}, "wsl": {"linux"}, "wsl2": {"linux"},
-	"darwin": {"darwin"}, "macos": {"darwin"}, "mac": {"darwin"}, "osx": {"darwin"},
-	"windows": {"windows"}, "win": {"windows"}, "win32": {"windows"}, "win64": {"windows"},
-	"freebsd": {"freebsd"}, "openbsd": {"openbsd"}, "netbsd": {"netbsd"}, "android": {"android"}, "ios": {"ios"},
-	"unix": {"linux", "darwin", "freebsd", "openbsd", "netbsd"}, "posix": {"linux", "darwin", "freebsd", "openbsd", "netbsd"},
-	"any": {}, "all": {}, "*": {},
-}
-
-// platforms are the systems a skill names: in platforms or os, of the front
-// itself, of its metadata, or of one client's map in there.
-func platforms(f skillmd.Front) []string {
-	if len(f.Platforms) > 0 {
-		return f.Platforms
-	}
-	if said := systemsOf(f.Fields); said != nil {
-		return said
-	}
-	if said := systemsOf(f.Metadata); said != nil {
-		return said
-	}
-	for _, client := range f.Metadata {
-		if said := systemsOf(client.Value.Map); said != nil {
-			return said
-		}
-	}
-	return nil
-}
-
-func systemsOf(fields []skillmd.Field) (said []string) {
-	for _, f := range fields {
-		if f.Key != "platforms" && f.Key != "os" {
-			continue
-		}
-		if f.Value.Kind != skillmd.List {
-			said = append(said, strings.FieldsFunc(f.Value.Text, func(r rune) bool { return r == ',' || r == ' ' })...)
-		}
-		for _, v := range f.Value.List {
-			said = append(said, v.Text)
-		}
-	}
-	return said
 }
 
 // nameMax is how many bytes of a name are taken under the laxest settings: 64
@@ -346,40 +292,4 @@ func firstOf(a, b string) string {
 		return a
 	}
 	return b
-}
-
-// interpreters maps what a shebang names to what we call it.
-var interpreters = map[string]string{"bash": "bash", "sh": "sh", "deno": "deno", "node": "node", "python": "python3", "python3": "python3",
-	"ruby": "ruby", "perl": "perl", "pwsh": "pwsh"}
-
-// runtimeOf infers what would run a script: the shebang's interpreter, else
-// the extension's (ruling 14).
-func runtimeOf(f File) string {
-	if f.Shebang != "" {
-		fields := strings.Fields(strings.TrimPrefix(strings.TrimRight(f.Shebang, "\r\n"), "#!"))
-		for len(fields) > 0 && (path.Base(fields[0]) == "env" || strings.HasPrefix(fields[0], "-")) {
-			fields = fields[1:]
-		}
-		if len(fields) > 0 {
-			if r, ok := interpreters[path.Base(fields[0])]; ok {
-				return r
-			}
-		}
-		return "shebang"
-	}
-	switch path.Ext(f.Path) {
-	case ".ts", ".mts", ".js", ".mjs":
-		return "deno"
-	case ".py":
-		return "python3"
-	case ".rb":
-		return "ruby"
-	case ".go":
-		return "go"
-	case ".pl":
-		return "perl"
-	case ".ps1":
-		return "pwsh"
-	}
-	return "unknown"
 }

@@ -127,7 +127,7 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 		}
 		add(inDescription, sk.Description)
 		add(inWhen, sk.Head.Front.WhenToUse)
-		for _, t := range tagsOf(sk.Head.Front) {
+		for _, t := range sk.Head.Front.Tags() {
 			add(inTags, t)
 		}
 		if len(n.skills) <= headedMost && sk.usable() && ctx.Err() == nil {
@@ -141,31 +141,6 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 	}
 	n.finder = f
 	return f, nil
-}
-
-// maxTags bounds the tags of one skill that are searched.
-const maxTags = 64
-
-// tagsOf returns tags, of the frontmatter and of its metadata: a list, or a text
-// split on commas.
-func tagsOf(f skillmd.Front) []string {
-	var out []string
-	take := func(fields []skillmd.Field) {
-		for _, fl := range fields {
-			switch {
-			case fl.Key != "tags" && fl.Key != "keywords":
-			case len(fl.Value.List) > 0:
-				for _, v := range fl.Value.List {
-					out = append(out, v.Text)
-				}
-			default:
-				out = append(out, strings.Split(fl.Value.Text, ",")...)
-			}
-		}
-	}
-	take(f.Fields)
-	take(f.Metadata)
-	return out[:min(len(out), maxTags)]
 }
 
 // headings returns the headings of a skill's body, none where it cannot be

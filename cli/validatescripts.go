@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier/internal/script"
 	"metier/skillmd"
 )
 
@@ -120,24 +121,11 @@ func interpretersOf(root *os.Root, p string) []string {
 	defer f.Close()
 	head, _ := io.ReadAll(io.LimitReader(f, 256))
 	line, _, _ := bytes.Cut(head, []byte("\n"))
-	if words, is := strings.CutPrefix(string(line), "#!"); is {
-		if program := shebangProgram(strings.Fields(words)); program != "" {
+	if bytes.HasPrefix(line, []byte("#!")) {
+		if program := script.Program(string(line)); program != "" {
 			return []string{program}
 		}
 		return nil
 	}
 	return byExtension[strings.ToLower(path.Ext(p))]
-}
-
-// shebangProgram is the program that a shebang names, with the path it has there; env and its options and variables are passed over.
-func shebangProgram(words []string) string {
-	if len(words) == 0 || path.Base(words[0]) != "env" {
-		return strings.Join(words[:min(1, len(words))], "")
-	}
-	for _, w := range words[1:] {
-		if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
-			return w
-		}
-	}
-	return ""
 }

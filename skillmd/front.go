@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"metier/internal/yaml"
 )
@@ -55,6 +56,29 @@ func (f Front) JSON() json.RawMessage {
 // Lookup returns the value of a top-level key.
 func (f Front) Lookup(key string) (Value, bool) {
 	return lookup(f.Fields, key)
+}
+
+// maxTags bounds the tags of one skill.
+const maxTags = 64
+
+// Tags returns tags and keywords, of the frontmatter and of its metadata: a
+// list, or a text split on commas. At most 64.
+func (f Front) Tags() []string {
+	var out []string
+	for _, fields := range [][]Field{f.Fields, f.Metadata} {
+		for _, fl := range fields {
+			switch {
+			case fl.Key != "tags" && fl.Key != "keywords":
+			case len(fl.Value.List) > 0:
+				for _, v := range fl.Value.List {
+					out = append(out, v.Text)
+				}
+			default:
+				out = append(out, strings.Split(fl.Value.Text, ",")...)
+			}
+		}
+	}
+	return out[:min(len(out), maxTags)]
 }
 
 // parseFront reads the text between the two lines; line is the file's line number of its first line. The YAML library is slow, so
