@@ -60,7 +60,7 @@ const MaxField = 8 << 10
 // and hands its texts to add by the number of their field; weights are those
 // of the fields.
 func Build(n int, weights []float32, each func(doc int, add func(field int, text string))) *Index {
-	x := &Index{n: n, terms: map[string]uint32{}, words: map[string]uint32{}}
+	x := &Index{n: n, terms: make(map[string]uint32, n), words: make(map[string]uint32, n)}
 	b := builder{x: x, fields: len(weights), ends: make([]uint32, 0, n*len(weights))}
 	texts := make([][]string, len(weights))
 	for doc := range n {
