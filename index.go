@@ -186,14 +186,13 @@ func (n *Snapshot) alias() {
 // resolve orders the skills, decides who has which name and marks the rest as
 // shadowed.
 func (n *Snapshot) resolve(names settings.Names) {
-	rank := n.ranks(names)
-	order := make([]int, len(n.skills))
+	order, rank := make([]int, len(n.skills)), n.ranks(names)
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := &n.skills[a], &n.skills[b]
-		return cmp.Or(losersLast(*x, *y), fitsFirst(x, y), cmp.Compare(rank(x), rank(y)), cmp.Compare(x.ID.Path, y.ID.Path))
+		return cmp.Or(losersLast(x, y), fitsFirst(x, y), cmp.Compare(rank[a], rank[b]), cmp.Compare(x.ID.Path, y.ID.Path))
 	})
 	c := contest{n: n, protect: names.Protect == settings.ProtectYes, winner: map[string]int{}, folder: map[string]int{}}
 	for _, step := range []func(int){c.once, c.name, c.guard} {
@@ -201,9 +200,15 @@ func (n *Snapshot) resolve(names settings.Names) {
 			step(i)
 		}
 	}
-	slices.SortStableFunc(n.skills, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), losersLast(a, b), cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.ID.Path, b.ID.Path))
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &n.skills[a], &n.skills[b]
+		return cmp.Or(cmp.Compare(x.Name, y.Name), losersLast(x, y), cmp.Compare(rank[a], rank[b]), cmp.Compare(x.ID.Path, y.ID.Path))
 	})
+	sorted := make([]Skill, len(order))
+	for i, at := range order {
+		sorted[i] = n.skills[at]
+	}
+	n.skills = sorted
 	slugs := map[string]bool{}
 	for i := range n.skills {
 		sk := &n.skills[i]
@@ -288,7 +293,7 @@ func bit(b bool) int {
 	return 0
 }
 
-func losersLast(a, b Skill) int {
+func losersLast(a, b *Skill) int {
 	switch {
 	case a.usable() && !b.usable():
 		return -1
@@ -311,14 +316,16 @@ func (n *Snapshot) shadow(loser, winner int, code string) {
 // ranks orders the skills: by the kinds of Names.Precedence, and in the order
 // of the mounts where that says "roots" or nothing of a kind. A skill that is
 // trusted more than its root ranks as its tier.
-func (n *Snapshot) ranks(names settings.Names) func(*Skill) int {
-	place := map[string]int{}
+func (n *Snapshot) ranks(names settings.Names) []int {
+	at, kinds := map[string]int{}, make([]string, len(n.mounts))
 	for i, m := range n.mounts {
-		place[m.Label] = i
+		at[m.Label], kinds[i] = i, cmp.Or(m.Kind, string(m.Tier.Or()))
 	}
-	return func(sk *Skill) int {
-		at := place[sk.ID.Source]
-		kind := cmp.Or(n.mounts[at].Kind, string(n.mounts[at].Tier.Or()))
+	out := make([]int, len(n.skills))
+	for i := range n.skills {
+		sk := &n.skills[i]
+		root := at[sk.ID.Source]
+		kind := kinds[root]
 		if sk.rooted != "" {
 			kind = string(sk.Tier)
 		}
@@ -326,8 +333,9 @@ func (n *Snapshot) ranks(names settings.Names) func(*Skill) int {
 		if p < 0 {
 			p = len(names.Precedence)
 		}
-		return p*10_000 + at
+		out[i] = p*10_000 + root
 	}
+	return out
 }
 
 // All returns every entry: by name, the effective one first.

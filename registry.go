@@ -194,7 +194,7 @@ func (n *Snapshot) which(is func(*Skill) bool) []Skill {
 			out = append(out, n.skills[i])
 		}
 	}
-	slices.SortStableFunc(out, losersLast)
+	slices.SortStableFunc(out, func(a, b Skill) int { return losersLast(&a, &b) })
 	return out
 }
 
