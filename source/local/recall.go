@@ -172,14 +172,15 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 }
 
 // unchanged reports whether a file or folder still has its key. Only what was
-// read through the same confined folder has one, see confine.Dir.Glance.
+// read through the same confined folder has one, see confine.Dir.Glance. Mode
+// and number of names need no look: both change the ctime.
 func (sc *scan) unchanged(rel string, k confine.Key, kind fs.FileMode) bool {
 	info, err := sc.list[0].dir.Glance(rel)
 	now, ok := info.Key()
-	return err == nil && ok && now == k && info.Mode.Type() == kind && (kind != 0 || !sc.opt.RefuseHardLinks || info.Nlink <= 1)
+	return err == nil && ok && now == k && info.Mode.Type() == kind
 }
 
-// note makes a record of what was just read, if it may be remembered.
+// remembering makes a record of what was just read, if it may be remembered.
 func (sc *scan) remembering(n node, r *found, key confine.Key, w *worker) {
 	if !sc.past.settled(key) {
 		return
