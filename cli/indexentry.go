@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/policy"
 	"metier/skillmd"
 )
 
@@ -13,6 +14,7 @@ import (
 // not say is left out.
 type indexEntry struct {
 	SkillID       string          `json:"skillId"`
+	SourceType    policy.Tier     `json:"sourceType"`   // builtin, org, user or third_party
 	Hash          string          `json:"hash"`         // SHA-256 of SKILL.md in bare hex; "" until it was read whole
 	LastModified  string          `json:"lastModified"` // RFC 3339, of SKILL.md; "" where its source has no times
 	License       string          `json:"license,omitempty"`
@@ -23,7 +25,7 @@ type indexEntry struct {
 
 func indexEntryOf(sk metier.Skill) indexEntry {
 	f := sk.Head.Front
-	e := indexEntry{SkillID: sk.ID.String(), Hash: strings.TrimPrefix(string(sk.Digest), "sha256:"), License: f.License, Compatibility: f.Compatibility}
+	e := indexEntry{SkillID: sk.ID.String(), SourceType: sk.Tier.SourceType(), Hash: strings.TrimPrefix(string(sk.Digest), "sha256:"), License: f.License, Compatibility: f.Compatibility}
 	if sk.Head.ModTime != 0 {
 		e.LastModified = time.Unix(0, sk.Head.ModTime).UTC().Format(time.RFC3339Nano)
 	}

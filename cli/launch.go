@@ -45,6 +45,8 @@ type launch struct {
 	Artifacts  string            `json:"artifacts"`
 	Phase      string            `json:"phase,omitempty"`
 	Sources    []string          `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
+
+	resumed bool // its record is there: what that says of the task counts
 }
 
 // job is a launch with everything opened: what runs.
@@ -68,6 +70,9 @@ func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origin
 	j := &job{a: a, launch: l, settings: s, origins: origins, model: m, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
 	var err error
 	if j.snapshot, err = a.snapshot(ctx, l.Roots, s, l.Workspace, nil); err != nil {
+		return nil, err
+	}
+	if _, err := j.typed(); err != nil && !l.resumed {
 		return nil, err
 	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l)})
@@ -175,7 +180,17 @@ func (j *job) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(j.launch.Prompt)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
+	task := j.launch.Prompt
+	if _, said := st.Inputs["prompt"]; !said {
+		line, err := j.typed()
+		if err == nil && line != nil {
+			task, err = line.follow(ctx, j.session)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
 	return err
 }
 

@@ -142,7 +142,7 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 	if err != nil {
 		return nil, err
 	}
-	l.Spec.Model = m.id
+	l.Spec.Model, l.resumed = m.id, true
 	return a.prepare(ctx, *l, set, settings.Snapshot(set, origins), m)
 }
 

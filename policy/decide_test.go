@@ -277,3 +277,19 @@ func TestSkillsOnlyNarrow(t *testing.T) {
 		}
 	})
 }
+
+// req: C-062
+func TestSourceTypesAreFour(t *testing.T) {
+	t.Parallel()
+	got := map[policy.Tier]bool{}
+	for tier, want := range map[policy.Tier]policy.Tier{policy.Builtin: policy.Builtin, policy.Org: policy.Org, policy.User: policy.User,
+		policy.ThirdParty: policy.ThirdParty, policy.Project: policy.User, "": policy.ThirdParty, "root": policy.ThirdParty} {
+		if s := tier.SourceType(); s != want {
+			t.Errorf("%q: %q, want %q", tier, s, want)
+		}
+		got[tier.SourceType()] = true
+	}
+	if len(got) != 4 {
+		t.Errorf("%d values: %v", len(got), got)
+	}
+}

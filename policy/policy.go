@@ -30,6 +30,15 @@ func (t Tier) Or() Tier {
 	return ThirdParty
 }
 
+// SourceType is the tier in the words of those who know four: builtin, org, user
+// and third_party. A project counts as the user (C-062, ruling 10).
+func (t Tier) SourceType() Tier {
+	if t.Or() == Project {
+		return User
+	}
+	return t.Or()
+}
+
 // Role is what a piece of text may be evidence for. It is set by the surface
 // the text came in by and never derived from a chat role.
 type Role string

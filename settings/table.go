@@ -81,7 +81,7 @@ var rows = sync.OnceValue(func() []Row {
 		{"policy", policyRows},
 		{"harness", allLater(harnessRows)},
 		{"agent", allLater(agentRows)},
-		{"chat", allLater(chatRows)},
+		{"chat", chatRows},
 		{"install", allLater(installRows)},
 	} {
 		for _, r := range stage.rows() {

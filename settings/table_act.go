@@ -129,10 +129,10 @@ func agentRows() []Row {
 
 func chatRows() []Row {
 	return []Row{
-		choice("unknown_slash", "What becomes of a typed /NAME that is neither command nor skill.",
+		choice("unknown_slash", "What becomes of a typed /NAME that is no skill people can call.",
 			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
 				{UnknownSlashError, "an error that lists what there is"},
-				{UnknownSlashNotice, "a notice; nothing is sent"},
+				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends as with error"},
 				{UnknownSlashPass, "it is sent to the model as text"},
 			}),
 	}

@@ -181,7 +181,7 @@ type UnknownSlash string
 // The values of UnknownSlash, narrowest first.
 const (
 	UnknownSlashError  UnknownSlash = "error"  // an error that lists what there is
-	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent
+	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent, and a run ends as with error
 	UnknownSlashPass   UnknownSlash = "pass"   // it is sent to the model as text
 )
 
