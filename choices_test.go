@@ -16,8 +16,8 @@ import (
 )
 
 // switchedOff makes a mount's skills of some IDs count as switched off.
-func switchedOff(ids ...string) func(metier.Head, metier.ID, string) (string, bool) {
-	return func(_ metier.Head, id metier.ID, _ string) (string, bool) {
+func switchedOff(ids ...string) func(*metier.Head, metier.ID, string) (string, bool) {
+	return func(_ *metier.Head, id metier.ID, _ string) (string, bool) {
 		return "a file", slices.Contains(ids, id.String())
 	}
 }
@@ -98,7 +98,7 @@ func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
 }
 
 // trusting gives a tier to the tree that a skill has now.
-func trusting(t *testing.T, w *world, tier policy.Tier) func(metier.Head, metier.ID) (policy.Tier, metier.Digest) {
+func trusting(t *testing.T, w *world, tier policy.Tier) func(*metier.Head, metier.ID) (policy.Tier, metier.Digest) {
 	t.Helper()
 	tree := map[metier.ID]metier.Digest{}
 	n := w.snapshot()
@@ -109,7 +109,7 @@ func trusting(t *testing.T, w *world, tier policy.Tier) func(metier.Head, metier
 		}
 		tree[sk.ID] = full.Tree
 	}
-	return func(_ metier.Head, id metier.ID) (policy.Tier, metier.Digest) {
+	return func(_ *metier.Head, id metier.ID) (policy.Tier, metier.Digest) {
 		if id.Path == "plain" {
 			return "", ""
 		}

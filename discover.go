@@ -90,8 +90,8 @@ type Mount struct {
 	// OS is the system its scripts would run on, as runtime.GOOS has it; "" is this one.
 	OS string
 	// Off says whether a person switched a skill off, and where that is kept, for people. nil: none is.
-	Off func(h Head, id ID, name string) (where string, off bool)
+	Off func(h *Head, id ID, name string) (where string, off bool)
 	// Trusted gives the tier that the operator gave to one tree of a skill, or "". Only such skills are hashed when
 	// they are listed. The tier is taken while the skill's files are that tree, and it is at most project or user (D3).
-	Trusted func(h Head, id ID) (tier policy.Tier, tree Digest)
+	Trusted func(h *Head, id ID) (tier policy.Tier, tree Digest)
 }

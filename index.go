@@ -430,7 +430,7 @@ type indexer interface {
 func (n *Snapshot) manifest(ctx context.Context, sk Skill) (Manifest, error) {
 	for _, m := range n.mounts {
 		if x, ok := m.Source.(indexer); ok && m.Label == sk.ID.Source {
-			return x.Manifest(ctx, sk.Head)
+			return x.Manifest(ctx, *sk.Head)
 		}
 	}
 	b, err := n.Open(ctx, sk.ID)

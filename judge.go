@@ -25,7 +25,7 @@ var standardFields = []string{"name", "description", "license", "compatibility",
 // naming. Nothing is dropped: what cannot be used has State Refused and a
 // diagnostic of severity error.
 func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
-	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: h, Root: m.Root, Digest: h.Digest,
+	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: &h, Root: m.Root, Digest: h.Digest,
 		Diagnostics: slices.Clone(h.Diagnostics), ModelInvocable: true, UserInvocable: true}
 	if m.Target != "" {
 		sk.target = path.Join(m.Target, h.Path)

@@ -52,8 +52,8 @@ type Skill struct {
 	Slug        string // Name as one safe path segment, unique in the snapshot
 	Tier        policy.Tier
 	State       Status
-	ShadowedBy  ID // when State is shadowed
-	Head        Head
+	ShadowedBy  ID     // when State is shadowed
+	Head        *Head  // as it was listed; never nil in a snapshot, not to be changed
 	Root        string // the mount's host path, or ""
 	Digest      Digest // of SKILL.md; empty until read whole
 	Tree        Digest // over all files; empty until indexed
@@ -88,6 +88,9 @@ func (sk Skill) Subject() policy.Subject {
 
 // Dir is the host path of the skill's folder, or "".
 func (sk Skill) Dir() string {
+	if sk.Head == nil {
+		return ""
+	}
 	if i := strings.LastIndexAny(sk.Head.Location, `/\`); i >= 0 {
 		return sk.Head.Location[:i]
 	}

@@ -16,7 +16,7 @@ import (
 
 // decided is what people decided about skills, as it was when it was read.
 type decided struct {
-	off     func(metier.Head, metier.ID, string) (string, bool) // nil: nothing is switched off
+	off     func(*metier.Head, metier.ID, string) (string, bool) // nil: nothing is switched off
 	trusted []skillRecord
 	notes   []metier.Diagnostic // files that could not be used
 }
@@ -28,7 +28,7 @@ func (a *app) decided(s settings.Discover, workspace string) decided {
 	var c decided
 	type asked struct {
 		path string
-		is   func(metier.Head, metier.ID, string) bool
+		is   func(*metier.Head, metier.ID, string) bool
 	}
 	var files []asked
 	own := a.userSwitches()
@@ -57,7 +57,7 @@ func (a *app) decided(s settings.Discover, workspace string) decided {
 		c.trusting(f, o)
 	}
 	if len(files) > 0 {
-		c.off = func(h metier.Head, id metier.ID, name string) (string, bool) {
+		c.off = func(h *metier.Head, id metier.ID, name string) (string, bool) {
 			for _, f := range files {
 				if f.is(h, id, name) {
 					return f.path, true
@@ -102,7 +102,7 @@ func (c decided) tell(mounts []metier.Mount) {
 	}
 }
 
-func (c decided) trust(h metier.Head, id metier.ID) (policy.Tier, metier.Digest) {
+func (c decided) trust(h *metier.Head, id metier.ID) (policy.Tier, metier.Digest) {
 	dir := switches{}.dirOf(h)
 	i := slices.IndexFunc(c.trusted, func(r skillRecord) bool { return r.means(dir, id) })
 	if i < 0 {

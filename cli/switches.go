@@ -183,7 +183,7 @@ func texts(o *jsonedit.Object, key string) ([]json.RawMessage, error) {
 
 // dirOf is a skill's folder as the file writes it, "" where it has none that
 // the file can name.
-func (f switches) dirOf(h metier.Head) string {
+func (f switches) dirOf(h *metier.Head) string {
 	if h.Location == "" {
 		return ""
 	}
@@ -207,11 +207,11 @@ func (r skillRecord) means(dir string, id metier.ID) bool {
 }
 
 // off makes the question whether a skill is switched off in this file.
-func (f switches) off(o *jsonedit.Object) func(metier.Head, metier.ID, string) bool {
+func (f switches) off(o *jsonedit.Object) func(*metier.Head, metier.ID, string) bool {
 	if f.byName {
 		raw, _ := o.Get(keyEnabled)
 		names, err := jsonedit.Parse(raw)
-		return func(_ metier.Head, _ metier.ID, name string) bool {
+		return func(_ *metier.Head, _ metier.ID, name string) bool {
 			if err != nil {
 				return false // the key is not there
 			}
@@ -220,7 +220,7 @@ func (f switches) off(o *jsonedit.Object) func(metier.Head, metier.ID, string) b
 		}
 	}
 	list, _ := records(o, keyDisabled) // checked by load
-	return func(h metier.Head, id metier.ID, _ string) bool {
+	return func(h *metier.Head, id metier.ID, _ string) bool {
 		dir := f.dirOf(h)
 		return slices.ContainsFunc(list, func(r skillRecord) bool { return r.means(dir, id) })
 	}
