@@ -23,7 +23,7 @@ type Source interface {
 
 // Bundle is one entry held still: a directory handle, a zip, a row version.
 type Bundle interface {
-	// Head is the entry as it was when it was opened.
+	// Head is the entry as it is when this is first asked, before Close; it reads SKILL.md.
 	Head() Head
 	// Manifest lists all files, SKILL.md included, in byte order of Path. What
 	// could not be read or lies outside is missing there and named in

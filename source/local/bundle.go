@@ -19,12 +19,13 @@ type bundle struct {
 	at   *anchors
 	dir  *confine.Dir
 	node node
-	head metier.Head
+	name string             // of the skill file
+	head func() metier.Head // reads it once
 	once sync.Once
 }
 
 // Head implements metier.Bundle.
-func (b *bundle) Head() metier.Head { return b.head }
+func (b *bundle) Head() metier.Head { return b.head() }
 
 // Close implements metier.Bundle. Files opened before stay open.
 func (b *bundle) Close() error {
@@ -74,7 +75,7 @@ func (b *bundle) openFile(file string) (*confine.File, error) {
 // path, so the folder must still be the one that is held open.
 func (b *bundle) resolve(rel string) (target, error) {
 	location := b.node.location(b.at)
-	d, err := b.at.list[b.node.at].dir.Stat(b.node.rel)
+	d, err := b.at.get(b.node.at).dir.Stat(b.node.rel)
 	if err != nil {
 		return target{}, err
 	}
@@ -86,7 +87,7 @@ func (b *bundle) resolve(rel string) (target, error) {
 		return target{}, &confine.Error{Op: "resolve", Path: rel, Code: confine.Changed, Err: fmt.Errorf("%s is another folder by now", location)}
 	}
 	t, err := b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
-	if _, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel)); err == nil && rel != b.head.FileName && (t.at != b.node.at || !within) {
+	if _, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel)); err == nil && rel != b.name && (t.at != b.node.at || !within) {
 		return target{dir: t.dir}, errOutside // a skill's files are the ones in its folder (A-131, E-044)
 	}
 	return t, err

@@ -5,22 +5,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"metier"
 	"metier/internal/confine"
 )
 
 // anchors are the folders something may lie in: the root first, then the
-// allowed ones. Each is held open, so that what was resolved and what is opened
-// are in the same folder.
-type anchors struct{ list []anchor }
+// allowed ones, which are opened when the first link is met. Each is held open,
+// so that what was resolved and what is opened are in the same folder.
+type anchors struct {
+	first   anchor
+	allowed []string // as they were named; nil where links are not followed
+	once    sync.Once
+	more    []anchor // see reach
+}
 
 type anchor struct {
 	path string // resolved
 	dir  *confine.Dir
 }
 
-// anchor opens the root, and the allowed roots if links can lead there.
+// anchor opens the root.
 func (s *Source) anchor() (*anchors, error) {
 	path, err := s.resolve()
 	if err != nil {
@@ -30,24 +36,40 @@ func (s *Source) anchor() (*anchors, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &anchors{[]anchor{{path, d}}}
-	if !s.links {
-		return at, nil
-	}
-	for _, r := range s.opt.AllowedRoots {
-		path, err := confine.Resolve(r)
-		if err != nil {
-			continue // links into it are then out of bounds, and say so
-		}
-		if d, err := confine.OpenDir(path); err == nil {
-			at.list = append(at.list, anchor{path, d})
-		}
+	at := &anchors{first: anchor{path, d}}
+	if s.links {
+		at.allowed = s.opt.AllowedRoots
 	}
 	return at, nil
 }
 
+// reach opens the allowed roots, once.
+func (a *anchors) reach() {
+	a.once.Do(func() {
+		for _, r := range a.allowed {
+			path, err := confine.Resolve(r)
+			if err != nil || path == a.first.path {
+				continue // links into one that is not there are out of bounds, and say so
+			}
+			if d, err := confine.OpenDir(path); err == nil {
+				a.more = append(a.more, anchor{path, d})
+			}
+		}
+	})
+}
+
+// get is the anchor of a number; only target gives others than 0.
+func (a *anchors) get(i int) anchor {
+	if i == 0 {
+		return a.first
+	}
+	return a.more[i-1]
+}
+
 func (a *anchors) close() {
-	for _, x := range a.list {
+	a.first.dir.Close()
+	a.once.Do(func() {}) // from here on none is opened
+	for _, x := range a.more {
 		x.dir.Close()
 	}
 }
@@ -66,6 +88,7 @@ var errOutside = &confine.Error{Op: "resolve", Code: confine.Outside, Err: error
 // next moment; opening it through the anchor then fails and never escapes. The
 // error says nothing about what is outside but for a folder (dir is set).
 func (a *anchors) target(path string) (target, error) {
+	a.reach()
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		code := confine.NotFound
@@ -76,8 +99,8 @@ func (a *anchors) target(path string) (target, error) {
 	}
 	fi, err := os.Lstat(real)
 	t := target{real: real, dir: err == nil && fi.IsDir()}
-	for i, x := range a.list {
-		if rel, ok := inside(x.path, real); ok {
+	for i := range 1 + len(a.more) {
+		if rel, ok := inside(a.get(i).path, real); ok {
 			t.at, t.rel = i, rel
 			return t, nil
 		}
@@ -86,7 +109,7 @@ func (a *anchors) target(path string) (target, error) {
 }
 
 // open opens a resolved file; none of its parents may be a link any more.
-func (a *anchors) open(t target) (*confine.File, error) { return a.list[t.at].dir.Open(t.rel) }
+func (a *anchors) open(t target) (*confine.File, error) { return a.get(t.at).dir.Open(t.rel) }
 
 // node is a folder: how it is called, and where it is.
 type node struct {
@@ -105,7 +128,7 @@ func (n node) child(name string) node {
 
 // location returns the host path of a node after links.
 func (n node) location(a *anchors) string {
-	base := a.list[n.at].path
+	base := a.get(n.at).path
 	switch {
 	case n.rel == ".":
 		return base
@@ -118,7 +141,7 @@ func (n node) location(a *anchors) string {
 // file returns the path of a file in the folder below its anchor, and its host
 // path.
 func (n node) file(a *anchors, name string) (rel, location string) {
-	base := a.list[n.at].path
+	base := a.get(n.at).path
 	if filepath.Separator != '/' || base == "/" || n.rel == "." {
 		rel = join(n.rel, name)
 		return rel, filepath.Join(base, filepath.FromSlash(rel))

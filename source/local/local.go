@@ -13,8 +13,10 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"metier"
@@ -223,7 +225,7 @@ func (s *Source) heads(ctx context.Context) ([]*metier.Head, error) {
 		return nil, err
 	}
 	defer at.close()
-	sc := &scan{Source: s, anchors: at, ctx: ctx, past: s.past(at.list[0])}
+	sc := &scan{Source: s, anchors: at, ctx: ctx, past: s.past(at.first)}
 	if err := sc.run(); err != nil {
 		return nil, err
 	}
@@ -260,12 +262,21 @@ func (s *Source) open(at *anchors, path string) (*bundle, error) {
 		return nil, err
 	}
 	sc := scan{Source: s, anchors: at}
-	head, found := sc.head(n, new(worker))
-	if !found {
-		dir.Close()
-		return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("the folder has no %s", s.names[0])}
+	for _, name := range s.names {
+		// One component in a folder that is held: a look is enough to know that it is there.
+		_, err := dir.Glance(name)
+		if confine.CodeOf(err) == confine.NotFound || runtime.GOOS != "linux" && !sc.spelled(n, name) {
+			continue
+		}
+		return &bundle{s: s, at: at, dir: dir, node: n, name: name, head: sync.OnceValue(func() metier.Head {
+			if h, found := sc.head(n, new(worker)); found {
+				return *h
+			}
+			return entry.Bad(path, n.location(at), "unreadable-skill", name+" is gone since it was opened")
+		})}, nil
 	}
-	return &bundle{s: s, at: at, dir: dir, node: n, head: *head}, nil
+	dir.Close()
+	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("the folder has no %s", s.names[0])}
 }
 
 // pin opens the folder of an entry.
@@ -280,14 +291,14 @@ func (s *Source) pin(at *anchors, path string) (node, *confine.Dir, error) {
 			return fail(metier.NotFound, "skill_not_found", fmt.Errorf("%q is not a path of this source", path))
 		}
 	}
-	dir, err := at.list[0].dir.Sub(n.rel)
+	dir, err := at.first.dir.Sub(n.rel)
 	if confine.CodeOf(err) == confine.Outside && s.links {
 		t, terr := at.target(n.location(at))
 		if terr != nil {
 			return fail(kindOf(terr), codeOf(terr), terr)
 		}
 		n.at, n.rel = t.at, t.rel
-		dir, err = at.list[n.at].dir.Sub(n.rel)
+		dir, err = at.get(n.at).dir.Sub(n.rel)
 	}
 	switch code := confine.CodeOf(err); {
 	case err == nil:
@@ -311,7 +322,7 @@ func (s *Source) Manifest(ctx context.Context, h metier.Head) (metier.Manifest, 
 		at.close()
 		return metier.Manifest{}, err
 	}
-	b := &bundle{s: s, at: at, dir: dir, node: n, head: h}
+	b := &bundle{s: s, at: at, dir: dir, node: n, name: h.FileName, head: func() metier.Head { return h }}
 	defer b.Close()
 	m, err := b.Manifest(ctx)
 	if err == nil && slices.ContainsFunc(m.Files, func(f metier.File) bool { return f.Path == h.FileName }) {

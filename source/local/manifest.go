@@ -69,16 +69,16 @@ func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
 
 // skillFile takes SKILL.md in, which may be a link like any file.
 func (x *index) skillFile() error {
-	name, loc := x.head.FileName, x.node.location(x.at)
-	if x.head.Location == filepath.Join(loc, name) {
-		x.file(item{name, x.dir, name, x.head.Location})
+	name, loc := x.name, x.node.location(x.at)
+	if h := x.Head(); h.Location == filepath.Join(loc, name) {
+		x.file(item{name, x.dir, name, h.Location})
 		return nil
 	}
 	t, err := x.resolve(name)
 	if err != nil {
 		return &metier.Error{Op: "open", Skill: x.node.path, Path: name, Kind: kindOf(err), Code: codeOf(err), Err: err}
 	}
-	x.file(item{name, x.at.list[t.at].dir, t.rel, t.real})
+	x.file(item{name, x.at.get(t.at).dir, t.rel, t.real})
 	return nil
 }
 
@@ -152,11 +152,11 @@ func (x *index) list(p place) (dirs []place) {
 		}
 		switch {
 		case e.Type.IsRegular():
-			if c.path != x.head.FileName {
+			if c.path != x.name {
 				x.file(item(c))
 			}
 		case e.Type&fs.ModeSymlink != 0:
-			if c.path != x.head.FileName {
+			if c.path != x.name {
 				x.links = append(x.links, c.path)
 			}
 		case e.Type&fs.ModeDir == 0:
@@ -202,13 +202,13 @@ func (x *index) follow(round []string) (dirs []place) {
 		}
 		switch {
 		case !t.dir:
-			x.file(item{path, x.at.list[t.at].dir, t.rel, t.real})
+			x.file(item{path, x.at.get(t.at).dir, t.rel, t.real})
 		case x.seen[t.real], holds(t.real, x.node.location(x.at)):
 			x.note(skillmd.Warning, "symlink-cycle", loc, "left out: the symlink leads to a folder that is in already")
 		case strings.Count(path, "/")+1 > x.s.opt.MaxResourceDepth:
 			x.note(skillmd.Warning, "max-depth-exceeded", loc, fmt.Sprintf("the folder is left out: it is deeper than %d", x.s.opt.MaxResourceDepth))
 		default:
-			dirs = append(dirs, place{path, x.at.list[t.at].dir, t.rel, t.real})
+			dirs = append(dirs, place{path, x.at.get(t.at).dir, t.rel, t.real})
 		}
 	}
 	return dirs

@@ -158,7 +158,7 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 		return r, false
 	}
 	for _, better := range sc.names[:first] {
-		if _, err := sc.list[n.at].dir.Glance(join(n.rel, better)); confine.CodeOf(err) != confine.NotFound {
+		if _, err := sc.get(n.at).dir.Glance(join(n.rel, better)); confine.CodeOf(err) != confine.NotFound {
 			return r, false
 		}
 	}
@@ -175,7 +175,7 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 // read through the same confined folder has one, see confine.Dir.Glance. Mode
 // and number of names need no look: both change the ctime.
 func (sc *scan) unchanged(rel string, k confine.Key, kind fs.FileMode) bool {
-	info, err := sc.list[0].dir.Glance(rel)
+	info, err := sc.first.dir.Glance(rel)
 	now, ok := info.Key()
 	return err == nil && ok && now == k && info.Mode.Type() == kind
 }

@@ -210,11 +210,11 @@ func (sc *scan) read(n node, depth int, w *worker) found {
 	var key confine.Key // before the names are read, so that it is never newer than they are
 	keyed := false
 	if sc.past.on(n) {
-		if info, err := sc.list[n.at].dir.Glance(n.rel); err == nil {
+		if info, err := sc.get(n.at).dir.Glance(n.rel); err == nil {
 			key, keyed = info.Key()
 		}
 	}
-	list, more, err := sc.list[n.at].dir.ReadDir(n.rel, maxNames)
+	list, more, err := sc.get(n.at).dir.ReadDir(n.rel, maxNames)
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
 			return r // removed since it was listed
@@ -265,7 +265,7 @@ func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 			w.keyed = false
 			// Without the right to search the folder the file cannot even be
 			// described; then it is the folder that is unreadable.
-			if _, serr := sc.list[n.at].dir.Stat(rel); serr != nil {
+			if _, serr := sc.get(n.at).dir.Stat(rel); serr != nil {
 				*h = entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; look at its mode")
 				return h, true
 			}
@@ -307,7 +307,7 @@ func (sc *scan) bad(h metier.Head, code, detail string) metier.Head {
 func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
 	w.keyed = false
 	for i, n := range entry.Steps {
-		data, info, err := sc.list[t.at].dir.AppendHead(w.buf[:0], t.rel, n)
+		data, info, err := sc.get(t.at).dir.AppendHead(w.buf[:0], t.rel, n)
 		if err != nil {
 			return err
 		}
@@ -329,7 +329,7 @@ func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
 
 // linkedHead reads a SKILL.md that is, or lies behind, a symlink.
 func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error) {
-	info, err := sc.list[n.at].dir.Stat(n.child(h.FileName).rel)
+	info, err := sc.get(n.at).dir.Stat(n.child(h.FileName).rel)
 	if errors.Is(err, syscall.EXDEV) {
 		return entry.Bad(n.path, n.location(sc.anchors), "skill-other-file-system", "the folder lies on another file system than its root, which a scan does not enter"), nil
 	}
@@ -356,7 +356,7 @@ func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error
 // spelled reports whether the folder has the name in this very case: many file
 // systems open SKILL.md when only skill.md is there.
 func (sc *scan) spelled(n node, name string) bool {
-	list, _, err := sc.list[n.at].dir.ReadDir(n.rel, maxNames)
+	list, _, err := sc.get(n.at).dir.ReadDir(n.rel, maxNames)
 	return err != nil || slices.ContainsFunc(list, func(e confine.Entry) bool { return e.Name == name })
 }
 
@@ -454,7 +454,7 @@ func (sc *scan) tooDeep(n node) {
 
 // note says something about the whole listing: it goes on the root's entry.
 func (sc *scan) note(sev skillmd.Severity, code, detail string) {
-	d := metier.Diagnostic{Severity: sev, Code: code, Detail: detail, Path: sc.list[0].path}
+	d := metier.Diagnostic{Severity: sev, Code: code, Detail: detail, Path: sc.first.path}
 	for i := range sc.heads {
 		if sc.heads[i].Path == "." {
 			sc.heads[i].Diagnostics = append(sc.heads[i].Diagnostics, d)

@@ -25,7 +25,7 @@ func (s *Source) Why(p string) metier.Diagnostic {
 		return say("path-missing", "the root %s cannot be opened", s.given)
 	}
 	defer at.close()
-	root := at.list[0].dir
+	root := at.first.dir
 	steps := strings.Split(p, "/")
 	if p == "." {
 		steps = nil
