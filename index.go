@@ -424,13 +424,13 @@ func (n *Snapshot) Open(ctx context.Context, id ID) (Bundle, error) {
 // indexer is a Source that lists the files of an entry without reading its
 // head again.
 type indexer interface {
-	Manifest(ctx context.Context, h Head) (Manifest, error)
+	Manifest(ctx context.Context, h *Head) (Manifest, error)
 }
 
 func (n *Snapshot) manifest(ctx context.Context, sk Skill) (Manifest, error) {
 	for _, m := range n.mounts {
 		if x, ok := m.Source.(indexer); ok && m.Label == sk.ID.Source {
-			return x.Manifest(ctx, *sk.Head)
+			return x.Manifest(ctx, sk.Head)
 		}
 	}
 	b, err := n.Open(ctx, sk.ID)

@@ -37,7 +37,7 @@ func plain(text []byte, line int) (fields []Field, ok bool) {
 			return nil, false
 		}
 		if fields == nil {
-			fields = make([]Field, 0, 8)
+			fields = make([]Field, 0, min(1+strings.Count(p.rest, "\n"), 16)) // nearly always a line each
 		}
 		fields = append(fields, f)
 	}

@@ -87,7 +87,7 @@ func Tree(files []Entry) string {
 	slices.SortFunc(sorted, func(a, b Entry) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Mode, b.Mode), strings.Compare(a.Digest, b.Digest))
 	})
-	buf := field(nil, "metier.tree.v1")
+	buf := field(make([]byte, 0, 64+160*len(sorted)), "metier.tree.v1")
 	buf = binary.BigEndian.AppendUint64(buf, uint64(len(sorted)))
 	for _, f := range sorted {
 		buf = field(field(field(buf, f.Path), f.Mode), f.Digest)

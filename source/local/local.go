@@ -312,7 +312,7 @@ func (s *Source) pin(at *anchors, path string) (node, *confine.Dir, error) {
 
 // Manifest lists and hashes the files of a listed entry. It is what Open and
 // then Bundle.Manifest give, without reading the head a second time.
-func (s *Source) Manifest(ctx context.Context, h metier.Head) (metier.Manifest, error) {
+func (s *Source) Manifest(ctx context.Context, h *metier.Head) (metier.Manifest, error) {
 	at, err := s.anchor()
 	if err != nil {
 		return metier.Manifest{}, err
@@ -322,7 +322,7 @@ func (s *Source) Manifest(ctx context.Context, h metier.Head) (metier.Manifest, 
 		at.close()
 		return metier.Manifest{}, err
 	}
-	b := &bundle{s: s, at: at, dir: dir, node: n, name: h.FileName, head: func() metier.Head { return h }}
+	b := &bundle{s: s, at: at, dir: dir, node: n, name: h.FileName, head: func() metier.Head { return *h }}
 	defer b.Close()
 	m, err := b.Manifest(ctx)
 	if err == nil && slices.ContainsFunc(m.Files, func(f metier.File) bool { return f.Path == h.FileName }) {

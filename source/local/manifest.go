@@ -30,7 +30,7 @@ type index struct {
 	ctx   context.Context
 	files []item
 	links []string
-	seen  map[string]bool // host paths of walked folders, once a link was met
+	seen  []string // host paths of walked folders; nearly always a few
 	dirs  int
 	over  int // files past the limit
 	diags []metier.Diagnostic
@@ -39,7 +39,7 @@ type index struct {
 // Manifest implements metier.Bundle. The limits are those of Options; what they
 // cut is always the same, and SKILL.md is never cut.
 func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
-	x := &index{bundle: b, ctx: ctx, seen: map[string]bool{}}
+	x := &index{bundle: b, ctx: ctx}
 	if err := x.skillFile(); err != nil {
 		return metier.Manifest{}, err
 	}
@@ -122,10 +122,10 @@ func (x *index) walk(level []place) error {
 				x.note(skillmd.Warning, "scan-limit-exceeded", p.loc, fmt.Sprintf("this and later folders are left out: the limit is %d folders", x.s.opt.MaxResourceDirs))
 				return nil
 			}
-			if x.seen[p.loc] {
+			if slices.Contains(x.seen, p.loc) {
 				continue
 			}
-			x.seen[p.loc] = true
+			x.seen = append(x.seen, p.loc)
 			next = append(next, x.list(p)...)
 		}
 		slices.SortFunc(next, func(a, b place) int { return strings.Compare(a.path, b.path) })
@@ -203,7 +203,7 @@ func (x *index) follow(round []string) (dirs []place) {
 		switch {
 		case !t.dir:
 			x.file(item{path, x.at.get(t.at).dir, t.rel, t.real})
-		case x.seen[t.real], holds(t.real, x.node.location(x.at)):
+		case slices.Contains(x.seen, t.real), holds(t.real, x.node.location(x.at)):
 			x.note(skillmd.Warning, "symlink-cycle", loc, "left out: the symlink leads to a folder that is in already")
 		case strings.Count(path, "/")+1 > x.s.opt.MaxResourceDepth:
 			x.note(skillmd.Warning, "max-depth-exceeded", loc, fmt.Sprintf("the folder is left out: it is deeper than %d", x.s.opt.MaxResourceDepth))

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,9 +20,9 @@ import (
 // useRounds is how many skills are used, useEach how many in one session.
 const useRounds, useEach = 500, 5
 
-// use loads skills and reads a file of each through a session, beside opening,
-// reading and hashing the same file by bare calls. The log is in memory: what
-// syncs cost is measured with the run.
+// use opens skills' files, and loads skills and reads a file of each through a
+// session, beside opening, reading and hashing the same file by bare calls. The
+// log is in memory: what syncs cost is measured with the run.
 func use(dir string, begin func()) (int, map[string]float64, error) {
 	set, err := defaults()
 	if err != nil {
@@ -32,7 +33,7 @@ func use(dir string, begin func()) (int, map[string]float64, error) {
 		return 0, nil, err
 	}
 	u := user{set: set, snap: snap, dir: dir}
-	var floors, loads, reads []time.Duration
+	var floors, files, loads, reads []time.Duration
 	begin()
 	for i, sk := range snap.Skills() {
 		if i == useRounds {
@@ -48,6 +49,10 @@ func use(dir string, begin func()) (int, map[string]float64, error) {
 			return i, nil, err
 		}
 		floors = append(floors, took)
+		if took, err = confined(snap, sk); err != nil {
+			return i, nil, err
+		}
+		files = append(files, took)
 		if took, err = u.call(fmt.Sprint("l", i), set.Tools.Load, map[string]string{"name": sk.Name}); err != nil {
 			return i, nil, err
 		}
@@ -57,7 +62,7 @@ func use(dir string, begin func()) (int, map[string]float64, error) {
 		}
 		reads = append(reads, took)
 	}
-	return len(loads), map[string]float64{"floor": median(floors), "load": median(loads), "read": median(reads)}, nil
+	return len(loads), map[string]float64{"floor": median(floors), "file": median(files), "load": median(loads), "read": median(reads)}, nil
 }
 
 // user is a session in use.
@@ -95,6 +100,25 @@ func bare(path string) (time.Duration, error) {
 	start := time.Now()
 	b, err := os.ReadFile(path)
 	sha256.Sum256(b)
+	return time.Since(start), err
+}
+
+// confined does the same through the snapshot: the skill's folder is found and
+// held, and the file opened below it without following anything.
+func confined(snap *metier.Snapshot, sk metier.Skill) (time.Duration, error) {
+	start := time.Now()
+	b, err := snap.Open(context.Background(), sk.ID)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	f, err := b.Open(context.Background(), sk.Head.FileName)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	sha256.Sum256(data)
 	return time.Since(start), err
 }
 
