@@ -3,12 +3,14 @@ package nearest
 
 import "strings"
 
-// far is how many bytes a name may differ by before it is another one.
-const far = 4
+// most is how many bytes a name may differ by before it is another one; a short
+// one becomes another word sooner.
+const most = 3
 
 // Names returns the names written most nearly like name, in their order: none
-// when all are far.
+// when all differ in more than three bytes, or in more than half of its own.
 func Names(name string, among []string) []string {
+	far := min(most, len(name)/2) + 1
 	best, near := far, []string(nil)
 	for _, n := range among {
 		if len(name) > len(n)+far || len(n) > len(name)+far {

@@ -9,7 +9,7 @@ import (
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	among := []string{"keen", "default", "read_max", "read_main", "a-very-long-name-of-some-setting"}
+	among := []string{"keen", "default", "read_max", "read_main", "ads", "a", "a-very-long-name-of-some-setting"}
 	for name, want := range map[string]string{
 		"":                       "",
 		"ken":                    "; did you mean keen?",
@@ -21,6 +21,8 @@ func TestHint(t *testing.T) {
 		"read_mix":               "; did you mean read_max?",
 		"read_mn":                "; did you mean read_max or read_main?",
 		"xxxxxxxx":               "",
+		"pdf":                    "", // ads has only one letter of it
+		"k":                      "",
 		strings.Repeat("k", 1e6): "",
 	} {
 		if got := nearest.Hint(name, among); got != want {
