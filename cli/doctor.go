@@ -264,9 +264,6 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 	states, faults := map[string]int{}, map[string]int{}
 	for _, sk := range snap.All() {
 		states[string(sk.State)]++
-		for _, g := range sk.Diagnostics {
-			faults[string(g.Severity)]++
-		}
 	}
 	for _, g := range snap.Diagnostics() {
 		faults[string(g.Severity)]++
