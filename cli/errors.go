@@ -10,8 +10,10 @@ import (
 	"unicode/utf16"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"metier"
+	"metier/internal/nearest"
 	"metier/settings"
 )
 
@@ -56,12 +58,44 @@ func argsAreUsage(c *cobra.Command) {
 			if _, worded := errors.AsType[*problem](err); err == nil || worded {
 				return err
 			}
-			return usage(c, err)
+			return usage(c, misplaced(c, args))
 		}
 	}
 	for _, sub := range c.Commands() {
 		argsAreUsage(sub)
 	}
+}
+
+// misplaced words what is wrong with arguments, from what Use says a command
+// takes.
+func misplaced(c *cobra.Command, args []string) error {
+	takes := strings.Fields(c.Use)[1:]
+	switch {
+	case len(args) > len(takes) && c.HasSubCommands():
+		var names []string
+		for _, sub := range c.Commands() {
+			names = append(names, sub.Name())
+		}
+		return fmt.Errorf("unknown command %q for %q%s", args[0], c.CommandPath(), nearest.Hint(args[0], names))
+	case len(args) > len(takes):
+		return fmt.Errorf("unexpected argument %q", args[len(takes)])
+	}
+	return fmt.Errorf("%s needs %s", c.CommandPath(), strings.Join(takes[len(args):], " "))
+}
+
+// flagUsage is a flag that cannot be read, with what an unknown one may have
+// meant.
+func flagUsage(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return usage(c, err)
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := nearest.Names(unknown.GetSpecifiedName(), names); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+	}
+	return usage(c, err)
 }
 
 // wrong is a value the user gave that cannot be used.

@@ -148,7 +148,7 @@ func (a *app) root() *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, errors as JSON on standard error")
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	c.SetFlagErrorFunc(flagUsage)
 	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "judge", Title: "Write and judge skills:"},
 		&cobra.Group{ID: "proof", Title: "Look back and prove:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.doctorCommand(), a.versionCommand())
