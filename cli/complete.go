@@ -173,38 +173,19 @@ func (a *app) completeWhich(is func(metier.Skill) bool) completion {
 
 func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
-	op, err := a.operatorConfig()
-	if err != nil {
-		return nil, none
-	}
-	ws, err := a.workspaceDir(flagText(c, "workspace"))
-	if err != nil {
-		return nil, none
-	}
-	pairs, _ := c.Flags().GetStringArray("set")
-	layer, err := setFlag(pairs)
-	if err != nil {
-		return nil, none
-	}
-	set, _, _, err := a.resolve(op, flagText(c, "profile"), ws, layer)
-	if err != nil {
-		return nil, none
-	}
-	named, _ := c.Flags().GetStringArray("skills-root")
-	roots, err := a.roots(named, op.Skills, set.Discover, ws, nil)
-	if err != nil {
-		return nil, none
-	}
+	place := skillPlace{workspace: flagText(c, "workspace"), profile: flagText(c, "profile")}
+	place.set, _ = c.Flags().GetStringArray("set") // a command without the flag sets nothing
+	place.roots, _ = c.Flags().GetStringArray("skills-root")
 	ctx := c.Context()
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	snap, err := a.snapshot(ctx, roots, set, ws, a.scans())
+	sh, err := a.look(ctx, place)
 	if err != nil {
 		return nil, none
 	}
 	var out []cobra.Completion
-	for _, sk := range snap.All() {
+	for _, sk := range sh.snapshot.All() {
 		if is(sk) && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
 			out = append(out, cobra.CompletionWithDesc(sk.Name, oneLine(sk.Description)))
 		}
