@@ -78,7 +78,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; default: the profile's tools)")
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
-	fl.StringVar(&f.prompt, "prompt", "", "the task")
+	fl.StringVar(&f.prompt, "prompt", "", "the task; '/NAME words' calls the skill NAME with these arguments")
 	fl.StringVar(&f.promptFile, "prompt-file", "", "file with the task, - for standard input")
 	fl.StringVar(&f.mode, "mode", "", "chat, or plan: read only, answer with a plan (default chat)")
 	fl.StringVar(&f.outputMode, "output-mode", "", "operator: a person is there; batch: nobody answers (default: operator in a terminal)")

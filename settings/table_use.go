@@ -7,7 +7,7 @@ func activateRows() []Row {
 				{WayPreload, "named when the run starts; what the operator names is loaded in any case"},
 				{WayLoadTool, "the model calls the load tool"},
 				{WayReadFile, "the model reads a whole local SKILL.md"},
-				{WaySlash, "the user types /NAME, once there is a chat"},
+				{WaySlash, "the task that a person gives begins with /NAME"},
 				{WaySessionStart, "with the session, unasked, once harnesses are built"},
 			}),
 		choice("content", "The text that an activation delivers.",
