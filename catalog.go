@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"metier/internal/catalog"
 	"metier/internal/injection"
 	"metier/internal/tokens"
 	"metier/internal/visible"
@@ -188,8 +189,9 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 	if m := s.cfg.Settings.Catalog.DescMax; m > 0 {
 		most = min(most, m)
 	}
-	f := form{xml: c.Format == settings.CatalogFormatXML, json: c.Format == settings.CatalogFormatJSON, paths: c.Format == settings.CatalogFormatPaths,
-		inTool: c.Place == settings.CatalogPlaceTool, loadable: s.loadable(), list: s.listTool(), tools: s.cfg.Settings.Tools}
+	f := catalog.Form{XML: c.Format == settings.CatalogFormatXML, JSON: c.Format == settings.CatalogFormatJSON, Paths: c.Format == settings.CatalogFormatPaths,
+		InTool: c.Place == settings.CatalogPlaceTool, Loadable: s.loadable(), Load: s.cfg.Settings.Tools.Load, Resource: s.cfg.Settings.Tools.Resource,
+		Search: c.Search, List: s.listTool()}
 	try := func(list []int, rung string, cut int) bool {
 		next := *c
 		next.Rung, next.Omitted, next.Entries = rung, total-len(list), make([]CatalogEntry, 0, min(len(list), 1024))
@@ -200,12 +202,12 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 			*c = next
 			return true
 		}
-		head, foot := f.head(), f.foot(next)
+		head, foot := f.Head(), f.Foot(next.Omitted, rung == rungNames)
 		cost := tokens.Estimate(head) + tokens.Estimate(foot)
 		body := make([]string, 0, min(len(list), 1024))
 		for _, i := range list {
 			e := s.entry(&snap.skills[i], rung, cut)
-			text := f.entry(e, rung)
+			text := f.Entry(catalog.Entry(e), rung == rungNames)
 			if cost += tokens.Estimate(text); c.Budget > 0 && cost > c.Budget {
 				return false
 			}
@@ -226,7 +228,7 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 		few := favoured(snap, all)
 		if n := greatest(0, min(len(all)-1, c.Budget), func(n int) bool { return try(few(n), rungNames, 0) }); n == 0 {
 			c.Rung, c.Omitted = rungNames, total
-			c.Text = strings.TrimRight(f.head()+f.foot(*c), "\n") // the count stands, whatever the budget
+			c.Text = strings.TrimRight(f.Head()+f.Foot(total, true), "\n") // the count stands, whatever the budget
 		}
 	}
 }
