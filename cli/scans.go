@@ -61,7 +61,7 @@ func took(s local.Scanned) string {
 	case s.Unused != "":
 		text += ", all read: the index was not used (" + s.Unused + ")"
 	case s.Index != "":
-		text += fmt.Sprintf(", %d unchanged since the index, %d read", s.Known, s.Folders-s.Known)
+		text += fmt.Sprintf(", %s unchanged since the index, %s read", thousands(int64(s.Known)), thousands(int64(s.Folders-s.Known)))
 	}
 	if s.Unsaved != nil {
 		text += "; the index cannot be written: " + s.Unsaved.Error()

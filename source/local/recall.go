@@ -69,7 +69,11 @@ type past struct {
 // past opens the index of the root, or returns nil where there is none to use.
 func (s *Source) past(root anchor) *past {
 	p := &past{Scanned: Scanned{Root: root.path}, start: s.opt.Now()}
-	if s.opt.Index == "" || s.nested { // a record ends at a skill, and says nothing of what is below
+	if s.opt.Index == "" {
+		return p
+	}
+	if s.nested { // a record ends at a skill, and says nothing of what is below
+		p.Unused = "it knows no skills in skills"
 		return p
 	}
 	info, err := root.dir.Glance(".")
