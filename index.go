@@ -333,7 +333,7 @@ func (n *Snapshot) ranks(names settings.Names) []int {
 		if p < 0 {
 			p = len(names.Precedence)
 		}
-		out[i] = p*10_000 + root
+		out[i] = p*len(n.mounts) + root
 	}
 	return out
 }
@@ -401,14 +401,19 @@ const mostListed = 20
 
 // listed words the first names of so many.
 func listed(names []string, total int) string {
-	names = names[:min(len(names), mostListed)]
-	switch {
-	case total == 0:
+	if total == 0 {
 		return "no skill is available"
-	case total > len(names):
-		return fmt.Sprintf("available: %s and %d more", strings.Join(names, ", "), total-len(names))
 	}
-	return "available: " + strings.Join(names, ", ")
+	return "available: " + joined(names, total)
+}
+
+// joined gives the first texts of so many, and counts the others.
+func joined(texts []string, total int) string {
+	texts = texts[:min(len(texts), mostListed)]
+	if more := total - len(texts); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Open pins a skill's files.

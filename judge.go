@@ -160,7 +160,7 @@ func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
 	if fits {
 		return
 	}
-	detail := "it is for " + visible.Line(strings.Join(said[:min(len(said), mostListed)], ", ")) + ", and this is " + system
+	detail := "it is for " + visible.Line(joined(said, len(said))) + ", and this is " + system
 	if parse.PlatformFilter == settings.PlatformFilterRefuse {
 		*sk = sk.refuse("other-platform", detail)
 		return

@@ -282,7 +282,8 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 
 // Suspicions reads a skill's SKILL.md and returns what in it reads like an
 // injection: a warning with line and column for each place, at most
-// ten. A file that cannot be read gives none; its state says why.
+// ten, of which the last says that there may be more. A file that cannot be
+// read gives none; its state says why.
 func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 	if sk.Head.FileName == "" {
 		return nil
@@ -296,6 +297,9 @@ func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 		before := raw[:f.Offset]
 		out = append(out, Diagnostic{Severity: skillmd.Warning, Code: "injection-like-text", Path: sk.Head.Location, Line: bytes.Count(before, []byte("\n")) + 1,
 			Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1, Detail: fmt.Sprintf("text that reads like an injection (%s) begins at byte %d", f.Kind, f.Offset)})
+	}
+	if len(out) == injection.Most {
+		out[len(out)-1].Detail += "; what follows was not looked at"
 	}
 	return out
 }
@@ -320,7 +324,7 @@ func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
 				roots = append(roots, m.Root)
 			}
 		}
-		detail := "it is not in " + strings.Join(roots[:min(len(roots), mostListed)], ", ")
+		detail := "it is not in " + joined(roots, len(roots))
 		if len(roots) == 0 {
 			detail = "there is none"
 		}

@@ -28,12 +28,15 @@ var listText string
 
 // Found is what a search gives: the best skills of Total with their scores, of
 // which only the order means anything. Meant is the query as it was understood
-// where words nobody uses were replaced by near ones, else "".
+// where words nobody uses were replaced by near ones, else "". Headings says
+// that the headings of bodies were searched: they are not where there are more
+// than 2,000 skills.
 type Found struct {
-	Total  int
-	Skills []Skill
-	Scores []float64
-	Meant  string
+	Total    int
+	Skills   []Skill
+	Scores   []float64
+	Meant    string
+	Headings bool
 }
 
 // The fields of a skill that are searched, with how much a word in each counts.
@@ -96,7 +99,7 @@ func (n *Snapshot) search(ctx context.Context, query string, limit int, keep fun
 		}
 		return keep(f.order[doc])
 	})
-	out := Found{Total: r.Total, Meant: r.Meant}
+	out := Found{Total: r.Total, Meant: r.Meant, Headings: n.headed()}
 	for _, h := range r.Hits {
 		out.Skills, out.Scores = append(out.Skills, n.skills[f.order[h.Doc]]), append(out.Scores, h.Score)
 	}
@@ -130,7 +133,7 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 		for _, t := range sk.Head.Front.Tags() {
 			add(inTags, t)
 		}
-		if len(n.skills) <= headedMost && sk.usable() && ctx.Err() == nil {
+		if n.headed() && sk.usable() && ctx.Err() == nil {
 			for _, h := range n.headings(ctx, sk) {
 				add(inHeadings, h)
 			}
@@ -142,6 +145,8 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 	n.finder = f
 	return f, nil
 }
+
+func (n *Snapshot) headed() bool { return len(n.skills) <= headedMost }
 
 // headings returns the headings of a skill's body, none where it cannot be
 // read: an activation will say why.

@@ -13,10 +13,11 @@ import (
 
 // searched is `search --json`.
 type searched struct {
-	Query   string        `json:"query"`
-	Meant   string        `json:"meant"` // the query with unknown words replaced, or ""
-	Total   int           `json:"total"`
-	Results []searchedRow `json:"results"`
+	Query    string        `json:"query"`
+	Meant    string        `json:"meant"`    // the query with unknown words replaced, or ""
+	Headings bool          `json:"headings"` // were searched too
+	Total    int           `json:"total"`
+	Results  []searchedRow `json:"results"`
 }
 
 type searchedRow struct {
@@ -93,7 +94,7 @@ func (sh *shelf) search(ctx context.Context, query string, f listFlags, limit in
 	if err != nil {
 		return doc, found, err
 	}
-	doc.Total, doc.Meant = found.Total, found.Meant
+	doc.Total, doc.Meant, doc.Headings = found.Total, found.Meant, found.Headings
 	for i, sk := range found.Skills {
 		doc.Results = append(doc.Results, searchedRow{sk.Name, sk.Description, math.Round(found.Scores[i]*1000) / 1000, sk.Head.Location, sk.ID.String(), sk.ID.Source, string(sk.Tier.Or()), sk.State})
 	}
@@ -129,6 +130,9 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 	}
 	if doc.Meant != "" {
 		s = fmt.Sprintf("did you mean %q? Some words are in no skill, so these were searched for.\n", oneLine(doc.Meant)) + s
+	}
+	if !doc.Headings {
+		s += "; with so many skills headings are not searched"
 	}
 	fmt.Fprintln(a.Err, s)
 }
