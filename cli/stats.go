@@ -60,7 +60,7 @@ ago (90m, 12h, 30d).`,
 	place.flags(c)
 	c.Flags().StringVar(&skill, "skill", "", "only the skill of this name or ID")
 	c.Flags().StringVar(&since, "since", "", "only what happened since then: a day, a time, or how long ago")
-	c.Flags().IntVar(&limit, "limit", 0, "most runs to read, the newest ones (default 0: 10,000)")
+	c.Flags().IntVar(&limit, "limit", 0, "most runs to read, the newest ones (default 10,000)")
 	a.completions(c)
 	return c
 }
