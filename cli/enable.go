@@ -189,7 +189,7 @@ func (sh *shelf) outcome(ctx context.Context, doc *switchedSkills, targets []met
 		return nil
 	}
 	for _, sk := range targets {
-		if next, err := snap.Find(sk.Name); err == nil && next.ID != sk.ID && !on {
+		if next, err := snap.Find(sk.Name); err == nil && next.ID != sk.ID && !on && sk.State != metier.Shadowed {
 			fmt.Fprintf(sh.a.Err, "note: %s is %s now\n", oneLine(sk.Name), oneLine(next.ID.String()))
 		}
 		if on && slices.ContainsFunc(sh.denied, func(d string) bool { return d == sk.Name || d == sk.ID.String() }) {

@@ -113,7 +113,7 @@ func (a *app) showFixed(f fixed, write bool) {
 	case f.Changed && !write:
 		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural(len(f.Mended), "repair"), oneLine(f.Path))
 	case !f.Changed && f.OK:
-		fmt.Fprintf(a.Err, "%s: nothing to mend\n", oneLine(f.File))
+		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' judges the rest)\n", oneLine(f.File))
 	}
 	for _, d := range f.Left {
 		where := ""
