@@ -114,11 +114,16 @@ names and descriptions are cut to its width; piped they are whole.`,
 	c.Flags().BoolVar(&f.all, "all", false, "show what cannot be used too, and why")
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
 	c.Flags().BoolVar(&f.verbose, "verbose", false, "say on standard error what finding them took, root by root")
+	f.flags(c)
+	a.completions(c)
+	return c
+}
+
+// flags are those that choose by what a skill is.
+func (f *listFlags) flags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
 	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
 	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills of this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
-	a.completions(c)
-	return c
 }
 
 // digested fills in the digests of skills that can be read, which reads all

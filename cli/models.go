@@ -134,7 +134,7 @@ func (a *app) openModel(op operator, id string) (chosen, error) {
 		}
 		m, err := scripted.New(src, nil)
 		if err != nil {
-			return chosen{}, wrong("script_invalid", "see the package documentation of model/scripted for the form", "%s: %w", path, err)
+			return chosen{}, wrong("script_invalid", "a script is YAML such as: turns: [{calls: [{tool: read_file, args: {path: a.txt}}]}, {say: Done.}]", "%s: %w", path, err)
 		}
 		return chosen{model: m, id: "scripted:" + filepath.Base(path), script: path,
 			note: "the model is scripted: it replays the recorded turns of " + filepath.Base(path)}, nil

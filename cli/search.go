@@ -74,8 +74,7 @@ says so. Headings are searched where there are at most 2,000 skills.`,
 	place.flags(c)
 	c.Flags().IntVar(&limit, "limit", limit, "most results")
 	c.Flags().BoolVar(&f.all, "all", false, "search what cannot be used too")
-	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
-	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
+	f.flags(c)
 	a.completions(c)
 	return c
 }
