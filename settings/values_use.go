@@ -8,7 +8,7 @@ const (
 	WayPreload      Way = "preload"       // named when the run starts; what the operator names is loaded in any case
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
 	WayReadFile     Way = "read_file"     // the model reads a whole local SKILL.md
-	WaySlash        Way = "slash"         // the user types /NAME, once there is a chat
+	WaySlash        Way = "slash"         // the task that a person gives begins with /NAME
 	WaySessionStart Way = "session_start" // with the session, unasked, once harnesses are built
 )
 
