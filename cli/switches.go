@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"metier"
@@ -219,10 +218,20 @@ func (f switches) off(o *jsonedit.Object) func(*metier.Head, metier.ID, string) 
 			return ok && string(raw) == "false"
 		}
 	}
-	list, _ := records(o, keyDisabled) // checked by load
-	return func(h *metier.Head, id metier.ID, _ string) bool {
-		dir := f.dirOf(h)
-		return slices.ContainsFunc(list, func(r skillRecord) bool { return r.means(dir, id) })
+	list, _ := records(o, keyDisabled)                // checked by load
+	dirs, ids := map[string]bool{}, map[string]bool{} // there may be many, of many skills
+	for _, r := range list {
+		if r.Dir != "" {
+			dirs[r.Dir] = true
+		} else {
+			ids[r.ID] = true
+		}
+	}
+	return func(h *metier.Head, id metier.ID, _ string) bool { // as skillRecord.means
+		if dir := f.dirOf(h); dir != "" {
+			return dirs[dir]
+		}
+		return ids[id.String()]
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // Object is a JSON object as it was written. The zero value is empty.
 type Object struct {
 	members []member
+	places  map[string]int // key → its place in members: a file may have very many keys
 	indent  string
 }
 
@@ -48,7 +49,7 @@ func Parse(b []byte) (*Object, error) {
 		if _, twice := o.Get(key); twice {
 			return nil, fmt.Errorf("the key %q comes twice", key)
 		}
-		o.members = append(o.members, member{key, raw})
+		o.add(key, raw)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, whole(err)
@@ -103,6 +104,15 @@ func (o *Object) Set(key string, value json.RawMessage) {
 		o.members[i].value = value
 		return
 	}
+	o.add(key, value)
+}
+
+// add makes a new member the last one.
+func (o *Object) add(key string, value json.RawMessage) {
+	if o.places == nil {
+		o.places = map[string]int{}
+	}
+	o.places[key] = len(o.members)
 	o.members = append(o.members, member{key, value})
 }
 
@@ -110,11 +120,18 @@ func (o *Object) Set(key string, value json.RawMessage) {
 func (o *Object) Delete(key string) {
 	if i := o.find(key); i >= 0 {
 		o.members = slices.Delete(o.members, i, i+1)
+		delete(o.places, key)
+		for j, m := range o.members[i:] {
+			o.places[m.key] = i + j
+		}
 	}
 }
 
 func (o *Object) find(key string) int {
-	return slices.IndexFunc(o.members, func(m member) bool { return m.key == key })
+	if i, ok := o.places[key]; ok {
+		return i
+	}
+	return -1
 }
 
 // MarshalJSON gives the members in order, each as it was written.

@@ -2,6 +2,7 @@ package jsonedit_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,5 +52,32 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 	o.Set("k", json.RawMessage("1"))
 	if b, err := o.Text(); err != nil || string(b) != "{\n  \"k\": 1\n}\n" {
 		t.Errorf("%q %v", b, err)
+	}
+}
+
+// A file of a stranger may have as many keys as fit in its bytes: reading it
+// looks at each once.
+func TestVeryManyKeysAreReadInTheTimeOfTheirBytes(t *testing.T) {
+	t.Parallel()
+	const many = 400_000
+	var b strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, `,"%x":0`, i)
+	}
+	o, err := jsonedit.Parse([]byte("{" + b.String()[1:] + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Delete("0")
+	o.Set("new", json.RawMessage("1"))
+	if keys := o.Keys(); len(keys) != many || keys[0] != "1" || keys[many-1] != "new" {
+		t.Errorf("%d keys, %q to %q", len(keys), keys[0], keys[len(keys)-1])
+	}
+	if v, ok := o.Get("1"); !ok || string(v) != "0" {
+		t.Errorf("the key behind the one that is gone: %s %v", v, ok)
+	}
+	o.Set("1", json.RawMessage("2"))
+	if v, _ := o.Get("1"); string(v) != "2" {
+		t.Errorf("it was set to 2 and is %s", v)
 	}
 }
