@@ -6,6 +6,7 @@ package lockfile
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"time"
 
@@ -18,6 +19,9 @@ type Lock struct{ fl *flock.Flock }
 // Try takes the lock of a path, or reports false where another has it. The file
 // is made, for its owner alone, if it is not there; its folder must be.
 func Try(path string) (*Lock, bool, error) {
+	if err := usable(path); err != nil {
+		return nil, false, err
+	}
 	fl := flock.New(path, flock.SetPermissions(0o600))
 	ok, err := fl.TryLock()
 	if err != nil || !ok {
@@ -31,11 +35,23 @@ const pause = 5 * time.Millisecond
 
 // Wait is Try until the lock is free or ctx ends; then the error is its cause.
 func Wait(ctx context.Context, path string) (*Lock, error) {
+	if err := usable(path); err != nil {
+		return nil, err
+	}
 	fl := flock.New(path, flock.SetPermissions(0o600))
 	if ok, err := fl.TryLockContext(ctx, pause); err != nil || !ok {
 		return nil, errors.Join(err, fl.Close())
 	}
 	return &Lock{fl}, nil
+}
+
+// usable refuses what is no file of ours: opening a pipe would wait for whoever
+// is at its other end, and a link would have a lock made elsewhere.
+func usable(path string) error {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return &fs.PathError{Op: "lock", Path: path, Err: errors.New("it is no regular file; remove it")}
+	}
+	return nil
 }
 
 // Release lets go of the lock. A nil Lock holds nothing.

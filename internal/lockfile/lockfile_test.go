@@ -3,6 +3,7 @@ package lockfile_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -73,5 +74,30 @@ func TestATakenLockIsNotTakenAgain(t *testing.T) {
 	}
 	if _, _, err := lockfile.Try(filepath.Join(path, "below-a-file")); err == nil {
 		t.Error("a lock where no file can be")
+	}
+}
+
+// What a stranger put in the place of a lock neither blocks nor is followed.
+func TestALockThatIsNoFileIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder, link, target := filepath.Join(dir, "folder"), filepath.Join(dir, "link"), filepath.Join(dir, "target")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{folder}
+	if os.Symlink(target, link) == nil {
+		paths = append(paths, link)
+	}
+	for _, path := range paths {
+		if _, ok, err := lockfile.Try(path); ok || err == nil {
+			t.Errorf("Try(%s): %v %v", path, ok, err)
+		}
+		if _, err := lockfile.Wait(t.Context(), path); err == nil {
+			t.Errorf("Wait(%s): no error", path)
+		}
+	}
+	if _, err := os.Lstat(target); err == nil {
+		t.Error("a lock was made behind a link")
 	}
 }
