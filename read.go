@@ -144,6 +144,9 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	if err := s.readBytes(ctx, sk, r); err != nil {
 		return sk, err
 	}
+	if r.Matches == nil || !*r.Matches {
+		sk = sk.Changed() // before its text is judged
+	}
 	if err := s.suspected(x, sk, r.clean, r.Text); err != nil {
 		r.Text, r.Status = "", "error"
 		return sk, err
