@@ -97,6 +97,23 @@ func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// A workspace can have skills judged more strictly, and it does not get the name
+// of a more trusted one that is refused for that.
+func TestTheNameOfATrustedSkillThatIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", map[string]string{
+		"a/same/SKILL.md": skillFile("same", "A.\n", "odd: x"), "b/same/SKILL.md": skillFile("same", "B.\n")})
+	w.set.Parse.UnknownFields = settings.UnknownFieldsReject
+	w.roots = []metier.Mount{w.mount("a", policy.Org), w.mount("b", policy.Project)}
+	if sk, err := w.snapshot().Find("same"); err == nil {
+		t.Errorf("the name of a refused skill of the org is that of %s", sk.ID)
+	}
+	w.set.Names.Protect = settings.ProtectNo
+	if sk, err := w.snapshot().Find("same"); err != nil || sk.ID.Source != "b" {
+		t.Errorf("without protected names it is %s, %v", sk.ID, err)
+	}
+}
+
 // trusting gives a tier to the tree that a skill has now.
 func trusting(t *testing.T, w *world, tier policy.Tier) func(*metier.Head, metier.ID) (policy.Tier, metier.Digest) {
 	t.Helper()

@@ -271,11 +271,12 @@ func (c *contest) name(i int) {
 	}
 }
 
-// guard keeps the name of a skill that is switched off from less trusted ones:
-// whoever can switch a skill off does not get its name by that.
+// guard keeps the name of a skill that is switched off or refused from less
+// trusted ones: whoever can switch a skill off, or have it judged more
+// strictly, does not get its name by that.
 func (c *contest) guard(i int) {
-	k := c.n.key(c.n.skills[i].Name)
-	if j, met := c.winner[k]; met && c.n.skills[i].State == Disabled && c.beats(i, j) {
+	k, state := c.n.key(c.n.skills[i].Name), c.n.skills[i].State
+	if j, met := c.winner[k]; met && (state == Disabled || state == Refused) && c.beats(i, j) {
 		c.n.shadow(j, i, "name-protected")
 		delete(c.winner, k)
 	}

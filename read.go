@@ -74,6 +74,11 @@ func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string
 		sk = sk.Changed()
 		r.tier = sk.Tier
 	}
+	if err == nil { // judged as what it is now
+		if err = s.suspected(x, sk, r.clean, r.Text); err != nil {
+			r.Text, r.Status = "", "error"
+		}
+	}
 	if err != nil {
 		r.Code = CodeOf(err)
 	}
@@ -141,17 +146,7 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	default:
 		return sk, fail(NotFound, "resource_not_indexed", "the file is not in the index of this skill")
 	}
-	if err := s.readBytes(ctx, sk, r); err != nil {
-		return sk, err
-	}
-	if r.Matches == nil || !*r.Matches {
-		sk = sk.Changed() // before its text is judged
-	}
-	if err := s.suspected(x, sk, r.clean, r.Text); err != nil {
-		r.Text, r.Status = "", "error"
-		return sk, err
-	}
-	return sk, nil
+	return sk, s.readBytes(ctx, sk, r)
 }
 
 // hidden reports whether the model may not know of a skill: it is left out of
