@@ -152,6 +152,12 @@ func (a *app) ofProject(s settings.Discover, workspace string) []root {
 		dirs = append(dirs, a.above(workspace)...)
 	}
 	own, _ := os.Stat(workspace) // nil owns nothing
+	// Links may lead as far as the project does. Where strangers could have put
+	// .git in, or a folder in between, it is no larger than the workspace.
+	bound := dirs[len(dirs)-1]
+	if slices.ContainsFunc(dirs[1:], func(dir string) bool { info, err := os.Stat(dir); return err != nil || !held(info, own) }) {
+		bound = workspace
+	}
 	var out []root
 	for i, dir := range dirs {
 		label := "project"
@@ -165,7 +171,10 @@ func (a *app) ofProject(s settings.Discover, workspace string) []root {
 				continue
 			}
 			for _, sub := range f.project {
-				r := root{Path: filepath.Join(dir, filepath.FromSlash(sub)), Tier: policy.Project, Kind: "project", Label: f.label(label), Bound: dirs[len(dirs)-1]}
+				r := root{Path: filepath.Join(dir, filepath.FromSlash(sub)), Tier: policy.Project, Kind: "project", Label: f.label(label), Bound: bound}
+				if !within(bound, dir) {
+					r.Bound = dir
+				}
 				if _, err := os.Lstat(r.Path); i > 0 && err != nil {
 					continue
 				}
