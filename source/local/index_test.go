@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -414,11 +415,14 @@ func TestIndexFolderDoesNotGrowForEver(t *testing.T) {
 	skill(t, x.root, "a")
 	x.warm(0)
 	old := time.Now().AddDate(-1, 0, 0)
-	for _, name := range []string{"gone.idx", ".gone.idx.X.tmp", "foreign"} {
+	own, gone := filepath.Base(x.file()), strings.Repeat("0a", 16)+".idx"
+	foreign := []string{".theirs.tmp", ".vimrc.idx.X.tmp", "foreign", "pack-0a0a.idx"}
+	for _, name := range append(slices.Clone(foreign), gone, "."+gone+".X.tmp") {
 		p := put(t, x.opt.Index, name, "x")
 		must(t, os.Chtimes(p, old, old))
 	}
-	put(t, x.opt.Index, ".fresh.idx.X.tmp", "another process writes it")
+	fresh := "." + gone + ".Y.tmp"
+	put(t, x.opt.Index, fresh, "another process writes it")
 	skill(t, x.root, "b")
 	x.same("written again")
 	var names []string
@@ -426,8 +430,18 @@ func TestIndexFolderDoesNotGrowForEver(t *testing.T) {
 	for _, e := range list {
 		names = append(names, e.Name())
 	}
-	if d := cmp.Diff([]string{".fresh.idx.X.tmp", filepath.Base(x.file()), "foreign"}, names); d != "" {
+	kept := append(slices.Clone(foreign), fresh, own)
+	slices.Sort(kept)
+	if d := cmp.Diff(kept, names); d != "" {
 		t.Error(d)
+	}
+	if n, err := local.Clear(x.opt.Index); n != 2 || err != nil {
+		t.Errorf("%d files are cleared, %v", n, err)
+	}
+	for _, name := range foreign {
+		if _, err := os.Lstat(filepath.Join(x.opt.Index, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 	maxRecord = 4 << 20 // of one folder; a larger one is not remembered
 
 	indexSuffix = ".idx"
+	indexNamed  = 32                  // characters before it
 	oldIndex    = 90 * 24 * time.Hour // an index file not written for so long is removed; it may be made again
 	oldTemp     = time.Hour           // the same of what a killed process left behind
 	maxSwept    = 10_000              // names of the index folder looked at
@@ -84,7 +85,7 @@ func (s *Source) past(root anchor) *past {
 	p.id = indexID{owner: uint32(os.Getuid()), dev: info.Dev,
 		name: fmt.Sprintf("%s\x00%q %t %t %q", root.path, s.names, s.children, s.opt.RefuseHardLinks, s.opt.Skip)}
 	sum := sha256.Sum256([]byte(p.id.name))
-	p.Index = filepath.Join(s.opt.Index, hex.EncodeToString(sum[:16])+indexSuffix)
+	p.Index = filepath.Join(s.opt.Index, hex.EncodeToString(sum[:indexNamed/2])+indexSuffix)
 	if p.old, err = p.load(); err != nil {
 		p.old, p.Unused = nil, err.Error()
 	}
@@ -232,6 +233,20 @@ func (p *past) save(now time.Time) {
 	}
 }
 
+// ours reports whether a name is one that save gives to an index file, temp that
+// it is one of a half-written one. The folder may be anybody's, as METIER_INDEX
+// says, and others end their names like that too.
+func ours(name string) (is, temp bool) {
+	if rest, ok := strings.CutPrefix(name, "."); ok && strings.HasSuffix(name, ".tmp") {
+		name, temp = rest[:strings.Index(rest+indexSuffix, indexSuffix)]+indexSuffix, strings.Contains(rest, indexSuffix+".")
+		if !temp {
+			return false, false
+		}
+	}
+	sum, ok := strings.CutSuffix(name, indexSuffix)
+	return ok && len(sum) == indexNamed && strings.Trim(sum, "0123456789abcdef") == "", temp
+}
+
 // sweep removes what nobody needs from the index folder. What cannot be
 // removed stays.
 func sweep(dir string, now time.Time) {
@@ -242,11 +257,13 @@ func sweep(dir string, now time.Time) {
 	defer f.Close()
 	names, _ := f.Readdirnames(maxSwept)
 	for _, name := range names {
-		age := oldIndex
-		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp") {
-			age = oldTemp
-		} else if !strings.HasSuffix(name, indexSuffix) {
+		is, temp := ours(name)
+		if !is {
 			continue
+		}
+		age := oldIndex
+		if temp {
+			age = oldTemp
 		}
 		path := filepath.Join(dir, name)
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > age {
@@ -264,7 +281,7 @@ func Clear(dir string) (int, error) {
 	}
 	count := 0
 	for _, e := range list {
-		if e.Type().IsRegular() && (strings.HasSuffix(e.Name(), indexSuffix) || strings.HasPrefix(e.Name(), ".") && strings.HasSuffix(e.Name(), indexSuffix+".tmp")) {
+		if is, _ := ours(e.Name()); is && e.Type().IsRegular() {
 			if rerr := os.Remove(filepath.Join(dir, e.Name())); rerr != nil {
 				err = rerr
 				continue
