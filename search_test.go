@@ -155,6 +155,11 @@ func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 		t.Errorf("decision: %+v", d)
 	}
 	mentions(t, w.works("search_skills", args{"query": "kuberntes"}).Text(), `Searched for "kubernetes", since no skill has some of these words.`)
+	for _, near := range []string{"quietli", "deneid"} { // one letter off a word that the model may not know of
+		if r := detail(t, w.works("search_skills", args{"query": near}).Detail()); r.Meant != "" || r.Total != 0 {
+			t.Errorf("%q tells of %+v", near, r)
+		}
+	}
 	mentions(t, w.works("search_skills", args{"query": "zzzz"}).Text(), "No skill has any of these words.")
 	silent(t, w.said(), "quiet", "denied")
 	for _, a := range []args{{"query": ""}, {"query": "..."}, {"query": strings.Repeat("x", 600)}} {

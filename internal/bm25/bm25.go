@@ -181,7 +181,7 @@ type scores struct {
 // Search ranks the documents that hold any word of the query and that keep
 // allows: by score, then by number. At most limit of them are returned.
 func (x *Index) Search(query string, limit int, keep func(doc int) bool) Result {
-	wanted, meant := x.wanted(query)
+	wanted, meant := x.wanted(query, keep)
 	s := x.scratch.Get().(*scores)
 	defer func() {
 		for _, d := range s.touched {

@@ -20,8 +20,8 @@ const (
 )
 
 // wanted turns a query into terms, and says how the query reads with unknown
-// words replaced.
-func (x *Index) wanted(query string) ([]want, string) {
+// words replaced, by none that only documents have that are not kept.
+func (x *Index) wanted(query string, keep func(int) bool) ([]want, string) {
 	var asked []string
 	split(query, func(w []byte) { asked = append(asked, string(w)) })
 	words := slices.DeleteFunc(slices.Clone(asked), func(w string) bool { return filler()[w] })
@@ -57,7 +57,7 @@ func (x *Index) wanted(query string) ([]want, string) {
 		if known || len(others) > 0 || len(begins) > 0 {
 			continue
 		}
-		if i, distance := x.near(w); distance > 0 {
+		if i, distance := x.near(w, keep); distance > 0 {
 			add(x.spelt[i].term, asNear/float32(distance))
 			meant[w] = x.spelt[i].text
 		}
@@ -112,9 +112,14 @@ func (x *Index) holders(t uint32) uint32 { return x.start[t+1] - x.start[t] }
 // longest is the most bytes of a word whose spelling is mended.
 const longest = 32
 
-// near returns the known word that is written most nearly like w, and by how
-// many letters it differs; 0 when all are far.
-func (x *Index) near(w string) (best uint32, distance int) {
+// kept reports whether a document that may be told of holds a term.
+func (x *Index) kept(t uint32, keep func(int) bool) bool {
+	return keep == nil || slices.ContainsFunc(x.docs[x.start[t]:x.start[t+1]], func(d uint32) bool { return keep(int(d)) })
+}
+
+// near returns the known word of a kept document that is written most nearly
+// like w, and by how many letters it differs; 0 when all are far.
+func (x *Index) near(w string, keep func(int) bool) (best uint32, distance int) {
 	const shortest = 3
 	if len(w) < shortest || len(w) > longest {
 		return 0, 0
@@ -133,7 +138,7 @@ func (x *Index) near(w string) (best uint32, distance int) {
 		if d > 1 && w[0] != s.text[0] {
 			continue // people get the first letter right; two letters make it another word
 		}
-		if d < found || d == found && d <= far && x.better(s, x.spelt[best]) {
+		if (d < found || d == found && d <= far && x.better(s, x.spelt[best])) && x.kept(s.term, keep) {
 			found, best = d, i
 		}
 	}
