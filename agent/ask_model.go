@@ -90,14 +90,16 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 	if e.System, err = d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(system)); err != nil {
 		return nil, false, fault(err)
 	}
+	listed := 0 // the session knows the entries, but without a text nobody is told of them
 	if cat.Text != "" {
+		listed = len(cat.Entries)
 		if e.Catalog, err = d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(cat.Text)); err != nil {
 			return nil, false, fault(err)
 		}
 	}
 	d.effect = nil
 	return shown, true, d.append(ctx, e, event.Catalogued{Text: e.Catalog, Format: string(cat.Format), Place: string(cat.Place), Rung: cat.Rung, Tokens: cat.Tokens,
-		Budget: cat.Budget, Listed: len(cat.Entries), Omitted: cat.Omitted, Search: cat.Search})
+		Budget: cat.Budget, Listed: listed, Omitted: cat.Omitted, Search: cat.Search})
 }
 
 // claimModel says in the log that the request with these parts is about to be

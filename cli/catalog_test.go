@@ -20,11 +20,13 @@ import (
 func TestPolicySnapshotSaysWhetherTheModelWasToldOfACatalog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		flags     []string
-		disclosed bool
+		flags         []string
+		disclosed     bool
+		format, place string
 	}{
-		"catalog":                       {nil, true},
-		"explicitly loaded skills only": {[]string{"--no-skill-catalog", "--skill", "greet"}, false},
+		"catalog":                       {nil, true, "xml", "tool"},
+		"catalog in the prompt":         {[]string{"--set", "catalog_place=system", "--set", "catalog_format=markdown"}, true, "markdown", "system"},
+		"explicitly loaded skills only": {[]string{"--no-skill-catalog", "--skill", "greet"}, false, "xml", "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,12 +52,13 @@ func TestPolicySnapshotSaysWhetherTheModelWasToldOfACatalog(t *testing.T) {
 			if err := json.Unmarshal(b, &snap); err != nil {
 				t.Fatal(err)
 			}
-			if m := snap.CatalogMode; m.Disclosed != c.disclosed || m.Disclosed != (m.Place != "none") {
-				t.Errorf("catalog mode is %+v, want disclosed %v", m, c.disclosed)
+			m := snap.CatalogMode
+			if m.Disclosed != c.disclosed || m.Format != c.format || m.Place != c.place || (m.Digest != "") != c.disclosed || (m.Listed == 1) != c.disclosed {
+				t.Errorf("catalog mode is %+v, want %+v", m, c)
 			}
 			told := catalogText(t, files[0])
-			if told != c.disclosed {
-				t.Errorf("the tools name the skill: %v, want %v", told, c.disclosed)
+			if told != (c.place == "tool") {
+				t.Errorf("the tools name the skill: %v, and the place is %s", told, c.place)
 			}
 		})
 	}
