@@ -339,6 +339,8 @@ func TestKeensCatalogIsItsText(t *testing.T) {
 	w := opened(t, keen, map[string]string{"skills/my-skill/SKILL.md": "---\nname: my-skill\ndescription: Brief description\n---\nx", "skills/another-skill/SKILL.md": "---\nname: another-skill\ndescription: Another description\n---\nx"})
 	cat := w.Catalog(t.Context())
 	golden(t, "catalog_keen.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path/to/project"))
+	long := strings.Repeat("é", 1024) // what is allowed is shown whole
+	mentions(t, opened(t, keen, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + long + "\n---\nx"}).Catalog(t.Context()).Text, "\n- long: "+long+" → read ")
 }
 
 // req: C-025, C-026
@@ -451,7 +453,7 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 	if !cat.InSystem() || len(cat.Entries) != 50 || cat.Omitted != 5 || strings.Count(cat.Text, "\n- ") != 50 {
 		t.Errorf("in %s, %d listed, %d omitted", cat.Place, len(cat.Entries), cat.Omitted)
 	}
-	mentions(t, cat.Text, "(5 more omitted", "load it with skills.load", "read a file it mentions with skills.readFile")
+	mentions(t, cat.Text, "(5 more omitted", "load it with skills.load; read a file it mentions with skills.readFile. Available skills:")
 	for _, e := range cat.Entries {
 		if n := utf8.RuneCountInString(e.Description); n != 200 && n != 199 || !strings.HasSuffix(e.Description, "…") {
 			t.Errorf("%s: %d characters: %s", e.Name, n, e.Description)

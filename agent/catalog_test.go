@@ -31,7 +31,9 @@ func recorded[T event.Event](w *world) (out []T) {
 
 // What the model saw of the skills is in the record, byte for byte, with the
 // rung of the ladder and the counts: in the system prompt and beside the tool,
-// whole and cut down.
+// whole and cut down. It is at the one place and not at the other.
+//
+// req: A-137
 func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -68,8 +70,12 @@ func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
 			if at < 0 {
 				t.Fatalf("tools: %+v", r.Tools)
 			}
+			other := r.Tools[at].Description
 			if e.Place == "tool" {
-				wire = r.Tools[at].Description
+				wire, other = other, wire
+			}
+			if e.Place != c.values["catalog_place"] || strings.Contains(other, "- s00") || strings.Contains(other, `"s00"`) {
+				t.Errorf("its place is %s, and the other one says\n%s", e.Place, other)
 			}
 			if !strings.Contains(wire, string(text)) || digest.Bytes(text) != e.Text.Digest || len(text) < 200 {
 				t.Errorf("recorded\n%s\nsent\n%s", text, wire)

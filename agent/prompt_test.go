@@ -208,7 +208,7 @@ func TestPromptBuilderScansAndAppendsForAnyCaller(t *testing.T) {
 	want(t, sys[1], "## Available Skills", "- one: does one thing")
 }
 
-// req: E-010, E-056
+// req: E-010, E-050, E-056
 func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "project-skills", nil)
@@ -230,7 +230,7 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	if !slices.Contains(tools, "skills_load") || !slices.Contains(tools, "skills_readFile") {
 		t.Errorf("tools %v", tools)
 	}
-	want(t, w.system()[0], "planner: how to plan", "You are in planning mode")
+	want(t, w.system()[0], "planner: how to plan", "You are in planning mode", "load it with skills.load; read a file it mentions with skills.readFile.")
 	want(t, w.server.Requests()[2].Messages[len(w.server.Requests()[2].Messages)-1].Text, "does not have the form")
 }
 
