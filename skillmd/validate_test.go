@@ -2,6 +2,7 @@ package skillmd
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,9 +52,12 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 	}{
 		"plain":              {"word-count", "word-count", []string{}},
 		"digits":             {"2fa-3", "2fa-3", []string{}},
+		"digits of others":   {"a-٣", "a-٣", []string{}},
 		"64 characters":      {long[1:], long[1:], []string{}},
 		"65 characters":      {long, long, []string{"Skill name '" + long + "' exceeds 64 character limit (65 chars)"}},
+		"64 of three bytes":  {strings.Repeat("字", 64), strings.Repeat("字", 64), []string{}},
 		"upper case":         {"Word", "Word", []string{"Skill name 'Word' must be lowercase"}},
+		"upper cyrillic":     {"НАВЫК", "НАВЫК", []string{"Skill name 'НАВЫК' must be lowercase"}},
 		"hyphen first":       {"-a", "-a", []string{"Skill name cannot start or end with a hyphen"}},
 		"hyphen last":        {"a-", "a-", []string{"Skill name cannot start or end with a hyphen"}},
 		"two hyphens":        {"a--b", "a--b", []string{"Skill name cannot contain consecutive hyphens"}},
@@ -80,6 +84,18 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 			diags := validated("name: "+tt.name+"\n"+goodDesc, tt.folder)
 			if diff := cmp.Diff(tt.want, faults(diags)); diff != "" {
 				t.Error(diff)
+			}
+			for _, d := range diags {
+				want := CodeInvalidName
+				switch {
+				case strings.HasPrefix(d.Detail, "Field"):
+					want = CodeMissingName
+				case strings.HasPrefix(d.Detail, "Directory"):
+					want = CodeNameMismatch
+				}
+				if d.Severity == Error && d.Code != want {
+					t.Errorf("%s has the code %s, want %s", d.Detail, d.Code, want)
+				}
 			}
 		})
 	}
@@ -213,11 +229,20 @@ func TestAdviceIsGivenAndDoesNotMakeInvalid(t *testing.T) {
 func TestADescriptionWithoutAUseGetsAdvice(t *testing.T) {
 	t.Parallel()
 	diags := validated("name: w\ndescription: Counts the words of a text.\n", "w")
-	if len(diags) != 1 || diags[0].Severity != Advice || diags[0].Code != CodeDescriptionWhen || diags[0].Line != 3 {
+	if len(diags) != 1 || diags[0].Severity != Advice || diags[0].Code != CodeDescriptionWhen || diags[0].Line != 3 || !strings.Contains(diags[0].Detail, "does not say when to use the skill") {
 		t.Errorf("%+v", diags)
 	}
-	if diags := validated("name: w\n"+goodDesc, "w"); len(diags) != 0 {
-		t.Errorf("a use is there: %+v", diags)
+	// Each of these is a use, whatever its case.
+	for _, text := range []string{"When a text has words, counts them.", "Use for the words of a text.", "USE TO count the words of a text.",
+		"Counts words whenever there are any.", "Counts words if the user has a text."} {
+		if diags := validated("name: w\ndescription: "+text+"\n", "w"); len(diags) != 0 {
+			t.Errorf("%s: a use is there: %+v", text, diags)
+		}
+	}
+	for _, field := range []string{"when_to_use", "when-to-use", "triggers"} {
+		if got := codesOf(validated("name: w\ndescription: Counts the words of a text.\n"+field+": words\n", "w")); slices.Contains(got, "advice "+CodeDescriptionWhen) {
+			t.Errorf("%s: a use is there: %q", field, got)
+		}
 	}
 }
 
