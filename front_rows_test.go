@@ -220,11 +220,23 @@ func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 		"words": "---\nname: words\ndescription: " + strings.Repeat("x", 1025) + "\n---\n", "colon": "---\nname: colon\ndescription: Use when: asked.\n---\n",
 		"compat": skillFile("compat", "", "compatibility: "+strings.Repeat("x", 501)),
 	})
-	for folder, code := range map[string]string{"folder": "name-directory-mismatch", long: "invalid-name", "upper": "invalid-name", "edge": "invalid-name",
-		"words": "description-too-long", "colon": "unquoted-colon", "compat": "compatibility-too-long"} {
+	for folder, want := range map[string][]string{ // code and what it says, for each warning
+		"folder": {"name-directory-mismatch", `name "other", folder "folder"`},
+		long:     {"invalid-name", "longer than 64 characters"},
+		"upper":  {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `name "Upper_Case", folder "upper"`},
+		"edge":   {"invalid-name", "begins or ends with a hyphen", "name-directory-mismatch", `name "-edge--", folder "edge"`},
+		"words":  {"description-too-long", "1025 characters, more than 1024"}, "colon": {"unquoted-colon", ""},
+		"compat": {"compatibility-too-long", "501 characters, more than 500"},
+	} {
 		sk := all[folder]
-		if sk.State != metier.Loaded || len(found(sk, skillmd.Error)) > 0 || !slices.Contains(found(sk, skillmd.Warning), code) {
-			t.Errorf("%s: %s %+v, want a warning %s", folder, sk.State, sk.Diagnostics, code)
+		if sk.State != metier.Loaded || len(sk.Diagnostics) != len(want)/2 {
+			t.Errorf("%s: %s %+v, want %q", folder, sk.State, sk.Diagnostics, want)
+			continue
+		}
+		for i, d := range sk.Diagnostics {
+			if d.Severity != skillmd.Warning || d.Code != want[2*i] || !strings.Contains(d.Detail, want[2*i+1]) {
+				t.Errorf("%s: %+v, want a warning %q", folder, d, want[2*i:])
+			}
 		}
 	}
 	if got := w.catalogNames(); len(got) != 7 || !slices.Contains(got, "folder") {
@@ -237,7 +249,7 @@ func TestLocationIsTheParsersAndOtherFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
 	plain := skillFile("unit", "Text.\n")
 	w, all := judged(t, keen, map[string]string{"unit": plain})
-	_, others := judged(t, keen, map[string]string{"unit": skillFile("unit", "Text.\n", "location: /etc/passwd", "license: MIT", "x-foo: {bar: [baz]}", "version: 1.0", "path: ../..")})
+	v, others := judged(t, keen, map[string]string{"unit": skillFile("unit", "Text.\n", "location: /etc/passwd", "license: MIT", "x-foo: {bar: [baz]}", "version: 1.0", "path: ../..")})
 	bare, sk := all["unit"], others["unit"]
 	for _, s := range []metier.Skill{bare, sk} {
 		loc := s.Head.Location
@@ -251,6 +263,12 @@ func TestLocationIsTheParsersAndOtherFieldsAreIgnored(t *testing.T) {
 	if diff := cmp.Diff(bare, sk, cmpopts.IgnoreUnexported(metier.Skill{}), cmpopts.IgnoreFields(metier.Skill{}, "Head", "Root", "Digest")); diff != "" {
 		t.Errorf("the other fields have an effect: %s", diff)
 	}
+	if got, want := v.open().Catalog(t.Context()).Text, w.open().Catalog(t.Context()).Text; strings.ReplaceAll(got, v.dir, w.dir) != want {
+		t.Errorf("the model is told\n%s\nwithout the fields\n%s", got, want)
+	}
+	if r := v.registry().Skills; len(r) != 1 || r[0].SkillPath != v.at("skills/unit/SKILL.md") || r[0].SkillDir != v.at("skills/unit") {
+		t.Errorf("the registry has %+v", r)
+	}
 	if sk.Root == bare.Root || strings.Contains(sk.Head.Location, "passwd") {
 		t.Error("not two skills")
 	}
@@ -259,15 +277,19 @@ func TestLocationIsTheParsersAndOtherFieldsAreIgnored(t *testing.T) {
 // req: B-015
 func TestTheFolderStandsInForWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	w, all := judged(t, keen, map[string]string{"noname": "---\ndescription: Does it.\n---\n", "nodesc": "---\nname: nodesc\n---\nA paragraph.\n", "none": "---\nx: y\n---\n"})
-	for folder, codes := range map[string][]string{"noname": {"missing-name"}, "nodesc": {"missing-description"}, "none": {"missing-name", "missing-description"}} {
+	w, all := judged(t, keen, map[string]string{"noname": "---\ndescription: Does it.\n---\n", "nodesc": "---\nname: nodesc\n---\nA paragraph.\n", "none": "---\nx: y\n---\n",
+		"blank": "---\nname: ''\ndescription: '  '\n---\n"})
+	for folder, codes := range map[string][]string{"noname": {"missing-name"}, "nodesc": {"missing-description"}, "none": {"missing-name", "missing-description"}, "blank": {"missing-name", "missing-description"}} {
 		sk := all[folder]
 		if got := found(sk, skillmd.Warning); sk.State != metier.Loaded || !slices.Equal(got, codes) {
 			t.Errorf("%s: %s %q, want %q", folder, sk.State, got, codes)
 		}
+		for _, d := range sk.Diagnostics {
+			mentions(t, d.Detail, "the folder's name is used")
+		}
 	}
 	text := w.open().Catalog(t.Context()).Text
-	mentions(t, text, "- noname: Does it.", "- nodesc: nodesc", "- none: none")
+	mentions(t, text, "- noname: Does it.", "- nodesc: nodesc", "- none: none", "- blank: blank")
 }
 
 // req: B-016
@@ -331,6 +353,10 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 		{desc(1024), "", nil},
 		{desc(1025), "description-too-long", []string{"1025", "1024"}},
 		{skillFile("unit", "", "x-foo: bar"), "unexpected-field", []string{"x-foo"}},
+		{skillFile("unit", "", "x-foo: bar", "x-bar: {license: MIT}"), "unexpected-field", []string{`"x-foo"`, `"x-bar"`}},
+		{skillFile("unit", "", "License: MIT"), "unexpected-field", []string{`"License"`}},
+		{skillFile("unit", "", "allowed_tools: Read"), "unexpected-field", []string{`"allowed_tools"`}},
+		{skillFile("unit", "", "disable-model-invocation: true"), "unexpected-field", []string{`"disable-model-invocation"`}},
 		{skillFile("unit", "", "version: '1'"), "unexpected-field", []string{"version"}},
 		{skillFile("unit", "", "license: MIT", "compatibility: c", "metadata: {a: b}", "allowed-tools: Read"), "", nil},
 		{skillFile("other", ""), "name-directory-mismatch", []string{"other", "unit"}},
@@ -343,12 +369,17 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 			}
 			continue
 		}
-		i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == tt.code && d.Severity == skillmd.Error })
-		if sk.State != metier.Refused || i < 0 {
+		var said []string
+		for _, d := range sk.Diagnostics {
+			if d.Code == tt.code && d.Severity == skillmd.Error {
+				said = append(said, d.Detail)
+			}
+		}
+		if sk.State != metier.Refused || len(said) == 0 {
 			t.Errorf("%.60q: %s %+v, want %s", tt.text, sk.State, sk.Diagnostics, tt.code)
 			continue
 		}
-		mentions(t, sk.Diagnostics[i].Detail, tt.says...)
+		mentions(t, strings.Join(said, "\n"), tt.says...)
 	}
 }
 
