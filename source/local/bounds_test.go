@@ -198,8 +198,9 @@ func TestEachReasonForAMissingFileHasItsCode(t *testing.T) {
 	link(t, put(t, dir, "outside.md", "canary"), filepath.Join(s, "out.md"))
 	put(t, s, "zz/1.md", "x")
 	put(t, s, "zz/2.md", "x")
+	put(t, s, "zz/3.md", "x")
 	set := defaults(t)
-	set.Discover.MaxResources = 3 // SKILL.md, locked.md and one of the two
+	set.Discover.MaxResources = 3 // SKILL.md, locked.md and one of the three
 	set.Discover.ResourceIndex = settings.ResourceIndexStart
 	snap := built(t, filepath.Join(dir, "root"), set)
 	var got []string
