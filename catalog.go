@@ -306,12 +306,12 @@ func (s *Session) location(sk *Skill) string {
 	return d + "/" + sk.Head.FileName
 }
 
-// denied reports whether the operator's grants deny a skill; Decide refuses it
-// as well.
+// denied reports whether the operator's grants deny a skill, in whatever letters
+// it writes its name; Decide refuses it as well.
 func (s *Session) denied(sk *Skill) bool { return denies(s.cfg.Grants.Denied, sk) }
 
 func denies(denied []string, sk *Skill) bool {
-	return len(denied) > 0 && (slices.Contains(denied, sk.Name) || slices.Contains(denied, sk.ID.String()))
+	return slices.ContainsFunc(denied, func(d string) bool { return d == sk.ID.String() || foldName(d) == foldName(sk.Name) })
 }
 
 // unlisted is the rule that keeps a skill out of every catalog, "" for none.

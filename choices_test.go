@@ -70,6 +70,22 @@ func TestTheOperatorsDenyBeatsEverySwitch(t *testing.T) {
 	w.fails("skill_denied", "load_skill", args{"name": "demo"})
 }
 
+// A denied name is denied in all letters in which it can be asked for.
+func TestADenyHoldsForTwinsOfTheName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"DEMO", "Demo", "ｄｅｍｏ", " demo "} {
+		w := newWorld(t, "default", map[string]string{"skills/x/SKILL.md": skillFile("x", "Text.\n")})
+		w.put("skills/x/SKILL.md", "---\nname: \""+name+"\"\ndescription: d\n---\nText.\n")
+		w.roots = []metier.Mount{w.mount("skills", policy.Project)}
+		w.config = func(c *metier.Config) { c.Grants.Denied = []string{"demo"} }
+		w.open()
+		if n := len(w.Catalog(t.Context()).Entries); n != 0 {
+			t.Errorf("%q is in the catalog", name)
+		}
+		w.fails("skill_denied", "load_skill", args{"name": "demo"})
+	}
+}
+
 // Who switches one skill off gives its name to the next in line, but never to
 // one that is trusted less while names are protected.
 func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {

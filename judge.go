@@ -242,11 +242,13 @@ func (sk *Skill) judgeLength(field, text string, most int, parse settings.Parse)
 	sk.note(skillmd.Warning, code, detail)
 }
 
+func foldName(s string) string { return strings.ToLower(nfkc.String(strings.TrimSpace(s))) }
+
 // matchKey is how a name is compared (conflicts row 7).
 func matchKey(m settings.Match) func(string) string {
 	switch m {
 	case settings.MatchCasefold:
-		return func(s string) string { return strings.ToLower(nfkc.String(strings.TrimSpace(s))) }
+		return foldName
 	case settings.MatchNFKC:
 		return func(s string) string { return nfkc.String(strings.TrimSpace(s)) }
 	}

@@ -73,7 +73,7 @@ func judgeSkill(g *Grants, r Request) (Decision, bool) {
 		return Decision{}, false
 	}
 	for _, d := range g.Denied {
-		if d == r.Skill.Name || d == r.Skill.ID {
+		if strings.EqualFold(d, r.Skill.Name) || d == r.Skill.ID {
 			return Decision{Outcome: Deny, Code: CodeSkillDenied, Rule: "skill:" + d, Reason: "the operator denied this skill"}, true
 		}
 	}
