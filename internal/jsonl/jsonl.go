@@ -21,9 +21,15 @@ type Line struct {
 	Long  bool   // longer than the limit
 }
 
+const skipped = 256 << 20 // bytes of one line past its limit
+
 // Scan yields the lines of r, which starts at offset off of its file. Lines
 // longer than limit bytes come without their bytes, so that memory stays
 // bounded whatever r holds. An error of r ends the iteration.
+//
+// A line that goes on for more than 256 MiB past limit ends it: it is told as
+// Long with the size that was seen, and what is behind it is not looked for, or
+// a file without content could be read for hours.
 func Scan(r io.Reader, off int64, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 32<<10)
@@ -39,6 +45,10 @@ func Scan(r io.Reader, off int64, limit int) iter.Seq2[Line, error] {
 				}
 				if !l.Long {
 					buf = append(buf, part...)
+				}
+				if l.Size > int64(limit)+skipped {
+					yield(l, nil)
+					return
 				}
 				if errors.Is(err, bufio.ErrBufferFull) {
 					continue
