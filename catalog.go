@@ -306,8 +306,7 @@ func (s *Session) location(sk *Skill) string {
 	return d + "/" + sk.Head.FileName
 }
 
-// denied reports whether the operator's grants deny a skill, in whatever letters
-// it writes its name; Decide refuses it as well.
+// denied reports whether the operator denies a skill, in any letters; so does Decide.
 func (s *Session) denied(sk *Skill) bool { return denies(s.cfg.Grants.Denied, sk) }
 
 func denies(denied []string, sk *Skill) bool {

@@ -272,8 +272,7 @@ func (c *contest) name(i int) {
 }
 
 // guard keeps the name of a skill that is switched off or refused from less
-// trusted ones: whoever can switch a skill off, or have it judged more
-// strictly, does not get its name by that.
+// trusted ones: whoever can bring that about does not get its name by that.
 func (c *contest) guard(i int) {
 	k, state := c.n.key(c.n.skills[i].Name), c.n.skills[i].State
 	if j, met := c.winner[k]; met && (state == Disabled || state == Refused) && c.beats(i, j) {

@@ -70,6 +70,9 @@ func (x *Scope) Read(ctx context.Context, skill, path string, max int) (Reading,
 // notes; skill events are written by Activate and Read.
 func (x *Scope) Record(e event.Event) { x.events = append(x.events, e) }
 
+// Suspect records what in a skill's text reads like an injection; the error keeps it from the model.
+func (x *Scope) Suspect(sk Skill, file, text string) error { return x.s.suspected(x, sk, file, text) }
+
 // source is how the call's activations are recorded (ruling 10).
 func (x *Scope) source() string {
 	if x.call.Source != "" {

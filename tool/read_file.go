@@ -255,6 +255,9 @@ func (t readFile) instructions(ctx context.Context, x *metier.Scope, tg Target, 
 		sk = sk.Changed()
 		tg.Skill = &sk
 	}
+	if err := x.Suspect(sk, sk.Head.FileName, string(b)); err != nil { // all of it: a part may be harmless alone
+		return failed(ctx, err)
+	}
 	x.Record(event.FileRead{Call: x.Call().ID, SkillID: sk.ID.String(), Digest: digest.Bytes(b)})
 	return t.show(tg, b, a), nil
 }
