@@ -300,3 +300,14 @@ func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {
 		t.Errorf("%d decisions, and they differ:\n%s", len(told[0]), d)
 	}
 }
+
+func TestTheIDOfASkillThatCannotBeUsedIsNobodysName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "x\n"), "skills/other/SKILL.md": skillFile("skills:demo", "y\n")})
+	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
+	w.roots[0].Off = switchedOff("skills:demo")
+	w.open()
+	if sk, err := w.Snapshot().Find("skills:demo"); metier.CodeOf(err) != "skill_disabled" {
+		t.Errorf("found %s: %v", sk.ID, err)
+	}
+}

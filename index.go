@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"metier/internal/script"
+	"metier/internal/slug"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -213,7 +214,7 @@ func (n *Snapshot) resolve(names settings.Names) {
 	for i := range n.skills {
 		sk := &n.skills[i]
 		if sk.usable() {
-			sk.Slug = uniqueSlug(sk.Name, slugs)
+			sk.Slug = slug.Unique(sk.Name, slugs)
 		}
 	}
 }
@@ -365,10 +366,12 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 	if ok && n.skills[i].ID.String() == name {
 		return n.skills[i], nil
 	}
-	if k := n.byKey[n.key(name)]; len(k) > 0 {
+	// The ID of a skill that cannot be used is nobody's name.
+	anID := strings.Contains(name, ":") && slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name })
+	if k := n.byKey[n.key(name)]; len(k) > 0 && !anID {
 		return n.skills[k[0]], nil
 	}
-	if ok {
+	if ok && !anID {
 		return n.skills[i], nil
 	}
 	for _, sk := range n.skills {

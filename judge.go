@@ -268,27 +268,6 @@ func trust(t policy.Tier) int {
 	return 0
 }
 
-// uniqueSlug makes a name one safe path segment and keeps it apart from the
-// ones in taken.
-func uniqueSlug(name string, taken map[string]bool) string {
-	s := strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsNumber(r) || r == '-' || r == '_' || r == '.' {
-			return r
-		}
-		return '-'
-	}, name)
-	s = strings.Trim(s, ".-")
-	if len(s) > 100 {
-		s = strings.ToValidUTF8(s[:100], "")
-	}
-	s = firstOf(s, "skill")
-	for i, base := 2, s; taken[strings.ToLower(s)]; i++ {
-		s = fmt.Sprintf("%s-%d", base, i)
-	}
-	taken[strings.ToLower(s)] = true
-	return s
-}
-
 func firstOf(a, b string) string {
 	if strings.TrimSpace(a) != "" {
 		return a
