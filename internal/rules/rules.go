@@ -26,7 +26,7 @@ var outcome = map[string]Rule{
 	"first-of-name":        {"several skills have this name, and this one comes first in the order of the roots and tiers (setting precedence)", ""},
 	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two, or name only the root of this one with --skills-root"},
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "give this skill another name"},
-	"disabled":             {"a person switched it off", "metier enable NAME"},
+	"disabled":             {"what a person decided about a skill counts", "metier enable with its name or ID"},
 	"skill-listed-twice":   {"a skill's folder counts once, however many roots and links lead to it", ""},
 	"other-platform":       {"the skill says on which operating systems it works (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
 	"trusted":              {"the operator trusts exactly these files (metier trust)", ""},
