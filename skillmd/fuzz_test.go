@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -136,10 +137,11 @@ func FuzzAllowedTools(f *testing.F) {
 			}
 		}
 		const separators = " \t\r\n,"
+		separates := func(r rune) bool { return r == ',' || unicode.IsSpace(r) }
 		rest := s
 		for _, pattern := range got {
 			at := strings.Index(rest, pattern)
-			if pattern == "" || at < 0 || strings.Trim(rest[:at], separators) != "" && strings.TrimSpace(strings.Trim(rest[:at], separators)) != "" {
+			if pattern == "" || at < 0 || strings.TrimFunc(rest[:at], separates) != "" {
 				t.Fatalf("%q gives %q: %q is not what comes next in %q", s, got, pattern, rest)
 			}
 			rest = rest[at+len(pattern):]
@@ -155,7 +157,7 @@ func FuzzAllowedTools(f *testing.F) {
 				}
 			}
 		}
-		if strings.TrimSpace(strings.Trim(rest, separators)) != "" {
+		if strings.TrimFunc(rest, separates) != "" {
 			t.Fatalf("%q gives %q: %q is lost", s, got, rest)
 		}
 		if again := splitList(nil, strings.Join(got, ", "), separators); !cmp.Equal(again, got) {
