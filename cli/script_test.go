@@ -37,7 +37,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", home)
 			e.Setenv("USERPROFILE", home)
 			e.Setenv("TZ", "UTC")
-			e.Setenv("OLLAMA_HOST", "127.0.0.1:1") // nobody listens there: no model of the machine is found
+			e.Setenv("GORACE", "atexit_sleep_ms=10") // by default each process with the race detector waits a second at its end
+			e.Setenv("OLLAMA_HOST", "127.0.0.1:1")   // nobody listens there: no model of the machine is found
 			if err := os.MkdirAll(home, 0o700); err != nil {
 				return err
 			}

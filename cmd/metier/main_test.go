@@ -136,7 +136,8 @@ func (k *task) metier(at int, args ...string) (points int, killed bool, exit int
 // env is the environment of the program.
 func (k *task) env() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.home, "SYSTEMROOT=" + os.Getenv("SYSTEMROOT"),
-		"OPENAI_API_KEY=" + modeltest.Key, "OPENAI_BASE_URL=" + k.server.URL, "METIER_MODEL=openai:stand-in"}
+		"OPENAI_API_KEY=" + modeltest.Key, "OPENAI_BASE_URL=" + k.server.URL, "METIER_MODEL=openai:stand-in",
+		"GORACE=atexit_sleep_ms=10"} // by default each process with the race detector waits a second at its end
 }
 
 // here runs the program in this process: many times, and nothing is killed.
