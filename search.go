@@ -261,20 +261,21 @@ func limitSchema() map[string]any {
 	return map[string]any{"type": "integer", "minimum": 1, "maximum": resultsMost, "description": fmt.Sprintf("Most skills to return; %d unless given.", resultsDefault)}
 }
 
-func limited(n int) (int, error) {
-	if n < 0 || n > resultsMost {
-		return 0, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: fmt.Errorf("limit is not a number from 1 to %d", resultsMost)}
+// decodeLimited reads arguments of which one is a number of results.
+func decodeLimited(raw json.RawMessage, into any, limit *int) error {
+	if err := DecodeArgs(raw, into); err != nil {
+		return err
 	}
-	return cmp.Or(n, resultsDefault), nil
+	if *limit < 0 || *limit > resultsMost {
+		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: fmt.Errorf("limit is not a number from 1 to %d", resultsMost)}
+	}
+	*limit = cmp.Or(*limit, resultsDefault)
+	return nil
 }
 
 func (t searchTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
 	var a searchArgs
-	err := DecodeArgs(raw, &a)
-	if err == nil {
-		_, err = limited(a.Limit)
-	}
-	if err != nil {
+	if err := decodeLimited(raw, &a, &a.Limit); err != nil {
 		return Facts{}, err
 	}
 	return knowing(s)
@@ -282,15 +283,11 @@ func (t searchTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (F
 
 func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	var a searchArgs
-	if err := DecodeArgs(x.call.Args, &a); err != nil {
-		return x.s.replyError(err), nil
-	}
-	limit, err := limited(a.Limit)
-	if err != nil {
+	if err := decodeLimited(x.call.Args, &a, &a.Limit); err != nil {
 		return x.s.replyError(err), nil
 	}
 	l := x.s.listing()
-	found, err := l.snap.search(ctx, a.Query, limit, func(i int) bool { return l.told[i] })
+	found, err := l.snap.search(ctx, a.Query, a.Limit, func(i int) bool { return l.told[i] })
 	if err != nil {
 		if ctx.Err() != nil {
 			return Result{}, ctx.Err()
@@ -334,11 +331,7 @@ func (pageTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 
 func (pageTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
 	var a listArgs
-	err := DecodeArgs(raw, &a)
-	if err == nil {
-		_, err = limited(a.Limit)
-	}
-	if err != nil {
+	if err := decodeLimited(raw, &a, &a.Limit); err != nil {
 		return Facts{}, err
 	}
 	return knowing(s)
@@ -363,18 +356,14 @@ func (l *listing) after(name string) int {
 
 func (pageTool) Invoke(_ context.Context, x *Scope) (Result, error) {
 	var a listArgs
-	if err := DecodeArgs(x.call.Args, &a); err != nil {
-		return x.s.replyError(err), nil
-	}
-	limit, err := limited(a.Limit)
-	if err != nil {
+	if err := decodeLimited(x.call.Args, &a, &a.Limit); err != nil {
 		return x.s.replyError(err), nil
 	}
 	l := x.s.listing()
 	left := len(l.may)
 	from := l.after(a.After)
 	var out []toldSkill
-	for _, i := range l.may[from:min(from+limit, left)] {
+	for _, i := range l.may[from:min(from+a.Limit, left)] {
 		out = append(out, x.s.told(&l.snap.skills[i], 0))
 	}
 	head := fmt.Sprintf("Skills %d to %d of %d, by name:", from+1, from+len(out), left)

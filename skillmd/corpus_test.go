@@ -1,10 +1,8 @@
 package skillmd
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 // verdict is one line of the corpus' verdicts.jsonl: what the reference validator and other parsers say about a skill.
@@ -53,29 +53,6 @@ func corpus(t testing.TB) string {
 		return ""
 	}
 	return found
-}
-
-func verdicts(t testing.TB, dir string) []verdict {
-	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "verdicts.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var all []verdict
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var v verdict
-		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, v)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 func sum(b []byte) string {
@@ -142,7 +119,7 @@ func TestCorpus(t *testing.T) {
 		t.Log("corpus absent")
 		return
 	}
-	all := verdicts(t, dir)
+	all := testenv.Verdicts[verdict](t, dir)
 	both, given, fit := 0, 0, 0
 	for _, v := range all {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 func text(s string) Value { return Value{Text: s} }
@@ -127,7 +129,7 @@ func TestCorpusIsWrittenBack(t *testing.T) {
 		return
 	}
 	n, changed, repaired, left := 0, 0, 0, 0
-	for _, v := range verdicts(t, dir) {
+	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
 		n++
 		if !bytes.Equal(Open(src).Bytes(), src) {

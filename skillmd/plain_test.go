@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 // checkPlain has the library read what plain took, and reports whether plain took it.
@@ -163,7 +165,7 @@ func TestPlainCorpus(t *testing.T) {
 		return
 	}
 	heads, taken := 0, 0
-	for _, v := range verdicts(t, dir) {
+	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
 		s := split(src, true)
 		if !s.closed {
@@ -247,7 +249,7 @@ func BenchmarkParseCorpus(b *testing.B) {
 		return
 	}
 	var heads [][]byte
-	for _, v := range verdicts(b, dir) {
+	for _, v := range testenv.Verdicts[verdict](b, dir) {
 		src := readSkill(b, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
 		if s := split(src, true); s.closed {
 			heads = append(heads, src[s.start:s.end])

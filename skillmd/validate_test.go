@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 // faults are the errors of a validation, in their order.
@@ -309,7 +311,7 @@ func TestCorpusIsJudgedAsTheReferenceDoesButForKnownReasons(t *testing.T) {
 		t.Log("corpus absent")
 		return
 	}
-	for _, v := range verdicts(t, dir) {
+	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
 		got := faults(Validate(src, Folder{Name: filepath.Base(v.Dir)}))
 		if !v.OK && v.File != "" && len(got) == 0 {

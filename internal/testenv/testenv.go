@@ -5,6 +5,8 @@
 package testenv
 
 import (
+	"bufio"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,4 +88,27 @@ func Module(t testing.TB) string {
 		}
 		dir = parent
 	}
+}
+
+// Verdicts reads the reference's verdicts of the corpus, one V for each line.
+func Verdicts[V any](t testing.TB, corpus string) (all []V) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(corpus, "verdicts.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var v V
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
 )
 
 // The corpus lies beside the module (../shared/corpus), not in it; a clone has none.
@@ -38,29 +39,6 @@ type verdict struct {
 	Properties      map[string]any
 }
 
-func verdicts(t *testing.T, dir string) []verdict {
-	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "verdicts.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var all []verdict
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var v verdict
-		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, v)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 // class drops what a YAML library says in its own words.
 func class(messages []string) []string {
 	out := []string{}
@@ -81,7 +59,7 @@ func TestEveryVerdictOnTheCorpusIsTheReferences(t *testing.T) {
 		return
 	}
 	same, crashes := 0, 0
-	for _, v := range verdicts(t, dir) {
+	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		s := At("", filepath.Join(dir, filepath.FromSlash(v.Dir)))
 		got, err := s.Validate()
 		if v.Crash != "" {

@@ -1,10 +1,6 @@
 package local_test
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -55,7 +51,7 @@ func TestRealSkillsAreLoaded(t *testing.T) {
 	t.Parallel()
 	dir := testenv.Corpus(t)
 	usable := map[string]bool{} // the others have a finding above
-	for _, v := range corpusVerdicts(t, dir) {
+	for _, v := range testenv.Verdicts[corpusVerdict](t, dir) {
 		_, odd := notUsable[v.Dir]
 		usable[v.Dir] = v.YAML.Frontmatter == "ok" && (!odd || notUsable[v.Dir] == "refused invalid-yaml")
 	}
@@ -99,26 +95,4 @@ func firstFinding(sk metier.Skill) string {
 type corpusVerdict struct {
 	Dir  string
 	YAML struct{ Frontmatter string } // ok, no-open, no-close
-}
-
-func corpusVerdicts(t *testing.T, dir string) (all []corpusVerdict) {
-	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "verdicts.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var v corpusVerdict
-		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, v)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
