@@ -9,12 +9,14 @@ import (
 	"strings"
 
 	"metier/event"
+	"metier/internal/arguments"
 	"metier/internal/digest"
 	"metier/internal/injection"
 	"metier/internal/visible"
 	"metier/internal/wrap"
 	"metier/policy"
 	"metier/record"
+	"metier/registry"
 	"metier/settings"
 	"metier/skillmd"
 )
@@ -242,7 +244,7 @@ func (s *Session) readSkill(ctx context.Context, sk Skill) ([]byte, error) {
 // content. block is wrapped so that it cannot pass for anything else; reply is
 // what a call of the model returns, which is bare where the reply is a JSON
 // object that nothing can leave.
-func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []string, x *Scope) (text, reply string, front skillmd.Front, err error) {
+func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, x *Scope) (text, reply string, front skillmd.Front, err error) {
 	set := s.cfg.Settings.Activate
 	doc, diags := skillmd.Parse(raw)
 	if i := slices.IndexFunc(diags, func(d Diagnostic) bool { return unreadable(d, s.cfg.Settings.Parse) }); i >= 0 && sk.Head.Front.Present {
@@ -256,7 +258,10 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, arguments []str
 	case settings.ContentMeta:
 		content = metaLines(sk, doc.Front) + string(doc.Body)
 	}
-	content, fits := expand(content, set.Args, arguments, 2*skillMax)
+	fits := true
+	if set.Args != settings.ArgsNone {
+		content, fits = arguments.Expand(content, args, set.Args == settings.ArgsClaude, 2*skillMax)
+	}
 	if !fits {
 		return "", "", doc.Front, &Error{Op: "activate", Skill: sk.Name, Kind: LimitReached, Code: "skill_too_large",
 			Err: fmt.Errorf("with its arguments the text has more than %d bytes", 2*skillMax)}
@@ -364,19 +369,19 @@ func (s *Session) keep(id ID, sk Skill) {
 }
 
 func (s *Session) restored(ctx context.Context, sk Skill, ref record.Ref) (Skill, error) {
-	var known RegistrySkill
+	var known registry.Skill
 	b, err := s.cfg.Blobs.Open(ctx, ref)
 	if err == nil {
 		err = json.Unmarshal(b, &known)
 	}
-	return known.restore(sk), err
+	return restore(sk, known), err
 }
 
 // restore fills a skill with the files the record knows.
-func (r RegistrySkill) restore(sk Skill) Skill {
+func restore(sk Skill, r registry.Skill) Skill {
 	sk.Indexed, sk.Digest, sk.Tree, sk.Resources = true, Digest(r.Digest), Digest(r.Tree), nil
 	for _, f := range r.Resources {
-		res := Resource{Kind: f.Kind, File: File{Path: f.Path, Size: f.SizeBytes, Digest: Digest(f.Digest), Text: f.ContentKind == "text", Location: f.ResourcePath}}
+		res := Resource{Kind: ResourceKind(f.Kind), File: File{Path: f.Path, Size: f.SizeBytes, Digest: Digest(f.Digest), Text: f.ContentKind == "text", Location: f.ResourcePath}}
 		if f.Script != nil {
 			res.Exec, res.Shebang, res.Runtime = f.Script.Executable, f.Script.Shebang, f.Script.Runtime
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"metier"
+	"metier/registry"
 	"metier/skillmd"
 )
 
@@ -54,7 +55,7 @@ func (w *world) catalogNames() []string {
 }
 
 // registry is the registry of the world's snapshot, as the artifact has it.
-func (w *world) registry() metier.Registry {
+func (w *world) registry() registry.List {
 	w.t.Helper()
 	return w.snapshot().Registry(metier.View{Paths: w.set.Catalog.Paths, Workspace: w.dir})
 }
@@ -138,14 +139,14 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 		t.Fatal(err)
 	}
 	got := w.registry()
-	var sk metier.RegistrySkill
+	var sk registry.Skill
 	for _, s := range got.Skills {
 		if s.Name == "unit" {
 			sk = s
 		}
 	}
 	var paths []string
-	scripts := map[string]metier.RegistryScript{}
+	scripts := map[string]registry.Script{}
 	for _, r := range sk.Resources {
 		paths = append(paths, r.Path)
 		if r.Script != nil {
@@ -158,7 +159,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 	if slices.Contains(paths, "SKILL.md") || !sk.Indexed {
 		t.Errorf("indexed %v: %q", sk.Indexed, paths)
 	}
-	want := map[string]metier.RegistryScript{
+	want := map[string]registry.Script{
 		"scripts/run":     {Executable: runtime.GOOS != "windows", Shebang: "#!/bin/bash", Runtime: "bash"},
 		"scripts/tool.ts": {Runtime: "deno"},
 		"scripts/what":    {Runtime: "unknown"},

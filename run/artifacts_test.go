@@ -20,6 +20,7 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/record"
+	"metier/registry"
 	"metier/run"
 	"metier/settings"
 )
@@ -251,8 +252,8 @@ func TestRegistryShowsFilesIndexedOnFirstUse(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "lazy", nil)
 	a.open("cli-preload")
-	entry := metier.RegistrySkill{ID: "skills:alpha", Name: "alpha", State: "loaded", Tier: "project", Digest: digest.Bytes([]byte(skillText)), Tree: digest.Bytes([]byte("tree")), Indexed: true,
-		Resources:   []metier.RegistryResource{{Path: "notes.txt", Kind: "other", Digest: digest.Bytes(nil), ContentKind: "text", Diagnostics: []metier.Diagnostic{}}},
+	entry := registry.Skill{ID: "skills:alpha", Name: "alpha", State: "loaded", Tier: "project", Digest: digest.Bytes([]byte(skillText)), Tree: digest.Bytes([]byte("tree")), Indexed: true,
+		Resources:   []registry.Resource{{Path: "notes.txt", Kind: "other", Digest: digest.Bytes(nil), ContentKind: "text", Diagnostics: []metier.Diagnostic{}}},
 		Frontmatter: json.RawMessage(`{}`), Diagnostics: []metier.Diagnostic{}}
 	a.add(event.ResourcesIndexed{SkillID: "skills:alpha", Digest: entry.Digest, Tree: entry.Tree, Files: 1, Registry: a.json(entry)})
 	ok(t, f.Project(t.Context()))

@@ -16,6 +16,7 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/record"
+	"metier/registry"
 	"metier/run"
 	"metier/settings"
 	"metier/source/local"
@@ -155,12 +156,12 @@ func (a *author) open(source string) event.Activated {
 	a.add(
 		event.Opened{Session: a.f.ID(), Build: "test", Settings: a.json(map[string]any{"catalog_format": map[string]string{"value": "xml", "layer": "profile"}, "catalog_place": map[string]string{"value": "tool", "layer": "flag"}}),
 			Grants: a.json(policy.Grants{Mode: policy.Observe, Tools: []string{"read_file"}, Scripts: []string{"alpha:scripts/a.sh"}})},
-		event.Indexed{Loaded: 1, Registry: a.json(metier.Registry{SkillsRoot: "/w/skills", SandboxSkillsRoot: "/workspace/skills",
-			Roots: []metier.RegistryRoot{{Label: "skills", Tier: "project", Path: "/w/skills"}}, Others: []metier.RegistryOutcome{},
+		event.Indexed{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", SandboxSkillsRoot: "/workspace/skills",
+			Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}}, Others: []registry.Other{},
 			Diagnostics: []metier.Diagnostic{{Severity: "warning", Code: "skill-scan-outside-root", Detail: "a link leaves the root"}, {Severity: "advice", Code: "description-no-use", Detail: "say when"}},
-			Skills: []metier.RegistrySkill{{ID: "skills:alpha", Name: "alpha", Description: "Use when counting.", Tier: "project", State: "loaded", SkillPath: "/w/skills/alpha/SKILL.md",
+			Skills: []registry.Skill{{ID: "skills:alpha", Name: "alpha", Description: "Use when counting.", Tier: "project", State: "loaded", SkillPath: "/w/skills/alpha/SKILL.md",
 				SkillDir: "/w/skills/alpha", SandboxSkillPath: "/workspace/skills/alpha/SKILL.md", SandboxSkillDir: "/workspace/skills/alpha", Digest: sum,
-				Resources: []metier.RegistryResource{}, Frontmatter: json.RawMessage(`{"name":"alpha"}`), Diagnostics: []metier.Diagnostic{}}}})})
+				Resources: []registry.Resource{}, Frontmatter: json.RawMessage(`{"name":"alpha"}`), Diagnostics: []metier.Diagnostic{}}}})})
 	act := event.Activated{Call: "load1", SkillID: "skills:alpha", Name: "alpha", Hash: sum, Tree: digest.Bytes([]byte("tree")), Source: policy.Project, ActivationSource: source,
 		SessionID: a.f.ID(), TaskID: "load1", Path: "/workspace/skills/alpha/SKILL.md", Dir: "/workspace/skills/alpha", HostPath: "/w/skills/alpha/SKILL.md",
 		Text: a.text("<skill_context name=\"alpha\">\nCount.\n</skill_context>\n"), Original: a.blob("text/markdown", skillText), Role: policy.Context}

@@ -1,13 +1,13 @@
-package metier_test
+package arguments_test
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"metier"
-	"metier/settings"
+	"metier/internal/arguments"
 )
 
 // placeholders is the dialect as an expression: what is escaped, and what may be replaced.
@@ -41,8 +41,8 @@ func expanded(text string, args []string) (out string, asked bool) {
 	return out, asked
 }
 
-// FuzzExpand: what is in the place of a placeholder is data and expanded only once, all other text stays, and the dialects differ
-// in nothing else.
+// FuzzExpand: what is in the place of a placeholder is data and expanded only once, all other text stays, and a
+// trailer comes only where nothing was asked for.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"", "$", "$ARGUMENTS", "a $1 b", `\$1 \\$0 $$2`, "$ARGUMENTS[1]$ARGUMENTS[x]$ARGUMENTS[12345]", "$ARGUMENTSX $10 $9x", "costs $5.00"} {
 		f.Add(s, "a\nb c\n$0 $ARGUMENTS")
@@ -57,17 +57,29 @@ func FuzzExpand(f *testing.F) {
 			return
 		}
 		want, asked := expanded(text, args)
-		if got := metier.Expand(text, settings.ArgsNone, args); got != text {
-			t.Fatalf("none: %q", got)
-		}
-		if got := metier.Expand(text, settings.ArgsKeenRFC, args); got != want {
+		if got, fits := arguments.Expand(text, args, false, math.MaxInt); got != want || !fits {
 			t.Fatalf("%q with %q is %q, want %q", text, args, got, want)
 		}
 		if !asked && len(args) > 0 {
 			want += "\n\nARGUMENTS: " + strings.Join(args, " ") + "\n"
 		}
-		if got := metier.Expand(text, settings.ArgsClaude, args); got != want {
+		if got, fits := arguments.Expand(text, args, true, math.MaxInt); got != want || !fits {
 			t.Fatalf("%q with %q is %q, want %q", text, args, got, want)
 		}
 	})
+}
+
+// Text that is all placeholders costs time in proportion to its size, and ends
+// where it no longer fits.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	if got, fits := arguments.Expand(strings.Repeat("$ARGUMENTS[", 300_000), nil, false, math.MaxInt); len(got) != 300_000 || !fits {
+		t.Errorf("%d bytes, %v", len(got), fits)
+	}
+	if got, fits := arguments.Expand(strings.Repeat("$0", 1000), []string{"0123456789"}, false, 100); len(got) > 120 || fits {
+		t.Errorf("%d bytes, %v", len(got), fits)
+	}
+	if got, _ := arguments.Expand(`\$0$9`, strings.Split("abcdefghij", ""), false, 100); got != "$0j" {
+		t.Errorf("at the very start: %q", got)
+	}
 }

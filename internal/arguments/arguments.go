@@ -1,15 +1,12 @@
-package metier
+// Package arguments puts the arguments of a call into the text of a skill.
+package arguments
 
 import (
-	"math"
 	"strconv"
 	"strings"
-
-	"metier/settings"
 )
 
-// Expand puts arguments into a skill's text, in the dialect of the setting
-// args. In every dialect but none:
+// Expand replaces the placeholders of a text:
 //
 //	$ARGUMENTS     all arguments, joined by spaces ("" without any, B-030)
 //	$ARGUMENTS[N]  the Nth, counted from 0 (B-027); "" beyond the last
@@ -17,19 +14,10 @@ import (
 //	               they are, and so is \$, which becomes a plain dollar
 //
 // Text without placeholders comes back unchanged: arguments nobody asked for
-// are ignored (B-029), but for the dialect claude, which puts them in a line
-// after the text. Arguments are data: a placeholder inside one is not expanded
-// again.
-func Expand(text string, dialect settings.Args, args []string) string {
-	out, _ := expand(text, dialect, args, math.MaxInt)
-	return out
-}
-
-// expand is Expand for a text of at most so many bytes; beyond, fits is false.
-func expand(text string, dialect settings.Args, args []string, most int) (out string, fits bool) {
-	if dialect == settings.ArgsNone {
-		return text, len(text) <= most
-	}
+// are ignored (B-029), or, with trailer, put in a line after the text.
+// Arguments are data: a placeholder inside one is not expanded again. Of a text
+// that grows beyond most bytes fits is false.
+func Expand(text string, args []string, trailer bool, most int) (out string, fits bool) {
 	all := strings.Join(args, " ")
 	var b strings.Builder
 	asked := false
@@ -50,7 +38,7 @@ func expand(text string, dialect settings.Args, args []string, most int) (out st
 		b.WriteString(value)
 		text = text[i+used:]
 	}
-	if dialect == settings.ArgsClaude && !asked && len(args) > 0 {
+	if trailer && !asked && len(args) > 0 {
 		b.WriteString("\n\nARGUMENTS: " + all + "\n")
 	}
 	return b.String(), b.Len() <= most

@@ -1,0 +1,75 @@
+// Package registry has the shapes of skill-registry.json: the skills of one
+// moment, as the record keeps them and artifacts show them.
+package registry
+
+import (
+	"encoding/json"
+
+	"metier/skillmd"
+)
+
+// List is the list of skills at one moment, in the shape of
+// skill-registry.json (contracts §2.1, A-154). Type, runs and times are the
+// artifact's.
+type List struct {
+	SkillsRoot        string               `json:"skillsRoot"`
+	SandboxSkillsRoot string               `json:"sandboxSkillsRoot"`
+	Roots             []Root               `json:"roots"`
+	Skills            []Skill              `json:"skills"`
+	Diagnostics       []skillmd.Diagnostic `json:"diagnostics"`
+	Others            []Other              `json:"others"` // what was found and is not in Skills (D7)
+}
+
+// Root is one mounted root.
+type Root struct {
+	Label string `json:"label"`
+	Tier  string `json:"tier"`
+	Path  string `json:"path"`
+}
+
+// Other is an entry that is not offered.
+type Other struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	State      string `json:"state"`
+	ShadowedBy string `json:"shadowedBy,omitempty"`
+}
+
+// Skill is one skill of the registry.
+type Skill struct {
+	ID               string               `json:"id"`
+	Name             string               `json:"name"`
+	Description      string               `json:"description"`
+	Tier             string               `json:"tier"`
+	State            string               `json:"state"`
+	SkillPath        string               `json:"skillPath"`
+	SkillDir         string               `json:"skillDir"`
+	SandboxSkillPath string               `json:"sandboxSkillPath"`
+	SandboxSkillDir  string               `json:"sandboxSkillDir"`
+	Digest           string               `json:"digest"`
+	Tree             string               `json:"tree"`
+	Indexed          bool                 `json:"indexed"`
+	Resources        []Resource           `json:"resources"`
+	Frontmatter      json.RawMessage      `json:"frontmatter"`
+	Diagnostics      []skillmd.Diagnostic `json:"diagnostics"`
+}
+
+// Resource is one file of a skill in the registry (A-039).
+type Resource struct {
+	Path                string               `json:"path"`
+	Kind                string               `json:"kind"`
+	ResourcePath        string               `json:"resourcePath"`
+	SandboxResourcePath string               `json:"sandboxResourcePath"`
+	SizeBytes           int64                `json:"sizeBytes"`
+	Digest              string               `json:"digest"`
+	ContentKind         string               `json:"contentKind"` // text, binary
+	Script              *Script              `json:"script,omitempty"`
+	Diagnostics         []skillmd.Diagnostic `json:"diagnostics"`
+}
+
+// Script is what a file under scripts/ says of itself (A-040).
+type Script struct {
+	Executable bool   `json:"executable"`
+	Shebang    string `json:"shebang,omitempty"`
+	Runtime    string `json:"runtime"`
+}
