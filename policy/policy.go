@@ -133,6 +133,10 @@ type PathUse struct {
 	Why   string // for a denied zone: the code of the reason
 }
 
+// Dynamic stands in Request.Commands for a word whose value is known only when
+// the shell runs.
+const Dynamic = "\x00"
+
 // Request is what a call would do, as structured facts. The tool states them;
 // policy parses no shell and no path.
 type Request struct {
@@ -142,14 +146,36 @@ type Request struct {
 	Effect     Effect
 	Skill      *Subject  // the skill acted on, if any
 	Active     []Subject // active skills, whose allowed-tools may narrow
-	Commands   [][]string
-	Opaque     bool // some command word is dynamic: no pattern matches
-	Paths      []PathUse
-	Hosts      []string
-	Entry      string // skill:scripts/path
-	Level      string // sandbox level
-	Slots      []Slot // this turn's inputs
-	Invalid    string // the tool could not read its arguments: why, as a code
+
+	// Commands are all simple commands of a shell text, however deep, each with
+	// its words; Opaque says that they are not all it does (a redirect, an
+	// assignment, a dynamic word …), so that it rides on no pattern, and
+	// OpaqueWhy says what, for people.
+	Commands  [][]string
+	Opaque    bool
+	OpaqueWhy string
+
+	Paths []PathUse
+	// Hosts are the hosts a call would reach, as written: exact or *.x. Network
+	// is the canonical text of the network policy its job would get, "" for
+	// none; with a Network and no Hosts any public host counts as reached.
+	Hosts   []string
+	Network string
+	// Destructive says what a call would destroy, as far as its tool knows. What
+	// Commands destroy need not be repeated.
+	Destructive []string
+
+	Entry   string // a script, as skill:scripts/path, normalised by the tool
+	Runtime string // what would run it: bash, python3, deno …
+	Level   string // sandbox level, L0 to L3
+
+	Slots   []Slot // this turn's inputs
+	Invalid string // the tool could not read its arguments: why, as a code
+	// Broken is the code of what is wrong with a script beyond what the operator
+	// allows (not indexed, changed, no runtime …), "" for nothing; BrokenWhy
+	// says it in words. It is judged after the grant of the script, so that a
+	// script nobody allowed tells nothing of itself, and before any question.
+	Broken, BrokenWhy string
 }
 
 // Question is what has to be answered before a call may happen. Binds is a
@@ -224,6 +250,18 @@ type Grants struct {
 	Scripts []string  `json:"scripts,omitempty"` // exact skill:scripts/path
 	Narrow  Narrowing `json:"allowedTools"`
 	Merge   Merge     `json:"merge"`
+
+	ScriptRule ScriptRule  `json:"scriptRule,omitempty"` // "" is off
+	Approval   Approval    `json:"approval,omitempty"`   // "" is always
+	Network    NetworkRule `json:"network,omitempty"`    // "" is off
+	Hosts      []string    `json:"hosts,omitempty"`      // hosts that may be reached unasked: exact or *.x
+	// Approved are scripts of one tree each that the operator approved
+	// beforehand: by naming them exactly (ruling 25) or in a policy file.
+	Approved []ApprovedScript `json:"approved,omitempty"`
+	// BindArgs makes the approval of a script cover one set of arguments only.
+	BindArgs bool        `json:"bindArgs,omitempty"`
+	Rules    []Rule      `json:"rules,omitempty"`
+	Skills   []SkillRule `json:"skills,omitempty"`
 	// Answers holds what was approved before: Question.Binds, exact.
 	Answers map[string]Answer `json:"-"`
 }

@@ -1,0 +1,66 @@
+package policy
+
+// ScriptRule says which scripts of skills may run (conflicts row 28).
+type ScriptRule string
+
+// The values of the setting scripts.
+const (
+	ScriptsOff     ScriptRule = "off"         // none
+	ScriptsExact   ScriptRule = "exact"       // those in Grants.Scripts
+	ScriptsTiered  ScriptRule = "tiered"      // those of active skills, by tier
+	ScriptsBundled ScriptRule = "any_bundled" // any script of a known skill
+)
+
+// Approval says which scripts wait for an approval.
+type Approval string
+
+// The values of the setting script_approval.
+const (
+	ApprovalAlways Approval = "always"  // each
+	ApprovalByTier Approval = "by_tier" // those of project, user and third_party
+	ApprovalNever  Approval = "never"   // none
+)
+
+// NetworkRule says what may be reached.
+type NetworkRule string
+
+// The values of the setting script_network.
+const (
+	NetworkOff    NetworkRule = "off"
+	NetworkTiered NetworkRule = "tiered" // granted hosts; others are asked for, and refused to third_party
+	NetworkOn     NetworkRule = "on"     // any public host
+)
+
+// ApprovedScript is a script that the operator approved as it was: its entry
+// (skill:scripts/path) in exactly that tree.
+type ApprovedScript struct {
+	Entry string `json:"entry"`
+	Tree  string `json:"tree"`
+	// Level is the weakest sandbox level the approval holds for; "" is any that
+	// the operator lets the script have.
+	Level string `json:"level,omitempty"`
+}
+
+// RuleEffect is what a rule does with what it matches.
+type RuleEffect string
+
+// The effects of rules, strictest first.
+const (
+	RuleDeny  RuleEffect = "deny"
+	RuleAsk   RuleEffect = "ask"
+	RuleAllow RuleEffect = "allow"
+)
+
+// Rule is one rule of the operator about calls.
+type Rule struct {
+	Effect  RuleEffect `json:"effect"`
+	Pattern string     `json:"pattern"`         // as ParsePattern reads it
+	Skill   string     `json:"skill,omitempty"` // only calls of matching skills: a name or an ID, with * for any text
+}
+
+// SkillRule is one rule of the operator about skills: deny hides a skill, ask
+// asks before its instructions are loaded, allow loads it (A-187).
+type SkillRule struct {
+	Effect RuleEffect `json:"effect"`
+	Skill  string     `json:"skill"` // a name or an ID, with * for any text
+}
