@@ -1,0 +1,76 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+)
+
+// closed4 is what of IPv4 is not the public Internet: IANA's registry of
+// special addresses, multicast, what is reserved, and the one metadata service
+// that lives on a public address (Azure's).
+var closed4 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+	"224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32")
+
+// open6 is all of IPv6 that is given out. Outside lie loopback, mapped IPv4,
+// NAT64, unique local, link local, site local and multicast.
+var open6 = netip.MustParsePrefix("2000::/3")
+
+// closed6 is what in open6 is special: protocols (Teredo, ORCHID), documents,
+// and 6to4, which holds an IPv4 address.
+var closed6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+
+func prefixes(list ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, s := range list {
+		out[i] = netip.MustParsePrefix(s)
+	}
+	return out
+}
+
+// public says whether a is an address on the Internet that belongs to nobody's
+// inside. A mapped address is never: callers unmap what a resolver gave them.
+func public(a netip.Addr) bool {
+	closed := closed6
+	switch {
+	case !a.IsValid() || a.Zone() != "":
+		return false
+	case a.Is4():
+		closed = closed4
+	case !open6.Contains(a):
+		return false
+	}
+	for _, p := range closed {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// resolve asks for exactly host: the dot keeps a resolver from adding the
+// machine's own domain.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
+}
+
+// connect dials a and nothing else. The check stands at the socket, behind
+// whatever chose the address.
+func connect(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1, Control: func(_, address string, _ syscall.RawConn) error {
+		got, err := netip.ParseAddrPort(address)
+		switch {
+		case err != nil:
+			return err
+		case got != a:
+			return fmt.Errorf("asked for %s, about to dial %s", a, got)
+		case !public(got.Addr()):
+			return refuse(AddressNotPublic, "%s is not a public address", got.Addr())
+		}
+		return nil
+	}}
+	return d.DialContext(ctx, "tcp", a.String())
+}

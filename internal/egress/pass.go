@@ -1,0 +1,163 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync/atomic"
+)
+
+// tunnel passes bytes on both ways, once the job has begun TLS for the host it
+// asked for.
+func (v *visit) tunnel(host *leg) *refusal {
+	if _, err := io.WriteString(v.client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return nil
+	}
+	in := v.inward()
+	name, begun, err := serverName(v.p.ctx, in)
+	switch {
+	case err != nil && len(begun) == 0:
+		return nil // it left
+	case err != nil:
+		_, _ = io.WriteString(v.client, "HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"+string(NotTLS)+": a tunnel carries TLS and nothing else\n")
+		return refuse(NotTLS, "the tunnel does not begin with TLS")
+	}
+	want := v.head.target.host
+	if v.head.target.literal.IsValid() {
+		want = ""
+	}
+	if strings.ToLower(name) != want {
+		_, _ = v.client.Write([]byte{21, 3, 1, 0, 2, 2, 112}) // the alert unrecognized_name
+		return refuse(NameMismatch, "the tunnel is for %s and its TLS for %s", v.head.target.host, quoted(name))
+	}
+	if _, err := host.Write(begun); err != nil {
+		return nil
+	}
+	both := make(chan struct{})
+	go func() {
+		defer close(both)
+		_, _ = io.Copy(onlyWriter{host}, in)
+		if v.why.Load() != nil || !closeWrite(host.Conn) {
+			_ = host.Close()
+		}
+	}()
+	_, _ = io.Copy(onlyWriter{v.client}, onlyReader{host})
+	if v.why.Load() != nil || !closeWrite(v.client.Conn) {
+		_ = v.client.Close()
+	}
+	if v.why.Load() != nil {
+		_ = host.Close()
+		_ = v.client.Close()
+	}
+	<-both
+	return nil
+}
+
+// inward is what the client sends after its head, counted as a sign of life.
+func (v *visit) inward() io.Reader {
+	n := v.in.Buffered()
+	rest, _ := v.in.Peek(n)
+	return io.MultiReader(bytes.NewReader(bytes.Clone(rest)), onlyReader{v.client})
+}
+
+// onlyReader and onlyWriter keep io.Copy from going around a leg's counting.
+type (
+	onlyReader struct{ io.Reader }
+	onlyWriter struct{ io.Writer }
+)
+
+var errSeen = errors.New("seen")
+
+// serverName reads a TLS client hello and says which name it asks for, and
+// what was read.
+func serverName(ctx context.Context, r io.Reader) (name string, read []byte, err error) {
+	var all bytes.Buffer
+	seen := false
+	c := tls.Server(&hello{Reader: io.TeeReader(io.LimitReader(r, maxHello), &all)}, &tls.Config{
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			name, seen = h.ServerName, true
+			return nil, errSeen
+		},
+	})
+	err = c.HandshakeContext(ctx)
+	if seen {
+		err = nil
+	}
+	return name, all.Bytes(), err
+}
+
+// hello is a connection that is only listened to.
+type hello struct {
+	io.Reader
+	net.Conn
+}
+
+func (h *hello) Read(b []byte) (int, error)  { return h.Reader.Read(b) }
+func (h *hello) Write(b []byte) (int, error) { return len(b), nil }
+func (h *hello) Close() error                { return nil }
+
+// forward sends one plain request on and its response back. Both are written
+// anew from what was understood; a redirect is the client's to follow.
+func (v *visit) forward(host *leg) *refusal {
+	if v.head.expect {
+		if _, err := io.WriteString(v.client, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return nil
+		}
+	}
+	body := v.inward()
+	if v.head.length > 0 {
+		body = io.LimitReader(body, v.head.length)
+	} else if v.head.length < 0 {
+		body = httputil.NewChunkedReader(body)
+	}
+	var used atomic.Bool
+	once := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			if used.Swap(true) {
+				return nil, errSeen
+			}
+			return host, nil
+		},
+	}
+	defer once.CloseIdleConnections()
+	res, err := once.RoundTrip(v.head.request(body).WithContext(v.p.ctx))
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		_ = res.Body.Close()
+		err = errors.New("it switched protocols unasked")
+	}
+	if r := v.why.Load(); r != nil || err != nil {
+		if r == nil {
+			r = refuse(UpstreamInvalid, "%s gave no HTTP response", v.head.target.host)
+		}
+		v.refusedLate(r)
+		return r
+	}
+	defer func() { _ = res.Body.Close() }()
+	endToEnd(res.Header)
+	res.Trailer, res.TransferEncoding, res.Close = nil, nil, true
+	res.Proto, res.ProtoMajor, res.ProtoMinor = "HTTP/1.1", 1, 1
+	res.Request = &http.Request{Method: v.head.verb}
+	if res.ContentLength < 0 && v.head.minor == 1 && v.head.verb != http.MethodHead {
+		res.TransferEncoding = []string{"chunked"}
+	}
+	if err := res.Write(onlyWriter{v.client}); err == nil {
+		closeWrite(v.client.Conn)
+	}
+	return nil
+}
+
+// refusedLate answers after the host was reached; do writes it down.
+func (v *visit) refusedLate(r *refusal) {
+	res := http.Response{StatusCode: r.code.Status(), ProtoMajor: 1, ProtoMinor: 1, Close: true,
+		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}}}
+	text := r.Error() + "\n"
+	res.Body, res.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	_ = res.Write(v.client.Conn)
+}
