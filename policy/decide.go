@@ -1,32 +1,36 @@
 package policy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
-	"sort"
-	"strings"
 )
 
+// gates are what can refuse a call, in order. The first that objects decides.
+var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeRules, judgeSkill, judgeScript, judgePaths, judgeNetwork, judgeNarrowing, judgeModes}
+
 // Decide says whether a call may happen. It is pure and total; the first gate
-// that objects wins, in this order: arguments, tool grant, denied skill, paths,
-// allowed-tools of active skills, questions, enforcement mode. Approval removes
-// a question and never a refusal (D2).
+// that objects wins, in this order: arguments and tool grant, deny rules,
+// denied skill, script grant and what is wrong with the script, paths, network,
+// allowed-tools of active skills, enforcement mode; then questions, one after
+// the other. Approval removes a question and never a refusal (D2).
 func Decide(g *Grants, r Request) Decision {
 	risk := risks(r)
-	for _, gate := range []func(*Grants, Request) (Decision, bool){judgeCall, judgeSkill, judgePaths, judgeNarrowing} {
+	for _, gate := range gates {
 		if d, stop := gate(g, r); stop {
 			d.Risk = risk
 			return d
 		}
 	}
 	d := judgeMode(g.Mode, r.Effect, r.Actor == ByOperator || evidence(r.Slots))
-	d.Risk = risk
-	if !d.Allowed() {
-		return d
+	if n, noted := advice(g, r); noted {
+		d = n
 	}
-	if q := question(r); q != nil {
+	for _, n := range needs(g, r) {
+		if n.given {
+			d = Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:operator"}
+			continue
+		}
+		q := n.question()
 		a, ok := g.Answers[q.Binds]
 		switch {
 		case !ok:
@@ -34,12 +38,9 @@ func Decide(g *Grants, r Request) Decision {
 		case !a.Allow:
 			return Decision{Outcome: Deny, Code: CodeRefused, Rule: "approval:" + a.Scope, Reason: "refused by " + a.By, Risk: risk}
 		}
-		return Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:" + a.Scope, Risk: risk}
+		d = Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:" + a.Scope}
 	}
-	if n, noted := advice(g, r); noted {
-		n.Risk = risk
-		return n
-	}
+	d.Risk = risk
 	return d
 }
 
@@ -72,12 +73,16 @@ func judgeSkill(g *Grants, r Request) (Decision, bool) {
 	if r.Skill == nil {
 		return Decision{}, false
 	}
-	for _, d := range g.Denied {
-		if strings.EqualFold(d, r.Skill.Name) || d == r.Skill.ID {
-			return Decision{Outcome: Deny, Code: CodeSkillDenied, Rule: "skill:" + d, Reason: "the operator denied this skill"}, true
-		}
+	if effect, rule := g.Skill(r.Skill.ID, r.Skill.Name); effect == RuleDeny {
+		return Decision{Outcome: Deny, Code: CodeSkillDenied, Rule: rule, Reason: "the operator denied this skill"}, true
 	}
 	return Decision{}, false
+}
+
+// judgeModes refuses what the enforcement mode refuses.
+func judgeModes(g *Grants, r Request) (Decision, bool) {
+	d := judgeMode(g.Mode, r.Effect, r.Actor == ByOperator || evidence(r.Slots))
+	return d, !d.Allowed()
 }
 
 func judgePaths(_ *Grants, r Request) (Decision, bool) {
@@ -87,7 +92,7 @@ func judgePaths(_ *Grants, r Request) (Decision, bool) {
 		case p.Zone == ZoneWorkspace, p.Zone == ZoneSkill && !p.Write:
 			continue
 		case p.Zone == ZoneOutside && !p.Write:
-			continue // a read outside asks (ruling 21): see question
+			continue // a read outside asks (ruling 21): see outsideNeed
 		case p.Zone == ZoneSkill:
 			d.Code = CodePathReadOnly
 		case p.Zone == ZoneOutside:
@@ -106,36 +111,6 @@ func judgePaths(_ *Grants, r Request) (Decision, bool) {
 	return Decision{}, false
 }
 
-// question returns what a person must answer first, or nil: in this version
-// reads outside the workspace.
-func question(r Request) *Question {
-	var outside []string
-	for _, p := range r.Paths {
-		if p.Zone == ZoneOutside && !p.Write {
-			outside = append(outside, p.Path)
-		}
-	}
-	if len(outside) == 0 {
-		return nil
-	}
-	sort.Strings(outside)
-	binds := bind("read-outside", append([]string{r.Tool}, outside...)...)
-	return &Question{ID: "q-" + binds[:16], Code: CodePathOutside, Binds: binds,
-		Text:   "read outside the workspace: " + strings.Join(outside, ", "),
-		Scopes: []string{"once", "session"}}
-}
-
-// bind digests what an answer covers. Each part is length-prefixed, so that no
-// two lists give one digest.
-func bind(kind string, parts ...string) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s", len(kind), kind)
-	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
 // risks tags a request for people who read the trace.
 func risks(r Request) []string {
 	var out []string
@@ -148,8 +123,11 @@ func risks(r Request) []string {
 			break
 		}
 	}
-	if len(r.Hosts) > 0 {
+	if len(r.Hosts) > 0 || r.Network != "" {
 		out = append(out, "network")
+	}
+	if len(r.Destructive) > 0 || slices.ContainsFunc(r.Commands, func(c []string) bool { return destroys(c) != "" }) {
+		out = append(out, "destructive")
 	}
 	if r.Skill != nil && r.Skill.Tier.Or() == ThirdParty {
 		out = append(out, "third-party-skill")

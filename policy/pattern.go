@@ -1,0 +1,321 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// aliases maps names that skills and rules write to ours. What is not here is
+// taken as written. A script of a skill is a program that a shell would start,
+// so what is said of Bash is said of scripts too (C-039).
+var aliases = map[string][]string{
+	"read":      {"read_file"},
+	"write":     {"write_file"},
+	"edit":      {"edit_file"},
+	"multiedit": {"edit_file"},
+	"grep":      {"search_files"},
+	"glob":      {"list_files"},
+	"ls":        {"list_files"},
+	"bash":      {toolBash, toolScript},
+	"webfetch":  {"web_fetch"},
+	"websearch": {"web_search"},
+}
+
+const (
+	toolBash   = "bash"
+	toolScript = "run_skill_script"
+)
+
+// Limits on patterns, so that a hostile one costs little.
+const (
+	patternMax  = 512 // bytes
+	segmentsMax = 32  // parts of a path in a pattern
+	wordsMax    = 64  // words of a command in a pattern
+)
+
+// Pattern is one item of allowed-tools or one rule: `Tool` or `Tool(argument)`.
+// The zero Pattern matches nothing.
+//
+// Tool is a name of ours, one that skills use for it (Read, Bash …), or * or a
+// name that ends in *, such as mcp__server__*. What the argument says depends
+// on what a call states:
+//
+//	Bash(git:*)        a shell text whose every command starts with these words
+//	Bash(npm run *)    the same; a * inside stands for part of one word
+//	Bash(git status)   exactly these words
+//	Read(src/**)       files below a folder of the workspace; /skills/… as shown
+//	WebFetch(domain:*.example.com)
+//	run_skill_script(pdf:scripts/*)
+type Pattern struct{ Tool, Arg string }
+
+// ParsePattern splits an item of allowed-tools. One that CheckPattern refuses
+// matches nothing, since guessing would widen.
+func ParsePattern(s string) Pattern {
+	p, err := parsePattern(s)
+	if err != nil {
+		return Pattern{}
+	}
+	return p
+}
+
+// CheckPattern says what is wrong with a pattern that an operator wrote: one
+// that can never match would be a rule in name only.
+func CheckPattern(s string) error {
+	_, err := parsePattern(s)
+	return err
+}
+
+func parsePattern(s string) (Pattern, error) {
+	s = strings.TrimSpace(s)
+	name, rest, has := strings.Cut(s, "(")
+	name = strings.TrimSpace(name)
+	switch {
+	case len(s) > patternMax:
+		return Pattern{}, fmt.Errorf("it is longer than %d bytes", patternMax)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return Pattern{}, errors.New("it holds a control character or is not UTF-8")
+	case name == "":
+		return Pattern{}, errors.New("it names no tool")
+	case strings.ContainsAny(name, " \t)") || strings.Contains(strings.TrimSuffix(name, "*"), "*"):
+		return Pattern{}, fmt.Errorf("%q is no name of a tool: a * stands alone or at the end", name)
+	case !has:
+		return Pattern{Tool: name}, nil
+	}
+	arg, ok := strings.CutSuffix(rest, ")")
+	switch arg = strings.TrimSpace(arg); {
+	case !ok:
+		return Pattern{}, errors.New("its bracket is not closed at the end")
+	case arg == "" || arg == ":*":
+		return Pattern{}, errors.New("its brackets are empty: leave them out for every use of the tool")
+	case strings.Count(arg, "/") >= segmentsMax:
+		return Pattern{}, fmt.Errorf("its path has more than %d parts", segmentsMax)
+	case len(strings.Fields(arg)) > wordsMax:
+		return Pattern{}, fmt.Errorf("it has more than %d words", wordsMax)
+	}
+	for _, seg := range strings.FieldsFunc(arg, func(r rune) bool { return r == '/' || r == ' ' }) {
+		if _, err := path.Match(seg, ""); err != nil {
+			return Pattern{}, fmt.Errorf("%q is no glob", seg)
+		}
+	}
+	return Pattern{Tool: name, Arg: arg}, nil
+}
+
+// Matches reports whether the pattern covers the whole request.
+func (p Pattern) Matches(r Request) bool { return covers([]Pattern{p}, r) }
+
+// any reports whether the pattern is about every use of its tools.
+func (p Pattern) any() bool { return p.Arg == "" || p.Arg == "*" }
+
+// names reports whether the pattern is about a tool.
+func (p Pattern) names(tool string) bool {
+	if p.Tool == "" || tool == "" {
+		return false
+	}
+	if stem, open := strings.CutSuffix(p.Tool, "*"); open {
+		return strings.HasPrefix(tool, stem)
+	}
+	return p.Tool == tool || strings.HasPrefix(p.Tool, "mcp__") && strings.HasPrefix(tool, p.Tool+"__") ||
+		slices.Contains(aliases[strings.ToLower(p.Tool)], tool)
+}
+
+// covers reports whether the patterns together cover everything a request
+// states: each command, path and host by one of them. What is opaque is covered
+// only by a pattern for every use of the tool.
+func covers(list []Pattern, r Request) bool {
+	about := make([]Pattern, 0, len(list))
+	for _, p := range list {
+		switch {
+		case !p.names(r.Tool):
+		case p.any():
+			return true
+		default:
+			about = append(about, p)
+		}
+	}
+	some := func(fits func(Pattern) bool) bool { return slices.ContainsFunc(about, fits) }
+	switch {
+	case r.Entry != "":
+		return some(func(p Pattern) bool { return p.script(r, Pattern.command) })
+	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
+		if r.Opaque || len(r.Commands) == 0 {
+			return false
+		}
+		for _, c := range r.Commands {
+			if slices.Contains(c, Dynamic) || !some(func(p Pattern) bool { return p.command(c) }) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, u := range r.Paths {
+		if !some(func(p Pattern) bool { return p.path(u.Path) }) {
+			return false
+		}
+	}
+	for _, h := range r.Hosts {
+		if !some(func(p Pattern) bool { return p.host(h) }) {
+			return false
+		}
+	}
+	return len(r.Paths)+len(r.Hosts) > 0
+}
+
+// touches reports whether a pattern may be about any part of a request: the
+// reading for rules that take away. What cannot be told counts as touched.
+func (p Pattern) touches(r Request) bool {
+	if !p.names(r.Tool) {
+		return false
+	}
+	if p.any() {
+		return true
+	}
+	switch {
+	case r.Entry != "":
+		return p.script(r, Pattern.maybe)
+	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
+		return len(r.Commands) == 0 || slices.ContainsFunc(r.Commands, p.maybe)
+	}
+	if len(r.Paths)+len(r.Hosts) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return p.path(u.Path) }) || slices.ContainsFunc(r.Hosts, p.host)
+}
+
+// script holds a pattern against a script: its entry, or the command lines by
+// which a shell would start it, of which the arguments are not known.
+func (p Pattern) script(r Request, fits func(Pattern, []string) bool) bool {
+	_, file, _ := strings.Cut(r.Entry, ":")
+	if globMatch(p.Arg, r.Entry) {
+		return true
+	}
+	if p.Tool == toolScript || file == "" {
+		return false
+	}
+	lines := [][]string{{file}, {"./" + file}}
+	if r.Runtime != "" {
+		lines = append(lines, []string{r.Runtime, file})
+	}
+	return slices.ContainsFunc(lines, func(words []string) bool { return fits(p, words) })
+}
+
+// path matches a path as the model is shown it; the workspace may be left out.
+func (p Pattern) path(name string) bool {
+	rel := func(s string) string {
+		if s == "/workspace" {
+			return "."
+		}
+		return strings.TrimPrefix(strings.TrimPrefix(s, "/workspace/"), "./")
+	}
+	return globMatch(rel(p.Arg), rel(name))
+}
+
+// host matches `domain:NAME`.
+func (p Pattern) host(h string) bool {
+	name, ok := strings.CutPrefix(p.Arg, "domain:")
+	return ok && hostCovered(strings.TrimSpace(name), h)
+}
+
+// words is the command pattern as words. open says that more may follow.
+func (p Pattern) words() (words []string, open bool) {
+	arg, open := strings.CutSuffix(p.Arg, ":*")
+	words = strings.Fields(arg)
+	if n := len(words); !open && n > 1 && words[n-1] == "*" {
+		return words[:n-1], true
+	}
+	return words, open
+}
+
+// command matches one command: word by word, then the end or anything.
+func (p Pattern) command(c []string) bool {
+	words, open := p.words()
+	if len(words) == 0 || len(c) < len(words) || len(c) > len(words) && !open {
+		return false
+	}
+	for i, w := range words {
+		if !wordMatch(w, c[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// maybe reports whether a command may be one that the pattern means: by another
+// path to the program, by words that are not known yet, or behind a program
+// that starts others.
+func (p Pattern) maybe(c []string) bool {
+	words, _ := p.words()
+	if len(c) == 0 || len(words) == 0 {
+		return true
+	}
+	if !starts(c) {
+		return p.maybeAt(words, c)
+	}
+	for i := range c {
+		if p.maybeAt(words, c[i:]) || i > 0 && strings.Contains(c[i], words[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p Pattern) maybeAt(words, c []string) bool {
+	_, open := p.words()
+	for i, w := range words {
+		switch {
+		case i >= len(c):
+			return false
+		case c[i] == Dynamic:
+			return true
+		case wordMatch(w, c[i]) || i == 0 && wordMatch(w, path.Base(c[i])):
+		case w != c[i] && strings.ContainsAny(w, "*?[") && slices.Contains(strings.Split(c[i], "/"), ".."): // leads anywhere
+		default:
+			return false
+		}
+	}
+	return open || len(c) == len(words) || slices.Contains(c, Dynamic)
+}
+
+// wordMatch matches one word; * does not pass a slash, ** does.
+func wordMatch(pattern, word string) bool {
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		return pattern == word
+	}
+	return globMatch(pattern, word)
+}
+
+// globMatch matches slash paths; ** stands for any number of segments, and
+// nothing stands for "..". It is bounded.
+func globMatch(pattern, name string) bool {
+	ps, ns := strings.Split(pattern, "/"), strings.Split(name, "/")
+	if len(ps) > segmentsMax || len(ns) > 256 || len(pattern) > patternMax || slices.Contains(ns, "..") {
+		return false
+	}
+	return matchSegments(ps, ns, new(int))
+}
+
+func matchSegments(ps, ns []string, steps *int) bool {
+	if *steps++; *steps > 10_000 {
+		return false
+	}
+	if len(ps) == 0 {
+		return len(ns) == 0
+	}
+	if ps[0] == "**" {
+		for i := 0; i <= len(ns); i++ {
+			if matchSegments(ps[1:], ns[i:], steps) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(ns) == 0 {
+		return false
+	}
+	ok, err := path.Match(ps[0], ns[0])
+	return err == nil && ok && matchSegments(ps[1:], ns[1:], steps)
+}

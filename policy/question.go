@@ -1,0 +1,199 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The scopes of an answer: this call, this session, and always for what the
+// question binds.
+const (
+	ScopeOnce    = "once"
+	ScopeSession = "session"
+	ScopeAlways  = "always"
+)
+
+// need is one thing a person has to say yes to before a call may happen.
+type need struct {
+	code   string
+	text   string
+	kind   string
+	binds  []string
+	scopes []string
+	given  bool // the operator said yes beforehand
+}
+
+func (n need) question() *Question {
+	b := bind(n.kind, n.binds...)
+	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: n.text, Scopes: n.scopes}
+}
+
+// needs are the questions of a call, in the order they are asked. Each is
+// answered on its own, since each binds what it covers and nothing else.
+func needs(g *Grants, r Request) []need {
+	var out []need
+	for _, ask := range []func(*Grants, Request) *need{skillNeed, outsideNeed, ruleNeed, destructiveNeed, scriptNeed, networkNeed} {
+		if n := ask(g, r); n != nil {
+			out = append(out, *n)
+		}
+	}
+	return out
+}
+
+// skillNeed asks before anything of a skill is used that an ask rule names and
+// that is not active yet. The operator's own acts are their own word.
+func skillNeed(g *Grants, r Request) *need {
+	if r.Skill == nil || r.Actor == ByOperator || slices.ContainsFunc(r.Active, func(s Subject) bool { return s.ID == r.Skill.ID }) {
+		return nil
+	}
+	effect, rule := g.Skill(r.Skill.ID, r.Skill.Name)
+	if effect != RuleAsk {
+		return nil
+	}
+	s := r.Skill
+	return &need{code: CodeSkillAsk, kind: "skill", text: fmt.Sprintf("load the skill %q (%s, tier %s)? rule %s", s.Name, s.ID, s.Tier.Or(), rule),
+		binds: []string{s.ID, string(s.Tier.Or()), s.Digest, s.Tree}, scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// outsideNeed asks for reads outside the workspace (ruling 21).
+func outsideNeed(g *Grants, r Request) *need {
+	var outside []string
+	var uses []PathUse
+	for _, p := range r.Paths {
+		if p.Zone == ZoneOutside && !p.Write {
+			outside, uses = append(outside, p.Path), append(uses, p)
+		}
+	}
+	if len(outside) == 0 || g.allowed(Request{Tool: r.Tool, Paths: uses, Skill: r.Skill, Active: r.Active}, true) {
+		return nil
+	}
+	slices.Sort(outside)
+	return &need{code: CodePathOutside, kind: "read-outside", text: "read outside the workspace: " + strings.Join(outside, ", "),
+		binds: append([]string{r.Tool}, outside...), scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// ruleNeed asks where an ask rule touches the call. A skill's allowed-tools can
+// stand for the answer only where the rule is about the whole tool: what an
+// operator singled out stays asked for. Scripts have a question of their own.
+func ruleNeed(g *Grants, r Request) *need {
+	u := g.touched(RuleAsk, r)
+	if u == nil || r.Actor == ByOperator || r.Entry != "" {
+		return nil
+	}
+	if preapproved(g, r) && !g.singled(r) {
+		return nil
+	}
+	return &need{code: CodeRuleAsk, kind: "call", text: fmt.Sprintf("%s? rule %s", described(r), u),
+		binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// singled reports whether an ask rule with an argument touches the call.
+func (g *Grants) singled(r Request) bool {
+	return slices.ContainsFunc(g.Rules, func(u Rule) bool {
+		p := ParsePattern(u.Pattern)
+		return u.Effect == RuleAsk && !p.any() && u.applies(r) && p.touches(r)
+	})
+}
+
+// destructiveNeed asks before something is destroyed (C-041), unless the
+// operator's allow rules, or a trusted skill's list where that counts, cover
+// the call.
+func destructiveNeed(g *Grants, r Request) *need {
+	what := slices.Clone(r.Destructive)
+	for _, c := range r.Commands {
+		if d := destroys(c); d != "" {
+			what = append(what, d)
+		}
+	}
+	if len(what) == 0 || r.Effect == Read || r.Actor == ByOperator || r.Entry != "" || g.allowed(r, true) || preapproved(g, r) {
+		return nil
+	}
+	return &need{code: CodeDestructive, kind: "call", text: fmt.Sprintf("%s? it may destroy something: %s", described(r), strings.Join(what, "; ")),
+		binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// scriptNeed asks for a script by tier, by setting, or because an ask rule
+// touches it. The answer binds the tree, the entry, the level and the network.
+func scriptNeed(g *Grants, r Request) *need {
+	if r.Entry == "" || r.Skill == nil {
+		return nil
+	}
+	if !g.confirmed(r.Skill.Tier) && (r.Actor == ByOperator || g.touched(RuleAsk, r) == nil) {
+		return nil
+	}
+	network := r.Network
+	if network == "" {
+		network = "none"
+	}
+	n := &need{code: CodeScriptApproval, kind: "script", scopes: []string{ScopeOnce, ScopeSession, ScopeAlways},
+		text:  fmt.Sprintf("run the script %s (tier %s, tree %s, sandbox %s, network %s)?", r.Entry, r.Skill.Tier.Or(), r.Skill.Tree, r.Level, network),
+		binds: append([]string{r.Skill.ID, r.Entry, r.Skill.Tree, string(r.Skill.Tier.Or()), r.Level, r.Network, fmt.Sprint(len(r.Hosts))}, r.Hosts...),
+		given: g.approvedBefore(r)}
+	if g.BindArgs {
+		n.binds = append(n.binds, r.Args)
+		n.text = strings.TrimSuffix(n.text, "?") + " with exactly these arguments?"
+	}
+	return n
+}
+
+// networkNeed asks for hosts that the operator did not grant (C-041). Where a
+// person is asked for the script, that question says its network.
+func networkNeed(g *Grants, r Request) *need {
+	over := g.beyond(r)
+	if len(over) == 0 || r.Entry == "" && g.allowed(Request{Tool: r.Tool, Hosts: over, Skill: r.Skill, Active: r.Active}, true) {
+		return nil
+	}
+	if n := scriptNeed(g, r); n != nil && !n.given {
+		return nil
+	}
+	binds := append([]string{r.Tool, r.Entry, r.Level, r.Network}, over...)
+	if r.Skill != nil {
+		binds = append([]string{r.Skill.ID, r.Skill.Tree}, binds...)
+	}
+	return &need{code: CodeNetworkAsk, kind: "network", text: fmt.Sprintf("%s reaches hosts that were not granted: %s; go on?", described(r), strings.Join(over, ", ")),
+		binds: binds, scopes: []string{ScopeOnce, ScopeSession}}
+}
+
+// callBinds is what an answer about one call covers: the tool with exactly
+// these arguments, in the same isolation.
+func callBinds(r Request) []string { return []string{r.Tool, r.Args, r.Level, r.Network} }
+
+// described says in a line what a call would do.
+func described(r Request) string {
+	const most = 200
+	s := "call " + r.Tool
+	switch {
+	case r.Entry != "":
+		s = "run the script " + r.Entry
+	case len(r.Commands) > 0:
+		var all []string
+		for _, c := range r.Commands {
+			all = append(all, strings.ReplaceAll(strings.Join(c, " "), Dynamic, "…"))
+		}
+		s += ": " + strings.Join(all, "; ")
+	case len(r.Paths) > 0:
+		var all []string
+		for _, p := range r.Paths {
+			all = append(all, p.Path)
+		}
+		s += ": " + strings.Join(all, ", ")
+	}
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// bind digests what an answer covers. Each part is length-prefixed, so that no
+// two lists give one digest.
+func bind(kind string, parts ...string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d:%s", len(kind), kind)
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

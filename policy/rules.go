@@ -1,0 +1,184 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// applies reports whether a rule's skills are those of the call. A rule that
+// takes away counts when any of them is one; a rule that gives only when all
+// are.
+func (u Rule) applies(r Request) bool {
+	if u.Skill == "" {
+		return true
+	}
+	all := r.Active
+	if r.Skill != nil {
+		all = append([]Subject{*r.Skill}, all...)
+	}
+	hits := 0
+	for _, s := range all {
+		if skillMatch(u.Skill, s.ID, s.Name) {
+			hits++
+		}
+	}
+	if u.Effect == RuleAllow {
+		return hits > 0 && hits == len(all)
+	}
+	return hits > 0
+}
+
+// touched is the first rule of an effect that touches the call, or nil.
+func (g *Grants) touched(e RuleEffect, r Request) *Rule {
+	for i, u := range g.Rules {
+		if u.Effect == e && u.applies(r) && ParsePattern(u.Pattern).touches(r) {
+			return &g.Rules[i]
+		}
+	}
+	return nil
+}
+
+// allowed reports whether the operator's allow rules cover the whole call. With
+// args, only rules that say more than the tool's name count.
+func (g *Grants) allowed(r Request, args bool) bool {
+	var list []Pattern
+	for _, u := range g.Rules {
+		if p := ParsePattern(u.Pattern); u.Effect == RuleAllow && u.applies(r) && !(args && p.any()) {
+			list = append(list, p)
+		}
+	}
+	return covers(list, r)
+}
+
+// judgeRules refuses what a deny rule touches, whoever asks. A rule that
+// nobody could read denies: a broken rule never means no rule.
+func judgeRules(g *Grants, r Request) (Decision, bool) {
+	for _, u := range g.Rules {
+		if err := u.Check(); err != nil {
+			return Decision{Outcome: Deny, Code: CodeRuleDenied, Rule: "rule", Reason: fmt.Sprintf("a rule of the operator cannot be read: %q: %v", u.Pattern, err)}, true
+		}
+	}
+	if u := g.touched(RuleDeny, r); u != nil {
+		return Decision{Outcome: Deny, Code: CodeRuleDenied, Rule: u.String(), Reason: "the operator's rule denies it: " + u.String()}, true
+	}
+	return Decision{}, false
+}
+
+// String is the rule as a policy file has it.
+func (u Rule) String() string {
+	s := string(u.Effect) + ": " + u.Pattern
+	if u.Skill != "" {
+		s += " (skill " + u.Skill + ")"
+	}
+	return s
+}
+
+// Check says what is wrong with a rule.
+func (u Rule) Check() error {
+	if err := checkEffect(u.Effect); err != nil {
+		return err
+	}
+	if u.Skill != "" {
+		if err := checkSkill(u.Skill); err != nil {
+			return err
+		}
+	}
+	return CheckPattern(u.Pattern)
+}
+
+// Check says what is wrong with a rule.
+func (u SkillRule) Check() error {
+	if err := checkEffect(u.Effect); err != nil {
+		return err
+	}
+	return checkSkill(u.Skill)
+}
+
+func checkEffect(e RuleEffect) error {
+	switch e {
+	case RuleDeny, RuleAsk, RuleAllow:
+		return nil
+	}
+	return fmt.Errorf("%q is no effect: deny, ask or allow", string(e))
+}
+
+func checkSkill(s string) error {
+	switch {
+	case strings.TrimSpace(s) == "":
+		return errors.New("it names no skill")
+	case len(s) > patternMax:
+		return fmt.Errorf("it is longer than %d bytes", patternMax)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
+		return errors.New("it holds a control character or is not UTF-8")
+	case strings.Count(s, "*") > 8:
+		return errors.New("it has more than 8 stars")
+	}
+	return nil
+}
+
+// Skill says what the operator decided about a skill, and by which rule: deny
+// hides it and refuses its use, ask asks before its instructions are loaded,
+// allow, and no rule, loads it. Grants.Denied is beyond all rules. Of the rules
+// that match, the most exact counts, which is the one with the most letters
+// beside its stars, one without a star first; of equally exact ones the
+// strictest.
+func (g *Grants) Skill(id, name string) (RuleEffect, string) {
+	for _, d := range g.Denied {
+		if d == id || same(d, name) {
+			return RuleDeny, "skill:" + d
+		}
+	}
+	best, effect, rule := -1, RuleAllow, ""
+	for _, u := range g.Skills {
+		if u.Check() != nil {
+			return RuleDeny, "skill rule that cannot be read"
+		}
+		if !skillMatch(u.Skill, id, name) {
+			continue
+		}
+		exact := len(u.Skill) - strings.Count(u.Skill, "*")
+		if !strings.Contains(u.Skill, "*") {
+			exact = patternMax + 1
+		}
+		if exact > best || exact == best && strict(u.Effect) > strict(effect) {
+			best, effect, rule = exact, u.Effect, string(u.Effect)+": "+u.Skill
+		}
+	}
+	return effect, rule
+}
+
+func strict(e RuleEffect) int { return map[RuleEffect]int{RuleAsk: 1, RuleDeny: 2}[e] }
+
+// same compares names as people would: without regard to case and blanks.
+func same(a, b string) bool {
+	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
+}
+
+// skillMatch matches a name in any letters, or an ID as it is.
+func skillMatch(pattern, id, name string) bool {
+	if !strings.Contains(pattern, "*") {
+		return pattern == id || same(pattern, name)
+	}
+	return starMatch(pattern, id) || starMatch(strings.ToLower(strings.TrimSpace(pattern)), strings.ToLower(strings.TrimSpace(name)))
+}
+
+// starMatch matches text against a pattern in which * is any text.
+func starMatch(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if !strings.HasPrefix(text, parts[0]) {
+		return false
+	}
+	text = text[len(parts[0]):]
+	for _, p := range parts[1:last] {
+		i := strings.Index(text, p)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(p):]
+	}
+	return strings.HasSuffix(text, parts[last])
+}

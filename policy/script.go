@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// judgeScript is the grant of a script, then what the tool found wrong with it,
+// in the order of contracts.md §2.1: what comes before the allowlist is stated
+// as Invalid, what comes after it as Broken.
+func judgeScript(g *Grants, r Request) (Decision, bool) {
+	deny := func(code, rule, reason string) (Decision, bool) {
+		return Decision{Outcome: Deny, Code: code, Rule: rule, Reason: reason}, true
+	}
+	if r.Entry == "" && r.Tool != toolScript {
+		return Decision{}, false
+	}
+	rule := "scripts=" + string(g.ScriptRule)
+	switch g.ScriptRule {
+	case ScriptsOff, "":
+		return deny(CodeScriptsOff, "scripts=off", "scripts of skills may not run")
+	case ScriptsExact:
+		if !slices.Contains(g.Scripts, r.Entry) {
+			return deny(CodeScriptUnlisted, rule, fmt.Sprintf("the operator did not name the script %q", r.Entry))
+		}
+	case ScriptsTiered:
+		if r.Skill == nil || !slices.ContainsFunc(r.Active, func(s Subject) bool { return s.ID == r.Skill.ID }) {
+			return deny(CodeNotActivated, rule, "only scripts of active skills may run")
+		}
+	case ScriptsBundled:
+	default:
+		return deny(CodeInvalidCall, "scripts", "unknown value of scripts")
+	}
+	switch {
+	case r.Broken != "":
+		why := r.BrokenWhy
+		if why == "" {
+			why = "the script cannot run"
+		}
+		return deny(r.Broken, "script", why)
+	case r.Entry == "" || r.Skill == nil || r.Skill.Tree == "":
+		return deny(CodeInvalidCall, "facts", "the call states no script, no skill or no tree of it")
+	}
+	switch g.Approval {
+	case ApprovalAlways, ApprovalByTier, ApprovalNever, "":
+		return Decision{}, false
+	}
+	return deny(CodeInvalidCall, "script_approval", "unknown value of script_approval")
+}
+
+// Reach says what a job may have as network without a question: no host, hosts,
+// or every public one. Others are refused to scripts of third parties and asked
+// for from the rest (C-041, C-050).
+func (g *Grants) Reach() (hosts []string, every bool) {
+	switch g.Network {
+	case NetworkOn:
+		return nil, true
+	case NetworkTiered:
+		return slices.Clone(g.Hosts), false
+	}
+	return nil, false
+}
+
+// beyond are the hosts of a request that the operator did not grant. A network
+// without hosts is every host.
+func (g *Grants) beyond(r Request) []string {
+	want := r.Hosts
+	if len(want) == 0 && r.Network != "" {
+		want = []string{"*"}
+	}
+	hosts, every := g.Reach()
+	var out []string
+	for _, h := range want {
+		if !every && !slices.ContainsFunc(hosts, func(grant string) bool { return hostCovered(grant, h) }) {
+			out = append(out, h)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// judgeNetwork refuses a network that no answer can give: where it is off, and
+// to third parties all that the operator did not grant by name (C-050, C-084).
+func judgeNetwork(g *Grants, r Request) (Decision, bool) {
+	deny := func(rule, reason string) (Decision, bool) {
+		return Decision{Outcome: Deny, Code: CodeNetworkDenied, Rule: rule, Reason: reason}, true
+	}
+	switch g.Network {
+	case NetworkOff, NetworkTiered, NetworkOn, "":
+	default:
+		return Decision{Outcome: Deny, Code: CodeInvalidCall, Rule: "script_network", Reason: "unknown value of script_network"}, true
+	}
+	over := g.beyond(r)
+	switch {
+	case len(over) == 0:
+	case g.Network != NetworkTiered:
+		return deny("script_network=off", "there is no network")
+	case r.Skill != nil && r.Skill.Tier.Or() == ThirdParty:
+		return deny("script_network=tiered", "a skill of the tier third_party reaches only what the operator granted: "+strings.Join(over, ", "))
+	}
+	return Decision{}, false
+}
+
+// hostCovered reports whether a grant, a host or *.x, covers a host or a whole
+// *.x. The star stands for one or more labels, never for none.
+func hostCovered(grant, host string) bool {
+	grant, host = plainHost(grant), plainHost(host)
+	if grant == "" || host == "" {
+		return false
+	}
+	if tail, ok := strings.CutPrefix(grant, "*."); ok {
+		return tail != "" && strings.HasSuffix(host, "."+tail) && len(host) > len(tail)+1
+	}
+	return grant == host
+}
+
+func plainHost(h string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(h)), ".")
+}
+
+// CheckHost says what is wrong with a host that an operator grants: it is a
+// name in ASCII letters, digits and hyphens, or *. before one; no port, path or
+// address of a network.
+func CheckHost(h string) error {
+	name := strings.TrimPrefix(plainHost(h), "*.")
+	if name == "" || len(name) > 253 || h != strings.TrimSpace(h) {
+		return fmt.Errorf("%q is no host: write example.com or *.example.com", h)
+	}
+	for _, label := range strings.Split(name, ".") {
+		bad := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' }
+		if label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") || strings.ContainsFunc(label, bad) {
+			return fmt.Errorf("%q is no host: write example.com or *.example.com; other letters as xn--", h)
+		}
+	}
+	return nil
+}
+
+// CheckScript says what is wrong with the name of a script: skill:scripts/path,
+// relative and clean. Nothing in it is a wildcard.
+func CheckScript(entry string) error {
+	skill, file, ok := strings.Cut(entry, ":scripts/")
+	bad := func(seg string) bool { return seg == "" || seg == "." || seg == ".." }
+	switch {
+	case !ok || strings.TrimSpace(skill) == "" || file == "":
+		return fmt.Errorf("%q is no script: write SKILL:scripts/PATH", entry)
+	case strings.ContainsAny(entry, "\\\x00\n*?[") || slices.ContainsFunc(strings.Split(file, "/"), bad):
+		return fmt.Errorf("%q is no script: its path is relative, clean and exact", entry)
+	}
+	return nil
+}
+
+// CheckLevel says whether a sandbox level is one.
+func CheckLevel(l string) error {
+	if len(l) == 2 && l[0] == 'L' && l[1] >= '0' && l[1] <= '3' {
+		return nil
+	}
+	return fmt.Errorf("%q is no level of isolation: L0, L1, L2 or L3", l)
+}
+
+// approvedBefore reports whether the operator approved exactly this script in
+// exactly this tree, for a level that is not below the one approved.
+func (g *Grants) approvedBefore(r Request) bool {
+	return slices.ContainsFunc(g.Approved, func(a ApprovedScript) bool {
+		return a.Entry == r.Entry && a.Tree != "" && a.Tree == r.Skill.Tree &&
+			(a.Level == "" || CheckLevel(a.Level) == nil && CheckLevel(r.Level) == nil && r.Level >= a.Level)
+	})
+}
+
+// confirmed reports whether a script of that tier waits for an approval
+// (C-082..084, ruling 25).
+func (g *Grants) confirmed(t Tier) bool {
+	switch g.Approval {
+	case ApprovalNever:
+		return false
+	case ApprovalByTier:
+		return t.Or() != Builtin && t.Or() != Org
+	}
+	return true
+}
