@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Check says what of a Job makes no sense, whichever backend runs it. Every
+// backend refuses such a Job before it does anything.
+func (j *Job) Check() error {
+	if len(j.Argv) == 0 || j.Argv[0] == "" {
+		return fmt.Errorf("the job names no program")
+	}
+	for i, a := range j.Argv {
+		if strings.ContainsRune(a, 0) {
+			return fmt.Errorf("argument %d holds a NUL byte, which no program can be given", i)
+		}
+	}
+	for _, kv := range j.Env {
+		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" || strings.ContainsRune(kv, 0) {
+			return fmt.Errorf("%q is no variable of an environment: KEY=VALUE without NUL", kv)
+		}
+	}
+	if j.Dir != "" && !rooted(j.Dir) {
+		return fmt.Errorf("the working folder %q is no clean absolute path", j.Dir)
+	}
+	if j.MinLevel < L0 || j.MinLevel > L3 {
+		return fmt.Errorf("%v is no level of isolation", j.MinLevel)
+	}
+	for _, check := range []func() error{j.checkTrees, j.checkWorkspace, j.Limits.check} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rooted says whether p is an absolute slash path without dots, doubled slashes
+// or NUL.
+func rooted(p string) bool {
+	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsRune(p, 0)
+}
+
+// below says whether p is a slash path that stays below the folder it is
+// relative to, and is not that folder.
+func below(p string) bool {
+	return p != "" && p != "." && rooted("/"+p) && p != ".." && !strings.HasPrefix(p, "../")
+}
+
+func (j *Job) checkTrees() error {
+	seen := map[string]bool{}
+	for _, t := range j.Trees {
+		if !rooted(t.Path) || !strings.HasPrefix(t.Path, SkillsDir+"/") {
+			return fmt.Errorf("a tree belongs at a clean path below %s, not at %q", SkillsDir, t.Path)
+		}
+		for p := range seen {
+			if t.Path == p || strings.HasPrefix(t.Path, p+"/") || strings.HasPrefix(p, t.Path+"/") {
+				return fmt.Errorf("the trees %s and %s are in each other's way", p, t.Path)
+			}
+		}
+		seen[t.Path] = true
+		if err := t.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tree) check() error {
+	files, dirs := map[string]bool{}, map[string]bool{}
+	for _, f := range t.Files {
+		if !below(f.Path) {
+			return fmt.Errorf("the tree %s: %q is no clean path of a file in it", t.Path, f.Path)
+		}
+		if files[f.Path] {
+			return fmt.Errorf("the tree %s holds %s twice", t.Path, f.Path)
+		}
+		files[f.Path] = true
+		for d := path.Dir(f.Path); d != "."; d = path.Dir(d) {
+			dirs[d] = true
+		}
+	}
+	for f := range files {
+		if dirs[f] {
+			return fmt.Errorf("the tree %s: %s is a file and a folder", t.Path, f)
+		}
+	}
+	return nil
+}
+
+func (j *Job) checkWorkspace() error {
+	w := j.Workspace
+	if w == nil {
+		return nil
+	}
+	if !filepath.IsAbs(w.Host) || filepath.Clean(w.Host) != w.Host || strings.ContainsRune(w.Host, 0) {
+		return fmt.Errorf("the workspace %q is no clean absolute path", w.Host)
+	}
+	for _, list := range [][]string{w.ReadOnly, w.Hidden} {
+		for _, p := range list {
+			if !below(p) {
+				return fmt.Errorf("%q is no clean path in the workspace", p)
+			}
+		}
+	}
+	return nil
+}
+
+func (l Limits) check() error {
+	for _, v := range []int64{int64(l.Wall), int64(l.CPU), l.Output, l.Memory, int64(l.Processes), l.FileSize, l.Scratch,
+		int64(l.ScratchFiles), int64(l.OpenFiles)} {
+		if v < 0 {
+			return fmt.Errorf("a limit is negative: %+v", l)
+		}
+	}
+	return nil
+}
