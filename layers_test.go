@@ -73,6 +73,7 @@ var homes = []struct{ module, pkg, why string }{
 	{"github.com/google/jsonschema-go", "agent", "final answers are checked where they are asked for; other code passes schemas as JSON"},
 	{"github.com/gofrs/flock", "internal/lockfile", "one writer at a time means the same for a run folder and for a state file"},
 	{"golang.org/x/sys", "internal/confine", "system calls are behind one door"},
+	{"mvdan.cc/sh/v3", "internal/shell", "what a shell text does is read in one place, and what is not understood matches no rule"},
 	{"golang.org/x/text", "internal/nfkc", "a name is spelled the same way wherever it is compared"},
 	{"github.com/google/go-cmp", "", "for tests"},
 	{"github.com/rogpeppe/go-internal", "", "for tests"},

@@ -1,0 +1,321 @@
+// Package shell reads a shell text and says which commands it would run, so
+// that a rule for commands can be held against it. Nothing is run or expanded:
+// what cannot be told from the text alone makes it opaque, and an opaque text
+// matches no rule that allows.
+package shell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Limits of [Facts].
+const (
+	MaxBytes    = 32 << 10
+	MaxCommands = 512
+	maxDepth    = 64 // brackets open at a time, quoted ones too
+)
+
+// Dynamic stands for a word whose value is known only when the shell runs. No
+// argument of a program can hold it.
+const Dynamic = "\x00"
+
+// Script is what a shell text does, as far as the text tells.
+type Script struct {
+	// Commands are all simple commands, in the order they begin, however deep:
+	// those of &&, ||, ;, pipes, subshells, substitutions, conditions, loops and
+	// functions. Each has its words, unquoted; a word that is not known is
+	// Dynamic.
+	Commands [][]string
+	// Opaque says that Commands are not all the text does: no word of it may be
+	// dynamic, and there is nothing but plain commands joined by &&, ||, ;, and
+	// pipes, on one line.
+	Opaque bool
+	// Why says in words what makes it opaque, sorted.
+	Why []string
+	// Redirects are the files the shell itself opens.
+	Redirects []Redirect
+}
+
+// Redirect is a file that a shell text opens.
+type Redirect struct {
+	Path    string // unquoted; Dynamic where it is not known
+	Write   bool   // it is written, or made
+	Dynamic bool
+}
+
+// Facts reads a text as bash does. It is an error if the text is no shell text,
+// holds bytes that no shell text needs, or is beyond a limit; such a text must
+// not be run on the strength of a rule.
+func Facts(src string) (Script, error) {
+	switch {
+	case len(src) > MaxBytes:
+		return Script{}, fmt.Errorf("%d bytes of shell text; at most %d are read", len(src), MaxBytes)
+	case !utf8.ValidString(src):
+		return Script{}, fmt.Errorf("the shell text is not UTF-8")
+	case deep(src):
+		return Script{}, fmt.Errorf("the shell text has more than %d open brackets", maxDepth)
+	}
+	for i, c := range src {
+		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return Script{}, fmt.Errorf("the shell text holds the control character %q at byte %d", c, i)
+		}
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(src), "")
+	if err != nil {
+		return Script{}, fmt.Errorf("no shell text: %w", err)
+	}
+	r := reader{why: map[string]bool{}}
+	syntax.Walk(file, r.visit)
+	if r.over {
+		return Script{}, fmt.Errorf("the shell text has more than %d commands", MaxCommands)
+	}
+	r.lines(file, src)
+	for why := range r.why {
+		r.out.Why = append(r.out.Why, why)
+	}
+	slices.Sort(r.out.Why)
+	r.out.Opaque = len(r.out.Why) > 0
+	return r.out, nil
+}
+
+// deep bounds how far the parser can descend, roughly and before it does.
+func deep(src string) bool {
+	open, ticks := 0, 0
+	for i := range len(src) {
+		switch src[i] {
+		case '(', '{', '[':
+			open++
+		case ')', '}', ']':
+			open = max(open-1, 0)
+		case '`':
+			ticks++
+		}
+		if open > maxDepth {
+			return true
+		}
+	}
+	words := 0 // what opens without a bracket
+	for _, w := range strings.Fields(src) {
+		switch w {
+		case "if", "while", "until", "for", "case", "select", "function", "time", "coproc", "!", "-", "+", "~":
+			words++
+		}
+	}
+	return ticks > 16*maxDepth || words > 16*maxDepth
+}
+
+// reader collects facts on a walk over the tree.
+type reader struct {
+	out  Script
+	why  map[string]bool
+	over bool
+}
+
+func (r *reader) opaque(why string) { r.why[why] = true }
+
+// visit knows the few kinds of nodes that keep a text plain; every other makes
+// it opaque, those of later versions too.
+func (r *reader) visit(n syntax.Node) bool {
+	switch n := n.(type) {
+	case nil, *syntax.File, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted, *syntax.BinaryCmd:
+	case *syntax.Stmt:
+		if n.Background || n.Coprocess || n.Disown {
+			r.opaque("a command in the background")
+		}
+		if n.Negated {
+			r.opaque("a negated command")
+		}
+	case *syntax.CallExpr:
+		r.call(n)
+	case *syntax.Redirect:
+		r.redirect(n)
+	case *syntax.Comment:
+		r.opaque("a comment")
+	case *syntax.FuncDecl:
+		r.opaque("a function")
+	case *syntax.Assign:
+		r.opaque("an assignment")
+	case *syntax.DeclClause:
+		r.command([]string{n.Variant.Value, Dynamic})
+		r.opaque("a declaration")
+	case *syntax.LetClause:
+		r.command([]string{"let", Dynamic})
+		r.opaque("arithmetic")
+	case *syntax.CmdSubst, *syntax.ProcSubst:
+		r.opaque("a substitution")
+	case *syntax.ParamExp, *syntax.ArithmExp, *syntax.ExtGlob, *syntax.BraceExp:
+		r.opaque("a word that is known only when it runs")
+	default:
+		r.opaque("a compound command")
+	}
+	return !r.over
+}
+
+func (r *reader) command(words []string) {
+	if r.over = len(r.out.Commands) >= MaxCommands; !r.over {
+		r.out.Commands = append(r.out.Commands, words)
+	}
+}
+
+func (r *reader) call(n *syntax.CallExpr) {
+	if len(n.Args) == 0 {
+		return
+	}
+	words := make([]string, 0, len(n.Args))
+	for i, a := range n.Args {
+		text, known := value(a)
+		if !known {
+			text = Dynamic
+			r.opaque("a word that is known only when it runs")
+		}
+		if i == 0 && !bare(a) {
+			r.opaque("a command whose name is quoted or put together")
+		}
+		words = append(words, text)
+	}
+	r.command(words)
+}
+
+func (r *reader) redirect(n *syntax.Redirect) {
+	r.opaque("a redirect")
+	if n.Hdoc != nil || n.Op == syntax.WordHdoc {
+		return
+	}
+	path, known := value(n.Word)
+	if !known {
+		path = Dynamic
+	}
+	dup := n.Op == syntax.DplIn || n.Op == syntax.DplOut
+	if dup && known && strings.Trim(path, "0123456789-") == "" {
+		return // one descriptor for another
+	}
+	r.out.Redirects = append(r.out.Redirects, Redirect{Path: path, Write: n.Op != syntax.RdrIn && n.Op != syntax.DplIn, Dynamic: !known})
+}
+
+// lines makes a text opaque that has a newline which is not the text of a
+// quoted word: what runs is then on several lines, or a line is continued.
+func (r *reader) lines(file *syntax.File, src string) {
+	quoted := 0
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.SglQuoted:
+			quoted += strings.Count(n.Value, "\n")
+		case *syntax.DblQuoted:
+			for _, p := range n.Parts {
+				if l, ok := p.(*syntax.Lit); ok {
+					quoted += strings.Count(l.Value, "\n")
+				}
+			}
+			return false
+		}
+		return true
+	})
+	if strings.Contains(src, "\\\n") || strings.Count(strings.TrimSpace(src), "\n") != quoted {
+		r.opaque("several lines")
+	}
+}
+
+// bare reports whether a word is one piece of text without quotes or escapes.
+func bare(w *syntax.Word) bool {
+	if len(w.Parts) != 1 {
+		return false
+	}
+	l, ok := w.Parts[0].(*syntax.Lit)
+	return ok && !strings.ContainsAny(l.Value, "\\\"'$`")
+}
+
+// value is the text of a word, if it does not depend on anything: no expansion
+// of any kind, not even by the names of files.
+func value(w *syntax.Word) (string, bool) {
+	if w == nil {
+		return "", false
+	}
+	var b, plain strings.Builder // plain is what is not quoted
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			if !unescape(&b, &plain, p.Value) {
+				return "", false
+			}
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				return "", false
+			}
+			b.WriteString(p.Value)
+			plain.WriteByte(' ')
+		case *syntax.DblQuoted:
+			if p.Dollar || !double(&b, p) {
+				return "", false
+			}
+			plain.WriteByte(' ')
+		default:
+			return "", false
+		}
+	}
+	if expands(plain.String()) {
+		return "", false
+	}
+	return b.String(), true
+}
+
+// unescape adds unquoted text; in plain, an escaped character is a blank.
+func unescape(b, plain *strings.Builder, s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' {
+			if i++; i == len(s) {
+				return false
+			}
+			if s[i] != '\n' {
+				b.WriteByte(s[i])
+			}
+			if s[i] < utf8.RuneSelf {
+				plain.WriteByte(' ')
+			}
+			continue
+		}
+		b.WriteByte(s[i])
+		plain.WriteByte(s[i])
+	}
+	return true
+}
+
+// expands reports whether unquoted text is a glob, a brace expansion or a home
+// folder; where in doubt it is.
+func expands(s string) bool {
+	if strings.ContainsAny(s, "*?[") || strings.Contains(s, "{") && (strings.Contains(s, ",") || strings.Contains(s, "..")) {
+		return true
+	}
+	for i := range len(s) {
+		if s[i] == '~' && (i == 0 || strings.IndexByte("=:", s[i-1]) >= 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// double adds the text of double quotes, if it is nothing but text.
+func double(b *strings.Builder, q *syntax.DblQuoted) bool {
+	for _, p := range q.Parts {
+		l, ok := p.(*syntax.Lit)
+		if !ok {
+			return false
+		}
+		for s := l.Value; s != ""; {
+			if len(s) > 1 && s[0] == '\\' && strings.IndexByte("$`\"\\\n", s[1]) >= 0 {
+				if s[1] != '\n' {
+					b.WriteByte(s[1])
+				}
+				s = s[2:]
+				continue
+			}
+			b.WriteByte(s[0])
+			s = s[1:]
+		}
+	}
+	return true
+}
