@@ -52,7 +52,7 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 
 func kindOfCode(code string) Kind {
 	switch code {
-	case policy.CodeSkillDenied, "skill_disabled", policy.CodeNotNarrowed, policy.CodeUnmediated, "injection_blocked":
+	case policy.CodeSkillDenied, policy.CodeRuleDenied, "skill_disabled", policy.CodeNotNarrowed, policy.CodeUnmediated, "injection_blocked":
 		return Denied
 	case "skill_drifted":
 		return Drift

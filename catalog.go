@@ -32,6 +32,7 @@ type Catalog struct {
 	Search  string                // the model's tool that finds what is left out, or ""
 
 	guard settings.Injection
+	rules []policy.SkillRule
 }
 
 // The rungs of the ladder that a catalog goes down until it fits its budget.
@@ -136,7 +137,7 @@ func (s *Session) loadable() bool {
 func (s *Session) known(snap *Snapshot) []int {
 	var may []int
 	for i := range snap.skills {
-		if unlisted(&snap.skills[i], s.cfg.Grants.Denied, s.cfg.Settings.Activate.Injection) == "" {
+		if unlisted(&snap.skills[i], &s.cfg.Grants, s.cfg.Settings.Activate.Injection) == "" {
 			may = append(may, i)
 		}
 	}
@@ -145,7 +146,7 @@ func (s *Session) known(snap *Snapshot) []int {
 
 func (s *Session) catalog(snap *Snapshot, all []int) Catalog {
 	set := s.cfg.Settings
-	c := Catalog{Format: set.Catalog.Format, Place: s.place(), Budget: set.Catalog.Budget, guard: set.Activate.Injection}
+	c := Catalog{Format: set.Catalog.Format, Place: s.place(), Budget: set.Catalog.Budget, guard: set.Activate.Injection, rules: s.cfg.Grants.Skills}
 	if set.Tools.Search != "" && s.granted(settings.ToolSearchSkills) && c.shown() {
 		c.Search = set.Tools.Search
 	}
@@ -307,20 +308,21 @@ func (s *Session) location(sk *Skill) string {
 }
 
 // denied reports whether the operator denies a skill, in any letters; so does Decide.
-func (s *Session) denied(sk *Skill) bool { return denies(s.cfg.Grants.Denied, sk) }
+func (s *Session) denied(sk *Skill) bool { return denies(&s.cfg.Grants, sk) }
 
-func denies(denied []string, sk *Skill) bool {
-	return slices.ContainsFunc(denied, func(d string) bool { return d == sk.ID.String() || foldName(d) == foldName(sk.Name) })
+func denies(g *policy.Grants, sk *Skill) bool {
+	effect, _ := g.Skill(sk.ID.String(), foldName(sk.Name))
+	return effect == policy.RuleDeny || slices.ContainsFunc(g.Denied, func(d string) bool { return foldName(d) == foldName(sk.Name) })
 }
 
 // unlisted is the rule that keeps a skill out of every catalog, "" for none.
-func unlisted(sk *Skill, denied []string, guard settings.Injection) string {
+func unlisted(sk *Skill, g *policy.Grants, guard settings.Injection) string {
 	switch {
 	case sk.State != Loaded:
 		return "not-loaded"
 	case !sk.ModelInvocable:
 		return "disable-model-invocation"
-	case denies(denied, sk):
+	case denies(g, sk):
 		return "denied"
 	case blocks(guard, sk.Tier) && suspect(sk):
 		return "injection-blocked"

@@ -14,6 +14,7 @@ import (
 	"metier/internal/injection"
 	"metier/internal/rules"
 	"metier/internal/visible"
+	"metier/policy"
 	"metier/registry"
 	"metier/skillmd"
 )
@@ -193,7 +194,7 @@ func (n *Snapshot) decisive(sk Skill) Diagnostic {
 }
 
 func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
-	if rule := unlisted(&sk, denied, c.guard); rule != "" {
+	if rule := unlisted(&sk, &policy.Grants{Denied: denied, Skills: c.rules}, c.guard); rule != "" {
 		return Diagnostic{Code: rule}
 	}
 	if !c.shown() {
