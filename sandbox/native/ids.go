@@ -1,0 +1,108 @@
+//go:build linux && (amd64 || arm64)
+
+package native
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+)
+
+// inside is the program's uid and gid in the sandbox.
+const inside = 1000
+
+// ids is who the program is on the host.
+type ids struct {
+	uid, gid int
+	other    bool // not who this process is
+}
+
+// Ids from here on are given to nobody by convention; each process takes one.
+const firstFree, free = 2_000_000_000, 100_000_000
+
+// extent is a line of a uid_map: ids that exist here, and what they are outside.
+type extent struct{ first, outside, count uint64 }
+
+// chooseIDs decides who programs are.
+func chooseIDs(euid, egid int, uidMap, gidMap []byte) (ids, error) {
+	if euid != 0 {
+		return ids{euid, egid, false}, nil
+	}
+	uid, uok := unused(extents(uidMap))
+	gid, gok := unused(extents(gidMap))
+	if uok && gok {
+		return ids{uid, gid, true}, nil
+	}
+	// A namespace of one id. If it is somebody's, the program is that somebody, as
+	// for an ordinary user; root outside is what a program must never be.
+	if e := extents(uidMap); len(e) == 1 && e[0].first == 0 && e[0].outside != 0 {
+		return ids{euid, egid, false}, nil
+	}
+	return ids{}, unavailable("ids", "this process is root and its user namespace has no id to spare", nil)
+}
+
+func extents(text []byte) (all []extent) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		var e extent
+		if n, err := fmt.Sscan(lines.Text(), &e.first, &e.outside, &e.count); err == nil && n == 3 {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// unused picks an id that nobody has: a conventional one, else one near the end
+// of the largest extent, below nobody (65534).
+func unused(all []extent) (int, bool) {
+	var largest extent
+	for _, e := range all {
+		if e.first <= firstFree && e.first+e.count >= firstFree+free {
+			return firstFree + rand.IntN(free), true
+		}
+		if e.count > largest.count {
+			largest = e
+		}
+	}
+	const spare = 1000
+	if largest.count < 3*spare {
+		return 0, false
+	}
+	return int(largest.first+largest.count) - spare - rand.IntN(spare), true
+}
+
+func currentIDs() (ids, error) {
+	u, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return ids{}, unavailable("proc", err.Error(), err)
+	}
+	g, err := os.ReadFile("/proc/self/gid_map")
+	if err != nil {
+		return ids{}, unavailable("proc", err.Error(), err)
+	}
+	return chooseIDs(os.Geteuid(), os.Getegid(), u, g)
+}
+
+// namespaces are those of every sandbox.
+const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+	syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
+
+// attributes start a first process as these ids, with what it needs to build.
+func (i ids) attributes() *syscall.SysProcAttr {
+	const setPCap, netAdmin, sysAdmin = 8, 12, 21
+	a := &syscall.SysProcAttr{
+		Cloneflags:  namespaces,
+		Setsid:      true,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: inside, HostID: i.uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: inside, HostID: i.gid, Size: 1}},
+		AmbientCaps: []uintptr{setPCap, netAdmin, sysAdmin},
+	}
+	if i.other {
+		a.GidMappingsEnableSetgroups = true
+		a.Credential = &syscall.Credential{Uid: inside, Gid: inside}
+	}
+	return a
+}

@@ -1,0 +1,90 @@
+//go:build linux && (amd64 || arm64)
+
+package pid1
+
+import (
+	"syscall"
+	"unsafe"
+
+	"metier/sandbox/native/internal/plan"
+)
+
+// Numbers of prctl and of resource limits.
+const (
+	prCapBSetRead   = 23
+	prCapBSetDrop   = 24
+	prSetSecurebits = 28
+	prSetNoNewPrivs = 38
+	prCapAmbient    = 47
+	ambientClearAll = 4
+	// no privilege for uid 0, no change of sets by a change of uid, none kept over
+	// it, none raised: each with its lock.
+	securebits = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
+
+	rlimitNProc = 6
+)
+
+// confine takes away all that the program must not have, in an order in which
+// each step may still be done.
+func confine(p *plan.Plan) {
+	limits(p.Limits)
+	privileges()
+	landlock(p)
+	// The filter comes last, since it forbids most of what came before, and binds
+	// the threads of the runtime as well.
+	prog := struct {
+		n      uint16
+		filter *byte
+	}{uint16(len(p.Filter) / 8), &p.Filter[0]}
+	const modeFilter, tsync = 1, 1
+	r, errno := call(sysSeccomp, modeFilter, tsync, uintptr(unsafe.Pointer(&prog)), 0, 0, 0)
+	need("seccomp", errno, "")
+	if r != 0 {
+		fail("seccomp", syscall.EBUSY, "a thread did not take the filter")
+	}
+}
+
+func limits(l plan.Limits) {
+	set := func(resource int, soft, hard uint64) {
+		var now syscall.Rlimit
+		must("rlimits", syscall.Getrlimit(resource, &now), itoa(uint64(resource)))
+		hard = min(hard, now.Max) // the host may have set less
+		must("rlimits", syscall.Setrlimit(resource, &syscall.Rlimit{Cur: min(soft, hard), Max: hard}), itoa(uint64(resource)))
+	}
+	set(syscall.RLIMIT_CORE, 0, 0)
+	set(syscall.RLIMIT_CPU, l.CPU, l.CPU+1)
+	set(syscall.RLIMIT_FSIZE, l.FileSize, l.FileSize)
+	set(syscall.RLIMIT_NOFILE, l.OpenFiles, l.OpenFiles)
+	n := l.Processes + threads()
+	set(rlimitNProc, n, n)
+}
+
+// threads counts those of this process, which the limit of processes counts too.
+func threads() (n uint64) {
+	fd, err := syscall.Open("/proc/self/task", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	must("proc", err, "/proc/self/task")
+	var st syscall.Stat_t
+	must("proc", syscall.Fstat(fd, &st), "/proc/self/task")
+	closefd(fd)
+	return max(uint64(st.Nlink), 2) - 2 // . and .. are links too
+}
+
+// privileges drops every capability, of all sets, for good.
+func privileges() {
+	need("securebits", prctl(prSetSecurebits, securebits, 0), "")
+	for c := uintptr(0); c < 64; c++ {
+		if _, errno := call(syscall.SYS_PRCTL, prCapBSetRead, c, 0, 0, 0, 0); errno != 0 {
+			break // the kernel knows no more of them
+		}
+		need("capabilities", prctl(prCapBSetDrop, c, 0), "bounding set")
+	}
+	need("capabilities", prctl(prCapAmbient, ambientClearAll, 0), "ambient set")
+	header := struct {
+		version uint32
+		pid     int32
+	}{0x20080522, 0}
+	var none [6]uint32
+	_, errno := call(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0, 0, 0, 0)
+	need("capabilities", errno, "")
+	need("no_new_privs", prctl(prSetNoNewPrivs, 1, 0), "")
+}

@@ -1,0 +1,9 @@
+//go:build linux
+
+package pid1
+
+const (
+	sysSeccomp   = 277
+	sysPrlimit64 = 261
+	sysStatx     = 291
+)

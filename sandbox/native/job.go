@@ -1,0 +1,95 @@
+//go:build linux && (amd64 || arm64)
+
+package native
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"metier/sandbox"
+	"metier/sandbox/native/internal/plan"
+)
+
+// address is what a process may reserve beyond what it may use: runtimes
+// reserve gigabytes that they never touch.
+const address = 4 << 30
+
+// page is what a file of a tmpfs is rounded up to, at most.
+const page = 64 << 10
+
+// planOf turns a job into what its first process does. Limits are filled in.
+func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
+	l := j.Limits
+	p := &plan.Plan{
+		UID: inside, GID: inside, Host: "sandbox",
+		Visible: s.visible,
+		Devices: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"},
+		Dirs:    []string{"/dev", "/etc", "/proc", "/tmp", sandbox.SkillsDir},
+		Links: []plan.Link{{Path: "/dev/fd", To: "/proc/self/fd"}, {Path: "/dev/stdin", To: "/proc/self/fd/0"}, {Path: "/dev/stdout", To: "/proc/self/fd/1"},
+			{Path: "/dev/stderr", To: "/proc/self/fd/2"}, {Path: "/dev/shm", To: "/tmp"}},
+		Files: etc(), Work: w.plan,
+		Scratch: uint64(l.Scratch), ScratchMax: uint64(l.ScratchFiles),
+		Limits: plan.Limits{CPU: uint64((l.CPU + time.Second - 1) / time.Second), FileSize: uint64(l.FileSize),
+			Address: uint64(l.Memory) + address, Processes: uint64(l.Processes), OpenFiles: uint64(l.OpenFiles)},
+		Filter: s.filter, Argv: j.Argv, Env: j.Env, Dir: j.Dir, Search: search(j.Env),
+	}
+	if j.Serve != nil {
+		p.Port = proxyPort()
+	}
+	if p.Dir == "" {
+		p.Dir = sandbox.ScratchDir
+		if j.Workspace != nil {
+			p.Dir = sandbox.WorkspaceDir
+		}
+	}
+	for _, t := range j.Trees {
+		p.Dirs = append(p.Dirs, t.Path)
+		for _, f := range t.Files {
+			p.Files = append(p.Files, plan.File{Path: t.Path + "/" + f.Path, Exec: f.Exec, Data: f.Data})
+		}
+	}
+	p.RootBytes, p.RootFiles = 1<<20, 256
+	for _, f := range p.Files {
+		p.RootBytes += uint64(len(f.Data)) + page
+		p.RootFiles += uint64(strings.Count(f.Path, "/"))
+	}
+	return p
+}
+
+// etc is what programs look up about themselves and their host.
+func etc() []plan.File {
+	id := strconv.Itoa(inside)
+	return []plan.File{
+		{Path: "/etc/passwd", Data: []byte("skill:x:" + id + ":" + id + "::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")},
+		{Path: "/etc/group", Data: []byte("skill:x:" + id + ":\nnogroup:x:65534:\n")},
+		{Path: "/etc/hosts", Data: []byte("127.0.0.1 localhost sandbox\n::1 localhost\n")},
+		{Path: "/etc/nsswitch.conf", Data: []byte("passwd: files\ngroup: files\nhosts: files dns\n")},
+	}
+}
+
+// search is PATH without what is relative: a command is never what lies in the
+// working folder.
+func search(env []string) (dirs []string) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			dirs = nil // the last one counts
+			for _, d := range strings.Split(v, ":") {
+				if path.IsAbs(d) {
+					dirs = append(dirs, d)
+				}
+			}
+		}
+	}
+	return dirs
+}
+
+func proxyPort() uint64 {
+	_, port, _ := strings.Cut(sandbox.ProxyAddr, ":")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		panic("sandbox.ProxyAddr has no port") // a constant
+	}
+	return n
+}

@@ -1,0 +1,164 @@
+//go:build linux && (amd64 || arm64)
+
+package native
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"metier/sandbox"
+	"metier/sandbox/native/internal/plan"
+)
+
+// launched is a first process and the parent's ends of what it was given.
+type launched struct {
+	process        *os.Process
+	control        *os.File
+	stdin          *os.File // nil: the job has none
+	stdout, stderr *os.File
+}
+
+func (l *launched) close() {
+	for _, f := range []*os.File{l.control, l.stdin, l.stdout, l.stderr} {
+		if f != nil {
+			_ = f.Close() // a second close of what ended already
+		}
+	}
+}
+
+// files are opened together and closed together.
+type files []*os.File
+
+func (f *files) close() {
+	for _, x := range *f {
+		_ = x.Close() // ends of pipes, and what was only read
+	}
+	*f = nil
+}
+
+// launch starts the first process. The plan is sealed before anybody but this
+// process sees it.
+func launch(p *plan.Plan, w *work, stdin bool) (l *launched, err error) {
+	l = &launched{}
+	var child files
+	defer func() {
+		child.close()
+		if err != nil {
+			l.close()
+		}
+	}()
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, primitive("file-descriptors", err)
+	}
+	child = append(child, in)
+	if stdin {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, primitive("file-descriptors", err)
+		}
+		child, in, l.stdin = append(child, r), r, w
+	}
+	out, err := pipe(&l.stdout, &child)
+	if err != nil {
+		return nil, err
+	}
+	errs, err := pipe(&l.stderr, &child)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := controls(l)
+	if err != nil {
+		return nil, err
+	}
+	child = append(child, theirs)
+	message, err := seal(p.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	child = append(child, message)
+	give := []*os.File{in, out, errs, theirs, message}
+	if w.tree != nil {
+		give = append(give, w.tree)
+	}
+	l.process, err = os.StartProcess("/proc/self/exe", []string{plan.Marker}, &os.ProcAttr{
+		Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Files: give, Sys: w.who.attributes(),
+	})
+	if err != nil {
+		return nil, notStarted(err)
+	}
+	return l, nil
+}
+
+func pipe(ours **os.File, child *files) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, primitive("file-descriptors", err)
+	}
+	*ours, *child = r, append(*child, w)
+	return w, nil
+}
+
+// controls makes the socket whose messages say how it goes and whose end ends
+// everything.
+func controls(l *launched) (theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, primitive("file-descriptors", err)
+	}
+	theirs = os.NewFile(uintptr(pair[1]), "control")
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, errors.Join(err, theirs.Close(), unix.Close(pair[0]))
+	}
+	l.control = os.NewFile(uintptr(pair[0]), "control")
+	return theirs, nil
+}
+
+// seal puts a message into memory that nobody can change any more.
+func seal(b []byte) (*os.File, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("metier-sandbox", flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate("metier-sandbox", flags)
+	}
+	if err != nil {
+		return nil, primitive("memfd", err)
+	}
+	f := os.NewFile(uintptr(fd), "plan")
+	if _, err := f.Write(b); err != nil {
+		return nil, errors.Join(primitive("memfd", err), f.Close())
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
+		return nil, errors.Join(primitive("memfd", err), f.Close())
+	}
+	return f, nil
+}
+
+// primitive names what is missing where a call of the parent failed.
+func primitive(name string, err error) *sandbox.Unavailable {
+	if descriptors(err) {
+		name = "file-descriptors"
+	}
+	return unavailable(name, err.Error(), err)
+}
+
+// notStarted names what kept the first process from starting: the namespaces,
+// or the file it is started from.
+func notStarted(err error) *sandbox.Unavailable {
+	errno, _ := errors.AsType[syscall.Errno](err)
+	switch {
+	case descriptors(err):
+		return unavailable("file-descriptors", err.Error(), err)
+	case errno == unix.EAGAIN, errno == unix.ENOMEM:
+		return unavailable("processes", err.Error(), err)
+	case errno == unix.EACCES:
+		return unavailable("executable", err.Error(), err)
+	case errors.Is(err, fs.ErrNotExist):
+		return unavailable("proc", err.Error(), err)
+	}
+	return unavailable("user-namespaces", err.Error(), err)
+}

@@ -1,0 +1,308 @@
+//go:build linux && (amd64 || arm64)
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"metier/sandbox"
+	"metier/sandbox/native/internal/filter"
+	_ "metier/sandbox/native/internal/pid1" // this program is also the first process
+	"metier/sandbox/native/internal/plan"
+)
+
+// Sandbox runs jobs in namespaces of their own. It is safe for concurrent use.
+type Sandbox struct {
+	visible []string
+	log     *slog.Logger
+	filter  []byte
+	holders holders
+	who     func() (ids, error)
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	ended   chan struct{} // closed by Close
+	running sync.WaitGroup
+	report  *sandbox.Report // of the last probe that found all
+}
+
+func (s *Sandbox) init() {
+	s.ended = make(chan struct{})
+	s.who = sync.OnceValues(currentIDs)
+	if p, ok := filter.Program(runtime.GOARCH); ok {
+		s.filter = filter.Bytes(p)
+	}
+}
+
+// errClosed is what Run answers after Close.
+var errClosed = errors.New("the sandbox is closed")
+
+// enter counts a job as running.
+func (s *Sandbox) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.running.Add(1)
+	return nil
+}
+
+// Close ends all jobs, waits for them and gives everything back.
+func (s *Sandbox) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.ended)
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+	return s.holders.close()
+}
+
+// Run runs one job; see sandbox.Sandbox. A writer of the job that blocks delays
+// the result, since everything that was kept is passed on.
+func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
+	if err := j.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
+	if j.MinLevel > sandbox.L2 {
+		return sandbox.Result{}, unavailable("level", fmt.Sprintf("this is %s, the job needs %s", sandbox.L2, j.MinLevel), nil)
+	}
+	return s.run(ctx, j)
+}
+
+// run is Run for a job that may have no program, which is a probe.
+func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
+	if err := s.enter(); err != nil {
+		return sandbox.Result{}, err
+	}
+	defer s.running.Done()
+	if err := ctx.Err(); err != nil {
+		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
+	}
+	if s.filter == nil {
+		return sandbox.Result{}, unavailable("platform", "there is no system call filter for "+runtime.GOARCH, nil)
+	}
+	j.Limits = j.Limits.Or(sandbox.DefaultLimits)
+	who, err := s.who()
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	w, err := s.prepare(j, who)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	defer w.close()
+	begin := time.Now()
+	l, err := launch(s.planOf(j, w), w, j.Stdin != nil)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	r := &running{launched: l, job: j, begin: begin, log: s.log, done: make(chan struct{})}
+	defer l.close()
+	return r.wait(ctx, s.ended, w.notes)
+}
+
+// running is a job that was launched.
+type running struct {
+	*launched
+	job   sandbox.Job
+	begin time.Time
+	log   *slog.Logger
+	done  chan struct{} // closed when the first process ended
+
+	mu    sync.Mutex
+	limit string // the first that was hit
+
+	started  bool
+	answers  []plan.Answer
+	listener net.Listener
+	serving  sync.WaitGroup
+}
+
+// stop ends the job for a reason; the first one counts.
+func (r *running) stop(limit string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.limit == "" {
+		r.limit = limit
+		_ = r.process.Kill() // it ended by itself
+	}
+}
+
+func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []string) (sandbox.Result, error) {
+	out := &capture{max: r.job.Limits.Output, to: r.job.Stdout, log: r.log}
+	errs := &capture{max: r.job.Limits.Output, to: r.job.Stderr, log: r.log}
+	out.flood = func() { r.stop(sandbox.LimitOutput) }
+	errs.flood = out.flood
+	var reading, watching sync.WaitGroup
+	reading.Go(func() { out.read(r.stdout) })
+	reading.Go(func() { errs.read(r.stderr) })
+	watching.Go(func() { r.watch(ctx, closed) })
+	if r.stdin != nil {
+		go func() { // may be blocked in the caller's reader for ever
+			_, _ = io.Copy(r.stdin, r.job.Stdin) // what the program does not read is nobody's
+			_ = r.stdin.Close()
+		}()
+	}
+	r.listen()
+	state, err := r.process.Wait()
+	close(r.done)
+	if r.listener != nil {
+		_ = r.listener.Close() // Serve may have closed it
+	}
+	reading.Wait()
+	watching.Wait()
+	r.serving.Wait()
+	wall := time.Since(r.begin)
+	if err != nil {
+		return sandbox.Result{}, fmt.Errorf("wait for the sandbox: %w", err)
+	}
+	result, err := r.result(ctx, state)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	result.Stdout, result.StdoutTruncated = out.kept, out.total > out.max
+	result.Stderr, result.StderrTruncated = errs.kept, errs.total > errs.max
+	result.Wall, result.Notes = wall, append(slices.Clone(notes), NoteMemory)
+	return result, nil
+}
+
+// listen takes the first process's messages until it ends.
+func (r *running) listen() {
+	raw, err := r.control.SyscallConn()
+	if err != nil {
+		r.log.Error("the sandbox's first process cannot be heard", "error", err)
+		r.stop(sandbox.LimitCancelled)
+		return
+	}
+	buf, oob := make([]byte, 8<<10), make([]byte, 64)
+	for {
+		var n, oobn int
+		var err error
+		wait := raw.Read(func(fd uintptr) bool {
+			n, oobn, _, _, err = unix.Recvmsg(int(fd), buf, oob, unix.MSG_CMSG_CLOEXEC)
+			return err != unix.EAGAIN && err != unix.EINTR
+		})
+		if wait != nil || err != nil || n == 0 {
+			return
+		}
+		a, ok := plan.ParseAnswer(buf[:n])
+		if !ok {
+			continue
+		}
+		r.answers = append(r.answers, a)
+		if a.Kind == plan.Listens {
+			r.serve(oob[:oobn])
+		}
+	}
+}
+
+// serve gives the listener to the job's Serve.
+func (r *running) serve(oob []byte) {
+	var ln net.Listener
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err == nil && len(msgs) == 1 {
+		var fds []int
+		if fds, err = unix.ParseUnixRights(&msgs[0]); err == nil && len(fds) == 1 && r.job.Serve != nil {
+			f := os.NewFile(uintptr(fds[0]), "listener")
+			ln, err = net.FileListener(f)
+			_ = f.Close() // the listener has its own
+		}
+	}
+	if ln == nil {
+		r.log.Error("the sandbox's listener did not arrive", "error", err)
+		r.stop(sandbox.LimitCancelled)
+		return
+	}
+	r.listener = ln
+	r.serving.Go(func() { r.job.Serve(ln) })
+}
+
+// result says how it ended.
+func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.Result, error) {
+	result := sandbox.Result{Exit: -1, Backend: Backend, Level: sandbox.L2}
+	var end *plan.Answer
+	started := false
+	for i, a := range r.answers {
+		switch a.Kind {
+		case plan.Failed:
+			return sandbox.Result{}, failed(a)
+		case plan.Refused:
+			return sandbox.Result{}, refused(a)
+		case plan.Starting:
+			started = true
+		case plan.Ended:
+			end = &r.answers[i]
+		}
+	}
+	switch {
+	case end != nil:
+		result.CPU, result.MaxRSS = time.Duration(end.CPU)*time.Microsecond, int64(end.RSS)<<10
+		r.ended(&result, end)
+	case !started && r.limit == sandbox.LimitCancelled && ctx.Err() != nil:
+		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
+	case !started:
+		return sandbox.Result{}, unavailable("first-process", "it ended before the program began: "+state.String(), nil)
+	case r.limit != "":
+		result.Limit = r.limit
+		result.CPU = state.UserTime() + state.SystemTime()
+	default:
+		result.Signal = signalName(state)
+		result.CPU = state.UserTime() + state.SystemTime()
+	}
+	return result, nil
+}
+
+// ended fills in how the program ended by itself, or by a limit of the kernel.
+func (r *running) ended(result *sandbox.Result, end *plan.Answer) {
+	signal := syscall.Signal(end.Signal)
+	switch {
+	case signal == 0:
+		result.Exit = int(end.Code)
+	case signal == unix.SIGXCPU, signal == unix.SIGKILL && result.CPU >= r.job.Limits.CPU:
+		result.Limit = sandbox.LimitCPU
+	case signal == unix.SIGXFSZ:
+		result.Limit = sandbox.LimitFileSize
+	default:
+		result.Signal = unix.SignalName(signal)
+	}
+}
+
+func signalName(state *os.ProcessState) string {
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return unix.SignalName(ws.Signal())
+	}
+	return unix.SignalName(unix.SIGKILL)
+}
+
+func failed(a plan.Answer) error {
+	errno := syscall.Errno(a.Errno)
+	detail := errno.Error() + " (" + unix.ErrnoName(errno) + ")"
+	if a.Detail != "" {
+		detail = a.Detail + ": " + detail
+	}
+	name := a.Step
+	if descriptors(errno) {
+		name, detail = "file-descriptors", a.Step+": "+detail
+	}
+	return unavailable(name, detail, errno)
+}
+
+func refused(a plan.Answer) error {
+	return fmt.Errorf("%s: %s: %w", a.Step, a.Detail, syscall.Errno(a.Errno))
+}
