@@ -142,6 +142,14 @@ func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, su
 	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), string(raw)); err != nil {
 		return Activation{}, "", err
 	}
+	for _, name := range s.order {
+		if t, ok := s.tools[name].(Stager); ok && s.granted(name) {
+			if err := t.Stage(ctx, x, sk); err != nil {
+				return Activation{}, "", err
+			}
+			break // one place serves all tools that run what is there
+		}
+	}
 	block, reply, front, err := s.instructions(raw, sk, sum, arguments, x)
 	if err != nil {
 		return Activation{}, "", err
@@ -319,7 +327,7 @@ func (s *Session) indexFor(ctx context.Context, x *Scope, sk Skill) (Skill, erro
 }
 
 // index returns the skill with its files, as the record knows them if it does,
-// else as they are now; the first use is recorded. After Refresh the files are
+// else as they are now; the first use is recorded, where there is a scope. After Refresh the files are
 // the ones of the new snapshot.
 func (s *Session) index(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
 	id := sk.ID
@@ -347,7 +355,7 @@ func (s *Session) index(ctx context.Context, x *Scope, sk Skill) (Skill, error) 
 	}
 	atStart := sk.Indexed
 	sk, err := s.Snapshot().Index(ctx, sk)
-	if err != nil || atStart {
+	if err != nil || atStart || x == nil {
 		return sk, err
 	}
 	now, err := s.putJSON(ctx, s.cfg.View.registrySkill(sk))

@@ -47,7 +47,7 @@ func (n *Snapshot) Registry(v View) registry.List {
 }
 
 func (v View) registrySkill(sk Skill) registry.Skill {
-	dir := v.sandbox(sk)
+	dir := v.Sandbox(sk)
 	out := registry.Skill{ID: sk.ID.String(), Name: sk.Name, Description: sk.Description, Tier: string(sk.Tier.Or()), State: string(sk.State),
 		SkillPath: sk.Head.Location, SkillDir: sk.Dir(), SandboxSkillDir: dir, SandboxSkillPath: path.Join(dir, sk.Head.FileName),
 		Digest: string(sk.Digest), Tree: string(sk.Tree), Indexed: sk.Indexed, Resources: []registry.Resource{},

@@ -36,7 +36,7 @@ func (v View) Dir(sk Skill) string {
 	dir := sk.Dir()
 	switch v.Paths {
 	case settings.PathsSandbox, settings.PathsAuto: // file tools map what was shown, so auto shows no host path
-		return v.sandbox(sk)
+		return v.Sandbox(sk)
 	case settings.PathsHost:
 		return dir
 	case settings.PathsRepo:
@@ -50,7 +50,9 @@ func (v View) Dir(sk Skill) string {
 	return ""
 }
 
-func (v View) sandbox(sk Skill) string {
+// Sandbox returns a skill's folder as programs in the sandbox see it, whatever
+// the model is shown.
+func (v View) Sandbox(sk Skill) string {
 	if sk.target != "" {
 		return sk.target
 	}

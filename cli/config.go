@@ -26,6 +26,16 @@ type config struct {
 	BaseURLs  map[string]string      `yaml:"base_urls"` // provider → URL
 	Prices    map[string]priceConfig `yaml:"prices"`    // provider:name → US dollars per million tokens
 	Artifacts string                 `yaml:"artifact_root"`
+	Scripts   []string               `yaml:"allow_scripts"` // SKILL:scripts/PATH; allowed, not approved
+	Hosts     []string               `yaml:"allow_hosts"`
+	Sandbox   sandboxConfig          `yaml:"sandbox"`
+	Secrets   []secretConfig         `yaml:"secrets"`
+}
+
+// sandboxConfig says what programs run in.
+type sandboxConfig struct {
+	Backend string   `yaml:"backend"`
+	Visible []string `yaml:"visible"` // more folders of the host that programs may read
 }
 
 // rootConfig is a root of skills the operator names.
@@ -90,6 +100,9 @@ func (a *app) operatorConfig() (operator, error) {
 				c.Skills[i].Path = filepath.Join(filepath.Dir(p), c.Skills[i].Path)
 			}
 		}
+		if err := checkSecrets(p, c.Secrets); err != nil {
+			return op, err
+		}
 		op.merge(c)
 		if len(c.Set) > 0 {
 			op.layers = append(op.layers, settings.Layer{Name: p, Operator: true, Values: c.Set})
@@ -112,6 +125,13 @@ func (o *operator) merge(c config) {
 	if c.Tools != nil {
 		o.Tools = c.Tools
 	}
+	if c.Sandbox.Backend != "" {
+		o.Sandbox.Backend = c.Sandbox.Backend
+	}
+	o.Sandbox.Visible = append(o.Sandbox.Visible, c.Sandbox.Visible...)
+	o.Scripts = append(o.Scripts, c.Scripts...)
+	o.Hosts = append(o.Hosts, c.Hosts...)
+	o.Secrets = append(o.Secrets, c.Secrets...)
 	o.Skills = append(o.Skills, c.Skills...)
 	o.Deny = append(o.Deny, c.Deny...)
 	o.BaseURLs = merged(o.BaseURLs, c.BaseURLs)

@@ -66,7 +66,7 @@ func (a *app) dryRun(ctx context.Context, plans []planned) error {
 }
 
 func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
-	j, err := a.prepare(ctx, p.launch, p.settings, p.origins, p.model)
+	j, err := a.prepare(ctx, p)
 	if err != nil {
 		return d, err
 	}

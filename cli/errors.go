@@ -126,7 +126,11 @@ func problemOf(err error) *problem {
 		return p
 	}
 	if e, ok := errors.AsType[*metier.Error](err); ok {
-		return &problem{exit: exitOf(e.Kind), code: metier.CodeOf(e), hint: e.Hint, err: err}
+		exit := exitOf(e.Kind)
+		if e.Code == "sandbox_unavailable" {
+			exit = exitSandbox
+		}
+		return &problem{exit: exit, code: metier.CodeOf(e), hint: e.Hint, err: err}
 	}
 	if e, ok := errors.AsType[*settings.Error](err); ok {
 		hint := "see 'metier profile show' for every setting and its values"

@@ -21,6 +21,7 @@ import (
 	"metier/policy"
 	"metier/record"
 	"metier/run"
+	"metier/sandbox"
 	"metier/settings"
 	"metier/tool"
 )
@@ -28,23 +29,28 @@ import (
 // launch is everything a run was started with. It is kept in the record, and a
 // resume uses it, not the flags and files of the day.
 type launch struct {
-	Workspace  string            `json:"workspace"`
-	Cwd        string            `json:"cwd,omitempty"`
-	Mounts     []tool.Mount      `json:"mounts,omitempty"`
-	Roots      []root            `json:"roots"`
-	Settings   map[string]string `json:"settings"`
-	Skills     []string          `json:"skills,omitempty"` // preloaded, in order
-	Tools      []string          `json:"tools"`            // granted, canonical
-	Denied     []string          `json:"denied,omitempty"`
-	Prompt     string            `json:"prompt"`
-	PromptRole policy.Role       `json:"promptRole"`
-	Batch      bool              `json:"batch"`
-	Park       bool              `json:"park"`
-	Model      string            `json:"model"` // provider:name, or scripted:/absolute/path
-	Spec       agent.Spec        `json:"spec"`
-	Artifacts  string            `json:"artifacts"`
-	Phase      string            `json:"phase,omitempty"`
-	Sources    []string          `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
+	Workspace  string                  `json:"workspace"`
+	Cwd        string                  `json:"cwd,omitempty"`
+	Mounts     []tool.Mount            `json:"mounts,omitempty"`
+	Roots      []root                  `json:"roots"`
+	Settings   map[string]string       `json:"settings"`
+	Skills     []string                `json:"skills,omitempty"` // preloaded, in order
+	Tools      []string                `json:"tools"`            // granted, canonical
+	Denied     []string                `json:"denied,omitempty"`
+	Scripts    []string                `json:"scripts,omitempty"` // allowed, SKILL:scripts/PATH
+	Named      []string                `json:"named,omitempty"`   // those of them that a flag named, which approves them as they are
+	Approved   []policy.ApprovedScript `json:"approved,omitempty"`
+	Hosts      []string                `json:"hosts,omitempty"`
+	Sandbox    string                  `json:"sandbox,omitempty"`
+	Prompt     string                  `json:"prompt"`
+	PromptRole policy.Role             `json:"promptRole"`
+	Batch      bool                    `json:"batch"`
+	Park       bool                    `json:"park"`
+	Model      string                  `json:"model"` // provider:name, or scripted:/absolute/path
+	Spec       agent.Spec              `json:"spec"`
+	Artifacts  string                  `json:"artifacts"`
+	Phase      string                  `json:"phase,omitempty"`
+	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
 
 	resumed bool // its record is there: what that says of the task counts
 }
@@ -61,19 +67,34 @@ type job struct {
 	view      metier.View
 	folder    *run.Folder
 	session   *metier.Session
+	op        operator
+	sandbox   sandbox.Sandbox // nil where the model runs no programs
+	anyLevel  bool            // the operator takes any isolation it gives
+	output    func(call, stream string, p []byte)
 	run       string // name of the run in the log; the folder's id, and more for one that goes on after its end
 }
 
 // prepare opens workspace, skills and tools of a launch: everything that can
 // be wrong is found here, before any model call (A-109).
-func (a *app) prepare(ctx context.Context, l launch, s settings.Settings, origins json.RawMessage, m chosen) (*job, error) {
-	j := &job{a: a, launch: l, settings: s, origins: origins, model: m, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
+func (a *app) prepare(ctx context.Context, p planned) (*job, error) {
+	l, s := p.launch, p.settings
+	j := &job{a: a, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
 	var err error
 	if j.snapshot, err = a.snapshot(ctx, l.Roots, s, l.Workspace, nil); err != nil {
 		return nil, err
 	}
 	if _, err := j.typed(); err != nil && !l.resumed {
 		return nil, err
+	}
+	if !l.resumed {
+		if err := j.approve(ctx, l.Named); err != nil {
+			return nil, err
+		}
+	}
+	if l.runs() {
+		if j.sandbox, j.anyLevel, err = a.openSandbox(l.Sandbox, p.op); err != nil {
+			return nil, err
+		}
 	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l)})
 	if err != nil {
@@ -117,17 +138,23 @@ func (a *app) stateDir() string {
 	return run.StateDir(func(k string) string { return a.env[k] }, a.home())
 }
 
-// tools are the file tools of the job.
+// tools are the file tools of the job, and those that run programs.
 func (j *job) tools() []metier.Tool {
+	return slices.Concat(j.files(), j.programs())
+}
+
+func (j *job) files() []metier.Tool {
 	return tool.Files(j.workspace, tool.Options{View: j.view, IfMatch: j.settings.Tools.IfMatch, Guard: j.settings.Policy.GuardAllow,
 		ActivateOnRead: j.settings.Activate.ByReading()})
 }
 
 // grants is what the operator allowed, as policy takes it.
 func (j *job) grants() policy.Grants {
-	p := j.settings.Policy
+	p, x := j.settings.Policy, j.settings.Exec
 	return policy.Grants{Mode: policy.Mode(p.Mode), Tools: j.launch.Tools, Denied: j.launch.Denied,
-		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge)}
+		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
+		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
+		Scripts: j.launch.Scripts, Approved: j.launch.Approved, Hosts: j.launch.Hosts}
 }
 
 // open opens the session on the folder's log.
@@ -258,6 +285,9 @@ func (j *job) close(ctx context.Context) error {
 	}
 	if j.workspace != nil {
 		errs = append(errs, j.workspace.Close())
+	}
+	if j.sandbox != nil {
+		errs = append(errs, j.sandbox.Close())
 	}
 	return errors.Join(errs...)
 }

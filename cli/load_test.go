@@ -284,7 +284,7 @@ func (c *clocked) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 func stepTimes(b *testing.B, a *app, p planned, id string) []time.Duration {
 	m := &clocked{Model: p.model.model}
 	p.model.model = m
-	j, err := a.prepare(b.Context(), p.launch, p.settings, p.origins, p.model)
+	j, err := a.prepare(b.Context(), p)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 // planned is one run that is ready to begin.
 type planned struct {
 	launch     launch
+	op         operator
 	settings   settings.Settings
 	origins    json.RawMessage
 	model      chosen
@@ -84,6 +85,8 @@ func (a *app) mergeFile(f *runFlags) (runFile, error) {
 	list(&f.roots, rf.SkillsRoots)
 	list(&f.skills, rf.Skills)
 	list(&f.allowTools, rf.AllowTools)
+	list(&f.scripts, rf.Scripts)
+	list(&f.hosts, rf.Hosts)
 	f.noCatalog = f.noCatalog || rf.NoCatalog
 	if f.maxTurns == 0 {
 		f.maxTurns = rf.MaxTurns
@@ -108,6 +111,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if err != nil {
 		return p, err
 	}
+	p.op = op
 	p.settings, p.origins, p.resultJSON = set, settings.Snapshot(set, origins), f.resultJSON
 	l := launch{Workspace: ws, Cwd: f.cwd, Skills: dedupe(append(slices.Clone(f.skills), ph.Skills...)), Phase: ph.Name,
 		Denied: slices.Concat(op.Deny, f.deny, denied), Park: f.park, Settings: values(origins)}
@@ -138,6 +142,9 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 		return p, err
 	}
 	if l.Tools, err = a.grantedTools(f, ph, op, set, l.Spec.Mode); err != nil {
+		return p, err
+	}
+	if err := a.planPrograms(&l, f.programFlags, op); err != nil {
 		return p, err
 	}
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
@@ -174,6 +181,9 @@ func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
 	l, err := setFlag(f.set)
 	if err != nil {
 		return nil, err
+	}
+	if len(f.hosts) > 0 && l.Values["script_network"] == "" {
+		l.Values["script_network"], l.Name = "tiered", "flags" // naming a host is what it is for
 	}
 	if f.noCatalog {
 		l.Values["catalog_place"], l.Name = "none", "flags"
@@ -301,6 +311,7 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolWriteFile: policy.Write, settings.ToolEditFile: policy.Write,
 	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
 	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read,
+	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect,
 }
 
 // grantedTools are exactly the named tools, or the profile's default set
@@ -317,7 +328,7 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 		named = s.Tools.Default
 	}
 	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource,
-		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills}
+		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills, s.Tools.Script: settings.ToolRunSkillScript}
 	out := []string{}
 	for _, n := range named {
 		if c, ok := alias[n]; ok && n != "" {
@@ -329,6 +340,9 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 				continue // named by a profile for a later version
 			}
 			return nil, wrong("tool_unknown", "tools: "+strings.Join(toolNames(), ", "), "there is no tool %q", n)
+		}
+		if n == settings.ToolRunSkillScript && s.NoScripts() {
+			return nil, wrong("scripts_off", "choose another with --profile, or set scripts and tool_script", "this profile runs no scripts of skills")
 		}
 		if mode == agent.ModePlan && effect != policy.Read || slices.Contains(out, n) {
 			continue

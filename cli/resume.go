@@ -143,7 +143,7 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 		return nil, err
 	}
 	l.Spec.Model, l.resumed = m.id, true
-	return a.prepare(ctx, *l, set, settings.Snapshot(set, origins), m)
+	return a.prepare(ctx, planned{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m})
 }
 
 // goOn begins the next run of the session whose last one failed or was

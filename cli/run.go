@@ -13,6 +13,7 @@ import (
 
 // runFlags are the flags of `metier run`.
 type runFlags struct {
+	programFlags
 	file         string
 	workspace    string
 	cwd          string
@@ -76,6 +77,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "tell the model of no skills but the loaded ones")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; default: the profile's tools)")
+	f.add(fl)
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
 	fl.StringVar(&f.prompt, "prompt", "", "the task; '/NAME words' calls the skill NAME with these arguments")
@@ -144,11 +146,11 @@ func (a *app) rehearse(ctx context.Context, plans []planned) error {
 		return nil // execute finds it
 	}
 	for _, p := range plans {
-		j, err := a.prepare(ctx, p.launch, p.settings, p.origins, p.model)
+		j, err := a.prepare(ctx, p)
 		if err != nil {
 			return fmt.Errorf("phase %s: %w", p.launch.Phase, err)
 		}
-		if err := errors.Join(j.known(), j.workspace.Close()); err != nil {
+		if err := errors.Join(j.known(), j.close(ctx)); err != nil {
 			return fmt.Errorf("phase %s: %w", p.launch.Phase, err)
 		}
 	}
@@ -157,7 +159,7 @@ func (a *app) rehearse(ctx context.Context, plans []planned) error {
 
 // execute runs one launch from its beginning.
 func (a *app) execute(ctx context.Context, p planned, id string) (r result, err error) {
-	j, err := a.prepare(ctx, p.launch, p.settings, p.origins, p.model)
+	j, err := a.prepare(ctx, p)
 	if err != nil {
 		return r, err
 	}

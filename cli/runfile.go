@@ -22,6 +22,8 @@ type runFile struct {
 	Set          map[string]string `yaml:"set"`
 	NoCatalog    bool              `yaml:"no_skill_catalog"`
 	AllowTools   []string          `yaml:"allow_tools"`
+	Scripts      []string          `yaml:"allow_skill_scripts"`
+	Hosts        []string          `yaml:"allow_hosts"`
 	Model        string            `yaml:"model"`
 	Script       string            `yaml:"script"` // scripted model, used when no other model is at hand
 	Mode         string            `yaml:"mode"`

@@ -76,7 +76,8 @@ var types = func() map[string]reflect.Type {
 func All() []Event {
 	return []Event{
 		Opened{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
-		Started{}, Returned{}, Lost{}, Activated{}, ResourceRead{}, FileRead{}, Drifted{}, Suspected{}, Catalogued{},
+		Started{}, Returned{}, Lost{}, Staged{}, Activated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{},
+		Drifted{}, Suspected{}, Catalogued{},
 		Begun{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
 		Checked{}, ChildEnded{}, Stopped{}, Parked{}, Ended{}, Recovered{}, Note{},
 	}

@@ -170,3 +170,13 @@ func (r InjectRole) InSystem() bool { return r == InjectRoleSystem }
 
 // OnlyIndexed reports whether files outside the index are refused or marked.
 func (r Read) OnlyIndexed() bool { return r.Scope == ResourceScopeIndexed }
+
+// NoScripts reports whether no script of any skill may run.
+func (e Exec) NoScripts() bool { return e.Scripts == ScriptsOff }
+
+// AnyFile reports whether scripts may run that lie elsewhere than below
+// scripts/, and of skills that are not active.
+func (e Exec) AnyFile() bool { return e.Scripts == ScriptsBundled }
+
+// NoScripts reports whether there is no way to run a script of a skill.
+func (s Settings) NoScripts() bool { return s.Exec.NoScripts() || s.Tools.Script == "" }

@@ -77,7 +77,7 @@ var rows = sync.OnceValue(func() []Row {
 		{"activate", activateRows},
 		{"read", readRows},
 		{"tools", toolsRows},
-		{"exec", allLater(execRows)},
+		{"exec", execRows},
 		{"policy", policyRows},
 		{"harness", allLater(harnessRows)},
 		{"agent", allLater(agentRows)},

@@ -23,8 +23,10 @@ func execRows() []Row {
 				{RuntimePython, "python3"},
 				{RuntimeNode, "node"},
 				{RuntimeRuby, "ruby"},
+				{RuntimePerl, "perl"},
 				{RuntimeGo, "go run"},
 				{RuntimeRust, "rust-script"},
+				{RuntimePwsh, "pwsh"},
 				{RuntimeExecutable, "an executable file, by its shebang"},
 			}),
 		choice("script_stage", "How the code of a script reaches the sandbox.",
@@ -41,24 +43,24 @@ func execRows() []Row {
 		choice("script_network", "Which network a script has. It is always our proxy, never a raw network.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
-				{NetworkTiered, "granted hosts, and none for third_party"},
+				{NetworkTiered, "the hosts the operator granted"},
 				{NetworkOn, "any public host"},
 			}),
-		choice("host_cdp", "Whether a browser script that runs on the host is given --cdp.",
+		later(choice("host_cdp", "Whether a browser script that runs on the host is given --cdp.",
 			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
 				{HostCDPForbid, "it must not be given"},
 				{HostCDPRequire, "it must be given"},
-			}),
+			})),
 		choice("missing_dependency", "What becomes of a script of a skill whose dependency is not there. Nothing is ever installed.",
 			func(s *Settings) *MissingDependency { return &s.Exec.MissingDependency }, []value[MissingDependency]{
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		choice("script_target", "Where scripts run.",
+		later(choice("script_target", "Where scripts run.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
-			}),
+			})),
 	}
 }
 

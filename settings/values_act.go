@@ -32,8 +32,10 @@ const (
 	RuntimePython     Runtime = "python"     // python3
 	RuntimeNode       Runtime = "node"       // node
 	RuntimeRuby       Runtime = "ruby"       // ruby
+	RuntimePerl       Runtime = "perl"       // perl
 	RuntimeGo         Runtime = "go"         // go run
 	RuntimeRust       Runtime = "rust"       // rust-script
+	RuntimePwsh       Runtime = "pwsh"       // pwsh
 	RuntimeExecutable Runtime = "executable" // an executable file, by its shebang
 )
 
@@ -62,7 +64,7 @@ type Network string
 // The values of Network, narrowest first.
 const (
 	NetworkOff    Network = "off"    // none
-	NetworkTiered Network = "tiered" // granted hosts, and none for third_party
+	NetworkTiered Network = "tiered" // the hosts the operator granted
 	NetworkOn     Network = "on"     // any public host
 )
 
@@ -237,4 +239,10 @@ const (
 	ToolSearchSkills      = "search_skills"
 	ToolWriteFile         = "write_file"
 	ToolEditFile          = "edit_file"
+)
+
+// The canonical names of the tools that run programs. No default set has them.
+const (
+	ToolRunSkillScript = "run_skill_script"
+	ToolBash           = "bash"
 )

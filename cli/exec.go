@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/agent"
+	"metier/internal/visible"
+	"metier/model"
+	"metier/policy"
+	"metier/program"
+	"metier/run"
+	"metier/settings"
+)
+
+// execFlags are the flags of `metier exec`.
+type execFlags struct {
+	programFlags
+	workspace, profile, cwd, artifacts string
+	roots, set                         []string
+	timeout                            time.Duration
+	stdin                              bool
+}
+
+func (a *app) execCommand() *cobra.Command {
+	var f execFlags
+	c := &cobra.Command{
+		Use:     "exec SKILL scripts/PATH [flags] [-- ARGS...]",
+		GroupID: "work",
+		Short:   "Run one script of a skill in the sandbox",
+		Long: `Exec runs one script of a skill, through the gates that a model's call takes,
+and leaves a record. Naming the script activates the skill and approves it as it
+is now; what the operator denied stays denied.
+
+The script's output is this command's. It ends with 0 when the script did, 1 when
+the script failed, 3 when policy denied it, 5 when a file is not the one that was
+indexed, and 6 when the sandbox cannot give what is needed.`,
+		Example: `  metier exec report scripts/report.py -- --month 2026-11
+  metier exec report scripts/report.py --json
+  cat data.csv | metier exec report scripts/sum.sh --stdin`,
+		Args: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); len(args) < 2 || n >= 0 && n < 2 || n < 0 && len(args) > 2 || n > 2 {
+				return wrong("usage", "write it as: metier exec SKILL scripts/PATH -- ARGS...", "exec takes a skill, a script, and the script's arguments after --")
+			}
+			return nil
+		},
+		RunE:              func(c *cobra.Command, args []string) error { return a.exec(c.Context(), f, args[0], args[1], args[2:]) },
+		ValidArgsFunction: a.completeSkills,
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.workspace, "workspace", "", "folder the script works in (default: the current one)")
+	fl.StringArrayVar(&f.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable)")
+	fl.StringVar(&f.profile, "profile", "", "set of settings, see 'metier profile list'")
+	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
+	fl.StringVar(&f.cwd, "cwd", "", "working folder of the script")
+	fl.DurationVar(&f.timeout, "timeout", 0, "most time the script gets (default 1m)")
+	fl.BoolVar(&f.stdin, "stdin", false, "give the script this command's standard input")
+	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
+	f.add(fl)
+	a.completions(c)
+	return c
+}
+
+func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []string) (err error) {
+	if named := skill + ":" + path; !slices.Contains(f.scripts, named) {
+		if _, err := scriptEntries([]string{named}); err == nil { // else the script's own gate says what is wrong
+			f.scripts = append(f.scripts, named)
+		}
+	}
+	p, err := a.planExec(f)
+	if err != nil {
+		return err
+	}
+	call := program.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
+	if f.timeout > 0 {
+		ms := int(f.timeout.Milliseconds())
+		call.MS = &ms
+	}
+	if f.stdin {
+		const most = 96 << 10
+		b, err := a.readIn(ctx, most+1)
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+		if len(b) > most {
+			return wrong("stdin_too_large", "put it into a file of the workspace and name that", "standard input has more than %d bytes", most)
+		}
+		call.Stdin = string(b)
+	}
+	j, err := a.prepare(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
+	folder, err := run.Create(j.launch.Artifacts, a.runID(), a.runOptions())
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		j.output = a.passOn
+	}
+	if err := j.open(ctx, folder); err != nil {
+		return err
+	}
+	return a.execIn(ctx, j, call)
+}
+
+// planExec is the launch of one script: no model, no task.
+func (a *app) planExec(f execFlags) (planned, error) {
+	var p planned
+	op, err := a.operatorConfig()
+	if err != nil {
+		return p, err
+	}
+	ws, err := a.workspaceDir(f.workspace)
+	if err != nil {
+		return p, err
+	}
+	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set}, runFile{})
+	if err != nil {
+		return p, err
+	}
+	set, origins, denied, err := a.resolve(op, f.profile, ws, layers...)
+	if err != nil {
+		return p, err
+	}
+	p.op, p.settings, p.origins = op, set, settings.Snapshot(set, origins)
+	p.launch = launch{Workspace: ws, Denied: append(append([]string{}, op.Deny...), denied...), Settings: values(origins), PromptRole: policy.DirectCommand, Batch: !a.asks(),
+		Tools: []string{settings.ToolRunSkillScript}, Model: "none", Spec: agent.Spec{Mode: agent.ModeChat}}
+	if set.NoScripts() {
+		return p, wrong("scripts_off", "choose another with --profile", "this profile runs no scripts of skills")
+	}
+	if p.launch.Roots, err = a.roots(f.roots, op.Skills, set.Discover, ws, nil); err != nil {
+		return p, err
+	}
+	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
+		return p, err
+	}
+	return p, a.planPrograms(&p.launch, f.programFlags, op)
+}
+
+// execIn activates the skill, approves the script as it is and runs it.
+func (a *app) execIn(ctx context.Context, j *job, call program.Script) error {
+	s := j.session
+	typed := fmt.Sprintf("run %s of %s", call.Path, call.Skill)
+	if _, err := s.Say(ctx, metier.Input{ID: "exec", Parts: []model.Part{model.Text(typed)}, Role: policy.DirectCommand, Surface: "cli", By: a.principal()}); err != nil {
+		return err
+	}
+	if _, err := s.Activate(ctx, call.Skill, "user-explicit"); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(call)
+	if err != nil {
+		return err
+	}
+	o, err := s.Call(ctx, metier.Call{ID: "exec", Tool: settings.ToolRunSkillScript, Args: raw, Actor: policy.ByOperator, By: a.principal()})
+	if err != nil {
+		return err
+	}
+	return a.execResult(j, call, o)
+}
+
+// execResult shows how it ended. A script that ran and failed is an exit code,
+// not an error of ours.
+func (a *app) execResult(j *job, call program.Script, o metier.Observation) error {
+	var res program.Result
+	if o.Detail() == nil || json.Unmarshal(o.Detail(), &res) != nil {
+		return refusedScript(call, o)
+	}
+	if a.json {
+		if err := a.document(res); err != nil {
+			return err
+		}
+	} else if o.Code() != "" {
+		fmt.Fprintf(a.Err, "metier: the script %s\n", res.Ended())
+	}
+	if o.Code() != "" {
+		return &problem{exit: exitFailed, code: o.Code(), silent: true, err: fmt.Errorf("the script %s", res.Ended())}
+	}
+	return nil
+}
+
+// refusedScript is an observation as an error of the command.
+func refusedScript(call program.Script, o metier.Observation) error {
+	text := strings.TrimPrefix(strings.TrimSpace(o.Text()), o.Code()+": ")
+	return &metier.Error{Op: "exec", Kind: refusals[o.Code()], Code: o.Code(), Err: errors.New(text)}
+}
+
+// refusals are what the codes of contracts §2.1 and of policy mean for the exit
+// code; what is not here failed.
+var refusals = map[string]metier.Kind{
+	"invalid_arguments": metier.Invalid, "script_path_invalid": metier.Invalid, "resource_not_script": metier.Invalid, "cwd_outside": metier.Invalid,
+	"skill_not_found": metier.NotFound, "skill_registry_missing": metier.NotFound, "script_not_indexed": metier.NotFound, "script_not_found": metier.NotFound, "script_not_file": metier.NotFound,
+	"script_snapshot_mismatch": metier.Drift, "script_outside_root": metier.Denied, "permission_denied": metier.Denied,
+	"skill_not_activated": metier.Denied, "script_not_allowlisted": metier.Denied, policy.CodeSkillDenied: metier.Denied, policy.CodeToolNotAllowed: metier.Denied,
+	policy.CodeNotNarrowed: metier.Denied, policy.CodeRefused: metier.Denied,
+}
+
+// passOn writes a program's output as it comes: its bytes to a pipe, with
+// control characters shown to a terminal.
+func (a *app) passOn(_, stream string, p []byte) {
+	w := a.Out
+	if stream == "stderr" {
+		w = a.Err
+	}
+	if a.outTerminal() {
+		lines := strings.Split(strings.ToValidUTF8(string(p), "\uFFFD"), "\n")
+		for i := range lines {
+			lines[i] = visible.Escape(strings.TrimSuffix(lines[i], "\r"))
+		}
+		p = []byte(strings.Join(lines, "\n"))
+	}
+	_, _ = w.Write(p) // a full pipe ends the command elsewhere
+}

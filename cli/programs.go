@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/policy"
+	"metier/program"
+	"metier/sandbox"
+	"metier/sandbox/native"
+	"metier/sandbox/unsafe"
+	"metier/settings"
+)
+
+// programFlags are the flags of commands that may run programs.
+type programFlags struct {
+	scripts []string
+	hosts   []string
+	sandbox string
+}
+
+func (f *programFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow, and approve as it is, exactly this script: SKILL:scripts/PATH (repeatable)")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "let programs reach this host, or *.host (repeatable; default: none)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "what programs run in: "+strings.Join(backends(), ", ")+" (default native)")
+}
+
+// The sandboxes by name. The last one is none, and has to be asked for.
+const (
+	backendNative = "native"
+	backendUnsafe = unsafe.Name
+)
+
+func backends() []string { return []string{backendNative, backendUnsafe} }
+
+// backend checks the name of a sandbox.
+func (f programFlags) backend(op operator) (string, error) {
+	name := firstSet(f.sandbox, op.Sandbox.Backend, backendNative)
+	if !slices.Contains(backends(), name) {
+		return "", wrong("usage", "sandboxes: "+strings.Join(backends(), ", "), "there is no sandbox %q", name)
+	}
+	if name == backendUnsafe && f.sandbox != backendUnsafe {
+		return "", wrong("config_invalid", "name it with --sandbox for each command that needs it", "%s is no sandbox, so a configuration file cannot choose it", name)
+	}
+	return name, nil
+}
+
+// openSandbox opens a sandbox by name. The second result says that the operator
+// takes whatever isolation it gives.
+func (a *app) openSandbox(name string, op operator) (sandbox.Sandbox, bool, error) {
+	switch name {
+	case backendUnsafe:
+		return unsafe.New(nil), true, nil
+	case backendNative:
+		s, err := native.New(&native.Options{Visible: op.Sandbox.Visible, Log: a.logger()})
+		return s, false, err
+	}
+	return nil, false, wrong("usage", "sandboxes: "+strings.Join(backends(), ", "), "there is no sandbox %q", name)
+}
+
+// scriptEntries reads --allow-skill-script: SKILL:scripts/PATH, normalized, each
+// once.
+func scriptEntries(flags []string) ([]string, error) {
+	var out []string
+	for _, f := range flags {
+		skill, file, ok := cutEntry(f)
+		clean, err := confine.Clean(file)
+		if !ok || err != nil || !strings.HasPrefix(clean, "scripts/") || strings.HasSuffix(file, "/") {
+			return nil, wrong("usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "--allow-skill-script %q names no script of a skill", f)
+		}
+		if e := skill + ":" + clean; !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// cutEntry splits SKILL:PATH at the last colon before scripts/, since an ID has
+// a colon of its own.
+func cutEntry(entry string) (skill, file string, ok bool) {
+	i := strings.LastIndex(entry, ":scripts/")
+	if i <= 0 || strings.ContainsAny(entry[:i], "*?") || strings.TrimSpace(entry[:i]) != entry[:i] {
+		return "", "", false
+	}
+	return entry[:i], entry[i+1:], path.Clean(entry[i+1:]) != "scripts"
+}
+
+// approve ties the scripts that the operator named to the skills as they are
+// now: naming one is the approval of that tree (ruling 25).
+func (j *job) approve(ctx context.Context, entries []string) error {
+	for _, e := range entries {
+		name, file, _ := cutEntry(e)
+		sk, err := j.snapshot.Find(name)
+		if err != nil {
+			return err
+		}
+		if sk, err = j.snapshot.Index(ctx, sk); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Path == file }) {
+			return &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + name + "' lists its files",
+				Err: fmt.Errorf("the skill %s has no script %s", name, file)}
+		}
+		a := policy.ApprovedScript{Entry: sk.Name + ":" + file, Tree: string(sk.Tree)}
+		j.launch.Approved = append(j.launch.Approved, a)
+		j.launch.Scripts = dedupe(append(j.launch.Scripts, a.Entry)) // a flag may give the ID
+	}
+	return nil
+}
+
+// planPrograms fills what a launch says of programs. A script that a flag names
+// is allowed and approved; one in the configuration is allowed.
+func (a *app) planPrograms(l *launch, f programFlags, op operator) (err error) {
+	if l.Named, err = scriptEntries(f.scripts); err != nil {
+		return err
+	}
+	if len(l.Named) > 0 && len(l.Roots) == 0 {
+		return wrong("usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
+	}
+	standing, err := scriptEntries(op.Scripts)
+	if err != nil {
+		return err
+	}
+	l.Scripts = dedupe(slices.Concat(l.Named, standing))
+	l.Hosts = dedupe(slices.Concat(f.hosts, op.Hosts))
+	l.Sandbox, err = f.backend(op)
+	return err
+}
+
+// runs reports whether the launch lets the model run programs.
+func (l launch) runs() bool {
+	return slices.Contains(l.Tools, settings.ToolRunSkillScript) || slices.Contains(l.Tools, settings.ToolBash)
+}
+
+// programs are the tools that run programs, in the launch's sandbox.
+func (j *job) programs() []metier.Tool {
+	if j.sandbox == nil {
+		return nil
+	}
+	return program.Tools(program.Options{Sandbox: j.sandbox, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+		View: j.view, Run: j.folder.ID(), Hosts: j.launch.Hosts, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()})
+}
+
+// sandboxed is the workspace as programs see it: what file tools may not write
+// stays as it is, and the records are not there at all (D2).
+func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: true}
+	add := func(list *[]string, p string) {
+		if rel, err := filepath.Rel(l.Workspace, p); err == nil && filepath.IsLocal(rel) && rel != "." {
+			if rel = filepath.ToSlash(rel); !slices.Contains(*list, rel) {
+				*list = append(*list, rel)
+			}
+		}
+	}
+	for _, p := range append(a.protected(l, s.Discover), filepath.Join(l.Workspace, ".git", "hooks"), filepath.Join(l.Workspace, ".git", "config")) {
+		add(&w.ReadOnly, p)
+	}
+	for _, p := range append(a.closed(l), filepath.Join(l.Workspace, ".metier"), l.Artifacts) {
+		add(&w.Hidden, p)
+	}
+	w.Hidden = outermost(w.Hidden)
+	w.ReadOnly = slices.DeleteFunc(outermost(w.ReadOnly), func(p string) bool {
+		return slices.ContainsFunc(w.Hidden, func(h string) bool { return p == h || strings.HasPrefix(p, h+"/") })
+	})
+	return w
+}
+
+// outermost drops what lies in another path of the list, and sorts it.
+func outermost(list []string) []string {
+	slices.Sort(list)
+	var out []string
+	for _, p := range list {
+		if !slices.ContainsFunc(out, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

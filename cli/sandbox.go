@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/internal/script"
+	"metier/internal/visible"
+	"metier/program"
+	"metier/sandbox"
+)
+
+func (a *app) sandboxCommand() *cobra.Command {
+	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "See and try what programs run in"}
+	c.AddCommand(a.sandboxProbeCommand(), a.sandboxRunCommand())
+	return c
+}
+
+// probed is one backend as `sandbox probe` shows it (design §4).
+type probed struct {
+	Name      string        `json:"name"`
+	Available bool          `json:"available"`
+	Level     string        `json:"level"`
+	Missing   []missingPart `json:"missing"`
+	Notes     []string      `json:"notes"`
+}
+
+type missingPart struct {
+	Primitive string `json:"primitive"`
+	Detail    string `json:"detail"`
+	Fix       string `json:"fix"`
+}
+
+func (a *app) sandboxProbeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "probe",
+		Short: "Show which isolation this host gives, and what is missing",
+		Long: `Probe tries each sandbox and says what it reaches: L0 none, L1 filtered, L2 apart
+from the host, L3 a kernel of its own. It ends with 6 when the default one cannot
+run programs at L2.`,
+		Example: "  metier sandbox probe\n  metier sandbox probe --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.sandboxProbe(c.Context()) },
+	}
+}
+
+func (a *app) sandboxProbe(ctx context.Context) error {
+	op, err := a.operatorConfig()
+	if err != nil {
+		return err
+	}
+	def, err := programFlags{}.backend(op)
+	if err != nil {
+		return err
+	}
+	var out []probed
+	for _, name := range backends() {
+		p, err := a.probe(ctx, name, op)
+		if err != nil {
+			return err
+		}
+		out = append(out, p)
+	}
+	if a.json {
+		err = a.document(map[string]any{"backends": out, "default": def})
+	} else {
+		probeText(a.Out, out, def)
+	}
+	for _, p := range out {
+		if err == nil && p.Name == def && !p.Available {
+			m := p.Missing[0]
+			return &problem{exit: exitSandbox, code: "sandbox_unavailable", silent: true, err: fmt.Errorf("%s: %s: %s", p.Name, m.Primitive, m.Detail)}
+		}
+	}
+	return err
+}
+
+func (a *app) probe(ctx context.Context, name string, op operator) (probed, error) {
+	s, _, err := a.openSandbox(name, op)
+	if err != nil {
+		return probed{}, err
+	}
+	r := s.Probe(ctx)
+	p := probed{Name: r.Backend, Available: r.Available, Level: r.Level.String(), Missing: []missingPart{}, Notes: append([]string{}, r.Notes...)}
+	for _, m := range r.Missing {
+		p.Missing = append(p.Missing, missingPart(m))
+	}
+	return p, s.Close()
+}
+
+func probeText(w io.Writer, list []probed, def string) {
+	for _, p := range list {
+		state := "cannot run here"
+		if p.Available {
+			state = p.Level
+		}
+		if p.Name == def {
+			state += ", the default"
+		}
+		fmt.Fprintf(w, "%s: %s\n", p.Name, state)
+		for _, m := range p.Missing {
+			fmt.Fprintf(w, "  missing %s: %s\n", m.Primitive, visible.Line(m.Detail))
+			if m.Fix != "" {
+				fmt.Fprintf(w, "    %s\n", visible.Line(m.Fix))
+			}
+		}
+		if len(p.Notes) > 0 {
+			fmt.Fprintf(w, "  notes: %s\n", strings.Join(p.Notes, ", "))
+		}
+	}
+}
+
+// sandboxFlags are the flags of `sandbox run`.
+type sandboxFlags struct {
+	workspace, level, backend string
+	timeout                   time.Duration
+}
+
+func (a *app) sandboxRunCommand() *cobra.Command {
+	var f sandboxFlags
+	c := &cobra.Command{
+		Use:   "run [flags] -- CMD ARGS...",
+		Short: "Run one command in the sandbox",
+		Long: `Run gives a command what a script of a skill gets: system programs, a scratch
+folder, the workspace at /workspace, and nothing else. It ends as the command did.`,
+		Example: "  metier sandbox run -- id\n  metier sandbox run --workspace . --timeout 10s -- ls -l /workspace",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return wrong("usage", "write it as: metier sandbox run -- CMD ARGS...", "there is no command")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.sandboxRun(c.Context(), f, args) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.workspace, "workspace", "", "folder the command finds, writable, at /workspace (default: none)")
+	fl.DurationVar(&f.timeout, "timeout", 0, "most time the command gets (default 1m)")
+	fl.StringVar(&f.level, "level", sandbox.L2.String(), "least isolation: L0, L1, L2 or L3")
+	fl.StringVar(&f.backend, "sandbox", "", "which one: "+strings.Join(backends(), ", ")+" (default native)")
+	a.completions(c)
+	return c
+}
+
+func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (err error) {
+	op, err := a.operatorConfig()
+	if err != nil {
+		return err
+	}
+	name, err := programFlags{sandbox: f.backend}.backend(op)
+	if err != nil {
+		return err
+	}
+	least, err := sandbox.ParseLevel(f.level)
+	if err != nil || f.timeout < 0 {
+		return wrong("usage", "levels: L0, L1, L2, L3; a time is longer than nothing", "--level %s, --timeout %s", f.level, f.timeout)
+	}
+	s, accept, err := a.openSandbox(name, op)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(s.Close(), err) }()
+	if accept {
+		least = sandbox.L0
+	}
+	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}.Or(sandbox.DefaultLimits),
+		Env: []string{"PATH=" + script.SearchPath, "HOME=" + sandbox.ScratchDir, "TMPDIR=" + sandbox.ScratchDir, "LANG=C.UTF-8"}}
+	if f.workspace != "" {
+		if j.Workspace, err = a.sandboxFolder(f.workspace); err != nil {
+			return err
+		}
+	}
+	if !a.json {
+		j.Stdout, j.Stderr = streamTo(func(p []byte) { a.passOn("", "stdout", p) }), streamTo(func(p []byte) { a.passOn("", "stderr", p) })
+	}
+	r, err := s.Run(ctx, j)
+	if err != nil {
+		return programError(err)
+	}
+	return a.ranCommand(j, r)
+}
+
+// sandboxFolder is a workspace as a run would have it.
+func (a *app) sandboxFolder(dir string) (*sandbox.Workspace, error) {
+	ws, err := a.workspaceDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	set, _, _, err := a.resolve(operator{}, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return a.sandboxed(launch{Workspace: ws, Artifacts: filepath.Join(ws, ".metier", "runs")}, set), nil
+}
+
+// ranCommand shows how a command ended, and ends as it did.
+func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
+	res := program.Result{Status: "executed", Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Truncated: r.StdoutTruncated || r.StderrTruncated,
+		Backend: r.Backend, Level: r.Level.String(), Argv: j.Argv}
+	if r.Signal == "" && r.Limit == "" {
+		res.ExitCode = &r.Exit
+	}
+	if a.json {
+		if err := a.document(res); err != nil {
+			return err
+		}
+	} else if res.ExitCode == nil {
+		fmt.Fprintf(a.Err, "metier: the command %s\n", res.Ended())
+	}
+	switch {
+	case res.ExitCode == nil:
+		return &problem{exit: exitFailed, code: "command_ended", silent: true, err: fmt.Errorf("the command %s", res.Ended())}
+	case r.Exit != 0:
+		return &problem{exit: r.Exit, code: "command_failed", silent: true, err: fmt.Errorf("the command %s", res.Ended())}
+	}
+	return nil
+}
+
+type streamTo func([]byte)
+
+func (s streamTo) Write(p []byte) (int, error) {
+	s(p)
+	return len(p), nil
+}
+
+// programError words an error of a sandbox.
+func programError(err error) error {
+	if u, is := errors.AsType[*sandbox.Unavailable](err); is {
+		return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Hint: u.Missing.Fix, Err: fmt.Errorf("the sandbox %s cannot run here: %s: %s", u.Backend, u.Missing.Primitive, u.Missing.Detail)}
+	}
+	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
+}

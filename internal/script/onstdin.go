@@ -1,0 +1,63 @@
+package script
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"metier/internal/shell"
+)
+
+// onStdin is the way of seed 000: the interpreter reads the script from its
+// standard input, so what runs is what was checked and nothing else is there.
+// Hence no helpers: a script that names one by a relative path is refused
+// before it starts.
+func (r Request) onStdin(run runtime, line string, flags []string) (Command, error) {
+	c := Command{Runtime: run.name, Stdin: r.Code}
+	switch run.name {
+	case "bash":
+		if line == "" {
+			return c, unsupported("begin it with #!/bin/bash", "%s has no bash shebang", r.Entry)
+		}
+		if len(flags) > 0 {
+			return c, unsupported("use set inside the script", "the bash shebang has arguments: %s", strings.Join(flags, " "))
+		}
+		sources, err := shell.Sources(string(r.Code))
+		if err != nil {
+			return c, unsupported("", "bash would not understand %s: %v", r.Entry, err)
+		}
+		if i := slices.IndexFunc(sources, relative); i >= 0 {
+			return c, unsupported("put everything into the one file", "%s includes %q, and nothing beside it is there when it runs", r.Entry, sources[i])
+		}
+	case "deno":
+		if from := imports(string(r.Code)); len(from) > 0 {
+			return c, unsupported("put everything into the one file", "%s imports %q, and nothing beside it is there when it runs", r.Entry, from[0])
+		}
+		c.Env = run.env
+	default:
+		return c, unsupported("the setting script_stage has another way", "%s cannot be run from standard input; bash and deno can", cmp.Or(run.name, executable))
+	}
+	found, err := r.find(run)
+	if err != nil {
+		return c, err
+	}
+	if run.name == "bash" {
+		c.Argv = slices.Concat([]string{found, "-s", "--"}, r.Args)
+	} else {
+		c.Argv = slices.Concat([]string{found, "run"}, denoFlags(flags), []string{"-"}, r.Args)
+	}
+	return c, nil
+}
+
+// relative reports whether an include is looked for beside the script: any
+// that is no absolute path.
+func relative(source string) bool { return !strings.HasPrefix(source, "/") }
+
+// denoFlags are the permissions and other flags of a deno-run shebang; a
+// shebang of deno without run gives none.
+func denoFlags(words []string) []string {
+	if len(words) == 0 || words[0] != "run" {
+		return nil
+	}
+	return words[1:]
+}

@@ -1,0 +1,215 @@
+package script_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/script"
+)
+
+// everywhere finds every program in /usr/bin but those named.
+func everywhere(but ...string) func(string) (string, bool) {
+	return func(p string) (string, bool) {
+		if slices.Contains(but, p) {
+			return "", false
+		}
+		if filepath.IsAbs(p) {
+			return p, true
+		}
+		return "/usr/bin/" + p, true
+	}
+}
+
+func request(entry, code string, change ...func(*script.Request)) script.Request {
+	r := script.Request{Entry: entry, Dir: "/skills/demo", Code: []byte(code), Args: []string{"-x", "$(id)"}, Runtimes: script.Names(), Find: everywhere("uv")}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func onStdin(r *script.Request) { r.Stdin = true }
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	in := "/skills/demo/"
+	for _, tt := range []struct {
+		entry, code string
+		argv        []string
+	}{
+		{"scripts/a.sh", "#!/bin/bash\n", []string{"/usr/bin/bash", "--noprofile", "--norc", "--", in + "scripts/a.sh"}},
+		{"scripts/a", "#!/usr/bin/env bash\r\n", []string{"/usr/bin/bash", "--noprofile", "--norc", "--", in + "scripts/a"}},
+		{"scripts/a", "\xef\xbb\xbf#!/bin/bash -eu\n", []string{"/usr/bin/bash", "--noprofile", "--norc", "-eu", "--", in + "scripts/a"}},
+		{"scripts/a", "#!/opt/evil/bash\n", []string{"/usr/bin/bash", "--noprofile", "--norc", "--", in + "scripts/a"}}, // ours, not theirs
+		{"scripts/a.sh", "echo\n", []string{"/usr/bin/bash", "--noprofile", "--norc", "--", in + "scripts/a.sh"}},
+		{"scripts/a.py", "#!/bin/sh\n", []string{"/usr/bin/sh", "--", in + "scripts/a.py"}}, // the first line wins
+		{"scripts/a.PY", "x=1\n", []string{"/usr/bin/python3", "-E", "-s", "-B", in + "scripts/a.PY"}},
+		{"scripts/a", "#!/usr/bin/env -S python3 -u\n", []string{"/usr/bin/python3", "-E", "-s", "-B", "-u", in + "scripts/a"}},
+		{"scripts/a.ts", "", []string{"/usr/bin/deno", "run", "--no-prompt", "--no-remote", "--no-npm", "--no-config", in + "scripts/a.ts"}},
+		{"scripts/a.ts", "#!/usr/bin/env -S deno run --allow-read\n", []string{"/usr/bin/deno", "run", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--allow-read", in + "scripts/a.ts"}},
+		{"scripts/a.js", "", []string{"/usr/bin/node", in + "scripts/a.js"}},
+		{"scripts/a.rb", "", []string{"/usr/bin/ruby", "--disable=gems,rubyopt", in + "scripts/a.rb"}},
+		{"scripts/a.pl", "", []string{"/usr/bin/perl", "--", in + "scripts/a.pl"}},
+		{"scripts/a.go", "", []string{"/usr/bin/go", "run", in + "scripts/a.go"}},
+		{"scripts/a.ps1", "", []string{"/usr/bin/pwsh", "-NoProfile", "-NonInteractive", "-File", in + "scripts/a.ps1"}},
+		{"scripts/a", "#!/usr/bin/awk -f\n", []string{"/usr/bin/awk", "-f", in + "scripts/a"}},
+	} {
+		c, err := script.Plan(request(tt.entry, tt.code))
+		if err != nil {
+			t.Errorf("%s %q: %v", tt.entry, tt.code, err)
+			continue
+		}
+		if diff := cmp.Diff(append(tt.argv, "-x", "$(id)"), c.Argv); diff != "" || c.Stdin != nil {
+			t.Errorf("%s %q: %s", tt.entry, tt.code, diff)
+		}
+	}
+	c, err := script.Plan(request("scripts/tool", "\x7fELF…", func(r *script.Request) { r.Exec = true }))
+	if err != nil || !slices.Equal(c.Argv, []string{in + "scripts/tool", "-x", "$(id)"}) {
+		t.Errorf("a program: %v, %v", c.Argv, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	only := func(names ...string) func(*script.Request) {
+		return func(r *script.Request) { r.Runtimes = names }
+	}
+	for name, tt := range map[string]struct {
+		r    script.Request
+		code string
+		says string
+	}{
+		"nothing says what":     {request("scripts/a", "echo\n", func(r *script.Request) { r.Exec = true }), script.CodeUnsupported, "#!"},
+		"a program, mode off":   {request("scripts/a", "\x7fELF"), script.CodeUnsupported, "#!"},
+		"not allowed":           {request("scripts/a.py", "", only("bash", "deno")), script.CodeUnsupported, "python"},
+		"executables are off":   {request("scripts/a", "#!/usr/bin/awk -f\n", only("bash")), script.CodeUnsupported, "awk"},
+		"not there":             {request("scripts/a.rb", "", func(r *script.Request) { r.Find = everywhere("ruby") }), script.CodeInterpreter, "ruby"},
+		"relative interpreter":  {request("scripts/a", "#!bin/bash\n"), script.CodeUnsupported, "relative"},
+		"env sets a variable":   {request("scripts/a", "#!/usr/bin/env -S LD_PRELOAD=x bash\n"), script.CodeUnsupported, "env"},
+		"env unsets":            {request("scripts/a", "#!/usr/bin/env -i bash\n"), script.CodeUnsupported, "env"},
+		"env with a path":       {request("scripts/a", "#!/usr/bin/env ./bash\n"), script.CodeUnsupported, "path"},
+		"env alone":             {request("scripts/a", "#!/usr/bin/env\n"), script.CodeUnsupported, "env"},
+		"quotes":                {request("scripts/a", "#!/usr/bin/env -S bash -c 'id'\n"), script.CodeUnsupported, "quotes"},
+		"too long":              {request("scripts/a", "#!/bin/bash "+strings.Repeat("x", 300)+"\n"), script.CodeUnsupported, "255"},
+		"too many words":        {request("scripts/a", "#!/bin/bash "+strings.Repeat("x ", 20)+"\n"), script.CodeUnsupported, "16"},
+		"a control character":   {request("scripts/a", "#!/bin/ba\x1bsh\n"), script.CodeUnsupported, "0x1b"},
+		"stdin: python":         {request("scripts/a.py", "", onStdin), script.CodeUnsupported, "python"},
+		"stdin: awk":            {request("scripts/a", "#!/usr/bin/awk -f\n", onStdin), script.CodeUnsupported, "executable"},
+		"stdin: no shebang":     {request("scripts/a.sh", "echo\n", onStdin), script.CodeUnsupported, "shebang"},
+		"stdin: sh":             {request("scripts/a.sh", "#!/bin/sh\n", onStdin), script.CodeUnsupported, "sh"},
+		"stdin: flags":          {request("scripts/a.sh", "#!/bin/bash -e\n", onStdin), script.CodeUnsupported, "-e"},
+		"stdin: source":         {request("scripts/a.sh", "#!/bin/bash\nif x; then source ./h.sh; fi\n", onStdin), script.CodeUnsupported, "./h.sh"},
+		"stdin: dot":            {request("scripts/a.sh", "#!/bin/bash\n. ../h.sh\n", onStdin), script.CodeUnsupported, "../h.sh"},
+		"stdin: quoted source":  {request("scripts/a.sh", "#!/bin/bash\nbuiltin \"source\" './h.sh'\n", onStdin), script.CodeUnsupported, "./h.sh"},
+		"stdin: not bash":       {request("scripts/a.sh", "#!/bin/bash\nif\n", onStdin), script.CodeUnsupported, "understand"},
+		"stdin: static import":  {request("scripts/a.ts", "import {x} from './x.ts'", onStdin), script.CodeUnsupported, "./x.ts"},
+		"stdin: bare import":    {request("scripts/a.ts", `import "../x.ts"`, onStdin), script.CodeUnsupported, "../x.ts"},
+		"stdin: dynamic import": {request("scripts/a.ts", "const x = await import ( `./x.ts` )", onStdin), script.CodeUnsupported, "./x.ts"},
+		"stdin: re-export":      {request("scripts/a.ts", "export * from\n/* c */ \"./x.ts\"", onStdin), script.CodeUnsupported, "./x.ts"},
+		"stdin: json":           {request("scripts/a.ts", `import s from "/etc/passwd" with {type: "text"}`, onStdin), script.CodeUnsupported, "/etc/passwd"},
+		"stdin: escaped":        {request("scripts/a.ts", `import "\x2e/x.ts"`, onStdin), script.CodeUnsupported, "./x.ts"},
+		"stdin: after a regexp": {request("scripts/a.ts", "const r = /[\"'`/]/; import './x.ts'", onStdin), script.CodeUnsupported, "./x.ts"},
+		"stdin: in a template":  {request("scripts/a.ts", "`${await import('./x.ts')}`", onStdin), script.CodeUnsupported, "./x.ts"},
+	} {
+		c, err := script.Plan(tt.r)
+		if script.Code(err) != tt.code || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, %v, want %s with %q", name, c.Argv, err, tt.code, tt.says)
+		}
+	}
+}
+
+func TestOnStdin(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		entry, code string
+		argv        []string
+	}{
+		"bash":           {"scripts/a.sh", "#!/bin/bash\n# source ./h.sh\necho '. ./h.sh'; source /etc/x\n", []string{"/usr/bin/bash", "-s", "--"}},
+		"env bash":       {"scripts/a", "#!/usr/bin/env bash\n", []string{"/usr/bin/bash", "-s", "--"}},
+		"deno, plain":    {"scripts/a.ts", "// import './x.ts'\n/* export * from './y.ts' */ const s = \"import './z.ts'\"\nimport x from 'https://a/b.ts'\n", []string{"/usr/bin/deno", "run", "-"}},
+		"deno, flags":    {"scripts/a.ts", "#!/usr/bin/env -S deno run --allow-read=/workspace --no-remote\n", []string{"/usr/bin/deno", "run", "--allow-read=/workspace", "--no-remote", "-"}},
+		"deno, no run":   {"scripts/a.ts", "#!/usr/bin/env deno\n", []string{"/usr/bin/deno", "run", "-"}},
+		"not an import":  {"scripts/a.ts", "obj.from('./x'); important('./y'); a.import ('./z')", []string{"/usr/bin/deno", "run", "-"}},
+		"a text of code": {"scripts/a.ts", "const t = `import './x.ts'`; const u = 4 / 2 / 1; // import './y'", []string{"/usr/bin/deno", "run", "-"}},
+	} {
+		c, err := script.Plan(request(tt.entry, tt.code, onStdin))
+		if err != nil {
+			if name == "not an import" {
+				continue // a method of that name is taken for one: refused, not run
+			}
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(append(tt.argv, "-x", "$(id)"), c.Argv); diff != "" || string(c.Stdin) != tt.code {
+			t.Errorf("%s: %s\n%q", name, diff, c.Stdin)
+		}
+	}
+}
+
+func TestDeclaredPackages(t *testing.T) {
+	t.Parallel()
+	code := "#!/usr/bin/env -S uv run --script\n# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\n#   \"requests[socks]<3\",\n#   'rich',\n# ]\n# ///\nimport requests\n"
+	c, err := script.Plan(request("scripts/a.py", code))
+	if err != nil || !slices.Equal(c.Needs, []string{"requests", "rich"}) || c.Argv[0] != "/usr/bin/python3" || slices.Contains(c.Argv, "--script") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	c, err = script.Plan(request("scripts/a.py", code, func(r *script.Request) { r.Find = everywhere() }))
+	if err != nil || c.Argv[0] != "/usr/bin/uv" || !slices.Contains(c.Argv, "--offline") || len(c.Needs) > 0 {
+		t.Errorf("with uv: %+v, %v", c, err)
+	}
+	for in, want := range map[string]string{"requests[socks] >= 2": "requests", " a.b-c ": "a.b-c", "x; python_version<'3'": "x", "": "", "-r file": "", "a b": "a", "https://x/y": ""} {
+		if got := script.Package(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	home, system := t.TempDir(), t.TempDir()
+	for p, mode := range map[string]os.FileMode{system + "/good": 0o755, system + "/plain": 0o644, home + "/shimmed": 0o755} {
+		if err := os.WriteFile(p, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(home+"/shimmed", system+"/shim"); err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := script.Lookup([]string{real}, []string{real})
+	for name, want := range map[string]bool{"good": true, "plain": false, "shim": false, "shimmed": false, "../good": false, "": false, real + "/good": true, home + "/shimmed": false, real + "/../x": false} {
+		if p, ok := find(name); ok != want {
+			t.Errorf("%q: %q, %v", name, p, ok)
+		}
+	}
+}
+
+// FuzzImports: the lexer ends, and what it finds stands in the code.
+func FuzzImports(f *testing.F) {
+	for _, s := range []string{"import './x'", "`${`${'./a'}`}`", "/[/", "import(`./${x}`)", "\"\\u{2e}/\"", "export * from './y' // z", "a / b / import './c'"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, code string) {
+		r := request("scripts/a.ts", code, onStdin)
+		c, err := script.Plan(r)
+		if err == nil && string(c.Stdin) != code {
+			t.Fatalf("%q became %q", code, c.Stdin)
+		}
+		for _, q := range []string{"'", "\""} { // after any code that ends in a new statement, an import is seen
+			if strings.ContainsAny(code, "/`'\"\\#") {
+				continue
+			}
+			if _, err := script.Plan(request("scripts/a.ts", code+"\n;import "+q+"./x.ts"+q, onStdin)); script.Code(err) != script.CodeUnsupported {
+				t.Fatalf("after %q an import is not seen: %v", code, err)
+			}
+		}
+	})
+}

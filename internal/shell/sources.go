@@ -1,0 +1,61 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Sources are the files that a bash script includes by a literal name with
+// source or a dot, wherever that stands. A name that is computed is not among
+// them. The error is that of a script bash would not understand either.
+func Sources(script string) ([]string, error) {
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok {
+			words := c.Args
+			for len(words) > 1 && (literal(words[0]) == "command" || literal(words[0]) == "builtin") {
+				words = words[1:]
+			}
+			if len(words) > 1 && (literal(words[0]) == "source" || literal(words[0]) == ".") {
+				name := words[1]
+				if literal(name) == "--" && len(words) > 2 {
+					name = words[2]
+				}
+				if s := literal(name); s != "" {
+					out = append(out, s)
+				}
+			}
+		}
+		return true
+	})
+	return out, nil
+}
+
+// literal is a word whose value is written out, quotes removed; else "".
+func literal(w *syntax.Word) string {
+	var b strings.Builder
+	for _, part := range w.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(p.Value, "\\", ""))
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				l, ok := q.(*syntax.Lit)
+				if !ok {
+					return ""
+				}
+				b.WriteString(l.Value)
+			}
+		default:
+			return ""
+		}
+	}
+	return b.String()
+}

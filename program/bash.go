@@ -1,0 +1,141 @@
+package program
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/internal/script"
+	"metier/internal/shell"
+	"metier/model"
+	"metier/policy"
+	"metier/sandbox"
+	"metier/settings"
+)
+
+//go:embed bash.md
+var bashText string
+
+// bashArgs are the arguments of bash.
+type bashArgs struct {
+	Command string `json:"command"`
+	Cwd     string `json:"cwd,omitempty"`
+	MS      *int   `json:"timeoutMs,omitempty"`
+}
+
+// bashTool runs a shell command over the workspace, in the same sandbox as
+// scripts. The active skills' files are there too, at /skills (C-069).
+type bashTool struct{ *runner }
+
+func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	props := map[string]any{
+		"command":   map[string]any{"type": "string", "description": "The command, as bash reads it."},
+		"cwd":       map[string]any{"type": "string", "description": "Working folder, in the paths of the file tools."},
+		"timeoutMs": map[string]any{"type": "integer", "minimum": 1, "description": "Most milliseconds to run."},
+	}
+	return metier.Spec{Canonical: settings.ToolBash, Effect: policy.SideEffect,
+		ToolSpec: model.ToolSpec{Name: settings.ToolBash, Description: strings.TrimSpace(bashText), Schema: schema(props, "command")}}, true
+}
+
+func (t bashTool) args(raw json.RawMessage) (bashArgs, error) {
+	var a bashArgs
+	if err := metier.DecodeArgs(raw, &a); err != nil {
+		return a, err
+	}
+	switch {
+	case strings.TrimSpace(a.Command) == "":
+		return a, invalid("command is empty")
+	case len(a.Command) > argsMax || strings.ContainsRune(a.Command, 0):
+		return a, invalid("command has more than %d bytes, or a NUL byte", argsMax)
+	case a.MS != nil && *a.MS < 1:
+		return a, invalid("timeoutMs is less than 1")
+	}
+	return a, nil
+}
+
+// Facts states what the command would do, as far as its text tells: every
+// simple command in it, and whether that is all.
+func (t bashTool) Facts(ctx context.Context, _ *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	a, err := t.args(raw)
+	if err != nil {
+		return metier.Facts{}, err
+	}
+	report := t.Sandbox.Probe(ctx)
+	hosts, public := t.reachable()
+	r := policy.Request{Effect: policy.SideEffect, Level: report.Level.String(), Network: networkText(hosts, public), Hosts: hosts}
+	facts, err := shell.Facts(a.Command)
+	if err != nil {
+		return metier.Facts{}, invalid("bash would not understand the command: %v", err)
+	}
+	r.Commands, r.Opaque, r.OpaqueWhy = facts.Commands, facts.Opaque, strings.Join(facts.Why, ", ")
+	fail := Script{Skill: "bash"}.refusal()
+	if _, err = t.cwd(a.Cwd, t.home(), fail); err == nil {
+		err = t.strong(report)
+	}
+	if err != nil {
+		r.Broken, r.BrokenWhy = metier.CodeOf(err), worded(err)
+	}
+	return metier.Facts{Request: r}, nil
+}
+
+func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	a, err := t.args(x.Call().Args)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	ev := event.CommandExecuted{Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: "bash"}}
+	j, err := t.job(ctx, x, a)
+	var ran sandbox.Result
+	if err == nil {
+		ran, err = t.run(ctx, x, j, nil, &ev.Execution)
+	}
+	if err != nil {
+		ev.Status, ev.Code = "error", metier.CodeOf(err)
+		x.Record(ev)
+		return metier.Failure(err), nil
+	}
+	x.Record(ev)
+	res := metier.Text(outputText(ran))
+	res.Code = endCode(ran)
+	res.Detail, err = detail(ev.Execution, "", ran, j.Argv)
+	res.Label = policy.Label{Role: policy.Context, Origin: settings.ToolBash, Mediated: true}
+	return res, err
+}
+
+func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox.Job, error) {
+	j := sandbox.Job{Env: []string{"CF_HARNESS_RUN_ID=" + t.Run}}
+	fail := Script{Skill: "bash"}.refusal()
+	bash, ok := script.Lookup(t.Sandbox.Probe(ctx).Visible, nil)("bash")
+	if !ok {
+		return j, fail(metier.Unsupported, script.CodeInterpreter, "there is no bash where commands run", "")
+	}
+	j.Argv = []string{bash, "--noprofile", "--norc", "-c", a.Command}
+	var err error
+	if j.Dir, err = t.cwd(a.Cwd, t.home(), fail); err != nil {
+		return j, err
+	}
+	if a.MS != nil {
+		j.Limits.Wall = min(time.Duration(*a.MS)*time.Millisecond, max(timeoutMost, t.Limits.Wall))
+	}
+	s := x.Session()
+	for _, act := range x.Active() {
+		sk, err := s.Snapshot().Find(act.ID)
+		if err != nil {
+			continue // it is gone; its instructions stay, its files cannot
+		}
+		if sk, err = x.Files(ctx, sk); err != nil {
+			return j, err
+		}
+		tree, err := t.stage(ctx, s, sk)
+		if err != nil {
+			x.Record(event.Note{Code: "skill-not-staged", On: act.ID})
+			continue
+		}
+		j.Trees = append(j.Trees, tree)
+	}
+	return j, nil
+}

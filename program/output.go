@@ -1,0 +1,104 @@
+package program
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"metier/event"
+	"metier/internal/visible"
+	"metier/internal/wrap"
+	"metier/sandbox"
+)
+
+// Result is how a program ended, as documents show it (design §4).
+type Result struct {
+	Status    string   `json:"status"`
+	ExitCode  *int     `json:"exitCode"`
+	Signal    string   `json:"signal"`
+	Limit     string   `json:"limit"`
+	Stdout    string   `json:"stdout"`
+	Stderr    string   `json:"stderr"`
+	Truncated bool     `json:"truncated"`
+	Backend   string   `json:"backend"`
+	Level     string   `json:"level"`
+	Digest    string   `json:"digest"`
+	Runtime   string   `json:"runtime"`
+	Argv      []string `json:"argv"`
+}
+
+// Ended says how the program ended, after "the script".
+func (r Result) Ended() string {
+	switch {
+	case r.Limit != "":
+		return "was ended at a limit: " + r.Limit
+	case r.Signal != "":
+		return "was ended by " + r.Signal
+	case r.ExitCode == nil:
+		return "did not run"
+	}
+	return fmt.Sprintf("exited with %d", *r.ExitCode)
+}
+
+func detail(e event.Execution, sum string, r sandbox.Result, argv []string) (json.RawMessage, error) {
+	return json.Marshal(Result{Status: e.Status, ExitCode: e.Exit, Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr),
+		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: sum, Runtime: e.Runtime, Argv: argv})
+}
+
+// The codes of a program that ran and did not end well.
+const (
+	codeFailed = "script_failed" // it exited with another code than 0, or a signal ended it
+	codeLimit  = "script_limit"  // it ran into a limit
+)
+
+func endCode(r sandbox.Result) string {
+	switch {
+	case r.Limit != "":
+		return codeLimit
+	case r.Signal != "" || r.Exit != 0:
+		return codeFailed
+	}
+	return ""
+}
+
+// outputText is what the model reads of a program: how it ended, then what it
+// wrote, each stream in an element that it cannot leave.
+func outputText(r sandbox.Result) string {
+	var b strings.Builder
+	switch {
+	case r.Limit != "":
+		fmt.Fprintf(&b, "Ended at a limit: %s.\n", r.Limit)
+	case r.Signal != "":
+		fmt.Fprintf(&b, "Ended by %s.\n", r.Signal)
+	default:
+		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
+	}
+	stream(&b, "stdout", r.Stdout, r.StdoutTruncated)
+	stream(&b, "stderr", r.Stderr, r.StderrTruncated)
+	return b.String()
+}
+
+func stream(b *strings.Builder, name string, data []byte, cut bool) {
+	if len(data) == 0 && !cut {
+		return
+	}
+	text, _ := wrap.Neutralize(strings.ToValidUTF8(string(data), "\uFFFD"))
+	fmt.Fprintf(b, "<program_output stream=%q", name)
+	if cut {
+		fmt.Fprintf(b, ` truncated="true" shown="%d"`, len(data))
+	}
+	b.WriteString(">\n" + text)
+	if !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
+	b.WriteString("</program_output>\n")
+}
+
+// short is a model's path as a fact: escaped, at most 1,024 bytes.
+func short(p string) string {
+	const most = 1024
+	if len(p) > most {
+		p = strings.ToValidUTF8(p[:most], "")
+	}
+	return visible.Line(p)
+}

@@ -1,0 +1,67 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/internal/script"
+	"metier/sandbox"
+	"metier/settings"
+)
+
+// dependencies looks whether the packages that a script or its skill declares
+// are where it runs. What is not there is requested in the record, and nothing
+// fetches it (C-080); whether the script runs all the same is a setting (C-081).
+func (r *runner) dependencies(ctx context.Context, x *metier.Scope, p prepared) error {
+	names := slices.Clone(p.command.Needs)
+	for _, d := range p.skill.Head.Front.Dependencies {
+		if n := script.Package(d); n != "" && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	missing, err := r.missing(ctx, p.command.Runtime, names)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	reject := r.Exec.MissingDependency == settings.MissingDependencyReject
+	x.Record(event.PackagesRequested{Call: x.Call().ID, SkillID: p.skill.ID.String(), Path: short(p.script.Path), Runtime: p.command.Runtime, Packages: missing, Rejected: reject})
+	if !reject {
+		return nil
+	}
+	return &metier.Error{Op: "run", Skill: p.skill.Name, Path: p.script.Path, Kind: metier.Unavailable, Code: "dependency_missing",
+		Hint: "install what is missing in a system folder, or set missing_dependency to warn", Err: fmt.Errorf("declared and not there: %s", strings.Join(missing, ", "))}
+}
+
+// missing asks the interpreter, in the sandbox, which packages it does not
+// have. A name that is a program counts as there.
+func (r *runner) missing(ctx context.Context, runtime string, names []string) ([]string, error) {
+	find := script.Lookup(r.Sandbox.Probe(ctx).Visible, nil)
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		for _, program := range []string{strings.ToLower(n), strings.ToLower(n) + "3"} { // python is python3
+			if _, ok := find(program); ok {
+				return true
+			}
+		}
+		return false
+	})
+	argv := script.Inventory(runtime, find)
+	if len(names) == 0 || argv == nil {
+		return names, nil
+	}
+	ran, err := r.Sandbox.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: environment(), Limits: r.Limits, MinLevel: r.least()})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if ran.Limit != "" || ran.Signal != "" || ran.Exit != 0 {
+		return names, nil // it could not say: then nothing is known to be there
+	}
+	there := strings.Fields(string(ran.Stdout))
+	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(there, n) }), nil
+}

@@ -1,0 +1,166 @@
+package program
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/internal/egress"
+	"metier/internal/script"
+	"metier/record"
+	"metier/sandbox"
+	"metier/settings"
+)
+
+// runner runs programs under one session's options.
+type runner struct{ Options }
+
+// onStdin reports whether the code of a script goes to its interpreter's
+// standard input.
+func (r *runner) onStdin() bool { return r.Exec.Stage == settings.StageStdin }
+
+// environment is what every program finds. No variable of this process gets
+// there.
+func environment() []string {
+	return []string{"PATH=" + script.SearchPath, "HOME=" + sandbox.ScratchDir, "TMPDIR=" + sandbox.ScratchDir, "LANG=C.UTF-8", "TERM=dumb"}
+}
+
+// reachable is the network a program would get: hosts, or any public one.
+func (r *runner) reachable() (hosts []string, public bool) {
+	switch r.Exec.Network {
+	case settings.NetworkOn:
+		return nil, true
+	case settings.NetworkTiered:
+		hosts = slices.Clone(r.Hosts)
+		slices.Sort(hosts)
+		return slices.Compact(hosts), false
+	}
+	return nil, false
+}
+
+// networkText is the canonical form of a network, which approvals bind.
+func networkText(hosts []string, public bool) string {
+	switch {
+	case public:
+		return "any public host"
+	case len(hosts) > 0:
+		return "hosts: " + strings.Join(hosts, ", ")
+	}
+	return ""
+}
+
+// run runs a program and fills e with what happened. sk is whose secrets it
+// gets; nil: none. An error means that nothing ran.
+func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *metier.Skill, e *event.Execution) (sandbox.Result, error) {
+	var secrets []record.Secret
+	if sk != nil && r.Secrets != nil {
+		var err error
+		if secrets, err = r.Secrets(ctx, *sk); err != nil {
+			return sandbox.Result{}, &metier.Error{Op: "run", Skill: sk.Name, Kind: metier.Unavailable, Code: "secret_unavailable", Err: err}
+		}
+	}
+	j.Env = slices.Concat(environment(), j.Env)
+	for _, v := range secrets {
+		j.Env = append(j.Env, v.Name+"="+v.Value)
+	}
+	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(), r.Workspace
+	clean := record.Redact(nil, secrets...) // a backstop: what a program transforms gets by
+	j.Stdout, j.Stderr = r.watch(x, "stdout", clean), r.watch(x, "stderr", clean)
+	proxy, err := r.proxy(&j)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	ran, err := r.Sandbox.Run(ctx, j)
+	if proxy != nil {
+		proxy.Close()
+		e.Hosts, e.Refused = hostUse(proxy.Used())
+	}
+	if err != nil {
+		return ran, unavailable(err)
+	}
+	ran.Stdout, _ = clean.Clean(ran.Stdout)
+	ran.Stderr, _ = clean.Clean(ran.Stderr)
+	return ran, r.ended(context.WithoutCancel(ctx), x, j, ran, e)
+}
+
+// proxy opens the one way out that a program has, where it has any.
+func (r *runner) proxy(j *sandbox.Job) (*egress.Proxy, error) {
+	hosts, public := r.reachable()
+	if len(hosts) == 0 && !public {
+		return nil, nil
+	}
+	token := rand.Text()
+	p, err := egress.New(egress.Rules{Hosts: hosts, Any: public, Token: token})
+	if err != nil {
+		return nil, &metier.Error{Op: "run", Kind: metier.Invalid, Code: "hosts_invalid", Err: err}
+	}
+	j.Serve = p.Serve
+	j.Env = append(j.Env, egress.Environ(sandbox.ProxyAddr, token)...)
+	return p, nil
+}
+
+func hostUse(used egress.Record) (hosts []event.HostUse, omitted int) {
+	for _, h := range used.Hosts {
+		hosts = append(hosts, event.HostUse{Host: h.Host, Port: int(h.Port), Method: h.Method, Code: string(h.Code), Requests: h.Requests, Addresses: h.Addresses, Sent: h.Up, Received: h.Down})
+	}
+	return hosts, used.Omitted
+}
+
+// watch passes output on as it comes, to whoever shows it.
+func (r *runner) watch(x *metier.Scope, stream string, clean *record.Redactor) io.Writer {
+	if r.Output == nil {
+		return nil
+	}
+	return writer(func(p []byte) {
+		b, _ := clean.Clean(p)
+		r.Output(x.Call().ID, stream, b)
+	})
+}
+
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
+
+func unavailable(err error) error {
+	if u, is := errors.AsType[*sandbox.Unavailable](err); is {
+		return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Err: u}
+	}
+	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
+}
+
+// ended fills the record of a program that ran.
+func (r *runner) ended(ctx context.Context, x *metier.Scope, j sandbox.Job, ran sandbox.Result, e *event.Execution) error {
+	hosts, public := r.reachable()
+	e.Call, e.Status, e.Target, e.Cwd, e.Backend, e.Level = x.Call().ID, "executed", "sandbox", j.Dir, ran.Backend, ran.Level.String()
+	e.Network, e.Signal, e.Limit = networkText(hosts, public), ran.Signal, ran.Limit
+	if ran.Signal == "" && ran.Limit == "" {
+		e.Exit = &ran.Exit
+	}
+	l := j.Limits
+	e.Bounds = event.Bounds{WallMS: l.Wall.Milliseconds(), CPUMS: l.CPU.Milliseconds(), Output: l.Output, Memory: l.Memory, Processes: l.Processes, FileSize: l.FileSize,
+		Scratch: l.Scratch, ScratchFiles: l.ScratchFiles, OpenFiles: l.OpenFiles}
+	e.StdoutTruncated, e.StderrTruncated, e.WallMS, e.CPUMS, e.MaxRSS, e.Notes = ran.StdoutTruncated, ran.StderrTruncated, ran.Wall.Milliseconds(), ran.CPU.Milliseconds(), ran.MaxRSS, ran.Notes
+	argv, err := json.Marshal(j.Argv)
+	if err != nil {
+		return err
+	}
+	for _, o := range []struct {
+		to    *record.Ref
+		media string
+		b     []byte
+	}{{&e.Argv, "application/json", argv}, {&e.Stdout, "application/octet-stream", ran.Stdout}, {&e.Stderr, "application/octet-stream", ran.Stderr}} {
+		if *o.to, err = x.Put(ctx, o.media, o.b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
