@@ -99,7 +99,7 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 		return metier.Failure(err), nil
 	}
 	x.Record(ev)
-	res := metier.Text(outputText(ran))
+	res := metier.Text(outputText(x, ran))
 	res.Code = endCode(ran)
 	res.Detail, err = detail(ev.Execution, "", ran, j.Argv)
 	res.Label = policy.Label{Role: policy.Context, Origin: settings.ToolBash, Mediated: true}
@@ -109,7 +109,7 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox.Job, error) {
 	j := sandbox.Job{Env: []string{"CF_HARNESS_RUN_ID=" + t.Run}}
 	fail := Script{Skill: "bash"}.refusal()
-	bash, ok := script.Lookup(t.Sandbox.Probe(ctx).Visible, nil)("bash")
+	bash, ok := script.Lookup(t.Sandbox.Probe(ctx).Visible)("bash")
 	if !ok {
 		return j, fail(metier.Unsupported, script.CodeInterpreter, "there is no bash where commands run", "")
 	}

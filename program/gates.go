@@ -108,7 +108,7 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 	report := r.Sandbox.Probe(ctx)
 	p.level = report.Level
 	p.command, err = script.Plan(script.Request{Entry: p.script.Path, Dir: p.dir, Code: p.data, Exec: p.indexed.Exec, Args: p.script.Args,
-		Runtimes: names(r.Exec.Runtimes), Stdin: r.onStdin(), Find: script.Lookup(report.Visible, nil)})
+		Runtimes: names(r.Exec.Runtimes), Stdin: r.onStdin(), Find: script.Lookup(report.Visible)})
 	if no, is := errors.AsType[*script.Refusal](err); is {
 		return fail(metier.Unsupported, no.Code, no.Text, no.Hint)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"metier"
 	"metier/event"
 	"metier/internal/visible"
 	"metier/internal/wrap"
@@ -63,7 +64,7 @@ func endCode(r sandbox.Result) string {
 
 // outputText is what the model reads of a program: how it ended, then what it
 // wrote, each stream in an element that it cannot leave.
-func outputText(r sandbox.Result) string {
+func outputText(x *metier.Scope, r sandbox.Result) string {
 	var b strings.Builder
 	switch {
 	case r.Limit != "":
@@ -73,16 +74,18 @@ func outputText(r sandbox.Result) string {
 	default:
 		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
 	}
-	stream(&b, "stdout", r.Stdout, r.StdoutTruncated)
-	stream(&b, "stderr", r.Stderr, r.StderrTruncated)
+	n := stream(&b, "stdout", r.Stdout, r.StdoutTruncated) + stream(&b, "stderr", r.Stderr, r.StderrTruncated)
+	if n > 0 {
+		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: x.Call().ID, N: n})
+	}
 	return b.String()
 }
 
-func stream(b *strings.Builder, name string, data []byte, cut bool) {
+func stream(b *strings.Builder, name string, data []byte, cut bool) (neutralized int) {
 	if len(data) == 0 && !cut {
-		return
+		return 0
 	}
-	text, _ := wrap.Neutralize(strings.ToValidUTF8(string(data), "\uFFFD"))
+	text, n := wrap.Neutralize(strings.ToValidUTF8(string(data), "\uFFFD"))
 	fmt.Fprintf(b, "<program_output stream=%q", name)
 	if cut {
 		fmt.Fprintf(b, ` truncated="true" shown="%d"`, len(data))
@@ -92,6 +95,7 @@ func stream(b *strings.Builder, name string, data []byte, cut bool) {
 		b.WriteByte('\n')
 	}
 	b.WriteString("</program_output>\n")
+	return n
 }
 
 // short is a model's path as a fact: escaped, at most 1,024 bytes.

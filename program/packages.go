@@ -42,7 +42,7 @@ func (r *runner) dependencies(ctx context.Context, x *metier.Scope, p prepared) 
 // missing asks the interpreter, in the sandbox, which packages it does not
 // have. A name that is a program counts as there.
 func (r *runner) missing(ctx context.Context, runtime string, names []string) ([]string, error) {
-	find := script.Lookup(r.Sandbox.Probe(ctx).Visible, nil)
+	find := script.Lookup(r.Sandbox.Probe(ctx).Visible)
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		for _, program := range []string{strings.ToLower(n), strings.ToLower(n) + "3"} { // python is python3
 			if _, ok := find(program); ok {

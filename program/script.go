@@ -172,7 +172,7 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 		return metier.Failure(err), nil
 	}
 	x.Record(ev)
-	res := metier.Text(outputText(ran))
+	res := metier.Text(outputText(x, ran))
 	res.Code = endCode(ran)
 	res.Detail, err = detail(ev.Execution, ev.ObservedDigest, ran, job.Argv)
 	res.Label = policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true}

@@ -12,11 +12,15 @@ import (
 // home, none that is relative.
 const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
-// Lookup finds programs in folders that are visible where scripts run, extra
-// ones first. A program that is a link to somewhere invisible, as shims of
-// version managers are, is not there.
-func Lookup(visible, extra []string) func(program string) (string, bool) {
-	dirs := slices.Concat(extra, filepath.SplitList(SearchPath))
+// Lookup finds programs in the folders that are visible where scripts run:
+// those of SearchPath, then the visible folders themselves and their bin. A
+// program that is a link to somewhere invisible, as shims of version managers
+// are, is not there.
+func Lookup(visible []string) func(program string) (string, bool) {
+	dirs := filepath.SplitList(SearchPath)
+	for _, d := range visible {
+		dirs = append(dirs, d, path.Join(d, "bin"))
+	}
 	return func(program string) (string, bool) {
 		if path.IsAbs(program) {
 			return program, seen(visible, program)

@@ -184,7 +184,7 @@ func TestLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	find := script.Lookup([]string{real}, []string{real})
+	find := script.Lookup([]string{real})
 	for name, want := range map[string]bool{"good": true, "plain": false, "shim": false, "shimmed": false, "../good": false, "": false, real + "/good": true, home + "/shimmed": false, real + "/../x": false} {
 		if p, ok := find(name); ok != want {
 			t.Errorf("%q: %q, %v", name, p, ok)

@@ -1,0 +1,220 @@
+package program_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"metier/event"
+	"metier/policy"
+	"metier/program"
+)
+
+// req: A-063, A-064, A-065
+func TestGatesOfSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, nil)
+	w.refuses("skill_registry_missing", w.run("scripts/a.sh"))
+
+	two := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"})
+	two["skills/other/SKILL.md"] = "---\nname: other\ndescription: Use when others are tried.\n---\n"
+	w = newWorld(t, setup{profile: cfHarness, idle: true}, two)
+	w.refuses("skill_activations_missing", w.run("scripts/a.sh"))
+	if _, err := w.s.Activate(t.Context(), "other", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("skill_not_activated", w.run("scripts/a.sh"))
+	o, _ := w.call("run_skill_script", program.Script{Skill: "nobody", Path: "scripts/a.sh"})
+	w.refuses("skill_not_found", o)
+	if _, err := w.s.Activate(t.Context(), "demo", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	w.ran("scripts/a.sh")
+}
+
+// req: A-066
+func TestGateOfPath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "references/x.sh": "#!/bin/bash\n"}))
+	for _, p := range []string{"references/x.sh", "scripts/../x", "scripts/../references/x.sh", "scripts/./a.sh", "scripts//a.sh", "./scripts/a.sh", "/scripts/a.sh", "scripts", "scripts/", "",
+		"../demo/scripts/a.sh", `scripts\a.sh`, "scripts/a.sh\x00", "Scripts/a.sh", "scripts/a.sh/", "C:scripts/a.sh", "scripts/%2e%2e/x/../../a"} {
+		w.refuses("script_path_invalid", w.run(p))
+	}
+	w.ran("scripts/a.sh")
+}
+
+// req: A-067
+func TestGateOfAllowlist(t *testing.T) {
+	t.Parallel()
+	for _, entries := range [][]string{nil, {"demo:scripts/b.sh"}, {"demo:scripts/*"}, {"demo:scripts"}, {"demo:scripts/"}, {"demo:*"}, {"*"}, {"demo"}, {"demo:scripts/a"}, {"demo:scripts/a.sh "}, {"Demo:scripts/a.sh"}, {"r:demo:scripts/a.sh.x"}} {
+		w := newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = entries }}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "scripts/b.sh": "#!/bin/bash\n"}))
+		w.refuses("script_not_allowlisted", w.run("scripts/a.sh"))
+	}
+	w := newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = []string{"demo:scripts/a.sh"} }}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+	w.ran("scripts/a.sh")
+}
+
+// req: A-068
+func TestGateOfIndex(t *testing.T) {
+	t.Parallel()
+	all := func(g *policy.Grants) { g.Scripts = append(g.Scripts, "demo:scripts/late.sh", "demo:scripts/none.sh") }
+	w := newWorld(t, setup{profile: cfHarness, grants: all}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+	w.put("skills/demo/scripts/late.sh", "#!/bin/bash\n")
+	w.refuses("script_not_indexed", w.run("scripts/late.sh"))
+	w.refuses("script_not_indexed", w.run("scripts/none.sh"))
+	w = newWorld(t, setup{profile: "agent-harness"}, demo(map[string]string{"references/x.sh": "#!/bin/bash\n"})) // where a path may lie anywhere
+	w.refuses("resource_not_script", w.run("references/x.sh"))
+}
+
+// req: A-069
+func TestGateOfContainment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+	p := filepath.Join(w.dir, "skills/demo/scripts/a.sh")
+	outside := filepath.Join(t.TempDir(), "a.sh")
+	if err := os.WriteFile(outside, []byte("#!/bin/bash\n"), 0o755); err != nil { // the very same bytes
+		t.Fatal(err)
+	}
+	if err := os.Remove(p); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("script_not_found", w.run("scripts/a.sh"))
+	if err := os.Symlink(outside, p); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("script_outside_root", w.run("scripts/a.sh"))
+	if err := os.Remove(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(p, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("script_not_file", w.run("scripts/a.sh"))
+}
+
+// req: A-070
+func TestGateOfDigest(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ file, content string }{
+		"one byte":                     {"scripts/a.sh", "#!/bin/bash\ntouch /workspace/canarx\n"},
+		"longer":                       {"scripts/a.sh", "#!/bin/bash\ntouch /workspace/canary\n\n"},
+		"shorter":                      {"scripts/a.sh", "#!/bin/bash\n"},
+		"a file that it would include": {"scripts/lib.sh", "y=1\n"},
+	} {
+		w := newWorld(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n", "scripts/lib.sh": "x=1\n"}))
+		w.put("skills/demo/"+tt.file, tt.content)
+		w.refuses("script_snapshot_mismatch", w.run("scripts/a.sh"))
+		if _, err := os.Stat(filepath.Join(w.dir, "canary")); err == nil {
+			t.Errorf("%s: it ran", name)
+		}
+	}
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n"}))
+	w.put("skills/demo/scripts/a.sh", "#!/bin/bash\ntouch /workspace/canarx\n")
+	w.refuses("script_snapshot_mismatch", w.run("scripts/a.sh"))
+}
+
+// req: A-071
+func TestGateOfRuntime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.py": "print(1)\n", "scripts/b.py": "#!/usr/bin/env python3\nprint(1)\n"}))
+	w.refuses("unsupported_runtime", w.run("scripts/a.py"))
+	w.refuses("unsupported_runtime", w.run("scripts/b.py"))
+	w = newWorld(t, setup{}, demo(map[string]string{"scripts/a.py": "import sys; sys.path.insert(0, ''); import b; print(b.x)\n", "scripts/b.py": "x = 'sibling'\n"}))
+	if r := w.ran("scripts/a.py"); r.Stdout != "sibling\n" || r.Runtime != "python" {
+		t.Errorf("where it is allowed: %+v", r)
+	}
+}
+
+// The gates are asked in one order, whatever else is wrong.
+func TestOrderOfGates(t *testing.T) {
+	t.Parallel()
+	files := demo(map[string]string{"scripts/a.py": "x\n"})
+	w := newWorld(t, setup{profile: cfHarness, idle: true, grants: func(g *policy.Grants) { g.Scripts = nil }}, files)
+	o, _ := w.call("run_skill_script", program.Script{Skill: "nobody", Path: "../x", Cwd: "/"})
+	w.refuses("script_path_invalid", o)
+	o, _ = w.call("run_skill_script", program.Script{Skill: "nobody", Path: "scripts/none.py", Cwd: "/"})
+	w.refuses("skill_activations_missing", o)
+	if _, err := w.s.Activate(t.Context(), "demo", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	o, _ = w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/none.py", Cwd: "/"})
+	w.refuses("script_not_allowlisted", o) // tells nothing of whether it is there
+	w = newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = append(g.Scripts, "demo:scripts/none.py") }}, files)
+	o, _ = w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/none.py", Cwd: "/"})
+	w.refuses("script_not_indexed", o)
+	w.put("skills/demo/scripts/a.py", "y\n")
+	o, _ = w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/a.py", Cwd: "/"})
+	w.refuses("script_snapshot_mismatch", o)
+	w.put("skills/demo/scripts/a.py", "x\n")
+	o, _ = w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/a.py", Cwd: "/"})
+	w.refuses("unsupported_runtime", o)
+}
+
+// req: A-084, A-085
+func TestWorkingFolder(t *testing.T) {
+	t.Parallel()
+	files := demo(map[string]string{"scripts/pwd.sh": "#!/bin/bash\npwd\n"})
+	files["sub/dir/x"] = ""
+	w := newWorld(t, setup{profile: cfHarness}, files)
+	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/workspace\n" {
+		t.Errorf("by default %q", r.Stdout)
+	}
+	for cwd, want := range map[string]string{"sub": "/workspace/sub", "/workspace/sub/dir": "/workspace/sub/dir", "sub/../sub/dir": "/workspace/sub/dir", ".": "/workspace", "/workspace": "/workspace"} {
+		o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: cwd})
+		if r := result(t, o); r.Stdout != want+"\n" {
+			t.Errorf("%s: %q", cwd, r.Stdout)
+		}
+	}
+	w.box.jobs = nil
+	for _, cwd := range []string{"/", "/tmp", "..", "sub/../..", "/workspaces", "/workspace/../etc", w.dir, `..\..`, "/skills/demo", "sub\x00"} {
+		o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: cwd})
+		w.refuses("cwd_outside", o)
+	}
+	w = newWorld(t, setup{profile: agentRuntime}, files)
+	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/skills/demo\n" {
+		t.Errorf("script_cwd=skill: %q", r.Stdout)
+	}
+}
+
+// req: A-147
+func TestBothAllowlists(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		tool, script bool
+		code         string
+	}{{false, false, policy.CodeToolNotAllowed}, {false, true, policy.CodeToolNotAllowed}, {true, false, "script_not_allowlisted"}, {true, true, ""}} {
+		w := newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) {
+			g.Tools = []string{"load_skill"}
+			if tt.tool {
+				g.Tools = append(g.Tools, "run_skill_script")
+			}
+			if !tt.script {
+				g.Scripts = nil
+			}
+		}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))
+		o := w.run("scripts/a.sh")
+		if o.Code() != tt.code || (len(w.box.jobs) > 0) != (tt.code == "") || strings.Contains(o.Text(), "ran\n") != (tt.code == "") {
+			t.Errorf("%+v: %s, %d jobs: %s", tt, o.Code(), len(w.box.jobs), o.Text())
+		}
+	}
+}
+
+// req: A-191
+func TestStagedBeforeActivated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "references/r.md": "r"}))
+	at := map[string]int{}
+	for i, typ := range order(w) {
+		if _, seen := at[typ]; !seen {
+			at[typ] = i + 1
+		}
+	}
+	if at["skill.indexed"] == 0 || at["skill.staged"] < at["skill.indexed"] || at["skill.activated"] < at["skill.staged"] {
+		t.Errorf("%v", order(w))
+	}
+	st := events[event.Staged](w)
+	if len(st) != 1 || st[0].Path != "/skills/demo" || st[0].Files != 3 || st[0].Bytes < 10 || st[0].Tree == "" || events[event.Activated](w)[0].Path == "" {
+		t.Errorf("%+v", st)
+	}
+}
