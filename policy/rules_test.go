@@ -1,0 +1,289 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"metier/internal/shell"
+	"metier/policy"
+)
+
+// commands states a shell text as the tool does.
+func commands(src string) func(*policy.Request) {
+	return func(r *policy.Request) {
+		f, err := shell.Facts(src)
+		if err != nil {
+			r.Invalid = "invalid_arguments"
+			return
+		}
+		r.Commands, r.Opaque, r.OpaqueWhy = f.Commands, f.Opaque, strings.Join(f.Why, ", ")
+	}
+}
+
+func bash(src string) policy.Request { return call(as("bash", policy.SideEffect), commands(src)) }
+
+func TestWordsOfTheShellAreOurs(t *testing.T) {
+	t.Parallel()
+	if shell.Dynamic != policy.Dynamic {
+		t.Errorf("%q is not %q", shell.Dynamic, policy.Dynamic)
+	}
+}
+
+// What never rides on a pattern, and what does.
+func TestCommandPatterns(t *testing.T) {
+	t.Parallel()
+	for pattern, texts := range map[string]struct{ ride, not []string }{
+		"Bash(git:*)": {
+			[]string{"git", "git status", "git log --oneline -3", "git status && git diff", "git log | git shortlog", "git a; git b", "git commit -m 'a; rm -rf /'", "git commit -m \"a\nb\""},
+			[]string{"gitk", "git-evil", "./git x", "/tmp/git x", "git status; rm -rf /", "git status && curl x|sh", "git status & rm x", "git status | sh", "git status\nrm x", "git status\ngit x", "git \\\nstatus",
+				"git $(rm x)", "git \"$(rm x)\"", "git `rm x`", "git $x", "git <(rm x)", "$(echo git) x", "GIT_SSH_COMMAND=x git fetch", "git status > ~/.bashrc", "git status 2>&1", "git apply < f", "git apply <<E\nx\nE",
+				`g""it x`, `\git x`, "'git' x", "alias git=rm", "alias git=rm; git x", "eval git x", "exec git x", "env X=1 git x", "command git x", "sudo git x", "builtin git", "time git x", "! git x", "git() { rm x; }; git x",
+				"(git x)", "{ git x; }", "if git x; then git y; fi", "while git x; do git y; done", "git x &", "git *", "git {a,b}", "git ~/x", "git x # y", "export git=1", "", "coproc git x", "xargs git", "nohup git x"}},
+		"Bash(npm run *)":        {[]string{"npm run", "npm run test", "npm run a b"}, []string{"npm", "npm install", "npm run-script x", "npm runx", "npm run test; rm x"}},
+		"Bash(npm run test:*)":   {[]string{"npm run test", "npm run test -- -v"}, []string{"npm run", "npm run test:unit", "npm run tests"}},
+		"Bash(git status)":       {[]string{"git status", "git  status "}, []string{"git", "git status -s"}},
+		"Bash(git * main)":       {[]string{"git push main"}, []string{"git main", "git push main x", "git push origin main"}},
+		"Bash(python src/*.py)":  {[]string{"python src/a.py"}, []string{"python src/a/b.py", "python src/../a.py", "python src/a.py x", "python a.py"}},
+		"Bash(cat src/**)":       {[]string{"cat src/a", "cat src/a/b"}, []string{"cat src/../x", "cat /src/a", "cat src/a src/b"}},
+		"Bash":                   {[]string{"rm -rf /", "git $(rm x)", "a > b", ""}, nil},
+		"Bash(*)":                {[]string{"rm -rf /"}, nil},
+		"*":                      {[]string{"rm -rf /"}, nil},
+		"Bash(:*)":               {nil, []string{"git", ""}},
+		"Bash()":                 {nil, []string{"git", ""}},
+		"Bash(git:*":             {nil, []string{"git x"}},
+		"Bash(git:*) x":          {nil, []string{"git x"}},
+		"Read(git)":              {nil, []string{"git"}},
+		"run_skill_script":       {nil, []string{"git"}},
+		"mcp__github__*":         {nil, []string{"git"}},
+		"Bash(" + policy.Dynamic: {nil, []string{"git"}},
+	} {
+		for _, src := range texts.ride {
+			if !policy.ParsePattern(pattern).Matches(bash(src)) {
+				t.Errorf("%s does not cover %q", pattern, src)
+			}
+		}
+		for _, src := range texts.not {
+			if policy.ParsePattern(pattern).Matches(bash(src)) {
+				t.Errorf("%s covers %q", pattern, src)
+			}
+		}
+	}
+	if policy.ParsePattern("Bash(git:*)").Matches(call(as("bash", policy.SideEffect))) {
+		t.Error("a call that states no command is covered")
+	}
+	if r := call(as("bash", policy.SideEffect)); true {
+		r.Commands = [][]string{{"git", policy.Dynamic}} // a tool that forgot to say opaque
+		if policy.ParsePattern("Bash(git:*)").Matches(r) {
+			t.Error("a dynamic word is covered")
+		}
+	}
+}
+
+func TestToolPatterns(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pattern, tool string
+		want          bool
+	}{
+		{"mcp__github__*", "mcp__github__create_issue", true}, {"mcp__github__*", "mcp__gitlab__x", false}, {"mcp__github", "mcp__github__x", true}, {"mcp__github", "mcp__github2__x", false},
+		{"mcp__*", "mcp__a__b", true}, {"mcp__github__create_issue", "mcp__github__create_issue", true}, {"mcp__github__create", "mcp__github__create_issue", false}, {"MCP__github__*", "mcp__github__x", false},
+		{"Read", "read_file", true}, {"Edit", "edit_file", true}, {"MultiEdit", "edit_file", true}, {"Write", "edit_file", false}, {"Grep", "search_files", true}, {"Glob", "list_files", true},
+		{"Bash", "run_skill_script", true}, {"run_skill_script", "bash", false}, {"WebFetch", "web_fetch", true}, {"read_*", "read_file", true}, {"r*d", "read_file", false}, {"*_file", "read_file", false},
+	} {
+		if got := policy.ParsePattern(tt.pattern).Matches(call(as(tt.tool, policy.Read))); got != tt.want {
+			t.Errorf("%s covers %s: %v", tt.pattern, tt.tool, got)
+		}
+	}
+	fetch := call(as("web_fetch", policy.Read), on("", "docs.example.org"))
+	for pattern, want := range map[string]bool{"WebFetch(domain:docs.example.org)": true, "WebFetch(domain:*.example.org)": true, "WebFetch(domain:example.org)": false, "WebFetch(docs.example.org)": false} {
+		if got := policy.ParsePattern(pattern).Matches(fetch); got != want {
+			t.Errorf("%s: %v", pattern, got)
+		}
+	}
+	both := call(as("fetch_to", policy.Write), on("", "a.org"), paths(policy.PathUse{Path: "/workspace/src/x"}))
+	if policy.ParsePattern("fetch_to(src/**)").Matches(both) || policy.ParsePattern("fetch_to(domain:a.org)").Matches(both) {
+		t.Error("half of a call is covered")
+	}
+}
+
+// A script is covered by its own tool, by all of Bash, or by the command line
+// that a shell would start it with.
+func TestPatternsForScripts(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]bool{"run_skill_script": true, "run_skill_script(pdf:scripts/fill.py)": true, "run_skill_script(pdf:scripts/*)": true, "run_skill_script(pdf:**)": false, "run_skill_script(scripts/fill.py)": false,
+		"run_skill_script(x:scripts/*)": false, "Bash": true, "Bash(python3:*)": true, "Bash(python3 scripts/fill.py:*)": true, "Bash(scripts/fill.py:*)": true, "Bash(./scripts/fill.py)": true, "Bash(scripts/*.py)": true,
+		"Bash(git:*)": false, "Bash(bash:*)": false, "Read": false, "Read(scripts/**)": false, "*": true} {
+		if got := policy.ParsePattern(pattern).Matches(script(policy.User)); got != want {
+			t.Errorf("%s: %v", pattern, got)
+		}
+	}
+}
+
+func TestCheckPattern(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{"Bash": "", "Bash(git:*)": "", "Read(src/**)": "", "mcp__a__*": "", "*": "", "": "names no tool", "(x)": "names no tool", "Bash(": "not closed", "Bash(git:*) x": "not closed",
+		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "no name", "a b": "no name", "**": "no name", "a)": "no name", "Read([)": "no glob", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
+		"Read(" + strings.Repeat("a/", 40) + ")": "parts", "Bash(" + strings.Repeat("a ", 80) + ")": "words"} {
+		err := policy.CheckPattern(s)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", s, err, want)
+		}
+		if err != nil && policy.ParsePattern(s) != (policy.Pattern{}) {
+			t.Errorf("%q is refused and read", s)
+		}
+	}
+}
+
+// A rule that takes away reads a call the other way round: what may be meant is.
+func TestDenyRulesTouchAnyPart(t *testing.T) {
+	t.Parallel()
+	for pattern, texts := range map[string]struct{ hit, miss []string }{
+		"Bash(rm:*)": {[]string{"rm x", "ls; rm x", "/bin/rm x", `r""m x`, `\rm x`, "ls $(rm x)", "env A=1 rm x", "sudo rm x", "sh -c 'rm x'", "xargs rm", "eval \"rm x\"", "$x y", "eval $x", "find . -exec rm {} ';'", "alias ls=rm", "if a; then rm b; fi", "f() { rm x; }", "x=1"},
+			[]string{"ls rmdir", "ls x", "rmdir x", "git rm x", "echo $x", "env A=1 ls", "sudo ls"}},
+		"Bash(git push *)":     {[]string{"git push", "git push -f", "git $x", "git add . && git push"}, []string{"git status", "git stash push", "ls"}},
+		"Bash(git push --all)": {[]string{"git push --all", "git push $x"}, []string{"git push", "git push --all x"}},
+		"Bash(cat secrets/*)":  {[]string{"cat secrets/a", "cat x/../secrets/a", "cat $f"}, []string{"cat a", "cat secrets"}},
+	} {
+		g := open()
+		rule(policy.RuleDeny, pattern)(&g)
+		for _, src := range texts.hit {
+			if d := policy.Decide(&g, bash(src)); d.Code != policy.CodeRuleDenied {
+				t.Errorf("%s lets %q pass: %+v", pattern, src, d)
+			}
+		}
+		for _, src := range texts.miss {
+			if d := policy.Decide(&g, bash(src)); d.Code == policy.CodeRuleDenied {
+				t.Errorf("%s refuses %q", pattern, src)
+			}
+		}
+	}
+	g := open()
+	rule(policy.RuleDeny, "Read(secrets/**)")(&g)
+	for name, want := range map[string]bool{"/workspace/secrets/a": true, "secrets/a/b": true, "/workspace/src/a": false} {
+		d := policy.Decide(&g, call(paths(policy.PathUse{Path: "/workspace/x", Zone: policy.ZoneWorkspace}, policy.PathUse{Path: name, Zone: policy.ZoneWorkspace})))
+		if (d.Code == policy.CodeRuleDenied) != want {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if d := policy.Decide(&g, call()); d.Code != policy.CodeRuleDenied {
+		t.Errorf("a call that states no path passes a rule about paths: %+v", d)
+	}
+}
+
+func TestAllowRulesRemoveOurQuestionsOnly(t *testing.T) {
+	t.Parallel()
+	outside := call(paths(policy.PathUse{Path: "/etc/hosts", Zone: policy.ZoneOutside}))
+	fetch := call(as("web_fetch", policy.Read), on("", "docs.example.org"))
+	for _, tt := range []struct {
+		name  string
+		rules []policy.Rule
+		call  policy.Request
+		want  string
+	}{
+		{"destructive", nil, bash("rm x"), policy.CodeDestructive},
+		{"allowed by command", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)"}}, bash("rm x"), "cfc_disabled"},
+		{"by two rules", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)"}, {Effect: "allow", Pattern: "Bash(ls:*)"}}, bash("rm x; ls"), "cfc_disabled"},
+		{"a part of it", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)"}}, bash("rm x; ls"), policy.CodeDestructive},
+		{"the tool's name is no word about it", []policy.Rule{{Effect: "allow", Pattern: "Bash"}}, bash("rm x"), policy.CodeDestructive},
+		{"ask comes before allow", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)"}, {Effect: "ask", Pattern: "Bash(rm:*)"}}, bash("rm x"), policy.CodeRuleAsk},
+		{"deny comes before ask", []policy.Rule{{Effect: "ask", Pattern: "Bash"}, {Effect: "deny", Pattern: "Bash(rm:*)"}}, bash("rm x"), policy.CodeRuleDenied},
+		{"outside", nil, outside, policy.CodePathOutside},
+		{"outside allowed", []policy.Rule{{Effect: "allow", Pattern: "Read(/etc/hosts)"}}, outside, "cfc_disabled"},
+		{"outside, the tool alone", []policy.Rule{{Effect: "allow", Pattern: "Read"}}, outside, policy.CodePathOutside},
+		{"a host", nil, fetch, policy.CodeNetworkAsk},
+		{"a host allowed", []policy.Rule{{Effect: "allow", Pattern: "WebFetch(domain:*.example.org)"}}, fetch, "cfc_disabled"},
+		{"for the skill", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("rm x"), active(nil)), "cfc_disabled"},
+		{"for all skills active", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, call(as("bash", policy.SideEffect), commands("rm x"), active(nil, nil)), policy.CodeDestructive},
+		{"no skill active", []policy.Rule{{Effect: "allow", Pattern: "Bash(rm:*)", Skill: "a"}}, bash("rm x"), policy.CodeDestructive},
+		{"deny for any of them", []policy.Rule{{Effect: "deny", Pattern: "Bash", Skill: "b"}}, call(as("bash", policy.SideEffect), commands("ls"), active(nil, nil)), policy.CodeRuleDenied},
+		{"deny for another", []policy.Rule{{Effect: "deny", Pattern: "Bash", Skill: "c"}}, call(as("bash", policy.SideEffect), commands("ls"), active(nil, nil)), "cfc_disabled"},
+		{"never the script's approval", []policy.Rule{{Effect: "allow", Pattern: "run_skill_script(pdf:scripts/*)"}, {Effect: "allow", Pattern: "Bash(python3:*)"}}, script(policy.User), policy.CodeScriptApproval},
+	} {
+		g := running(func(g *policy.Grants) { g.Tools, g.Rules = append(g.Tools, "web_fetch"), tt.rules })
+		if d := policy.Decide(g, tt.call); d.Code != tt.want {
+			t.Errorf("%s: %+v, want %s", tt.name, d, tt.want)
+		}
+	}
+	g := running(func(g *policy.Grants) { g.Tools = nil; rule(policy.RuleAllow, "*")(g) })
+	if d := policy.Decide(g, bash("ls")); d.Code != policy.CodeToolNotAllowed {
+		t.Errorf("an allow rule grants a tool: %+v", d)
+	}
+}
+
+func TestDestructiveCommandsAsk(t *testing.T) {
+	t.Parallel()
+	for src, want := range map[string]bool{"rm x": true, "/bin/rm x": true, "ls; shred x": true, "sudo rm x": true, "sh -c 'rm x'": true, "bash -c \"a && rm x\"": true, "find . -delete": true, "find . -exec rm {} ';'": true, "xargs rm": true,
+		"git push --force": true, "git push origin +main": true, "git reset --hard": true, "git clean -fd": true, "mkfs.ext4 x": true, "$x y": true, "eval $x": true, "sh -c $x": true, "dd of=x": true, "if a; then rm x; fi": true,
+		"ls": false, "git status": false, "git push": false, "echo $x": false, "grep rm x": false, "find . -name x": false, "env A=1 ls": false, "sh scripts/x.sh": false, "docker run x": false, "docker rm x": true, "echo 'rm x'": false} {
+		g := open()
+		if d := policy.Decide(&g, bash(src)); (d.Code == policy.CodeDestructive) != want || want != strings.Contains(strings.Join(d.Risk, " "), "destructive") {
+			t.Errorf("%q: %+v", src, d)
+		}
+	}
+	g := open()
+	ask := func(args string) *policy.Question {
+		return policy.Decide(&g, call(as("bash", policy.SideEffect), commands("rm x"), func(r *policy.Request) { r.Args = args })).Question
+	}
+	if a, b := ask("sha256:a"), ask("sha256:b"); a.Binds == b.Binds || a.Binds != ask("sha256:a").Binds || !strings.Contains(a.Text, "rm x") {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+func TestSkillRules(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rules  string // effect:pattern …
+		denied string
+		want   policy.RuleEffect
+	}{
+		{"", "", policy.RuleAllow}, {"deny:deploy", "", policy.RuleDeny}, {"deny:DEPLOY", "", policy.RuleDeny}, {"ask:dep*", "", policy.RuleAsk}, {"deny:*", "", policy.RuleDeny}, {"deny:other", "", policy.RuleAllow},
+		{"deny:*oy", "", policy.RuleDeny}, {"deny:d*p*y", "", policy.RuleDeny}, {"deny:d*x*y", "", policy.RuleAllow}, {"deny:deploy*deploy", "", policy.RuleAllow}, {"deny:src:*", "", policy.RuleDeny}, {"deny:src:ops/deploy", "", policy.RuleDeny}, {"deny:SRC:*", "", policy.RuleAllow},
+		{"deny:* allow:deploy", "", policy.RuleAllow}, {"allow:deploy deny:*", "", policy.RuleAllow}, {"deny:* allow:dep* ask:deplo*", "", policy.RuleAsk}, {"allow:deploy ask:deploy", "", policy.RuleAsk}, {"ask:deploy deny:deploy allow:deploy", "", policy.RuleDeny},
+		{"allow:deploy", "deploy", policy.RuleDeny}, {"allow:deploy", "src:ops/deploy", policy.RuleDeny}, {"allow:d*y deny:*loy", "", policy.RuleDeny},
+	} {
+		g := policy.Grants{}
+		for _, s := range strings.Fields(tt.rules) {
+			e, p, _ := strings.Cut(s, ":")
+			g.Skills = append(g.Skills, policy.SkillRule{Effect: policy.RuleEffect(e), Skill: p})
+		}
+		if tt.denied != "" {
+			g.Denied = []string{tt.denied}
+		}
+		if got, rule := g.Skill("src:ops/deploy", "Deploy"); got != tt.want || (rule == "") != (tt.rules == "" || got == policy.RuleAllow && !strings.Contains(tt.rules, "allow")) {
+			t.Errorf("%q denied %q: %s by %q, want %s", tt.rules, tt.denied, got, rule, tt.want)
+		}
+	}
+}
+
+// FuzzPattern: a pattern is read the same way by everybody, costs little, and
+// where it covers a text of commands, its words begin each of them.
+func FuzzPattern(f *testing.F) {
+	for _, s := range []string{"Bash(git:*)", "Bash(npm run *)", "Bash(git * main)", "Read(src/**)", "mcp__a__*", "*", "Bash", "Bash(", "Bash()", "Bash(:*)", "Read(**/**/**/x)", "Bash([a-z]*:*)", "run_skill_script(pdf:scripts/*)", "WebFetch(domain:*.x.org)", "Bash(git:*)x", "Bash(\\*:*)"} {
+		f.Add(s, "git status")
+		f.Add(s, "git a && rm b")
+	}
+	f.Fuzz(func(t *testing.T, pattern, src string) {
+		p := policy.ParsePattern(pattern)
+		if (policy.CheckPattern(pattern) == nil) != (p != policy.Pattern{}) {
+			t.Fatalf("%q: %+v, %v", pattern, p, policy.CheckPattern(pattern))
+		}
+		r := bash(src)
+		if !p.Matches(r) {
+			return
+		}
+		g := open()
+		rule(policy.RuleDeny, pattern)(&g)
+		if d := policy.Decide(&g, r); r.Invalid == "" && d.Code != policy.CodeRuleDenied {
+			t.Fatalf("%q covers %q and does not deny it: %+v", pattern, src, d)
+		}
+		if p.Arg == "" || p.Arg == "*" {
+			return
+		}
+		first := strings.TrimSuffix(strings.Fields(p.Arg)[0], ":*")
+		for _, c := range r.Commands {
+			if r.Opaque || !strings.ContainsAny(first, `*?[\`) && c[0] != first {
+				t.Fatalf("%q covers %q", pattern, src)
+			}
+		}
+	})
+}
