@@ -1,0 +1,287 @@
+package metier_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"metier"
+	"metier/event"
+	"metier/internal/shell"
+	"metier/policy"
+)
+
+// shellTool is bash as far as policy sees it: it states its commands and runs
+// nothing. hosts are what a call says it reaches.
+func shellTool(acts *atomic.Int64) made {
+	return made{name: "bash", effect: policy.SideEffect,
+		facts: func(raw json.RawMessage) (metier.Facts, error) {
+			var a struct {
+				Command string
+				Hosts   []string
+			}
+			if err := json.Unmarshal(raw, &a); err != nil {
+				return metier.Facts{}, err
+			}
+			f, err := shell.Facts(a.Command)
+			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Commands: f.Commands, Opaque: f.Opaque, OpaqueWhy: strings.Join(f.Why, ", "), Hosts: a.Hosts}}, err
+		},
+		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
+}
+
+// governed opens a session with a shell under grants of the test's own.
+func governed(t *testing.T, acts *atomic.Int64, change func(*policy.Grants), files map[string]string) *world {
+	t.Helper()
+	w := withTools(t, files, shellTool(acts))
+	with := w.config
+	w.config = func(c *metier.Config) {
+		with(c)
+		change(&c.Grants)
+	}
+	return w.open()
+}
+
+// asked makes a call that has to ask, and returns what it asks.
+func (w *world) asked(id, name string, a args) policy.Question {
+	w.t.Helper()
+	_, err := w.try1(id, name, a)
+	q, is := errors.AsType[*metier.NeedsApproval](err)
+	if !is {
+		w.t.Fatalf("%s %v asks nothing: %v", name, a, err)
+	}
+	return q.Question
+}
+
+func (w *world) try1(id, name string, a args) (metier.Observation, error) {
+	w.t.Helper()
+	raw, err := json.Marshal(a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.Call(w.t.Context(), metier.Call{ID: id, Tool: name, Args: raw})
+}
+
+func (w *world) answer(id string, q policy.Question, allow bool, scope string) {
+	w.t.Helper()
+	if err := w.Answer(w.t.Context(), id, policy.Answer{Question: q.ID, Allow: allow, Scope: scope, By: "owner"}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// req: A-187
+func TestSkillsAreHiddenAskedForAndLoaded(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for _, name := range []string{"internal-keys", "internal-docs", "deploy-prod", "notes"} {
+		files["skills/"+name+"/SKILL.md"] = skillFile(name, "Canary of "+name+".\n")
+	}
+	w := governed(t, new(atomic.Int64), func(g *policy.Grants) {
+		g.Skills = []policy.SkillRule{{Effect: policy.RuleDeny, Skill: "internal-*"}, {Effect: policy.RuleAllow, Skill: "internal-docs"}, {Effect: policy.RuleAsk, Skill: "deploy-*"}}
+	}, files)
+	var listed []string
+	for _, e := range w.Catalog(t.Context()).Entries {
+		listed = append(listed, e.Name)
+	}
+	if want := []string{"deploy-prod", "internal-docs", "notes"}; !slices.Equal(listed, want) {
+		t.Errorf("listed: %q, want %q", listed, want)
+	}
+	if o := w.works("search_skills", args{"query": "internal keys deploy notes"}); strings.Contains(o.Text(), "internal-keys") || !strings.Contains(o.Text(), "deploy-prod") {
+		t.Error(o.Text())
+	}
+	if e := w.Snapshot().Explain(w.Snapshot().Entries("internal-keys")[0], w.Catalog(t.Context()), nil); e.ShownRule != "denied" || e.Shown {
+		t.Errorf("%+v", e)
+	}
+	w.fails(policy.CodeSkillDenied, "load_skill", args{"name": "internal-keys"})
+	w.fails(policy.CodeSkillDenied, "read_file", args{"path": "/skills/internal-keys/SKILL.md"})
+	if _, err := w.Activate(t.Context(), "internal-keys", "cli-preload"); err == nil {
+		t.Error("the operator's own deny does not bind the operator")
+	}
+	w.works("load_skill", args{"name": "internal-docs"})
+	w.works("load_skill", args{"name": "notes"})
+
+	q := w.asked("a", "load_skill", args{"name": "deploy-prod"})
+	if !strings.Contains(q.Text, "deploy-prod") || q.Code != policy.CodeSkillAsk {
+		t.Errorf("%+v", q)
+	}
+	for id, c := range map[string]struct {
+		tool string
+		args args
+	}{"b": {"read_skill_resource", args{"skill": "deploy-prod", "path": "SKILL.md"}}, "c": {"read_file", args{"path": "/skills/deploy-prod/SKILL.md"}}} {
+		if q := w.asked(id, c.tool, c.args); q.Code != policy.CodeSkillAsk {
+			t.Errorf("%s: %+v", c.tool, q)
+		}
+	}
+	if said := w.said(); strings.Contains(said, "Canary of deploy") || strings.Contains(said, "Canary of internal-keys") || !strings.Contains(said, "Canary of notes") {
+		t.Errorf("the models were shown: %s", said)
+	}
+	w.answer("a", q, false, "once")
+	if o, err := w.try1("a", "load_skill", args{"name": "deploy-prod"}); err != nil || o.Code() != policy.CodeRefused {
+		t.Errorf("%v %q", err, o.Text())
+	}
+	q = w.asked("d", "load_skill", args{"name": "deploy-prod"})
+	w.answer("d", q, true, "once")
+	if o, err := w.try1("d", "load_skill", args{"name": "deploy-prod"}); err != nil || o.Code() != "" || !strings.Contains(w.said(), "Canary of deploy-prod") {
+		t.Errorf("%v %q", err, o.Text())
+	}
+	w.works("read_skill_resource", args{"skill": "deploy-prod", "path": "SKILL.md"}) // active: asked and answered
+}
+
+// req: A-018, A-178, A-184
+func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"skills/reader/SKILL.md": skillFile("reader", "Read.\n", "allowed-tools: Read web_search Bash(git:*)\n"), "a.txt": "a\n"}
+	for narrow, want := range map[policy.Narrowing]struct {
+		code string
+		out  policy.Outcome
+		acts int64
+	}{
+		policy.NarrowNarrow: {policy.CodeNotNarrowed, policy.Deny, 0}, policy.NarrowEnforce: {policy.CodeNotNarrowed, policy.Deny, 0},
+		policy.NarrowAdvise: {policy.CodeNarrowAdvice, policy.Warn, 1}, policy.NarrowIgnore: {"cfc_disabled", policy.Allow, 1},
+	} {
+		t.Run(string(narrow), func(t *testing.T) {
+			t.Parallel()
+			var acts, searches atomic.Int64
+			search := made{name: "web_search", effect: policy.Read, act: func(context.Context, *metier.Scope) (metier.Result, error) {
+				searches.Add(1)
+				return mediated("found"), nil
+			}}
+			w := withTools(t, files, shellTool(&acts))
+			with := w.config
+			w.config = func(c *metier.Config) {
+				with(c)
+				c.Tools = append(c.Tools, search) // there, and not granted
+				c.Grants.Narrow, c.Grants.Mode = narrow, policy.Disabled
+			}
+			w.open()
+			w.works("load_skill", args{"name": "reader"})
+			w.works("read_file", args{"path": "a.txt"})
+			o := w.model("bash", args{"command": "make all"})
+			d := last[event.Decided](w)
+			if d.Code != want.code || d.Outcome != want.out || acts.Load() != want.acts || (o.Code() == "") != (want.acts == 1) {
+				t.Errorf("%+v, acted %d times: %s", d, acts.Load(), o.Text())
+			}
+			w.fails(policy.CodeToolNotAllowed, "web_search", args{}) // the skill names it; the operator does not
+			if searches.Load() != 0 {
+				t.Error("a skill granted a tool")
+			}
+		})
+	}
+}
+
+// req: C-043, C-044
+func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
+	t.Parallel()
+	open := func(t *testing.T, acts *atomic.Int64, change func(*policy.Grants)) *world {
+		w := governed(t, acts, func(g *policy.Grants) {
+			g.Narrow, g.Mode = policy.NarrowPreapprove, policy.Disabled
+			g.Rules = []policy.Rule{{Effect: policy.RuleAsk, Pattern: "Bash"}}
+			change(g)
+		}, map[string]string{"skills/committer/SKILL.md": skillFile("committer", "Commit.\n", "allowed-tools: Bash(git:*)\n")})
+		return w
+	}
+	t.Run("asked without the skill", func(t *testing.T) {
+		t.Parallel()
+		var acts atomic.Int64
+		w := open(t, &acts, func(*policy.Grants) {})
+		w.asked("a", "bash", args{"command": "git status"})
+		w.works("load_skill", args{"name": "committer"})
+		for _, command := range []string{"git status", "git reset --hard", "git log | git shortlog"} {
+			if o := w.model("bash", args{"command": command}); o.Code() != "" { // model fails where a question comes
+				t.Errorf("%q: %s", command, o.Text())
+			}
+		}
+		if acts.Load() != 3 || len(events[event.Asked](w)) != 1 {
+			t.Errorf("acted %d times, asked %d times", acts.Load(), len(events[event.Asked](w)))
+		}
+		for _, command := range []string{"ls", "git status; rm -rf /", "git status > f", "G=1 git status", "git $(ls)", "env git status"} {
+			o := w.fails(policy.CodeNotNarrowed, "bash", args{"command": command})
+			if !strings.Contains(o.Text(), `"committer"`) {
+				t.Errorf("the refusal does not name the skill: %s", o.Text())
+			}
+		}
+		if acts.Load() != 3 {
+			t.Error("a refused call acted")
+		}
+	})
+	for name, change := range map[string]func(*policy.Grants){
+		"where the setting does not say so": func(g *policy.Grants) { g.Narrow = policy.NarrowEnforce },
+		"where the operator singled it out": func(g *policy.Grants) {
+			g.Rules = append(g.Rules, policy.Rule{Effect: policy.RuleAsk, Pattern: "Bash(git status)"})
+		},
+		"where the operator does not allow it": func(g *policy.Grants) { g.Rules = []policy.Rule{{Effect: policy.RuleDeny, Pattern: "Bash"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var acts atomic.Int64
+			w := open(t, &acts, change)
+			w.works("load_skill", args{"name": "committer"})
+			o, err := w.ask("bash", args{"command": "git status"})
+			if _, asks := errors.AsType[*metier.NeedsApproval](err); !asks && o.Code() != policy.CodeRuleDenied || acts.Load() != 0 {
+				t.Errorf("%v %q, acted %d times", err, o.Text(), acts.Load())
+			}
+		})
+	}
+	t.Run("a third party approves nothing of its own", func(t *testing.T) {
+		t.Parallel()
+		var acts atomic.Int64
+		w := withTools(t, map[string]string{"found/committer/SKILL.md": skillFile("committer", "Commit.\n", "allowed-tools: Bash(git:*)\n")}, shellTool(&acts))
+		w.roots = []metier.Mount{w.mount("found", policy.ThirdParty)}
+		with := w.config
+		w.config = func(c *metier.Config) {
+			with(c)
+			c.Grants.Narrow, c.Grants.Rules = policy.NarrowPreapprove, []policy.Rule{{Effect: policy.RuleAsk, Pattern: "Bash"}}
+		}
+		w.open()
+		w.works("load_skill", args{"name": "committer"})
+		w.asked("a", "bash", args{"command": "git status"})
+	})
+}
+
+// Acts that destroy something, and acts that reach what nobody granted, wait
+// for a person; the answer stands in the log before the act, and a no stops it.
+//
+// req: C-041
+func TestDestructiveAndExternalActsWait(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]args{"destructive": {"command": "ls && rm -rf build"}, "external": {"command": "make deploy", "hosts": []string{"prod.example.org"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var acts atomic.Int64
+			w := governed(t, &acts, func(g *policy.Grants) { g.Network, g.Hosts = policy.NetworkTiered, []string{"*.example.com"} }, nil)
+			q := w.asked("no", "bash", a)
+			w.answer("no", q, false, "once")
+			if o, err := w.try1("no", "bash", a); err != nil || o.Code() != policy.CodeRefused || acts.Load() != 0 {
+				t.Errorf("%v %q, acted %d times", err, o.Text(), acts.Load())
+			}
+			q = w.asked("yes", "bash", a)
+			if len(events[event.Started](w)) != 0 {
+				t.Error("started before the answer")
+			}
+			w.answer("yes", q, true, "once")
+			if o, err := w.try1("yes", "bash", a); err != nil || o.Code() != "" || acts.Load() != 1 {
+				t.Errorf("%v %q, acted %d times", err, o.Text(), acts.Load())
+			}
+			var order []string
+			for _, e := range events[event.Event](w) {
+				switch e := e.(type) {
+				case event.Answered:
+					if e.Call == "yes" && e.Allow {
+						order = append(order, "answered")
+					}
+				case event.Started:
+					order = append(order, "started "+e.ID)
+				}
+			}
+			if !slices.Equal(order, []string{"answered", "started yes"}) {
+				t.Errorf("%q", order)
+			}
+			for _, quiet := range []args{{"command": "ls"}, {"command": "make deploy", "hosts": []string{"a.example.com"}}} {
+				w.works("bash", quiet)
+			}
+		})
+	}
+}
