@@ -43,7 +43,7 @@ func execRows() []Row {
 		choice("script_network", "Which network a script has. It is always our proxy, never a raw network.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
-				{NetworkTiered, "the hosts the operator granted"},
+				{NetworkTiered, "granted hosts; others are asked for, and refused to third_party"},
 				{NetworkOn, "any public host"},
 			}),
 		later(choice("host_cdp", "Whether a browser script that runs on the host is given --cdp.",

@@ -64,7 +64,7 @@ type Network string
 // The values of Network, narrowest first.
 const (
 	NetworkOff    Network = "off"    // none
-	NetworkTiered Network = "tiered" // the hosts the operator granted
+	NetworkTiered Network = "tiered" // granted hosts; others are asked for, and refused to third_party
 	NetworkOn     Network = "on"     // any public host
 )
 

@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"metier/internal/nearest"
+	"metier/internal/yaml"
+	"metier/policy"
+)
+
+// policyFile is the operator's policy as a file (docs/POLICY.md). It holds
+// grants, rules and approvals and nothing that a profile decides.
+type policyFile struct {
+	Tools     []string // canonical names, exact
+	Scripts   []string // exact skill:scripts/path
+	Hosts     []string
+	Rules     []policy.Rule
+	Skills    []policy.SkillRule
+	Approvals []policy.ApprovedScript
+	BindArgs  bool
+}
+
+// policyVersion is the one version of the file that there is.
+const policyVersion = "1"
+
+// approvedLevel is the weakest sandbox an approval in a file holds for, unless
+// it says another.
+const approvedLevel = "L2"
+
+// policyItems bounds each list of a policy file; policyFaults how many faults
+// of one file are named.
+const (
+	policyItems  = 1000
+	policyFaults = 20
+)
+
+// readPolicyFile reads a policy file, strictly: whatever in it is not
+// understood refuses the whole file by line and column, so that a broken file
+// never means fewer rules. So does an empty one, and one that is not there.
+func readPolicyFile(path string) (policyFile, error) {
+	b, err := readNamed(path, maxConfig)
+	if err != nil {
+		return policyFile{}, wrong("policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "read the policy file %s: %w", path, err)
+	}
+	f, err := parsePolicyFile(b)
+	if err != nil {
+		return policyFile{}, wrong("policy_file_invalid", "fix the lines that are named (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// grant adds what the file says to grants. Lists grow, and nothing that the
+// grants refuse is lifted: Denied is left alone, and a rule that denies stays
+// beside one that allows.
+func (f policyFile) grant(g *policy.Grants) {
+	add := func(to *[]string, more []string) {
+		for _, s := range more {
+			if !slices.Contains(*to, s) {
+				*to = append(slices.Clip(*to), s)
+			}
+		}
+	}
+	add(&g.Tools, f.Tools)
+	add(&g.Scripts, f.Scripts)
+	add(&g.Hosts, f.Hosts)
+	g.Rules = slices.Concat(g.Rules, f.Rules)
+	g.Skills = slices.Concat(g.Skills, f.Skills)
+	g.Approved = slices.Concat(g.Approved, f.Approvals)
+	g.BindArgs = g.BindArgs || f.BindArgs
+}
+
+func parsePolicyFile(src []byte) (policyFile, error) {
+	n, err := yaml.Parse(src, &yaml.Options{MaxBytes: maxConfig, MaxNodes: 8 * 5 * policyItems})
+	if err != nil {
+		return policyFile{}, err
+	}
+	r := policyReader{}
+	r.file(n)
+	return r.out, errors.Join(r.faults...)
+}
+
+// policyReader walks a policy file and collects what is wrong with it.
+type policyReader struct {
+	out    policyFile
+	faults []error
+}
+
+func (r *policyReader) fault(n *yaml.Node, format string, a ...any) {
+	if len(r.faults) < policyFaults {
+		r.faults = append(r.faults, &yaml.Error{Line: n.Line, Column: n.Column, Code: yaml.WrongType, Msg: fmt.Sprintf(format, a...)})
+	}
+}
+
+func (r *policyReader) file(n *yaml.Node) {
+	if n.Kind != yaml.Map || len(n.Entries) == 0 {
+		r.fault(n, "a policy file is a map that begins with version: %s; an empty one is refused", policyVersion)
+		return
+	}
+	readers := map[string]func(*yaml.Node){
+		"version": func(v *yaml.Node) {
+			if v.Kind != yaml.Scalar || v.Text != policyVersion {
+				r.fault(v, "this release reads version %s of a policy file", policyVersion)
+			}
+		},
+		"tools":     func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, checkToolName) },
+		"scripts":   func(v *yaml.Node) { r.out.Scripts = r.texts("scripts", v, policy.CheckScript) },
+		"hosts":     func(v *yaml.Node) { r.out.Hosts = r.texts("hosts", v, policy.CheckHost) },
+		"rules":     r.rules,
+		"skills":    r.skills,
+		"approvals": r.approvals,
+		"approvals_bind_arguments": func(v *yaml.Node) {
+			var ok bool
+			if r.out.BindArgs, ok = v.Bool(); !ok {
+				r.fault(v, "approvals_bind_arguments is true or false")
+			}
+		},
+	}
+	seen := r.entries("a policy file", n, readers)
+	if !seen["version"] {
+		r.fault(n, "it says no version: begin with version: %s", policyVersion)
+	}
+}
+
+// entries gives each value of a map to the reader of its key, and refuses a key
+// without one.
+func (r *policyReader) entries(of string, n *yaml.Node, readers map[string]func(*yaml.Node)) map[string]bool {
+	seen := map[string]bool{}
+	for _, e := range n.Entries {
+		read, ok := readers[e.Key.Text]
+		if !ok {
+			var known []string
+			for k := range readers {
+				known = append(known, k)
+			}
+			slices.Sort(known)
+			r.fault(e.Key, "unknown key %q in %s%s; it has %s", short(e.Key.Text), of, nearest.Hint(e.Key.Text, known), strings.Join(known, ", "))
+			continue
+		}
+		seen[e.Key.Text] = true
+		read(e.Value)
+	}
+	return seen
+}
+
+// list is the items of a list, or nothing and a fault.
+func (r *policyReader) list(key string, n *yaml.Node) []*yaml.Node {
+	switch {
+	case n.Kind != yaml.List:
+		r.fault(n, "%s is a list; leave the key out where there is nothing to say", key)
+	case len(n.Items) > policyItems:
+		r.fault(n, "%s has %d items; at most %d are read", key, len(n.Items), policyItems)
+	default:
+		return n.Items
+	}
+	return nil
+}
+
+// text is a scalar that says something, or a fault.
+func (r *policyReader) text(of string, n *yaml.Node) (string, bool) {
+	if n.Kind != yaml.Scalar || n.Null() || n.Text == "" {
+		r.fault(n, "%s is a text", of)
+		return "", false
+	}
+	return n.Text, true
+}
+
+func (r *policyReader) texts(key string, n *yaml.Node, check func(string) error) []string {
+	var out []string
+	for _, item := range r.list(key, n) {
+		s, ok := r.text("an item of "+key, item)
+		if !ok {
+			continue
+		}
+		if err := check(s); err != nil {
+			r.fault(item, "%v", err)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// rules reads `- deny: PATTERN`, `- ask: PATTERN` and `- allow: PATTERN`, each
+// with `skill: NAME` or without.
+func (r *policyReader) rules(n *yaml.Node) {
+	for _, item := range r.list("rules", n) {
+		var u policy.Rule
+		effect, ok := r.effect("a rule", item, &u.Pattern, map[string]func(*yaml.Node){"skill": func(v *yaml.Node) { u.Skill, _ = r.text("skill", v) }})
+		u.Effect = effect
+		if !ok {
+			continue
+		}
+		if err := u.Check(); err != nil {
+			r.fault(item, "rule %q: %v", short(u.String()), err)
+			continue
+		}
+		r.out.Rules = append(r.out.Rules, u)
+	}
+}
+
+// skills reads `- deny: NAME`, `- ask: NAME` and `- allow: NAME`.
+func (r *policyReader) skills(n *yaml.Node) {
+	for _, item := range r.list("skills", n) {
+		var u policy.SkillRule
+		effect, ok := r.effect("a rule of skills", item, &u.Skill, map[string]func(*yaml.Node){})
+		u.Effect = effect
+		if !ok {
+			continue
+		}
+		if err := u.Check(); err != nil {
+			r.fault(item, "rule %q: %v", short(u.Skill), err)
+			continue
+		}
+		r.out.Skills = append(r.out.Skills, u)
+	}
+}
+
+// effect reads an item that has exactly one of deny, ask and allow, beside the
+// keys of more.
+func (r *policyReader) effect(of string, n *yaml.Node, text *string, more map[string]func(*yaml.Node)) (found policy.RuleEffect, ok bool) {
+	if n.Kind != yaml.Map {
+		r.fault(n, "%s is deny, ask or allow with a text, such as: - deny: TEXT", of)
+		return "", false
+	}
+	before, count := len(r.faults), 0
+	for _, e := range []policy.RuleEffect{policy.RuleDeny, policy.RuleAsk, policy.RuleAllow} {
+		more[string(e)] = func(v *yaml.Node) {
+			count++
+			found = e
+			*text, _ = r.text(string(e), v)
+		}
+	}
+	r.entries(of, n, more)
+	if count != 1 && len(r.faults) == before {
+		r.fault(n, "%s has exactly one of deny, ask and allow", of)
+	}
+	return found, len(r.faults) == before
+}
+
+var treeDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// approvals reads scripts that are approved as they are: an entry, its tree and
+// the weakest sandbox it may have.
+func (r *policyReader) approvals(n *yaml.Node) {
+	for _, item := range r.list("approvals", n) {
+		if item.Kind != yaml.Map {
+			r.fault(item, "an approval has the keys script, tree and, where it is not %s, level", approvedLevel)
+			continue
+		}
+		before := len(r.faults)
+		a := policy.ApprovedScript{Level: approvedLevel}
+		checked := func(into *string, key string, check func(string) error) func(*yaml.Node) {
+			return func(v *yaml.Node) {
+				s, ok := r.text(key, v)
+				if !ok {
+					return
+				}
+				if err := check(s); err != nil {
+					r.fault(v, "%v", err)
+				}
+				*into = s
+			}
+		}
+		seen := r.entries("an approval", item, map[string]func(*yaml.Node){
+			"script": checked(&a.Entry, "script", policy.CheckScript),
+			"tree": checked(&a.Tree, "tree", func(s string) error {
+				if !treeDigest.MatchString(s) {
+					return fmt.Errorf("%q is no digest of a tree: metier show NAME --json says it, as sha256: and 64 digits", short(s))
+				}
+				return nil
+			}),
+			"level": checked(&a.Level, "level", policy.CheckLevel),
+		})
+		for _, key := range []string{"script", "tree"} {
+			if !seen[key] {
+				r.fault(item, "the approval has no %s: it holds for one script in one tree", key)
+			}
+		}
+		if len(r.faults) == before {
+			r.out.Approvals = append(r.out.Approvals, a)
+		}
+	}
+}
+
+// checkToolName says what is wrong with a granted tool: a grant is exact.
+func checkToolName(s string) error {
+	if strings.ContainsAny(s, "*()") {
+		return fmt.Errorf("%q is no name of a tool: a grant is exact; patterns are for rules", short(s))
+	}
+	return policy.CheckPattern(s)
+}
+
+// short keeps the text of a file in messages short.
+func short(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
