@@ -25,8 +25,9 @@ func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
 	p := &plan.Plan{
 		UID: inside, GID: inside, Host: "sandbox",
 		Visible: s.visible,
-		Devices: []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"},
-		Dirs:    []string{"/dev", "/etc", "/proc", "/tmp", sandbox.SkillsDir},
+		Devices: []plan.Device{{Path: "/dev/null", Number: 0x103}, {Path: "/dev/zero", Number: 0x105}, {Path: "/dev/full", Number: 0x107},
+			{Path: "/dev/random", Number: 0x108}, {Path: "/dev/urandom", Number: 0x109}},
+		Dirs: []string{"/dev", "/etc", "/proc", "/tmp", sandbox.SkillsDir},
 		Links: []plan.Link{{Path: "/dev/fd", To: "/proc/self/fd"}, {Path: "/dev/stdin", To: "/proc/self/fd/0"}, {Path: "/dev/stdout", To: "/proc/self/fd/1"},
 			{Path: "/dev/stderr", To: "/proc/self/fd/2"}, {Path: "/dev/shm", To: "/tmp"}},
 		Files: etc(), Work: w.plan,

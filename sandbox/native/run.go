@@ -128,7 +128,6 @@ type running struct {
 	mu    sync.Mutex
 	limit string // the first that was hit
 
-	started  bool
 	answers  []plan.Answer
 	listener net.Listener
 	serving  sync.WaitGroup

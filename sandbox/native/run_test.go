@@ -51,13 +51,3 @@ func TestProbe(t *testing.T) {
 	s := open(t)
 	t.Logf("%+v", s.Probe(t.Context()))
 }
-
-func BenchmarkTrue(b *testing.B) {
-	s := open(b)
-	for b.Loop() {
-		r, err := s.Run(b.Context(), sandbox.Job{Argv: []string{"/usr/bin/true"}, Env: env})
-		if err != nil || r.Exit != 0 {
-			b.Fatal(r, err)
-		}
-	}
-}

@@ -26,6 +26,7 @@ const (
 	AtLeast = 0x35
 	Any     = 0x45 // a bit of K is set
 	Return  = 0x06
+	Jump    = 0x05 // over K instructions
 )
 
 // The answers used.
@@ -105,46 +106,70 @@ func opens(i int) []Inst {
 
 // Program is the filter of an architecture; false: there is none, and without
 // a filter nothing may run.
+//
+// The calls are found by halving: the kernel runs a new filter once for each
+// call it knows, to remember those that are always allowed, and a list would
+// make that the longest part of a launch.
 func Program(arch string) ([]Inst, bool) {
 	token, ok := audit[arch]
 	if !ok {
 		return nil, false
 	}
-	p := []Inst{
-		{Load, 0, 0, Arch}, {Equal, 1, 0, token}, {Return, 0, 0, Kill},
-		{Load, 0, 0, Nr},
-	}
+	p := []Inst{{Load, 0, 0, Arch}, {Equal, 1, 0, token}, {Return, 0, 0, Kill}, {Load, 0, 0, Nr}}
 	if arch == "amd64" { // x32 has the same token and other numbers
 		p = append(p, Inst{AtLeast, 0, 1, 0x40000000}, Inst{Return, 0, 0, Kill})
 	}
-	p = append(p, Inst{AtLeast, 0, 1, newest + 1}, Inst{Return, 0, 0, NotThere})
-	for _, a := range arguments {
-		nr := a.call.nr(arch)
-		if nr == none {
-			continue
-		}
-		p = append(p, Inst{Equal, 0, uint8(len(a.check) + 1), uint32(nr)})
-		p = append(append(p, a.check...), Inst{Return, 0, 0, Allow})
-	}
-	p = list(p, arch, absent, NotThere)
-	p = list(p, arch, forbidden, NotPermitted)
-	return append(p, Inst{Return, 0, 0, Allow}), true
+	return append(p, halve(spans(arch))...), true
 }
 
-// list answers each of some calls in the same way. Jumps are short, so that
-// each call has its own return.
-func list(p []Inst, arch string, calls []call, answer uint32) []Inst {
-	var nrs []int
-	for _, c := range calls {
-		if nr := c.nr(arch); nr != none {
-			nrs = append(nrs, nr)
+// span is a run of numbers with the same answer, up to the next span.
+type span struct {
+	first uint32
+	act   []Inst
+}
+
+func spans(arch string) []span {
+	special := map[uint32][]Inst{newest + 1: {{Return, 0, 0, NotThere}}}
+	for _, a := range arguments {
+		if nr := a.call.nr(arch); nr != none {
+			special[uint32(nr)] = append(slices.Clone(a.check), Inst{Return, 0, 0, Allow})
 		}
 	}
-	slices.Sort(nrs)
-	for _, nr := range nrs {
-		p = append(p, Inst{Equal, 0, 1, uint32(nr)}, Inst{Return, 0, 0, answer})
+	for answer, calls := range map[uint32][]call{NotThere: absent, NotPermitted: forbidden} {
+		for _, c := range calls {
+			if nr := c.nr(arch); nr != none {
+				special[uint32(nr)] = []Inst{{Return, 0, 0, answer}}
+			}
+		}
 	}
-	return p
+	all := []span{{0, []Inst{{Return, 0, 0, Allow}}}}
+	for nr := range uint32(newest + 2) {
+		act, ok := special[nr]
+		if !ok {
+			act = []Inst{{Return, 0, 0, Allow}}
+		}
+		if last := &all[len(all)-1]; nr == 0 {
+			last.act = act
+		} else if !slices.Equal(last.act, act) {
+			all = append(all, span{nr, act})
+		}
+	}
+	return all
+}
+
+// halve finds the span of a number. Conditional jumps reach 255 instructions,
+// the other kind reaches all.
+func halve(all []span) []Inst {
+	if len(all) == 1 {
+		return all[0].act
+	}
+	mid := len(all) / 2
+	low, high := halve(all[:mid]), halve(all[mid:])
+	p := []Inst{{AtLeast, uint8(min(len(low), 255)), 0, all[mid].first}}
+	if len(low) > 255 {
+		p = []Inst{{AtLeast, 0, 1, all[mid].first}, {Jump, 0, 0, uint32(len(low))}}
+	}
+	return append(append(p, low...), high...)
 }
 
 // Bytes is the program as the kernel takes it, on little-endian machines, which

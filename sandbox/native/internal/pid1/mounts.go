@@ -30,13 +30,6 @@ func build(p *plan.Plan) {
 			all = append(all, s)
 		}
 	}
-	for _, path := range p.Devices {
-		s, ok := clone(path, mountAttr{set: attrNoSUID | attrNoExec, propagation: syscall.MS_PRIVATE})
-		if !ok {
-			fail("devices", syscall.ENOENT, path)
-		}
-		all = append(all, s)
-	}
 	work := workTree(p)
 	must("mount", syscall.Mount("tmpfs", over, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV,
 		"mode=755,size="+itoa(p.RootBytes)+",nr_inodes="+itoa(p.RootFiles)), "the root")
@@ -47,6 +40,9 @@ func build(p *plan.Plan) {
 	}
 	for _, s := range all {
 		show(s)
+	}
+	for _, d := range p.Devices {
+		device(d)
 	}
 	for _, l := range p.Links {
 		above(l.Path)
@@ -81,7 +77,7 @@ func clone(path string, attr mountAttr) (shown, bool) {
 		n, err := syscall.Readlink(path, b)
 		must("readlink", err, path)
 		return shown{path, -1, string(b[:n]), false}, true
-	case syscall.S_IFDIR, syscall.S_IFREG, syscall.S_IFCHR:
+	case syscall.S_IFDIR, syscall.S_IFREG:
 	default:
 		fail("visible", syscall.EINVAL, path)
 	}
@@ -109,6 +105,19 @@ func show(s shown) {
 	}
 	need("move_mount", moveMount(s.tree, -100, rel(s.path)), s.path)
 	closefd(s.tree)
+}
+
+// device binds one of the host's. What was bound has to be that device: any
+// other file would be the host's, and writable.
+func device(d plan.Device) {
+	to := rel(d.Path)
+	empty(to, 0o444)
+	must("devices", syscall.Mount(d.Path, to, "", syscall.MS_BIND, ""), d.Path)
+	var st syscall.Stat_t
+	must("devices", syscall.Lstat(to, &st), d.Path)
+	if st.Mode&syscall.S_IFMT != syscall.S_IFCHR || st.Rdev != d.Number {
+		fail("devices", syscall.ENODEV, d.Path)
+	}
 }
 
 // rel is an absolute path as seen from the new root, which is the working

@@ -22,9 +22,9 @@ func start(p *plan.Plan) {
 	}
 	path := find(p)
 	address(p.Limits.Address)
-	go orphaned()
 	answer(plan.Answer{Kind: plan.Starting}, nil)
-	pid, err := syscall.ForkExec(path, p.Argv, &syscall.ProcAttr{Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	var watch int
+	pid, err := syscall.ForkExec(path, p.Argv, &syscall.ProcAttr{Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &watch}})
 	if err != nil {
 		refuse("start", err, path)
 	}
@@ -34,44 +34,61 @@ func start(p *plan.Plan) {
 	for fd := range 3 { // the ends of these pipes are the program's alone
 		closefd(fd)
 	}
-	wait(pid)
+	wait(pid, watch)
 }
 
-// orphaned ends the sandbox when the parent ended: its socket closes.
-func orphaned() {
-	var b [1]byte
-	for {
-		if n, err := syscall.Read(plan.Control, b[:]); n <= 0 && err != syscall.EINTR {
-			exit()
+// wait reaps until the program ended, ends the rest, and answers. It wakes up
+// when the program ended (watch), when the parent did (its socket closes), and
+// when an orphan did: SIGCHLD ends a poll, and one that comes too early to do so
+// is made up for by the next round. There is no second goroutine, which would
+// need a second thread.
+func wait(pid, watch int) {
+	result := plan.Answer{Kind: plan.Ended}
+	fds := [2]pollfd{{fd: plan.Control, events: pollIn}, {fd: int32(watch), events: pollIn}}
+	const round = 100e6
+	var left syscall.Timespec
+	for running := true; running; {
+		left = syscall.Timespec{Nsec: round}
+		n, errno := call(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, uintptr(unsafe.Pointer(&left)), 0, 0, 0)
+		if errno == 0 && n > 0 && fds[0].revents != 0 {
+			exit() // nothing is ever sent here: it is the end
 		}
+		running = !reap(pid, syscall.WNOHANG, &result)
 	}
+	_ = syscall.Kill(-1, syscall.SIGKILL) // ESRCH: nobody is left
+	reap(-1, 0, &result)
+	var all syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &all) == nil {
+		result.CPU, result.RSS = micros(all.Utime)+micros(all.Stime), uint64(all.Maxrss)
+	}
+	answer(result, nil)
+	exit()
 }
 
-// wait reaps until the program ended, ends the rest, and answers.
-func wait(pid int) {
-	var result plan.Answer
+type pollfd struct {
+	fd              int32
+	events, revents int16
+}
+
+const pollIn = 1
+
+// reap waits for who ended, or with no options for everybody; true: the program
+// is among them.
+func reap(pid, options int, result *plan.Answer) (ended bool) {
+	var ws syscall.WaitStatus
 	for {
-		var ws syscall.WaitStatus
-		var ru syscall.Rusage
-		got, err := syscall.Wait4(-1, &ws, 0, &ru)
+		got, err := syscall.Wait4(-1, &ws, options, nil)
 		switch {
 		case err == syscall.EINTR:
-			continue
-		case err != nil: // ECHILD: all ended
-			var all syscall.Rusage
-			if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &all) == nil {
-				result.CPU, result.RSS = micros(all.Utime)+micros(all.Stime), uint64(all.Maxrss)
-			}
-			answer(result, nil)
-			exit()
+		case err != nil, got == 0: // ECHILD: all ended
+			return ended
 		case got == pid:
-			result.Kind = plan.Ended
+			ended = true
 			if ws.Signaled() {
 				result.Signal = uint64(ws.Signal())
 			} else {
 				result.Code = uint64(ws.ExitStatus())
 			}
-			_ = syscall.Kill(-1, syscall.SIGKILL) // ESRCH: nobody is left
 		}
 	}
 }

@@ -22,7 +22,7 @@ type Plan struct {
 	UID, GID   uint64 // as seen inside
 	Host       string
 	Visible    []string // host paths to show read-only; what is missing is left out
-	Devices    []string
+	Devices    []Device
 	Files      []File // of the root, in order; folders above are made
 	Dirs       []string
 	Links      []Link
@@ -37,6 +37,12 @@ type Plan struct {
 	Argv, Env  []string
 	Search     []string // folders to look for Argv[0] in, if it has no slash
 	Dir        string
+}
+
+// Device is a character device of the host; Number is its st_rdev.
+type Device struct {
+	Path   string
+	Number uint64
 }
 
 // File is a file of the root.
@@ -170,7 +176,7 @@ func (f *fields) plan(p *Plan) {
 	f.num(&p.GID)
 	f.str(&p.Host)
 	list(f, &p.Visible, f.str)
-	list(f, &p.Devices, f.str)
+	list(f, &p.Devices, func(x *Device) { f.str(&x.Path); f.num(&x.Number) })
 	list(f, &p.Files, func(x *File) { f.str(&x.Path); f.flag(&x.Exec); f.bytes(&x.Data) })
 	list(f, &p.Dirs, f.str)
 	list(f, &p.Links, func(x *Link) { f.str(&x.Path); f.str(&x.To) })
