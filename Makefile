@@ -33,6 +33,7 @@ test: need vet ## every test with the race detector; installs what is missing
 .PHONY: need
 need:
 	@tools/need $(if $(filter Linux,$(shell uname -s)),$(TOOLS),gcc:gcc git:git)
+	@$(if $(filter Linux,$(shell uname -s)),tools/deno/install)
 
 .PHONY: check
 check: fmt-check vet lint cross generated ## everything about the code but its tests

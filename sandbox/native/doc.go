@@ -27,7 +27,7 @@
 // # What is not there
 //
 // Without a cgroup memory is watched from outside every 50 ms (memory of all
-// processes together) with a limit of address space behind it: memory-best-effort
+// processes together) with a limit of private memory behind it: memory-best-effort
 // in Result.Notes. A program can be over its limit for that long. Wall time does
 // not count the time a machine sleeps. The kernel's own system calls are
 // reached directly: a flaw in them is what level L3 is for.

@@ -120,7 +120,9 @@ func find(p *plan.Plan) string {
 // process has reserved more than it allows.
 var late bool
 
-// address sets the limit of address space, which the program inherits.
+// address sets the limit of private writable memory, which the program
+// inherits. What is only reserved does not count: V8 and the JVM reserve far
+// more address space than they ever use.
 func address(limit uint64) {
 	fd, err := syscall.Open("/proc/self/statm", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	must("proc", err, "/proc/self/statm")
@@ -142,8 +144,8 @@ func address(limit uint64) {
 
 func addressOf(pid int, limit uint64) {
 	l := syscall.Rlimit{Cur: limit, Max: limit}
-	_, errno := call(sysPrlimit64, uintptr(pid), syscall.RLIMIT_AS, uintptr(unsafe.Pointer(&l)), 0, 0, 0)
+	_, errno := call(sysPrlimit64, uintptr(pid), syscall.RLIMIT_DATA, uintptr(unsafe.Pointer(&l)), 0, 0, 0)
 	if errno != syscall.ESRCH { // it ended already
-		need("rlimits", errno, "address space")
+		need("rlimits", errno, "private memory")
 	}
 }
