@@ -1,0 +1,277 @@
+package program_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/program"
+	"metier/record"
+	"metier/sandbox"
+	"metier/settings"
+)
+
+// argv is what the sandbox was last asked to run.
+func (w *world) argv() []string { return w.box.jobs[len(w.box.jobs)-1].Argv }
+
+// req: A-072, A-074
+func TestDenoAndBashOnStandardInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{
+		"scripts/plain.ts": "const n: number = 40; console.log(n + 2, Deno.args.join('|'), Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/run.ts":   "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
+		"scripts/other.ts": "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/a.sh":     "#!/bin/bash\necho \"$1|$2\"\n",
+	}))
+	if r := w.ran("scripts/plain.ts", "-x", "a b"); r.Stdout != "42 -x|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "-x", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
+		t.Errorf("%q %+v", w.argv(), r)
+	}
+	if r := w.ran("scripts/run.ts", "y"); r.Stdout != "demo y\n" || !slices.Equal(w.argv()[1:], []string{"run", "--allow-env=SKILL_NAME", "--allow-read=/workspace", "-", "y"}) {
+		t.Errorf("%q %+v", w.argv(), r)
+	}
+	if r := w.ran("scripts/other.ts"); r.Stdout != "prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-"}) {
+		t.Errorf("a shebang without run gave permissions: %q %+v", w.argv(), r)
+	}
+	if r := w.ran("scripts/a.sh", "-x", "--"); r.Stdout != "-x|--\n" || !slices.Equal(w.argv()[1:], []string{"-s", "--", "-x", "--"}) || r.Runtime != "bash" {
+		t.Errorf("%q %+v", w.argv(), r)
+	}
+}
+
+// req: A-073
+func TestWhatRanIsWhatWasChecked(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{cfHarness, settings.DefaultProfile} {
+		w := newWorld(t, setup{profile: profile}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho checked\n"}))
+		w.box.before = func(sandbox.Job) { w.put("skills/demo/scripts/a.sh", "#!/bin/bash\necho swapped\n") }
+		if r := w.ran("scripts/a.sh"); r.Stdout != "checked\n" {
+			t.Errorf("%s: %q", profile, r.Stdout)
+		}
+		w.refuses2("script_snapshot_mismatch", "scripts/a.sh")
+	}
+}
+
+// refuses2 holds that a script is refused after others ran.
+func (w *world) refuses2(code, path string) {
+	w.t.Helper()
+	w.box.jobs = nil
+	w.refuses(code, w.run(path))
+}
+
+// req: A-075
+func TestDenoImportsNothingBeside(t *testing.T) {
+	t.Parallel()
+	refused := map[string]string{
+		"static": "import { x } from './x.ts'\n", "bare": "import '../x.ts'\n", "dynamic": "const m = await import(\"./x.ts\")\n",
+		"re-export": "export { x } from \"./x.ts\"\n", "all": "export * from './x.ts'\n", "json": "import s from './x.json' with { type: 'json' }\n",
+	}
+	allowed := map[string]string{
+		"line": "// import './x.ts'\n", "block": "/* export * from './x.ts' */\n", "text": "console.log(\"import './x.ts'\")\n", "after": "const a = 1 // import('./x.ts')\n",
+	}
+	files := map[string]string{}
+	for name, code := range refused {
+		files["scripts/no-"+name+".ts"] = code
+	}
+	for name, code := range allowed {
+		files["scripts/yes-"+name+".ts"] = code
+	}
+	w := newWorld(t, setup{profile: cfHarness}, demo(files))
+	for name := range refused {
+		w.refuses2("unsupported_runtime", "scripts/no-"+name+".ts")
+	}
+	for name := range allowed {
+		w.ran("scripts/yes-" + name + ".ts")
+	}
+}
+
+// req: A-076, A-077, A-078
+func TestBashNeedsItsShebang(t *testing.T) {
+	t.Parallel()
+	refused := map[string]string{
+		"sh": "#!/bin/sh\n", "none": "echo\n", "flags": "#!/bin/bash -e\n", "env-flags": "#!/usr/bin/env -S bash -e\n", "dash": "#!/bin/dash\n",
+		"source": "#!/bin/bash\nsource ./h.sh\n", "dot": "#!/bin/bash\n. ./h.sh\n", "later": "#!/bin/bash\ntrue && source ../h.sh\n", "quoted": "#!/bin/bash\nsource \"./h.sh\"\n",
+	}
+	allowed := map[string]string{"bash": "#!/bin/bash\n", "env": "#!/usr/bin/env bash\n", "comment": "#!/bin/bash\n# source ./h.sh\n", "text": "#!/bin/bash\necho '. ./h.sh'\n", "usr": "#!/usr/bin/bash\n"}
+	files := map[string]string{"scripts/h.sh": "#!/bin/bash\n"}
+	for name, code := range refused {
+		files["scripts/no-"+name+".sh"] = code
+	}
+	for name, code := range allowed {
+		files["scripts/yes-"+name+".sh"] = code + "printf '%s\\n' \"$1\"\n"
+	}
+	w := newWorld(t, setup{profile: cfHarness}, demo(files))
+	for name := range refused {
+		w.refuses2("unsupported_runtime", "scripts/no-"+name+".sh")
+	}
+	for name := range allowed {
+		if r := w.ran("scripts/yes-"+name+".sh", "-x"); !strings.HasSuffix(r.Stdout, "-x\n") || !slices.Equal(w.argv()[1:], []string{"-s", "--", "-x"}) {
+			t.Errorf("%s: %q %q", name, w.argv(), r.Stdout)
+		}
+	}
+}
+
+// req: A-079
+func TestOtherShebangsAreIndexedAndNotRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.rb": "#!/usr/bin/env ruby\n", "scripts/b": "#!/usr/bin/awk -f\n"}))
+	sk, err := w.s.Snapshot().Find("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sk, err = w.s.Snapshot().Index(t.Context(), sk); err != nil {
+		t.Fatal(err)
+	}
+	for path, runtime := range map[string]string{"scripts/a.rb": "ruby", "scripts/b": "shebang"} {
+		found := false
+		for _, r := range sk.Resources {
+			found = found || r.Path == path && r.Runtime == runtime && r.Shebang != ""
+		}
+		if !found {
+			t.Errorf("%s is not in the index: %+v", path, sk.Resources)
+		}
+		w.refuses2("unsupported_runtime", path)
+	}
+}
+
+// req: A-083
+func TestArgumentsArriveVerbatim(t *testing.T) {
+	t.Parallel()
+	args := []string{"$(id)", "`id`", "a;b", "a b", "*", "~", "-c", "--", "", "new\nline", "\"'\\", "${HOME}", "é\x01", "|cat", ">x"}
+	for _, profile := range []string{cfHarness, settings.DefaultProfile} {
+		w := newWorld(t, setup{profile: profile}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\nprintf '%s\\0' \"$@\"\n"}))
+		if r := w.ran("scripts/a.sh", args...); r.Stdout != strings.Join(args, "\x00")+"\x00" {
+			t.Errorf("%s: %q", profile, r.Stdout)
+		}
+	}
+}
+
+// req: A-086
+func TestScriptEnvironment(t *testing.T) {
+	t.Setenv("CANARY", "secret-of-the-parent")
+	for profile, want := range map[string]string{cfHarness: "/workspace/skills/demo", settings.DefaultProfile: "/skills/demo", agentRuntime: "/skills/demo"} {
+		w := newWorld(t, setup{profile: profile}, demo(map[string]string{"scripts/env.sh": "#!/bin/bash\nenv -0\n"}))
+		got := strings.Split(strings.TrimSuffix(w.ran("scripts/env.sh").Stdout, "\x00"), "\x00")
+		for _, kv := range []string{"CF_HARNESS_RUN_ID=run-1", "SKILL_NAME=demo", "SKILL_DIR=" + want, "SKILL_SCRIPT=" + want + "/scripts/env.sh", "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET=sandbox", "HOME=/tmp"} {
+			contains(t, got, kv)
+		}
+		known := []string{"PATH", "HOME", "TMPDIR", "LANG", "TERM", "PWD", "OLDPWD", "SHLVL", "_", "CF_HARNESS_RUN_ID", "SKILL_NAME", "SKILL_DIR", "SKILL_SCRIPT", "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET"}
+		for _, kv := range got {
+			if k, _, _ := strings.Cut(kv, "="); !slices.Contains(known, k) {
+				t.Errorf("%s: the script sees %q", profile, kv)
+			}
+		}
+	}
+}
+
+// Every interpreter that is here runs a script of the default profile.
+func TestInterpreters(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ file, code string }{
+		"sh":      {"scripts/a", "#!/bin/sh\necho ok \"$1\"\n"},
+		"python3": {"scripts/a.py", "import sys; print('ok', sys.argv[1])\n"},
+		"node":    {"scripts/a.js", "console.log('ok', process.argv[2])\n"},
+		"deno":    {"scripts/a.ts", "import { s } from './lib.ts'; console.log(s, Deno.args[0])\n"},
+		"perl":    {"scripts/a.pl", "print \"ok $ARGV[0]\\n\";\n"},
+		"awk":     {"scripts/a", "#!/usr/bin/awk -f\nBEGIN { print \"ok\", ARGV[1] }\n"},
+		"go":      {"scripts/a.go", "package main\nimport \"syscall\"\nfunc main() { syscall.Write(1, []byte(\"ok arg\\n\")) }\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, setup{options: func(o *program.Options) {
+				o.Limits.Memory, o.Limits.Scratch, o.Limits.ScratchFiles, o.Limits.Processes = 2<<30, 512<<20, 20_000, 256
+				o.Limits.Wall = 2 * time.Minute
+			}}, demo(map[string]string{tt.file: tt.code, "scripts/lib.ts": "export const s = 'ok'\n"}))
+			o := w.run(tt.file, "arg")
+			if o.Code() == "interpreter_missing" && name != "python3" && name != "deno" {
+				t.Logf("%s is not on this machine: %s", name, o.Text())
+				return
+			}
+			if r := result(t, o); r.Stdout != "ok arg\n" {
+				t.Errorf("%q: %s", w.argv(), o.Text())
+			}
+		})
+	}
+}
+
+func TestMissingInterpreterIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{}, demo(map[string]string{"scripts/a": "#!/usr/bin/env no-such-program-here\n"}))
+	o := w.run("scripts/a")
+	w.refuses("interpreter_missing", o)
+	if !strings.Contains(o.Text(), "no-such-program-here") {
+		t.Error(o.Text())
+	}
+}
+
+// req: C-079, C-080, C-081
+func TestDeclaredPackages(t *testing.T) {
+	t.Parallel()
+	skill := "---\nname: demo\ndescription: Use when scripts are tried.\ncompatibility: needs a network, docker and root\ndependencies: [python>=3.8, no-such-package-here>=2]\n---\n"
+	for reject, want := range map[settings.MissingDependency]string{settings.MissingDependencyReject: "dependency_missing", settings.MissingDependencyWarn: ""} {
+		files := demo(map[string]string{"scripts/a.py": "print('ran')\n"})
+		files["skills/demo/SKILL.md"] = skill
+		w := newWorld(t, setup{set: func(s *settings.Settings) { s.Exec.MissingDependency = reject }}, files)
+		o := w.run("scripts/a.py")
+		if o.Code() != want || strings.Contains(o.Text(), "ran\n") != (want == "") {
+			t.Errorf("%s: %q %s", reject, o.Code(), o.Text())
+		}
+		asked := events[event.PackagesRequested](w)
+		if len(asked) != 1 || !slices.Equal(asked[0].Packages, []string{"no-such-package-here"}) || asked[0].Rejected != (want != "") {
+			t.Errorf("%s: %+v", reject, asked)
+		}
+		for _, j := range w.box.jobs { // the one that asked, and the script: nothing installs
+			if slices.ContainsFunc(j.Argv, func(a string) bool { return strings.Contains(a, "install") || strings.HasSuffix(a, "pip") }) {
+				t.Errorf("%q", j.Argv)
+			}
+		}
+	}
+	files := demo(map[string]string{"scripts/a.py": "# /// script\n# dependencies = [\"also-no-such-package\"]\n# ///\nprint('ran')\n", "scripts/b.sh": "#!/bin/bash\necho ran\n"})
+	files["skills/demo/SKILL.md"] = strings.Replace(skill, "dependencies: [python>=3.8, no-such-package-here>=2]\n", "", 1)
+	w := newWorld(t, setup{}, files)
+	if r := w.ran("scripts/b.sh"); r.Stdout != "ran\n" { // a hint is a hint: it denies nothing
+		t.Errorf("%+v", r)
+	}
+	w.run("scripts/a.py")
+	if asked := events[event.PackagesRequested](w); len(asked) != 1 || asked[0].Packages[0] != "also-no-such-package" {
+		t.Errorf("%+v", asked)
+	}
+}
+
+func TestSecretsReachTheScriptAlone(t *testing.T) {
+	t.Parallel()
+	const value = "canary-of-a-secret-7741"
+	w := newWorld(t, setup{options: func(o *program.Options) {
+		o.Secrets = func(_ context.Context, sk metier.Skill) ([]record.Secret, error) {
+			if sk.Name != "demo" {
+				return nil, fmt.Errorf("asked for %s", sk.Name)
+			}
+			return []record.Secret{{Name: "TOKEN", Value: value}}, nil
+		}
+	}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho \"${#TOKEN} $TOKEN\" | tee /workspace/seen; echo $TOKEN >&2\n"}))
+	o := w.run("scripts/a.sh")
+	b, err := os.ReadFile(filepath.Join(w.dir, "seen"))
+	if err != nil || string(b) != fmt.Sprintf("%d %s\n", len(value), value) {
+		t.Errorf("the script got %q, %v", b, err)
+	}
+	if strings.Contains(o.Text(), value) || strings.Contains(string(o.Detail()), value) || strings.Contains(w.out, value) {
+		t.Errorf("%s\n%s\n%s", o.Text(), o.Detail(), w.out)
+	}
+	if o, _ := w.call("bash", map[string]any{"command": "env"}); strings.Contains(o.Text(), "TOKEN") || o.Code() != "" {
+		t.Errorf("a command sees the secrets of a skill: %s", o.Text())
+	}
+}
+
+func TestOwnWordsOfErrors(t *testing.T) {
+	t.Parallel()
+	for r, want := range map[*program.Result]string{{Signal: "SIGSEGV"}: "was ended by SIGSEGV", {Limit: "cpu"}: "was ended at a limit: cpu", {}: "did not run"} {
+		if got := r.Ended(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
