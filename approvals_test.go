@@ -28,7 +28,7 @@ func shellTool(acts *atomic.Int64) made {
 				return metier.Facts{}, err
 			}
 			f, err := shell.Facts(a.Command)
-			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Commands: f.Commands, Opaque: f.Opaque, OpaqueWhy: strings.Join(f.Why, ", "), Hosts: a.Hosts}}, err
+			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Commands: f.Commands, Opaque: f.Opaque, OpaqueWhy: strings.Join(f.Why, ", "), Summary: a.Command, Hosts: a.Hosts}}, err
 		},
 		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
 }
@@ -99,6 +99,9 @@ func TestSkillsAreHiddenAskedForAndLoaded(t *testing.T) {
 	w.fails(policy.CodeSkillDenied, "read_file", args{"path": "/skills/internal-keys/SKILL.md"})
 	if _, err := w.Activate(t.Context(), "internal-keys", "cli-preload"); err == nil {
 		t.Error("the operator's own deny does not bind the operator")
+	}
+	if o := w.model("search_files", args{"pattern": "Canary"}); strings.Contains(o.Text(), "internal-keys") || strings.Contains(o.Text(), "deploy-prod") {
+		t.Error("a search shows files of a skill that is denied or asked for:", o.Text())
 	}
 	w.works("load_skill", args{"name": "internal-docs"})
 	w.works("load_skill", args{"name": "notes"})

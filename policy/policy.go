@@ -142,10 +142,13 @@ const Dynamic = "\x00"
 type Request struct {
 	Call, Tool string // call id; canonical tool name
 	Args       string // digest of the arguments
-	Actor      Actor
-	Effect     Effect
-	Skill      *Subject  // the skill acted on, if any
-	Active     []Subject // active skills, whose allowed-tools may narrow
+	// Summary is the call in words for the person who is asked: a shell text as
+	// it was written. It decides nothing; "" is made from the other facts.
+	Summary string
+	Actor   Actor
+	Effect  Effect
+	Skill   *Subject  // the skill acted on, if any
+	Active  []Subject // active skills, whose allowed-tools may narrow
 
 	// Commands are all simple commands of a shell text, however deep, each with
 	// its words; Opaque says that they are not all it does (a redirect, an

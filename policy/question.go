@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // The scopes of an answer: this call, this session, and always for what the
@@ -28,7 +30,7 @@ type need struct {
 
 func (n need) question() *Question {
 	b := bind(n.kind, n.binds...)
-	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: n.text, Scopes: n.scopes}
+	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: printable(n.text), Scopes: n.scopes}
 }
 
 // needs are the questions of a call, in the order they are asked. Each is
@@ -161,30 +163,64 @@ func networkNeed(g *Grants, r Request) *need {
 // these arguments, in the same isolation.
 func callBinds(r Request) []string { return []string{r.Tool, r.Args, r.Level, r.Network} }
 
-// described says in a line what a call would do.
+// described says what a call would do, whole: what is cut off is said to be, or
+// a person would say yes to what they were not shown.
 func described(r Request) string {
-	const most = 200
+	const most = 4000
 	s := "call " + r.Tool
+	var parts []string
 	switch {
 	case r.Entry != "":
 		s = "run the script " + r.Entry
-	case len(r.Commands) > 0:
-		var all []string
+	case r.Summary != "":
+		s += ": " + r.Summary
+	case len(r.Commands) > 0 || r.Opaque:
 		for _, c := range r.Commands {
-			all = append(all, strings.ReplaceAll(strings.Join(c, " "), Dynamic, "…"))
+			parts = append(parts, line(c))
 		}
-		s += ": " + strings.Join(all, "; ")
-	case len(r.Paths) > 0:
-		var all []string
+		if r.Opaque {
+			parts = append(parts, "and more that cannot be told: "+r.OpaqueWhy)
+		}
+	default:
 		for _, p := range r.Paths {
-			all = append(all, p.Path)
+			parts = append(parts, p.Path)
 		}
-		s += ": " + strings.Join(all, ", ")
+		parts = append(parts, r.Hosts...)
+	}
+	if len(parts) > 0 {
+		s += ": " + strings.Join(parts, "; ")
 	}
 	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
 	}
 	return s
+}
+
+// line is a command in words that cannot be taken for others.
+func line(c []string) string {
+	out := make([]string, len(c))
+	for i, w := range c {
+		switch {
+		case w == Dynamic:
+			out[i] = "…"
+		case w == "" || strings.ContainsAny(w, " \t\n\"'\\;|&<>()$`…"):
+			out[i] = strconv.Quote(w)
+		default:
+			out[i] = w
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// printable keeps a question on its lines: what would move the cursor, turn the
+// direction of writing or not be seen is shown as a mark.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, s)
 }
 
 // bind digests what an answer covers. Each part is length-prefixed, so that no

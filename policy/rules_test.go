@@ -229,6 +229,34 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	}
 }
 
+// A person is shown all of what they say yes to, and nothing else.
+func TestQuestionsSayWhatWouldHappen(t *testing.T) {
+	t.Parallel()
+	g := open()
+	rule(policy.RuleAsk, "Bash")(&g)
+	text := func(change ...func(*policy.Request)) string {
+		return policy.Decide(&g, call(append([]func(*policy.Request){as("bash", policy.SideEffect)}, change...)...)).Question.Text
+	}
+	for src, want := range map[string]string{
+		"git commit -m 'a; rm x'":     `git commit -m "a; rm x"?`,
+		"GIT_SSH_COMMAND=x git a":     "git a; and more that cannot be told: an assignment?",
+		"git a > ~/.bashrc":           "git a; and more that cannot be told: a redirect?",
+		"echo $x 'a\tb' $(rm \u202e)": "rm \ufffd",
+		"ls '…'":                      `ls "…"?`,
+	} {
+		if got := text(commands(src)); !strings.Contains(got, want) {
+			t.Errorf("%q asks %q, want %q", src, got, want)
+		}
+	}
+	long := strings.Repeat("true; ", 2000) + "rm x"
+	if got := text(commands("ls"), func(r *policy.Request) { r.Summary = long }); !strings.Contains(got, "bytes more") || len(got) > 5000 {
+		t.Errorf("a cut is not said: %d bytes", len(got))
+	}
+	if got := text(commands("ls"), func(r *policy.Request) { r.Summary = "A=1 ls \x1b[2J" }); !strings.Contains(got, "A=1 ls \ufffd[2J") {
+		t.Error(got)
+	}
+}
+
 func TestSkillRules(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
