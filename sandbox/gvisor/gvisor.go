@@ -1,0 +1,190 @@
+// Package gvisor runs jobs under gVisor's kernel, which is a program: what a job
+// asks of a kernel never reaches the host's. It is level L3, and only where the
+// operator configured it: nothing falls back to it, and it falls back to
+// nothing.
+//
+// It needs runsc, which is not part of metier, and runs it as root or, by
+// --rootless, as anybody. A job sees the host's programs and libraries
+// read-only, a made-up /etc, and memory of the sandbox for all else; the bytes
+// of its trees come in through a pipe and are never in a folder of the host.
+//
+// What is best effort here: memory is watched every 50 ms and not bounded in
+// between, and a workspace is a folder of the host, which other programs of the
+// same user go on changing. A job that is to have a network gets it through
+// runsc by one connection that metier holds, never from the host's network.
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"metier/sandbox"
+	"metier/sandbox/gvisor/internal/guest"
+)
+
+// Backend is the name of this backend in reports, results and errors.
+const Backend = "gvisor"
+
+// The codes of Notes.
+const (
+	// NoteMemory: memory is watched, not bounded by the kernel.
+	NoteMemory = "memory-best-effort"
+	// NoteRootless: runsc runs as the caller, without root.
+	NoteRootless = "rootless"
+)
+
+// Options say which runsc, and adapt it to its surroundings.
+type Options struct {
+	Path     string   // of runsc, absolute; required
+	Platform string   // systrap (""), ptrace or kvm
+	Temp     string   // where a job's folder is made; "": the system's
+	Visible  []string // more host paths that programs find, read-only; as for native
+	Log      *slog.Logger
+}
+
+// visible is what programs are built from, and nothing that is somebody's.
+var visible = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache",
+	"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"}
+
+// taken are folders of the sandbox's own, or whole lives of people and hosts.
+var taken = []string{"/", "/proc", "/sys", "/dev", "/tmp", "/etc", "/home", "/root", "/var", "/run", guest.Hide, sandbox.WorkspaceDir, sandbox.SkillsDir}
+
+// New makes a sandbox. It does not look at the host: Probe and Run do.
+func New(o Options) (*Sandbox, error) {
+	if !filepath.IsAbs(o.Path) {
+		return nil, fmt.Errorf("runsc is named by an absolute path, not %q", o.Path)
+	}
+	if o.Platform == "" {
+		o.Platform = "systrap"
+	}
+	if !slices.Contains([]string{"systrap", "ptrace", "kvm"}, o.Platform) {
+		return nil, fmt.Errorf("%q is no platform of gVisor: systrap, ptrace or kvm", o.Platform)
+	}
+	if o.Temp == "" {
+		o.Temp = os.TempDir()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, p := range o.Visible {
+		if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
+			return nil, fmt.Errorf("%q is no clean absolute path to show in the sandbox", p)
+		}
+		for _, t := range taken {
+			if p == t || t != "/" && !slices.Contains([]string{"/etc", "/home", "/root", "/var", "/run"}, t) && strings.HasPrefix(p, t+"/") {
+				return nil, fmt.Errorf("%s cannot be shown in the sandbox; name a folder of programs", p)
+			}
+		}
+	}
+	o.Visible = append(slices.Clone(visible), o.Visible...)
+	return &Sandbox{o: o, ended: make(chan struct{})}, nil
+}
+
+var _ sandbox.Sandbox = (*Sandbox)(nil)
+
+var fixes = map[string]string{
+	"runsc":         "install gVisor's runsc and name its path",
+	"level":         "",
+	"platform":      "gVisor runs on Linux, on amd64 and arm64",
+	"network-proxy": "",
+}
+
+func unavailable(primitive, detail string, err error) *sandbox.Unavailable {
+	return &sandbox.Unavailable{Backend: Backend, Missing: sandbox.Missing{Primitive: primitive, Detail: detail, Fix: fixes[primitive]}, Err: err}
+}
+
+// Sandbox runs jobs under gVisor. It is safe for concurrent use.
+type Sandbox struct {
+	o     Options
+	swept sync.Once
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	ended   chan struct{} // closed by Close
+	running sync.WaitGroup
+	report  *sandbox.Report // of the last probe that found all
+}
+
+// Probe runs an empty program to its end. Only an answer that it ran is kept.
+func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
+	s.mu.Lock()
+	known := s.report
+	s.mu.Unlock()
+	if known != nil {
+		return clone(*known)
+	}
+	report := sandbox.Report{Backend: Backend}
+	r, err := s.Run(ctx, sandbox.Job{Argv: []string{"true"}, Env: []string{"PATH=/usr/bin:/bin"}, Serve: func(l net.Listener) { _ = l.Close() }})
+	if err == nil && r.Exit != 0 {
+		err = unavailable("runsc", fmt.Sprintf("a program that does nothing ended with %d %s%s", r.Exit, r.Signal, r.Limit), nil)
+	}
+	if err != nil {
+		missing := sandbox.Missing{Primitive: "probe", Detail: err.Error()}
+		if u, ok := errors.AsType[*sandbox.Unavailable](err); ok {
+			missing = u.Missing
+		}
+		report.Missing = []sandbox.Missing{missing}
+		return report
+	}
+	report.Available, report.Level, report.Notes = true, sandbox.L3, r.Notes
+	for _, p := range s.o.Visible {
+		if _, err := os.Stat(p); err == nil {
+			report.Visible = append(report.Visible, p)
+		}
+	}
+	s.mu.Lock()
+	kept := clone(report)
+	s.report = &kept
+	s.mu.Unlock()
+	return report
+}
+
+// clone keeps callers from changing what is remembered.
+func clone(r sandbox.Report) sandbox.Report {
+	r.Missing, r.Notes, r.Visible = slices.Clone(r.Missing), slices.Clone(r.Notes), slices.Clone(r.Visible)
+	return r
+}
+
+// errClosed is what Run answers after Close.
+var errClosed = errors.New("the sandbox is closed")
+
+// Run runs one job; see sandbox.Sandbox.
+func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
+	if err := j.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return sandbox.Result{}, errClosed
+	}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+	if err := ctx.Err(); err != nil {
+		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
+	}
+	j.Limits = j.Limits.Or(sandbox.DefaultLimits)
+	return s.run(ctx, j)
+}
+
+// Close ends all jobs and waits for them.
+func (s *Sandbox) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.ended)
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+	return nil
+}

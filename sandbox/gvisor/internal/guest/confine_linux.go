@@ -1,0 +1,63 @@
+package guest
+
+import (
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// What the system call package has no names for.
+const (
+	prCapBSetDrop   = 24
+	prSetNoNewPrivs = 38
+	prCapAmbient    = 47
+	ambientClear    = 4
+	capVersion3     = 0x20080522
+	cloexecRange    = 4
+	sysCloseRange   = 436 // on every architecture
+)
+
+func prctl(option, a, b uintptr) error {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, option, a, b, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// confine leaves the program its user, its limits and three descriptors. It
+// stays on one thread, because the one that executes is the one that counts.
+func confine(p *Plan) {
+	runtime.LockOSThread()
+	if _, _, errno := syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexecRange); errno != 0 {
+		fail("close_range", errno)
+	}
+	for _, l := range p.Limits {
+		must("rlimit", syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Soft, Max: l.Hard}))
+	}
+	for c := uintptr(0); ; c++ {
+		if err := prctl(prCapBSetDrop, c, 0); err == syscall.EINVAL && c > 0 {
+			break
+		} else if err != nil {
+			fail("capabilities", err)
+		}
+	}
+	if err := prctl(prCapAmbient, ambientClear, 0); err != nil && err != syscall.EINVAL { // gVisor may know no ambient set
+		fail("capabilities", err)
+	}
+	must("user", syscall.Setgroups(nil))
+	must("user", syscall.Setresgid(p.GID, p.GID, p.GID))
+	must("user", syscall.Setresuid(p.UID, p.UID, p.UID))
+	head := struct {
+		version uint32
+		pid     int32
+	}{version: capVersion3}
+	var none [6]uint32
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
+		fail("capabilities", errno)
+	}
+	must("no_new_privs", prctl(prSetNoNewPrivs, 1, 0))
+	if err := syscall.Chdir(p.Dir); err != nil {
+		refuse("working folder "+p.Dir, err)
+	}
+}
