@@ -34,8 +34,10 @@ type config struct {
 
 // sandboxConfig says what programs run in.
 type sandboxConfig struct {
-	Backend string   `yaml:"backend"`
-	Visible []string `yaml:"visible"` // more folders of the host that programs may read
+	Backend  string   `yaml:"backend"`
+	Runsc    string   `yaml:"runsc"`    // gVisor's program, absolute
+	Platform string   `yaml:"platform"` // of gVisor: systrap, ptrace or kvm
+	Visible  []string `yaml:"visible"`  // more folders of the host that programs may read
 }
 
 // rootConfig is a root of skills the operator names.
@@ -127,6 +129,9 @@ func (o *operator) merge(c config) {
 	}
 	if c.Sandbox.Backend != "" {
 		o.Sandbox.Backend = c.Sandbox.Backend
+	}
+	if c.Sandbox.Runsc != "" {
+		o.Sandbox.Runsc, o.Sandbox.Platform = c.Sandbox.Runsc, c.Sandbox.Platform
 	}
 	o.Sandbox.Visible = append(o.Sandbox.Visible, c.Sandbox.Visible...)
 	o.Scripts = append(o.Scripts, c.Scripts...)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/internal/visible"
 	"metier/run"
 	"metier/settings"
 )
@@ -69,6 +70,7 @@ asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Arg
 			d.index(clear)
 			d.skills(c.Context(), roots)
 			d.models(c.Context())
+			d.sandbox(c.Context())
 			return a.showDoctor(d.checks)
 		}}
 	c.Flags().StringVar(&workspace, "workspace", "", "folder to look at (default: the current one)")
@@ -102,6 +104,26 @@ func (a *app) showDoctor(checks []check) error {
 		return nil
 	}
 	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural(problems, "problem")), hint: "each line above that begins with problem says what to do"}
+}
+
+// sandbox is what programs of skills would run in. That a host has none keeps
+// nobody from using skills, so it is a note.
+func (d *doctor) sandbox(ctx context.Context) {
+	name, err := programFlags{}.backend(d.op)
+	if err != nil {
+		d.bad("sandbox", err)
+		return
+	}
+	p, err := d.a.probe(ctx, name, d.op)
+	switch {
+	case err != nil:
+		d.bad("sandbox", err)
+	case !p.Available:
+		m := p.Missing[0]
+		d.note("sandbox", m.Fix, "%s cannot run scripts here: %s: %s", name, m.Primitive, visible.Line(m.Detail))
+	default:
+		d.ok("sandbox", "%s runs scripts at %s%s", name, p.Level, map[bool]string{true: "; " + strings.Join(p.Notes, ", ")}[len(p.Notes) > 0])
+	}
 }
 
 // host is the program and its streams.

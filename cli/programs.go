@@ -15,6 +15,7 @@ import (
 	"metier/policy"
 	"metier/program"
 	"metier/sandbox"
+	"metier/sandbox/gvisor"
 	"metier/sandbox/native"
 	"metier/sandbox/unsafe"
 	"metier/settings"
@@ -35,11 +36,12 @@ func (f *programFlags) add(fl *pflag.FlagSet) {
 
 // The sandboxes by name. The last one is none, and has to be asked for.
 const (
-	backendNative = "native"
+	backendNative = native.Backend
+	backendGVisor = gvisor.Backend
 	backendUnsafe = unsafe.Name
 )
 
-func backends() []string { return []string{backendNative, backendUnsafe} }
+func backends() []string { return []string{backendNative, backendGVisor, backendUnsafe} }
 
 // backend checks the name of a sandbox.
 func (f programFlags) backend(op operator) (string, error) {
@@ -59,6 +61,12 @@ func (a *app) openSandbox(name string, op operator) (sandbox.Sandbox, bool, erro
 	switch name {
 	case backendUnsafe:
 		return unsafe.New(nil), true, nil
+	case backendGVisor:
+		if op.Sandbox.Runsc == "" {
+			return nil, false, wrong("runsc_unset", "set sandbox.runsc in the configuration to the path of gVisor's runsc", "no runsc is configured")
+		}
+		s, err := gvisor.New(gvisor.Options{Path: op.Sandbox.Runsc, Platform: op.Sandbox.Platform, Visible: op.Sandbox.Visible, Log: a.logger()})
+		return s, false, err
 	case backendNative:
 		s, err := native.New(&native.Options{Visible: op.Sandbox.Visible, Log: a.logger()})
 		return s, false, err

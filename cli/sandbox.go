@@ -63,6 +63,10 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 	}
 	var out []probed
 	for _, name := range backends() {
+		if name == backendGVisor && op.Sandbox.Runsc == "" {
+			out = append(out, probed{Name: name, Level: sandbox.L0.String(), Notes: []string{}, Missing: []missingPart{{"runsc", "it is not configured", "set sandbox.runsc in the configuration to its path"}}})
+			continue
+		}
 		p, err := a.probe(ctx, name, op)
 		if err != nil {
 			return err
