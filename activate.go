@@ -44,11 +44,13 @@ func (s *Session) Activate(ctx context.Context, name, source string, arguments .
 		return Activation{}, err
 	}
 	if o.Code() != "" {
-		return Activation{}, &Error{Op: "activate", Skill: name, Kind: kindOfCode(o.Code()), Code: o.Code(), Err: errors.New(o.Text())}
+		return Activation{}, &Error{Op: "activate", Skill: name, Kind: kindOfCode(o.Code()), Code: o.Code(), Hint: map[bool]string{true: hintDenied}[o.Code() == policy.CodeSkillDenied], Err: errors.New(o.Text())}
 	}
 	a, _ := s.active(sk.ID)
 	return a, nil
 }
+
+const hintDenied = "the configuration, a flag, a policy file or the workspace's metier.yaml denies it"
 
 func kindOfCode(code string) Kind {
 	switch code {
@@ -220,7 +222,7 @@ func (s *Session) refused(sk Skill) error {
 	if !s.denied(&sk) {
 		return nil
 	}
-	return &Error{Op: "use", Skill: sk.Name, Kind: Denied, Code: policy.CodeSkillDenied, Err: errors.New("the operator denied this skill")}
+	return &Error{Op: "use", Skill: sk.Name, Kind: Denied, Code: policy.CodeSkillDenied, Hint: hintDenied, Err: errors.New("the operator denied this skill")}
 }
 
 // readSkill reads the whole SKILL.md.

@@ -165,15 +165,15 @@ func (a *app) execIn(ctx context.Context, j *job, call program.Script) error {
 	if err != nil {
 		return err
 	}
-	return a.execResult(j, call, o)
+	return a.execResult(o)
 }
 
 // execResult shows how it ended. A script that ran and failed is an exit code,
 // not an error of ours.
-func (a *app) execResult(j *job, call program.Script, o metier.Observation) error {
+func (a *app) execResult(o metier.Observation) error {
 	var res program.Result
 	if o.Detail() == nil || json.Unmarshal(o.Detail(), &res) != nil {
-		return refusedScript(call, o)
+		return refusedScript(o)
 	}
 	if a.json {
 		if err := a.document(res); err != nil {
@@ -188,20 +188,46 @@ func (a *app) execResult(j *job, call program.Script, o metier.Observation) erro
 	return nil
 }
 
-// refusedScript is an observation as an error of the command.
-func refusedScript(call program.Script, o metier.Observation) error {
-	text := strings.TrimPrefix(strings.TrimSpace(o.Text()), o.Code()+": ")
-	return &metier.Error{Op: "exec", Kind: refusals[o.Code()], Code: o.Code(), Err: errors.New(text)}
+// refusal is what a code of contracts §2.1, or of policy, means for the exit
+// code, and the way out where the message has none.
+type refusal struct {
+	kind metier.Kind
+	hint string
 }
 
-// refusals are what the codes of contracts §2.1 and of policy mean for the exit
-// code; what is not here failed.
-var refusals = map[string]metier.Kind{
-	"invalid_arguments": metier.Invalid, "script_path_invalid": metier.Invalid, "resource_not_script": metier.Invalid, "cwd_outside": metier.Invalid,
-	"skill_not_found": metier.NotFound, "skill_registry_missing": metier.NotFound, "script_not_indexed": metier.NotFound, "script_not_found": metier.NotFound, "script_not_file": metier.NotFound,
-	"script_snapshot_mismatch": metier.Drift, "script_outside_root": metier.Denied, "permission_denied": metier.Denied,
-	"skill_not_activated": metier.Denied, "script_not_allowlisted": metier.Denied, policy.CodeSkillDenied: metier.Denied, policy.CodeToolNotAllowed: metier.Denied,
-	policy.CodeNotNarrowed: metier.Denied, policy.CodeRefused: metier.Denied,
+const seeFiles = "'metier show SKILL' lists the skill's files"
+
+// refusals are the codes a script can be refused with; what is not here failed.
+var refusals = map[string]refusal{
+	"invalid_arguments":        {metier.Invalid, "see 'metier exec --help'"},
+	"script_path_invalid":      {metier.Invalid, seeFiles},
+	"resource_not_script":      {metier.Invalid, seeFiles},
+	"cwd_outside":              {metier.Invalid, "leave --cwd out, or name a folder of the workspace"},
+	"skill_not_found":          {metier.NotFound, "'metier list --all' shows every skill, and why one is left out"},
+	"skill_registry_missing":   {metier.NotFound, "name the folder of skills with --skills-root"},
+	"script_not_indexed":       {metier.NotFound, seeFiles},
+	"script_not_found":         {metier.NotFound, seeFiles},
+	"script_not_file":          {metier.NotFound, seeFiles},
+	"script_snapshot_mismatch": {metier.Drift, "run it again, when nothing changes the skill meanwhile"},
+	"script_outside_root":      {metier.Denied, "a script lies in its skill's folder; links out of it are not followed"},
+	"permission_denied":        {metier.Denied, "make the file readable"},
+	"script_not_allowlisted":   {metier.Denied, "name it with --allow-skill-script SKILL:scripts/PATH"},
+	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration, policy file or the workspace's metier.yaml denies it"},
+	policy.CodeNotNarrowed:     {metier.Denied, "the skill's own allowed-tools leave scripts out"},
+	policy.CodeRefused:         {metier.Denied, "somebody answered no"},
+}
+
+// refusedScript is an observation as an error of the command.
+func refusedScript(o metier.Observation) error {
+	text := strings.TrimPrefix(strings.TrimSpace(o.Text()), o.Code()+": ")
+	r, known := refusals[o.Code()]
+	if !known {
+		r.kind = metier.Unavailable
+		if i := strings.LastIndex(text, "; "); i > 0 { // the tool's own way out
+			text, r.hint = text[:i], text[i+2:]
+		}
+	}
+	return &metier.Error{Op: "exec", Kind: r.kind, Code: o.Code(), Hint: r.hint, Err: errors.New(text)}
 }
 
 // passOn writes a program's output as it comes: its bytes to a pipe, with

@@ -17,21 +17,21 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 	switch run.name {
 	case "bash":
 		if line == "" {
-			return c, unsupported("begin it with #!/bin/bash", "%s has no bash shebang", r.Entry)
+			return c, unsupported("begin it with #!/bin/bash", "it has no bash shebang")
 		}
 		if len(flags) > 0 {
 			return c, unsupported("use set inside the script", "the bash shebang has arguments: %s", strings.Join(flags, " "))
 		}
 		sources, err := shell.Sources(string(r.Code))
 		if err != nil {
-			return c, unsupported("", "bash would not understand %s: %v", r.Entry, err)
+			return c, unsupported("", "bash would not understand it: %v", err)
 		}
 		if i := slices.IndexFunc(sources, relative); i >= 0 {
-			return c, unsupported("put everything into the one file", "%s includes %q, and nothing beside it is there when it runs", r.Entry, sources[i])
+			return c, unsupported("put everything into the one file", "it includes %q, and nothing beside it is there when it runs", sources[i])
 		}
 	case "deno":
 		if from := imports(string(r.Code)); len(from) > 0 {
-			return c, unsupported("put everything into the one file", "%s imports %q, and nothing beside it is there when it runs", r.Entry, from[0])
+			return c, unsupported("put everything into the one file", "it imports %q, and nothing beside it is there when it runs", from[0])
 		}
 		c.Env = run.env
 	default:

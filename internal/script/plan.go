@@ -113,9 +113,9 @@ func Plan(r Request) (Command, error) {
 	}
 	switch {
 	case !ok && program == "" && !r.program():
-		return Command{}, unsupported("begin it with a line such as #!/usr/bin/env python3", "nothing says what runs %s: it has no first line #! and no extension that is known", r.Entry)
+		return Command{}, unsupported("begin it with a line such as #!/usr/bin/env python3", "nothing says what runs it: it has no first line #! and no extension that is known")
 	case !slices.Contains(r.Runtimes, name):
-		return Command{}, unsupported("the setting script_runtimes lists what may run scripts", "%s is run by %s, which may not run scripts here (allowed: %s)", r.Entry, firstOf(name, program), strings.Join(r.Runtimes, ", "))
+		return Command{}, unsupported("the setting script_runtimes lists what may run scripts", "it is run by %s, which may not run scripts here (allowed: %s)", firstOf(name, program), strings.Join(r.Runtimes, ", "))
 	case r.Stdin:
 		return r.onStdin(run, line, flags)
 	case !ok:
@@ -248,7 +248,7 @@ func (r Request) find(run runtime) (string, error) {
 
 func missing(program string) error {
 	return &Refusal{Code: CodeInterpreter, Text: fmt.Sprintf("the script needs %s, which is not there where scripts run", path.Base(program)),
-		Hint: "install it in a system folder; programs below a home folder are not visible in the sandbox"}
+		Hint: "install it in a system folder, since what lies below a home is not visible in the sandbox"}
 }
 
 // Code is the code of a Refusal, or "".
