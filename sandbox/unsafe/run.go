@@ -71,11 +71,9 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *place) (sandbox.Result
 	r := sandbox.Result{Exit: -1, Limit: e.limit(), Stdout: out.buf, Stderr: errs.buf, StdoutTruncated: out.cut, StderrTruncated: errs.cut,
 		Backend: Name, Level: sandbox.L0, Wall: time.Since(began), Notes: notes(),
 		CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), MaxRSS: maxRSS(cmd.ProcessState)}
-	if r.Limit == "" && (r.StdoutTruncated || r.StderrTruncated) {
-		r.Limit = sandbox.LimitOutput
-	}
-	if r.Limit == "" {
-		r.Exit, r.Signal = ended(cmd.ProcessState)
+	exit, signal := ended(cmd.ProcessState)
+	if r.Limit == "" || r.Limit == sandbox.LimitOutput && signal == "" { // it ended before it was
+		r.Limit, r.Exit, r.Signal = "", exit, signal
 	}
 	return r, nil
 }
@@ -112,9 +110,14 @@ func (e *ending) limit() string {
 	return e.why
 }
 
-// capped keeps the first max bytes of a stream and says when there are more.
+// slack is how much more than a stream's limit is read, and dropped, before the
+// program is ended: one that says a little too much ends by itself.
+const slack = 64 << 10
+
+// capped keeps the first max bytes of a stream and says when there are far more.
 type capped struct {
 	max  int64
+	over int64
 	buf  []byte
 	cut  bool
 	live io.Writer
@@ -130,8 +133,9 @@ func (c *capped) Write(b []byte) (int, error) {
 	if c.live != nil && len(keep) > 0 {
 		_, _ = c.live.Write(keep)
 	}
-	if len(keep) < len(b) && !c.cut {
-		c.cut = true
+	c.over += int64(len(b) - len(keep))
+	c.cut = c.over > 0
+	if c.over > slack {
 		c.full()
 	}
 	return len(b), nil // go on reading, so that the program is not stopped by a full pipe

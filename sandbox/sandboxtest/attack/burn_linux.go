@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Using up what others need, and living on. Each ends by itself at a bound, so
+// that it can be let loose in a cage.
+var _ = learn(map[string]func([]string) error{
+	"forks":     forks,
+	"bomb":      bomb,
+	"mem":       mem,
+	"mem-many":  memMany,
+	"mem-memfd": memMemfd,
+	"mem-shm":   memShm,
+	"fill":      fill,
+	"fill-one":  fillOne,
+	"inodes":    inodes,
+	"openfds":   openfds,
+	"flood":     flood,
+	"spin":      spin,
+	"daemon":    daemon,
+	"holdout":   holdout,
+	"stop":      stop,
+})
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// forks makes children that only stay.
+func forks(a []string) error {
+	made := 0
+	var failed error
+	for range number(a[0]) {
+		if failed = forked(func() syscall.Errno { return 0 }); failed != nil {
+			break
+		}
+		made++
+	}
+	fmt.Println("MADE", made)
+	hold()
+	return failed
+}
+
+// bomb doubles itself a number of times, each half staying.
+func bomb(a []string) error {
+	for range number(a[0]) {
+		if pid, _, _ := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0); pid == 0 {
+			syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
+		}
+	}
+	for {
+		stay()
+	}
+}
+
+func touch(mb int) error {
+	b, err := unix.Mmap(-1, 0, mb<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	return nil
+}
+
+// mem takes MB of memory.
+func mem(a []string) error {
+	if err := touch(number(a[0])); err != nil {
+		return err
+	}
+	fmt.Println("TOOK", a[0])
+	hold()
+	return nil
+}
+
+// memMany takes MB in each of N processes.
+func memMany(a []string) error {
+	for range number(a[0]) {
+		cmd := exec.Command("/proc/self/exe", "mem", a[1])
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if _, err := cmd.StdinPipe(); err != nil {
+			return err
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		line := make([]byte, 16)
+		if n, _ := out.Read(line); !bytes.HasPrefix(line[:n], []byte("TOOK")) {
+			return errors.New("a child took no memory")
+		}
+	}
+	hold()
+	return nil
+}
+
+// memMemfd takes MB in each of N files that are only memory and never mapped.
+func memMemfd(a []string) error {
+	chunk := make([]byte, 1<<20)
+	took := 0
+	for range number(a[0]) {
+		fd, err := unix.MemfdCreate("m", 0)
+		if err != nil {
+			return err
+		}
+		for range number(a[1]) {
+			if _, err := unix.Write(fd, chunk); err != nil {
+				return err
+			}
+			took++
+		}
+	}
+	fmt.Println("TOOK", took)
+	hold()
+	return nil
+}
+
+// memShm takes MB in each of N segments of shared memory that nobody has mapped.
+func memShm(a []string) error {
+	for range number(a[0]) {
+		size := number(a[1]) << 20
+		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, size, 0o600)
+		if err != nil {
+			return err
+		}
+		b, err := unix.SysvShmAttach(id, 0, 0)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		if err := unix.SysvShmDetach(b); err != nil {
+			return err
+		}
+	}
+	hold()
+	return nil
+}
+
+// fill writes up to MB into each folder, and holds: MB FOLDER…
+func fill(a []string) error {
+	chunk := make([]byte, 1<<20)
+	total := 0
+	for _, dir := range a[1:] {
+		for n := 0; n < number(a[0]); {
+			f, err := os.CreateTemp(dir, "fill")
+			if err != nil {
+				break
+			}
+			before := n
+			for range 8 {
+				k, err := f.Write(chunk)
+				if total += k; err != nil {
+					break
+				}
+				n++
+			}
+			_ = f.Close()
+			if n < before+8 {
+				break
+			}
+		}
+	}
+	fmt.Println("FILLED", total)
+	hold()
+	return nil
+}
+
+// fillOne writes up to MB into one file, and holds: MB FILE.
+func fillOne(a []string) error {
+	f, err := os.Create(a[1])
+	if err != nil {
+		return err
+	}
+	chunk := make([]byte, 1<<20)
+	for range number(a[0]) {
+		if _, err := f.Write(chunk); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			break
+		}
+	}
+	hold()
+	return nil
+}
+
+// inodes makes up to N files in each folder, and holds: N FOLDER…
+func inodes(a []string) error {
+	total := 0
+	for _, dir := range a[1:] {
+		for i := range number(a[0]) {
+			if unix.Mknod(dir+"/i"+strconv.Itoa(i), unix.S_IFREG|0o600, 0) != nil {
+				break
+			}
+			total++
+		}
+	}
+	fmt.Println("MADE", total)
+	hold()
+	return nil
+}
+
+func openfds(a []string) error {
+	made := 0
+	for range number(a[0]) {
+		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+			break
+		}
+		made++
+	}
+	fmt.Println("MADE", made)
+	hold()
+	return nil
+}
+
+// flood writes a number of bytes: WHERE WHAT BYTES.
+func flood(a []string) error {
+	what := map[string]string{"lines": "all work and no play\n", "plain": "x", "binary": "\x00\xff\x1b\n", "utf8": "\u20ac", "broken": "\xe2\x82"}[a[1]]
+	chunk := bytes.Repeat([]byte(what), 1<<15/len(what))
+	to := map[string][]*os.File{"stdout": {os.Stdout}, "stderr": {os.Stderr}, "both": {os.Stdout, os.Stderr}}[a[0]]
+	for sent := 0; sent < number(a[2]); sent += len(chunk) {
+		for _, f := range to {
+			if _, err := f.Write(chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// spin ignores what asks it to end, and uses some seconds of the processor.
+func spin(a []string) error {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGXCPU, syscall.SIGALRM)
+	for u := (unix.Rusage{}); u.Utime.Nano()+u.Stime.Nano() < int64(number(a[0]))*1e9; {
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			return err
+		}
+	}
+	fmt.Println("SPUN")
+	return nil
+}
+
+// daemon leaves a process behind: HOW SECONDS.
+func daemon(a []string) error {
+	argv := []string{"/proc/self/exe", "linger", a[1]}
+	attr := &syscall.SysProcAttr{}
+	switch a[0] {
+	case "setsid":
+		attr.Setsid = true
+	case "double": // an orphan of an orphan, in a session of its own
+		argv = []string{"/proc/self/exe", "daemon", "setsid", a[1]}
+		attr.Setsid = true
+	case "group":
+		attr.Setpgid = true
+	case "nohup":
+		signal.Ignore(syscall.SIGHUP, syscall.SIGTERM)
+		attr.Setpgid = true
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = attr
+	return cmd.Start()
+}
+
+// holdout ends at once, while a child keeps its output open: SECONDS FILE.
+func holdout(a []string) error {
+	cmd := exec.Command("/proc/self/exe", "linger", a[0], a[1])
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Start()
+}
+
+// stop stops itself, and says so if it is woken.
+func stop([]string) error {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	fmt.Println("WOKEN")
+	return nil
+}

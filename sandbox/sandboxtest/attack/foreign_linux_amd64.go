@@ -1,0 +1,3 @@
+package main
+
+func foreignWrite(fd int32, addr, n uint32) int32

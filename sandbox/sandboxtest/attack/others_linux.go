@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What one process can do to another.
+var _ = learn(map[string]func([]string) error{
+	"ptrace":  ptrace,
+	"traceme": traceme,
+	"vmread":  vmread,
+	"vmwrite": vmwrite,
+	"procmem": memory,
+	"fdget":   fdget,
+	"root":    root,
+	"exe":     exe,
+	"kill":    kill,
+	"who":     func([]string) error { hold(); return nil },
+	"victim":  victim,
+	"keyctl":  keyctl,
+})
+
+// victim keeps a secret in its memory and in a file without a name, and says
+// where. It ends with its stdin.
+var treasure = make([]byte, 64)
+
+func victim(a []string) error {
+	fd := uintptr(0)
+	if len(a) > 0 { // a file that is then gone
+		f, err := os.Open(a[0])
+		if err != nil {
+			return err
+		}
+		if _, err := f.Read(treasure); err != nil {
+			return err
+		}
+		fd = f.Fd()
+	}
+	fmt.Println(uintptr(unsafe.Pointer(&treasure[0])), fd)
+	_, _ = stdin.ReadString('\n')
+	return nil
+}
+
+func each(pids []string, f func(pid int) error) error {
+	var errs []error
+	for _, p := range append(pids, strconv.Itoa(os.Getppid()), "1") {
+		n, err := strconv.Atoi(p)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue // a parent outside of our namespace
+		}
+		if err := f(n); err != nil {
+			errs = append(errs, fmt.Errorf("pid %d: %w", n, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func ptrace(a []string) error {
+	done := false
+	err := each(a, func(pid int) error {
+		err := unix.PtraceSeize(pid)
+		done = done || err == nil
+		return err
+	})
+	if done {
+		hold()
+	}
+	return err
+}
+
+func traceme([]string) error {
+	cmd := exec.Command("/proc/self/exe", "linger", "20")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	hold()
+	return cmd.Process.Kill()
+}
+
+func place(a []string) (addr uintptr, err error) {
+	n, err := strconv.ParseUint(a[0], 10, 64)
+	return uintptr(n), err
+}
+
+// vmread reads the memory of processes: ADDRESS PID…
+func vmread(a []string) error {
+	addr, err := place(a)
+	if err != nil {
+		return err
+	}
+	return each(a[1:], func(pid int) error {
+		b := make([]byte, 64)
+		n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 64}}, []unix.RemoteIovec{{Base: addr, Len: 64}}, 0)
+		fmt.Printf("%q\n", b[:max(n, 0)])
+		return err
+	})
+}
+
+func vmwrite(a []string) error {
+	addr, err := place(a)
+	if err != nil {
+		return err
+	}
+	return each(a[1:], func(pid int) error {
+		b := []byte("harmed")
+		_, err := unix.ProcessVMWritev(pid, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}, []unix.RemoteIovec{{Base: addr, Len: len(b)}}, 0)
+		return err
+	})
+}
+
+func memory(a []string) error {
+	addr, err := place(a)
+	if err != nil {
+		return err
+	}
+	return each(a[1:], func(pid int) error {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		b := make([]byte, 64)
+		n, err := f.ReadAt(b, int64(addr))
+		fmt.Printf("%q\n", b[:n])
+		return err
+	})
+}
+
+// fdget takes a descriptor out of another process: FD PID…
+func fdget(a []string) error {
+	fd, err := strconv.Atoi(a[0])
+	if err != nil {
+		return err
+	}
+	return each(a[1:], func(pid int) error {
+		p, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return err
+		}
+		got, err := unix.PidfdGetfd(p, fd, 0)
+		if err != nil {
+			return err
+		}
+		b := make([]byte, 64)
+		n, err := unix.Pread(got, b, 0)
+		fmt.Printf("%q\n", b[:max(n, 0)])
+		return err
+	})
+}
+
+// root reads files by the root and working folder of other processes: PATH PID…
+func root(a []string) error {
+	return each(a[1:], func(pid int) error {
+		return errors.Join(cat([]string{fmt.Sprintf("/proc/%d/root%s", pid, a[0])}), cat([]string{fmt.Sprintf("/proc/%d/cwd%s", pid, a[0])}))
+	})
+}
+
+// exe takes hold of the executables of other processes.
+func exe(a []string) error {
+	done := false
+	err := each(a, func(pid int) error {
+		_, err := unix.Open(fmt.Sprintf("/proc/%d/exe", pid), unix.O_RDONLY, 0)
+		done = done || err == nil
+		return err
+	})
+	if done {
+		hold()
+	}
+	return err
+}
+
+// kill sends a signal to each process: SIGNAL PID…
+func kill(a []string) error {
+	sig, err := strconv.Atoi(a[0])
+	if err != nil {
+		return err
+	}
+	return each(a[1:], func(pid int) error { return syscall.Kill(pid, syscall.Signal(sig)) })
+}
+
+// keyctl reads a key of the session it was started in: NAME.
+func keyctl(a []string) error {
+	id, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", a[0], 0)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, 256)
+	n, err := unix.KeyctlBuffer(unix.KEYCTL_READ, id, b, 0)
+	fmt.Printf("%q\n", b[:max(n, 0)])
+	return err
+}

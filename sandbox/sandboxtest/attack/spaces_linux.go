@@ -1,0 +1,243 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each of these holds before and after, so that what changed can be seen from
+// outside: mounts, root, namespaces.
+var _ = learn(map[string]func([]string) error{
+	"mount-tmpfs":   changing(mountTmpfs),
+	"mount-bind":    changing(mountBind),
+	"mount-remount": changing(remount),
+	"mount-umount":  changing(umount),
+	"mount-new":     changing(mountNew),
+	"mount-tree":    changing(mountTree),
+	"mount-setattr": changing(mountSetattr),
+	"pivot":         changing(pivot),
+	"chroot":        changing(func(a []string) error { return unix.Chroot(a[0]) }),
+	"unshare":       changing(unshare),
+	"clone":         clone,
+	"clone3":        clone3,
+	"setns":         changing(setns),
+})
+
+// changing runs a deed on one thread, between two holds. The thread is the
+// first one of the process: it is whose /proc files are looked at.
+func changing(deed func([]string) error) func([]string) error {
+	return func(a []string) error {
+		hold()
+		if err := deed(a); err != nil {
+			return err
+		}
+		hold()
+		return nil
+	}
+}
+
+func init() { runtime.LockOSThread() }
+
+func mountTmpfs(a []string) error {
+	return unix.Mount("metier-harm", a[0], "tmpfs", 0, "")
+}
+
+func mountBind(a []string) error {
+	return unix.Mount(a[0], a[1], "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// remount makes mounts writable and their setuid files work: each of the paths,
+// by both ways of saying so.
+func remount(a []string) error {
+	var errs []error
+	for _, p := range a {
+		err := unix.Mount("", p, "", unix.MS_REMOUNT|unix.MS_BIND, "")
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+		if err := unix.Mount("", p, "", unix.MS_REMOUNT, ""); err == nil {
+			return nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func umount(a []string) error {
+	var errs []error
+	for _, p := range a {
+		err := unix.Unmount(p, unix.MNT_DETACH)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// mountNew mounts by the calls that came after mount(2).
+func mountNew(a []string) error {
+	fs, err := unix.Fsopen("tmpfs", 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.FsconfigSetString(fs, "source", "metier-harm"); err != nil {
+		return err
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return err
+	}
+	m, err := unix.Fsmount(fs, 0, 0)
+	if err != nil {
+		return err
+	}
+	return unix.MoveMount(m, "", unix.AT_FDCWD, a[0], unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+func mountTree(a []string) error {
+	t, err := unix.OpenTree(unix.AT_FDCWD, a[0], unix.OPEN_TREE_CLONE)
+	if err != nil {
+		return err
+	}
+	return unix.MoveMount(t, "", unix.AT_FDCWD, a[1], unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+func mountSetattr(a []string) error {
+	var errs []error
+	for _, p := range a {
+		err := unix.MountSetattr(unix.AT_FDCWD, p, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func pivot(a []string) error {
+	if err := unix.Chdir(a[0]); err != nil {
+		return err
+	}
+	return unix.PivotRoot(".", ".")
+}
+
+var spaces = map[string]uintptr{"user": unix.CLONE_NEWUSER, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "pid": unix.CLONE_NEWPID,
+	"ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP, "time": unix.CLONE_NEWTIME}
+
+// unshare needs a process of one thread for a new user namespace, which a Go
+// program is not: a child with a raw clone has one.
+func unshare(a []string) error {
+	flag := spaces[a[0]]
+	if flag != unix.CLONE_NEWUSER {
+		return unix.Unshare(int(flag))
+	}
+	return forked(func() syscall.Errno {
+		_, _, e := syscall.RawSyscall(syscall.SYS_UNSHARE, flag, 0, 0)
+		return e
+	})
+}
+
+// forked runs f in a child of one thread that then stays. The child must do
+// nothing but raw system calls.
+func forked(f func() syscall.Errno) error {
+	var ends [2]int
+	if err := unix.Pipe(ends[:]); err != nil {
+		return err
+	}
+	answer := [1]byte{}
+	pid, _, e := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	if pid == 0 {
+		syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
+		answer[0] = byte(f())
+		syscall.RawSyscall(syscall.SYS_WRITE, uintptr(ends[1]), uintptr(unsafe.Pointer(&answer)), 1)
+		for {
+			stay()
+		}
+	}
+	if _, err := unix.Read(ends[0], answer[:]); err != nil {
+		return err
+	}
+	if answer[0] != 0 {
+		return syscall.Errno(answer[0])
+	}
+	return nil
+}
+
+// stay waits for a second in the kernel: nothing else is safe in a child that
+// was forked off a Go program.
+//
+//go:nosplit
+func stay() {
+	ts := syscall.Timespec{Sec: 1}
+	syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, 1, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
+// clone starts a child in a new namespace, by clone(2), and holds.
+func clone(a []string) error {
+	hold()
+	cmd := exec.Command("/proc/self/exe", "linger", "20")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: spaces[a[0]], Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	hold()
+	return cmd.Process.Kill()
+}
+
+// clone3 hands the flags over in memory, where no filter can see them.
+func clone3(a []string) error {
+	hold()
+	type cloneArgs struct{ flags, pidfd, childTID, parentTID, exit, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64 }
+	c := cloneArgs{flags: uint64(spaces[a[0]]), exit: uint64(syscall.SIGCHLD)}
+	pid, _, e := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&c)), unsafe.Sizeof(c), 0)
+	if e != 0 {
+		return e
+	}
+	if pid == 0 {
+		syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
+		for {
+			stay()
+		}
+	}
+	hold()
+	return syscall.Kill(int(pid), syscall.SIGKILL)
+}
+
+// setns enters the namespaces of another process: KIND PID…
+func setns(a []string) error {
+	_ = unix.Unshare(unix.CLONE_FS) // who shares its root cannot change its mounts
+	var errs []error
+	for _, pid := range a[1:] {
+		f, err := os.Open("/proc/" + pid + "/ns/" + a[0])
+		if err != nil {
+			errs = append(errs, err)
+			n, _ := strconv.Atoi(pid)
+			fd, err := unix.PidfdOpen(n, 0)
+			if err == nil {
+				err = unix.Setns(fd, int(spaces[a[0]]))
+			}
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, fmt.Errorf("pidfd of %s: %w", pid, err))
+			continue
+		}
+		if err := unix.Setns(int(f.Fd()), int(spaces[a[0]])); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return nil
+	}
+	return errors.Join(errs...)
+}

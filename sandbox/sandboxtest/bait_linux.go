@@ -1,0 +1,249 @@
+package sandboxtest
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// secretMark begins every secret of a cell.
+const secretMark = "METIER-SECRET-"
+
+// bait is what there is to harm in a cell.
+type bait struct {
+	c       *cell
+	secrets map[string]string // by where it is
+	victim  victim
+
+	mu     sync.Mutex
+	hits   []string
+	marked *sync.Cond
+	marks  int
+	udp    []string
+	kept   []io.Closer // the inputs of victims, who end with them
+}
+
+// victim is a process of the host that has nothing to do with a job.
+type victim struct {
+	pid      int
+	addr, fd string // of its treasure
+}
+
+// The files of a cell that a program has no business with.
+var guarded = []string{"/etc/shadow", "/root/.ssh/id_ed25519", "/home/victim/.ssh/id_ed25519", "/home/victim/.aws/credentials",
+	"/home/victim/.config/gcloud/application_default_credentials.json", "/home/victim/.claude/skills/other/SKILL.md", "/home/victim/.netrc", "/var/tmp/job-of-another/notes", "/tmp/host-notes", "/dev/shm/host-notes"}
+
+// The sockets of a cell, as hosts have them.
+const (
+	abstract = "@/tmp/.X11-unix/X0"
+	docker   = "/run/docker.sock"
+	dbus     = "/run/user/1000/bus"
+	agent    = "/home/victim/.ssh/agent.sock"
+)
+
+func layBait(c *cell) *bait {
+	b := &bait{c: c, secrets: map[string]string{}}
+	b.marked = sync.NewCond(&b.mu)
+	for _, p := range guarded {
+		b.file(p, b.secret(p)+"\n")
+		c.must(os.Chmod(p, 0o600))
+	}
+	b.file("/etc/passwd", "root:x:0:0::/root:/bin/sh\nvictim:x:1000:1000::/home/victim:/bin/sh\n")
+	b.file("/etc/resolv.conf", "nameserver 127.0.0.53\noptions timeout:1 attempts:1\n")
+	b.file("/home/victim/.bashrc", "# as it was\n")
+	c.must(os.Setenv("VICTIM_TOKEN", b.secret("the environment")))
+	b.startVictim()
+	for _, l := range [][2]string{{"tcp4", "127.0.0.1:4040"}, {"tcp6", "[::1]:4040"}, {"tcp4", metadata + ":80"}, {"unix", abstract}, {"unix", docker}, {"unix", dbus}, {"unix", agent}} {
+		b.listen(l[0], l[1])
+	}
+	for _, a := range []string{"127.0.0.1:4040", "[::1]:4040", "127.0.0.1:53", "127.0.0.53:53", metadata + ":53"} {
+		b.listenUDP(a)
+	}
+	return b
+}
+
+// secret makes a word that nobody can know who did not read it in one place.
+func (b *bait) secret(where string) string {
+	var r [8]byte
+	_, _ = rand.Read(r[:])
+	s := secretMark + hex.EncodeToString(r[:])
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.secrets[where] = s
+	return s
+}
+
+func (b *bait) file(path, text string) {
+	b.c.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	b.c.must(os.WriteFile(path, []byte(text), 0o644))
+}
+
+func (b *bait) startVictim() {
+	b.file("/home/victim/treasure", b.secret("the memory of another process"))
+	cmd := exec.Command(attackFile, "victim", "/home/victim/treasure")
+	cmd.Env = []string{"VICTIM_TOKEN=" + b.secret("the environment of another process")}
+	in, err := cmd.StdinPipe()
+	b.c.must(err)
+	b.kept = append(b.kept, in)
+	out, err := cmd.StdoutPipe()
+	b.c.must(err)
+	b.c.must(cmd.Start())
+	_, err = fmt.Fscan(out, &b.victim.addr, &b.victim.fd)
+	b.c.must(err)
+	b.victim.pid = cmd.Process.Pid
+	b.c.must(os.Remove("/home/victim/treasure"))
+}
+
+func (b *bait) pid() string { return strconv.Itoa(b.victim.pid) }
+
+// lives says whether the victim still runs.
+func (b *bait) lives() bool {
+	s := status(b.victim.pid, "State")
+	return s != "" && !strings.HasPrefix(s, "Z")
+}
+
+func (b *bait) hit(format string, a ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hits = append(b.hits, fmt.Sprintf(format, a...))
+}
+
+// taken returns what came in at listeners, once.
+func (b *bait) taken() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := b.hits
+	b.hits = nil
+	return h
+}
+
+// listen takes down each connection and answers it with a secret.
+func (b *bait) listen(network, addr string) {
+	if network == "unix" && addr[0] == '/' {
+		b.c.must(os.MkdirAll(filepath.Dir(addr), 0o755))
+	}
+	l, err := net.Listen(network, addr)
+	b.c.must(err)
+	if network == "unix" && addr[0] == '/' {
+		b.c.must(os.Chmod(addr, 0o777))
+	}
+	s := b.secret("the listener at " + addr)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				b.hit("a connection to %s", addr)
+				_, _ = bufio.NewReader(conn).ReadString('\n')
+				_, _ = io.WriteString(conn, s)
+				_ = conn.Close()
+			}()
+		}
+	}()
+}
+
+const mark = "mark of the judge"
+
+func (b *bait) listenUDP(addr string) {
+	c, err := net.ListenPacket("udp", addr)
+	b.c.must(err)
+	b.udp = append(b.udp, addr)
+	go func() {
+		buf := make([]byte, 1500)
+		for {
+			n, _, err := c.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if string(buf[:n]) == mark {
+				b.mu.Lock()
+				b.marks++
+				b.marked.Broadcast()
+				b.mu.Unlock()
+				continue
+			}
+			b.hit("a datagram of %d bytes to %s", n, addr)
+		}
+	}()
+}
+
+// settle returns when everything sent so far has been taken down: what was sent
+// to a socket of this machine before is read before.
+func (b *bait) settle() {
+	b.mu.Lock()
+	want := b.marks + len(b.udp)
+	b.mu.Unlock()
+	for _, addr := range b.udp {
+		c, err := net.Dial("udp", addr)
+		b.c.must(err)
+		_, err = c.Write([]byte(mark))
+		b.c.must(err)
+		b.c.must(c.Close())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.marks < want {
+		b.marked.Wait()
+	}
+}
+
+// lend listens at path and gives whoever connects a descriptor of a secret.
+func (b *bait) lend(path string) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	b.c.must(err)
+	b.c.must(os.Chmod(path, 0o777))
+	f, err := os.Open(guarded[0])
+	b.c.must(err)
+	go func() {
+		for {
+			c, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			b.hit("a connection to %s", path)
+			_, _, _ = c.WriteMsgUnix([]byte("x"), unix.UnixRights(int(f.Fd())), nil)
+			_ = c.Close()
+		}
+	}()
+}
+
+// same says whether a file still holds text.
+func same(path, text string) bool {
+	b, err := os.ReadFile(path)
+	return err == nil && string(b) == text
+}
+
+// tree lists a folder with contents, to be compared later.
+func tree(dir string) (out []string) {
+	_ = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return nil
+		}
+		line := strings.TrimPrefix(p, dir)
+		if fi, err := d.Info(); err == nil {
+			line += " " + fi.Mode().String()
+		}
+		if d.Type().IsRegular() {
+			b, _ := os.ReadFile(p)
+			line += fmt.Sprintf(" %q", short(b))
+		}
+		out = append(out, line)
+		return nil
+	})
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,277 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"metier/sandbox"
+)
+
+// Cases 109 to 113: using up what others need. Each attack stops by itself at a
+// bound that a cage can bear.
+func exhaustWays() []way {
+	memory := "memory"
+	list := []way{
+		{number: 109, name: "processes", by: "as many as it gets", do: (*cell).forks},
+		{number: 109, name: "processes", by: "doubling", do: (*cell).bomb},
+		{number: 110, name: memory, by: "of one process", do: func(c *cell) { c.eats("mem", "480") }},
+		{number: 110, name: memory, by: "of many processes", do: func(c *cell) { c.eats("mem-many", "8", "60") }},
+		{number: 110, name: memory, by: "of files without a name", do: func(c *cell) { c.eats("mem-memfd", "8", "60") }},
+		{number: 110, name: memory, by: "of shared segments", alone: true, do: (*cell).shared},
+		{number: 111, name: "disk", by: "bytes", do: (*cell).fills},
+		{number: 111, name: "disk", by: "one file", do: (*cell).bigFile},
+		{number: 111, name: "disk", by: "inodes", do: (*cell).inodes},
+		{number: 112, name: "descriptors", do: (*cell).openFiles},
+	}
+	for _, where := range []string{"stdout", "stderr", "both"} {
+		list = append(list, way{number: 113, name: "a flood of output", by: where, careless: true, do: func(c *cell) { c.floods(where) }})
+	}
+	return list
+}
+
+// most looks at something every few milliseconds while f runs, and returns the
+// largest number seen.
+func most(look func() int, f func()) (top int) {
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			top = max(top, look())
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	})
+	f()
+	close(stop)
+	done.Wait()
+	return top
+}
+
+// A backend may have some processes of its own.
+const maxProcesses, ownProcesses = 16, 4
+
+func (c *cell) forks() {
+	j := c.limited(c.attack("forks", "100"), sandbox.Limits{Processes: maxProcesses})
+	top := most(func() int { return len(c.jobs()) }, func() { c.hold(j) })
+	c.processLimit(top)
+}
+
+func (c *cell) processLimit(top int) {
+	c.log("%d processes at most", top)
+	if top > maxProcesses+ownProcesses {
+		c.harm("%d processes at once, %d are allowed", top, maxProcesses)
+	}
+	if left := c.gone(c.patience()); len(left) > 0 {
+		c.harm("still there: %v", left)
+	}
+}
+
+func (c *cell) bomb() {
+	j := c.limited(c.attack("bomb", "7"), sandbox.Limits{Processes: maxProcesses, Wall: 1500 * time.Millisecond})
+	top := most(func() int { return len(c.jobs()) }, func() { c.run(j) })
+	c.processLimit(top)
+}
+
+const maxMemory = 128 << 20
+
+// eats runs an attack that takes several times the memory it may have, and
+// counts from outside what its processes have at once.
+func (c *cell) eats(args ...string) {
+	j := c.limited(c.attack(args...), sandbox.Limits{Memory: maxMemory, FileSize: 64 << 20, Scratch: 64 << 20})
+	held := false
+	j.Stdin = nil
+	var top int64
+	r, err := c.held(j, func(pids []process) {
+		held = true
+		top = memoryOf(pids)
+	})
+	c.log("holds %v with %d MiB, limit %q", held, top>>20, r.Limit)
+	if err != nil {
+		c.broken("did not start: %v", err)
+	}
+	if top > maxMemory*3/2 {
+		c.harm("the job has %d MiB, %d are allowed", top>>20, maxMemory>>20)
+	}
+}
+
+// memoryOf adds what processes have resident and what they have in files that
+// are only memory.
+func memoryOf(pids []process) (sum int64) {
+	files := map[uint64]int64{}
+	for _, p := range pids {
+		f := strings.Fields(status(p.pid, "VmRSS"))
+		if len(f) > 0 {
+			kb, _ := strconv.ParseInt(f[0], 10, 64)
+			sum += kb << 10
+		}
+		dir := "/proc/" + itoa(p.pid) + "/fd"
+		list, _ := os.ReadDir(dir)
+		for _, e := range list {
+			name := filepath.Join(dir, e.Name())
+			link, _ := os.Readlink(name)
+			fi, err := os.Stat(name)
+			if err != nil || !strings.HasPrefix(link, "/memfd:") {
+				continue
+			}
+			if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+				files[st.Ino] = st.Blocks * 512
+			}
+		}
+	}
+	for _, n := range files {
+		sum += n
+	}
+	return sum
+}
+
+// shared looks at the whole machine's memory: nobody has these segments mapped.
+func (c *cell) shared() {
+	shmem := func() int64 {
+		b, err := os.ReadFile("/proc/meminfo")
+		c.must(err)
+		for line := range strings.Lines(string(b)) {
+			if f := strings.Fields(line); f[0] == "Shmem:" {
+				kb, _ := strconv.ParseInt(f[1], 10, 64)
+				return kb << 10
+			}
+		}
+		return 0
+	}
+	before, top := shmem(), int64(0)
+	j := c.limited(c.attack("mem-shm", "8", "60"), sandbox.Limits{Memory: maxMemory})
+	_, err := c.held(j, func([]process) { top = shmem() - before })
+	if err != nil {
+		c.broken("did not start: %v", err)
+	}
+	c.log("%d MiB of shared memory more", top>>20)
+	if top > maxMemory*5/2 {
+		c.harm("the job has %d MiB of shared memory, %d are allowed", top>>20, maxMemory>>20)
+	}
+}
+
+const maxScratch, maxScratchFiles = 16 << 20, 256
+
+// writable are folders in which a job may be let write.
+var writable = []string{"/tmp", "/dev/shm", "/var/tmp", "/run", "/skills", "/home", "/"}
+
+// scratch adds up what a job has written, in the folders that only it sees or,
+// without a sandbox, in those of the cell.
+func (c *cell) scratch(pids []process) (size int64, files int) {
+	roots := []string{"/tmp", "/dev/shm", "/var/tmp", "/run"}
+	if !c.spec.Control {
+		roots = nil
+		for _, p := range pids {
+			if p.name == "attack" {
+				roots = []string{"/proc/" + itoa(p.pid) + "/root"}
+			}
+		}
+	}
+	for _, r := range roots {
+		_ = filepath.WalkDir(r, func(p string, d fs.DirEntry, err error) error {
+			rel := strings.TrimPrefix(p, r)
+			switch {
+			case err != nil:
+				return nil
+			case d.IsDir() && (rel == "/usr" || rel == "/proc" || rel == "/sys" || rel == attackTree):
+				return fs.SkipDir
+			case strings.HasPrefix(d.Name(), "fill"), strings.HasPrefix(d.Name(), "i"):
+				if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
+					size += fi.Size()
+					files++
+				}
+			}
+			return nil
+		})
+	}
+	return size, files
+}
+
+func (c *cell) uses(l sandbox.Limits, args ...string) (size int64, files int) {
+	l.Scratch, l.ScratchFiles = maxScratch, maxScratchFiles
+	c.hold(c.limited(c.attack(append(args, writable...)...), l), func(pids []process) { size, files = c.scratch(pids) })
+	c.log("%d bytes in %d files", size, files)
+	return size, files
+}
+
+func (c *cell) fills() {
+	if size, _ := c.uses(sandbox.Limits{}, "fill", "64"); size > 2*maxScratch {
+		c.harm("%d MiB are written, %d are allowed", size>>20, maxScratch>>20)
+	}
+}
+
+func (c *cell) bigFile() {
+	const most = 4 << 20
+	var size int64
+	c.hold(c.limited(c.attack("fill-one", "12", "/tmp/fill"), sandbox.Limits{FileSize: most, Scratch: maxScratch}), func(pids []process) {
+		size, _ = c.scratch(pids)
+	})
+	if size > most {
+		c.harm("a file has %d MiB, %d are allowed", size>>20, most>>20)
+	}
+}
+
+func (c *cell) inodes() {
+	if _, files := c.uses(sandbox.Limits{}, "inodes", "2000"); files > 2*maxScratchFiles {
+		c.harm("%d files are made, %d are allowed", files, maxScratchFiles)
+	}
+}
+
+func (c *cell) openFiles() {
+	const most = 64
+	c.hold(c.limited(c.attack("openfds", "2000"), sandbox.Limits{OpenFiles: most}), func(pids []process) {
+		for _, p := range pids {
+			if list, _ := os.ReadDir("/proc/" + itoa(p.pid) + "/fd"); p.name == "attack" && len(list) > most {
+				c.harm("%v has %d files open, %d are allowed", p, len(list), most)
+			}
+		}
+	})
+}
+
+// floods writes more than is kept, in texts of which some cannot be cut
+// anywhere.
+func (c *cell) floods(where string) {
+	const most = 64<<10 + 1
+	for what, text := range map[string]string{"lines": "all work and no play\n", "plain": "x", "binary": "\x00\xff\x1b\n", "utf8": "\u20ac", "broken": "\xe2\x82"} {
+		r, err := c.try(context.Background(), c.limited(c.attack("flood", where, what, strconv.Itoa(8<<20)), sandbox.Limits{Output: most, Wall: 10 * time.Second}))
+		if err != nil {
+			c.broken("did not start: %v", err)
+			return
+		}
+		chunk := strings.Repeat(text, 1<<15/len(text))
+		want := []byte(strings.Repeat(chunk, 3)[:most])
+		for _, s := range []struct {
+			name string
+			got  []byte
+			cut  bool
+			is   bool
+		}{{"stdout", r.Stdout, r.StdoutTruncated, where != "stderr"}, {"stderr", r.Stderr, r.StderrTruncated, where != "stdout"}} {
+			switch {
+			case len(s.got) > most:
+				c.harm("%s of %s: %d bytes are kept, %d are allowed", s.name, what, len(s.got), most)
+			case !s.is && (len(s.got) > 0 || s.cut):
+				c.broken("%s of %s: %q", s.name, what, short(s.got))
+			case s.is && !bytes.HasPrefix(want, s.got):
+				c.broken("%s of %s is not what was written first", s.name, what)
+			case where != "both" && s.is && (!s.cut || len(s.got) != most || r.Limit != sandbox.LimitOutput):
+				c.broken("%s of %s: cut %v, %d bytes, limit %q", s.name, what, s.cut, len(s.got), r.Limit)
+			}
+		}
+		if where == "both" && (!r.StdoutTruncated && !r.StderrTruncated || r.Limit != sandbox.LimitOutput) {
+			c.broken("a flood of both ended with %s", fmt.Sprint(r.Exit, r.Limit, r.StdoutTruncated, r.StderrTruncated))
+		}
+	}
+}

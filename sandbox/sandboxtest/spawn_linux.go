@@ -1,0 +1,225 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"metier/internal/testenv"
+)
+
+// The environment by which a cell's process learns what it is.
+const (
+	envSpec  = "METIER_SANDBOXTEST_SPEC"
+	envStage = "METIER_SANDBOXTEST_STAGE" // launch, build, or judge
+	reportFD = 3
+)
+
+// spec is what one cell is for.
+type spec struct {
+	Way       int
+	Seat      string
+	Control   bool
+	Namespace bool // a user namespace of its own
+	AsUser    bool // the judge is no root in the cell
+	Attack    string
+	Test      string // the test binary, where every user can run it
+	Run       string // its -test.run
+	TTY       int    // the judge's side of a terminal, or 0
+	Token     string // a secret that was laid out before the judge came
+}
+
+// report is what a cell found.
+type report struct {
+	Harm   []string // what the attack did
+	Broken []string // what the port promises and was not so
+	Log    []string
+	output string
+}
+
+func (r *report) show(t *testing.T) {
+	if testing.Verbose() || t.Failed() {
+		for _, l := range r.Log {
+			t.Log(l)
+		}
+	}
+	if t.Failed() && r.output != "" {
+		t.Logf("the cell printed:\n%s", r.output)
+	}
+}
+
+// suite is what the cells of one test share.
+type suite struct {
+	seats        []string
+	test, attack string
+	pattern      string
+}
+
+// newSuite builds the attacks and puts them, and this test binary, where every
+// user can run them.
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "metier-attacks-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &suite{seats: seats(), test: filepath.Join(dir, "test"), attack: filepath.Join(dir, "attack")}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.test, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", s.attack, "./sandbox/sandboxtest/attack")
+	build.Dir = testenv.Module(t)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=false")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the attacks: %v\n%s", err, out)
+	}
+	for _, f := range []string{s.test, s.attack} {
+		if err := os.Chmod(f, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var parts []string
+	for part := range strings.SplitSeq(t.Name(), "/") {
+		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	s.pattern = strings.Join(parts, "/")
+	return s
+}
+
+// run does one way in a cell of its own.
+func (s *suite) run(t *testing.T, sp spec) *report {
+	t.Helper()
+	sp.Attack, sp.Test, sp.Run = s.attack, s.test, s.pattern
+	limit := ways()[sp.Way].seconds
+	if limit == 0 {
+		limit = 30
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(limit)*time.Second)
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := sp.command(ctx)
+	if sp.Seat == userSeat && os.Geteuid() == 0 {
+		cmd = sp.launcher(ctx)
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.WaitDelay = 5 * time.Second
+	runtime.LockOSThread() // the cell dies with the thread that made it
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		_ = w.Close()
+		t.Fatalf("start a cell: %v", err)
+	}
+	_ = w.Close()
+	answer, _ := io.ReadAll(r)
+	werr := cmd.Wait()
+	rep := &report{output: out.String()}
+	if err := json.Unmarshal(answer, rep); err != nil {
+		t.Fatalf("the cell ended without a report: %v, %v\n%s", werr, context.Cause(ctx), out.String())
+	}
+	return rep
+}
+
+func (sp *spec) env(stage string) []string {
+	b, err := json.Marshal(sp)
+	if err != nil {
+		panic(err)
+	}
+	env := []string{envSpec + "=" + string(b), envStage + "=" + stage, "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/home/victim", "TMPDIR=/tmp"}
+	if os.Getenv(testenv.NoSkip) != "" {
+		env = append(env, testenv.NoSkip+"="+os.Getenv(testenv.NoSkip))
+	}
+	return env
+}
+
+func (sp *spec) args() []string {
+	return []string{sp.Test, "-test.run=" + sp.Run, "-test.timeout=120s", "-test.v"}
+}
+
+// launcher starts the cell from an ordinary user's process.
+func (sp *spec) launcher(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, sp.Test, sp.args()[1:]...)
+	cmd.Env, cmd.Dir = sp.env("launch"), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// command is the first process of a cell, in namespaces of its own.
+func (sp *spec) command(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, sp.Test, sp.args()[1:]...)
+	cmd.Env, cmd.Dir = sp.env("build"), "/"
+	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL,
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP}
+	cmd.SysProcAttr = a
+	if !sp.Namespace {
+		return cmd
+	}
+	a.Cloneflags |= unix.CLONE_NEWUSER
+	inside := 0
+	if sp.AsUser {
+		inside = 1000
+		a.AmbientCaps = capabilities()
+	}
+	if os.Geteuid() != 0 {
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Geteuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Getegid(), Size: 1}}
+		return cmd
+	}
+	// Root of the cage must be nobody on the host: root there owns what the
+	// whole machine shares.
+	const unused = 2_000_000_000
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: unused, Size: 65536}}
+	a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = ids, ids, true
+	a.Credential = &syscall.Credential{Uid: uint32(inside), Gid: uint32(inside)}
+	return cmd
+}
+
+func capabilities() (all []uintptr) {
+	last := 40
+	if b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap"); err == nil {
+		last, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+	}
+	for c := range last + 1 {
+		all = append(all, uintptr(c))
+	}
+	return all
+}
+
+// launch is the ordinary user's process between the test and a cell.
+func launch(sp *spec) error {
+	runtime.LockOSThread()
+	cmd := sp.command(context.Background())
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(reportFD, "report")}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("a cell of an ordinary user: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"metier/sandbox"
+)
+
+// Options say what a backend is, where backends may differ.
+type Options struct {
+	// Level is asked for by every job; zero is L2.
+	Level sandbox.Level
+	// Filter is the program by which the backend filters system calls on this
+	// machine, in the kernel's encoding. It proves what this kernel refuses to
+	// everybody. Nil: the backend has a kernel of its own.
+	Filter []Instruction
+	// Needs names the primitives (see Primitives) without which the backend
+	// cannot run. The others may go: then everything has to work as before.
+	Needs []string
+	// Decided names ways that the backend lets through on purpose, with the
+	// reason, such as "104 a socket in the workspace".
+	Decided map[string]string
+	// Launches is how often a program is started in search of leaks; zero is
+	// 1,000.
+	Launches int
+}
+
+func (o Options) level() sandbox.Level {
+	if o.Level == 0 {
+		return sandbox.L2
+	}
+	return o.Level
+}
+
+// way is one way to do one harm.
+type way struct {
+	number  int
+	name    string // of the number
+	by      string // which way; "" if there is only one
+	do      func(c *cell)
+	prepare func(s *spec) error // with the rights of the cell's root, before the judge comes
+	// How the control is done. Not set: without a sandbox, in a cage, the way
+	// does its harm.
+	careless bool   // the harm is done by a runner that does everything wrong
+	asRoot   bool   // the control needs root of the host, and a cage without a user namespace
+	rootOnly bool   // for root only: needs a second user
+	asUser   bool   // the control is an ordinary user in its cage
+	kernel   string // why this kernel refuses it to everybody: the filter has to prove it
+	golden   func(f Filter) error
+	nested   bool // also the sandbox is started in a user namespace, as an ordinary user there
+	tty      bool // the judge has a terminal
+	alone    bool // it looks at the whole machine
+	seconds  int  // a cell's time; zero is 30
+}
+
+func (w *way) String() string {
+	s := fmt.Sprintf("case %03d %s", w.number, w.name)
+	if w.by != "" {
+		s += ": " + w.by
+	}
+	return s
+}
+
+// key is what Options.Decided calls a way.
+func (w *way) key() string { return fmt.Sprintf("%03d %s", w.number, w.by) }
+
+func ways() []way {
+	return slices.Concat(stagedWays(), startWays(), fileWays(), mountWays(), processWays(), kernelWays(), networkWays(), exhaustWays(), lifeWays(), closedWays())
+}
+
+// maxKernel is how many ways may rest on a table instead of on harm done.
+const maxKernel = 6
+
+// Run runs all attacks against the backend that open makes, as root if the test
+// is root, and as an ordinary user. open is called in another process, anew for
+// each way, so it must depend on nothing that the test made before.
+func Run(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) {
+	if enter(t, open, o) {
+		return
+	}
+	s := newSuite(t)
+	for _, seat := range s.seats {
+		t.Run(seat, func(t *testing.T) {
+			for i, w := range ways() {
+				if w.rootOnly && seat != rootSeat {
+					continue
+				}
+				t.Run(w.String(), func(t *testing.T) {
+					if !w.alone { // what is parallel comes after what is not
+						t.Parallel()
+					}
+					if w.golden != nil && o.Filter != nil {
+						if err := w.golden(Filter(o.Filter)); err != nil {
+							t.Errorf("the filter lets it through: %v", err)
+						}
+					}
+					r := s.run(t, spec{Way: i, Seat: seat, Namespace: seat != rootSeat || w.nested, AsUser: seat != rootSeat || w.nested})
+					for _, h := range append(r.Harm, r.Broken...) {
+						if why := o.Decided[w.key()]; why != "" {
+							t.Logf("let through, because %s: %s", why, h)
+							continue
+						}
+						t.Error(h)
+					}
+					r.show(t)
+				})
+			}
+		})
+	}
+}
+
+// Controls runs all attacks without a sandbox, each in a cage, and fails for
+// those that do no harm.
+func Controls(t *testing.T) {
+	if enter(t, nil, Options{}) {
+		return
+	}
+	s := newSuite(t)
+	inKernel := 0
+	for _, w := range ways() {
+		if w.kernel != "" {
+			inKernel++
+			if w.golden == nil {
+				t.Errorf("%s rests on the kernel, and on no table", w.String())
+			}
+		}
+	}
+	if inKernel > maxKernel {
+		t.Errorf("%d ways rest on the kernel, at most %d may", inKernel, maxKernel)
+	}
+	for _, seat := range s.seats {
+		t.Run(seat, func(t *testing.T) {
+			for i, w := range ways() {
+				if w.kernel != "" || (w.rootOnly || w.asRoot) && seat != rootSeat {
+					continue
+				}
+				t.Run(w.String(), func(t *testing.T) {
+					if !w.alone { // what is parallel comes after what is not
+						t.Parallel()
+					}
+					r := s.run(t, spec{Way: i, Seat: seat, Control: true, Namespace: !w.asRoot, AsUser: w.asUser})
+					if len(r.Harm) == 0 && !(w.careless && len(r.Broken) > 0) {
+						t.Errorf("did no harm without a sandbox, so it proves nothing: %q", r.Broken)
+					}
+					r.show(t)
+				})
+			}
+		})
+	}
+}
+
+// The seats a sandbox can be started from.
+const (
+	rootSeat = "root"
+	userSeat = "user"
+)
+
+// nobody is the ordinary user of the tests, where they are run by root.
+const nobody = 65534
+
+func seats() []string {
+	if os.Geteuid() == 0 {
+		return []string{rootSeat, userSeat}
+	}
+	return []string{userSeat}
+}
