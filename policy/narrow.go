@@ -45,8 +45,9 @@ func excludedBy(g *Grants, r Request) (name string, excluded bool) {
 
 // covered reports whether one skill's list covers the request.
 func covered(s Subject, r Request) bool {
-	list := make([]Pattern, 0, len(s.AllowedTools))
-	for _, item := range s.AllowedTools {
+	items := s.AllowedTools[:min(len(s.AllowedTools), itemsMax)]
+	list := make([]Pattern, 0, len(items))
+	for _, item := range items {
 		list = append(list, ParsePattern(item))
 	}
 	return covers(list, r)
@@ -94,6 +95,11 @@ func advice(g *Grants, r Request) (Decision, bool) {
 
 func unlisted(skill string, r Request) string {
 	s := fmt.Sprintf("the active skill %q does not list this use of %q in allowed-tools", skill, r.Tool)
+	for _, a := range r.Active {
+		if a.Name == skill && len(a.AllowedTools) > itemsMax {
+			s += fmt.Sprintf(", of which the first %d patterns count", itemsMax)
+		}
+	}
 	if r.Opaque && r.OpaqueWhy != "" {
 		s += "; no pattern covers a text with " + r.OpaqueWhy
 	}

@@ -36,6 +36,8 @@ const (
 	patternMax  = 512 // bytes
 	segmentsMax = 32  // parts of a path in a pattern
 	wordsMax    = 64  // words of a command in a pattern
+	itemsMax    = 256 // patterns of one list of a skill; more cover nothing
+	stepsMax    = 2_000
 )
 
 // Pattern is one item of allowed-tools or one rule: `Tool` or `Tool(argument)`.
@@ -299,7 +301,7 @@ func globMatch(pattern, name string) bool {
 }
 
 func matchSegments(ps, ns []string, steps *int) bool {
-	if *steps++; *steps > 10_000 {
+	if *steps++; *steps > stepsMax {
 		return false
 	}
 	if len(ps) == 0 {

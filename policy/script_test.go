@@ -176,6 +176,7 @@ func TestScriptApprovalBindsWhatRuns(t *testing.T) {
 		"network": on("hosts:b.x.org", "b.x.org"),
 		"more":    on("hosts:a.x.org,b.x.org", "a.x.org", "b.x.org"),
 		"none":    on(""),
+		"policy":  on("public", "a.x.org"),
 	} {
 		d := policy.Decide(g, base(change))
 		if d.Outcome != policy.Ask || d.Question.Binds == q.Binds {
