@@ -61,7 +61,7 @@ type namespace struct {
 
 // capabilities are what the first process has, within gVisor's kernel only. The
 // program has none.
-var capabilities = []string{"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER"}
+var capabilities = []string{"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_NET_ADMIN"}
 
 // newBundle makes the folder of one job.
 func (s *Sandbox) newBundle(j sandbox.Job, w *work) (*bundle, error) {

@@ -246,6 +246,16 @@ func TestTheProxyIsTheOnlyNetwork(t *testing.T) {
 	j.Serve = nil
 	j.Argv[2] = `(exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null && echo BAD; true`
 	prints(t, s, j, "")
+	j.Argv = []string{"python3", "-c", `
+import socket
+for family, host in [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "127.1.2.3"), (socket.AF_INET6, "::1"), (socket.AF_INET, "1.1.1.1")]:
+    l = socket.socket(family)
+    try:
+        l.bind((host, 4040)); l.listen(); socket.create_connection((host, 4040), 2); print("BAD", host)
+    except OSError: pass
+`}
+	prints(t, s, j, "")
+	j.Argv = []string{"bash", "-c", ""}
 	// A proxy that ends leaves the program with nothing.
 	j.Serve = func(l net.Listener) { _ = l.Close() }
 	j.Argv[2] = `(` + strings.ReplaceAll(client, "$1", "x") + `) 2>/dev/null; true`

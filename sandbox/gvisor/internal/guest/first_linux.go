@@ -58,6 +58,8 @@ func first() {
 	}
 	if p.Proxy != "" {
 		must("network-proxy", listen(p.Proxy))
+	} else {
+		must("loopback", silence())
 	}
 	pid, err := launch()
 	must("start", err)
