@@ -86,17 +86,40 @@ func (a *app) readRows(r run.Report) (rows [][]string) {
 	return rows
 }
 
+// scriptRows say where each script ran and how it ended: unsafe-host is named
+// in its line.
 func scriptRows(r run.Report) (rows [][]string) {
 	for _, x := range r.Scripts {
-		note := ""
-		if x.Error != nil {
-			note = x.Error.Code
-		} else if x.ExitCode != nil {
-			note = fmt.Sprintf("exit %d", *x.ExitCode)
+		took := ""
+		if x.WallMS != nil {
+			took = elapsed(time.Duration(*x.WallMS) * time.Millisecond)
 		}
-		rows = append(rows, []string{x.SkillName, x.Path, x.Status, note})
+		rows = append(rows, []string{x.SkillName, x.Path, x.Status, ending(x), strings.TrimSpace(set(x.Backend) + " " + set(x.Level)), took, strings.Join(x.Notes, ", ")})
 	}
 	return rows
+}
+
+// ending is the exit code of a script, what else ended it, or why it did not run.
+func ending(x run.Script) string {
+	switch {
+	case x.Error != nil:
+		return x.Error.Code
+	case x.Limit != nil:
+		return "limit " + *x.Limit
+	case x.Signal != nil:
+		return "signal " + *x.Signal
+	case x.ExitCode != nil:
+		return fmt.Sprintf("exit %d", *x.ExitCode)
+	}
+	return ""
+}
+
+// set is a value of an artifact, "" for null.
+func set(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // refusalRows are the decisions that were not a plain yes.

@@ -18,11 +18,12 @@ func (a *app) runsStatsCommand() *cobra.Command {
 	var place runPlace
 	var skill, since string
 	var limit int
-	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded and read",
+	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded, read and run",
 		Long: `Stats counts from the records of the runs, per skill: how often its instructions
-were loaded, how often that failed, how many of its files were read, in how many
-runs, and when it was last used. A run that cannot be read is named and not
-counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long
+were loaded and how often that failed, reads of its files, runs of its scripts,
+and those that failed or were refused; in how many runs, and when it was last
+used. A use is a load, a read or a script that ran. A run that cannot be read is
+named and not counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long
 ago (90m, 12h, 30d).`,
 		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -92,7 +93,7 @@ func (a *app) showStats(s run.Stats) {
 		}
 		return thousands(int64(n))
 	}
-	t := table{heads: []string{"SKILL", "LOADED", "FAILED", "READS", "READ ERRORS", "RUNS", "VERSIONS", "LAST USED", "ID", "DIGEST"}, right: []int{1, 2, 3, 4, 5, 6}, width: a.columns()}
+	t := table{heads: []string{"SKILL", "USES", "LOADED", "FAILED", "READS", "READ ERRORS", "SCRIPTS", "SCRIPT FAILURES", "RUNS", "VERSIONS", "LAST USED", "ID", "DIGEST"}, right: []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, width: a.columns()}
 	for _, u := range s.Skills {
 		versions := ""
 		if u.Versions > 1 {
@@ -102,7 +103,7 @@ func (a *app) showStats(s run.Stats) {
 		if t.width > 0 {
 			name = cutTo(name, max(t.width/4, 20))
 		}
-		t.add(name, thousands(int64(u.Activations)), count(u.Failures), thousands(int64(u.Reads)), count(u.ReadErrors), thousands(int64(u.Runs)), versions,
+		t.add(name, count(u.Uses), thousands(int64(u.Activations)), count(u.Failures), thousands(int64(u.Reads)), count(u.ReadErrors), count(u.Scripts), count(u.ScriptFails), thousands(int64(u.Runs)), versions,
 			localTime(u.LastUsed), u.ID, a.short(u.Digest))
 	}
 	if len(s.Skills) > 0 {

@@ -73,11 +73,15 @@ func real(t *testing.T) *run.Folder {
 	a.add(event.Offered{Digest: "d", Names: []string{"write_file"}, Tools: a.json([]model.ToolSpec{}), System: a.text("Be brief."), Catalog: a.text("<catalog/>")})
 	a.turn(1)
 	script := a.json(map[string]any{"skill": "alpha", "path": "scripts/count.ts", "args": []string{"-x"}})
-	a.add(event.Started{ID: "t1.c2", Tool: "run_skill_script", Effect: policy.SideEffect, Args: script},
-		event.Returned{ID: "t1.c2", Tool: "run_skill_script", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context},
-			Detail: a.json(map[string]any{"status": "executed", "executionTarget": "sandbox", "runtime": "deno", "argv": []string{"deno", "run", "-"}, "exitCode": 0})},
-		event.Decided{Call: "t1.c3", Tool: "run_skill_script", Actor: policy.ByModel, Effect: policy.SideEffect, Outcome: policy.Deny, Code: "script_not_allowlisted", Args: script, Stage: "call"},
-		event.Returned{ID: "t1.c3", Tool: "run_skill_script", Code: "script_not_allowlisted", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+	ran := a.executed("t1.c9")
+	a.add(event.Started{ID: "t1.c9", Tool: "run_skill_script", Effect: policy.SideEffect, Args: script},
+		event.PackagesRequested{Call: "t1.c9", SkillID: "skills:alpha", Path: "scripts/count.ts", Runtime: "deno", Packages: []string{"lodash"}}, ran,
+		event.Returned{ID: "t1.c9", Tool: "run_skill_script", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+		event.Decided{Call: "t1.c10", Tool: "run_skill_script", Actor: policy.ByModel, Effect: policy.SideEffect, Outcome: policy.Deny, Code: "script_not_allowlisted", Args: script, Stage: "call"},
+		event.Returned{ID: "t1.c10", Tool: "run_skill_script", Code: "script_not_allowlisted", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+		event.Started{ID: "t1.c11", Tool: "bash", Effect: policy.SideEffect, Args: a.json(map[string]string{"command": "ls"})},
+		event.CommandExecuted{Execution: a.executed("t1.c11").Execution},
+		event.Returned{ID: "t1.c11", Tool: "bash", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
 		event.Asked{Call: "t1.c4", ID: "q1", Code: "path_outside", Binds: "b", Scopes: []string{"once"}, Text: a.text("read outside?")},
 		event.Answered{ID: "q1", Call: "t1.c4", Binds: "b", Allow: true, Scope: "once", By: "user"},
 		event.Asked{Call: "t1.c5", ID: "q2", Code: "path_outside", Binds: "c", Scopes: []string{"once"}, Text: a.text("and here?")},
@@ -153,15 +157,12 @@ func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
 // required walks a value along its schema and calls use for every object with
 // the names that are required of it.
 func required(s, root map[string]any, v any, path string, use func(path string, object map[string]any, names []string)) {
-	if r, ok := s["$ref"].(string); ok {
-		defs, _ := root["$defs"].(map[string]any)
-		s, _ = defs[strings.TrimPrefix(r, "#/$defs/")].(map[string]any)
-	}
 	switch v := v.(type) {
 	case map[string]any:
 		if options, ok := s["anyOf"].([]any); ok {
 			s, _ = options[len(options)-1].(map[string]any)
 		}
+		s = referred(s, root)
 		var names []string
 		for _, n := range list(s["required"]) {
 			names = append(names, n.(string))
@@ -174,12 +175,25 @@ func required(s, root map[string]any, v any, path string, use func(path string, 
 			}
 		}
 	case []any:
+		if options, ok := s["anyOf"].([]any); ok {
+			s, _ = options[len(options)-1].(map[string]any)
+		}
 		if items, ok := s["items"].(map[string]any); ok {
 			for i, x := range v {
 				required(items, root, x, fmt.Sprintf("%s[%d]", path, i), use)
 			}
 		}
 	}
+}
+
+func referred(s, root map[string]any) map[string]any {
+	r, ok := s["$ref"].(string)
+	if !ok {
+		return s
+	}
+	defs, _ := root["$defs"].(map[string]any)
+	s, _ = defs[strings.TrimPrefix(r, "#/$defs/")].(map[string]any)
+	return s
 }
 
 func list(v any) []any { l, _ := v.([]any); return l }

@@ -7,6 +7,7 @@ import (
 	"metier/event"
 	"metier/policy"
 	"metier/record"
+	"metier/settings"
 )
 
 // Output is tool-outputs/<outputId>-<toolId>.json: one call as it was asked
@@ -33,6 +34,8 @@ type Output struct {
 	DetailDigest  string           `json:"detailDigest"`
 	Reads         []Read           `json:"reads"`
 	Activations   []Activation     `json:"activations"`
+	Script        *Script          `json:"script"`  // with all it wrote (A-082, A-093); null: the call was for none
+	Command       *Command         `json:"command"` // the same of a shell command
 }
 
 // outputs prints one Output per call that returned, by file name.
@@ -63,10 +66,7 @@ func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
 		if o.Effect == "" {
 			o.Effect = string(p.decided[e.ID].Effect)
 		}
-		ref := p.started[e.ID].Args
-		if ref.Digest == "" {
-			ref = p.decided[e.ID].Args
-		}
+		ref := p.argsOf(e.ID)
 		o.ArgsDigest = ref.Digest
 		if err := p.fill(ctx, &o, ref, e); err != nil {
 			return nil, err
@@ -83,8 +83,10 @@ func (p *projector) fill(ctx context.Context, o *Output, args record.Ref, e even
 	if o.Content, err = p.c.raw(ctx, e.Content); err != nil {
 		return err
 	}
-	o.Detail, err = p.c.raw(ctx, e.Detail)
-	return err
+	if o.Detail, err = p.c.raw(ctx, e.Detail); err != nil {
+		return err
+	}
+	return p.ran(ctx, o)
 }
 
 // Capabilities is capabilities.json: what the model was last offered.
@@ -111,7 +113,7 @@ func (p *projector) capabilities(ctx context.Context) (Capabilities, error) {
 	}
 	c.ToolNames, c.ToolsDigest = some(o.Names), o.Tools.Digest
 	for _, n := range o.Names {
-		c.SkillScripts = c.SkillScripts || n == toolRunScript
+		c.SkillScripts = c.SkillScripts || n == settings.ToolRunSkillScript
 	}
 	var err error
 	c.Tools, err = p.c.raw(ctx, o.Tools)

@@ -45,14 +45,24 @@ type projector struct {
 	started  map[string]event.Started
 	decided  map[string]event.Decided // the newest of each call
 	returned map[string]event.Returned
-	readList []Read    // what reads found, once it has
-	found    []Problem // content that is not what the log says it is
-	noted    map[string]bool
+	executed map[string]executed
+	readList []Read // what reads found, once it has
+	// scriptList is what scripts found, once it has.
+	scriptList []Script
+	found      []Problem // content that is not what the log says it is
+	noted      map[string]bool
+}
+
+// executed is what the log has of the program of a call.
+type executed struct {
+	event.Execution
+	fact   fact
+	script bool // of a skill; else a command
 }
 
 func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
 	p := &projector{h: h, c: &contents{blobs}, started: map[string]event.Started{}, decided: map[string]event.Decided{},
-		returned: map[string]event.Returned{}, noted: map[string]bool{}}
+		returned: map[string]event.Returned{}, executed: map[string]executed{}, noted: map[string]bool{}}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {
 		case event.Started:
@@ -61,6 +71,10 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 			p.decided[e.Call] = e
 		case event.Returned:
 			p.returned[e.ID] = e
+		case event.ScriptExecuted:
+			p.executed[e.Call] = executed{e.Execution, f, true}
+		case event.CommandExecuted:
+			p.executed[e.Call] = executed{e.Execution, f, false}
 		}
 	}
 	var err error
@@ -111,11 +125,7 @@ func (p *projector) detail(ctx context.Context, call string, v any) error {
 // args reads the arguments of a call. Those the model got wrong are no JSON of
 // ours: what fits is taken.
 func (p *projector) args(ctx context.Context, call string, v any) error {
-	ref := p.started[call].Args
-	if ref.Digest == "" {
-		ref = p.decided[call].Args
-	}
-	b, gap, err := p.c.load(ctx, ref)
+	b, gap, err := p.c.load(ctx, p.argsOf(call))
 	if gap != nil {
 		p.gap(0, gap)
 	}

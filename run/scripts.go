@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 
 	"metier/event"
+	"metier/record"
+	"metier/settings"
 )
-
-// toolRunScript is the canonical name of the tool that runs a skill's script.
-const toolRunScript = "run_skill_script"
 
 // Scripts is skill-script-executions.json (A-093).
 type Scripts struct {
@@ -19,109 +18,281 @@ type Scripts struct {
 	Executions []Script `json:"executions"`
 }
 
-// Script is one call that ran a script or was refused. What is not known is
-// null.
+// Script is one call that ran a skill's script or was refused (contracts §2.1).
+// What is not known is null.
 type Script struct {
 	OutputID              string          `json:"outputId"`
 	RunID                 string          `json:"runId"`
 	SkillName             string          `json:"skillName"`
 	SkillID               string          `json:"skillId"`
+	Tier                  *string         `json:"tier"`
 	Path                  string          `json:"path"`
+	Entry                 string          `json:"entry"`  // skill:scripts/path
 	Status                string          `json:"status"` // executed, error
 	ExecutedAt            string          `json:"executedAt"`
 	CFCPromptRole         string          `json:"cfcPromptRole"`
-	ExecutionTarget       *string         `json:"executionTarget"`
-	Runtime               *string         `json:"runtime"`
-	Argv                  []string        `json:"argv"`
-	Args                  []string        `json:"args"`
-	Cwd                   *string         `json:"cwd"`
+	Args                  json.RawMessage `json:"args"` // a list, or the gap it left
+	Tree                  *string         `json:"tree"`
+	ScriptPath            *string         `json:"scriptPath"` // on the host
 	RegistryDigest        *string         `json:"registryDigest"`
 	ObservedDigest        *string         `json:"observedDigest"`
 	DigestMatchesRegistry *bool           `json:"digestMatchesRegistry"`
 	RegistrySizeBytes     *int64          `json:"registrySizeBytes"`
 	ObservedSizeBytes     *int64          `json:"observedSizeBytes"`
-	ExitCode              *int            `json:"exitCode"`
-	Diagnostics           json.RawMessage `json:"diagnostics"`
-	Error                 *Failure        `json:"error"`
+	Program
+	Packages    []event.PackagesRequested `json:"packages"` // declared and not there
+	Diagnostics json.RawMessage           `json:"diagnostics"`
+	Error       *Failure                  `json:"error"`
 }
 
-// scripts lists the calls of the script tool that returned. The tool's detail
-// has the fields of Script under the same names; what it leaves out comes from
-// the arguments.
+// Program is what the record has of one program: what it was given, under which
+// limits, and how it ended. Of an executed one exactly one of ExitCode, Signal
+// and Limit is not null.
+type Program struct {
+	ExecutionTarget *string         `json:"executionTarget"`
+	Backend         *string         `json:"backend"`
+	Level           *string         `json:"level"`
+	Runtime         *string         `json:"runtime"`
+	Argv            json.RawMessage `json:"argv"` // a list, or the gap it left
+	Cwd             *string         `json:"cwd"`
+	Network         *string         `json:"network"` // none, hosts: …, any public host
+	Hosts           []event.HostUse `json:"hosts"`
+	RefusedRequests int             `json:"refusedRequests"` // beyond Hosts
+	Limits          *event.Bounds   `json:"limits"`
+	ExitCode        *int            `json:"exitCode"`
+	Signal          *string         `json:"signal"`
+	Limit           *string         `json:"limit"`
+	Truncated       bool            `json:"truncated"` // one of the streams
+	Stdout          *Stream         `json:"stdout"`
+	Stderr          *Stream         `json:"stderr"`
+	WallMS          *int64          `json:"wallMs"`
+	CPUMS           *int64          `json:"cpuMs"`
+	MaxRSSBytes     *int64          `json:"maxRssBytes"`
+	Notes           []string        `json:"notes"` // codes
+}
+
+// Stream is what a program wrote. Text is in tool-outputs only: all of it, bytes
+// that are no UTF-8 as U+FFFD, or the gap it left.
+type Stream struct {
+	Digest    string          `json:"digest"`
+	SizeBytes int64           `json:"sizeBytes"`
+	Truncated bool            `json:"truncated"`
+	Text      json.RawMessage `json:"text,omitempty"`
+}
+
+// Command is one call of the shell tool that ran a program or could not, in
+// tool-outputs.
+type Command struct {
+	OutputID   string `json:"outputId"`
+	RunID      string `json:"runId"`
+	Status     string `json:"status"` // executed, error
+	ExecutedAt string `json:"executedAt"`
+	Program
+	Error *Failure `json:"error"`
+}
+
+// scripts lists every execution of a script: those that were recorded, and the
+// calls of the script tool that were refused before there was one.
 func (p *projector) scripts(ctx context.Context) ([]Script, error) {
+	if p.scriptList != nil {
+		return p.scriptList, nil
+	}
 	out := []Script{}
+	place := map[string]int{} // of each call in out
+	packages := map[string][]event.PackagesRequested{}
 	for _, f := range p.h.facts {
-		e, ok := f.event.(event.Returned)
-		if !ok || e.Tool != toolRunScript {
+		var s Script
+		var err error
+		switch e := f.event.(type) {
+		case event.PackagesRequested:
+			packages[e.Call] = append(packages[e.Call], e)
+			continue
+		case event.ScriptExecuted:
+			s, err = p.script(ctx, e, f)
+		case event.Returned:
+			if _, known := place[e.ID]; known || e.Tool != settings.ToolRunSkillScript {
+				continue
+			}
+			s, err = p.refusedScript(ctx, e, f)
+		default:
 			continue
 		}
-		var args struct {
-			Skill, Path, Cwd string
-			Args             []string
-		}
-		if err := p.args(ctx, e.ID, &args); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		s := Script{SkillName: args.Skill, Path: args.Path, Args: args.Args, Cwd: optional(args.Cwd)}
-		if err := p.detail(ctx, e.ID, &s); err != nil {
-			return nil, err
-		}
-		s.OutputID, s.RunID, s.ExecutedAt, s.CFCPromptRole = e.ID, p.h.id, stamp(f.At), promptRole
-		s.Argv, s.Args = some(s.Argv), some(s.Args)
-		if s.Status != "executed" || e.Code != "" && s.ExitCode == nil {
-			s.Status = "error"
-		}
-		if s.Status == "error" && s.Error == nil {
-			code := cmp.Or(e.Code, "unknown")
-			s.Error = &Failure{code, failureText(code)}
-		}
-		if s.Diagnostics == nil || string(s.Diagnostics) == "null" {
-			s.Diagnostics = json.RawMessage("[]")
-		}
+		s.Packages = some(packages[s.OutputID])
+		place[s.OutputID] = len(out)
 		out = append(out, s)
 	}
+	p.scriptList = out
 	return out, nil
 }
 
-// failures words the codes of contracts §2.1. The record holds only codes.
-var failures = map[string]string{
-	"skill_registry_missing":    "the run has no skill registry",
-	"skill_activations_missing": "no skill was activated in this run",
-	"skill_not_found":           "no skill has this name",
-	"skill_not_activated":       "the skill was not activated in this run",
-	"resource_path_invalid":     "a resource path is relative and stays in the skill's folder",
-	"resource_not_indexed":      "the file is not in the index of this skill",
-	"resource_not_found":        "the file does not exist any more",
-	"resource_not_file":         "the path is not a regular file",
-	"resource_outside_root":     "the path leaves the skill's folder",
-	"resource_too_deep":         "the file lies deeper than the settings allow",
-	"resource_too_large":        "the file is larger than may be read",
-	"resource_binary":           "the file is not text",
-	"resource_not_script":       "the file is not a script",
-	"script_path_invalid":       "a script path is relative, normalized and under scripts/",
-	"script_not_allowlisted":    "the operator did not allow this script",
-	"script_not_indexed":        "the script is not in the index of this skill",
-	"script_not_found":          "the script does not exist any more",
-	"script_not_file":           "the script is not a regular file",
-	"script_outside_root":       "the script leaves the skill's folder",
-	"script_snapshot_mismatch":  "the script is not the one that was indexed",
-	"unsupported_runtime":       "nothing here can run this script",
-	"permission_denied":         "permission denied",
-	"tool_not_allowed":          "the operator did not allow the tool",
-	"rule_denied":               "a rule of the operator denies the call",
-	"script_not_allowed":        "scripts of skills may not run",
-	"network_not_allowed":       "the operator did not grant this network",
-	"refused":                   "a person said no",
-	"skill_denied":              "the operator denied this skill",
-	"allowed_tools":             "an active skill's allowed-tools exclude the call",
-	"invalid_arguments":         "the arguments are not what the tool takes",
-	"outcome_unknown":           "it may or may not have happened",
-	"unknown":                   "it failed for a reason that has no code",
+func (p *projector) script(ctx context.Context, e event.ScriptExecuted, f fact) (Script, error) {
+	s := Script{OutputID: e.Call, RunID: p.h.id, SkillName: e.Name, SkillID: e.SkillID, Tier: optional(string(e.Source.Or())), Path: e.Path, Entry: e.Entry, Status: e.Status,
+		ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, Tree: optional(e.Tree), ScriptPath: optional(e.HostPath), RegistryDigest: optional(e.RegistryDigest),
+		ObservedDigest: optional(e.ObservedDigest), Diagnostics: json.RawMessage("[]")}
+	if e.RegistryDigest != "" {
+		s.RegistrySizeBytes = &e.RegistrySize
+	}
+	if e.ObservedDigest != "" {
+		matches := e.ObservedDigest == e.RegistryDigest
+		s.DigestMatchesRegistry, s.ObservedSizeBytes = &matches, &e.ObservedSize
+	}
+	var err error
+	if s.Program, err = p.program(ctx, e.Execution, f.Seq); err != nil {
+		return s, err
+	}
+	if e.Status != "executed" {
+		s.Status, s.Error = "error", failed(e.Code)
+	}
+	s.Args, err = p.scriptArgs(ctx, e.Call, nil)
+	return s, err
 }
 
-func failureText(code string) string {
-	if t, ok := failures[code]; ok {
-		return t
+// refusedScript is a call that never got as far as its script.
+func (p *projector) refusedScript(ctx context.Context, e event.Returned, f fact) (Script, error) {
+	s := Script{OutputID: e.ID, RunID: p.h.id, Status: "error", ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, Program: noProgram(), Diagnostics: json.RawMessage("[]"), Error: failed(e.Code)}
+	var args struct{ Skill, Path, Cwd string }
+	var err error
+	if s.Args, err = p.scriptArgs(ctx, e.ID, &args); err != nil {
+		return s, err
 	}
-	return code
+	s.SkillName, s.Path, s.Cwd = args.Skill, args.Path, optional(args.Cwd)
+	if args.Skill != "" && args.Path != "" {
+		s.Entry = args.Skill + ":" + args.Path
+	}
+	if id := p.called(cmp.Or(p.decided[e.ID].Skill, args.Skill)); id != "" {
+		sk := p.skills[id]
+		s.SkillID, s.Tree, s.Tier = id, optional(sk.Tree), optional(sk.Tier)
+		for _, file := range sk.Resources {
+			if file.Path == s.Path {
+				s.ScriptPath, s.RegistryDigest, s.RegistrySizeBytes = optional(file.ResourcePath), optional(file.Digest), &file.SizeBytes
+			}
+		}
+	}
+	return s, nil
+}
+
+// scriptArgs are the arguments of a call's script as a list, or the gap; into
+// takes the others. Arguments are the model's: what is of another shape is left
+// out here, and stands in tool-outputs as it came.
+func (p *projector) scriptArgs(ctx context.Context, call string, into any) (json.RawMessage, error) {
+	b, gap, err := p.c.load(ctx, p.argsOf(call))
+	if err != nil {
+		return nil, err
+	}
+	if gap != nil {
+		p.gap(0, gap)
+		return compact(gap)
+	}
+	if into != nil && b != nil {
+		_ = json.Unmarshal(b, into)
+	}
+	var args struct{ Args []string }
+	if b == nil || json.Unmarshal(b, &args) != nil {
+		args.Args = nil
+	}
+	return compact(some(args.Args))
+}
+
+// argsOf finds the arguments of a call, claimed or refused.
+func (p *projector) argsOf(call string) record.Ref {
+	if ref := p.started[call].Args; ref.Digest != "" {
+		return ref
+	}
+	return p.decided[call].Args
+}
+
+func noProgram() Program {
+	return Program{Argv: json.RawMessage("[]"), Hosts: []event.HostUse{}, Notes: []string{}}
+}
+
+// program prints one execution. What was measured is null where nothing ran.
+func (p *projector) program(ctx context.Context, e event.Execution, seq uint64) (Program, error) {
+	out := noProgram()
+	out.ExecutionTarget, out.Backend, out.Level, out.Runtime, out.Cwd = optional(e.Target), optional(e.Backend), optional(e.Level), optional(e.Runtime), optional(e.Cwd)
+	out.Hosts, out.RefusedRequests, out.Notes = some(e.Hosts), e.Refused, some(e.Notes)
+	for i := range out.Hosts {
+		out.Hosts[i].Addresses = some(out.Hosts[i].Addresses)
+	}
+	if e.Status != "executed" {
+		return out, nil
+	}
+	network, bounds := cmp.Or(e.Network, "none"), e.Bounds
+	out.Network, out.Limits, out.ExitCode, out.Signal, out.Limit = &network, &bounds, e.Exit, optional(e.Signal), optional(e.Limit)
+	out.Truncated = e.StdoutTruncated || e.StderrTruncated
+	out.WallMS, out.CPUMS, out.MaxRSSBytes = &e.WallMS, &e.CPUMS, optional(e.MaxRSS)
+	out.Stdout = &Stream{Digest: e.Stdout.Digest, SizeBytes: e.Stdout.Size, Truncated: e.StdoutTruncated}
+	out.Stderr = &Stream{Digest: e.Stderr.Digest, SizeBytes: e.Stderr.Size, Truncated: e.StderrTruncated}
+	b, gap, err := p.c.load(ctx, e.Argv)
+	switch {
+	case err != nil:
+		return out, err
+	case gap != nil:
+		p.gap(seq, gap)
+		out.Argv, err = compact(gap)
+	case b != nil:
+		var argv []string
+		if err := json.Unmarshal(b, &argv); err != nil {
+			p.note(Problem{"content_unexpected", seq, e.Argv.Digest, err.Error()})
+		}
+		out.Argv, err = compact(some(argv))
+	}
+	return out, err
+}
+
+// withText is a program with all it wrote.
+func (p *projector) withText(ctx context.Context, in Program, e event.Execution) (Program, error) {
+	for _, s := range []struct {
+		at  **Stream
+		ref record.Ref
+	}{{&in.Stdout, e.Stdout}, {&in.Stderr, e.Stderr}} {
+		if *s.at == nil {
+			continue
+		}
+		with := **s.at
+		var err error
+		if with.Text, err = p.c.text(ctx, s.ref); err != nil {
+			return in, err
+		}
+		*s.at = &with
+	}
+	return in, nil
+}
+
+// ran prints what a call ran, with all it wrote: for its tool output.
+func (p *projector) ran(ctx context.Context, o *Output) error {
+	scripts, err := p.scripts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range scripts {
+		if s.OutputID != o.OutputID {
+			continue
+		}
+		if s.Program, err = p.withText(ctx, s.Program, p.executed[s.OutputID].Execution); err != nil {
+			return err
+		}
+		o.Script = &s
+	}
+	e, ok := p.executed[o.OutputID]
+	if !ok || e.script {
+		return nil
+	}
+	c := Command{OutputID: o.OutputID, RunID: p.h.id, Status: e.Status, ExecutedAt: stamp(e.fact.At)}
+	if c.Program, err = p.program(ctx, e.Execution, e.fact.Seq); err != nil {
+		return err
+	}
+	if e.Status != "executed" {
+		c.Error = failed(e.Code)
+	}
+	c.Program, err = p.withText(ctx, c.Program, e.Execution)
+	o.Command = &c
+	return err
+}
+
+func failed(code string) *Failure {
+	code = cmp.Or(code, "unknown")
+	return &Failure{code, failureText(code)}
 }

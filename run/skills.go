@@ -43,6 +43,7 @@ type Registry struct {
 type indexed struct {
 	ID               string            `json:"id"`
 	Name             string            `json:"name"`
+	Tier             string            `json:"tier"`
 	Digest           string            `json:"digest"`
 	Tree             string            `json:"tree"`
 	SkillPath        string            `json:"skillPath"`
@@ -290,7 +291,7 @@ func (p *projector) read(ctx context.Context, e event.ResourceRead, f fact) (Rea
 		}
 	}
 	if e.Code != "" {
-		r.Error = &Failure{e.Code, failureText(e.Code)}
+		r.Error = failed(e.Code)
 	}
 	var detail struct {
 		Diagnostics json.RawMessage `json:"diagnostics"`
@@ -315,10 +316,6 @@ func (p *projector) refusedRead(ctx context.Context, e event.Returned, f fact) (
 	}
 	r := Read{OutputID: e.ID, RunID: p.h.id, SkillName: args.Skill, Path: args.Path, MaxBytes: args.MaxBytes, Status: "error", ReadAt: stamp(f.At),
 		CFCPromptRole: promptRole, Diagnostics: json.RawMessage("[]")}
-	code := e.Code
-	if code == "" {
-		code = "unknown"
-	}
-	r.Error = &Failure{code, failureText(code)}
+	r.Error = failed(e.Code)
 	return r, nil
 }

@@ -27,12 +27,16 @@ type SkillUse struct {
 	Failures    int    `json:"failures"` // calls that were to load it and did not
 	Reads       int    `json:"reads"`
 	ReadErrors  int    `json:"readErrors"`
+	Scripts     int    `json:"scripts"`        // that ran, however they ended
+	ScriptFails int    `json:"scriptFailures"` // calls that ended otherwise than with exit code 0, refused ones included
+	Uses        int    `json:"uses"`           // activations, reads and script runs: what it was there for (A-188)
 	FirstUsed   string `json:"firstUsed"`
 	LastUsed    string `json:"lastUsed"`
 }
 
 // Stats is what `runs stats` says of a folder of runs: skills by activations,
-// then by ID. Unknown counts failed loads of names no skill of their run had.
+// then by ID. Unknown counts failed loads and script calls of names no skill of
+// their run had.
 type Stats struct {
 	Skills   []SkillUse  `json:"skills"`
 	Runs     int         `json:"runs"` // that were read
@@ -136,12 +140,15 @@ func (t *tally) run(ctx context.Context, root, id string) (read bool, err error)
 	if err != nil {
 		return false, err
 	}
-	for skill, n := range failed {
-		if skill == "" {
+	for call, n := range failed {
+		switch {
+		case call.skill == "":
 			t.unknown += n
-			continue
+		case call.tool == settings.ToolRunSkillScript:
+			t.of(call.skill, id).ScriptFails += n
+		default:
+			t.of(call.skill, id).Failures += n
 		}
-		t.of(skill, id).Failures += n
 	}
 	for _, fact := range h.facts {
 		if !fact.At.Before(t.o.Since) {
@@ -173,6 +180,7 @@ func (t *tally) count(f fact, run string) {
 	case event.Activated:
 		c := t.of(e.SkillID, run)
 		c.Activations++
+		c.Uses++
 		c.digests[e.Hash] = true
 		if !f.At.Before(c.last) {
 			c.Digest = e.Hash
@@ -186,8 +194,17 @@ func (t *tally) count(f fact, run string) {
 		default:
 			c := t.of(e.SkillID, run)
 			c.Reads++
+			c.Uses++
 			c.used(f.At, e.Name)
 		}
+	case event.ScriptExecuted:
+		if e.Status != "executed" {
+			return
+		}
+		c := t.of(e.SkillID, run)
+		c.Scripts++
+		c.Uses++
+		c.used(f.At, e.Name)
 	}
 }
 
@@ -200,15 +217,19 @@ func (c *counted) used(at time.Time, name string) {
 	}
 }
 
-// failures counts the calls of a run that were to load a skill and did not, by
-// the skill's ID; "" for a name that no skill, or more than one, of the run has.
-// The registry is read only where there is one.
-func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[string]int, error) {
-	out := map[string]int{}
+// attempt is a kind of call that failed, of one skill.
+type attempt struct{ tool, skill string }
+
+// failures counts the calls of a run that were to load a skill, or to run a
+// script of one, and did not succeed, by tool and the skill's ID; "" for a name
+// that no skill, or more than one, of the run has. The registry is read only
+// where there is one.
+func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[attempt]int, error) {
+	out := map[attempt]int{}
 	var p *projector
 	for _, fact := range h.facts {
 		e, ok := fact.event.(event.Returned)
-		if !ok || e.Code == "" || e.Tool != settings.ToolLoadSkill || fact.At.Before(t.o.Since) {
+		if !ok || e.Code == "" || e.Tool != settings.ToolLoadSkill && e.Tool != settings.ToolRunSkillScript || fact.At.Before(t.o.Since) {
 			continue
 		}
 		if p == nil {
@@ -221,7 +242,7 @@ func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[string
 		if err := p.args(ctx, e.ID, &args); err != nil {
 			return nil, err
 		}
-		out[p.called(cmp.Or(p.decided[e.ID].Skill, args.Name, args.Skill))]++
+		out[attempt{e.Tool, p.called(cmp.Or(p.decided[e.ID].Skill, args.Name, args.Skill))}]++
 	}
 	return out, nil
 }

@@ -31,18 +31,18 @@ func TestCountFoldsRuns(t *testing.T) {
 	}
 	ok(t, os.Mkdir(filepath.Join(root, "broken"), 0o700))
 	at := func(n int) string { return day(n).Format(time.RFC3339Nano) }
-	b := run.SkillUse{ID: "s:b", Name: "b", Digest: "h", Versions: 1, Runs: 1, Activations: 1, FirstUsed: at(1), LastUsed: at(1)}
+	b := run.SkillUse{ID: "s:b", Name: "b", Digest: "h", Versions: 1, Runs: 1, Activations: 1, Uses: 1, FirstUsed: at(1), LastUsed: at(1)}
 	for name, c := range map[string]struct {
 		o    run.StatsOptions
 		want run.Stats
 	}{
 		"all": {run.StatsOptions{}, run.Stats{Runs: 3, Unknown: 1, Skills: []run.SkillUse{
-			{ID: "s:a", Name: "new", Digest: "h2", Versions: 2, Runs: 3, Activations: 3, Reads: 1, ReadErrors: 1, FirstUsed: at(1), LastUsed: at(3)}, b}}},
+			{ID: "s:a", Name: "new", Digest: "h2", Versions: 2, Runs: 3, Activations: 3, Reads: 1, ReadErrors: 1, Uses: 4, FirstUsed: at(1), LastUsed: at(3)}, b}}},
 		"by name": {run.StatsOptions{Skill: "B"}, run.Stats{Runs: 3, Unknown: 1, Skills: []run.SkillUse{b}}},
 		"since": {run.StatsOptions{Since: day(2)}, run.Stats{Runs: 2, Unknown: 1, Skills: []run.SkillUse{
-			{ID: "s:a", Name: "new", Digest: "h2", Versions: 1, Runs: 2, Activations: 2, Reads: 1, ReadErrors: 1, FirstUsed: at(2), LastUsed: at(3)}}}},
+			{ID: "s:a", Name: "new", Digest: "h2", Versions: 1, Runs: 2, Activations: 2, Reads: 1, ReadErrors: 1, Uses: 3, FirstUsed: at(2), LastUsed: at(3)}}}},
 		"newest": {run.StatsOptions{Limit: 1}, run.Stats{Runs: 1, Unknown: 1, Omitted: 3, Skills: []run.SkillUse{
-			{ID: "s:a", Name: "new", Digest: "h2", Versions: 1, Runs: 1, Activations: 1, ReadErrors: 1, FirstUsed: at(3), LastUsed: at(3)}}}},
+			{ID: "s:a", Name: "new", Digest: "h2", Versions: 1, Runs: 1, Activations: 1, ReadErrors: 1, Uses: 1, FirstUsed: at(3), LastUsed: at(3)}}}},
 	} {
 		told := 0
 		c.o.Progress = func(done, all int) { told = done*100 + all }
@@ -66,4 +66,46 @@ func TestCountFoldsRuns(t *testing.T) {
 	if _, err := run.Count(ctx, root, run.StatsOptions{}); err != context.Canceled {
 		t.Errorf("interrupted: %v", err)
 	}
+}
+
+// req: C-087, A-188
+func TestCountersOfASkill(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, a := create(t, root, "one", nil)
+	a.open("cli-preload") // one activation of skills:alpha
+	script := a.json(map[string]string{"skill": "alpha", "path": "scripts/count.ts"})
+	good, zero := a.executed("s1"), 0
+	good.Exit = &zero
+	unfit := a.executed("s3")
+	unfit.Status, unfit.Code = "error", "sandbox_unavailable"
+	returned := func(id, tool, code string) event.Returned { return event.Returned{ID: id, Tool: tool, Code: code} }
+	a.add(event.Started{ID: "s1", Tool: "run_skill_script", Args: script}, good, returned("s1", "run_skill_script", ""),
+		event.Started{ID: "s2", Tool: "run_skill_script", Args: script}, a.executed("s2"), returned("s2", "run_skill_script", "script_failed"),
+		event.Started{ID: "s3", Tool: "run_skill_script", Args: script}, unfit, returned("s3", "run_skill_script", "sandbox_unavailable"),
+		event.Decided{Call: "s4", Tool: "run_skill_script", Args: script}, returned("s4", "run_skill_script", "script_not_allowlisted"),
+		event.Decided{Call: "s5", Tool: "run_skill_script", Args: a.json(map[string]string{"skill": "nobody"})}, returned("s5", "run_skill_script", "skill_not_found"),
+		event.Decided{Call: "l1", Tool: "load_skill", Args: a.json(map[string]string{"name": "alpha"})}, returned("l1", "load_skill", "skill_denied"),
+		event.ResourceRead{Call: "r1", SkillID: "skills:alpha", Name: "alpha", Status: "read"},
+		event.ResourceRead{Call: "r2", SkillID: "skills:alpha", Name: "alpha", Status: "binary"},
+		event.ResourceRead{Call: "r3", SkillID: "skills:alpha", Name: "alpha", Status: "error", Code: "resource_not_found"})
+	count := func() run.SkillUse {
+		t.Helper()
+		got, err := run.Count(t.Context(), root, run.StatsOptions{})
+		ok(t, err)
+		if len(got.Skills) != 1 || len(got.Problems) != 0 || got.Unknown != 1 {
+			t.Fatalf("%+v", got)
+		}
+		return got.Skills[0]
+	}
+	u := count()
+	got := []int{u.Activations, u.Failures, u.Reads, u.ReadErrors, u.Scripts, u.ScriptFails, u.Uses}
+	if d := cmp.Diff([]int{1, 1, 2, 1, 2, 3, 5}, got); d != "" {
+		t.Errorf("activations, failures, reads, read errors, scripts, script failures, uses (-want +got):\n%s", d)
+	}
+	a.add(event.Activated{Call: "load2", SkillID: "skills:alpha", Name: "alpha", Hash: u.Digest})
+	if again := count(); again.Uses != u.Uses+1 || again.Activations != 2 {
+		t.Errorf("uses %d and then %d", u.Uses, again.Uses)
+	}
+	ok(t, f.Close())
 }
