@@ -153,8 +153,12 @@ func (j *job) programs() []metier.Tool {
 	if j.sandbox == nil {
 		return nil
 	}
+	id := ""
+	if j.folder != nil { // a dry run has none
+		id = j.folder.ID()
+	}
 	return program.Tools(program.Options{Sandbox: j.sandbox, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
-		View: j.view, Run: j.folder.ID(), Hosts: j.launch.Hosts, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()})
+		View: j.view, Run: id, Hosts: j.launch.Hosts, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()})
 }
 
 // sandboxed is the workspace as programs see it: what file tools may not write
