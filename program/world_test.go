@@ -14,6 +14,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/testenv"
 	"metier/policy"
 	"metier/program"
 	"metier/record"
@@ -69,7 +70,7 @@ type setup struct {
 // linux skips where there is no sandbox: other systems have none.
 func linux(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the native sandbox is Linux's")
+		testenv.Skip(t, "the native sandbox is Linux's")
 	}
 }
 
