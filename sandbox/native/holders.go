@@ -45,10 +45,9 @@ func (h *holders) userns(uid, gid int, who ids) (*os.File, error) {
 		Env:   []string{},
 		Files: []*os.File{null, null, null, r},
 		Sys: &syscall.SysProcAttr{
-			Cloneflags:                 syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
-			UidMappings:                []syscall.SysProcIDMap{{ContainerID: uid, HostID: who.uid, Size: 1}},
-			GidMappings:                []syscall.SysProcIDMap{{ContainerID: gid, HostID: who.gid, Size: 1}},
-			GidMappingsEnableSetgroups: true,
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: who.uid, Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: who.gid, Size: 1}},
 		},
 	})
 	_ = r.Close() // the read end is the holder's

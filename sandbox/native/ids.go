@@ -18,6 +18,7 @@ const inside = 1000
 type ids struct {
 	uid, gid int
 	other    bool // not who this process is
+	groups   bool // supplementary groups can be dropped
 }
 
 // Ids from here on are given to nobody by convention; each process takes one.
@@ -27,19 +28,20 @@ const firstFree, free = 2_000_000_000, 100_000_000
 type extent struct{ first, outside, count uint64 }
 
 // chooseIDs decides who programs are.
-func chooseIDs(euid, egid int, uidMap, gidMap []byte) (ids, error) {
+func chooseIDs(euid, egid int, uidMap, gidMap, setgroups []byte) (ids, error) {
+	self := ids{uid: euid, gid: egid}
 	if euid != 0 {
-		return ids{euid, egid, false}, nil
+		return self, nil
 	}
 	uid, uok := unused(extents(uidMap))
 	gid, gok := unused(extents(gidMap))
 	if uok && gok {
-		return ids{uid, gid, true}, nil
+		return ids{uid, gid, true, !bytes.HasPrefix(setgroups, []byte("deny"))}, nil
 	}
 	// A namespace of one id. If it is somebody's, the program is that somebody, as
 	// for an ordinary user; root outside is what a program must never be.
 	if e := extents(uidMap); len(e) == 1 && e[0].first == 0 && e[0].outside != 0 {
-		return ids{euid, egid, false}, nil
+		return self, nil
 	}
 	return ids{}, unavailable("ids", "this process is root and its user namespace has no id to spare", nil)
 }
@@ -75,15 +77,15 @@ func unused(all []extent) (int, bool) {
 }
 
 func currentIDs() (ids, error) {
-	u, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		return ids{}, unavailable("proc", err.Error(), err)
+	var maps [3][]byte
+	for i, name := range []string{"uid_map", "gid_map", "setgroups"} {
+		b, err := os.ReadFile("/proc/self/" + name)
+		if err != nil {
+			return ids{}, primitive("proc", err)
+		}
+		maps[i] = b
 	}
-	g, err := os.ReadFile("/proc/self/gid_map")
-	if err != nil {
-		return ids{}, unavailable("proc", err.Error(), err)
-	}
-	return chooseIDs(os.Geteuid(), os.Getegid(), u, g)
+	return chooseIDs(os.Geteuid(), os.Getegid(), maps[0], maps[1], maps[2])
 }
 
 // namespaces are those of every sandbox.
@@ -101,8 +103,8 @@ func (i ids) attributes() *syscall.SysProcAttr {
 		AmbientCaps: []uintptr{setPCap, netAdmin, sysAdmin},
 	}
 	if i.other {
-		a.GidMappingsEnableSetgroups = true
-		a.Credential = &syscall.Credential{Uid: inside, Gid: inside}
+		a.GidMappingsEnableSetgroups = i.groups
+		a.Credential = &syscall.Credential{Uid: inside, Gid: inside, NoSetGroups: !i.groups}
 	}
 	return a
 }

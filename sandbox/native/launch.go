@@ -42,8 +42,8 @@ func (f *files) close() {
 
 // launch starts the first process. The plan is sealed before anybody but this
 // process sees it.
-func launch(p *plan.Plan, w *work, stdin bool) (l *launched, err error) {
-	l = &launched{}
+func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
+	l := &launched{}
 	var child files
 	defer func() {
 		child.close()

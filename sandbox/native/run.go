@@ -30,9 +30,10 @@ type Sandbox struct {
 	log     *slog.Logger
 	filter  []byte
 	holders holders
-	who     func() (ids, error)
+	places  places
 
 	mu      sync.Mutex // guards what follows
+	ids     *ids       // nil: not known yet
 	closed  bool
 	ended   chan struct{} // closed by Close
 	running sync.WaitGroup
@@ -41,7 +42,6 @@ type Sandbox struct {
 
 func (s *Sandbox) init() {
 	s.ended = make(chan struct{})
-	s.who = sync.OnceValues(currentIDs)
 	if p, ok := filter.Program(runtime.GOARCH); ok {
 		s.filter = filter.Bytes(p)
 	}
@@ -115,6 +115,20 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	r := &running{launched: l, job: j, begin: begin, log: s.log, done: make(chan struct{})}
 	defer l.close()
 	return r.wait(ctx, s.ended, w.notes)
+}
+
+// who is who programs are; a failure is not kept.
+func (s *Sandbox) who() (ids, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ids == nil {
+		i, err := currentIDs()
+		if err != nil {
+			return ids{}, err
+		}
+		s.ids = &i
+	}
+	return *s.ids, nil
 }
 
 // running is a job that was launched.
