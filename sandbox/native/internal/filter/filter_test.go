@@ -1,0 +1,250 @@
+package filter_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/sandbox/native/internal/filter"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// data is struct seccomp_data as words.
+type data struct {
+	nr, arch uint32
+	args     [6]uint64
+}
+
+func (d data) word(t *testing.T, off uint32) uint32 {
+	switch {
+	case off == filter.Nr:
+		return d.nr
+	case off == filter.Arch:
+		return d.arch
+	case off >= filter.Arg && off < filter.Arg+48 && off%4 == 0:
+		return uint32(d.args[(off-filter.Arg)/8] >> (8 * (off % 8)))
+	}
+	t.Fatalf("load at %d", off)
+	return 0
+}
+
+// interpret runs a filter as the kernel does, and checks what the kernel would:
+// every jump forward and inside, every path with an end.
+func interpret(t *testing.T, p []filter.Inst, d data) uint32 {
+	t.Helper()
+	var a uint32
+	for pc := 0; pc < len(p); pc++ {
+		i := p[pc]
+		jump := func(yes bool) {
+			if yes {
+				pc += int(i.Jt)
+			} else {
+				pc += int(i.Jf)
+			}
+		}
+		switch i.Code {
+		case filter.Load:
+			a = d.word(t, i.K)
+		case filter.Equal:
+			jump(a == i.K)
+		case filter.AtLeast:
+			jump(a >= i.K)
+		case filter.Any:
+			jump(a&i.K != 0)
+		case filter.Jump:
+			pc += int(i.K)
+		case filter.Return:
+			return i.K
+		default:
+			t.Fatalf("instruction %#x", i.Code)
+		}
+	}
+	t.Fatal("the filter has no end")
+	return 0
+}
+
+var audit = map[string]uint32{"amd64": 0xC000003E, "arm64": 0xC00000B7}
+
+func program(t *testing.T, arch string) []filter.Inst {
+	t.Helper()
+	p, ok := filter.Program(arch)
+	if !ok || len(p) > 4096 {
+		t.Fatalf("%v, %d instructions", ok, len(p))
+	}
+	return p
+}
+
+func name(answer uint32) string {
+	switch answer {
+	case filter.Allow:
+		return "allow"
+	case filter.Kill:
+		return "kill"
+	case filter.NotPermitted:
+		return "EPERM"
+	case filter.NotThere:
+		return "ENOSYS"
+	}
+	return fmt.Sprintf("%#x", answer)
+}
+
+// table is what the filter says of every number, with all arguments 0 and with
+// all bits of all arguments set, run by run.
+func table(t *testing.T, arch string) string {
+	p := program(t, arch)
+	ones := [6]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
+	var b strings.Builder
+	last, first := "", uint32(0)
+	flush := func(to uint32) {
+		if last != "" {
+			fmt.Fprintf(&b, "%d-%d %s\n", first, to, last)
+		}
+	}
+	for nr := range uint32(1000) {
+		zero := name(interpret(t, p, data{nr: nr, arch: audit[arch]}))
+		one := name(interpret(t, p, data{nr: nr, arch: audit[arch], args: ones}))
+		now := zero
+		if zero != one {
+			now += " or " + one
+		}
+		if now != last {
+			if nr > 0 {
+				flush(nr - 1)
+			}
+			last, first = now, nr
+		}
+	}
+	flush(999)
+	return b.String()
+}
+
+// The golden files are read when they change: what a program may ask the kernel
+// for is in them, and nowhere else.
+func TestTheTablesAreTheGoldenOnes(t *testing.T) {
+	t.Parallel()
+	for _, arch := range filter.Arches() {
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "# %s: answers by system call, then the program\n%s\n", arch, table(t, arch))
+		for _, i := range program(t, arch) {
+			fmt.Fprintf(&b, "%02x %d %d %#x\n", i.Code, i.Jt, i.Jf, i.K)
+		}
+		file := filepath.Join("testdata", arch+".golden")
+		if *update {
+			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), b.String()); diff != "" {
+			t.Errorf("%s (-update writes it anew):\n%s", arch, diff)
+		}
+	}
+}
+
+func TestForeignCallsKill(t *testing.T) {
+	t.Parallel()
+	for _, arch := range filter.Arches() {
+		p := program(t, arch)
+		for _, token := range []uint32{0x40000003, 0x40000028, 0xC000003E, 0xC00000B7, 0, ^uint32(0)} {
+			want := uint32(filter.Kill)
+			if token == audit[arch] {
+				want = filter.Allow
+			}
+			if got := interpret(t, p, data{nr: 3, arch: token}); got != want {
+				t.Errorf("%s, token %#x: %s", arch, token, name(got))
+			}
+		}
+		// x32: the same token, a high bit in the number; and what no kernel has yet.
+		for _, nr := range []uint32{467, 1000, 0x3fffffff, 0x40000000, 0x40000000 | 59, 0x7fffffff, 0x80000000, ^uint32(0)} {
+			got := interpret(t, p, data{nr: nr, arch: audit[arch]})
+			if got == filter.Allow || arch == "amd64" && nr >= 0x40000000 && got != filter.Kill {
+				t.Errorf("%s, call %#x: %s", arch, nr, name(got))
+			}
+		}
+	}
+	if _, ok := filter.Program("riscv64"); ok {
+		t.Error("an architecture without a table has a filter")
+	}
+}
+
+// Arguments are judged by their low half, which is all that the kernel reads of
+// them.
+func TestArgumentsAreJudged(t *testing.T) {
+	t.Parallel()
+	const high = 1 << 32
+	type nr struct{ amd64, arm64 uint32 }
+	clone, ioctl, socket, pair := nr{56, 220}, nr{16, 29}, nr{41, 198}, nr{53, 199}
+	fchmod, fchmodat, fchmodat2, openat, mknodat := nr{91, 52}, nr{268, 53}, nr{452, 452}, nr{257, 56}, nr{259, 33}
+	tests := []struct {
+		name  string
+		call  nr
+		args  [6]uint64
+		allow bool
+	}{
+		{"thread", clone, [6]uint64{0x3d0f00}, true},
+		{"fork", clone, [6]uint64{17}, true},
+		{"user namespace", clone, [6]uint64{0x10000000 | 17}, false},
+		{"mount namespace", clone, [6]uint64{0x20000}, false},
+		{"cgroup namespace", clone, [6]uint64{0x02000000}, false},
+		{"uts namespace", clone, [6]uint64{0x04000000}, false},
+		{"ipc namespace", clone, [6]uint64{0x08000000}, false},
+		{"pid namespace", clone, [6]uint64{0x20000000}, false},
+		{"net namespace", clone, [6]uint64{0x40000000 | high}, false},
+		{"window size", ioctl, [6]uint64{0, 0x5413}, true},
+		{"input", ioctl, [6]uint64{0, 0x5412}, false},
+		{"input, with a high bit", ioctl, [6]uint64{0, 0x5412 | high}, false},
+		{"console", ioctl, [6]uint64{0, 0x541c | high<<5}, false},
+		{"line discipline", ioctl, [6]uint64{0, 0x5423}, false},
+		{"unix", socket, [6]uint64{1}, true},
+		{"inet", socket, [6]uint64{2}, true},
+		{"inet6", socket, [6]uint64{10}, true},
+		{"netlink", socket, [6]uint64{16}, false},
+		{"packet", socket, [6]uint64{17}, false},
+		{"alg", socket, [6]uint64{38}, false},
+		{"vsock", socket, [6]uint64{40}, false},
+		{"vsock, with a high bit", socket, [6]uint64{40 | high}, false},
+		{"unspec", socket, [6]uint64{0}, false},
+		{"pair", pair, [6]uint64{1}, true},
+		{"pair of tipc", pair, [6]uint64{30}, false},
+		{"mode", fchmod, [6]uint64{0, 0o1777}, true},
+		{"set-uid", fchmod, [6]uint64{0, 0o4755}, false},
+		{"set-gid", fchmodat, [6]uint64{0, 0, 0o2755}, false},
+		{"set-uid, newer", fchmodat2, [6]uint64{0, 0, 0o4000 | high}, false},
+		{"fifo", mknodat, [6]uint64{0, 0, 0o10644}, true},
+		{"set-uid file", mknodat, [6]uint64{0, 0, 0o104755}, false},
+		{"read", openat, [6]uint64{0, 0, 0, 0o4000}, true}, // no mode: nothing is made
+		{"create", openat, [6]uint64{0, 0, 0o101, 0o644}, true},
+		{"create set-uid", openat, [6]uint64{0, 0, 0o101, 0o4755}, false},
+		{"unnamed set-gid", openat, [6]uint64{0, 0, 0o20200002, 0o2755}, false},
+	}
+	for _, tt := range tests {
+		for _, arch := range filter.Arches() {
+			n := tt.call.amd64
+			if arch == "arm64" {
+				n = tt.call.arm64
+			}
+			got := interpret(t, program(t, arch), data{nr: n, arch: audit[arch], args: tt.args})
+			if (got == filter.Allow) != tt.allow || !tt.allow && got != filter.NotPermitted {
+				t.Errorf("%s on %s: %s", tt.name, arch, name(got))
+			}
+		}
+	}
+}
+
+func TestBytesAreTheKernelsLayout(t *testing.T) {
+	t.Parallel()
+	got := filter.Bytes([]filter.Inst{{Code: 0x0120, Jt: 3, Jf: 4, K: 0x0a0b0c0d}})
+	if diff := cmp.Diff([]byte{0x20, 0x01, 3, 4, 0x0d, 0x0c, 0x0b, 0x0a}, got); diff != "" {
+		t.Error(diff)
+	}
+}
