@@ -33,14 +33,14 @@ type held struct {
 // a millisecond: a process that is being forked holds a lock until it is another.
 const briefly = 50
 
-func (p *places) release(h held) {
-	p.mu.Lock()
-	p.jobs[h.key]--
-	last := p.jobs[h.key] == 0
+func (pl *places) release(h held) {
+	pl.mu.Lock()
+	pl.jobs[h.key]--
+	last := pl.jobs[h.key] == 0
 	if last {
-		delete(p.jobs, h.key)
+		delete(pl.jobs, h.key)
 	}
-	p.mu.Unlock()
+	pl.mu.Unlock()
 	for try := 0; last && h.made && try < briefly; try++ {
 		if unix.Flock(h.fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = unix.Unlinkat(h.parent, h.name, unix.AT_REMOVEDIR) // what is not empty stays

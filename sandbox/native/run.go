@@ -140,7 +140,8 @@ type running struct {
 	done  chan struct{} // closed when the first process ended
 
 	mu    sync.Mutex
-	limit string // the first that was hit
+	limit string        // the first that was hit
+	cpu   time.Duration // of all, when last looked
 
 	answers  []plan.Answer
 	listener net.Listener
@@ -195,6 +196,9 @@ func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []stri
 	return result, nil
 }
 
+// messages is more than a first process ever sends.
+const messages = 16
+
 // listen takes the first process's messages until it ends.
 func (r *running) listen() {
 	raw, err := r.control.SyscallConn()
@@ -211,7 +215,7 @@ func (r *running) listen() {
 			n, oobn, _, _, err = unix.Recvmsg(int(fd), buf, oob, unix.MSG_CMSG_CLOEXEC)
 			return err != unix.EAGAIN && err != unix.EINTR
 		})
-		if wait != nil || err != nil || n == 0 {
+		if wait != nil || err != nil || n == 0 || len(r.answers) == messages {
 			return
 		}
 		a, ok := plan.ParseAnswer(buf[:n])
@@ -273,10 +277,10 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 		return sandbox.Result{}, unavailable("first-process", "it ended before the program began: "+state.String(), nil)
 	case r.limit != "":
 		result.Limit = r.limit
-		result.CPU = state.UserTime() + state.SystemTime()
+		result.CPU = max(r.cpu, state.UserTime()+state.SystemTime())
 	default:
 		result.Signal = signalName(state)
-		result.CPU = state.UserTime() + state.SystemTime()
+		result.CPU = max(r.cpu, state.UserTime()+state.SystemTime())
 	}
 	return result, nil
 }

@@ -53,6 +53,7 @@ func (r *running) over() string {
 		cpu += spent(pid, false)
 	}
 	cpu += spent(first, true)
+	r.cpu = cpu // read after watch returned
 	switch {
 	case cpu >= r.job.Limits.CPU+look:
 		return sandbox.LimitCPU

@@ -22,6 +22,7 @@ func start(p *plan.Plan) {
 	}
 	path := find(p)
 	address(p.Limits.Address)
+	deaf()
 	answer(plan.Answer{Kind: plan.Starting}, nil)
 	var watch int
 	pid, err := syscall.ForkExec(path, p.Argv, &syscall.ProcAttr{Env: p.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &watch}})
@@ -35,6 +36,21 @@ func start(p *plan.Plan) {
 		closefd(fd)
 	}
 	wait(pid, watch)
+}
+
+// deaf takes the runtime's handlers away: without one, the kernel keeps what the
+// program sends from a namespace's first process. SIGCHLD stays, since it ends a
+// poll.
+func deaf() {
+	var byDefault [4]uintptr // struct kernel_sigaction
+	for sig := uintptr(1); sig <= 64; sig++ {
+		switch syscall.Signal(sig) {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD:
+			continue
+		}
+		_, errno := call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+		need("signals", errno, itoa(uint64(sig)))
+	}
 }
 
 // wait reaps until the program ended, ends the rest, and answers. It wakes up
