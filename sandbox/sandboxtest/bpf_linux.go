@@ -134,10 +134,11 @@ func (f Filter) refuses(arch, nr uint32, args ...uint64) error {
 	if err != nil {
 		return err
 	}
-	if v == allow {
-		return fmt.Errorf("call %#x of architecture %#x with %#x is allowed", nr, arch, args)
+	switch v & 0xffff0000 {
+	case 0x80000000, 0, 0x00050000: // the process is killed, the thread is, an error
+		return nil
 	}
-	return nil
+	return fmt.Errorf("call %#x of architecture %#x with %#x is answered with %#x", nr, arch, args, v)
 }
 
 // works fails if a filter lets nothing through: it would refuse for the wrong
@@ -187,6 +188,20 @@ func refusesFamilies(f Filter) error {
 		}
 		errs = append(errs, f.refuses(arch, unix.SYS_SOCKET, family, unix.SOCK_RAW, 0), f.refuses(arch, unix.SYS_SOCKETPAIR, family, unix.SOCK_STREAM, 0),
 			f.refuses(arch, unix.SYS_SOCKET, family|1<<32, unix.SOCK_RAW, 0))
+	}
+	return errors.Join(errs...)
+}
+
+// refusesArchitectures lets the same number mean another call elsewhere.
+func refusesArchitectures(f Filter) error {
+	own, _ := machine()
+	errs := []error{f.works()}
+	for _, arch := range []uint32{archI386, archAMD64, archARM64, 0x40000028 /* arm */, 0xC00000F3 /* riscv64 */, 0x80000016 /* s390x */, 0xC0000015 /* ppc64le */, 0xC0000102 /* loongarch64 */, 0, 1, 0xffffffff} {
+		for nr := range uint32(600) {
+			if arch != own {
+				errs = append(errs, f.refuses(arch, nr))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

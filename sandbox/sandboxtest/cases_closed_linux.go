@@ -111,11 +111,12 @@ func maskProc(*spec) error {
 }
 
 // Cases 123 to 126: without what it needs, and without sense, nothing runs.
-// Broken files of grants (124) and unknown architectures (125) are tested where
-// they are read and built.
+// Broken files of grants (124) are tested where they are read, builds for other
+// architectures (125) where the backend is.
 func closedWays() []way {
 	list := []way{
 		{number: 124, name: "jobs without sense", careless: true, do: (*cell).nonsense},
+		{number: 125, name: "architectures without a table", kernel: "one machine has one", golden: refusesArchitectures, do: func(c *cell) { c.run(c.attack("ok", "here")) }},
 		{number: 126, name: "a failed probe is not kept", by: "too little time", careless: true, do: (*cell).probeTime},
 		{number: 126, name: "a failed probe is not kept", by: "too few descriptors", careless: true, do: (*cell).probeAgain},
 	}

@@ -28,6 +28,7 @@ func fileWays() []way {
 		{number: 86, name: write, by: "protected files, by moving a folder above", do: func(c *cell) { c.writeProtected("replant", "/workspace/.git", "hooks", "pre-commit") }},
 		{number: 86, name: write, by: "protected files, by moving themselves", do: func(c *cell) { c.writeProtected("replant", "/workspace/.git/hooks", ".", "pre-commit") }},
 		{number: 86, name: write, by: "a protected folder that is not there, two deep", do: func(c *cell) { c.writeProtected("replant", "/workspace/deep", "er", "file") }},
+		{number: 86, name: write, by: "protected files behind a link", do: (*cell).writeLinked},
 		{number: 86, name: write, by: "home and system", do: (*cell).writeHome},
 	}
 }
@@ -122,6 +123,21 @@ func (c *cell) writeProtected(args ...string) {
 	}
 	if fi, err := os.Stat(dir + "/made"); err == nil && !fi.Mode().IsRegular() {
 		c.broken("what was written is %v", fi.Mode())
+	}
+}
+
+// writeLinked protects a path that leads over a link, and writes to where the
+// link leads. A backend may refuse such a job.
+func (c *cell) writeLinked() {
+	dir := c.workspace("git/hooks/pre-commit=kept")
+	c.must(os.Symlink("git", dir+"/.git"))
+	j := c.attack("plant", "/workspace/.git/hooks/pre-commit", "/workspace/git/hooks/pre-commit", "/workspace/git/hooks/new")
+	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".git/hooks"}}
+	if _, err := c.held(j); err != nil {
+		c.log("refused: %v", err)
+	}
+	if _, err := os.Stat(dir + "/.git/hooks/new"); err == nil || !same(dir+"/.git/hooks/pre-commit", "kept") {
+		c.harm("protected files changed: %q", tree(dir))
 	}
 }
 

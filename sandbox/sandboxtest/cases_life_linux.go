@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,6 +31,8 @@ func lifeWays() []way {
 		{number: 118, name: "given up", by: "before it starts", careless: true, do: (*cell).cancelBefore},
 		{number: 118, name: "given up", by: "while it starts", careless: true, do: (*cell).cancelDuring},
 		{number: 118, name: "given up", by: "while it runs", careless: true, do: (*cell).cancelLate},
+		{number: 118, name: "given up", by: "as it ends", careless: true, do: (*cell).cancelAtExit},
+		{number: 118, name: "given up", by: "with the whole sandbox", careless: true, do: (*cell).closed},
 		{number: 119, name: "input", by: "that nobody writes", careless: true, do: (*cell).silentInput},
 		{number: 119, name: "input", by: "that nobody reads", do: (*cell).unreadInput, careless: true},
 		{number: 119, name: "input", by: "of many bytes", careless: true, do: (*cell).hugeInput},
@@ -50,7 +53,7 @@ func lifeWays() []way {
 }
 
 func (c *cell) spins(limit string, l sandbox.Limits) {
-	r := c.run(c.limited(c.attack("spin", "3"), l))
+	r := c.run(c.limited(c.attack("spin", "2"), l))
 	if bytes.Contains(r.Stdout, []byte("SPUN")) {
 		c.harm("it ran on to its end")
 	}
@@ -66,7 +69,7 @@ func (c *cell) late() (dir string, written func() bool) {
 
 func (c *cell) holdout() {
 	dir, written := c.late()
-	j := c.attack("holdout", "2", "/workspace/late")
+	j := c.attack("holdout", "1", "/workspace/late")
 	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
 	r := c.run(j)
 	if written() {
@@ -111,7 +114,7 @@ func (c *cell) driver() (cmd *exec.Cmd, out *bytes.Buffer, written func() bool) 
 func drive(t *testing.T, sp *spec, w *way, open func(t *testing.T) sandbox.Sandbox, o Options) {
 	c := &cell{t: t, spec: sp, way: w, options: o}
 	box := c.open(open)
-	j := c.attack("linger", "4", "/workspace/late")
+	j := c.attack("linger", "3", "/workspace/late")
 	j.Workspace = &sandbox.Workspace{Host: os.Getenv("METIER_SANDBOXTEST_DIR"), Writable: true}
 	j.Limits.Wall = time.Second
 	if w.number == 117 {
@@ -174,11 +177,71 @@ func (c *cell) cancelBefore() {
 	}
 }
 
+// cancelAtExit gives up at moments around the end of a short program: it has
+// ended, or it is told that it was ended, and nothing is left either way.
+func (c *cell) cancelAtExit() {
+	ends := map[string]int{}
+	for i := range 40 {
+		j := c.attack("ok", "ended")
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
+		if c.spec.Control {
+			j = c.attack("linger", "0.1")
+		}
+		r, err := c.try(ctx, j)
+		cancel()
+		switch {
+		case err != nil:
+			ends["not started"]++
+		case r.Limit == sandbox.LimitCancelled && r.Exit == -1:
+			ends["cancelled"]++
+		case r.Limit == "" && r.Exit == 0 && string(r.Stdout) == "ended\n":
+			ends["ended"]++
+		default:
+			c.broken("given up after %d ms: exit %d, %s, %s, %q", i, r.Exit, r.Signal, r.Limit, r.Stdout)
+		}
+		if left := c.gone(c.patience()); len(left) > 0 {
+			c.harm("given up after %d ms, there are still %v", i, left)
+		}
+	}
+	c.log("%v", ends)
+}
+
+// closed closes the sandbox while a job runs in it.
+func (c *cell) closed() {
+	ended := make(chan sandbox.Result, 1)
+	held := make(chan struct{})
+	var once sync.Once
+	j := c.attack("plant", "/tmp/x")
+	in, release := io.Pipe()
+	defer release.Close()
+	timer := time.AfterFunc(2*time.Second, func() { _ = release.Close() })
+	defer timer.Stop()
+	j.Stdin, j.Stdout, j.MinLevel = in, watcher(func() { once.Do(func() { close(held) }) }), c.level()
+	go func() {
+		r, err := c.box.Run(context.Background(), j)
+		if err != nil {
+			c.broken("%v", err)
+		}
+		ended <- r
+	}()
+	<-held
+	c.must(c.box.Close())
+	if left := c.gone(c.patience()); len(left) > 0 {
+		c.harm("the sandbox is closed, and there are still %v", left)
+	}
+	if r := <-ended; r.Limit != sandbox.LimitCancelled {
+		c.broken("limit %q, exit %d", r.Limit, r.Exit)
+	}
+	if _, err := c.box.Run(context.Background(), j); err == nil {
+		c.broken("it runs after it was closed")
+	}
+}
+
 // cancelDuring gives up at moments that are spread over the time a start takes.
 func (c *cell) cancelDuring() {
 	for i := range 40 {
 		j, written := c.writes()
-		j.Argv = []string{attackTree + "/attack", "linger", "3", "/workspace/late"}
+		j.Argv = []string{attackTree + "/attack", "linger", "1", "/workspace/late"}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*400*time.Microsecond)
 		r, err := c.try(ctx, j)
 		cancel()
@@ -197,8 +260,8 @@ func (c *cell) cancelDuring() {
 func (c *cell) cancelLate() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	j := c.attack("spin", "3")
-	j.Argv = []string{"/bin/sh", "-c", "echo HOLD; " + c.program() + " spin 3"}
+	j := c.attack()
+	j.Argv = []string{"/bin/sh", "-c", "echo HOLD; " + c.program() + " spin 2"}
 	j.Stdout = watcher(cancel)
 	r, err := c.try(ctx, j)
 	if bytes.Contains(r.Stdout, []byte("SPUN")) {
@@ -227,7 +290,7 @@ func (c *cell) silentInput() {
 	in, w := io.Pipe()
 	defer w.Close()
 	var spoke atomic.Bool
-	timer := time.AfterFunc(3*time.Second, func() { spoke.Store(true); _ = w.Close() })
+	timer := time.AfterFunc(1500*time.Millisecond, func() { spoke.Store(true); _ = w.Close() })
 	defer timer.Stop()
 	j := c.attack("ok", "ended")
 	j.Stdin = in
@@ -283,7 +346,7 @@ func (c *cell) hugeInput() {
 // stopped wakes the program after a while, so that a parent without a limit
 // comes to an end.
 func (c *cell) stopped() {
-	timer := time.AfterFunc(2*time.Second, func() {
+	timer := time.AfterFunc(1500*time.Millisecond, func() {
 		for _, p := range c.jobs() {
 			_ = syscall.Kill(p.pid, syscall.SIGCONT)
 		}

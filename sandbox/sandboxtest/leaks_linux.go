@@ -20,7 +20,7 @@ import (
 // by kind.
 type holdings map[string][]string
 
-// hold lists descriptors, mounts, processes and zombies of ours, folders, and
+// holdingsNow lists descriptors, mounts, processes and zombies of ours, folders, and
 // goroutines. dirs are where folders might be left; nil is where programs put
 // them.
 func holdingsNow(dirs []string) holdings {
@@ -128,8 +128,10 @@ func (c *cell) launches() {
 	switch {
 	case c.spec.Control:
 		n = 5
-	case n == 0:
+	case n == 0 && c.spec.Seat == rootSeat:
 		n = 1000
+	case n == 0:
+		n = 250
 	}
 	j := c.attack()
 	j.Argv = []string{"/bin/true"}

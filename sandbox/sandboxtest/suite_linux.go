@@ -24,7 +24,7 @@ type Options struct {
 	// reason, such as "104 a socket in the workspace".
 	Decided map[string]string
 	// Launches is how often a program is started in search of leaks; zero is
-	// 1,000.
+	// 1,000 by root and 250 by an ordinary user.
 	Launches int
 }
 

@@ -203,14 +203,3 @@ func status(pid int, field string) string {
 	}
 	return ""
 }
-
-// sees says whether path is a file for some process of a job, and which mode
-// and size it has.
-func sees(pids []process, path string) (os.FileInfo, bool) {
-	for _, p := range pids {
-		if fi, err := os.Lstat(fmt.Sprintf("/proc/%d/root%s", p.pid, path)); err == nil {
-			return fi, true
-		}
-	}
-	return nil, false
-}
