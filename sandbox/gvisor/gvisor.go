@@ -91,11 +91,19 @@ func New(o Options) (*Sandbox, error) {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
+const privileges = "let this process keep its privileges over itself, as containers do by default"
+
 var fixes = map[string]string{
-	"runsc":         "install gVisor's runsc and name its path",
-	"level":         "",
-	"platform":      "gVisor runs on Linux, on amd64 and arm64",
-	"network-proxy": "",
+	"runsc":            "install gVisor's runsc and name its path",
+	"platform":         "gVisor runs on Linux, on amd64 and arm64",
+	"user-namespaces":  "allow user namespaces: sysctl user.max_user_namespaces above 0, and kernel.apparmor_restrict_unprivileged_userns=0 where there is one",
+	"mount-namespaces": "raise sysctl user.max_mnt_namespaces", "pid-namespaces": "raise sysctl user.max_pid_namespaces",
+	"network-namespaces": "raise sysctl user.max_net_namespaces", "ipc-namespaces": "raise sysctl user.max_ipc_namespaces",
+	"uts-namespaces": "raise sysctl user.max_uts_namespaces",
+	"mount":          "in a container, allow mounts: --security-opt seccomp=unconfined, or a profile that has them",
+	"pivot-root":     "in a container, allow pivot_root in its seccomp profile", "umount": "in a container, allow umount2 in its seccomp profile",
+	"bounding-set": privileges, "capset": privileges, "no-new-privs": privileges, "seccomp": "allow seccomp filters",
+	"file-descriptors": "raise the limit of open files (ulimit -n)", "temporary-folder": "make the folder for temporary files writable, and free space in it",
 }
 
 func unavailable(primitive, detail string, err error) *sandbox.Unavailable {

@@ -21,7 +21,8 @@ func socketPair() ([2]*os.File, error) {
 	return [2]*os.File{os.NewFile(uintptr(fds[0]), "proxy"), os.NewFile(uintptr(fds[1]), "proxy")}, nil
 }
 
-// serve hands what the program opens to its proxy, until conn ends.
+// serve hands what the program opens to its proxy, and carries it until conn
+// ends, which is the caller's to bring about.
 func serve(conn io.ReadWriteCloser, proxy func(net.Listener)) {
 	l := &listener{conns: make(chan net.Conn, guest.MaxStreams), ended: make(chan struct{})}
 	m := guest.NewMux(conn, guest.MaxStreams, func(uint32) (guest.Stream, error) { return l.open() })
@@ -31,8 +32,7 @@ func serve(conn io.ReadWriteCloser, proxy func(net.Listener)) {
 		_ = l.Close()
 	})
 	proxy(l)
-	_ = l.Close()
-	_ = conn.Close()
+	_ = l.Close() // what was accepted goes on
 	carrying.Wait()
 }
 

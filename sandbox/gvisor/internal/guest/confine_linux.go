@@ -3,7 +3,6 @@ package guest
 import (
 	"runtime"
 	"syscall"
-	"unsafe"
 )
 
 // What the system call package has no names for.
@@ -48,14 +47,7 @@ func confine(p *Plan) {
 	must("user", syscall.Setgroups(nil))
 	must("user", syscall.Setresgid(p.GID, p.GID, p.GID))
 	must("user", syscall.Setresuid(p.UID, p.UID, p.UID))
-	head := struct {
-		version uint32
-		pid     int32
-	}{version: capVersion3}
-	var none [6]uint32
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
-		fail("capabilities", errno)
-	}
+	must("capabilities", capset())
 	must("no_new_privs", prctl(prSetNoNewPrivs, 1, 0))
 	if err := syscall.Chdir(p.Dir); err != nil {
 		refuse("working folder "+p.Dir, err)

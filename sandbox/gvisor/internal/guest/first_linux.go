@@ -10,7 +10,11 @@ import (
 
 func init() {
 	switch {
+	case len(os.Args) == 2 && os.Args[0] == Check:
+		os.Exit(0)
 	case len(os.Args) != 1:
+	case os.Args[0] == Check:
+		check()
 	case os.Args[0] == First && os.Getpid() == 1:
 		first()
 	case os.Args[0] == Second && os.Getppid() == 1:

@@ -9,8 +9,9 @@
 package guest
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -99,14 +100,14 @@ const maxPlan = 32 << 20
 
 // Write writes the plan and the bytes of its files.
 func (p *Plan) Write(w io.Writer, data [][]byte) error {
-	head, err := json.Marshal(p)
-	if err != nil {
+	var head bytes.Buffer
+	if err := gob.NewEncoder(&head).Encode(p); err != nil { // arguments and paths are any bytes
 		return err
 	}
-	if len(head) > maxPlan {
-		return fmt.Errorf("the job is %d bytes long without its files, of at most %d", len(head), maxPlan)
+	if head.Len() > maxPlan {
+		return fmt.Errorf("the job is %d bytes long without its files, of at most %d", head.Len(), maxPlan)
 	}
-	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...)); err != nil {
+	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(head.Len())), head.Bytes()...)); err != nil {
 		return err
 	}
 	for _, b := range data {
@@ -132,7 +133,7 @@ func Read(r io.Reader) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{}
-	if err := json.Unmarshal(head, p); err != nil {
+	if err := gob.NewDecoder(bytes.NewReader(head)).Decode(p); err != nil {
 		return nil, err
 	}
 	for i := range p.Trees {

@@ -1,0 +1,67 @@
+package gvisor
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"metier/sandbox"
+)
+
+var errNoMemory = errors.New("runsc keeps no memory of that name")
+
+// openKernel finds the process that is the sandbox's kernel, which has just
+// answered, and the file that is all memory of the sandbox.
+func openKernel(pidFile string) (*os.Process, string, error) {
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return nil, "", err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, "", err
+	}
+	kernel, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, "", err
+	}
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, e := range list {
+		name := dir + "/" + e.Name()
+		if to, err := os.Readlink(name); err == nil && strings.HasPrefix(to, "/memfd:runsc-memory") {
+			return kernel, name, nil
+		}
+	}
+	return nil, "", errNoMemory
+}
+
+// watch ends the job when it has too much memory, or none that can be seen.
+func (r *running) watch(memory string) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.done:
+			return
+		case <-tick.C:
+		}
+		var st syscall.Stat_t
+		if syscall.Stat(memory, &st) != nil {
+			return // it ended
+		}
+		if st.Blocks*512 > r.job.Limits.Memory+base {
+			r.stop(sandbox.LimitMemory)
+			return
+		}
+	}
+}
+
+// base is what a sandbox has of memory before its program does anything.
+const base = 12 << 20
