@@ -216,10 +216,17 @@ func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, e
 	}
 	e := event.Indexed{Registry: ref, Diagnostics: len(snap.diags)}
 	for i := range snap.skills {
-		if snap.skills[i].State == Loaded {
+		sk := &snap.skills[i]
+		n := slices.IndexFunc(e.Sources, func(f event.Found) bool { return f.Label == sk.ID.Source })
+		if n < 0 {
+			n, e.Sources = len(e.Sources), append(e.Sources, event.Found{Label: sk.ID.Source, Source: sk.Tier.Or()})
+		}
+		if sk.State == Loaded {
 			e.Loaded++
+			e.Sources[n].Loaded++
 		} else {
 			e.Other++
+			e.Sources[n].Other++
 		}
 	}
 	return e, nil

@@ -50,6 +50,9 @@ func New(e Event, id, by string, at time.Time) (record.Entry, error) {
 func Decode(en record.Entry) (Event, error) {
 	t, ok := types[en.Type]
 	if !ok {
+		t, ok = types[renamed[en.Type]]
+	}
+	if !ok {
 		return nil, fmt.Errorf("entry %d: %w %q", en.Seq, ErrUnknown, en.Type)
 	}
 	if en.V > version {
@@ -61,6 +64,10 @@ func Decode(en record.Entry) (Event, error) {
 	}
 	return p.Elem().Interface().(Event), nil
 }
+
+// renamed maps names that records of older builds have to today's. The data of
+// both reads the same.
+var renamed = map[string]string{"skill.indexed": "skill.discovered"}
 
 // types maps each name to its Go type.
 var types = func() map[string]reflect.Type {

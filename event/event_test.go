@@ -144,6 +144,18 @@ func TestGoldenData(t *testing.T) {
 			t.Errorf("%s is written differently, %v:\n%s\n%s", file, err, flat.Bytes(), en.Data)
 		}
 	}
+	// A type that was renamed reads as what it is called today.
+	for old, zero := range map[string]event.Event{"skill.indexed": event.Indexed{}} {
+		want = append(want, old+".json")
+		b, err := os.ReadFile(filepath.Join(golden, old+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := event.Decode(record.Entry{V: 1, Seq: 1, Type: old, Data: b})
+		if i, is := e.(event.Indexed); err != nil || !is || i.Loaded != 1006 || i.Registry.Digest == "" || e.Type() != zero.Type() {
+			t.Errorf("%s reads as %+v, %v", old, e, err)
+		}
+	}
 	have, err := os.ReadDir(golden)
 	if err != nil {
 		t.Fatal(err)
@@ -165,9 +177,12 @@ func TestTypesAreDottedAndUnique(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	for _, name := range []string{"skill.activated", "skill.resource_read"} { // C-061
+	for _, name := range []string{"skill.discovered", "skill.activated", "skill.resource_read", "skill.script_executed"} { // C-061
 		if !seen[name] {
 			t.Errorf("no event %s", name)
+		}
+		if event.Schema(name) == nil {
+			t.Errorf("no schema of %s", name)
 		}
 	}
 }

@@ -89,6 +89,7 @@ type ScriptExecuted struct {
 	ObservedSize   int64       `json:"observedSizeBytes"`
 	HostPath       string      `json:"hostPath,omitempty"`
 	Role           policy.Role `json:"role"`
+	Hash           string      `json:"hash"` // digest of SKILL.md (C-088)
 	Execution
 }
 

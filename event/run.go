@@ -160,7 +160,7 @@ type Recovered struct {
 }
 
 func (Opened) Type() string           { return "session.opened" }
-func (Indexed) Type() string          { return "skill.indexed" }
+func (Indexed) Type() string          { return "skill.discovered" }
 func (ResourcesIndexed) Type() string { return "skill.resources_indexed" }
 func (Said) Type() string             { return "input.said" }
 func (Decided) Type() string          { return "policy.decided" }

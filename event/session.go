@@ -15,12 +15,23 @@ type Opened struct {
 	Launch   record.Ref `json:"launch"` // what a resume needs to open the session again; its form is the surface's
 }
 
-// Indexed says which skills were found: Registry is the blob of the registry.
+// Indexed says which skills were found (skill.discovered, C-061): Registry is
+// the blob of the registry, which lists each of them with what discovery knows.
+// Instructions enter with Activated.
 type Indexed struct {
 	Registry    record.Ref `json:"registry"`
 	Loaded      int        `json:"loaded"`
 	Other       int        `json:"other"` // hidden, disabled, shadowed, refused
 	Diagnostics int        `json:"diagnostics"`
+	Sources     []Found    `json:"sources,omitempty"` // in the order of the registry; those without a skill are not there
+}
+
+// Found is how many skills one source has.
+type Found struct {
+	Label  string      `json:"label"`
+	Source policy.Tier `json:"source"` // tier
+	Loaded int         `json:"loaded"`
+	Other  int         `json:"other"`
 }
 
 // ResourcesIndexed says that the files of one skill were indexed and hashed

@@ -87,7 +87,8 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 	if err != nil {
 		return metier.Failure(err), nil
 	}
-	ev := event.CommandExecuted{Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: "bash"}}
+	report := t.Sandbox.Probe(ctx)
+	ev := event.CommandExecuted{Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: "bash", Backend: report.Backend, Level: report.Level.String()}}
 	j, err := t.job(ctx, x, a)
 	var ran sandbox.Result
 	if err == nil {

@@ -27,6 +27,7 @@ type prepared struct {
 	dir     string // the skill's folder where the script runs
 	cwd     string
 	level   sandbox.Level
+	backend string
 	broken  error // why it cannot run, beyond what the operator has to allow
 }
 
@@ -106,7 +107,7 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 		p.dir = r.View.Sandbox(p.skill) // where the workspace has it: nothing is staged
 	}
 	report := r.Sandbox.Probe(ctx)
-	p.level = report.Level
+	p.level, p.backend = report.Level, report.Backend
 	p.command, err = script.Plan(script.Request{Entry: p.script.Path, Dir: p.dir, Code: p.data, Exec: p.indexed.Exec, Args: p.script.Args,
 		Runtimes: names(r.Exec.Runtimes), Stdin: r.onStdin(), Find: script.Lookup(report.Visible)})
 	if no, is := errors.AsType[*script.Refusal](err); is {

@@ -183,8 +183,8 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 func (p prepared) event(x *metier.Scope) event.ScriptExecuted {
 	return event.ScriptExecuted{SkillID: p.skill.ID.String(), Name: p.skill.Name, Source: p.skill.Tier.Or(), Path: short(p.script.Path), Entry: p.skill.Name + ":" + short(p.script.Path),
 		Tree: string(p.skill.Tree), RegistryDigest: string(p.indexed.Digest), RegistrySize: p.indexed.Size, ObservedDigest: string(p.sum), ObservedSize: int64(len(p.data)),
-		HostPath: p.indexed.Location, Role: policy.Context,
-		Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: p.command.Runtime, Cwd: p.cwd, Level: p.level.String()}}
+		HostPath: p.indexed.Location, Role: policy.Context, Hash: string(p.skill.Digest),
+		Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: p.command.Runtime, Cwd: p.cwd, Backend: p.backend, Level: p.level.String()}}
 }
 
 // job puts together what the script gets.

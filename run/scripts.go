@@ -31,7 +31,8 @@ type Script struct {
 	Status                string          `json:"status"` // executed, error
 	ExecutedAt            string          `json:"executedAt"`
 	CFCPromptRole         string          `json:"cfcPromptRole"`
-	Args                  json.RawMessage `json:"args"` // a list, or the gap it left
+	Args                  json.RawMessage `json:"args"`        // a list, or the gap it left
+	SkillDigest           *string         `json:"skillDigest"` // of SKILL.md (C-088)
 	Tree                  *string         `json:"tree"`
 	ScriptPath            *string         `json:"scriptPath"` // on the host
 	RegistryDigest        *string         `json:"registryDigest"`
@@ -130,7 +131,7 @@ func (p *projector) scripts(ctx context.Context) ([]Script, error) {
 
 func (p *projector) script(ctx context.Context, e event.ScriptExecuted, f fact) (Script, error) {
 	s := Script{OutputID: e.Call, RunID: p.h.id, SkillName: e.Name, SkillID: e.SkillID, Tier: optional(string(e.Source.Or())), Path: e.Path, Entry: e.Entry, Status: e.Status,
-		ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, Tree: optional(e.Tree), ScriptPath: optional(e.HostPath), RegistryDigest: optional(e.RegistryDigest),
+		ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, SkillDigest: optional(e.Hash), Tree: optional(e.Tree), ScriptPath: optional(e.HostPath), RegistryDigest: optional(e.RegistryDigest),
 		ObservedDigest: optional(e.ObservedDigest), Diagnostics: json.RawMessage("[]")}
 	if e.RegistryDigest != "" {
 		s.RegistrySizeBytes = &e.RegistrySize
@@ -164,7 +165,7 @@ func (p *projector) refusedScript(ctx context.Context, e event.Returned, f fact)
 	}
 	if id := p.called(cmp.Or(p.decided[e.ID].Skill, args.Skill)); id != "" {
 		sk := p.skills[id]
-		s.SkillID, s.Tree, s.Tier = id, optional(sk.Tree), optional(sk.Tier)
+		s.SkillID, s.SkillDigest, s.Tree, s.Tier = id, optional(sk.Digest), optional(sk.Tree), optional(sk.Tier)
 		for _, file := range sk.Resources {
 			if file.Path == s.Path {
 				s.ScriptPath, s.RegistryDigest, s.RegistrySizeBytes = optional(file.ResourcePath), optional(file.Digest), &file.SizeBytes

@@ -22,7 +22,7 @@ func (a *author) executed(call string) event.ScriptExecuted {
 	a.t.Helper()
 	exit, sum := 3, digest.Bytes([]byte("console.log(1)\n"))
 	return event.ScriptExecuted{SkillID: "skills:alpha", Name: "alpha", Source: policy.Project, Path: "scripts/count.ts", Entry: "alpha:scripts/count.ts", Tree: digest.Bytes([]byte("tree")),
-		RegistryDigest: sum, ObservedDigest: sum, RegistrySize: 15, ObservedSize: 15, HostPath: "/w/skills/alpha/scripts/count.ts", Role: policy.Context,
+		RegistryDigest: sum, ObservedDigest: sum, RegistrySize: 15, ObservedSize: 15, HostPath: "/w/skills/alpha/scripts/count.ts", Role: policy.Context, Hash: digest.Bytes([]byte("skill")),
 		Execution: event.Execution{Call: call, Status: "executed", Target: "sandbox", Runtime: "deno", Argv: a.json([]string{"/usr/bin/deno", "run", "/skills/alpha/scripts/count.ts", "-x"}), Cwd: "/workspace",
 			Backend: "native", Level: "L2", Network: "hosts: example.org", Hosts: []event.HostUse{{Host: "example.org", Port: 443, Method: "connect", Requests: 1, Sent: 10, Received: 20}},
 			Bounds: event.Bounds{WallMS: 60000, CPUMS: 60000, Output: 1 << 20, Memory: 1 << 30, Processes: 64, FileSize: 1 << 25, Scratch: 1 << 25, ScratchFiles: 4096, OpenFiles: 256},
@@ -40,7 +40,7 @@ func TestAScriptIsRecordedWithWhereItCameFromAndHowItEnded(t *testing.T) {
 	}
 	sum := digest.Bytes([]byte("console.log(1)\n"))
 	want := map[string]any{"outputId": "t1.c9", "runId": "real", "skillName": "alpha", "skillId": "skills:alpha", "tier": "project", "path": "scripts/count.ts", "entry": "alpha:scripts/count.ts",
-		"status": "executed", "cfcPromptRole": "context", "args": []any{"-x"}, "tree": digest.Bytes([]byte("tree")), "scriptPath": "/w/skills/alpha/scripts/count.ts", "registryDigest": sum,
+		"status": "executed", "cfcPromptRole": "context", "args": []any{"-x"}, "skillDigest": digest.Bytes([]byte("skill")), "tree": digest.Bytes([]byte("tree")), "scriptPath": "/w/skills/alpha/scripts/count.ts", "registryDigest": sum,
 		"observedDigest": sum, "digestMatchesRegistry": true, "registrySizeBytes": 15.0, "observedSizeBytes": 15.0, "executionTarget": "sandbox", "backend": "native", "level": "L2", "runtime": "deno",
 		"argv": []any{"/usr/bin/deno", "run", "/skills/alpha/scripts/count.ts", "-x"}, "cwd": "/workspace", "network": "hosts: example.org", "refusedRequests": 0.0,
 		"hosts": []any{map[string]any{"host": "example.org", "port": 443.0, "method": "connect", "requests": 1.0, "addresses": nil, "sentBytes": 10.0, "receivedBytes": 20.0}},
