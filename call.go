@@ -103,7 +103,10 @@ type NeedsApproval struct {
 	Question policy.Question
 }
 
-func (n *NeedsApproval) Error() string { return "needs approval: " + n.Question.Text }
+func (n *NeedsApproval) Error() string {
+	ask, _ := policy.Words(n.Question.Text)
+	return "needs approval: " + ask
+}
 
 // Scope is what a tool may touch while it is invoked: the session's skills,
 // under a decision that was already taken. What it records goes into the log

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"metier/event"
@@ -202,7 +203,11 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		r.Call, r.Actor, r.Args = c.ID, c.Actor, args.Digest
 		r.Active, r.Slots = st.subjects(), st.Slots
 		g := s.cfg.Grants
-		g.Answers = st.answers(c.ID)
+		g.Answers = maps.Clone(s.cfg.Grants.Answers)
+		if g.Answers == nil {
+			g.Answers = map[string]policy.Answer{}
+		}
+		maps.Copy(g.Answers, st.answers(c.ID)) // what was said in this session wins
 		d := policy.Decide(&g, r)
 		rec := event.Decided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
 			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call"}
@@ -215,9 +220,33 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		case !d.Allowed():
 			return s.refuse(ctx, c, d, rec, why, &cl)
 		}
-		return s.claim(ctx, st, c, f, rec, &cl)
+		evs, err := s.claim(ctx, st, c, f, rec, &cl)
+		if len(evs) > 0 {
+			evs = append(s.consented(st, c.ID, d.Consents), evs...)
+		}
+		return evs, err
 	})
 	return cl, err
+}
+
+// consented are the approvals of a call that the record does not hold yet: what
+// the operator's grants answered before anybody was asked. Nothing that needs
+// an approval starts without one in the record (C-041, C-051). They count for
+// this call alone, so that taking a grant back ends it.
+func (s *Session) consented(st *State, call string, cs []policy.Consent) []event.Event {
+	var out []event.Event
+	known := st.answers(call)
+	for _, c := range cs {
+		if _, there := known[c.Question.Binds]; there {
+			continue
+		}
+		by := c.Answer.By
+		if by == "" {
+			by = s.cfg.By
+		}
+		out = append(out, event.Answered{ID: c.Question.ID, Call: call, Binds: c.Question.Binds, Allow: true, Scope: scopeOnce, By: by})
+	}
+	return out
 }
 
 func (s *Session) ask(ctx context.Context, st *State, c Call, d policy.Decision, rec event.Decided, cl *claim) ([]event.Event, error) {

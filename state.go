@@ -97,9 +97,13 @@ func (st *State) apply(e event.Event, at time.Time) {
 		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
 		st.Calls[e.Call] = c
 	case event.Answered:
-		c := st.Calls[e.Call]
-		c.Question = policy.Question{}
-		st.Calls[e.Call] = c
+		wide := e.Scope == scopeSession || e.Scope == scopeAlways
+		for id, c := range st.Calls {
+			if id == e.Call || wide && c.Question.Binds == e.Binds {
+				c.Question = policy.Question{}
+				st.Calls[id] = c
+			}
+		}
 		st.Answers[keyOf(e.Scope, e.Call, e.Binds)] = policy.Answer{Question: e.ID, Allow: e.Allow, Scope: e.Scope, By: e.By}
 	case event.Expired:
 		if c := st.Calls[e.Call]; c.Question.ID == e.ID {

@@ -88,7 +88,8 @@ type Asked struct {
 	Text   record.Ref `json:"text"`
 }
 
-// Answered is the reply to a question.
+// Answered is the reply to a question; one that the operator's grants answered
+// before it came up was never asked.
 type Answered struct {
 	ID    string `json:"id"`
 	Call  string `json:"call"`

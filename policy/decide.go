@@ -25,22 +25,25 @@ func Decide(g *Grants, r Request) Decision {
 	if n, noted := advice(g, r); noted {
 		d = n
 	}
+	var consents []Consent
 	for _, n := range needs(g, r) {
+		q := n.question()
 		if n.given {
 			d = Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:operator"}
+			consents = append(consents, Consent{*q, Answer{Question: q.ID, Allow: true, Scope: ScopeOnce}})
 			continue
 		}
-		q := n.question()
 		a, ok := g.Answers[q.Binds]
 		switch {
 		case !ok:
-			return Decision{Outcome: Ask, Code: q.Code, Rule: "approval", Reason: q.Text, Risk: risk, Question: q}
+			return Decision{Outcome: Ask, Code: q.Code, Rule: "approval", Reason: n.text, Risk: risk, Question: q}
 		case !a.Allow:
 			return Decision{Outcome: Deny, Code: CodeRefused, Rule: "approval:" + a.Scope, Reason: "refused by " + a.By, Risk: risk}
 		}
 		d = Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:" + a.Scope}
+		consents = append(consents, Consent{*q, a})
 	}
-	d.Risk = risk
+	d.Risk, d.Consents = risk, consents
 	return d
 }
 

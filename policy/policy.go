@@ -183,6 +183,8 @@ type Request struct {
 
 // Question is what has to be answered before a call may happen. Binds is a
 // digest over everything the answer covers, so that a change revokes it (D3).
+// Text is the question on its first line, then what the answer covers, a line
+// each; see Words.
 type Question struct {
 	ID     string   `json:"id"`
 	Code   string   `json:"code"`
@@ -209,6 +211,16 @@ type Decision struct {
 	Reason   string    `json:"reason,omitempty"`
 	Risk     []string  `json:"risk,omitempty"`
 	Question *Question `json:"question,omitempty"`
+	// Consents are the questions that were answered with yes before the call,
+	// in the order they come up. Set only where the call may go on.
+	Consents []Consent `json:"consents,omitempty"`
+}
+
+// Consent is a question with the answer that lets the call pass. An answer of
+// the operator's grants has no By.
+type Consent struct {
+	Question Question `json:"question"`
+	Answer   Answer   `json:"answer"`
 }
 
 // Allowed reports whether the call may go on.

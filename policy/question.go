@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
 // The scopes of an answer: this call, this session, and always for what the
@@ -22,6 +20,7 @@ const (
 type need struct {
 	code   string
 	text   string
+	facts  [][2]string
 	kind   string
 	binds  []string
 	scopes []string
@@ -30,7 +29,7 @@ type need struct {
 
 func (n need) question() *Question {
 	b := bind(n.kind, n.binds...)
-	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: printable(n.text), Scopes: n.scopes}
+	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: worded(n.text, n.facts), Scopes: n.scopes}
 }
 
 // needs are the questions of a call, in the order they are asked. Each is
@@ -57,6 +56,7 @@ func skillNeed(g *Grants, r Request) *need {
 	}
 	s := r.Skill
 	return &need{code: CodeSkillAsk, kind: "skill", text: fmt.Sprintf("load the skill %q (%s, tier %s)? rule %s", s.Name, s.ID, s.Tier.Or(), rule),
+		facts: labelled("skill", s.Name+" ("+s.ID+")", "tier", string(s.Tier.Or()), "SKILL.md", s.Digest, "tree", s.Tree, "rule", rule),
 		binds: []string{s.ID, string(s.Tier.Or()), s.Digest, s.Tree}, scopes: []string{ScopeOnce, ScopeSession}}
 }
 
@@ -74,6 +74,7 @@ func outsideNeed(g *Grants, r Request) *need {
 	}
 	slices.Sort(outside)
 	return &need{code: CodePathOutside, kind: "read-outside", text: "read outside the workspace: " + strings.Join(outside, ", "),
+		facts: append(labelled("tool", r.Tool), each("path", outside)...),
 		binds: append([]string{r.Tool}, outside...), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
@@ -89,7 +90,7 @@ func ruleNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	return &need{code: CodeRuleAsk, kind: "call", text: fmt.Sprintf("%s? rule %s", described(r), u),
-		binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+		facts: append(callWords(r), labelled("rule", u.String())...), binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
 // singled reports whether an ask rule with an argument touches the call.
@@ -114,7 +115,7 @@ func destructiveNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	return &need{code: CodeDestructive, kind: "call", text: fmt.Sprintf("%s? it may destroy something: %s", described(r), strings.Join(what, "; ")),
-		binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
+		facts: append(callWords(r), each("destroys", what)...), binds: callBinds(r), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
 // scriptNeed asks for a script by tier, by setting, or because an ask rule
@@ -126,12 +127,14 @@ func scriptNeed(g *Grants, r Request) *need {
 	if !g.confirmed(r.Skill.Tier) && (r.Actor == ByOperator || g.touched(RuleAsk, r) == nil) {
 		return nil
 	}
-	network := r.Network
-	if network == "" {
-		network = "none"
+	network, args := networkWords(r.Network), anyArgs
+	if g.BindArgs {
+		args = argsOfCall
 	}
 	n := &need{code: CodeScriptApproval, kind: "script", scopes: []string{ScopeOnce, ScopeSession, ScopeAlways},
-		text:  fmt.Sprintf("run the script %s (tier %s, tree %s, sandbox %s, network %s)?", r.Entry, r.Skill.Tier.Or(), r.Skill.Tree, r.Level, network),
+		facts: labelled("skill", r.Skill.Name+" ("+r.Skill.ID+")", "tier", string(r.Skill.Tier.Or()), "script", strings.TrimPrefix(r.Entry, r.Skill.Name+":"), "tree", r.Skill.Tree, "sandbox", r.Level,
+			"network", network, "arguments", args),
+		text:  fmt.Sprintf("run the script %s (tier %s)?", r.Entry, r.Skill.Tier.Or()),
 		binds: append([]string{r.Skill.ID, r.Entry, r.Skill.Tree, string(r.Skill.Tier.Or()), r.Level, r.Network, fmt.Sprint(len(r.Hosts))}, r.Hosts...),
 		given: g.approvedBefore(r)}
 	if g.BindArgs {
@@ -156,72 +159,12 @@ func networkNeed(g *Grants, r Request) *need {
 		binds = append([]string{r.Skill.ID, r.Skill.Tree}, binds...)
 	}
 	return &need{code: CodeNetworkAsk, kind: "network", text: fmt.Sprintf("%s reaches hosts that were not granted: %s; go on?", described(r), strings.Join(over, ", ")),
-		binds: binds, scopes: []string{ScopeOnce, ScopeSession}}
+		facts: append(labelled("tool", r.Tool, "script", r.Entry, "sandbox", r.Level, "network", r.Network), each("host", over)...), binds: binds, scopes: []string{ScopeOnce, ScopeSession}}
 }
 
 // callBinds is what an answer about one call covers: the tool with exactly
 // these arguments, in the same isolation.
 func callBinds(r Request) []string { return []string{r.Tool, r.Args, r.Level, r.Network} }
-
-// described says what a call would do, whole: what is cut off is said to be, or
-// a person would say yes to what they were not shown.
-func described(r Request) string {
-	const most = 4000
-	s := "call " + r.Tool
-	var parts []string
-	switch {
-	case r.Entry != "":
-		s = "run the script " + r.Entry
-	case r.Summary != "":
-		s += ": " + r.Summary
-	case len(r.Commands) > 0 || r.Opaque:
-		for _, c := range r.Commands {
-			parts = append(parts, line(c))
-		}
-		if r.Opaque {
-			parts = append(parts, "and more that cannot be told: "+r.OpaqueWhy)
-		}
-	default:
-		for _, p := range r.Paths {
-			parts = append(parts, p.Path)
-		}
-		parts = append(parts, r.Hosts...)
-	}
-	if len(parts) > 0 {
-		s += ": " + strings.Join(parts, "; ")
-	}
-	if len(s) > most {
-		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
-	}
-	return s
-}
-
-// line is a command in words that cannot be taken for others.
-func line(c []string) string {
-	out := make([]string, len(c))
-	for i, w := range c {
-		switch {
-		case w == Dynamic:
-			out[i] = "…"
-		case w == "" || strings.ContainsAny(w, " \t\n\"'\\;|&<>()$`…"):
-			out[i] = strconv.Quote(w)
-		default:
-			out[i] = w
-		}
-	}
-	return strings.Join(out, " ")
-}
-
-// printable keeps a question on its lines: what would move the cursor, turn the
-// direction of writing or not be seen is shown as a mark.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\n' || unicode.IsPrint(c) {
-			return c
-		}
-		return unicode.ReplacementChar
-	}, s)
-}
 
 // bind digests what an answer covers. Each part is length-prefixed, so that no
 // two lists give one digest.

@@ -300,9 +300,12 @@ func (p *projector) questions(ctx context.Context) ([]Question, error) {
 			}
 			out = append(out, Question{ID: e.ID, Call: e.Call, Code: e.Code, Binds: e.Binds, Scopes: some(e.Scopes), AskedAt: stamp(f.At), Text: text})
 		case event.Answered:
-			if q := open(e.Call, e.ID); q != nil {
-				q.Answer = &Answer{e.Allow, e.Scope, e.By, stamp(f.At)}
+			q := open(e.Call, e.ID)
+			if q == nil { // a grant answered it before it was asked
+				out = append(out, Question{ID: e.ID, Call: e.Call, Code: policy.CodeAnswered, Binds: e.Binds, Scopes: []string{e.Scope}, AskedAt: stamp(f.At), Text: json.RawMessage("null")})
+				q = &out[len(out)-1]
 			}
+			q.Answer = &Answer{e.Allow, e.Scope, e.By, stamp(f.At)}
 		case event.Expired:
 			if q := open(e.Call, e.ID); q != nil {
 				q.Expired = true

@@ -33,13 +33,52 @@ type Report struct {
 	Reads       []Read          `json:"reads"`
 	Scripts     []Script        `json:"scripts"`
 	Decisions   []Decision      `json:"decisions"`
-	Questions   []OpenQuestion  `json:"openQuestions"`
+	Questions   []Pending       `json:"openQuestions"`
 	Files       []FileChange    `json:"files"`
 	Children    []ChildRun      `json:"children"`
 	Answer      json.RawMessage `json:"answer"` // the final text, null before
 	Output      json.RawMessage `json:"output"` // the structured result, null without
 	Problems    []Problem       `json:"problems"`
 	Head        record.Head     `json:"head"`
+}
+
+// Pending is an open question with what a person needs to answer it: Text is
+// the question and what the answer covers (see policy.Words), Args what the call
+// was given. Both are null, or a gap, where the content is gone.
+type Pending struct {
+	OpenQuestion
+	AskedAt string          `json:"askedAt"`
+	Tool    string          `json:"tool"`
+	Text    json.RawMessage `json:"text"`
+	Args    json.RawMessage `json:"arguments"`
+}
+
+// pending fills in the open questions.
+func (p *projector) pending(ctx context.Context, open []OpenQuestion) ([]Pending, error) {
+	out := []Pending{}
+	for _, q := range open {
+		w := Pending{OpenQuestion: q, Text: json.RawMessage("null"), Args: json.RawMessage("null")}
+		for _, f := range p.h.facts {
+			var err error
+			switch e := f.event.(type) {
+			case event.Asked:
+				if e.Call == q.Call && e.ID == q.ID {
+					w.AskedAt = stamp(f.At)
+					w.Text, err = p.c.text(ctx, e.Text)
+				}
+			case event.Decided:
+				if e.Call == q.Call && e.Outcome == policy.Ask {
+					w.Tool = e.Tool
+					w.Args, err = p.c.raw(ctx, e.Args)
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, w)
+	}
+	return out, nil
 }
 
 // FileChange is one call that wrote a file. Before and After are digests where
@@ -57,9 +96,12 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 	s := p.state()
 	r := Report{Type: typePrefix + "run-report", Version: 1, ID: p.h.id, RunID: p.h.id, Status: s.Status, Code: s.Code, Model: s.Model, StartedAt: s.StartedAt,
 		EndedAt: s.UpdatedAt, DurationMS: s.DurationMS, Turns: s.Turns, Calls: s.Calls, Tokens: s.Tokens, CostUSD: s.CostUSD, CostPartial: s.CostPartial,
-		Activations: p.activations(), Decisions: p.decisions(), Questions: s.Questions, Children: s.Children,
+		Activations: p.activations(), Decisions: p.decisions(), Children: s.Children,
 		Answer: json.RawMessage("null"), Output: json.RawMessage("null"), Head: p.h.head}
 	var err error
+	if r.Questions, err = p.pending(ctx, s.Questions); err != nil {
+		return r, err
+	}
 	if r.Reads, err = p.reads(ctx); err != nil {
 		return r, err
 	}

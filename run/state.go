@@ -1,13 +1,16 @@
 package run
 
 import (
+	"slices"
+
 	"metier/event"
+	"metier/policy"
 	"metier/record"
 )
 
 // foldRules is the version of the fold State is made by: a checkpoint of
 // another version is folded again.
-const foldRules = 1
+const foldRules = 2
 
 // The states of a run. Interrupted is never in the log: it is a run that is not
 // over and that nobody works on.
@@ -77,6 +80,7 @@ type OpenQuestion struct {
 	Call   string   `json:"call"`
 	Code   string   `json:"code"`
 	Scopes []string `json:"scopes"`
+	Binds  string   `json:"binds"` // what the answer will cover
 }
 
 // ChildRun is a child that ended, tied in by its head.
@@ -114,7 +118,7 @@ func (s *State) life(f fact) {
 		if s.Status == StatusParked {
 			s.Status = StatusRunning
 		}
-	case event.Answered, event.ModelStarted, event.Started:
+	case event.ModelStarted, event.Started:
 		if s.Status == StatusParked {
 			s.Status = StatusRunning
 		}
@@ -141,9 +145,9 @@ func (s *State) work(f fact) {
 		s.close(e.ID)
 	case event.Asked:
 		s.settle(e.Call, e.ID)
-		s.Questions = append(s.Questions, OpenQuestion{e.ID, e.Call, e.Code, some(e.Scopes)})
+		s.Questions = append(s.Questions, OpenQuestion{e.ID, e.Call, e.Code, some(e.Scopes), e.Binds})
 	case event.Answered:
-		s.settle(e.Call, e.ID)
+		s.answered(e)
 	case event.Expired:
 		s.settle(e.Call, e.ID)
 	case event.Replied:
@@ -165,6 +169,19 @@ func (s *State) close(call string) {
 			s.OpenCalls = append(s.OpenCalls[:i], s.OpenCalls[i+1:]...)
 			return
 		}
+	}
+}
+
+// answered takes out the question that was answered and, where the answer holds
+// for more than one call, those that ask the same. A run is parked as long as
+// one is open.
+func (s *State) answered(e event.Answered) {
+	s.settle(e.Call, e.ID)
+	if e.Scope == policy.ScopeSession || e.Scope == policy.ScopeAlways {
+		s.Questions = slices.DeleteFunc(s.Questions, func(q OpenQuestion) bool { return q.Binds == e.Binds })
+	}
+	if s.Status == StatusParked && len(s.Questions) == 0 {
+		s.Status = StatusRunning
 	}
 }
 

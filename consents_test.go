@@ -1,0 +1,150 @@
+package metier_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+
+	"metier"
+	"metier/event"
+	"metier/policy"
+)
+
+// scripted opens a session with one tool that runs a script of the skill s, as
+// far as policy sees it.
+func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*policy.Grants)) *world {
+	t.Helper()
+	tool := made{name: "run_skill_script", effect: policy.SideEffect,
+		facts: func(json.RawMessage) (metier.Facts, error) {
+			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Entry: "s:scripts/a.sh", Level: "L2",
+				Skill: &policy.Subject{ID: "src:s", Name: "s", Tree: *tree, Tier: policy.ThirdParty}}}, nil
+		},
+		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
+	w := withTools(t, nil, tool)
+	with := w.config
+	w.config = func(c *metier.Config) {
+		with(c)
+		c.By = "owner-of-session"
+		c.Grants.Mode, c.Grants.ScriptRule, c.Grants.Approval = policy.Disabled, policy.ScriptsBundled, policy.ApprovalByTier
+		change(&c.Grants)
+	}
+	return w.open()
+}
+
+// before fails unless an approval of the call stands in the log right before
+// its decision and its start.
+func (w *world) before(call, by, rule string) event.Answered {
+	w.t.Helper()
+	var ans event.Answered
+	step := 0
+	for en, err := range w.log.Read(w.t.Context(), 1) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		switch e := e.(type) {
+		case event.Answered:
+			if e.Call == call {
+				ans, step = e, 1
+			}
+		case event.Decided:
+			if step == 1 && e.Call == call && e.Outcome == policy.Allow && e.Rule == rule {
+				step = 2
+			}
+		case event.Started:
+			if e.ID == call && step == 2 {
+				step = 3
+			} else if e.ID == call {
+				w.t.Errorf("%s started after step %d", call, step)
+			}
+		}
+	}
+	if step != 3 || ans.By != by || !ans.Allow || ans.Binds == "" {
+		w.t.Errorf("%s came to step %d with %+v, want all three, by %s and rule %s", call, step, ans, by, rule)
+	}
+	return ans
+}
+
+// req: C-051
+func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
+	t.Parallel()
+	var acts atomic.Int64
+	tree := "sha256:aa"
+	w := scripted(t, &acts, &tree, func(*policy.Grants) {})
+	q := w.asked("a", "run_skill_script", nil)
+	if acts.Load() != 0 || len(events[event.Started](w)) != 0 {
+		t.Fatal("it started before anybody answered")
+	}
+	w.answer("a", q, true, "once")
+	if o, err := w.try1("a", "run_skill_script", nil); err != nil || o.Code() != "" || acts.Load() != 1 {
+		t.Fatalf("%v %q", err, o.Text())
+	}
+	w.before("a", "owner", "approval:once")
+	q = w.asked("b", "run_skill_script", nil)
+	w.answer("b", q, false, "once")
+	if o, err := w.try1("b", "run_skill_script", nil); err != nil || o.Code() != policy.CodeRefused || acts.Load() != 1 {
+		t.Errorf("%v %q", err, o.Text())
+	}
+}
+
+// What the operator approved beforehand is an approval in the record, too: by
+// whoever opened the session, for each call anew, and only as long as the grant
+// stands.
+func TestAnApprovalOfTheGrantsIsRecordedBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	var acts atomic.Int64
+	tree := "sha256:aa"
+	granted := []policy.ApprovedScript{{Entry: "s:scripts/a.sh", Tree: tree}}
+	w := scripted(t, &acts, &tree, func(g *policy.Grants) { g.Approved = granted })
+	w.try1("a", "run_skill_script", nil)
+	w.try1("b", "run_skill_script", nil)
+	w.before("a", "owner-of-session", "approval:operator")
+	w.before("b", "owner-of-session", "approval:operator")
+	tree = "sha256:bb"
+	w.asked("c", "run_skill_script", nil)
+	tree = "sha256:aa"
+	granted = nil
+	w.open() // the operator took it back: the record is no grant
+	w.asked("d", "run_skill_script", nil)
+	if acts.Load() != 2 {
+		t.Errorf("it ran %d times", acts.Load())
+	}
+}
+
+func TestAnAnswerThatHoldsAlwaysCoversOneTreeAndYieldsToTheSession(t *testing.T) {
+	t.Parallel()
+	var acts atomic.Int64
+	tree := "sha256:aa"
+	var always map[string]policy.Answer
+	w := scripted(t, &acts, &tree, func(g *policy.Grants) { g.Answers = always })
+	q := w.asked("a", "run_skill_script", nil)
+	always = map[string]policy.Answer{q.Binds: {Question: q.ID, Allow: true, Scope: "always", By: "earlier"}}
+	w.open()
+	if o, err := w.try1("b", "run_skill_script", nil); err != nil || o.Code() != "" {
+		t.Fatal(err, o.Text())
+	}
+	w.before("b", "earlier", "approval:always")
+	w.answer("a", q, false, "session") // what is said here and now wins
+	if o, err := w.try1("c", "run_skill_script", nil); err != nil || o.Code() != policy.CodeRefused {
+		t.Error(err, o.Text())
+	}
+	tree = "sha256:bb"
+	w.asked("d", "run_skill_script", nil)
+	if acts.Load() != 1 {
+		t.Errorf("it ran %d times", acts.Load())
+	}
+	// Taken back: what the record holds of it covered one call.
+	fresh := scripted(t, &acts, &tree, func(g *policy.Grants) { g.Answers = always })
+	tree = "sha256:aa"
+	fresh.try1("a", "run_skill_script", nil)
+	always = nil
+	fresh.open()
+	fresh.asked("b", "run_skill_script", nil)
+	if acts.Load() != 2 {
+		t.Errorf("it ran %d times", acts.Load())
+	}
+}

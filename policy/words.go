@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// inner begins each further line of what is asked, so that none of them can be
+// taken for what the answer covers.
+const inner = "    "
+
+// worded is the text of a question: what is asked, then what the answer covers.
+func worded(ask string, covers [][2]string) string {
+	text := strings.ReplaceAll(printable(ask), "\n", "\n"+inner)
+	for _, f := range covers {
+		text += "\n" + f[0] + ": " + strings.ReplaceAll(printable(f[1]), "\n", string(unicode.ReplacementChar))
+	}
+	return text
+}
+
+// Words splits the text of a question: what is asked, in one line or more, and
+// what the answer covers, each value with its label.
+func Words(text string) (ask string, covers [][2]string) {
+	for i, line := range strings.Split(text, "\n") {
+		if more, is := strings.CutPrefix(line, inner); is && i > 0 {
+			ask += "\n" + more
+			continue
+		}
+		if i == 0 {
+			ask = line
+			continue
+		}
+		label, value, _ := strings.Cut(line, ": ")
+		covers = append(covers, [2]string{label, value})
+	}
+	return ask, covers
+}
+
+// labelled pairs labels and values; what has no value is left out.
+func labelled(words ...string) [][2]string {
+	var out [][2]string
+	for i := 0; i+1 < len(words); i += 2 {
+		if words[i+1] != "" {
+			out = append(out, [2]string{words[i], words[i+1]})
+		}
+	}
+	return out
+}
+
+// callWords says the same in words.
+func callWords(r Request) [][2]string {
+	if r.Level == "" && r.Network == "" { // it runs no program
+		return labelled("tool", r.Tool, "arguments", argsOfCall)
+	}
+	return labelled("tool", r.Tool, "sandbox", r.Level, "network", networkWords(r.Network), "arguments", argsOfCall)
+}
+
+// argsOfCall and anyArgs say which arguments an answer covers.
+const (
+	argsOfCall = "only those of this call"
+	anyArgs    = "any"
+)
+
+func networkWords(n string) string {
+	if n == "" {
+		return "none"
+	}
+	return n
+}
+
+func each(label string, values []string) [][2]string {
+	var out [][2]string
+	for _, v := range values {
+		out = append(out, [2]string{label, v})
+	}
+	return out
+}
+
+// described says what a call would do, whole: what is cut off is said to be, or
+// a person would say yes to what they were not shown.
+func described(r Request) string {
+	const most = 4000
+	s := "call " + r.Tool
+	var parts []string
+	switch {
+	case r.Entry != "":
+		s = "run the script " + r.Entry
+	case r.Summary != "":
+		s += ": " + r.Summary
+	case len(r.Commands) > 0 || r.Opaque:
+		for _, c := range r.Commands {
+			parts = append(parts, line(c))
+		}
+		if r.Opaque {
+			parts = append(parts, "and more that cannot be told: "+r.OpaqueWhy)
+		}
+	default:
+		for _, p := range r.Paths {
+			parts = append(parts, p.Path)
+		}
+		parts = append(parts, r.Hosts...)
+	}
+	if len(parts) > 0 {
+		s += ": " + strings.Join(parts, "; ")
+	}
+	if len(s) > most {
+		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+	}
+	return s
+}
+
+// line is a command in words that cannot be taken for others.
+func line(c []string) string {
+	out := make([]string, len(c))
+	for i, w := range c {
+		switch {
+		case w == Dynamic:
+			out[i] = "…"
+		case w == "" || strings.ContainsAny(w, " \t\n\"'\\;|&<>()$`…"):
+			out[i] = strconv.Quote(w)
+		default:
+			out[i] = w
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// printable keeps a question on its lines: what would move the cursor, turn the
+// direction of writing or not be seen is shown as a mark.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
