@@ -38,17 +38,22 @@ func start(p *plan.Plan) {
 	wait(pid, watch)
 }
 
-// deaf takes the runtime's handlers away: without one, the kernel keeps what the
-// program sends from a namespace's first process. SIGCHLD stays, since it ends a
-// poll.
+// deaf ignores every signal that the runtime handles. The kernel keeps what has
+// no handler from a namespace's first process, but not while its main thread
+// blocks the signal and another thread does not, which is so in ForkExec. The
+// program starts with the defaults: ForkExec sets what the runtime handles back.
+// SIGCHLD keeps its handler, since it ends a poll.
 func deaf() {
-	var byDefault [4]uintptr // struct kernel_sigaction
+	const ignore = 1
+	ignored := [4]uintptr{ignore} // struct kernel_sigaction
 	for sig := uintptr(1); sig <= 64; sig++ {
-		switch syscall.Signal(sig) {
-		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD:
-			continue
+		var now [4]uintptr
+		_, errno := call(syscall.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
+		need("signals", errno, itoa(uint64(sig)))
+		if now[0] <= ignore || syscall.Signal(sig) == syscall.SIGCHLD {
+			continue // the default, or ignored
 		}
-		_, errno := call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+		_, errno = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignored)), 0, 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
 	}
 }

@@ -131,7 +131,9 @@ func (f *fields) flag(v *bool) {
 		n = 1
 	}
 	f.num(&n)
-	*v = n == 1
+	if f.r {
+		*v = n == 1
+	}
 }
 
 func (f *fields) bytes(v *[]byte) {
@@ -153,7 +155,9 @@ func (f *fields) bytes(v *[]byte) {
 func (f *fields) str(v *string) {
 	b := []byte(*v)
 	f.bytes(&b)
-	*v = string(b)
+	if f.r { // several jobs are written from the same strings at once
+		*v = string(b)
+	}
 }
 
 func list[T any](f *fields, v *[]T, each func(*T)) {
