@@ -140,9 +140,10 @@ func layerOf(pkg string) (found layer, ok bool) {
 }
 
 // forTests says whether a package is only imported by tests: the conformance
-// packages beside the ports, and what the repository checks itself with.
+// packages beside the ports with programs they run, and what the repository
+// checks itself with.
 func forTests(pkg string) bool {
-	return pkg == "internal/house" || pkg == "internal/testenv" || strings.HasSuffix(pkg, "test")
+	return pkg == "internal/house" || pkg == "internal/testenv" || strings.HasSuffix(pkg, "test") || strings.Contains(pkg, "test/")
 }
 
 // broken explains what is wrong with pkg importing imp; "" means nothing is.

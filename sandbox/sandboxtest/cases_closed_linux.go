@@ -63,9 +63,7 @@ func primitives() []primitive {
 		{"memfd", refuse(unix.ENOSYS, unix.SYS_MEMFD_CREATE)},
 		{"close-range", refuse(unix.ENOSYS, unix.SYS_CLOSE_RANGE)},
 		{"pidfd", refuse(unix.ENOSYS, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)},
-		{"capset", refuse(unix.EPERM, unix.SYS_CAPSET)},
 		{"rlimits", refuse(unix.EPERM, unix.SYS_PRLIMIT64, unix.SYS_SETRLIMIT)},
-		{"setsid", refuse(unix.EPERM, unix.SYS_SETSID)},
 		{"proc", maskProc},
 		{"descriptors", nil}, // taken by the judge itself
 	}
@@ -130,6 +128,9 @@ func closedWays() []way {
 	return list
 }
 
+// places are where a start that failed might leave something.
+var places = []string{"/tmp", "/dev/shm", "/run"}
+
 // effect is a job that leaves a mark in the workspace and on stdout.
 func (c *cell) effect() (j sandbox.Job, happened func(r sandbox.Result) bool) {
 	j, written := c.writes()
@@ -168,6 +169,21 @@ func (c *cell) without(name string) {
 	}
 }
 
+// failedStarts tries again and again where no namespace can be made.
+func (c *cell) failedStarts() {
+	before := holdingsNow(places)
+	for range 10 {
+		j := c.attack("ok", "here")
+		j.MinLevel = c.level()
+		if _, err := c.box.Run(context.Background(), j); err == nil {
+			c.broken("it started")
+		}
+	}
+	for _, l := range leaked(before, places, c.patience()) {
+		c.harm("left behind by starts that failed: %s", l)
+	}
+}
+
 // related says whether a name of a missing primitive fits what was taken: one
 // has to be in the words of the other.
 func related(took, named string) bool {
@@ -180,7 +196,7 @@ func related(took, named string) bool {
 	}
 	// Kernels answer for all namespaces at once, and mounts are made by many calls.
 	groups := [][]string{{"namespaces"}, {"mount", "umount", "pivotroot", "opentree", "movemount", "mountsetattr"}, {"landlock"},
-		{"privileges", "capset", "boundingset", "nonewprivs", "capabilities"}, {"limits", "rlimits"}, {"session", "setsid"}}
+		{"privileges", "boundingset", "nonewprivs", "capabilities"}, {"limits", "rlimits"}}
 	for _, g := range groups {
 		in := func(s string) bool {
 			return slices.ContainsFunc(g, func(w string) bool { return strings.Contains(s, w) })
@@ -198,8 +214,13 @@ func (c *cell) fewDescriptors() {
 	var old unix.Rlimit
 	c.must(unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	ran, refused := 0, 0
-	for n := uint64(4); n < 64; n++ {
+	last := ""
+	before := holdingsNow(places)
+	for more := range 60 {
 		j, happened := c.effect()
+		open, err := os.ReadDir("/proc/self/fd")
+		c.must(err)
+		n := uint64(len(open) + more - 8)
 		c.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}))
 		j.MinLevel = c.level()
 		r, err := c.box.Run(context.Background(), j)
@@ -216,9 +237,15 @@ func (c *cell) fewDescriptors() {
 			c.broken("with %d descriptors no *sandbox.Unavailable but %v", n, err)
 		default:
 			refused++
+			last = u.Error()
 		}
 	}
-	c.log("ran %d times, refused %d times", ran, refused)
+	c.log("ran %d times, refused %d times, last: %s", ran, refused, last)
+	if !c.spec.Control {
+		for _, l := range leaked(before, places, c.patience()) {
+			c.broken("left behind by starts that failed: %s", l)
+		}
+	}
 	if ran == 0 || refused == 0 {
 		c.broken("ran %d times, refused %d times: the limit was not where it matters", ran, refused)
 	}
@@ -291,11 +318,13 @@ func (c *cell) probeAgain() {
 	var old unix.Rlimit
 	c.must(unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	few := &unix.Rlimit{Cur: 6, Max: old.Max}
-	for range 2 {
+	for i := range 2 {
 		j, happened := c.effect()
 		j.MinLevel = c.level()
 		c.must(unix.Setrlimit(unix.RLIMIT_NOFILE, few))
-		c.probed(false)
+		if i == 0 { // what was found to be there may be kept
+			c.probed(false)
+		}
 		r, err := c.box.Run(context.Background(), j)
 		c.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 		if err == nil || happened(r) {

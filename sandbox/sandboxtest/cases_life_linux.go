@@ -39,6 +39,7 @@ func lifeWays() []way {
 		{number: 120, name: "stops itself", careless: true, do: (*cell).stopped},
 		{number: 121, name: "100 at once", careless: true, do: (*cell).hundred},
 		{number: 121, name: "many launches leave nothing behind", careless: true, alone: true, seconds: 110, do: (*cell).launches},
+		{number: 121, name: "launches that fail leave nothing behind", by: "without namespaces", careless: true, nested: true, prepare: primitives()[0].take, do: (*cell).failedStarts},
 		{number: 122, name: "time goes on while the parent sleeps", careless: true, do: (*cell).suspended},
 	}
 	for _, how := range []string{"setsid", "double", "group", "nohup"} {
