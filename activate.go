@@ -115,7 +115,11 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 	sum := Digest(digest.Bytes(raw))
 	if was {
 		known = Digest(old.Hash)
-		if known == sum && len(arguments) == 0 {
+		anew, err := s.renewed(ctx, x, sk, old)
+		if err != nil {
+			return Activation{}, "", err
+		}
+		if known == sum && len(arguments) == 0 && !anew {
 			return old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")), nil
 		}
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
@@ -198,10 +202,7 @@ func (s *Session) suspected(x *Scope, sk Skill, file, text string) error {
 // indexed or activated: refused, its frozen text kept, or the new text taken.
 // All but ignore is recorded.
 func (s *Session) drift(x *Scope, sk Skill, known, now Digest, was bool) (keep bool, err error) {
-	choice := string(s.cfg.Settings.Activate.DriftInteractive)
-	if s.cfg.Batch {
-		choice = string(s.cfg.Settings.Activate.DriftBatch)
-	}
+	choice := s.onDrift()
 	if choice != string(settings.DriftBatchIgnore) {
 		x.Record(event.Drifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: choice})
 	}
@@ -214,6 +215,24 @@ func (s *Session) drift(x *Scope, sk Skill, known, now Digest, was bool) (keep b
 			Hint: "run again to index the new text, or take it with --on-drift warn", Err: err}
 	}
 	return was && choice == string(settings.DriftBatchWarn), nil
+}
+
+// onDrift is the choice of the settings for a skill that changed.
+func (s *Session) onDrift() string {
+	if s.cfg.Batch {
+		return string(s.cfg.Settings.Activate.DriftBatch)
+	}
+	return string(s.cfg.Settings.Activate.DriftInteractive)
+}
+
+// renewed reports whether other files of an active skill than its SKILL.md are
+// taken anew: they changed, and that is what the operator chose.
+func (s *Session) renewed(ctx context.Context, x *Scope, sk Skill, old Activation) (bool, error) {
+	if old.Tree == "" || s.onDrift() != string(settings.DriftBatchReload) {
+		return false, nil
+	}
+	sk, err := s.index(ctx, x, sk)
+	return err == nil && string(sk.Tree) != old.Tree, err
 }
 
 // refused repeats the operator's deny for the skill that is really used: the

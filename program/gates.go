@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +72,6 @@ func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index f
 	}
 	if p.skill, err = index(ctx, s, p.skill); err != nil {
 		return p, err
-	}
-	if i >= 0 {
-		p.skill.Tree = metier.Digest(cmp.Or(active[i].Tree, string(p.skill.Tree)))
 	}
 	p.broken = r.sound(ctx, s, &p, fail)
 	return p, nil
