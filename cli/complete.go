@@ -46,6 +46,8 @@ func (a *app) completions(c *cobra.Command) {
 		"max-turns":        words(),
 		"max-tokens":       words(),
 		"limit":            words(),
+		"scope":            words(policy.ScopeOnce, policy.ScopeSession, policy.ScopeAlways),
+		"question":         words(),
 		"from":             words(),
 		"since":            words(),
 	} {
@@ -55,6 +57,9 @@ func (a *app) completions(c *cobra.Command) {
 	}
 	if c.Flags().Lookup("file") != nil {
 		_ = c.MarkFlagFilename("file", "yaml", "yml")
+	}
+	if c.Flags().Lookup("policy") != nil {
+		_ = c.MarkFlagFilename("policy", "yaml", "yml")
 	}
 	first, _, _ := strings.Cut(c.Use, " ")
 	switch {

@@ -30,6 +30,7 @@ type config struct {
 	Hosts     []string               `yaml:"allow_hosts"`
 	Sandbox   sandboxConfig          `yaml:"sandbox"`
 	Secrets   []secretConfig         `yaml:"secrets"`
+	Policy    string                 `yaml:"policy"` // a policy file, see docs/POLICY.md
 }
 
 // sandboxConfig says what programs run in.
@@ -67,7 +68,8 @@ type projectConfig struct {
 // operator is the operator's configuration, put together.
 type operator struct {
 	config
-	layers []settings.Layer
+	layers   []settings.Layer
+	policies []string // of all files: one cannot take back what another says
 }
 
 // configPaths are the operator's files, weakest first.
@@ -105,6 +107,9 @@ func (a *app) operatorConfig() (operator, error) {
 		if err := checkSecrets(p, c.Secrets); err != nil {
 			return op, err
 		}
+		if c.Policy != "" && !filepath.IsAbs(c.Policy) {
+			c.Policy = filepath.Join(filepath.Dir(p), c.Policy)
+		}
 		op.merge(c)
 		if len(c.Set) > 0 {
 			op.layers = append(op.layers, settings.Layer{Name: p, Operator: true, Values: c.Set})
@@ -132,6 +137,9 @@ func (o *operator) merge(c config) {
 	}
 	if c.Sandbox.Runsc != "" {
 		o.Sandbox.Runsc, o.Sandbox.Platform = c.Sandbox.Runsc, c.Sandbox.Platform
+	}
+	if c.Policy != "" {
+		o.policies = append(o.policies, c.Policy)
 	}
 	o.Sandbox.Visible = append(o.Sandbox.Visible, c.Sandbox.Visible...)
 	o.Scripts = append(o.Scripts, c.Scripts...)

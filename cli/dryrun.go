@@ -13,21 +13,22 @@ import (
 
 // dryPlan is what a run would begin with.
 type dryPlan struct {
-	Phase     string       `json:"phase,omitempty"`
-	Model     string       `json:"model"`
-	Scripted  bool         `json:"scripted"`
-	Mode      string       `json:"mode"`
-	Workspace string       `json:"workspace"`
-	Batch     bool         `json:"batch"`
-	Roots     []root       `json:"roots"`
-	Skills    []drySkill   `json:"skills"`    // preloaded
-	Available []string     `json:"available"` // what the catalog tells the model of
-	Omitted   int          `json:"omitted"`
-	Tools     []string     `json:"tools"` // as the model sees them
-	System    string       `json:"system"`
-	Prompt    string       `json:"prompt"`
-	Tokens    int          `json:"estimatedTokens"` // of the first request, four bytes each
-	Problems  []diagnostic `json:"diagnostics"`
+	Phase     string        `json:"phase,omitempty"`
+	Model     string        `json:"model"`
+	Scripted  bool          `json:"scripted"`
+	Mode      string        `json:"mode"`
+	Workspace string        `json:"workspace"`
+	Batch     bool          `json:"batch"`
+	Roots     []root        `json:"roots"`
+	Skills    []drySkill    `json:"skills"`    // preloaded
+	Available []string      `json:"available"` // what the catalog tells the model of
+	Omitted   int           `json:"omitted"`
+	Tools     []string      `json:"tools"` // as the model sees them
+	Policy    *launchPolicy `json:"policy,omitempty"`
+	System    string        `json:"system"`
+	Prompt    string        `json:"prompt"`
+	Tokens    int           `json:"estimatedTokens"` // of the first request, four bytes each
+	Problems  []diagnostic  `json:"diagnostics"`
 }
 
 type drySkill struct {
@@ -90,7 +91,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	}
 	cat := j.session.Catalog(ctx)
 	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
-		Batch: p.launch.Batch, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Tools: []string{},
+		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Tools: []string{},
 		System: req.System, Prompt: p.launch.Prompt, Tokens: estimate(req), Problems: []diagnostic{}}
 	for _, act := range j.session.State().Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
@@ -138,6 +139,9 @@ func (a *app) showDry(d dryPlan) {
 	fmt.Fprintf(a.Out, "skills     %s\n", oneLine(orNone(names)))
 	fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
 	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
+	if d.Policy != nil {
+		fmt.Fprintf(a.Out, "policy     %s\n", oneLine(d.Policy.words()))
+	}
 	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
 	for _, g := range d.Problems {
 		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, oneLine(place(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column})), g.Code, oneLine(g.Detail))

@@ -24,10 +24,10 @@ import (
 // execFlags are the flags of `metier exec`.
 type execFlags struct {
 	programFlags
-	workspace, profile, cwd, artifacts string
-	roots, set                         []string
-	timeout                            time.Duration
-	stdin                              bool
+	workspace, profile, cwd, artifacts, policy string
+	roots, set                                 []string
+	timeout                                    time.Duration
+	stdin                                      bool
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -65,6 +65,7 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 	fl.BoolVar(&f.stdin, "stdin", false, "give the script this command's standard input")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	f.add(fl)
+	fl.StringVar(&f.policy, "policy", "", "policy file: grants, rules and approvals, see docs/POLICY.md")
 	a.completions(c)
 	return c
 }
@@ -144,7 +145,12 @@ func (a *app) planExec(f execFlags) (planned, error) {
 	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
 		return p, err
 	}
-	return p, a.planPrograms(&p.launch, f.programFlags, op)
+	if err := a.planPrograms(&p.launch, f.programFlags, op); err != nil {
+		return p, err
+	}
+	pol, grants, err := a.policyOf(f.policy, op)
+	p.launch.planPolicy(pol, grants)
+	return p, err
 }
 
 // execIn activates the skill, approves the script as it is and runs it.

@@ -41,6 +41,7 @@ type launch struct {
 	Named      []string                `json:"named,omitempty"`   // those of them that a flag named, which approves them as they are
 	Approved   []policy.ApprovedScript `json:"approved,omitempty"`
 	Hosts      []string                `json:"hosts,omitempty"`
+	Policy     *launchPolicy           `json:"policy,omitempty"`
 	Sandbox    string                  `json:"sandbox,omitempty"`
 	Prompt     string                  `json:"prompt"`
 	PromptRole policy.Role             `json:"promptRole"`
@@ -70,8 +71,10 @@ type job struct {
 	op        operator
 	sandbox   sandbox.Sandbox // nil where the model runs no programs
 	anyLevel  bool            // the operator takes any isolation it gives
+	anew      bool            // skills changed, and the files of today count
 	output    func(call, stream string, p []byte)
-	run       string // name of the run in the log; the folder's id, and more for one that goes on after its end
+	standing  map[string]policy.Answer // what was approved always, by what it binds
+	run       string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
 }
 
 // prepare opens workspace, skills and tools of a launch: everything that can
@@ -96,6 +99,9 @@ func (a *app) prepare(ctx context.Context, p planned) (*job, error) {
 			return nil, err
 		}
 	}
+	if l.runs() {
+		j.standing = a.standing()
+	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l)})
 	if err != nil {
 		return nil, err
@@ -109,6 +115,9 @@ func (a *app) protected(l launch, s settings.Discover) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
 	out = append(out, l.Sources...)
 	for _, f := range slices.Concat(a.userSwitches(), a.switchFiles(s, l.Workspace)) {
+		out = append(out, f.path)
+	}
+	if f, err := a.approvalFile(); err == nil {
 		out = append(out, f.path)
 	}
 	for _, r := range l.Roots {
@@ -151,10 +160,12 @@ func (j *job) files() []metier.Tool {
 // grants is what the operator allowed, as policy takes it.
 func (j *job) grants() policy.Grants {
 	p, x := j.settings.Policy, j.settings.Exec
-	return policy.Grants{Mode: policy.Mode(p.Mode), Tools: j.launch.Tools, Denied: j.launch.Denied,
+	g := policy.Grants{Mode: policy.Mode(p.Mode), Tools: j.launch.Tools, Denied: j.launch.Denied,
 		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
 		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
-		Scripts: j.launch.Scripts, Approved: j.launch.Approved, Hosts: j.launch.Hosts}
+		Scripts: j.launch.Scripts, Approved: j.launch.Approved, Hosts: j.launch.Hosts, Answers: j.standing}
+	j.launch.Policy.grant(&g)
+	return g
 }
 
 // open opens the session on the folder's log.
@@ -167,6 +178,9 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 	c := metier.Config{ID: f.ID(), By: j.a.principal(), Build: buildVersion(), Log: f.Log(), Blobs: f.Blobs(), Snapshot: j.snapshot,
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
 		Logger: j.a.logger()}
+	if j.anew {
+		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.snapshot, nil }
+	}
 	if j.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
 			return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
@@ -229,7 +243,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	c := agent.Config{Session: j.session, Log: j.folder.Log(), Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if !l.Batch && j.a.asks() {
-		c.Ask = j.a.ask
+		c.Ask = j.ask
 	}
 	return agent.Run(ctx, c)
 }

@@ -141,12 +141,18 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if l.Spec, err = a.spec(f, ph); err != nil {
 		return p, err
 	}
+	pol, grants, err := a.policyOf(f.policy, op)
+	if err != nil {
+		return p, err
+	}
+	f.granted = grants.Tools
 	if l.Tools, err = a.grantedTools(f, ph, op, set, l.Spec.Mode); err != nil {
 		return p, err
 	}
 	if err := a.planPrograms(&l, f.programFlags, op); err != nil {
 		return p, err
 	}
+	l.planPolicy(pol, grants)
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
 		return p, err
 	}
@@ -330,12 +336,15 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource,
 		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills, s.Tools.Script: settings.ToolRunSkillScript}
 	out := []string{}
-	for _, n := range named {
+	for _, n := range slices.Concat(named, f.granted) {
 		if c, ok := alias[n]; ok && n != "" {
 			n = c
 		}
 		effect, known := knownTools[n]
 		if !known {
+			if slices.Contains(f.granted, n) && strings.HasPrefix(n, "mcp__") {
+				continue // of a server that this run does not have
+			}
 			if slices.Contains(s.Tools.Default, n) {
 				continue // named by a profile for a later version
 			}

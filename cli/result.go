@@ -10,6 +10,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/internal/atomicfile"
+	"metier/policy"
 	"metier/run"
 )
 
@@ -111,7 +112,8 @@ func (a *app) showResult(r result) {
 		fmt.Fprintln(a.Err, "note: no head of this record is kept outside of the workspace: set HOME or XDG_STATE_HOME [heads_missing]")
 	}
 	for _, q := range r.Asks {
-		fmt.Fprintf(a.Err, "waits for an answer: %s\n", oneLine(q.Question))
+		asked, _ := policy.Words(q.Question)
+		fmt.Fprintf(a.Err, "waits for an answer: %s\n", oneLine(asked))
 	}
 }
 
@@ -145,7 +147,10 @@ func (a *app) statusError(r result) error {
 }
 
 // again is the command that goes on with a run, as it can be typed here.
-func (a *app) again(r result) string {
+func (a *app) again(r result) string { return "metier run --resume " + a.named(r) }
+
+// named is a run as commands take it here.
+func (a *app) named(r result) string {
 	what := r.Run
 	if filepath.Dir(realPath(r.Dir)) != filepath.Join(realPath(a.Dir), ".metier", "runs") {
 		what = r.Dir
@@ -153,7 +158,7 @@ func (a *app) again(r result) string {
 	if strings.ContainsAny(what, " \t\"'$&;()<>|*?\\") {
 		what = "'" + strings.ReplaceAll(what, "'", `'\''`) + "'"
 	}
-	return "metier run --resume " + what
+	return what
 }
 
 // resumable adds to an error of the record, or of the disk below it, how the
@@ -202,7 +207,7 @@ func (a *app) hintOf(r result) string {
 	}
 	switch r.Status {
 	case "parked":
-		return "answer and go on with: " + again
+		return "see and answer it with: metier runs answer " + a.named(r) + "; then go on with: " + again
 	case "interrupted":
 		return "go on with: " + again
 	}

@@ -98,10 +98,14 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	if err != nil {
 		return r, err
 	}
+	j.anew = len(drifts) > 0 && j.onDrift(f.onDrift) == "reload"
 	if err := j.open(ctx, folder); err != nil {
 		return r, err
 	}
 	if err := j.resumed(ctx, restored, drifts, j.onDrift(f.onDrift)); err != nil {
+		return r, err
+	}
+	if err := j.settle(ctx); err != nil {
 		return r, err
 	}
 	if past.ended {
@@ -128,6 +132,9 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 	}
 	l.Park = l.Park || f.park
 	l.Denied = dedupe(append(l.Denied, op.Deny...))
+	if err := l.strictest(op); err != nil {
+		return nil, err
+	}
 	if f.maxTurns < 0 || f.maxTokens < 0 {
 		return nil, wrong("usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
 	}
@@ -303,8 +310,11 @@ func (j *job) resumed(ctx context.Context, r run.Restored, drifts []event.Drifte
 	if err := j.append(ctx, evs); err != nil {
 		return err
 	}
-	if choice != "reload" {
+	if !j.anew {
 		return nil
+	}
+	if err := metier.Refresh(ctx, j.session); err != nil {
+		return err
 	}
 	for _, d := range drifts {
 		if _, err := j.session.Activate(ctx, d.SkillID, "cli-preload"); err != nil {

@@ -41,6 +41,8 @@ type runFlags struct {
 	park         bool
 	resume       string
 	trustRecord  bool
+	policy       string
+	granted      []string // tools of policy files
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -78,6 +80,7 @@ stopped or killed goes on with --resume.`,
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "tell the model of no skills but the loaded ones")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; default: the profile's tools)")
 	f.add(fl)
+	fl.StringVar(&f.policy, "policy", "", "policy file: grants, rules and approvals, see docs/POLICY.md")
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
 	fl.StringVar(&f.prompt, "prompt", "", "the task; '/NAME words' calls the skill NAME with these arguments")

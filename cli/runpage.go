@@ -32,7 +32,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	a.section("scripts", scriptRows(r))
 	a.section("not allowed", refusalRows(r))
 	a.section("files written", a.fileRows(r))
-	a.section("waits for an answer", questionRows(r))
+	a.showPendings(dir, r)
 	a.section("child runs", a.childRows(r))
 	a.section("problems", problemRows(r.Problems))
 	if s := text(r.Output); s != "null" && s != "" {
@@ -147,11 +147,15 @@ func (a *app) fileRows(r run.Report) (rows [][]string) {
 	return rows
 }
 
-func questionRows(r run.Report) (rows [][]string) {
-	for _, q := range r.Questions {
-		rows = append(rows, []string{q.ID, "for " + q.Call, q.Code, "scopes: " + strings.Join(q.Scopes, ", ")})
+// showPendings prints what the run waits for, and how to answer.
+func (a *app) showPendings(dir string, r run.Report) {
+	if len(r.Questions) == 0 {
+		return
 	}
-	return rows
+	fmt.Fprintf(a.Out, "\nwaits for an answer: metier runs answer %s yes|no%s\n", a.named(result{Run: r.ID, Dir: dir}), pick(r.Questions))
+	for _, q := range r.Questions {
+		a.showPending(q, "  ")
+	}
 }
 
 func (a *app) childRows(r run.Report) (rows [][]string) {

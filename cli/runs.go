@@ -90,10 +90,10 @@ func oneRun(c *cobra.Command, args []string) error {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, count, show and export recorded runs",
-		Long: "Runs looks at the records that 'metier run' leaves. It changes nothing.", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, count, show, export and answer recorded runs",
+		Long: "Runs looks at the records that 'metier run' leaves. Only answer and approvals --revoke\nchange something.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand())
+	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApprovalsCommand())
 	return c
 }
 

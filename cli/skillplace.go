@@ -44,6 +44,7 @@ type shelf struct {
 	roots     []root
 	tools     []string
 	denied    []string
+	policy    *launchPolicy
 	snapshot  *metier.Snapshot
 	scans     *scans
 }
@@ -66,6 +67,9 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 	if sh.settings, _, denied, err = a.resolve(op, p.profile, sh.workspace, layer); err != nil {
 		return nil, profileHint(firstSet(p.profile, a.env["METIER_PROFILE"], op.Profile), err)
 	}
+	if sh.policy, _, err = a.policyOf("", op); err != nil {
+		return nil, err
+	}
 	sh.denied = slices.Concat(op.Deny, denied)
 	if sh.roots, err = a.roots(p.roots, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 // catalog is what a run would tell its model of the skills. It leaves no
 // record.
 func (sh *shelf) catalog(ctx context.Context) (metier.Catalog, error) {
-	j := &job{a: sh.a, launch: launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied}, settings: sh.settings, snapshot: sh.snapshot,
+	j := &job{a: sh.a, launch: launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}, settings: sh.settings, snapshot: sh.snapshot,
 		view: metier.View{Paths: sh.settings.Catalog.Paths, Workspace: sh.workspace}}
 	mem := record.NewMemory()
 	s, err := metier.Open(ctx, metier.Config{ID: "explain", By: sh.a.principal(), Log: mem, Blobs: mem, Snapshot: sh.snapshot,

@@ -24,6 +24,8 @@ type switches struct {
 	path    string
 	byName  bool   // is_enabled: name → bool; else records of skills
 	project string // the workspace of a file that lies in one, which can only switch off; else ""
+
+	approvals bool // it keeps approvals, and no skills
 }
 
 // skillRecord is a skill in a file of ours: by its folder where it has one,
@@ -144,6 +146,10 @@ func (f switches) check(o *jsonedit.Object) error {
 		} else if v > stateKept {
 			return errNewer
 		}
+	}
+	if f.approvals {
+		_, err := approvalsOf(o)
+		return err
 	}
 	for _, key := range []string{keyDisabled, keyTrusted} {
 		if _, err := records(o, key); err != nil {

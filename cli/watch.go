@@ -1,15 +1,10 @@
 package cli
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"metier/agent"
 	"metier/policy"
@@ -96,7 +91,8 @@ func (w *watcher) observe(p agent.Progress) {
 		w.tokens, w.cost = p.Usage.Input+p.Usage.Output, p.Usage.CostMicroUSD
 		w.line("%d tokens so far%s", w.tokens, describeCost(w.cost))
 	case agent.Asking:
-		w.line("needs an answer: %s", p.Text)
+		asked, _ := policy.Words(p.Text)
+		w.line("needs an answer: %s", asked)
 	}
 }
 
@@ -116,40 +112,4 @@ func brief(raw json.RawMessage) string {
 		}
 	}
 	return strings.Join(out, " ")
-}
-
-// asks reports whether somebody can answer: the input is a terminal.
-func (a *app) asks() bool {
-	f, ok := a.In.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && a.Terminal && !a.json
-}
-
-// ask brings a question to the person at the terminal.
-func (a *app) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
-	fmt.Fprintf(a.Err, "\nMay the agent do this?\n  %s\n[y] once  [s] for this session  [n] no: ", oneLine(q.Text))
-	type reply struct {
-		line string
-		err  error
-	}
-	ch := make(chan reply, 1)
-	go func() {
-		line, err := bufio.NewReader(a.In).ReadString('\n')
-		ch <- reply{line, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return policy.Answer{}, ctx.Err()
-	case r := <-ch:
-		if r.err != nil {
-			return policy.Answer{}, r.err
-		}
-		ans := policy.Answer{By: a.principal(), Scope: "once"}
-		switch strings.ToLower(strings.TrimSpace(r.line)) {
-		case "y", "yes":
-			ans.Allow = true
-		case "s":
-			ans.Allow, ans.Scope = true, "session"
-		}
-		return ans, nil
-	}
 }

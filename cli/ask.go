@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"metier/agent"
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+// asks reports whether somebody can answer: the input is a terminal.
+func (a *app) asks() bool {
+	f, ok := a.In.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && a.Terminal && !a.json
+}
+
+// reply is one way to answer a question.
+type reply struct {
+	keys  []string // what may be typed, the shown one first
+	text  string
+	allow bool
+	scope string
+}
+
+// replies are the answers a question can have.
+var replies = []reply{
+	{[]string{"y", "yes"}, "once", true, policy.ScopeOnce},
+	{[]string{"s", "session"}, "for this session", true, policy.ScopeSession},
+	{[]string{"a", "always"}, "always, while its files are these", true, policy.ScopeAlways},
+	{[]string{"n", "no", ""}, "no", false, policy.ScopeOnce},
+}
+
+// mostTries is how often a person is asked again whose answer is none.
+const mostTries = 3
+
+// ask brings a question to the person at the terminal. Nothing but what is typed
+// there is an answer, and what is no answer is a no.
+func (a *app) ask(ctx context.Context, q agent.Question, args json.RawMessage) (policy.Answer, error) {
+	fmt.Fprint(a.Err, "\nMay the agent do this?\n")
+	a.showQuestion(a.Err, "  ", q.Text, args)
+	var offered []reply
+	var menu []string
+	for _, c := range replies {
+		if !c.allow || slices.Contains(q.Scopes, c.scope) {
+			offered = append(offered, c)
+			menu = append(menu, "["+c.keys[0]+"] "+c.text)
+		}
+	}
+	in := bufio.NewReader(a.In)
+	for range mostTries {
+		fmt.Fprintf(a.Err, "%s: ", strings.Join(menu, "  "))
+		line, err := readLine(ctx, in)
+		if err != nil {
+			return policy.Answer{}, err
+		}
+		key := strings.ToLower(strings.TrimSpace(line))
+		for _, c := range offered {
+			if slices.Contains(c.keys, key) {
+				return policy.Answer{Question: q.ID, Allow: c.allow, Scope: c.scope, By: a.principal()}, nil
+			}
+		}
+	}
+	fmt.Fprintln(a.Err, "that is none of them, so it is a no")
+	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.principal()}, nil
+}
+
+// readLine reads a line or ends with ctx.
+func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
+	type typed struct {
+		line string
+		err  error
+	}
+	ch := make(chan typed, 1)
+	go func() {
+		line, err := in.ReadString('\n')
+		ch <- typed{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case r := <-ch:
+		return r.line, r.err
+	}
+}
+
+// showQuestion prints what is asked, what an answer covers, and what the call
+// was given.
+func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessage) {
+	asked, covers := policy.Words(text)
+	for line := range strings.Lines(asked) {
+		fmt.Fprintf(w, "%s%s\n", indent, oneLine(strings.TrimSuffix(line, "\n")))
+	}
+	t := table{}
+	for _, c := range covers {
+		if c[0] == "arguments" {
+			continue // below, beside those of the call
+		}
+		t.add(c[0], a.shortened(c[1]))
+	}
+	if given, covered := givenWords(args, covers); given != "" {
+		t.add("given", given)
+		if covered != "" {
+			t.add("", "(a yes covers "+covered+")")
+		}
+	}
+	t.print(w, indent+"  ")
+}
+
+// shortened shortens digests on a terminal.
+func (a *app) shortened(value string) string {
+	const most = len("sha256:") + 12
+	if (a.Terminal || a.outTerminal()) && strings.HasPrefix(value, "sha256:") && len(value) > most {
+		return value[:most] + "…"
+	}
+	return value
+}
+
+// givenWords words the arguments of a call, and which of them a yes covers.
+func givenWords(args json.RawMessage, covers [][2]string) (given, covered string) {
+	const most = 4000
+	if s := string(args); s != "" && s != "null" {
+		given = s
+		if len(s) > most {
+			given = fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+		}
+	}
+	for _, c := range covers {
+		if c[0] == "arguments" {
+			covered = c[1] + " arguments"
+			if c[1] != "any" {
+				covered = c[1]
+			}
+		}
+	}
+	return given, covered
+}
+
+// ask brings a question of the run to the terminal, and keeps what is to hold
+// always.
+func (j *job) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
+	args, err := j.given(ctx, q.Call)
+	if err != nil {
+		return policy.Answer{}, err
+	}
+	ans, err := j.a.ask(ctx, q, args)
+	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways {
+		return ans, err
+	}
+	if err := j.a.keepApproval(ctx, newApproval(q.Asked, q.Text, j.folder.ID(), ans.By, j.a.now())); err != nil {
+		p := problemOf(err)
+		fmt.Fprintf(j.a.Err, "note: the answer holds for this session only: %s [%s]\n", oneLine(p.err.Error()), p.code)
+		ans.Scope = policy.ScopeSession
+	}
+	return ans, nil
+}
+
+// given is what a call that waits was given, as JSON; nil where the record does
+// not say.
+func (j *job) given(ctx context.Context, call string) (json.RawMessage, error) {
+	var ref record.Ref
+	for en, err := range j.folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if e, err := event.Decode(en); err == nil {
+			if d, is := e.(event.Decided); is && d.Call == call && d.Outcome == policy.Ask {
+				ref = d.Args
+			}
+		}
+	}
+	if ref.Digest == "" {
+		return nil, nil
+	}
+	return j.folder.Blobs().Open(ctx, ref)
+}
