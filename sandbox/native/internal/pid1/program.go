@@ -44,14 +44,14 @@ func start(p *plan.Plan) {
 // program starts with the defaults: ForkExec sets what the runtime handles back.
 // SIGCHLD keeps its handler, since it ends a poll.
 func deaf() {
-	const ignore = 1
+	const ignore, perThread = 1, 33
 	ignored := [4]uintptr{ignore} // struct kernel_sigaction
 	for sig := uintptr(1); sig <= 64; sig++ {
 		var now [4]uintptr
 		_, errno := call(syscall.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
-		if now[0] <= ignore || syscall.Signal(sig) == syscall.SIGCHLD {
-			continue // the default, or ignored
+		if now[0] <= ignore || syscall.Signal(sig) == syscall.SIGCHLD || sig == perThread {
+			continue // the default, ignored, or not set back for a program
 		}
 		_, errno = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignored)), 0, 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
