@@ -34,10 +34,26 @@
 //
 // # The program as a file
 //
-// The first process is started from /proc/self/exe and not from a sealed copy:
-// a copy costs as much as the whole launch for a small program and holds its
-// size in memory. That no program reaches the file by /proc/1/exe or
-// /proc/self/exe rests on three things which tests hold: the process is not
-// dumpable and invisible in /proc, Landlock refuses files that are not below the
-// new root, and a program that runs cannot be written.
+// The first process is started from /proc/self/exe and not from a sealed copy: a
+// copy takes 5 ms for a program of 8 MiB and 110 ms for one of 94 MiB, before the
+// first job of each process, and its size in memory for as long as the process
+// lives. That no program reaches the file by /proc/1/exe or /proc/self/exe rests
+// on three things which tests hold: the process is not dumpable and invisible in
+// /proc, Landlock refuses files that are not below the new root, and a program
+// that runs cannot be written.
+//
+// # Workspaces
+//
+// What a job names as read-only or hidden is covered by a mount, and so is every
+// folder above it, since a folder with a mount further down can be renamed. A
+// path that is not there is held by an empty folder at its first part that is
+// missing, mode 1555, which goes away with the last job that needs it; a name
+// cannot be taken without something that has it. A link there is refused. Files
+// that have another name elsewhere in the workspace can be changed by that name.
+//
+// # Output
+//
+// The first Limits.Output bytes of each stream are kept. A program that writes
+// more goes on, and its output is dropped and counted, up to eight times as much;
+// then it is ended (limit output). One that ends by itself has its exit code.
 package native
