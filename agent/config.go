@@ -50,7 +50,7 @@ type Config struct {
 type Spec struct {
 	Run         string          `json:"run"`
 	Model       string          `json:"model"` // provider:name, for the record
-	Mode        string          `json:"mode"`  // chat, plan
+	Mode        string          `json:"mode"`  // one of Modes
 	MaxTurns    int             `json:"maxTurns"`
 	MaxCalls    int             `json:"maxCalls"`
 	MaxRepeats  int             `json:"maxRepeats"`
@@ -89,12 +89,18 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// The modes of a run. Plan is told to change nothing; who wires a run in plan
-// mode grants only tools that read.
+// The modes of a run. Code is told to write code and to run what it wrote;
+// whether there is a tool to run anything is the operator's word, as ever. Plan
+// is told to change nothing; who wires a run in plan mode grants only tools that
+// read.
 const (
 	ModeChat = "chat"
+	ModeCode = "code"
 	ModePlan = "plan"
 )
+
+// Modes returns the modes, the default first.
+func Modes() []string { return []string{ModeChat, ModeCode, ModePlan} }
 
 // Question is what a person has to answer before a call may happen.
 type Question struct {

@@ -14,11 +14,16 @@ var (
 	baseText string
 	//go:embed prompts/skills.md
 	skillsText string
+	//go:embed prompts/code.md
+	codeText string
 	//go:embed prompts/plan.md
 	planText string
 	//go:embed prompts/compact.md
 	compactText string
 )
+
+// modeText is what a mode adds to the base.
+var modeText = map[string]string{ModeCode: codeText, ModePlan: planText}
 
 // Prompt is what the system prompt is put together from.
 type Prompt struct {
@@ -31,7 +36,8 @@ type Prompt struct {
 	// model. The catalog follows it (B-041).
 	Project string
 	// Prepare, if any, returns what is appended last: the hook by which a host
-	// adds its fragment.
+	// adds its fragment. The catalog of skills is appended the same way, before
+	// it.
 	Prepare func(ctx context.Context, s *metier.Session) (string, error)
 }
 
@@ -44,8 +50,8 @@ func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (stri
 	if len(s.Snapshot().Skills()) > 0 {
 		parts = append(parts, strings.TrimSpace(skillsText))
 	}
-	if mode == ModePlan {
-		parts = append(parts, strings.TrimSpace(planText))
+	if text := modeText[mode]; text != "" {
+		parts = append(parts, strings.TrimSpace(text))
 	}
 	if p.Workspace != "" {
 		parts = append(parts, p.Workspace)
@@ -53,12 +59,18 @@ func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (stri
 	if p.Project != "" {
 		parts = append(parts, "Instructions of the project:\n\n"+strings.TrimSpace(p.Project))
 	}
-	cat := s.Catalog(ctx)
-	if cat.InSystem() {
-		parts = append(parts, cat.Text)
+	var cat metier.Catalog
+	skills := func(ctx context.Context, s *metier.Session) (string, error) {
+		if cat = s.Catalog(ctx); !cat.InSystem() {
+			return "", nil // it stands beside a tool
+		}
+		return cat.Text, nil
 	}
-	if p.Prepare != nil {
-		fragment, err := p.Prepare(ctx, s)
+	for _, prepare := range []func(context.Context, *metier.Session) (string, error){skills, p.Prepare} { // in every mode (E-052, E-054)
+		if prepare == nil {
+			continue
+		}
+		fragment, err := prepare(ctx, s)
 		if err != nil {
 			return "", cat, fmt.Errorf("prepare the system prompt: %w", err)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/agent"
 	"metier/model/modeltest"
@@ -263,6 +265,62 @@ func TestLoadedSkillsStandWhereTheSettingSays(t *testing.T) {
 		}
 		if st := w.sess.State(); st.Active[0].Role != policy.Context {
 			t.Errorf("%s: policy role %s", role, st.Active[0].Role)
+		}
+	}
+}
+
+// What a mode adds stands between the text about skills and the workspace, in
+// every profile, and the skills come last.
+func TestSystemPromptOfEachMode(t *testing.T) {
+	t.Parallel()
+	for _, profile := range settings.Profiles() {
+		var plain string
+		for _, mode := range agent.Modes() {
+			w := newWorld(t, profile, nil)
+			w.skill("one", "does one thing", "x\n")
+			w.mode = mode
+			w.prompt = agent.Prompt{Workspace: "WORKSPACE", Prepare: func(context.Context, *metier.Session) (string, error) { return "FRAGMENT", nil }}
+			w.server.Say(modeltest.Turn{Text: "done"})
+			w.run("go")
+			got := strings.ReplaceAll(w.system()[0], filepath.ToSlash(w.ws), "WS")
+			if mode == agent.ModeChat {
+				plain = got
+				continue
+			}
+			before, after, _ := strings.Cut(plain, "WORKSPACE")
+			text, err := os.ReadFile(filepath.Join("prompts", mode+".md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before+string(text)+"\nWORKSPACE"+after, got); diff != "" {
+				t.Errorf("%s, %s:\n%s", profile, mode, diff)
+			}
+		}
+	}
+}
+
+// The texts of the modes, word for word: a change here is a change of what
+// every run is told.
+func TestTextsOfModesAreAsTheyWere(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{
+		agent.ModeCode: `You are in code mode: write the code that the task asks for, run it where you can, and see that it works.
+
+- Look first: read the files that a change touches, and do things the way the project does them.
+- Make the smallest change that does the task. Leave alone what it does not ask for.
+- Commands run in a sandbox over the workspace, without a network unless the operator allowed hosts. If you have a tool for them, run the code and its tests after each change, read what they print, and go on until it is right.
+- If you have no such tool, nothing can be run here: check by reading, and say in your answer that it was not run.
+- Never report a check that you did not make. A command that failed is part of the answer.
+- Files of a skill are not run as commands. Its scripts run only through the tool for them, if you are given one.
+`,
+		agent.ModePlan: "You are in planning mode: find out what has to be done, change nothing, and answer with the plan in the form that was asked for.\n",
+	} {
+		b, err := os.ReadFile(filepath.Join("prompts", mode+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(b)); diff != "" {
+			t.Errorf("%s:\n%s", mode, diff)
 		}
 	}
 }

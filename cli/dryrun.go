@@ -25,6 +25,7 @@ type dryPlan struct {
 	Omitted   int           `json:"omitted"`
 	Tools     []string      `json:"tools"` // as the model sees them
 	Policy    *launchPolicy `json:"policy,omitempty"`
+	Sandbox   *probed       `json:"sandbox,omitempty"` // where one of the tools runs programs
 	System    string        `json:"system"`
 	Prompt    string        `json:"prompt"`
 	Tokens    int           `json:"estimatedTokens"` // of the first request, four bytes each
@@ -102,6 +103,10 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	for _, t := range req.Tools {
 		d.Tools = append(d.Tools, t.Name)
 	}
+	if j.sandbox != nil {
+		p := probedOf(j.sandbox.Probe(ctx))
+		d.Sandbox = &p
+	}
 	for _, g := range j.snapshot.Diagnostics() {
 		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
 	}
@@ -141,6 +146,11 @@ func (a *app) showDry(d dryPlan) {
 	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
 	if d.Policy != nil {
 		fmt.Fprintf(a.Out, "policy     %s\n", oneLine(d.Policy.words()))
+	}
+	if p := d.Sandbox; p != nil && p.Available {
+		fmt.Fprintf(a.Out, "sandbox    %s, %s\n", p.Name, p.Level)
+	} else if p != nil && len(p.Missing) > 0 {
+		fmt.Fprintf(a.Out, "sandbox    %s cannot run here: %s: %s\n", p.Name, p.Missing[0].Primitive, oneLine(p.Missing[0].Detail))
 	}
 	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
 	for _, g := range d.Problems {

@@ -292,8 +292,8 @@ func (a *app) spec(f runFlags, ph phase) (agent.Spec, error) {
 	if ph.MaxTurns > 0 {
 		s.MaxTurns = ph.MaxTurns
 	}
-	if s.Mode != agent.ModeChat && s.Mode != agent.ModePlan {
-		return s, wrong("usage", "modes: chat, plan", "--mode %q is not a mode", s.Mode)
+	if !slices.Contains(agent.Modes(), s.Mode) {
+		return s, wrong("usage", "modes: "+strings.Join(agent.Modes(), ", "), "--mode %q is not a mode", s.Mode)
 	}
 	if s.MaxTurns < 0 || s.MaxTokens < 0 {
 		return s, wrong("usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
@@ -320,6 +320,10 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect,
 }
 
+// toolsDefault stands for the profile's default tools among named ones, so that
+// one more does not take a list of all.
+const toolsDefault = "default"
+
 // grantedTools are exactly the named tools, or the profile's default set
 // (ruling 20); in plan mode those of them that only read.
 func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Settings, mode string) ([]string, error) {
@@ -332,6 +336,9 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 	}
 	if named == nil {
 		named = s.Tools.Default
+	}
+	if i := slices.Index(named, toolsDefault); i >= 0 {
+		named = slices.Concat(named[:i], s.Tools.Default, named[i+1:])
 	}
 	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource,
 		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills, s.Tools.Script: settings.ToolRunSkillScript}
@@ -348,7 +355,7 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 			if slices.Contains(s.Tools.Default, n) {
 				continue // named by a profile for a later version
 			}
-			return nil, wrong("tool_unknown", "tools: "+strings.Join(toolNames(), ", "), "there is no tool %q", n)
+			return nil, wrong("tool_unknown", "tools: "+strings.Join(toolNames(), ", ")+"; "+toolsDefault+" is the profile's set", "there is no tool %q", n)
 		}
 		if n == settings.ToolRunSkillScript && s.NoScripts() {
 			return nil, wrong("scripts_off", "choose another with --profile, or set scripts and tool_script", "this profile runs no scripts of skills")

@@ -93,12 +93,16 @@ func (a *app) probe(ctx context.Context, name string, op operator) (probed, erro
 	if err != nil {
 		return probed{}, err
 	}
-	r := s.Probe(ctx)
+	p := probedOf(s.Probe(ctx))
+	return p, s.Close()
+}
+
+func probedOf(r sandbox.Report) probed {
 	p := probed{Name: r.Backend, Available: r.Available, Level: r.Level.String(), Missing: []missingPart{}, Notes: append([]string{}, r.Notes...)}
 	for _, m := range r.Missing {
 		p.Missing = append(p.Missing, missingPart(m))
 	}
-	return p, s.Close()
+	return p
 }
 
 func probeText(w io.Writer, list []probed, def string) {

@@ -28,7 +28,8 @@ type bashArgs struct {
 }
 
 // bashTool runs a shell command over the workspace, in the same sandbox as
-// scripts. The active skills' files are there too, at /skills (C-069).
+// scripts. The active skills' files are there too, at /skills (C-069), except
+// where scripts of skills are off: a file that is there can be run (E-013).
 type bashTool struct{ *runner }
 
 func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -38,7 +39,15 @@ func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 		"timeoutMs": map[string]any{"type": "integer", "minimum": 1, "description": "Most milliseconds to run."},
 	}
 	return metier.Spec{Canonical: settings.ToolBash, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: settings.ToolBash, Description: strings.TrimSpace(bashText), Schema: schema(props, "command")}}, true
+		ToolSpec: model.ToolSpec{Name: settings.ToolBash, Description: t.about(), Schema: schema(props, "command")}}, true
+}
+
+func (t bashTool) about() string {
+	text := strings.TrimSpace(bashText)
+	if t.Exec.NoScripts() {
+		text = strings.Replace(text, ", the files of active skills below "+sandbox.SkillsDir, "", 1)
+	}
+	return text
 }
 
 func (t bashTool) args(raw json.RawMessage) (bashArgs, error) {
@@ -121,6 +130,9 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 	}
 	if a.MS != nil {
 		j.Limits.Wall = min(time.Duration(*a.MS)*time.Millisecond, max(timeoutMost, t.Limits.Wall))
+	}
+	if t.Exec.NoScripts() {
+		return j, nil
 	}
 	s := x.Session()
 	for _, act := range x.Active() {
