@@ -45,12 +45,12 @@ func (f *files) close() {
 func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 	l := &launched{}
 	var child files
-	defer func(opened *launched) { // an error returns no l
+	defer func() {
 		child.close()
 		if err != nil {
-			opened.close()
+			l.close()
 		}
-	}(l)
+	}()
 	in, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, primitive("file-descriptors", err)
