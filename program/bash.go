@@ -119,7 +119,11 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox.Job, error) {
 	j := sandbox.Job{Env: []string{"CF_HARNESS_RUN_ID=" + t.Run}}
 	fail := Script{Skill: "bash"}.refusal()
-	bash, ok := script.Lookup(t.Sandbox.Probe(ctx).Visible)("bash")
+	report := t.Sandbox.Probe(ctx)
+	if err := t.strong(report); err != nil {
+		return j, err
+	}
+	bash, ok := script.Lookup(report.Visible)("bash")
 	if !ok {
 		return j, fail(metier.Unsupported, script.CodeInterpreter, "there is no bash where commands run", "")
 	}

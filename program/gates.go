@@ -107,6 +107,9 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 	p.command, err = script.Plan(script.Request{Entry: p.script.Path, Dir: p.dir, Code: p.data, Exec: p.indexed.Exec, Args: p.script.Args,
 		Runtimes: names(r.Exec.Runtimes), Stdin: r.onStdin(), Find: script.Lookup(report.Visible)})
 	if no, is := errors.AsType[*script.Refusal](err); is {
+		if no.Code == script.CodeInterpreter && !report.Available {
+			return r.strong(report) // there is no place to look for one
+		}
 		return fail(metier.Unsupported, no.Code, no.Text, no.Hint)
 	}
 	if p.cwd, err = r.cwd(p.script.Cwd, p.dir, fail); err != nil {
