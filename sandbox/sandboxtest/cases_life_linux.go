@@ -24,7 +24,7 @@ func lifeWays() []way {
 	list := []way{
 		{number: 114, name: "runs on, deaf to signals", by: "wall time", careless: true, do: func(c *cell) { c.spins(sandbox.LimitWall, sandbox.Limits{Wall: 500 * time.Millisecond}) }},
 		{number: 114, name: "runs on, deaf to signals", by: "processor time", careless: true, do: func(c *cell) {
-			c.spins(sandbox.LimitCPU, sandbox.Limits{CPU: time.Second, Wall: 12 * time.Second})
+			c.spins(sandbox.LimitCPU, sandbox.Limits{CPU: time.Second, Wall: 25 * time.Second})
 		}},
 		{number: 116, name: "a child holds the output", careless: true, do: (*cell).holdout},
 		{number: 117, name: "SIGKILL of the parent", do: (*cell).parentKilled},
@@ -38,7 +38,7 @@ func lifeWays() []way {
 		{number: 119, name: "input", by: "of many bytes", careless: true, do: (*cell).hugeInput},
 		{number: 120, name: "stops itself", careless: true, do: (*cell).stopped},
 		{number: 121, name: "100 at once", careless: true, do: (*cell).hundred},
-		{number: 121, name: "many launches leave nothing behind", careless: true, alone: true, seconds: 110, do: (*cell).launches},
+		{number: 121, name: "many launches leave nothing behind", careless: true, alone: true, seconds: 400, do: (*cell).launches},
 		{number: 121, name: "launches that fail leave nothing behind", by: "without namespaces", careless: true, nested: true, prepare: primitives()[0].take, do: (*cell).failedStarts},
 		{number: 122, name: "time goes on while the parent sleeps", careless: true, do: (*cell).suspended},
 	}
@@ -70,7 +70,7 @@ func (c *cell) late() (dir string, written func() bool) {
 
 func (c *cell) holdout() {
 	dir, written := c.late()
-	j := c.attack("holdout", "1", "/workspace/late")
+	j := c.attack("holdout", c.seconds(), "/workspace/late")
 	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
 	r := c.run(j)
 	if written() {
@@ -115,11 +115,11 @@ func (c *cell) driver() (cmd *exec.Cmd, out *bytes.Buffer, written func() bool) 
 func drive(t *testing.T, sp *spec, w *way, open func(t *testing.T) sandbox.Sandbox, o Options) {
 	c := &cell{t: t, spec: sp, way: w, options: o}
 	box := c.open(open)
-	j := c.attack("linger", "3", "/workspace/late")
+	j := c.attack("linger", c.seconds(), "/workspace/late")
 	j.Workspace = &sandbox.Workspace{Host: os.Getenv("METIER_SANDBOXTEST_DIR"), Writable: true}
 	j.Limits.Wall = time.Second
 	if w.number == 117 {
-		j.Limits.Wall = 20 * time.Second
+		j.Limits.Wall = time.Minute
 	}
 	j.MinLevel = c.level()
 	r, err := box.Run(context.Background(), j)
@@ -215,7 +215,7 @@ func (c *cell) closed() {
 	j := c.attack("plant", "/tmp/x")
 	in, release := io.Pipe()
 	defer release.Close()
-	timer := time.AfterFunc(2*time.Second, func() { _ = release.Close() })
+	timer := time.AfterFunc(c.eventually(), func() { _ = release.Close() })
 	defer timer.Stop()
 	j.Stdin, j.Stdout, j.MinLevel = in, watcher(func() { once.Do(func() { close(held) }) }), c.level()
 	go func() {
@@ -242,7 +242,7 @@ func (c *cell) closed() {
 func (c *cell) cancelDuring() {
 	for i := range 40 {
 		j, written := c.writes()
-		j.Argv = []string{attackTree + "/attack", "linger", "1", "/workspace/late"}
+		j.Argv = []string{attackTree + "/attack", "linger", c.seconds(), "/workspace/late"}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*400*time.Microsecond)
 		r, err := c.try(ctx, j)
 		cancel()
@@ -291,7 +291,7 @@ func (c *cell) silentInput() {
 	in, w := io.Pipe()
 	defer w.Close()
 	var spoke atomic.Bool
-	timer := time.AfterFunc(1500*time.Millisecond, func() { spoke.Store(true); _ = w.Close() })
+	timer := time.AfterFunc(c.eventually(), func() { spoke.Store(true); _ = w.Close() })
 	defer timer.Stop()
 	j := c.attack("ok", "ended")
 	j.Stdin = in
@@ -347,7 +347,7 @@ func (c *cell) hugeInput() {
 // stopped wakes the program after a while, so that a parent without a limit
 // comes to an end.
 func (c *cell) stopped() {
-	timer := time.AfterFunc(1500*time.Millisecond, func() {
+	timer := time.AfterFunc(c.eventually(), func() {
 		for _, p := range c.jobs() {
 			_ = syscall.Kill(p.pid, syscall.SIGCONT)
 		}

@@ -271,8 +271,20 @@ func (c *cell) patience() time.Duration {
 	if c.spec.Control {
 		return 200 * time.Millisecond
 	}
-	return 3 * time.Second
+	return 10 * time.Second
 }
+
+// eventually is when something happens that a sandbox does not wait for: soon
+// without one, where everybody waits, and late enough for a busy machine else.
+func (c *cell) eventually() time.Duration {
+	if c.spec.Control {
+		return time.Second
+	}
+	return 10 * time.Second
+}
+
+// seconds is eventually as an argument.
+func (c *cell) seconds() string { return itoa(int(c.eventually() / time.Second)) }
 
 // workspace makes a folder for a job to work in.
 func (c *cell) workspace(files ...string) string {

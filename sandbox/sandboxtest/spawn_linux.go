@@ -114,7 +114,7 @@ func (s *suite) run(t *testing.T, sp spec) *report {
 	sp.Attack, sp.Test, sp.Run = s.attack, s.test, s.pattern
 	limit := ways()[sp.Way].seconds
 	if limit == 0 {
-		limit = 30
+		limit = 60
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(limit)*time.Second)
 	defer cancel()
@@ -160,7 +160,7 @@ func (sp *spec) env(stage string) []string {
 }
 
 func (sp *spec) args() []string {
-	return []string{sp.Test, "-test.run=" + sp.Run, "-test.timeout=120s", "-test.v"}
+	return []string{sp.Test, "-test.run=" + sp.Run, "-test.timeout=10m", "-test.v"}
 }
 
 // launcher starts the cell from an ordinary user's process.

@@ -53,7 +53,7 @@ type way struct {
 	nested   bool // also the sandbox is started in a user namespace, as an ordinary user there
 	tty      bool // the judge has a terminal
 	alone    bool // it looks at the whole machine
-	seconds  int  // a cell's time; zero is 30
+	seconds  int  // a cell's time; zero is 60
 }
 
 func (w *way) String() string {
