@@ -72,6 +72,9 @@ func (s *Sandbox) newBundle(j sandbox.Job, w *work) (*bundle, error) {
 	b := &bundle{dir: dir}
 	if err := b.fill(j, w, s.o.Visible); err != nil {
 		b.remove()
+		if err = short(err); errors.As(err, new(*sandbox.Unavailable)) {
+			return nil, err
+		}
 		return nil, unavailable("temporary-folder", err.Error(), err)
 	}
 	return b, nil

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -86,7 +87,7 @@ func New(o Options) (*Sandbox, error) {
 		}
 	}
 	o.Visible = append(slices.Clone(visible), o.Visible...)
-	return &Sandbox{o: o, ended: make(chan struct{})}, nil
+	return &Sandbox{o: o, ended: make(chan struct{}), starting: make(chan struct{}, max(2, runtime.NumCPU()))}, nil
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -112,24 +113,18 @@ func unavailable(primitive, detail string, err error) *sandbox.Unavailable {
 
 // Sandbox runs jobs under gVisor. It is safe for concurrent use.
 type Sandbox struct {
-	o     Options
-	swept sync.Once
+	o        Options
+	swept    sync.Once
+	starting chan struct{} // held while a sandbox starts
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	ended   chan struct{} // closed by Close
 	running sync.WaitGroup
-	report  *sandbox.Report // of the last probe that found all
 }
 
-// Probe runs an empty program to its end. Only an answer that it ran is kept.
+// Probe runs an empty program to its end, each time anew.
 func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
-	s.mu.Lock()
-	known := s.report
-	s.mu.Unlock()
-	if known != nil {
-		return clone(*known)
-	}
 	report := sandbox.Report{Backend: Backend}
 	r, err := s.Run(ctx, sandbox.Job{Argv: []string{"true"}, Env: []string{"PATH=/usr/bin:/bin"}, Serve: func(l net.Listener) { _ = l.Close() }})
 	if err == nil && r.Exit != 0 {
@@ -149,17 +144,7 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 			report.Visible = append(report.Visible, p)
 		}
 	}
-	s.mu.Lock()
-	kept := clone(report)
-	s.report = &kept
-	s.mu.Unlock()
 	return report
-}
-
-// clone keeps callers from changing what is remembered.
-func clone(r sandbox.Report) sandbox.Report {
-	r.Missing, r.Notes, r.Visible = slices.Clone(r.Missing), slices.Clone(r.Notes), slices.Clone(r.Visible)
-	return r
 }
 
 // errClosed is what Run answers after Close.

@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -72,7 +73,10 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	}()
 	if err := <-started; err != nil {
 		r.closeFiles()
-		return nil, unavailable("runsc", err.Error(), err)
+		if err = short(err); errors.As(err, new(*sandbox.Unavailable)) {
+			return nil, err
+		}
+		return nil, diagnose(err.Error())
 	}
 	go r.feed(plan, in)
 	return ended, nil

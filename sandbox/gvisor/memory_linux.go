@@ -28,18 +28,28 @@ func openKernel(pidFile string) (*os.Process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	memory, err := memoryOf(pid)
+	if err != nil {
+		_ = kernel.Release() // a descriptor
+		return nil, "", err
+	}
+	return kernel, memory, nil
+}
+
+// memoryOf finds the file among a kernel's descriptors.
+func memoryOf(pid int) (string, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	for _, e := range list {
 		name := dir + "/" + e.Name()
 		if to, err := os.Readlink(name); err == nil && strings.HasPrefix(to, "/memfd:runsc-memory") {
-			return kernel, name, nil
+			return name, nil
 		}
 	}
-	return nil, "", errNoMemory
+	return "", errNoMemory
 }
 
 // watch ends the job when it has too much memory, or none that can be seen.

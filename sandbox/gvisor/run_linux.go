@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,9 @@ const drain = 8
 
 // settle is how long a sandbox may take to vanish after its first process.
 const settle = 10 * time.Second
+
+// patience is how long a sandbox may take to start.
+const patience = time.Minute
 
 // running is a job under way.
 type running struct {
@@ -48,7 +52,9 @@ type running struct {
 	failure *sandbox.Unavailable // what the host turned out to lack
 
 	answers []guest.Answer
-	done    chan struct{} // closed when runsc has ended
+	done    chan struct{}  // closed when runsc has ended
+	ready   chan time.Time // when the program may begin
+	started func()         // the next one may start
 	tasks   sync.WaitGroup
 }
 
@@ -62,7 +68,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	}
 	w, err := prepare(j.Workspace)
 	if err != nil {
-		return sandbox.Result{}, err
+		return sandbox.Result{}, short(err)
 	}
 	defer w.close()
 	b, err := s.newBundle(j, w)
@@ -70,8 +76,26 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, err
 	}
 	defer b.remove()
-	r := &running{job: j, work: w, bundle: b, log: s.o.Log, done: make(chan struct{})}
+	// Starting takes a processor for a while. Who waits for one waits outside of
+	// the job's time.
+	select {
+	case s.starting <- struct{}{}:
+	case <-s.ended:
+		return sandbox.Result{}, errClosed
+	case <-ctx.Done():
+		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
+	}
+	r := &running{job: j, work: w, bundle: b, log: s.o.Log, done: make(chan struct{}), ready: make(chan time.Time, 1), started: sync.OnceFunc(func() { <-s.starting })}
+	defer r.started()
 	return r.run(ctx, s)
+}
+
+// short names descriptors as what is missing, where they are; else err stays.
+func short(err error) error {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return unavailable("file-descriptors", err.Error(), err)
+	}
+	return err
 }
 
 // run launches the job and stays with it to its end.
@@ -93,7 +117,7 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	if r.mux != nil {
 		serving.Go(func() { serve(r.mux, r.job.Serve) })
 	}
-	r.await(ctx, s.ended, ended, begin)
+	begin = r.await(ctx, s.ended, ended, begin)
 	close(r.done)
 	for _, f := range []*os.File{r.out, r.errs, r.status} {
 		_ = f.SetReadDeadline(time.Now().Add(settle)) // all that held the other ends is gone, or will be
@@ -115,21 +139,35 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	return r.judge(result)
 }
 
-// await waits for the end, and brings it about where it has to come early.
-func (r *running) await(ctx context.Context, closed <-chan struct{}, ended <-chan error, begin time.Time) {
-	wall := time.NewTimer(r.job.Limits.Wall - time.Since(begin))
-	defer wall.Stop()
-	select {
-	case <-ended:
-		return
-	case <-wall.C:
-		r.stop(sandbox.LimitWall)
-	case <-ctx.Done():
-		r.stop(sandbox.LimitCancelled)
-	case <-closed:
-		r.stop(sandbox.LimitCancelled)
+// await waits for the end, and brings it about where it has to come early. The
+// job's time begins when the program may; until then runsc has patience. It
+// returns when that was.
+func (r *running) await(ctx context.Context, closed <-chan struct{}, ended <-chan error, begin time.Time) time.Time {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	begun := false
+	for {
+		select {
+		case <-ended:
+			return begin
+		case begin = <-r.ready:
+			begun = true
+			timer.Reset(r.job.Limits.Wall)
+			continue
+		case <-timer.C:
+			if begun {
+				r.stop(sandbox.LimitWall)
+			} else {
+				r.lack(unavailable("runsc", fmt.Sprintf("it did not start within %v", patience), nil))
+			}
+		case <-ctx.Done():
+			r.stop(sandbox.LimitCancelled)
+		case <-closed:
+			r.stop(sandbox.LimitCancelled)
+		}
+		<-ended
+		return begin
 	}
-	<-ended
 }
 
 // stop ends the job for a reason; the first one counts. It ends gVisor's kernel,
@@ -172,7 +210,7 @@ func (r *running) listen() {
 			r.over = true
 			r.mu.Unlock()
 			r.tasks.Go(r.hurry)
-		case a.Ready:
+		case a.Ready && r.kernel == nil:
 			kernel, memory, err := openKernel(r.bundle.path("pid"))
 			if err != nil {
 				r.lack(unavailable("memory", "the memory of the sandbox cannot be watched: "+err.Error(), err))
@@ -182,6 +220,8 @@ func (r *running) listen() {
 			r.kernel = kernel
 			r.mu.Unlock()
 			r.tasks.Go(func() { r.watch(memory) })
+			r.started()
+			r.ready <- time.Now()
 			_, _ = r.alive.Write([]byte{1}) // it died, and that is noticed elsewhere
 		}
 	}
@@ -216,7 +256,7 @@ func (r *running) judge(result sandbox.Result) (sandbox.Result, error) {
 		ready = ready || a.Ready
 		last = a
 	}
-	if failure != nil {
+	if failure != nil && limit == "" {
 		return sandbox.Result{}, failure
 	}
 	if last.Ended {
