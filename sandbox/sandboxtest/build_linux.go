@@ -85,6 +85,9 @@ func build(sp *spec, w *way) error {
 // take clones what comes from the host, before anything is covered.
 func take(sp *spec) (out []taken, err error) {
 	list := map[string]string{testFile: sp.Test, attackFile: sp.Attack}
+	for to, from := range sp.Programs {
+		list[to] = from
+	}
 	for _, p := range fromHost {
 		list[p] = p
 	}

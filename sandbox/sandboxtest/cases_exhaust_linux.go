@@ -73,7 +73,11 @@ func (c *cell) forks() {
 
 func (c *cell) processLimit(top int) {
 	c.log("%d processes at most", top)
-	if top > maxProcesses+ownProcesses {
+	own := ownProcesses
+	if c.ownKernel() {
+		own += 2 * maxProcesses // it runs each program in processes of its own
+	}
+	if top > maxProcesses+own {
 		c.harm("%d processes at once, %d are allowed", top, maxProcesses)
 	}
 	if left := c.gone(c.patience()); len(left) > 0 {

@@ -94,9 +94,12 @@ func (c *cell) driver() (cmd *exec.Cmd, out *bytes.Buffer, written func() bool) 
 	cmd.Stdout, cmd.Stderr = out, out
 	c.must(cmd.Start())
 	c.known[cmd.Process.Pid] = true
-	deadline, tick := time.After(10*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(c.pace()*10*time.Second), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for {
+		if _, err := os.Stat(dir + "/begun"); err == nil {
+			return cmd, out, written
+		}
 		for _, p := range c.jobs() {
 			b, _ := os.ReadFile("/proc/" + itoa(p.pid) + "/cmdline")
 			if strings.Contains(string(b), "linger\x00") {
@@ -116,8 +119,13 @@ func drive(t *testing.T, sp *spec, w *way, open func(t *testing.T) sandbox.Sandb
 	c := &cell{t: t, spec: sp, way: w, options: o}
 	box := c.open(open)
 	j := c.attack("linger", c.seconds(), "/workspace/late")
-	j.Workspace = &sandbox.Workspace{Host: os.Getenv("METIER_SANDBOXTEST_DIR"), Writable: true}
-	j.Limits.Wall = time.Second
+	dir := os.Getenv("METIER_SANDBOXTEST_DIR")
+	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
+	if c.ownKernel() { // nobody else sees it begin
+		j.Argv = append([]string{"/bin/sh", "-c", `echo HOLD; exec "$0" "$@"`}, j.Argv...)
+		j.Stdout = watcher(func() { _ = os.WriteFile(dir+"/begun", nil, 0o600) })
+	}
+	j.Limits.Wall = c.pace() * time.Second
 	if w.number == 117 {
 		j.Limits.Wall = time.Minute
 	}
@@ -144,7 +152,7 @@ func (c *cell) parentKilled() {
 func (c *cell) suspended() {
 	cmd, out, written := c.driver()
 	c.must(cmd.Process.Signal(syscall.SIGSTOP))
-	<-time.After(1500 * time.Millisecond)
+	<-time.After(c.pace() * 1500 * time.Millisecond)
 	c.must(cmd.Process.Signal(syscall.SIGCONT))
 	_ = cmd.Wait()
 	if written() {
@@ -291,7 +299,7 @@ func (c *cell) silentInput() {
 	in, w := io.Pipe()
 	defer w.Close()
 	var spoke atomic.Bool
-	timer := time.AfterFunc(c.eventually(), func() { spoke.Store(true); _ = w.Close() })
+	timer := time.AfterFunc(c.pace()*c.eventually(), func() { spoke.Store(true); _ = w.Close() })
 	defer timer.Stop()
 	j := c.attack("ok", "ended")
 	j.Stdin = in

@@ -185,7 +185,7 @@ func (c *cell) rises(dir string) {
 				c.harm("%v has the capabilities %s", p, set)
 			}
 		}
-		if !seen {
+		if !seen && !c.ownKernel() {
 			c.broken("the attack holds, and is not to be seen")
 		}
 	})

@@ -267,6 +267,16 @@ func (c *cell) gone(while time.Duration) []process {
 }
 
 // patience is how long processes of a job may take to be gone after its result.
+func (c *cell) ownKernel() bool { return !c.spec.Control && c.options.ownKernel() }
+
+// pace is how much slower a backend is whose programs have a kernel of their own.
+func (c *cell) pace() time.Duration {
+	if c.ownKernel() {
+		return 4
+	}
+	return 1
+}
+
 func (c *cell) patience() time.Duration {
 	if c.spec.Control {
 		return 200 * time.Millisecond

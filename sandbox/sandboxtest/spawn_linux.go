@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,10 +38,11 @@ type spec struct {
 	Namespace bool // a user namespace of its own
 	AsUser    bool // the judge is no root in the cell
 	Attack    string
-	Test      string // the test binary, where every user can run it
-	Run       string // its -test.run
-	TTY       int    // the judge's side of a terminal, or 0
-	Token     string // a secret that was laid out before the judge came
+	Test      string            // the test binary, where every user can run it
+	Run       string            // its -test.run
+	TTY       int               // the judge's side of a terminal, or 0
+	Programs  map[string]string // by their place in the cell
+	Token     string            // a secret that was laid out before the judge came
 }
 
 // report is what a cell found.
@@ -67,11 +69,13 @@ type suite struct {
 	seats        []string
 	test, attack string
 	pattern      string
+	programs     map[string]string
+	patience     time.Duration // as often a way's time
 }
 
 // newSuite builds the attacks and puts them, and this test binary, where every
 // user can run them.
-func newSuite(t *testing.T) *suite {
+func newSuite(t *testing.T, o Options) *suite {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "metier-attacks-")
 	if err != nil {
@@ -82,12 +86,23 @@ func newSuite(t *testing.T) *suite {
 		t.Fatal(err)
 	}
 	s := &suite{seats: seats(), test: filepath.Join(dir, "test"), attack: filepath.Join(dir, "attack")}
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
+	s.programs, s.patience = map[string]string{}, 1
+	if o.ownKernel() {
+		s.patience = 6
 	}
-	if err := os.WriteFile(s.test, self, 0o755); err != nil {
-		t.Fatal(err)
+	copies := map[string]string{s.test: "/proc/self/exe"}
+	for name, from := range o.Programs {
+		to := filepath.Join(dir, "program-"+name)
+		copies[to], s.programs[cellDir+"/"+name] = from, to
+	}
+	for to, from := range copies {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(to, b, 0o755), os.Chmod(to, 0o755)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", s.attack, "./sandbox/sandboxtest/attack")
 	build.Dir = testenv.Module(t)
@@ -111,12 +126,12 @@ func newSuite(t *testing.T) *suite {
 // run does one way in a cell of its own.
 func (s *suite) run(t *testing.T, sp spec) *report {
 	t.Helper()
-	sp.Attack, sp.Test, sp.Run = s.attack, s.test, s.pattern
+	sp.Attack, sp.Test, sp.Run, sp.Programs = s.attack, s.test, s.pattern, s.programs
 	limit := ways()[sp.Way].seconds
 	if limit == 0 {
 		limit = 60
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(limit)*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), s.patience*time.Duration(limit)*time.Second)
 	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {

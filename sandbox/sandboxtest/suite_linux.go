@@ -23,10 +23,18 @@ type Options struct {
 	// Decided names ways that the backend lets through on purpose, with the
 	// reason, such as "104 a socket in the workspace".
 	Decided map[string]string
+	// Programs are files of the host that the backend needs, by the name below
+	// /cell that they have in every cell. They are copied, so that every user
+	// can run them.
+	Programs map[string]string
 	// Launches is how often a program is started in search of leaks; zero is
 	// 1,000 by root and 250 by an ordinary user.
 	Launches int
 }
+
+// ownKernel says that programs are no processes of the host, what they hold is
+// the backend's to keep, and starting one takes a while.
+func (o Options) ownKernel() bool { return o.Filter == nil }
 
 func (o Options) level() sandbox.Level {
 	if o.Level == 0 {
@@ -81,7 +89,7 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) {
 	if enter(t, open, o) {
 		return
 	}
-	s := newSuite(t)
+	s := newSuite(t, o)
 	for _, seat := range s.seats {
 		t.Run(seat, func(t *testing.T) {
 			for i, w := range ways() {
@@ -118,7 +126,7 @@ func Controls(t *testing.T) {
 	if enter(t, nil, Options{}) {
 		return
 	}
-	s := newSuite(t)
+	s := newSuite(t, Options{Filter: []Instruction{}})
 	inKernel := 0
 	for _, w := range ways() {
 		if w.kernel != "" {
