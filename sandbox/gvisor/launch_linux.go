@@ -58,7 +58,7 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	r.cmd.Stdout, r.cmd.Stderr = &limited{w: &r.noise}, &limited{w: &r.noise}
 	r.cmd.Stderr = r.cmd.Stdout
 	r.cmd.ExtraFiles = files
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	r.cmd.WaitDelay = settle
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {

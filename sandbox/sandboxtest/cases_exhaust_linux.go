@@ -75,7 +75,7 @@ func (c *cell) processLimit(top int) {
 	c.log("%d processes at most", top)
 	own := ownProcesses
 	if c.ownKernel() {
-		own += 2 * maxProcesses // it runs each program in processes of its own
+		own += 4 * maxProcesses // it runs each program in processes of its own
 	}
 	if top > maxProcesses+own {
 		c.harm("%d processes at once, %d are allowed", top, maxProcesses)
@@ -207,7 +207,7 @@ func (c *cell) uses(l sandbox.Limits, args ...string) (size int64, files int) {
 	l.Scratch, l.ScratchFiles = maxScratch, maxScratchFiles
 	c.hold(c.limited(c.attack(args...), l), func(pids []process) { size, files = c.scratch(pids) })
 	c.log("%d bytes in %d files", size, files)
-	if files == 0 {
+	if files == 0 && !c.ownKernel() {
 		c.broken("nothing of what was written is to be seen")
 	}
 	return size, files
