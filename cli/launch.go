@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +66,8 @@ type job struct {
 	model     chosen
 	view      metier.View
 	folder    *run.Folder
+	log       record.Log // of the folder, and of whoever watches
+	unfollow  func()
 	session   *metier.Session
 	op        operator
 	sandbox   sandbox.Sandbox // nil where the model runs no programs
@@ -175,7 +176,10 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 		return err
 	}
 	j.folder = f
-	c := metier.Config{ID: f.ID(), By: j.a.principal(), Build: buildVersion(), Log: f.Log(), Blobs: f.Blobs(), Snapshot: j.snapshot,
+	if j.log, j.unfollow, err = j.a.followed(ctx, f); err != nil {
+		return err
+	}
+	c := metier.Config{ID: f.ID(), By: j.a.principal(), Build: buildVersion(), Log: j.log, Blobs: f.Blobs(), Snapshot: j.snapshot,
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
 		Logger: j.a.logger()}
 	if j.anew {
@@ -240,7 +244,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	l := j.launch
 	spec := l.Spec
 	spec.Run = firstSet(j.run, j.folder.ID())
-	c := agent.Config{Session: j.session, Log: j.folder.Log(), Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
+	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if !l.Batch && j.a.asks() {
 		c.Ask = j.ask
@@ -294,6 +298,9 @@ func (j *job) close(ctx context.Context) error {
 	if j.session != nil {
 		errs = append(errs, j.session.Close(ctx))
 	}
+	if j.unfollow != nil {
+		j.unfollow()
+	}
 	if j.folder != nil {
 		errs = append(errs, j.folder.Project(ctx), j.folder.Close())
 	}
@@ -309,17 +316,6 @@ func (j *job) close(ctx context.Context) error {
 // principal is who acts: the user's name where there is one.
 func (a *app) principal() string {
 	return firstSet(a.env["METIER_PRINCIPAL"], a.env["USER"], "operator")
-}
-
-func (a *app) logger() *slog.Logger {
-	if a.env["METIER_LOG"] == "" {
-		return slog.New(slog.DiscardHandler)
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.env["METIER_LOG"])); err != nil {
-		level = slog.LevelInfo
-	}
-	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 }
 
 // secrets are the values that must not reach the record.

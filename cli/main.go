@@ -47,6 +47,7 @@ type app struct {
 	redact *record.Redactor          // made by clean
 	has    func(program string) bool // is on this machine
 	org    string                    // folder of the machine's skills
+	watch  *watchers
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong
@@ -58,7 +59,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 }
 
 func newApp(env []string, std IO) *app {
-	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals, org: orgSkills}
+	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals, org: orgSkills, watch: &watchers{}}
 	a.has = a.onPath
 	a.Out = &output{Writer: std.Out}
 	for _, kv := range env {
@@ -80,6 +81,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetErr(a.Err)
 	a.json = asksJSON(args) // an error may come before the flag is read
 	err := a.printed(root.ExecuteContext(ctx))
+	a.unwatch()
 	if err == nil {
 		return exitDone
 	}

@@ -326,8 +326,7 @@ func (j *job) resumed(ctx context.Context, r run.Restored, drifts []event.Drifte
 
 // append writes entries of the command itself.
 func (j *job) append(ctx context.Context, evs []event.Event) error {
-	log := j.folder.Log()
-	head, err := log.Head(ctx)
+	head, err := j.log.Head(ctx)
 	if err != nil {
 		return err
 	}
@@ -339,6 +338,6 @@ func (j *job) append(ctx context.Context, evs []event.Event) error {
 		}
 		entries = append(entries, en)
 	}
-	_, err = log.Append(ctx, head, entries...)
+	_, err = j.log.Append(ctx, head, entries...)
 	return err
 }

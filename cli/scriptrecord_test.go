@@ -69,7 +69,7 @@ var scriptTurns = [][]scriptCall{
 
 // realRun runs the turns against a provider's stand-in and a real sandbox. A
 // script changes before the last turn.
-func realRun(t *testing.T) (folder string) {
+func realRun(t *testing.T, more ...string) (folder string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		testenv.Skip(t, "programs run in a sandbox on Linux only")
@@ -113,7 +113,7 @@ func realRun(t *testing.T) (folder string) {
 	for _, name := range []string{"count:scripts/count.sh", "count:scripts/bad.sh", "count:scripts/killed.sh", "count:scripts/slow.sh", "count:scripts/data.bin", "count:scripts/late.sh", "idle:scripts/x.sh"} {
 		args = append(args, "--allow-skill-script", name)
 	}
-	env := []string{"HOME=" + filepath.Join(ws, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(ws, "none.yaml"), "PATH=" + os.Getenv("PATH")}
+	env := append([]string{"HOME=" + filepath.Join(ws, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(ws, "none.yaml"), "PATH=" + os.Getenv("PATH")}, more...)
 	var out, errs bytes.Buffer
 	if code := cli.MainNoWait(t.Context(), args, env, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: ws}); code != 0 {
 		t.Fatalf("exit %d\n%s\n%s", code, out.Bytes(), errs.Bytes())
@@ -175,19 +175,6 @@ func wantedCalls() map[string]scriptCall {
 func TestArtifactsAloneListWhatARunActivatedReadAndRan(t *testing.T) {
 	t.Parallel()
 	folder := realRun(t)
-	var entries []record.Entry
-	log, err := os.ReadFile(filepath.Join(folder, "events.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(log) {
-		var en record.Entry
-		if err := json.Unmarshal(line, &en); err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, en)
-	}
-	t.Run("events", func(t *testing.T) { eventsOfARealRun(t, entries) })
 	for _, name := range []string{"events.jsonl", "blobs"} { // from here on the artifacts are alone
 		if err := os.RemoveAll(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
@@ -243,6 +230,12 @@ func TestArtifactsAloneListWhatARunActivatedReadAndRan(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"scripts/count.sh": "0", "scripts/bad.sh": "3", "scripts/killed.sh": "SIGKILL", "scripts/slow.sh": "wall"}, ended); d != "" {
 		t.Error(d)
 	}
+	allThatWasWritten(t, folder)
+}
+
+// allThatWasWritten looks at the outputs of a script and of a command.
+func allThatWasWritten(t *testing.T, folder string) {
+	t.Helper()
 	count := readArtifact[run.Output](t, folder, "tool-outputs/t3.c2-run_skill_script.json").Script
 	var all strings.Builder
 	all.WriteString("counted a b\n")
@@ -283,45 +276,100 @@ func textOf(t *testing.T, s *run.Stream) (text string) {
 	return text
 }
 
+// entriesOf are the entries of a run's record.
+func entriesOf(t *testing.T, folder string) (entries []record.Entry) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(folder, "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(log) {
+		var en record.Entry
+		if err := json.Unmarshal(line, &en); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, en)
+	}
+	return entries
+}
+
 // req: C-048, C-061, A-191
-func eventsOfARealRun(t *testing.T, entries []record.Entry) {
+func TestTheFourEventsOfSkillsAreInTheRecordInTheirOrder(t *testing.T) {
+	t.Parallel()
 	at, sources := map[string][]int{}, map[string]bool{}
-	for i, en := range entries {
+	for i, en := range entriesOf(t, realRun(t)) {
 		at[en.Type] = append(at[en.Type], i)
 		if s := event.Schema(en.Type); s != nil {
 			fitsSchema(t, en.Type, s, en.Data)
-			var d struct{ Source, Name, Hash string }
-			if err := json.Unmarshal(en.Data, &d); err != nil {
-				t.Fatal(err)
-			}
-			sources[en.Type+" "+d.Source] = true
 		}
+		var d struct {
+			Source  string
+			Sources []event.Found
+		}
+		if err := json.Unmarshal(en.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range d.Sources {
+			d.Source = string(f.Source)
+		}
+		sources[en.Type+" "+d.Source] = true
 	}
-	for _, name := range []string{"skill.discovered", "skill.staged", "skill.activated", "skill.resource_read", "skill.script_executed", "command.executed"} {
+	for _, name := range []string{"skill.discovered", "skill.activated", "skill.resource_read", "skill.script_executed"} {
 		if len(at[name]) == 0 {
 			t.Fatalf("no entry %s", name)
 		}
-	}
-	for _, name := range []string{"skill.activated", "skill.resource_read", "skill.script_executed"} {
-		if !sources[name+" project"] {
-			t.Errorf("%s does not say the tier: %v", name, sources)
+		if event.Schema(name) == nil || !sources[name+" project"] {
+			t.Errorf("%s has no schema, or does not say the tier: %v", name, sources)
 		}
+	}
+	if len(at["skill.staged"]) != 1 || len(at["command.executed"]) != 1 {
+		t.Fatalf("entries %v", at)
 	}
 	if !(at["skill.discovered"][0] < at["skill.staged"][0] && at["skill.staged"][0] < at["skill.activated"][0] && at["skill.activated"][0] < at["skill.script_executed"][0]) {
 		t.Errorf("the order is not discovered, staged, activated, run: %v", at)
 	}
-	// Every script's entry has the digest of the instructions in force (C-088).
-	var hash string
-	for _, en := range entries {
-		var d struct{ Name, Hash string }
-		if en.Type == "skill.activated" {
-			_ = json.Unmarshal(en.Data, &d)
-			hash = d.Hash
+}
+
+// Every turn, tool call and script names the digests of the instructions that
+// were in force.
+//
+// req: C-088
+func TestTurnsToolsAndScriptsNameTheDigestsOfSkills(t *testing.T) {
+	t.Parallel()
+	folder := realRun(t)
+	hash, seen := "", map[string]int{}
+	for _, en := range entriesOf(t, folder) {
+		var d struct {
+			Hash, Stage string
+			Active      []event.SkillRef
 		}
-		if en.Type == "skill.script_executed" {
-			if _ = json.Unmarshal(en.Data, &d); d.Hash != hash || hash == "" {
-				t.Errorf("entry %d has the digest %q of its skill, want %q", en.Seq, d.Hash, hash)
-			}
+		if err := json.Unmarshal(en.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		switch en.Type {
+		case "skill.activated":
+			hash = d.Hash
+			continue
+		case "skill.script_executed":
+			d.Active = []event.SkillRef{{Digest: d.Hash}}
+		case "call.started", "call.returned", "policy.decided":
+		default:
+			continue
+		}
+		if hash == "" || en.Type == "call.returned" && len(d.Active) == 0 && seen[en.Type] == 0 { // the result that brought it
+			continue
+		}
+		seen[en.Type]++
+		if len(d.Active) != 1 || d.Active[0].Digest != hash {
+			t.Errorf("entry %d, %s, names %v, want %s", en.Seq, en.Type, d.Active, hash)
+		}
+	}
+	if seen["skill.script_executed"] != 4 || seen["call.started"] < 6 || seen["call.returned"] < 14 || seen["policy.decided"] < 14 {
+		t.Errorf("looked at %v", seen)
+	}
+	for _, turn := range readArtifact[run.Transcript](t, folder, run.FileTranscript).Turns {
+		if want := turn.Turn > 2; want != (len(turn.ActiveSkills) == 1) || want && turn.ActiveSkills[0].Digest != hash {
+			t.Errorf("turn %d names %v", turn.Turn, turn.ActiveSkills)
 		}
 	}
 }

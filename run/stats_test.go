@@ -68,7 +68,7 @@ func TestCountFoldsRuns(t *testing.T) {
 	}
 }
 
-// req: C-087, A-188
+// req: C-087
 func TestCountersOfASkill(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+
+	"metier/internal/visible"
+	"metier/record"
+)
+
+// logger is the diagnostic log on standard error, where METIER_LOG asks for
+// one. What is in it may come from skills, models and providers, and from
+// whoever wrapped an error around a key: each line is cleaned as a whole.
+func (a *app) logger() *slog.Logger {
+	if a.env["METIER_LOG"] == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.env["METIER_LOG"])); err != nil {
+		level = slog.LevelInfo
+	}
+	w := &cleanLines{w: a.Err, redact: record.Redact(nil, a.loggedSecrets()...)}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// cleanLines writes lines without secrets and without bytes that drive a
+// terminal. A text handler writes each record as one line, whole.
+type cleanLines struct {
+	w      io.Writer
+	redact *record.Redactor
+}
+
+func (c *cleanLines) Write(p []byte) (int, error) {
+	clean, _ := c.redact.Clean(p)
+	line := visible.Line(strings.ToValidUTF8(strings.TrimSuffix(string(clean), "\n"), "\uFFFD"))
+	if _, err := io.WriteString(c.w, line+"\n"); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// loggedSecrets are all values that may stand in no line: keys of providers,
+// what scripts are given, and what the receiver of telemetry is sent.
+func (a *app) loggedSecrets() []record.Secret {
+	out := a.secrets()
+	if op, err := a.operatorConfig(); err == nil {
+		for _, c := range op.Secrets {
+			if v, err := a.secretValue(c); err == nil {
+				out = append(out, record.Secret{Name: c.Name, Value: v})
+			}
+		}
+	}
+	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
+		for pair := range strings.SplitSeq(a.env[k], ",") {
+			_, v, _ := strings.Cut(pair, "=")
+			values := []string{strings.TrimSpace(v)}
+			if plain, err := url.PathUnescape(values[0]); err == nil && !slices.Contains(values, plain) {
+				values = append(values, plain)
+			}
+			for _, v := range values {
+				out = append(out, record.Secret{Name: k, Value: v})
+				if _, token, ok := strings.Cut(v, " "); ok { // Bearer TOKEN
+					out = append(out, record.Secret{Name: k, Value: token})
+				}
+			}
+		}
+	}
+	return out
+}

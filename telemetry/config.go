@@ -1,0 +1,114 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// config is what the usual OTEL_* variables say.
+type config struct {
+	traces, metrics   string // URLs; "": that signal is not sent
+	headers           map[string]map[string]string
+	timeout           time.Duration // of one request
+	gzip              bool
+	service, resource string
+}
+
+const (
+	endpointVar = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	defaultWait = 10 * time.Second
+)
+
+// Wanted reports whether the environment names a receiver. Without one nothing
+// is sent anywhere, nor is anything of OpenTelemetry started.
+func Wanted(env func(string) string) bool {
+	if off, _ := strconv.ParseBool(env("OTEL_SDK_DISABLED")); off {
+		return false
+	}
+	return env(endpointVar) != "" || env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") != ""
+}
+
+// configure reads the variables of the OpenTelemetry specification that make
+// sense here.
+func configure(env func(string) string) (config, error) {
+	c := config{headers: map[string]map[string]string{}, timeout: defaultWait, service: env("OTEL_SERVICE_NAME"), resource: env("OTEL_RESOURCE_ATTRIBUTES")}
+	for _, s := range []struct {
+		name, path string
+		to         *string
+	}{{"TRACES", "/v1/traces", &c.traces}, {"METRICS", "/v1/metrics", &c.metrics}} {
+		if err := c.signal(env, s.name, s.path, s.to); err != nil {
+			return c, err
+		}
+	}
+	if ms := env("OTEL_EXPORTER_OTLP_TIMEOUT"); ms != "" {
+		n, err := strconv.Atoi(ms)
+		if err != nil || n < 1 || n > int(time.Hour/time.Millisecond) {
+			return c, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, not milliseconds", ms)
+		}
+		c.timeout = time.Duration(n) * time.Millisecond
+	}
+	switch v := env("OTEL_EXPORTER_OTLP_COMPRESSION"); v {
+	case "", "none":
+	case "gzip":
+		c.gzip = true
+	default:
+		return c, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q: gzip or none", v)
+	}
+	return c, nil
+}
+
+// signal reads what is said of one signal; what is said of it alone wins.
+func (c *config) signal(env func(string) string, name, path string, to *string) error {
+	switch v := env("OTEL_" + name + "_EXPORTER"); v {
+	case "", "otlp":
+	case "none":
+		return nil
+	default:
+		return fmt.Errorf("OTEL_%s_EXPORTER is %q: otlp or none", name, v)
+	}
+	own := func(key string) string {
+		if v := env("OTEL_EXPORTER_OTLP_" + name + "_" + key); v != "" {
+			return v
+		}
+		return env("OTEL_EXPORTER_OTLP_" + key)
+	}
+	if v := own("PROTOCOL"); v != "" && v != "http/protobuf" {
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, and metier speaks http/protobuf", v)
+	}
+	raw := env("OTEL_EXPORTER_OTLP_" + name + "_ENDPOINT")
+	if raw == "" {
+		if raw = env(endpointVar); raw == "" {
+			return nil
+		}
+		raw = strings.TrimSuffix(raw, "/") + path
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("the endpoint of OpenTelemetry is no http or https URL") // it may hold a password: not quoted
+	}
+	*to = u.String()
+	c.headers[raw], err = headers(own("HEADERS"))
+	c.headers[*to] = c.headers[raw]
+	return err
+}
+
+// headers reads key=value pairs, values percent-encoded.
+func headers(list string) (map[string]string, error) {
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		k, v, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(v))
+		if k = strings.TrimSpace(k); !ok || k == "" || err != nil || strings.ContainsAny(k+value, "\r\n\x00") {
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS is no list of key=value") // values are secrets: not quoted
+		}
+		out[k] = value
+	}
+	return out, nil
+}
