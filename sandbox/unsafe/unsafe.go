@@ -59,7 +59,7 @@ func New(o *Options) *Host {
 
 // Probe says that everything runs and nothing is kept apart.
 func (h *Host) Probe(context.Context) sandbox.Report {
-	return sandbox.Report{Backend: Name, Available: true, Level: sandbox.L0, Notes: notes(),
+	return sandbox.Report{Backend: Name, Available: true, Level: sandbox.L0, Visible: []string{"/"}, Notes: notes(),
 		Missing: []sandbox.Missing{isolation("it runs programs on the host itself")}}
 }
 
