@@ -149,7 +149,7 @@ func schema(props map[string]any, required ...string) json.RawMessage {
 	return b
 }
 
-func (loadTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+func (loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Facts, error) {
 	var a loadArgs
 	if err := DecodeArgs(raw, &a); err != nil {
 		return Facts{}, err
@@ -160,14 +160,21 @@ func (loadTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts
 	if a.FilePath != "" && s.enveloped() {
 		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
 	}
-	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(a.Name)}}, nil
+	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Name)}}, nil
 }
 
-// subject returns the named skill for policy, or nil when there is none.
-func (s *Session) subject(name string) *policy.Subject {
+// subject returns the named skill for policy, or nil when there is none. One
+// that is asked about is indexed first, so that an answer covers its files as
+// they are (D3); elsewhere no file is opened before somebody needs it.
+func (s *Session) subject(ctx context.Context, name string) *policy.Subject {
 	sk, err := s.Snapshot().Find(name)
 	if err != nil {
 		return nil
+	}
+	if effect, _ := s.cfg.Grants.Skill(sk.ID.String(), sk.Name); effect == policy.RuleAsk {
+		if full, err := s.index(ctx, nil, sk); err == nil {
+			sk = full
+		}
 	}
 	sub := sk.Subject()
 	return &sub
@@ -314,12 +321,12 @@ func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 	return a, nil
 }
 
-func (t resourceTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+func (t resourceTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Facts, error) {
 	a, err := t.args(s, raw)
 	if err != nil {
 		return Facts{}, err
 	}
-	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(a.Skill)}}, nil
+	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Skill)}}, nil
 }
 
 func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {

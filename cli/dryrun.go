@@ -72,7 +72,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	if err != nil {
 		return d, err
 	}
-	defer func() { err = closed(j.close(ctx), err) }()
+	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
 	if err := j.known(); err != nil {
 		return d, err
 	}

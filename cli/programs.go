@@ -153,8 +153,8 @@ func (j *job) programs() []metier.Tool {
 	if j.sandbox == nil {
 		return nil
 	}
-	id := ""
-	if j.folder != nil { // a dry run has none
+	id := "" // a dry run has no folder, and runs nothing
+	if j.folder != nil {
 		id = j.folder.ID()
 	}
 	return program.Tools(program.Options{Sandbox: j.sandbox, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,

@@ -54,6 +54,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	}
 	maps.Copy(c, failureCommands)
 	maps.Copy(c, badInputCommands)
+	maps.Copy(c, approvalCommands)
 	return c
 }
 
