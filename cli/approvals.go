@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,7 +89,12 @@ func (a *app) approvals() ([]approval, error) {
 	o, err := f.load()
 	if err == nil {
 		var list []approval
-		if list, err = approvalsOf(o); err == nil {
+		if list, err = approvalsOf(o); err == nil && len(list) > 0 {
+			if info, cause := os.Stat(f.path); cause != nil || !held(info, nil) {
+				err = errors.New("others than you can write to it")
+			}
+		}
+		if err == nil {
 			return list, nil
 		}
 	}
