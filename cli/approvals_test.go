@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"metier/internal/testenv"
 )
 
 var approvalCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -54,7 +56,7 @@ type place struct {
 func newPlace(t *testing.T) *place {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("programs run in a sandbox on Linux only")
+		testenv.Skip(t, "programs run in a sandbox on Linux only")
 	}
 	p := &place{t, t.TempDir(), t.TempDir()}
 	for name, text := range map[string]string{

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"metier/internal/testenv"
 )
 
 // parked is a workspace with a run that waits for an answer to a script, and
@@ -25,7 +27,7 @@ type parked struct {
 func newParked(t *testing.T) *parked {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("programs run in a sandbox on Linux only")
+		testenv.Skip(t, "programs run in a sandbox on Linux only")
 	}
 	p := &parked{t: t, dir: t.TempDir(), home: t.TempDir(), saved: t.TempDir(), savedOwn: t.TempDir()}
 	for name, text := range map[string]string{
