@@ -1,21 +1,14 @@
 package confine
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"metier/internal/testenv"
+	"metier/internal/confine/confinetest"
 )
 
 // 20: a magic link leads anywhere without a path.
@@ -54,49 +47,31 @@ func TestRefusesFilesThatLieAboutTheirSize(t *testing.T) {
 
 // 26: the test calls itself in a mount namespace, where it may bind-mount.
 func TestRefusesOtherMounts(t *testing.T) {
-	if os.Getenv("CONFINE_BIND_TEST") != "" {
-		base := resolved(t, t.TempDir())
-		outside := filepath.Dir(put(t, base, "outside/secret", secret))
-		inside := filepath.Dir(put(t, base, "root/mnt/file", "x"))
-		filemount := put(t, base, "root/filemnt", "x")
-		for from, to := range map[string]string{outside: inside, outside + "/secret": filemount} {
-			if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-				t.Fatal(err)
-			}
-			defer unix.Unmount(to, unix.MNT_DETACH)
-		}
-		d, err := OpenDir(filepath.Join(base, "root"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range []string{"mnt/secret", "filemnt"} {
-			if b, _, err := d.ReadFile(path, 99); CodeOf(err) != Outside {
-				t.Errorf("ReadFile(%s) = %q, %v", path, b, err)
-			}
-			if info, err := d.Glance(path); CodeOf(err) != Outside {
-				t.Errorf("Glance(%s) = %+v, %v", path, info, err)
-			}
-		}
-		if _, err := d.Sub("mnt"); CodeOf(err) != Outside {
-			t.Errorf("Sub = %v", err)
-		}
+	t.Parallel()
+	if !confinetest.Cage(t) {
 		return
 	}
-	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestRefusesOtherMounts$", "-test.v")
-	cmd.Env = append(os.Environ(), "CONFINE_BIND_TEST=1")
-	id := os.Getuid()
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	base := resolved(t, t.TempDir())
+	outside := filepath.Dir(put(t, base, "outside/secret", secret))
+	inside := filepath.Dir(put(t, base, "root/mnt/file", "x"))
+	filemount := put(t, base, "root/filemnt", "x")
+	for from, to := range map[string]string{outside: inside, outside + "/secret": filemount} {
+		confinetest.Bind(t, from, to)
 	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EACCES) {
-		testenv.Skip(t, fmt.Sprintf("no user namespaces here: %v", err))
+	d, err := OpenDir(filepath.Join(base, "root"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestRefusesOtherMounts") {
-		t.Errorf("%v\n%s", err, out)
+	for _, path := range []string{"mnt/secret", "filemnt"} {
+		if b, _, err := d.ReadFile(path, 99); CodeOf(err) != Outside {
+			t.Errorf("ReadFile(%s) = %q, %v", path, b, err)
+		}
+		if info, err := d.Glance(path); CodeOf(err) != Outside {
+			t.Errorf("Glance(%s) = %+v, %v", path, info, err)
+		}
+	}
+	if _, err := d.Sub("mnt"); CodeOf(err) != Outside {
+		t.Errorf("Sub = %v", err)
 	}
 }
 
@@ -117,7 +92,7 @@ func TestRaceNeverEscapes(t *testing.T) {
 			put(t, root, "dir/secret", "inside")
 			link(t, "../outside/secret", filepath.Join(root, "evil-file"))
 			link(t, "../outside", filepath.Join(root, "evil-dir"))
-			stop := attack(t, filepath.Join(root, tc.good), filepath.Join(root, tc.evil))
+			stop := confinetest.Swap(t, filepath.Join(root, tc.good), filepath.Join(root, tc.evil))
 			defer stop()
 
 			native, err := OpenDir(root)
@@ -140,7 +115,7 @@ func TestRaceNeverEscapes(t *testing.T) {
 				if i%1000 == 0 && time.Now().After(deadline) {
 					break
 				}
-				if got, err := naiveRead(root, tc.read); err == nil && string(got) == secret {
+				if got, err := confinetest.NaiveRead(root, tc.read); err == nil && string(got) == secret {
 					naive++
 				}
 				for _, d := range []*Dir{native, portable} {
@@ -159,35 +134,6 @@ func TestRaceNeverEscapes(t *testing.T) {
 			t.Logf("naive reader lost %d times, ours read %d times and escaped 0 times", naive, good)
 		})
 	}
-}
-
-// attack exchanges a and b until stop.
-func attack(t *testing.T, a, b string) (stop func()) {
-	t.Helper()
-	var done atomic.Bool
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !done.Load() {
-			if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	return func() { done.Store(true); wg.Wait() }
-}
-
-// naiveRead is the usual mistake: resolve, compare the prefix, open by path.
-func naiveRead(root, rel string) ([]byte, error) {
-	path := filepath.Join(root, rel)
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, err
-	}
-	if !strings.HasPrefix(real, root+"/") {
-		return nil, errors.New("outside")
-	}
-	return os.ReadFile(path)
 }
 
 // No call leaves a descriptor open, whatever it meets.

@@ -113,11 +113,10 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// TestManyFolders lists ten thousand skills among a hundred thousand folders
+// manyFolders lists ten thousand skills among a hundred thousand folders
 // whole, and where one folder less is allowed those before it, with a word about
 // the rest.
-func TestManyFolders(t *testing.T) {
-	t.Parallel()
+func manyFolders(t *testing.T) {
 	root := inMemory(t)
 	const all, skills = 100_000, 10_000
 	for i := range all {
@@ -154,10 +153,9 @@ func loadedOf(snap *metier.Snapshot) (n int) {
 	return n
 }
 
-// TestDeeperThanAnyPath goes down ten thousand folders where the operator allows
+// deeperThanAnyPath goes down ten thousand folders where the operator allows
 // that: what lies too deep for the system to name is told of.
-func TestDeeperThanAnyPath(t *testing.T) {
-	t.Parallel()
+func deeperThanAnyPath(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		testenv.Skip(t, "paths of Windows are too short to build such a tree")
 	}
