@@ -81,13 +81,22 @@ docs: ## write the generated documents anew
 fuzz: ## fuzz every target in the source: readers of what people wrote for FUZZTIME (60s), the others for a quarter
 	tools/fuzz $(FUZZTIME)
 
+# Programs only the bench uses.
+BENCH_TOOLS := $(if $(filter Linux,$(shell uname -s)),bwrap:bubblewrap setpriv:util-linux)
+
 .PHONY: bench
 bench: ## beside floors and peers: writes bench/RESULTS.md; wants a quiet machine, 4 GB of disk and some minutes
+	@tools/need $(BENCH_TOOLS)
 	cd bench && $(GO) run . -o RESULTS.md
+
+.PHONY: bench-launch
+bench-launch: ## the part of the bench about programs in a sandbox, alone; METIER_RUNSC=PATH takes gVisor in
+	@tools/need $(BENCH_TOOLS)
+	cd bench && $(GO) run . -tables launch -o RESULTS.md
 
 .PHONY: bench-check
 bench-check: ## the bench builds and runs, on a small tree
-	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1
+	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1 -pairs 2
 
 .PHONY: benchmarks
 benchmarks: ## every Go benchmark, once

@@ -20,51 +20,103 @@ import (
 func main() {
 	sizes := flag.String("sizes", "1000,10000,100000", "skills of the trees, separated by commas")
 	rounds := flag.Int("rounds", 7, "runs of each subject on trees of at most 10,000 skills; 3 on larger ones")
+	pairs := flag.Int("pairs", 200, "launches of each program in a sandbox")
+	tables := flag.String("tables", "skills,launch", "parts of the page to measure; the others stay as they are in the file")
 	only := flag.String("only", "", "only rows whose work or name holds this text")
 	trees := flag.String("trees", "", "keep the trees in this folder and use them again")
 	out := flag.String("o", "", "write the table to this file too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *sizes, *rounds, *only, *trees, *out); err != nil {
+	if err := run(ctx, plan{*sizes, *rounds, *pairs, strings.Split(*tables, ","), *only, *trees, *out}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, sizes string, rounds int, only, trees, out string) error {
+// plan is what the flags say.
+type plan struct {
+	sizes            string
+	rounds, pairs    int
+	tables           []string
+	only, trees, out string
+}
+
+// The parts of the page begin with these lines.
+const (
+	skillsTitle = "# What it costs, "
+	launchTitle = "# What it costs "
+)
+
+func run(ctx context.Context, p plan) error {
 	var counts []int
-	for _, s := range strings.Split(sizes, ",") {
+	for _, s := range strings.Split(p.sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 {
-			return fmt.Errorf("-sizes %q: give whole numbers", sizes)
+			return fmt.Errorf("-sizes %q: give whole numbers", p.sizes)
 		}
 		counts = append(counts, n)
+	}
+	for _, t := range p.tables {
+		if t != "skills" && t != "launch" {
+			return fmt.Errorf("-tables %q: skills, launch, or both with a comma", t)
+		}
 	}
 	scratch, err := os.MkdirTemp("", "metier-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	b := &bench{ctx: ctx, bin: filepath.Join(scratch, "bin"), scratch: scratch, trees: trees, took: map[entry]*samples{}}
+	b := &bench{ctx: ctx, bin: filepath.Join(scratch, "bin"), scratch: scratch, trees: p.trees, took: map[entry]*samples{}}
 	if b.trees == "" {
 		b.trees = filepath.Join(scratch, "trees")
 	}
-	if err := b.build(); err != nil {
+	if err := b.build(p.tables); err != nil {
 		return err
 	}
-	list := slices.DeleteFunc(entries(counts), func(e entry) bool {
-		return !strings.Contains(e.Work+" "+e.Name, only) && !e.floor()
-	})
-	if err := b.measure(list, rounds); err != nil {
-		return err
+	var skills, launch string
+	if slices.Contains(p.tables, "launch") { // first: the machine is quiet yet
+		if launch, err = b.launches(max(p.pairs, 1)); err != nil {
+			return err
+		}
+		fmt.Print(launch)
 	}
-	text := b.table(list)
-	fmt.Print(text)
-	if out == "" {
+	if slices.Contains(p.tables, "skills") {
+		list := slices.DeleteFunc(entries(counts), func(e entry) bool {
+			return !strings.Contains(e.Work+" "+e.Name, p.only) && !e.floor()
+		})
+		if err := b.measure(list, p.rounds); err != nil {
+			return err
+		}
+		skills = b.table(list)
+		fmt.Print(skills)
+	}
+	if p.out == "" {
 		return nil
 	}
-	return os.WriteFile(out, []byte(text), 0o644)
+	return write(p.out, skills, launch)
+}
+
+// write puts the parts into a file; one that was not measured stays as it is.
+func write(file, skills, launch string) error {
+	old, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	was := func(now, title string) string {
+		if now != "" {
+			return now
+		}
+		for _, part := range strings.SplitAfter("\n"+string(old), "\n# ")[1:] {
+			part = "# " + strings.TrimSuffix(part, "\n# ")
+			if strings.HasPrefix(part, title) {
+				return strings.TrimRight(part, "\n") + "\n"
+			}
+		}
+		return ""
+	}
+	skills, launch = was(skills, skillsTitle), was(launch, launchTitle)
+	return os.WriteFile(file, []byte(strings.Trim(skills+"\n"+launch, "\n")+"\n"), 0o644)
 }
 
 // bench runs subjects and keeps what they took.
@@ -81,9 +133,13 @@ type samples struct {
 }
 
 // build compiles the subjects, and the command from the module above.
-func (b *bench) build() error {
+func (b *bench) build(tables []string) error {
+	subjects := []string{"build", "-o", b.bin + string(filepath.Separator)}
+	for _, t := range tables {
+		subjects = append(subjects, map[string][]string{"launch": {"./subject/launch"}, "skills": {"./subject/floor", "./subject/metier", "./subject/peers"}}[t]...)
+	}
 	for _, args := range [][]string{
-		{"build", "-o", b.bin + string(filepath.Separator), "./subject/floor", "./subject/metier", "./subject/peers"},
+		subjects,
 		{"-C", "..", "build", "-o", filepath.Join(b.bin, "cli"), "./cmd/metier"},
 	} {
 		c := exec.CommandContext(b.ctx, "go", args...)

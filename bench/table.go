@@ -13,7 +13,7 @@ import (
 // table is the page: the machine, then one table for each piece of work.
 func (b *bench) table(list []entry) string {
 	var t strings.Builder
-	t.WriteString("# What it costs, beside a floor and peers\n\nWritten by `make bench`; do not edit. Each figure is the median of fresh processes, rounds interleaved, page cache\nwarm. Times are of the work alone, without the start of the process, except under \"whole process\". CPU and memory are\nof the whole process. × is the time over that of the floor, the first row of each table.\n\n")
+	t.WriteString(skillsTitle + "beside a floor and peers\n\nWritten by `make bench`; do not edit. Each figure is the median of fresh processes, rounds interleaved, page cache\nwarm. Times are of the work alone, without the start of the process, except under \"whole process\". CPU and memory are\nof the whole process. × is the time over that of the floor, the first row of each table.\n\n")
 	fmt.Fprintf(&t, "Machine: %s.\n", machine())
 	work := ""
 	var floor time.Duration

@@ -39,3 +39,12 @@ func Main(cases map[string]Case) {
 		os.Exit(1)
 	}
 }
+
+// Timing is how long one contestant took, round by round. Contestants of one
+// group did the same work, one after the other in each round.
+type Timing struct {
+	Group, Name string
+	Nanos       []int64
+	CPU         []int64 // nanoseconds of processors, ours and of what was started and ended
+	Error       string // why it has none
+}
