@@ -24,11 +24,8 @@ help: ## this list
 build: ## bin/metier
 	$(GO) build -o bin/metier ./cmd/metier
 
-# Linux has sandboxes, and one of them needs a program of others.
-SANDBOX  := $(if $(filter Linux,$(shell uname -s)),runsc)
-
 .PHONY: test
-test: need vet $(SANDBOX) ## every test with the race detector; installs what is missing
+test: need vet ## every test with the race detector; installs what is missing
 	$(NO_SKIP) $(GO) test -race -timeout $(TIMEOUT) ./...
 	for m in $(NESTED); do echo "== $$m"; race=-race; case " $(NO_RACE) " in *" $$m "*) race=;; esac; \
 	  (cd "$$m" && $(NO_SKIP) $(GO) test $$race -timeout $(TIMEOUT) ./...); done
@@ -37,6 +34,10 @@ test: need vet $(SANDBOX) ## every test with the race detector; installs what is
 need:
 	@tools/need $(if $(filter Linux,$(shell uname -s)),$(TOOLS),gcc:gcc git:git)
 	@$(if $(filter Linux,$(shell uname -s)),tools/deno/install)
+
+.PHONY: attacks
+attacks: need runsc ## every attack on every sandbox, as root and as an ordinary user; no other test runs beside
+	$(NO_SKIP) $(GO) test -tags attacks -p 1 -timeout $(TIMEOUT) ./sandbox/...
 
 .PHONY: runsc
 runsc: ## gVisor for the tests of its sandbox, in the user's cache; builds for some minutes the first time

@@ -1,3 +1,5 @@
+//go:build attacks
+
 package gvisor_test
 
 import (
