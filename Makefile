@@ -58,6 +58,7 @@ fmt-check:
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
+	$(GO) vet -tags attacks ./sandbox/...
 
 .PHONY: lint
 lint: ## staticcheck, as staticcheck.conf says
