@@ -7,4 +7,7 @@
 // subjects are interleaved, so that a slow moment of the machine hits all of
 // them, and medians are compared. The page cache is warm: files are read once
 // before. It is a module of its own because the peers are large.
+//
+// Launches in the sandbox are a part of the page of their own: all contestants
+// take turns in one process that is warm, since that is what runs scripts.
 package main

@@ -46,5 +46,5 @@ type Timing struct {
 	Group, Name string
 	Nanos       []int64
 	CPU         []int64 // nanoseconds of processors, ours and of what was started and ended
-	Error       string // why it has none
+	Error       string  // why it has none
 }

@@ -115,8 +115,10 @@ func contestants(cli, dir string) (all []contestant, done func() error, err erro
 	}
 	done = ours.Close
 	bwrap, missing := exec.LookPath("bwrap")
-	runsc, theirs := os.Getenv("METIER_RUNSC"), sandbox.Sandbox(nil)
-	if runsc != "" {
+	runsc, theirs, without := os.Getenv("METIER_RUNSC"), sandbox.Sandbox(nil), "METIER_RUNSC is not set"
+	if _, err := os.Stat(runsc); runsc != "" && err != nil {
+		without = "METIER_RUNSC cannot be reached"
+	} else if runsc != "" {
 		if theirs, err = gvisor.New(gvisor.Options{Path: runsc, Temp: dir}); err != nil {
 			return nil, nil, errors.Join(err, ours.Close())
 		}
@@ -135,7 +137,7 @@ func contestants(cli, dir string) (all []contestant, done func() error, err erro
 		if theirs != nil {
 			add(w.group, "metier, gVisor", slow, in(theirs, sandbox.Job{Argv: w.argv}), "")
 		} else {
-			add(w.group, "metier, gVisor", 0, nil, "METIER_RUNSC is not set")
+			add(w.group, "metier, gVisor", 0, nil, without)
 		}
 		add(w.group, "no sandbox", 0, program(dir, w.argv[0], w.argv[1:]...), "")
 	}
