@@ -210,7 +210,7 @@ func TestStagedBeforeActivated(t *testing.T) {
 			at[typ] = i + 1
 		}
 	}
-	if at["skill.indexed"] == 0 || at["skill.staged"] < at["skill.indexed"] || at["skill.activated"] < at["skill.staged"] {
+	if at["skill.discovered"] == 0 || at["skill.staged"] < at["skill.discovered"] || at["skill.activated"] < at["skill.staged"] {
 		t.Errorf("%v", order(w))
 	}
 	st := events[event.Staged](w)

@@ -199,7 +199,7 @@ func TestFromDiscoveryToTheSandbox(t *testing.T) {
 		t.Errorf("script: %+v", r)
 	}
 	kinds := order(w)
-	for _, k := range []string{"skill.indexed", "skill.activated", "skill.resource_read", "skill.script_executed"} {
+	for _, k := range []string{"skill.discovered", "skill.activated", "skill.resource_read", "skill.script_executed"} {
 		contains(t, kinds, k)
 	}
 }

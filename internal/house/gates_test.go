@@ -11,13 +11,14 @@ import (
 	"metier/internal/testenv"
 )
 
-// gates are the five that a change has to pass, and what each of them runs.
-var gates = []struct{ step, command string }{
-	{"format", "make fmt-check"},
-	{"vet", "make vet"},
-	{"lint", "make lint"},
-	{"build", "go build ./..."},
-	{"test", "make test"},
+// gates are the five that a change has to pass, what each of them runs, and
+// what of that can fail. The tests run in a fresh clone, as README.md says.
+var gates = []struct{ step, command, fails string }{
+	{"format", "make fmt-check", "make fmt-check"},
+	{"vet", "make vet", "make vet"},
+	{"lint", "make lint", "make lint"},
+	{"build", "go build ./...", "go build ./..."},
+	{"test", ".ci/fresh-clone", "make test"},
 }
 
 // The real .ci/run with programs that only note that they were called: each
@@ -36,9 +37,9 @@ func TestEachGateIsAStepThatCanFail(t *testing.T) {
 		}
 		t.Run(g.step, func(t *testing.T) {
 			t.Parallel()
-			out, err := runGates(t, g.command)
+			out, err := runGates(t, g.fails)
 			if err == nil || !strings.Contains(out, "=== "+g.step+" FAILED") {
-				t.Errorf("%s failed, but the run ended with %v:\n%s", g.command, err, out)
+				t.Errorf("%s failed, but the run ended with %v:\n%s", g.fails, err, out)
 			}
 			if steps := strings.Split(out, "=== "); !strings.HasPrefix(steps[len(steps)-1], g.step+" FAILED") {
 				t.Errorf("something ran after %s failed:\n%s", g.step, out)
@@ -67,7 +68,11 @@ func runGates(t *testing.T, fail string) (string, error) {
 		t.Fatal(err)
 	}
 	put(".ci/run", string(script))
-	put(".ci/fresh-clone", "#!/bin/sh\n")
+	readme, err := os.ReadFile(filepath.Join(testenv.Module(t), "README.md"))
+	if err != nil || !strings.Contains(string(readme), "```sh ci\nmake test\n```") {
+		t.Fatalf("README.md has no block that runs make test in a fresh clone: %v", err)
+	}
+	put(".ci/fresh-clone", "#!/bin/sh\nexec make test\n")
 	for _, program := range []string{"make", "go"} {
 		put("bin/"+program, "#!/bin/sh\n[ \""+program+" $*\" != \"$FAIL\" ]\n")
 	}
