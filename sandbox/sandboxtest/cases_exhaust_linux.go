@@ -191,7 +191,7 @@ func (c *cell) scratch(pids []process) (size int64, files int) {
 				return nil
 			case d.IsDir() && (rel == "/usr" || rel == "/proc" || rel == "/sys" || rel == attackTree):
 				return fs.SkipDir
-			case strings.HasPrefix(d.Name(), "fill"), strings.HasPrefix(d.Name(), "i"):
+			case strings.HasPrefix(d.Name(), "fill"):
 				if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
 					size += fi.Size()
 					files++

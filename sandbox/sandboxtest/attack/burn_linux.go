@@ -253,7 +253,7 @@ func inodes(a []string) error {
 	total := 0
 	for _, dir := range a[1:] {
 		for i := range number(a[0]) {
-			if unix.Mknod(dir+"/i"+strconv.Itoa(i), unix.S_IFREG|0o600, 0) != nil {
+			if unix.Mknod(dir+"/fill"+strconv.Itoa(i), unix.S_IFREG|0o600, 0) != nil {
 				break
 			}
 			total++
