@@ -1,0 +1,35 @@
+//go:build linux && (amd64 || arm64)
+
+package native_test
+
+import (
+	"runtime"
+	"testing"
+
+	"metier/sandbox"
+	"metier/sandbox/native"
+	"metier/sandbox/native/internal/filter"
+	"metier/sandbox/sandboxtest"
+)
+
+// Every attack, each in a cell of its own, as root and as an ordinary user.
+func TestWithstandsAttacks(t *testing.T) {
+	t.Parallel()
+	var program []sandboxtest.Instruction
+	filtered, _ := filter.Program(runtime.GOARCH)
+	for _, i := range filtered {
+		program = append(program, sandboxtest.Instruction(i))
+	}
+	sandboxtest.Run(t, func(t *testing.T) sandbox.Sandbox {
+		s, err := native.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}, sandboxtest.Options{
+		Filter: program,
+		Needs: []string{"user-namespaces", "mount-namespaces", "pid-namespaces", "network-namespaces", "ipc-namespaces", "uts-namespaces", "cgroup-namespaces",
+			"landlock", "landlock-rules", "landlock-restrict", "seccomp", "no-new-privs", "mount", "pivot-root", "umount", "open-tree", "move-mount", "mount-setattr",
+			"openat2", "memfd", "close-range", "bounding-set", "rlimits", "proc", "descriptors"},
+	})
+}
