@@ -156,3 +156,54 @@ func TestQuestionsComeOneByOne(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What an answer about a skill, a network or a call covers, and nothing else.
+func TestAnswersBindSkillsAndNetworks(t *testing.T) {
+	t.Parallel()
+	g := running(func(g *policy.Grants) {
+		g.Tools, g.Skills = append(g.Tools, "web_fetch", "read_skill_resource"), []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "pdf"}}
+		g.Approval = policy.ApprovalNever
+	})
+	subject := func(f func(*policy.Subject)) func(*policy.Request) {
+		return func(r *policy.Request) { s := *r.Skill; f(&s); r.Skill = &s }
+	}
+	load := func(change ...func(*policy.Request)) policy.Request {
+		return call(append([]func(*policy.Request){as("load_skill", policy.Read), func(r *policy.Request) {
+			r.Skill = &policy.Subject{ID: "src:pdf", Name: "pdf", Digest: "sha256:d", Tree: "sha256:t", Tier: policy.Org}
+		}}, change...)...)
+	}
+	reach := func(change ...func(*policy.Request)) policy.Request {
+		return script(policy.Org, append([]func(*policy.Request){on("hosts:x.org", "x.org")}, change...)...)
+	}
+	fetch := func(change ...func(*policy.Request)) policy.Request {
+		return call(append([]func(*policy.Request){as("web_fetch", policy.Read), on("", "x.org")}, change...)...)
+	}
+	tree := subject(func(s *policy.Subject) { s.Tree = "sha256:u" })
+	for name, tt := range map[string]struct {
+		base   policy.Request
+		others []policy.Request
+		same   policy.Request
+	}{
+		policy.CodeSkillAsk: {load(), []policy.Request{load(tree), load(subject(func(s *policy.Subject) { s.Digest = "sha256:e" })), load(subject(func(s *policy.Subject) { s.Tier = policy.ThirdParty })), load(subject(func(s *policy.Subject) { s.ID = "b:pdf" }))},
+			load(as("read_skill_resource", policy.Read))},
+		policy.CodeNetworkAsk: {reach(), []policy.Request{reach(tree), reach(on("hosts:y.org", "y.org")), reach(on("hosts:x.org,y.org", "x.org", "y.org")), reach(on("public")), reach(func(r *policy.Request) { r.Level = "L1" }), fetch()},
+			reach(func(r *policy.Request) { r.Args = "sha256:other" })},
+	} {
+		g.Answers = nil
+		d := policy.Decide(g, tt.base)
+		if d.Code != name {
+			t.Fatalf("%+v, want %s", d, name)
+		}
+		g.Answers = map[string]policy.Answer{d.Question.Binds: {Allow: true, Scope: "session"}}
+		for _, r := range []policy.Request{tt.base, tt.same} {
+			if d := policy.Decide(g, r); d.Outcome != policy.Allow {
+				t.Errorf("%s: asked again: %+v", name, d)
+			}
+		}
+		for i, r := range tt.others {
+			if d := policy.Decide(g, r); d.Outcome != policy.Ask {
+				t.Errorf("%s %d rides on the answer: %+v", name, i, d)
+			}
+		}
+	}
+}
