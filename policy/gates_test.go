@@ -186,7 +186,7 @@ func TestAnswersBindSkillsAndNetworks(t *testing.T) {
 	}{
 		policy.CodeSkillAsk: {load(), []policy.Request{load(tree), load(subject(func(s *policy.Subject) { s.Digest = "sha256:e" })), load(subject(func(s *policy.Subject) { s.Tier = policy.ThirdParty })), load(subject(func(s *policy.Subject) { s.ID = "b:pdf" }))},
 			load(as("read_skill_resource", policy.Read))},
-		policy.CodeNetworkAsk: {reach(), []policy.Request{reach(tree), reach(on("hosts:y.org", "y.org")), reach(on("hosts:x.org,y.org", "x.org", "y.org")), reach(on("public")), reach(func(r *policy.Request) { r.Level = "L1" }), fetch()},
+		policy.CodeNetworkAsk: {reach(), []policy.Request{reach(tree), reach(on("hosts:x.org", "y.org")), reach(on("hosts:x.org,y.org", "x.org", "y.org")), reach(on("public")), reach(func(r *policy.Request) { r.Level = "L1" }), fetch()},
 			reach(func(r *policy.Request) { r.Args = "sha256:other" })},
 	} {
 		g.Answers = nil
