@@ -85,7 +85,7 @@ func TestARunIsShownToOpenTelemetry(t *testing.T) {
 		}
 	}
 	// What was said, asked for and written stays here.
-	for _, text := range []string{"Count.", "counted", "from bash", "a note", "Done.", "a b", "$HOME", "printf", "gone.sh", "/etc", "Run scripts", "something is counted", filepath.Dir(folder)} {
+	for _, text := range []string{"Count.", "counted", "from bash", "a note", "Done.", "a b", "$HOME", "printf", "gone.sh", "/etc", "Run scripts", "something is counted", filepath.Dir(filepath.Dir(folder))} {
 		if strings.Contains(receiver.Raw(), text) {
 			t.Errorf("%q was sent", text)
 		}
