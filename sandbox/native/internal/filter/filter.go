@@ -63,6 +63,7 @@ const (
 
 	tiocsti, tioclinux, tiocsetd = 0x5412, 0x541C, 0x5423
 	unix, inet, inet6            = 1, 2, 10
+	datagram                     = 2 // a bit of SOCK_DGRAM and SOCK_RAW, and of no other type
 )
 
 // deny refuses if a bit of mask is set in argument i.
@@ -81,7 +82,7 @@ var arguments = []struct {
 	// The terminal's input queue, the console's selection, line disciplines.
 	{ioctl, []Inst{{Load, 0, 0, Arg + 8}, {Equal, 2, 0, tiocsti}, {Equal, 1, 0, tioclinux}, {Equal, 0, 1, tiocsetd}, {Return, 0, 0, NotPermitted}}},
 	{socket, families},
-	{socketpair, families},
+	{socketpair, connected},
 	// A set-uid file in a workspace would be a program of the workspace's owner
 	// for everybody on the host.
 	{chmod, deny(1, setIDs)},
@@ -96,8 +97,13 @@ var arguments = []struct {
 }
 
 // families are those of sockets that stay inside: a network namespace does not
-// stop the others.
-var families = []Inst{{Load, 0, 0, Arg}, {Equal, 3, 0, unix}, {Equal, 2, 0, inet}, {Equal, 1, 0, inet6}, {Return, 0, 0, NotPermitted}}
+// stop the others, and a socket of the host may lie in the workspace, where
+// whoever listens would hand over what a program may not open.
+var families = []Inst{{Load, 0, 0, Arg}, {Equal, 2, 0, inet}, {Equal, 1, 0, inet6}, {Return, 0, 0, NotPermitted}}
+
+// connected are pairs that stay connected to each other: those of datagrams can
+// be sent to any socket that has a path.
+var connected = []Inst{{Load, 0, 0, Arg}, {Equal, 1, 0, unix}, {Return, 0, 0, NotPermitted}, {Load, 0, 0, Arg + 8}, {Any, 0, 1, datagram}, {Return, 0, 0, NotPermitted}}
 
 // opens is deny for the mode of an open with flags in argument i.
 func opens(i int) []Inst {
