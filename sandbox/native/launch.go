@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -85,13 +86,36 @@ func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 	if w.tree != nil {
 		give = append(give, w.tree)
 	}
+	attr := w.who.attributes()
+	if err := spaces(attr.Cloneflags); err != nil {
+		return nil, notStarted(err)
+	}
 	l.process, err = os.StartProcess("/proc/self/exe", []string{plan.Marker}, &os.ProcAttr{
-		Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Files: give, Sys: w.who.attributes(),
+		Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Files: give, Sys: attr,
 	})
+	started.Store(err == nil)
 	if err != nil {
 		return nil, notStarted(err)
 	}
 	return l, nil
+}
+
+// started says that the last launch got its namespaces.
+var started atomic.Bool
+
+// spaces asks for namespaces and nothing else, unless the last launch got them:
+// where a clone with ids fails, two descriptors of package syscall stay open
+// (syscall.forkAndExecInChild, the pipe for the ids), and a host without
+// namespaces would lose two with each job.
+func spaces(flags uintptr) error {
+	if started.Load() {
+		return nil
+	}
+	_, err := os.StartProcess("/proc/self/exe/none", []string{"none"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: flags}})
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil // it got as far as the program, which cannot be
+	}
+	return err
 }
 
 func pipe(ours **os.File, child *files) (*os.File, error) {
