@@ -183,7 +183,7 @@ func TestOtherToolsReachSkillsThroughTheLoader(t *testing.T) {
 	silent(t, w.said(), "canary-deep")
 }
 
-// req: C-034, C-035
+// req: C-034, C-035, C-085
 func TestTraversalIsBlocked(t *testing.T) {
 	t.Parallel()
 	w := opened(t, runtimeProf, runtimeFiles())
