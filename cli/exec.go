@@ -81,6 +81,9 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 		return err
 	}
 	call := program.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
+	if f.timeout < 0 || f.timeout > 0 && f.timeout < time.Millisecond {
+		return wrong("usage", "give a time such as 30s", "--timeout %s is no time a script can have", f.timeout)
+	}
 	if f.timeout > 0 {
 		ms := int(f.timeout.Milliseconds())
 		call.MS = &ms

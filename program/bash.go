@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"metier"
 	"metier/event"
@@ -133,7 +132,7 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 		return j, err
 	}
 	if a.MS != nil {
-		j.Limits.Wall = min(time.Duration(*a.MS)*time.Millisecond, max(timeoutMost, t.Limits.Wall))
+		j.Limits.Wall = t.wall(*a.MS)
 	}
 	if t.Exec.NoScripts() {
 		return j, nil

@@ -81,14 +81,26 @@ func outputText(x *metier.Scope, r sandbox.Result) string {
 	return b.String()
 }
 
+// Of a long stream the model reads the beginning and the end; all that was kept
+// is in the record.
+const shownHead, shownTail = 32 << 10, 16 << 10
+
 func stream(b *strings.Builder, name string, data []byte, cut bool) (neutralized int) {
 	if len(data) == 0 && !cut {
 		return 0
 	}
-	text, n := wrap.Neutralize(strings.ToValidUTF8(string(data), "\uFFFD"))
+	head, tail := data, []byte(nil)
+	if len(data) > shownHead+shownTail {
+		head, tail = data[:shownHead], data[len(data)-shownTail:]
+	}
+	text, n := wrap.Neutralize(strings.ToValidUTF8(string(head), "\uFFFD"))
 	fmt.Fprintf(b, "<program_output stream=%q", name)
-	if cut {
-		fmt.Fprintf(b, ` truncated="true" shown="%d"`, len(data))
+	if cut || tail != nil {
+		fmt.Fprintf(b, ` truncated="true" shown="%d"`, len(head)+len(tail))
+	}
+	if tail != nil {
+		end, m := wrap.Neutralize(strings.ToValidUTF8(string(tail), "\uFFFD"))
+		text, n = fmt.Sprintf("%s\n[%d bytes left out]\n%s", text, len(data)-len(head)-len(tail), end), n+m
 	}
 	b.WriteString(">\n" + text)
 	if !strings.HasSuffix(text, "\n") {

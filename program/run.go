@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"metier"
 	"metier/event"
@@ -24,6 +25,15 @@ type runner struct{ Options }
 // onStdin reports whether the code of a script goes to its interpreter's
 // standard input.
 func (r *runner) onStdin() bool { return r.Exec.Stage == settings.StageStdin }
+
+// wall is the time that a call asks for, as far as it may.
+func (r *runner) wall(ms int) time.Duration {
+	most := max(timeoutMost, r.Limits.Wall)
+	if int64(ms) >= most.Milliseconds() { // also where the product would overflow
+		return most
+	}
+	return time.Duration(ms) * time.Millisecond
+}
 
 // environment is what every program finds. No variable of this process gets
 // there.

@@ -191,7 +191,7 @@ func (p prepared) event(x *metier.Scope) event.ScriptExecuted {
 func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (sandbox.Job, error) {
 	j := sandbox.Job{Argv: p.command.Argv, Dir: p.cwd, Stdin: strings.NewReader(p.script.Stdin)}
 	if p.script.MS != nil {
-		j.Limits.Wall = min(time.Duration(*p.script.MS)*time.Millisecond, max(timeoutMost, t.Limits.Wall))
+		j.Limits.Wall = t.wall(*p.script.MS)
 	}
 	if t.onStdin() {
 		j.Stdin = strings.NewReader(string(p.data))

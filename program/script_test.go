@@ -2,11 +2,13 @@ package program_test
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"metier"
 	"metier/event"
@@ -61,6 +63,11 @@ func TestScriptsEnd(t *testing.T) {
 	o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/loop.sh", MS: &ms})
 	if r := result(t, o); o.Code() != "script_limit" || r.Limit != "wall" || r.ExitCode != nil {
 		t.Errorf("%s %+v", o.Code(), r)
+	}
+	for _, long := range []int{700_000, math.MaxInt} { // is as long as a call may ask for
+		if o, _ = w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/fail.sh", MS: &long}); w.box.jobs[len(w.box.jobs)-1].Limits.Wall != 10*time.Minute {
+			t.Errorf("%d: %s", long, w.box.jobs[len(w.box.jobs)-1].Limits.Wall)
+		}
 	}
 	o = w.run("scripts/flood.sh")
 	if r := result(t, o); !r.Truncated || len(r.Stdout) != 1<<20 || !strings.Contains(o.Text(), `truncated="true"`) {

@@ -208,7 +208,11 @@ func TestFromDiscoveryToTheSandbox(t *testing.T) {
 func TestAllOutputIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\nfor i in {1..20000}; do echo \"line $i of the output\"; done\n"}))
-	r := w.ran("scripts/a.sh")
+	o := w.run("scripts/a.sh")
+	r := result(t, o)
+	if text := o.Text(); len(text) > 50_000 || !strings.Contains(text, "line 1 of") || !strings.Contains(text, "line 20000 of") || !strings.Contains(text, "bytes left out]") {
+		t.Errorf("the model reads %d bytes", len(text))
+	}
 	ev := events[event.ScriptExecuted](w)[0]
 	b, err := w.log.Open(t.Context(), ev.Stdout)
 	if err != nil || string(b) != r.Stdout || strings.Count(r.Stdout, "\n") != 20_000 || !strings.HasSuffix(r.Stdout, "line 20000 of the output\n") {
