@@ -40,7 +40,7 @@ type quickstart struct {
 
 func newQuickstart(t *testing.T, uid int) *quickstart {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "metier-quickstart-") // others cannot enter t.TempDir
+	dir, err := os.MkdirTemp(testenv.Shared(), "metier-quickstart-") // others cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ type Options struct {
 	// Secrets are the variables that scripts of a skill get, by name and value.
 	// No model sees them. nil: none.
 	Secrets func(ctx context.Context, sk metier.Skill) ([]record.Secret, error)
-	// Output is told what a call's program writes, as it comes; nil: nobody.
+	// Output is told what a call's program writes, as it comes, one piece of one
+	// call at a time; nil: nobody.
 	Output func(call, stream string, p []byte)
 	Logger *slog.Logger // nil: discard
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"metier"
@@ -81,7 +82,8 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *me
 	}
 	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(), r.Workspace
 	clean := record.Redact(nil, secrets...) // a backstop: what a program transforms gets by
-	j.Stdout, j.Stderr = r.watch(x, "stdout", clean), r.watch(x, "stderr", clean)
+	one := &sync.Mutex{}
+	j.Stdout, j.Stderr = r.watch(x, one, "stdout", clean), r.watch(x, one, "stderr", clean)
 	proxy, err := r.proxy(&j)
 	if err != nil {
 		return sandbox.Result{}, err
@@ -122,13 +124,16 @@ func hostUse(used egress.Record) (hosts []event.HostUse, omitted int) {
 	return hosts, used.Omitted
 }
 
-// watch passes output on as it comes, to whoever shows it.
-func (r *runner) watch(x *metier.Scope, stream string, clean *record.Redactor) io.Writer {
+// watch passes output on as it comes, to whoever shows it: one piece at a time,
+// though the streams are read at once.
+func (r *runner) watch(x *metier.Scope, one *sync.Mutex, stream string, clean *record.Redactor) io.Writer {
 	if r.Output == nil {
 		return nil
 	}
 	return writer(func(p []byte) {
 		b, _ := clean.Clean(p)
+		one.Lock()
+		defer one.Unlock()
 		r.Output(x.Call().ID, stream, b)
 	})
 }

@@ -29,7 +29,7 @@ func OrdinaryUser(t *testing.T) bool {
 	setpriv := NeedTool(t, "setpriv", "util-linux")
 	// Neither the folder of the test binary nor t.TempDir can be entered by
 	// others.
-	dir, err := os.MkdirTemp(shared(), "metier-nobody-")
+	dir, err := os.MkdirTemp(Shared(), "metier-nobody-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +41,11 @@ func OrdinaryUser(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	// Another process copies it: a file this one wrote could not be executed
+	// while some other test forks (ETXTBSY).
 	bin := filepath.Join(dir, "test.bin")
-	if err := os.WriteFile(bin, b, 0o755); err != nil {
-		t.Fatal(err)
+	if out, err := exec.CommandContext(t.Context(), NeedTool(t, "cp", "coreutils"), "--", exe, bin).CombinedOutput(); err != nil {
+		t.Fatalf("copy the test: %v\n%s", err, out)
 	}
 	if err := os.Chmod(bin, 0o755); err != nil { // whatever the umask says
 		t.Fatal(err)
@@ -69,9 +67,9 @@ func OrdinaryUser(t *testing.T) bool {
 	return false
 }
 
-// shared is a folder for temporary files that every user can reach: that of
+// Shared is a folder for temporary files that every user can reach: that of
 // this process, unless a folder above it is closed to others.
-func shared() string {
+func Shared() string {
 	tmp := os.TempDir()
 	for dir := tmp; ; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
