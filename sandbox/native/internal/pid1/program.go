@@ -41,19 +41,24 @@ func start(p *plan.Plan) {
 // deaf ignores every signal that the runtime handles. The kernel keeps what has
 // no handler from a namespace's first process, but not while its main thread
 // blocks the signal and another thread does not, which is so in ForkExec. The
-// program starts with the defaults: ForkExec sets what the runtime handles back.
-// SIGCHLD keeps its handler, since it ends a poll.
+// program starts with the defaults: ForkExec sets what the runtime handles back,
+// and what this process was started to ignore, as under nohup, is the default
+// from here on. SIGCHLD keeps its handler, since it ends a poll.
 func deaf() {
 	const ignore, perThread = 1, 33
-	ignored := [4]uintptr{ignore} // struct kernel_sigaction
+	ignored, preset := [4]uintptr{ignore}, [4]uintptr{} // struct kernel_sigaction
 	for sig := uintptr(1); sig <= 64; sig++ {
 		var now [4]uintptr
 		_, errno := call(syscall.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
-		if now[0] <= ignore || syscall.Signal(sig) == syscall.SIGCHLD || sig == perThread {
-			continue // the default, ignored, or not set back for a program
+		if now[0] == 0 || now[0] > ignore && (syscall.Signal(sig) == syscall.SIGCHLD || sig == perThread) {
+			continue // the default, or not set back for a program
 		}
-		_, errno = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignored)), 0, 8, 0, 0)
+		to := &ignored
+		if now[0] == ignore {
+			to = &preset
+		}
+		_, errno = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(to)), 0, 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
 	}
 }
