@@ -71,7 +71,7 @@ func (s *Sandbox) newBundle(j sandbox.Job, w *work) (*bundle, error) {
 	}
 	b := &bundle{dir: dir}
 	if err := b.fill(j, w, s.o.Visible); err != nil {
-		b.remove()
+		s.discard(b.remove)
 		if err = short(err); errors.As(err, new(*sandbox.Unavailable)) {
 			return nil, err
 		}
@@ -170,15 +170,15 @@ func etc(w *work) map[string]string {
 	return map[string]string{"passwd": passwd, "group": group, "hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n"}
 }
 
-// remove takes the folder away, unless something is still mounted in it: a
-// workspace might be.
-func (b *bundle) remove() {
-	if !mounted(b.dir) {
-		_ = os.RemoveAll(b.dir) // the next start tries again
-	}
+// remove takes the folder away, unless something is still mounted in it, as a
+// workspace might be, and says whether it is gone.
+func (b *bundle) remove() (gone bool) {
+	gone = !mounted(b.dir) && os.RemoveAll(b.dir) == nil
 	if b.lock != nil {
 		_ = b.lock.Close()
+		b.lock = nil
 	}
+	return gone
 }
 
 // mounted says whether there is, or may be, a mount at or below dir.

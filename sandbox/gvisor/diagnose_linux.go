@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -38,6 +39,12 @@ func diagnose(complaint string) *sandbox.Unavailable {
 // try starts this program in new namespaces to check what it can do there, or
 // for nothing, and gives what it printed.
 func try(flags uintptr, args ...string) (string, error) {
+	// Without ids first: where a clone with ids fails, package syscall leaves two
+	// descriptors open (the pipe for the ids).
+	none := &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | flags}}
+	if _, err := os.StartProcess("/proc/self/exe/none", []string{"none"}, none); !errors.Is(err, syscall.ENOTDIR) {
+		return "", err
+	}
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = guest.Check
 	cmd.Env, cmd.Dir = []string{}, "/"

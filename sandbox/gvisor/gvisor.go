@@ -117,7 +117,8 @@ type Sandbox struct {
 	swept    sync.Once
 	starting chan struct{} // held while a sandbox starts
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex    // guards what follows
+	left    []func() bool // remove the folders of jobs that ended, tried in vain
 	closed  bool
 	ended   chan struct{} // closed by Close
 	running sync.WaitGroup
@@ -179,5 +180,29 @@ func (s *Sandbox) Close() error {
 	}
 	s.mu.Unlock()
 	s.running.Wait()
+	s.tidy()
 	return nil
+}
+
+// discard removes the folder of a job that ended. Where it cannot, since there
+// is no descriptor left to open it with, it is tried again by the next job and
+// by Close.
+func (s *Sandbox) discard(remove func() bool) {
+	if remove() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = append(s.left, remove)
+}
+
+// tidy tries again what discard could not remove.
+func (s *Sandbox) tidy() {
+	s.mu.Lock()
+	left := s.left
+	s.left = nil
+	s.mu.Unlock()
+	for _, remove := range left {
+		s.discard(remove)
+	}
 }

@@ -63,6 +63,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, unavailable("platform", "this is "+runtime.GOARCH, nil)
 	}
 	s.swept.Do(func() { s.sweep(time.Now()) })
+	s.tidy()
 	if info, err := os.Stat(s.o.Path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return sandbox.Result{}, unavailable("runsc", s.o.Path+" is no program", err)
 	}
@@ -75,7 +76,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	defer b.remove()
+	defer s.discard(b.remove)
 	// Starting takes a processor for a while. Who waits for one waits outside of
 	// the job's time.
 	select {
