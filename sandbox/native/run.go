@@ -112,7 +112,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	r := &running{launched: l, job: j, begin: begin, log: s.log, done: make(chan struct{})}
+	r := &running{launched: l, job: j, begin: begin, log: s.log, starts: make(chan struct{}), done: make(chan struct{})}
 	defer l.close()
 	return r.wait(ctx, s.ended, w.notes)
 }
@@ -135,9 +135,11 @@ func (s *Sandbox) who() (ids, error) {
 type running struct {
 	*launched
 	job   sandbox.Job
-	begin time.Time
+	begin time.Time // when the program started; before that, when it was launched
 	log   *slog.Logger
-	done  chan struct{} // closed when the first process ended
+
+	starts chan struct{} // closed when the program is about to start
+	done   chan struct{} // closed when the first process ended
 
 	mu    sync.Mutex
 	limit string        // the first that was hit
@@ -208,6 +210,7 @@ func (r *running) listen() {
 		return
 	}
 	buf, oob := make([]byte, 8<<10), make([]byte, 64)
+	started := false
 	for {
 		var n, oobn int
 		var err error
@@ -223,8 +226,12 @@ func (r *running) listen() {
 			continue
 		}
 		r.answers = append(r.answers, a)
-		if a.Kind == plan.Listens {
+		switch {
+		case a.Kind == plan.Listens:
 			r.serve(oob[:oobn])
+		case a.Kind == plan.Starting && !started:
+			started, r.begin = true, time.Now()
+			close(r.starts)
 		}
 	}
 }
@@ -273,6 +280,8 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 		r.ended(&result, end)
 	case !started && r.limit == sandbox.LimitCancelled && ctx.Err() != nil:
 		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
+	case !started && r.limit == sandbox.LimitWall:
+		return sandbox.Result{}, unavailable("first-process", "it was not there after "+patience.String(), nil)
 	case !started:
 		return sandbox.Result{}, unavailable("first-process", "it ended before the program began: "+state.String(), nil)
 	case r.limit != "":

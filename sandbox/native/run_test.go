@@ -155,6 +155,7 @@ func TestEndsAreTold(t *testing.T) {
 		{"who holds the output does not hold up the result", "sleep 100 & echo a", sandbox.Limits{}, end{Out: "a\n"}},
 		{"orphans are reaped", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24; do (sh -c : &) ; sleep 0.03; done; echo ok", sandbox.Limits{Processes: 12}, end{Out: "ok\n"}},
 		{"signals to the first process", "for s in TERM INT HUP QUIT USR1 SEGV STOP KILL; do kill -$s 1; done; sleep 0.1; cat /proc/self/status | grep -E 'Sig(Blk|Ign)' | cut -f2", sandbox.Limits{}, end{Out: "0000000000000000\n0000000000000000\n"}},
+		{"a wall shorter than a launch", "sleep 60", sandbox.Limits{Wall: time.Millisecond}, end{Exit: -1, Limit: sandbox.LimitWall}},
 		{"scratch is full", "head -c 2M /dev/zero > /tmp/x", sandbox.Limits{Scratch: 1 << 20}, end{Exit: 1, Errs: "head: error writing 'standard output': No space left on device\n"}},
 	}
 	for _, tt := range tests {

@@ -15,14 +15,25 @@ import (
 // look is how often memory and time of a job are added up.
 const look = 50 * time.Millisecond
 
-// watch ends the job at its limits.
+// patience is how long a sandbox may take to be there. Its making is not the
+// program's time: on a busy machine it can take longer than a short limit.
+const patience = 30 * time.Second
+
+// watch ends the job at its limits, which count from when the program starts.
 func (r *running) watch(ctx context.Context, closed <-chan struct{}) {
-	wall := time.NewTimer(r.job.Limits.Wall)
+	wall := time.NewTimer(patience)
 	defer wall.Stop()
 	tick := time.NewTicker(look)
 	defer tick.Stop()
+	tick.Stop()
+	starts := r.starts
 	for {
 		select {
+		case <-starts:
+			starts = nil
+			wall.Reset(r.job.Limits.Wall)
+			tick.Reset(look)
+			continue
 		case <-r.done:
 			return
 		case <-ctx.Done():
