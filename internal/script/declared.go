@@ -3,10 +3,11 @@ package script
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // inline finds the block of a script's own metadata (PEP 723).
-var inline = regexp.MustCompile(`(?m)^# /// script[ \t]*\r?$`)
+var inline = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^# /// script[ \t]*\r?$`) })
 
 // mostNeeds is how many declared packages are looked at.
 const mostNeeds = 100
@@ -14,7 +15,7 @@ const mostNeeds = 100
 // declared are the packages that a Python script declares in its metadata
 // block, by name, without versions.
 func declared(code []byte) []string {
-	at := inline.FindIndex(code)
+	at := inline().FindIndex(code)
 	if at == nil {
 		return nil
 	}
@@ -50,11 +51,13 @@ func declared(code []byte) []string {
 }
 
 // packageName is a name with what may follow it in a requirement.
-var packageName = regexp.MustCompile(`^\s*([A-Za-z0-9][A-Za-z0-9._-]{0,127})\s*(?:$|[\[<>=!~;@ (])`)
+var packageName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*([A-Za-z0-9][A-Za-z0-9._-]{0,127})\s*(?:$|[\[<>=!~;@ (])`)
+})
 
 // Package is the name in a requirement such as "requests[socks]>=2", or "".
 func Package(requirement string) string {
-	m := packageName.FindStringSubmatch(requirement)
+	m := packageName().FindStringSubmatch(requirement)
 	if m == nil {
 		return ""
 	}
