@@ -21,15 +21,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"metier/sandbox"
 	"metier/sandbox/gvisor/internal/guest"
+	"metier/sandbox/internal/folders"
 )
 
 // Backend is the name of this backend in reports, results and errors.
@@ -52,13 +51,6 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// visible is what programs are built from, and nothing that is somebody's.
-var visible = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache",
-	"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"}
-
-// taken are folders of the sandbox's own, or whole lives of people and hosts.
-var taken = []string{"/", "/proc", "/sys", "/dev", "/tmp", "/etc", "/home", "/root", "/var", "/run", guest.Hide, sandbox.WorkspaceDir, sandbox.SkillsDir}
-
 // New makes a sandbox. It does not look at the host: Probe and Run do.
 func New(o Options) (*Sandbox, error) {
 	if !filepath.IsAbs(o.Path) {
@@ -77,16 +69,11 @@ func New(o Options) (*Sandbox, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, p := range o.Visible {
-		if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
-			return nil, fmt.Errorf("%q is no clean absolute path to show in the sandbox", p)
-		}
-		for _, t := range taken {
-			if p == t || t != "/" && !slices.Contains([]string{"/etc", "/home", "/root", "/var", "/run"}, t) && strings.HasPrefix(p, t+"/") {
-				return nil, fmt.Errorf("%s cannot be shown in the sandbox; name a folder of programs", p)
-			}
+		if err := folders.Check(p, guest.Hide); err != nil {
+			return nil, err
 		}
 	}
-	o.Visible = append(slices.Clone(visible), o.Visible...)
+	o.Visible = append(slices.Clone(folders.Visible), o.Visible...)
 	return &Sandbox{o: o, ended: make(chan struct{}), starting: make(chan struct{}, max(2, runtime.NumCPU()))}, nil
 }
 

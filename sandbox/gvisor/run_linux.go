@@ -18,11 +18,8 @@ import (
 
 	"metier/sandbox"
 	"metier/sandbox/gvisor/internal/guest"
+	"metier/sandbox/internal/output"
 )
-
-// drain: a program that writes more than Limits.Output goes on, and what comes
-// after is dropped; one that writes so many times as much is ended.
-const drain = 8
 
 // settle is how long a sandbox may take to vanish after its first process.
 const settle = 10 * time.Second
@@ -107,13 +104,13 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 		return sandbox.Result{}, err
 	}
 	defer r.closeFiles()
-	out := &capture{max: r.job.Limits.Output, to: r.job.Stdout, log: r.log}
-	errs := &capture{max: r.job.Limits.Output, to: r.job.Stderr, log: r.log}
-	out.flood = func() { r.stop(sandbox.LimitOutput) }
-	errs.flood = out.flood
+	out := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stdout, Log: r.log}
+	errs := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stderr, Log: r.log}
+	out.Flood = func() { r.stop(sandbox.LimitOutput) }
+	errs.Flood = out.Flood
 	var readers, serving sync.WaitGroup
-	readers.Go(func() { out.read(r.out) })
-	readers.Go(func() { errs.read(r.errs) })
+	readers.Go(func() { out.Read(r.out) })
+	readers.Go(func() { errs.Read(r.errs) })
 	readers.Go(r.listen)
 	if r.mux != nil {
 		serving.Go(func() { serve(r.mux, r.job.Serve) })
@@ -132,7 +129,7 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	if r.kernel != nil {
 		_ = r.kernel.Release() // a descriptor
 	}
-	result := sandbox.Result{Exit: -1, Stdout: out.kept, Stderr: errs.kept, StdoutTruncated: out.total > out.max, StderrTruncated: errs.total > errs.max,
+	result := sandbox.Result{Exit: -1, Stdout: out.Kept, Stderr: errs.Kept, StdoutTruncated: out.Truncated(), StderrTruncated: errs.Truncated(),
 		Backend: Backend, Level: sandbox.L3, Wall: time.Since(begin), Notes: []string{NoteMemory}}
 	if os.Geteuid() != 0 {
 		result.Notes = append(result.Notes, NoteRootless)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/output"
 	"metier/sandbox/native/internal/filter"
 	_ "metier/sandbox/native/internal/pid1" // this program is also the first process
 	"metier/sandbox/native/internal/plan"
@@ -161,13 +162,13 @@ func (r *running) stop(limit string) {
 }
 
 func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []string) (sandbox.Result, error) {
-	out := &capture{max: r.job.Limits.Output, to: r.job.Stdout, log: r.log}
-	errs := &capture{max: r.job.Limits.Output, to: r.job.Stderr, log: r.log}
-	out.flood = func() { r.stop(sandbox.LimitOutput) }
-	errs.flood = out.flood
+	out := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stdout, Log: r.log}
+	errs := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stderr, Log: r.log}
+	out.Flood = func() { r.stop(sandbox.LimitOutput) }
+	errs.Flood = out.Flood
 	var reading, watching sync.WaitGroup
-	reading.Go(func() { out.read(r.stdout) })
-	reading.Go(func() { errs.read(r.stderr) })
+	reading.Go(func() { out.Read(r.stdout) })
+	reading.Go(func() { errs.Read(r.stderr) })
 	watching.Go(func() { r.watch(ctx, closed) })
 	if r.stdin != nil {
 		go func() { // may be blocked in the caller's reader for ever
@@ -192,8 +193,8 @@ func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []stri
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	result.Stdout, result.StdoutTruncated = out.kept, out.total > out.max
-	result.Stderr, result.StderrTruncated = errs.kept, errs.total > errs.max
+	result.Stdout, result.StdoutTruncated = out.Kept, out.Truncated()
+	result.Stderr, result.StderrTruncated = errs.Kept, errs.Truncated()
 	result.Wall, result.Notes = wall, append(slices.Clone(notes), NoteMemory)
 	return result, nil
 }
