@@ -148,27 +148,9 @@ func (a *app) changeApprovals(ctx context.Context, gone func(approval) bool, put
 		return err
 	}
 	kept, err := f.change(ctx, func(o *jsonedit.Object) (bool, error) {
-		list, err := texts(o, keyApprovals)
+		out, changed, err := rewritten(o, keyApprovals, gone, put)
 		if err != nil {
 			return false, err
-		}
-		out := []json.RawMessage{}
-		for _, raw := range list {
-			var p approval
-			if err := json.Unmarshal(raw, &p); err != nil {
-				return false, err
-			}
-			if !gone(p) {
-				out = append(out, raw)
-			}
-		}
-		changed := len(out) != len(list)
-		if put != nil {
-			raw, err := json.Marshal(put)
-			if err != nil {
-				return false, err
-			}
-			out, changed = append(out, raw), true
 		}
 		if len(out) > mostApprovals {
 			return false, fmt.Errorf("it holds %d approvals, the most there can be; take some back", mostApprovals)

@@ -374,27 +374,9 @@ func setName(o *jsonedit.Object, name string, on bool) (bool, error) {
 // putRecord replaces the records that are gone by one, or only removes them
 // where it is nil. The others stay as they were written.
 func putRecord(o *jsonedit.Object, key string, gone func(skillRecord) bool, put *skillRecord) (bool, error) {
-	list, err := texts(o, key)
+	out, changed, err := rewritten(o, key, gone, put)
 	if err != nil {
 		return false, err
-	}
-	var out []json.RawMessage
-	for _, raw := range list {
-		var r skillRecord
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return false, err
-		}
-		if !gone(r) {
-			out = append(out, raw)
-		}
-	}
-	changed := len(out) != len(list)
-	if put != nil {
-		raw, err := json.Marshal(put)
-		if err != nil {
-			return false, err
-		}
-		out, changed = append(out, raw), true
 	}
 	if !changed {
 		return false, nil
@@ -405,4 +387,32 @@ func putRecord(o *jsonedit.Object, key string, gone func(skillRecord) bool, put 
 	}
 	o.Set(key, json.RawMessage("["+strings.Join(texts, ",")+"]"))
 	return true, nil
+}
+
+// rewritten is a list of a file without those that are gone and, unless it is
+// nil, with put at its end. The others stay as they were written.
+func rewritten[T any](o *jsonedit.Object, key string, gone func(T) bool, put *T) (out []json.RawMessage, changed bool, err error) {
+	list, err := texts(o, key)
+	if err != nil {
+		return nil, false, err
+	}
+	out = []json.RawMessage{}
+	for _, raw := range list {
+		var v T
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return nil, false, err
+		}
+		if !gone(v) {
+			out = append(out, raw)
+		}
+	}
+	changed = len(out) != len(list)
+	if put != nil {
+		raw, err := json.Marshal(put)
+		if err != nil {
+			return nil, false, err
+		}
+		out, changed = append(out, raw), true
+	}
+	return out, changed, nil
 }
