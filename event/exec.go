@@ -38,7 +38,6 @@ type Execution struct {
 	Exit            *int       `json:"exitCode,omitempty"`
 	Signal          string     `json:"signal,omitempty"`
 	Limit           string     `json:"limit,omitempty"`
-	Stdin           record.Ref `json:"stdin"`
 	Stdout          record.Ref `json:"stdout"`
 	Stderr          record.Ref `json:"stderr"`
 	StdoutTruncated bool       `json:"stdoutTruncated,omitempty"`

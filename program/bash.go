@@ -96,7 +96,7 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 		return metier.Failure(err), nil
 	}
 	report := t.Sandbox.Probe(ctx)
-	ev := event.CommandExecuted{Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: "bash", Backend: report.Backend, Level: report.Level.String()}}
+	ev := event.CommandExecuted{Execution: event.Execution{Call: x.Call().ID, Target: target(report.Level), Runtime: "bash", Backend: report.Backend, Level: report.Level.String()}}
 	j, err := t.job(ctx, x, a)
 	var ran sandbox.Result
 	if err == nil {

@@ -152,10 +152,19 @@ func unavailable(err error) error {
 	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
 }
 
+// target is where a program runs, in the words of the record: without any
+// isolation that is the host.
+func target(l sandbox.Level) string {
+	if l == sandbox.L0 {
+		return "host"
+	}
+	return "sandbox"
+}
+
 // ended fills the record of a program that ran.
 func (r *runner) ended(ctx context.Context, x *metier.Scope, j sandbox.Job, ran sandbox.Result, e *event.Execution) error {
 	hosts, public := r.reachable()
-	e.Call, e.Status, e.Target, e.Cwd, e.Backend, e.Level = x.Call().ID, "executed", "sandbox", j.Dir, ran.Backend, ran.Level.String()
+	e.Call, e.Status, e.Target, e.Cwd, e.Backend, e.Level = x.Call().ID, "executed", target(ran.Level), j.Dir, ran.Backend, ran.Level.String()
 	e.Network, e.Signal, e.Limit = networkText(hosts, public), ran.Signal, ran.Limit
 	if ran.Signal == "" && ran.Limit == "" {
 		e.Exit = &ran.Exit

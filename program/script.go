@@ -184,7 +184,7 @@ func (p prepared) event(x *metier.Scope) event.ScriptExecuted {
 	return event.ScriptExecuted{SkillID: p.skill.ID.String(), Name: p.skill.Name, Source: p.skill.Tier.Or(), Path: short(p.script.Path), Entry: p.skill.Name + ":" + short(p.script.Path),
 		Tree: string(p.skill.Tree), RegistryDigest: string(p.indexed.Digest), RegistrySize: p.indexed.Size, ObservedDigest: string(p.sum), ObservedSize: int64(len(p.data)),
 		HostPath: p.indexed.Location, Role: policy.Context, Hash: string(p.skill.Digest),
-		Execution: event.Execution{Call: x.Call().ID, Target: "sandbox", Runtime: p.command.Runtime, Cwd: p.cwd, Backend: p.backend, Level: p.level.String()}}
+		Execution: event.Execution{Call: x.Call().ID, Target: target(p.level), Runtime: p.command.Runtime, Cwd: p.cwd, Backend: p.backend, Level: p.level.String()}}
 }
 
 // job puts together what the script gets.
@@ -204,6 +204,6 @@ func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (san
 	}
 	// A-086, ruling 13: these five in every profile.
 	j.Env = append(slices.Clone(p.command.Env), "CF_HARNESS_RUN_ID="+t.Run, "SKILL_NAME="+p.skill.Name, "SKILL_DIR="+p.dir,
-		"SKILL_SCRIPT="+path.Join(p.dir, p.script.Path), "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET=sandbox")
+		"SKILL_SCRIPT="+path.Join(p.dir, p.script.Path), "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET="+target(p.level))
 	return j, nil
 }
