@@ -225,7 +225,7 @@ func TestWhatTheQueueCannotHoldIsReported(t *testing.T) {
 	hold := make(chan struct{})
 	r := telemetrytest.New(t)
 	var why atomic.Value
-	to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": r.URL + "/v1/traces"}, func(err error) { why.Store(err.Error()) })
+	to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": r.URL + "/v1/traces", "OTEL_EXPORTER_OTLP_TIMEOUT": "3600000"}, func(err error) { why.Store(err.Error()) })
 	r.Hold(hold)
 	s, stop := follow(t, to, "s", record.NewMemory())
 	for i := range 10000 {
