@@ -46,6 +46,10 @@ func (a *app) completions(c *cobra.Command) {
 		"max-turns":        words(),
 		"max-tokens":       words(),
 		"limit":            words(),
+		"sandbox":          words(backends()...),
+		"level":            words("L0", "L1", "L2", "L3"),
+		"allow-host":       words(),
+		"timeout":          words(),
 		"scope":            words(policy.ScopeOnce, policy.ScopeSession, policy.ScopeAlways),
 		"question":         words(),
 		"from":             words(),
@@ -176,16 +180,50 @@ func (a *app) completeWhich(is func(metier.Skill) bool) completion {
 	}
 }
 
-func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeScript completes a skill, then its scripts.
+func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return a.completeSkills(c, args, typed)
+	}
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveDefault // the script's own arguments
+	}
+	sh, err := a.look(c.Context(), completedPlace(c))
+	if err != nil {
+		return nil, none
+	}
+	sk, err := sh.snapshot.Find(args[0])
+	if err != nil {
+		return nil, none
+	}
+	if sk, err = sh.snapshot.Index(c.Context(), sk); err != nil {
+		return nil, none
+	}
+	var out []cobra.Completion
+	for _, r := range sk.Resources {
+		if strings.HasPrefix(r.Path, "scripts/") && r.Path == oneLine(r.Path) {
+			out = append(out, r.Path)
+		}
+	}
+	return starting(out, typed), none
+}
+
+// completedPlace is where skills are, by the flags that were typed so far.
+func completedPlace(c *cobra.Command) skillPlace {
 	place := skillPlace{workspace: flagText(c, "workspace"), profile: flagText(c, "profile")}
 	place.set, _ = c.Flags().GetStringArray("set") // a command without the flag sets nothing
 	place.roots, _ = c.Flags().GetStringArray("skills-root")
+	return place
+}
+
+func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
 	ctx := c.Context()
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	sh, err := a.look(ctx, place)
+	sh, err := a.look(ctx, completedPlace(c))
 	if err != nil {
 		return nil, none
 	}

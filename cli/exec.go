@@ -18,16 +18,17 @@ import (
 	"metier/policy"
 	"metier/program"
 	"metier/run"
+	"metier/sandbox"
 	"metier/settings"
 )
 
 // execFlags are the flags of `metier exec`.
 type execFlags struct {
 	programFlags
-	workspace, profile, cwd, artifacts, policy string
-	roots, set                                 []string
-	timeout                                    time.Duration
-	stdin                                      bool
+	workspace, profile, cwd, artifacts string
+	roots, set, policy                 []string
+	timeout                            time.Duration
+	stdin                              bool
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -52,8 +53,7 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 			}
 			return nil
 		},
-		RunE:              func(c *cobra.Command, args []string) error { return a.exec(c.Context(), f, args[0], args[1], args[2:]) },
-		ValidArgsFunction: a.completeSkills,
+		RunE: func(c *cobra.Command, args []string) error { return a.exec(c.Context(), f, args[0], args[1], args[2:]) },
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.workspace, "workspace", "", "folder the script works in (default: the current one)")
@@ -65,8 +65,9 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 	fl.BoolVar(&f.stdin, "stdin", false, "give the script this command's standard input")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	f.add(fl)
-	fl.StringVar(&f.policy, "policy", "", "policy file: grants, rules and approvals, see docs/POLICY.md")
+	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 	a.completions(c)
+	c.ValidArgsFunction = a.completeScript
 	return c
 }
 
@@ -188,13 +189,23 @@ func (a *app) execResult(o metier.Observation) error {
 		if err := a.document(res); err != nil {
 			return err
 		}
-	} else if o.Code() != "" {
-		fmt.Fprintf(a.Err, "metier: the script %s\n", res.Ended())
+	} else {
+		a.noteCut(res)
+		if o.Code() != "" {
+			fmt.Fprintf(a.Err, "metier: the script %s\n", res.Ended())
+		}
 	}
 	if o.Code() != "" {
 		return &problem{exit: exitFailed, code: o.Code(), silent: true, err: fmt.Errorf("the script %s", res.Ended())}
 	}
 	return nil
+}
+
+// noteCut says that there was more output than is kept.
+func (a *app) noteCut(res program.Result) {
+	if res.Truncated {
+		fmt.Fprintf(a.Err, "note: the output is cut: the first %d bytes of each stream are kept\n", sandbox.DefaultLimits.Output)
+	}
 }
 
 // refusal is what a code of contracts §2.1, or of policy, means for the exit
@@ -224,6 +235,11 @@ var refusals = map[string]refusal{
 	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration, policy file or the workspace's metier.yaml denies it"},
 	policy.CodeNotNarrowed:     {metier.Denied, "the skill's own allowed-tools leave scripts out"},
 	policy.CodeRefused:         {metier.Denied, "somebody answered no"},
+	policy.CodeRuleDenied:      {metier.Denied, "the rule is in a policy file: --policy, or policy: in the configuration"},
+	policy.CodeScriptsOff:      {metier.Denied, "choose another value of the setting scripts"},
+	policy.CodeNotActivated:    {metier.Denied, "the setting scripts=tiered wants an active skill"},
+	policy.CodeNetworkDenied:   {metier.Denied, "grant the host with --allow-host, where the setting script_network lets it"},
+	"secret_unavailable":       {metier.Unavailable, "set the variable or mend the file, or take the secret out of the configuration"},
 }
 
 // refusedScript is an observation as an error of the command.
@@ -246,7 +262,11 @@ func (a *app) passOn(_, stream string, p []byte) {
 	if stream == "stderr" {
 		w = a.Err
 	}
-	if a.outTerminal() {
+	shown := a.outTerminal()
+	if stream == "stderr" {
+		shown = a.Terminal // one of them may be a file, and the other not
+	}
+	if shown {
 		lines := strings.Split(strings.ToValidUTF8(string(p), "\uFFFD"), "\n")
 		for i := range lines {
 			lines[i] = visible.Escape(strings.TrimSuffix(lines[i], "\r"))

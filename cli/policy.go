@@ -19,12 +19,15 @@ type launchPolicy struct {
 	Approvals int                `json:"approvals,omitempty"` // how many of the approved scripts are from them
 }
 
-// policyOf reads the policy files of the configuration and of the flag. None of
+// policyOf reads the policy files of the configuration and of the flags. None of
 // them takes back what another says: their rules add up.
-func (a *app) policyOf(flag string, op operator) (*launchPolicy, policyFile, error) {
+func (a *app) policyOf(flags []string, op operator) (*launchPolicy, policyFile, error) {
 	var all policyFile
 	files := slices.Clone(op.policies)
-	if flag != "" {
+	for _, flag := range flags {
+		if flag == "" {
+			return nil, all, wrong("policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "--policy names no file")
+		}
 		files = append(files, a.path(flag))
 	}
 	if len(files) == 0 {

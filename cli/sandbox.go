@@ -20,7 +20,8 @@ import (
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "See and try what programs run in"}
+	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "See and try what programs run in", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.sandboxProbeCommand(), a.sandboxRunCommand())
 	return c
 }
@@ -220,8 +221,11 @@ func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
 		if err := a.document(res); err != nil {
 			return err
 		}
-	} else if res.ExitCode == nil {
-		fmt.Fprintf(a.Err, "metier: the command %s\n", res.Ended())
+	} else {
+		a.noteCut(res)
+		if res.ExitCode == nil {
+			fmt.Fprintf(a.Err, "metier: the command %s\n", res.Ended())
+		}
 	}
 	switch {
 	case res.ExitCode == nil:

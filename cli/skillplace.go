@@ -67,7 +67,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 	if sh.settings, _, denied, err = a.resolve(op, p.profile, sh.workspace, layer); err != nil {
 		return nil, profileHint(firstSet(p.profile, a.env["METIER_PROFILE"], op.Profile), err)
 	}
-	if sh.policy, _, err = a.policyOf("", op); err != nil {
+	if sh.policy, _, err = a.policyOf(nil, op); err != nil {
 		return nil, err
 	}
 	sh.denied = slices.Concat(op.Deny, denied)
