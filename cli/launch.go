@@ -318,13 +318,21 @@ func (a *app) principal() string {
 	return firstSet(a.env["METIER_PRINCIPAL"], a.env["USER"], "operator")
 }
 
-// secrets are the values that must not reach the record.
+// secrets are the values that must not reach the record, and so no model: keys
+// of providers, and what scripts are given, which a script can put anywhere.
 func (a *app) secrets() []record.Secret {
 	var out []record.Secret
 	for _, p := range providers() {
 		for _, k := range p.keys {
 			if v := a.env[k]; v != "" {
 				out = append(out, record.Secret{Name: k, Value: v})
+			}
+		}
+	}
+	if op, err := a.operatorConfig(); err == nil {
+		for _, c := range op.Secrets {
+			if v, err := a.secretValue(c); err == nil {
+				out = append(out, record.Secret{Name: c.Name, Value: v})
 			}
 		}
 	}

@@ -42,17 +42,10 @@ func (c *cleanLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// loggedSecrets are all values that may stand in no line: keys of providers,
-// what scripts are given, and what the receiver of telemetry is sent.
+// loggedSecrets are all values that may stand in no line: those of the record,
+// and what the receiver of telemetry is sent.
 func (a *app) loggedSecrets() []record.Secret {
 	out := a.secrets()
-	if op, err := a.operatorConfig(); err == nil {
-		for _, c := range op.Secrets {
-			if v, err := a.secretValue(c); err == nil {
-				out = append(out, record.Secret{Name: c.Name, Value: v})
-			}
-		}
-	}
 	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
 		for pair := range strings.SplitSeq(a.env[k], ",") {
 			_, v, _ := strings.Cut(pair, "=")
