@@ -139,6 +139,11 @@ func (a *app) planPrograms(l *launch, f programFlags, op operator) (err error) {
 	}
 	l.Scripts = dedupe(slices.Concat(l.Named, standing))
 	l.Hosts = dedupe(slices.Concat(f.hosts, op.Hosts))
+	for _, h := range l.Hosts {
+		if err := policy.CheckHost(h); err != nil {
+			return wrong("hosts_invalid", "--allow-host and allow_hosts name hosts: no URL, port or path", "%w", err)
+		}
+	}
 	l.Sandbox, err = f.backend(op)
 	return err
 }
