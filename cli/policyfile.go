@@ -194,7 +194,11 @@ func (r *policyReader) rules(n *yaml.Node) {
 		if !ok {
 			continue
 		}
-		if err := u.Check(); err != nil {
+		err := u.Check()
+		if err == nil {
+			err = checkRuleTool(u)
+		}
+		if err != nil {
 			r.fault(item, "rule %q: %v", short(u.String()), err)
 			continue
 		}
@@ -284,6 +288,25 @@ func (r *policyReader) approvals(n *yaml.Node) {
 			r.out.Approvals = append(r.out.Approvals, a)
 		}
 	}
+}
+
+// ruleTools are the names that rules may be about: the tools there are, those of
+// a later version, and the names that skills use.
+func ruleTools() []string { return append(toolNames(), "web_fetch", "web_search") }
+
+// checkRuleTool refuses a rule about a tool that there is not: it would be one
+// in name only. Tools of servers are not ours to know.
+func checkRuleTool(u policy.Rule) error {
+	p := policy.ParsePattern(u.Pattern)
+	about := policy.Pattern{Tool: p.Tool}
+	if strings.HasPrefix(p.Tool, "mcp__") || slices.ContainsFunc(ruleTools(), func(t string) bool { return about.Matches(policy.Request{Tool: t}) }) {
+		return nil
+	}
+	if stem, open := strings.CutSuffix(p.Tool, "*"); open && strings.HasPrefix("mcp__", stem) {
+		return nil
+	}
+	names := append(ruleTools(), "Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS", "Bash", "WebFetch", "WebSearch")
+	return fmt.Errorf("there is no tool %q%s", short(p.Tool), nearest.Hint(p.Tool, names))
 }
 
 // checkToolName says what is wrong with a granted tool: a grant is exact.

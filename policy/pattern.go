@@ -104,7 +104,11 @@ func parsePattern(s string) (Pattern, error) {
 			return Pattern{}, fmt.Errorf("%q is no glob", seg)
 		}
 	}
-	return Pattern{Tool: name, Arg: arg}, nil
+	p := Pattern{Tool: name, Arg: arg}
+	if err := p.idle(); err != nil {
+		return Pattern{}, err
+	}
+	return p, nil
 }
 
 // Matches reports whether the pattern covers the whole request.
