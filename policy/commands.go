@@ -7,12 +7,68 @@ import (
 )
 
 // starters are programs and builtins that start what their arguments name.
-var starters = []string{"alias", "ash", "awk", "bash", "builtin", "busybox", "chroot", "command", "coproc", "dash", "doas", "env", "eval", "exec",
-	"find", "fish", "flock", "ionice", "ksh", "nice", "nohup", "nsenter", "parallel", "script", "setsid", "sh", "source", ".", "ssh", "stdbuf", "su",
-	"sudo", "time", "timeout", "toybox", "trap", "unshare", "watch", "xargs", "zsh"}
+var starters = append([]string{"alias", "awk", "builtin", "busybox", "capsh", "choom", "chroot", "chrt", "command", "coproc", "dbus-run-session", "doas", "env", "eval",
+	"exec", "expect", "fakeroot", "find", "flock", "gawk", "hash", "ionice", "ip", "linux32", "linux64", "ltrace", "mapfile", "mawk", "nice", "nohup", "nsenter", "numactl",
+	"parallel", "pkexec", "prlimit", "proot", "readarray", "rlwrap", "run-parts", "runuser", "screen", "script", "setarch", "setpriv", "setsid", "sg", "source", ".", "ssh",
+	"start-stop-daemon", "stdbuf", "strace", "su", "sudo", "systemd-run", "taskset", "time", "timeout", "tmux", "toybox", "trap", "uclampset", "unbuffer", "unshare", "valgrind",
+	"watch", "xargs", "xvfb-run"}, shells...)
+
+// shells run a text.
+var shells = []string{"ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"}
 
 // starts reports whether a command starts others.
-func starts(c []string) bool { return slices.Contains(starters, path.Base(c[0])) }
+func starts(c []string) bool {
+	name := path.Base(c[0])
+	return slices.Contains(starters, name) || strings.HasPrefix(name, "ld-linux") || name == "ld.so"
+}
+
+// blind reports whether a command runs a text that is not in its words: a shell
+// that reads standard input, or is started once for each line of it.
+func blind(c []string) bool {
+	if !starts(c) {
+		return false
+	}
+	each := false
+	for i, w := range c {
+		name := path.Base(w)
+		switch rest := c[i+1:]; {
+		case name == "xargs" || name == "parallel":
+			each = true
+		case name == "source" || name == ".":
+			if len(rest) > 0 && device(rest[0]) {
+				return true
+			}
+		case !slices.Contains(shells, name), i > 0 && path.Base(c[0]) == "find" && !strings.HasPrefix(c[i-1], "-exec") && !strings.HasPrefix(c[i-1], "-ok"):
+		case each || reads(rest):
+			return true
+		}
+	}
+	return false
+}
+
+// reads reports whether a shell with these words reads what it runs from
+// standard input.
+func reads(words []string) bool {
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case w == Dynamic, w == "-", w == "-s":
+			return true
+		case slices.Contains([]string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, w):
+			i++ // its value
+		case strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "c"):
+			return false // its text is a word
+		case !strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "+"):
+			return device(w)
+		}
+	}
+	return true
+}
+
+// device is a file that may be standard input.
+func device(p string) bool {
+	p = path.Clean(p)
+	return p == Dynamic || strings.HasPrefix(p, "/dev/") || strings.HasPrefix(p, "/proc/")
+}
 
 // destructive are commands after which something is gone, each with the words
 // that make it so; nil: any. It guards against accidents: what really holds is
@@ -39,6 +95,8 @@ func destroys(c []string) string {
 		return "a command that is known only when it runs"
 	case !starts(c):
 		return destroysAt(c)
+	case blind(c):
+		return "a command that is known only when it runs"
 	}
 	for i := range c {
 		if d := destroysAt(c[i:]); d != "" {

@@ -255,7 +255,7 @@ func (p Pattern) command(c []string) bool {
 // that starts others.
 func (p Pattern) maybe(c []string) bool {
 	words, _ := p.words()
-	if len(c) == 0 || len(words) == 0 {
+	if len(c) == 0 || len(words) == 0 || blind(c) {
 		return true
 	}
 	if !starts(c) {

@@ -39,6 +39,10 @@ func TestCommandPatterns(t *testing.T) {
 				"git $(rm x)", "git \"$(rm x)\"", "git `rm x`", "git $x", "git <(rm x)", "$(echo git) x", "GIT_SSH_COMMAND=x git fetch", "git status > ~/.bashrc", "git status 2>&1", "git apply < f", "git apply <<E\nx\nE",
 				`g""it x`, `\git x`, "'git' x", "alias git=rm", "alias git=rm; git x", "eval git x", "exec git x", "env X=1 git x", "command git x", "sudo git x", "builtin git", "time git x", "! git x", "git() { rm x; }; git x",
 				"(git x)", "{ git x; }", "if git x; then git y; fi", "while git x; do git y; done", "git x &", "git *", "git {a,b}", "git ~/x", "git x # y", "export git=1", "", "coproc git x", "xargs git", "nohup git x"}},
+		"Bash(printf:*)":         {[]string{"printf '[%s]' x", "printf -v a x"}, []string{"printf -v 'a[$(rm x)]' y", "printf -v'a[$(rm x)]' y", "printf -v \"a[b]\" y"}},
+		"Bash(test:*)":           {[]string{"test -f x"}, []string{"test -v 'a[$(rm x)]'", "test -n x -o -v 'a[b]'"}},
+		"Bash(read:*)":           {[]string{"read -r x"}, []string{"read 'a[$(rm x)]'"}},
+		"Bash(compgen:*)":        {nil, []string{"compgen -W '$(rm x)'"}},
 		"Bash(npm run *)":        {[]string{"npm run", "npm run test", "npm run a b"}, []string{"npm", "npm install", "npm run-script x", "npm runx", "npm run test; rm x"}},
 		"Bash(npm run test:*)":   {[]string{"npm run test", "npm run test -- -v"}, []string{"npm run", "npm run test:unit", "npm run tests"}},
 		"Bash(git status)":       {[]string{"git status", "git  status "}, []string{"git", "git status -s"}},
@@ -138,8 +142,11 @@ func TestCheckPattern(t *testing.T) {
 func TestDenyRulesTouchAnyPart(t *testing.T) {
 	t.Parallel()
 	for pattern, texts := range map[string]struct{ hit, miss []string }{
-		"Bash(rm:*)": {[]string{"rm x", "ls; rm x", "/bin/rm x", `r""m x`, `\rm x`, "ls $(rm x)", "env A=1 rm x", "sudo rm x", "sh -c 'rm x'", "xargs rm", "eval \"rm x\"", "$x y", "eval $x", "find . -exec rm {} ';'", "alias ls=rm", "if a; then rm b; fi", "f() { rm x; }", "x=1"},
-			[]string{"ls rmdir", "ls x", "rmdir x", "git rm x", "echo $x", "env A=1 ls", "sudo ls"}},
+		"Bash(rm:*)": {[]string{"rm x", "ls; rm x", "/bin/rm x", `r""m x`, `\rm x`, "ls $(rm x)", "env A=1 rm x", "sudo rm x", "sh -c 'rm x'", "xargs rm", "eval \"rm x\"", "$x y", "eval $x", "find . -exec rm {} ';'", "alias ls=rm", "if a; then rm b; fi", "f() { rm x; }", "x=1",
+			"echo rm x | sh", "bash <<< 'rm x'", "bash -x <<E\nrm x\nE", "bash -o posix < f", "sh -s x < f", "sudo bash < f", "sh /dev/stdin", ". /dev/fd/0", "echo rm x | xargs -I{} sh -c {}",
+			"printf -v 'a[$(rm x)]' y", "test -v 'a[$(rm x)]'", "[ -v 'a[$(rm x)]' ]", "read 'a[$(rm x)]'", "let 'a[$(rm x)]=1'", "[[ 'a[$(rm x)]' -eq 1 ]]", "declare 'a[$(rm x)]=1'", "(( $'a[\\x24(rm x)]' ))",
+			"setarch -R rm x", "strace rm x", "csh -c 'rm x'", "/lib64/ld-linux-x86-64.so.2 /bin/rm x"},
+			[]string{"sh scripts/x.sh", "bash -c ls", "bash -ec ls x", "find . -name bash", "printf '[%s]' x", "printf '$%d' 5", "[ -f x ]", "test -v x", "[[ -f x ]] && ls", "let x=1", "echo $((1+2)) 'x'", "ls rmdir", "ls x", "rmdir x", "git rm x", "echo $x", "env A=1 ls", "sudo ls"}},
 		"Bash(git push *)":     {[]string{"git push", "git push -f", "git $x", "git add . && git push"}, []string{"git status", "git stash push", "ls"}},
 		"Bash(git push --all)": {[]string{"git push --all", "git push $x"}, []string{"git push", "git push --all x"}},
 		"Bash(cat secrets/*)":  {[]string{"cat secrets/a", "cat x/../secrets/a", "cat $f"}, []string{"cat a", "cat secrets"}},
@@ -213,7 +220,7 @@ func TestAllowRulesRemoveOurQuestionsOnly(t *testing.T) {
 func TestDestructiveCommandsAsk(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]bool{"rm x": true, "/bin/rm x": true, "ls; shred x": true, "sudo rm x": true, "sh -c 'rm x'": true, "bash -c \"a && rm x\"": true, "find . -delete": true, "find . -exec rm {} ';'": true, "xargs rm": true,
-		"git push --force": true, "git push origin +main": true, "git reset --hard": true, "git clean -fd": true, "mkfs.ext4 x": true, "$x y": true, "eval $x": true, "sh -c $x": true, "dd of=x": true, "if a; then rm x; fi": true,
+		"git push --force": true, "git push origin +main": true, "git reset --hard": true, "git clean -fd": true, "mkfs.ext4 x": true, "$x y": true, "eval $x": true, "sh -c $x": true, "dd of=x": true, "echo x | sh": true, "bash <<< x": true, "printf -v 'a[$(x)]' y": true, "[ -f x ]": false, "bash -c ls": false, "bash x.sh y": false, "if a; then rm x; fi": true,
 		"ls": false, "git status": false, "git push": false, "echo $x": false, "grep rm x": false, "find . -name x": false, "env A=1 ls": false, "sh scripts/x.sh": false, "docker run x": false, "docker rm x": true, "echo 'rm x'": false} {
 		g := open()
 		if d := policy.Decide(&g, bash(src)); (d.Code == policy.CodeDestructive) != want || want != strings.Contains(strings.Join(d.Risk, " "), "destructive") {

@@ -74,6 +74,9 @@ func Facts(src string) (Script, error) {
 	if r.over {
 		return Script{}, fmt.Errorf("the shell text has more than %d commands", MaxCommands)
 	}
+	if r.sums && r.quoted {
+		r.command([]string{Dynamic})
+	}
 	r.lines(file, src)
 	for why := range r.why {
 		r.out.Why = append(r.out.Why, why)
@@ -114,6 +117,8 @@ type reader struct {
 	out  Script
 	why  map[string]bool
 	over bool
+	// sums and quoted are there: arithmetic, and text that arithmetic would run.
+	sums, quoted bool
 }
 
 func (r *reader) opaque(why string) { r.why[why] = true }
@@ -121,8 +126,11 @@ func (r *reader) opaque(why string) { r.why[why] = true }
 // visit knows the few kinds of nodes that keep a text plain; every other makes
 // it opaque, those of later versions too.
 func (r *reader) visit(n syntax.Node) bool {
+	r.sums = r.sums || arithmetic(n)
 	switch n := n.(type) {
-	case nil, *syntax.File, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted, *syntax.BinaryCmd:
+	case nil, *syntax.File, *syntax.Word, *syntax.Lit, *syntax.DblQuoted, *syntax.BinaryCmd:
+	case *syntax.SglQuoted:
+		r.quoted = r.quoted || holds(n)
 	case *syntax.Stmt:
 		if n.Background || n.Coprocess || n.Disown {
 			r.opaque("a command in the background")
@@ -179,6 +187,10 @@ func (r *reader) call(n *syntax.CallExpr) {
 		words = append(words, text)
 	}
 	r.command(words)
+	if evaluates(words) {
+		r.command([]string{Dynamic})
+		r.opaque("a builtin that evaluates its words")
+	}
 }
 
 func (r *reader) redirect(n *syntax.Redirect) {
@@ -287,6 +299,9 @@ func unescape(b, plain *strings.Builder, s string) bool {
 // expands reports whether unquoted text is a glob, a brace expansion or a home
 // folder; where in doubt it is.
 func expands(s string) bool {
+	if s == "[" { // the command
+		return false
+	}
 	if strings.ContainsAny(s, "*?[") || strings.Contains(s, "{") && (strings.Contains(s, ",") || strings.Contains(s, "..")) {
 		return true
 	}
