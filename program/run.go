@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -83,12 +82,18 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *me
 	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(), r.Workspace
 	clean := record.Redact(nil, secrets...) // a backstop: what a program transforms gets by
 	one := &sync.Mutex{}
-	j.Stdout, j.Stderr = r.watch(x, one, "stdout", clean), r.watch(x, one, "stderr", clean)
+	shown := func() {}
+	if r.Output != nil {
+		stdout, stderr := r.watch(x, one, "stdout", clean), r.watch(x, one, "stderr", clean)
+		j.Stdout, j.Stderr = stdout, stderr
+		shown = func() { stdout.Close(); stderr.Close() }
+	}
 	proxy, err := r.proxy(&j)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
 	ran, err := r.Sandbox.Run(ctx, j)
+	shown()
 	if proxy != nil {
 		proxy.Close()
 		e.Hosts, e.Refused = hostUse(proxy.Used())
@@ -126,23 +131,12 @@ func hostUse(used egress.Record) (hosts []event.HostUse, omitted int) {
 
 // watch passes output on as it comes, to whoever shows it: one piece at a time,
 // though the streams are read at once.
-func (r *runner) watch(x *metier.Scope, one *sync.Mutex, stream string, clean *record.Redactor) io.Writer {
-	if r.Output == nil {
-		return nil
-	}
-	return writer(func(p []byte) {
-		b, _ := clean.Clean(p)
+func (r *runner) watch(x *metier.Scope, one *sync.Mutex, stream string, clean *record.Redactor) *record.Stream {
+	return clean.Stream(func(b []byte) {
 		one.Lock()
 		defer one.Unlock()
 		r.Output(x.Call().ID, stream, b)
 	})
-}
-
-type writer func([]byte)
-
-func (w writer) Write(p []byte) (int, error) {
-	w(p)
-	return len(p), nil
 }
 
 func unavailable(err error) error {

@@ -116,10 +116,32 @@ func (r *Redactor) Put(ctx context.Context, media string, b []byte) (Ref, error)
 // Clean returns b with each secret replaced and how often each was found. It
 // returns b itself when there is none.
 func (r *Redactor) Clean(b []byte) ([]byte, map[string]int) {
-	type hit struct {
-		from, to int
-		name     string
+	hits := r.find(b)
+	if len(hits) == 0 {
+		return b, nil
 	}
+	found := map[string]int{}
+	var out bytes.Buffer
+	at := 0
+	for _, h := range hits {
+		out.Write(b[at:h.from])
+		out.WriteString("[redacted:" + h.name + "]")
+		found[h.name]++
+		at = h.to
+	}
+	out.Write(b[at:])
+	return out.Bytes(), found
+}
+
+// hit is where a secret stands.
+type hit struct {
+	from, to int
+	name     string
+}
+
+// find returns where secrets stand, in order. Where two overlap the longer one
+// gives the name and they are one.
+func (r *Redactor) find(b []byte) []hit {
 	var hits []hit
 	for _, f := range r.forms {
 		for at := 0; ; {
@@ -131,31 +153,21 @@ func (r *Redactor) Clean(b []byte) ([]byte, map[string]int) {
 			at += i + 1
 		}
 	}
-	if len(hits) == 0 {
-		return b, nil
-	}
-	// Where two overlap the longer one gives the name and nothing of either stays.
 	slices.SortStableFunc(hits, func(x, y hit) int {
 		if x.from != y.from {
 			return x.from - y.from
 		}
 		return y.to - x.to
 	})
-	found := map[string]int{}
-	var out bytes.Buffer
-	at := 0
-	for i := 0; i < len(hits); {
-		h := hits[i]
-		for i++; i < len(hits) && hits[i].from < h.to; i++ {
-			h.to = max(h.to, hits[i].to)
+	whole := hits[:0]
+	for _, h := range hits {
+		if n := len(whole); n > 0 && h.from < whole[n-1].to {
+			whole[n-1].to = max(whole[n-1].to, h.to)
+			continue
 		}
-		out.Write(b[at:h.from])
-		out.WriteString("[redacted:" + h.name + "]")
-		found[h.name]++
-		at = h.to
+		whole = append(whole, h)
 	}
-	out.Write(b[at:])
-	return out.Bytes(), found
+	return whole
 }
 
 // Counts returns how often each secret was replaced so far, by name.

@@ -1,0 +1,64 @@
+package record
+
+import "bytes"
+
+// Stream cleans what comes in pieces: a secret may begin in one and end in the
+// next. It keeps back no more than what may still become one.
+type Stream struct {
+	r    *Redactor
+	to   func([]byte)
+	kept []byte
+}
+
+// Stream gives cleaned pieces to a function, which must not keep them.
+func (r *Redactor) Stream(to func([]byte)) *Stream { return &Stream{r: r, to: to} }
+
+// Write takes the next piece. It never fails.
+func (s *Stream) Write(p []byte) (int, error) {
+	s.kept = append(s.kept, p...)
+	n := len(s.kept) - s.r.begun(s.kept)
+	for _, h := range s.r.find(s.kept) {
+		switch {
+		case h.to <= n || h.from >= n:
+		case h.to-h.from <= 4*s.r.longest(): // cut before it: its end may begin another
+			n = h.from
+		default: // the same bytes over and over
+			n = h.to
+		}
+	}
+	s.give(n)
+	return len(p), nil
+}
+
+// Close gives what was kept back.
+func (s *Stream) Close() { s.give(len(s.kept)) }
+
+func (s *Stream) give(n int) {
+	if n > 0 {
+		clean, _ := s.r.Clean(s.kept[:n])
+		s.to(clean)
+		s.kept = append(s.kept[:0:0], s.kept[n:]...)
+	}
+}
+
+// begun is how many bytes at the end of b may be the beginning of a secret.
+func (r *Redactor) begun(b []byte) int {
+	most := 0
+	for _, f := range r.forms {
+		for n := min(len(f.text)-1, len(b)); n > most; n-- {
+			if bytes.HasSuffix(b, f.text[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// longest is the length of the longest form of a secret.
+func (r *Redactor) longest() int {
+	most := 0
+	for _, f := range r.forms {
+		most = max(most, len(f.text))
+	}
+	return most
+}
