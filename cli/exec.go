@@ -115,6 +115,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 	if err := j.open(ctx, folder); err != nil {
 		return err
 	}
+	j.noteHosts()
 	return a.execIn(ctx, j, call)
 }
 

@@ -191,6 +191,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 		fmt.Fprintf(a.Err, "note: %s\n", oneLine(j.model.note))
 	}
 	j.noteSkipped()
+	j.noteHosts()
 	if err := j.begin(ctx); err != nil {
 		return result{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/policy"
 	"metier/skillmd"
 )
 
@@ -64,6 +65,13 @@ func (j *job) noteSkipped() {
 	}
 	if n > most {
 		fmt.Fprintf(j.a.Err, "note: %d more; see them with metier list --all\n", n-most)
+	}
+}
+
+// noteHosts says that granted hosts are of no use under the settings.
+func (j *job) noteHosts() {
+	if len(j.launch.Hosts) > 0 && policy.NetworkRule(j.settings.Exec.Network) == policy.NetworkOff && j.launch.runs() && !j.a.json {
+		fmt.Fprintf(j.a.Err, "note: %s granted, and the setting script_network is off: nothing reaches them; --set script_network=tiered, or set: in the configuration, lets programs\n", plural(len(j.launch.Hosts), "host"))
 	}
 }
 
