@@ -164,6 +164,10 @@ func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool
 	if err != nil {
 		return err
 	}
+	if allow && (gone(q.Text) || gone(q.Args)) {
+		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' says what is altered; answer no, or begin a new run",
+			Err: fmt.Errorf("the record does not hold what question %s asks any more: nobody can say yes to it", q.ID)}
+	}
 	ans := policy.Answer{Question: q.ID, Allow: allow, Scope: f.scope, By: a.principal()}
 	if err := s.Answer(ctx, q.Call, ans); err != nil {
 		return err
@@ -178,6 +182,16 @@ func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool
 		}
 	}
 	return a.answered(ctx, folder, q, ans)
+}
+
+// gone reports whether content of the record was erased or altered: what stands
+// in its place names the digest.
+func gone(raw json.RawMessage) bool {
+	var c struct {
+		Altered, Erased bool
+		Digest          string
+	}
+	return json.Unmarshal(raw, &c) == nil && (c.Altered || c.Erased) && c.Digest != ""
 }
 
 // noteTorn tells that a crash took the end of the record.

@@ -31,6 +31,9 @@ type execFlags struct {
 	stdin                              bool
 }
 
+// modelNone is the model of a record that exec leaves.
+const modelNone = "none"
+
 func (a *app) execCommand() *cobra.Command {
 	var f execFlags
 	c := &cobra.Command{
@@ -140,7 +143,7 @@ func (a *app) planExec(f execFlags) (planned, error) {
 	}
 	p.op, p.settings, p.origins = op, set, settings.Snapshot(set, origins)
 	p.launch = launch{Workspace: ws, Denied: append(append([]string{}, op.Deny...), denied...), Settings: values(origins), PromptRole: policy.DirectCommand, Batch: !a.asks(),
-		Tools: []string{settings.ToolRunSkillScript}, Model: "none", Spec: agent.Spec{Mode: agent.ModeChat}}
+		Tools: []string{settings.ToolRunSkillScript}, Model: modelNone, Spec: agent.Spec{Mode: agent.ModeChat}}
 	if set.NoScripts() {
 		return p, wrong("scripts_off", "choose another with --profile", "this profile runs no scripts of skills")
 	}
