@@ -282,7 +282,7 @@ func (a *app) answered(ctx context.Context, folder *run.Folder, q run.Pending, a
 	}
 	fmt.Fprintf(a.Out, "%s is answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
 	if ans.Scope == policy.ScopeAlways {
-		fmt.Fprintln(a.Out, "it holds while the skill's files, the isolation and the network are the same; 'metier runs approvals' takes it back")
+		fmt.Fprintln(a.Out, "it holds while the skill's files, the isolation and the network are the same; 'metier runs approvals' takes it back for other runs")
 	}
 	if n := len(r.Questions); n > 0 {
 		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural(n, "question")+" more", a.named(here))

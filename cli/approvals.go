@@ -90,7 +90,7 @@ func (a *app) approvals() ([]approval, error) {
 	if err == nil {
 		var list []approval
 		if list, err = approvalsOf(o); err == nil && len(list) > 0 {
-			if info, cause := os.Stat(f.path); cause != nil || !held(info, nil) {
+			if info, cause := os.Stat(f.path); cause != nil || !alone(info) {
 				err = errors.New("others than you can write to it")
 			}
 		}
@@ -175,7 +175,8 @@ func (a *app) runsApprovalsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "approvals", Short: "List the scripts that are approved always, or take that back",
 		Long: `Approvals lists the answers that were given for always. Each holds for one script
 while all files of its skill, the isolation and the network are the same. It is
-kept in approvals.json of metier's state folder.`,
+kept in approvals.json of metier's state folder. A run that it was given in keeps
+the answer, also when it is taken back.`,
 		Example: "  metier runs approvals\n  metier runs approvals --revoke q-e33acb2b6745dced\n  metier runs approvals --revoke report --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(revoke) > 0 {
@@ -239,6 +240,9 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 	}
 	for _, p := range gone {
 		fmt.Fprintf(a.Out, "%s %s is not approved any more\n", oneLine(p.Covers["skill"]), oneLine(p.Covers["script"]))
+		if p.Run != "" {
+			fmt.Fprintf(a.Out, "  run %s, where it was answered, keeps the answer\n", oneLine(p.Run))
+		}
 	}
 	return nil
 }

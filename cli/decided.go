@@ -82,7 +82,7 @@ func (c *decided) trusting(f switches, o *jsonedit.Object) {
 	}
 	list, _ := records(o, keyTrusted) // checked by load
 	info, err := os.Stat(f.path)
-	if len(list) > 0 && (err != nil || !held(info, nil)) {
+	if len(list) > 0 && (err != nil || !alone(info)) {
 		c.unusable(f.path, errors.New("others than you can write to it"), "it lends no skill trust")
 		return
 	}

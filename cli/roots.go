@@ -229,6 +229,12 @@ func held(dir, as os.FileInfo) bool {
 	return ok && other == owner
 }
 
+// alone reports whether nobody but the administrator and this user can write a
+// file: not a group either, whoever may be in it.
+func alone(file os.FileInfo) bool {
+	return held(file, nil) && (file.Mode().Perm()&0o020 == 0 || !hasOwners(file))
+}
+
 func hasOwners(info os.FileInfo) bool {
 	_, ok := ownerOf(info)
 	return ok
