@@ -196,7 +196,7 @@ func (p Pattern) touches(r Request) bool {
 // which a shell would start it, of which the arguments are not known.
 func (p Pattern) script(r Request, fits func(Pattern, []string) bool) bool {
 	_, file, _ := strings.Cut(r.Entry, ":")
-	if globMatch(p.Arg, r.Entry) {
+	if globMatch(p.Arg, r.Entry) || file != "" && r.Skill != nil && r.Skill.ID != "" && globMatch(p.Arg, r.Skill.ID+":"+file) {
 		return true
 	}
 	if p.Tool == toolScript || file == "" {

@@ -262,7 +262,7 @@ type Grants struct {
 	Mode    Mode      `json:"mode"`
 	Tools   []string  `json:"tools"`             // canonical names, exact
 	Denied  []string  `json:"denied,omitempty"`  // skill names or IDs that may not be used
-	Scripts []string  `json:"scripts,omitempty"` // exact skill:scripts/path
+	Scripts []string  `json:"scripts,omitempty"` // exact skill:scripts/path, the skill by name or ID
 	Narrow  Narrowing `json:"allowedTools"`
 	Merge   Merge     `json:"merge"`
 

@@ -21,7 +21,7 @@ func judgeScript(g *Grants, r Request) (Decision, bool) {
 	case ScriptsOff, "":
 		return deny(CodeScriptsOff, "scripts=off", "scripts of skills may not run")
 	case ScriptsExact:
-		if !slices.Contains(g.Scripts, r.Entry) {
+		if !slices.ContainsFunc(g.Scripts, r.named) {
 			return deny(CodeScriptUnlisted, rule, fmt.Sprintf("the operator did not name the script %q", r.Entry))
 		}
 	case ScriptsTiered:
@@ -47,6 +47,13 @@ func judgeScript(g *Grants, r Request) (Decision, bool) {
 		return Decision{}, false
 	}
 	return deny(CodeInvalidCall, "script_approval", "unknown value of script_approval")
+}
+
+// named reports whether an entry is the script of the request: by the name of
+// its skill, or by its ID, which no other skill can have.
+func (r Request) named(entry string) bool {
+	_, file, _ := strings.Cut(r.Entry, ":")
+	return entry == r.Entry || r.Skill != nil && r.Skill.ID != "" && file != "" && entry == r.Skill.ID+":"+file
 }
 
 // Reach says what a job may have as network without a question: no host, hosts,
@@ -162,7 +169,7 @@ func CheckLevel(l string) error {
 // exactly this tree, for a level that is not below the one approved.
 func (g *Grants) approvedBefore(r Request) bool {
 	return slices.ContainsFunc(g.Approved, func(a ApprovedScript) bool {
-		return a.Entry == r.Entry && a.Tree != "" && a.Tree == r.Skill.Tree &&
+		return r.named(a.Entry) && a.Tree != "" && a.Tree == r.Skill.Tree &&
 			(a.Level == "" || CheckLevel(a.Level) == nil && CheckLevel(r.Level) == nil && r.Level >= a.Level)
 	})
 }

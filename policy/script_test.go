@@ -48,6 +48,25 @@ func judged(g *policy.Grants, r policy.Request) verdict {
 	return verdict{d.Outcome, d.Code}
 }
 
+// A script may be meant by the ID of its skill, which no other skill has.
+func TestScriptsAreNamedByNameOrID(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]bool{"pdf:scripts/fill.py": true, "src:pdf:scripts/fill.py": true, "other:pdf:scripts/fill.py": false, "src:pdf:scripts/x.py": false, "src:scripts/fill.py": false} {
+		g := running(func(g *policy.Grants) { g.Scripts, g.Approval = []string{entry}, policy.ApprovalNever })
+		if d := policy.Decide(g, script(policy.Project)); d.Allowed() != want {
+			t.Errorf("granted %s: %+v", entry, d)
+		}
+		g = running(func(g *policy.Grants) { g.Approved = []policy.ApprovedScript{{Entry: entry, Tree: "sha256:aa"}} })
+		if d := policy.Decide(g, script(policy.Project)); d.Allowed() != want {
+			t.Errorf("approved %s: %+v", entry, d)
+		}
+		g = running(rule(policy.RuleDeny, "run_skill_script("+entry+")"))
+		if d := policy.Decide(g, script(policy.Project)); (d.Code == policy.CodeRuleDenied) != want {
+			t.Errorf("denied %s: %+v", entry, d)
+		}
+	}
+}
+
 // Every tier × approval, without a network.
 func TestScriptsWaitByTier(t *testing.T) {
 	t.Parallel()
