@@ -71,11 +71,11 @@ func Facts(src string) (Script, error) {
 	}
 	r := reader{why: map[string]bool{}}
 	syntax.Walk(file, r.visit)
-	if r.over {
-		return Script{}, fmt.Errorf("the shell text has more than %d commands", MaxCommands)
-	}
 	if r.sums && r.quoted {
 		r.command([]string{Dynamic})
+	}
+	if r.over {
+		return Script{}, fmt.Errorf("the shell text has more than %d commands", MaxCommands)
 	}
 	r.lines(file, src)
 	for why := range r.why {

@@ -120,7 +120,8 @@ func TestRefusedTexts(t *testing.T) {
 	for name, src := range map[string]string{
 		"unclosed quote": "git 'a", "unclosed brackets": "git $(", "no statement": ";", "a stray word": "fi", "no UTF-8": "git \xff", "NUL": "git\x00", "CR": "git a\r\nb",
 		"ESC": "git \x1b[1m", "DEL": "git \x7f", "too long": strings.Repeat("a ", shell.MaxBytes/2+1), "too many": strings.Repeat("a;", shell.MaxCommands+1),
-		"deep brackets": strings.Repeat("(", 5000), "deep substitutions": strings.Repeat("$(", 5000), "deep quotes": strings.Repeat(`"$(`, 5000),
+		"too many with what is hidden": strings.Repeat("a;", shell.MaxCommands-1) + "let 'a[$(x)]'",
+		"deep brackets":                strings.Repeat("(", 5000), "deep substitutions": strings.Repeat("$(", 5000), "deep quotes": strings.Repeat(`"$(`, 5000),
 		"deep words": strings.Repeat("if ", 5000), "deep expansions": strings.Repeat("${a:-", 5000), "deep ticks": strings.Repeat("`", 5000), "deep signs": "((" + strings.Repeat("- ", 5000) + "1))",
 	} {
 		if got, err := shell.Facts(src); err == nil || len(got.Commands) > 0 {
