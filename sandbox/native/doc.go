@@ -28,7 +28,10 @@
 //
 // Without a cgroup memory is watched from outside every 50 ms (memory of all
 // processes together) with a limit of private memory behind it: memory-best-effort
-// in Result.Notes. A program can be over its limit for that long. Wall time does
+// in Result.Notes. A program can be over its limit for that long. What counts is
+// pages, page tables and what may wait in sockets; what the kernel keeps of memory
+// in other ways is small, or refused: shared memory without a file, and larger
+// buffers of sockets, which is granted and not done. Wall time does
 // not count the time a machine sleeps. The kernel's own system calls are
 // reached directly: a flaw in them is what level L3 is for.
 //

@@ -73,6 +73,9 @@ func play(role, arg string) error {
 	case "proc":
 		return lack(func() (func(), error) { return nil, syscall.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "") })
 	}
+	if known, err := hide(role); known {
+		return err
+	}
 	return errors.New("no such role: " + role)
 }
 

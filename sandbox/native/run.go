@@ -145,6 +145,7 @@ type running struct {
 	mu    sync.Mutex
 	limit string        // the first that was hit
 	cpu   time.Duration // of all, when last looked
+	seen  seen          // used by watch alone
 
 	answers  []plan.Answer
 	listener net.Listener

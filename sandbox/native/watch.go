@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"metier/sandbox"
@@ -57,21 +58,44 @@ func (r *running) watch(ctx context.Context, closed <-chan struct{}) {
 func (r *running) over() string {
 	first := strconv.Itoa(r.process.Pid)
 	all := descendants(first)
-	var memory int64
-	cpu := time.Duration(0)
+	memory := waiting(first, r.job.Serve != nil)
+	kernel := memory
+	now := make(map[string]time.Duration, len(all))
+	_, cpu := spent(first)
 	for _, pid := range all {
 		memory += resident(pid)
-		cpu += spent(pid, false)
+		own, children := spent(pid)
+		cpu += own + children
+		now[pid] = own
 	}
-	cpu += spent(first, true)
-	r.cpu = cpu // read after watch returned
+	r.cpu = max(cpu, r.seen.add(now)) // read after watch returned
 	switch {
-	case cpu >= r.job.Limits.CPU+look:
+	case r.cpu >= r.job.Limits.CPU+look:
 		return sandbox.LimitCPU
-	case memory > r.job.Limits.Memory && shared(all) > r.job.Limits.Memory:
+	case memory > r.job.Limits.Memory && kernel+shared(all) > r.job.Limits.Memory:
 		return sandbox.LimitMemory
 	}
 	return ""
+}
+
+// seen is the time of processes as it was looked at. The kernel forgets that of
+// a process whose parent ignores its end.
+type seen struct {
+	last map[string]time.Duration // of those that were there
+	sum  time.Duration
+}
+
+// add takes the time of those that are there now, and returns that of all that
+// ever were.
+func (s *seen) add(now map[string]time.Duration) time.Duration {
+	for pid, own := range now {
+		if own >= s.last[pid] {
+			own -= s.last[pid]
+		} // else it is another one with the same number
+		s.sum += own
+	}
+	s.last = now
+	return s.sum
 }
 
 // watched is the most processes that are added up.
@@ -102,14 +126,71 @@ func descendants(pid string) (all []string) {
 	return all
 }
 
-// resident is the memory of a process but for what it maps of files.
+// resident is the memory of a process but for what it maps of files: its pages,
+// wherever the kernel keeps them, and the tables that the kernel keeps of them,
+// which can be larger than the pages.
 func resident(pid string) (n int64) {
 	b, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return 0
 	}
-	return kilobytes(b, "RssAnon:") + kilobytes(b, "RssShmem:")
+	return kilobytes(b, "RssAnon:") + kilobytes(b, "RssShmem:") + unshared(b)
 }
+
+// unshared is what of resident belongs to one process alone, or to nobody that
+// could be counted once.
+func unshared(status []byte) int64 {
+	return kilobytes(status, "VmSwap:") + kilobytes(status, "VmPTE:") + kilobytes(status, "HugetlbPages:")
+}
+
+// A socket may hold as much as its buffer, and is the memory of no process. A
+// few are free of charge: most programs have some, and next to nothing in them.
+const (
+	freeSockets = 64
+	bufferSize  = 212992 // net.core.wmem_default, where the kernel does not say
+)
+
+// waiting is the most that sockets of a sandbox hold, as far as it is known.
+// Buffers of TCP, which is there with a network only, grow beyond the default.
+func waiting(first string, network bool) (n int64) {
+	dir := "/proc/" + first + "/net/"
+	if b, err := os.ReadFile(dir + "sockstat"); err == nil {
+		n = max(0, number(b, "sockets: used")-freeSockets) * buffer()
+	}
+	if !network {
+		return n
+	}
+	for _, name := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		b, err := os.ReadFile(dir + name)
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(b) {
+			f := bytes.Fields(line) // sl local remote state tx:rx …
+			if len(f) < 5 {
+				continue
+			}
+			for q := range bytes.SplitSeq(f[4], []byte(":")) {
+				if v, err := strconv.ParseInt(string(q), 16, 64); err == nil {
+					n += v
+				}
+			}
+		}
+	}
+	return n
+}
+
+var buffer = sync.OnceValue(func() int64 {
+	b, err := os.ReadFile("/proc/sys/net/core/wmem_default")
+	if err != nil {
+		return bufferSize // in a network namespace, for one
+	}
+	v, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return bufferSize
+	}
+	return v
+})
 
 // shared adds up what processes share only once. It costs more than resident,
 // so it is asked where that says too much.
@@ -121,13 +202,19 @@ func shared(pids []string) (n int64) {
 			continue
 		}
 		n += kilobytes(b, "Pss_Anon:") + kilobytes(b, "Pss_Shmem:")
+		if b, err = os.ReadFile("/proc/" + pid + "/status"); err == nil {
+			n += unshared(b)
+		}
 	}
 	return n
 }
 
 // kilobytes is the value of a line of /proc, in bytes.
-func kilobytes(text []byte, name string) int64 {
-	_, rest, ok := bytes.Cut(text, []byte("\n"+name))
+func kilobytes(text []byte, name string) int64 { return number(text, "\n"+name) << 10 }
+
+// number is what follows name.
+func number(text []byte, name string) int64 {
+	_, rest, ok := bytes.Cut(text, []byte(name))
 	if !ok {
 		return 0
 	}
@@ -139,15 +226,15 @@ func kilobytes(text []byte, name string) int64 {
 	if err != nil {
 		return 0
 	}
-	return n << 10
+	return n
 }
 
-// spent is the time a process took, with that of children it has waited for,
-// or of these alone. The kernel counts in hundredths of a second.
-func spent(pid string, children bool) (d time.Duration) {
+// spent is the time a process took, and that of children it has waited for. The
+// kernel counts in hundredths of a second.
+func spent(pid string) (own, children time.Duration) {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	_, rest, ok := bytes.Cut(b, []byte(") ")) // the name may hold anything, so from its end
 	if i := bytes.LastIndex(b, []byte(") ")); i >= 0 {
@@ -155,16 +242,13 @@ func spent(pid string, children bool) (d time.Duration) {
 	}
 	f := bytes.Fields(rest)
 	if !ok || len(f) < 15 {
-		return 0
+		return 0, 0
 	}
-	from := 11 // utime, stime, cutime, cstime
-	if children {
-		from = 13
-	}
-	for _, x := range f[from:15] {
+	var d [4]time.Duration // utime, stime, cutime, cstime
+	for i, x := range f[11:15] {
 		if n, err := strconv.ParseInt(string(x), 10, 64); err == nil {
-			d += time.Duration(n) * 10 * time.Millisecond
+			d[i] = time.Duration(n) * 10 * time.Millisecond
 		}
 	}
-	return d
+	return d[0] + d[1], d[2] + d[3]
 }

@@ -31,12 +31,15 @@ var (
 	mknodat    = call{"mknodat", 259, 33}
 	open       = call{"open", 2, none}
 	openat     = call{"openat", 257, 56}
+	mmap       = call{"mmap", 9, 222}
+	setsockopt = call{"setsockopt", 54, 208}
 )
 
 // absent are calls that programs do without when a kernel does not have them.
 // clone3 and openat2 hide from a filter what they are asked for. The others
 // make memory that belongs to no process, which a watch over processes does not
-// see.
+// see. Shared memory without a file is refused for the same reason: its pages
+// stay when a program unmaps them, as long as one page of it is mapped.
 var absent = []call{
 	{"clone3", 435, 435},
 	{"openat2", 437, 437},

@@ -35,6 +35,7 @@ const (
 	Kill         = 0x80000000 // the process
 	NotPermitted = 0x00050000 | 1
 	NotThere     = 0x00050000 | 38
+	Nothing      = 0x00050000 // the call is not made, and says that it was
 )
 
 // Offsets in struct seccomp_data; the low half of argument i is at Arg + 8 i.
@@ -64,6 +65,11 @@ const (
 	tiocsti, tioclinux, tiocsetd = 0x5412, 0x541C, 0x5423
 	unix, inet, inet6            = 1, 2, 10
 	datagram                     = 2 // a bit of SOCK_DGRAM and SOCK_RAW, and of no other type
+
+	shared, anonymous = 0x01, 0x20 // MAP_SHARED and MAP_ANONYMOUS
+
+	solSocket                                  = 1
+	sndBuf, rcvBuf, sndBufForced, rcvBufForced = 7, 8, 32, 33
 )
 
 // deny refuses if a bit of mask is set in argument i.
@@ -93,6 +99,8 @@ var arguments = []struct {
 	{mknod, deny(1, setIDs)},
 	{mknodat, deny(2, setIDs)},
 	{open, opens(1)},
+	{mmap, []Inst{{Load, 0, 0, Arg + 24}, {Any, 0, 2, anonymous}, {Any, 0, 1, shared}, {Return, 0, 0, NotPermitted}}},
+	{setsockopt, buffers},
 	{openat, opens(2)},
 }
 
@@ -104,6 +112,12 @@ var families = []Inst{{Load, 0, 0, Arg}, {Equal, 2, 0, inet}, {Equal, 1, 0, inet
 // connected are pairs that stay connected to each other: those of datagrams can
 // be sent to any socket that has a path.
 var connected = []Inst{{Load, 0, 0, Arg}, {Equal, 1, 0, unix}, {Return, 0, 0, NotPermitted}, {Load, 0, 0, Arg + 8}, {Any, 0, 1, datagram}, {Return, 0, 0, NotPermitted}}
+
+// buffers are of the size that every socket has. What waits in them is memory of
+// no process; a watch counts sockets instead. A kernel cuts what it is asked for
+// without a word too, so programs do not mind.
+var buffers = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 6, solSocket}, {Load, 0, 0, Arg + 16}, {Equal, 3, 0, sndBuf}, {Equal, 2, 0, rcvBuf},
+	{Equal, 1, 0, sndBufForced}, {Equal, 0, 1, rcvBufForced}, {Return, 0, 0, Nothing}}
 
 // opens is deny for the mode of an open with flags in argument i.
 func opens(i int) []Inst {

@@ -91,6 +91,8 @@ func name(answer uint32) string {
 		return "EPERM"
 	case filter.NotThere:
 		return "ENOSYS"
+	case filter.Nothing:
+		return "nothing"
 	}
 	return fmt.Sprintf("%#x", answer)
 }
@@ -228,6 +230,12 @@ func TestArgumentsAreJudged(t *testing.T) {
 		{"read", openat, [6]uint64{0, 0, 0, 0o4000}, true}, // no mode: nothing is made
 		{"create", openat, [6]uint64{0, 0, 0o101, 0o644}, true},
 		{"create set-uid", openat, [6]uint64{0, 0, 0o101, 0o4755}, false},
+		{"private memory", nr{9, 222}, [6]uint64{0, 0, 0, 0x4022}, true},
+		{"shared memory of a file", nr{9, 222}, [6]uint64{0, 0, 0, 0x01}, true},
+		{"shared memory of nothing", nr{9, 222}, [6]uint64{0, 0, 0, 0x21 | high}, false},
+		{"shared memory of nothing, checked", nr{9, 222}, [6]uint64{0, 0, 0, 0x23}, false},
+		{"reuse an address", nr{54, 208}, [6]uint64{0, 1, 2}, true},
+		{"no delay", nr{54, 208}, [6]uint64{0, 6, 7}, true}, // another level
 		{"unnamed set-gid", openat, [6]uint64{0, 0, 0o20200002, 0o2755}, false},
 	}
 	for _, tt := range tests {
@@ -239,6 +247,17 @@ func TestArgumentsAreJudged(t *testing.T) {
 			got := interpret(t, program(t, arch), data{nr: n, arch: audit[arch], args: tt.args})
 			if (got == filter.Allow) != tt.allow || !tt.allow && got != filter.NotPermitted {
 				t.Errorf("%s on %s: %s", tt.name, arch, name(got))
+			}
+		}
+	}
+}
+
+func TestBuffersOfSocketsStay(t *testing.T) {
+	t.Parallel()
+	for arch, nr := range map[string]uint32{"amd64": 54, "arm64": 208} {
+		for _, option := range []uint64{7, 8, 32, 33, 7 | 1<<32} {
+			if got := interpret(t, program(t, arch), data{nr: nr, arch: audit[arch], args: [6]uint64{3, 1, option}}); got != filter.Nothing {
+				t.Errorf("option %#x on %s: %s", option, arch, name(got))
 			}
 		}
 	}
