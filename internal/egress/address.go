@@ -51,6 +51,20 @@ func public(a netip.Addr) bool {
 	return true
 }
 
+// interfaces are the addresses of this machine's interfaces.
+func interfaces() ([]netip.Addr, error) {
+	list, err := net.InterfaceAddrs()
+	var out []netip.Addr
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				out = append(out, ip.Unmap())
+			}
+		}
+	}
+	return out, err
+}
+
 // resolve asks for exactly host: the dot keeps a resolver from adding the
 // machine's own domain.
 func resolve(ctx context.Context, host string) ([]netip.Addr, error) {

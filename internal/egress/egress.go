@@ -42,7 +42,7 @@ type Rules struct {
 	Token string   // the password every request has to bring; required
 
 	Up, Down    int64 // bytes to and from all hosts together; 0: DefaultUp, DefaultDown
-	Connections int   // at a time; 0: 32
+	Connections int   // at a time; 0: 32. As many are told that there are too many, and the rest is closed
 
 	Head, Dial, Idle time.Duration // to send a request, to reach a host, without a byte; 0: 10, 10 and 60 s
 
@@ -52,7 +52,11 @@ type Rules struct {
 	// Connect opens one connection to a; nil: TCP, refused where a is not
 	// public. Tests bring their own, settings cannot.
 	Connect func(ctx context.Context, a netip.AddrPort) (net.Conn, error)
-	Now     func() time.Time // nil: time.Now
+	// Own are the addresses of this machine, which are not public whatever they
+	// look like: its own firewall does not stand between it and them. nil: those
+	// of its interfaces.
+	Own func() ([]netip.Addr, error)
+	Now func() time.Time // nil: time.Now
 }
 
 // Bytes a job may send and get when Rules names no numbers.
@@ -78,7 +82,8 @@ type Proxy struct {
 	book  book
 	ctx   context.Context
 	stop  context.CancelFunc
-	slots chan struct{}
+	slots chan struct{} // held by what is served
+	doors chan struct{} // held by what is accepted: served, or being refused
 	legs  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -117,10 +122,13 @@ func New(r Rules) (*Proxy, error) {
 	if r.Connect == nil {
 		r.Connect = connect
 	}
+	if r.Own == nil {
+		r.Own = interfaces
+	}
 	if r.Now == nil {
 		r.Now = time.Now
 	}
-	p := &Proxy{rules: r, hosts: hosts, slots: make(chan struct{}, r.Connections), open: map[net.Conn]struct{}{}}
+	p := &Proxy{rules: r, hosts: hosts, slots: make(chan struct{}, r.Connections), doors: make(chan struct{}, 2*r.Connections), open: map[net.Conn]struct{}{}}
 	p.book.rows = map[rowKey]*Host{}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p, nil
@@ -158,10 +166,20 @@ func (p *Proxy) Serve(l net.Listener) {
 			continue
 		}
 		failed = 0
+		// A refusal takes a while too, and each connection is one of the
+		// descriptors of this process.
+		select {
+		case p.doors <- struct{}{}:
+		default:
+			_ = c.Close() // there are too many to tell it
+			p.book.end(rowKey{code: TooManyOpen}, "", 0, 0)
+			continue
+		}
 		if !p.track(c) {
 			return
 		}
 		p.legs.Go(func() {
+			defer func() { <-p.doors }()
 			defer p.drop(c)
 			p.answer(c)
 		})

@@ -303,6 +303,104 @@ func TestNamesThatLeadInside(t *testing.T) {
 	}
 }
 
+// An address of this machine's that looks public is not: what listens there is
+// behind a firewall for everybody else.
+func TestNamesThatLeadToThisMachine(t *testing.T) {
+	t.Parallel()
+	n, c, via := internet(t)
+	own, err := n.names["a.com"][0], error(nil)
+	p, addr := n.serve(t, egress.Rules{Any: true, Hosts: []string{own.String()}, Own: func() ([]netip.Addr, error) { return []netip.Addr{own}, err }})
+	via(addr)
+	for _, u := range []string{"http://a.com/", "http://" + own.String() + "/"} {
+		if code, body := get(t, c, u); code != 403 || !strings.HasPrefix(body, "address_not_public: ") {
+			t.Errorf("%s: %d %s", u, code, body)
+		}
+	}
+	if code, _ := get(t, c, "http://evil.com/"); code != 200 {
+		t.Errorf("another host: %d", code)
+	}
+	err = errors.New("no list of interfaces")
+	if code, body := get(t, c, "http://evil.com/"); code != 403 || !strings.HasPrefix(body, "address_not_public: ") {
+		t.Errorf("without a list: %d %s", code, body)
+	}
+	if len(n.dialed) != 1 || p.Used().Hosts[0].Host != own.String() {
+		t.Errorf("dialed %v, recorded %+v", n.dialed, p.Used())
+	}
+}
+
+// counted is a listener that knows how many of its connections are open.
+type counted struct {
+	net.Listener
+	mu        sync.Mutex
+	open, top int
+}
+
+func (l *counted) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.add(1)
+	return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.add(-1) })}, nil
+}
+
+func (l *counted) add(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open += n
+	l.top = max(l.top, l.open)
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	defer c.closed()
+	return c.Conn.Close()
+}
+
+func (c *countedConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
+
+// A job that opens connections and neither reads nor leaves takes no more
+// descriptors of this process than its limit allows.
+func TestAFloodOfConnectionsIsCut(t *testing.T) {
+	t.Parallel()
+	const most, many = 4, 100
+	p, err := egress.New(egress.Rules{Hosts: []string{"a.com"}, Token: token, Connections: most, Head: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &counted{Listener: listen(t)}
+	go p.Serve(l)
+	t.Cleanup(p.Close)
+	ended := make(chan struct{}, many)
+	for range many {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			ended <- struct{}{}
+		}()
+	}
+	for range many - most { // the others are served, and ask for nothing
+		<-ended
+	}
+	l.mu.Lock()
+	top := l.top
+	l.mu.Unlock()
+	if top > 2*most+1 {
+		t.Errorf("%d connections were open at once", top)
+	}
+	if h := p.Used().Hosts[0]; h.Code != egress.TooManyOpen || h.Requests != many-most {
+		t.Errorf("%+v", h)
+	}
+}
+
 // A name that changes its address between two questions is asked for once, and
 // what it said is what is dialed; of several addresses only public ones are.
 func TestRebinding(t *testing.T) {

@@ -142,7 +142,11 @@ func (p *Proxy) reach(t target) (net.Conn, netip.AddrPort, error) {
 	for i, a := range found {
 		found[i] = a.Unmap() // a resolver may give IPv4 in 16 bytes
 	}
-	good := slices.DeleteFunc(slices.Clone(found), func(a netip.Addr) bool { return !public(a) })
+	own, err := p.rules.Own()
+	if err != nil {
+		return nil, to, refuse(AddressNotPublic, "which addresses are this machine's own cannot be told: %v", err)
+	}
+	good := slices.DeleteFunc(slices.Clone(found), func(a netip.Addr) bool { return !public(a) || slices.Contains(own, a) })
 	if len(good) == 0 {
 		return nil, to, refuse(AddressNotPublic, "%s leads to %s, which is not a public address", t.host, found[0])
 	}
