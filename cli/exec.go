@@ -260,17 +260,13 @@ func refusedScript(o metier.Observation) error {
 }
 
 // passOn writes a program's output as it comes: its bytes to a pipe, with
-// control characters shown to a terminal.
+// control characters shown to a terminal. Each stream may be one, or not.
 func (a *app) passOn(_, stream string, p []byte) {
-	w := a.Out
+	w, terminal := a.Out, a.outTerminal()
 	if stream == "stderr" {
-		w = a.Err
+		w, terminal = a.Err, a.Terminal
 	}
-	shown := a.outTerminal()
-	if stream == "stderr" {
-		shown = a.Terminal // one of them may be a file, and the other not
-	}
-	if shown {
+	if terminal {
 		lines := strings.Split(strings.ToValidUTF8(string(p), "\uFFFD"), "\n")
 		for i := range lines {
 			lines[i] = visible.Escape(strings.TrimSuffix(lines[i], "\r"))
