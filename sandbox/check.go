@@ -18,9 +18,12 @@ func (j *Job) Check() error {
 			return fmt.Errorf("argument %d holds a NUL byte, which no program can be given", i)
 		}
 	}
-	for _, kv := range j.Env {
-		if k, _, ok := strings.Cut(kv, "="); !ok || k == "" || strings.ContainsRune(kv, 0) {
-			return fmt.Errorf("%q is no variable of an environment: KEY=VALUE without NUL", kv)
+	for i, kv := range j.Env {
+		switch k, _, ok := strings.Cut(kv, "="); { // a value may be a secret: no error shows one
+		case !ok || k == "":
+			return fmt.Errorf("variable %d of the environment is not KEY=VALUE", i)
+		case strings.ContainsRune(kv, 0):
+			return fmt.Errorf("the variable %q holds a NUL byte, which no program can be given", k)
 		}
 	}
 	if j.Dir != "" && !rooted(j.Dir) {

@@ -2,8 +2,20 @@ package sandbox
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// An environment holds secrets, and an error is shown to models.
+func TestErrorsShowNoValueOfAVariable(t *testing.T) {
+	t.Parallel()
+	for _, kv := range []string{"KEY=s3cret\x00", "=s3cret", "s3cret"} {
+		j := Job{Argv: []string{"/bin/true"}, Env: []string{kv}}
+		if err := j.Check(); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %v", kv, err)
+		}
+	}
+}
 
 func TestJobsThatMakeNoSenseAreRefused(t *testing.T) {
 	t.Parallel()
