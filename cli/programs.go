@@ -167,7 +167,10 @@ func (j *job) programs() []metier.Tool {
 }
 
 // sandboxed is the workspace as programs see it: what file tools may not write
-// stays as it is, and the records are not there at all (D2).
+// stays as it is, and the records are not there at all (D2). All of .git is of
+// the former: hooks and config are not the only files that make git run what
+// they say, a commondir leads to others, and an index makes a folder a submodule
+// with a config of its own.
 func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: true}
 	add := func(list *[]string, p string) {
@@ -177,7 +180,7 @@ func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
 			}
 		}
 	}
-	for _, p := range append(a.protected(l, s.Discover), filepath.Join(l.Workspace, ".git", "hooks"), filepath.Join(l.Workspace, ".git", "config")) {
+	for _, p := range append(a.protected(l, s.Discover), filepath.Join(l.Workspace, ".git")) {
 		add(&w.ReadOnly, p)
 	}
 	for _, p := range append(a.closed(l), filepath.Join(l.Workspace, ".metier"), l.Artifacts) {
