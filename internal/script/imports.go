@@ -145,7 +145,7 @@ func hexEscape(s string) (byte, int) {
 	digits, n := "", 0
 	switch {
 	case strings.HasPrefix(s, "u{"):
-		if i := strings.IndexByte(s, '}'); i > 2 && i < 10 {
+		if i := strings.IndexByte(s[:min(len(s), 10)], '}'); i > 2 {
 			digits, n = s[2:i], i+1
 		}
 	case strings.HasPrefix(s, "u") && len(s) >= 5:

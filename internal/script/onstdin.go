@@ -22,6 +22,9 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 		if len(flags) > 0 {
 			return c, unsupported("use set inside the script", "the bash shebang has arguments: %s", strings.Join(flags, " "))
 		}
+		if len(r.Code) > shell.MaxSources {
+			return c, unsupported("shorten it; the setting script_stage has another way", "it has %d bytes, and at most %d can be looked through for files it includes", len(r.Code), shell.MaxSources)
+		}
 		sources, err := shell.Sources(string(r.Code))
 		if err != nil {
 			return c, unsupported("", "bash would not understand it: %v", err)

@@ -151,6 +151,19 @@ func TestOnStdin(t *testing.T) {
 	}
 }
 
+// A script as large as one may be, made to keep its reader busy or to end it.
+// Without bounds the first ends this process and the second takes minutes.
+func TestScriptsAgainstTheirReader(t *testing.T) {
+	t.Parallel()
+	_, err := script.Plan(request("scripts/a.sh", "#!/bin/bash\n"+strings.Repeat("(", 1<<20), onStdin))
+	if script.Code(err) != script.CodeUnsupported || !strings.Contains(err.Error(), "131072") {
+		t.Errorf("deep: %v", err)
+	}
+	if _, err := script.Plan(request("scripts/a.ts", `"`+strings.Repeat(`\u{`, 8<<20/3), onStdin)); err != nil {
+		t.Errorf("escapes: %v", err)
+	}
+}
+
 func TestDeclaredPackages(t *testing.T) {
 	t.Parallel()
 	code := "#!/usr/bin/env -S uv run --script\n# /// script\n# requires-python = \">=3.11\"\n# dependencies = [\n#   \"requests[socks]<3\",\n#   'rich',\n# ]\n# ///\nimport requests\n"

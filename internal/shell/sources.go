@@ -1,15 +1,24 @@
 package shell
 
 import (
+	"fmt"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// MaxSources is the longest script in bytes that Sources reads. The parser
+// descends a level for as little as a byte, and a stack that is too deep ends
+// this process, not with an error.
+const MaxSources = 128 << 10
+
 // Sources are the files that a bash script includes by a literal name with
 // source or a dot, wherever that stands. A name that is computed is not among
 // them. The error is that of a script bash would not understand either.
 func Sources(script string) ([]string, error) {
+	if len(script) > MaxSources {
+		return nil, fmt.Errorf("%d bytes of shell text; at most %d are read", len(script), MaxSources)
+	}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil {
 		return nil, err
