@@ -138,6 +138,7 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 		return j, nil
 	}
 	s := x.Session()
+	total := int64(0) // of all: each byte is in memory several times
 	for _, act := range x.Active() {
 		sk, err := s.Snapshot().Find(act.ID)
 		if err != nil {
@@ -146,10 +147,13 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 		if sk, err = x.Files(ctx, sk); err != nil {
 			return j, err
 		}
-		tree, err := t.stage(ctx, s, sk)
+		tree, err := t.stage(ctx, s, sk, total)
 		if err != nil {
 			x.Record(event.Note{Code: "skill-not-staged", On: act.ID})
 			continue
+		}
+		for _, f := range tree.Files {
+			total += int64(len(f.Data))
 		}
 		j.Trees = append(j.Trees, tree)
 	}

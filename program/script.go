@@ -22,7 +22,7 @@ import (
 // Limits that no setting changes.
 const (
 	scriptMax   = 1 << 20          // bytes of a script
-	treeMax     = 64 << 20         // bytes of a skill that is staged
+	treeMax     = 64 << 20         // bytes of skills that are staged for one program
 	argsMax     = 128 << 10        // bytes of arguments and standard input together
 	timeoutMost = 10 * time.Minute // the longest a call may ask for, unless the operator's limit is longer
 )
@@ -130,7 +130,7 @@ func (t scriptTool) Stage(ctx context.Context, x *metier.Scope, sk metier.Skill)
 	if t.onStdin() || !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Kind == metier.KindOfPath("scripts/x") }) {
 		return nil
 	}
-	tree, err := t.stage(ctx, x.Session(), sk)
+	tree, err := t.stage(ctx, x.Session(), sk, 0)
 	if err != nil {
 		x.Record(event.Note{Code: "skill-not-staged", On: sk.ID.String()})
 		return nil // its instructions are of use without its scripts; a call says what is wrong
@@ -196,7 +196,7 @@ func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (san
 	if t.onStdin() {
 		j.Stdin = strings.NewReader(string(p.data))
 	} else {
-		tree, err := t.stage(ctx, s, p.skill)
+		tree, err := t.stage(ctx, s, p.skill, 0)
 		if err != nil {
 			return j, err
 		}

@@ -18,19 +18,19 @@ func stagedAt(sk metier.Skill) string { return path.Join(sandbox.SkillsDir, sk.S
 
 // stage reads all files of a skill, each compared with the index, as the tree
 // that its scripts run from: the bytes that run are the ones that were hashed
-// (D3).
-func (r *runner) stage(ctx context.Context, s *metier.Session, sk metier.Skill) (sandbox.Tree, error) {
+// (D3). total is what other skills of the same job have of treeMax.
+func (r *runner) stage(ctx context.Context, s *metier.Session, sk metier.Skill, total int64) (sandbox.Tree, error) {
 	t := sandbox.Tree{Path: stagedAt(sk)}
 	files := slices.Clone(sk.Resources)
 	if name := sk.Head.FileName; name != "" && !slices.ContainsFunc(files, func(f metier.Resource) bool { return f.Path == name }) {
 		files = append(files, metier.Resource{File: metier.File{Path: name, Digest: sk.Digest, Size: -1}})
 	}
-	var total int64
+	size := int64(0)
 	for _, f := range files {
-		total += max(f.Size, 0)
+		size += max(f.Size, 0)
 	}
-	if total > treeMax {
-		return t, &metier.Error{Op: "stage", Skill: sk.Name, Kind: metier.LimitReached, Code: "skill_too_large", Err: fmt.Errorf("its files have %d bytes, at most %d can be staged", total, treeMax)}
+	if total += size; total > treeMax {
+		return t, &metier.Error{Op: "stage", Skill: sk.Name, Kind: metier.LimitReached, Code: "skill_too_large", Err: fmt.Errorf("its files have %d bytes, at most %d can be staged", size, treeMax)}
 	}
 	b, err := s.Snapshot().Open(ctx, sk.ID)
 	if err != nil {

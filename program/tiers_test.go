@@ -129,6 +129,31 @@ func TestNoNetworkUnlessGranted(t *testing.T) {
 	}
 }
 
+// Skills that are each small enough are not staged beyond what one job gets of
+// them all; what is left out is in the record.
+func TestSkillsOfOneCommandAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for _, name := range []string{"aa", "bb", "cc"} {
+		files["skills/"+name+"/SKILL.md"] = "---\nname: " + name + "\ndescription: Use when there is much.\n---\n"
+		files["skills/"+name+"/assets/large.bin"] = strings.Repeat("\x00", 25<<20)
+	}
+	w := newWorld(t, setup{}, files)
+	o, _ := w.call("bash", map[string]any{"command": "ls /skills"})
+	if r := result(t, o); r.Stdout != "aa\nbb\n" {
+		t.Errorf("%q", r.Stdout)
+	}
+	var notes []event.Note
+	for _, n := range events[event.Note](w) {
+		if n.Code == "skill-not-staged" {
+			notes = append(notes, n)
+		}
+	}
+	if len(notes) != 1 || !strings.HasSuffix(notes[0].On, "cc") {
+		t.Errorf("%+v", notes)
+	}
+}
+
 // req: C-069
 func TestSkillsAreFoldersForCommands(t *testing.T) {
 	t.Parallel()
