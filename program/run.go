@@ -82,18 +82,17 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *me
 	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(), r.Workspace
 	clean := record.Redact(nil, secrets...) // a backstop: what a program transforms gets by
 	one := &sync.Mutex{}
-	shown := func() {}
+	stdout, stderr := r.watch(x, one, "stdout", clean), r.watch(x, one, "stderr", clean)
 	if r.Output != nil {
-		stdout, stderr := r.watch(x, one, "stdout", clean), r.watch(x, one, "stderr", clean)
 		j.Stdout, j.Stderr = stdout, stderr
-		shown = func() { stdout.Close(); stderr.Close() }
 	}
 	proxy, err := r.proxy(&j)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
 	ran, err := r.Sandbox.Run(ctx, j)
-	shown()
+	stdout.Close(ran.StdoutTruncated)
+	stderr.Close(ran.StderrTruncated)
 	if proxy != nil {
 		proxy.Close()
 		e.Hosts, e.Refused = hostUse(proxy.Used())
@@ -101,8 +100,7 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *me
 	if err != nil {
 		return ran, unavailable(err)
 	}
-	ran.Stdout, _ = clean.Clean(ran.Stdout)
-	ran.Stderr, _ = clean.Clean(ran.Stderr)
+	ran.Stdout, ran.Stderr = cleaned(clean, ran.Stdout, ran.StdoutTruncated), cleaned(clean, ran.Stderr, ran.StderrTruncated)
 	return ran, r.ended(context.WithoutCancel(ctx), x, j, ran, e)
 }
 
@@ -127,6 +125,15 @@ func hostUse(used egress.Record) (hosts []event.HostUse, omitted int) {
 		hosts = append(hosts, event.HostUse{Host: h.Host, Port: int(h.Port), Method: h.Method, Code: string(h.Code), Requests: h.Requests, Addresses: h.Addresses, Sent: h.Up, Received: h.Down})
 	}
 	return hosts, used.Omitted
+}
+
+// cleaned is output without secrets, nor the first half of one where it was cut.
+func cleaned(clean *record.Redactor, b []byte, cut bool) []byte {
+	b, _ = clean.Clean(b)
+	if cut {
+		b = b[:len(b)-clean.Begun(b)]
+	}
+	return b
 }
 
 // watch passes output on as it comes, to whoever shows it: one piece at a time,

@@ -267,6 +267,32 @@ func TestSecretsReachTheScriptAlone(t *testing.T) {
 	}
 }
 
+// A program writes a secret in two pieces, or up to where its output is cut.
+func TestHalvesOfSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	const value = "canary-of-a-secret-7741"
+	for script, limit := range map[string]int64{
+		"printf 'is %s' ${TOKEN:0:9}; sleep 0.2; printf '%s.' ${TOKEN:9}": 1 << 20,
+		"printf 'is %s' $TOKEN":            12,
+		"printf 'is %s, can' nearly; exit": 1 << 20,
+	} {
+		w := newWorld(t, setup{options: func(o *program.Options) {
+			o.Limits.Output = limit
+			o.Secrets = func(context.Context, metier.Skill) ([]record.Secret, error) {
+				return []record.Secret{{Name: "TOKEN", Value: value}}, nil
+			}
+		}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n" + script + "\n"}))
+		o := w.run("scripts/a.sh")
+		shown := strings.ReplaceAll(w.out, "stdout:", "")
+		if strings.Contains(shown, "canary-") || strings.Contains(o.Text(), "canary-") || !strings.HasPrefix(shown, "is ") {
+			t.Errorf("%s: shown %q, read %q", script, w.out, o.Text())
+		}
+		if script[len(script)-4:] == "exit" && shown != "is nearly, can" {
+			t.Errorf("shown %q", shown)
+		}
+	}
+}
+
 func TestOwnWordsOfErrors(t *testing.T) {
 	t.Parallel()
 	for r, want := range map[*program.Result]string{{Signal: "SIGSEGV"}: "was ended by SIGSEGV", {Limit: "cpu"}: "was ended at a limit: cpu", {}: "did not run"} {

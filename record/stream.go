@@ -16,7 +16,7 @@ func (r *Redactor) Stream(to func([]byte)) *Stream { return &Stream{r: r, to: to
 // Write takes the next piece. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.kept = append(s.kept, p...)
-	n := len(s.kept) - s.r.begun(s.kept)
+	n := len(s.kept) - s.r.Begun(s.kept)
 	for _, h := range s.r.find(s.kept) {
 		switch {
 		case h.to <= n || h.from >= n:
@@ -30,8 +30,14 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close gives what was kept back.
-func (s *Stream) Close() { s.give(len(s.kept)) }
+// Close gives what was kept back, unless the text was cut there: then it may be
+// the first half of a secret.
+func (s *Stream) Close(cut bool) {
+	if !cut {
+		s.give(len(s.kept))
+	}
+	s.kept = nil
+}
 
 func (s *Stream) give(n int) {
 	if n > 0 {
@@ -41,8 +47,9 @@ func (s *Stream) give(n int) {
 	}
 }
 
-// begun is how many bytes at the end of b may be the beginning of a secret.
-func (r *Redactor) begun(b []byte) int {
+// Begun returns how many bytes at the end of b may be the beginning of a secret
+// whose rest is still to come, or was cut off.
+func (r *Redactor) Begun(b []byte) int {
 	most := 0
 	for _, f := range r.forms {
 		for n := min(len(f.text)-1, len(b)); n > most; n-- {

@@ -29,7 +29,7 @@ func TestStreamCleansAcrossPieces(t *testing.T) {
 				p = p[n:]
 			}
 		}
-		s.Close()
+		s.Close(false)
 		want, _ := r.Clean(whole)
 		if !bytes.Equal(want, got.Bytes()) {
 			rt.Fatalf("%q: %q, want %q", whole, got.Bytes(), want)
@@ -42,5 +42,13 @@ func TestStreamCleansAcrossPieces(t *testing.T) {
 	}
 	if _, err := s.Write(bytes.Repeat([]byte("h"), 1<<16)); err != nil || got.Len() < 10 {
 		t.Errorf("%d bytes, %v: all of it is kept back", got.Len(), err)
+	}
+	got.Reset()
+	s = r.Stream(func(b []byte) { got.Write(b) })
+	if _, err := s.Write([]byte("x hunter2")); err != nil {
+		t.Fatal(err)
+	}
+	if s.Close(true); got.String() != "x " {
+		t.Errorf("%q of a text that was cut in a secret", got.String())
 	}
 }
