@@ -11,9 +11,9 @@ import (
 
 // config is what the usual OTEL_* variables say.
 type config struct {
-	traces, metrics   string // URLs; "": that signal is not sent
-	headers           map[string]map[string]string
-	timeout           time.Duration // of one request
+	traces, metrics   string                       // URLs; "": that signal is not sent
+	headers           map[string]map[string]string // by URL
+	timeout           time.Duration                // of one request
 	gzip              bool
 	service, resource string
 }
@@ -91,8 +91,7 @@ func (c *config) signal(env func(string) string, name, path string, to *string) 
 		return errors.New("the endpoint of OpenTelemetry is no http or https URL") // it may hold a password: not quoted
 	}
 	*to = u.String()
-	c.headers[raw], err = headers(own("HEADERS"))
-	c.headers[*to] = c.headers[raw]
+	c.headers[*to], err = headers(own("HEADERS"))
 	return err
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -157,7 +156,7 @@ func (t *Telemetry) Follow(ctx context.Context, session string, log record.Log) 
 	stop = func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.trail.close(time.Time{})
+		f.trail.close()
 	}
 	if y, ok := log.(record.Syncer); ok {
 		return &syncing{f, y}, stop, nil

@@ -71,7 +71,7 @@ func (l *trail) show(en record.Entry) {
 	}
 	l.at = en.At
 	if l.root == nil {
-		l.begin("metier.session")
+		l.begin()
 	}
 	switch e := e.(type) {
 	case event.Begun:
@@ -127,21 +127,16 @@ func (l *trail) acted(en record.Entry, e event.Event) {
 	}
 }
 
-// begin opens the root; kind is the name of its span.
-func (l *trail) begin(name string, attrs ...attribute.KeyValue) {
-	kind := trace.SpanKindInternal
-	ctx, span := l.t.tracer.Start(l.ctx, name, trace.WithNewRoot(), trace.WithTimestamp(l.at), trace.WithSpanKind(kind),
-		trace.WithAttributes(append(attrs, attribute.String("gen_ai.conversation.id", l.session))...))
+// begin opens the root: of a session, until a run begins.
+func (l *trail) begin() {
+	ctx, span := l.t.tracer.Start(l.ctx, "metier.session", trace.WithNewRoot(), trace.WithTimestamp(l.at), trace.WithSpanKind(trace.SpanKindInternal),
+		trace.WithAttributes(attribute.String("gen_ai.conversation.id", l.session)))
 	l.root = &open{span, ctx, l.at}
 }
 
-// begun makes the root the run of an agent: the session's first, or a new one
-// where the last has ended.
+// begun makes the root the run of an agent.
 func (l *trail) begun(e event.Begun) {
 	l.model = e.Model
-	if l.root == nil {
-		l.begin("invoke_agent metier")
-	}
 	l.root.span.SetName("invoke_agent metier")
 	l.root.span.SetAttributes(attribute.String("gen_ai.operation.name", "invoke_agent"), attribute.String("gen_ai.agent.name", "metier"), attribute.String("gen_ai.provider.name", provider(e.Model)),
 		attribute.String("gen_ai.request.model", modelName(e.Model)), attribute.String("metier.run.id", e.Run))
@@ -156,19 +151,15 @@ func (l *trail) finish(status, code string) {
 	l.root = nil
 }
 
-// close ends what is open: nobody will say how it ended. A zero time is that of
-// the newest entry.
-func (l *trail) close(at time.Time) {
-	if at.IsZero() {
-		at = l.at
-	}
-	l.at = at
+// close ends what is open, at the time of the newest entry: nobody will say how
+// it ended.
+func (l *trail) close() {
 	for id := range l.ops {
 		l.end(id, "interrupted")
 	}
 	l.endTurn()
 	if l.root != nil {
-		l.root.span.End(trace.WithTimestamp(at))
+		l.root.span.End(trace.WithTimestamp(l.at))
 		l.root = nil
 	}
 }
