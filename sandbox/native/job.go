@@ -23,8 +23,7 @@ const page = 64 << 10
 func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
 	l := j.Limits
 	p := &plan.Plan{
-		UID: inside, GID: inside, Host: "sandbox",
-		Visible: s.visible,
+		Host: "sandbox", Visible: s.visible,
 		Devices: []plan.Device{{Path: "/dev/null", Number: 0x103}, {Path: "/dev/zero", Number: 0x105}, {Path: "/dev/full", Number: 0x107},
 			{Path: "/dev/random", Number: 0x108}, {Path: "/dev/urandom", Number: 0x109}},
 		Dirs: []string{"/dev", "/etc", "/proc", "/tmp", sandbox.SkillsDir},

@@ -236,12 +236,8 @@ func spent(pid string) (own, children time.Duration) {
 	if err != nil {
 		return 0, 0
 	}
-	_, rest, ok := bytes.Cut(b, []byte(") ")) // the name may hold anything, so from its end
-	if i := bytes.LastIndex(b, []byte(") ")); i >= 0 {
-		rest = b[i+2:]
-	}
-	f := bytes.Fields(rest)
-	if !ok || len(f) < 15 {
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // the name before it may hold anything
+	if len(f) < 15 {
 		return 0, 0
 	}
 	var d [4]time.Duration // utime, stime, cutime, cstime

@@ -58,7 +58,7 @@ func build(p *plan.Plan) {
 	must("pivot_root", syscall.PivotRoot(".", "."), "")
 	must("umount", syscall.Unmount(".", mntDetach), "the host's root")
 	must("pivot_root", syscall.Chdir("/"), "")
-	need("mount_setattr", setattr(-100, "/", 0, mountAttr{set: attrReadOnly}), "the root")
+	need("mount_setattr", setattr(atFDCWD, "/", 0, mountAttr{set: attrReadOnly}), "the root")
 }
 
 // clone takes a host path as a mount of its own; false: there is none.
@@ -81,7 +81,7 @@ func clone(path string, attr mountAttr) (shown, bool) {
 	default:
 		fail("visible", syscall.EINVAL, path)
 	}
-	fd, errno := openPath(-100, path, false)
+	fd, errno := openPath(atFDCWD, path, false)
 	need("openat2", errno, path)
 	tree, errno := openTree(fd, "", atEmptyPath|atRecursive)
 	need("open_tree", errno, path)
@@ -103,7 +103,7 @@ func show(s shown) {
 		above(s.path)
 		empty(rel(s.path), 0o444)
 	}
-	need("move_mount", moveMount(s.tree, -100, rel(s.path)), s.path)
+	need("move_mount", moveMount(s.tree, atFDCWD, rel(s.path)), s.path)
 	closefd(s.tree)
 }
 

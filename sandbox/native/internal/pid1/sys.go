@@ -22,9 +22,8 @@ const (
 
 // Flags of the kernel, from its headers.
 const (
-	atFDCWD        = ^uintptr(99) // -100
+	atFDCWD        = -100
 	atEmptyPath    = 0x1000
-	atNoFollow     = 0x100
 	atRecursive    = 0x8000
 	openTreeClone  = 1
 	oPath          = 0x200000
@@ -33,7 +32,6 @@ const (
 	attrReadOnly   = 0x1
 	attrNoSUID     = 0x2
 	attrNoDev      = 0x4
-	attrNoExec     = 0x8
 	resolveNoMagic = 0x02
 	resolveNoLinks = 0x04
 	resolveBeneath = 0x08

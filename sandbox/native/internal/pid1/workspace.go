@@ -21,7 +21,7 @@ func workTree(p *plan.Plan) int {
 	case plan.FromParent:
 		tree = plan.Workspace
 	default:
-		fd, errno := openPath(-100, p.Work.Host, false)
+		fd, errno := openPath(atFDCWD, p.Work.Host, false)
 		need("openat2", errno, p.Work.Host)
 		var st syscall.Stat_t
 		must("workspace", syscall.Fstat(fd, &st), p.Work.Host)
@@ -52,9 +52,9 @@ func workspace(p *plan.Plan, tree int) {
 	}
 	at := p.Work.At
 	folder(at)
-	need("move_mount", moveMount(tree, -100, rel(at)), at)
+	need("move_mount", moveMount(tree, atFDCWD, rel(at)), at)
 	closefd(tree)
-	root, errno := openPath(-100, rel(at), false)
+	root, errno := openPath(atFDCWD, rel(at), false)
 	need("openat2", errno, at)
 	if len(p.Work.Guards) > 0 {
 		must("root", syscall.Mkdir(blankDir, 0o555), blankDir)
@@ -109,7 +109,7 @@ func guard(root int, g plan.Guard) {
 			blank = blankDir
 		}
 		var errno syscall.Errno
-		from, errno = openPath(-100, blank, true)
+		from, errno = openPath(atFDCWD, blank, true)
 		need("openat2", errno, blank)
 		defer closefd(from)
 	}

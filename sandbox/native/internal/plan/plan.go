@@ -19,7 +19,6 @@ const (
 
 // Plan is everything the first process does.
 type Plan struct {
-	UID, GID   uint64 // as seen inside
 	Host       string
 	Visible    []string // host paths to show read-only; what is missing is left out
 	Devices    []Device
@@ -176,8 +175,6 @@ func list[T any](f *fields, v *[]T, each func(*T)) {
 }
 
 func (f *fields) plan(p *Plan) {
-	f.num(&p.UID)
-	f.num(&p.GID)
 	f.str(&p.Host)
 	list(f, &p.Visible, f.str)
 	list(f, &p.Devices, func(x *Device) { f.str(&x.Path); f.num(&x.Number) })
