@@ -29,7 +29,7 @@ type layer struct {
 var layers = []layer{
 	{"leaf", 0, []string{"internal/"}, "a leaf knows nothing of metier, so that anything may stand on it"},
 	{"builtin", 0, []string{"skills"}, "embedded skills are data"},
-	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model", "sandbox", "sandbox/native/internal/plan", "sandbox/native/internal/filter", "script"}, "each of these can be read, tested and used alone"},
+	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model", "sandbox", "sandbox/native/internal/plan", "sandbox/native/internal/filter"}, "each of these can be read, tested and used alone"},
 	{"words", 20, []string{"event", "registry", "settings"}, "they name what the layers above agree on"},
 	{"step", 25, []string{"agent/step"}, "the step machine is data and rules; who drives it is above"},
 	{"core", 30, []string{"."}, "the flow knows its ports, never who implements or calls them"},
@@ -73,7 +73,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"golang.org/x/term", "cli", "only the command line has a terminal"},
 	{"github.com/google/jsonschema-go", "agent", "final answers are checked where they are asked for; other code passes schemas as JSON"},
 	{"github.com/gofrs/flock", "internal/lockfile", "one writer at a time means the same for a run folder and for a state file"},
-	{"golang.org/x/sys", "internal/confine sandbox/native sandbox/unsafe", "system calls are behind few doors: files, and what programs run in"},
+	{"golang.org/x/sys", "internal/confine sandbox/native sandbox/unsafe sandbox/internal/signals", "system calls are behind few doors: files, and what programs run in"},
 	{"mvdan.cc/sh/v3", "internal/shell", "what a shell text does is read in one place, and what is not understood matches no rule"},
 	{"golang.org/x/text", "internal/nfkc", "a name is spelled the same way wherever it is compared"},
 	{"go.opentelemetry.io", "telemetry", "a run is the same whether anybody watches it or not"},

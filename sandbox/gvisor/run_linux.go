@@ -19,6 +19,7 @@ import (
 	"metier/sandbox"
 	"metier/sandbox/gvisor/internal/guest"
 	"metier/sandbox/internal/output"
+	"metier/sandbox/internal/signals"
 )
 
 // settle is how long a sandbox may take to vanish after its first process.
@@ -272,7 +273,7 @@ func (r *running) judge(result sandbox.Result) (sandbox.Result, error) {
 	case last.Signal == int(syscall.SIGXFSZ):
 		result.Limit = sandbox.LimitFileSize
 	case last.Signal != 0:
-		result.Signal = signalName(syscall.Signal(last.Signal))
+		result.Signal = signals.Name(syscall.Signal(last.Signal))
 	default:
 		result.Exit = last.Exit
 	}

@@ -20,6 +20,7 @@ import (
 
 	"metier/sandbox"
 	"metier/sandbox/internal/output"
+	"metier/sandbox/internal/signals"
 	"metier/sandbox/native/internal/filter"
 	_ "metier/sandbox/native/internal/pid1" // this program is also the first process
 	"metier/sandbox/native/internal/plan"
@@ -290,7 +291,7 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 		result.Limit = r.limit
 		result.CPU = max(r.cpu, state.UserTime()+state.SystemTime())
 	default:
-		result.Signal = signalName(state)
+		result.Signal = signals.Name(killer(state))
 		result.CPU = max(r.cpu, state.UserTime()+state.SystemTime())
 	}
 	return result, nil
@@ -307,15 +308,16 @@ func (r *running) ended(result *sandbox.Result, end *plan.Answer) {
 	case signal == unix.SIGXFSZ:
 		result.Limit = sandbox.LimitFileSize
 	default:
-		result.Signal = unix.SignalName(signal)
+		result.Signal = signals.Name(signal)
 	}
 }
 
-func signalName(state *os.ProcessState) string {
+// killer is the signal that ended the first process.
+func killer(state *os.ProcessState) syscall.Signal {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return unix.SignalName(ws.Signal())
+		return ws.Signal()
 	}
-	return unix.SignalName(unix.SIGKILL)
+	return syscall.SIGKILL
 }
 
 func failed(a plan.Answer) error {

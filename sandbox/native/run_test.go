@@ -141,6 +141,7 @@ func TestEndsAreTold(t *testing.T) {
 		{"success", "echo a; echo b >&2", sandbox.Limits{}, end{Out: "a\n", Errs: "b\n"}},
 		{"failure", "exit 7", sandbox.Limits{}, end{Exit: 7}},
 		{"signal", "kill -SEGV $$", sandbox.Limits{}, end{Exit: -1, Signal: "SIGSEGV"}},
+		{"signal without a name", "kill -40 $$", sandbox.Limits{}, end{Exit: -1, Signal: "signal 40"}},
 		{"killed by itself", "kill -9 $$", sandbox.Limits{}, end{Exit: -1, Signal: "SIGKILL"}},
 		{"wall", "trap '' TERM INT; echo a; sleep 100", sandbox.Limits{Wall: 300 * time.Millisecond}, end{Exit: -1, Limit: "wall", Out: "a\n"}},
 		{"wall, in a session of its own", "setsid sleep 100 & setsid sh -c 'trap \"\" TERM; sleep 100' & wait", sandbox.Limits{Wall: 300 * time.Millisecond}, end{Exit: -1, Limit: "wall"}},

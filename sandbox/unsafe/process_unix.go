@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"metier/sandbox/internal/signals"
 )
 
 // ownGroup makes the program the first of a process group.
@@ -18,7 +18,7 @@ func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKI
 // ended is how a program ended by itself.
 func ended(s *os.ProcessState) (exit int, signal string) {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		return -1, unix.SignalName(w.Signal())
+		return -1, signals.Name(w.Signal())
 	}
 	return s.ExitCode(), ""
 }
