@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -50,6 +51,30 @@ func rooted(p string) bool {
 // relative to, and is not that folder.
 func below(p string) bool {
 	return p != "" && p != "." && rooted("/"+p) && p != ".." && !strings.HasPrefix(p, "../")
+}
+
+// Start is the folder the program starts in.
+func (j *Job) Start() string {
+	switch {
+	case j.Dir != "":
+		return j.Dir
+	case j.Workspace != nil:
+		return WorkspaceDir
+	}
+	return ScratchDir
+}
+
+// Search are the folders a program named without a slash is looked for in: those
+// of the last PATH in Env, and none that is relative, since what lies in the
+// working folder is not a command.
+func (j *Job) Search() []string {
+	var dirs []string
+	for _, kv := range j.Env {
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			dirs = slices.DeleteFunc(strings.Split(list, ":"), func(d string) bool { return !path.IsAbs(d) })
+		}
+	}
+	return dirs
 }
 
 func (j *Job) checkTrees() error {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -73,5 +74,25 @@ func TestJobsThatMakeNoSenseAreRefused(t *testing.T) {
 				t.Errorf("%v, want ok %v", err, tt.ok)
 			}
 		})
+	}
+}
+
+func TestWhereAProgramStartsAndIsLookedFor(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		job    Job
+		start  string
+		search []string
+	}{
+		{Job{}, "/tmp", nil},
+		{Job{Workspace: &Workspace{}, Env: []string{"PATH=", "XPATH=/x"}}, "/workspace", []string{}},
+		{Job{Workspace: &Workspace{}, Dir: "/skills/a", Env: []string{"PATH=/first", "A=", "PATH=.:/b::c:/d"}}, "/skills/a", []string{"/b", "/d"}},
+	} {
+		if got := tt.job.Start(); got != tt.start {
+			t.Errorf("%+v starts in %s", tt.job, got)
+		}
+		if got := tt.job.Search(); !slices.Equal(got, tt.search) {
+			t.Errorf("%+v: looked for in %q", tt.job, got)
+		}
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -55,8 +53,8 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	r.cmd = exec.Command(s.o.Path, r.arguments(s, len(files))...)
 	r.cmd.Dir = r.bundle.dir
 	r.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + r.bundle.dir, "TMPDIR=" + r.bundle.dir, "XDG_RUNTIME_DIR=" + r.bundle.dir}
-	r.cmd.Stdout, r.cmd.Stderr = &limited{w: &r.noise}, &limited{w: &r.noise}
-	r.cmd.Stderr = r.cmd.Stdout
+	noise := &limited{w: &r.noise}
+	r.cmd.Stdout, r.cmd.Stderr = noise, noise // the same: written by one goroutine
 	r.cmd.ExtraFiles = files
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	r.cmd.WaitDelay = settle
@@ -117,24 +115,12 @@ func (r *running) arguments(s *Sandbox, files int) []string {
 func (r *running) plan() (*guest.Plan, [][]byte) {
 	j, l := r.job, r.job.Limits
 	seconds := uint64((l.CPU + time.Second - 1) / time.Second)
-	p := &guest.Plan{Argv: j.Argv, Env: j.Env, Dir: j.Dir, UID: r.work.uid, GID: r.work.gid, Guards: r.work.guards,
+	p := &guest.Plan{Argv: j.Argv, Env: j.Env, Search: j.Search(), Dir: j.Start(), UID: r.work.uid, GID: r.work.gid, Guards: r.work.guards,
 		Writable: j.Workspace != nil && j.Workspace.Writable, Scratch: l.Scratch, Files: l.ScratchFiles, Processes: l.Processes,
 		Limits: []guest.Limit{{Resource: syscall.RLIMIT_CPU, Soft: seconds, Hard: seconds + 1}, {Resource: syscall.RLIMIT_FSIZE, Soft: uint64(l.FileSize), Hard: uint64(l.FileSize)},
 			{Resource: syscall.RLIMIT_NOFILE, Soft: uint64(l.OpenFiles), Hard: uint64(l.OpenFiles)}, {Resource: syscall.RLIMIT_CORE}}}
 	if p.UID == 0 {
 		p.Owner = 1
-	}
-	for _, kv := range slices.Backward(j.Env) {
-		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
-			p.Search = strings.Split(list, ":")
-		}
-	}
-	switch {
-	case p.Dir != "":
-	case j.Workspace != nil:
-		p.Dir = sandbox.WorkspaceDir
-	default:
-		p.Dir = sandbox.ScratchDir
 	}
 	if j.Serve != nil {
 		p.Proxy = sandbox.ProxyAddr

@@ -3,7 +3,6 @@
 package native
 
 import (
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -33,16 +32,10 @@ func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
 		Scratch: uint64(l.Scratch), ScratchMax: uint64(l.ScratchFiles),
 		Limits: plan.Limits{CPU: uint64((l.CPU + time.Second - 1) / time.Second), FileSize: uint64(l.FileSize),
 			Address: uint64(l.Memory) + address, Processes: uint64(l.Processes), OpenFiles: uint64(l.OpenFiles)},
-		Filter: s.filter, Argv: j.Argv, Env: j.Env, Dir: j.Dir, Search: search(j.Env),
+		Filter: s.filter, Argv: j.Argv, Env: j.Env, Dir: j.Start(), Search: j.Search(),
 	}
 	if j.Serve != nil {
 		p.Port = proxyPort()
-	}
-	if p.Dir == "" {
-		p.Dir = sandbox.ScratchDir
-		if j.Workspace != nil {
-			p.Dir = sandbox.WorkspaceDir
-		}
 	}
 	for _, t := range j.Trees {
 		p.Dirs = append(p.Dirs, t.Path)
@@ -67,22 +60,6 @@ func etc() []plan.File {
 		{Path: "/etc/hosts", Data: []byte("127.0.0.1 localhost sandbox\n::1 localhost\n")},
 		{Path: "/etc/nsswitch.conf", Data: []byte("passwd: files\ngroup: files\nhosts: files dns\n")},
 	}
-}
-
-// search is PATH without what is relative: a command is never what lies in the
-// working folder.
-func search(env []string) (dirs []string) {
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			dirs = nil // the last one counts
-			for _, d := range strings.Split(v, ":") {
-				if path.IsAbs(d) {
-					dirs = append(dirs, d)
-				}
-			}
-		}
-	}
-	return dirs
 }
 
 func proxyPort() uint64 {

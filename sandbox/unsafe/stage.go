@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier/sandbox"
@@ -108,14 +109,7 @@ func (p *place) command(j sandbox.Job) (*exec.Cmd, error) {
 		k, v, _ := strings.Cut(kv, "=")
 		cmd.Env = append(cmd.Env, k+"="+p.host(v))
 	}
-	dir := j.Dir
-	if dir == "" {
-		dir = sandbox.ScratchDir
-		if j.Workspace != nil {
-			dir = sandbox.WorkspaceDir
-		}
-	}
-	cmd.Dir = p.host(dir)
+	cmd.Dir = p.host(j.Start())
 	name, err := look(cmd.Args[0], cmd.Env)
 	cmd.Path = name
 	return cmd, err
@@ -130,7 +124,7 @@ func look(name string, env []string) (string, error) {
 		}
 		return exec.LookPath(name)
 	}
-	for _, kv := range env {
+	for _, kv := range slices.Backward(env) { // of two the last one counts, as for the program
 		list, ok := strings.CutPrefix(kv, "PATH=")
 		if !ok {
 			continue
@@ -144,6 +138,7 @@ func look(name string, env []string) (string, error) {
 				return found, nil
 			}
 		}
+		break
 	}
 	return "", &exec.Error{Name: name, Err: errors.Join(exec.ErrNotFound, fs.ErrNotExist)}
 }

@@ -160,9 +160,6 @@ func find(p *Plan) (string, error) {
 		}
 	}
 	for _, dir := range p.Search {
-		if dir == "" || dir[0] != '/' {
-			continue // never the working folder
-		}
 		file := dir + "/" + name
 		var st syscall.Stat_t
 		if syscall.Stat(file, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFREG && syscall.Access(file, 1) == nil {
