@@ -105,10 +105,9 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 		return sandbox.Result{}, err
 	}
 	defer r.closeFiles()
-	out := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stdout, Log: r.log}
-	errs := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stderr, Log: r.log}
-	out.Flood = func() { r.stop(sandbox.LimitOutput) }
-	errs.Flood = out.Flood
+	full := func() { r.stop(sandbox.LimitOutput) }
+	out := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stdout, Flood: full, Log: r.log}
+	errs := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stderr, Flood: full, Log: r.log}
 	var readers, serving sync.WaitGroup
 	readers.Go(func() { out.Read(r.out) })
 	readers.Go(func() { errs.Read(r.errs) })

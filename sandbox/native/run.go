@@ -164,10 +164,9 @@ func (r *running) stop(limit string) {
 }
 
 func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []string) (sandbox.Result, error) {
-	out := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stdout, Log: r.log}
-	errs := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stderr, Log: r.log}
-	out.Flood = func() { r.stop(sandbox.LimitOutput) }
-	errs.Flood = out.Flood
+	full := func() { r.stop(sandbox.LimitOutput) }
+	out := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stdout, Flood: full, Log: r.log}
+	errs := &output.Stream{Max: r.job.Limits.Output, To: r.job.Stderr, Flood: full, Log: r.log}
 	var reading, watching sync.WaitGroup
 	reading.Go(func() { out.Read(r.stdout) })
 	reading.Go(func() { errs.Read(r.stderr) })

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"sync"
 	"time"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/output"
 )
 
 // grace is how long output is still read once the program is gone. A process
@@ -47,11 +49,11 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *place) (sandbox.Result
 		case <-gone:
 		}
 	}()
-	full := func() { e.by(sandbox.LimitOutput) }
-	out, errs := &capped{max: limits.Output, live: j.Stdout, full: full}, &capped{max: limits.Output, live: j.Stderr, full: full}
+	full, log := func() { e.by(sandbox.LimitOutput) }, slog.New(slog.DiscardHandler)
+	out, errs := &output.Stream{Max: limits.Output, To: j.Stdout, Flood: full, Log: log}, &output.Stream{Max: limits.Output, To: j.Stderr, Flood: full, Log: log}
 	var readers sync.WaitGroup
-	readers.Go(func() { _, _ = io.Copy(out, s.out) })
-	readers.Go(func() { _, _ = io.Copy(errs, s.errs) })
+	readers.Go(func() { out.Read(s.out) })
+	readers.Go(func() { errs.Read(s.errs) })
 	if j.Stdin != nil {
 		go func() { // not waited for: the caller's reader may never answer
 			_, _ = io.Copy(s.in, j.Stdin)
@@ -68,7 +70,7 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *place) (sandbox.Result
 			return sandbox.Result{}, fmt.Errorf("wait for %s: %w", j.Argv[0], err)
 		}
 	}
-	r := sandbox.Result{Exit: -1, Limit: e.limit(), Stdout: out.buf, Stderr: errs.buf, StdoutTruncated: out.cut, StderrTruncated: errs.cut,
+	r := sandbox.Result{Exit: -1, Limit: e.limit(), Stdout: out.Kept, Stderr: errs.Kept, StdoutTruncated: out.Truncated(), StderrTruncated: errs.Truncated(),
 		Backend: Name, Level: sandbox.L0, Wall: time.Since(began), Notes: notes(),
 		CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), MaxRSS: maxRSS(cmd.ProcessState)}
 	exit, signal := ended(cmd.ProcessState)
@@ -108,37 +110,6 @@ func (e *ending) limit() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.why
-}
-
-// slack is how much more than a stream's limit is read, and dropped, before the
-// program is ended: one that says a little too much ends by itself.
-const slack = 64 << 10
-
-// capped keeps the first max bytes of a stream and says when there are far more.
-type capped struct {
-	max  int64
-	over int64
-	buf  []byte
-	cut  bool
-	live io.Writer
-	full func()
-}
-
-func (c *capped) Write(b []byte) (int, error) {
-	keep := b
-	if room := c.max - int64(len(c.buf)); int64(len(b)) > room {
-		keep = b[:room]
-	}
-	c.buf = append(c.buf, keep...)
-	if c.live != nil && len(keep) > 0 {
-		_, _ = c.live.Write(keep)
-	}
-	c.over += int64(len(b) - len(keep))
-	c.cut = c.over > 0
-	if c.over > slack {
-		c.full()
-	}
-	return len(b), nil // go on reading, so that the program is not stopped by a full pipe
 }
 
 // streams are the pipes between us and the program: our ends, and its ends
