@@ -16,8 +16,8 @@ import (
 
 // careless runs jobs as a program does that nobody thought about: by a shell,
 // with the environment of its own, from where the files were, in a folder of its
-// choice, without a limit, waiting for everybody who holds its output. It is the control for what even a
-// backend without isolation has to keep.
+// choice, without a limit, waiting for everybody who holds its output. It is the
+// control for what even a backend without isolation has to keep.
 type careless struct {
 	origin map[string]string // where trees came from
 	slurp  int64             // how much input is read beforehand; 0: none
@@ -85,7 +85,7 @@ func (r *careless) Run(_ context.Context, j sandbox.Job) (sandbox.Result, error)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Stdin = &out, &errs, j.Stdin
 	if j.Stdout != nil {
-		cmd.Stdout = both{&out, j.Stdout}
+		cmd.Stdout = io.MultiWriter(&out, j.Stdout)
 	}
 	if r.slurp > 0 {
 		b, err := io.ReadAll(io.LimitReader(j.Stdin, r.slurp))
@@ -99,14 +99,4 @@ func (r *careless) Run(_ context.Context, j sandbox.Job) (sandbox.Result, error)
 		return sandbox.Result{}, err
 	}
 	return sandbox.Result{Exit: cmd.ProcessState.ExitCode(), Stdout: out.Bytes(), Stderr: errs.Bytes(), Backend: "careless", Level: sandbox.L3}, nil
-}
-
-type both struct {
-	a *bytes.Buffer
-	b interface{ Write([]byte) (int, error) }
-}
-
-func (w both) Write(p []byte) (int, error) {
-	w.a.Write(p)
-	return w.b.Write(p)
 }

@@ -266,7 +266,7 @@ func (c *cell) gone(while time.Duration) []process {
 	}
 }
 
-// patience is how long processes of a job may take to be gone after its result.
+// ownKernel says that programs are no processes of the cell.
 func (c *cell) ownKernel() bool { return !c.spec.Control && c.options.ownKernel() }
 
 // pace is how much slower a backend is whose programs have a kernel of their own.
@@ -277,6 +277,7 @@ func (c *cell) pace() time.Duration {
 	return 1
 }
 
+// patience is how long processes of a job may take to be gone after its result.
 func (c *cell) patience() time.Duration {
 	if c.spec.Control {
 		return 200 * time.Millisecond

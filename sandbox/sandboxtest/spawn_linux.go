@@ -26,7 +26,7 @@ import (
 // The environment by which a cell's process learns what it is.
 const (
 	envSpec  = "METIER_SANDBOXTEST_SPEC"
-	envStage = "METIER_SANDBOXTEST_STAGE" // launch, build, or judge
+	envStage = "METIER_SANDBOXTEST_STAGE" // launch, build, judge or drive
 	reportFD = 3
 )
 
