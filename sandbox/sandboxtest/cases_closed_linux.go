@@ -16,10 +16,6 @@ import (
 	"metier/sandbox"
 )
 
-// Primitives are what the kernel is made to refuse, one at a time, to see that
-// a backend that needs it runs nothing without it.
-var Primitives = primitiveNames()
-
 // primitive is one thing of the kernel's and how it is taken away: by a limit
 // or a filter that stands above the backend, never by a switch of it.
 type primitive struct {
@@ -27,6 +23,8 @@ type primitive struct {
 	take func(s *spec) error
 }
 
+// primitives are what the kernel is made to refuse, one at a time, to see that a
+// backend that needs it runs nothing without it.
 func primitives() []primitive {
 	limit := func(kind string) func(*spec) error {
 		return func(*spec) error { return os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0) }
@@ -67,13 +65,6 @@ func primitives() []primitive {
 		{"proc", maskProc},
 		{"descriptors", nil}, // taken by the judge itself
 	}
-}
-
-func primitiveNames() (names []string) {
-	for _, p := range primitives() {
-		names = append(names, p.name)
-	}
-	return names
 }
 
 // refuseCalls installs a filter above whatever comes: calls are answered with

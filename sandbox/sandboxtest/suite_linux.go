@@ -17,7 +17,7 @@ type Options struct {
 	// machine, in the kernel's encoding. It proves what this kernel refuses to
 	// everybody. Nil: the backend has a kernel of its own.
 	Filter []Instruction
-	// Needs names the primitives (see Primitives) without which the backend
+	// Needs names the primitives (see primitives) without which the backend
 	// cannot run. The others may go: then everything has to work as before.
 	Needs []string
 	// Programs are files of the host that the backend needs, by the name below
