@@ -37,15 +37,6 @@ type Script struct {
 	Opaque bool
 	// Why says in words what makes it opaque, sorted.
 	Why []string
-	// Redirects are the files the shell itself opens.
-	Redirects []Redirect
-}
-
-// Redirect is a file that a shell text opens.
-type Redirect struct {
-	Path    string // unquoted; Dynamic where it is not known
-	Write   bool   // it is written, or made
-	Dynamic bool
 }
 
 // Facts reads a text as bash does. It is an error if the text is no shell text,
@@ -141,7 +132,7 @@ func (r *reader) visit(n syntax.Node) bool {
 	case *syntax.CallExpr:
 		r.call(n)
 	case *syntax.Redirect:
-		r.redirect(n)
+		r.opaque("a redirect")
 	case *syntax.Comment:
 		r.opaque("a comment")
 	case *syntax.FuncDecl:
@@ -191,22 +182,6 @@ func (r *reader) call(n *syntax.CallExpr) {
 		r.command([]string{Dynamic})
 		r.opaque("a builtin that evaluates its words")
 	}
-}
-
-func (r *reader) redirect(n *syntax.Redirect) {
-	r.opaque("a redirect")
-	if n.Hdoc != nil || n.Op == syntax.WordHdoc {
-		return
-	}
-	path, known := value(n.Word)
-	if !known {
-		path = Dynamic
-	}
-	dup := n.Op == syntax.DplIn || n.Op == syntax.DplOut
-	if dup && known && strings.Trim(path, "0123456789-") == "" {
-		return // one descriptor for another
-	}
-	r.out.Redirects = append(r.out.Redirects, Redirect{Path: path, Write: n.Op != syntax.RdrIn && n.Op != syntax.DplIn, Dynamic: !known})
 }
 
 // lines makes a text opaque that has a newline which is not the text of a

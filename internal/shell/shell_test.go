@@ -102,19 +102,6 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-func TestFilesThatTheShellOpens(t *testing.T) {
-	t.Parallel()
-	got, err := shell.Facts(`a < in > out 2>> log &> 'all of it' <> both >& too 2>&1 3<&- > $x <<< no`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []shell.Redirect{{Path: "in"}, {Path: "out", Write: true}, {Path: "log", Write: true}, {Path: "all of it", Write: true}, {Path: "both", Write: true},
-		{Path: "too", Write: true}, {Path: dyn, Write: true, Dynamic: true}}
-	if d := cmp.Diff(want, got.Redirects); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestRefusedTexts(t *testing.T) {
 	t.Parallel()
 	for name, src := range map[string]string{
