@@ -202,8 +202,8 @@ type Answer struct {
 	Note     string
 }
 
-// Decision is Decide's verdict. Code is one of the reason codes of the package
-// documentation in codes.go; Rule names the grant or setting that decided.
+// Decision is Decide's verdict. Code is one of the reason codes in codes.go and
+// modes.go; Rule names the grant or setting that decided.
 type Decision struct {
 	Outcome  Outcome   `json:"outcome"`
 	Code     string    `json:"code"`

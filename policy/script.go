@@ -56,15 +56,15 @@ func (r Request) named(entry string) bool {
 	return entry == r.Entry || r.Skill != nil && r.Skill.ID != "" && file != "" && entry == r.Skill.ID+":"+file
 }
 
-// Reach says what a job may have as network without a question: no host, hosts,
+// reach says what a job may have as network without a question: no host, hosts,
 // or every public one. Others are refused to scripts of third parties and asked
 // for from the rest (C-041, C-050).
-func (g *Grants) Reach() (hosts []string, every bool) {
+func (g *Grants) reach() (hosts []string, every bool) {
 	switch g.Network {
 	case NetworkOn:
 		return nil, true
 	case NetworkTiered:
-		return slices.Clone(g.Hosts), false
+		return g.Hosts, false
 	}
 	return nil, false
 }
@@ -76,7 +76,7 @@ func (g *Grants) beyond(r Request) []string {
 	if len(want) == 0 && r.Network != "" {
 		want = []string{"*"}
 	}
-	hosts, every := g.Reach()
+	hosts, every := g.reach()
 	var out []string
 	for _, h := range want {
 		if !every && !slices.ContainsFunc(hosts, func(grant string) bool { return hostCovered(grant, h) }) {

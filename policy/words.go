@@ -49,7 +49,7 @@ func labelled(words ...string) [][2]string {
 	return out
 }
 
-// callWords says the same in words.
+// callWords says in words what callBinds covers.
 func callWords(r Request) [][2]string {
 	if r.Level == "" && r.Network == "" { // it runs no program
 		return labelled("tool", r.Tool, "arguments", argsOfCall)
