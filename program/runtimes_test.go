@@ -12,11 +12,22 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/script"
 	"metier/program"
 	"metier/record"
 	"metier/sandbox"
 	"metier/settings"
 )
+
+// What the setting script_runtimes can name is what there is to run scripts.
+func TestRuntimesOfTheSettingAreThoseOfTheTable(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(settings.Table(), func(r settings.Row) bool { return r.Name == "script_runtimes" })
+	set, table := slices.Sorted(slices.Values(settings.Table()[i].Values)), slices.Sorted(slices.Values(script.Names()))
+	if !slices.Equal(set, table) {
+		t.Errorf("the setting has %q, the table %q", set, table)
+	}
+}
 
 // argv is what the sandbox was last asked to run.
 func (w *world) argv() []string { return w.box.jobs[len(w.box.jobs)-1].Argv }

@@ -1,8 +1,6 @@
 package script
 
-import (
-	"strings"
-)
+import "strings"
 
 // imports are the relative paths that JavaScript or TypeScript imports or
 // exports from by a literal: static, dynamic and re-export forms. It is a

@@ -13,7 +13,7 @@ import (
 // Hence no helpers: a script that names one by a relative path is refused
 // before it starts.
 func (r Request) onStdin(run runtime, line string, flags []string) (Command, error) {
-	c := Command{Runtime: run.name, Stdin: r.Code}
+	c := Command{Runtime: run.name}
 	switch run.name {
 	case "bash":
 		if line == "" {

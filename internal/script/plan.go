@@ -2,7 +2,6 @@ package script
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -29,7 +28,6 @@ type Command struct {
 	Runtime string
 	Argv    []string
 	Env     []string // KEY=VALUE, what the runtime needs to be quiet and to stay in its scratch folder
-	Stdin   []byte   // the code, where it goes there; else nil
 	Needs   []string // packages the script declares (PEP 723) that nothing will fetch
 }
 
@@ -89,9 +87,9 @@ func Names() []string {
 
 const executable = "executable"
 
-// most is the longest first line and the most words of it that are understood.
+// Of a first line no more is understood: a kernel reads no longer one.
 const (
-	mostLine  = 255
+	mostLine  = 255 // bytes
 	mostWords = 16
 )
 
@@ -115,7 +113,10 @@ func Plan(r Request) (Command, error) {
 	case !ok && program == "" && !r.program():
 		return Command{}, unsupported("begin it with a line such as #!/usr/bin/env python3", "nothing says what runs it: it has no first line #! and no extension that is known")
 	case !slices.Contains(r.Runtimes, name):
-		return Command{}, unsupported("the setting script_runtimes lists what may run scripts", "it is run by %s, which may not run scripts here (allowed: %s)", firstOf(name, program), strings.Join(r.Runtimes, ", "))
+		if program != "" {
+			name = path.Base(program)
+		}
+		return Command{}, unsupported("the setting script_runtimes lists what may run scripts", "it is run by %s, which may not run scripts here (allowed: %s)", name, strings.Join(r.Runtimes, ", "))
 	case r.Stdin:
 		return r.onStdin(run, line, flags)
 	case !ok:
@@ -249,19 +250,4 @@ func (r Request) find(run runtime) (string, error) {
 func missing(program string) error {
 	return &Refusal{Code: CodeInterpreter, Text: fmt.Sprintf("the script needs %s, which is not there where scripts run", path.Base(program)),
 		Hint: "install it in a system folder, since what lies below a home is not visible in the sandbox"}
-}
-
-// Code is the code of a Refusal, or "".
-func Code(err error) string {
-	if r, ok := errors.AsType[*Refusal](err); ok {
-		return r.Code
-	}
-	return ""
-}
-
-func firstOf(a, b string) string {
-	if b != "" {
-		return path.Base(b)
-	}
-	return a
 }
