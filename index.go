@@ -475,7 +475,7 @@ func (n *Snapshot) Index(ctx context.Context, sk Skill) (Skill, error) {
 				continue
 			}
 		}
-		r := Resource{File: f, Kind: KindOfPath(f.Path)}
+		r := Resource{File: f, Kind: kindOfPath(f.Path)}
 		if r.Kind == Script {
 			r.Runtime = script.Runtime(f.Path, f.Shebang)
 		}

@@ -126,7 +126,7 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	if r.clean, err = confine.Clean(r.Path); err != nil {
 		return sk, fail(Invalid, "resource_path_invalid", "a resource path is relative and stays in the skill's folder")
 	}
-	r.Kind = KindOfPath(r.clean)
+	r.Kind = kindOfPath(r.clean)
 	set := s.cfg.Settings.Read
 	if set.Scope == settings.ResourceScopeOneLevel && strings.Count(r.clean, "/") > 1 {
 		return sk, fail(Denied, "resource_too_deep", "only files at most one folder deep can be read")

@@ -109,8 +109,8 @@ const (
 	Other     ResourceKind = "other"
 )
 
-// KindOfPath classifies a slash path inside a skill folder.
-func KindOfPath(p string) ResourceKind {
+// kindOfPath classifies a slash path inside a skill folder.
+func kindOfPath(p string) ResourceKind {
 	first, _, nested := strings.Cut(p, "/")
 	if !nested {
 		return Other

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/internal/script"
 	"metier/internal/visible"
 	"metier/program"
 	"metier/sandbox"
@@ -180,8 +179,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	if accept {
 		least = sandbox.L0
 	}
-	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}.Or(sandbox.DefaultLimits),
-		Env: []string{"PATH=" + script.SearchPath, "HOME=" + sandbox.ScratchDir, "TMPDIR=" + sandbox.ScratchDir, "LANG=C.UTF-8"}}
+	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}, Env: program.Environment()}
 	if f.workspace != "" {
 		if j.Workspace, err = a.sandboxFolder(f.workspace); err != nil {
 			return err

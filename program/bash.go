@@ -108,11 +108,7 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 		return metier.Failure(err), nil
 	}
 	x.Record(ev)
-	res := metier.Text(outputText(x, ran))
-	res.Code = endCode(ran)
-	res.Detail, err = detail(ev.Execution, "", ran, j.Argv)
-	res.Label = policy.Label{Role: policy.Context, Origin: settings.ToolBash, Mediated: true}
-	return res, err
+	return reply(x, ev.Execution, "", ran, j.Argv, policy.Label{Role: policy.Context, Origin: settings.ToolBash, Mediated: true})
 }
 
 func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox.Job, error) {

@@ -9,6 +9,7 @@ import (
 	"metier/event"
 	"metier/internal/visible"
 	"metier/internal/wrap"
+	"metier/policy"
 	"metier/sandbox"
 )
 
@@ -41,9 +42,14 @@ func (r Result) Ended() string {
 	return fmt.Sprintf("exited with %d", *r.ExitCode)
 }
 
-func detail(e event.Execution, sum string, r sandbox.Result, argv []string) (json.RawMessage, error) {
-	return json.Marshal(Result{Status: e.Status, ExitCode: e.Exit, Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr),
-		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: sum, Runtime: e.Runtime, Argv: argv})
+// reply is what a call returns of a program that ran. digest is of a script's
+// file, "" for a command.
+func reply(x *metier.Scope, e event.Execution, digest string, r sandbox.Result, argv []string, label policy.Label) (res metier.Result, err error) {
+	res = metier.Text(outputText(x, r))
+	res.Code, res.Label = endCode(r), label
+	res.Detail, err = json.Marshal(Result{Status: e.Status, ExitCode: e.Exit, Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr),
+		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: digest, Runtime: e.Runtime, Argv: argv})
+	return res, err
 }
 
 // The codes of a program that ran and did not end well.

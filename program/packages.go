@@ -55,7 +55,7 @@ func (r *runner) missing(ctx context.Context, runtime string, names []string) ([
 	if len(names) == 0 || argv == nil {
 		return names, nil
 	}
-	ran, err := r.Sandbox.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: environment(), Limits: r.Limits, MinLevel: r.least()})
+	ran, err := r.Sandbox.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: Environment(), Limits: r.Limits, MinLevel: r.least()})
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -35,9 +35,9 @@ func (r *runner) wall(ms int) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// environment is what every program finds. No variable of this process gets
+// Environment is what every program finds. No variable of this process gets
 // there.
-func environment() []string {
+func Environment() []string {
 	return []string{"PATH=" + script.SearchPath, "HOME=" + sandbox.ScratchDir, "TMPDIR=" + sandbox.ScratchDir, "LANG=C.UTF-8", "TERM=dumb"}
 }
 
@@ -75,7 +75,7 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *me
 			return sandbox.Result{}, &metier.Error{Op: "run", Skill: sk.Name, Kind: metier.Unavailable, Code: "secret_unavailable", Err: err}
 		}
 	}
-	j.Env = slices.Concat(environment(), j.Env)
+	j.Env = slices.Concat(Environment(), j.Env)
 	for _, v := range secrets {
 		j.Env = append(j.Env, v.Name+"="+v.Value)
 	}

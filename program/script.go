@@ -127,7 +127,7 @@ func worded(err error) string {
 // with them is known then, and says where its scripts will find them.
 // The bytes that run are read and compared again by each call.
 func (t scriptTool) Stage(ctx context.Context, x *metier.Scope, sk metier.Skill) error {
-	if t.onStdin() || !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Kind == metier.KindOfPath("scripts/x") }) {
+	if t.onStdin() || !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Kind == metier.Script }) {
 		return nil
 	}
 	tree, err := t.stage(ctx, x.Session(), sk, 0)
@@ -172,11 +172,7 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 		return metier.Failure(err), nil
 	}
 	x.Record(ev)
-	res := metier.Text(outputText(x, ran))
-	res.Code = endCode(ran)
-	res.Detail, err = detail(ev.Execution, ev.ObservedDigest, ran, job.Argv)
-	res.Label = policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true}
-	return res, err
+	return reply(x, ev.Execution, ev.ObservedDigest, ran, job.Argv, policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true})
 }
 
 // event is what the record says of the script before it ran.
