@@ -26,7 +26,7 @@ type config struct {
 	BaseURLs  map[string]string      `yaml:"base_urls"` // provider → URL
 	Prices    map[string]priceConfig `yaml:"prices"`    // provider:name → US dollars per million tokens
 	Artifacts string                 `yaml:"artifact_root"`
-	Scripts   []string               `yaml:"allow_scripts"` // SKILL:scripts/PATH; allowed, not approved
+	Scripts   []string               `yaml:"allow_skill_scripts"` // SKILL:scripts/PATH; allowed, not approved
 	Hosts     []string               `yaml:"allow_hosts"`
 	Sandbox   sandboxConfig          `yaml:"sandbox"`
 	Secrets   []secretConfig         `yaml:"secrets"`
