@@ -99,8 +99,6 @@ func (a *app) prepare(ctx context.Context, p planned) (*job, error) {
 		if j.sandbox, j.anyLevel, err = a.openSandbox(l.Sandbox, p.op); err != nil {
 			return nil, err
 		}
-	}
-	if l.runs() {
 		j.standing = a.standing()
 	}
 	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l)})

@@ -21,38 +21,35 @@ type launchPolicy struct {
 
 // policyOf reads the policy files of the configuration and of the flags. None of
 // them takes back what another says: their rules add up.
-func (a *app) policyOf(flags []string, op operator) (*launchPolicy, policyFile, error) {
-	var all policyFile
+func (a *app) policyOf(flags []string, op operator) (_ *launchPolicy, g policy.Grants, _ error) {
 	files := slices.Clone(op.policies)
 	for _, flag := range flags {
 		if flag == "" {
-			return nil, all, wrong("policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "--policy names no file")
+			return nil, g, wrong("policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "--policy names no file")
 		}
 		files = append(files, a.path(flag))
 	}
 	if len(files) == 0 {
-		return nil, all, nil
+		return nil, g, nil
 	}
-	var g policy.Grants
 	for _, p := range files {
 		f, err := readPolicyFile(p)
 		if err != nil {
-			return nil, all, err
+			return nil, g, err
 		}
 		f.grant(&g)
 	}
-	all = policyFile{Tools: g.Tools, Scripts: g.Scripts, Hosts: g.Hosts, Rules: g.Rules, Skills: g.Skills, Approvals: g.Approved, BindArgs: g.BindArgs}
-	return &launchPolicy{Files: files, Rules: g.Rules, Skills: g.Skills, BindArgs: g.BindArgs, Approvals: len(g.Approved)}, all, nil
+	return &launchPolicy{Files: files, Rules: g.Rules, Skills: g.Skills, BindArgs: g.BindArgs, Approvals: len(g.Approved)}, g, nil
 }
 
 // planPolicy puts what policy files grant into the launch. No tool writes them.
-func (l *launch) planPolicy(p *launchPolicy, f policyFile) {
+func (l *launch) planPolicy(p *launchPolicy, g policy.Grants) {
 	if p == nil {
 		return
 	}
 	l.Policy = p
-	l.Scripts, l.Hosts = dedupe(append(l.Scripts, f.Scripts...)), dedupe(append(l.Hosts, f.Hosts...))
-	l.Approved = append(l.Approved, f.Approvals...)
+	l.Scripts, l.Hosts = dedupe(append(l.Scripts, g.Scripts...)), dedupe(append(l.Hosts, g.Hosts...))
+	l.Approved = append(l.Approved, g.Approved...)
 	l.Sources = append(l.Sources, p.Files...)
 }
 
