@@ -76,7 +76,7 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 
 func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []string) (err error) {
 	if named := skill + ":" + path; !slices.Contains(f.scripts, named) {
-		if _, err := scriptEntries([]string{named}); err == nil { // else the script's own gate says what is wrong
+		if _, err := scriptEntries("", []string{named}); err == nil { // else the script's own gate says what is wrong
 			f.scripts = append(f.scripts, named)
 		}
 	}

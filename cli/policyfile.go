@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier/internal/egress"
 	"metier/internal/nearest"
 	"metier/internal/yaml"
 	"metier/policy"
@@ -108,7 +109,7 @@ func (r *policyReader) file(n *yaml.Node) {
 		},
 		"tools":     func(v *yaml.Node) { r.out.Tools = r.texts("tools", v, checkToolName) },
 		"scripts":   func(v *yaml.Node) { r.out.Scripts = r.texts("scripts", v, policy.CheckScript) },
-		"hosts":     func(v *yaml.Node) { r.out.Hosts = r.texts("hosts", v, policy.CheckHost) },
+		"hosts":     func(v *yaml.Node) { r.out.Hosts = r.texts("hosts", v, egress.CheckHost) },
 		"rules":     r.rules,
 		"skills":    r.skills,
 		"approvals": r.approvals,

@@ -12,6 +12,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/egress"
 	"metier/policy"
 	"metier/program"
 	"metier/sandbox"
@@ -74,15 +75,15 @@ func (a *app) openSandbox(name string, op operator) (sandbox.Sandbox, bool, erro
 	return nil, false, wrong("usage", "sandboxes: "+strings.Join(backends(), ", "), "there is no sandbox %q", name)
 }
 
-// scriptEntries reads --allow-skill-script: SKILL:scripts/PATH, normalized, each
-// once.
-func scriptEntries(flags []string) ([]string, error) {
+// scriptEntries reads --allow-skill-script and its likes: SKILL:scripts/PATH,
+// normalized, each once. from is where they stand.
+func scriptEntries(from string, list []string) ([]string, error) {
 	var out []string
-	for _, f := range flags {
+	for _, f := range list {
 		skill, file, ok := cutEntry(f)
 		clean, err := confine.Clean(file)
 		if !ok || err != nil || !strings.HasPrefix(clean, "scripts/") || strings.HasSuffix(file, "/") {
-			return nil, wrong("usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "--allow-skill-script %q names no script of a skill", f)
+			return nil, wrong("usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "%s %q names no script of a skill", from, f)
 		}
 		if e := skill + ":" + clean; !slices.Contains(out, e) {
 			out = append(out, e)
@@ -127,21 +128,21 @@ func (j *job) approve(ctx context.Context, entries []string) error {
 // planPrograms fills what a launch says of programs. A script that a flag names
 // is allowed and approved; one in the configuration is allowed.
 func (a *app) planPrograms(l *launch, f programFlags, op operator) (err error) {
-	if l.Named, err = scriptEntries(f.scripts); err != nil {
+	if l.Named, err = scriptEntries("--allow-skill-script", f.scripts); err != nil {
 		return err
 	}
 	if len(l.Named) > 0 && len(l.Roots) == 0 {
 		return wrong("usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
 	}
-	standing, err := scriptEntries(op.Scripts)
+	standing, err := scriptEntries("allow_skill_scripts of the configuration:", op.Scripts)
 	if err != nil {
 		return err
 	}
 	l.Scripts = dedupe(slices.Concat(l.Named, standing))
 	l.Hosts = dedupe(slices.Concat(f.hosts, op.Hosts))
 	for _, h := range l.Hosts {
-		if err := policy.CheckHost(h); err != nil {
-			return wrong("hosts_invalid", "--allow-host and allow_hosts name hosts: no URL, port or path", "%w", err)
+		if err := egress.CheckHost(h); err != nil {
+			return wrong("hosts_invalid", "name hosts as example.com or *.example.com, with --allow-host or allow_hosts", "%w", err)
 		}
 	}
 	l.Sandbox, err = f.backend(op)

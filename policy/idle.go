@@ -24,7 +24,7 @@ func (p Pattern) idle() error {
 		if !ok {
 			return errors.New("hosts are written as domain:example.com")
 		}
-		return CheckHost(strings.TrimSpace(name))
+		return idleDomain(name)
 	case is("read_file", "write_file", "edit_file", "search_files", "list_files"):
 		return idlePath(p.Arg)
 	}
@@ -36,6 +36,18 @@ func idleCommand(arg string) error {
 	words, _ := Pattern{Arg: arg}.words()
 	if len(words) > 0 && strings.Contains(words[0], ":") && !strings.Contains(words[0], ":scripts/") && !strings.ContainsAny(words[0], "*?[") {
 		return fmt.Errorf("no command is called %q: words are parted by blanks, and :* stands at the end", words[0])
+	}
+	return nil
+}
+
+// idleDomain: a host is called by ASCII letters, digits and hyphens.
+func idleDomain(domain string) error {
+	name := strings.TrimPrefix(plainHost(domain), "*.")
+	for _, label := range strings.Split(name, ".") {
+		bad := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' }
+		if label == "" || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") || strings.ContainsFunc(label, bad) {
+			return fmt.Errorf("%q is no host: write domain:example.com or domain:*.example.com; other letters as xn--", domain)
+		}
 	}
 	return nil
 }

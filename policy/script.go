@@ -126,23 +126,6 @@ func plainHost(h string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(h)), ".")
 }
 
-// CheckHost says what is wrong with a host that an operator grants: it is a
-// name in ASCII letters, digits and hyphens, or *. before one; no port, path or
-// address of a network.
-func CheckHost(h string) error {
-	name := strings.TrimPrefix(plainHost(h), "*.")
-	if name == "" || len(name) > 253 || h != strings.TrimSpace(h) {
-		return fmt.Errorf("%q is no host: write example.com or *.example.com", h)
-	}
-	for _, label := range strings.Split(name, ".") {
-		bad := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' }
-		if label == "" || len(label) > 63 || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") || strings.ContainsFunc(label, bad) {
-			return fmt.Errorf("%q is no host: write example.com or *.example.com; other letters as xn--", h)
-		}
-	}
-	return nil
-}
-
 // CheckScript says what is wrong with the name of a script: skill:scripts/path,
 // relative and clean. Nothing in it is a wildcard.
 func CheckScript(entry string) error {

@@ -282,13 +282,6 @@ func TestDenyOfBashDeniesScripts(t *testing.T) {
 
 func TestNamesThatOperatorsWrite(t *testing.T) {
 	t.Parallel()
-	for h, ok := range map[string]bool{"example.com": true, "*.example.com": true, "a-b.x1": true, "localhost": true, "EXAMPLE.com.": true, "": false, "*": false, "*.": false, "*.*.com": false,
-		"a..b": false, "-a.com": false, "a-.com": false, "a_b.com": false, "a.com:80": false, "http://a.com": false, "a.com/x": false, " a.com": false, "ä.de": false, "a b": false,
-		strings.Repeat("a", 64) + ".com": false, strings.Repeat("a.", 130) + "com": false, "a.*.com": false, "::1": false} {
-		if err := policy.CheckHost(h); (err == nil) != ok {
-			t.Errorf("host %q: %v", h, err)
-		}
-	}
 	for s, ok := range map[string]bool{"pdf:scripts/a.py": true, "pdf:scripts/a/b.py": true, "src:pdf:scripts/a.py": true, "pdf": false, "pdf:a.py": false, ":scripts/a": false, "pdf:scripts/": false, "pdf:scripts/../a": false,
 		"pdf:scripts//a": false, "pdf:scripts/./a": false, "pdf:scripts/*.py": false, "p*:scripts/a": false, "pdf:scripts/a\\b": false, "pdf:scripts/a\n": false} {
 		if err := policy.CheckScript(s); (err == nil) != ok {

@@ -780,10 +780,19 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
 		"": "no host", "*": "star", "a.*.com": "star", "*a.com": "star", "*.com": "all of .com", "http://a.com": "no host", "a.com:80": "no host", "bücher.de": "xn--",
-		"10.0.0.1": "not a public address", "::1": "not a public address", "[::ffff:1.1.1.1]": "no host", "*.1.1.1.1": "nothing below", "0x7f.1": "no host", "a com": "no host",
+		"10.0.0.1": "not a public address", "::1": "not a public address", "[::ffff:1.1.1.1]": "no host", "*.1.1.1.1": "nothing below", "0x7f.1": "no host", "a com": "no host", " a.com": "no host",
+		"a..b": "no host", "-a.com": "no host", "a-.com": "no host", "a.com/x": "no host", "*.*.com": "star", strings.Repeat("a", 64) + ".com": "no host", strings.Repeat("a.", 130) + "com": "no host",
 	} {
-		if _, err := egress.New(egress.Rules{Hosts: []string{host}, Token: token}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := egress.CheckHost(host); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", host, err)
+		}
+		if _, err := egress.New(egress.Rules{Hosts: []string{"a.com", host}, Token: token}); err == nil {
+			t.Errorf("%q is a rule", host)
+		}
+	}
+	for _, host := range []string{"example.com", "*.example.com", "a-b.x1", "a_b.com", "localhost", "EXAMPLE.com.", "1.1.1.1", "2606:4700::1111"} {
+		if err := egress.CheckHost(host); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, r := range []egress.Rules{{}, {Token: "x", Ports: []uint16{0}}, {Token: "x", Up: -1}} {

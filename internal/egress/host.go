@@ -113,6 +113,12 @@ type hostRules struct {
 	literals []netip.Addr
 }
 
+// CheckHost says what is wrong with one of Rules.Hosts.
+func CheckHost(h string) error {
+	_, err := parseHosts([]string{h}, false)
+	return err
+}
+
 func parseHosts(hosts []string, any bool) (hostRules, error) {
 	out := hostRules{any: any}
 	for _, h := range hosts {
@@ -123,19 +129,19 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 		host, literal, err := parseHost(name)
 		switch {
 		case strings.Contains(name, "*"):
-			return out, fmt.Errorf("egress: host %q: a star stands for whole parts of a name and only at its beginning, as in *.example.com", h)
+			return out, fmt.Errorf("host %q: a star stands for whole parts of a name and only at its beginning, as in *.example.com", h)
 		case err != nil && strings.ContainsFunc(h, func(r rune) bool { return r > 127 }):
-			return out, fmt.Errorf("egress: host %q: write it in ASCII, in its xn-- form", h)
+			return out, fmt.Errorf("host %q: write it in ASCII, in its xn-- form", h)
 		case err != nil:
-			return out, fmt.Errorf("egress: host %q: %w; a port is named apart", h, err)
+			return out, fmt.Errorf("host %q: %w; a port is named apart", h, err)
 		case literal.IsValid() && wild:
-			return out, fmt.Errorf("egress: host %q: there is nothing below an address", h)
+			return out, fmt.Errorf("host %q: there is nothing below an address", h)
 		case literal.IsValid() && !public(literal):
-			return out, fmt.Errorf("egress: host %q is not a public address; a job cannot be given one", h)
+			return out, fmt.Errorf("host %q is not a public address; a job cannot be given one", h)
 		case literal.IsValid():
 			out.literals = append(out.literals, literal)
 		case wild && !strings.Contains(host, "."):
-			return out, fmt.Errorf("egress: host %q names all of .%s: name the hosts, or allow every public one", h, host)
+			return out, fmt.Errorf("host %q names all of .%s: name the hosts, or allow every public one", h, host)
 		case wild:
 			out.below = append(out.below, "."+host)
 		default:
