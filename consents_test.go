@@ -38,14 +38,7 @@ func (w *world) before(call, by, rule string) event.Answered {
 	w.t.Helper()
 	var ans event.Answered
 	step := 0
-	for en, err := range w.log.Read(w.t.Context(), 1) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+	for _, e := range events[event.Event](w) {
 		switch e := e.(type) {
 		case event.Answered:
 			if e.Call == call {

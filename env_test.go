@@ -18,6 +18,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/internal/testenv"
 	"metier/policy"
 	"metier/record"
@@ -232,20 +233,7 @@ func (w *world) blob(r record.Ref) string {
 // events returns the events of one type in the log.
 func events[T event.Event](w *world) []T {
 	w.t.Helper()
-	var out []T
-	for en, err := range w.log.Read(w.t.Context(), 1) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if v, is := e.(T); is {
-			out = append(out, v)
-		}
-	}
-	return out
+	return eventtest.All[T](w.t, w.log)
 }
 
 func one[T event.Event](w *world) T {

@@ -7,26 +7,15 @@ import (
 	"testing"
 
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/internal/digest"
 	"metier/model/modeltest"
 )
 
 // record returns the events of one type in the run's log.
-func recorded[T event.Event](w *world) (out []T) {
+func recorded[T event.Event](w *world) []T {
 	w.t.Helper()
-	for en, err := range w.log.Read(w.t.Context(), 1) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if v, is := e.(T); is {
-			out = append(out, v)
-		}
-	}
-	return out
+	return eventtest.All[T](w.t, w.log)
 }
 
 // What the model saw of the skills is in the record, byte for byte, with the

@@ -10,6 +10,7 @@ import (
 	"metier/agent"
 	"metier/agent/step"
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/model"
 	"metier/model/modeltest"
 	"metier/policy"
@@ -18,18 +19,7 @@ import (
 // events decodes the log.
 func (w *world) events() []event.Event {
 	w.t.Helper()
-	var out []event.Event
-	for en, err := range w.log.Read(w.t.Context(), 1) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		out = append(out, e)
-	}
-	return out
+	return eventtest.All[event.Event](w.t, w.log)
 }
 
 func count[E event.Event](evs []event.Event) (n int, last E) {

@@ -14,6 +14,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/internal/testenv"
 	"metier/policy"
 	"metier/program"
@@ -252,20 +253,7 @@ func (w *world) refuses(code string, o metier.Observation) {
 // events are those of one type in the log.
 func events[E event.Event](w *world) []E {
 	w.t.Helper()
-	var out []E
-	for en, err := range w.log.Read(w.t.Context(), 1) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if is, ok := e.(E); ok {
-			out = append(out, is)
-		}
-	}
-	return out
+	return eventtest.All[E](w.t, w.log)
 }
 
 func order(w *world) []string {

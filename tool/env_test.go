@@ -15,6 +15,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/internal/testenv"
 	"metier/policy"
 	"metier/record"
@@ -239,20 +240,7 @@ func (e *env) refuse(code, tool string, a args) metier.Observation {
 // events returns the events of a type in the log.
 func events[T event.Event](e *env) []T {
 	e.t.Helper()
-	var out []T
-	for en, err := range e.log.Read(e.t.Context(), 1) {
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		ev, err := event.Decode(en)
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		if v, ok := ev.(T); ok {
-			out = append(out, v)
-		}
-	}
-	return out
+	return eventtest.All[T](e.t, e.log)
 }
 
 func skillText(name string) string {
