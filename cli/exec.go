@@ -26,7 +26,7 @@ import (
 type execFlags struct {
 	programFlags
 	workspace, profile, cwd, artifacts string
-	roots, set, policy                 []string
+	roots, set                         []string
 	timeout                            time.Duration
 	stdin                              bool
 }
@@ -68,7 +68,6 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 	fl.BoolVar(&f.stdin, "stdin", false, "give the script this command's standard input")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	f.add(fl)
-	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 	a.completions(c)
 	c.ValidArgsFunction = a.completeScript
 	return c
@@ -153,11 +152,7 @@ func (a *app) planExec(f execFlags) (planned, error) {
 	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
 		return p, err
 	}
-	if err := a.planPrograms(&p.launch, f.programFlags, op); err != nil {
-		return p, err
-	}
-	pol, grants, err := a.policyOf(f.policy, op)
-	p.launch.planPolicy(pol, grants)
+	_, err = a.planPrograms(&p.launch, f.programFlags, op) // it has the one tool
 	return p, err
 }
 

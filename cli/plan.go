@@ -141,18 +141,12 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if l.Spec, err = a.spec(f, ph); err != nil {
 		return p, err
 	}
-	pol, grants, err := a.policyOf(f.policy, op)
-	if err != nil {
+	if f.granted, err = a.planPrograms(&l, f.programFlags, op); err != nil {
 		return p, err
 	}
-	f.granted = grants.Tools
 	if l.Tools, err = a.grantedTools(f, ph, op, set, l.Spec.Mode); err != nil {
 		return p, err
 	}
-	if err := a.planPrograms(&l, f.programFlags, op); err != nil {
-		return p, err
-	}
-	l.planPolicy(pol, grants)
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
 		return p, err
 	}

@@ -27,12 +27,14 @@ type programFlags struct {
 	scripts []string
 	hosts   []string
 	sandbox string
+	policy  []string
 }
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow, and approve as it is, exactly this script: SKILL:scripts/PATH (repeatable)")
 	fl.StringArrayVar(&f.hosts, "allow-host", nil, "let programs reach this host, or *.host (repeatable; default: none)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "what programs run in: "+strings.Join(backends(), ", ")+" (default native)")
+	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 }
 
 // The sandboxes by name. The last one is none, and has to be asked for.
@@ -125,28 +127,33 @@ func (j *job) approve(ctx context.Context, entries []string) error {
 	return nil
 }
 
-// planPrograms fills what a launch says of programs. A script that a flag names
-// is allowed and approved; one in the configuration is allowed.
-func (a *app) planPrograms(l *launch, f programFlags, op operator) (err error) {
+// planPrograms fills what a launch says of programs, policy files included, and
+// returns the tools that those grant. A script that a flag names is allowed and
+// approved; one in the configuration is allowed.
+func (a *app) planPrograms(l *launch, f programFlags, op operator) (tools []string, err error) {
 	if l.Named, err = scriptEntries("--allow-skill-script", f.scripts); err != nil {
-		return err
+		return nil, err
 	}
 	if len(l.Named) > 0 && len(l.Roots) == 0 {
-		return wrong("usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
+		return nil, wrong("usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
 	}
 	standing, err := scriptEntries("allow_skill_scripts of the configuration:", op.Scripts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.Scripts = dedupe(slices.Concat(l.Named, standing))
 	l.Hosts = dedupe(slices.Concat(f.hosts, op.Hosts))
 	for _, h := range l.Hosts {
 		if err := egress.CheckHost(h); err != nil {
-			return wrong("hosts_invalid", "name hosts as example.com or *.example.com, with --allow-host or allow_hosts", "%w", err)
+			return nil, wrong("hosts_invalid", "name hosts as example.com or *.example.com, with --allow-host or allow_hosts", "%w", err)
 		}
 	}
-	l.Sandbox, err = f.backend(op)
-	return err
+	if l.Sandbox, err = f.backend(op); err != nil {
+		return nil, err
+	}
+	p, grants, err := a.policyOf(f.policy, op)
+	l.planPolicy(p, grants)
+	return grants.Tools, err
 }
 
 // runs reports whether the launch lets the model run programs.

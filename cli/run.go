@@ -41,7 +41,6 @@ type runFlags struct {
 	park         bool
 	resume       string
 	trustRecord  bool
-	policy       []string
 	granted      []string // tools of policy files
 }
 
@@ -80,7 +79,6 @@ stopped or killed goes on with --resume.`,
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "tell the model of no skills but the loaded ones")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; 'default' is the profile's tools, also without the flag)")
 	f.add(fl)
-	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
 	fl.StringVar(&f.prompt, "prompt", "", "the task; '/NAME words' calls the skill NAME with these arguments")
