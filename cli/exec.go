@@ -87,10 +87,6 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 	if f.timeout < 0 || f.timeout > 0 && f.timeout < time.Millisecond {
 		return wrong("usage", "give a time such as 30s", "--timeout %s is no time a script can have", f.timeout)
 	}
-	if f.timeout > 0 {
-		ms := int(f.timeout.Milliseconds())
-		call.MS = &ms
-	}
 	if f.stdin {
 		const most = 96 << 10
 		b, err := a.readIn(ctx, most+1)
@@ -114,6 +110,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 	if !a.json {
 		j.output = a.passOn
 	}
+	j.limits.Wall = f.timeout
 	if err := j.open(ctx, folder); err != nil {
 		return err
 	}

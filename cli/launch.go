@@ -72,6 +72,7 @@ type job struct {
 	op        operator
 	sandbox   sandbox.Sandbox // nil where the model runs no programs
 	anyLevel  bool            // the operator takes any isolation it gives
+	limits    sandbox.Limits  // of programs; zero fields are the defaults
 	anew      bool            // skills changed, and the files of today count
 	output    func(call, stream string, p []byte)
 	standing  map[string]policy.Answer // what was approved always, by what it binds

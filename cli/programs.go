@@ -170,7 +170,7 @@ func (j *job) programs() []metier.Tool {
 	if j.folder != nil {
 		id = j.folder.ID()
 	}
-	return program.Tools(program.Options{Sandbox: j.sandbox, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+	return program.Tools(program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
 		View: j.view, Run: id, Hosts: j.launch.Hosts, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()})
 }
 

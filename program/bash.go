@@ -35,7 +35,7 @@ func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	props := map[string]any{
 		"command":   map[string]any{"type": "string", "description": "The command, as bash reads it."},
 		"cwd":       map[string]any{"type": "string", "description": "Working folder, in the paths of the file tools."},
-		"timeoutMs": map[string]any{"type": "integer", "minimum": 1, "description": "Most milliseconds to run."},
+		"timeoutMs": t.timeoutArg(),
 	}
 	return metier.Spec{Canonical: settings.ToolBash, Effect: policy.SideEffect,
 		ToolSpec: model.ToolSpec{Name: settings.ToolBash, Description: t.about(), Schema: schema(props, "command")}}, true
@@ -112,7 +112,7 @@ func (t bashTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 }
 
 func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox.Job, error) {
-	j := sandbox.Job{Env: []string{"CF_HARNESS_RUN_ID=" + t.Run}}
+	j := sandbox.Job{Env: []string{"CF_HARNESS_RUN_ID=" + t.Run}, Limits: t.asked(a.MS)}
 	fail := Script{Skill: "bash"}.refusal()
 	report := t.Sandbox.Probe(ctx)
 	if err := t.strong(report); err != nil {
@@ -126,9 +126,6 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 	var err error
 	if j.Dir, err = t.cwd(a.Cwd, t.home(), fail); err != nil {
 		return j, err
-	}
-	if a.MS != nil {
-		j.Limits.Wall = t.wall(*a.MS)
 	}
 	if t.Exec.NoScripts() {
 		return j, nil

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -26,13 +27,24 @@ type runner struct{ Options }
 // standard input.
 func (r *runner) onStdin() bool { return r.Exec.Stage == settings.StageStdin }
 
-// wall is the time that a call asks for, as far as it may.
-func (r *runner) wall(ms int) time.Duration {
-	most := max(timeoutMost, r.Limits.Wall)
-	if int64(ms) >= most.Milliseconds() { // also where the product would overflow
-		return most
+// longest is the most time that a call may ask for.
+func (r *runner) longest() time.Duration { return max(timeoutMost, r.Limits.Wall) }
+
+// timeoutArg describes the argument timeoutMs.
+func (r *runner) timeoutArg() map[string]any {
+	return map[string]any{"type": "integer", "minimum": 1, "maximum": r.longest().Milliseconds(),
+		"description": fmt.Sprintf("Most milliseconds to run; %d unless given.", r.Limits.Wall.Milliseconds())}
+}
+
+// asked are the limits that a call asks for, as far as it may.
+func (r *runner) asked(ms *int) sandbox.Limits {
+	switch most := r.longest(); {
+	case ms == nil:
+		return sandbox.Limits{}
+	case int64(*ms) >= most.Milliseconds(): // also where the product would overflow
+		return sandbox.Limits{Wall: most}
 	}
-	return time.Duration(ms) * time.Millisecond
+	return sandbox.Limits{Wall: time.Duration(*ms) * time.Millisecond}
 }
 
 // Environment is what every program finds. No variable of this process gets

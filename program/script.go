@@ -51,7 +51,7 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 		"path":      text("Path of the script in the skill's folder, for example scripts/report.py."),
 		"args":      map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Arguments, passed as they are; no shell reads them."},
 		"cwd":       text("Working folder, in the paths of the file tools."),
-		"timeoutMs": map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most milliseconds to run; %d unless given.", t.Limits.Wall.Milliseconds())},
+		"timeoutMs": t.timeoutArg(),
 	}
 	if !t.onStdin() {
 		props["stdin"] = text("Text for the script's standard input.")
@@ -185,10 +185,7 @@ func (p prepared) event(x *metier.Scope) event.ScriptExecuted {
 
 // job puts together what the script gets.
 func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (sandbox.Job, error) {
-	j := sandbox.Job{Argv: p.command.Argv, Dir: p.cwd, Stdin: strings.NewReader(p.script.Stdin)}
-	if p.script.MS != nil {
-		j.Limits.Wall = t.wall(*p.script.MS)
-	}
+	j := sandbox.Job{Argv: p.command.Argv, Dir: p.cwd, Stdin: strings.NewReader(p.script.Stdin), Limits: t.asked(p.script.MS)}
 	if t.onStdin() {
 		j.Stdin = strings.NewReader(string(p.data))
 	} else {

@@ -110,7 +110,10 @@ func TestScriptArguments(t *testing.T) {
 			continue
 		}
 		var schema struct {
-			Properties           map[string]struct{ Type string }
+			Properties map[string]struct {
+				Type    string
+				Maximum int
+			}
 			Required             []string
 			AdditionalProperties bool
 		}
@@ -122,6 +125,9 @@ func TestScriptArguments(t *testing.T) {
 			if schema.Properties[k].Type != v {
 				t.Errorf("%s has type %q", k, schema.Properties[k].Type)
 			}
+		}
+		if most := schema.Properties["timeoutMs"].Maximum; most != 600_000 {
+			t.Errorf("a call may ask for %d ms", most)
 		}
 		if len(schema.Properties) != len(want) || schema.AdditionalProperties || !slices.Equal(schema.Required, []string{"skill", "path"}) {
 			t.Errorf("%s", spec.Schema)
@@ -140,5 +146,9 @@ func TestScriptArguments(t *testing.T) {
 	}
 	if o, _ := w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "args": []string{"x"}, "cwd": "/workspace", "timeoutMs": 60000}); o.Code() != "" {
 		t.Errorf("%s", o.Text())
+	}
+	w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "timeoutMs": math.MaxInt})
+	if got := w.box.jobs[len(w.box.jobs)-1].Limits.Wall; got != 10*time.Minute {
+		t.Errorf("a call got %v", got)
 	}
 }
