@@ -76,12 +76,19 @@ type question struct {
 }
 
 func questionOf(p run.Pending) question {
-	asks, covers := policy.Words(text(p.Text))
-	q := question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: map[string]string{}, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt}
-	for _, c := range covers {
-		q.Covers[c[0]] = strings.TrimPrefix(q.Covers[c[0]]+", "+c[1], ", ")
+	asks, covers := coverage(text(p.Text))
+	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt}
+}
+
+// coverage is what a question asks, and what its answer covers: the values of
+// one label together.
+func coverage(text string) (asks string, covers map[string]string) {
+	asks, list := policy.Words(text)
+	covers = map[string]string{}
+	for _, c := range list {
+		covers[c[0]] = strings.TrimPrefix(covers[c[0]]+", "+c[1], ", ")
 	}
-	return q
+	return asks, covers
 }
 
 // openQuestions lists what a run waits for. It changes nothing.

@@ -41,12 +41,8 @@ const mostApprovals = 2000
 var bindsForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func newApproval(q event.Asked, text, run, by string, at time.Time) approval {
-	p := approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: map[string]string{}, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
-	_, covers := policy.Words(text)
-	for _, c := range covers {
-		p.Covers[c[0]] = c[1]
-	}
-	return p
+	_, covers := coverage(text)
+	return approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
 }
 
 // approvalFile is the file of them, in the user's state folder.
