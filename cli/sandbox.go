@@ -243,11 +243,8 @@ func (s streamTo) Write(p []byte) (int, error) {
 
 // programError words an error of a sandbox.
 func programError(err error) error {
-	if u, is := errors.AsType[*sandbox.Unavailable](err); is {
-		return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Hint: u.Missing.Fix, Err: fmt.Errorf("the sandbox %s cannot run here: %s: %s", u.Backend, u.Missing.Primitive, u.Missing.Detail)}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, lacks := errors.AsType[*sandbox.Unavailable](err); !lacks && errors.Is(err, fs.ErrNotExist) {
 		return &metier.Error{Op: "run", Kind: metier.NotFound, Code: "program_missing", Hint: "programs below a home folder are not visible in the sandbox", Err: err}
 	}
-	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
+	return program.Unavailable(err)
 }

@@ -133,12 +133,10 @@ func (r *runner) strong(have sandbox.Report) error {
 	if have.Available && have.Level >= least {
 		return nil
 	}
-	e := &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Err: fmt.Errorf("the sandbox %s gives %s here, and %s is needed", have.Backend, have.Level, least)}
 	if len(have.Missing) > 0 {
-		m := have.Missing[0]
-		e.Err, e.Hint = fmt.Errorf("the sandbox %s cannot run here: %s: %s", have.Backend, m.Primitive, m.Detail), m.Fix
+		return Unavailable(&sandbox.Unavailable{Backend: have.Backend, Missing: have.Missing[0]})
 	}
-	return e
+	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Err: fmt.Errorf("the sandbox %s gives %s here, and %s is needed", have.Backend, have.Level, least)}
 }
 
 func (r *runner) least() sandbox.Level {

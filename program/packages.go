@@ -57,7 +57,7 @@ func (r *runner) missing(ctx context.Context, runtime string, names []string) ([
 	}
 	ran, err := r.Sandbox.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: Environment(), Limits: r.Limits, MinLevel: r.least()})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, Unavailable(err)
 	}
 	if ran.Limit != "" || ran.Signal != "" || ran.Exit != 0 {
 		return names, nil // it could not say: then nothing is known to be there

@@ -110,7 +110,7 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *me
 		e.Hosts, e.Refused = hostUse(proxy.Used())
 	}
 	if err != nil {
-		return ran, unavailable(err)
+		return ran, Unavailable(err)
 	}
 	ran.Stdout, ran.Stderr = cleaned(clean, ran.Stdout, ran.StdoutTruncated), cleaned(clean, ran.Stderr, ran.StderrTruncated)
 	return ran, r.ended(context.WithoutCancel(ctx), x, j, ran, e)
@@ -158,11 +158,13 @@ func (r *runner) watch(x *metier.Scope, one *sync.Mutex, stream string, clean *r
 	})
 }
 
-func unavailable(err error) error {
+// Unavailable words an error of a sandbox, which ran nothing.
+func Unavailable(err error) error {
+	e := &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
 	if u, is := errors.AsType[*sandbox.Unavailable](err); is {
-		return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Err: u}
+		e.Code, e.Hint, e.Err = "sandbox_unavailable", u.Missing.Fix, errors.New(u.Reason())
 	}
-	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
+	return e
 }
 
 // target is where a program runs, in the words of the record: without any

@@ -94,11 +94,15 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string {
-	s := fmt.Sprintf("the sandbox %s cannot run here: %s: %s", u.Backend, u.Missing.Primitive, u.Missing.Detail)
-	if u.Missing.Fix != "" {
-		s += "; " + u.Missing.Fix
+	if u.Missing.Fix == "" {
+		return u.Reason()
 	}
-	return s
+	return u.Reason() + "; " + u.Missing.Fix
+}
+
+// Reason is the error without the way out.
+func (u *Unavailable) Reason() string {
+	return fmt.Sprintf("the sandbox %s cannot run here: %s: %s", u.Backend, u.Missing.Primitive, u.Missing.Detail)
 }
 
 func (u *Unavailable) Unwrap() error { return u.Err }
