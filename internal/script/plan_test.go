@@ -163,7 +163,7 @@ func TestOnStdin(t *testing.T) {
 func TestScriptsAgainstTheirReader(t *testing.T) {
 	t.Parallel()
 	_, err := script.Plan(request("scripts/a.sh", "#!/bin/bash\n"+strings.Repeat("(", 1<<20), onStdin))
-	if script.Code(err) != script.CodeUnsupported || !strings.Contains(err.Error(), "131072") {
+	if codeOf(err) != script.CodeUnsupported || !strings.Contains(err.Error(), "131072") {
 		t.Errorf("deep: %v", err)
 	}
 	if _, err := script.Plan(request("scripts/a.ts", `"`+strings.Repeat(`\u{`, 8<<20/3), onStdin)); err != nil {
