@@ -142,7 +142,7 @@ func loadSchema(names []string, filePath, enum bool) json.RawMessage {
 }
 
 func schema(props map[string]any, required ...string) json.RawMessage {
-	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
+	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": append([]string{}, required...), "additionalProperties": false})
 	if err != nil {
 		panic(err) // maps of strings always marshal
 	}
