@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/agent"
 	"metier/internal/visible"
 	"metier/model"
 	"metier/policy"
@@ -24,11 +23,10 @@ import (
 
 // execFlags are the flags of `metier exec`.
 type execFlags struct {
-	programFlags
-	workspace, profile, cwd, artifacts string
-	roots, set                         []string
-	timeout                            time.Duration
-	stdin                              bool
+	placeFlags
+	cwd     string
+	timeout time.Duration
+	stdin   bool
 }
 
 // modelNone is the model of a record that exec leaves.
@@ -59,14 +57,9 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.exec(c.Context(), f, args[0], args[1], args[2:]) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.workspace, "workspace", "", "folder the script works in (default: the current one)")
-	fl.StringArrayVar(&f.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable)")
-	fl.StringVar(&f.profile, "profile", "", "set of settings, see 'metier profile list'")
-	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
 	fl.StringVar(&f.cwd, "cwd", "", "working folder of the script")
 	fl.DurationVar(&f.timeout, "timeout", 0, "most time the script gets (default 1m)")
 	fl.BoolVar(&f.stdin, "stdin", false, "give the script this command's standard input")
-	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	f.add(fl)
 	a.completions(c)
 	c.ValidArgsFunction = a.completeScript
@@ -120,36 +113,11 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 
 // planExec is the launch of one script: no model, no task.
 func (a *app) planExec(f execFlags) (planned, error) {
-	var p planned
-	op, err := a.operatorConfig()
-	if err != nil {
-		return p, err
-	}
-	ws, err := a.workspaceDir(f.workspace)
-	if err != nil {
-		return p, err
-	}
-	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set}, runFile{})
-	if err != nil {
-		return p, err
-	}
-	set, origins, denied, err := a.resolve(op, f.profile, ws, layers...)
-	if err != nil {
-		return p, err
-	}
-	p.op, p.settings, p.origins = op, set, settings.Snapshot(set, origins)
-	p.launch = launch{Workspace: ws, Denied: append(append([]string{}, op.Deny...), denied...), Settings: values(origins), PromptRole: policy.DirectCommand, Batch: !a.asks(),
-		Tools: []string{settings.ToolRunSkillScript}, Model: modelNone, Spec: agent.Spec{Mode: agent.ModeChat}}
-	if set.NoScripts() {
+	p, _, err := a.planPlace(f.placeFlags)
+	p.launch.PromptRole, p.launch.Batch, p.launch.Tools = policy.DirectCommand, !a.asks(), []string{settings.ToolRunSkillScript}
+	if err == nil && p.settings.NoScripts() {
 		return p, wrong("scripts_off", "choose another with --profile", "this profile runs no scripts of skills")
 	}
-	if p.launch.Roots, err = a.roots(f.roots, op.Skills, set.Discover, ws, nil); err != nil {
-		return p, err
-	}
-	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
-		return p, err
-	}
-	_, err = a.planPrograms(&p.launch, f.programFlags, op) // it has the one tool
 	return p, err
 }
 
