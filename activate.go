@@ -93,7 +93,7 @@ func (t operatorLoad) Invoke(ctx context.Context, x *Scope) (Result, error) {
 
 // activate reads SKILL.md whole, freezes its text with its digest and records
 // the activation on the scope. The text is what the caller shows the model;
-// for a skill that is active already it only says so.
+// for a skill that is active already it only says so, but see Config.ToolsOnly.
 func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []string) (Activation, string, error) {
 	if err := s.refused(sk); err != nil {
 		return Activation{}, "", err
@@ -120,7 +120,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if known == sum && len(arguments) == 0 && !anew {
-			return old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")), nil
+			return s.again(ctx, old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")))
 		}
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
 			return Activation{}, "", err
@@ -134,13 +134,26 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if keep {
-			return old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", wrap.Attribute(sk.Name)), nil
+			return s.again(ctx, old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", wrap.Attribute(sk.Name)))
 		}
 	}
 	if !was && len(arguments) == 0 {
 		x.loads = append(x.loads, sk.ID.String())
 	}
 	return s.freeze(ctx, x, sk, raw, sum, arguments, changed)
+}
+
+// again answers a second activation: the text is in the conversation, unless
+// that is kept elsewhere and may have lost it.
+func (s *Session) again(ctx context.Context, old Activation, text string) (Activation, string, error) {
+	if !s.cfg.ToolsOnly {
+		return old, text, nil
+	}
+	b, err := s.cfg.Blobs.Open(ctx, old.Text)
+	if err != nil {
+		return Activation{}, "", s.fault("activate", err)
+	}
+	return old, string(b), nil
 }
 
 // freeze records an activation with its text.

@@ -118,6 +118,8 @@ func (s *Session) place() settings.CatalogPlace {
 	switch {
 	case set.Catalog.Format == settings.CatalogFormatNone:
 		return settings.CatalogPlaceNone
+	case s.cfg.ToolsOnly && s.loadable():
+		return settings.CatalogPlaceTool
 	case set.Catalog.Place != settings.CatalogPlaceTool:
 		return set.Catalog.Place
 	case s.loadable():

@@ -242,6 +242,12 @@ func knowing(s *Session) (Facts, error) {
 	return Facts{Request: policy.Request{Effect: policy.Read}}, nil
 }
 
+// findable reports whether the model has use for a tool that finds skills.
+func (s *Session) findable() bool {
+	l := s.listing()
+	return l.partial() || s.cfg.ToolsOnly && l.shown() && len(l.may) > 0
+}
+
 type searchArgs struct {
 	Query string `json:"query"`
 	Limit int    `json:"limit,omitempty"`
@@ -254,7 +260,7 @@ func (searchTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolSearchSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.Search, settings.ToolSearchSkills), Description: strings.TrimSpace(searchText)}}
 	spec.Schema = schema(map[string]any{"query": map[string]any{"type": "string", "description": "A few words that say what is to be done."}, "limit": limitSchema()}, "query")
-	return spec, s.listing().partial()
+	return spec, s.findable()
 }
 
 func limitSchema() map[string]any {
@@ -326,7 +332,7 @@ func (pageTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolListSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.List, settings.ToolListSkills), Description: strings.TrimSpace(listText)}}
 	spec.Schema = schema(map[string]any{"after": map[string]any{"type": "string", "description": "Name after which the page begins; the last name of the page before."}, "limit": limitSchema()})
-	return spec, s.listing().partial()
+	return spec, s.findable()
 }
 
 func (pageTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (Facts, error) {

@@ -37,6 +37,9 @@ type Config struct {
 	// again; nil: nothing.
 	Launch json.RawMessage
 	View   View // how host paths look to the model
+	// ToolsOnly says that prompt and conversation are kept by somebody else: the catalog stands with the load tool,
+	// skills can be listed and searched at any time, and a skill that is active already is shown again.
+	ToolsOnly bool
 	// Batch says that nobody can answer: drift takes its batch value.
 	Batch bool
 	// Refresh gives a new snapshot where the setting reload asks for one; nil:
