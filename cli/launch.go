@@ -75,8 +75,16 @@ type job struct {
 	limits    sandbox.Limits  // of programs; zero fields are the defaults
 	anew      bool            // skills changed, and the files of today count
 	output    func(call, stream string, p []byte)
+	surface   surface
 	standing  map[string]policy.Answer // what was approved always, by what it binds
 	run       string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
+}
+
+// surface is what a job is opened for beside a run: the tools that a server
+// adds, and where it has its skills from.
+type surface struct {
+	tools    []metier.Tool
+	snapshot func(context.Context) (*metier.Snapshot, error)
 }
 
 // prepare opens workspace, skills and tools of a launch: everything that can
@@ -180,7 +188,8 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 	}
 	c := metier.Config{ID: f.ID(), By: j.a.principal(), Build: buildVersion(), Log: j.log, Blobs: f.Blobs(), Snapshot: j.snapshot,
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
-		Logger: j.a.logger()}
+		Logger: j.a.logger(), ToolsOnly: j.surface.tools != nil}
+	c.Tools = append(c.Tools, j.surface.tools...)
 	if j.anew {
 		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.snapshot, nil }
 	}
@@ -188,6 +197,9 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
 			return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
 		}
+	}
+	if j.surface.snapshot != nil {
+		c.Refresh = j.surface.snapshot
 	}
 	j.session, err = metier.Open(ctx, c)
 	return err

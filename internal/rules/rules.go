@@ -20,6 +20,12 @@ func Of(code string) (r Rule, known bool) {
 	return Rule{}, false
 }
 
+// Repaired reports whether a code says that a frontmatter was read only after a repair.
+func Repaired(code string) bool {
+	_, is := repaired[code]
+	return is
+}
+
 // What decides between skills, and what people decided.
 var outcome = map[string]Rule{
 	"unique-name":          {"no other skill has this name", ""},

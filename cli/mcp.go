@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/mcp/server"
+	"metier/policy"
+	"metier/run"
+	"metier/settings"
+)
+
+// mcpFlags are the flags of `metier mcp`.
+type mcpFlags struct {
+	placeFlags
+	http, tokens   string
+	names, origins []string
+	watch          time.Duration
+}
+
+func (a *app) mcpCommand() *cobra.Command {
+	var f mcpFlags
+	c := &cobra.Command{
+		Use:     "mcp [flags]",
+		GroupID: "work",
+		Short:   "Serve skills over the Model Context Protocol",
+		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
+Protocol: as tools (list, search, load, read a file), as resources below skill://,
+as prompts, and as entries of the extension io.modelcontextprotocol/skills
+(SEP-2640). Scripts run only where --allow-skill-script or the configuration names
+them.
+
+Without --http it serves the program that started it, on standard input and
+output. With --http it serves the path /mcp at an address; one that other machines
+reach wants --token-file. Each client has a session of its own, and each session
+leaves a record, as a run does.`,
+		Example: `  metier mcp
+  metier mcp --skills-root ./skills --allow-skill-script report:scripts/report.py
+  metier mcp --http 127.0.0.1:8931
+  metier mcp --http 0.0.0.0:8931 --token-file tokens --name skills.example.org`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.mcp(c.Context(), f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.http, "http", "", "serve HTTP at this address, such as 127.0.0.1:8931")
+	fl.StringVar(&f.tokens, "token-file", "", "file of who may call over HTTP: lines of PRINCIPAL TOKEN")
+	fl.StringArrayVar(&f.names, "name", nil, "name by which HTTP clients call this server, beside localhost (repeatable)")
+	fl.StringArrayVar(&f.origins, "allow-origin", nil, "origin of web pages that may call over HTTP (repeatable)")
+	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to look for changed skills; 0: never")
+	f.add(fl)
+	a.completions(c)
+	return c
+}
+
+func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
+	p, err := a.planMCP(f)
+	if err != nil {
+		return err
+	}
+	access, err := a.access(f)
+	if err != nil {
+		return err
+	}
+	j, err := a.prepare(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
+	s, err := server.New(ctx, &shop{j: j}, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(s.Close(), err) }()
+	if f.watch > 0 {
+		ctx, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() { defer close(done); s.Watch(ctx, f.watch) }()
+		defer func() { stop(); <-done }()
+	}
+	if f.http != "" {
+		return a.serveHTTP(ctx, f.http, s.Handler(access))
+	}
+	return s.Serve(ctx, a.In, a.Out)
+}
+
+// overMCP is what differs where the client may be on another machine: paths
+// of this one say nothing there.
+var overMCP = settings.Layer{Name: "mcp", Operator: true, Values: map[string]string{"paths": "none"}}
+
+// planMCP is the launch of a server: the skill tools, and scripts where the
+// operator named some.
+func (a *app) planMCP(f mcpFlags) (planned, error) {
+	p, granted, err := a.planPlace(f.placeFlags, overMCP)
+	l := &p.launch
+	l.PromptRole, l.Batch = policy.Context, true
+	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt}
+	if (len(l.Scripts) > 0 || slices.Contains(granted, settings.ToolRunSkillScript)) && err == nil && !p.settings.NoScripts() {
+		l.Tools = append(l.Tools, settings.ToolRunSkillScript)
+	}
+	return p, err
+}
+
+// access reads who may call, and refuses to open a door to other machines
+// without a key.
+func (a *app) access(f mcpFlags) (server.Access, error) {
+	out := server.Access{Hosts: f.names, Origins: f.origins}
+	if f.http == "" {
+		if f.tokens != "" || len(f.names) > 0 || len(f.origins) > 0 {
+			return out, wrong("usage", "add --http ADDRESS", "--token-file, --name and --allow-origin are for --http")
+		}
+		return out, nil
+	}
+	host, _, err := net.SplitHostPort(f.http)
+	if err != nil {
+		return out, wrong("usage", "write it as 127.0.0.1:8931", "--http %s is no address and port", f.http)
+	}
+	if f.tokens != "" {
+		if out.Tokens, err = a.readTokens(f.tokens); err != nil {
+			return out, err
+		}
+	}
+	if ip := net.ParseIP(host); len(out.Tokens) == 0 && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return out, wrong("token_needed", "name a file of tokens with --token-file, or bind to 127.0.0.1", "other machines reach %s, and anybody there could call", f.http)
+	}
+	return out, nil
+}
+
+// shortestToken is the least a token has to have, in bytes.
+const shortestToken = 16
+
+// readTokens reads lines of a principal and its token.
+func (a *app) readTokens(file string) (map[string]string, error) {
+	path := a.path(file)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, wrong("token_file", "give a file of lines PRINCIPAL TOKEN", "the tokens cannot be read: %v", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, wrong("token_file", "give a file of lines PRINCIPAL TOKEN", "%s is no file", path)
+	}
+	out := map[string]string{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		words := strings.Fields(line)
+		switch {
+		case len(words) != 2:
+			return nil, wrong("token_file", "each line is PRINCIPAL TOKEN", "%s:%d is no principal and token", path, n)
+		case len(words[1]) < shortestToken:
+			return nil, wrong("token_file", "use long random ones", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
+		case out[words[0]] != "":
+			return nil, wrong("token_file", "give each principal one line", "%s:%d: %s is there twice", path, n, words[0])
+		}
+		out[words[0]] = words[1]
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, wrong("token_file", "each line is PRINCIPAL TOKEN", "%s has no token", path)
+	}
+	return out, nil
+}
+
+// serveHTTP serves until the command is interrupted; calls under way may end.
+func (a *app) serveHTTP(ctx context.Context, address string, h http.Handler) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return wrong("address_unusable", "choose another address with --http", "%v", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", h)
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	fmt.Fprintf(a.Err, "serving skills at http://%s/mcp\n", l.Addr())
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(end); err != nil {
+		_ = srv.Close() // listeners of clients that stay on
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shop opens sessions for the server, each over a record of its own.
+type shop struct{ j *job }
+
+func (s *shop) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
+	return s.j.a.snapshot(ctx, s.j.launch.Roots, s.j.settings, s.j.launch.Workspace, nil)
+}
+
+func (s *shop) Serves(sk metier.Skill) bool {
+	g := s.j.grants()
+	effect, _ := g.Skill(sk.ID.String(), sk.Name)
+	return effect != policy.RuleDeny
+}
+
+func (s *shop) Open(ctx context.Context, _ server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
+	k := *s.j
+	var err error
+	if k.snapshot, err = snapshot(ctx); err != nil {
+		return nil, nil, err
+	}
+	folder, err := run.Create(k.launch.Artifacts, k.a.runID(), k.a.runOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	k.surface = surface{tools: server.Tools(), snapshot: snapshot}
+	end := func() error {
+		k.sandbox, k.workspace = nil, nil // the server's
+		return k.close(context.WithoutCancel(ctx))
+	}
+	if err := k.open(ctx, folder); err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	return k.session, end, nil
+}

@@ -1,0 +1,257 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpClient is a client of `metier mcp`, which it starts.
+type mcpClient struct {
+	*mcp.ClientSession
+	t *testing.T
+}
+
+// serves starts the server with arguments and connects to it.
+func (p *place) serves(args ...string) mcpClient {
+	p.t.Helper()
+	cmd := p.command("metier", append([]string{"mcp", "--watch", "0"}, args...)...)
+	stderr := &strings.Builder{}
+	cmd.Stderr = stderr
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(p.t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: 30 * time.Second}, nil)
+	if err != nil {
+		p.t.Fatalf("%v: %s", err, stderr)
+	}
+	p.t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			p.t.Errorf("the server ended badly: %v: %s", err, stderr)
+		}
+	})
+	return mcpClient{c, p.t}
+}
+
+func (c mcpClient) tools() (names []string) {
+	c.t.Helper()
+	for tool, err := range c.Tools(c.t.Context(), nil) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+// call gives the text of a result, whether it is one, and its data.
+func (c mcpClient) call(name string, args map[string]any) (text string, ok bool, data map[string]any) {
+	c.t.Helper()
+	r, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, p := range r.Content {
+		text += p.(*mcp.TextContent).Text
+	}
+	data, _ = r.StructuredContent.(map[string]any)
+	return text, !r.IsError, data
+}
+
+// write puts files beside those of the place.
+func (p *place) write(files map[string]string) {
+	p.t.Helper()
+	for name, text := range files {
+		to := filepath.Join(p.home, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// req: C-065, C-066, C-067
+func TestTheRuntimesToolsAreServed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n"})
+	c := p.serves("--profile", "agent-runtime")
+	if got := c.tools(); !slices.Equal(got, []string{"skills.list", "skills.read", "skills.read_resource"}) {
+		t.Fatalf("tools %q", got)
+	}
+	text, ok, data := c.call("skills.list", nil)
+	if want := []any{map[string]any{"name": "report", "description": "Counts. Use when something is to be counted."}}; !ok || fmt.Sprint(data["results"]) != fmt.Sprint(want) {
+		t.Errorf("skills.list: %s %v", text, data)
+	}
+	text, ok, data = c.call("skills.read", map[string]any{"name": "report"})
+	if !ok || !strings.Contains(text, "Run scripts/a.sh.") || data["name"] != "report" || !strings.HasPrefix(fmt.Sprint(data["hash"]), "sha256:") {
+		t.Errorf("skills.read: %q, %v", text, data)
+	}
+	text, ok, data = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "references/how.md"})
+	if !ok || !strings.Contains(text, "Count twice.") || data["path"] != "references/how.md" || data["observedSizeBytes"] != 13.0 {
+		t.Errorf("skills.read_resource: %q, %v", text, data)
+	}
+	for name, args := range map[string]map[string]any{"skills.read": {"name": "nope"}, "skills.read_resource": {"skill": "report", "path": "../x"}, "skills.list": {"limit": 0.5}} {
+		if text, ok, _ := c.call(name, args); ok {
+			t.Errorf("%s %v: %s", name, args, text)
+		}
+	}
+}
+
+// req: C-068
+func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n"})
+	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh")
+	run := func(path string) (string, bool, map[string]any) {
+		return c.call("skills.run_script", map[string]any{"skill": "report", "path": path})
+	}
+	if text, ok, _ := run("scripts/a.sh"); ok || !strings.Contains(text, "skill_activations_missing") {
+		t.Errorf("before the skill is read: %s", text)
+	}
+	c.call("skills.read", map[string]any{"name": "report"})
+	text, ok, data := run("scripts/a.sh")
+	if b, err := os.ReadFile(filepath.Join(p.dir, "ran.txt")); !ok || err != nil || string(b) != "ran\n" || data["exitCode"] != 0.0 {
+		t.Errorf("%q, %v, %q, %v", text, data, b, err)
+	}
+	if text, ok, _ := run("scripts/b.sh"); ok || !strings.Contains(text, "approval_required") {
+		t.Errorf("one that was not named: %s", text)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "other.txt")); err == nil {
+		t.Error("a script ran that nobody named")
+	}
+	if got := p.serves("--profile", "agent-runtime").tools(); slices.Contains(got, "skills.run_script") {
+		t.Errorf("offered where no script is allowed: %q", got)
+	}
+}
+
+// The tools stand in the registry that every client reads, and what the
+// operator denies is denied there.
+//
+// req: C-005
+func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"shelf/secret/SKILL.md": "---\nname: secret\ndescription: Secrets.\n---\nCANARY\n", "rules.yaml": "version: 1\nskills:\n  - deny: secret\n  - ask: report\n"})
+	c := p.serves("--policy", filepath.Join(p.home, "rules.yaml"))
+	if got := c.tools(); !slices.Contains(got, "load_skill") || !slices.Contains(got, "list_skills") {
+		t.Errorf("tools %q", got)
+	}
+	for _, tt := range []struct{ name, says string }{{"secret", "denied"}, {"report", "approval_required"}} {
+		if text, ok, _ := c.call("load_skill", map[string]any{"name": tt.name}); ok || !strings.Contains(text, tt.says) || strings.Contains(text, "CANARY") {
+			t.Errorf("%s: %s", tt.name, text)
+		}
+	}
+	if text, _, _ := c.call("list_skills", nil); strings.Contains(text, "secret") {
+		t.Errorf("listed: %s", text)
+	}
+}
+
+// However slowly a client reads, and however it hangs up, it gets whole answers.
+func TestASlowReaderGetsWholeLists(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	files := map[string]string{}
+	for i := range 150 {
+		files[fmt.Sprintf("shelf/s%03d/SKILL.md", i)] = fmt.Sprintf("---\nname: s%03d\ndescription: %s\n---\nText.\n", i, strings.Repeat("Words. ", 100))
+	}
+	p.write(files)
+	cmd := p.command("metier", "mcp")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReaderSize(small{r}, 1024)
+	ask := func(id int, method, params string) map[string]any {
+		t.Helper()
+		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+			t.Fatal(err)
+		}
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out struct {
+			ID     int
+			Result map[string]any
+		}
+		if err := json.Unmarshal(line, &out); err != nil || out.ID != id {
+			t.Fatalf("%v: %.200s", err, line)
+		}
+		return out.Result
+	}
+	ask(1, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, e := range ask(2, "skills/list", "{}")["skills"].([]any) {
+		got[e.(map[string]any)["frontmatter"].(map[string]any)["name"].(string)] = true
+	}
+	for i := range 150 {
+		if name := fmt.Sprintf("s%03d", i); !got[name] {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// small reads 1 KB at a time.
+type small struct{ io.Reader }
+
+func (s small) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 1024)]) }
+
+// The address and the port it took are said; an interrupt ends it.
+func TestServingOverHTTP(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cmd := p.command("metier", "mcp", "--http", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	url, is := strings.CutPrefix(strings.TrimSpace(line), "serving skills at ")
+	if err != nil || !is {
+		t.Fatalf("%q, %v", line, err)
+	}
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(context.Background(), &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, ok, _ := (mcpClient{c, t}).call("load_skill", map[string]any{"name": "report"}); !ok || !strings.Contains(text, "Run scripts/a.sh.") {
+			t.Errorf("%s: %s", version, text)
+		}
+		c.Close()
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, stderr)
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}

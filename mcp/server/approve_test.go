@@ -1,0 +1,130 @@
+package server_test
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier/event"
+	"metier/mcp/server"
+	"metier/policy"
+)
+
+func asking(w *world) {
+	w.grants = func(g *policy.Grants) {
+		g.Skills = append(g.Skills, policy.SkillRule{Skill: "guide", Effect: policy.RuleAsk})
+	}
+}
+
+// person answers forms, and keeps what was asked.
+type person struct {
+	action, answer string
+	asked          []string
+}
+
+func (p *person) options() *mcp.ClientOptions {
+	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		p.asked = append(p.asked, r.Params.Message)
+		return &mcp.ElicitResult{Action: p.action, Content: map[string]any{"answer": p.answer}}, nil
+	}}
+}
+
+// In both revisions, by whatever way the client is reached, a person is asked
+// before a skill is loaded that policy wants to be asked about.
+func TestThePersonAtTheClientIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		version string
+		http    bool
+	}{"stdio, newest": {newest, false}, "stdio, older": {older, false}, "http, newest": {newest, true}, "http, older": {older, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, answer := range []struct {
+				action, answer string
+				want           bool
+			}{{"accept", "allow once", true}, {"accept", "refuse", false}, {"decline", "", false}, {"cancel", "allow once", false}} {
+				w, want := start(t, library, asking), answer.want
+				p := &person{action: answer.action, answer: answer.answer}
+				var c *client
+				if tt.http {
+					c = w.over(w.http(server.Access{}), "", tt.version, p.options())
+				} else {
+					c = w.stdioOf(tt.version, p.options())
+				}
+				r := c.call("load_skill", map[string]any{"name": "guide"})
+				if r.IsError == want || strings.Contains(said(r), "Read references/way.md.") != want {
+					t.Errorf("%+v: %s", answer, said(r))
+				}
+				if len(p.asked) != 1 || !strings.Contains(p.asked[0], "guide") {
+					t.Errorf("%+v: asked %q", answer, p.asked)
+				}
+			}
+		})
+	}
+}
+
+func TestAClientThatCannotAskIsToldWhatWouldBeNeeded(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, asking)
+	for _, version := range []string{older, newest} {
+		r := w.stdioOf(version, nil).call("load_skill", map[string]any{"name": "guide"})
+		if !r.IsError || !strings.HasPrefix(said(r), "approval_required: ") || strings.Contains(said(r), "way.md") {
+			t.Errorf("%s: %s", version, said(r))
+		}
+	}
+	if n := len(events[event.Activated](w, process)); n != 0 {
+		t.Errorf("%d activations", n)
+	}
+}
+
+// What a client gives back counts for the call it was given for, from the one
+// it was given to, and as it was given.
+func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, func(w *world) {
+		w.grants = func(g *policy.Grants) {
+			g.Skills = append(g.Skills, policy.SkillRule{Skill: "guide", Effect: policy.RuleAsk}, policy.SkillRule{Skill: "hello", Effect: policy.RuleAsk})
+		}
+	})
+	h := w.http(server.Access{Tokens: map[string]string{"ann": "token-of-ann-0123456789", "bob": "token-of-bob-0123456789"}})
+	yes := mcp.InputResponseMap{"approval": &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "allow once"}}}
+	o := &mcp.ClientOptions{MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, ElicitationHandler: (&person{}).options().ElicitationHandler}
+	ann, bob := w.over(h, "token-of-ann-0123456789", newest, o), w.over(h, "token-of-bob-0123456789", newest, o)
+	try := func(c *client, skill, state string, answers mcp.InputResponseMap) *mcp.CallToolResult {
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": skill}, RequestState: state, InputResponses: answers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	odd := mcp.InputResponseMap{"approval": &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "allow anything"}}}
+	if r := try(ann, "guide", try(ann, "guide", "", nil).RequestState, odd); !r.IsError || strings.Contains(said(r), "way.md") {
+		t.Errorf("an answer that was no choice is a yes: %s", said(r))
+	}
+	state := try(ann, "guide", "", nil).RequestState
+	raw, err := base64.RawURLEncoding.DecodeString(state)
+	if err != nil || len(raw) < 40 {
+		t.Fatalf("the state %q: %v", state, err)
+	}
+	raw[len(raw)-3] ^= 1
+	for name, r := range map[string]*mcp.CallToolResult{
+		"an answer without a state":  try(ann, "guide", "", yes),
+		"a state that was changed":   try(ann, "guide", base64.RawURLEncoding.EncodeToString(raw), yes),
+		"a state of nobody's making": try(ann, "guide", "AAAA", yes),
+		"another principal's state":  try(bob, "guide", state, yes),
+		"the state of another call":  try(ann, "hello", state, yes),
+	} {
+		if r.InputRequests == nil || len(r.Content) != 0 {
+			t.Errorf("%s was taken: %s", name, said(r))
+		}
+	}
+	if r := try(ann, "guide", state, yes); r.IsError || r.InputRequests != nil || !strings.Contains(said(r), "way.md") {
+		t.Errorf("the right answer was not taken: %+v", r)
+	}
+	if n := len(events[event.Activated](w, server.Client{Principal: "bob"})); n != 0 {
+		t.Errorf("bob has %d activations", n)
+	}
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+)
+
+// Bounds of sessions that clients leave behind.
+const (
+	mostClients = 1000
+	idleClient  = time.Hour // a principal's session is closed after so long without a call
+)
+
+// client is a session and who uses it.
+type client struct {
+	key     Client
+	session *metier.Session
+	end     func() error
+
+	calls sync.WaitGroup
+	used  time.Time // guarded by Server.mu
+}
+
+// open opens a session that nobody else has.
+func (s *Server) open(ctx context.Context, key Client) (*client, error) {
+	sess, end, err := s.backend.Open(ctx, key, s.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return &client{key: key, session: sess, end: end, used: s.opts.Now()}, nil
+}
+
+// who is the client that a request is from.
+func who(req mcp.Request) Client {
+	extra := req.GetExtra()
+	if extra == nil || extra.Header == nil {
+		return Client{Process: true}
+	}
+	if id := req.GetSession().ID(); id != "" {
+		return Client{Session: id}
+	}
+	if extra.TokenInfo != nil && extra.TokenInfo.UserID != "" {
+		return Client{Principal: extra.TokenInfo.UserID}
+	}
+	return Client{}
+}
+
+// principal names who acts, for the record.
+func principal(req mcp.Request) string {
+	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil && extra.TokenInfo.UserID != "" {
+		return extra.TokenInfo.UserID
+	}
+	return "mcp"
+}
+
+// acquire gives the session of a request's client. release is called when the
+// request is done with it.
+func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, release func(), err error) {
+	key := who(req)
+	if key == (Client{}) {
+		if c, err = s.open(ctx, key); err != nil {
+			return nil, nil, err
+		}
+		return c, func() { s.ended(c) }, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c = s.clients[key]; c == nil {
+		if len(s.clients) >= mostClients && !s.evict() {
+			return nil, nil, &metier.Error{Op: "mcp", Kind: metier.LimitReached, Code: "too_many_clients", Hint: "try again later", Err: errors.New("every session is in use")}
+		}
+		if c, err = s.open(ctx, key); err != nil {
+			return nil, nil, err
+		}
+		s.clients[key] = c
+	}
+	c.used = s.opts.Now()
+	c.calls.Add(1)
+	return c, c.calls.Done, nil
+}
+
+// evict closes the principal's session that was used least recently. The caller
+// holds mu.
+func (s *Server) evict() bool {
+	var oldest *client
+	for _, c := range s.clients {
+		if c.key.Principal != "" && (oldest == nil || c.used.Before(oldest.used)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	s.drop(oldest)
+	return true
+}
+
+// tidy closes sessions of principals that were not used for long.
+func (s *Server) tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		if c.key.Principal != "" && s.opts.Now().Sub(c.used) > idleClient {
+			s.drop(c)
+		}
+	}
+}
+
+// drop forgets a client and ends its session once its calls are done. The
+// caller holds mu.
+func (s *Server) drop(c *client) {
+	delete(s.clients, c.key)
+	s.leaving.Go(func() { s.ended(c) })
+}
+
+// ended waits for the calls of a session and closes it.
+func (s *Server) ended(c *client) {
+	c.calls.Wait()
+	if err := c.end(); err != nil {
+		s.opts.Logger.Error("a session could not be closed", "error", err.Error())
+	}
+}
+
+// initialized notes when a session of the older protocol ends.
+func (s *Server) initialized(_ context.Context, req *mcp.InitializedRequest) {
+	ss := req.Session
+	if ss.ID() == "" {
+		return
+	}
+	go func() {
+		_ = ss.Wait() // however it ended
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c := s.clients[Client{Session: ss.ID()}]; c != nil {
+			s.drop(c)
+		}
+	}()
+}
+
+// Close ends all sessions. No request may come after it.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	for _, c := range s.clients {
+		s.drop(c)
+	}
+	s.mu.Unlock()
+	s.leaving.Wait()
+	return s.house.end()
+}

@@ -1,0 +1,143 @@
+// Package server serves the skills of a snapshot over the Model Context
+// Protocol: as tools, as resources, as prompts, and as entries of the extension
+// io.modelcontextprotocol/skills (SEP-2640).
+//
+// It decides nothing. Every call, read and prompt goes through the session of
+// the client that sent it (D1): the one of the stdio process, of the legacy
+// session id, or of the bearer principal. A request that has none of these gets
+// a session of its own.
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+)
+
+// Extension is the identifier of SEP-2640.
+const Extension = "io.modelcontextprotocol/skills"
+
+// Backend opens what is served.
+type Backend interface {
+	// Snapshot returns the skills as they are now.
+	Snapshot(ctx context.Context) (*metier.Snapshot, error)
+	// Open opens the session of a client with the tools that Tools returns among its own. snapshot gives the skills as
+	// they are served. end closes the session and whatever it stands on.
+	Open(ctx context.Context, c Client, snapshot func(context.Context) (*metier.Snapshot, error)) (s *metier.Session, end func() error, err error)
+	// Serves says whether clients are told of a skill at all: false for one that policy denies.
+	Serves(sk metier.Skill) bool
+}
+
+// Client is who a session is kept for. At most one of the fields is set; none
+// means a session of the server itself, or of one request.
+type Client struct {
+	Process   bool   // the client at the other end of standard input and output
+	Session   string // the id of a session of the protocol, before 2026-07-28
+	Principal string // whom the bearer token names
+}
+
+// Options are optional.
+type Options struct {
+	Version  string        // of this build
+	PageSize int           // entries of one page; 0: 200
+	TTL      time.Duration // how long a client may keep a list; 0: 5 seconds
+	Now      func() time.Time
+	NewID    func() string
+	Key      []byte // signs what clients give back to us; nil: random
+	Logger   *slog.Logger
+}
+
+func (o *Options) fill() {
+	if o.PageSize <= 0 {
+		o.PageSize = 200
+	}
+	if o.TTL <= 0 {
+		o.TTL = 5 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = randomID
+	}
+	if o.Key == nil {
+		o.Key = make([]byte, 32)
+		_, _ = rand.Read(o.Key) // the kernel's generator does not fail
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func randomID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // the kernel's generator does not fail
+	return hex.EncodeToString(b[:])
+}
+
+// Server serves one backend. It is safe for concurrent use.
+type Server struct {
+	backend Backend
+	opts    Options
+	mcp     *mcp.Server
+
+	refreshing sync.Mutex
+	shown      shown // guarded by refreshing
+	leaving    sync.WaitGroup
+
+	index atomic.Pointer[index]
+	tools atomic.Pointer[map[string]*mcp.Tool] // as offered, by name
+	house *client                              // the server's own session: what it offers, and reads of those who have none
+
+	mu      sync.Mutex // guards clients
+	clients map[Client]*client
+}
+
+// New makes a server. It lists and hashes the skills once.
+func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
+	s := &Server{backend: b, clients: map[Client]*client{}}
+	if o != nil {
+		s.opts = *o
+	}
+	s.opts.fill()
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, &mcp.ServerOptions{
+		Logger: s.opts.Logger, PageSize: s.opts.PageSize, SetCacheable: s.cacheable, InitializedHandler: s.initialized,
+		Instructions: "Skills are instructions for tasks. Load the one that fits before you begin.",
+		Capabilities: &mcp.ServerCapabilities{
+			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true},
+			Extensions: map[string]any{Extension: map[string]any{"directoryRead": true}}}})
+	s.mcp.AddReceivingMiddleware(addressed)
+	if err := s.extend(); err != nil {
+		return nil, err
+	}
+	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: Scheme + "{+path}", Name: "skill-file", Title: "File of a skill",
+		Description: "Any file of a skill, by the address of its skill and its path there."}, s.readResource)
+	_, err := s.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.house, err = s.open(ctx, Client{}); err != nil {
+		return nil, err
+	}
+	s.show(ctx)
+	return s, nil
+}
+
+// Serve serves one client on a pair of streams, until it hangs up or ctx ends.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	return s.mcp.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
+}
+
+// unclosed is a writer that stays open.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/model"
+	"metier/policy"
+)
+
+// Canonical names of what clients do that no model's tool does.
+const (
+	toolFile   = "mcp_resource"
+	ToolPrompt = "mcp_prompt" // has to be granted
+)
+
+// Tools are what a Backend adds to the tools of a session. No model is offered
+// them; the server calls them for resources/read and prompts/get, so that these
+// pass the one gate and are on the record.
+func Tools() []metier.Tool { return []metier.Tool{fileTool{}, promptTool{}} }
+
+// noResource is the protocol's answer to an address that leads nowhere.
+func noResource(uri string) error { return invalid("there is no resource %s", uri) }
+
+// addressed refuses what is no address before the library looks at it: of one
+// with control characters it would make an answer that is no JSON, and hang up.
+func addressed(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if r, is := req.(*mcp.ReadResourceRequest); is && strings.ContainsFunc(r.Params.URI, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return nil, noResource(r.Params.URI)
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// readResource gives a file of a skill as it is. Reading SKILL.md is no
+// activation (ruling 26).
+func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	uri := req.Params.URI
+	v, path, ok := s.index.Load().find(uri)
+	if !ok {
+		return nil, noResource(uri)
+	}
+	c, release := s.house, func() {}
+	if who(req) != (Client{}) {
+		var err error
+		if c, release, err = s.acquire(ctx, req); err != nil {
+			return nil, s.fault(ctx, err)
+		}
+	}
+	defer release()
+	args, _ := json.Marshal(fileArgs{v.skill.ID.String(), path}) // plain data
+	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: toolFile, Args: args, Actor: policy.ByOperator, By: principal(req)})
+	if err != nil {
+		return nil, s.fault(ctx, err)
+	}
+	if o.Code() != "" || len(o.Parts()) != 1 {
+		return nil, noResource(uri)
+	}
+	b := o.Parts()[0].Data
+	rc := &mcp.ResourceContents{URI: uri, MIMEType: mediaType(path, utf8.Valid(b))}
+	if uri == v.main {
+		rc.MIMEType = "text/markdown"
+	}
+	if utf8.Valid(b) {
+		rc.Text = string(b)
+	} else {
+		rc.Blob = b
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{rc}}, nil
+}
+
+type fileArgs struct {
+	Skill string `json:"skill"`
+	Path  string `json:"path"`
+}
+
+// fileTool reads a file of a skill whole, as it is, since whoever asked will
+// compare its digest.
+type fileTool struct{}
+
+func (fileTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return metier.Spec{Canonical: toolFile, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: toolFile}}, false
+}
+
+func (fileTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	var a fileArgs
+	if err := metier.DecodeArgs(raw, &a); err != nil {
+		return metier.Facts{}, err
+	}
+	return readFacts(s, a.Skill)
+}
+
+// readFacts says that a skill is read.
+func readFacts(s *metier.Session, id string) (metier.Facts, error) {
+	sk, err := s.Snapshot().Find(id)
+	if err != nil {
+		return metier.Facts{}, err
+	}
+	sub := sk.Subject()
+	return metier.Facts{Request: policy.Request{Effect: policy.Read, Skill: &sub}}, nil
+}
+
+func (fileTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	var a fileArgs
+	if err := metier.DecodeArgs(x.Call().Args, &a); err != nil {
+		return metier.Failure(err), nil
+	}
+	sk, err := x.Session().Snapshot().Find(a.Skill)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	ev := event.ResourceRead{Call: x.Call().ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier, Path: a.Path,
+		Status: "read", MaxBytes: mostBytes, Role: policy.Quote}
+	b, err := whole(ctx, x.Session().Snapshot(), sk, a.Path)
+	if err == nil && utf8.Valid(b) {
+		err = x.Suspect(sk, a.Path, string(b))
+	}
+	if err != nil {
+		ev.Status, ev.Code = "error", metier.CodeOf(err)
+		x.Record(ev)
+		return metier.Failure(err), nil
+	}
+	size := int64(len(b))
+	ev.ObservedDigest, ev.ObservedSize = digest.Bytes(b), &size
+	x.Record(ev)
+	return metier.Result{Parts: []model.Part{{Kind: model.PartResult, Data: b}}, Label: policy.Label{Role: policy.Quote, Origin: sk.ID.String(), Tier: sk.Tier, Mediated: true}}, nil
+}
+
+// whole reads a file of a skill, at most mostBytes of it.
+func whole(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, path string) ([]byte, error) {
+	bundle, err := snap.Open(ctx, sk.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer bundle.Close()
+	f, err := bundle.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err != nil {
+		return nil, &metier.Error{Op: "read", Skill: sk.Name, Path: path, Kind: metier.Unavailable, Code: "resource_unreadable", Err: err}
+	}
+	if len(b) > mostBytes {
+		return nil, &metier.Error{Op: "read", Skill: sk.Name, Path: path, Kind: metier.LimitReached, Code: "resource_too_large", Err: fmt.Errorf("the file has more than %d bytes", mostBytes)}
+	}
+	return b, nil
+}
+
+// prompt is a skill that people can call, as a prompt.
+func prompt(sk metier.Skill) *mcp.Prompt {
+	p := &mcp.Prompt{Name: sk.Slug, Title: sk.Name, Description: sk.Description}
+	front := sk.Head.Front
+	for _, name := range front.Arguments {
+		p.Arguments = append(p.Arguments, &mcp.PromptArgument{Name: name})
+	}
+	if len(p.Arguments) == 0 && front.ArgumentHint != "" {
+		p.Arguments = []*mcp.PromptArgument{{Name: "arguments", Description: front.ArgumentHint}}
+	}
+	return p
+}
+
+// getPrompt puts a skill into the session as the choice of the client's person
+// (ruling 33).
+func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	c, release, err := s.acquire(ctx, req)
+	if err != nil {
+		return nil, s.fault(ctx, err)
+	}
+	defer release()
+	a := promptArgs{Skill: req.Params.Name}
+	sk, err := c.session.Snapshot().Find(a.Skill)
+	if err != nil || !sk.UserInvocable {
+		return nil, invalid("there is no prompt %s", a.Skill)
+	}
+	a.Skill = sk.ID.String()
+	for _, p := range prompt(sk).Arguments {
+		a.Arguments = append(a.Arguments, req.Params.Arguments[p.Name])
+	}
+	args, _ := json.Marshal(a) // plain data
+	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: ToolPrompt, Args: args, Actor: policy.ByUser, By: principal(req), Source: "user-explicit"})
+	if err != nil {
+		return nil, s.fault(ctx, err)
+	}
+	if o.Code() != "" {
+		return nil, invalid("%s cannot be used: "+o.Text(), req.Params.Name)
+	}
+	return &mcp.GetPromptResult{Description: sk.Description, Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: o.Text()}}}}, nil
+}
+
+type promptArgs struct {
+	Skill     string   `json:"skill"`
+	Arguments []string `json:"arguments"`
+}
+
+// promptTool activates a skill with its arguments.
+type promptTool struct{}
+
+func (promptTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return metier.Spec{Canonical: ToolPrompt, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: ToolPrompt}}, false
+}
+
+func (promptTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	var a promptArgs
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return metier.Facts{}, err
+	}
+	return readFacts(s, a.Skill)
+}
+
+func (promptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	var a promptArgs
+	if err := json.Unmarshal(x.Call().Args, &a); err != nil {
+		return metier.Failure(err), nil
+	}
+	sk, err := x.Session().Snapshot().Find(a.Skill)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	act, text, err := x.Activate(ctx, sk, a.Arguments)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	if text == "" {
+		return metier.Result{}, errors.New("the skill has no text")
+	}
+	r := metier.Text(text)
+	r.Detail, _ = json.Marshal(act.Activated) // plain data
+	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
+	return r, nil
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Access says who may call over HTTP.
+type Access struct {
+	// Tokens are the bearer tokens by principal. With none, everybody who can reach the address may call.
+	Tokens map[string]string
+	// Hosts are the names, with or without a port, that requests may give as theirs beside those of this machine. A page of
+	// another site that resolves its own name to this address gives another (DNS rebinding).
+	Hosts []string
+	// Origins are the web pages that may call, such as https://example.org. Requests without an Origin come from no page.
+	Origins []string
+}
+
+const (
+	mostBody    = 4 << 20 // bytes of a request
+	idleSession = 30 * time.Minute
+)
+
+// Handler serves the streamable HTTP transport: requests of 2026-07-28 and
+// later one by one, older clients in sessions.
+func (s *Server) Handler(a Access) http.Handler {
+	get := func(*http.Request) *mcp.Server { return s.mcp }
+	// Our look at the names of hosts is the stricter one, and knows which the operator allows.
+	single := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, PropagateRequestCancellation: true, DisableLocalhostProtection: true})
+	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, SessionTimeout: idleSession, DisableLocalhostProtection: true})
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= stateless {
+			single.ServeHTTP(w, r)
+			return
+		}
+		sessions.ServeHTTP(w, r)
+	})
+	if len(a.Tokens) > 0 {
+		h = auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.host(r.Host) {
+			http.Error(w, "this server is not called by that name; the operator allows it with --allow-host", http.StatusMisdirectedRequest)
+			return
+		}
+		if o := r.Header.Get("Origin"); o != "" && !a.origin(o, r.Host) {
+			http.Error(w, "pages of that origin may not call this server; the operator allows it with --allow-origin", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// verify looks at every token, so that the time it takes says nothing.
+func (a Access) verify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+	given, found := sha256.Sum256([]byte(token)), ""
+	for who, t := range a.Tokens {
+		if sum := sha256.Sum256([]byte(t)); subtle.ConstantTimeCompare(sum[:], given[:]) == 1 {
+			found = who
+		}
+	}
+	if found == "" {
+		return nil, auth.ErrInvalidToken
+	}
+	return &auth.TokenInfo{UserID: found}, nil
+}
+
+// host reports whether a request may call this server by a name.
+func (a Access) host(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() || strings.EqualFold(name, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(a.Hosts, func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) })
+}
+
+// origin reports whether a page may call: one of this very address, or one that
+// was named.
+func (a Access) origin(origin, host string) bool {
+	if slices.ContainsFunc(a.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) }) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+}

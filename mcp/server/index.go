@@ -1,0 +1,254 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"metier"
+	"metier/internal/rules"
+)
+
+// The limits every host supports; servers should not exceed them (SEP-2640).
+// A skill beyond them is not listed, and still answered for.
+const (
+	mostFiles = 512
+	mostBytes = 16 << 20
+)
+
+// entry is one skill as the extension tells of it.
+type entry struct {
+	URI         string          `json:"uri"` // of SKILL.md
+	Frontmatter json.RawMessage `json:"frontmatter"`
+	Resources   any             `json:"resources"` // []file, or "dynamic"
+}
+
+// file is one file of an entry.
+type file struct {
+	URI    string        `json:"uri"`
+	Digest metier.Digest `json:"digest"`
+	Size   int64         `json:"size"`
+
+	text bool
+}
+
+// served is a skill with its address.
+type served struct {
+	skill    metier.Skill
+	folder   string // address of the folder
+	main     string // address of SKILL.md
+	entry    *entry
+	files    []file
+	unlisted string // why skills/list leaves it out, or ""
+}
+
+// index is everything that is served at one moment.
+type index struct {
+	snapshot *metier.Snapshot
+	all      []*served // by address
+	listed   []*served
+	byFolder map[string]*served
+	children map[string][]child // of each folder, by address
+	print    string             // digest over all entries: equal means that nothing changed
+}
+
+// child is what is directly in a folder.
+type child struct {
+	uri, name string
+	of        *served
+	file      *file // nil: a folder
+}
+
+// build indexes a snapshot, on all cores.
+func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, error) {
+	skills := slices.DeleteFunc(snap.Skills(), func(sk metier.Skill) bool { return !s.backend.Serves(sk) })
+	out, faults := make([]*served, len(skills)), make([]error, len(skills))
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range skills {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			out[i], faults[i] = held(ctx, snap, skills[i])
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	x := &index{snapshot: snap, byFolder: map[string]*served{}, children: map[string][]child{}}
+	for i, v := range out {
+		if faults[i] != nil {
+			s.opts.Logger.WarnContext(ctx, "a skill is not served", "skill", skills[i].ID.String(), "error", faults[i].Error())
+			continue
+		}
+		if other := x.byFolder[v.folder]; other != nil {
+			s.opts.Logger.WarnContext(ctx, "a skill is not served: another has its address", "skill", v.skill.ID.String(), "other", other.skill.ID.String())
+			continue
+		}
+		x.byFolder[v.folder] = v
+		x.all = append(x.all, v)
+	}
+	slices.SortFunc(x.all, func(a, b *served) int { return cmp.Compare(a.main, b.main) })
+	sum := sha256.New()
+	for _, v := range x.all {
+		x.place(v)
+		v.digest(sum)
+		if v.unlisted != "" {
+			s.opts.Logger.InfoContext(ctx, "a skill is not listed, and answered for by its address", "skill", v.skill.ID.String(), "reason", v.unlisted)
+			continue
+		}
+		x.listed = append(x.listed, v)
+	}
+	x.sortChildren()
+	x.print = hex.EncodeToString(sum.Sum(nil))
+	return x, nil
+}
+
+func (v *served) digest(h hash.Hash) {
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%t\x00", v.main, v.unlisted, v.skill.State, v.entry.Frontmatter, v.skill.UserInvocable)
+	for _, f := range v.files {
+		fmt.Fprintf(h, "%s\x00%s\x00%d\x00", f.URI, f.Digest, f.Size)
+	}
+}
+
+// mostTries is how often a skill is read again that changes while it is read.
+const mostTries = 3
+
+var errChanging = &metier.Error{Op: "index", Kind: metier.Conflict, Code: "skill_changing", Hint: "ask again", Err: errors.New("the skill changes while it is read")}
+
+// held reads a skill as it is now: its head and the digests of its files are of one moment.
+func held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served, error) {
+	for range mostTries {
+		v, err := once(ctx, snap, sk)
+		if v != nil || err != nil {
+			return v, err
+		}
+	}
+	return nil, errChanging
+}
+
+// once gives nil where SKILL.md changed between two looks.
+func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served, error) {
+	b, err := snap.Open(ctx, sk.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	head := b.Head()
+	man, err := b.Manifest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := sk.Name
+	if head.Front.HasName {
+		name = head.Front.Name
+	}
+	sk.Head = &head
+	v := &served{skill: sk, folder: addressOf(sk.ID, name)}
+	v.main = below(v.folder, head.FileName)
+	v.entry = &entry{URI: v.main, Frontmatter: head.Front.JSON(), Resources: "dynamic"}
+	var size int64
+	for _, f := range man.Files {
+		if f.Path == head.FileName && head.Digest != "" && f.Digest != head.Digest {
+			return nil, nil
+		}
+		v.files = append(v.files, file{URI: below(v.folder, f.Path), Digest: f.Digest, Size: f.Size, text: f.Text})
+		size += f.Size
+	}
+	if !man.Dynamic {
+		v.entry.Resources = v.files
+	}
+	v.unlisted = unlisted(sk, head, len(v.files), size)
+	return v, nil
+}
+
+// unlisted is why a skill is not in skills/list, or "": what other hosts would
+// refuse is not offered to them.
+func unlisted(sk metier.Skill, head metier.Head, files int, size int64) string {
+	switch {
+	case head.Broken || !head.Front.Present || !head.Front.HasName:
+		return "its frontmatter has no name"
+	case head.FileName != "SKILL.md":
+		return "its file is not named SKILL.md"
+	case !sk.ModelInvocable:
+		return "it is kept from models"
+	case files > mostFiles:
+		return fmt.Sprintf("it has %d files, and hosts take %d", files, mostFiles)
+	case size > mostBytes:
+		return fmt.Sprintf("its files have %d bytes, and hosts take %d", size, mostBytes)
+	}
+	for _, d := range head.Diagnostics {
+		if rules.Repaired(d.Code) {
+			return "its frontmatter had to be repaired (" + d.Code + "), and hosts compare it as it stands"
+		}
+	}
+	return ""
+}
+
+// place puts a skill's files into the folders above them, up to the root.
+func (x *index) place(v *served) {
+	for i := range v.files {
+		x.put(v, v.files[i].URI, &v.files[i])
+	}
+}
+
+func (x *index) put(v *served, uri string, f *file) {
+	for {
+		at := strings.LastIndexByte(uri, '/')
+		folder := uri[:at]
+		if len(folder) < len(Scheme) {
+			return
+		}
+		kids := x.children[folder]
+		if i := len(kids) - 1; slices.ContainsFunc(kids[max(i, 0):], func(c child) bool { return c.uri == uri }) {
+			return // files come in order, so a folder that is there is the last
+		}
+		name, _ := unescaped(uri[at+1:])
+		x.children[folder] = append(kids, child{uri: uri, name: name, of: v, file: f})
+		uri, f = folder, nil
+	}
+}
+
+// sortChildren orders folders by address and drops what two skills put there:
+// a skill inside another has its files in both.
+func (x *index) sortChildren() {
+	for folder, kids := range x.children {
+		slices.SortStableFunc(kids, func(a, b child) int { return cmp.Compare(a.uri, b.uri) })
+		x.children[folder] = slices.CompactFunc(kids, func(a, b child) bool { return a.uri == b.uri })
+	}
+}
+
+// find is the skill that an address lies in and the path there: the innermost
+// one. The address has to be written as we write it.
+func (x *index) find(uri string) (v *served, file string, ok bool) {
+	rest, is := strings.CutPrefix(uri, Scheme)
+	if !is {
+		return nil, "", false
+	}
+	parts := strings.Split(rest, "/")
+	for i, p := range parts {
+		text, good := unescaped(p)
+		if !good {
+			return nil, "", false
+		}
+		parts[i] = text
+	}
+	for folder, n := uri, len(parts); n > 1; n-- {
+		folder = folder[:strings.LastIndexByte(folder, '/')]
+		if v := x.byFolder[folder]; v != nil {
+			return v, path.Join(parts[n-1:]...), true
+		}
+	}
+	return nil, "", false
+}

@@ -1,0 +1,271 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+	"metier/event"
+	"metier/mcp/server"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+	"metier/source/local"
+)
+
+// world is a folder of skills, a server over it, and the records its sessions
+// leave.
+type world struct {
+	t       *testing.T
+	dir     string
+	profile string
+	grants  func(*policy.Grants)
+	tools   []metier.Tool
+	server  *server.Server
+
+	mu   sync.Mutex
+	logs map[server.Client][]*record.Memory
+	open atomic.Int64
+}
+
+func skill(name, description, body string) string {
+	return "---\nname: " + name + "\ndescription: " + description + "\n---\n" + body + "\n"
+}
+
+// start serves files; change is what differs from the default profile.
+func start(t *testing.T, files map[string]string, change ...func(*world)) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), profile: settings.DefaultProfile, logs: map[server.Client][]*record.Memory{}}
+	for _, c := range change {
+		c(w)
+	}
+	for name, text := range files {
+		w.put(name, text)
+	}
+	var n atomic.Int64
+	s, err := server.New(t.Context(), w, &server.Options{Version: "test", PageSize: 3, NewID: func() string { return "id" + strconv.FormatInt(n.Add(1), 10) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server = s
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := w.open.Load(); n != 0 {
+			t.Errorf("%d sessions were left open", n)
+		}
+	})
+	return w
+}
+
+func (w *world) put(name, text string) {
+	w.t.Helper()
+	p := filepath.Join(w.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) settings() (settings.Settings, error) {
+	layer, err := settings.Profile(w.profile)
+	if err != nil {
+		return settings.Settings{}, err
+	}
+	set, _, err := settings.Resolve(layer, settings.Layer{Name: "test", Operator: true, Values: map[string]string{"paths": "none"}})
+	return set, err
+}
+
+func (w *world) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
+	set, err := w.settings()
+	if err != nil {
+		return nil, err
+	}
+	src, err := local.New(w.dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	return metier.Build(ctx, []metier.Mount{{Label: "project", Tier: policy.Project, Source: src, Root: w.dir}}, set.Parse, set.Names, set.Read.IndexRoot, false)
+}
+
+func (w *world) granted() policy.Grants {
+	set, err := w.settings()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p, x := set.Policy, set.Exec
+	g := policy.Grants{Mode: policy.Mode(p.Mode), Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
+		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network), Tools: []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt}}
+	for _, t := range w.tools {
+		spec, _ := t.Spec(w.t.Context(), nil)
+		g.Tools = append(g.Tools, spec.Canonical)
+	}
+	if w.grants != nil {
+		w.grants(&g)
+	}
+	return g
+}
+
+func (w *world) Serves(sk metier.Skill) bool {
+	g := w.granted()
+	effect, _ := g.Skill(sk.ID.String(), sk.Name)
+	return effect != policy.RuleDeny
+}
+
+func (w *world) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
+	set, err := w.settings()
+	if err != nil {
+		return nil, nil, err
+	}
+	snap, err := snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	log := record.NewMemory()
+	s, err := metier.Open(ctx, metier.Config{ID: "s", By: "operator", Log: log, Blobs: log, Snapshot: snap, Tools: append(server.Tools(), w.tools...), Settings: set, Grants: w.granted(),
+		View: metier.View{Paths: set.Catalog.Paths}, ToolsOnly: true, Refresh: snapshot})
+	if err != nil {
+		return nil, nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.logs[c] = append(w.logs[c], log)
+	w.open.Add(1)
+	return s, func() error { w.open.Add(-1); return s.Close(context.WithoutCancel(ctx)) }, nil
+}
+
+// events are those of one kind that the sessions of a client recorded.
+func events[E event.Event](w *world, c server.Client) (out []E) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, log := range w.logs[c] {
+		for en, err := range log.Read(context.Background(), 1) {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			e, err := event.Decode(en)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if e, is := e.(E); is {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// client is one connection, by the protocol library.
+type client struct {
+	*mcp.ClientSession
+	t       *testing.T
+	changed chan string // names of notifications about lists
+}
+
+// stdio connects as a program does that started the server.
+func (w *world) stdio(o *mcp.ClientOptions) *client { return w.stdioOf("", o) }
+
+func (w *world) stdioOf(version string, o *mcp.ClientOptions) *client {
+	w.t.Helper()
+	in, theirs := io.Pipe()
+	ours, out := io.Pipe()
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = w.server.Serve(w.t.Context(), in, out) }()
+	c := w.connect(&mcp.IOTransport{Reader: ours, Writer: theirs}, version, o)
+	w.t.Cleanup(func() { c.Close(); <-ended })
+	return c
+}
+
+func (w *world) connect(t mcp.Transport, version string, o *mcp.ClientOptions) *client {
+	w.t.Helper()
+	c := &client{t: w.t, changed: make(chan string, 100)}
+	if o == nil {
+		o = &mcp.ClientOptions{}
+	}
+	o.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { c.changed <- "tools" }
+	o.PromptListChangedHandler = func(context.Context, *mcp.PromptListChangedRequest) { c.changed <- "prompts" }
+	o.ResourceListChangedHandler = func(context.Context, *mcp.ResourceListChangedRequest) { c.changed <- "resources" }
+	m := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
+	err := errors.Join(mcp.AddSendingCustomMethod[*listParams, *extResult](m, "skills/list"), mcp.AddSendingCustomMethod[*uriParams, *extResult](m, "skills/get"),
+		mcp.AddSendingCustomMethod[*uriParams, *extResult](m, "resources/directory/read"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if c.ClientSession, err = m.Connect(w.t.Context(), t, &mcp.ClientSessionOptions{ProtocolVersion: version}); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// bearer sends a token with each request.
+type bearer struct{ token string }
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if b.token != "" {
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func (w *world) http(a server.Access) *httptest.Server {
+	h := httptest.NewServer(w.server.Handler(a))
+	w.t.Cleanup(h.Close)
+	return h
+}
+
+func (w *world) over(h *httptest.Server, token, version string, o *mcp.ClientOptions) *client {
+	w.t.Helper()
+	c := w.connect(&mcp.StreamableClientTransport{Endpoint: h.URL, HTTPClient: &http.Client{Transport: bearer{token}}}, version, o)
+	w.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// call calls a tool that answers.
+func (c *client) call(name string, args map[string]any) *mcp.CallToolResult {
+	c.t.Helper()
+	r, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r
+}
+
+func said(r *mcp.CallToolResult) string {
+	text := ""
+	for _, p := range r.Content {
+		if p, is := p.(*mcp.TextContent); is {
+			text += p.Text
+		}
+	}
+	return text
+}
+
+// into reads a structured result.
+func into[T any](t *testing.T, v any) (out T) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
