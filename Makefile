@@ -7,8 +7,9 @@ GO       ?= go
 FUZZTIME ?= 60s
 TIMEOUT  ?= 20m
 LINT     := $(GO) tool -modfile=tools/go.mod staticcheck
-# Modules nested in this one have tests of their own.
-NESTED   := $(patsubst %/go.mod,%,$(wildcard conformance/go.mod conformance/*/go.mod))
+# Modules nested in this one have tests of their own. That of the Model Context Protocol wants programs from npm.
+SUITE    := conformance/mcp
+NESTED   := $(filter-out $(SUITE),$(patsubst %/go.mod,%,$(wildcard conformance/go.mod conformance/*/go.mod)))
 # These are built without the race detector: their dependencies take minutes with it, and nothing of ours runs in parallel there.
 NO_RACE  := conformance/clients
 # Programs the tests use, as program:Debian package.
@@ -38,6 +39,10 @@ need:
 .PHONY: attacks
 attacks: need runsc ## every attack on every sandbox, as root and as an ordinary user; no other test runs beside
 	$(NO_SKIP) $(GO) test -tags attacks -p 1 -timeout $(TIMEOUT) ./sandbox/...
+
+.PHONY: conformance
+conformance: ## the Model Context Protocol's own suite and Inspector; takes them from npm, once
+	cd $(SUITE) && $(GO) vet ./... && $(NO_SKIP) $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
 .PHONY: runsc
 runsc: ## gVisor for the tests of its sandbox, in the user's cache; builds for some minutes the first time

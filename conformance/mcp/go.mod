@@ -1,0 +1,3 @@
+module metier/conformance/mcp
+
+go 1.26.5
