@@ -79,6 +79,9 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 			return nil, nil, err
 		}
 		s.clients[key] = c
+		if ss, is := req.GetSession().(*mcp.ServerSession); is && key.Session != "" {
+			go s.outlives(c, ss)
+		}
 	}
 	c.used = s.opts.Now()
 	c.calls.Add(1)
@@ -127,24 +130,21 @@ func (s *Server) ended(c *client) {
 	}
 }
 
-// initialized notes when a session of the older protocol ends.
-func (s *Server) initialized(_ context.Context, req *mcp.InitializedRequest) {
-	ss := req.Session
-	if ss.ID() == "" {
-		return
+// outlives drops a client when the protocol's session ends, however it does.
+func (s *Server) outlives(c *client, ss *mcp.ServerSession) {
+	_ = ss.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clients[c.key] == c {
+		s.drop(c)
 	}
-	go func() {
-		_ = ss.Wait() // however it ended
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if c := s.clients[Client{Session: ss.ID()}]; c != nil {
-			s.drop(c)
-		}
-	}()
 }
 
 // Close ends all sessions. No request may come after it.
 func (s *Server) Close() error {
+	for ss := range s.mcp.Sessions() {
+		_ = ss.Close() // whoever is still there is hung up on
+	}
 	s.mu.Lock()
 	for _, c := range s.clients {
 		s.drop(c)

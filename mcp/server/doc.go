@@ -110,7 +110,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	}
 	s.opts.fill()
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, &mcp.ServerOptions{
-		Logger: s.opts.Logger, PageSize: s.opts.PageSize, SetCacheable: s.cacheable, InitializedHandler: s.initialized,
+		Logger: s.opts.Logger, PageSize: s.opts.PageSize, SetCacheable: s.cacheable,
 		Instructions: "Skills are instructions for tasks. Load the one that fits before you begin.",
 		Capabilities: &mcp.ServerCapabilities{
 			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"time"
@@ -49,17 +50,16 @@ func (s *Server) Refresh(ctx context.Context) error {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
+	var errs []error
 	for _, c := range all {
-		if err := metier.Refresh(ctx, c.session); err != nil {
-			return err
-		}
+		errs = append(errs, metier.Refresh(ctx, c.session))
 	}
 	s.show(ctx)
-	return nil
+	return errors.Join(errs...)
 }
 
 // Watch refreshes until ctx ends: every interval, and more seldom where looking
-// takes long, so that it never costs more than a twentieth of one core.
+// takes long, so that it never costs more than a hundredth of one core.
 func (s *Server) Watch(ctx context.Context, interval time.Duration) {
 	for {
 		begun := s.opts.Now()
@@ -67,7 +67,7 @@ func (s *Server) Watch(ctx context.Context, interval time.Duration) {
 			s.opts.Logger.ErrorContext(ctx, "the skills cannot be looked at; clients are told what was there before", "error", err.Error())
 		}
 		select {
-		case <-time.After(max(interval, 20*s.opts.Now().Sub(begun))):
+		case <-time.After(max(interval, 100*s.opts.Now().Sub(begun))):
 		case <-ctx.Done():
 			return
 		}

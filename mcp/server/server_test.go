@@ -441,6 +441,11 @@ func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 			t.Fatal(said(r))
 		}
 	}
+	for len(w.ends) > 0 {
+		if who := <-w.ends; who != nobody {
+			t.Errorf("the session of %+v ended", who)
+		}
+	}
 	var sessions []string
 	for range 2 {
 		c := w.over(open, "", older, nil)
@@ -450,6 +455,12 @@ func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 			}
 		}
 		sessions = append(sessions, c.ID())
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if who := <-w.ends; who != (server.Client{Session: c.ID()}) {
+			t.Errorf("%+v ended, not the session that was closed", who)
+		}
 	}
 	for _, id := range sessions {
 		if got := len(events[event.Activated](w, server.Client{Session: id})); id == "" || got != 1 {

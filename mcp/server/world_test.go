@@ -38,6 +38,7 @@ type world struct {
 	mu   sync.Mutex
 	logs map[server.Client][]*record.Memory
 	open atomic.Int64
+	ends chan server.Client // whose session ended
 }
 
 func skill(name, description, body string) string {
@@ -47,7 +48,7 @@ func skill(name, description, body string) string {
 // start serves files; change is what differs from the default profile.
 func start(t *testing.T, files map[string]string, change ...func(*world)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), profile: settings.DefaultProfile, logs: map[server.Client][]*record.Memory{}}
+	w := &world{t: t, dir: t.TempDir(), profile: settings.DefaultProfile, logs: map[server.Client][]*record.Memory{}, ends: make(chan server.Client, 100)}
 	for _, c := range change {
 		c(w)
 	}
@@ -146,7 +147,7 @@ func (w *world) Open(ctx context.Context, c server.Client, snapshot func(context
 	defer w.mu.Unlock()
 	w.logs[c] = append(w.logs[c], log)
 	w.open.Add(1)
-	return s, func() error { w.open.Add(-1); return s.Close(context.WithoutCancel(ctx)) }, nil
+	return s, func() error { w.open.Add(-1); w.ends <- c; return s.Close(context.WithoutCancel(ctx)) }, nil
 }
 
 // events are those of one kind that the sessions of a client recorded.
