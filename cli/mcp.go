@@ -221,6 +221,7 @@ func (s *shop) Serves(sk metier.Skill) bool {
 }
 
 func (s *shop) Open(ctx context.Context, _ server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
+	ctx = context.WithoutCancel(ctx) // the session outlives the request that opens it
 	k := *s.j
 	var err error
 	if k.snapshot, err = snapshot(ctx); err != nil {
@@ -233,7 +234,7 @@ func (s *shop) Open(ctx context.Context, _ server.Client, snapshot func(context.
 	k.surface = surface{tools: server.Tools(), snapshot: snapshot}
 	end := func() error {
 		k.sandbox, k.workspace = nil, nil // the server's
-		return k.close(context.WithoutCancel(ctx))
+		return k.close(ctx)
 	}
 	if err := k.open(ctx, folder); err != nil {
 		return nil, nil, errors.Join(err, end())
