@@ -29,7 +29,7 @@ type execFlags struct {
 	stdin   bool
 }
 
-// modelNone is the model of a record that exec leaves.
+// modelNone is the model of a record that exec or mcp leaves.
 const modelNone = "none"
 
 func (a *app) execCommand() *cobra.Command {

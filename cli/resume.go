@@ -84,7 +84,7 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	a.noteRecovered(past)
 	l := past.launch
 	if l.Model == modelNone {
-		return r, wrong("run_no_agent", "run the script again with metier exec; 'metier runs list' shows the runs of agents", "%s is the record of a script that metier exec ran: there is nothing to go on with", folder.ID())
+		return r, wrong("run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to go on with", folder.ID())
 	}
 	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
 	if j, err = a.reopen(ctx, &l, f, op); err != nil {
