@@ -269,6 +269,9 @@ func (s *Session) readSkill(ctx context.Context, sk Skill) ([]byte, error) {
 	defer b.Close()
 	f, err := b.Open(ctx, firstOf(sk.Head.FileName, "SKILL.md"))
 	if err != nil {
+		if KindOf(err) == Drift { // the source compared, and says how
+			return nil, err
+		}
 		return nil, fail(KindOf(err), "skill_unreadable", err)
 	}
 	defer f.Close()

@@ -50,6 +50,7 @@ type Head struct {
 	Plain          bool   // the file has no frontmatter at all
 	Broken         bool   // the frontmatter cannot be used; a diagnostic says why
 	Escaped        bool   // the folder leaves the root; a diagnostic says where
+	Remote         bool   // its files are elsewhere, and each is fetched when it is needed and not before
 	Digest         Digest // of the whole file when it was read whole, else ""
 	Size           int64
 	ModTime        int64 // Unix nanoseconds, or 0
@@ -85,6 +86,10 @@ type Mount struct {
 	Source Source
 	Root   string // host path of the root, or ""
 	Target string // the model's path of the root where it was declared (--mount), or ""
+
+	// Space stands before every name, as SPACE:NAME, so that no bare name means a skill of it; where two names in it are
+	// one, the path stands for the name.
+	Space string
 
 	Notes []Diagnostic // what was found about the root itself, such as another name of it that was dropped
 	// OS is the system its scripts would run on, as runtime.GOOS has it; "" is this one.

@@ -52,6 +52,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", visible.Quote(m.Label))}
 		}
 		labels[m.Label] = true
+		first := len(n.skills)
 		for h, err := range m.Source.List(ctx) {
 			if err != nil {
 				if e, ok := errors.AsType[*Error](err); ok {
@@ -69,6 +70,9 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			n.skills = append(n.skills, sk)
 			n.diags = append(n.diags, sk.Diagnostics...)
 		}
+		if m.Space != "" {
+			spaced(n.skills[first:], m.Space, n.key)
+		}
 		n.diags = append(n.diags, m.Notes...)
 	}
 	if err := ctx.Err(); err != nil {
@@ -82,6 +86,23 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	}
 	n.alias()
 	return n, nil
+}
+
+// spaced names the skills of a mount that has names of its own.
+func spaced(skills []Skill, space string, key func(string) string) {
+	count := map[string]int{}
+	for i := range skills {
+		count[key(skills[i].Name)]++
+	}
+	for i := range skills {
+		sk := &skills[i]
+		name := sk.Name
+		if count[key(name)] > 1 {
+			name = sk.ID.Path
+			sk.note(skillmd.Warning, "name-by-path", "another skill of this origin has the name "+visible.Quote(sk.Name)+"; both are named by their paths")
+		}
+		sk.Name = space + ":" + name
+	}
 }
 
 // weigh applies what people decided about a skill: that it is switched off, or

@@ -273,6 +273,8 @@ func isText(b []byte) bool {
 // readCode names a failed open or read as contracts §2.1 does.
 func readCode(err error) string {
 	switch KindOf(err) {
+	case Drift: // the source compared, and says how
+		return CodeOf(err)
 	case NotFound:
 		return "resource_not_found"
 	case Denied:

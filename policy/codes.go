@@ -17,6 +17,7 @@ const (
 	CodeScriptUnlisted = "script_not_allowlisted"
 	CodeNotActivated   = "skill_not_activated"    // tiered: the script's skill is not active
 	CodeNetworkDenied  = "network_not_allowed"    // no network, or no grant for a host
+	CodeServedAsk      = "served_needs_approval"  // a program, while a skill of an MCP server is acted on
 	CodeSkillAsk       = "skill_needs_approval"   // an ask rule for the skill
 	CodeRuleAsk        = "rule_needs_approval"    // an ask rule for the call
 	CodeDestructive    = "destructive_act"        // it would destroy something

@@ -36,7 +36,7 @@ func (n need) question() *Question {
 // answered on its own, since each binds what it covers and nothing else.
 func needs(g *Grants, r Request) []need {
 	var out []need
-	for _, ask := range []func(*Grants, Request) *need{skillNeed, outsideNeed, ruleNeed, destructiveNeed, scriptNeed, networkNeed} {
+	for _, ask := range []func(*Grants, Request) *need{skillNeed, outsideNeed, ruleNeed, destructiveNeed, scriptNeed, servedNeed, networkNeed} {
 		if n := ask(g, r); n != nil {
 			out = append(out, *n)
 		}

@@ -127,6 +127,9 @@ func worded(err error) string {
 // with them is known then, and says where its scripts will find them.
 // The bytes that run are read and compared again by each call.
 func (t scriptTool) Stage(ctx context.Context, x *metier.Scope, sk metier.Skill) error {
+	if sk.Head.Remote { // its files are fetched when a script of it runs (SEP-2640, lazy retrieval)
+		return nil
+	}
 	if t.onStdin() || !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Kind == metier.Script }) {
 		return nil
 	}

@@ -1,0 +1,297 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/internal/visible"
+)
+
+// Server is one server as the operator configured it, in the shape of
+// mcpServers: a program, or a URL.
+type Server struct {
+	Label   string            `json:"-" yaml:"-"`
+	File    string            `json:"-" yaml:"-"`                 // where it stands, for people
+	Type    string            `json:"type,omitempty" yaml:"type"` // stdio or http; "": by the other keys
+	Command string            `json:"command,omitempty" yaml:"command"`
+	Args    []string          `json:"args,omitempty" yaml:"args"`
+	Env     map[string]string `json:"env,omitempty" yaml:"env"`
+	Cwd     string            `json:"cwd,omitempty" yaml:"cwd"`
+	URL     string            `json:"url,omitempty" yaml:"url"`
+	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
+	// ReadOnly names tools that only read, by the operator's word; "*" is all. Whatever the server says, others are side effects.
+	ReadOnly []string `json:"readOnly,omitempty" yaml:"readOnly"`
+	Skills   bool     `json:"skills,omitempty" yaml:"skills"` // its skills become a source
+	// SkillURIs are skills to take that its list may not have, by the address of their SKILL.md.
+	SkillURIs []string `json:"skillUris,omitempty" yaml:"skillUris"`
+	// When leaves the server out where it is empty, 0, off, no or false after expansion; nil: it is used.
+	When    *string `json:"when,omitempty" yaml:"when"`
+	StartMS int     `json:"startTimeoutMs,omitempty" yaml:"startTimeoutMs"` // 0: 10 seconds
+	CallMS  int     `json:"callTimeoutMs,omitempty" yaml:"callTimeoutMs"`   // 0: 60 seconds
+}
+
+// Bounds of a configuration.
+const (
+	maxConfig  = 1 << 20
+	maxServers = 64
+)
+
+var label = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// wrong is an error of the configuration; it names file and key, never a value.
+func wrong(file, key, format string, args ...any) error {
+	if key != "" {
+		key = "mcpServers." + key
+	}
+	return &metier.Error{Op: "mcp servers", Path: strings.TrimPrefix(file+" "+key, " "), Kind: metier.Invalid, Code: "mcp_config",
+		Hint: `write {"mcpServers": {"NAME": {"command": "…", "args": […]} or {"type": "http", "url": "…"}}}`, Err: fmt.Errorf(format, args...)}
+}
+
+// Parse reads a file of the shape {"mcpServers": {…}} strictly: unknown keys,
+// keys that stand twice, and labels other than a-z, 0-9, - and _ are errors that
+// name the file and the key. Nothing is expanded yet.
+func Parse(file string, data []byte) ([]Server, error) {
+	if len(data) > maxConfig {
+		return nil, wrong(file, "", "it has more than %d bytes", maxConfig)
+	}
+	var doc struct {
+		Servers json.RawMessage `json:"mcpServers"`
+	}
+	if err := strict(data, &doc); err != nil {
+		return nil, wrong(file, "", "%w", err)
+	}
+	if doc.Servers == nil {
+		return nil, wrong(file, "", "it has no mcpServers")
+	}
+	entries, err := members(doc.Servers)
+	if err != nil {
+		return nil, wrong(file, "", "mcpServers: %w", err)
+	}
+	var out []Server
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		var s Server
+		if err := strict(entries[name], &s); err != nil {
+			return nil, wrong(file, quoted(name), "%w", err)
+		}
+		for _, part := range []string{"env", "headers"} {
+			if err := flat(entries[name], part); err != nil {
+				return nil, wrong(file, quoted(name)+"."+part, "%w", err)
+			}
+		}
+		s.Label, s.File = name, file
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	if len(out) > maxServers {
+		return nil, wrong(file, "", "it has more than %d servers", maxServers)
+	}
+	return out, nil
+}
+
+// quoted is a key for people.
+func quoted(name string) string { return visible.Line(clipped(name, 64)) }
+
+// strict decodes one JSON object; its own members are unique and known.
+func strict(data []byte, into any) error {
+	if _, err := members(data); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if bad, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		return fmt.Errorf("%s is no %s", bad.Field, bad.Type)
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// flat checks that the keys of a member that is an object are unique.
+func flat(data []byte, name string) error {
+	all, err := members(data)
+	if err != nil || all[name] == nil {
+		return err
+	}
+	_, err = members(all[name])
+	return err
+}
+
+// members reads an object and refuses a key that stands twice.
+func members(data []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	t, err := d.Token()
+	if err != nil {
+		return nil, errors.New("it is no JSON")
+	}
+	if t != json.Delim('{') {
+		return nil, errors.New("it is no object")
+	}
+	out := map[string]json.RawMessage{}
+	for d.More() {
+		t, err := d.Token()
+		key, is := t.(string)
+		if err != nil || !is {
+			return nil, fmt.Errorf("it is no JSON after byte %d", d.InputOffset())
+		}
+		if _, twice := out[key]; twice {
+			return nil, fmt.Errorf("%s stands twice", quoted(key))
+		}
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, fmt.Errorf("%s is no JSON", quoted(key))
+		}
+		out[key] = v
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, errors.New("it is no JSON: the object has no end")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is something after the object")
+	}
+	return out, nil
+}
+
+// check says what is wrong with a server.
+func (s Server) check() error {
+	bad := func(key, format string, args ...any) error {
+		return wrong(s.File, strings.TrimSuffix(quoted(s.Label)+"."+key, "."), format, args...)
+	}
+	switch {
+	case !label.MatchString(s.Label):
+		return bad("", "a label has 1 to 32 of a-z, 0-9, - and _, and begins with a letter or digit")
+	case strings.Contains(s.Label, "__"):
+		return bad("", "a label has no __, which divides the names of its tools")
+	case s.Type != "" && s.Type != "stdio" && s.Type != "http":
+		return bad("type", "the types are stdio and http")
+	case s.Command == "" && s.URL == "":
+		return bad("", "it has neither command nor url")
+	case s.Command != "" && (s.URL != "" || len(s.Headers) > 0 || s.Type == "http"):
+		return bad("", "a server is a command or a url, not both")
+	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Cwd != "" || s.Type == "stdio"):
+		return bad("", "args, env and cwd are for a command")
+	case s.StartMS < 0 || s.CallMS < 0:
+		return bad("", "a timeout is no negative number")
+	}
+	return nil
+}
+
+// variable is ${NAME} or ${NAME:-instead}.
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// Expand puts the environment into a server's texts. used is false where its
+// when leaves it out. A variable that is not there and has no default is an
+// error that names it.
+func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, err error) {
+	out = s
+	one := func(key, text string) string {
+		return variable.ReplaceAllStringFunc(text, func(m string) string {
+			p := variable.FindStringSubmatch(m)
+			if v, ok := env(p[1]); ok && (v != "" || p[2] == "") {
+				return v
+			}
+			if p[2] == "" && err == nil {
+				e := wrong(s.File, quoted(s.Label)+"."+key, "the variable %s is not set", p[1])
+				e.(*metier.Error).Hint = "set it, or give a default: ${" + p[1] + ":-TEXT}"
+				err = e
+			}
+			return p[3]
+		})
+	}
+	if s.When != nil {
+		w := strings.ToLower(strings.TrimSpace(one("when", *s.When)))
+		if err != nil {
+			return out, false, err
+		}
+		if slices.Contains([]string{"", "0", "off", "no", "false"}, w) {
+			return out, false, nil
+		}
+	}
+	out.Command, out.Cwd, out.URL = one("command", s.Command), one("cwd", s.Cwd), one("url", s.URL)
+	out.Args, out.Env, out.Headers = slices.Clone(s.Args), maps.Clone(s.Env), maps.Clone(s.Headers)
+	for i, v := range out.Args {
+		out.Args[i] = one(fmt.Sprintf("args[%d]", i), v)
+	}
+	for _, k := range slices.Sorted(maps.Keys(out.Env)) {
+		out.Env[k] = one("env."+quoted(k), out.Env[k])
+	}
+	for _, k := range slices.Sorted(maps.Keys(out.Headers)) {
+		out.Headers[k] = one("headers."+quoted(k), out.Headers[k])
+	}
+	if err != nil {
+		return out, false, err
+	}
+	if out.URL != "" {
+		if u, bad := url.Parse(out.URL); bad != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return out, false, wrong(s.File, quoted(s.Label)+".url", "it is no http or https URL")
+		}
+	}
+	return out, true, nil
+}
+
+// shortest is the least a value has to have to be kept out of texts: a shorter
+// one would be found everywhere.
+const shortest = 8
+
+// Secrets are the values of env and headers, by the place where they stand: what
+// no record, error or log may hold. An authorization counts without its scheme
+// too.
+func (s Server) Secrets() map[string]string {
+	out := map[string]string{}
+	for part, values := range map[string]map[string]string{"env": s.Env, "headers": s.Headers} {
+		for k, v := range values {
+			name := s.Label + "." + part + "." + k
+			if len(v) >= shortest {
+				out[name] = v
+			}
+			if _, token, ok := strings.Cut(v, " "); ok && part == "headers" && len(token) >= shortest {
+				out[name+".token"] = token
+			}
+		}
+	}
+	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
+		if p, ok := u.User.Password(); ok && len(p) >= shortest {
+			out[s.Label+".url"] = p
+		}
+	}
+	return out
+}
+
+// replacer takes the secrets out of a text, longest first.
+func (s Server) replacer() *strings.Replacer {
+	secrets := s.Secrets()
+	names := slices.SortedFunc(maps.Keys(secrets), func(a, b string) int {
+		if d := len(secrets[b]) - len(secrets[a]); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	var pairs []string
+	for _, n := range names {
+		pairs = append(pairs, secrets[n], "[redacted:"+n+"]")
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func (s Server) start() time.Duration { return limit(s.StartMS, 10*time.Second) }
+func (s Server) call() time.Duration  { return limit(s.CallMS, time.Minute) }
+
+func limit(ms int, otherwise time.Duration) time.Duration {
+	if ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return otherwise
+}

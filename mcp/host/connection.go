@@ -1,0 +1,299 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+	"metier/internal/digest"
+)
+
+// Extension is the identifier of SEP-2640.
+const Extension = "io.modelcontextprotocol/skills"
+
+// Bounds of what a server may list.
+const (
+	maxPages  = 200
+	maxTools  = 512
+	maxSkills = 10_000
+)
+
+// connection is one server: what was agreed with it, and what it offered when
+// the run began.
+type connection struct {
+	host    *Host
+	server  Server
+	secrets *strings.Replacer
+
+	session *mcp.ClientSession
+	process *process // nil for a URL
+	failed  error    // why it cannot be used
+	info    string   // its own name and version, for people only
+	version string   // of the protocol
+	skills  bool     // it declares the extension
+	folders bool     // it declares directoryRead
+	offered []*mcp.Tool
+	notes   []metier.Diagnostic // while it was opened
+
+	mu    sync.Mutex
+	dirty bool              // it said that its tools changed
+	now   map[string]string // digests of the tools as last listed, by name
+}
+
+// clean takes the operator's secrets out of a text.
+func (c *connection) clean(s string) string { return c.secrets.Replace(s) }
+
+// fault is an error of the server with a code and a way out.
+func (c *connection) fault(op, code, hint string, err error) *metier.Error {
+	return &metier.Error{Op: op, Path: "mcp:" + c.server.Label, Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(c.clean(clipped(err.Error(), 500)))}
+}
+
+// open connects and lists the tools. What goes wrong is kept.
+func (c *connection) open(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.server.start())
+	defer cancel()
+	if err := c.connect(ctx); err != nil {
+		code, hint := "mcp-server-failed", "try it by hand, then 'metier mcp inspect "+c.server.Label+"'"
+		if stuck(ctx, err) {
+			code, err = "mcp-server-timeout", fmt.Errorf("it did not answer within %s", c.server.start())
+			hint = "raise startTimeoutMs of the server, or look at what it waits for"
+		}
+		c.failed = c.fault("connect", code, hint, err)
+		c.host.note(c, code, "it cannot be used: %v", err)
+		if c.process != nil {
+			c.process.end()
+		}
+	}
+}
+
+func (c *connection) connect(ctx context.Context) error {
+	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.dirty = true
+		}}
+	client := mcp.NewClient(&mcp.Implementation{Name: "metier", Version: c.host.opts.Version}, o)
+	if err := mcp.AddSendingCustomMethod[*listParams, *listResult](client, "skills/list"); err != nil {
+		return err
+	}
+	if err := mcp.AddSendingCustomMethod[*getParams, *getResult](client, "skills/get"); err != nil {
+		return err
+	}
+	client.AddSendingMiddleware(fresh)
+	var t mcp.Transport
+	if c.server.URL != "" {
+		t = c.remote()
+	} else {
+		p, err := c.program()
+		if err != nil {
+			return err
+		}
+		c.process, t = p, p.transport(c.host.opts.Message)
+	}
+	type dialled struct {
+		s   *mcp.ClientSession
+		err error
+	}
+	done := make(chan dialled, 1)
+	live := context.WithoutCancel(ctx) // the connection outlives the time it has to begin
+	calls, cancel := context.WithCancel(live)
+	stop := context.AfterFunc(ctx, cancel)
+	go func() { s, err := client.Connect(calls, t, nil); done <- dialled{s, err} }()
+	select {
+	case d := <-done:
+		if !stop() && d.err == nil {
+			_ = d.s.Close()
+			return ctx.Err()
+		}
+		if d.err != nil {
+			cancel()
+			return d.err
+		}
+		c.session = d.s
+	case <-ctx.Done():
+		if c.process != nil {
+			c.process.end()
+		}
+		go func() {
+			if d := <-done; d.err == nil {
+				_ = d.s.Close()
+			}
+		}()
+		return ctx.Err()
+	}
+	c.agreed()
+	return c.listTools(ctx)
+}
+
+// agreed notes what the server declares.
+func (c *connection) agreed() {
+	r := c.session.InitializeResult()
+	c.version = r.ProtocolVersion
+	if r.ServerInfo != nil {
+		c.info = clipped(r.ServerInfo.Name+" "+r.ServerInfo.Version, 200)
+	}
+	if r.Capabilities == nil {
+		return
+	}
+	ext, has := r.Capabilities.Extensions[Extension]
+	c.skills = has
+	if m, is := ext.(map[string]any); is {
+		c.folders, _ = m["directoryRead"].(bool)
+	}
+}
+
+// fresh keeps the library from answering out of its own cache: what is read is
+// checked against what the server says now.
+func fresh(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		r, err := next(ctx, method, req)
+		switch v := r.(type) {
+		case *mcp.ReadResourceResult:
+			if v != nil {
+				v.Cacheable = mcp.Cacheable{}
+			}
+		case *mcp.ListToolsResult:
+			if v != nil {
+				v.Cacheable = mcp.Cacheable{}
+			}
+		}
+		return r, err
+	}
+}
+
+// all lists the tools, page by page.
+func (c *connection) all(ctx context.Context) ([]*mcp.Tool, error) {
+	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
+		return nil, nil
+	}
+	var out []*mcp.Tool
+	seen := map[string]bool{}
+	for p := (&mcp.ListToolsParams{}); ; {
+		r, err := c.session.ListTools(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r.Tools...)
+		switch {
+		case r.NextCursor == "":
+			return out, nil
+		case seen[r.NextCursor] || len(seen) >= maxPages:
+			return nil, errors.New("its list of tools has no end")
+		case len(out) > maxTools:
+			return nil, fmt.Errorf("it has more than %d tools", maxTools)
+		}
+		seen[r.NextCursor] = true
+		p = &mcp.ListToolsParams{Cursor: r.NextCursor}
+	}
+}
+
+func (c *connection) listTools(ctx context.Context) error {
+	tools, err := c.all(ctx)
+	if err != nil {
+		return fmt.Errorf("list its tools: %w", err)
+	}
+	if len(tools) > maxTools {
+		c.host.note(c, "mcp-tools-cut", "it has %d tools, of which the first %d are taken", len(tools), maxTools)
+		tools = tools[:maxTools]
+	}
+	c.offered, c.now = tools, digests(tools)
+	return nil
+}
+
+// digests tell whether a tool is the one that was offered.
+func digests(tools []*mcp.Tool) map[string]string {
+	out := map[string]string{}
+	for _, t := range tools {
+		b, err := json.Marshal(map[string]any{"name": t.Name, "description": t.Description, "schema": t.InputSchema, "annotations": t.Annotations})
+		if err != nil {
+			continue
+		}
+		out[t.Name] += digest.Bytes(b)
+	}
+	return out
+}
+
+// same reports whether a tool is as it was when the run began. The list is read
+// again where the server said that it changed.
+func (c *connection) same(ctx context.Context, name, was string) error {
+	c.mu.Lock()
+	dirty := c.dirty
+	c.dirty = false
+	c.mu.Unlock()
+	if dirty {
+		tools, err := c.all(ctx)
+		c.mu.Lock()
+		if err != nil {
+			c.dirty = true
+			c.mu.Unlock()
+			return c.broken(ctx, err)
+		}
+		old := c.now
+		c.now = digests(tools)
+		fresh := slices.DeleteFunc(slices.Sorted(maps.Keys(c.now)), func(n string) bool { return old[n] != "" })
+		c.mu.Unlock()
+		if len(fresh) > 0 {
+			c.host.note(c, "mcp-tools-new", "it has %d new tools since the run began, which are not taken up: %s", len(fresh), strings.Join(fresh[:min(len(fresh), 10)], ", "))
+		}
+	}
+	c.mu.Lock()
+	now, there := c.now[name]
+	c.mu.Unlock()
+	switch {
+	case !there:
+		return c.refusal("mcp_tool_gone", "the server does not have this tool any more")
+	case now != was:
+		return c.refusal("mcp_tool_changed", "the server changed this tool since the run began")
+	}
+	return nil
+}
+
+func (c *connection) refusal(code, text string) error {
+	return &metier.Error{Op: "call", Path: "mcp:" + c.server.Label, Kind: metier.Drift, Code: code, Hint: "begin a new run, which shows the tool as it is now", Err: errors.New(text)}
+}
+
+// broken words the failure of a request.
+func (c *connection) broken(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		return e
+	}
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return c.fault("call", "mcp_error", "", fmt.Errorf("the server answers with error %d: %s", wire.Code, wire.Message))
+	}
+	switch {
+	case stuck(ctx, err):
+		return c.fault("call", "mcp_timeout", "raise callTimeoutMs of the server, or ask for less", fmt.Errorf("the server did not answer within %s", c.server.call()))
+	case errors.Is(err, mcp.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EPIPE):
+		return c.fault("call", "mcp_server_gone", "begin a new run, which starts it again", errors.New("the server ended or broke the connection"))
+	}
+	return c.fault("call", "mcp_failed", "", err)
+}
+
+func (c *connection) close() error {
+	if c.session != nil {
+		done := make(chan struct{})
+		go func() { defer close(done); _ = c.session.Close() }()
+		if c.process != nil {
+			c.process.end()
+		}
+		<-done
+	}
+	if c.process != nil {
+		c.process.end()
+		return c.process.err
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+// Package host uses servers of the Model Context Protocol that the operator
+// configured: their tools join a run, and their skills (SEP-2640) become a
+// source.
+//
+// A server is never trusted. What it says of itself decides nothing: it is
+// called by the operator's label, its tools are side effects unless the operator
+// says that they read, and its skills are of the tier third_party. A server that
+// dies, hangs, floods or lies costs its own tools and skills, and nothing else.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"metier"
+	"metier/internal/visible"
+)
+
+// Options are optional.
+type Options struct {
+	Version string                           // of this build
+	Dir     string                           // where programs start that have no cwd
+	Env     func(name string) (string, bool) // the environment; nil: none
+	Client  *http.Client                     // nil: one that follows no redirects
+	Logger  *slog.Logger
+	// Message is the largest message of a server in bytes; 0: 32 MiB, which a skill's largest file fits in.
+	Message int
+	// Output is the most bytes of a result that a model is shown; 0: 64 KiB.
+	Output int
+	// Grace is how long a program may take to end by itself; 0: 2 seconds.
+	Grace time.Duration
+}
+
+func (o *Options) fill() {
+	if o.Env == nil {
+		o.Env = func(string) (string, bool) { return "", false }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Message <= 0 {
+		o.Message = 32 << 20
+	}
+	if o.Output <= 0 {
+		o.Output = 64 << 10
+	}
+	if o.Grace <= 0 {
+		o.Grace = 2 * time.Second
+	}
+}
+
+// Host holds the connections. It is safe for concurrent use.
+type Host struct {
+	opts    Options
+	servers []*connection // in the order of their labels
+	tools   []*tool
+	sources map[string]*Source
+
+	mu    sync.Mutex
+	notes []metier.Diagnostic
+}
+
+// Open connects to the servers, side by side, and lists what they offer. A
+// server that cannot be used is a note, not an error; an error is a
+// configuration that means nothing (two servers of one label).
+func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
+	h := &Host{sources: map[string]*Source{}}
+	if o != nil {
+		h.opts = *o
+	}
+	h.opts.fill()
+	for _, s := range servers {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(h.servers, func(c *connection) bool { return c.server.Label == s.Label }) {
+			return nil, wrong("", s.Label, "two servers have this label")
+		}
+		h.servers = append(h.servers, &connection{host: h, server: s, secrets: s.replacer()})
+	}
+	slices.SortFunc(h.servers, func(a, b *connection) int { return strings.Compare(a.server.Label, b.server.Label) })
+	var wg sync.WaitGroup
+	for _, c := range h.servers {
+		wg.Go(func() { c.open(ctx) })
+	}
+	wg.Wait()
+	for _, c := range h.servers {
+		h.notes = append(h.notes, c.notes...)
+		if c.failed != nil {
+			continue
+		}
+		if c.server.Skills && c.skills {
+			h.sources[c.server.Label] = newSource(c)
+		}
+		if c.server.Skills && !c.skills {
+			h.note(c, "mcp-no-skills", "it does not offer skills (%s)", Extension)
+		}
+	}
+	h.name()
+	return h, ctx.Err()
+}
+
+// note keeps something to report of a server.
+func (h *Host) note(c *connection, code, format string, args ...any) {
+	d := metier.Diagnostic{Severity: "warning", Code: code, Path: "mcp:" + c.server.Label,
+		Detail: "server " + c.server.Label + ": " + visible.Line(clipped(c.clean(fmt.Sprintf(format, args...)), 500))}
+	h.opts.Logger.Warn(d.Detail, "code", code, "server", c.server.Label)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.notes = append(h.notes, d)
+}
+
+// Notes is what there is to report: servers that cannot be used, tools and
+// skills that were left out, and why.
+func (h *Host) Notes() []metier.Diagnostic {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.notes)
+}
+
+// Tools returns the tools of all servers, by name.
+func (h *Host) Tools() []metier.Tool {
+	out := make([]metier.Tool, len(h.tools))
+	for i, t := range h.tools {
+		out[i] = t
+	}
+	return out
+}
+
+// Source returns the skills of a server, or nil where it has none or the
+// operator did not ask for them.
+func (h *Host) Source(label string) *Source { return h.sources[label] }
+
+// Labels returns the labels of all servers, in order.
+func (h *Host) Labels() []string {
+	var out []string
+	for _, c := range h.servers {
+		out = append(out, c.server.Label)
+	}
+	return out
+}
+
+// Close ends all connections and every process that was started.
+func (h *Host) Close() error {
+	errs := make([]error, len(h.servers))
+	var wg sync.WaitGroup
+	for i, c := range h.servers {
+		wg.Go(func() { errs[i] = c.close() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// clipped cuts text at so many bytes.
+func clipped(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+var _ io.Closer = (*Host)(nil)

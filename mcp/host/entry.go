@@ -1,0 +1,308 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"metier/internal/confine"
+	"metier/internal/digest"
+	"metier/internal/visible"
+	"metier/skillmd"
+)
+
+// The limits that every host has to support (SEP-2640, limits). What is beyond
+// them is refused and said.
+const (
+	MaxResources  = 512
+	MaxSkillBytes = 16 << 20
+)
+
+const (
+	mainFile = "SKILL.md"
+	dynamic  = "dynamic"
+)
+
+// Entry is one skill as a server lists it. Nothing in it is believed before
+// check.
+type Entry struct {
+	URI         string          `json:"uri"`
+	Frontmatter json.RawMessage `json:"frontmatter"`
+	Resources   json.RawMessage `json:"resources"`
+}
+
+// held is an entry that was checked: the manifest by which its files are read.
+type held struct {
+	uri, folder string // of SKILL.md, and without its name
+	path        string // in our source
+	fields      map[string]any
+	front       skillmd.Front
+	diagnostics []skillmd.Diagnostic
+	dynamic     bool
+	files       []listedFile // by path
+	total       int64
+}
+
+type listedFile struct {
+	path, uri, digest string
+	size              int64
+}
+
+// broken is why an entry cannot be used.
+type broken struct{ code, text string }
+
+func (b broken) Error() string { return b.text }
+
+func unusable(format string, args ...any) error {
+	return broken{"mcp-entry-invalid", fmt.Sprintf(format, args...)}
+}
+
+// check holds an entry to what SEP-2640 says of one.
+func (e Entry) check() (*held, error) {
+	folder, ok := strings.CutSuffix(e.URI, "/"+mainFile)
+	if !ok || len(e.URI) > 2048 || !visibleOnly(e.URI) {
+		return nil, unusable("its address is not that of a SKILL.md")
+	}
+	h := &held{uri: e.URI, folder: folder}
+	var err error
+	if h.path, err = placeOf(folder); err != nil {
+		return nil, err
+	}
+	if err := decode(e.Frontmatter, &h.fields); err != nil || h.fields == nil {
+		return nil, unusable("its frontmatter is no object")
+	}
+	name, _ := h.fields["name"].(string)
+	if description, is := h.fields["description"].(string); !is || strings.TrimSpace(description) == "" || name == "" {
+		return nil, unusable("its frontmatter has no name or no description")
+	}
+	if last, err := url.PathUnescape(path.Base(folder)); err != nil || last != name {
+		return nil, unusable("the last part of its address is not its name %s", visible.Quote(name))
+	}
+	if err := h.read(e.Frontmatter); err != nil {
+		return nil, err
+	}
+	return h, h.list(e.Resources)
+}
+
+func visibleOnly(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || visible.Hidden(r) })
+}
+
+// placeOf is the path of a skill in our source: scheme and address, each part
+// as it was written, so that two addresses are two paths. An address without an
+// authority has % in its place, which no address can have.
+func placeOf(folder string) (string, error) {
+	scheme, rest, ok := strings.Cut(folder, "://")
+	if !ok || scheme == "" || strings.ContainsAny(scheme, "/%") || strings.ContainsAny(rest, "?#") {
+		return "", unusable("its address is not SCHEME://PATH/%s", mainFile)
+	}
+	if strings.HasPrefix(rest, "/") {
+		rest = "%" + rest
+	}
+	if p := scheme + "/" + rest; path.Clean(p) == p && rest != "." {
+		return p, nil
+	}
+	return "", unusable("its address has empty parts, . or ..")
+}
+
+// addressOf is the way back.
+func addressOf(place string) (string, bool) {
+	scheme, rest, ok := strings.Cut(place, "/")
+	rest = strings.TrimPrefix(rest, "%/")
+	if strings.HasPrefix(place, scheme+"/%/") {
+		rest = "/" + rest
+	}
+	folder := scheme + "://" + rest
+	again, err := placeOf(folder)
+	return folder + "/" + mainFile, ok && err == nil && again == place
+}
+
+// read makes a frontmatter of the JSON, which is YAML too.
+func (h *held) read(raw json.RawMessage) error {
+	var plain bytes.Buffer
+	enc := json.NewEncoder(&plain)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(h.fields); err != nil {
+		return unusable("its frontmatter is no object")
+	}
+	text := append([]byte("---\n"), plain.Bytes()...)
+	text = append(text, "---\n"...)
+	if len(text) > skillmd.MaxHead || len(raw) > skillmd.MaxHead {
+		return unusable("its frontmatter has more than %d bytes", skillmd.MaxHead)
+	}
+	front, _, _, diags := skillmd.ParseHead(text, true)
+	for _, d := range diags {
+		if d.Severity == skillmd.Error {
+			return unusable("its frontmatter cannot be used: %s", d.Detail)
+		}
+		d.Line, d.Column = 0, 0
+		h.diagnostics = append(h.diagnostics, d)
+	}
+	h.front = front
+	return nil
+}
+
+// list checks the manifest.
+func (h *held) list(raw json.RawMessage) error {
+	if string(bytes.TrimSpace(raw)) == `"`+dynamic+`"` {
+		h.dynamic = true
+		return nil
+	}
+	var files []struct {
+		URI    string `json:"uri"`
+		Digest string `json:"digest"`
+		Size   *int64 `json:"size"`
+	}
+	if len(raw) == 0 || raw[0] != '[' || decode(raw, &files) != nil {
+		return unusable(`its resources are neither a list of files nor "dynamic"`)
+	}
+	if len(files) > MaxResources {
+		return broken{"mcp-skill-too-large", fmt.Sprintf("it has %d files; at most %d are taken", len(files), MaxResources)}
+	}
+	seen, main := map[string]bool{}, false
+	for _, f := range files {
+		p, err := h.within(f.URI)
+		switch {
+		case err != nil:
+			return err
+		case seen[p]:
+			return unusable("it lists %s twice", visible.Quote(p))
+		case !digest.Valid(f.Digest):
+			return unusable("the digest of %s is not sha256: and 64 lower-case hex digits", visible.Quote(p))
+		case f.Size == nil || *f.Size < 0:
+			return unusable("%s has no size", visible.Quote(p))
+		}
+		seen[p], main = true, main || f.URI == h.uri
+		h.files = append(h.files, listedFile{p, f.URI, f.Digest, *f.Size})
+		if h.total += min(*f.Size, MaxSkillBytes+1); h.total > MaxSkillBytes {
+			return broken{"mcp-skill-too-large", fmt.Sprintf("its files have more than %d bytes together", MaxSkillBytes)}
+		}
+	}
+	if !main {
+		return unusable("its files are listed without its SKILL.md")
+	}
+	slices.SortFunc(h.files, func(a, b listedFile) int { return strings.Compare(a.path, b.path) })
+	return nil
+}
+
+// within is the path of a file in the skill's folder.
+func (h *held) within(uri string) (string, error) {
+	rest, ok := strings.CutPrefix(uri, h.folder+"/")
+	if !ok || strings.ContainsAny(rest, "?#\\") {
+		return "", unusable("it lists %s, which is not in its folder", visible.Quote(clipped(uri, 200)))
+	}
+	p, err := url.PathUnescape(rest)
+	if err != nil || strings.Count(p, "/") != strings.Count(rest, "/") {
+		return "", unusable("it lists %s, which is no path", visible.Quote(clipped(uri, 200)))
+	}
+	if clean, err := confine.Clean(p); err != nil || clean != p {
+		return "", unusable("it lists %s, which is no path", visible.Quote(clipped(uri, 200)))
+	}
+	return p, nil
+}
+
+func (h *held) file(p string) (listedFile, bool) {
+	i, ok := slices.BinarySearchFunc(h.files, p, func(f listedFile, p string) int { return strings.Compare(f.path, p) })
+	if !ok {
+		return listedFile{}, false
+	}
+	return h.files[i], true
+}
+
+// same reports whether two entries are one content: each address with its
+// digest.
+func (h *held) same(o *held) bool {
+	return h.uri == o.uri && h.dynamic == o.dynamic && slices.Equal(h.files, o.files) && equal(h.fields, o.fields)
+}
+
+func decode(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+// differs compares the frontmatter of a fetched SKILL.md with the entry, field
+// by field, and names the first that is another. Our reading keeps numbers and
+// dates as they are written, others' YAML does not, so a number counts by its
+// value.
+func (h *held) differs(raw []byte) error {
+	doc, diags := skillmd.Parse(raw)
+	for _, d := range diags {
+		if d.Severity == skillmd.Error {
+			return errors.New("the frontmatter of the file cannot be read: " + d.Detail)
+		}
+	}
+	var file map[string]any
+	if err := decode(doc.Front.JSON(), &file); err != nil {
+		return err
+	}
+	for _, fields := range []map[string]any{h.fields, file} {
+		for k := range fields {
+			theirs, listed := h.fields[k]
+			ours, there := file[k]
+			if !listed || !there || !equal(theirs, ours) {
+				return fmt.Errorf("the field %s of the file is not the one of the entry", visible.Quote(clipped(k, 64)))
+			}
+		}
+	}
+	return nil
+}
+
+// equal compares a value of an entry with one of our reading.
+func equal(theirs, ours any) bool {
+	switch o := ours.(type) {
+	case map[string]any:
+		t, is := theirs.(map[string]any)
+		if !is || len(t) != len(o) {
+			return false
+		}
+		for k, v := range o {
+			if w, there := t[k]; !there || !equal(w, v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		t, is := theirs.([]any)
+		return is && slices.EqualFunc(t, o, equal)
+	case string:
+		return scalar(theirs, o)
+	case bool:
+		if s, is := theirs.(string); is {
+			return s == strconv.FormatBool(o)
+		}
+	case nil:
+		return theirs == nil || theirs == ""
+	}
+	return theirs == ours
+}
+
+// words are what YAML 1.1 takes for a truth, and we for a text.
+var words = map[string]bool{"yes": true, "on": true, "no": false, "off": false}
+
+func scalar(theirs any, text string) bool {
+	switch t := theirs.(type) {
+	case string:
+		return t == text
+	case json.Number:
+		if t.String() == text {
+			return true
+		}
+		a, errA := t.Float64()
+		b, errB := strconv.ParseFloat(text, 64)
+		if n, err := strconv.ParseInt(text, 0, 64); err == nil {
+			b, errB = float64(n), nil
+		}
+		return errA == nil && errB == nil && a == b
+	case bool:
+		v, known := words[strings.ToLower(text)]
+		return known && v == t
+	}
+	return false
+}

@@ -1,0 +1,64 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// remote is the transport to a URL: headers go to that address only, redirects
+// are not followed, and no answer is longer than a message may be.
+func (c *connection) remote() mcp.Transport {
+	o := c.host.opts
+	base := http.Client{}
+	if o.Client != nil {
+		base = *o.Client
+	}
+	next := base.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	base.Transport = door{next, c}
+	base.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return errors.New("the server sends us elsewhere, and redirects are not followed")
+	}
+	return &mcp.StreamableClientTransport{Endpoint: c.server.URL, HTTPClient: &base, MaxRetries: 1, MaxEventSize: o.Message}
+}
+
+type door struct {
+	next http.RoundTripper
+	c    *connection
+}
+
+func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for k, v := range d.c.server.Headers {
+		r.Header.Set(k, v)
+	}
+	resp, err := d.next.RoundTrip(r)
+	if err != nil {
+		return nil, errors.New(d.c.clean(err.Error()))
+	}
+	resp.Body = &body{resp.Body, int64(d.c.host.opts.Message) * 4, d.c.server.Label}
+	return resp, nil
+}
+
+// body ends with an error where it is longer than it may be. A stream of events
+// is bounded event by event too.
+type body struct {
+	io.ReadCloser
+	left  int64
+	label string
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("server %s sends too much", b.label)
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier/sandbox/group"
+)
+
+// Bounds of what a program may write to its standard error: lines of the log.
+const (
+	mostLines = 200
+	lineBytes = 1 << 10
+)
+
+// process is a server that was started here. Its standard output is read
+// through it, so that its end is noticed at once and it is never left as a
+// zombie.
+type process struct {
+	c     *connection
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   io.ReadCloser
+	gone  chan struct{} // its output ended
+	once  sync.Once
+	ended sync.Once
+	err   error
+}
+
+// program starts the server in a group of its own, with PATH, HOME and what the
+// configuration names, and nothing else of the environment.
+func (c *connection) program() (*process, error) {
+	s := c.server
+	path, err := c.find(s.Command)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{c: c, gone: make(chan struct{})}
+	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.host.opts.Dir, Env: c.environment(), WaitDelay: c.host.opts.Grace}
+	if s.Cwd != "" {
+		if p.cmd.Dir = s.Cwd; !filepath.IsAbs(s.Cwd) {
+			p.cmd.Dir = filepath.Join(c.host.opts.Dir, s.Cwd)
+		}
+	}
+	group.Head(p.cmd)
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if p.out, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	logs, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(err, p.in.Close())
+	}
+	go c.logs(logs)
+	return p, nil
+}
+
+// find looks a program up on the PATH that the server will have.
+func (c *connection) find(name string) (string, error) {
+	if filepath.Base(name) != name {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(c.host.opts.Dir, name)
+		}
+		return exec.LookPath(name)
+	}
+	path, _ := c.host.opts.Env("PATH")
+	if v, ok := c.server.Env["PATH"]; ok {
+		path = v
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("there is no program %q on the PATH", name)
+}
+
+func (c *connection) environment() []string {
+	keep := []string{"PATH", "HOME"}
+	if runtime.GOOS == "windows" {
+		keep = append(keep, "SYSTEMROOT", "USERPROFILE", "TEMP")
+	}
+	out := []string{}
+	for _, k := range keep {
+		if _, named := c.server.Env[k]; named {
+			continue
+		}
+		if v, ok := c.host.opts.Env(k); ok {
+			out = append(out, k+"="+v)
+		}
+	}
+	for k, v := range c.server.Env {
+		out = append(out, k+"="+v)
+	}
+	return out
+}
+
+// logs writes the first lines of standard error to the log and drops the rest.
+func (c *connection) logs(r io.Reader) {
+	lines := bufio.NewReaderSize(r, lineBytes)
+	for n := 0; ; {
+		line, more, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		if n++; n <= mostLines {
+			c.host.opts.Logger.Info("server wrote", "server", c.server.Label, "text", c.clean(string(line)), "cut", more)
+		} else if n == mostLines+1 {
+			c.host.opts.Logger.Info("server wrote more, which is dropped", "server", c.server.Label)
+		}
+	}
+}
+
+// Read is its standard output.
+func (p *process) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if err != nil {
+		p.once.Do(func() { close(p.gone) })
+		go p.end()
+	}
+	return n, err
+}
+
+// Close ends it.
+func (p *process) Close() error { p.end(); return nil }
+
+// end closes its input, gives it a moment, then kills it with all it started.
+// It returns when nothing is left.
+func (p *process) end() {
+	p.ended.Do(func() {
+		_ = p.in.Close()
+		t := time.NewTimer(p.c.host.opts.Grace)
+		defer t.Stop()
+		select {
+		case <-p.gone:
+		case <-t.C:
+		}
+		p.err = group.End(p.cmd)
+		_ = p.cmd.Wait() // how it ended says nothing that the calls did not
+	})
+}
+
+// transport is the connection as the protocol library takes it.
+func (p *process) transport(limit int) mcp.Transport {
+	return &mcp.IOTransport{Reader: p, Writer: writer{p}, MaxLineLength: limit}
+}
+
+// writer is its standard input; the end of it comes with Close of the reader.
+type writer struct{ p *process }
+
+func (w writer) Write(b []byte) (int, error) { return w.p.in.Write(b) }
+func (w writer) Close() error                { return nil }
+
+// stuck reports whether an error is a deadline and no fault of the server's word.
+func stuck(ctx context.Context, err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+}

@@ -1,0 +1,293 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/internal/visible"
+	"metier/internal/wrap"
+	"metier/model"
+	"metier/policy"
+)
+
+// Bounds of what a tool says of itself, and of its name among ours.
+const (
+	maxName        = 64
+	maxDescription = 8 << 10
+	maxSchema      = 64 << 10
+	maxImage       = 5 << 20
+	maxImages      = 8
+	hashTail       = 8
+)
+
+// Prefix begins the name of every tool of a server.
+const Prefix = "mcp__"
+
+// SkillsKey is where a call's _meta says which skills are active (C-046).
+const SkillsKey = "metier/skills"
+
+// tool is one tool of a server, as it was when the run began.
+type tool struct {
+	c        *connection
+	name     string // theirs
+	ours     string // mcp__server__tool
+	pinned   string // digest of what was offered
+	spec     metier.Spec
+	resolved *jsonschema.Resolved
+}
+
+// ToolName is the name of a server's tool among ours. Characters that providers
+// do not take become _, and a name of more than 64 bytes ends with a part of its
+// digest; both could meet another name, so those get the digest too.
+func ToolName(server, name string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+	full := Prefix + server + "__" + plain
+	if plain == name && len(full) <= maxName {
+		return full
+	}
+	sum := strings.TrimPrefix(digest.Bytes([]byte(server+"\x00"+name)), "sha256:")[:hashTail]
+	return full[:min(len(full), maxName-1-hashTail)] + "_" + sum
+}
+
+// name makes our tools of what the servers offered. The order is that of the
+// names.
+func (h *Host) name() {
+	taken := map[string]bool{}
+	for _, c := range h.servers {
+		seen := map[string]bool{}
+		for _, t := range c.offered {
+			ours := ToolName(c.server.Label, t.Name)
+			x, err := c.take(t, ours)
+			switch {
+			case err != nil:
+				h.note(c, "mcp-tool-refused", "the tool %s is left out: %v", visible.Quote(t.Name), err)
+			case seen[t.Name] || taken[ours]:
+				h.note(c, "mcp-tool-clash", "the tool %s is left out: another one is called %s", visible.Quote(t.Name), ours)
+			default:
+				h.tools = append(h.tools, x)
+			}
+			seen[t.Name], taken[ours] = true, true
+		}
+	}
+	slices.SortStableFunc(h.tools, func(a, b *tool) int { return strings.Compare(a.ours, b.ours) })
+}
+
+// take checks what a tool says of itself.
+func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
+	if t.Name == "" || len(t.Name) > 256 {
+		return nil, errors.New("its name is empty or has more than 256 bytes")
+	}
+	raw, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return nil, errors.New("its schema is no JSON")
+	}
+	if len(raw) > maxSchema {
+		return nil, fmt.Errorf("its schema has %d bytes, more than %d", len(raw), maxSchema)
+	}
+	var top struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
+		return nil, errors.New("its schema is not one of an object")
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("its schema is none: %w", err)
+	}
+	if err := typed(t.InputSchema, 0); err != nil {
+		return nil, fmt.Errorf("its schema is none: %w", err)
+	}
+	resolved, err := s.Resolve(nil) // no loader: a schema that points elsewhere is refused
+	if err != nil {
+		return nil, fmt.Errorf("its schema is none: %w", err)
+	}
+	x := &tool{c: c, name: t.Name, ours: ours, pinned: c.now[t.Name], resolved: resolved}
+	text := clipped(c.clean(t.Description), maxDescription)
+	text, _ = wrap.Neutralize(visible.Escape(text))
+	x.spec = metier.Spec{Canonical: ours, Effect: policy.SideEffect, ToolSpec: model.ToolSpec{Name: ours, Schema: raw,
+		Description: "[Tool of the server " + c.server.Label + ", which is not trusted] " + text}}
+	if slices.Contains(c.server.ReadOnly, "*") || slices.Contains(c.server.ReadOnly, t.Name) {
+		x.spec.Effect = policy.Read
+	}
+	return x, nil
+}
+
+// types are those of JSON Schema.
+var types = []any{"object", "array", "string", "number", "integer", "boolean", "null"}
+
+// typed checks the types a schema names, which the schema library lets pass.
+func typed(schema any, depth int) error {
+	m, is := schema.(map[string]any)
+	if !is || depth > 64 {
+		return nil
+	}
+	kinds, many := m["type"].([]any)
+	if one, there := m["type"]; there && !many {
+		kinds = []any{one}
+	}
+	for _, k := range kinds {
+		if !slices.Contains(types, k) {
+			return fmt.Errorf("it has the type %v", visible.Quote(clipped(fmt.Sprint(k), 40)))
+		}
+	}
+	for key, v := range m {
+		below := []any{v}
+		switch key {
+		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
+			below = nil
+			named, _ := v.(map[string]any)
+			for _, s := range named {
+				below = append(below, s)
+			}
+		case "allOf", "anyOf", "oneOf", "prefixItems":
+			below, _ = v.([]any)
+		case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties":
+		default:
+			continue
+		}
+		for _, s := range below {
+			if err := typed(s, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Spec implements metier.Tool.
+func (t *tool) Spec(context.Context, *metier.Session) (metier.Spec, bool) { return t.spec, true }
+
+// Facts implements metier.Tool: the effect is the operator's word, or a side
+// effect.
+func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage) (metier.Facts, error) {
+	bad := func(err error) (metier.Facts, error) {
+		return metier.Facts{}, &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: err}
+	}
+	var v map[string]any
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &v); err != nil || v == nil {
+			return bad(errors.New("the arguments are no object"))
+		}
+	}
+	if v == nil {
+		v = map[string]any{}
+	}
+	if err := t.resolved.Validate(v); err != nil {
+		return bad(err)
+	}
+	return metier.Facts{Request: policy.Request{Tool: t.ours, Effect: t.spec.Effect,
+		Summary: "call " + t.name + " of the server " + t.c.server.Label + ": " + clipped(string(args), 400)}}, nil
+}
+
+// skill is what a server is told of an active skill: never its text.
+type skill struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+}
+
+func skillContext(active []event.SkillRef) []skill {
+	out := []skill{}
+	for _, a := range active {
+		out = append(out, skill{a.ID, a.Name, a.Digest})
+	}
+	return out
+}
+
+// Invoke implements metier.Tool.
+func (t *tool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, t.c.server.call())
+	defer cancel()
+	if err := t.c.same(ctx, t.name, t.pinned); err != nil {
+		return metier.Failure(err), nil
+	}
+	args := x.Call().Args
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	r, err := t.c.session.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{SkillsKey: skillContext(x.Active())}, Name: t.name, Arguments: args})
+	switch {
+	case err != nil && parent.Err() != nil:
+		return metier.Result{}, parent.Err()
+	case err != nil:
+		err = t.c.broken(ctx, err)
+		if metier.CodeOf(err) != "mcp_error" && t.spec.Effect != policy.Read {
+			return metier.Result{}, err // it may have happened
+		}
+		return metier.Failure(err), nil
+	case len(r.InputRequests) > 0:
+		return metier.Failure(t.c.fault("call", "mcp_input_required", "use the server in a client that can be asked", errors.New("the server asks for more, which a run cannot give"))), nil
+	}
+	return t.result(r), nil
+}
+
+// result is what the model is shown: text and images, cut where it is too long,
+// and said to be the server's.
+func (t *tool) result(r *mcp.CallToolResult) metier.Result {
+	var text strings.Builder
+	var images []model.Part
+	left := 0
+	for _, p := range r.Content {
+		switch p := p.(type) {
+		case *mcp.TextContent:
+			text.WriteString(p.Text + "\n")
+		case *mcp.ImageContent:
+			if len(p.Data) > maxImage || len(images) == maxImages {
+				fmt.Fprintf(&text, "[an image of %d bytes is left out]\n", len(p.Data))
+				continue
+			}
+			images = append(images, model.Part{Kind: model.PartResult, Media: p.MIMEType, Data: p.Data})
+		case *mcp.EmbeddedResource:
+			if p.Resource != nil && p.Resource.Blob == nil {
+				text.WriteString(p.Resource.Text + "\n")
+				continue
+			}
+			left++
+		case *mcp.ResourceLink:
+			fmt.Fprintf(&text, "[link: %s]\n", p.URI)
+		default:
+			left++
+		}
+	}
+	if text.Len() == 0 && r.StructuredContent != nil {
+		if b, err := json.Marshal(r.StructuredContent); err == nil {
+			text.Write(b)
+		}
+	}
+	if left > 0 {
+		fmt.Fprintf(&text, "[%d parts that are no text or image are left out]\n", left)
+	}
+	shown := strings.ToValidUTF8(t.c.clean(text.String()), "\uFFFD")
+	if whole := len(shown); whole > t.c.host.opts.Output {
+		shown = strings.ToValidUTF8(shown[:t.c.host.opts.Output], "") + fmt.Sprintf("\n[cut: the first %d of %d bytes are shown]\n", t.c.host.opts.Output, whole)
+	}
+	res := metier.Text(strings.TrimSuffix(shown, "\n"))
+	res.Parts = append(res.Parts, images...)
+	if r.IsError {
+		res.Code = "mcp_tool_error"
+	}
+	res.Label = policy.Label{Role: policy.Context, Origin: "mcp:" + t.c.server.Label, Tier: policy.ThirdParty, Mediated: true}
+	return res
+}
+
+// ReadOnly reports whether a tool only reads, by the operator's word.
+func ReadOnly(ctx context.Context, t metier.Tool) bool {
+	spec, _ := t.Spec(ctx, nil)
+	return spec.Effect == policy.Read
+}

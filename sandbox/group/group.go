@@ -1,0 +1,3 @@
+// Package group starts a program as the head of a group of processes, so that
+// what the program started ends with it.
+package group
