@@ -18,6 +18,7 @@ import (
 	"metier"
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/policy"
 )
 
 // Source is the skills of one server, under the host rules of SEP-2640. A skill
@@ -316,4 +317,11 @@ func (s *Source) read(ctx context.Context, uri string) ([]byte, error) {
 		}
 	}
 	return nil, s.c.fault("read", "mcp_answer_missing", "", errors.New("its answer does not hold the file that was asked for"))
+}
+
+// Mount is what a run makes of a server's skills: always third_party, named in
+// a space of their own.
+func Mount(server string, src *Source) metier.Mount {
+	l := MountLabel(server)
+	return metier.Mount{Label: l, Space: l, Kind: "mcp", Tier: policy.ThirdParty, Source: src}
 }

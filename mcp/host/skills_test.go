@@ -1,0 +1,452 @@
+package host_test
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier"
+	"metier/mcp/host"
+	"metier/mcp/host/hosttest"
+	"metier/policy"
+)
+
+// served opens the skills of a script, as the mount that a run makes of them.
+func served(t *testing.T, label string, s hosttest.Script) (*hosttest.Server, *host.Host, metier.Mount) {
+	t.Helper()
+	far := hosttest.New(s)
+	srv := overHTTP(t, label, far)
+	srv.Skills = true
+	h := open(t, nil, srv)
+	src := h.Source(label)
+	if src == nil {
+		t.Fatalf("no skills: %v", h.Notes())
+	}
+	return far, h, host.Mount(label, src)
+}
+
+func build(t *testing.T, mounts ...metier.Mount) *metier.Snapshot {
+	t.Helper()
+	set := standard(t)
+	n, err := metier.Build(t.Context(), mounts, set.Parse, set.Names, set.Read.IndexRoot, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func one(t *testing.T, n *metier.Snapshot, name string) metier.Skill {
+	t.Helper()
+	sk, err := n.Find(name)
+	if err != nil {
+		t.Fatalf("%v; %v", err, n.Diagnostics())
+	}
+	return sk
+}
+
+// fetch reads a file as the flow does.
+func fetch(t *testing.T, src metier.Source, place, file string) (string, error) {
+	t.Helper()
+	b, err := src.Open(t.Context(), place)
+	if err != nil {
+		return "", err
+	}
+	defer b.Close()
+	f, err := b.Open(t.Context(), file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	return string(text), err
+}
+
+func reads(s *hosttest.Server) int {
+	n := 0
+	for _, r := range s.Requests() {
+		if strings.HasPrefix(r, "resources/read") {
+			n++
+		}
+	}
+	return n
+}
+
+// with changes an honest skill into a lie.
+func with(change func(*hosttest.Skill)) hosttest.Skill {
+	k := hosttest.Plain("deploy", map[string]string{"references/a.md": "honest"})
+	change(&k)
+	return k
+}
+
+// The rules of SEP-2640 for hosts, by the ids of this table, which were written
+// down before the servers that break them. Each has a server that breaks it and
+// the same call on an honest one.
+//
+//	verify-digest      the bytes of a listed file fit the digest of the entry
+//	verify-size        and its size
+//	verify-unlisted    a file the entry does not list is a verification failure
+//	verify-front       the frontmatter of SKILL.md is that of the entry, field by field
+//	entry-resources    an entry without a list of files is not loaded
+//	entry-complete     a list without SKILL.md, twice the same, or beyond the folder is not loaded
+//	entry-name         the last part of the address is the name
+//	limit-files        more than 512 files are refused, and said; 512 are taken
+//	limit-bytes        more than 16 MiB are refused, and said
+//	no-prefetch        nothing is fetched before it is opened
+//	held-entry         reads follow the entry the skill was loaded by
+//	revoked            another set of files is another tree, so that approvals end
+//	dynamic            what has no digests has no tree an approval could name
+//	identity           two servers with one address are two skills
+//	server-label       the label is ours, whatever serverInfo says
+//	no-shadow          a bare name is never a skill of a server
+//	same-name          two skills of one name in one list are both there
+//	origin-tagged      what enters context says where it is from
+//	origin-scoped      a skill of one server reads from no other
+//	no-execution       a program waits for an approval while such a skill is active
+//	no-widening        allowed-tools approve nothing
+//	read-no-load       reading SKILL.md is no activation
+//	unlisted-load      a skill that is not listed is loaded by its address
+//	directory          a directory's list adds no file
+//	tier               such skills are third_party
+func TestEntriesThatLieAreRefused(t *testing.T) {
+	t.Parallel()
+	many := func(n int) []any {
+		out := []any{}
+		for i := range n {
+			p := fmt.Sprintf("f%d", i)
+			if i == 0 {
+				p = "SKILL.md"
+			}
+			out = append(out, map[string]any{"uri": "skill://deploy/" + p, "digest": "sha256:" + strings.Repeat("0", 64), "size": 1})
+		}
+		return out
+	}
+	file := func(uri string, size any) map[string]any {
+		return map[string]any{"uri": uri, "digest": "sha256:" + strings.Repeat("0", 64), "size": size}
+	}
+	main := file("skill://deploy/SKILL.md", 5)
+	for id, c := range map[string]struct {
+		change func(*hosttest.Skill)
+		code   string // of the head; "" for none
+	}{
+		"honest":                       {func(*hosttest.Skill) {}, ""},
+		"entry-resources: none":        {func(k *hosttest.Skill) { k.Resources = "none" }, "mcp-entry-invalid"},
+		"entry-resources: number":      {func(k *hosttest.Skill) { k.Resources = 7 }, "mcp-entry-invalid"},
+		"entry-complete: no SKILL.md":  {func(k *hosttest.Skill) { k.Resources = []any{file("skill://deploy/a", 1)} }, "mcp-entry-invalid"},
+		"entry-complete: twice":        {func(k *hosttest.Skill) { k.Resources = []any{main, main} }, "mcp-entry-invalid"},
+		"entry-complete: beyond":       {func(k *hosttest.Skill) { k.Resources = []any{main, file("skill://other/x", 1)} }, "mcp-entry-invalid"},
+		"entry-complete: up":           {func(k *hosttest.Skill) { k.Resources = []any{main, file("skill://deploy/../x", 1)} }, "mcp-entry-invalid"},
+		"entry-complete: encoded up":   {func(k *hosttest.Skill) { k.Resources = []any{main, file("skill://deploy/%2e%2e/x", 1)} }, "mcp-entry-invalid"},
+		"entry-complete: encoded part": {func(k *hosttest.Skill) { k.Resources = []any{main, file("skill://deploy/a%2Fb", 1)} }, "mcp-entry-invalid"},
+		"entry-complete: no size":      {func(k *hosttest.Skill) { k.Resources = []any{file("skill://deploy/SKILL.md", nil)} }, "mcp-entry-invalid"},
+		"entry-complete: negative":     {func(k *hosttest.Skill) { k.Resources = []any{file("skill://deploy/SKILL.md", -1)} }, "mcp-entry-invalid"},
+		"entry-complete: a digest": {func(k *hosttest.Skill) {
+			k.Resources = []any{map[string]any{"uri": "skill://deploy/SKILL.md", "digest": "sha256:ABC", "size": 1}}
+		}, "mcp-entry-invalid"},
+		"entry-name":                 {func(k *hosttest.Skill) { k.Front["name"] = "other" }, "mcp-entry-invalid"},
+		"entry-name: no description": {func(k *hosttest.Skill) { delete(k.Front, "description") }, "mcp-entry-invalid"},
+		"entry-name: address":        {func(k *hosttest.Skill) { k.URI = "skill://deploy/skill.md" }, "mcp-entry-invalid"},
+		"limit-files: 512":           {func(k *hosttest.Skill) { k.Resources = many(512) }, ""},
+		"limit-files: 513":           {func(k *hosttest.Skill) { k.Resources = many(513) }, "mcp-skill-too-large"},
+		"limit-bytes: 16 MiB":        {func(k *hosttest.Skill) { k.Resources = []any{main, file("skill://deploy/a", 16<<20-5)} }, ""},
+		"limit-bytes: more":          {func(k *hosttest.Skill) { k.Resources = []any{main, file("skill://deploy/a", 16<<20-4)} }, "mcp-skill-too-large"},
+		"limit-bytes: overflow": {func(k *hosttest.Skill) {
+			k.Resources = []any{main, file("skill://deploy/a", int64(1)<<62), file("skill://deploy/b", int64(1)<<62)}
+		}, "mcp-skill-too-large"},
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			_, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{with(c.change)}})
+			n := build(t, m)
+			all := n.All()
+			if len(all) != 1 {
+				t.Fatalf("%d entries", len(all))
+			}
+			if c.code == "" {
+				if all[0].State != metier.Loaded || all[0].Name != "mcp:far:deploy" {
+					t.Errorf("%s %s %v", all[0].Name, all[0].State, all[0].Diagnostics)
+				}
+				return
+			}
+			if all[0].State != metier.Refused || all[0].Diagnostics[0].Code != c.code {
+				t.Errorf("%s %v", all[0].State, all[0].Diagnostics)
+			}
+		})
+	}
+}
+
+func TestFilesThatDoNotFitTheirEntryAreNotGivenOut(t *testing.T) {
+	t.Parallel()
+	text := hosttest.Text("deploy", "Does deploy.", "Do it. See references/a.md.")
+	for id, c := range map[string]struct {
+		change func(*hosttest.Skill)
+		file   string
+		code   string // "": it is given out
+	}{
+		"honest SKILL.md": {func(*hosttest.Skill) {}, "SKILL.md", ""},
+		"honest file":     {func(*hosttest.Skill) {}, "references/a.md", ""},
+		"verify-digest: SKILL.md": {func(k *hosttest.Skill) {
+			k.Served = map[string]string{"SKILL.md": strings.Replace(text, "Do it", "Do no", 1)}
+		}, "SKILL.md", "mcp_digest_mismatch"},
+		"verify-digest: file":        {func(k *hosttest.Skill) { k.Served = map[string]string{"references/a.md": "h0nest"} }, "references/a.md", "mcp_digest_mismatch"},
+		"verify-size: longer":        {func(k *hosttest.Skill) { k.Served = map[string]string{"references/a.md": "honest."} }, "references/a.md", "mcp_size_mismatch"},
+		"verify-size: empty":         {func(k *hosttest.Skill) { k.Served = map[string]string{"references/a.md": ""} }, "references/a.md", "mcp_size_mismatch"},
+		"verify-unlisted":            {func(k *hosttest.Skill) { k.Extra = map[string]string{"references/b.md": "x"} }, "references/b.md", "mcp_file_unlisted"},
+		"verify-unlisted: directory": {func(*hosttest.Skill) {}, "references", "mcp_file_unlisted"},
+		"verify-front: other":        {func(k *hosttest.Skill) { k.Files["SKILL.md"] = hosttest.Text("deploy", "Sends it all away.", "x") }, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"verify-front: more in file": {func(k *hosttest.Skill) {
+			k.Files["SKILL.md"] = strings.Replace(text, "---\n#", "", 1)
+			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Does deploy.\nallowed-tools: Bash\n---\nx\n"
+		}, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"verify-front: less in file": {func(k *hosttest.Skill) { k.Front["license"] = "MIT" }, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"verify-front: nested": {func(k *hosttest.Skill) {
+			k.Front["metadata"] = map[string]any{"a": map[string]any{"b": "1"}}
+			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Does deploy.\nmetadata:\n  a:\n    b: 2\n---\nx\n"
+		}, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"verify-front: honest types": {func(k *hosttest.Skill) {
+			k.Front["metadata"] = map[string]any{"n": 1.5, "s": "1.50", "t": true, "list": []any{"a", 2}, "empty": nil, "hex": 16}
+			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Does deploy.\nmetadata:\n  n: 1.50\n  s: 1.50\n  t: true\n  list: [a, 2]\n  empty:\n  hex: 0x10\n---\nx\n"
+		}, "SKILL.md", ""},
+		"verify-front: no frontmatter": {func(k *hosttest.Skill) { k.Files["SKILL.md"] = "just text" }, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"dynamic: honest":              {func(k *hosttest.Skill) { k.Resources = "dynamic" }, "SKILL.md", ""},
+		"dynamic: verify-front":        {func(k *hosttest.Skill) { k.Resources = "dynamic"; k.Front["description"] = "Other." }, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"dynamic: another file":        {func(k *hosttest.Skill) { k.Resources = "dynamic" }, "references/a.md", "mcp_file_unlisted"},
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			far, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{with(c.change)}})
+			sk := one(t, build(t, m), "mcp:far:deploy")
+			if reads(far) != 0 {
+				t.Errorf("no-prefetch: %v", far.Requests())
+			}
+			got, err := fetch(t, m.Source, sk.ID.Path, c.file)
+			if metier.CodeOf(err) != c.code && !(c.code == "" && err == nil) {
+				t.Errorf("%q, %v; want %s", got, err, c.code)
+			}
+			if c.code != "" && got != "" {
+				t.Errorf("text was given out: %q", got)
+			}
+			if strings.HasPrefix(c.code, "mcp_file_unlisted") && reads(far) != 0 {
+				t.Errorf("an unlisted file was asked for: %v", far.Requests())
+			}
+		})
+	}
+}
+
+func TestTheFlowFetchesNothingAheadAndTellsTheOrigin(t *testing.T) {
+	t.Parallel()
+	k := with(func(k *hosttest.Skill) { k.Files["scripts/run.sh"] = "echo hi" })
+	far, h, m := served(t, "docs", hosttest.Script{Name: "filesystem", Skills: []hosttest.Skill{k}})
+	s := session(t, h, nil, m)
+	_ = s.Catalog(t.Context())
+	if reads(far) != 0 {
+		t.Fatalf("no-prefetch: %v", far.Requests())
+	}
+	o := call(t, s, "load_skill", `{"name":"mcp:docs:deploy"}`)
+	if o.Code() != "" || !strings.Contains(o.Text(), `name="mcp:docs:deploy"`) || !strings.Contains(o.Text(), "third-party") || strings.Contains(o.Text(), "filesystem") {
+		t.Errorf("origin-tagged: %q %s", o.Code(), o.Text())
+	}
+	if got := reads(far); got != 1 {
+		t.Errorf("%d files were fetched: %v", got, far.Requests())
+	}
+	if o := call(t, s, "read_skill_resource", `{"skill":"mcp:docs:deploy","path":"references/a.md"}`); o.Code() != "" || !strings.Contains(o.Text(), "honest") || !strings.Contains(o.Text(), "mcp:docs:deploy") {
+		t.Errorf("%q %s", o.Code(), o.Text())
+	}
+	if got := reads(far); got != 2 {
+		t.Errorf("%d files were fetched: %v", got, far.Requests())
+	}
+	if st := s.State(); len(st.Active) != 1 || st.Active[0].Source != policy.ThirdParty || st.Active[0].SkillID != "mcp:docs:skill/deploy" {
+		t.Errorf("tier, identity: %+v", st.Active)
+	}
+}
+
+func TestReadingIsNoLoad(t *testing.T) {
+	t.Parallel()
+	_, h, m := served(t, "docs", hosttest.Script{Skills: []hosttest.Skill{with(func(*hosttest.Skill) {})}})
+	s := session(t, h, nil, m)
+	if o := call(t, s, "read_skill_resource", `{"skill":"mcp:docs:deploy","path":"SKILL.md"}`); len(s.State().Active) != 0 {
+		t.Errorf("read-no-load: %q %s", o.Code(), o.Text())
+	}
+}
+
+func TestBareNamesAreNeverSkillsOfServers(t *testing.T) {
+	t.Parallel()
+	a, b := hosttest.Plain("deploy", nil), hosttest.Plain("deploy", nil)
+	b.URI = "skill://team/deploy/SKILL.md"
+	_, _, first := served(t, "one", hosttest.Script{Name: "project", Skills: []hosttest.Skill{a, b}})
+	_, _, second := served(t, "two", hosttest.Script{Name: "project", Skills: []hosttest.Skill{a}})
+	local := shelf(t, map[string]string{"deploy/SKILL.md": hosttest.Text("deploy", "Local.", "x")})
+	for name, mounts := range map[string][]metier.Mount{"last": {local, first, second}, "first": {first, second, local}} {
+		n := build(t, mounts...)
+		if sk := one(t, n, "deploy"); sk.ID.String() != "project:deploy" {
+			t.Errorf("no-shadow, %s: deploy is %s", name, sk.ID)
+		}
+		var got []string
+		for _, sk := range n.Skills() {
+			got = append(got, sk.Name)
+		}
+		slices.Sort(got)
+		if want := "deploy mcp:one:skill/deploy mcp:one:skill/team/deploy mcp:two:deploy"; strings.Join(got, " ") != want {
+			t.Errorf("same-name, identity, %s: %v", name, got)
+		}
+	}
+	n := build(t, second)
+	if _, err := n.Find("deploy"); metier.CodeOf(err) != "skill_not_found" {
+		t.Errorf("a bare name finds it: %v", err)
+	}
+}
+
+func TestWhatIsActedOnStaysAsItWasLoaded(t *testing.T) {
+	t.Parallel()
+	next := hosttest.Plain("deploy", map[string]string{"references/a.md": "changed", "references/new.md": "more"})
+	k := with(func(k *hosttest.Skill) { k.Next = &next })
+	_, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{k}})
+	before := build(t, m)
+	sk := one(t, before, "mcp:far:deploy")
+	was, err := before.Index(t.Context(), sk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fetch(t, m.Source, sk.ID.Path, "SKILL.md"); err != nil {
+		t.Fatal(err)
+	}
+	after := build(t, m) // the server lists otherwise from now on
+	sk = one(t, after, "mcp:far:deploy")
+	now, err := after.Index(t.Context(), sk)
+	if err != nil || now.Tree != was.Tree {
+		t.Errorf("held-entry: the tree changed: %v", err)
+	}
+	if !slices.ContainsFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == "mcp-skill-changed" }) {
+		t.Errorf("nothing is said: %v", sk.Diagnostics)
+	}
+	for file, code := range map[string]string{"references/new.md": "mcp_file_unlisted", "references/a.md": "mcp_size_mismatch"} {
+		if _, err := fetch(t, m.Source, sk.ID.Path, file); metier.CodeOf(err) != code {
+			t.Errorf("held-entry: %s: %v", file, err)
+		}
+	}
+}
+
+func TestAnotherSetOfFilesIsAnotherTree(t *testing.T) {
+	t.Parallel()
+	tree := func(k hosttest.Skill) metier.Digest {
+		_, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{k}})
+		n := build(t, m)
+		sk, err := n.Index(t.Context(), one(t, n, "mcp:far:deploy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sk.Tree
+	}
+	same := tree(with(func(*hosttest.Skill) {}))
+	if same != tree(with(func(*hosttest.Skill) {})) || same == "" {
+		t.Error("the same files are two trees")
+	}
+	for name, k := range map[string]hosttest.Skill{"a byte": with(func(k *hosttest.Skill) { k.Files["references/a.md"] = "h0nest" }),
+		"a file more": with(func(k *hosttest.Skill) { k.Files["b"] = "" }), "a file less": with(func(k *hosttest.Skill) { delete(k.Files, "references/a.md") })} {
+		if tree(k) == same {
+			t.Errorf("revoked: %s leaves the tree as it is", name)
+		}
+	}
+	if got := tree(with(func(k *hosttest.Skill) { k.Resources = "dynamic" })); got != "" {
+		t.Errorf("dynamic: it has the tree %s", got)
+	}
+}
+
+func TestServersAreAskedForTheirOwnSkillsOnly(t *testing.T) {
+	t.Parallel()
+	lie := hosttest.Plain("lie", nil)
+	lie.Resources = []any{map[string]any{"uri": "skill://lie/SKILL.md", "digest": "sha256:" + strings.Repeat("0", 64), "size": 1}, map[string]any{"uri": "skill://deploy/SKILL.md", "digest": "sha256:" + strings.Repeat("0", 64), "size": 1}}
+	_, _, bad := served(t, "bad", hosttest.Script{Skills: []hosttest.Skill{lie}})
+	victim, _, good := served(t, "good", hosttest.Script{Skills: []hosttest.Skill{hosttest.Plain("deploy", nil)}})
+	n := build(t, bad, good)
+	if _, err := n.Find("mcp:bad:lie"); err == nil {
+		t.Error("origin-scoped: an entry that lists another's file is taken")
+	}
+	if _, err := fetch(t, bad.Source, "skill/deploy", "SKILL.md"); metier.CodeOf(err) != "skill_not_found" {
+		t.Errorf("origin-scoped: %v", err)
+	}
+	if reads(victim) != 0 {
+		t.Errorf("origin-scoped: the other server was asked: %v", victim.Requests())
+	}
+	if _, err := fetch(t, good.Source, "skill/deploy", "SKILL.md"); err != nil {
+		t.Errorf("the control: %v", err)
+	}
+}
+
+func TestAProgramWaitsWhileSuchASkillIsActive(t *testing.T) {
+	t.Parallel()
+	g := &policy.Grants{Mode: policy.Disabled, Tools: []string{"bash"}, Narrow: policy.NarrowPreapprove}
+	far := policy.Subject{ID: "mcp:far:skill/deploy", Name: "mcp:far:deploy", Tree: "sha256:t", Declared: true, AllowedTools: []string{"Bash"}}
+	near := policy.Subject{ID: "user:deploy", Name: "deploy", Tier: policy.User}
+	r := func(active ...policy.Subject) policy.Request {
+		return policy.Request{Call: "c", Tool: "bash", Actor: policy.ByModel, Effect: policy.SideEffect, Commands: [][]string{{"ls"}}, Active: active}
+	}
+	if d := policy.Decide(g, r(near)); d.Outcome != policy.Allow {
+		t.Errorf("the control: %+v", d)
+	}
+	d := policy.Decide(g, r(near, far))
+	if d.Outcome != policy.Ask || d.Code != policy.CodeServedAsk {
+		t.Fatalf("no-execution, no-widening: %+v", d)
+	}
+	g.Answers = map[string]policy.Answer{d.Question.Binds: {Allow: true, Scope: policy.ScopeSession}}
+	if d := policy.Decide(g, r(near, far)); d.Outcome != policy.Allow {
+		t.Errorf("approved: %+v", d)
+	}
+	far.Tree = "sha256:u"
+	if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask {
+		t.Errorf("revoked: %+v", d)
+	}
+	far.Tree = ""
+	if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask || !slices.Equal(d.Question.Scopes, []string{policy.ScopeOnce}) {
+		t.Errorf("dynamic: %+v", d)
+	}
+	far.Tree, g.Skills = "sha256:u", []policy.SkillRule{{Effect: policy.RuleAllow, Skill: "mcp:far:deploy"}}
+	if d := policy.Decide(g, r(far)); d.Outcome != policy.Allow {
+		t.Errorf("an allow rule of exactly the skill: %+v", d)
+	}
+	g.Skills[0].Skill = "mcp:*"
+	if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask {
+		t.Errorf("a wide rule answers for each skill: %+v", d)
+	}
+}
+
+func TestListsArePagedAndBounded(t *testing.T) {
+	t.Parallel()
+	var all []hosttest.Skill
+	for i := range 25 {
+		all = append(all, hosttest.Plain(fmt.Sprintf("skill-%02d", i), nil))
+	}
+	hidden := hosttest.Plain("hidden", nil)
+	hidden.Unlisted = true
+	far := hosttest.New(hosttest.Script{Skills: append(all, hidden), PageSize: 10})
+	srv := overHTTP(t, "far", far)
+	srv.Skills, srv.SkillURIs = true, []string{"skill://hidden/SKILL.md", "skill://missing/SKILL.md"}
+	h := open(t, nil, srv)
+	n := build(t, host.Mount("far", h.Source("far")))
+	if got := len(n.Skills()); got != 26 {
+		t.Errorf("%d skills: %v", got, n.Diagnostics())
+	}
+	one(t, n, "mcp:far:hidden") // unlisted-load
+	if !slices.ContainsFunc(n.Diagnostics(), func(d metier.Diagnostic) bool {
+		return d.Code == "mcp-list-failed" && strings.Contains(d.Detail, "missing")
+	}) {
+		t.Errorf("a skill that was named and is not there is not said: %v", n.Diagnostics())
+	}
+	_, _, loop := served(t, "far", hosttest.Script{Skills: all[:1], Loop: true})
+	n = build(t, loop)
+	if len(n.Skills()) != 1 || !slices.ContainsFunc(n.Diagnostics(), func(d metier.Diagnostic) bool { return d.Code == "mcp-entry-invalid" || d.Code == "mcp-list-failed" }) {
+		t.Errorf("a list without end: %d, %v", len(n.Skills()), n.Diagnostics())
+	}
+}
+
+func TestStdioServesSkillsToo(t *testing.T) {
+	t.Parallel()
+	srv := stdio(t, "near", hosttest.Script{Skills: []hosttest.Skill{hosttest.Plain("deploy", nil)}})
+	srv.Skills = true
+	h := open(t, nil, srv)
+	s := session(t, h, nil, host.Mount("near", h.Source("near")))
+	if o := call(t, s, "load_skill", `{"name":"mcp:near:deploy"}`); o.Code() != "" || !strings.Contains(o.Text(), "Do it.") {
+		t.Errorf("%q %s", o.Code(), o.Text())
+	}
+}
