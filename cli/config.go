@@ -31,6 +31,8 @@ type config struct {
 	Sandbox   sandboxConfig          `yaml:"sandbox"`
 	Secrets   []secretConfig         `yaml:"secrets"`
 	Policy    string                 `yaml:"policy"` // a policy file, see docs/POLICY.md
+	MCP       mcpConfig              `yaml:"mcp"`
+	MCPFiles  []string               `yaml:"mcp_config"` // files of the shape {"mcpServers": …}
 }
 
 // sandboxConfig says what programs run in.
@@ -110,6 +112,7 @@ func (a *app) operatorConfig() (operator, error) {
 		if c.Policy != "" && !filepath.IsAbs(c.Policy) {
 			c.Policy = filepath.Join(filepath.Dir(p), c.Policy)
 		}
+		c.placeServers(p)
 		op.merge(c)
 		if len(c.Set) > 0 {
 			op.layers = append(op.layers, settings.Layer{Name: p, Operator: true, Values: c.Set})
@@ -141,6 +144,8 @@ func (o *operator) merge(c config) {
 	if c.Policy != "" {
 		o.policies = append(o.policies, c.Policy)
 	}
+	o.MCP.Servers = merged(o.MCP.Servers, c.MCP.Servers)
+	o.MCPFiles = append(o.MCPFiles, c.MCPFiles...)
 	o.Sandbox.Visible = append(o.Sandbox.Visible, c.Sandbox.Visible...)
 	o.Scripts = append(o.Scripts, c.Scripts...)
 	o.Hosts = append(o.Hosts, c.Hosts...)

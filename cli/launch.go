@@ -16,6 +16,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/internal/confine"
+	"metier/mcp/host"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -50,6 +51,7 @@ type launch struct {
 	Spec       agent.Spec              `json:"spec"`
 	Artifacts  string                  `json:"artifacts"`
 	Phase      string                  `json:"phase,omitempty"`
+	MCP        *launchMCP              `json:"mcp,omitempty"`
 	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
 
 	resumed bool // its record is there: what that says of the task counts
@@ -70,6 +72,7 @@ type job struct {
 	unfollow  func()
 	session   *metier.Session
 	op        operator
+	host      *host.Host      // nil where no server of the Model Context Protocol is configured
 	sandbox   sandbox.Sandbox // nil where the model runs no programs
 	anyLevel  bool            // the operator takes any isolation it gives
 	limits    sandbox.Limits  // of programs; zero fields are the defaults
@@ -89,11 +92,18 @@ type surface struct {
 
 // prepare opens workspace, skills and tools of a launch: everything that can
 // be wrong is found here, before any model call (A-109).
-func (a *app) prepare(ctx context.Context, p planned) (*job, error) {
+func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	l, s := p.launch, p.settings
 	j := &job{a: a, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
-	var err error
-	if j.snapshot, err = a.snapshot(ctx, l.Roots, s, l.Workspace, nil); err != nil {
+	if err := j.connect(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && j.host != nil {
+			err = closed(j.host.Close(), err)
+		}
+	}()
+	if j.snapshot, err = j.look(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := j.typed(); err != nil && !l.resumed {
@@ -155,9 +165,9 @@ func (a *app) stateDir() string {
 	return run.StateDir(func(k string) string { return a.env[k] }, a.home())
 }
 
-// tools are the file tools of the job, and those that run programs.
+// tools are the file tools of the job, those that run programs, and those of servers.
 func (j *job) tools() []metier.Tool {
-	return slices.Concat(j.files(), j.programs())
+	return slices.Concat(j.files(), j.programs(), j.served())
 }
 
 func (j *job) files() []metier.Tool {
@@ -195,7 +205,7 @@ func (j *job) open(ctx context.Context, f *run.Folder) error {
 	}
 	if j.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
-			return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
+			return j.look(ctx)
 		}
 	}
 	if j.surface.snapshot != nil {
@@ -321,6 +331,9 @@ func (j *job) close(ctx context.Context) error {
 	if j.sandbox != nil {
 		errs = append(errs, j.sandbox.Close())
 	}
+	if j.host != nil {
+		errs = append(errs, j.host.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -347,7 +360,7 @@ func (a *app) secrets() []record.Secret {
 			}
 		}
 	}
-	return out
+	return append(out, a.mcpSecrets...)
 }
 
 // clean takes secrets out of what a model or a provider wrote.

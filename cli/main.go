@@ -37,17 +37,18 @@ func System() IO {
 // app is one invocation.
 type app struct {
 	IO
-	env    map[string]string
-	json   bool
-	now    func() time.Time
-	after  func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
-	exit   func(int)                            // of the second interrupt
-	notify func(chan<- os.Signal) (stop func()) // brings interrupts
-	cancel context.CancelCauseFunc
-	redact *record.Redactor          // made by clean
-	has    func(program string) bool // is on this machine
-	org    string                    // folder of the machine's skills
-	watch  *watchers
+	env        map[string]string
+	json       bool
+	now        func() time.Time
+	after      func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
+	exit       func(int)                            // of the second interrupt
+	notify     func(chan<- os.Signal) (stop func()) // brings interrupts
+	cancel     context.CancelCauseFunc
+	redact     *record.Redactor          // made by clean
+	mcpSecrets []record.Secret           // of servers that were configured
+	has        func(program string) bool // is on this machine
+	org        string                    // folder of the machine's skills
+	watch      *watchers
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong

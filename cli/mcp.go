@@ -60,7 +60,7 @@ leaves a record, as a run does.`,
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to look for changed skills; 0: never")
 	f.add(fl)
 	a.completions(c)
-	c.AddCommand(a.mcpInstallCommand())
+	c.AddCommand(a.mcpInstallCommand(), a.mcpLsCommand(), a.mcpInspectCommand())
 	return c
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/agent"
+	"metier/mcp/host"
 	"metier/policy"
 	"metier/settings"
 )
@@ -145,6 +146,9 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 		return p, err
 	}
 	if l.Tools, err = a.grantedTools(f, ph, op, set, l.Spec.Mode); err != nil {
+		return p, err
+	}
+	if err := a.planServers(&l, f, op); err != nil {
 		return p, err
 	}
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
@@ -343,8 +347,9 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 		}
 		effect, known := knownTools[n]
 		if !known {
-			if slices.Contains(f.granted, n) && strings.HasPrefix(n, "mcp__") {
-				continue // of a server that this run does not have
+			if strings.HasPrefix(n, host.Prefix) {
+				out = append(out, n) // which tools it means is known when the servers answer: see job.connect
+				continue
 			}
 			if slices.Contains(s.Tools.Default, n) {
 				continue // named by a profile for a later version

@@ -41,6 +41,7 @@ type runFlags struct {
 	park         bool
 	resume       string
 	trustRecord  bool
+	mcpConfig    []string
 	granted      []string // tools of policy files
 }
 
@@ -78,6 +79,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "tell the model of no skills but the loaded ones")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; 'default' is the profile's tools, also without the flag)")
+	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
 	f.add(fl)
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")

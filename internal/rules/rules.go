@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, served, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -39,6 +39,24 @@ var outcome = map[string]Rule{
 	"trust-lapsed":         {"trust is given to files as they were, and ends when one changes", "look at what changed, then: metier trust NAME; or end it: metier trust NAME --revoke"},
 	"hidden":               {"it is kept from the model and may still be named", "load it by name: metier run --skill NAME"},
 	"refused":              {"it cannot be used", "mend what the diagnostics name"},
+}
+
+// What can be wrong with a server of the Model Context Protocol and the skills it brings.
+var served = map[string]Rule{
+	"mcp-entry-invalid":   {"a server says of each skill its address, its frontmatter, and every file with digest and size (SEP-2640)", "tell whoever runs the server; 'metier mcp inspect' shows what it says"},
+	"mcp-skill-too-large": {"a skill of a server has at most 512 files and 16 MiB", "tell whoever runs the server to split the skill"},
+	"mcp-list-failed":     {"a server lists its skills within its time, and answers for those that the configuration names", "try 'metier mcp inspect' with its name"},
+	"mcp-skill-changed":   {"a skill of a server stays as it was loaded until the run ends", "begin a new run, and approve anew what was approved"},
+	"mcp-skill-dynamic":   {"a skill that its server makes anew each time cannot be verified", ""},
+	"mcp-no-skills":       {"skills were asked of a server that declares none", "take skills: true out of its configuration"},
+	"mcp-server-failed":   {"a server that cannot be used is left out, and the run goes on", "try 'metier mcp inspect' with its name"},
+	"mcp-server-timeout":  {"a server has so much time to begin (startTimeoutMs)", "raise startTimeoutMs, or look at what the server waits for"},
+	"mcp-skills-cut":      {"of a server's skills the first 10,000 are taken, from a list that ends", "tell whoever runs the server"},
+	"mcp-tools-cut":       {"of a server's tools the first 512 are taken", "tell whoever runs the server"},
+	"mcp-tool-refused":    {"a tool has a name and a JSON schema of an object", "tell whoever runs the server"},
+	"mcp-tool-clash":      {"two tools cannot have one name; the first has it", "give the server another label, or tell whoever runs it"},
+	"mcp-tools-new":       {"tools that a server adds while a run goes on are not taken up", "begin a new run"},
+	"name-by-path":        {"two skills of one server have one name, so both are named by their paths", ""},
 }
 
 // What the text of a SKILL.md can break.

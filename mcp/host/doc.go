@@ -148,6 +148,32 @@ func (h *Host) Labels() []string {
 	return out
 }
 
+// Status is what there is to say of one server.
+type Status struct {
+	Label, Transport string // stdio or http
+	Version          string // of the protocol, as agreed
+	Info             string // its own name and version: for people, decides nothing
+	Tools            int    // that it offers, refused ones included
+	Skills           bool   // it declares the extension
+	Err              error  // why it cannot be used
+}
+
+// Servers tells of all servers, in the order of their labels.
+func (h *Host) Servers() []Status {
+	var out []Status
+	for _, c := range h.servers {
+		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: visible.Line(c.clean(c.info)), Tools: len(c.offered), Skills: c.skills}
+		if c.server.URL != "" {
+			s.Transport = "http"
+		}
+		if c.failed != nil {
+			s.Err = c.failed
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
 // Close ends all connections and every process that was started.
 func (h *Host) Close() error {
 	errs := make([]error, len(h.servers))

@@ -13,10 +13,10 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Script says what a server is and does.
@@ -293,7 +293,9 @@ func (s *Server) Serve(in io.Reader, out io.Writer) {
 		}
 	}
 	if s.script.Stubborn {
-		time.Sleep(time.Hour) // it is killed
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, os.Interrupt)
+		<-stop // it is killed
 	}
 }
 

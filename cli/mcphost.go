@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/agent"
+	"metier/mcp/host"
+	"metier/policy"
+	"metier/record"
+	"metier/skillmd"
+)
+
+// mcpConfig are the servers of one configuration file, in the shape of mcpServers.
+type mcpConfig struct {
+	Servers map[string]host.Server `yaml:"servers"`
+}
+
+// launchMCP is what a run has of servers. Their commands and secrets are not
+// in the record: a resume reads the operator's files again.
+type launchMCP struct {
+	Files   []string `json:"files,omitempty"`   // named by flags
+	Servers []string `json:"servers,omitempty"` // labels
+	Tools   []string `json:"tools,omitempty"`   // granted, as they were written
+}
+
+// placeServers says where the servers of a configuration file stand.
+func (c *config) placeServers(file string) {
+	for name, s := range c.MCP.Servers {
+		s.Label, s.File = name, file
+		c.MCP.Servers[name] = s
+	}
+	for i, f := range c.MCPFiles {
+		if !filepath.IsAbs(f) {
+			c.MCPFiles[i] = filepath.Join(filepath.Dir(file), f)
+		}
+	}
+}
+
+// mcpServers are the servers of the configuration and of the files that flags
+// name, expanded. A workspace's own .mcp.json is not among them unless somebody
+// names it. Their secrets are kept out of all that is written from here on.
+func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
+	var all []host.Server
+	for _, name := range slices.Sorted(maps.Keys(op.MCP.Servers)) {
+		all = append(all, op.MCP.Servers[name])
+	}
+	for _, f := range dedupe(slices.Concat(op.MCPFiles, files)) {
+		b, err := readNamed(f, maxConfig)
+		if err != nil {
+			return nil, wrong("mcp_config", "name a file that is there with --mcp-config, or in mcp_config", "read %s: %w", f, err)
+		}
+		s, err := host.Parse(f, b)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s...)
+	}
+	var out []host.Server
+	from := map[string]string{}
+	for _, s := range all {
+		if other, twice := from[s.Label]; twice {
+			return nil, wrong("mcp_config", "give one of them another name", "the server %s stands in %s and in %s", oneLine(s.Label), other, s.File)
+		}
+		from[s.Label] = s.File
+		s, used, err := s.Expand(func(k string) (string, bool) { v, ok := a.env[k]; return v, ok })
+		if err != nil {
+			return nil, err
+		}
+		if !used {
+			continue
+		}
+		for name, v := range s.Secrets() {
+			a.mcpSecrets = append(a.mcpSecrets, record.Secret{Name: name, Value: v})
+		}
+		out = append(out, s)
+	}
+	a.redact = nil // made anew with these
+	return out, nil
+}
+
+// planServers takes the tools of servers out of the granted ones.
+func (a *app) planServers(l *launch, f runFlags, op operator) error {
+	m := &launchMCP{}
+	for _, p := range f.mcpConfig {
+		m.Files = append(m.Files, a.path(p))
+	}
+	servers, err := a.mcpServers(op, m.Files)
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		m.Servers = append(m.Servers, s.Label)
+	}
+	l.Sources = append(l.Sources, m.Files...)
+	l.Sources = append(l.Sources, op.MCPFiles...)
+	l.Tools = slices.DeleteFunc(l.Tools, func(t string) bool {
+		if !strings.HasPrefix(t, host.Prefix) {
+			return false
+		}
+		m.Tools = append(m.Tools, t)
+		return true
+	})
+	for _, t := range f.allowTools {
+		if strings.HasPrefix(t, host.Prefix) && !slices.ContainsFunc(m.Servers, func(s string) bool {
+			return t == host.Prefix+s || strings.HasPrefix(t, host.Prefix+s+"__") || t == host.Prefix+"*"
+		}) {
+			return wrong("tool_unknown", "name servers with --mcp-config FILE, or in mcp: of the configuration; 'metier mcp ls' lists them", "there is no server for the tool %q", t)
+		}
+	}
+	if len(servers) > 0 {
+		l.MCP = m
+	}
+	return nil
+}
+
+// connect opens the servers of a run, and finds which of their tools the
+// operator granted. A resumed run keeps the tools it had.
+func (j *job) connect(ctx context.Context) error {
+	m := j.launch.MCP
+	if m == nil {
+		return nil
+	}
+	servers, err := j.a.mcpServers(j.op, m.Files)
+	if err != nil {
+		return err
+	}
+	if j.host, err = j.a.openHost(ctx, servers, j.launch.Workspace); err != nil || j.launch.resumed {
+		return err
+	}
+	for _, t := range j.host.Tools() {
+		spec, _ := t.Spec(ctx, nil)
+		granted := slices.ContainsFunc(m.Tools, func(p string) bool {
+			return p == spec.Canonical || policy.ParsePattern(p).Matches(policy.Request{Tool: spec.Canonical})
+		})
+		if granted && (j.launch.Spec.Mode != agent.ModePlan || spec.Effect == policy.Read) {
+			j.launch.Tools = append(j.launch.Tools, spec.Canonical)
+		}
+	}
+	return nil
+}
+
+func (a *app) openHost(ctx context.Context, servers []host.Server, dir string) (*host.Host, error) {
+	return host.Open(ctx, servers, &host.Options{Version: buildVersion(), Dir: dir, Logger: a.logger(),
+		Env: func(k string) (string, bool) { v, ok := a.env[k]; return v, ok }})
+}
+
+// served are the tools of servers.
+func (j *job) served() []metier.Tool {
+	if j.host == nil {
+		return nil
+	}
+	return j.host.Tools()
+}
+
+// look lists the skills of the roots and of the servers.
+func (j *job) look(ctx context.Context) (*metier.Snapshot, error) {
+	if j.host == nil {
+		return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
+	}
+	mounts, err := mountAll(j.launch.Roots, j.settings.Discover, nil)
+	if err != nil {
+		return nil, err
+	}
+	j.a.decided(j.settings.Discover, j.launch.Workspace).tell(mounts)
+	return build(ctx, append(mounts, serverMounts(j.host)...), j.settings)
+}
+
+// serverMounts are the roots that servers bring: those with skills, and those
+// of which there is something to say.
+func serverMounts(h *host.Host) []metier.Mount {
+	var out []metier.Mount
+	for _, l := range h.Labels() {
+		m := metier.Mount{Label: host.MountLabel(l), Kind: "mcp", Tier: policy.ThirdParty, Source: noSkills{}}
+		src := h.Source(l)
+		if src != nil {
+			m = host.Mount(l, src)
+		}
+		for _, n := range h.Notes() {
+			if n.Path == m.Label {
+				m.Notes = append(m.Notes, n)
+			}
+		}
+		if src != nil || len(m.Notes) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// noSkills is the source of a server that is only told of.
+type noSkills struct{}
+
+func (noSkills) List(context.Context) iter.Seq2[metier.Head, error] {
+	return func(func(metier.Head, error) bool) {}
+}
+
+func (noSkills) Open(_ context.Context, path string) (metier.Bundle, error) {
+	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("this server gives no skills")}
+}
+
+// Why says of every path what there is to say of the server.
+func (noSkills) Why(string) metier.Diagnostic {
+	return metier.Diagnostic{Severity: skillmd.Warning, Code: "mcp-no-skills", Detail: "this server gives no skills"}
+}

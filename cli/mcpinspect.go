@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/mcp/host"
+	"metier/policy"
+	"metier/skillmd"
+)
+
+// mcpServer is one server as `mcp ls` shows it.
+type mcpServer struct {
+	Label     string `json:"label"`
+	Transport string `json:"transport"`
+	Status    string `json:"status"` // ok or failed
+	Code      string `json:"code,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+	Protocol  string `json:"protocol,omitempty"`
+	Info      string `json:"serverInfo,omitempty"`
+	Tools     int    `json:"tools"`
+	Skills    bool   `json:"skills"` // it declares io.modelcontextprotocol/skills
+}
+
+type mcpTool struct {
+	Name   string        `json:"name"` // as grants and models call it
+	Effect policy.Effect `json:"effect"`
+}
+
+type mcpSkill struct {
+	Name     string       `json:"name"`
+	ID       string       `json:"id"`
+	State    string       `json:"state"`
+	Files    int          `json:"files"`
+	Bytes    int64        `json:"bytes"`
+	Dynamic  bool         `json:"dynamic"`
+	Tree     string       `json:"tree,omitempty"`
+	Verified *bool        `json:"verified,omitempty"` // with --verify
+	Problems []diagnostic `json:"diagnostics"`
+}
+
+func (a *app) mcpLsCommand() *cobra.Command {
+	var files []string
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "Show the MCP servers that runs use, and whether they answer",
+		Long: `Ls starts or calls every server of the configuration (mcp:, mcp_config:) and of
+--mcp-config, and shows what each offers. Files of a project, such as .mcp.json,
+are read only where you name them.`,
+		Example: "  metier mcp ls\n  metier mcp ls --mcp-config .mcp.json --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },
+	}
+	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable)`)
+	a.completions(c)
+	return c
+}
+
+// configured opens the servers of the configuration and of files; only, where
+// not "", is the one that is wanted, with its skills.
+func (a *app) configured(ctx context.Context, files []string, only string) (*host.Host, error) {
+	op, err := a.operatorConfig()
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range files {
+		files[i] = a.path(f)
+	}
+	servers, err := a.mcpServers(op, files)
+	if err != nil {
+		return nil, err
+	}
+	if only != "" {
+		var labels []string
+		for _, s := range servers {
+			labels = append(labels, s.Label)
+		}
+		i := slices.Index(labels, only)
+		if i < 0 {
+			return nil, &metier.Error{Op: "mcp inspect", Path: only, Kind: metier.NotFound, Code: "mcp_server_unknown",
+				Hint: fmt.Sprintf("configured servers: %v; name more with --mcp-config FILE", labels), Err: fmt.Errorf("no server has this name")}
+		}
+		servers = servers[i : i+1]
+		servers[0].Skills = true
+	}
+	return a.openHost(ctx, servers, a.Dir)
+}
+
+func (a *app) mcpLs(ctx context.Context, files []string) (err error) {
+	h, err := a.configured(ctx, files, "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(h.Close(), err) }()
+	out := []mcpServer{}
+	for _, s := range h.Servers() {
+		out = append(out, serverOf(s))
+	}
+	if a.json {
+		return a.document(map[string]any{"servers": out})
+	}
+	if len(out) == 0 {
+		fmt.Fprintln(a.Out, "no servers are configured; write them under mcp: servers: in the configuration, or name a file with --mcp-config")
+	}
+	for _, s := range out {
+		fmt.Fprintf(a.Out, "%-20s %-6s %-7s %s\n", s.Label, s.Transport, s.Status, s.words())
+	}
+	return a.printed(nil)
+}
+
+func serverOf(s host.Status) mcpServer {
+	out := mcpServer{Label: s.Label, Transport: s.Transport, Status: "ok", Protocol: oneLine(s.Version), Info: oneLine(s.Info), Tools: s.Tools, Skills: s.Skills}
+	if s.Err != nil {
+		out.Status, out.Code, out.Detail = "failed", metier.CodeOf(s.Err), oneLine(s.Err.Error())
+	}
+	return out
+}
+
+func (s mcpServer) words() string {
+	if s.Status != "ok" {
+		return s.Code + ": " + s.Detail
+	}
+	return fmt.Sprintf("%d tools, %s, protocol %s", s.Tools, map[bool]string{true: "skills", false: "no skills"}[s.Skills], s.Protocol)
+}
+
+func (a *app) mcpInspectCommand() *cobra.Command {
+	var files []string
+	var verify bool
+	c := &cobra.Command{
+		Use:   "inspect SERVER",
+		Short: "Show the tools and skills of an MCP server, and whether the skills verify",
+		Long: `Inspect shows what one configured server offers, and what a run would make of it:
+the names of its tools, their effects, and its skills with what is wrong with them.
+
+No file of a skill is fetched unless --verify asks for all of them; then sizes,
+digests and frontmatter are compared, and the command ends with 1 where one
+differs.`,
+		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },
+	}
+	c.Flags().StringArrayVar(&files, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable)`)
+	c.Flags().BoolVar(&verify, "verify", false, "fetch every file and compare it with its entry")
+	a.completions(c)
+	return c
+}
+
+func (a *app) mcpInspect(ctx context.Context, label string, files []string, verify bool) (err error) {
+	h, err := a.configured(ctx, files, label)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(h.Close(), err) }()
+	st := h.Servers()[0]
+	if st.Err != nil {
+		return st.Err
+	}
+	tools := []mcpTool{}
+	for _, t := range h.Tools() {
+		spec, _ := t.Spec(ctx, nil)
+		tools = append(tools, mcpTool{spec.Canonical, spec.Effect})
+	}
+	op, err := a.operatorConfig()
+	if err != nil {
+		return err
+	}
+	set, _, _, err := a.resolve(op, "", a.Dir)
+	if err != nil {
+		return err
+	}
+	n, err := build(ctx, serverMounts(h), set)
+	if err != nil {
+		return err
+	}
+	skills, bad := []mcpSkill{}, 0
+	for _, sk := range n.All() {
+		x := a.inspected(ctx, n, sk, verify)
+		if x.Verified != nil && !*x.Verified || sk.State == metier.Refused {
+			bad++
+		}
+		skills = append(skills, x)
+	}
+	notes := []diagnostic{}
+	for _, d := range h.Notes() {
+		notes = append(notes, diagnostic{string(d.Severity), d.Code, d.Detail, d.Path, 0, 0})
+	}
+	if a.json {
+		err = a.document(map[string]any{"server": serverOf(st), "tools": tools, "skills": skills, "diagnostics": notes})
+	} else {
+		showInspected(a.Out, serverOf(st), tools, skills, notes)
+	}
+	if err == nil && bad > 0 {
+		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "a run refuses them; tell whoever runs the server", err: fmt.Errorf("%d of its skills cannot be used as they are", bad)}
+	}
+	return a.printed(err)
+}
+
+// inspected is one skill, its files compared where that was asked for.
+func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill, verify bool) mcpSkill {
+	x := mcpSkill{Name: sk.Name, ID: sk.ID.String(), State: string(sk.State), Problems: []diagnostic{}}
+	add := func(d metier.Diagnostic) {
+		x.Problems = append(x.Problems, diagnostic{string(d.Severity), d.Code, d.Detail, d.Path, 0, 0})
+	}
+	for _, d := range sk.Diagnostics {
+		add(d)
+	}
+	if sk.State == metier.Refused {
+		return x
+	}
+	b, err := n.Open(ctx, sk.ID)
+	var m metier.Manifest
+	if err == nil {
+		defer b.Close()
+		m, err = b.Manifest(ctx)
+	}
+	names := []string{sk.Head.FileName}
+	for _, f := range m.Files {
+		x.Files, x.Bytes = x.Files+1, x.Bytes+f.Size
+		if f.Path != sk.Head.FileName {
+			names = append(names, f.Path)
+		}
+	}
+	x.Dynamic, x.Tree = m.Dynamic, string(m.Tree)
+	for _, d := range m.Diagnostics {
+		add(d)
+	}
+	if !verify {
+		return x
+	}
+	good := err == nil
+	for _, f := range names {
+		if err == nil {
+			var r io.ReadCloser
+			if r, err = b.Open(ctx, f); err == nil {
+				err = r.Close()
+			}
+		}
+		if err != nil {
+			add(metier.Diagnostic{Severity: skillmd.Error, Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: f})
+			good, err = false, nil
+		}
+	}
+	x.Verified = &good
+	return x
+}
+
+func showInspected(w io.Writer, s mcpServer, tools []mcpTool, skills []mcpSkill, notes []diagnostic) {
+	fmt.Fprintf(w, "%s: %s (it calls itself %q, which decides nothing)\n", s.Label, s.words(), s.Info)
+	for _, t := range tools {
+		fmt.Fprintf(w, "tool   %-50s %s\n", t.Name, t.Effect)
+	}
+	for _, k := range skills {
+		state := k.State
+		if k.Verified != nil {
+			state += map[bool]string{true: ", verified", false: ", NOT verified"}[*k.Verified]
+		}
+		fmt.Fprintf(w, "skill  %-50s %s, %d files, %d bytes\n", oneLine(k.Name), state, k.Files, k.Bytes)
+		for _, d := range k.Problems {
+			fmt.Fprintf(w, "       %s: %s: %s\n", d.Severity, d.Code, oneLine(d.Detail))
+		}
+	}
+	for _, d := range notes {
+		fmt.Fprintf(w, "note: %s: %s\n", d.Code, oneLine(d.Detail))
+	}
+}
