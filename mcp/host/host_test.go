@@ -337,6 +337,12 @@ func TestEnvironmentIsClearedAndSecretsAreKeptBack(t *testing.T) {
 			t.Errorf("%q is missing in %s", want, got)
 		}
 	}
+	if err := h.Close(); err != nil { // nothing is logged after it
+		t.Error(err)
+	}
+	if !strings.Contains(logged.String(), "my key is [redacted:s.env.API_KEY]") {
+		t.Errorf("standard error is not in the log: %s", logged.String())
+	}
 	if strings.Contains(got+logged.String(), "s3cr3t") || strings.Contains(got, "leak") {
 		t.Errorf("it leaks: %s %s", got, logged.String())
 	}

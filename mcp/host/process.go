@@ -33,6 +33,7 @@ type process struct {
 	in    io.WriteCloser
 	out   io.ReadCloser
 	gone  chan struct{} // its output ended
+	said  chan struct{} // its standard error ended
 	once  sync.Once
 	ended sync.Once
 	err   error
@@ -46,7 +47,7 @@ func (c *connection) program() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{c: c, gone: make(chan struct{})}
+	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{})}
 	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.host.opts.Dir, Env: c.environment(), WaitDelay: c.host.opts.Grace}
 	if s.Cwd != "" {
 		if p.cmd.Dir = s.Cwd; !filepath.IsAbs(s.Cwd) {
@@ -67,7 +68,7 @@ func (c *connection) program() (*process, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, p.in.Close())
 	}
-	go c.logs(logs)
+	go func() { defer close(p.said); c.logs(logs) }()
 	return p, nil
 }
 
@@ -155,7 +156,13 @@ func (p *process) end() {
 		case <-t.C:
 		}
 		p.err = group.End(p.cmd)
+		t.Reset(p.c.host.opts.Grace)
+		select {
+		case <-p.said:
+		case <-t.C: // somebody left the group and holds it open; Wait closes it
+		}
 		_ = p.cmd.Wait() // how it ended says nothing that the calls did not
+		<-p.said
 	})
 }
 
