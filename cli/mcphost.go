@@ -85,6 +85,10 @@ func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
 	return out, nil
 }
 
+// ofRoot reports whether a name is one of a skill in a root, and not of a
+// server's.
+func ofRoot(name string) bool { return !strings.HasPrefix(name, host.MountLabel("")) }
+
 // planServers takes the tools of servers out of the granted ones.
 func (a *app) planServers(l *launch, f runFlags, op operator) error {
 	m := &launchMCP{}

@@ -126,7 +126,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if l.Roots, err = a.roots(f.roots, op.Skills, set.Discover, ws, l.Mounts); err != nil {
 		return p, err
 	}
-	if len(l.Skills) > 0 && len(l.Roots) == 0 {
+	if len(l.Roots) == 0 && slices.ContainsFunc(l.Skills, ofRoot) {
 		return p, wrong("usage", "name the folder of skills with --skills-root", "--skill needs --skills-root")
 	}
 	if l.Batch, err = a.batch(f.outputMode); err != nil {

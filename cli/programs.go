@@ -134,7 +134,7 @@ func (a *app) planPrograms(l *launch, f programFlags, op operator) (tools []stri
 	if l.Named, err = scriptEntries("--allow-skill-script", f.scripts); err != nil {
 		return nil, err
 	}
-	if len(l.Named) > 0 && len(l.Roots) == 0 {
+	if len(l.Roots) == 0 && slices.ContainsFunc(l.Named, ofRoot) {
 		return nil, wrong("usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
 	}
 	standing, err := scriptEntries("allow_skill_scripts of the configuration:", op.Scripts)

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"metier/mcp/host"
 	"metier/mcp/host/hosttest"
 	"metier/policy"
+	"metier/program"
+	"metier/record"
+	"metier/settings"
 )
 
 // served opens the skills of a script, as the mount that a run makes of them.
@@ -448,5 +452,28 @@ func TestStdioServesSkillsToo(t *testing.T) {
 	s := session(t, h, nil, host.Mount("near", h.Source("near")))
 	if o := call(t, s, "load_skill", `{"name":"mcp:near:deploy"}`); o.Code() != "" || !strings.Contains(o.Text(), "Do it.") {
 		t.Errorf("%q %s", o.Code(), o.Text())
+	}
+}
+
+// The tool that runs scripts stages a skill's files when it is loaded; of a
+// server's skill it fetches none then.
+func TestNoScriptIsFetchedBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	k := with(func(k *hosttest.Skill) { k.Files["scripts/run.sh"] = "echo hi" })
+	far, _, m := served(t, "docs", hosttest.Script{Skills: []hosttest.Skill{k}})
+	set := standard(t)
+	mem := record.NewMemory()
+	s, err := metier.Open(t.Context(), metier.Config{ID: "s", By: "me", Log: mem, Blobs: mem, Snapshot: build(t, m), Settings: set,
+		Tools:  program.Tools(program.Options{Exec: set.Exec, Name: settings.ToolRunSkillScript}),
+		Grants: policy.Grants{Mode: policy.Disabled, Tools: []string{settings.ToolLoadSkill, settings.ToolRunSkillScript}, Narrow: policy.NarrowIgnore, ScriptRule: policy.ScriptsBundled, Approval: policy.ApprovalNever}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	if _, err := s.Activate(t.Context(), "mcp:docs:deploy", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	if got := reads(far); got != 1 {
+		t.Errorf("%d files were fetched by loading: %v", got, far.Requests())
 	}
 }
