@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier"
@@ -30,6 +31,9 @@ type asked struct {
 	Expiry time.Time `json:"expiry"`
 }
 
+// errForged is the answer to a state that we did not give.
+var errForged = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is not one that this server gave to you; make the call again without it"}
+
 // question says that the client has to be asked first.
 type question struct{ result *mcp.CallToolResult }
 
@@ -38,7 +42,10 @@ func (*question) Error() string { return "a person has to answer first" }
 // consented makes a call, and asks the client's person where policy wants that.
 // A client that cannot ask is told what would have to be allowed.
 func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequest, call metier.Call) (metier.Observation, error) {
-	state, given := s.given(req)
+	state, given, err := s.given(req)
+	if err != nil {
+		return metier.Observation{}, err
+	}
 	if given {
 		call.ID = state.Call
 	}
@@ -113,12 +120,16 @@ func (s *Server) seal(b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// given reads the state of a request. One that we did not sign, that is another
-// principal's or too old counts as none: then the question is put again.
-func (s *Server) given(req *mcp.CallToolRequest) (a asked, ok bool) {
-	b, err := base64.RawURLEncoding.DecodeString(req.Params.RequestState)
-	if err != nil || len(b) <= sha256.Size || !hmac.Equal(b[:sha256.Size], s.seal(b[sha256.Size:])) || json.Unmarshal(b[sha256.Size:], &a) != nil {
-		return asked{}, false
+// given reads the state of a request. One that we did not sign, or that is
+// another principal's, is refused (SEP-2322, integrity of the state); one that
+// is too old counts as none, and the question is put again.
+func (s *Server) given(req *mcp.CallToolRequest) (a asked, ok bool, err error) {
+	if req.Params.RequestState == "" {
+		return asked{}, false, nil
 	}
-	return a, a.By == principal(req) && s.opts.Now().Before(a.Expiry)
+	b, err := base64.RawURLEncoding.DecodeString(req.Params.RequestState)
+	if err != nil || len(b) <= sha256.Size || !hmac.Equal(b[:sha256.Size], s.seal(b[sha256.Size:])) || json.Unmarshal(b[sha256.Size:], &a) != nil || a.By != principal(req) {
+		return asked{}, false, errForged
+	}
+	return a, s.opts.Now().Before(a.Expiry), nil
 }

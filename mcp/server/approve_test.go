@@ -3,9 +3,11 @@ package server_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier/event"
@@ -93,8 +95,11 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	yes := mcp.InputResponseMap{"approval": &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "allow once"}}}
 	o := &mcp.ClientOptions{MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, ElicitationHandler: (&person{}).options().ElicitationHandler}
 	ann, bob := w.over(h, "token-of-ann-0123456789", newest, o), w.over(h, "token-of-bob-0123456789", newest, o)
+	with := func(c *client, skill, state string, answers mcp.InputResponseMap) (*mcp.CallToolResult, error) {
+		return c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": skill}, RequestState: state, InputResponses: answers})
+	}
 	try := func(c *client, skill, state string, answers mcp.InputResponseMap) *mcp.CallToolResult {
-		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "load_skill", Arguments: map[string]any{"name": skill}, RequestState: state, InputResponses: answers})
+		r, err := with(c, skill, state, answers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,14 +116,25 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	}
 	raw[len(raw)-3] ^= 1
 	for name, r := range map[string]*mcp.CallToolResult{
-		"an answer without a state":  try(ann, "guide", "", yes),
-		"a state that was changed":   try(ann, "guide", base64.RawURLEncoding.EncodeToString(raw), yes),
-		"a state of nobody's making": try(ann, "guide", "AAAA", yes),
-		"another principal's state":  try(bob, "guide", state, yes),
-		"the state of another call":  try(ann, "hello", state, yes),
+		"an answer without a state": try(ann, "guide", "", yes),
+		"the state of another call": try(ann, "hello", state, yes),
 	} {
 		if r.InputRequests == nil || len(r.Content) != 0 {
 			t.Errorf("%s was taken: %s", name, said(r))
+		}
+	}
+	for name, bad := range map[string]struct {
+		client *client
+		state  string
+	}{
+		"a state that was changed":   {ann, base64.RawURLEncoding.EncodeToString(raw)},
+		"a state of nobody's making": {ann, "AAAA"},
+		"no state at all":            {ann, "?"},
+		"another principal's state":  {bob, state},
+	} {
+		r, err := with(bad.client, "guide", bad.state, yes)
+		if e, is := errors.AsType[*jsonrpc.Error](err); !is || e.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s was taken: %+v, %v", name, r, err)
 		}
 	}
 	if r := try(ann, "guide", state, yes); r.IsError || r.InputRequests != nil || !strings.Contains(said(r), "way.md") {

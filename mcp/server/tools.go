@@ -80,6 +80,9 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if ask, is := errors.AsType[*question](err); is {
 		return ask.result, nil
 	}
+	if errors.Is(err, errForged) {
+		return nil, errForged
+	}
 	if err != nil {
 		return nil, s.fault(ctx, err)
 	}
