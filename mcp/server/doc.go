@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -54,6 +55,18 @@ type Options struct {
 	NewID    func() string
 	Key      []byte // signs what clients give back to us; nil: random
 	Logger   *slog.Logger
+	// Tools are further tools of the sessions that clients see, an embedder's own: titles by canonical name. They are
+	// judged, asked about and recorded as those of skills are.
+	Tools map[string]string
+	// Protocol may add to what the protocol library is made with, such as handlers of completion and of subscriptions. What
+	// is set there already belongs to the server.
+	Protocol func(*mcp.ServerOptions)
+	// Extend is called once, before anybody is served, to add what no session has part in: tools, resources and prompts
+	// that only the embedder judges. The names of skills and of their tools are taken.
+	Extend func(*mcp.Server) error
+	// Resume is how many bytes of answers over HTTP are kept for clients before 2026-07-28 whose connection broke off, so
+	// that they can ask for the rest; 0: none.
+	Resume int
 }
 
 func (o *Options) fill() {
@@ -109,12 +122,16 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts = *o
 	}
 	s.opts.fill()
-	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, &mcp.ServerOptions{
+	po := &mcp.ServerOptions{
 		Logger: s.opts.Logger, PageSize: s.opts.PageSize, SetCacheable: s.cacheable,
 		Instructions: "Skills are instructions for tasks. Load the one that fits before you begin.",
 		Capabilities: &mcp.ServerCapabilities{
 			Tools: &mcp.ToolCapabilities{ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true},
-			Extensions: map[string]any{Extension: map[string]any{"directoryRead": true}}}})
+			Extensions: map[string]any{Extension: map[string]any{"directoryRead": true}}}}
+	if s.opts.Protocol != nil {
+		s.opts.Protocol(po)
+	}
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, po)
 	s.mcp.AddReceivingMiddleware(addressed)
 	if err := s.extend(); err != nil {
 		return nil, err
@@ -129,6 +146,11 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		return nil, err
 	}
 	s.show(ctx)
+	if s.opts.Extend != nil {
+		if err := s.opts.Extend(s.mcp); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 

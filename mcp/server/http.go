@@ -37,7 +37,13 @@ func (s *Server) Handler(a Access) http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.mcp }
 	// Our look at the names of hosts is the stricter one, and knows which the operator allows.
 	single := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, PropagateRequestCancellation: true, DisableLocalhostProtection: true})
-	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, SessionTimeout: idleSession, DisableLocalhostProtection: true})
+	legacy := &mcp.StreamableHTTPOptions{Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, SessionTimeout: idleSession, DisableLocalhostProtection: true}
+	if s.opts.Resume > 0 {
+		kept := mcp.NewMemoryEventStore(nil)
+		kept.SetMaxBytes(s.opts.Resume)
+		legacy.EventStore = kept
+	}
+	sessions := mcp.NewStreamableHTTPHandler(get, legacy)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("Mcp-Protocol-Version") >= stateless {
 			single.ServeHTTP(w, r)

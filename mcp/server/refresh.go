@@ -87,7 +87,7 @@ func (s *Server) show(ctx context.Context) {
 	x := s.index.Load()
 	tools, prompts, resources := map[string]*mcp.Tool{}, map[string]*mcp.Prompt{}, map[string]*mcp.Resource{}
 	for _, spec := range metier.Offer(ctx, s.house.session) {
-		if t := tool(spec); t != nil {
+		if t := s.tool(spec); t != nil {
 			tools[t.Name] = t
 		}
 	}

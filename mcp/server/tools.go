@@ -27,16 +27,23 @@ var titles = map[string]string{
 	settings.ToolRunSkillScript:    "Run a script of a skill",
 }
 
-// tool is a tool as the protocol has it; nil where it is not served.
-func tool(spec metier.Spec) *mcp.Tool {
+// tool is a tool as the protocol has it; nil where it is not served. Of an
+// embedder's tool nobody knows that it stays in this world.
+func (s *Server) tool(spec metier.Spec) *mcp.Tool {
 	title, is := titles[spec.Canonical]
 	if !is {
-		return nil
+		if title, is = s.opts.Tools[spec.Canonical]; !is {
+			return nil
+		}
 	}
-	read := spec.Effect == policy.Read
-	no, worst := false, !read
-	return &mcp.Tool{Name: spec.Name, Title: title, Description: spec.Description, InputSchema: spec.Schema, OutputSchema: outputs[spec.Canonical],
-		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: read, IdempotentHint: read, DestructiveHint: &worst, OpenWorldHint: &no}}
+	read, output := spec.Effect == policy.Read, outputs[spec.Canonical]
+	worst, world := !read, output == nil
+	t := &mcp.Tool{Name: spec.Name, Title: title, Description: spec.Description, InputSchema: spec.Schema,
+		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: read, IdempotentHint: read, DestructiveHint: &worst, OpenWorldHint: &world}}
+	if output != nil {
+		t.OutputSchema = output
+	}
+	return t
 }
 
 // outputs are the schemas of structured results; what they do not name stays
@@ -113,7 +120,8 @@ func result(o metier.Observation, schema *jsonschema.Schema) *mcp.CallToolResult
 // outputOf is the schema of a tool's results, by the name clients use.
 func (s *Server) outputOf(name string) *jsonschema.Schema {
 	if t := (*s.tools.Load())[name]; t != nil {
-		return t.OutputSchema.(*jsonschema.Schema)
+		schema, _ := t.OutputSchema.(*jsonschema.Schema) // an embedder's has none
+		return schema
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type world struct {
 	profile string
 	grants  func(*policy.Grants)
 	tools   []metier.Tool
+	options func(*server.Options)
 	server  *server.Server
 
 	mu   sync.Mutex
@@ -56,7 +57,11 @@ func start(t *testing.T, files map[string]string, change ...func(*world)) *world
 		w.put(name, text)
 	}
 	var n atomic.Int64
-	s, err := server.New(t.Context(), w, &server.Options{Version: "test", PageSize: 3, NewID: func() string { return "id" + strconv.FormatInt(n.Add(1), 10) }})
+	o := &server.Options{Version: "test", PageSize: 3, NewID: func() string { return "id" + strconv.FormatInt(n.Add(1), 10) }}
+	if w.options != nil {
+		w.options(o)
+	}
+	s, err := server.New(t.Context(), w, o)
 	if err != nil {
 		t.Fatal(err)
 	}
