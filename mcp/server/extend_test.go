@@ -18,7 +18,7 @@ import (
 	"metier/policy"
 )
 
-// echo is an embedder's tool: it says what it is told.
+// echo is an embedder's tool: it says what it is told, or shows a picture.
 type echo struct{}
 
 func (echo) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -36,6 +36,9 @@ func (echo) Invoke(_ context.Context, x *metier.Scope) (metier.Result, error) {
 	}
 	if err := metier.DecodeArgs(x.Call().Args, &a); err != nil {
 		return metier.Failure(err), nil
+	}
+	if a.Text == "picture" {
+		return metier.Result{Parts: []model.Part{{Kind: model.PartImage, Media: "image/png", Data: []byte("\x89PNG")}}}, nil
 	}
 	return metier.Text(a.Text), nil
 }
@@ -66,13 +69,17 @@ func TestAnEmbeddersToolPassesTheGate(t *testing.T) {
 	if r := c.call("echo", map[string]any{"text": "hello"}); r.IsError || said(r) != "hello" || r.StructuredContent != nil {
 		t.Errorf("%+v: %s", r, said(r))
 	}
+	r := c.call("echo", map[string]any{"text": "picture"})
+	if p, is := r.Content[0].(*mcp.ImageContent); !is || p.MIMEType != "image/png" || string(p.Data) != "\x89PNG" {
+		t.Errorf("a picture is %#v", r.Content[0])
+	}
 	recorded := 0
 	for _, e := range events[event.Started](w, process) {
 		if e.Tool == "echo" {
 			recorded++
 		}
 	}
-	if recorded != 1 {
+	if recorded != 2 {
 		t.Errorf("%d calls are on the record", recorded)
 	}
 	asks := start(t, library, own, func(w *world) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -12,7 +13,6 @@ import (
 
 	"metier"
 	"metier/internal/visible"
-	"metier/model"
 	"metier/policy"
 	"metier/settings"
 )
@@ -101,7 +101,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 func result(o metier.Observation, schema *jsonschema.Schema) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{IsError: o.Code() != "", Content: []mcp.Content{}}
 	for _, p := range o.Parts() {
-		if p.Kind == model.PartImage {
+		if strings.HasPrefix(p.Media, "image/") && p.Data != nil {
 			r.Content = append(r.Content, &mcp.ImageContent{MIMEType: p.Media, Data: p.Data})
 			continue
 		}
