@@ -19,12 +19,17 @@ const (
 
 // client is a session and who uses it.
 type client struct {
-	key     Client
+	key   Client
+	calls sync.WaitGroup
+
+	opened chan struct{} // closed once the fields below it hold
+	err    error         // why there is no session
+	// The session and its end.
 	session *metier.Session
 	end     func() error
 
-	calls sync.WaitGroup
 	used  time.Time // guarded by Server.mu
+	ready bool      // there is a session; guarded by Server.mu
 }
 
 // open opens a session that nobody else has.
@@ -69,23 +74,64 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 		}
 		return c, func() { s.ended(c) }, nil
 	}
+	c, first, err := s.enter(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if first {
+		s.begin(context.WithoutCancel(ctx), c, req) // others wait for the session too, whatever becomes of this request
+	}
+	select {
+	case <-c.opened:
+		err = c.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.calls.Done()
+		return nil, nil, err
+	}
+	return c, c.calls.Done, nil
+}
+
+// enter counts a call of a client that is kept. Whoever comes first has to
+// begin its session: that takes time, and only calls of this client wait.
+func (s *Server) enter(key Client) (c *client, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c = s.clients[key]; c == nil {
 		if len(s.clients) >= mostClients && !s.evict() {
-			return nil, nil, &metier.Error{Op: "mcp", Kind: metier.LimitReached, Code: "too_many_clients", Hint: "try again later", Err: errors.New("every session is in use")}
+			return nil, false, &metier.Error{Op: "mcp", Kind: metier.LimitReached, Code: "too_many_clients", Hint: "try again later", Err: errors.New("every session is in use")}
 		}
-		if c, err = s.open(ctx, key); err != nil {
-			return nil, nil, err
-		}
+		c, first = &client{key: key, opened: make(chan struct{})}, true
 		s.clients[key] = c
-		if ss, is := req.GetSession().(*mcp.ServerSession); is && key.Session != "" {
-			go s.outlives(c, ss)
-		}
 	}
 	c.used = s.opts.Now()
 	c.calls.Add(1)
-	return c, c.calls.Done, nil
+	return c, first, nil
+}
+
+// begin opens the session of a client that entered.
+func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
+	defer close(c.opened)
+	c.session, c.end, c.err = s.backend.Open(ctx, c.key, s.snapshot)
+	s.mu.Lock()
+	if c.ready = c.err == nil; !c.ready && s.clients[c.key] == c {
+		delete(s.clients, c.key) // the next call tries again
+	}
+	s.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	// Refresh passes over sessions that are not ready: what it found meanwhile has to be looked for here.
+	if s.index.Load().snapshot != c.session.Snapshot() {
+		if err := metier.Refresh(ctx, c.session); err != nil {
+			s.opts.Logger.ErrorContext(ctx, "a session has older skills than are served", "error", err.Error())
+		}
+	}
+	if ss, is := req.GetSession().(*mcp.ServerSession); is && c.key.Session != "" {
+		go s.outlives(c, ss)
+	}
 }
 
 // evict closes the principal's session that was used least recently. The caller
@@ -125,6 +171,9 @@ func (s *Server) drop(c *client) {
 // ended waits for the calls of a session and closes it.
 func (s *Server) ended(c *client) {
 	c.calls.Wait()
+	if c.end == nil {
+		return // it was never opened
+	}
 	if err := c.end(); err != nil {
 		s.opts.Logger.Error("a session could not be closed", "error", err.Error())
 	}

@@ -47,7 +47,9 @@ func (s *Server) Refresh(ctx context.Context) error {
 	s.mu.Lock()
 	all := []*client{s.house}
 	for _, c := range s.clients {
-		all = append(all, c)
+		if c.ready {
+			all = append(all, c)
+		}
 	}
 	s.mu.Unlock()
 	var errs []error

@@ -34,6 +34,7 @@ type world struct {
 	grants  func(*policy.Grants)
 	tools   []metier.Tool
 	options func(*server.Options)
+	opening func(server.Client) error // before a session is opened
 	server  *server.Server
 
 	mu   sync.Mutex
@@ -134,11 +135,16 @@ func (w *world) Serves(sk metier.Skill) bool {
 }
 
 func (w *world) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
-	set, err := w.settings()
+	snap, err := snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	snap, err := snapshot(ctx)
+	if w.opening != nil {
+		if err := w.opening(c); err != nil {
+			return nil, nil, err
+		}
+	}
+	set, err := w.settings()
 	if err != nil {
 		return nil, nil, err
 	}
