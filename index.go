@@ -63,7 +63,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			if h.Kind != "" && h.Kind != KindSkill {
 				continue
 			}
-			sk := n.weigh(ctx, judge(h, m, parse, names), m)
+			sk := n.weigh(ctx, judge(h, m, parse, names).reserved(m), m)
 			if len(n.skills) == cap(n.skills) { // twice as many, since a Skill is large and append would grow by a quarter
 				n.skills = slices.Grow(n.skills, max(len(n.skills), 64))
 			}

@@ -150,6 +150,15 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 	sk.Name = name
 }
 
+// reserved refuses a skill that has the name of a server's skill and is none: it
+// would answer in that one's place.
+func (sk Skill) reserved(m Mount) Skill {
+	if m.Space != "" || sk.State == Refused || !strings.HasPrefix(foldName(sk.Name), policy.ServedPrefix) {
+		return sk
+	}
+	return sk.refuse("name-reserved", "the name "+visible.Quote(sk.Name)+" is one of a server's skill")
+}
+
 // judgePlatform hides or refuses a skill that names operating systems and not
 // this one.
 func (sk *Skill) judgePlatform(system string, parse settings.Parse) {

@@ -146,7 +146,7 @@ func covers(list []Pattern, r Request) bool {
 	some := func(fits func(Pattern) bool) bool { return slices.ContainsFunc(about, fits) }
 	switch {
 	case r.Entry != "":
-		return some(func(p Pattern) bool { return p.script(r, Pattern.command) })
+		return some(func(p Pattern) bool { return p.script(r, r.entries(), Pattern.command) })
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
 		if r.Opaque || len(r.Commands) == 0 {
 			return false
@@ -182,7 +182,11 @@ func (p Pattern) touches(r Request) bool {
 	}
 	switch {
 	case r.Entry != "":
-		return p.script(r, Pattern.maybe)
+		entries := []string{r.Entry}
+		if r.Skill != nil {
+			entries = append(entries, r.Skill.ID+":"+r.file())
+		}
+		return p.script(r, entries, Pattern.maybe)
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
 		return len(r.Commands) == 0 || slices.ContainsFunc(r.Commands, p.maybe)
 	}
@@ -192,13 +196,13 @@ func (p Pattern) touches(r Request) bool {
 	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return p.path(u.Path) }) || slices.ContainsFunc(r.Hosts, p.host)
 }
 
-// script holds a pattern against a script: its entry, or the command lines by
+// script holds a pattern against a script: its entries, or the command lines by
 // which a shell would start it, of which the arguments are not known.
-func (p Pattern) script(r Request, fits func(Pattern, []string) bool) bool {
-	_, file, _ := strings.Cut(r.Entry, ":")
-	if globMatch(p.Arg, r.Entry) || file != "" && r.Skill != nil && r.Skill.ID != "" && globMatch(p.Arg, r.Skill.ID+":"+file) {
+func (p Pattern) script(r Request, entries []string, fits func(Pattern, []string) bool) bool {
+	if slices.ContainsFunc(entries, func(e string) bool { return globMatch(p.Arg, e) }) {
 		return true
 	}
+	file := r.file()
 	if p.Tool == toolScript || file == "" {
 		return false
 	}

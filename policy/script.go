@@ -52,8 +52,41 @@ func judgeScript(g *Grants, r Request) (Decision, bool) {
 // named reports whether an entry is the script of the request: by the name of
 // its skill, or by its ID, which no other skill can have.
 func (r Request) named(entry string) bool {
+	return slices.Contains(r.entries(), entry)
+}
+
+// entries are the ways to write the script of a request. Names and IDs have
+// colons in them (a server's skill is mcp:SERVER:NAME), so the file is what
+// comes after the name, not after a colon. Where two skills could be meant, the
+// entry is nobody's: a file or ID that holds ":scripts/" has none by its ID, and
+// a name with a colon, which may be another skill's ID, counts for servers'
+// skills alone, whose names are made by the host.
+func (r Request) entries() []string {
+	if r.Entry == "" || r.Skill == nil {
+		return []string{r.Entry}
+	}
+	s, out := r.Skill, []string{}
+	if s.served() || !strings.Contains(s.Name, ":") {
+		out = append(out, r.Entry)
+	}
+	const mark = ":scripts/"
+	if file := r.file(); file != "" && s.ID != "" && !strings.Contains(s.ID, mark) && strings.Count(":"+file, mark) < 2 {
+		out = append(out, s.ID+":"+file)
+	}
+	return out
+}
+
+// file is the path of the request's script in its skill; "" where the entry is
+// not one of the skill's name.
+func (r Request) file() string {
+	if r.Skill != nil {
+		if file, ok := strings.CutPrefix(r.Entry, r.Skill.Name+":"); ok {
+			return file
+		}
+		return ""
+	}
 	_, file, _ := strings.Cut(r.Entry, ":")
-	return entry == r.Entry || r.Skill != nil && r.Skill.ID != "" && file != "" && entry == r.Skill.ID+":"+file
+	return file
 }
 
 // reach says what a job may have as network without a question: no host, hosts,

@@ -67,6 +67,58 @@ func TestScriptsAreNamedByNameOrID(t *testing.T) {
 	}
 }
 
+// Names and IDs of servers' skills have colons in them. A grant means exactly
+// one skill: not the same one of another server, not a local one that is called
+// like it, and none where the words could be read in two ways.
+func TestGrantsOfServersSkillsMeanOneSkill(t *testing.T) {
+	t.Parallel()
+	far := policy.Subject{ID: "mcp:far:skill/team/deploy", Name: "mcp:far:deploy", Tree: "sha256:aa"}
+	alike := func(id, name string) policy.Subject { return policy.Subject{ID: id, Name: name, Tree: "sha256:aa"} }
+	for _, c := range []struct {
+		skill       policy.Subject
+		file, entry string
+		want        bool
+	}{
+		{far, "scripts/a.sh", "mcp:far:deploy:scripts/a.sh", true},
+		{far, "scripts/a.sh", "mcp:far:skill/team/deploy:scripts/a.sh", true},
+		{far, "scripts/a.sh", "mcp:far:skill/team/deploy:scripts/b.sh", false},
+		{far, "scripts/a.sh", "mcp:other:skill/team/deploy:scripts/a.sh", false},
+		{far, "scripts/a.sh", "mcp:far:skill/deploy:scripts/a.sh", false},
+		{far, "scripts/a.sh", "deploy:scripts/a.sh", false},
+		{far, "scripts/a.sh", "skill/team/deploy:scripts/a.sh", false},
+		{far, "scripts/a.sh", "mcp:scripts/a.sh", false},
+		{alike("mcp:other:skill/team/deploy", "mcp:other:deploy"), "scripts/a.sh", "mcp:far:deploy:scripts/a.sh", false},
+		{alike("mcp:other:skill/team/deploy", "mcp:other:deploy"), "scripts/a.sh", "mcp:far:skill/team/deploy:scripts/a.sh", false},
+		{alike("project:deploy", "deploy"), "scripts/a.sh", "mcp:far:deploy:scripts/a.sh", false},
+		{alike("project:x", "mcp:far:deploy"), "scripts/a.sh", "mcp:far:deploy:scripts/a.sh", false},
+		{alike("project:x", "mcp:far:deploy"), "scripts/a.sh", "project:x:scripts/a.sh", true},
+		{alike("project:x", "user:deploy"), "scripts/a.sh", "user:deploy:scripts/a.sh", false},
+		{alike("mcp:far:skill/a:scripts/b", "mcp:far:b"), "scripts/x.sh", "mcp:far:skill/a:scripts/b:scripts/x.sh", false},
+		{alike("mcp:far:skill/a", "mcp:far:a"), "scripts/b:scripts/x.sh", "mcp:far:skill/a:scripts/b:scripts/x.sh", false},
+	} {
+		r := script(policy.ThirdParty, func(r *policy.Request) {
+			r.Skill, r.Active, r.Entry = &c.skill, []policy.Subject{c.skill}, c.skill.Name+":"+c.file
+		})
+		g := running(func(g *policy.Grants) { g.Scripts, g.Approval = []string{c.entry}, policy.ApprovalNever })
+		if d := policy.Decide(g, r); (d.Code != policy.CodeScriptUnlisted) != c.want {
+			t.Errorf("granted %s, asked for %s of %s: %+v", c.entry, c.file, c.skill.ID, d)
+		}
+		g = running(func(g *policy.Grants) {
+			g.ScriptRule, g.Approved = policy.ScriptsBundled, []policy.ApprovedScript{{Entry: c.entry, Tree: "sha256:aa"}}
+		})
+		if d := policy.Decide(g, r); (d.Question == nil || d.Question.Code != policy.CodeScriptApproval) != c.want {
+			t.Errorf("approved %s, asked for %s of %s: %+v", c.entry, c.file, c.skill.ID, d)
+		}
+		g = running(func(g *policy.Grants) {
+			g.ScriptRule, g.Approval, g.Network = policy.ScriptsBundled, policy.ApprovalNever, policy.NetworkOff
+			g.Rules = []policy.Rule{{Effect: policy.RuleDeny, Pattern: "run_skill_script(" + c.entry + ")"}}
+		})
+		if d := policy.Decide(g, r); c.want && d.Code != policy.CodeRuleDenied {
+			t.Errorf("denied %s, asked for %s of %s: %+v", c.entry, c.file, c.skill.ID, d)
+		}
+	}
+}
+
 // Every tier × approval, without a network.
 func TestScriptsWaitByTier(t *testing.T) {
 	t.Parallel()

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// servedPrefix begins the ID of every skill that came from a server of the
-// Model Context Protocol: the label of its origin, which the operator gives.
-const servedPrefix = "mcp:"
+// ServedPrefix begins the ID and the name of every skill that came from a server
+// of the Model Context Protocol, and of no other: the label of its origin, which
+// the operator gives, follows.
+const ServedPrefix = "mcp:"
 
 // served reports whether a skill came from such a server.
-func (s Subject) served() bool { return strings.HasPrefix(s.ID, servedPrefix) }
+func (s Subject) served() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
 
 // servedNeed asks before a program runs on the host while a skill of a server
 // is active, whether it is the skill's own script or a command its text may have

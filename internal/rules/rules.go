@@ -31,6 +31,7 @@ var outcome = map[string]Rule{
 	"unique-name":          {"no other skill has this name", ""},
 	"first-of-name":        {"several skills have this name, and this one comes first in the order of the roots and tiers (setting precedence)", ""},
 	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two, or name only the root of this one with --skills-root"},
+	"name-reserved":        {"names that begin with mcp: are those of skills of MCP servers (SEP-2640: none stands for another)", "give this skill another name"},
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "give this skill another name"},
 	"disabled":             {"what a person decided about a skill counts", "metier enable with its name or ID"},
 	"skill-listed-twice":   {"a skill's folder counts once, however many roots and links lead to it", ""},

@@ -81,6 +81,9 @@ func (e Entry) check() (*held, error) {
 	if description, is := h.fields["description"].(string); !is || strings.TrimSpace(description) == "" || name == "" {
 		return nil, unusable("its frontmatter has no name or no description")
 	}
+	if strings.ContainsAny(name, "/:\\") { // it could be read as the ID of another skill
+		return nil, unusable("its name %s is none", visible.Quote(name))
+	}
 	if last, err := url.PathUnescape(path.Base(folder)); err != nil || last != name {
 		return nil, unusable("the last part of its address is not its name %s", visible.Quote(name))
 	}

@@ -149,6 +149,9 @@ func TestEntriesThatLieAreRefused(t *testing.T) {
 			k.Resources = []any{map[string]any{"uri": "skill://deploy/SKILL.md", "digest": "sha256:ABC", "size": 1}}
 		}, "mcp-entry-invalid"},
 		"entry-name":                 {func(k *hosttest.Skill) { k.Front["name"] = "other" }, "mcp-entry-invalid"},
+		"entry-name: another's ID": {func(k *hosttest.Skill) {
+			k.URI, k.Front["name"] = "skill://x/skill%2Fdeploy/SKILL.md", "skill/deploy"
+		}, "mcp-entry-invalid"},
 		"entry-name: no description": {func(k *hosttest.Skill) { delete(k.Front, "description") }, "mcp-entry-invalid"},
 		"entry-name: address":        {func(k *hosttest.Skill) { k.URI = "skill://deploy/skill.md" }, "mcp-entry-invalid"},
 		"limit-files: 512":           {func(k *hosttest.Skill) { k.Resources = many(512) }, ""},
@@ -298,6 +301,16 @@ func TestBareNamesAreNeverSkillsOfServers(t *testing.T) {
 	n := build(t, second)
 	if _, err := n.Find("deploy"); metier.CodeOf(err) != "skill_not_found" {
 		t.Errorf("a bare name finds it: %v", err)
+	}
+	// Nor does a local skill take the place of a server's.
+	for _, name := range []string{"mcp:two:deploy", "MCP:two:deploy", "ｍcp：two：deploy"} {
+		n = build(t, shelf(t, map[string]string{"x/SKILL.md": hosttest.Text("'"+name+"'", "Local.", "x")}), second)
+		if sk := one(t, n, "mcp:two:deploy"); sk.Tier != policy.ThirdParty {
+			t.Errorf("no-shadow, %s: it is %s", name, sk.ID)
+		}
+		if !slices.ContainsFunc(n.Diagnostics(), func(d metier.Diagnostic) bool { return d.Code == "name-reserved" }) {
+			t.Errorf("no-shadow, %s: nothing is said: %v", name, n.Diagnostics())
+		}
 	}
 }
 
