@@ -156,7 +156,9 @@ func (sk Skill) reserved(m Mount) Skill {
 	if m.Space != "" || sk.State == Refused || !strings.HasPrefix(foldName(sk.Name), policy.ServedPrefix) {
 		return sk
 	}
-	return sk.refuse("name-reserved", "the name "+visible.Quote(sk.Name)+" is one of a server's skill")
+	name := sk.Name
+	sk.Name = sk.ID.String() // nor does it keep the name from that one
+	return sk.refuse("name-reserved", "the name "+visible.Quote(name)+" is one of a server's skill")
 }
 
 // judgePlatform hides or refuses a skill that names operating systems and not
