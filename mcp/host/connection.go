@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -47,9 +48,12 @@ type connection struct {
 	offered []*mcp.Tool
 	notes   []metier.Diagnostic // while it was opened
 
-	mu    sync.Mutex
-	dirty bool              // it said that its tools changed
-	now   map[string]string // digests of the tools as last listed, by name
+	received atomic.Int64 // bytes it sent
+
+	mu     sync.Mutex
+	dirty  bool              // it said that its tools changed
+	now    map[string]string // digests of the tools as last listed, by name
+	blamed *metier.Error     // why the connection breaks, where that is known here
 }
 
 // clean takes the operator's secrets out of a text.
@@ -69,6 +73,9 @@ func (c *connection) open(ctx context.Context) {
 		if stuck(ctx, err) {
 			code, err = "mcp-server-timeout", fmt.Errorf("it did not answer within %s", c.server.start())
 			hint = "raise startTimeoutMs of the server, or look at what it waits for"
+		}
+		if why := c.blameless(); why != nil {
+			err = why.Err
 		}
 		c.failed = c.fault("connect", code, hint, err)
 		c.host.note(c, code, "it cannot be used: %v", err)
@@ -180,7 +187,7 @@ func (c *connection) all(ctx context.Context) ([]*mcp.Tool, error) {
 		return nil, nil
 	}
 	var out []*mcp.Tool
-	seen := map[string]bool{}
+	seen, begun := map[string]bool{}, c.received.Load()
 	for p := (&mcp.ListToolsParams{}); ; {
 		r, err := c.session.ListTools(ctx, p)
 		if err != nil {
@@ -188,12 +195,10 @@ func (c *connection) all(ctx context.Context) ([]*mcp.Tool, error) {
 		}
 		out = append(out, r.Tools...)
 		switch {
-		case r.NextCursor == "":
+		case r.NextCursor == "", len(out) > maxTools:
 			return out, nil
-		case seen[r.NextCursor] || len(seen) >= maxPages:
+		case seen[r.NextCursor] || len(seen) >= maxPages || c.received.Load()-begun > c.listing():
 			return nil, errors.New("its list of tools has no end")
-		case len(out) > maxTools:
-			return nil, fmt.Errorf("it has more than %d tools", maxTools)
 		}
 		seen[r.NextCursor] = true
 		p = &mcp.ListToolsParams{Cursor: r.NextCursor}
@@ -206,12 +211,15 @@ func (c *connection) listTools(ctx context.Context) error {
 		return fmt.Errorf("list its tools: %w", err)
 	}
 	if len(tools) > maxTools {
-		c.host.note(c, "mcp-tools-cut", "it has %d tools, of which the first %d are taken", len(tools), maxTools)
+		c.host.note(c, "mcp-tools-cut", "it has more than %d tools, of which the first are taken", maxTools)
 		tools = tools[:maxTools]
 	}
 	c.offered, c.now = tools, digests(tools)
 	return nil
 }
+
+// listing is the most bytes that all pages of a list may have.
+func (c *connection) listing() int64 { return 2 * int64(c.host.opts.Message) }
 
 // digests tell whether a tool is the one that was offered.
 func digests(tools []*mcp.Tool) map[string]string {
@@ -269,6 +277,9 @@ func (c *connection) refusal(code, text string) error {
 func (c *connection) broken(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*metier.Error](err); ok {
 		return e
+	}
+	if why := c.blameless(); why != nil {
+		return why
 	}
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return c.fault("call", "mcp_error", "", fmt.Errorf("the server answers with error %d: %s", wire.Code, wire.Message))

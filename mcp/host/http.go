@@ -2,8 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,23 +40,6 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.New(d.c.clean(err.Error()))
 	}
-	resp.Body = &body{resp.Body, int64(d.c.host.opts.Message) * 4, d.c.server.Label}
+	resp.Body = d.c.body(resp)
 	return resp, nil
-}
-
-// body ends with an error where it is longer than it may be. A stream of events
-// is bounded event by event too.
-type body struct {
-	io.ReadCloser
-	left  int64
-	label string
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("server %s sends too much", b.label)
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
 }

@@ -36,6 +36,7 @@ type process struct {
 	said  chan struct{} // its standard error ended
 	once  sync.Once
 	ended sync.Once
+	guard guard
 	err   error
 }
 
@@ -47,7 +48,7 @@ func (c *connection) program() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{})}
+	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{}), guard: guard{most: int64(c.host.opts.Message)}}
 	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.host.opts.Dir, Env: c.environment(), WaitDelay: c.host.opts.Grace}
 	if s.Cwd != "" {
 		if p.cmd.Dir = s.Cwd; !filepath.IsAbs(s.Cwd) {
@@ -134,6 +135,9 @@ func (c *connection) logs(r io.Reader) {
 // Read is its standard output.
 func (p *process) Read(b []byte) (int, error) {
 	n, err := p.out.Read(b)
+	if bad := p.c.seen(&p.guard, b[:n]); bad != nil {
+		n, err = 0, bad
+	}
 	if err != nil {
 		p.once.Do(func() { close(p.gone) })
 		go p.end()
@@ -159,10 +163,14 @@ func (p *process) end() {
 		t.Reset(p.c.host.opts.Grace)
 		select {
 		case <-p.said:
-		case <-t.C: // somebody left the group and holds it open; Wait closes it
+		case <-t.C: // Wait closes it
+			p.c.host.note(p.c, "mcp-process-left", "something it started left its group and was not ended: it holds standard error open")
 		}
 		_ = p.cmd.Wait() // how it ended says nothing that the calls did not
 		<-p.said
+		if !group.Gone(p.cmd, p.c.host.opts.Grace) {
+			p.c.host.note(p.c, "mcp-process-left", "something it started is still there")
+		}
 	})
 }
 
@@ -171,11 +179,21 @@ func (p *process) transport(limit int) mcp.Transport {
 	return &mcp.IOTransport{Reader: p, Writer: writer{p}, MaxLineLength: limit}
 }
 
-// writer is its standard input; the end of it comes with Close of the reader.
+// writer is its standard input; the end of it comes with Close of the reader. A
+// program that does not read is ended: nothing else could end the write.
 type writer struct{ p *process }
 
-func (w writer) Write(b []byte) (int, error) { return w.p.in.Write(b) }
-func (w writer) Close() error                { return nil }
+func (w writer) Write(b []byte) (int, error) {
+	limit := w.p.c.server.call()
+	t := time.AfterFunc(limit, func() {
+		w.p.c.blame("mcp_timeout", "begin a new run, which starts it again", fmt.Errorf("the server read nothing for %s and was ended", limit))
+		w.p.end()
+	})
+	defer t.Stop()
+	return w.p.in.Write(b)
+}
+
+func (w writer) Close() error { return nil }
 
 // stuck reports whether an error is a deadline and no fault of the server's word.
 func stuck(ctx context.Context, err error) bool {

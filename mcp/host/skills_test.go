@@ -148,7 +148,7 @@ func TestEntriesThatLieAreRefused(t *testing.T) {
 		"entry-complete: a digest": {func(k *hosttest.Skill) {
 			k.Resources = []any{map[string]any{"uri": "skill://deploy/SKILL.md", "digest": "sha256:ABC", "size": 1}}
 		}, "mcp-entry-invalid"},
-		"entry-name":                 {func(k *hosttest.Skill) { k.Front["name"] = "other" }, "mcp-entry-invalid"},
+		"entry-name": {func(k *hosttest.Skill) { k.Front["name"] = "other" }, "mcp-entry-invalid"},
 		"entry-name: another's ID": {func(k *hosttest.Skill) {
 			k.URI, k.Front["name"] = "skill://x/skill%2Fdeploy/SKILL.md", "skill/deploy"
 		}, "mcp-entry-invalid"},

@@ -47,6 +47,9 @@ var _ metier.Source = (*Source)(nil)
 // MountLabel is the label of a server's skills among the roots.
 func MountLabel(server string) string { return "mcp:" + server }
 
+// listTimes is how many times the time of a call a whole list may take.
+const listTimes = 5
+
 // limited gives one request its time.
 func (s *Source) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.c.server.call())
@@ -55,7 +58,9 @@ func (s *Source) limited(ctx context.Context) (context.Context, context.CancelFu
 // fetch lists all entries that the server and the operator name.
 func (s *Source) fetch(ctx context.Context) ([]Entry, error) {
 	var out []Entry
-	seen := map[string]bool{}
+	seen, begun := map[string]bool{}, s.c.received.Load()
+	ctx, cancel := context.WithTimeout(ctx, listTimes*s.c.server.call())
+	defer cancel()
 	for cursor := ""; ; {
 		r, err := func() (*listResult, error) {
 			ctx, cancel := s.limited(ctx)
@@ -75,7 +80,7 @@ func (s *Source) fetch(ctx context.Context) ([]Entry, error) {
 			return out[:maxSkills], s.c.fault("list", "mcp-skills-cut", "", fmt.Errorf("it lists more than %d skills; the first are taken", maxSkills))
 		case r.Next == "":
 			return s.named(ctx, out)
-		case seen[r.Next] || len(seen) >= maxPages*10:
+		case seen[r.Next] || len(seen) >= maxPages*10 || s.c.received.Load()-begun > s.c.listing():
 			return out, s.c.fault("list", "mcp-skills-cut", "", errors.New("its list of skills has no end"))
 		}
 		cursor, seen[r.Next] = r.Next, true
@@ -174,6 +179,9 @@ func (s *Source) heads(entries []Entry, fault error) []metier.Head {
 // bad stands for something that cannot be used.
 func (s *Source) bad(p string, err error) metier.Head {
 	code := "mcp-list-failed"
+	if cut := metier.CodeOf(err); cut == "mcp-skills-cut" || cut == "mcp-entry-invalid" {
+		code = cut
+	}
 	if b, is := errors.AsType[broken](err); is {
 		code = b.code
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // Head makes a program that was not started yet the head of a group.
@@ -18,4 +19,19 @@ func End(cmd *exec.Cmd) error {
 		return err
 	}
 	return nil
+}
+
+// Gone waits after Wait until nothing of the group is left, at most so long, and
+// reports whether that is so. What was killed takes a moment to end.
+func Gone(cmd *exec.Cmd, most time.Duration) bool {
+	const step = 2 * time.Millisecond
+	for ; ; most -= step {
+		if errors.Is(syscall.Kill(-cmd.Process.Pid, 0), syscall.ESRCH) {
+			return true
+		}
+		if most <= 0 {
+			return false
+		}
+		time.Sleep(step)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -37,6 +38,10 @@ type Script struct {
 	Stderr   string            `json:"stderr,omitempty"`
 	Log      string            `json:"log,omitempty"` // file of the requests, a line each
 	Env      bool              `json:"env,omitempty"` // the tool env tells its environment
+	// Flood is method → what is written instead of an answer: text, a line feed, and more text that is repeated without end.
+	Flood map[string]string `json:"flood,omitempty"`
+	Deaf  []string          `json:"deaf,omitempty"`  // methods from whose answer on nothing is read any more
+	Child string            `json:"child,omitempty"` // file for the number of a process that is started and left behind
 }
 
 // Skill is one skill with its lies.
@@ -284,8 +289,18 @@ func (s *Server) Serve(in io.Reader, out io.Writer) {
 			if die {
 				os.Exit(3)
 			}
+			if text := s.script.Flood[q.Method]; text != "" {
+				first, then, _ := strings.Cut(text, "\n")
+				for _, err := io.WriteString(out, first); err == nil; {
+					_, err = io.WriteString(out, then)
+				}
+				return
+			}
 			for _, a := range answers {
 				_, _ = io.WriteString(out, a+"\n")
+			}
+			if slices.Contains(s.script.Deaf, q.Method) {
+				s.wait()
 			}
 		}
 		if err != nil {
@@ -293,10 +308,30 @@ func (s *Server) Serve(in io.Reader, out io.Writer) {
 		}
 	}
 	if s.script.Stubborn {
-		stop := make(chan os.Signal, 1)
-		signal.Notify(stop, os.Interrupt)
-		<-stop // it is killed
+		s.wait()
 	}
+}
+
+// wait goes on until it is killed.
+func (s *Server) wait() {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt)
+	<-stop
+}
+
+// child starts a process that holds the streams open and ends with nobody, and
+// writes its number to the file.
+func (s *Server) child() {
+	if s.script.Child == "" {
+		return
+	}
+	c := exec.Command(os.Args[0])
+	c.Env, c.Stdin, c.Stdout, c.Stderr = []string{waiter + "=1"}, os.Stdin, os.Stdout, os.Stderr
+	if err := c.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	_ = os.WriteFile(s.script.Child, fmt.Appendf(nil, "%d", c.Process.Pid), 0o600)
 }
 
 // ServeHTTP speaks over HTTP, without sessions.
@@ -326,11 +361,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Variable names the file with the script of a program that plays one; see Main.
-const Variable = "HOSTTEST_SCRIPT"
+const (
+	Variable = "HOSTTEST_SCRIPT"
+	waiter   = "HOSTTEST_WAIT" // the program waits until it is killed
+)
 
 // Main plays the script that the environment names, where it names one, and
 // ends the process: what a test program does first.
 func Main() {
+	if os.Getenv(waiter) != "" {
+		(&Server{}).wait()
+	}
 	file := os.Getenv(Variable)
 	if file == "" {
 		return
@@ -344,6 +385,8 @@ func Main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	New(s).Serve(os.Stdin, os.Stdout)
+	x := New(s)
+	x.child()
+	x.Serve(os.Stdin, os.Stdout)
 	os.Exit(0)
 }
