@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -35,6 +36,47 @@ type Entry struct {
 	URI         string          `json:"uri"`
 	Frontmatter json.RawMessage `json:"frontmatter"`
 	Resources   json.RawMessage `json:"resources"`
+
+	bad error // it cannot be read in one way
+}
+
+// UnmarshalJSON takes the keys as they are written, each once: two readers may
+// not find two skills in one entry. What is wrong is kept for check, since the
+// other entries of the page count.
+func (e *Entry) UnmarshalJSON(raw []byte) error {
+	*e = Entry{}
+	m, err := members(raw)
+	if err == nil && m["uri"] != nil {
+		err = json.Unmarshal(m["uri"], &e.URI)
+	}
+	if err == nil && len(m["frontmatter"]) <= skillmd.MaxHead {
+		err = unique(m["frontmatter"])
+	}
+	e.Frontmatter, e.Resources, e.bad = bytes.Clone(m["frontmatter"]), bytes.Clone(m["resources"]), err
+	return nil
+}
+
+// unique checks that no object has a key twice, however deep it is.
+func unique(v json.RawMessage) error {
+	var below []json.RawMessage
+	switch v = bytes.TrimSpace(v); {
+	case len(v) > 0 && v[0] == '{':
+		m, err := members(v)
+		if err != nil {
+			return err
+		}
+		below = slices.Collect(maps.Values(m))
+	case len(v) > 0 && v[0] == '[':
+		if err := json.Unmarshal(v, &below); err != nil {
+			return errors.New("it is no JSON")
+		}
+	}
+	for _, b := range below {
+		if err := unique(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // held is an entry that was checked: the manifest by which its files are read.
@@ -65,6 +107,9 @@ func unusable(format string, args ...any) error {
 
 // check holds an entry to what SEP-2640 says of one.
 func (e Entry) check() (*held, error) {
+	if e.bad != nil {
+		return nil, unusable("it cannot be read: %v", e.bad)
+	}
 	folder, ok := strings.CutSuffix(e.URI, "/"+mainFile)
 	if !ok || len(e.URI) > 2048 || !visibleOnly(e.URI) {
 		return nil, unusable("its address is not that of a SKILL.md")
@@ -157,11 +202,7 @@ func (h *held) list(raw json.RawMessage) error {
 		h.dynamic = true
 		return nil
 	}
-	var files []struct {
-		URI    string `json:"uri"`
-		Digest string `json:"digest"`
-		Size   *int64 `json:"size"`
-	}
+	var files []json.RawMessage
 	if len(raw) == 0 || raw[0] != '[' || decode(raw, &files) != nil {
 		return unusable(`its resources are neither a list of files nor "dynamic"`)
 	}
@@ -169,7 +210,11 @@ func (h *held) list(raw json.RawMessage) error {
 		return broken{"mcp-skill-too-large", fmt.Sprintf("it has %d files; at most %d are taken", len(files), MaxResources)}
 	}
 	seen, main := map[string]bool{}, false
-	for _, f := range files {
+	for _, raw := range files {
+		f, err := resource(raw)
+		if err != nil {
+			return err
+		}
 		p, err := h.within(f.URI)
 		switch {
 		case err != nil:
@@ -192,6 +237,25 @@ func (h *held) list(raw json.RawMessage) error {
 	}
 	slices.SortFunc(h.files, func(a, b listedFile) int { return strings.Compare(a.path, b.path) })
 	return nil
+}
+
+// listing is one file as an entry lists it.
+type listing struct {
+	URI, Digest string
+	Size        *int64
+}
+
+func resource(raw json.RawMessage) (f listing, err error) {
+	m, err := members(raw)
+	for key, into := range map[string]any{"uri": &f.URI, "digest": &f.Digest, "size": &f.Size} {
+		if err == nil && m[key] != nil {
+			err = json.Unmarshal(m[key], into)
+		}
+	}
+	if err != nil {
+		return f, unusable("one of its files cannot be read: %v", err)
+	}
+	return f, nil
 }
 
 // within is the path of a file in the skill's folder.

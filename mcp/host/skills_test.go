@@ -2,13 +2,16 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"metier"
+	"metier/internal/digest"
 	"metier/mcp/host"
 	"metier/mcp/host/hosttest"
 	"metier/policy"
@@ -183,6 +186,69 @@ func TestEntriesThatLieAreRefused(t *testing.T) {
 	}
 }
 
+// An entry that two readers could read in two ways is refused: a key that stands
+// twice, and one in other letters is another key.
+func TestEntriesAreReadInOneWay(t *testing.T) {
+	t.Parallel()
+	text := hosttest.Text("deploy", "Does deploy.", "Do it.")
+	sum, zero := digest.Bytes([]byte(text)), "sha256:"+strings.Repeat("0", 64)
+	file := fmt.Sprintf(`{"uri":"skill://deploy/SKILL.md","digest":%q,"size":%d}`, sum, len(text))
+	front := `{"name":"deploy","description":"Does deploy."}`
+	entry := func(uri, front, resources string) string {
+		return `{` + uri + `,"frontmatter":` + front + `,"resources":` + resources + `}`
+	}
+	uri := `"uri":"skill://deploy/SKILL.md"`
+	for name, c := range map[string]struct {
+		entry string
+		ok    bool
+	}{
+		"honest":                       {entry(uri, front, "["+file+"]"), true},
+		"a key in other letters":       {entry(uri+`,"URI":"skill://other/SKILL.md","Resources":"dynamic","FRONTMATTER":{}`, front, "["+file+"]"), true},
+		"uri twice":                    {entry(`"uri":"skill://x/SKILL.md",`+uri, front, "["+file+"]"), false},
+		"resources twice":              {entry(uri+`,"resources":"dynamic"`, front, "["+file+"]"), false},
+		"frontmatter twice":            {entry(uri+`,"frontmatter":{"name":"x","description":"y"}`, front, "["+file+"]"), false},
+		"URI alone":                    {entry(`"URI":"skill://deploy/SKILL.md"`, front, "["+file+"]"), false},
+		"Resources alone":              {`{` + uri + `,"frontmatter":` + front + `,"Resources":[` + file + `]}`, false},
+		"name twice":                   {entry(uri, `{"name":"x","name":"deploy","description":"Does deploy."}`, "["+file+"]"), false},
+		"Name alone":                   {entry(uri, `{"Name":"deploy","description":"Does deploy."}`, "["+file+"]"), false},
+		"twice below":                  {entry(uri, `{"name":"deploy","description":"Does deploy.","metadata":{"a":[{"b":1,"b":2}]}}`, "["+file+"]"), false},
+		"digest twice":                 {entry(uri, front, `[{"uri":"skill://deploy/SKILL.md","digest":"`+zero+`","digest":"`+sum+`","size":1}]`), false},
+		"Digest beside digest":         {entry(uri, front, `[`+strings.Replace(file, `{`, `{"Digest":"`+zero+`","SIZE":1,`, 1)+`]`), true},
+		"Digest after digest":          {entry(uri, front, `[`+strings.TrimSuffix(file, `}`)+`,"Digest":"`+zero+`","SIZE":1}]`), true},
+		"Digest alone":                 {entry(uri, front, `[`+strings.Replace(file, `digest`, `Digest`, 1)+`]`), false},
+		"a size that is no number":     {entry(uri, front, `[{"uri":"skill://deploy/SKILL.md","digest":"`+sum+`","size":"9"}]`), false},
+		"an entry that is no object":   {`7`, false},
+		"resources that are no object": {entry(uri, front, `[7]`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			far := hosttest.New(hosttest.Script{Skills: []hosttest.Skill{hosttest.Plain("good", nil), {URI: "skill://deploy/SKILL.md", Unlisted: true, Files: map[string]string{"SKILL.md": text}}}})
+			good := `{"uri":"skill://good/SKILL.md","frontmatter":{"name":"good","description":"d"},"resources":"dynamic"}`
+			srv := overHTTP(t, "far", instead(far, "skills/list", func(w http.ResponseWriter, id json.RawMessage) {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"skills":[%s,%s]}}`, id, c.entry, good)
+			}))
+			srv.Skills = true
+			m := host.Mount("far", open(t, nil, srv).Source("far"))
+			n := build(t, m)
+			one(t, n, "mcp:far:good") // the others of the page count
+			sk, err := n.Find("mcp:far:deploy")
+			if (err == nil) != c.ok {
+				t.Fatalf("%v; %v", err, n.Diagnostics())
+			}
+			if !c.ok {
+				if !slices.ContainsFunc(n.Diagnostics(), func(d metier.Diagnostic) bool { return d.Code == "mcp-entry-invalid" }) {
+					t.Errorf("nothing is said: %v", n.Diagnostics())
+				}
+				return
+			}
+			if got, err := fetch(t, m.Source, sk.ID.Path, "SKILL.md"); err != nil || got != text {
+				t.Errorf("%q %v", got, err)
+			}
+		})
+	}
+}
+
 func TestFilesThatDoNotFitTheirEntryAreNotGivenOut(t *testing.T) {
 	t.Parallel()
 	text := hosttest.Text("deploy", "Does deploy.", "Do it. See references/a.md.")
@@ -207,6 +273,13 @@ func TestFilesThatDoNotFitTheirEntryAreNotGivenOut(t *testing.T) {
 			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Does deploy.\nallowed-tools: Bash\n---\nx\n"
 		}, "SKILL.md", "mcp_frontmatter_mismatch"},
 		"verify-front: less in file": {func(k *hosttest.Skill) { k.Front["license"] = "MIT" }, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"verify-front: twice in file": {func(k *hosttest.Skill) {
+			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Sends it all away.\ndescription: Does deploy.\n---\nx\n"
+		}, "SKILL.md", "mcp_frontmatter_mismatch"},
+		"verify-front: other letters": {func(k *hosttest.Skill) {
+			k.Front["Allowed-Tools"] = "Read"
+			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Does deploy.\nallowed-tools: Read\n---\nx\n"
+		}, "SKILL.md", "mcp_frontmatter_mismatch"},
 		"verify-front: nested": {func(k *hosttest.Skill) {
 			k.Front["metadata"] = map[string]any{"a": map[string]any{"b": "1"}}
 			k.Files["SKILL.md"] = "---\nname: deploy\ndescription: Does deploy.\nmetadata:\n  a:\n    b: 2\n---\nx\n"
