@@ -105,14 +105,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
 		return nil, errors.New("its schema is not one of an object")
 	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, fmt.Errorf("its schema is none: %w", err)
-	}
-	if err := typed(t.InputSchema, 0); err != nil {
-		return nil, fmt.Errorf("its schema is none: %w", err)
-	}
-	resolved, err := s.Resolve(nil) // no loader: a schema that points elsewhere is refused
+	resolved, err := validator(raw)
 	if err != nil {
 		return nil, fmt.Errorf("its schema is none: %w", err)
 	}
@@ -125,48 +118,6 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 		x.spec.Effect = policy.Read
 	}
 	return x, nil
-}
-
-// types are those of JSON Schema.
-var types = []any{"object", "array", "string", "number", "integer", "boolean", "null"}
-
-// typed checks the types a schema names, which the schema library lets pass.
-func typed(schema any, depth int) error {
-	m, is := schema.(map[string]any)
-	if !is || depth > 64 {
-		return nil
-	}
-	kinds, many := m["type"].([]any)
-	if one, there := m["type"]; there && !many {
-		kinds = []any{one}
-	}
-	for _, k := range kinds {
-		if !slices.Contains(types, k) {
-			return fmt.Errorf("it has the type %v", visible.Quote(clipped(fmt.Sprint(k), 40)))
-		}
-	}
-	for key, v := range m {
-		below := []any{v}
-		switch key {
-		case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":
-			below = nil
-			named, _ := v.(map[string]any)
-			for _, s := range named {
-				below = append(below, s)
-			}
-		case "allOf", "anyOf", "oneOf", "prefixItems":
-			below, _ = v.([]any)
-		case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties":
-		default:
-			continue
-		}
-		for _, s := range below {
-			if err := typed(s, depth+1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Spec implements metier.Tool.

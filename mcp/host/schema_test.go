@@ -1,0 +1,66 @@
+package host_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"metier/mcp/host/hosttest"
+)
+
+// doubling is a schema of few lines that comes to 2^n.
+func doubling(n int) map[string]any {
+	defs := map[string]any{fmt.Sprintf("a%d", n): map[string]any{}}
+	for i := range n {
+		to := map[string]any{"$ref": fmt.Sprintf("#/$defs/a%d", i+1)}
+		defs[fmt.Sprintf("a%d", i)] = map[string]any{"allOf": []any{to, to}}
+	}
+	return map[string]any{"type": "object", "$ref": "#/$defs/a0", "$defs": defs}
+}
+
+// A validator follows references without end, which would end the program.
+func TestSchemasThatHaveNoEndDoNotEndUs(t *testing.T) {
+	t.Parallel()
+	self := map[string]any{"$ref": "#"}
+	pair := func(key string) map[string]any {
+		return map[string]any{"type": "object", key: []any{map[string]any{"$ref": "#/$defs/b"}}, "$defs": map[string]any{"b": map[string]any{"anyOf": []any{self}}}}
+	}
+	tangled, folded := doubling(40), map[string]any{"type": "object", "$REF": "#"}
+	dynamic := map[string]any{"type": "object", "$dynamicAnchor": "x", "allOf": []any{map[string]any{"$dynamicRef": "#x"}}}
+	anchored := map[string]any{"type": "object", "$anchor": "x", "allOf": []any{map[string]any{"$ref": "#x"}}}
+	inner := map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"$id": "http://x.example/", "allOf": []any{self}}}}
+	tree := map[string]any{"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string"}, "kids": map[string]any{"type": "array", "items": self}}}
+	for name, c := range map[string]struct {
+		schema  any
+		refused bool
+	}{
+		"it is itself":           {map[string]any{"type": "object", "$ref": "#"}, false},
+		"part of it is itself":   {pair("allOf"), false},
+		"by letters of any case": {pair("ALLOF"), true},
+		"a folded reference":     {folded, true},
+		"it doubles":             {tangled, true},
+		"a dynamic reference":    {dynamic, true},
+		"an anchor":              {anchored, true},
+		"another base":           {inner, true},
+		"a tree":                 {tree, false},
+		"an older draft":         {map[string]any{"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "object"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, nil, stdio(t, "s", hosttest.Script{Tools: []map[string]any{{"name": "x", "inputSchema": c.schema}}}))
+			if got := names(h) == ""; got != c.refused || got && !strings.HasPrefix(codes(h), "mcp-tool-refused") {
+				t.Fatalf("tools %q, notes %v", names(h), h.Notes())
+			}
+			if c.refused {
+				return
+			}
+			if o := call(t, session(t, h, nil), "mcp__s__x", `{"text":"a","kids":[{"text":"b","kids":[{"kids":[]}]}]}`); o.Text() != "did x" {
+				t.Errorf("%q %q", o.Code(), o.Text())
+			}
+		})
+	}
+	h := open(t, nil, stdio(t, "s", hosttest.Script{Tools: []map[string]any{{"name": "x", "inputSchema": tree}}}))
+	if o := call(t, session(t, h, nil), "mcp__s__x", `{"text":7}`); o.Code() != "invalid_arguments" {
+		t.Errorf("what is not cut counts: %q %q", o.Code(), o.Text())
+	}
+}
