@@ -38,6 +38,8 @@ type Server struct {
 	When    *string `json:"when,omitempty" yaml:"when"`
 	StartMS int     `json:"startTimeoutMs,omitempty" yaml:"startTimeoutMs"` // 0: 10 seconds
 	CallMS  int     `json:"callTimeoutMs,omitempty" yaml:"callTimeoutMs"`   // 0: 60 seconds
+	// Drawn is what Expand took for args and url from variables that are called like secrets, by place.
+	Drawn map[string]string `json:"-" yaml:"-"`
 }
 
 // Bounds of a configuration.
@@ -46,7 +48,7 @@ const (
 	maxServers = 64
 )
 
-var label = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+var label = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9-])?$`)
 
 // wrong is an error of the configuration; it names file and key, never a value.
 func wrong(file, key, format string, args ...any) error {
@@ -172,7 +174,7 @@ func (s Server) check() error {
 	}
 	switch {
 	case !label.MatchString(s.Label):
-		return bad("", "a label has 1 to 32 of a-z, 0-9, - and _, and begins with a letter or digit")
+		return bad("", "a label has 1 to 32 of a-z, 0-9, - and _, begins with a letter or digit and does not end with _")
 	case strings.Contains(s.Label, "__"):
 		return bad("", "a label has no __, which divides the names of its tools")
 	case s.Type != "" && s.Type != "stdio" && s.Type != "http":
@@ -197,10 +199,14 @@ var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 // error that names it.
 func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, err error) {
 	out = s
+	out.Drawn = map[string]string{}
 	one := func(key, text string) string {
 		return variable.ReplaceAllStringFunc(text, func(m string) string {
 			p := variable.FindStringSubmatch(m)
 			if v, ok := env(p[1]); ok && (v != "" || p[2] == "") {
+				if secretive.MatchString(p[1]) && (key == "url" || strings.HasPrefix(key, "args")) {
+					out.Drawn[strings.NewReplacer("[", ".", "]", "").Replace(key)+"."+p[1]] = v
+				}
 				return v
 			}
 			if p[2] == "" && err == nil {
@@ -246,9 +252,13 @@ func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, 
 // one would be found everywhere.
 const shortest = 8
 
-// Secrets are the values of env and headers, by the place where they stand: what
-// no record, error or log may hold. An authorization counts without its scheme
-// too.
+// secretive is how variables, flags and keys are called that hold secrets.
+var secretive = regexp.MustCompile(`(?i)key|token|secret|passw|auth|credential|bearer|signature|_pat$`)
+
+// Secrets are what no record, error or log may hold, by the place where it
+// stands: the values of env and headers, and an authorization without its scheme
+// too; of args and url what belongs to a variable, flag or key that is called
+// like a secret; and the parts of a url's path that look made by chance.
 func (s Server) Secrets() map[string]string {
 	out := map[string]string{}
 	for part, values := range map[string]map[string]string{"env": s.Env, "headers": s.Headers} {
@@ -262,9 +272,39 @@ func (s Server) Secrets() map[string]string {
 			}
 		}
 	}
-	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
-		if p, ok := u.User.Password(); ok && len(p) >= shortest {
-			out[s.Label+".url"] = p
+	add := func(place, v string) {
+		if len(v) >= shortest {
+			out[s.Label+"."+place] = v
+		}
+	}
+	for place, v := range s.Drawn {
+		add(place, v)
+	}
+	for i, a := range s.Args {
+		flag, v, joined := strings.Cut(a, "=")
+		if !joined && i+1 < len(s.Args) {
+			v = s.Args[i+1]
+		}
+		if strings.HasPrefix(flag, "-") && secretive.MatchString(flag) && !strings.HasPrefix(v, "-") {
+			add(fmt.Sprintf("args.%d", i), v)
+		}
+	}
+	if u, err := url.Parse(s.URL); err == nil {
+		if p, ok := u.User.Password(); ok {
+			add("url", p)
+		}
+		for pair := range strings.SplitSeq(u.RawQuery, "&") {
+			if k, v, _ := strings.Cut(pair, "="); secretive.MatchString(k) {
+				add("url."+k, v)
+				if plain, err := url.QueryUnescape(v); err == nil && plain != v {
+					add("url."+k+".plain", plain)
+				}
+			}
+		}
+		for i, part := range strings.Split(u.EscapedPath(), "/") {
+			if len(part) >= 2*shortest && strings.ContainsAny(part, "0123456789") {
+				add(fmt.Sprintf("url.path.%d", i), part)
+			}
 		}
 	}
 	return out

@@ -85,3 +85,44 @@ func TestExpand(t *testing.T) {
 		t.Error("a file URL is taken")
 	}
 }
+
+// Many servers take their key as an argument or in their address.
+func TestSecretsOfArgumentsAndAddressesAreKnown(t *testing.T) {
+	t.Parallel()
+	env := func(k string) (string, bool) {
+		v, ok := map[string]string{"HOME": "/home/somebody", "DOCS_API_KEY": "k-from-the-environment", "DOCS_HOST": "docs.example.org"}[k]
+		return v, ok
+	}
+	for name, c := range map[string]struct {
+		server host.Server
+		want   map[string]string
+	}{
+		"a variable": {host.Server{Args: []string{"${HOME}/x", "Bearer:${DOCS_API_KEY}"}}, map[string]string{"s.args.1.DOCS_API_KEY": "k-from-the-environment"}},
+		"flags": {host.Server{Args: []string{"--api-key", "k-123456789", "--token=t-123456789", "--mode", "something", "--auth", "--mode"}},
+			map[string]string{"s.args.0": "k-123456789", "s.args.2": "t-123456789"}},
+		"a query": {host.Server{URL: "https://${DOCS_HOST}/mcp?api_key=k%20123456789&kind=everything"}, map[string]string{"s.url.api_key": "k%20123456789", "s.url.api_key.plain": "k 123456789"}},
+		"a path":  {host.Server{URL: "https://u:p-123456789@x.example/servers/0a1b2c3d4e5f6a7b8c9d/mcp"}, map[string]string{"s.url": "p-123456789", "s.url.path.2": "0a1b2c3d4e5f6a7b8c9d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.server.Label = "s"; c.server.URL == "" {
+				c.server.Command = "x"
+			}
+			got, _, err := c.server.Expand(env)
+			if diff := cmp.Diff(c.want, got.Secrets()); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+		})
+	}
+}
+
+// A label that ends with _ could meet the tool of another server: a_ with b, and
+// a with _b.
+func TestLabelsCannotMeet(t *testing.T) {
+	t.Parallel()
+	for label, good := range map[string]bool{"a": true, "a_b": true, "a-": true, "a_": false, "_a": false, "a__b": false, strings.Repeat("a", 32): true, strings.Repeat("a", 33): false} {
+		if _, err := host.Parse("f", []byte(`{"mcpServers":{"`+label+`":{"command":"x"}}}`)); (err == nil) != good {
+			t.Errorf("%s: %v", label, err)
+		}
+	}
+}
