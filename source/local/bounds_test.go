@@ -244,3 +244,28 @@ func TestLinkToTheParentEndsWithEachFileOnce(t *testing.T) {
 	}
 	want(t, got, "SKILL.md", "references/r.md")
 }
+
+// What is no part of a skill is not read as one: the folder of a clone holds
+// the key it was cloned with.
+func TestFilesOfSkippedFoldersAreNotGivenOut(t *testing.T) {
+	t.Parallel()
+	root := base(t)
+	skill(t, root, "x")
+	for _, name := range []string{"x/.git/config", "x/.GIT/config", "x/sub/node_modules/p/a.js", "x/git/config", "x/.gitignore", "x/sub/.github"} {
+		put(t, root, name, "text")
+	}
+	b, err := open(t, root, nil).Open(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for name, good := range map[string]bool{".git/config": false, ".GIT/config": false, "sub/node_modules/p/a.js": false, "./.git/config": false, "git/config": true, ".gitignore": true, "sub/.github": true} {
+		f, err := b.Open(t.Context(), name)
+		if err == nil {
+			f.Close()
+		}
+		if (err == nil) != good || !good && name[0] != '.' && metier.CodeOf(err) != "resource_not_found" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"metier"
@@ -53,9 +56,20 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+var errSkipped = errors.New("folders of version control and packages are no part of a skill")
+
+// skips reports whether a folder of this name is no part of a skill, in any
+// letters, since some file systems do not tell those apart.
+func (s *Source) skips(name string) bool {
+	return slices.ContainsFunc(s.opt.Skip, func(k string) bool { return strings.EqualFold(k, name) })
+}
+
 var errHardLink = errors.New("the file has another name, which may be outside")
 
 func (b *bundle) openFile(file string) (*confine.File, error) {
+	if folder, _ := path.Split(file); slices.ContainsFunc(strings.Split(folder, "/"), b.s.skips) {
+		return nil, &confine.Error{Op: "open", Path: file, Code: confine.NotFound, Err: errSkipped}
+	}
 	f, err := b.dir.Open(file)
 	if confine.CodeOf(err) != confine.Outside || !b.s.links {
 		return f, err
