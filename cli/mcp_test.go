@@ -3,7 +3,6 @@ package cli_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -156,68 +155,6 @@ func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
 		t.Errorf("listed: %s", text)
 	}
 }
-
-// However slowly a client reads, and however it hangs up, it gets whole answers.
-func TestASlowReaderGetsWholeLists(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	files := map[string]string{}
-	for i := range 150 {
-		files[fmt.Sprintf("shelf/s%03d/SKILL.md", i)] = fmt.Sprintf("---\nname: s%03d\ndescription: %s\n---\nText.\n", i, strings.Repeat("Words. ", 100))
-	}
-	p.write(files)
-	cmd := p.command("metier", "mcp")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, w := io.Pipe()
-	cmd.Stdout = w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReaderSize(small{r}, 1024)
-	ask := func(id int, method, params string) map[string]any {
-		t.Helper()
-		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
-			t.Fatal(err)
-		}
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out struct {
-			ID     int
-			Result map[string]any
-		}
-		if err := json.Unmarshal(line, &out); err != nil || out.ID != id {
-			t.Fatalf("%v: %.200s", err, line)
-		}
-		return out.Result
-	}
-	ask(1, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
-	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]bool{}
-	for _, e := range ask(2, "skills/list", "{}")["skills"].([]any) {
-		got[e.(map[string]any)["frontmatter"].(map[string]any)["name"].(string)] = true
-	}
-	for i := range 150 {
-		if name := fmt.Sprintf("s%03d", i); !got[name] {
-			t.Errorf("%s is missing", name)
-		}
-	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
-// small reads 1 KB at a time.
-type small struct{ io.Reader }
-
-func (s small) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 1024)]) }
 
 // The address and the port it took are said; an interrupt ends it.
 func TestServingOverHTTP(t *testing.T) {
