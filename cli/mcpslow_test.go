@@ -67,6 +67,44 @@ func (s *slow) results(ids ...int) map[int]json.RawMessage {
 	return out
 }
 
+// skills pages through skills/list and gives digest and size of each file by
+// its path. meta is what each request says of itself, "" in a session.
+func (s *slow) skills(meta string) map[string]string {
+	s.t.Helper()
+	got := map[string]string{}
+	for id, cursor := 2, ""; ; id += 3 {
+		params := "{" + meta + "}"
+		at := params
+		if cursor != "" {
+			at = fmt.Sprintf(`{"cursor":%q%s}`, cursor, strings.TrimSuffix(","+meta, ","))
+		}
+		s.send(id, "skills/list", at)
+		s.send(id+1, "tools/list", params) // more waits behind it
+		s.send(id+2, "resources/list", params)
+		var page struct {
+			Skills []struct {
+				Resources []struct {
+					URI, Digest string
+					Size        int
+				}
+			}
+			NextCursor string
+		}
+		if err := json.Unmarshal(s.results(id, id+1, id+2)[id], &page); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, skill := range page.Skills {
+			for _, f := range skill.Resources {
+				_, path, _ := strings.Cut(strings.TrimPrefix(f.URI, "skill://"), "/") // after the label of the source
+				got[path] = fmt.Sprintf("%s %d", f.Digest, f.Size)
+			}
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return got
+		}
+	}
+}
+
 // However slowly a client reads, and however much waits for it, it gets whole
 // answers: each skill of several hundred, with the size and digest of each file.
 func TestASlowReaderGetsWholeLists(t *testing.T) {
@@ -112,38 +150,7 @@ func TestASlowReaderGetsWholeLists(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := map[string]string{}
-			for id, cursor := 2, ""; ; id += 3 {
-				params := "{" + meta + "}"
-				at := params
-				if cursor != "" {
-					at = fmt.Sprintf(`{"cursor":%q%s}`, cursor, strings.TrimSuffix(","+meta, ","))
-				}
-				s.send(id, "skills/list", at)
-				s.send(id+1, "tools/list", params) // more waits behind it
-				s.send(id+2, "resources/list", params)
-				var page struct {
-					Skills []struct {
-						Resources []struct {
-							URI, Digest string
-							Size        int
-						}
-					}
-					NextCursor string
-				}
-				if err := json.Unmarshal(s.results(id, id+1, id+2)[id], &page); err != nil {
-					t.Fatal(err)
-				}
-				for _, skill := range page.Skills {
-					for _, f := range skill.Resources {
-						parts := strings.SplitN(strings.TrimPrefix(f.URI, "skill://"), "/", 2)
-						got[parts[1]] = fmt.Sprintf("%s %d", f.Digest, f.Size)
-					}
-				}
-				if cursor = page.NextCursor; cursor == "" {
-					break
-				}
-			}
+			got := s.skills(meta)
 			for path, is := range want {
 				if got[path] != is {
 					t.Errorf("%s is %q, want %q", path, got[path], is)
