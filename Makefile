@@ -41,8 +41,8 @@ attacks: need runsc ## every attack on every sandbox, as root and as an ordinary
 	$(NO_SKIP) $(GO) test -tags attacks -p 1 -timeout $(TIMEOUT) ./sandbox/...
 
 .PHONY: conformance
-conformance: ## the Model Context Protocol's own suite and Inspector; takes them from npm, once
-	cd $(SUITE) && $(GO) vet ./... && $(NO_SKIP) $(GO) test -count 1 -timeout $(TIMEOUT) ./...
+conformance: ## the Model Context Protocol's own suite and Inspector, and four coding agents; takes them from npm, once
+	cd $(SUITE) && $(GO) vet ./... && $(NO_SKIP) $(GO) test -v -count 1 -timeout $(TIMEOUT) ./...
 
 .PHONY: runsc
 runsc: ## gVisor for the tests of its sandbox, in the user's cache; builds for some minutes the first time

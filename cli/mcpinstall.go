@@ -68,7 +68,8 @@ func typedEntry(s mcpServed) any {
 	}{kind, s.program(), s.args(), s.url, s.headers}
 }
 
-// geminiEntry has a word of its own for the address: url means the transport before this one.
+// geminiEntry has a word of its own for the address: url is documented for the
+// transport before this one.
 func geminiEntry(s mcpServed) any {
 	return struct {
 		Command string            `json:"command,omitempty"`

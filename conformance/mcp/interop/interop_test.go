@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	patience = 90 * time.Second // with a client, which is done in one to ten
+	patience = 3 * time.Minute // with a client, which is done in two to ten seconds
 	tokenEnv = "SKILLS_TOKEN"
 	token    = "heron-0123456789abcdef"       // for the server
 	key      = "sk-ant-api03-stand-in-012345" // for the model
