@@ -239,6 +239,9 @@ func (s *Session) envelope(sk Skill, act Activation, text string) (Result, error
 		SkillDirectory *string `json:"skillDirectory"`
 		Content        string  `json:"content"`
 	}{OK: true, Name: sk.Name, Source: "fs", Content: text}
+	if sk.Head.Remote {
+		reply.Source = sk.ID.Source // no file of this machine
+	}
 	if d := s.cfg.View.Dir(sk); d != "" {
 		reply.SkillDirectory = &d
 	}

@@ -16,9 +16,10 @@ func (s Subject) served() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
 
 // servedNeed asks before a program runs on the host while a skill of a server
 // is active, whether it is the skill's own script or a command its text may have
-// asked for (SEP-2640, no implicit local execution). An allow rule that names
-// exactly the skill answers it. The answer is bound to all files of the skills;
-// one without fixed content is asked for each time.
+// asked for (SEP-2640, no implicit local execution). No rule answers it, since a
+// rule says nothing of what the skill holds: an answer is bound to all files of
+// the skills, for as long as they stay as they are, and one without fixed content
+// is asked for each time.
 func servedNeed(g *Grants, r Request) *need {
 	if r.Actor == ByOperator || r.Entry == "" && r.Tool != toolBash && len(r.Commands) == 0 {
 		return nil
@@ -29,11 +30,9 @@ func servedNeed(g *Grants, r Request) *need {
 	}
 	own := scriptNeed(g, r)
 	var names, binds []string
-	scopes := []string{ScopeOnce, ScopeSession}
+	scopes := []string{ScopeOnce, ScopeSession, ScopeAlways}
 	for _, s := range subjects {
-		effect, rule := g.Skill(s.ID, s.Name)
-		exact := effect == RuleAllow && rule != "" && !strings.Contains(rule, "*")
-		if !s.served() || exact || own != nil && r.Skill != nil && s.ID == r.Skill.ID {
+		if !s.served() || own != nil && r.Skill != nil && s.ID == r.Skill.ID {
 			continue
 		}
 		names, binds = append(names, s.Name), append(binds, s.ID, s.Digest, s.Tree)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"metier"
@@ -114,8 +116,17 @@ func with(change func(*hosttest.Skill)) hosttest.Skill {
 //	no-widening        allowed-tools approve nothing
 //	read-no-load       reading SKILL.md is no activation
 //	unlisted-load      a skill that is not listed is loaded by its address
-//	directory          a directory's list adds no file
-//	tier               such skills are third_party
+//	directory          a directory's list adds no file, and none is asked for, whether the server declares it or not
+//	tier               such skills are third_party, whatever their digests say
+//	declared           skills are asked for where the extension is declared, and nowhere else
+//	authority          the first part of an address is no machine
+//	scheme             an address is a skill by its entry, not by how it begins
+//	nested             a SKILL.md below another is text; its frontmatter does nothing, and its approval is its own
+//	content-bound      a lasting approval is bound to every file; a rule is none
+//	one-reading        an entry that could be read in two ways is not loaded
+//	cache-checked      what is on disk is hashed at every read
+//	cache-apart        and lies by server and address, where no skill is looked for
+//	cache-origin       what comes from there is the server's still
 func TestEntriesThatLieAreRefused(t *testing.T) {
 	t.Parallel()
 	many := func(n int) []any {
@@ -341,6 +352,120 @@ func TestTheFlowFetchesNothingAheadAndTellsTheOrigin(t *testing.T) {
 	}
 }
 
+// What a directory holds is what the entry lists: a server's word on it is not
+// asked for, so it can add nothing.
+func TestDirectoriesAreNotAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, flat := range map[string]bool{"declared": false, "not declared": true} {
+		k := with(func(k *hosttest.Skill) {
+			k.Extra = map[string]string{"references/credit-note.md": "added later"}
+		})
+		made := hosttest.Plain("made", nil)
+		made.Resources = "dynamic"
+		far, h, m := served(t, "docs", hosttest.Script{Skills: []hosttest.Skill{k, made}, Flat: flat})
+		s := session(t, h, nil, m)
+		shown := call(t, s, "load_skill", `{"name":"mcp:docs:deploy"}`).Text() + call(t, s, "load_skill", `{"name":"mcp:docs:made"}`).Text()
+		for _, p := range []string{"references", "references/", "."} {
+			o := call(t, s, "read_skill_resource", `{"skill":"mcp:docs:deploy","path":"`+p+`"}`)
+			if o.Code() == "" {
+				t.Errorf("%s: the directory %s is given out: %s", name, p, o.Text())
+			}
+			shown += o.Text()
+		}
+		if o := call(t, s, "read_skill_resource", `{"skill":"mcp:docs:deploy","path":"references/credit-note.md"}`); o.Code() == "" || strings.Contains(o.Text(), "added later") {
+			t.Errorf("%s: a file that no entry lists is read: %q %s", name, o.Code(), o.Text())
+		}
+		if o := call(t, s, "read_skill_resource", `{"skill":"mcp:docs:deploy","path":"references/a.md"}`); o.Code() != "" || !strings.Contains(o.Text(), "honest") {
+			t.Errorf("%s: the control: %q %s", name, o.Code(), o.Text())
+		}
+		if strings.Contains(shown, "credit-note") || !strings.Contains(shown, "references/a.md") {
+			t.Errorf("%s: the model is shown %s", name, shown)
+		}
+		if got := strings.Join(far.Requests(), "\n"); strings.Contains(got, "directory") || strings.Contains(got, "credit-note") {
+			t.Errorf("%s: the server was asked %s", name, got)
+		}
+	}
+}
+
+func TestSkillsAreAskedForWhereTheyAreDeclared(t *testing.T) {
+	t.Parallel()
+	far := hosttest.New(hosttest.Script{NoSkills: true, Skills: []hosttest.Skill{hosttest.Plain("deploy", nil)}})
+	srv := overHTTP(t, "far", far)
+	srv.Skills, srv.SkillURIs = true, []string{"skill://deploy/SKILL.md"}
+	h := open(t, nil, srv)
+	if h.Source("far") != nil || codes(h) != "mcp-no-skills" || strings.Contains(strings.Join(far.Requests(), " "), "skills/") {
+		t.Errorf("declared: %v; %v", h.Notes(), far.Requests())
+	}
+	honest, _, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{hosttest.Plain("deploy", nil)}})
+	if one(t, build(t, m), "mcp:far:deploy"); !slices.Contains(honest.Requests(), "skills/list") {
+		t.Errorf("the control: %v", honest.Requests())
+	}
+}
+
+// watched keeps the machines that are asked.
+type watched struct {
+	mu    sync.Mutex
+	hosts map[string]bool
+}
+
+func (w *watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.hosts[r.URL.Host] = true
+	w.mu.Unlock()
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestAddressesAreNamesOnly(t *testing.T) {
+	t.Parallel()
+	at := func(uri string) hosttest.Skill {
+		k := hosttest.Plain("deploy", map[string]string{"references/a.md": "honest"})
+		k.URI = uri
+		return k
+	}
+	far := hosttest.New(hosttest.Script{Skills: []hosttest.Skill{at("https://localhost:1/deploy/SKILL.md"), at("skill://127.0.0.1:1/deploy/SKILL.md"), at("file:///etc/deploy/SKILL.md"), at("github://o/r/deploy/SKILL.md")}})
+	srv := overHTTP(t, "far", far)
+	srv.Skills = true
+	w := &watched{hosts: map[string]bool{}}
+	h := open(t, &host.Options{Client: &http.Client{Transport: w}}, srv)
+	m := host.Mount("far", h.Source("far"))
+	n := build(t, m)
+	for _, place := range []string{"https/localhost:1/deploy", "skill/127.0.0.1:1/deploy", "file/%/etc/deploy", "github/o/r/deploy"} {
+		one(t, n, "mcp:far:"+place)
+		if got, err := fetch(t, m.Source, place, "references/a.md"); err != nil || got != "honest" {
+			t.Errorf("authority: %s: %q %v", place, got, err)
+		}
+	}
+	if len(w.hosts) != 1 || !strings.Contains(srv.URL, slices.Collect(maps.Keys(w.hosts))[0]) {
+		t.Errorf("authority: asked were %v", w.hosts)
+	}
+	// A resource that the server gives to whoever reads it is no skill until it says so.
+	before := reads(far)
+	if _, err := fetch(t, m.Source, "skill/nothing", "SKILL.md"); metier.CodeOf(err) != "skill_not_found" || reads(far) != before {
+		t.Errorf("scheme: %v, %v", err, far.Requests())
+	}
+}
+
+func TestASkillBelowAnotherIsText(t *testing.T) {
+	t.Parallel()
+	inner := "---\nname: sub\ndescription: Below.\nallowed-tools: Bash\n---\nRun it.\n"
+	outer := with(func(k *hosttest.Skill) { k.Files["sub/SKILL.md"] = inner })
+	below := hosttest.Skill{URI: "skill://deploy/sub/SKILL.md", Front: map[string]any{"name": "sub", "description": "Below.", "allowed-tools": "Bash"}, Files: map[string]string{"SKILL.md": inner}}
+	_, h, m := served(t, "far", hosttest.Script{Skills: []hosttest.Skill{outer, below}})
+	s := session(t, h, nil, m)
+	if _, err := s.Activate(t.Context(), "mcp:far:deploy", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	if o := call(t, s, "read_skill_resource", `{"skill":"mcp:far:deploy","path":"sub/SKILL.md"}`); o.Code() != "" || !strings.Contains(o.Text(), "Run it.") {
+		t.Errorf("nested: %q %s", o.Code(), o.Text())
+	}
+	if a := s.State().Active; len(a) != 1 || len(a[0].AllowedTools) != 0 {
+		t.Errorf("nested: it counts as loaded: %+v", a)
+	}
+	if _, err := s.Activate(t.Context(), "mcp:far:sub", "cli-preload"); err != nil || len(s.State().Active) != 2 {
+		t.Errorf("the control: %v, %+v", err, s.State().Active)
+	}
+}
+
 func TestReadingIsNoLoad(t *testing.T) {
 	t.Parallel()
 	_, h, m := served(t, "docs", hosttest.Script{Skills: []hosttest.Skill{with(func(*hosttest.Skill) {})}})
@@ -491,14 +616,53 @@ func TestAProgramWaitsWhileSuchASkillIsActive(t *testing.T) {
 	if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask || !slices.Equal(d.Question.Scopes, []string{policy.ScopeOnce}) {
 		t.Errorf("dynamic: %+v", d)
 	}
-	far.Tree, g.Skills = "sha256:u", []policy.SkillRule{{Effect: policy.RuleAllow, Skill: "mcp:far:deploy"}}
+	// What lasts is bound to the files: no rule, which names a skill and not what it holds, answers.
+	far.Tree, g.Answers = "sha256:u", nil
+	for _, rule := range []string{"mcp:far:deploy", "mcp:far:skill/deploy", "mcp:*"} {
+		g.Skills = []policy.SkillRule{{Effect: policy.RuleAllow, Skill: rule}}
+		if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask {
+			t.Errorf("content-bound: the rule %s answers: %+v", rule, d)
+		}
+	}
+	d = policy.Decide(g, r(far))
+	g.Answers = map[string]policy.Answer{d.Question.Binds: {Allow: true, Scope: policy.ScopeAlways}}
 	if d := policy.Decide(g, r(far)); d.Outcome != policy.Allow {
-		t.Errorf("an allow rule of exactly the skill: %+v", d)
+		t.Errorf("always: %+v", d)
 	}
-	g.Skills[0].Skill = "mcp:*"
+	nested := policy.Subject{ID: "mcp:far:skill/deploy/sub", Name: "mcp:far:sub", Tree: "sha256:v"}
+	twin := policy.Subject{ID: "mcp:other:skill/deploy", Name: "mcp:other:deploy", Tree: "sha256:u"}
+	for name, s := range map[string]policy.Subject{"nested": nested, "identity": twin} {
+		if d := policy.Decide(g, r(s)); d.Outcome != policy.Ask {
+			t.Errorf("%s: another skill's approval answers: %+v", name, d)
+		}
+		if d := policy.Decide(g, r(far, s)); d.Outcome != policy.Ask {
+			t.Errorf("%s: one of two approvals answers: %+v", name, d)
+		}
+	}
+	far.Tree = "sha256:w"
 	if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask {
-		t.Errorf("a wide rule answers for each skill: %+v", d)
+		t.Errorf("revoked: always: %+v", d)
 	}
+}
+
+// Of a list that a server's skill brings, nothing is allowed, whatever the tool.
+func TestListsOfServersSkillsAllowNothing(t *testing.T) {
+	t.Parallel()
+	g := &policy.Grants{Mode: policy.Disabled, Tools: []string{"write_file"}, Narrow: policy.NarrowPreapprove, Rules: []policy.Rule{{Effect: policy.RuleAsk, Pattern: "write_file"}}}
+	r := policy.Request{Call: "c", Tool: "write_file", Actor: policy.ByModel, Effect: policy.Write, Paths: []policy.PathUse{{Path: "/workspace/a", Zone: policy.ZoneWorkspace, Write: true}}}
+	s := policy.Subject{ID: "user:deploy", Name: "deploy", Tier: policy.User, Tree: "sha256:t", Declared: true, AllowedTools: []string{"Write", "write_file"}}
+	if d := policy.Decide(g, whileActive(r, s)); d.Outcome != policy.Allow {
+		t.Errorf("the control: %+v", d)
+	}
+	s.ID, s.Name, s.Tier = "mcp:far:skill/deploy", "mcp:far:deploy", policy.ThirdParty
+	if d := policy.Decide(g, whileActive(r, s)); d.Outcome != policy.Ask {
+		t.Errorf("no-widening: %+v", d)
+	}
+}
+
+func whileActive(r policy.Request, s policy.Subject) policy.Request {
+	r.Active = []policy.Subject{s}
+	return r
 }
 
 func TestListsArePagedAndBounded(t *testing.T) {

@@ -26,6 +26,7 @@ type Script struct {
 	Revision string            `json:"revision,omitempty"` // "": 2025-11-25
 	Skills   []Skill           `json:"skills,omitempty"`
 	NoSkills bool              `json:"noSkills,omitempty"` // do not declare the extension
+	Flat     bool              `json:"flat,omitempty"`     // do not declare directoryRead
 	Tools    []map[string]any  `json:"tools,omitempty"`
 	Later    []map[string]any  `json:"later,omitempty"` // the tools after the first call, which are told of
 	Results  map[string]any    `json:"results,omitempty"`
@@ -170,7 +171,7 @@ func (s *Server) result(q request, uri, cursor, name string) (any, *failure) {
 	case "initialize":
 		caps := map[string]any{"resources": map[string]any{}, "tools": map[string]any{"listChanged": true}}
 		if !s.script.NoSkills {
-			caps["extensions"] = map[string]any{"io.modelcontextprotocol/skills": map[string]any{"directoryRead": true}}
+			caps["extensions"] = map[string]any{"io.modelcontextprotocol/skills": map[string]any{"directoryRead": !s.script.Flat}}
 		}
 		v := s.script.Revision
 		if v == "" {
@@ -210,7 +211,7 @@ func (s *Server) result(q request, uri, cursor, name string) (any, *failure) {
 	case "resources/read":
 		return s.read(uri)
 	case "resources/directory/read":
-		return map[string]any{"resources": []any{}}, nil
+		return map[string]any{"resources": s.children(uri)}, nil
 	}
 	return nil, &failure{-32601, "no method " + q.Method}
 }
@@ -263,6 +264,21 @@ func (s *Server) read(uri string) (any, *failure) {
 		}
 	}
 	return nil, &failure{-32602, "no resource"}
+}
+
+// children are the files below an address, those that no entry lists too.
+func (s *Server) children(uri string) []any {
+	out := []any{}
+	for _, k := range s.script.Skills {
+		for _, files := range []map[string]string{k.Files, k.Extra} {
+			for _, p := range slices.Sorted(maps.Keys(files)) {
+				if at := k.folder() + "/" + p; strings.HasPrefix(at, uri+"/") {
+					out = append(out, map[string]any{"uri": at, "name": p, "mimeType": "text/plain"})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // Tool is a tool that takes a text.
