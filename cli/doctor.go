@@ -57,7 +57,7 @@ func (d *doctor) bad(name string, err error) {
 func (a *app) doctorCommand() *cobra.Command {
 	var workspace string
 	var roots []string
-	var clear bool
+	var clear, clearMCP bool
 	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check what this host gives: configuration, skills, models, records",
 		Long: `Doctor looks at the program, the configuration, the folders, the skills and the
 models a run started here would use, and names the way out of what is wrong. It
@@ -68,6 +68,7 @@ asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Arg
 			d.config()
 			d.folders(workspace)
 			d.index(clear)
+			d.servers(clearMCP)
 			d.skills(c.Context(), roots)
 			d.models(c.Context())
 			d.sandbox(c.Context())
@@ -76,6 +77,7 @@ asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Arg
 	c.Flags().StringVar(&workspace, "workspace", "", "folder to look at (default: the current one)")
 	c.Flags().StringArrayVar(&roots, "skills-root", nil, "folder of skills (repeatable; default: the configuration's)")
 	c.Flags().BoolVar(&clear, "clear-index", false, "first remove the index of skills, which is made again")
+	c.Flags().BoolVar(&clearMCP, "clear-mcp-cache", false, "first remove what is kept of the skills of MCP servers")
 	a.completions(c)
 	return c
 }

@@ -135,7 +135,7 @@ func (j *job) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if j.host, err = j.a.openHost(ctx, servers, j.launch.Workspace); err != nil || j.launch.resumed {
+	if j.host, err = j.a.openHost(ctx, servers, j.launch.Workspace, j.serverCache()); err != nil || j.launch.resumed {
 		return err
 	}
 	for _, t := range j.host.Tools() {
@@ -150,8 +150,24 @@ func (j *job) connect(ctx context.Context) error {
 	return nil
 }
 
-func (a *app) openHost(ctx context.Context, servers []host.Server, dir string) (*host.Host, error) {
-	return host.Open(ctx, servers, &host.Options{Version: buildVersion(), Dir: dir, Logger: a.logger(),
+// serverCache is where files of servers' skills are kept: in the user's cache,
+// unless that is a place where this run looks for skills or its tools write.
+func (j *job) serverCache() string {
+	dir, _ := j.a.userCache(cacheMCP)
+	closed := []string{j.launch.Workspace}
+	for _, r := range j.launch.Roots {
+		closed = append(closed, r.Path)
+	}
+	if dir == "" || slices.ContainsFunc(closed, func(p string) bool { return within(p, dir) }) {
+		return ""
+	}
+	return dir
+}
+
+const cacheMCP = "mcp" // its name in the user's cache
+
+func (a *app) openHost(ctx context.Context, servers []host.Server, dir, cache string) (*host.Host, error) {
+	return host.Open(ctx, servers, &host.Options{Version: buildVersion(), Dir: dir, Cache: cache, Now: a.now, Logger: a.logger(),
 		Env: func(k string) (string, bool) { v, ok := a.env[k]; return v, ok }})
 }
 

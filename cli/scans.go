@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/mcp/host"
 	"metier/source/local"
 )
 
@@ -42,15 +43,24 @@ func (a *app) indexDir() (dir, why string) {
 		return "", "METIER_INDEX is off"
 	case named && x != "":
 		return a.path(x), ""
-	case a.env["XDG_CACHE_HOME"] != "":
-		return filepath.Join(a.env["XDG_CACHE_HOME"], "metier", "index"), ""
-	case h == "":
+	case a.env["XDG_CACHE_HOME"] == "" && h == "":
 		return "", "there is no home folder: set HOME, XDG_CACHE_HOME or METIER_INDEX"
+	}
+	return a.userCache("index")
+}
+
+// userCache is a folder of ours in the user's cache, or "" and why there is none.
+func (a *app) userCache(name string) (dir, why string) {
+	switch h := a.home(); {
+	case a.env["XDG_CACHE_HOME"] != "":
+		return filepath.Join(a.env["XDG_CACHE_HOME"], "metier", name), ""
+	case h == "":
+		return "", "there is no home folder: set HOME or XDG_CACHE_HOME"
 	default:
 		if info, err := os.Stat(h); err != nil || !info.IsDir() {
 			return "", "the home folder " + h + " is not there"
 		}
-		return filepath.Join(h, ".cache", "metier", "index"), ""
+		return filepath.Join(h, ".cache", "metier", name), ""
 	}
 }
 
@@ -118,4 +128,21 @@ func globQuote(p string) string {
 		return p // no quotes there; such characters are rare in folders of a cache
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
+}
+
+// servers is what is kept of servers' skills; clear removes it first.
+func (d *doctor) servers(clear bool) {
+	dir, why := d.a.userCache(cacheMCP)
+	if dir == "" {
+		d.ok("mcp cache", "there is none, files of servers' skills are fetched each time: %s", why)
+		return
+	}
+	if clear {
+		if err := os.RemoveAll(dir); err != nil {
+			d.bad("mcp cache", &metier.Error{Op: "clear", Path: dir, Kind: metier.Unavailable, Code: "read_only", Hint: "remove the folder yourself", Err: err})
+			return
+		}
+	}
+	files, size := host.Cached(dir)
+	d.ok("mcp cache", "%s of %d kB in %s", plural(files, "file"), (size+999)/1000, dir)
 }

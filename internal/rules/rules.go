@@ -56,6 +56,7 @@ var served = map[string]Rule{
 	"mcp-tools-cut":       {"of a server's tools the first 512 are taken", "tell whoever runs the server"},
 	"mcp-tool-refused":    {"a tool has a name and a JSON schema of an object", "tell whoever runs the server"},
 	"mcp-tool-clash":      {"two tools cannot have one name; the first has it", "give the server another label, or tell whoever runs it"},
+	"mcp-cache-altered":   {"a file of a server's skill that is kept on disk is hashed at every read", "it was fetched anew; look for what writes below the folder that 'metier doctor' names"},
 	"mcp-process-left":    {"the programs of servers end with the run, and what they start with them", "look for it and end it by hand; the server should not put itself into the background"},
 	"mcp-tools-new":       {"tools that a server adds while a run goes on are not taken up", "begin a new run"},
 	"name-by-path":        {"two skills of one server have one name, so both are named by their paths", ""},

@@ -35,6 +35,10 @@ type Options struct {
 	Message int
 	// Output is the most bytes of a result that a model is shown; 0: 64 KiB.
 	Output int
+	// Cache is a folder of this user alone, below no root of skills, in which files of skills are kept; "": none are.
+	Cache string
+	// Now tells the time for the cache; nil: time.Now.
+	Now func() time.Time
 	// Grace is how long a program may take to end by itself; 0: 2 seconds.
 	Grace time.Duration
 }
@@ -52,6 +56,9 @@ func (o *Options) fill() {
 	if o.Output <= 0 {
 		o.Output = 64 << 10
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Grace <= 0 {
 		o.Grace = 2 * time.Second
 	}
@@ -63,6 +70,7 @@ type Host struct {
 	servers []*connection // in the order of their labels
 	tools   []*tool
 	sources map[string]*Source
+	cache   *cache
 
 	mu    sync.Mutex
 	notes []metier.Diagnostic
@@ -77,6 +85,9 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 		h.opts = *o
 	}
 	h.opts.fill()
+	if h.opts.Cache != "" {
+		h.cache = &cache{dir: h.opts.Cache, now: h.opts.Now}
+	}
 	for _, s := range servers {
 		if err := s.check(); err != nil {
 			return nil, err

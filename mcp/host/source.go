@@ -273,7 +273,10 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	if !listed {
 		return fail(metier.Drift, "mcp_file_unlisted", again, errors.New("the entry that this skill was loaded by does not list the file"))
 	}
-	data, err := b.s.read(ctx, f.uri)
+	data, kept := b.kept(f)
+	if !kept {
+		data, err = b.s.read(ctx, f.uri)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -290,7 +293,26 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 		}
 		b.s.hold(b.h)
 	}
+	if !kept && !b.h.dynamic {
+		c := b.s.c
+		if err := c.host.cache.keep(c.server, b.h.folder, f, data); err != nil {
+			c.host.opts.Logger.Warn("a file of a server's skill was not kept", "server", c.server.Label, "err", err)
+		}
+	}
 	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// kept is a file out of the cache. A dynamic skill has none there.
+func (b *bundle) kept(f listedFile) ([]byte, bool) {
+	c := b.s.c
+	if b.h.dynamic || c.host.cache == nil {
+		return nil, false
+	}
+	data, ok, altered := c.host.cache.read(c.server, b.h.folder, f)
+	if altered {
+		c.host.note(c, "mcp-cache-altered", "a file of a skill was changed on disk after it was checked; it is fetched anew: %s", b.h.path+"/"+f.path)
+	}
+	return data, ok
 }
 
 const again = "begin a new run, which takes the skill as the server has it now; what was approved of it has to be approved anew"
