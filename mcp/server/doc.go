@@ -51,6 +51,7 @@ type Options struct {
 	Version  string        // of this build
 	PageSize int           // entries of one page; 0: 200
 	TTL      time.Duration // how long a client may keep a list; 0: 5 seconds
+	Body     time.Duration // how long the body of a request over HTTP may take to come; 0: 1 minute
 	Now      func() time.Time
 	NewID    func() string
 	Key      []byte // signs what clients give back to us; nil: random
@@ -75,6 +76,9 @@ func (o *Options) fill() {
 	}
 	if o.TTL <= 0 {
 		o.TTL = 5 * time.Second
+	}
+	if o.Body <= 0 {
+		o.Body = time.Minute
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -113,6 +117,8 @@ type Server struct {
 
 	mu      sync.Mutex // guards clients
 	clients map[Client]*client
+
+	sessions sessions
 }
 
 // New makes a server. It lists and hashes the skills once.
@@ -132,7 +138,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts.Protocol(po)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, po)
-	s.mcp.AddReceivingMiddleware(addressed)
+	s.mcp.AddReceivingMiddleware(addressed, s.enters)
 	if err := s.extend(); err != nil {
 		return nil, err
 	}

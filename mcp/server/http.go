@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -56,15 +57,35 @@ func (s *Server) Handler(a Access) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.host(r.Host) {
-			http.Error(w, "this server is not called by that name; the operator allows it with --allow-host", http.StatusMisdirectedRequest)
+			http.Error(w, "this server is not called by that name; the operator allows it with --name", http.StatusMisdirectedRequest)
 			return
 		}
 		if o := r.Header.Get("Origin"); o != "" && !a.origin(o, r.Host) {
 			http.Error(w, "pages of that origin may not call this server; the operator allows it with --allow-origin", http.StatusForbidden)
 			return
 		}
+		if r.Body != nil && r.Body != http.NoBody {
+			due := http.NewResponseController(w)
+			_ = due.SetReadDeadline(time.Now().Add(s.opts.Body)) // of the kernel's clock; a writer that has none bounds it itself
+			r.Body = &coming{r.Body, func() { _ = due.SetReadDeadline(time.Time{}) }}
+		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// coming is the body of a request that has to be there by some time. What comes
+// after it on the connection has all the time there is.
+type coming struct {
+	io.ReadCloser
+	whole func()
+}
+
+func (c *coming) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	if err == io.EOF {
+		c.whole()
+	}
+	return n, err
 }
 
 // verify looks at every token, so that the time it takes says nothing.

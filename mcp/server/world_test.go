@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -35,6 +36,7 @@ type world struct {
 	tools   []metier.Tool
 	options func(*server.Options)
 	opening func(server.Client) error // before a session is opened
+	body    time.Duration // server.Options.Body
 	server  *server.Server
 
 	mu   sync.Mutex
@@ -58,7 +60,7 @@ func start(t *testing.T, files map[string]string, change ...func(*world)) *world
 		w.put(name, text)
 	}
 	var n atomic.Int64
-	o := &server.Options{Version: "test", PageSize: 3, NewID: func() string { return "id" + strconv.FormatInt(n.Add(1), 10) }}
+	o := &server.Options{Version: "test", PageSize: 3, Body: w.body, NewID: func() string { return "id" + strconv.FormatInt(n.Add(1), 10) }}
 	if w.options != nil {
 		w.options(o)
 	}

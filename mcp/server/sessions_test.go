@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"metier/mcp/server"
+)
+
+// Who opens sessions without end closes their own by that.
+func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	h := w.http(server.Access{Tokens: map[string]string{"ann": "token-of-ann-0123456789", "bob": "token-of-bob-0123456789"}})
+	bob := w.over(h, "token-of-bob-0123456789", older, nil)
+	bob.call("list_skills", nil)
+	first := w.over(h, "token-of-ann-0123456789", older, nil)
+	for range 810 {
+		initialize(t, h.URL, "token-of-ann-0123456789")
+	}
+	if _, err := first.ListTools(t.Context(), nil); err == nil {
+		t.Error("the first session of who has the most is still there")
+	}
+	if r := bob.call("list_skills", nil); r.IsError {
+		t.Error(said(r))
+	}
+	if r := w.over(h, "token-of-bob-0123456789", newest, nil).call("list_skills", nil); r.IsError {
+		t.Error(said(r))
+	}
+}
+
+// initialize opens a session and leaves it there.
+func initialize(t *testing.T, url, token string) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range map[string]string{"Authorization": "Bearer " + token, "Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
+		q.Header.Set(k, v)
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != http.StatusOK || r.Header.Get("Mcp-Session-Id") == "" {
+		t.Fatal(r.Status, err)
+	}
+}
+
+// A request whose body does not come is given up; a whole one is not hurried.
+func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := start(t, library, func(w *world) { w.body = 200 * time.Millisecond })
+	h := w.http(server.Access{})
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil { // only where it fails
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 4") {
+		t.Errorf("%q, %v", b, err)
+	}
+}
