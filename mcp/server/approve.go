@@ -26,6 +26,7 @@ const answerTime = 10 * time.Minute
 // the bytes that were shown, so an answer cannot be moved to another call.
 type asked struct {
 	Call   string    `json:"call"`
+	What   string    `json:"what"` // digest of its tool and arguments
 	Binds  string    `json:"binds"`
 	By     string    `json:"by"`
 	Expiry time.Time `json:"expiry"`
@@ -47,7 +48,9 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 		return metier.Observation{}, err
 	}
 	if given {
-		call.ID = state.Call
+		if given = state.What == what(call); given {
+			call.ID = state.Call
+		}
 	}
 	o, err := c.session.Call(ctx, call)
 	need, is := errors.AsType[*metier.NeedsApproval](err)
@@ -63,8 +66,20 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 	case !canAsk(req):
 		return o, &question{refusal(need.Question)}
 	}
-	state = asked{Call: call.ID, Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(answerTime)}
+	state = asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(answerTime)}
 	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question)}, RequestState: s.sign(state)}}
+}
+
+// what is the digest of a call's tool and arguments, in whatever order these
+// stand. A call under the ID of another one would get that one's answer.
+func what(call metier.Call) string {
+	var args any
+	if json.Unmarshal(call.Args, &args) != nil {
+		args = string(call.Args)
+	}
+	b, _ := json.Marshal([]any{call.Tool, args}) // as it was read
+	sum := sha256.Sum256(b)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // canAsk reports whether the client can put a form before a person.

@@ -140,6 +140,14 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	if r := try(ann, "guide", state, yes); r.IsError || r.InputRequests != nil || !strings.Contains(said(r), "way.md") {
 		t.Errorf("the right answer was not taken: %+v", r)
 	}
+	// It was used up, and is worth nothing for another call.
+	r, err := ann.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_skill_resource", Arguments: map[string]any{"skill": "guide", "path": "references/way.md"}, RequestState: state, InputResponses: yes})
+	if err != nil || strings.Contains(said(r), "Read references/way.md.") {
+		t.Errorf("the call before is answered again: %s, %v", said(r), err)
+	}
+	if r := try(ann, "hello", state, yes); r.InputRequests == nil || len(r.Content) != 0 {
+		t.Errorf("an old state was taken for another call: %s", said(r))
+	}
 	if n := len(events[event.Activated](w, server.Client{Principal: "bob"})); n != 0 {
 		t.Errorf("bob has %d activations", n)
 	}

@@ -14,6 +14,7 @@ import (
 	"metier"
 	"metier/event"
 	"metier/internal/digest"
+	"metier/internal/visible"
 	"metier/model"
 	"metier/policy"
 )
@@ -161,13 +162,13 @@ func whole(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, path str
 
 // prompt is a skill that people can call, as a prompt.
 func prompt(sk metier.Skill) *mcp.Prompt {
-	p := &mcp.Prompt{Name: sk.Slug, Title: sk.Name, Description: sk.Description}
+	p := &mcp.Prompt{Name: sk.Slug, Title: visible.Line(sk.Name), Description: visible.Escape(sk.Description)} // clients show these
 	front := sk.Head.Front
 	for _, name := range front.Arguments {
 		p.Arguments = append(p.Arguments, &mcp.PromptArgument{Name: name})
 	}
 	if len(p.Arguments) == 0 && front.ArgumentHint != "" {
-		p.Arguments = []*mcp.PromptArgument{{Name: "arguments", Description: front.ArgumentHint}}
+		p.Arguments = []*mcp.PromptArgument{{Name: "arguments", Description: visible.Escape(front.ArgumentHint)}}
 	}
 	return p
 }
@@ -197,7 +198,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 	if o.Code() != "" {
 		return nil, invalid("%s cannot be used: "+o.Text(), req.Params.Name)
 	}
-	return &mcp.GetPromptResult{Description: sk.Description, Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: o.Text()}}}}, nil
+	return &mcp.GetPromptResult{Description: visible.Escape(sk.Description), Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: o.Text()}}}}, nil
 }
 
 type promptArgs struct {

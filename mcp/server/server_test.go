@@ -473,3 +473,13 @@ func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 		}
 	}
 }
+
+func TestPromptsAreShownAsTheyCannotAct(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{"x/SKILL.md": "---\nname: x\ndescription: \"A\\e[2J \\u202eb\"\nargument-hint: \"\\ec\"\n---\nText.\n"})
+	c := w.stdio(nil)
+	r, err := c.ListPrompts(t.Context(), nil)
+	if err != nil || len(r.Prompts) != 1 || r.Prompts[0].Description != `A\x1b[2J \u{202e}b` || r.Prompts[0].Arguments[0].Description != `\x1bc` {
+		t.Errorf("%+v, %v", r.Prompts[0], err)
+	}
+}
