@@ -36,7 +36,7 @@ type world struct {
 	tools   []metier.Tool
 	options func(*server.Options)
 	opening func(server.Client) error // before a session is opened
-	body    time.Duration // server.Options.Body
+	body    time.Duration             // server.Options.Body
 	server  *server.Server
 
 	mu   sync.Mutex
