@@ -362,6 +362,24 @@ func TestDocsNameTheClients(t *testing.T) {
 	}
 }
 
+// TestReadmeShowsTheEntries holds README.md to what install prints.
+func TestReadmeShowsTheEntries(t *testing.T) {
+	t.Parallel()
+	plain := strings.NewReplacer("`, `", "", " ", "", "\n", "", "`", "") // how it is laid out does not matter
+	readme := plain.Replace(string(must(os.ReadFile(filepath.Join("..", "..", "..", "README.md")))))
+	p := newPlace(t, "")
+	for _, c := range clients {
+		entry, err := p.command(t.Context(), "home", os.Getenv(envMetier), "mcp", "install", c.name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := plain.Replace(strings.ReplaceAll(string(entry), os.Getenv(envMetier), "metier"))
+		if !strings.Contains(readme, "|"+want+"|") {
+			t.Errorf("README.md has not the entry of %s:\n%s", c.name, entry)
+		}
+	}
+}
+
 // version is that of an installed package.
 func version(t *testing.T, pkg string) string {
 	t.Helper()
