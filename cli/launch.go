@@ -15,6 +15,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/event"
 	"metier/internal/confine"
 	"metier/mcp/host"
 	"metier/model"
@@ -88,6 +89,7 @@ type job struct {
 type surface struct {
 	tools    []metier.Tool
 	snapshot func(context.Context) (*metier.Snapshot, error)
+	like     *metier.Session // of the same launch, or nil
 }
 
 // prepare opens workspace, skills and tools of a launch: everything that can
@@ -188,18 +190,24 @@ func (j *job) grants() policy.Grants {
 
 // open opens the session on the folder's log.
 func (j *job) open(ctx context.Context, f *run.Folder) error {
+	j.folder = f
+	var err error
+	if j.log, j.unfollow, err = j.a.followed(ctx, f); err != nil {
+		return err
+	}
+	return j.openOn(ctx, f.ID(), j.log, f.Blobs())
+}
+
+// openOn opens the session on a log.
+func (j *job) openOn(ctx context.Context, id string, log record.Log, blobs record.Blobs) error {
 	raw, err := json.Marshal(j.launch)
 	if err != nil {
 		return err
 	}
-	j.folder = f
-	if j.log, j.unfollow, err = j.a.followed(ctx, f); err != nil {
-		return err
-	}
-	c := metier.Config{ID: f.ID(), By: j.a.principal(), Build: buildVersion(), Log: j.log, Blobs: f.Blobs(), Snapshot: j.snapshot,
+	c := metier.Config{ID: id, By: j.a.principal(), Build: buildVersion(), Log: log, Blobs: blobs, Snapshot: j.snapshot,
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
 		Logger: j.a.logger(), ToolsOnly: j.surface.tools != nil}
-	c.Tools = append(c.Tools, j.surface.tools...)
+	c.Tools, c.Like = append(c.Tools, j.surface.tools...), j.surface.like
 	if j.anew {
 		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.snapshot, nil }
 	}
@@ -317,6 +325,9 @@ func beneath(dir, name string, most int) (b []byte, more bool, err error) {
 func (j *job) close(ctx context.Context) error {
 	var errs []error
 	if j.session != nil {
+		if j.launch.Model == modelNone && j.folder != nil {
+			errs = append(errs, j.a.endRecord(ctx, j.log, j.folder.ID()))
+		}
 		errs = append(errs, j.session.Close(ctx))
 	}
 	if j.unfollow != nil {
@@ -335,6 +346,20 @@ func (j *job) close(ctx context.Context) error {
 		errs = append(errs, j.host.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// endRecord says at the end of a record that its session, which is no run, is
+// over.
+func (a *app) endRecord(ctx context.Context, log record.Log, session string) error {
+	en, err := event.New(event.Closed{Session: session}, "ended", a.principal(), a.now())
+	if err != nil {
+		return err
+	}
+	head, err := log.Head(ctx)
+	if err == nil {
+		_, err = log.Append(ctx, head, en)
+	}
+	return err
 }
 
 // principal is who acts: the user's name where there is one.

@@ -82,7 +82,7 @@ var types = func() map[string]reflect.Type {
 // the documentation.
 func All() []Event {
 	return []Event{
-		Opened{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
+		Opened{}, Closed{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
 		Started{}, Returned{}, Lost{}, Staged{}, Activated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{},
 		Drifted{}, Suspected{}, Catalogued{},
 		Begun{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},

@@ -160,6 +160,7 @@ type Recovered struct {
 }
 
 func (Opened) Type() string           { return "session.opened" }
+func (Closed) Type() string           { return "session.ended" }
 func (Indexed) Type() string          { return "skill.discovered" }
 func (ResourcesIndexed) Type() string { return "skill.resources_indexed" }
 func (Said) Type() string             { return "input.said" }

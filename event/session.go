@@ -15,6 +15,13 @@ type Opened struct {
 	Launch   record.Ref `json:"launch"` // what a resume needs to open the session again; its form is the surface's
 }
 
+// Closed ends a session that is no run of the agent: a client of a server left,
+// or a command is done. A record without it was left in the middle, unless
+// somebody still writes to it.
+type Closed struct {
+	Session string `json:"session"`
+}
+
 // Indexed says which skills were found (skill.discovered, C-061): Registry is
 // the blob of the registry, which lists each of them with what discovery knows.
 // Instructions enter with Activated.

@@ -212,13 +212,6 @@ func (f *Folder) check() error {
 // openHeads opens the file of heads. For a new run that stands where an older
 // one stood, the old heads are put aside: they vouch for a log that is gone.
 func (f *Folder) openHeads(fresh bool) error {
-	abs, err := filepath.Abs(f.dir)
-	if err != nil {
-		return fault("open", f.dir, err)
-	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = real
-	}
 	f.name = f.id
 	if f.opt.StateDir == "" {
 		if !fresh && !f.readOnly && f.opt.Witnessed {
@@ -227,8 +220,11 @@ func (f *Folder) openHeads(fresh bool) error {
 		}
 		return nil
 	}
-	dir := filepath.Join(f.opt.StateDir, "heads")
-	path := filepath.Join(dir, fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(abs))))
+	path, err := f.witness()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
 	if f.readOnly {
 		f.heads, err = record.OpenHeads(path, &record.Options{ReadOnly: true})
 		if errors.Is(err, fs.ErrNotExist) {
@@ -252,6 +248,18 @@ func (f *Folder) openHeads(fresh bool) error {
 		return unwitnessable(path, err)
 	}
 	return nil
+}
+
+// witness is the path of the file of heads.
+func (f *Folder) witness() (string, error) {
+	abs, err := filepath.Abs(f.dir)
+	if err != nil {
+		return "", fault("open", f.dir, err)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real
+	}
+	return filepath.Join(f.opt.StateDir, "heads", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(abs)))), nil
 }
 
 // Vouch compares a log with the newest head noted of it, as both were when the

@@ -106,9 +106,13 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Status == StatusRunning && f.readOnly && !held(f.dir) {
+	if !p.state().over() && f.readOnly && !held(f.dir) {
+		detail := "the process that worked on the run is gone; resume the run to go on"
+		if r.Status == StatusOpen {
+			detail = "the process that had the session open is gone, and did not end it"
+		}
 		r.Status = StatusInterrupted
-		r.Problems = append(r.Problems, Problem{Code: CodeInterrupted, Detail: "the process that worked on the run is gone; resume the run to go on"})
+		r.Problems = append(r.Problems, Problem{Code: CodeInterrupted, Detail: detail})
 	}
 	if t := f.torn(); t != nil {
 		r.Problems = append(r.Problems, *t)

@@ -335,3 +335,22 @@ func outputName(taken map[string]bool, call, tool string) string {
 	taken[strings.ToLower(name)] = true
 	return name + ".json"
 }
+
+// Checkpoint writes run-state.json alone, for records whose other artifacts
+// nobody wants: a list then need not read the log.
+func (f *Folder) Checkpoint(ctx context.Context) error {
+	f.projecting.Lock()
+	defer f.projecting.Unlock()
+	if f.readOnly {
+		return wrong(metier.Invalid, "read_only", f.dir, "open the run for writing", "the run was opened for reading")
+	}
+	p, err := f.projector(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := printed(p.state())
+	if err != nil {
+		return err
+	}
+	return f.write(artifact{FileState, b})
+}

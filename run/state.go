@@ -10,12 +10,13 @@ import (
 
 // foldRules is the version of the fold State is made by: a checkpoint of
 // another version is folded again.
-const foldRules = 2
+const foldRules = 3
 
 // The states of a run. Interrupted is never in the log: it is a run that is not
-// over and that nobody works on.
+// over, or a session that was not ended, and that nobody works on.
 const (
-	StatusOpen        = "open" // a session without a run of the agent
+	StatusOpen        = "open"  // a session without a run of the agent
+	StatusEnded       = "ended" // such a session, and it is over
 	StatusRunning     = "running"
 	StatusParked      = "parked"
 	StatusDone        = "done"
@@ -92,7 +93,7 @@ type ChildRun struct {
 }
 
 // over reports whether the run cannot go on by itself.
-func (s State) over() bool { return s.Status != StatusRunning }
+func (s State) over() bool { return s.Status != StatusRunning && s.Status != StatusOpen }
 
 // state folds the log.
 func (p *projector) state() State {
@@ -111,6 +112,10 @@ func (s *State) life(f fact) {
 	switch e := f.event.(type) {
 	case event.Opened:
 		s.Session, s.Build, s.By = e.Session, e.Build, f.By
+	case event.Closed:
+		if s.Status == StatusOpen {
+			s.Status = StatusEnded
+		}
 	case event.Begun:
 		s.Status, s.Code, s.Model, s.StepRules = StatusRunning, "", e.Model, e.Rules
 	case event.Resumed:

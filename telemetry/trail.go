@@ -83,6 +83,8 @@ func (l *trail) show(en record.Entry) {
 		l.finish("parked", "")
 	case event.Ended:
 		l.finish(e.Status, e.Code)
+	case event.Closed:
+		l.finish("ended", "")
 	case event.ModelStarted:
 		l.modelStarted(e)
 	case event.Replied:
