@@ -45,9 +45,12 @@ type Config struct {
 	// Refresh gives a new snapshot where the setting reload asks for one; nil:
 	// the snapshot stays as it is.
 	Refresh func(ctx context.Context) (*Snapshot, error)
-	Now     func() time.Time // nil: time.Now
-	NewID   func() string    // nil: random
-	Logger  *slog.Logger     // nil: discard
+	// Like is a session with the same settings, grants and view, or nil: its catalog is taken where both have the same
+	// snapshot, since making one of a thousand skills takes longer than a call.
+	Like   *Session
+	Now    func() time.Time // nil: time.Now
+	NewID  func() string    // nil: random
+	Logger *slog.Logger     // nil: discard
 }
 
 // Session is one run, conversation or client. Its state is a fold of its log:
@@ -66,6 +69,7 @@ type Session struct {
 	state  State
 	flight map[string]chan struct{} // calls under way in this process, closed when they end
 	files  map[ID]Skill             // skills with their files, as the record has them
+	done   []string                 // reads that returned and are still in state, in that order; with Config.ToolsOnly
 	fresh  bool                     // Refresh made the snapshot, so its index counts and not the recorded one
 }
 
@@ -136,6 +140,11 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	}
 	s := &Session{cfg: c, tools: map[string]Tool{}, names: map[string]string{}, flight: map[string]chan struct{}{}, files: map[ID]Skill{}}
 	s.snap.Store(c.Snapshot)
+	if c.Like != nil {
+		if l := c.Like.listed.Load(); l != nil && l.snap == c.Snapshot {
+			s.listed.Store(l)
+		}
+	}
 	s.state = newState()
 	for _, t := range slices.Concat(skillTools(c.Settings), c.Tools) {
 		if err := s.addTool(ctx, t); err != nil {
@@ -402,11 +411,29 @@ func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event
 		}
 		for i, e := range evs {
 			s.state.apply(e, entries[i].At)
+			s.forget(e)
 		}
 		s.head = head
 		return nil
 	}
 	return errContended
+}
+
+// mostDone is how many reads that returned a session of tools alone remembers.
+const mostDone = 32
+
+// forget drops the oldest read that returned: a client may call for days, and
+// takes a new ID each time. What had an effect stays known, since it must never
+// happen twice; the log has all of it. The caller holds mu.
+func (s *Session) forget(e event.Event) {
+	r, is := e.(event.Returned)
+	if !is || !s.cfg.ToolsOnly || s.state.Calls[r.ID].Effect != policy.Read {
+		return
+	}
+	if s.done = append(s.done, r.ID); len(s.done) > mostDone {
+		delete(s.state.Calls, s.done[0])
+		s.done = s.done[1:]
+	}
 }
 
 // fault turns an error of the log or the blobs into ours.

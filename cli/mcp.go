@@ -17,6 +17,7 @@ import (
 	"metier"
 	"metier/mcp/server"
 	"metier/policy"
+	"metier/record"
 	"metier/run"
 	"metier/settings"
 )
@@ -27,6 +28,7 @@ type mcpFlags struct {
 	http, tokens   string
 	names, origins []string
 	watch          time.Duration
+	anonymous      int
 }
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -58,6 +60,7 @@ leaves a record, as a run does.`,
 	fl.StringArrayVar(&f.names, "name", nil, "name by which HTTP clients call this server, beside localhost (repeatable)")
 	fl.StringArrayVar(&f.origins, "allow-origin", nil, "origin of web pages that may call over HTTP (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to look for changed skills; 0: never")
+	fl.IntVar(&f.anonymous, "anonymous-records", 50, "records to keep of HTTP requests that name nobody; each has up to 1,000 requests; 0: all")
 	f.add(fl)
 	a.completions(c)
 	c.AddCommand(a.mcpInstallCommand(), a.mcpLsCommand(), a.mcpInspectCommand())
@@ -78,7 +81,9 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 		return err
 	}
 	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
-	s, err := server.New(ctx, &shop{j: j}, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
+	shop := &shop{j: j, guests: newGuests(a, j.launch.Artifacts, f.anonymous)}
+	defer shop.guests.close()
+	s, err := server.New(ctx, shop, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
 	if err != nil {
 		return err
 	}
@@ -116,6 +121,9 @@ func (a *app) planMCP(f mcpFlags) (planned, error) {
 // without a key.
 func (a *app) access(f mcpFlags) (server.Access, error) {
 	out := server.Access{Hosts: f.names, Origins: f.origins}
+	if f.anonymous < 0 {
+		return out, wrong("usage", "give 0 to keep all", "--anonymous-records cannot be negative")
+	}
 	if f.http == "" {
 		if f.tokens != "" || len(f.names) > 0 || len(f.origins) > 0 {
 			return out, wrong("usage", "add --http ADDRESS", "--token-file, --name and --allow-origin are for --http")
@@ -207,8 +215,13 @@ func (a *app) serveHTTP(ctx context.Context, address string, h http.Handler) err
 	return nil
 }
 
-// shop opens sessions for the server, each over a record of its own.
-type shop struct{ j *job }
+// shop opens sessions for the server: each over a record of its own, but for
+// those of requests that name nobody.
+type shop struct {
+	j      *job
+	guests *guests
+	house  *metier.Session // the server's own
+}
 
 func (s *shop) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
 	return s.j.a.snapshot(ctx, s.j.launch.Roots, s.j.settings, s.j.launch.Workspace, nil)
@@ -220,18 +233,34 @@ func (s *shop) Serves(sk metier.Skill) bool {
 	return effect != policy.RuleDeny
 }
 
-func (s *shop) Open(ctx context.Context, _ server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
+func (s *shop) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
 	ctx = context.WithoutCancel(ctx) // the session outlives the request that opens it
 	k := *s.j
 	var err error
 	if k.snapshot, err = snapshot(ctx); err != nil {
 		return nil, nil, err
 	}
+	k.surface = surface{server.Tools(), snapshot, s.house}
+	switch c {
+	case server.Client{Server: true}:
+		err = k.openOn(ctx, s.guests.id, house{record.NewMemory(), s.guests}, s.guests.clean)
+		s.house = k.session
+		return k.session, func() error { return nil }, err
+	case server.Client{}:
+		log, leave, err := s.guests.enter(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := k.openOn(ctx, s.guests.id, log, log.book); err != nil {
+			leave()
+			return nil, nil, err
+		}
+		return k.session, func() error { leave(); return nil }, nil
+	}
 	folder, err := run.Create(k.launch.Artifacts, k.a.runID(), k.a.runOptions())
 	if err != nil {
 		return nil, nil, err
 	}
-	k.surface = surface{tools: server.Tools(), snapshot: snapshot}
 	end := func() error {
 		k.sandbox, k.workspace = nil, nil // the server's
 		return k.close(ctx)

@@ -35,12 +35,21 @@ func (s sum) String() string { return "sha256:" + hex.EncodeToString(s[:]) }
 type chain struct {
 	path       string
 	head       Head
-	ids        map[string]struct{}
+	ids        map[idKey]struct{}
 	maxEntries uint64
 }
 
 func newChain(path string) chain {
-	return chain{path: path, ids: map[string]struct{}{}, maxEntries: MaxEntries}
+	return chain{path: path, ids: map[idKey]struct{}{}, maxEntries: MaxEntries}
+}
+
+// idKey stands for an ID: half of its SHA-256, which takes a fifth of the memory
+// in a log of many calls.
+type idKey [sha256.Size / 2]byte
+
+func keyOf(id string) idKey {
+	s := sha256.Sum256([]byte(id))
+	return idKey(s[:len(idKey{})])
 }
 
 // batch is what one Append adds.
@@ -110,7 +119,7 @@ func (c *chain) unseen(e []Entry) ([]Entry, error) {
 			return nil, &Error{Code: CodeBadEntry, Path: c.path, Seq: c.head.Seq + 1,
 				Detail: fmt.Sprintf("entry %d of the append needs both an ID (%q) and a Type (%q)", i+1, x.ID, x.Type)}
 		}
-		_, known := c.ids[x.ID]
+		known := c.has(x.ID)
 		_, twice := here[x.ID]
 		if known || twice {
 			continue
@@ -130,7 +139,7 @@ func (c *chain) unseen(e []Entry) ([]Entry, error) {
 func (c *chain) take(b *batch) {
 	c.head = b.head
 	for _, id := range b.ids {
-		c.ids[strings.Clone(id)] = struct{}{}
+		c.ids[keyOf(id)] = struct{}{}
 	}
 }
 

@@ -57,7 +57,7 @@ type Recovery struct {
 
 // FileLog is a [Log] in one file, a line of JSON per entry. One process may
 // have it open for writing at a time; who opens it holds a lock that says so.
-// Only where each line begins, its hash and the IDs are kept in memory.
+// Only where each line begins, its hash and digests of the IDs are kept in memory.
 type FileLog struct {
 	path string
 	opt  Options
@@ -144,7 +144,7 @@ func (l *FileLog) load() error {
 	return l.cutTail()
 }
 
-func (c *chain) has(id string) bool { _, ok := c.ids[id]; return ok }
+func (c *chain) has(id string) bool { _, ok := c.ids[keyOf(id)]; return ok }
 
 // cutTail drops what follows the last complete entry.
 func (l *FileLog) cutTail() error {

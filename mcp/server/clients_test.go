@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ func TestOpeningASessionHoldsUpNobodyElse(t *testing.T) {
 			return nil
 		}
 	})
+	release := sync.OnceFunc(func() { close(open) })
+	t.Cleanup(release) // before the server is closed
 	h := w.http(server.Access{Tokens: tokens})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only where it fails
 	defer cancel()
@@ -53,13 +56,13 @@ func TestOpeningASessionHoldsUpNobodyElse(t *testing.T) {
 	<-entered
 	go func() { text, err := load("ann", "new"); ann <- answer{text, err} }()
 	if text, err := load("bob", "guide"); err != nil || !strings.Contains(text, "Read references/way.md.") {
-		t.Errorf("bob, while the session of ann is opened: %q, %v", text, err)
+		t.Fatalf("bob, while the session of ann is opened: %q, %v", text, err)
 	}
 	w.put("new/SKILL.md", skill("new", "A new one.", "New."))
 	if err := w.server.Refresh(ctx); err != nil {
 		t.Errorf("looking for changes meanwhile: %v", err)
 	}
-	close(open)
+	release()
 	for range 2 {
 		if a := <-ann; a.err != nil || !strings.Contains(a.text, "Read references/way.md.") && !strings.Contains(a.text, "New.") {
 			t.Errorf("ann: %q, %v", a.text, a.err)

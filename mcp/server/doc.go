@@ -39,8 +39,9 @@ type Backend interface {
 }
 
 // Client is who a session is kept for. At most one of the fields is set; none
-// means a session of the server itself, or of one request.
+// means the session of one request, from nobody that could be known again.
 type Client struct {
+	Server    bool   // the server itself: what it offers. It makes no calls
 	Process   bool   // the client at the other end of standard input and output
 	Session   string // the id of a session of the protocol, before 2026-07-28
 	Principal string // whom the bearer token names
@@ -113,7 +114,7 @@ type Server struct {
 
 	index atomic.Pointer[index]
 	tools atomic.Pointer[map[string]*mcp.Tool] // as offered, by name
-	house *client                              // the server's own session: what it offers, and reads of those who have none
+	house *client                              // the server's own session
 
 	mu      sync.Mutex // guards clients
 	clients map[Client]*client
@@ -148,7 +149,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.house, err = s.open(ctx, Client{}); err != nil {
+	if s.house, err = s.open(ctx, Client{Server: true}); err != nil {
 		return nil, err
 	}
 	s.show(ctx)

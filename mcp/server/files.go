@@ -52,12 +52,9 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if !ok {
 		return nil, noResource(uri)
 	}
-	c, release := s.house, func() {}
-	if who(req) != (Client{}) {
-		var err error
-		if c, release, err = s.acquire(ctx, req); err != nil {
-			return nil, s.fault(ctx, err)
-		}
+	c, release, err := s.acquire(ctx, req)
+	if err != nil {
+		return nil, s.fault(ctx, err)
 	}
 	defer release()
 	args, _ := json.Marshal(fileArgs{v.skill.ID.String(), path}) // plain data
