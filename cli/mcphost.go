@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"path/filepath"
@@ -28,6 +29,8 @@ type launchMCP struct {
 	Files   []string `json:"files,omitempty"`   // named by flags
 	Servers []string `json:"servers,omitempty"` // labels
 	Tools   []string `json:"tools,omitempty"`   // granted, as they were written
+	// Pins are the granted tools as they were when the run began, by digest.
+	Pins map[string]string `json:"pins,omitempty"`
 }
 
 // placeServers says where the servers of a configuration file stand.
@@ -125,7 +128,8 @@ func (a *app) planServers(l *launch, f runFlags, op operator) error {
 }
 
 // connect opens the servers of a run, and finds which of their tools the
-// operator granted. A resumed run keeps the tools it had.
+// operator granted. A resumed run keeps the servers and tools it had; what is
+// not there any more, or is another, is told.
 func (j *job) connect(ctx context.Context) error {
 	m := j.launch.MCP
 	if m == nil {
@@ -135,9 +139,23 @@ func (j *job) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if j.host, err = j.a.openHost(ctx, servers, j.launch.Workspace, j.serverCache()); err != nil || j.launch.resumed {
+	o := &host.Options{Dir: j.launch.Workspace, Cache: j.serverCache()}
+	if j.launch.resumed {
+		servers = slices.DeleteFunc(servers, func(s host.Server) bool { return !slices.Contains(m.Servers, s.Label) })
+		for _, l := range m.Servers {
+			if !slices.ContainsFunc(servers, func(s host.Server) bool { return s.Label == l }) && !j.a.json {
+				fmt.Fprintf(j.a.Err, "note: the server %s of this run is not configured any more [mcp_server_unknown]\n", oneLine(l))
+			}
+		}
+		if j.onDrift("") != "reload" {
+			o.Pins = m.Pins
+		}
+	}
+	if j.host, err = j.a.openHost(ctx, servers, o); err != nil || j.launch.resumed {
 		return err
 	}
+	m.Pins = map[string]string{}
+	pins := j.host.Pins()
 	for _, t := range j.host.Tools() {
 		spec, _ := t.Spec(ctx, nil)
 		granted := slices.ContainsFunc(m.Tools, func(p string) bool {
@@ -145,6 +163,7 @@ func (j *job) connect(ctx context.Context) error {
 		})
 		if granted && (j.launch.Spec.Mode != agent.ModePlan || spec.Effect == policy.Read) {
 			j.launch.Tools = append(j.launch.Tools, spec.Canonical)
+			m.Pins[spec.Canonical] = pins[spec.Canonical]
 		}
 	}
 	return nil
@@ -166,9 +185,10 @@ func (j *job) serverCache() string {
 
 const cacheMCP = "mcp" // its name in the user's cache
 
-func (a *app) openHost(ctx context.Context, servers []host.Server, dir, cache string) (*host.Host, error) {
-	return host.Open(ctx, servers, &host.Options{Version: buildVersion(), Dir: dir, Cache: cache, Now: a.now, Logger: a.logger(),
-		Env: func(k string) (string, bool) { v, ok := a.env[k]; return v, ok }})
+func (a *app) openHost(ctx context.Context, servers []host.Server, o *host.Options) (*host.Host, error) {
+	o.Version, o.Now, o.Logger = buildVersion(), a.now, a.logger()
+	o.Env = func(k string) (string, bool) { v, ok := a.env[k]; return v, ok }
+	return host.Open(ctx, servers, o)
 }
 
 // served are the tools of servers.

@@ -88,7 +88,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 		servers = servers[i : i+1]
 		servers[0].Skills = true
 	}
-	return a.openHost(ctx, servers, a.Dir, "") // what is there is looked at, not what was
+	return a.openHost(ctx, servers, &host.Options{Dir: a.Dir}) // no cache: what is there is looked at, not what was
 }
 
 func (a *app) mcpLs(ctx context.Context, files []string) (err error) {

@@ -14,13 +14,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"metier/cli"
+	"metier/mcp/host/hosttest"
 )
 
 // TestMain makes the test binary the command metier for scripts and documents:
 // the program under test is the one that was just compiled.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"metier": func() { os.Exit(cli.MainNoWait(context.Background(), os.Args[1:], os.Environ(), cli.System())) },
+		"mcpserver": hosttest.Main, // plays the script that its environment names
+		"metier":    func() { os.Exit(cli.MainNoWait(context.Background(), os.Args[1:], os.Environ(), cli.System())) },
 	})
 }
 

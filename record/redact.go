@@ -29,12 +29,12 @@ type Secret struct {
 // in hex and percent-encoded. It does not find a value that was split,
 // compressed or encrypted.
 type Redactor struct {
-	next    Blobs
-	forms   []form
-	skipped []string
+	next Blobs
 
-	mu     sync.Mutex
-	counts map[string]int
+	mu      sync.Mutex
+	forms   []form // replaced, never changed in place
+	skipped []string
+	counts  map[string]int
 }
 
 // form is one way in which a secret may be written.
@@ -47,7 +47,19 @@ type form struct {
 // looked for; [Redactor.Skipped] names them.
 func Redact(b Blobs, secrets ...Secret) *Redactor {
 	r := &Redactor{next: b, counts: map[string]int{}}
+	r.Also(secrets...)
+	return r
+}
+
+// Also takes more secrets, for what is stored from now on.
+func (r *Redactor) Also(secrets ...Secret) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	seen := map[string]bool{}
+	r.forms = slices.Clone(r.forms)
+	for _, f := range r.forms {
+		seen[string(f.text)] = true
+	}
 	for _, s := range secrets {
 		name := placeName(s.Name)
 		if len(s.Value) < MinSecret {
@@ -61,7 +73,6 @@ func Redact(b Blobs, secrets ...Secret) *Redactor {
 			}
 		}
 	}
-	return r
 }
 
 // placeName keeps a name from breaking the text it is put into.
@@ -143,7 +154,10 @@ type hit struct {
 // gives the name and they are one.
 func (r *Redactor) find(b []byte) []hit {
 	var hits []hit
-	for _, f := range r.forms {
+	r.mu.Lock()
+	forms := r.forms
+	r.mu.Unlock()
+	for _, f := range forms {
 		for at := 0; ; {
 			i := bytes.Index(b[at:], f.text)
 			if i < 0 {
@@ -178,7 +192,11 @@ func (r *Redactor) Counts() map[string]int {
 }
 
 // Skipped names the secrets that are too short to be looked for.
-func (r *Redactor) Skipped() []string { return slices.Clone(r.skipped) }
+func (r *Redactor) Skipped() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.skipped)
+}
 
 // Open implements [Blobs].
 func (r *Redactor) Open(ctx context.Context, ref Ref) ([]byte, error) { return r.next.Open(ctx, ref) }

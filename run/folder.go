@@ -375,6 +375,10 @@ func (f *Folder) Log() record.Log { return f.log }
 // stored.
 func (f *Folder) Blobs() record.Blobs { return f.blobs }
 
+// KeepOut takes secrets that became known after the folder was opened out of
+// all that is stored from now on.
+func (f *Folder) KeepOut(secrets ...record.Secret) { f.blobs.Also(secrets...) }
+
 // Children is the root of the folders of child runs: Create(f.Children(), id).
 func (f *Folder) Children() string { return filepath.Join(f.dir, dirChilds) }
 

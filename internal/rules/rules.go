@@ -58,6 +58,7 @@ var served = map[string]Rule{
 	"mcp-tool-clash":      {"two tools cannot have one name; the first has it", "give the server another label, or tell whoever runs it"},
 	"mcp-cache-altered":   {"a file of a server's skill that is kept on disk is hashed at every read", "it was fetched anew; look for what writes below the folder that 'metier doctor' names"},
 	"mcp-process-left":    {"the programs of servers end with the run, and what they start with them", "look for it and end it by hand; the server should not put itself into the background"},
+	"mcp-tool-drifted":    {"a run that goes on has the tools it began with, as they were", "begin a new run, or go on with --on-drift reload, which takes the tools as they are now"},
 	"mcp-tools-new":       {"tools that a server adds while a run goes on are not taken up", "begin a new run"},
 	"name-by-path":        {"two skills of one server have one name, so both are named by their paths", ""},
 }

@@ -35,6 +35,8 @@ type Options struct {
 	Message int
 	// Output is the most bytes of a result that a model is shown; 0: 64 KiB.
 	Output int
+	// Pins are tools by our names as they were when a run began (Host.Pins): one that is another now is left out.
+	Pins map[string]string
 	// Cache is a folder of this user alone, below no root of skills, in which files of skills are kept; "": none are.
 	Cache string
 	// Now tells the time for the cache; nil: time.Now.
@@ -142,6 +144,15 @@ func (h *Host) Tools() []metier.Tool {
 	out := make([]metier.Tool, len(h.tools))
 	for i, t := range h.tools {
 		out[i] = t
+	}
+	return out
+}
+
+// Pins tells the tools of servers that answered from later ones of these names.
+func (h *Host) Pins() map[string]string {
+	out := map[string]string{}
+	for _, t := range h.tools {
+		out[t.ours] = t.pinned
 	}
 	return out
 }

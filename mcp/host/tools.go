@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,10 +79,19 @@ func (h *Host) name() {
 				h.note(c, "mcp-tool-refused", "the tool %s is left out: %v", visible.Quote(t.Name), err)
 			case seen[t.Name] || taken[ours]:
 				h.note(c, "mcp-tool-clash", "the tool %s is left out: another one is called %s", visible.Quote(t.Name), ours)
+			case h.opts.Pins[ours] != "" && h.opts.Pins[ours] != x.pinned:
+				h.note(c, "mcp-tool-drifted", "the tool %s is left out: the server changed it since the run began", visible.Quote(t.Name))
 			default:
 				h.tools = append(h.tools, x)
 			}
 			seen[t.Name], taken[ours] = true, true
+		}
+	}
+	for _, c := range h.servers {
+		for _, ours := range slices.Sorted(maps.Keys(h.opts.Pins)) {
+			if c.failed == nil && strings.HasPrefix(ours, Prefix+c.server.Label+"__") && !taken[ours] {
+				h.note(c, "mcp-tool-drifted", "the tool %s is gone: the server had it when the run began", ours)
+			}
 		}
 	}
 	slices.SortStableFunc(h.tools, func(a, b *tool) int { return strings.Compare(a.ours, b.ours) })
