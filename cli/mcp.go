@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -160,7 +161,7 @@ func (a *app) readTokens(file string) (map[string]string, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, wrong("token_file", "give a file of lines PRINCIPAL TOKEN", "%s is no file", path)
 	}
-	out := map[string]string{}
+	out, whose := map[string]string{}, map[string]string{}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -175,14 +176,19 @@ func (a *app) readTokens(file string) (map[string]string, error) {
 			return nil, wrong("token_file", "use long random ones", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
 		case out[words[0]] != "":
 			return nil, wrong("token_file", "give each principal one line", "%s:%d: %s is there twice", path, n, words[0])
+		case whose[words[1]] != "":
+			return nil, wrong("token_file", "give each principal a token of its own", "%s:%d: %s has the token of %s", path, n, words[0], whose[words[1]])
 		}
-		out[words[0]] = words[1]
+		out[words[0]], whose[words[1]] = words[1], words[0]
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, wrong("token_file", "each line is PRINCIPAL TOKEN", "%s has no token", path)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(a.Err, "note: others on this machine can read or change the tokens in %s; chmod 600 keeps them out\n", oneLine(path))
 	}
 	return out, nil
 }

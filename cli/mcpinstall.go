@@ -312,6 +312,9 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, d
 	if real, err := filepath.EvalSymlinks(target); err == nil { // a person may keep it elsewhere behind a link
 		target = real
 	}
+	if f.project && !liesBelow(target, a.path(".")) {
+		return fault(errors.New("a link leads out of the project, and a project does not say which other files are changed"))
+	}
 	old, err := readNamed(target, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault(err)
@@ -331,6 +334,24 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, d
 	}
 	doc.Written = true
 	return nil
+}
+
+// liesBelow reports whether a file, or the nearest folder above it that is
+// there, really lies in a folder.
+func liesBelow(file, folder string) bool {
+	folder, err := filepath.EvalSymlinks(folder)
+	for err == nil {
+		real, missing := filepath.EvalSymlinks(file)
+		if missing == nil {
+			rel, err := filepath.Rel(folder, real)
+			return err == nil && filepath.IsLocal(rel)
+		}
+		if _, there := os.Lstat(file); there == nil || filepath.Dir(file) == file {
+			return false // a link to nothing
+		}
+		file = filepath.Dir(file)
+	}
+	return false
 }
 
 // merged is the client's file with the entry in it.

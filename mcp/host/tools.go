@@ -152,7 +152,7 @@ func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage)
 		return bad(err)
 	}
 	return metier.Facts{Request: policy.Request{Tool: t.ours, Effect: t.spec.Effect,
-		Summary: "call " + t.name + " of the server " + t.c.server.Label + ": " + clipped(string(args), 400)}}, nil
+		Summary: "call " + visible.Quote(t.name) + " of the server " + t.c.server.Label + ": " + clipped(string(args), 400)}}, nil
 }
 
 // skill is what a server is told of an active skill: never its text.
