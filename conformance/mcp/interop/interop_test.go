@@ -47,7 +47,8 @@ var clients = []client{
 	{
 		name: "claude-code", pkg: "@anthropic-ai/claude-code-linux-x64", program: []string{"claude"}, wire: messages{},
 		args: []string{"-p", prompt, "--model", "claude-sonnet-4-5", "--allowedTools", "mcp__skills__load_skill"},
-		env:  []string{"ANTHROPIC_BASE_URL={model}", "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
+		env: []string{"ANTHROPIC_BASE_URL={model}", "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+			"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000", "MCP_TIMEOUT=60000"}, // on a busy machine it would begin without the server
 	},
 	{
 		name: "codex", pkg: "@openai/codex", program: []string{"vendor", "x86_64-unknown-linux-musl", "bin", "codex"}, wire: responses{},
