@@ -188,7 +188,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var cl claim
-	err = s.append(ctx, func(st *State) ([]event.Event, error) {
+	err = s.append(ctx, c.By, func(st *State) ([]event.Event, error) {
 		cl = claim{active: st.skillRefs()}
 		prev := st.Calls[c.ID]
 		switch {
@@ -314,7 +314,7 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	returned := false
-	err = s.append(ctx, func(st *State) ([]event.Event, error) {
+	err = s.append(ctx, c.By, func(st *State) ([]event.Event, error) {
 		if returned = st.Calls[c.ID].Returned != nil; returned {
 			return nil, nil // another process read the same and was faster
 		}

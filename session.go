@@ -1,6 +1,7 @@
 package metier
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ import (
 // Config is what a session is made of. Log and Blobs are required.
 type Config struct {
 	ID       string // of the session; the run id where there is a run
-	By       string // the principal who opened it
+	By       string // the principal who opened it, and who acts where a call or an input names nobody
 	Build    string // version of this build, for the record
 	Log      record.Log
 	Blobs    record.Blobs
@@ -212,7 +213,7 @@ func (s *Session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.append(ctx, func(st *State) ([]event.Event, error) {
+	return s.append(ctx, s.cfg.By, func(st *State) ([]event.Event, error) {
 		if st.Opened {
 			return nil, nil // somebody else began it
 		}
@@ -262,7 +263,7 @@ func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
 	slot := policy.Slot{Role: in.Role, Origin: in.By, Digest: ref.Digest, Surface: in.Surface}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slot, s.append(ctx, func(st *State) ([]event.Event, error) {
+	return slot, s.append(ctx, in.By, func(st *State) ([]event.Event, error) {
 		if said, ok := st.Inputs[in.ID]; ok {
 			if said.Digest != ref.Digest {
 				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", visible.Quote(in.ID))}
@@ -282,7 +283,7 @@ func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.append(ctx, func(st *State) ([]event.Event, error) {
+	err := s.append(ctx, a.By, func(st *State) ([]event.Event, error) {
 		c, ok := st.Calls[call]
 		if !ok || c.Question.ID != a.Question || a.Question == "" {
 			return nil, &Error{Op: "answer", Kind: Conflict, Code: "question_not_open", Err: fmt.Errorf("no open question %q for call %q", a.Question, call)}
@@ -324,7 +325,7 @@ func Refresh(ctx context.Context, s *Session) error {
 	defer s.mu.Unlock()
 	s.snap.Store(snap)
 	s.fresh, s.files = true, map[ID]Skill{}
-	return s.append(ctx, func(st *State) ([]event.Event, error) {
+	return s.append(ctx, s.cfg.By, func(st *State) ([]event.Event, error) {
 		if st.Indexed.Registry.Digest == e.Registry.Digest {
 			return nil, nil
 		}
@@ -380,10 +381,10 @@ func (s *Session) refresh(ctx context.Context) error {
 	return errContended
 }
 
-// append asks decide for events on the newest state and appends them; when
-// somebody else was faster it folds and decides again (D10). The caller holds
-// mu.
-func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event, error)) error {
+// append asks decide for events on the newest state and appends them in the name
+// of a principal ("": who opened the session); when somebody else was faster it
+// folds and decides again (D10). The caller holds mu.
+func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]event.Event, error)) error {
 	for range mostRaces {
 		if err := s.refresh(ctx); err != nil {
 			return err
@@ -394,7 +395,7 @@ func (s *Session) append(ctx context.Context, decide func(*State) ([]event.Event
 		}
 		entries := make([]record.Entry, 0, len(evs))
 		for i, e := range evs {
-			en, err := event.New(e, entryID(e, s.head.Seq+uint64(i)+1), s.cfg.By, s.cfg.Now())
+			en, err := event.New(e, entryID(e, s.head.Seq+uint64(i)+1), cmp.Or(by, s.cfg.By), s.cfg.Now())
 			if err != nil {
 				return &Error{Op: "record", Kind: Internal, Code: "encode", Err: err}
 			}

@@ -472,6 +472,15 @@ func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 			t.Errorf("%+v: %d activations, want %d", who, got, want)
 		}
 	}
+	old := w.over(guarded, "token-of-ann-0123456789", older, nil)
+	if r := old.call("load_skill", map[string]any{"name": "guide"}); r.IsError {
+		t.Fatal(said(r))
+	}
+	for who, want := range map[server.Client]string{{Principal: "ann"}: "ann", {Principal: "bob"}: "bob", {Session: old.ID()}: "ann", nobody: "mcp"} {
+		if by := w.actors(who, event.Activated{}); len(by) == 0 || len(slices.Compact(by)) != 1 || by[0] != want {
+			t.Errorf("%+v: the record says that %q activated, not %s", who, by, want)
+		}
+	}
 }
 
 func TestPromptsAreShownAsTheyCannotAct(t *testing.T) {

@@ -185,6 +185,24 @@ func events[E event.Event](w *world, c server.Client) (out []E) {
 	return out
 }
 
+// actors are who did what is of one kind, by the records of a client's sessions.
+func (w *world) actors(c server.Client, of event.Event) (out []string) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, log := range w.logs[c] {
+		for en, err := range log.Read(context.Background(), 1) {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if en.Type == of.Type() {
+				out = append(out, en.By)
+			}
+		}
+	}
+	return out
+}
+
 // client is one connection, by the protocol library.
 type client struct {
 	*mcp.ClientSession
