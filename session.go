@@ -46,8 +46,8 @@ type Config struct {
 	// Refresh gives a new snapshot where the setting reload asks for one; nil:
 	// the snapshot stays as it is.
 	Refresh func(ctx context.Context) (*Snapshot, error)
-	// Like is a session with the same settings, grants and view, or nil: its catalog is taken where both have the same
-	// snapshot, since making one of a thousand skills takes longer than a call.
+	// Like is a session with the same settings, grants and view, or nil: its catalog and its registry are taken where
+	// both have the same snapshot, since making those of a thousand skills takes longer than a call.
 	Like   *Session
 	Now    func() time.Time // nil: time.Now
 	NewID  func() string    // nil: random
@@ -223,6 +223,13 @@ func (s *Session) begin(ctx context.Context) error {
 
 // indexed puts a snapshot's registry into the blobs.
 func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, error) {
+	if e, b := s.cfg.Like.reported(ctx, snap); b != nil {
+		var err error
+		if e.Registry, err = s.cfg.Blobs.Put(ctx, "application/json", b); err != nil {
+			return e, s.fault("record", err)
+		}
+		return e, nil
+	}
 	ref, err := s.putJSON(ctx, snap.Registry(s.cfg.View))
 	if err != nil {
 		return event.Indexed{}, err
@@ -243,6 +250,25 @@ func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, e
 		}
 	}
 	return e, nil
+}
+
+// reported is what the session recorded of a snapshot, and the registry; nil where
+// that is of another one.
+func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.Indexed, []byte) {
+	if s == nil {
+		return event.Indexed{}, nil
+	}
+	s.mu.Lock()
+	e, same := s.state.Indexed, s.Snapshot() == snap
+	s.mu.Unlock()
+	if !same || e.Registry.Digest == "" {
+		return e, nil
+	}
+	b, err := s.cfg.Blobs.Open(ctx, e.Registry)
+	if err != nil {
+		return e, nil // it is made anew
+	}
+	return e, b
 }
 
 // Say records an input and returns its slot. It is the only maker of

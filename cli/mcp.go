@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,6 +90,7 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	shop.server.Store(s)
 	defer func() { err = closed(s.Close(), err) }()
 	if f.watch > 0 {
 		ctx, stop := context.WithCancel(ctx)
@@ -199,6 +202,9 @@ func (a *app) serveHTTP(ctx context.Context, address string, h http.Handler) err
 	if err != nil {
 		return wrong("address_unusable", "choose another address with --http", "%v", err)
 	}
+	if a.env["GOGC"] == "" { // it stands beside other programs for days: less memory for a little more work
+		defer debug.SetGCPercent(debug.SetGCPercent(50))
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", h)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
@@ -226,7 +232,8 @@ func (a *app) serveHTTP(ctx context.Context, address string, h http.Handler) err
 type shop struct {
 	j      *job
 	guests *guests
-	house  *metier.Session // the server's own
+	house  *metier.Session               // the server's own
+	server atomic.Pointer[server.Server] // once it is there
 }
 
 func (s *shop) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
@@ -245,6 +252,11 @@ func (s *shop) Open(ctx context.Context, c server.Client, snapshot func(context.
 	var err error
 	if k.snapshot, err = snapshot(ctx); err != nil {
 		return nil, nil, err
+	}
+	k.output = func(call, _ string, p []byte) {
+		if srv := s.server.Load(); srv != nil {
+			srv.Wrote(call, len(p))
+		}
 	}
 	k.surface = surface{server.Tools(), snapshot, s.house}
 	switch c {

@@ -42,22 +42,13 @@ func (*question) Error() string { return "a person has to answer first" }
 
 // consented makes a call, and asks the client's person where policy wants that.
 // A client that cannot ask is told what would have to be allowed.
-func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequest, call metier.Call) (metier.Observation, error) {
-	state, given, err := s.given(req)
-	if err != nil {
-		return metier.Observation{}, err
-	}
-	if given {
-		if given = state.What == what(call); given {
-			call.ID = state.Call
-		}
-	}
+func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequest, call metier.Call, answered *asked) (metier.Observation, error) {
 	o, err := c.session.Call(ctx, call)
 	need, is := errors.AsType[*metier.NeedsApproval](err)
 	switch {
 	case !is:
 		return o, err
-	case given && state.Binds == need.Question.Binds:
+	case answered != nil && answered.Binds == need.Question.Binds:
 		allow, scope := answerOf(req.Params.InputResponses["approval"], need.Question)
 		if err := c.session.Answer(ctx, call.ID, policy.Answer{Question: need.Question.ID, Allow: allow, Scope: scope, By: principal(req)}); err != nil {
 			return o, err
@@ -66,7 +57,7 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 	case !canAsk(req):
 		return o, &question{refusal(need.Question)}
 	}
-	state = asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(answerTime)}
+	state := asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(answerTime)}
 	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question)}, RequestState: s.sign(state)}}
 }
 
@@ -137,14 +128,18 @@ func (s *Server) seal(b []byte) []byte {
 
 // given reads the state of a request. One that we did not sign, or that is
 // another principal's, is refused (SEP-2322, integrity of the state); one that
-// is too old counts as none, and the question is put again.
-func (s *Server) given(req *mcp.CallToolRequest) (a asked, ok bool, err error) {
+// is too old, or of another call, counts as none, and the question is put again.
+func (s *Server) given(req *mcp.CallToolRequest, call metier.Call) (*asked, error) {
 	if req.Params.RequestState == "" {
-		return asked{}, false, nil
+		return nil, nil
 	}
+	var a asked
 	b, err := base64.RawURLEncoding.DecodeString(req.Params.RequestState)
 	if err != nil || len(b) <= sha256.Size || !hmac.Equal(b[:sha256.Size], s.seal(b[sha256.Size:])) || json.Unmarshal(b[sha256.Size:], &a) != nil || a.By != principal(req) {
-		return asked{}, false, errForged
+		return nil, errForged
 	}
-	return a, s.opts.Now().Before(a.Expiry), nil
+	if a.What != what(call) || !s.opts.Now().Before(a.Expiry) {
+		return nil, nil
+	}
+	return &a, nil
 }

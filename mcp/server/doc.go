@@ -53,6 +53,7 @@ type Options struct {
 	PageSize int           // entries of one page; 0: 200
 	TTL      time.Duration // how long a client may keep a list; 0: 5 seconds
 	Body     time.Duration // how long the body of a request over HTTP may take to come; 0: 1 minute
+	Progress time.Duration // between two notifications of the progress of a call; 0: a second
 	Now      func() time.Time
 	NewID    func() string
 	Key      []byte // signs what clients give back to us; nil: random
@@ -80,6 +81,9 @@ func (o *Options) fill() {
 	}
 	if o.Body <= 0 {
 		o.Body = time.Minute
+	}
+	if o.Progress <= 0 {
+		o.Progress = time.Second
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -115,6 +119,8 @@ type Server struct {
 	index atomic.Pointer[index]
 	tools atomic.Pointer[map[string]*mcp.Tool] // as offered, by name
 	house *client                              // the server's own session
+
+	writing sync.Map // of *atomic.Int64 by call: bytes its program wrote
 
 	mu      sync.Mutex // guards clients
 	clients map[Client]*client

@@ -83,12 +83,17 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if len(call.Args) == 0 || string(call.Args) == "null" { // of a tool that needs none
 		call.Args = json.RawMessage("{}")
 	}
-	o, err := s.consented(ctx, c, req, call)
+	answered, err := s.given(req, call)
+	if err != nil {
+		return nil, err
+	}
+	if answered != nil {
+		call.ID = answered.Call
+	}
+	defer s.progress(ctx, req, call.ID)()
+	o, err := s.consented(ctx, c, req, call, answered)
 	if ask, is := errors.AsType[*question](err); is {
 		return ask.result, nil
-	}
-	if errors.Is(err, errForged) {
-		return nil, errForged
 	}
 	if err != nil {
 		return nil, s.fault(ctx, err)
