@@ -218,9 +218,10 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 // Suspicions reads a skill's SKILL.md and returns what in it reads like an
 // injection: a warning with line and column for each place, at most
 // ten, of which the last says that there may be more. A file that cannot be
-// read gives none; its state says why.
+// read gives none; its state says why. One that is elsewhere is not fetched for
+// it: it is looked at when it is loaded.
 func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
-	if sk.Head.FileName == "" {
+	if sk.Head.FileName == "" || sk.Head.Remote {
 		return nil
 	}
 	raw, err := n.readFile(ctx, &sk, skillMax)

@@ -133,7 +133,7 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 		for _, t := range sk.Head.Front.Tags() {
 			add(inTags, t)
 		}
-		if n.headed() && sk.usable() && ctx.Err() == nil {
+		if n.headed() && sk.usable() && !sk.Head.Remote && ctx.Err() == nil { // what is elsewhere is not fetched to be found
 			for _, h := range n.headings(ctx, sk) {
 				add(inHeadings, h)
 			}

@@ -86,6 +86,7 @@ how to mend it, and whether the model would be told of it.`,
 			return nil
 		}}
 	place.flags(c)
+	place.servers(c)
 	a.completions(c)
 	return c
 }

@@ -111,6 +111,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 			return nil
 		}}
 	place.flags(c)
+	place.servers(c)
 	c.Flags().BoolVar(&f.all, "all", false, "show what cannot be used too, and why")
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
 	c.Flags().BoolVar(&f.verbose, "verbose", false, "say on standard error what finding them took, root by root")

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"metier/mcp/host"
 	"metier/record"
 )
 
@@ -46,6 +47,7 @@ type app struct {
 	cancel     context.CancelCauseFunc
 	redact     *record.Redactor          // made by clean
 	mcpSecrets []record.Secret           // of servers that were configured
+	hosts      []*host.Host              // of servers that a command asked, until it ends
 	has        func(program string) bool // is on this machine
 	org        string                    // folder of the machine's skills
 	watch      *watchers
@@ -83,6 +85,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	a.json = asksJSON(args) // an error may come before the flag is read
 	err := a.printed(root.ExecuteContext(ctx))
 	a.unwatch()
+	a.hangUp()
 	if err == nil {
 		return exitDone
 	}

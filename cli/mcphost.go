@@ -204,12 +204,35 @@ func (j *job) look(ctx context.Context) (*metier.Snapshot, error) {
 	if j.host == nil {
 		return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
 	}
-	mounts, err := mountAll(j.launch.Roots, j.settings.Discover, nil)
+	return j.a.snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, serverMounts(j.host)...)
+}
+
+// withServers looks at a place and at the servers of files. They end with the
+// command.
+func (a *app) withServers(ctx context.Context, sh *shelf, files []string) (*metier.Snapshot, error) {
+	for i, f := range files {
+		files[i] = a.path(f)
+	}
+	servers, err := a.mcpServers(operator{}, files)
 	if err != nil {
 		return nil, err
 	}
-	j.a.decided(j.settings.Discover, j.launch.Workspace).tell(mounts)
-	return build(ctx, append(mounts, serverMounts(j.host)...), j.settings)
+	j := &job{a: a, launch: launch{Workspace: sh.workspace, Roots: sh.roots}}
+	h, err := a.openHost(ctx, servers, &host.Options{Dir: sh.workspace, Cache: j.serverCache()})
+	if err != nil {
+		return nil, err
+	}
+	a.hosts = append(a.hosts, h)
+	return a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans, serverMounts(h)...)
+}
+
+// hangUp ends the servers of a command that is done.
+func (a *app) hangUp() {
+	for _, h := range a.hosts {
+		if err := h.Close(); err != nil {
+			a.logger().Warn("a server did not end well", "err", err)
+		}
+	}
 }
 
 // serverMounts are the roots that servers bring: those with skills, and those

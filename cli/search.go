@@ -72,6 +72,7 @@ says so. Headings are searched where there are at most 2,000 skills.`,
 			return nil
 		}}
 	place.flags(c)
+	place.servers(c)
 	c.Flags().IntVar(&limit, "limit", limit, "most results")
 	c.Flags().BoolVar(&f.all, "all", false, "search what cannot be used too")
 	f.flags(c)

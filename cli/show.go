@@ -56,6 +56,7 @@ of every file. Where several have the name it shows the one that counts;
 			return a.showSkill(c.Context(), sh.snapshot, sk, body)
 		}}
 	place.flags(c)
+	place.servers(c)
 	c.Flags().BoolVar(&body, "body", false, "print the instructions alone (with --json: too)")
 	a.completions(c)
 	return c

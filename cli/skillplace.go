@@ -26,6 +26,7 @@ type skillPlace struct {
 	roots     []string
 	profile   string
 	set       []string
+	mcp       []string // files of servers whose skills are looked at too
 }
 
 func (p *skillPlace) flags(c *cobra.Command) {
@@ -34,6 +35,12 @@ func (p *skillPlace) flags(c *cobra.Command) {
 	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
 	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
 	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
+}
+
+// servers is the flag of commands that look at skills of servers too. They are
+// started or called, so a command does that only where somebody names them.
+func (p *skillPlace) servers(c *cobra.Command) {
+	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "file of MCP servers to ask for their skills too (repeatable)")
 }
 
 // shelf is what a run would find at a place.
@@ -78,6 +85,10 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	sh.scans = a.scans()
+	if len(p.mcp) > 0 {
+		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
+		return sh, err
+	}
 	sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
 	return sh, err
 }
@@ -138,6 +149,10 @@ func (sh *shelf) missing(subject string) error {
 	what := "there is no such skill"
 	if strings.ContainsAny(subject, `/\`) {
 		what = "there is no skill of that name, and nothing at that path"
+	}
+	if !ofRoot(subject) && len(sh.a.hosts) == 0 {
+		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
+			Hint: "name the file of its server with --mcp-config; 'metier mcp inspect SERVER' shows it too", Err: errors.New("servers are asked only where they are named")}
 	}
 	if len(sh.roots) == 0 {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_registry_missing",

@@ -329,8 +329,21 @@ func TestTheFlowFetchesNothingAheadAndTellsTheOrigin(t *testing.T) {
 	t.Parallel()
 	k := with(func(k *hosttest.Skill) { k.Files["scripts/run.sh"] = "echo hi" })
 	far, h, m := served(t, "docs", hosttest.Script{Name: "filesystem", Skills: []hosttest.Skill{k}})
-	s := session(t, h, nil, m)
+	s := session(t, h, func(g *policy.Grants) {
+		g.Tools = append(g.Tools, settings.ToolSearchSkills, settings.ToolListSkills)
+	}, m)
 	_ = s.Catalog(t.Context())
+	for tool, args := range map[string]string{settings.ToolSearchSkills: `{"query":"deploy"}`, settings.ToolListSkills: `{}`} {
+		if o := call(t, s, tool, args); o.Code() != "" || !strings.Contains(o.Text(), "mcp:docs:deploy") {
+			t.Errorf("%s: %q %s", tool, o.Code(), o.Text())
+		}
+	}
+	for _, sk := range s.Snapshot().All() {
+		_ = s.Snapshot().Suspicions(t.Context(), sk)
+		if _, err := s.Snapshot().Index(t.Context(), sk); err != nil { // what an approval binds
+			t.Error(err)
+		}
+	}
 	if reads(far) != 0 {
 		t.Fatalf("no-prefetch: %v", far.Requests())
 	}
