@@ -102,7 +102,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 	if t.Name == "" || len(t.Name) > 256 {
 		return nil, errors.New("its name is empty or has more than 256 bytes")
 	}
-	raw, err := json.Marshal(t.InputSchema)
+	raw, err := json.Marshal(c.worded(t.InputSchema))
 	if err != nil {
 		return nil, errors.New("its schema is no JSON")
 	}
@@ -120,14 +120,42 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 		return nil, fmt.Errorf("its schema is none: %w", err)
 	}
 	x := &tool{c: c, name: t.Name, ours: ours, pinned: c.now[t.Name], resolved: resolved}
-	text := clipped(c.clean(t.Description), maxDescription)
-	text, _ = wrap.Neutralize(visible.Escape(text))
+	text := c.words(clipped(t.Description, maxDescription))
 	x.spec = metier.Spec{Canonical: ours, Effect: policy.SideEffect, ToolSpec: model.ToolSpec{Name: ours, Schema: raw,
 		Description: "[Tool of the server " + c.server.Label + ", which is not trusted] " + text}}
 	if slices.Contains(c.server.ReadOnly, "*") || slices.Contains(c.server.ReadOnly, t.Name) {
 		x.spec.Effect = policy.Read
 	}
 	return x, nil
+}
+
+// words is a text of a server as a model may read it in a description.
+func (c *connection) words(s string) string {
+	s, _ = wrap.Neutralize(visible.Escape(c.clean(s)))
+	return s
+}
+
+// worded is a schema with the texts in it that are for readers as those of
+// tools are; nothing that arguments are compared with is another.
+func (c *connection) worded(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, x := range v {
+			if text, is := x.(string); is && (key == "description" || key == "title" || key == "$comment") {
+				x = c.words(text)
+			}
+			out[key] = c.worded(x)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = c.worded(x)
+		}
+		return out
+	}
+	return v
 }
 
 // Spec implements metier.Tool.
