@@ -166,6 +166,9 @@ func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served,
 		v.files = append(v.files, file{URI: below(v.folder, f.Path), Digest: f.Digest, Size: f.Size, text: f.Text})
 		size += f.Size
 	}
+	if !slices.ContainsFunc(v.files, func(f file) bool { return f.URI == v.main }) && !man.Dynamic {
+		return nil, &metier.Error{Op: "index", Skill: sk.Name, Path: head.FileName, Kind: metier.Invalid, Code: "skill_broken", Err: errors.New("it is no file that can be read")}
+	}
 	if !man.Dynamic {
 		v.entry.Resources = v.files
 	}

@@ -492,3 +492,30 @@ func TestPromptsAreShownAsTheyCannotAct(t *testing.T) {
 		t.Errorf("%+v, %v", r.Prompts[0], err)
 	}
 }
+
+// An entry lists its SKILL.md, or there is none.
+func TestASkillWhoseFileIsNoneIsNotAnsweredFor(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	c := w.stdio(nil)
+	const uri = "skill://project/guide/SKILL.md"
+	if _, err := ext(c, "skills/get", &uriParams{URI: uri}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(w.dir, "guide", "SKILL.md")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(file, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ext(c, "skills/get", &uriParams{URI: uri}); err == nil {
+		t.Errorf("%+v", r)
+	}
+	if err := w.server.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ext(c, "skills/get", &uriParams{URI: uri}); err == nil {
+		t.Errorf("afterwards: %+v", r)
+	}
+}
