@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"reflect"
 	"strings"
 
@@ -160,16 +161,20 @@ func (loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Fac
 	if a.FilePath != "" && s.enveloped() {
 		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
 	}
-	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Name)}}, nil
+	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Name, a.FilePath)}}, nil
 }
 
 // subject returns the named skill for policy, or nil when there is none. One
 // that is asked about is indexed first, so that an answer covers its files as
 // they are (D3); elsewhere no file is opened before somebody needs it.
-func (s *Session) subject(ctx context.Context, name string) *policy.Subject {
+// file, where not "", is the file of it that is read.
+func (s *Session) subject(ctx context.Context, name, file string) *policy.Subject {
 	sk, err := s.Snapshot().Find(name)
 	if err != nil {
 		return nil
+	}
+	if strings.Contains(file, "/") {
+		sk = s.innermost(sk, file)
 	}
 	if effect, _ := s.cfg.Grants.Skill(sk.ID.String(), sk.Name); effect == policy.RuleAsk {
 		if full, err := s.index(ctx, nil, sk); err == nil {
@@ -329,7 +334,25 @@ func (t resourceTool) Facts(ctx context.Context, s *Session, raw json.RawMessage
 	if err != nil {
 		return Facts{}, err
 	}
-	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Skill)}}, nil
+	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Skill, a.Path)}}, nil
+}
+
+// innermost is the skill whose rule counts for a file of one: where a skill
+// lies in the folder of another, its files are under both, and what is denied or
+// asked about there is so by either way.
+func (s *Session) innermost(sk Skill, file string) Skill {
+	at, best := path.Join(sk.ID.Path, file), strings.Count(path.Join(sk.ID.Path, "x"), "/")
+	for i := range s.Snapshot().skills {
+		in := &s.Snapshot().skills[i]
+		depth := strings.Count(in.ID.Path, "/") + 1
+		if in.ID.Source != sk.ID.Source || depth <= best || !strings.HasPrefix(at, in.ID.Path+"/") {
+			continue
+		}
+		if effect, _ := s.cfg.Grants.Skill(in.ID.String(), in.Name); effect != policy.RuleAllow {
+			sk, best = *in, depth
+		}
+	}
+	return sk
 }
 
 func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {

@@ -55,7 +55,8 @@ type served struct {
 // index is everything that is served at one moment.
 type index struct {
 	snapshot *metier.Snapshot
-	all      []*served // by address
+	denied   []metier.ID // what policy denies: not there, in another skill neither
+	all      []*served   // by address
 	listed   []*served
 	byFolder map[string]*served
 	children map[string][]child // of each folder, by address
@@ -71,7 +72,14 @@ type child struct {
 
 // build indexes a snapshot, on all cores.
 func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, error) {
-	skills := slices.DeleteFunc(snap.Skills(), func(sk metier.Skill) bool { return !s.backend.Serves(sk) })
+	var denied []metier.ID
+	skills := slices.DeleteFunc(snap.Skills(), func(sk metier.Skill) bool {
+		if s.backend.Serves(sk) {
+			return false
+		}
+		denied = append(denied, sk.ID)
+		return true
+	})
 	out, faults := make([]*served, len(skills)), make([]error, len(skills))
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -79,14 +87,14 @@ func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, erro
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			out[i], faults[i] = held(ctx, snap, skills[i])
+			out[i], faults[i] = held(ctx, snap, skills[i], denied)
 		})
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	x := &index{snapshot: snap, byFolder: map[string]*served{}, children: map[string][]child{}}
+	x := &index{snapshot: snap, denied: denied, byFolder: map[string]*served{}, children: map[string][]child{}}
 	for i, v := range out {
 		if faults[i] != nil {
 			s.opts.Logger.WarnContext(ctx, "a skill is not served", "skill", skills[i].ID.String(), "error", faults[i].Error())
@@ -128,9 +136,9 @@ const mostTries = 3
 var errChanging = &metier.Error{Op: "index", Kind: metier.Conflict, Code: "skill_changing", Hint: "ask again", Err: errors.New("the skill changes while it is read")}
 
 // held reads a skill as it is now: its head and the digests of its files are of one moment.
-func held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served, error) {
+func held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
 	for range mostTries {
-		v, err := once(ctx, snap, sk)
+		v, err := once(ctx, snap, sk, denied)
 		if v != nil || err != nil {
 			return v, err
 		}
@@ -139,7 +147,7 @@ func held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served,
 }
 
 // once gives nil where SKILL.md changed between two looks.
-func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served, error) {
+func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
 	b, err := snap.Open(ctx, sk.ID)
 	if err != nil {
 		return nil, err
@@ -163,6 +171,9 @@ func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served,
 		if f.Path == head.FileName && head.Digest != "" && f.Digest != head.Digest {
 			return nil, nil
 		}
+		if liesIn(denied, sk.ID, f.Path) {
+			continue
+		}
 		v.files = append(v.files, file{URI: below(v.folder, f.Path), Digest: f.Digest, Size: f.Size, text: f.Text})
 		size += f.Size
 	}
@@ -174,6 +185,15 @@ func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (*served,
 	}
 	v.unlisted = unlisted(sk, head, len(v.files), size)
 	return v, nil
+}
+
+// liesIn reports whether a file of a skill is one of another skill among those,
+// whose folder is inside.
+func liesIn(those []metier.ID, sk metier.ID, file string) bool {
+	at, depth := path.Join(sk.Path, file), strings.Count(path.Join(sk.Path, "x"), "/")
+	return slices.ContainsFunc(those, func(o metier.ID) bool {
+		return o.Source == sk.Source && strings.Count(o.Path, "/")+1 > depth && strings.HasPrefix(at, o.Path+"/")
+	})
 }
 
 // unlisted is why a skill is not in skills/list, or "": what other hosts would
@@ -250,7 +270,8 @@ func (x *index) find(uri string) (v *served, file string, ok bool) {
 	for folder, n := uri, len(parts); n > 1; n-- {
 		folder = folder[:strings.LastIndexByte(folder, '/')]
 		if v := x.byFolder[folder]; v != nil {
-			return v, path.Join(parts[n-1:]...), true
+			file := path.Join(parts[n-1:]...)
+			return v, file, !liesIn(x.denied, v.skill.ID, file)
 		}
 	}
 	return nil, "", false

@@ -18,6 +18,7 @@ import (
 	"metier/internal/digest"
 	"metier/mcp/server"
 	"metier/policy"
+	"metier/settings"
 )
 
 // The two revisions that are served: one with sessions, one without.
@@ -517,5 +518,37 @@ func TestASkillWhoseFileIsNoneIsNotAnsweredFor(t *testing.T) {
 	}
 	if r, err := ext(c, "skills/get", &uriParams{URI: uri}); err == nil {
 		t.Errorf("afterwards: %+v", r)
+	}
+}
+
+// A skill that is denied is not there as files of the one around it either.
+func TestADeniedSkillInsideAnotherIsNotThere(t *testing.T) {
+	t.Parallel()
+	w := start(t, map[string]string{"o/SKILL.md": skill("o", "Around.", "Outer."), "o/in/SKILL.md": skill("in", "Inside.", "CANARY"), "o/in/a/b.md": "CANARY", "o/inn/c.md": "fine"},
+		func(w *world) {
+			w.nested = settings.NestedYes
+			w.grants = func(g *policy.Grants) { g.Denied = []string{"in"} }
+		})
+	c := w.stdio(nil)
+	r, err := ext(c, "skills/get", &uriParams{URI: "skill://project/o/SKILL.md"})
+	if err != nil || strings.Contains(string(into[json.RawMessage](t, r.Skill)), "/in/") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, uri := range []string{"skill://project/o/in/SKILL.md", "skill://project/o/in/a/b.md"} {
+		if r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s: %+v", uri, r.Contents[0])
+		}
+	}
+	if _, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://project/o/inn/c.md"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := ext(c, "resources/directory/read", &uriParams{URI: "skill://project/o/in"}); err == nil {
+		t.Error("its folder is there")
+	}
+	for file, want := range map[string]bool{"in/SKILL.md": false, "in/a/b.md": false, "./in/a/b.md": false, "inn/c.md": true} {
+		r := c.call("read_skill_resource", map[string]any{"skill": "o", "path": file})
+		if r.IsError == want || strings.Contains(said(r), "CANARY") {
+			t.Errorf("%s: %s", file, said(r))
+		}
 	}
 }

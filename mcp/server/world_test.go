@@ -37,6 +37,7 @@ type world struct {
 	options func(*server.Options)
 	opening func(server.Client) error // before a session is opened
 	body    time.Duration             // server.Options.Body
+	nested  settings.Nested
 	server  *server.Server
 
 	mu   sync.Mutex
@@ -105,7 +106,7 @@ func (w *world) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := local.New(w.dir, nil)
+	src, err := local.New(w.dir, &local.Options{Nested: w.nested})
 	if err != nil {
 		return nil, err
 	}
