@@ -41,6 +41,7 @@ func (a *app) completions(c *cobra.Command) {
 		"workspace":        folders,
 		"cwd":              folders,
 		"skills-root":      folders,
+		"endpoint":         completeEndpoint,
 		"artifact-root":    folders,
 		"prompt":           words(),
 		"max-turns":        words(),

@@ -32,6 +32,7 @@ type mcpFlags struct {
 	names, origins []string
 	watch          time.Duration
 	anonymous      int
+	endpoints      []string
 }
 
 func (a *app) mcpCommand() *cobra.Command {
@@ -49,11 +50,16 @@ them.
 Without --http it serves the program that started it, on standard input and
 output. With --http it serves the path /mcp at an address; one that other machines
 reach wants --token-file. Each client has a session of its own, and each session
-leaves a record, as a run does.`,
+leaves a record, as a run does.
+
+Each --endpoint NAME=PROFILE,ROOT,... is a server of its own at /mcp/NAME, with the
+skills of its roots and the settings of its profile; without roots it has those of
+the configuration, without a profile that of --profile. Tokens count for all.`,
 		Example: `  metier mcp
   metier mcp --skills-root ./skills --allow-skill-script report:scripts/report.py
   metier mcp --http 127.0.0.1:8931
-  metier mcp --http 0.0.0.0:8931 --token-file tokens --name skills.example.org`,
+  metier mcp --http 0.0.0.0:8931 --token-file tokens --name skills.example.org
+  metier mcp --http 127.0.0.1:8931 --skills-root ./skills --endpoint ops=agent-runtime,./ops,./shared`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.mcp(c.Context(), f) },
 	}
@@ -63,6 +69,7 @@ leaves a record, as a run does.`,
 	fl.StringArrayVar(&f.names, "name", nil, "name by which HTTP clients call this server, beside localhost (repeatable)")
 	fl.StringArrayVar(&f.origins, "allow-origin", nil, "origin of web pages that may call over HTTP (repeatable)")
 	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to look for changed skills; 0: never")
+	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "serve other skills or settings at /mcp/NAME too: NAME=PROFILE,ROOT,... (repeatable)")
 	fl.IntVar(&f.anonymous, "anonymous-records", 50, "records to keep of HTTP requests that name nobody; each has up to 1,000 requests; 0: all")
 	f.add(fl)
 	a.completions(c)
@@ -71,37 +78,31 @@ leaves a record, as a run does.`,
 }
 
 func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
-	p, err := a.planMCP(f)
-	if err != nil {
-		return err
-	}
 	access, err := a.access(f)
 	if err != nil {
 		return err
 	}
-	j, err := a.prepare(ctx, p)
+	points, err := endpoints(f)
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
-	shop := &shop{j: j, guests: newGuests(a, j.launch.Artifacts, f.anonymous)}
-	defer shop.guests.close()
-	s, err := server.New(ctx, shop, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
-	if err != nil {
-		return err
-	}
-	shop.server.Store(s)
-	defer func() { err = closed(s.Close(), err) }()
-	if f.watch > 0 {
-		ctx, stop := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func() { defer close(done); s.Watch(ctx, f.watch) }()
-		defer func() { stop(); <-done }()
+	doors := make([]door, 0, len(points))
+	defer func() {
+		for _, d := range slices.Backward(doors) {
+			err = closed(d.close(), err)
+		}
+	}()
+	for _, e := range points {
+		d, err := a.openDoor(ctx, e, f)
+		if err != nil {
+			return err
+		}
+		doors = append(doors, d)
 	}
 	if f.http != "" {
-		return a.serveHTTP(ctx, f.http, s.Handler(access))
+		return a.serveHTTP(ctx, f.http, access, doors)
 	}
-	return s.Serve(ctx, a.In, a.Out)
+	return doors[0].server.Serve(ctx, a.In, a.Out)
 }
 
 // overMCP is what differs where the client may be on another machine: paths
@@ -110,8 +111,8 @@ var overMCP = settings.Layer{Name: "mcp", Operator: true, Values: map[string]str
 
 // planMCP is the launch of a server: the skill tools, and scripts where the
 // operator named some.
-func (a *app) planMCP(f mcpFlags) (planned, error) {
-	p, granted, err := a.planPlace(f.placeFlags, overMCP)
+func (a *app) planMCP(f placeFlags) (planned, error) {
+	p, granted, err := a.planPlace(f, overMCP)
 	l := &p.launch
 	l.PromptRole, l.Batch = policy.Context, true
 	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt}
@@ -129,8 +130,8 @@ func (a *app) access(f mcpFlags) (server.Access, error) {
 		return out, wrong("usage", "give 0 to keep all", "--anonymous-records cannot be negative")
 	}
 	if f.http == "" {
-		if f.tokens != "" || len(f.names) > 0 || len(f.origins) > 0 {
-			return out, wrong("usage", "add --http ADDRESS", "--token-file, --name and --allow-origin are for --http")
+		if f.tokens != "" || len(f.names) > 0 || len(f.origins) > 0 || len(f.endpoints) > 0 {
+			return out, wrong("usage", "add --http ADDRESS", "--token-file, --name, --allow-origin and --endpoint are for --http")
 		}
 		return out, nil
 	}
@@ -197,7 +198,7 @@ func (a *app) readTokens(file string) (map[string]string, error) {
 }
 
 // serveHTTP serves until the command is interrupted; calls under way may end.
-func (a *app) serveHTTP(ctx context.Context, address string, h http.Handler) error {
+func (a *app) serveHTTP(ctx context.Context, address string, access server.Access, doors []door) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return wrong("address_unusable", "choose another address with --http", "%v", err)
@@ -206,9 +207,13 @@ func (a *app) serveHTTP(ctx context.Context, address string, h http.Handler) err
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", h)
+	for _, d := range doors {
+		mux.Handle(d.path(), d.server.Handler(access))
+	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	fmt.Fprintf(a.Err, "serving skills at http://%s/mcp\n", l.Addr())
+	for _, d := range doors {
+		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), d.path())
+	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {

@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
+	"metier"
 	"metier/event"
 	"metier/record"
 	"metier/run"
@@ -243,16 +247,25 @@ func (g *guests) prune(ctx context.Context, b *book) {
 		fail(g.root, err)
 		return
 	}
-	var ids []string
+	type old struct {
+		id string
+		at time.Time
+	}
+	var others []old
 	for _, e := range entries {
-		if e.IsDir() && guestID.MatchString(e.Name()) {
-			ids = append(ids, e.Name())
+		if id := e.Name(); e.IsDir() && guestID.MatchString(id) && id != b.folder.ID() {
+			o := old{id: id}
+			if info, err := os.Lstat(filepath.Join(g.root, id, "events.jsonl")); err == nil {
+				o.at = info.ModTime()
+			}
+			others = append(others, o)
 		}
 	}
-	for _, id := range ids[:max(len(ids)-g.keep, 0)] { // their names are in the order of time
-		if id == b.folder.ID() {
-			continue
-		}
+	slices.SortFunc(others, func(x, y old) int { // of one second the name does not say which was first
+		return cmp.Or(cmp.Compare(x.id[:len("20060102-150405")], y.id[:len("20060102-150405")]), x.at.Compare(y.at))
+	})
+	for _, o := range others[:max(len(others)+1-g.keep, 0)] {
+		id := o.id
 		if err := g.remove(ctx, b, id); err != nil {
 			fail(id, err)
 		}
@@ -260,23 +273,19 @@ func (g *guests) prune(ctx context.Context, b *book) {
 }
 
 func (g *guests) remove(ctx context.Context, b *book, id string) error {
-	head := record.Head{Hash: "unreadable"}
-	if f, err := run.Look(g.root, id, nil); err == nil {
-		if head, err = f.Log().Head(ctx); err != nil {
-			head.Hash = "unreadable"
-		}
-		if err := f.Close(); err != nil {
+	var head record.Head
+	err := run.Remove(ctx, g.root, id, g.a.runOptions(), func(last record.Head) error {
+		head = last
+		note, err := event.New(event.Note{Code: "record-removed", On: id + "@" + firstSet(head.Hash, "unreadable"), N: int(head.Seq)}, "removed:"+id, g.a.principal(), g.a.now())
+		if err != nil {
 			return err
 		}
+		return b.append(ctx, "", []record.Entry{note})
+	})
+	if metier.CodeOf(err) == run.CodeLocked {
+		return nil // it is written to: of another endpoint, or server
 	}
-	note, err := event.New(event.Note{Code: "record-removed", On: id + "@" + head.Hash, N: int(head.Seq)}, "removed:"+id, g.a.principal(), g.a.now())
 	if err != nil {
-		return err
-	}
-	if err := b.append(ctx, "", []record.Entry{note}); err != nil {
-		return err
-	}
-	if err := run.Remove(g.root, id, g.a.runOptions()); err != nil {
 		return err
 	}
 	g.a.logger().Warn("an old record of anonymous requests was removed", "code", "record-removed", "record", id, "entries", head.Seq, "head", head.Hash, "kept", g.keep)

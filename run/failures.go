@@ -37,6 +37,7 @@ var failures = map[string]string{
 	"script_needs_approval":                        "a person has to approve the script",
 	"network_needs_approval":                       "a person has to approve the network",
 	"skill_needs_approval":                         "a person has to approve the skill",
+	"served_needs_approval":                        "a person has to approve running what a server's skill says",
 	"rule_needs_approval":                          "a rule of the operator wants a person to approve the call",
 	"destructive_act":                              "a person has to approve what destroys something",
 	"unmediated_output":                            "the result was not mediated, so it is withheld",

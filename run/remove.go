@@ -1,11 +1,14 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"metier/record"
 )
 
 // removing begins the name of a folder that is being removed. Its end may have
@@ -13,9 +16,10 @@ import (
 const removing = ".removing-"
 
 // Remove takes a record away, with the heads that vouch for it. One that a
-// process writes to is refused (run_locked). It is gone from lists at once; what
-// a crash leaves of it is taken away by [Sweep].
-func Remove(root, id string, o *Options) error {
+// process writes to is refused (run_locked). noted is told the last head first,
+// zero for a record that cannot be read; its error keeps the record. It is gone
+// from lists at once; what a crash leaves of it is taken away by [Sweep].
+func Remove(ctx context.Context, root, id string, o *Options, noted func(record.Head) error) error {
 	if err := CheckID(id); err != nil {
 		return err
 	}
@@ -27,7 +31,8 @@ func Remove(root, id string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Release(); err != nil { // some systems move no folder that has an open file
+	err = noted(lastHead(ctx, root, id))
+	if err := errors.Join(err, l.Release()); err != nil { // some systems move no folder that has an open file
 		return fault("remove", f.dir, err)
 	}
 	heads := ""
@@ -46,6 +51,19 @@ func Remove(root, id string, o *Options) error {
 		}
 	}
 	return fault("remove", gone, os.RemoveAll(gone))
+}
+
+func lastHead(ctx context.Context, root, id string) record.Head {
+	f, err := Look(root, id, nil)
+	if err != nil {
+		return record.Head{}
+	}
+	defer f.Close()
+	head, err := f.Log().Head(ctx)
+	if err != nil {
+		return record.Head{}
+	}
+	return head
 }
 
 // Sweep takes away what a crash left of records that were being removed.

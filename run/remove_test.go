@@ -9,6 +9,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/record"
 	"metier/run"
 )
 
@@ -20,20 +21,30 @@ func TestARecordIsRemovedWhole(t *testing.T) {
 	f, a := create(t, root, "gone", &run.Options{StateDir: state})
 	a.open("cli-preload")
 	o := &run.Options{Now: clock(), StateDir: state}
-	wantCode(t, run.Remove(root, "gone", o), run.CodeLocked, metier.Conflict)
+	var noted []record.Head
+	full := errors.New("the note cannot be written")
+	note := func(h record.Head) error { noted = append(noted, h); return full }
+	wantCode(t, run.Remove(t.Context(), root, "gone", o, note), run.CodeLocked, metier.Conflict)
 	ok(t, f.Close())
+	if err := run.Remove(t.Context(), root, "gone", o, note); !errors.Is(err, full) {
+		t.Errorf("removed without a note: %v", err)
+	}
+	full = nil
 	heads := filepath.Join(state, "heads")
 	if n := len(must[[]os.DirEntry](t)(os.ReadDir(heads))); n != 1 {
 		t.Fatalf("%d files of heads", n)
 	}
-	ok(t, run.Remove(root, "gone", o))
+	ok(t, run.Remove(t.Context(), root, "gone", o, note))
+	if last := must[record.Head](t)(f.Log().Head(t.Context())); len(noted) != 2 || noted[1] != last {
+		t.Errorf("noted %v, the head was %v", noted, last)
+	}
 	for _, dir := range []string{root, heads} {
 		if left := must[[]os.DirEntry](t)(os.ReadDir(dir)); len(left) > 0 {
 			t.Errorf("%s is left in %s", left[0].Name(), dir)
 		}
 	}
-	wantCode(t, run.Remove(root, "gone", o), run.CodeNotFound, metier.NotFound)
-	wantCode(t, run.Remove(root, "../gone", o), run.CodeIDInvalid, metier.Invalid)
+	wantCode(t, run.Remove(t.Context(), root, "gone", o, note), run.CodeNotFound, metier.NotFound)
+	wantCode(t, run.Remove(t.Context(), root, "../gone", o, note), run.CodeIDInvalid, metier.Invalid)
 }
 
 // What a crash left of one is taken away; nothing else is.

@@ -102,7 +102,11 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 }
 
 // result is an observation as the protocol has it: the text as the model reads
-// it, and the same with what is known of it as data.
+// it, and the same with what is known of it as data. Both hold the body, since
+// nearly all clients show their model the one or the other: Claude Code, VS Code
+// and Cursor the data where there is some, most others the text. Left out of
+// either, it would reach no model there; standing twice it costs bytes of the
+// connection, and tokens only in the few clients that show both.
 func result(o metier.Observation, schema *jsonschema.Schema) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{IsError: o.Code() != "", Content: []mcp.Content{}}
 	for _, p := range o.Parts() {
