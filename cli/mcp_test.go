@@ -72,7 +72,7 @@ func (p *place) write(files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			p.t.Fatal(err)
 		}
-		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			p.t.Fatal(err)
 		}
 	}
