@@ -101,9 +101,13 @@ bench-launch: ## the part of the bench about programs in a sandbox, alone; METIE
 	@tools/need $(BENCH_TOOLS)
 	cd bench && CGO_ENABLED=0 $(GO) run . -tables launch -o RESULTS.md
 
+.PHONY: bench-mcp
+bench-mcp: ## the part of the bench about serving skills over the Model Context Protocol, alone; two minutes
+	cd bench && CGO_ENABLED=0 $(GO) run . -tables mcp -sizes 1000 -o RESULTS.md
+
 .PHONY: bench-check
 bench-check: ## the bench builds and runs, on a small tree
-	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1 -pairs 2
+	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1 -pairs 2 -seconds 1
 
 .PHONY: benchmarks
 benchmarks: ## every Go benchmark, once

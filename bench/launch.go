@@ -24,7 +24,7 @@ const launchBudget = 1.25
 // that part of the page: for whoever runs the bench, and for root also as nobody.
 func (b *bench) launches(rounds int) (string, error) {
 	var t strings.Builder
-	fmt.Fprintf(&t, `%sto run a program in a sandbox
+	fmt.Fprintf(&t, `%sa program in a sandbox
 
 Written by `+"`make bench`, and alone by `make bench-launch`"+`; do not edit. Each line is of at most %d runs, all lines in turns. Sandboxes are
 warm and called in process, but for bubblewrap, which is a process; it is given the same folders of the host and the same namespaces,

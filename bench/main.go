@@ -21,14 +21,15 @@ func main() {
 	sizes := flag.String("sizes", "1000,10000,100000", "skills of the trees, separated by commas")
 	rounds := flag.Int("rounds", 7, "runs of each subject on trees of at most 10,000 skills; 3 on larger ones")
 	pairs := flag.Int("pairs", 200, "launches of each program in a sandbox")
-	tables := flag.String("tables", "skills,launch", "parts of the page to measure; the others stay as they are in the file")
+	seconds := flag.Int("seconds", 30, "how long the server of the Model Context Protocol is under load, three times")
+	tables := flag.String("tables", "skills,launch,mcp", "parts of the page to measure; the others stay as they are in the file")
 	only := flag.String("only", "", "only rows whose work or name holds this text")
 	trees := flag.String("trees", "", "keep the trees in this folder and use them again")
 	out := flag.String("o", "", "write the table to this file too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, plan{*sizes, *rounds, *pairs, strings.Split(*tables, ","), *only, *trees, *out}); err != nil {
+	if err := run(ctx, plan{*sizes, *rounds, *pairs, *seconds, strings.Split(*tables, ","), *only, *trees, *out}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -38,6 +39,7 @@ func main() {
 type plan struct {
 	sizes            string
 	rounds, pairs    int
+	seconds          int
 	tables           []string
 	only, trees, out string
 }
@@ -45,7 +47,8 @@ type plan struct {
 // The parts of the page begin with these lines.
 const (
 	skillsTitle = "# What it costs, "
-	launchTitle = "# What it costs "
+	launchTitle = "# What it costs to run "
+	mcpTitle    = "# What it costs to serve "
 )
 
 func run(ctx context.Context, p plan) error {
@@ -58,8 +61,8 @@ func run(ctx context.Context, p plan) error {
 		counts = append(counts, n)
 	}
 	for _, t := range p.tables {
-		if t != "skills" && t != "launch" {
-			return fmt.Errorf("-tables %q: skills, launch, or both with a comma", t)
+		if t != "skills" && t != "launch" && t != "mcp" {
+			return fmt.Errorf("-tables %q: skills, launch and mcp, with commas", t)
 		}
 	}
 	scratch, err := os.MkdirTemp("", "metier-bench-")
@@ -74,12 +77,18 @@ func run(ctx context.Context, p plan) error {
 	if err := b.build(p.tables); err != nil {
 		return err
 	}
-	var skills, launch string
+	var skills, launch, served string
 	if slices.Contains(p.tables, "launch") { // first: the machine is quiet yet
 		if launch, err = b.launches(max(p.pairs, 1)); err != nil {
 			return err
 		}
 		fmt.Print(launch)
+	}
+	if slices.Contains(p.tables, "mcp") {
+		if served, err = b.served(counts[0], p.pairs, p.seconds); err != nil {
+			return err
+		}
+		fmt.Print(served)
 	}
 	if slices.Contains(p.tables, "skills") {
 		list := slices.DeleteFunc(entries(counts), func(e entry) bool {
@@ -94,11 +103,11 @@ func run(ctx context.Context, p plan) error {
 	if p.out == "" {
 		return nil
 	}
-	return write(p.out, skills, launch)
+	return write(p.out, skills, launch, served)
 }
 
 // write puts the parts into a file; one that was not measured stays as it is.
-func write(file, skills, launch string) error {
+func write(file, skills, launch, served string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
 		return err
@@ -115,8 +124,8 @@ func write(file, skills, launch string) error {
 		}
 		return ""
 	}
-	skills, launch = was(skills, skillsTitle), was(launch, launchTitle)
-	return os.WriteFile(file, []byte(strings.Trim(skills+"\n"+launch, "\n")+"\n"), 0o644)
+	parts := []string{was(skills, skillsTitle), was(launch, launchTitle), was(served, mcpTitle)}
+	return os.WriteFile(file, []byte(strings.Trim(strings.Join(parts, "\n"), "\n")+"\n"), 0o644)
 }
 
 // bench runs subjects and keeps what they took.
@@ -136,7 +145,7 @@ type samples struct {
 func (b *bench) build(tables []string) error {
 	subjects := []string{"build", "-o", b.bin + string(filepath.Separator)}
 	for _, t := range tables {
-		subjects = append(subjects, map[string][]string{"launch": {"./subject/launch"}, "skills": {"./subject/floor", "./subject/metier", "./subject/peers"}}[t]...)
+		subjects = append(subjects, map[string][]string{"launch": {"./subject/launch"}, "mcp": {"./subject/mcp"}, "skills": {"./subject/floor", "./subject/metier", "./subject/peers"}}[t]...)
 	}
 	for _, args := range [][]string{
 		subjects,

@@ -48,3 +48,15 @@ type Timing struct {
 	CPU         []int64 // nanoseconds of processors, ours and of what was started and ended
 	Error       string  // why it has none
 }
+
+// Load is what became of a server under load.
+type Load struct {
+	Name        string // who its clients are
+	Clients     int
+	Seconds     float64
+	Calls, Lost int64  // lost: without an answer, or with a wrong one
+	Error       string // of the first that was lost
+	Early, Late int64  // memory of the process after five seconds and at the end, in bytes
+	Folders     int    // records it left
+	Disk        int64  // their bytes
+}
