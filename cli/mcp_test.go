@@ -99,9 +99,17 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 	if !ok || !strings.Contains(text, "Count twice.") || data["path"] != "references/how.md" || data["observedSizeBytes"] != 13.0 {
 		t.Errorf("skills.read_resource: %q, %v", text, data)
 	}
-	for name, args := range map[string]map[string]any{"skills.read": {"name": "nope"}, "skills.read_resource": {"skill": "report", "path": "../x"}, "skills.list": {"limit": 0.5}} {
-		if text, ok, _ := c.call(name, args); ok {
-			t.Errorf("%s %v: %s", name, args, text)
+	for _, bad := range []struct {
+		name, says string
+		args       map[string]any
+	}{
+		{"skills.read", "skill_not_found", map[string]any{"name": "nope"}},
+		{"skills.read_resource", "resource_path_invalid", map[string]any{"skill": "report", "path": "../x"}},
+		{"skills.read_resource", "resource_not_found", map[string]any{"skill": "report", "path": "references/none.md"}},
+		{"skills.list", "invalid_arguments", map[string]any{"limit": 0.5}},
+	} {
+		if text, ok, _ := c.call(bad.name, bad.args); ok || !strings.Contains(text, bad.says) {
+			t.Errorf("%s %v: %s", bad.name, bad.args, text)
 		}
 	}
 }
