@@ -44,9 +44,7 @@ type connection struct {
 	info    string   // its own name and version, for people only
 	version string   // of the protocol
 	skills  bool     // it declares the extension
-	folders bool     // it declares directoryRead
 	offered []*mcp.Tool
-	notes   []metier.Diagnostic // while it was opened
 
 	received atomic.Int64 // bytes it sent
 
@@ -61,7 +59,7 @@ func (c *connection) clean(s string) string { return c.secrets.Replace(s) }
 
 // fault is an error of the server with a code and a way out.
 func (c *connection) fault(op, code, hint string, err error) *metier.Error {
-	return &metier.Error{Op: op, Path: "mcp:" + c.server.Label, Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(c.clean(clipped(err.Error(), 500)))}
+	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(c.clean(clipped(err.Error(), 500)))}
 }
 
 // open connects and lists the tools. What goes wrong is kept.
@@ -74,7 +72,7 @@ func (c *connection) open(ctx context.Context) {
 			code, err = "mcp-server-timeout", fmt.Errorf("it did not answer within %s", c.server.start())
 			hint = "raise startTimeoutMs of the server, or look at what it waits for"
 		}
-		if why := c.blameless(); why != nil {
+		if why := c.reason(); why != nil {
 			err = why.Err
 		}
 		c.failed = c.fault("connect", code, hint, err)
@@ -155,11 +153,7 @@ func (c *connection) agreed() {
 	if r.Capabilities == nil {
 		return
 	}
-	ext, has := r.Capabilities.Extensions[Extension]
-	c.skills = has
-	if m, is := ext.(map[string]any); is {
-		c.folders, _ = m["directoryRead"].(bool)
-	}
+	_, c.skills = r.Capabilities.Extensions[Extension]
 }
 
 // fresh keeps the library from answering out of its own cache: what is read is
@@ -270,7 +264,7 @@ func (c *connection) same(ctx context.Context, name, was string) error {
 }
 
 func (c *connection) refusal(code, text string) error {
-	return &metier.Error{Op: "call", Path: "mcp:" + c.server.Label, Kind: metier.Drift, Code: code, Hint: "begin a new run, which shows the tool as it is now", Err: errors.New(text)}
+	return &metier.Error{Op: "call", Path: MountLabel(c.server.Label), Kind: metier.Drift, Code: code, Hint: "begin a new run, which shows the tool as it is now", Err: errors.New(text)}
 }
 
 // broken words the failure of a request.
@@ -278,7 +272,7 @@ func (c *connection) broken(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*metier.Error](err); ok {
 		return e
 	}
-	if why := c.blameless(); why != nil {
+	if why := c.reason(); why != nil {
 		return why
 	}
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {

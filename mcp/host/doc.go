@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -106,14 +105,11 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 	}
 	wg.Wait()
 	for _, c := range h.servers {
-		h.notes = append(h.notes, c.notes...)
-		if c.failed != nil {
-			continue
-		}
-		if c.server.Skills && c.skills {
+		switch {
+		case c.failed != nil || !c.server.Skills:
+		case c.skills:
 			h.sources[c.server.Label] = newSource(c)
-		}
-		if c.server.Skills && !c.skills {
+		default:
 			h.note(c, "mcp-no-skills", "it does not offer skills (%s)", Extension)
 		}
 	}
@@ -123,7 +119,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 
 // note keeps something to report of a server.
 func (h *Host) note(c *connection, code, format string, args ...any) {
-	d := metier.Diagnostic{Severity: "warning", Code: code, Path: "mcp:" + c.server.Label,
+	d := metier.Diagnostic{Severity: "warning", Code: code, Path: MountLabel(c.server.Label),
 		Detail: "server " + c.server.Label + ": " + visible.Line(clipped(c.clean(fmt.Sprintf(format, args...)), 500))}
 	h.opts.Logger.Warn(d.Detail, "code", code, "server", c.server.Label)
 	h.mu.Lock()
@@ -184,12 +180,9 @@ type Status struct {
 func (h *Host) Servers() []Status {
 	var out []Status
 	for _, c := range h.servers {
-		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: visible.Line(c.clean(c.info)), Tools: len(c.offered), Skills: c.skills}
+		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: visible.Line(c.clean(c.info)), Tools: len(c.offered), Skills: c.skills, Err: c.failed}
 		if c.server.URL != "" {
 			s.Transport = "http"
-		}
-		if c.failed != nil {
-			s.Err = c.failed
 		}
 		out = append(out, s)
 	}
@@ -214,5 +207,3 @@ func clipped(s string, most int) string {
 	}
 	return s
 }
-
-var _ io.Closer = (*Host)(nil)

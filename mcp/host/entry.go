@@ -88,7 +88,6 @@ type held struct {
 	diagnostics []skillmd.Diagnostic
 	dynamic     bool
 	files       []listedFile // by path
-	total       int64
 }
 
 type listedFile struct {
@@ -209,7 +208,7 @@ func (h *held) list(raw json.RawMessage) error {
 	if len(files) > MaxResources {
 		return broken{"mcp-skill-too-large", fmt.Sprintf("it has %d files; at most %d are taken", len(files), MaxResources)}
 	}
-	seen, main := map[string]bool{}, false
+	seen, main, total := map[string]bool{}, false, int64(0)
 	for _, raw := range files {
 		f, err := resource(raw)
 		if err != nil {
@@ -228,7 +227,7 @@ func (h *held) list(raw json.RawMessage) error {
 		}
 		seen[p], main = true, main || f.URI == h.uri
 		h.files = append(h.files, listedFile{p, f.URI, f.Digest, *f.Size})
-		if h.total += min(*f.Size, MaxSkillBytes+1); h.total > MaxSkillBytes {
+		if total += min(*f.Size, MaxSkillBytes+1); total > MaxSkillBytes {
 			return broken{"mcp-skill-too-large", fmt.Sprintf("its files have more than %d bytes together", MaxSkillBytes)}
 		}
 	}

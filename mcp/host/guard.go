@@ -96,8 +96,8 @@ func (c *connection) blame(code, hint string, err error) {
 	}
 }
 
-// blameless takes the reason away.
-func (c *connection) blameless() *metier.Error {
+// reason gives why the connection breaks, once.
+func (c *connection) reason() *metier.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.blamed

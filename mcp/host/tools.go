@@ -271,12 +271,6 @@ func (t *tool) result(r *mcp.CallToolResult) metier.Result {
 	if r.IsError {
 		res.Code = "mcp_tool_error"
 	}
-	res.Label = policy.Label{Role: policy.Context, Origin: "mcp:" + t.c.server.Label, Tier: policy.ThirdParty, Mediated: true}
+	res.Label = policy.Label{Role: policy.Context, Origin: MountLabel(t.c.server.Label), Tier: policy.ThirdParty, Mediated: true}
 	return res
-}
-
-// ReadOnly reports whether a tool only reads, by the operator's word.
-func ReadOnly(ctx context.Context, t metier.Tool) bool {
-	spec, _ := t.Spec(ctx, nil)
-	return spec.Effect == policy.Read
 }
