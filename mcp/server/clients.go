@@ -22,9 +22,8 @@ type client struct {
 	key   Client
 	calls sync.WaitGroup
 
-	opened chan struct{} // closed once the fields below it hold
-	err    error         // why there is no session
-	// The session and its end.
+	opened  chan struct{} // closed once the fields below it hold
+	err     error         // why there is no session
 	session *metier.Session
 	end     func() error
 
@@ -200,5 +199,5 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.leaving.Wait()
-	return s.house.end()
+	return s.own.end()
 }

@@ -51,7 +51,6 @@ type Client struct {
 type Options struct {
 	Version  string        // of this build
 	PageSize int           // entries of one page; 0: 200
-	TTL      time.Duration // how long a client may keep a list; 0: 5 seconds
 	Body     time.Duration // how long the body of a request over HTTP may take to come; 0: 1 minute
 	Progress time.Duration // between two notifications of the progress of a call; 0: a second
 	Now      func() time.Time
@@ -75,9 +74,6 @@ type Options struct {
 func (o *Options) fill() {
 	if o.PageSize <= 0 {
 		o.PageSize = 200
-	}
-	if o.TTL <= 0 {
-		o.TTL = 5 * time.Second
 	}
 	if o.Body <= 0 {
 		o.Body = time.Minute
@@ -118,7 +114,7 @@ type Server struct {
 
 	index atomic.Pointer[index]
 	tools atomic.Pointer[map[string]*mcp.Tool] // as offered, by name
-	house *client                              // the server's own session
+	own   *client                              // the server's own session
 
 	writing sync.Map // of *atomic.Int64 by call: bytes its program wrote
 
@@ -152,10 +148,10 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: Scheme + "{+path}", Name: "skill-file", Title: "File of a skill",
 		Description: "Any file of a skill, by the address of its skill and its path there."}, s.readResource)
 	_, err := s.load(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.own, err = s.open(ctx, Client{Server: true})
 	}
-	if s.house, err = s.open(ctx, Client{Server: true}); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	s.show(ctx)

@@ -200,7 +200,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 
 type promptArgs struct {
 	Skill     string   `json:"skill"`
-	Arguments []string `json:"arguments"`
+	Arguments []string `json:"arguments,omitempty"`
 }
 
 // promptTool activates a skill with its arguments.
@@ -212,7 +212,7 @@ func (promptTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 
 func (promptTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	var a promptArgs
-	if err := json.Unmarshal(raw, &a); err != nil {
+	if err := metier.DecodeArgs(raw, &a); err != nil {
 		return metier.Facts{}, err
 	}
 	return readFacts(s, a.Skill)
@@ -220,7 +220,7 @@ func (promptTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessag
 
 func (promptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
 	var a promptArgs
-	if err := json.Unmarshal(x.Call().Args, &a); err != nil {
+	if err := metier.DecodeArgs(x.Call().Args, &a); err != nil {
 		return metier.Failure(err), nil
 	}
 	sk, err := x.Session().Snapshot().Find(a.Skill)

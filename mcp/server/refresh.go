@@ -45,7 +45,7 @@ func (s *Server) Refresh(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	all := []*client{s.house}
+	all := []*client{s.own}
 	for _, c := range s.clients {
 		if c.ready {
 			all = append(all, c)
@@ -88,7 +88,7 @@ type shown struct {
 func (s *Server) show(ctx context.Context) {
 	x := s.index.Load()
 	tools, prompts, resources := map[string]*mcp.Tool{}, map[string]*mcp.Prompt{}, map[string]*mcp.Resource{}
-	for _, spec := range metier.Offer(ctx, s.house.session) {
+	for _, spec := range metier.Offer(ctx, s.own.session) {
 		if t := s.tool(spec); t != nil {
 			tools[t.Name] = t
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,15 +17,14 @@ import (
 // stateless is the revision from which requests carry everything with them.
 const stateless = "2026-07-28"
 
-type cursorParams struct {
-	mcp.ParamsBase
-	Cursor string `json:"cursor,omitempty"`
-}
+// listTTL is how long a client may keep a list.
+const listTTL = 5 * time.Second
 
-type uriParams struct {
+// extParams are what the methods of the extension take.
+type extParams struct {
 	mcp.ParamsBase
-	URI    string `json:"uri"`
-	Cursor string `json:"cursor,omitempty"` // of resources/directory/read
+	URI    string `json:"uri,omitempty"`    // of skills/get and resources/directory/read
+	Cursor string `json:"cursor,omitempty"` // of skills/list and resources/directory/read
 }
 
 // lasting is what results of the revision 2026-07-28 and later say of
@@ -67,42 +67,34 @@ func (s *Server) lasting(ss *mcp.ServerSession) lasting {
 	if p := ss.InitializeParams(); p == nil || p.ProtocolVersion < stateless {
 		return lasting{}
 	}
-	ttl := int(s.opts.TTL.Milliseconds())
+	ttl := int(listTTL.Milliseconds())
 	return lasting{ResultType: "complete", TTL: &ttl, Scope: "private"}
 }
 
 // cacheable says of the protocol's own lists how long they hold. What one
 // principal is told is not for another.
 func (s *Server) cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
-	c.TTLMs, c.CacheScope = int(s.opts.TTL.Milliseconds()), "private"
+	c.TTLMs, c.CacheScope = int(listTTL.Milliseconds()), "private"
 }
 
-func (s *Server) listSkills(_ context.Context, ss *mcp.ServerSession, p *cursorParams) (*skillsResult, error) {
-	x := s.index.Load()
-	if p == nil {
-		p = &cursorParams{}
-	}
-	from, err := after(p.Cursor, x.listed, func(v *served) string { return v.main })
+func (s *Server) listSkills(_ context.Context, ss *mcp.ServerSession, p *extParams) (*skillsResult, error) {
+	skills, next, err := page(p, s.opts.PageSize, s.index.Load().listed, func(v *served) string { return v.main })
 	if err != nil {
 		return nil, err
 	}
-	to := min(from+s.opts.PageSize, len(x.listed))
-	r := &skillsResult{lasting: s.lasting(ss), Skills: make([]*entry, 0, to-from)}
-	for _, v := range x.listed[from:to] {
-		r.Skills = append(r.Skills, v.entry)
-	}
-	if to < len(x.listed) {
-		r.Next = cursor(x.listed[to-1].main)
+	r := &skillsResult{lasting: s.lasting(ss), Skills: make([]*entry, len(skills)), Next: next}
+	for i, v := range skills {
+		r.Skills[i] = v.entry
 	}
 	return r, nil
 }
 
 // getSkill answers with the skill as it is now, listed or not: a host asks when
 // what it holds no longer fits what it reads.
-func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *uriParams) (*skillResult, error) {
+func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *extParams) (*skillResult, error) {
 	x := s.index.Load()
 	if p == nil {
-		p = &uriParams{}
+		p = &extParams{}
 	}
 	v, file, ok := x.find(p.URI)
 	if !ok || below(v.folder, file) != v.main {
@@ -118,25 +110,21 @@ func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *uriPara
 	return &skillResult{lasting: s.lasting(ss), Skill: now.entry}, nil
 }
 
-func (s *Server) readDirectory(_ context.Context, ss *mcp.ServerSession, p *uriParams) (*directoryResult, error) {
+func (s *Server) readDirectory(_ context.Context, ss *mcp.ServerSession, p *extParams) (*directoryResult, error) {
 	if p == nil {
-		p = &uriParams{}
+		p = &extParams{}
 	}
 	kids, ok := s.index.Load().children[strings.TrimSuffix(p.URI, "/")]
 	if !ok {
 		return nil, invalid("%s is no folder", p.URI)
 	}
-	from, err := after(p.Cursor, kids, func(c child) string { return c.uri })
+	kids, next, err := page(p, s.opts.PageSize, kids, func(c child) string { return c.uri })
 	if err != nil {
 		return nil, err
 	}
-	to := min(from+s.opts.PageSize, len(kids))
-	r := &directoryResult{lasting: s.lasting(ss), Resources: make([]*mcp.Resource, 0, to-from)}
-	for _, c := range kids[from:to] {
-		r.Resources = append(r.Resources, c.resource())
-	}
-	if to < len(kids) {
-		r.Next = cursor(kids[to-1].uri)
+	r := &directoryResult{lasting: s.lasting(ss), Resources: make([]*mcp.Resource, len(kids)), Next: next}
+	for i, c := range kids {
+		r.Resources[i] = c.resource()
 	}
 	return r, nil
 }
@@ -178,23 +166,25 @@ func invalid(format, uri string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: strings.Replace(format, "%s", visible.Quote(uri), 1)}
 }
 
-// A cursor is the address after which the next page begins, so that it holds
-// while skills come and go.
-func cursor(uri string) string { return base64.RawURLEncoding.EncodeToString([]byte("after " + uri)) }
-
-// after is the place of the first item of a page. all is in the order of key.
-func after[T any](at string, all []T, key func(T) string) (int, error) {
-	if at == "" {
-		return 0, nil
+// page is the part of a list that a request asks for, and the cursor of the
+// next. all is in the order of uri. A cursor is the address after which a page
+// begins, so that it holds while skills come and go.
+func page[T any](p *extParams, size int, all []T, uri func(T) string) (items []T, next string, err error) {
+	from := 0
+	if p != nil && p.Cursor != "" {
+		b, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+		last, ours := strings.CutPrefix(string(b), "after ")
+		if err != nil || !ours || !strings.HasPrefix(last, Scheme) {
+			return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not one that this server gave"}
+		}
+		var found bool
+		if from, found = slices.BinarySearchFunc(all, last, func(v T, to string) int { return cmp.Compare(uri(v), to) }); found {
+			from++
+		}
 	}
-	b, err := base64.RawURLEncoding.DecodeString(at)
-	uri, ours := strings.CutPrefix(string(b), "after "+Scheme)
-	if err != nil || !ours {
-		return 0, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not one that this server gave"}
+	to := min(from+size, len(all))
+	if to < len(all) {
+		next = base64.RawURLEncoding.EncodeToString([]byte("after " + uri(all[to-1])))
 	}
-	i, found := slices.BinarySearchFunc(all, Scheme+uri, func(v T, to string) int { return cmp.Compare(key(v), to) })
-	if found {
-		i++
-	}
-	return i, nil
+	return all[from:to], next, nil
 }
