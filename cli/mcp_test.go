@@ -131,6 +131,9 @@ func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(p.dir, "ran.txt")); !ok || err != nil || string(b) != "ran\n" || data["exitCode"] != 0.0 {
 		t.Errorf("%q, %v, %q, %v", text, data, b, err)
 	}
+	if _, raw := data["stdout"]; raw || data["content"] != text { // some clients show their model the data alone
+		t.Errorf("what a script wrote stands there without its origin: %v", data)
+	}
 	if text, ok, _ := run("scripts/b.sh"); ok || !strings.Contains(text, "approval_required") {
 		t.Errorf("one that was not named: %s", text)
 	}

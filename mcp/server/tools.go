@@ -47,7 +47,8 @@ func (s *Server) tool(spec metier.Spec) *mcp.Tool {
 }
 
 // outputs are the schemas of structured results; what they do not name stays
-// here. A call that failed has no such result.
+// here, such as the bare output of a script: what a model may be shown of it is
+// in content. A call that failed has no such result.
 var outputs = map[string]*jsonschema.Schema{
 	settings.ToolLoadSkill: object([]string{"skillId", "name", "hash", "content"}, map[string]*jsonschema.Schema{
 		"skillId": text("name of the skill for ever"), "name": text(""), "hash": text("SHA-256 of SKILL.md"), "source": text("tier"), "content": text("the instructions")}),
@@ -56,9 +57,9 @@ var outputs = map[string]*jsonschema.Schema{
 		"observedSizeBytes": {Type: "integer"}, "observedDigest": text("SHA-256 of the file"), "digestMatchesRegistry": {Type: "boolean"}, "truncated": {Type: "boolean"}, "content": text("")}),
 	settings.ToolListSkills:   found,
 	settings.ToolSearchSkills: found,
-	settings.ToolRunSkillScript: object([]string{"status"}, map[string]*jsonschema.Schema{
-		"status": text(""), "exitCode": {Types: []string{"integer", "null"}}, "signal": text(""), "limit": text("which limit ended it"), "stdout": text(""), "stderr": text(""),
-		"truncated": {Type: "boolean"}}),
+	settings.ToolRunSkillScript: object([]string{"status", "content"}, map[string]*jsonschema.Schema{
+		"status": text(""), "exitCode": {Types: []string{"integer", "null"}}, "signal": text(""), "limit": text("which limit ended it"), "truncated": {Type: "boolean"},
+		"content": text("what it wrote")}),
 }
 
 var found = object([]string{"results", "total"}, map[string]*jsonschema.Schema{"total": {Type: "integer"},
