@@ -50,6 +50,13 @@ func (s *Server) Handler(a Access) http.Handler {
 			single.ServeHTTP(w, r)
 			return
 		}
+		if r.Method == http.MethodDelete { // the library waits for the calls of a session that ends
+			by := ""
+			if t := auth.TokenInfoFromContext(r.Context()); t != nil {
+				by = t.UserID
+			}
+			s.sessions.ends(r.Header.Get("Mcp-Session-Id"), by)
+		}
 		sessions.ServeHTTP(w, r)
 	})
 	if len(a.Tokens) > 0 {

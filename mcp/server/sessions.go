@@ -22,6 +22,8 @@ type entered struct {
 	session *mcp.ServerSession
 	by      string // principal, "" where there are no tokens
 	used    time.Time
+	alive   context.Context // until the client ends the session
+	end     context.CancelFunc
 }
 
 // enters notes who uses which session. Where a new one is too many, one of
@@ -35,31 +37,46 @@ func (s *Server) enters(next mcp.MethodHandler) mcp.MethodHandler {
 			if t := req.GetExtra().TokenInfo; t != nil {
 				by = t.UserID
 			}
-			if gone := s.sessions.enter(ss, by, s.opts.Now(), s.mcp); gone != nil {
+			e, gone := s.sessions.enter(ss, by, s.opts.Now(), s.mcp)
+			if gone != nil {
 				s.leaving.Go(func() { _ = gone.Close() }) // it waits for its calls
 			}
+			var stop context.CancelFunc
+			ctx, stop = context.WithCancel(ctx)
+			defer stop()
+			defer context.AfterFunc(e.alive, stop)()
 		}
 		return next(ctx, method, req)
 	}
 }
 
-// enter notes a use, and returns the session that has to go for it.
-func (k *sessions) enter(ss *mcp.ServerSession, by string, now time.Time, live *mcp.Server) *mcp.ServerSession {
+// ends cancels what a session still does, when the client that has it ends it.
+func (k *sessions) ends(id, by string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e := k.known[ss.ID()]; e != nil {
-		e.used = now
-		return nil
+	if e := k.known[id]; e != nil && e.by == by {
+		e.end()
 	}
-	var gone *mcp.ServerSession
+}
+
+// enter notes a use, and returns the session that has to go for it.
+func (k *sessions) enter(ss *mcp.ServerSession, by string, now time.Time, live *mcp.Server) (e *entered, gone *mcp.ServerSession) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e = k.known[ss.ID()]; e != nil {
+		e.used = now
+		return e, nil
+	}
 	if len(k.known) >= mostSessions {
 		gone = k.leave(live)
 	}
 	if k.known == nil {
 		k.known = map[string]*entered{}
 	}
-	k.known[ss.ID()] = &entered{ss, by, now}
-	return gone
+	e = &entered{session: ss, by: by, used: now}
+	e.alive, e.end = context.WithCancel(context.Background())
+	k.known[ss.ID()] = e
+	return e, gone
 }
 
 // leave forgets the sessions that ended, and where that makes no room one more,

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -8,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
 	"metier/mcp/server"
 )
 
@@ -31,6 +35,62 @@ func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
 	if r := w.over(h, "token-of-bob-0123456789", newest, nil).call("list_skills", nil); r.IsError {
 		t.Error(said(r))
 	}
+}
+
+// wait is a tool that works until its call is cancelled.
+type wait struct {
+	echo
+	begun chan struct{}
+}
+
+func (t wait) Invoke(ctx context.Context, _ *metier.Scope) (metier.Result, error) {
+	close(t.begun)
+	<-ctx.Done()
+	return metier.Result{}, ctx.Err()
+}
+
+// Who ends a session does not wait for its calls, and nobody else ends them.
+func TestAnEndedSessionCancelsItsCalls(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	w := start(t, library, func(w *world) {
+		w.tools = append(w.tools, wait{begun: begun})
+		w.options = func(o *server.Options) { o.Tools = map[string]string{"echo": "Wait"} }
+	})
+	h := w.http(server.Access{Tokens: map[string]string{"ann": "token-of-ann-0123456789", "bob": "token-of-bob-0123456789"}})
+	c := w.over(h, "token-of-ann-0123456789", older, nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = c.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{}})
+	}()
+	<-begun
+	drop := func(token string) int {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, h.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		q.Header.Set("Mcp-Session-Id", c.ID())
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		return r.StatusCode
+	}
+	if code := drop("token-of-bob-0123456789"); code < 400 {
+		t.Errorf("another principal is answered with %d", code)
+	}
+	select {
+	case <-ended:
+		t.Error("another principal ended the call")
+	default:
+	}
+	if code := drop("token-of-ann-0123456789"); code >= 300 {
+		t.Errorf("answered with %d", code)
+	}
+	<-ended
 }
 
 // initialize opens a session and leaves it there.
