@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -69,7 +70,7 @@ func argsAreUsage(c *cobra.Command) {
 // misplaced words what is wrong with arguments, from what Use says a command
 // takes.
 func misplaced(c *cobra.Command, args []string) error {
-	takes := strings.Fields(c.Use)[1:]
+	takes := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return w == "[flags]" })
 	switch {
 	case len(args) > len(takes) && c.HasSubCommands():
 		var names []string

@@ -102,6 +102,9 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	if f.http != "" {
 		return a.serveHTTP(ctx, f.http, access, doors)
 	}
+	if a.asks() {
+		fmt.Fprintln(a.Err, "note: waiting for a client on standard input; 'metier mcp install CLIENT' prints the entry by which one starts this")
+	}
 	return doors[0].server.Serve(ctx, a.In, a.Out)
 }
 

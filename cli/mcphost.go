@@ -72,7 +72,7 @@ func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
 			return nil, wrong("mcp_config", "give one of them another name", "the server %s stands in %s and in %s", oneLine(s.Label), other, s.File)
 		}
 		from[s.Label] = s.File
-		s, used, err := s.Expand(func(k string) (string, bool) { v, ok := a.env[k]; return v, ok })
+		s, used, err := s.Expand(a.lookup)
 		if err != nil {
 			return nil, err
 		}
@@ -88,16 +88,22 @@ func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
 	return out, nil
 }
 
+// paths are files that flags name, beneath the folder of the command.
+func (a *app) paths(files []string) []string {
+	var out []string
+	for _, f := range files {
+		out = append(out, a.path(f))
+	}
+	return out
+}
+
 // ofRoot reports whether a name is one of a skill in a root, and not of a
 // server's.
 func ofRoot(name string) bool { return !strings.HasPrefix(name, host.MountLabel("")) }
 
 // planServers takes the tools of servers out of the granted ones.
 func (a *app) planServers(l *launch, f runFlags, op operator) error {
-	m := &launchMCP{}
-	for _, p := range f.mcpConfig {
-		m.Files = append(m.Files, a.path(p))
-	}
+	m := &launchMCP{Files: a.paths(f.mcpConfig)}
 	servers, err := a.mcpServers(op, m.Files)
 	if err != nil {
 		return err
@@ -186,9 +192,14 @@ func (j *job) serverCache() string {
 const cacheMCP = "mcp" // its name in the user's cache
 
 func (a *app) openHost(ctx context.Context, servers []host.Server, o *host.Options) (*host.Host, error) {
-	o.Version, o.Now, o.Logger = buildVersion(), a.now, a.logger()
-	o.Env = func(k string) (string, bool) { v, ok := a.env[k]; return v, ok }
+	o.Version, o.Now, o.Logger, o.Env = buildVersion(), a.now, a.logger(), a.lookup
 	return host.Open(ctx, servers, o)
+}
+
+// lookup is a variable of the environment.
+func (a *app) lookup(name string) (string, bool) {
+	v, there := a.env[name]
+	return v, there
 }
 
 // served are the tools of servers.
@@ -210,10 +221,7 @@ func (j *job) look(ctx context.Context) (*metier.Snapshot, error) {
 // withServers looks at a place and at the servers of files. They end with the
 // command.
 func (a *app) withServers(ctx context.Context, sh *shelf, files []string) (*metier.Snapshot, error) {
-	for i, f := range files {
-		files[i] = a.path(f)
-	}
-	servers, err := a.mcpServers(operator{}, files)
+	servers, err := a.mcpServers(operator{}, a.paths(files))
 	if err != nil {
 		return nil, err
 	}

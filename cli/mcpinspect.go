@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,10 +70,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 	if err != nil {
 		return nil, err
 	}
-	for i, f := range files {
-		files[i] = a.path(f)
-	}
-	servers, err := a.mcpServers(op, files)
+	servers, err := a.mcpServers(op, a.paths(files))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 		i := slices.Index(labels, only)
 		if i < 0 {
 			return nil, &metier.Error{Op: "mcp inspect", Path: only, Kind: metier.NotFound, Code: "mcp_server_unknown",
-				Hint: fmt.Sprintf("configured servers: %v; name more with --mcp-config FILE", labels), Err: fmt.Errorf("no server has this name")}
+				Hint: "configured servers: " + firstSet(strings.Join(labels, ", "), "none") + "; name more with --mcp-config FILE", Err: errors.New("no server has this name")}
 		}
 		servers = servers[i : i+1]
 		servers[0].Skills = true
@@ -185,10 +184,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 		}
 		skills = append(skills, x)
 	}
-	notes := []diagnostic{}
-	for _, d := range h.Notes() {
-		notes = append(notes, diagnostic{string(d.Severity), d.Code, d.Detail, d.Path, 0, 0})
-	}
+	notes := diagnostics(h.Notes())
 	if a.json {
 		err = a.document(map[string]any{"server": serverOf(st), "tools": tools, "skills": skills, "diagnostics": notes})
 	} else {
@@ -202,13 +198,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 
 // inspected is one skill, its files compared where that was asked for.
 func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill, verify bool) mcpSkill {
-	x := mcpSkill{Name: sk.Name, ID: sk.ID.String(), State: string(sk.State), Problems: []diagnostic{}}
-	add := func(d metier.Diagnostic) {
-		x.Problems = append(x.Problems, diagnostic{string(d.Severity), d.Code, d.Detail, d.Path, 0, 0})
-	}
-	for _, d := range sk.Diagnostics {
-		add(d)
-	}
+	x := mcpSkill{Name: sk.Name, ID: sk.ID.String(), State: string(sk.State), Problems: diagnostics(sk.Diagnostics)}
 	if sk.State == metier.Refused {
 		return x
 	}
@@ -226,9 +216,7 @@ func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill
 		}
 	}
 	x.Dynamic, x.Tree = m.Dynamic, string(m.Tree)
-	for _, d := range m.Diagnostics {
-		add(d)
-	}
+	x.Problems = append(x.Problems, diagnostics(m.Diagnostics)...)
 	if !verify {
 		return x
 	}
@@ -241,7 +229,7 @@ func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill
 			}
 		}
 		if err != nil {
-			add(metier.Diagnostic{Severity: skillmd.Error, Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: f})
+			x.Problems = append(x.Problems, diagnostic{Severity: string(skillmd.Error), Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: f})
 			good, err = false, nil
 		}
 	}

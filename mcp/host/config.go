@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func wrong(file, key, format string, args ...any) error {
 	if key != "" {
 		key = "mcpServers." + key
 	}
-	return &metier.Error{Op: "mcp servers", Path: strings.TrimPrefix(file+" "+key, " "), Kind: metier.Invalid, Code: "mcp_config",
+	return &metier.Error{Op: "mcp servers", Path: strings.TrimSpace(file + " " + key), Kind: metier.Invalid, Code: "mcp_config",
 		Hint: `write {"mcpServers": {"NAME": {"command": "…", "args": […]} or {"type": "http", "url": "…"}}}`, Err: fmt.Errorf(format, args...)}
 }
 
@@ -114,13 +115,17 @@ func strict(data []byte, into any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if bad, is := errors.AsType[*json.UnmarshalTypeError](err); is {
-		return fmt.Errorf("%s is no %s", bad.Field, bad.Type)
+		return fmt.Errorf("%s is no %s", bad.Field, kinds[bad.Type.Kind()])
 	}
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
 }
+
+// kinds are those of the values of a server, for people.
+var kinds = map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list of texts", reflect.Map: "object of texts", reflect.Struct: "object",
+	reflect.Bool: "true or false", reflect.Int: "whole number"}
 
 // flat checks that the keys of a member that is an object are unique.
 func flat(data []byte, name string) error {
