@@ -46,7 +46,6 @@ func TestParseNamesFileAndKey(t *testing.T) {
 		`{"mcpServers":{"a":{"type":"sse","url":"http://y"}}}`:               "mcpServers.a.type",
 		`{"mcpServers":{"a":{"command":7}}}`:                                 "command is no text",
 		`{"mcpServers":{"a":{"command":"x","args":"y"}}}`:                    "args is no list of texts",
-		`{"mcpServers":{"a":{"command":"x","args":"y"}}}`:                    "args is no list of texts",
 		`{"mcpServers":{"a":{"command":"x","args":[1]}}}`:                    "args is no text",
 		`{"mcpServers":{"a":{"command":"x","startTimeoutMs":-1}}}`:           "timeout",
 		`{"mcpServers":{"` + strings.Repeat("a", 33) + `":{"command":"x"}}}`: "a label has",
