@@ -124,7 +124,7 @@ func (s mcpServer) words() string {
 	if s.Status != "ok" {
 		return s.Code + ": " + s.Detail
 	}
-	return fmt.Sprintf("%d tools, %s, protocol %s", s.Tools, map[bool]string{true: "skills", false: "no skills"}[s.Skills], s.Protocol)
+	return fmt.Sprintf("%s, %s, protocol %s", plural(s.Tools, "tool"), map[bool]string{true: "skills", false: "no skills"}[s.Skills], s.Protocol)
 }
 
 func (a *app) mcpInspectCommand() *cobra.Command {
@@ -247,7 +247,7 @@ func showInspected(w io.Writer, s mcpServer, tools []mcpTool, skills []mcpSkill,
 		if k.Verified != nil {
 			state += map[bool]string{true: ", verified", false: ", NOT verified"}[*k.Verified]
 		}
-		fmt.Fprintf(w, "skill  %-50s %s, %d files, %d bytes\n", oneLine(k.Name), state, k.Files, k.Bytes)
+		fmt.Fprintf(w, "skill  %-50s %s, %s, %d bytes\n", oneLine(k.Name), state, plural(k.Files, "file"), k.Bytes)
 		for _, d := range k.Problems {
 			fmt.Fprintf(w, "       %s: %s: %s\n", d.Severity, d.Code, oneLine(d.Detail))
 		}

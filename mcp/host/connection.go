@@ -67,10 +67,16 @@ func (c *connection) open(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.server.start())
 	defer cancel()
 	if err := c.connect(ctx); err != nil {
-		code, hint := "mcp-server-failed", "try it by hand, then 'metier mcp inspect "+c.server.Label+"'"
+		code, hint := "mcp-server-failed", "look at its command and env; METIER_LOG=info shows what it writes to standard error"
+		if c.server.URL != "" {
+			hint = "look at its url and headers"
+		}
 		if stuck(ctx, err) {
 			code, err = "mcp-server-timeout", fmt.Errorf("it did not answer within %s", c.server.start())
 			hint = "raise startTimeoutMs of the server, or look at what it waits for"
+		}
+		if gone(err) {
+			err = errors.New("it ended or broke the connection before it answered")
 		}
 		if why := c.reason(); why != nil {
 			err = why.Err
@@ -281,10 +287,15 @@ func (c *connection) broken(ctx context.Context, err error) error {
 	switch {
 	case stuck(ctx, err):
 		return c.fault("call", "mcp_timeout", "raise callTimeoutMs of the server, or ask for less", fmt.Errorf("the server did not answer within %s", c.server.call()))
-	case errors.Is(err, mcp.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EPIPE):
+	case gone(err):
 		return c.fault("call", "mcp_server_gone", "begin a new run, which starts it again", errors.New("the server ended or broke the connection"))
 	}
 	return c.fault("call", "mcp_failed", "", err)
+}
+
+// gone reports whether an error says that the server is not there any more.
+func gone(err error) bool {
+	return errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE)
 }
 
 func (c *connection) close() error {
