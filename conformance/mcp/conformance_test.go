@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -18,39 +16,8 @@ import (
 )
 
 // tools are the programs from npm, installed once for each lock file.
-var tools = sync.OnceValues(func() (node string, err error) {
-	lock, err := os.ReadFile("package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(lock)
-	dir := filepath.Join(cache, "metier-mcp-conformance", hex.EncodeToString(sum[:8]))
-	done := filepath.Join(dir, "done")
-	if _, err := os.Stat(done); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	c := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	c.Dir = dir
-	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci: %w: %s", err, out)
-	}
-	return dir, os.WriteFile(done, nil, 0o644)
+var tools = sync.OnceValues(func() (string, error) {
+	return Install("metier-mcp-conformance", "the suite, the Inspector and Node.js")
 })
 
 // programs are metier, the fixture and our host, built once.

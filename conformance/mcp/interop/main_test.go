@@ -1,8 +1,6 @@
 package interop
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"flag"
 	"fmt"
 	"os"
@@ -10,7 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
+
+	"metier/conformance/mcp"
 )
 
 // What the part outside the namespace tells the one inside.
@@ -42,7 +41,7 @@ func outside() (int, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return 1, fmt.Errorf("the pinned clients are Linux's for amd64, and this is %s/%s", runtime.GOOS, runtime.GOARCH)
 	}
-	npm, err := install()
+	npm, err := mcp.Install("metier-mcp-clients", "the clients (364 MB, 1.1 GB unpacked)")
 	if err != nil {
 		return 1, err
 	}
@@ -69,44 +68,4 @@ func outside() (int, error) {
 		return 1, fmt.Errorf("unshare: %w", err)
 	}
 	return c.ProcessState.ExitCode(), nil
-}
-
-// install puts the clients into the user's cache, once for each lock file, and
-// returns where.
-func install() (string, error) {
-	lock, err := os.ReadFile("package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(lock)
-	dir := filepath.Join(cache, "metier-mcp-clients", hex.EncodeToString(sum[:8]))
-	done := filepath.Join(dir, "done")
-	if _, err := os.Stat(done); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	fmt.Println("interop: fetching the clients from npm (364 MB, 1.1 GB unpacked), once, into", dir)
-	begun := time.Now()
-	c := exec.Command("timeout", "600", "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	c.Dir = dir
-	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci: %w: %s", err, out)
-	}
-	fmt.Printf("interop: fetched in %.0f s\n", time.Since(begun).Seconds())
-	return dir, os.WriteFile(done, nil, 0o644)
 }
