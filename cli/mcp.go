@@ -86,26 +86,26 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	doors := make([]door, 0, len(points))
+	served := make([]servedEndpoint, 0, len(points))
 	defer func() {
-		for _, d := range slices.Backward(doors) {
+		for _, d := range slices.Backward(served) {
 			err = closed(d.close(), err)
 		}
 	}()
 	for _, e := range points {
-		d, err := a.openDoor(ctx, e, f)
+		d, err := a.openEndpoint(ctx, e, f)
 		if err != nil {
 			return err
 		}
-		doors = append(doors, d)
+		served = append(served, d)
 	}
 	if f.http != "" {
-		return a.serveHTTP(ctx, f.http, access, doors)
+		return a.serveHTTP(ctx, f.http, access, served)
 	}
 	if a.asks() {
 		fmt.Fprintln(a.Err, "note: waiting for a client on standard input; 'metier mcp install CLIENT' prints the entry by which one starts this")
 	}
-	return doors[0].server.Serve(ctx, a.In, a.Out)
+	return served[0].server.Serve(ctx, a.In, a.Out)
 }
 
 // overMCP is what differs where the client may be on another machine: paths
@@ -201,7 +201,7 @@ func (a *app) readTokens(file string) (map[string]string, error) {
 }
 
 // serveHTTP serves until the command is interrupted; calls under way may end.
-func (a *app) serveHTTP(ctx context.Context, address string, access server.Access, doors []door) error {
+func (a *app) serveHTTP(ctx context.Context, address string, access server.Access, served []servedEndpoint) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return wrong("address_unusable", "choose another address with --http", "%v", err)
@@ -210,12 +210,12 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	mux := http.NewServeMux()
-	for _, d := range doors {
-		mux.Handle(d.path(), d.server.Handler(access))
+	for _, e := range served {
+		mux.Handle(e.path(), e.server.Handler(access))
 	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	for _, d := range doors {
-		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), d.path())
+	for _, e := range served {
+		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), e.path())
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
@@ -235,49 +235,49 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 	return nil
 }
 
-// shop opens sessions for the server: each over a record of its own, but for
-// those of requests that name nobody.
-type shop struct {
+// mcpBackend opens sessions for the server: each over a record of its own, but
+// for those of requests that name nobody.
+type mcpBackend struct {
 	j      *job
 	guests *guests
-	house  *metier.Session               // the server's own
+	own    *metier.Session               // the server's
 	server atomic.Pointer[server.Server] // once it is there
 }
 
-func (s *shop) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
-	return s.j.a.snapshot(ctx, s.j.launch.Roots, s.j.settings, s.j.launch.Workspace, nil)
+func (b *mcpBackend) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
+	return b.j.a.snapshot(ctx, b.j.launch.Roots, b.j.settings, b.j.launch.Workspace, nil)
 }
 
-func (s *shop) Serves(sk metier.Skill) bool {
-	g := s.j.grants()
+func (b *mcpBackend) Serves(sk metier.Skill) bool {
+	g := b.j.grants()
 	effect, _ := g.Skill(sk.ID.String(), sk.Name)
 	return effect != policy.RuleDeny
 }
 
-func (s *shop) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
+func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
 	ctx = context.WithoutCancel(ctx) // the session outlives the request that opens it
-	k := *s.j
+	k := *b.j
 	var err error
 	if k.snapshot, err = snapshot(ctx); err != nil {
 		return nil, nil, err
 	}
 	k.output = func(call, _ string, p []byte) {
-		if srv := s.server.Load(); srv != nil {
+		if srv := b.server.Load(); srv != nil {
 			srv.Wrote(call, len(p))
 		}
 	}
-	k.surface = surface{server.Tools(), snapshot, s.house}
+	k.surface = surface{server.Tools(), snapshot, b.own}
 	switch c {
 	case server.Client{Server: true}:
-		err = k.openOn(ctx, s.guests.id, house{record.NewMemory(), s.guests}, s.guests.clean)
-		s.house = k.session
+		err = k.openOn(ctx, b.guests.id, ownLog{record.NewMemory(), b.guests}, b.guests.clean)
+		b.own = k.session
 		return k.session, func() error { return nil }, err
 	case server.Client{}:
-		log, leave, err := s.guests.enter(ctx)
+		log, leave, err := b.guests.enter(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := k.openOn(ctx, s.guests.id, log, log.book); err != nil {
+		if err := k.openOn(ctx, b.guests.id, log, log.book); err != nil {
 			leave()
 			return nil, nil, err
 		}

@@ -69,37 +69,37 @@ func completeEndpoint(_ *cobra.Command, _ []string, typed string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// door is an endpoint that is open.
-type door struct {
+// servedEndpoint is an endpoint that is open.
+type servedEndpoint struct {
 	name   string
 	server *server.Server
 	close  func() error
 }
 
-func (d door) path() string {
-	if d.name == "" {
+func (e servedEndpoint) path() string {
+	if e.name == "" {
 		return "/mcp"
 	}
-	return "/mcp/" + d.name
+	return "/mcp/" + e.name
 }
 
-// openDoor opens an endpoint: nothing of it is another's but the tokens and the
+// openEndpoint opens an endpoint: nothing of it is another's but the tokens and the
 // folder of records.
-func (a *app) openDoor(ctx context.Context, e endpoint, f mcpFlags) (door, error) {
+func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedEndpoint, error) {
 	p, err := a.planMCP(e.placeFlags)
 	if err != nil {
-		return door{}, err
+		return servedEndpoint{}, err
 	}
 	j, err := a.prepare(ctx, p)
 	if err != nil {
-		return door{}, err
+		return servedEndpoint{}, err
 	}
-	shop := &shop{j: j, guests: newGuests(a, j.launch.Artifacts, f.anonymous)}
-	s, err := server.New(ctx, shop, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
+	backend := &mcpBackend{j: j, guests: newGuests(a, j.launch.Artifacts, f.anonymous)}
+	s, err := server.New(ctx, backend, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
 	if err != nil {
-		return door{}, closed(j.close(context.WithoutCancel(ctx)), err)
+		return servedEndpoint{}, closed(j.close(context.WithoutCancel(ctx)), err)
 	}
-	shop.server.Store(s)
+	backend.server.Store(s)
 	stop := func() {}
 	if f.watch > 0 {
 		watching, enough := context.WithCancel(ctx)
@@ -107,10 +107,10 @@ func (a *app) openDoor(ctx context.Context, e endpoint, f mcpFlags) (door, error
 		go func() { defer close(done); s.Watch(watching, f.watch) }()
 		stop = func() { enough(); <-done }
 	}
-	return door{e.name, s, func() error {
+	return servedEndpoint{e.name, s, func() error {
 		stop()
 		err := s.Close()
-		shop.guests.close()
+		backend.guests.close()
 		return errors.Join(err, j.close(context.WithoutCancel(ctx)))
 	}}, nil
 }

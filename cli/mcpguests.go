@@ -73,14 +73,14 @@ func newGuests(a *app, root string, keep int) *guests {
 	return g
 }
 
-// house is the log of the server's own session. It is kept in memory, and each
+// ownLog is the log of the server's own session. It is kept in memory, and each
 // record of guests begins with what counts of it.
-type house struct {
+type ownLog struct {
 	*record.Memory
 	g *guests
 }
 
-func (h house) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
+func (h ownLog) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
 	head, err := h.Memory.Append(ctx, after, e...)
 	if err != nil {
 		return head, err
