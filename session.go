@@ -82,7 +82,6 @@ type State struct {
 	Calls   map[string]CallState
 	Answers map[answerKey]policy.Answer
 	Inputs  map[string]record.Ref // ID of each input → its content
-	Reads   map[string]string     // skill file (ID and path) → digest last read
 	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
 	Opened  bool
 	Indexed event.Indexed

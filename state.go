@@ -14,7 +14,7 @@ import (
 )
 
 func newState() State {
-	return State{Calls: map[string]CallState{}, Answers: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Reads: map[string]string{}, Indexes: map[string]record.Ref{}}
+	return State{Calls: map[string]CallState{}, Answers: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Indexes: map[string]record.Ref{}}
 }
 
 func (st State) clone() State {
@@ -23,7 +23,6 @@ func (st State) clone() State {
 	st.Calls = maps.Clone(st.Calls)
 	st.Answers = maps.Clone(st.Answers)
 	st.Inputs = maps.Clone(st.Inputs)
-	st.Reads = maps.Clone(st.Reads)
 	st.Indexes = maps.Clone(st.Indexes)
 	return st
 }
@@ -123,10 +122,6 @@ func (st *State) apply(e event.Event, at time.Time) {
 		st.Calls[e.ID] = c
 	case event.Activated:
 		st.activate(Activation{Activated: e, At: at})
-	case event.ResourceRead:
-		if e.ObservedDigest != "" {
-			st.Reads[e.SkillID+"\x00"+e.Path] = e.ObservedDigest
-		}
 	}
 }
 
