@@ -30,7 +30,7 @@ const (
 	sideName    = "small.jsonl"
 	tempName    = "tmp"
 	maxSideLine = 8 * MaxInline // the worst text escapes to six bytes a byte
-	maxUnsynced = 1024          // large blobs that wait for a Sync; past it Put syncs
+	maxUnsynced = 64            // large blobs that wait for a Sync; past it Put syncs
 )
 
 // small is a line of the side file. It has no media type: that stands in the

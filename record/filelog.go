@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +56,7 @@ type Recovery struct {
 
 // FileLog is a [Log] in one file, a line of JSON per entry. One process may
 // have it open for writing at a time; who opens it holds a lock that says so.
-// Only where each line begins, its hash and digests of the IDs are kept in memory.
+// Only digests of the IDs, and a mark for some lines, are kept in memory.
 type FileLog struct {
 	path string
 	opt  Options
@@ -65,9 +64,10 @@ type FileLog struct {
 	mu        sync.Mutex // guards what follows
 	file      *jsonl.File
 	chain     chain
-	places    []place // of entry 1, 2, …; elements are never changed
+	marks     []mark  // of entries 1, 1+markEvery, …; elements are never changed
+	last      sum     // of the last entry's line
 	end       int64   // of the last entry
-	tail      []Entry // the newest entries appended here, at most tailMax
+	tail      []Entry // the newest entries appended here, at most twice tailMax
 	failed    error   // a failed sync: what is on disk is not known any more
 	recovered *Recovery
 
@@ -75,14 +75,27 @@ type FileLog struct {
 	synced int64      // end at the last sync, -1 before
 }
 
-// tailMax is how many appended entries are kept in memory: each of them is
+// tailMax is how many appended entries are kept in memory at least: each of them is
 // folded by a session and by a driver right after it was written.
 const tailMax = 32
 
-// place is where a stored line begins and its hash.
-type place struct {
-	off int64
-	sum sum
+// markEvery is how many lines have one mark: a session may write for days, and a
+// mark for each would be most of what a log takes of memory. Between two marks
+// the lines vouch for each other.
+const markEvery = 16
+
+// mark is where the line of an entry begins, and the hash of the line before.
+type mark struct {
+	off  int64
+	prev sum
+}
+
+// place notes that the line of entry seq begins at off. The caller holds mu.
+func (l *FileLog) place(seq uint64, off int64, s sum) {
+	if (seq-1)%markEvery == 0 {
+		l.marks = append(l.marks, mark{off, l.last})
+	}
+	l.last = s
 }
 
 // OpenFile opens the log at path, creating an empty one unless o says
@@ -110,7 +123,11 @@ func OpenFile(path string, o *Options) (*FileLog, error) {
 func (l *FileLog) load() error {
 	var w walker
 	var open batch // the current batch, as far as read
-	var places []place
+	type placed struct {
+		off int64
+		sum sum
+	}
+	var places []placed
 	for ln, err := range l.file.Lines(0, MaxLine) {
 		if err != nil {
 			return storage(l.path, w.head.Seq+1, err)
@@ -133,12 +150,14 @@ func (l *FileLog) load() error {
 		if l.chain.has(x.ID) {
 			return &Error{Code: CodeAltered, Path: l.path, Seq: x.Seq, Detail: fmt.Sprintf("ID %q stands in the log twice", x.ID)}
 		}
-		places, open.ids = append(places, place{ln.Off, s}), append(open.ids, x.ID)
+		places, open.ids = append(places, placed{ln.Off, s}), append(open.ids, x.ID)
 		if x.More == 0 {
 			open.head = w.head
 			l.chain.take(&open)
-			l.places, l.end = append(l.places, places...), ln.Off+ln.Size+1
-			open, places = batch{}, places[:0]
+			for i, p := range places {
+				l.place(w.head.Seq-uint64(len(places)-1-i), p.off, p.sum)
+			}
+			l.end, open, places = ln.Off+ln.Size+1, batch{}, places[:0]
 		}
 	}
 	return l.cutTail()
@@ -204,13 +223,13 @@ func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, err
 	l.chain.take(b)
 	start := 0
 	for i, end := range b.ends {
-		l.places = append(l.places, place{off + int64(start), b.sums[i]})
+		l.place(b.entry[i].Seq, off+int64(start), b.sums[i])
 		start = end
 	}
 	l.end = off + int64(len(b.bytes))
 	l.tail = append(l.tail, b.entry...)
-	if n := len(l.tail) - tailMax; n > 0 {
-		l.tail = append([]Entry(nil), l.tail[n:]...)
+	if n := len(l.tail) - tailMax; n > tailMax { // not at each append: readers may hold what it is cut from
+		l.tail = append(make([]Entry, 0, 2*tailMax), l.tail[n:]...)
 	}
 	return l.chain.head, nil
 }
@@ -224,16 +243,16 @@ func (l *FileLog) newest(seq uint64) ([]Entry, bool) {
 	return l.tail[seq-l.tail[0].Seq:], true
 }
 
-// Read implements [Log]. What was appended last comes from memory; every line
-// read from the file is compared with the hash it had when it was opened or
-// appended ([CodeAltered]).
+// Read implements [Log]. What was appended last comes from memory. Lines read
+// from the file are compared with what they were when they were opened or
+// appended, up to markEvery at once, before any of them is given ([CodeAltered]).
 func (l *FileLog) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		from = max(from, 1)
 		l.mu.Lock()
-		places, end, file := l.places, l.end, l.file
+		v := view{path: l.path, file: l.file, marks: l.marks, head: l.chain.head, end: l.end}
 		var recent []Entry
-		inMemory := from > uint64(len(places))
+		inMemory := from > v.head.Seq
 		if !inMemory {
 			recent, inMemory = l.newest(from)
 		}
@@ -242,26 +261,74 @@ func (l *FileLog) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error]
 			replay(ctx, recent, yield)
 			return
 		}
-		off, seq := places[from-1].off, from
-		for ln, err := range jsonl.Scan(file.Section(off, end), off, MaxLine) {
-			if err == nil {
-				err = ctx.Err()
-			} else {
-				err = storage(l.path, seq, err)
-			}
-			var x line
-			if err == nil {
-				x, err = l.check(ln, seq, places)
-			}
-			if !yield(x.Entry, err) || err != nil {
+		v.read(ctx, from, yield)
+	}
+}
+
+// view is a log as it was at one moment.
+type view struct {
+	path  string
+	file  *jsonl.File
+	marks []mark
+	head  Head
+	end   int64
+}
+
+func (v view) read(ctx context.Context, from uint64, yield func(Entry, error) bool) {
+	first := (from - 1) / markEvery
+	begin := v.marks[first]
+	w := walker{}
+	if first > 0 {
+		w.head = Head{first * markEvery, begin.prev.String()}
+	}
+	var group []Entry
+	for ln, err := range jsonl.Scan(v.file.Section(begin.off, v.end), begin.off, MaxLine) {
+		if err != nil {
+			err = storage(v.path, w.head.Seq+1, err)
+		} else {
+			err = ctx.Err()
+		}
+		var e Entry
+		if err == nil {
+			e, err = v.step(&w, ln)
+		}
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		group = append(group, e)
+		if w.head.Seq%markEvery != 0 && w.head.Seq != v.head.Seq {
+			continue
+		}
+		for _, e := range group {
+			if e.Seq >= from && !yield(e, nil) {
 				return
 			}
-			seq++
 		}
-		if seq <= uint64(len(places)) {
-			yield(Entry{}, &Error{Code: CodeCut, Path: l.path, Seq: seq, Detail: "the file became shorter while the log was open"})
-		}
+		group = group[:0]
 	}
+	if w.head.Seq < v.head.Seq {
+		yield(Entry{}, &Error{Code: CodeCut, Path: v.path, Seq: w.head.Seq + 1, Detail: "the file became shorter while the log was open"})
+	}
+}
+
+// step takes the next line of a walk; where a mark or the end follows, the walk
+// has to be where the log was.
+func (v view) step(w *walker, ln jsonl.Line) (Entry, error) {
+	seq := w.head.Seq + 1
+	altered := &Error{Code: CodeAltered, Path: v.path, Seq: seq, Detail: "the line was changed while the log was open"}
+	if ln.Long || seq > v.head.Seq {
+		return Entry{}, altered
+	}
+	x, s, bad := w.step(ln.Bytes)
+	if bad != nil {
+		altered.Seq, altered.Detail = bad.Seq, altered.Detail+": "+bad.Detail
+		return Entry{}, altered
+	}
+	if seq == v.head.Seq && s.String() != v.head.Hash || seq < v.head.Seq && seq%markEvery == 0 && s != v.marks[seq/markEvery].prev {
+		return Entry{}, altered
+	}
+	return x.Entry, nil
 }
 
 // replay yields entries from memory.
@@ -275,18 +342,6 @@ func replay(ctx context.Context, entries []Entry, yield func(Entry, error) bool)
 	if err != nil {
 		yield(Entry{}, err)
 	}
-}
-
-func (l *FileLog) check(ln jsonl.Line, seq uint64, places []place) (line, error) {
-	if ln.Long || seq > uint64(len(places)) || sum(sha256.Sum256(ln.Bytes)) != places[seq-1].sum {
-		return line{}, &Error{Code: CodeAltered, Path: l.path, Seq: seq, Detail: "the line was changed while the log was open"}
-	}
-	x, bad := parse(ln.Bytes)
-	if bad != nil {
-		bad.Path, bad.Seq = l.path, seq
-		return line{}, bad
-	}
-	return x, nil
 }
 
 // Lines implements [Lines]: what stands in the file now.
