@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"metier/internal/digest"
 	"metier/record"
@@ -409,4 +410,63 @@ func TestVerifyWalksDownIntoChildren(t *testing.T) {
 	if r, err := record.Verify(t.Context(), parent, nil, o); err != nil || r.OK() {
 		t.Errorf("%v", err)
 	}
+}
+
+// Lines that were changed while the log is open are found although they fit
+// together, and nothing of them is given.
+func TestARewrittenTailIsFoundWhileTheLogIsOpen(t *testing.T) {
+	t.Parallel()
+	fill := func(path, data string) *record.FileLog {
+		l, err := record.OpenFile(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		head := record.Head{}
+		for i := range 100 {
+			said := `{"a":"x"}`
+			if i >= 20 {
+				said = data
+			}
+			if head, err = l.Append(t.Context(), head, record.Entry{V: 1, ID: fmt.Sprint("e", i), At: time.Unix(1, 0).UTC(), Type: "a.b", Data: json.RawMessage(said)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return l
+	}
+	dir := t.TempDir()
+	open := fill(filepath.Join(dir, "open"), `{"a":"x"}`)
+	fill(filepath.Join(dir, "other"), `{"a":"y"}`)
+	for from := uint64(1); from <= 60; from++ {
+		if n := len(entriesFrom(t, open, from)); n != 101-int(from) {
+			t.Fatalf("%d entries from %d", n, from)
+		}
+	}
+	write(t, filepath.Join(dir, "open"), read(t, filepath.Join(dir, "other")))
+	given := 0
+	for e, err := range open.Read(t.Context(), 1) {
+		if err != nil {
+			if bad, is := errors.AsType[*record.Error](err); !is || bad.Code != record.CodeAltered || bad.Seq < 17 || bad.Seq > 32 {
+				t.Errorf("%v", err)
+			}
+			break
+		}
+		if given++; e.Seq > 16 {
+			t.Errorf("entry %d is given", e.Seq)
+		}
+	}
+	if given != 16 {
+		t.Errorf("%d entries are given, of which 16 are what they were", given)
+	}
+}
+
+func entriesFrom(t *testing.T, l record.Log, from uint64) (out []record.Entry) {
+	t.Helper()
+	for e, err := range l.Read(t.Context(), from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
 }

@@ -120,13 +120,14 @@ type Server struct {
 
 	mu      sync.Mutex // guards clients
 	clients map[Client]*client
+	closing chan struct{} // two sessions at once
 
 	sessions sessions
 }
 
 // New makes a server. It lists and hashes the skills once.
 func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
-	s := &Server{backend: b, clients: map[Client]*client{}}
+	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2)}
 	if o != nil {
 		s.opts = *o
 	}
