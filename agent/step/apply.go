@@ -70,7 +70,7 @@ func (s *State) fold(e event.Event) (bool, error) {
 		return s.ended(e), nil
 	case event.Opened, event.Indexed, event.ResourcesIndexed, event.Decided, event.ResourceRead, event.FileRead,
 		event.Staged, event.ScriptExecuted, event.CommandExecuted, event.PackagesRequested,
-		event.Drifted, event.Suspected, event.Catalogued, event.Resumed, event.Parked, event.Note:
+		event.Drifted, event.Suspected, event.Catalogued, event.Resumed, event.Parked, event.Note, event.Closed:
 		return false, nil // facts for others; a drift that reloads a skill comes with Activated
 	}
 	return false, fmt.Errorf("the step machine does not know the event %T", e)
