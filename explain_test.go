@@ -22,7 +22,7 @@ import (
 
 // judges are the folders and files that can decide what becomes of a skill, or
 // find fault with it.
-var judges = regexp.MustCompile(`^(judge|index|discover|catalog)\.go$|^source/|^skillmd/`)
+var judges = regexp.MustCompile(`^(judge|index|discover|catalog)\.go$|^source/|^skillmd/|^harness/`)
 
 // words with a hyphen that are no codes.
 var notCodes = []string{"disable-model-invocation", "user-invocable", "argument-hint", "allowed-tools", "when-to-use"}

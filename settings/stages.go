@@ -164,6 +164,13 @@ func (a Activate) ByReading() bool { return a.Ways.Has(WayReadFile) }
 // ByLoadTool reports whether the model may load skills by a tool.
 func (a Activate) ByLoadTool() bool { return a.Ways.Has(WayLoadTool) }
 
+// AtStart reports whether a harness that nobody named is loaded with the
+// session.
+func (a Activate) AtStart() bool { return a.Ways.Has(WaySessionStart) }
+
+// FollowsLinks reports whether links that stay in their bounds are followed.
+func (d Discover) FollowsLinks() bool { return d.Symlinks == SymlinksInBounds }
+
 // InSystem reports whether loaded skills stand in the system prompt instead of
 // in a message.
 func (r InjectRole) InSystem() bool { return r == InjectRoleSystem }

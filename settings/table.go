@@ -79,7 +79,7 @@ var rows = sync.OnceValue(func() []Row {
 		{"tools", toolsRows},
 		{"exec", execRows},
 		{"policy", policyRows},
-		{"harness", allLater(harnessRows)},
+		{"harness", harnessRows},
 		{"agent", allLater(agentRows)},
 		{"chat", chatRows},
 		{"install", allLater(installRows)},

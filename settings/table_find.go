@@ -10,7 +10,7 @@ func discoverRows() []Row {
 				{RootHome, "the skill folders of the home"},
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
-				{RootHarness, "the skills of one harness folder; not built yet"},
+				{RootHarness, "the workspace, where it is a harness: a folder with HARNESS.md"},
 			}),
 		set("root_families", "Whose skill folders are meant by auto:project, auto:home and env, in the order in which they are searched.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, []value[Family]{
@@ -34,7 +34,7 @@ func discoverRows() []Row {
 			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
 				{ScanChildren, "the root itself or its direct children"},
 				{ScanRecursive, "any depth, up to the caps"},
-				{ScanGrouped, "any depth; groups and documents are entries too, once harnesses are built"},
+				{ScanGrouped, "any depth; of a harness, groups and documents are entries too"},
 			}),
 		choice("nested_skills", "Whether the folder of a skill is searched for more skills.",
 			func(s *Settings) *Nested { return &s.Discover.Nested }, []value[Nested]{
@@ -45,7 +45,7 @@ func discoverRows() []Row {
 			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
 				{FileNamesExact, "SKILL.md"},
 				{FileNamesLower, "SKILL.md, else skill.md"},
-				{FileNamesHarness, "SKILL.md; the HARNESS.md, SKILLS.md and REFERENCES.md too, once harnesses are built"},
+				{FileNamesHarness, "SKILL.md; of a harness HARNESS.md and the summaries of groups too"},
 			}),
 		choice("symlinks", "What becomes of symbolic links. One that leaves its bounds is never followed.",
 			func(s *Settings) *Symlinks { return &s.Discover.Symlinks }, []value[Symlinks]{

@@ -8,7 +8,7 @@ func activateRows() []Row {
 				{WayLoadTool, "the model calls the load tool"},
 				{WayReadFile, "the model reads a whole local SKILL.md"},
 				{WaySlash, "the task that a person gives begins with /NAME"},
-				{WaySessionStart, "with the session, unasked, once harnesses are built"},
+				{WaySessionStart, "with the session, unasked: the HARNESS.md of a harness that was found; one that is named is loaded in any case"},
 			}),
 		choice("content", "The text that an activation delivers.",
 			func(s *Settings) *Content { return &s.Activate.Content }, []value[Content]{

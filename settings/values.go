@@ -11,7 +11,7 @@ const (
 	RootHome    Root = "auto:home"    // the skill folders of the home
 	RootEnv     Root = "env"          // roots named by environment variables
 	RootDB      Root = "db"           // skills stored per project; no store yet
-	RootHarness Root = "harness"      // the skills of one harness folder; not built yet
+	RootHarness Root = "harness"      // the workspace, where it is a harness: a folder with HARNESS.md
 )
 
 // Family is an agent whose folders of skills auto:project, auto:home and env mean.
@@ -51,7 +51,7 @@ type Scan string
 const (
 	ScanChildren  Scan = "children"  // the root itself or its direct children
 	ScanRecursive Scan = "recursive" // any depth, up to the caps
-	ScanGrouped   Scan = "grouped"   // any depth; groups and documents are entries too, once harnesses are built
+	ScanGrouped   Scan = "grouped"   // any depth; of a harness, groups and documents are entries too
 )
 
 // Nested says whether the folder of a skill is searched for more skills.
@@ -70,7 +70,7 @@ type FileNames string
 const (
 	FileNamesExact   FileNames = "exact"     // SKILL.md
 	FileNamesLower   FileNames = "lower_too" // SKILL.md, else skill.md
-	FileNamesHarness FileNames = "harness"   // SKILL.md; the HARNESS.md, SKILLS.md and REFERENCES.md too, once harnesses are built
+	FileNamesHarness FileNames = "harness"   // SKILL.md; of a harness HARNESS.md and the summaries of groups too
 )
 
 // Symlinks says what becomes of symbolic links. One that leaves its root is never followed.

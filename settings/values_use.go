@@ -9,7 +9,7 @@ const (
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
 	WayReadFile     Way = "read_file"     // the model reads a whole local SKILL.md
 	WaySlash        Way = "slash"         // the task that a person gives begins with /NAME
-	WaySessionStart Way = "session_start" // with the session, unasked, once harnesses are built
+	WaySessionStart Way = "session_start" // with the session, unasked: the HARNESS.md of a harness that was found; one that is named is loaded in any case
 )
 
 // Content is the text an activation delivers.

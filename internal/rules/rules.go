@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, served, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, served, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -61,6 +61,28 @@ var served = map[string]Rule{
 	"mcp-tool-drifted":    {"a run that goes on has the tools it began with, as they were", "begin a new run, or go on with --on-drift reload, which takes the tools as they are now"},
 	"mcp-tools-new":       {"tools that a server adds while a run goes on are not taken up", "begin a new run"},
 	"name-by-path":        {"two skills of one server have one name, so both are named by their paths", ""},
+}
+
+// What can be wrong with a harness.
+var harnesses = map[string]Rule{
+	"harness-missing":          {"a harness is a folder with a file HARNESS.md", "write one: name, description, and a body that says what the agent is for; 'metier harness init' does"},
+	"harness-too-large":        {"HARNESS.md stands in every request, so it has a largest size", "move long text into references"},
+	"harness-unreadable":       {"what a harness is made of are regular files and folders that can be read", "look at its mode and its kind, and where it leads if it is a link"},
+	"harness-folder-ignored":   {"in layout v1 a harness has skills/ and references/ alone", "move the folder into one of them, or use layout v2 (setting harness_layout)"},
+	"harness-file-ignored":     {"in layout v1 the folders below skills/ hold skills and SKILLS.md", "move the file into a skill, or below references/"},
+	"harness-detector":         {"a line of .leaf-detectors is type=relative/path", "mend the line, or begin it with #"},
+	"harness-name-unusable":    {"what is addressed by its path has a name that can stand in one", "rename it"},
+	"harness-entries-exceeded": {"so many names of a harness are looked at and no more", "make the harness smaller, or give it to the agent in parts"},
+	"harness-depth-exceeded":   {"folders are looked into so deep and no deeper (setting max_depth)", "move it up"},
+	"harness-bytes-exceeded":   {"so much frontmatter of a harness is read and no more", "make the harness smaller"},
+	"harness-link":             {"a link is followed where it stays in the harness (setting symlinks), and no link out of it is", "put a copy in its place"},
+	"harness-link-duplicate":   {"each folder is in a harness once, however many links lead to it", ""},
+	"harness-group-summary":    {"a group says in a file of its own what is in it: SKILLS.md, REFERENCES.md, or what its top folder is called (setting group_summary)", "write it: a description in its frontmatter, and what to find below"},
+	"harness-skill-undetected": {"in layout v2 no folder is a skill by itself", "add the line skill=SKILL.md to .leaf-detectors"},
+	"harness-not-regular":      {"a document is a regular file", "take it out"},
+	"harness-description":      {"a description in the frontmatter of Markdown says when to read it", "add one"},
+	"harness-skill-file":       {"a leaf of the type skill has a SKILL.md", "write one, or give its detector another type"},
+	"harness-both-files":       {"a folder is a group or a skill, and SKILLS.md makes it a group", "take one of the two files out"},
 }
 
 // What the text of a SKILL.md can break.

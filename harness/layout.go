@@ -1,0 +1,198 @@
+package harness
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"metier/internal/confine"
+	"metier/settings"
+	"metier/skillmd"
+)
+
+// Names of files that mean something.
+const (
+	File          = "HARNESS.md"
+	SkillFile     = "SKILL.md"
+	LeafFile      = ".harnessleaf"
+	DetectorsFile = ".leaf-detectors"
+
+	skillsDir, skillsFile = "skills", "SKILLS.md"
+	refsDir, refsFile     = "references", "REFERENCES.md"
+)
+
+// Layout is how a harness is laid out.
+type Layout = settings.Layout
+
+// The layouts. Auto is V2 where its signs are found, else V1.
+const (
+	V1   = settings.LayoutV1
+	V2   = settings.LayoutV2
+	Auto = settings.LayoutAuto
+)
+
+// Options of Load and New. Zero values mean the defaults given here.
+type Options struct {
+	Layout Layout // default auto
+	// Summary is what a group without its summary file is; default warn.
+	Summary settings.GroupSummary
+	Links   bool // links that stay in the folder are followed; others never are
+
+	MaxDepth   int   // folders below the harness; default 32
+	MaxEntries int   // names looked at in all folders; default 20,000
+	MaxBytes   int64 // read of all files to find names and descriptions; default 64 MiB
+}
+
+// The largest HARNESS.md, and the largest .leaf-detectors and how many of its lines count.
+const (
+	maxBody      = 1 << 20
+	maxDetectors = 64 << 10
+	maxLines     = 256
+)
+
+func (o *Options) orDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Layout == "" {
+		out.Layout = Auto
+	}
+	if out.Summary == "" {
+		out.Summary = settings.GroupSummaryWarn
+	}
+	if out.MaxDepth <= 0 {
+		out.MaxDepth = 32
+	}
+	if out.MaxEntries <= 0 {
+		out.MaxEntries = 20_000
+	}
+	if out.MaxBytes <= 0 {
+		out.MaxBytes = 64 << 20
+	}
+	return out
+}
+
+// ParseLayout reads a layout's name: v1, v2 or auto; "" is auto.
+func ParseLayout(name string) (Layout, error) {
+	switch l := Layout(name); l {
+	case "":
+		return Auto, nil
+	case V1, V2, Auto:
+		return l, nil
+	}
+	return "", fmt.Errorf("%q is no layout: give v1, v2 or auto", name)
+}
+
+// missing is the severity of a group without its summary file.
+func (o Options) missing() skillmd.Severity {
+	if o.Summary == settings.GroupSummaryError {
+		return skillmd.Error
+	}
+	return skillmd.Warning
+}
+
+// undescribed is the severity of a Markdown document without a description: the
+// reference validator of v1 calls it recommended and fails, that of v2 warns.
+func (h *Harness) undescribed() skillmd.Severity {
+	if h.V2() {
+		return skillmd.Warning
+	}
+	return skillmd.Error
+}
+
+// V2 reports whether the harness has the second layout.
+func (h *Harness) V2() bool { return h.Layout == V2 }
+
+// choose settles which layout a harness is read in. It is what the setting says;
+// auto is v2 where .leaf-detectors is at the top or another folder than skills
+// and references, and else v1 unless a .harnessleaf turns up (see reader.group).
+func (r *reader) choose(top []confine.Entry) (auto bool) {
+	r.h.Layout = r.opt.Layout
+	if r.opt.Layout != Auto {
+		return false
+	}
+	r.h.Layout = V1
+	for _, e := range top {
+		hidden := strings.HasPrefix(e.Name, ".")
+		if e.Name == DetectorsFile || e.Type.IsDir() && !hidden && e.Name != skillsDir && e.Name != refsDir {
+			r.h.Layout = V2
+		}
+	}
+	return r.h.Layout == V1
+}
+
+// second turns to the second layout.
+func (r *reader) second() { r.opt.Layout = V2 }
+
+// Detector is a line of .leaf-detectors: a folder that has File is a leaf of
+// the type.
+type Detector struct{ Type, File string }
+
+// Detectors reads .leaf-detectors: lines of type=relative/path, blank ones and
+// those that begin with # left out. What is neither is named in the findings,
+// with its line, and has no effect.
+func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
+	bad := func(line int, format string, a ...any) {
+		findings = append(findings, skillmd.Diagnostic{Severity: skillmd.Warning, Code: "harness-detector", Path: DetectorsFile, Line: line, Detail: fmt.Sprintf(format, a...)})
+	}
+	lines := strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n")
+	for i, line := range lines {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(list)+len(findings) >= maxLines {
+			bad(i+1, "only the first %d lines count", maxLines)
+			break
+		}
+		typ, file, ok := strings.Cut(line, "=")
+		typ, file = strings.TrimSpace(typ), strings.TrimSpace(file)
+		clean, err := confine.Clean(file)
+		switch {
+		case !ok || typ == "":
+			bad(i+1, "the line is not type=relative/path")
+		case err != nil:
+			bad(i+1, "the path of the type %s is not one inside a leaf", quote(typ))
+		default:
+			list = append(list, Detector{typ, clean})
+		}
+	}
+	return list, findings
+}
+
+// summary is the name of the summary file of groups below a folder at the top.
+func (h *Harness) summary(top string) string {
+	switch {
+	case h.V2():
+		return strings.ToUpper(top) + ".md"
+	case top == refsDir:
+		return refsFile
+	}
+	return skillsFile
+}
+
+// top is the first part of a path.
+func top(p string) string {
+	first, _, _ := strings.Cut(p, "/")
+	return first
+}
+
+func join(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// skip reports names that are no content: in v2 all hidden ones, in v1, whose
+// rule is "all files", what version control keeps.
+func (h *Harness) skip(name string) bool {
+	if h.V2() {
+		return strings.HasPrefix(name, ".")
+	}
+	return name == ".git"
+}
+
+// described reports whether a document may say what it is: Markdown alone may.
+func described(name string) bool { return path.Ext(name) == ".md" }

@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"encoding/json"
+	"strings"
+
+	"metier/internal/confine"
+	"metier/skillmd"
+)
+
+// leaf makes a folder a leaf if it is one, and reads what that says of itself.
+func (r *reader) leaf(n *Node, list []confine.Entry) bool {
+	if r.h.V2() {
+		return r.marked(n, list)
+	}
+	if top(n.Path) != skillsDir || !file(list, SkillFile) {
+		return false
+	}
+	if file(list, skillsFile) { // the group's file wins (D-041)
+		r.note(skillmd.Warning, "harness-both-files", n.Path, "the folder has SKILLS.md and SKILL.md: it is a group, and its SKILL.md is not a skill")
+		return false
+	}
+	r.skill(n, SkillFile)
+	return true
+}
+
+// marked finds the leaves of v2: .harnessleaf wins, then the first detector
+// whose file is there. None is built in.
+func (r *reader) marked(n *Node, list []confine.Entry) bool {
+	if has(list, LeafFile) {
+		n.Kind, n.Type = Leaf, typeLeaf
+		return true
+	}
+	for _, d := range r.h.Detectors {
+		if !r.there(n, list, d.File) {
+			continue
+		}
+		if d.Type == TypeSkill {
+			r.skill(n, d.File)
+			return true
+		}
+		n.Kind, n.Type, n.File = Leaf, d.Type, d.File
+		at, err := r.resolve(n.real, d.File)
+		info, serr := r.dir.Stat(at)
+		if err != nil || serr != nil || !info.Mode.IsRegular() { // what marks the leaf need not be a file to read
+			n.File = ""
+			return true
+		}
+		if n.file = at; described(d.File) {
+			r.describe(n, n.real, d.File)
+		}
+		return true
+	}
+	return false
+}
+
+// there reports whether a folder contains a path.
+func (r *reader) there(n *Node, list []confine.Entry, path string) bool {
+	first, _, deep := strings.Cut(path, "/")
+	if !has(list, first) {
+		return false
+	}
+	if !deep {
+		return true
+	}
+	_, err := r.dir.Stat(join(n.real, path))
+	return err == nil
+}
+
+// skill reads the SKILL.md of a leaf. Its name is what people call it: the
+// rules of Agent Skills for names are advice here, since it is found by its path.
+func (r *reader) skill(n *Node, mark string) {
+	n.Kind, n.Type, n.File = Leaf, TypeSkill, SkillFile
+	at := join(n.Path, SkillFile)
+	if mark != SkillFile {
+		if _, err := r.dir.Stat(join(n.real, SkillFile)); err != nil {
+			n.File = ""
+			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: the leaf is a skill by %s", quote(mark))
+			return
+		}
+	}
+	front, ok := r.describe(n, n.real, SkillFile)
+	if !ok {
+		return
+	}
+	if front.HasName {
+		n.Name, n.named = front.Name, true
+		if why := portable(front.Name, n.Base()); why != "" {
+			r.note(skillmd.Advice, "name-not-portable", at, "%s", why)
+		}
+	} else {
+		r.note(skillmd.Error, "missing-name", at, "Missing required field in frontmatter: name")
+	}
+	if !front.HasDescription {
+		r.note(skillmd.Error, "missing-description", at, "Missing required field in frontmatter: description")
+	}
+}
+
+// portable says why a skill of that name in that folder would not be valid by
+// itself; "" where it would.
+func portable(name, folder string) string {
+	quoted, _ := json.Marshal(name) // a string always marshals, and JSON is YAML
+	for _, d := range skillmd.Validate([]byte("---\nname: "+string(quoted)+"\ndescription: Use when asked.\n---\n"), skillmd.Folder{Name: folder}) {
+		if d.Severity == skillmd.Error {
+			return "it can be used here; alone it would not be valid: " + d.Detail
+		}
+	}
+	return ""
+}

@@ -1,0 +1,497 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/skillmd"
+)
+
+// reader reads one harness. Folders come first, in byte order, then what links
+// lead to, so that what is there in its own right has its own path, and each
+// folder is in the tree once.
+type reader struct {
+	ctx  context.Context
+	dir  *confine.Dir
+	path string
+	opt  Options
+
+	h       *Harness
+	auto    bool            // a .harnessleaf may still turn the layout
+	again   bool            // it did
+	entries int             // names seen
+	bytes   int64           // read for names and descriptions
+	walked  map[string]bool // folders in the tree, by where they lie
+	links   []link          // to folders
+	full    bool            // a limit ended the walk
+	cut     map[string]int  // findings of one code, so that none fills the list
+}
+
+// link is a link to a folder of the harness.
+type link struct {
+	parent *Node
+	name   string
+	real   string
+}
+
+// mostAlike is how many findings of one code a list holds.
+const mostAlike = 200
+
+func (r *reader) note(s skillmd.Severity, code, at, format string, a ...any) {
+	r.cut[code]++
+	if r.cut[code] <= mostAlike {
+		r.h.Diagnostics = append(r.h.Diagnostics, metier.Diagnostic{Severity: s, Code: code, Path: at, Detail: fmt.Sprintf(format, a...)})
+	}
+}
+
+// read reads the harness, a second time where the first reading met a sign of
+// the other layout.
+func (r *reader) read() error {
+	for {
+		r.h = &Harness{Dir: r.path, Root: &Node{Path: ".", Kind: Group, Name: filepath.Base(r.path), real: "."}, byPath: map[string]*Node{}}
+		r.h.byPath["."] = r.h.Root
+		r.again, r.full, r.entries, r.bytes, r.links, r.walked, r.cut = false, false, 0, 0, nil, map[string]bool{".": true}, map[string]int{}
+		if err := r.root(); err != nil {
+			return err
+		}
+		if !r.again {
+			break
+		}
+		r.second()
+	}
+	for code, n := range r.cut {
+		if n > mostAlike {
+			r.h.Diagnostics = append(r.h.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: code, Path: ".", Detail: fmt.Sprintf("%d more like these are not listed", n-mostAlike)})
+		}
+	}
+	slices.SortStableFunc(r.h.Diagnostics, func(a, b metier.Diagnostic) int {
+		if a.Path == b.Path {
+			return strings.Compare(a.Code, b.Code)
+		}
+		if a.Path == File || b.Path == File { // first of all
+			return map[bool]int{true: -1, false: 1}[a.Path == File]
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return r.ctx.Err()
+}
+
+// root reads the folder of HARNESS.md.
+func (r *reader) root() error {
+	top, err := r.list(".", ".")
+	if err != nil {
+		return rootError(r.path, err)
+	}
+	r.auto = r.choose(top)
+	r.self()
+	if r.h.V2() {
+		r.detectors(top)
+	}
+	var passed []string
+	for _, e := range top {
+		switch {
+		case r.h.skip(e.Name) || strings.HasPrefix(e.Name, "."):
+		case e.Type&fs.ModeSymlink != 0:
+			if r.h.V2() || e.Name == skillsDir || e.Name == refsDir {
+				r.linked(r.h.Root, e.Name, false)
+			}
+		case !e.Type.IsDir():
+		case !r.h.V2() && e.Name != skillsDir && e.Name != refsDir:
+			passed = append(passed, e.Name)
+		default:
+			r.folder(r.h.Root, e.Name, e.Name)
+		}
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if len(passed) > 0 {
+		r.note(skillmd.Advice, "harness-folder-ignored", ".", "layout v1 has skills and references; these folders are no part of it: %s", listed(passed))
+	}
+	for len(r.links) > 0 && !r.full && !r.again {
+		round := r.links
+		r.links = nil
+		slices.SortFunc(round, func(a, b link) int { return strings.Compare(a.path(), b.path()) })
+		for _, l := range round {
+			r.follow(l)
+		}
+	}
+	for _, n := range r.h.byPath {
+		slices.SortFunc(n.Children, func(a, b *Node) int { return strings.Compare(a.Path, b.Path) })
+	}
+	return r.ctx.Err()
+}
+
+func listed(names []string) string {
+	const most = 10
+	var out []string
+	for _, n := range names[:min(len(names), most)] {
+		out = append(out, quote(n))
+	}
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(out, ", "), more)
+	}
+	return strings.Join(out, ", ")
+}
+
+// self reads HARNESS.md.
+func (r *reader) self() {
+	h := r.h
+	h.Root.File, h.Root.file = File, File
+	broken := func(code, format string, a ...any) {
+		if h.broken == "" {
+			h.broken = code
+		}
+		r.note(skillmd.Error, code, File, format, a...)
+	}
+	at, err := r.resolve(".", File)
+	var raw []byte
+	if err == nil {
+		h.Root.file = at
+		raw, _, err = r.dir.ReadFile(at, maxBody)
+	}
+	switch confine.CodeOf(err) {
+	case "":
+	case confine.NotFound:
+		h.Root.File = ""
+		broken("harness-missing", "Missing required file: HARNESS.md")
+		return
+	case confine.TooBig:
+		broken("harness-too-large", "HARNESS.md has more than %d bytes; it is a map, and stands in every request", maxBody)
+		return
+	default:
+		broken("harness-unreadable", "HARNESS.md cannot be read: %s", reason(err))
+		return
+	}
+	r.bytes += int64(len(raw))
+	doc, diags := skillmd.Parse(raw)
+	h.Body, h.front = strings.ToValidUTF8(string(doc.Body), "\uFFFD"), doc.Front
+	for _, d := range diags {
+		d.Path = File
+		if d.Code == skillmd.CodeNoFrontmatter || d.Repair() { // no strict reader takes it
+			d.Severity = skillmd.Error
+		}
+		if d.Severity == skillmd.Error && h.broken == "" && !d.Repair() {
+			h.broken = d.Code
+		}
+		h.Diagnostics = append(h.Diagnostics, d)
+	}
+	if h.broken != "" {
+		return
+	}
+	if !doc.Front.HasName {
+		broken("missing-name", "HARNESS.md: Missing required field in frontmatter: name")
+	}
+	if !doc.Front.HasDescription {
+		broken("missing-description", "HARNESS.md: Missing required field in frontmatter: description")
+	}
+	h.Name, h.Description = doc.Front.Name, doc.Front.Description
+	if h.Name != "" {
+		h.Root.Name, h.Root.named = h.Name, true
+	}
+	h.Root.Description = h.Description
+}
+
+// detectors reads .leaf-detectors.
+func (r *reader) detectors(top []confine.Entry) {
+	if !has(top, DetectorsFile) {
+		return
+	}
+	at, err := r.resolve(".", DetectorsFile)
+	var text []byte
+	if err == nil {
+		text, _, err = r.dir.ReadFile(at, maxDetectors)
+	}
+	if err != nil {
+		r.note(skillmd.Error, "harness-unreadable", DetectorsFile, "%s cannot be read, so no folder is a leaf by it: %s", DetectorsFile, reason(err))
+		return
+	}
+	var found []skillmd.Diagnostic
+	r.h.Detectors, found = Detectors(text)
+	r.h.Diagnostics = append(r.h.Diagnostics, found...)
+}
+
+func has(list []confine.Entry, name string) bool {
+	_, ok := slices.BinarySearchFunc(list, name, func(e confine.Entry, name string) int { return strings.Compare(e.Name, name) })
+	return ok
+}
+
+// file reports whether a folder has something of that name that is no folder.
+func file(list []confine.Entry, name string) bool {
+	i, ok := slices.BinarySearchFunc(list, name, func(e confine.Entry, name string) int { return strings.Compare(e.Name, name) })
+	return ok && !list[i].Type.IsDir()
+}
+
+// list reads a folder's names, as far as the limit goes.
+func (r *reader) list(at, shown string) ([]confine.Entry, error) {
+	room := r.opt.MaxEntries - r.entries
+	if room <= 0 {
+		r.over(shown)
+		return nil, nil
+	}
+	list, more, err := r.dir.ReadDir(at, room)
+	if err != nil {
+		return nil, err
+	}
+	r.entries += len(list)
+	if more {
+		r.over(shown)
+	}
+	usable := list[:0]
+	for _, e := range list {
+		if _, err := confine.Clean(e.Name); err != nil {
+			r.note(skillmd.Warning, "harness-name-unusable", shown, "a file cannot be named in a call, and is left out: %s", quote(e.Name))
+			continue
+		}
+		usable = append(usable, e)
+	}
+	return usable, nil
+}
+
+func (r *reader) over(shown string) {
+	if !r.full {
+		r.note(skillmd.Error, "harness-entries-exceeded", shown, "only the first %d names of the harness were looked at; the rest is left out", r.opt.MaxEntries)
+	}
+	r.full = true
+}
+
+// resolve gives where a file of a folder lies: behind a link only where links
+// are followed and it stays in the harness.
+func (r *reader) resolve(dir, name string) (string, error) {
+	at := join(dir, name)
+	info, err := r.dir.Stat(at)
+	if err != nil || info.Mode&fs.ModeSymlink == 0 {
+		return at, err
+	}
+	return r.target(at)
+}
+
+// target follows a link.
+func (r *reader) target(at string) (string, error) {
+	outside := func(why string) (string, error) {
+		return "", &confine.Error{Op: "resolve", Path: at, Code: confine.Outside, Err: fmt.Errorf("%s", why)}
+	}
+	if !r.opt.Links {
+		return outside("it is a link, and links are not followed here")
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(r.path, filepath.FromSlash(at)))
+	if err != nil {
+		if os.IsPermission(err) {
+			return outside("it is a link that cannot be followed")
+		}
+		return "", &confine.Error{Op: "resolve", Path: at, Code: confine.NotFound, Err: fmt.Errorf("it is a link that leads nowhere, or in a circle")}
+	}
+	rel, err := filepath.Rel(r.path, real)
+	if err != nil || !filepath.IsLocal(rel) {
+		return outside("it is a link out of the harness")
+	}
+	return filepath.ToSlash(rel), nil
+}
+
+func reason(err error) string {
+	if e, ok := err.(*confine.Error); ok && e.Err != nil {
+		return string(e.Code) + ": " + e.Err.Error()
+	}
+	return string(confine.CodeOf(err))
+}
+
+func (l link) path() string { return join(l.parent.Path, l.name) }
+
+// linked takes up a link: to a folder for later, to a file at once.
+func (r *reader) linked(parent *Node, name string, docs bool) {
+	shown := join(parent.Path, name)
+	at, err := r.target(join(parent.real, name))
+	if err != nil {
+		r.note(skillmd.Warning, "harness-link", shown, "left out: %s", err.(*confine.Error).Err)
+		return
+	}
+	info, err := r.dir.Stat(at)
+	switch {
+	case err != nil:
+		r.note(skillmd.Warning, "harness-link", shown, "left out: %s", reason(err))
+	case info.Mode.IsDir():
+		r.links = append(r.links, link{parent, name, at})
+	case docs:
+		r.document(parent, name, at)
+	}
+}
+
+// follow adds the folder that a link leads to, unless it is in the tree, or
+// holds the link, or is in a leaf.
+func (r *reader) follow(l link) {
+	if r.walked[l.real] {
+		r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads to a folder that is in the harness already")
+		return
+	}
+	for _, n := range r.h.byPath {
+		if n.Kind == Leaf && strings.HasPrefix(l.real, n.real+"/") {
+			r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads into the leaf %s", quote(n.Path))
+			return
+		}
+	}
+	if l.real == "." || strings.HasPrefix(l.parent.real+"/", l.real+"/") {
+		r.note(skillmd.Warning, "harness-link", l.path(), "left out: the link leads back to a folder above it")
+		return
+	}
+	r.folder(l.parent, l.name, l.real)
+}
+
+// folder adds a folder, and all below it.
+func (r *reader) folder(parent *Node, name, real string) {
+	n := &Node{Path: join(parent.Path, name), Kind: Group, Name: name, real: real}
+	switch {
+	case r.full || r.again || r.ctx.Err() != nil:
+		return
+	case strings.Count(n.Path, "/") >= r.opt.MaxDepth:
+		r.note(skillmd.Error, "harness-depth-exceeded", n.Path, "folders deeper than %d are not looked into", r.opt.MaxDepth)
+		return
+	}
+	if _, err := confine.Clean(n.Path); err != nil {
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a folder cannot be named in a call, and is left out: %s", quote(name))
+		return
+	}
+	r.walked[real] = true
+	list, err := r.list(real, n.Path)
+	if err != nil {
+		r.note(skillmd.Error, "harness-unreadable", n.Path, "the folder cannot be read: %s", reason(err))
+	}
+	r.add(parent, n)
+	if r.leaf(n, list) {
+		return
+	}
+	if r.auto && has(list, LeafFile) {
+		r.again = true
+		return
+	}
+	r.group(n, list)
+}
+
+func (r *reader) add(parent, n *Node) {
+	parent.Children = append(parent.Children, n)
+	r.h.byPath[n.Path] = n
+}
+
+// group reads a folder of more: its summary, documents and folders.
+func (r *reader) group(n *Node, list []confine.Entry) {
+	summary := r.h.summary(top(n.Path))
+	docs := r.h.V2() || top(n.Path) == refsDir
+	if file(list, summary) {
+		n.File = summary
+		r.describe(n, n.real, summary)
+	} else if strings.Contains(n.Path, "/") { // the folder at the top is not asked for one
+		r.note(r.opt.missing(), "harness-group-summary", n.Path, "the group has no %s, which says what is in it", summary)
+	}
+	if r.h.V2() && file(list, SkillFile) {
+		r.note(skillmd.Advice, "harness-skill-undetected", n.Path, "the folder has a SKILL.md, and no line of %s makes it a skill: add skill=SKILL.md", DetectorsFile)
+	}
+	var passed []string
+	for _, e := range list {
+		shown := join(n.Path, e.Name)
+		switch {
+		case r.h.skip(e.Name) || e.Name == summary && !e.Type.IsDir():
+		case e.Type.IsDir():
+			r.folder(n, e.Name, join(n.real, e.Name))
+		case e.Type&fs.ModeSymlink != 0:
+			r.linked(n, e.Name, docs)
+		case !e.Type.IsRegular():
+			r.note(skillmd.Warning, "harness-not-regular", shown, "left out: it is no regular file")
+		case !docs:
+			passed = append(passed, e.Name)
+		default:
+			r.document(n, e.Name, join(n.real, e.Name))
+		}
+		if r.again {
+			return
+		}
+	}
+	if len(passed) > 0 && !(len(passed) == 1 && passed[0] == SkillFile) {
+		r.note(skillmd.Advice, "harness-file-ignored", n.Path, "files beside the folders of skills are no part of a harness of layout v1: %s", listed(passed))
+	}
+}
+
+// document adds a file.
+func (r *reader) document(parent *Node, name, real string) {
+	n := &Node{Path: join(parent.Path, name), Kind: Document, Name: name, File: name, real: real, file: real}
+	if _, err := confine.Clean(n.Path); err != nil {
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a file cannot be named in a call, and is left out: %s", quote(name))
+		return
+	}
+	r.add(parent, n)
+	if !described(name) {
+		return
+	}
+	front, diags, err := r.head(n.Path, real)
+	if err != nil {
+		r.note(skillmd.Warning, "harness-unreadable", n.Path, "it cannot be read: %s", reason(err))
+		return
+	}
+	for _, d := range diags { // it is read by people and models, not by us
+		if d.Severity == skillmd.Error {
+			r.note(skillmd.Warning, d.Code, n.Path, "%s", d.Detail)
+		}
+	}
+	n.Description = front.Description
+	if !front.HasDescription {
+		r.note(r.h.undescribed(), "harness-description", n.Path, "a description in the frontmatter is recommended")
+	}
+}
+
+// describe reads the frontmatter of a group's or leaf's own file.
+func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
+	shown := join(n.Path, name)
+	at, err := r.resolve(dir, name)
+	if err != nil {
+		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
+		return skillmd.Front{}, false
+	}
+	n.file = at
+	front, diags, err := r.head(shown, at)
+	if err != nil {
+		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
+		return front, false
+	}
+	ok := true
+	for _, d := range diags {
+		switch {
+		case n.Skill() && (d.Code == skillmd.CodeNoFrontmatter || d.Repair()):
+			d.Severity = skillmd.Error
+		case !n.Skill() && d.Severity == skillmd.Error:
+			d.Severity = skillmd.Warning
+		case d.Severity != skillmd.Error:
+			continue
+		}
+		ok = ok && (d.Severity != skillmd.Error || d.Repair())
+		r.note(d.Severity, d.Code, shown, "%s", d.Detail)
+	}
+	n.Description = front.Description
+	return front, ok
+}
+
+// head reads the frontmatter of a file.
+func (r *reader) head(shown, at string) (front skillmd.Front, diags []skillmd.Diagnostic, err error) {
+	for _, n := range []int{4 << 10, 16 << 10, skillmd.MaxHead} {
+		if r.bytes+int64(n) > r.opt.MaxBytes {
+			r.note(skillmd.Error, "harness-bytes-exceeded", path.Dir(shown), "frontmatter is read up to %d bytes in all; that of this and later files is not", r.opt.MaxBytes)
+			return front, nil, nil
+		}
+		b, info, err := r.dir.ReadHead(at, n)
+		if err != nil {
+			return front, nil, err
+		}
+		r.bytes += int64(len(b))
+		whole := int64(len(b)) >= info.Size && len(b) < n
+		front, _, enough, diags := skillmd.ParseHead(b, whole)
+		if enough {
+			return front, diags, nil
+		}
+	}
+	return front, nil, nil
+}
