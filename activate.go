@@ -30,7 +30,7 @@ const skillMax = 4 << 20
 // an error that lists what is available. An active skill is not put in twice
 //
 func (s *Session) Activate(ctx context.Context, name, source string, arguments ...string) (Activation, error) {
-	sk, err := s.Snapshot().Find(name)
+	sk, err := s.Snapshot().entry(name)
 	if err != nil {
 		return Activation{}, err
 	}
@@ -312,6 +312,9 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 			Err: fmt.Errorf("with its arguments the text has more than %d bytes", 2*skillMax)}
 	}
 	b := block{name: sk.Name, dir: s.cfg.View.Dir(sk), tier: string(sk.Tier.Or()), content: content, resources: sk.Resources, most: set.ResourceList}
+	if sk.Head.Kind == KindGroup {
+		b.dir, b.resources = "", nil // what lies beside it are entries of their own
+	}
 	if b.dir != "" {
 		b.source = b.dir + "/" + sk.Head.FileName
 	}

@@ -91,6 +91,10 @@ type Mount struct {
 	// one, the path stands for the name.
 	Space string
 
+	// ByPath says that its skills are named by their paths, as those of a harness are; the names they give themselves are
+	// free, whatever the settings ask of a skill's name.
+	ByPath bool
+
 	Notes []Diagnostic // what was found about the root itself, such as another name of it that was dropped
 	// OS is the system its scripts would run on, as runtime.GOOS has it; "" is this one.
 	OS string

@@ -30,7 +30,8 @@ type Snapshot struct {
 	key    func(string) string
 	diags  []Diagnostic
 	read   settings.IndexRootFile
-	won    map[ID]bool // whose name another entry lost to it
+	won    map[ID]bool      // whose name another entry lost to it
+	others map[string]Skill // groups and documents by ID: they are read, and are no skills
 
 	mu      sync.Mutex
 	indexed map[ID]Skill
@@ -45,7 +46,7 @@ type Snapshot struct {
 // start indexes and hashes all files at once instead of at first use. Two
 // mounts of one label are an error of Kind Invalid, since IDs carry it.
 func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names settings.Names, root settings.IndexRootFile, start bool) (*Snapshot, error) {
-	n := &Snapshot{mounts: mounts, byKey: map[string][]int{}, byText: map[string]int{}, key: matchKey(names.Match), read: root, won: map[ID]bool{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
+	n := &Snapshot{mounts: mounts, byKey: map[string][]int{}, byText: map[string]int{}, key: matchKey(names.Match), read: root, won: map[ID]bool{}, others: map[string]Skill{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
 	labels := map[string]bool{}
 	for _, m := range mounts {
 		if labels[m.Label] {
@@ -61,6 +62,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 				return nil, &Error{Op: "scan", Path: m.Root, Kind: Unavailable, Code: "unresolvable-skill-scan-path", Err: fmt.Errorf("source %s: %w", m.Label, err)}
 			}
 			if h.Kind != "" && h.Kind != KindSkill {
+				n.other(h, m)
 				continue
 			}
 			sk := n.weigh(ctx, judge(h, m, parse, names).reserved(m), m)
@@ -86,6 +88,33 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	}
 	n.alias()
 	return n, nil
+}
+
+// other keeps a group or a document.
+func (n *Snapshot) other(h Head, m Mount) {
+	sk := Skill{ID: ID{m.Label, h.Path}, Name: h.Path, Description: h.Front.Description, Tier: m.Tier.Or(), State: Loaded, Head: &h, Root: m.Root,
+		Digest: h.Digest, Diagnostics: h.Diagnostics, ModelInvocable: true, UserInvocable: true}
+	if h.Path == "." {
+		sk.Name = firstOf(h.Front.Name, m.Label)
+	}
+	if h.Broken {
+		sk.State = Refused
+	}
+	n.others[sk.ID.String()] = sk
+	n.diags = append(n.diags, h.Diagnostics...)
+}
+
+// entry is Find, and finds groups and documents too, by their IDs.
+func (n *Snapshot) entry(name string) (Skill, error) {
+	sk, is := n.others[name]
+	if is && sk.State == Refused {
+		d := n.decisive(sk)
+		return sk, &Error{Op: "find", Skill: name, Kind: Invalid, Code: d.Code, Err: errors.New(d.Detail)}
+	}
+	if is {
+		return sk, nil
+	}
+	return n.Find(name)
 }
 
 // spaced names the skills of a mount that has names of its own.

@@ -25,6 +25,12 @@ var standardFields = []string{"name", "description", "license", "compatibility",
 // naming. Nothing is dropped: what cannot be used has State Refused and a
 // diagnostic of severity error.
 func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
+	if m.ByPath {
+		names.Identity, parse.NameCharset = settings.IdentityPath, settings.NameCharsetAny
+		if parse.Validation == settings.ValidationStrict {
+			parse.Validation = settings.ValidationLenient
+		}
+	}
 	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: &h, Root: m.Root, Digest: h.Digest,
 		Diagnostics: slices.Clone(h.Diagnostics), ModelInvocable: true, UserInvocable: true}
 	if m.Target != "" {

@@ -112,7 +112,7 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 	fail := func(k Kind, code, text string) error {
 		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: errors.New(text)}
 	}
-	sk, err := s.Snapshot().Find(r.Skill)
+	sk, err := s.Snapshot().entry(r.Skill)
 	if err == nil && s.hidden(x, sk) || CodeOf(err) == "skill_not_found" {
 		err = s.unknown(x, r.Skill)
 	}

@@ -146,7 +146,7 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 		}
 	}
 	s.state = newState()
-	for _, t := range slices.Concat(skillTools(c.Settings), c.Tools) {
+	for _, t := range standIns(skillTools(c.Settings), c.Tools) {
 		if err := s.addTool(ctx, t); err != nil {
 			return nil, err
 		}
@@ -166,6 +166,20 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	}
 	s.cfg.ID = s.state.Session
 	return s, nil
+}
+
+// standIns puts tools behind those for skills, but for one that has a method
+// Instead: it stands in the place of the skill tool of that canonical name.
+func standIns(skills, more []Tool) []Tool {
+	for _, t := range more {
+		if in, ok := t.(interface{ Instead() (canonical string) }); ok {
+			skills = slices.DeleteFunc(skills, func(old Tool) bool {
+				named, is := old.(interface{ canonical() string })
+				return is && named.canonical() == in.Instead()
+			})
+		}
+	}
+	return slices.Concat(skills, more)
 }
 
 // addTool takes a tool up under both its names. Two tools of one name would

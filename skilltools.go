@@ -164,25 +164,40 @@ func (loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Fac
 	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Name, a.FilePath)}}, nil
 }
 
-// subject returns the named skill for policy, or nil when there is none. One
-// that is asked about is indexed first, so that an answer covers its files as
-// they are (D3); elsewhere no file is opened before somebody needs it.
-// file, where not "", is the file of it that is read.
+// subject returns the named skill for policy, or nil when there is none. file,
+// where not "", is the file of it that is read.
 func (s *Session) subject(ctx context.Context, name, file string) *policy.Subject {
-	sk, err := s.Snapshot().Find(name)
+	sk, err := s.Snapshot().entry(name)
 	if err != nil {
 		return nil
 	}
 	if strings.Contains(file, "/") {
 		sk = s.innermost(sk, file)
 	}
+	sub := s.asked(ctx, sk).Subject()
+	return &sub
+}
+
+// Entry returns the skill of a name or ID, or the group or document of an ID,
+// as the facts of a call need it. told says whether the model may hear of it.
+// The error is that of Snapshot.Find.
+func Entry(ctx context.Context, s *Session, name string) (sk Skill, told bool, err error) {
+	if sk, err = s.Snapshot().entry(name); err != nil {
+		return sk, false, err
+	}
+	sk = s.asked(ctx, sk)
+	return sk, unlisted(&sk, &s.cfg.Grants, s.cfg.Settings.Activate.Injection) == "", nil
+}
+
+// asked indexes a skill that policy asks about, so that an answer covers its
+// files as they are (D3); elsewhere no file is opened before somebody needs it.
+func (s *Session) asked(ctx context.Context, sk Skill) Skill {
 	if effect, _ := s.cfg.Grants.Skill(sk.ID.String(), sk.Name); effect == policy.RuleAsk {
 		if full, err := s.index(ctx, nil, sk); err == nil {
-			sk = full
+			return full
 		}
 	}
-	sub := sk.Subject()
-	return &sub
+	return sk
 }
 
 func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
@@ -398,3 +413,7 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 	res.Label = policy.Label{Role: policy.Context, Origin: r.SkillID, Tier: r.tier, Mediated: true}
 	return res, nil
 }
+
+func (loadTool) canonical() string     { return settings.ToolLoadSkill }
+func (resourceTool) canonical() string { return settings.ToolReadSkillResource }
+func (pageTool) canonical() string     { return settings.ToolListSkills }

@@ -314,7 +314,7 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolReadFile: policy.Read, settings.ToolListFiles: policy.Read, settings.ToolSearchFiles: policy.Read,
 	settings.ToolWriteFile: policy.Write, settings.ToolEditFile: policy.Write,
 	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
-	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read,
+	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read, settings.ToolLoadContent: policy.Read,
 	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect,
 }
 

@@ -33,8 +33,12 @@ type Options struct {
 	Exec        settings.Exec
 	Name        string      // of the script tool, as the model sees it; "" leaves the tool out
 	View        metier.View // how host paths look to the model
-	Run         string      // the run's id, for the scripts' environment
-	Hosts       []string    // that the operator granted: exact names or *.x
+	// ByPath, if set, has the script tool take a skill's path and the name of a
+	// script, as harnesses have it (D-031), and says which skill and file that
+	// is. nil: it takes a skill's name and the file's path in its folder.
+	ByPath func(ctx context.Context, s *metier.Session, skill, script string) (name, file string, err error)
+	Run    string   // the run's id, for the scripts' environment
+	Hosts  []string // that the operator granted: exact names or *.x
 	// Secrets are the variables that scripts of a skill get, by name and value.
 	// No model sees them. nil: none.
 	Secrets func(ctx context.Context, sk metier.Skill) ([]record.Secret, error)

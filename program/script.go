@@ -30,6 +30,9 @@ const (
 //go:embed run_skill_script.md
 var scriptText string
 
+//go:embed run_script.md
+var pathText string
+
 // Script is one call of a skill's script: the arguments of run_skill_script
 // (A-062).
 type Script struct {
@@ -56,6 +59,12 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 	if !t.onStdin() {
 		props["stdin"] = text("Text for the script's standard input.")
 	}
+	if t.ByPath != nil {
+		props["skill"], props["script"] = text("Path of the skill in the harness."), text("Name of the script, as the skill lists it.")
+		delete(props, "path")
+		return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
+			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText), Schema: schema(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
+	}
 	return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
 		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText), Schema: schema(props, "skill", "path")}}, len(s.Snapshot().All()) > 0
 }
@@ -72,9 +81,36 @@ func invalid(format string, a ...any) error {
 	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, a...)}
 }
 
-func (t scriptTool) args(raw json.RawMessage) (Script, error) {
+// byPath is a script in the words of harnesses.
+type byPath struct {
+	Skill  string   `json:"skill"`
+	Script string   `json:"script"`
+	Args   []string `json:"args,omitempty"`
+	Cwd    string   `json:"cwd,omitempty"`
+	MS     *int     `json:"timeoutMs,omitempty"`
+	Stdin  string   `json:"stdin,omitempty"`
+}
+
+// decode reads the arguments in the words that the tool takes.
+func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawMessage) (Script, error) {
 	var a Script
-	if err := metier.DecodeArgs(raw, &a); err != nil {
+	if t.ByPath == nil {
+		return a, metier.DecodeArgs(raw, &a)
+	}
+	var p byPath
+	if err := metier.DecodeArgs(raw, &p); err != nil {
+		return a, err
+	}
+	if p.Skill == "" || p.Script == "" {
+		return a, invalid("skill or script is missing")
+	}
+	name, file, err := t.ByPath(ctx, s, p.Skill, p.Script)
+	return Script{Skill: name, Path: file, Args: p.Args, Cwd: p.Cwd, MS: p.MS, Stdin: p.Stdin}, err
+}
+
+func (t scriptTool) args(ctx context.Context, s *metier.Session, raw json.RawMessage) (Script, error) {
+	a, err := t.decode(ctx, s, raw)
+	if err != nil {
 		return a, err
 	}
 	size := len(a.Stdin)
@@ -98,7 +134,7 @@ func (t scriptTool) args(raw json.RawMessage) (Script, error) {
 }
 
 func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
-	a, err := t.args(raw)
+	a, err := t.args(ctx, s, raw)
 	if err != nil {
 		return metier.Facts{}, err
 	}
@@ -147,7 +183,7 @@ func (t scriptTool) Stage(ctx context.Context, x *metier.Scope, sk metier.Skill)
 }
 
 func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
-	a, err := t.args(x.Call().Args)
+	a, err := t.args(ctx, x.Session(), x.Call().Args)
 	if err != nil {
 		return metier.Failure(err), nil
 	}

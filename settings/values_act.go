@@ -241,6 +241,9 @@ const (
 	ToolEditFile          = "edit_file"
 )
 
+// ToolLoadContent loads anything of a harness of layout v2. It is granted where ToolLoadSkill is, and a harness is there.
+const ToolLoadContent = "load_content"
+
 // The canonical names of the tools that run programs. No default set has them.
 const (
 	ToolRunSkillScript = "run_skill_script"

@@ -1,0 +1,167 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"metier"
+	"metier/event"
+	"metier/internal/confine"
+	"metier/internal/wrap"
+	"metier/policy"
+)
+
+// read gives one file whole, through the session's read of files: caps, digest,
+// record and the look for injections are those of every read.
+func read(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metier.Result, error) {
+	file := p.file
+	if file == "" {
+		file = p.node.File
+	}
+	r, err := x.Read(ctx, p.id(), file, 0)
+	var text string
+	if err == nil {
+		text, err = content(x, p, sk, file, r)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return metier.Result{}, ctx.Err()
+		}
+		res := metier.Failure(err)
+		res.Detail, _ = json.Marshal(r) // plain data
+		return res, nil
+	}
+	res := metier.Text(text)
+	res.Detail, _ = json.Marshal(r) // plain data
+	res.Label = policy.Label{Role: policy.Context, Origin: p.id(), Tier: sk.Tier, Mediated: true}
+	return res, nil
+}
+
+// content is what the model reads of a file: its text as it is, in an element
+// that it cannot leave; what is no text as base64. Text with bytes that are no
+// UTF-8 is text: they are replaced, and that is said (D-022, D-043).
+func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Reading) (string, error) {
+	shown := path.Join(p.node.Path, file)
+	if p.node.Kind == Document {
+		shown = p.node.Path
+	}
+	if r.Status == "binary" && r.Text == "" {
+		return fmt.Sprintf("%s is a binary file: %d bytes. Its content is not shown.\n", wrap.Plain(shown), r.Size), nil
+	}
+	stray := 0
+	if r.Encoding == "base64" {
+		data, err := base64.StdEncoding.DecodeString(r.Text)
+		if err != nil {
+			return "", &metier.Error{Op: "read", Path: shown, Kind: metier.Internal, Code: "encode", Err: err}
+		}
+		if !binary(data) {
+			r.Text, stray = replaced(data)
+			r.Encoding = ""
+			if err := x.Suspect(sk, file, r.Text); err != nil { // it was looked at as base64 before
+				return "", err
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<skill_resource path="%s" kind="%s" size="%d"`, wrap.Attribute(shown), wrap.Attribute(p.node.kind()), r.Size)
+	if r.Truncated {
+		fmt.Fprintf(&b, ` truncated="true" shown="%d"`, len(r.Text))
+	}
+	if r.Encoding != "" {
+		fmt.Fprintf(&b, ` encoding="%s"`, r.Encoding)
+	}
+	if stray > 0 {
+		fmt.Fprintf(&b, ` replaced="%d"`, stray)
+	}
+	text, n := wrap.Neutralize(r.Text)
+	if n > 0 {
+		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: p.id(), N: n})
+	}
+	b.WriteString(">\n" + text)
+	if !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
+	b.WriteString("</skill_resource>\n")
+	if stray > 0 {
+		fmt.Fprintf(&b, "Note: %d bytes are no UTF-8 text; each is shown as U+FFFD.\n", stray)
+	}
+	for _, d := range r.Diagnostics {
+		fmt.Fprintf(&b, "Note: %s: %s\n", d.Code, d.Detail)
+	}
+	return b.String(), nil
+}
+
+// binary tells a kind that is no text from text with stray bytes: it has a NUL,
+// or more than a third of it is no UTF-8.
+func binary(b []byte) bool {
+	if bytes.IndexByte(b, 0) >= 0 {
+		return true
+	}
+	_, stray := replaced(b)
+	return stray > 1 && stray*3 > len(b)
+}
+
+// replaced is a text with each stray byte replaced, and how many there were.
+func replaced(b []byte) (string, int) {
+	if utf8.Valid(b) {
+		return string(b), 0
+	}
+	var out strings.Builder
+	out.Grow(len(b))
+	n := 0
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError && size == 1 {
+			n++
+		}
+		out.WriteRune(r)
+		b = b[size:]
+	}
+	return out.String(), n
+}
+
+// filesBelow lists the regular files of a folder and of those below it, in byte
+// order, at most most of them. Links are left out.
+func filesBelow(d *confine.Dir, dir string, most int) (out []string, cut bool) {
+	const deepest, folders = 8, 1000
+	seen := 0
+	var walk func(at, rel string, depth int)
+	walk = func(at, rel string, depth int) {
+		if seen++; seen > folders || depth > deepest || cut {
+			cut = true
+			return
+		}
+		list, more, err := d.ReadDir(at, most+1)
+		if cut = cut || more || err != nil; err != nil {
+			return
+		}
+		for _, e := range list {
+			name := e.Name
+			if rel != "" {
+				name = rel + "/" + e.Name
+			}
+			if _, err := confine.Clean(name); err != nil || e.Name == ".git" {
+				continue
+			}
+			switch {
+			case e.Type.IsDir():
+				walk(join(at, e.Name), name, depth+1)
+			case e.Type&fs.ModeType != 0:
+			case len(out) >= most:
+				cut = true
+				return
+			default:
+				out = append(out, name)
+			}
+		}
+	}
+	walk(dir, "", 0)
+	return out, cut
+}

@@ -1,0 +1,135 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/internal/nearest"
+	"metier/internal/visible"
+)
+
+// place is what a path means: a node of a harness, and below a leaf one of its
+// files.
+type place struct {
+	label string
+	h     *Harness
+	node  *Node
+	file  string // of the leaf; "" for the leaf itself
+}
+
+// id is the ID of the node's entry.
+func (p place) id() string { return metier.ID{Source: p.label, Path: p.node.Path}.String() }
+
+// mounted is a harness of a session.
+type mounted struct {
+	label string
+	h     *Harness
+}
+
+// Of returns the harnesses of a snapshot, in the order of its mounts.
+func Of(ctx context.Context, snap *metier.Snapshot) (labels []string, list []*Harness, err error) {
+	for _, m := range snap.Mounts() {
+		if src, is := m.Source.(*Source); is {
+			h, err := src.Harness(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			labels, list = append(labels, m.Label), append(list, h)
+		}
+	}
+	return labels, list, nil
+}
+
+func of(ctx context.Context, s *metier.Session) ([]mounted, error) {
+	labels, list, err := Of(ctx, s.Snapshot())
+	var out []mounted
+	for i, h := range list {
+		if h.Err() == nil {
+			out = append(out, mounted{labels[i], h})
+		}
+	}
+	return out, err
+}
+
+// find says what a path means (D-013, D-044). It is relative to the folder that
+// the tool is about (below, "" for the top), else to the harness: in v1
+// query-database and skills/query-database are one skill. "." is the harness
+// itself, "" the folder the tool is about. LABEL: before it names one harness of
+// several. A path that leaves the harness is refused with harness_path_invalid.
+func find(ctx context.Context, s *metier.Session, path string, below ...string) (place, error) {
+	fail := func(k metier.Kind, code, text, hint string) (place, error) {
+		return place{}, &metier.Error{Op: "find", Path: visible.Line(path), Kind: k, Code: code, Hint: hint, Err: errors.New(text)}
+	}
+	all, err := of(ctx, s)
+	if err != nil {
+		return place{}, err
+	}
+	rel := path
+	for _, m := range all {
+		if rest, ok := strings.CutPrefix(path, m.label+":"); ok {
+			all, rel = []mounted{m}, rest
+			break
+		}
+	}
+	if rel != "" && rel != "." {
+		clean, err := confine.Clean(strings.TrimSuffix(rel, "/"))
+		if err != nil {
+			return fail(metier.Invalid, "harness_path_invalid", "a path is relative and stays in the harness", "list_content gives paths")
+		}
+		rel = clean
+	}
+	for _, dir := range append(below, "") {
+		for _, m := range all {
+			if p, ok := m.at(dir, rel); ok {
+				return p, nil
+			}
+		}
+	}
+	var known []string
+	for _, m := range all {
+		for _, n := range m.h.All() {
+			if len(known) < 2000 {
+				known = append(known, n.Path)
+			}
+		}
+	}
+	return fail(metier.NotFound, "harness_path_not_found", "there is nothing at this path"+nearest.Hint(rel, known), "list_content lists what there is")
+}
+
+// at is find in one harness.
+func (m mounted) at(dir, rel string) (place, bool) {
+	full := rel
+	switch {
+	case rel == "" && dir == "", rel == ".":
+		full = "."
+	case rel == "":
+		full = dir
+	case dir != "":
+		full = dir + "/" + rel
+	}
+	if rel == "." && dir != "" {
+		return place{}, false
+	}
+	if n := m.h.At(full); n != nil {
+		return place{m.label, m.h, n, ""}, true
+	}
+	for up := full; ; {
+		i := strings.LastIndexByte(up, '/')
+		if i < 0 {
+			return place{}, false
+		}
+		up = up[:i]
+		switch n := m.h.At(up); {
+		case n == nil:
+		case n.Kind == Leaf:
+			return place{m.label, m.h, n, full[i+1:]}, true
+		case n.Kind == Group && full == join(up, n.File) && n.File != "": // a summary by its own name
+			return place{m.label, m.h, n, ""}, true
+		default:
+			return place{}, false
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/internal/digest"
+	"metier/skillmd"
+)
+
+// Source is a harness as a source: its skills, groups and documents are entries
+// under their paths. The folder of HARNESS.md is the entry ".".
+//
+// The files of skills come from another source over the same folder, which
+// knows how to hold a skill still; what the harness adds is which folders are
+// skills, and all that is none.
+type Source struct {
+	dir   string
+	files metier.Source
+	opt   Options
+	last  atomic.Pointer[Harness]
+}
+
+// New returns the source of the harness in dir. files opens any folder below
+// dir that holds a SKILL.md, under its path from dir. The folder is read by
+// List, not here.
+func New(dir string, files metier.Source, o *Options) *Source {
+	return &Source{dir: dir, files: files, opt: o.orDefaults()}
+}
+
+// Harness is the tree as the last listing read it; it is read now if there was
+// none.
+func (s *Source) Harness(ctx context.Context) (*Harness, error) {
+	if h := s.last.Load(); h != nil {
+		return h, nil
+	}
+	return s.load(ctx)
+}
+
+func (s *Source) load(ctx context.Context) (*Harness, error) {
+	h, err := Load(ctx, s.dir, &s.opt)
+	if err == nil {
+		s.last.Store(h)
+	}
+	return h, err
+}
+
+// List implements metier.Source. A harness that cannot be loaded is one entry,
+// ".", that says why.
+func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
+	return func(yield func(metier.Head, error) bool) {
+		h, err := s.load(ctx)
+		if err != nil {
+			yield(metier.Head{}, err)
+			return
+		}
+		sorted := false
+		for _, n := range h.All() {
+			if !sorted && n.Path > "." {
+				sorted = true
+				if !yield(s.head(ctx, h, h.Root), nil) {
+					return
+				}
+			}
+			if err := ctx.Err(); err != nil {
+				yield(metier.Head{}, err)
+				return
+			}
+			if h.Err() == nil && !yield(s.head(ctx, h, n), nil) {
+				return
+			}
+		}
+		if !sorted && !yield(s.head(ctx, h, h.Root), nil) {
+			return
+		}
+		if err := ctx.Err(); err != nil {
+			yield(metier.Head{}, err)
+		}
+	}
+}
+
+// head is what a listing says of a node.
+func (s *Source) head(ctx context.Context, h *Harness, n *Node) metier.Head {
+	if n.Skill() && n.File != "" {
+		b, err := s.files.Open(ctx, n.Path)
+		if err == nil {
+			defer b.Close()
+			head := b.Head()
+			head.Kind = metier.KindSkill
+			return head
+		}
+		return metier.Head{Path: n.Path, Kind: metier.KindSkill, FileName: SkillFile, Broken: true, Location: h.location(n),
+			Diagnostics: []metier.Diagnostic{{Severity: skillmd.Error, Code: "unreadable-skill", Detail: SkillFile + " cannot be used: " + err.Error(), Path: h.location(n)}}}
+	}
+	out := metier.Head{Path: n.Path, Kind: metier.KindGroup, FileName: n.File, Location: h.location(n), Front: skillmd.Front{Name: n.Name, HasName: n.named, Description: n.Description, HasDescription: n.Description != ""}}
+	switch {
+	case n == h.Root:
+		out.Front, out.Broken = h.front, h.broken != ""
+		out.Diagnostics = h.located(func(d metier.Diagnostic) bool { return !h.ofSkill(d.Path) })
+	case n.Kind == Document || n.Kind == Leaf:
+		out.Kind = metier.KindDocument
+	}
+	return out
+}
+
+// ofSkill reports whether a finding is about a skill's file, which the skill's
+// own head says.
+func (h *Harness) ofSkill(at string) bool {
+	dir, name := filepath.Split(filepath.FromSlash(at))
+	n := h.At(filepath.ToSlash(filepath.Clean(dir)))
+	return name == SkillFile && n != nil && n.Skill()
+}
+
+// located are findings with host paths.
+func (h *Harness) located(keep func(metier.Diagnostic) bool) (out []metier.Diagnostic) {
+	for _, d := range h.Diagnostics {
+		if keep(d) {
+			d.Path = filepath.Join(h.Dir, filepath.FromSlash(d.Path))
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// location is the host path of a node's file, or of its folder.
+func (h *Harness) location(n *Node) string {
+	if n.file != "" {
+		return filepath.Join(h.Dir, filepath.FromSlash(n.file))
+	}
+	return filepath.Join(h.Dir, filepath.FromSlash(n.real))
+}
+
+// Open implements metier.Source. Beside what is listed it opens any folder with
+// a SKILL.md.
+func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h, err := s.Harness(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := h.At(path)
+	if n == nil || n.Skill() {
+		return s.files.Open(ctx, path)
+	}
+	d, err := confine.OpenDir(h.Dir)
+	if err != nil {
+		return nil, rootError(h.Dir, err)
+	}
+	return &bundle{s: s, h: h, n: n, dir: d}, nil
+}
+
+// bundle is a group or document. Of a group its summary can be opened, of a
+// document itself, of an opaque leaf every file below its folder.
+type bundle struct {
+	s    *Source
+	h    *Harness
+	n    *Node
+	dir  *confine.Dir
+	once sync.Once
+}
+
+// Head implements metier.Bundle.
+func (b *bundle) Head() metier.Head { return b.s.head(context.Background(), b.h, b.n) }
+
+// Close implements metier.Bundle.
+func (b *bundle) Close() error {
+	b.once.Do(func() { b.dir.Close() })
+	return nil
+}
+
+// Open implements metier.Bundle.
+func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	fail := func(k metier.Kind, code string, err error) (io.ReadCloser, error) {
+		return nil, &metier.Error{Op: "open", Skill: b.n.Path, Path: file, Kind: k, Code: code, Err: err}
+	}
+	clean, err := confine.Clean(file)
+	if err != nil {
+		return fail(metier.Invalid, "resource_path_invalid", err)
+	}
+	at := ""
+	switch {
+	case clean == b.n.File && b.n.file != "":
+		at = b.n.file
+	case b.n.Kind == Leaf:
+		at = join(b.n.real, clean)
+	default:
+		return fail(metier.NotFound, "resource_not_found", errors.New("there is no such file in it"))
+	}
+	f, err := b.dir.Open(at)
+	if err == nil {
+		return f, nil
+	}
+	switch confine.CodeOf(err) {
+	case confine.NotFound:
+		return fail(metier.NotFound, "resource_not_found", err)
+	case confine.Outside:
+		return fail(metier.Denied, "resource_outside_root", err)
+	case confine.Permission:
+		return fail(metier.Denied, "permission_denied", err)
+	case confine.IsDir, confine.NotRegular:
+		return fail(metier.Invalid, "resource_not_file", err)
+	}
+	return fail(metier.Unavailable, "unknown", err)
+}
+
+// Limits of the manifest of an opaque leaf.
+const (
+	maxLeafFiles = 2_000
+	maxFileBytes = 256 << 20
+)
+
+// Manifest implements metier.Bundle.
+func (b *bundle) Manifest(ctx context.Context) (m metier.Manifest, err error) {
+	var names []string
+	switch {
+	case b.n.Kind == Leaf:
+		names = b.below(&m)
+	case b.n.File != "":
+		names = []string{b.n.File}
+	}
+	for _, name := range names {
+		f, err := b.hash(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			return metier.Manifest{}, ctx.Err()
+		case err != nil:
+			m.Diagnostics = append(m.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: "unreadable-skill-resource", Path: name, Detail: "left out: " + err.Error()})
+			continue
+		}
+		m.Files = append(m.Files, f)
+	}
+	entries := make([]digest.Entry, len(m.Files))
+	for i, f := range m.Files {
+		entries[i] = digest.Entry{Path: f.Path, Mode: digest.ModeFile, Digest: string(f.Digest)}
+	}
+	m.Tree = metier.Digest(digest.Tree(entries))
+	return m, ctx.Err()
+}
+
+// below lists the files of an opaque leaf, in byte order.
+func (b *bundle) below(m *metier.Manifest) []string {
+	names, cut := filesBelow(b.dir, b.n.real, maxLeafFiles)
+	if cut {
+		m.Diagnostics = append(m.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: "resource-file-limit-exceeded", Path: ".", Detail: fmt.Sprintf("only the first %d files are in it", maxLeafFiles)})
+	}
+	return names
+}
+
+func (b *bundle) hash(ctx context.Context, name string) (metier.File, error) {
+	f := metier.File{Path: name}
+	r, err := b.Open(ctx, name)
+	if err != nil {
+		return f, err
+	}
+	defer r.Close()
+	sum := digest.New()
+	first := make([]byte, 8192)
+	n, err := io.ReadFull(r, first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return f, err
+	}
+	first = first[:n]
+	sum.Write(first)
+	rest, err := io.Copy(sum, io.LimitReader(r, maxFileBytes+1-int64(n)))
+	if err != nil {
+		return f, err
+	}
+	if f.Size = int64(n) + rest; f.Size > maxFileBytes {
+		return f, fmt.Errorf("it has more than %d bytes", maxFileBytes)
+	}
+	f.Digest, f.Text = metier.Digest(sum.Sum()), !binary(first)
+	return f, nil
+}

@@ -1,0 +1,350 @@
+package harness
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"metier"
+	"metier/internal/visible"
+	"metier/internal/wrap"
+	"metier/model"
+	"metier/policy"
+	"metier/settings"
+)
+
+var (
+	//go:embed load_skill.md
+	loadText string
+	//go:embed load_reference.md
+	referenceText string
+	//go:embed list_content.md
+	listText string
+	//go:embed load_content.md
+	contentText string
+)
+
+// Tools are discovery and activation for the harnesses of a session, by path.
+// They stand in the place of the tools that load skills, read their files and
+// list them, under the names that the settings give those, and do their work by
+// the same means: an activation is an activation, a read a read. names are the
+// settings' names of tools.
+func Tools(names settings.Tools) []metier.Tool {
+	return []metier.Tool{
+		listTool{name: or(names.List, "list_content")},
+		loader{name: or(names.Load, "load_skill"), canonical: settings.ToolLoadSkill, text: loadText, below: []string{skillsDir}},
+		loader{name: or(names.Resource, "load_reference"), canonical: settings.ToolReadSkillResource, text: referenceText, below: []string{refsDir}},
+		loader{name: "load_content", canonical: settings.ToolLoadContent, text: contentText, second: true},
+	}
+}
+
+func or(name, other string) string {
+	if name == "" {
+		return other
+	}
+	return name
+}
+
+// about describes a tool that takes a path.
+func about(name, canonical, text string, required ...string) metier.Spec {
+	schema, err := json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "required": append([]string{}, required...),
+		"properties": map[string]any{"path": map[string]any{"type": "string", "description": "Path in the harness, with slashes."}}})
+	if err != nil {
+		panic(err) // maps of strings always marshal
+	}
+	return metier.Spec{Canonical: canonical, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: name, Description: strings.TrimSpace(text), Schema: schema}}
+}
+
+type pathArgs struct {
+	Path string `json:"path"`
+}
+
+// loader is load_skill, load_reference and load_content: they differ in where a
+// path begins.
+type loader struct {
+	name, canonical, text string
+	below                 []string
+	second                bool // of v2 alone
+}
+
+// Instead names the skill tool that this one stands in for.
+func (t loader) Instead() string { return t.canonical }
+
+func (t loader) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
+	return about(t.name, t.canonical, t.text, "path"), offered(ctx, s, t.second)
+}
+
+func offered(ctx context.Context, s *metier.Session, second bool) bool {
+	all, err := of(ctx, s)
+	for _, m := range all {
+		if !second || m.h.V2() {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// Facts implements metier.Tool. A path that leaves the harness is refused here;
+// one with nothing at it is a failed read.
+func (t loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	p, sk, err := t.what(ctx, s, raw)
+	f := metier.Facts{Request: policy.Request{Effect: policy.Read}}
+	switch metier.KindOf(err) {
+	case metier.Invalid:
+		return f, err
+	case metier.NotFound:
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	if p.node == nil || !p.hollow() {
+		sub := sk.Subject()
+		f.Skill = &sub
+	}
+	return f, nil
+}
+
+// what finds what a call means: a place in a harness, else a skill of another
+// root by its name.
+func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (place, metier.Skill, error) {
+	var a pathArgs
+	if err := metier.DecodeArgs(raw, &a); err != nil {
+		return place{}, metier.Skill{}, err
+	}
+	p, err := find(ctx, s, a.Path, t.below...)
+	if metier.KindOf(err) == metier.NotFound && t.canonical == settings.ToolLoadSkill {
+		if sk, told, other := metier.Entry(ctx, s, a.Path); other == nil && told && sk.Head.Kind == metier.KindSkill {
+			return place{}, sk, nil
+		}
+	}
+	if err != nil {
+		return p, metier.Skill{}, err
+	}
+	sk, _, err := metier.Entry(ctx, s, p.id())
+	return p, sk, err
+}
+
+// hollow reports whether nothing stands for the place but the list of what is
+// in it.
+func (p place) hollow() bool { return p.node.File == "" && p.file == "" }
+
+// Invoke implements metier.Tool.
+func (t loader) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	p, sk, err := t.what(ctx, x.Session(), x.Call().Args)
+	switch {
+	case err != nil:
+		return metier.Failure(err), nil
+	case p.node == nil, p.node.Skill() && p.file == "":
+		return activate(ctx, x, sk)
+	case p.hollow() && p.node.Kind == Leaf:
+		return files(ctx, x, p, sk)
+	case p.hollow():
+		return list(ctx, x, p)
+	}
+	return read(ctx, x, p, sk)
+}
+
+// activate loads a leaf: its SKILL.md, then the names of its scripts where it
+// has any (D-010, D-042).
+func activate(ctx context.Context, x *metier.Scope, sk metier.Skill) (metier.Result, error) {
+	if _, told, err := metier.Entry(ctx, x.Session(), sk.ID.String()); err == nil && !told && !active(x, sk) {
+		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("there is no such skill for you to load")}), nil
+	}
+	act, text, err := x.Activate(ctx, sk, nil)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	if full, err := x.Files(ctx, sk); err == nil {
+		text += scripts(full)
+	}
+	r := metier.Text(text)
+	r.Detail, _ = json.Marshal(act.Activated) // plain data
+	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
+	return r, nil
+}
+
+func active(x *metier.Scope, sk metier.Skill) bool {
+	for _, a := range x.Active() {
+		if a.ID == sk.ID.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// scripts names the scripts of a skill as run_script takes them.
+func scripts(sk metier.Skill) string {
+	var names []string
+	for _, f := range sk.Resources {
+		if name, ok := strings.CutPrefix(f.Path, "scripts/"); ok {
+			names = append(names, wrap.Plain(name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "\n\nAvailable scripts: " + strings.Join(names, ", ")
+}
+
+// Script says which skill and file run_script means: a path of a skill, as
+// load_skill takes it, and the name of a script in its folder scripts/. What is
+// no skill of a harness is a skill's name.
+func Script(ctx context.Context, s *metier.Session, skill, script string) (name, file string, err error) {
+	file = script
+	if !strings.HasPrefix(script, "scripts/") {
+		file = "scripts/" + script
+	}
+	p, err := find(ctx, s, skill, skillsDir)
+	switch {
+	case metier.KindOf(err) == metier.NotFound, err == nil && (!p.node.Skill() || p.file != ""):
+		return skill, file, nil
+	case err != nil:
+		return "", "", err
+	}
+	return p.id(), file, nil
+}
+
+// listTool is discovery: what is in a group, descriptions alone (D-003).
+type listTool struct{ name string }
+
+// Instead names the skill tool that this one stands in for.
+func (t listTool) Instead() string { return settings.ToolListSkills }
+
+func (t listTool) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
+	return about(t.name, settings.ToolListSkills, listText), offered(ctx, s, false)
+}
+
+func (t listTool) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (place, error) {
+	var a pathArgs
+	if err := metier.DecodeArgs(raw, &a); err != nil {
+		return place{}, err
+	}
+	if a.Path == "" {
+		a.Path = "."
+	}
+	return find(ctx, s, a.Path, "", skillsDir, refsDir)
+}
+
+// Facts implements metier.Tool.
+func (t listTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	if _, err := t.what(ctx, s, raw); metier.KindOf(err) == metier.Invalid {
+		return metier.Facts{}, err
+	}
+	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
+}
+
+// Invoke implements metier.Tool.
+func (t listTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	p, err := t.what(ctx, x.Session(), x.Call().Args)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	return list(ctx, x, p)
+}
+
+// mostListed is how many entries a list holds, and longest how many characters
+// of a description.
+const (
+	mostListed = 1000
+	longest    = 1024
+)
+
+type item struct {
+	Path        string `json:"path"`
+	Kind        string `json:"kind"`
+	Description string `json:"description"`
+}
+
+func (n *Node) kind() string {
+	if n.Kind == Leaf {
+		return n.Type
+	}
+	return string(n.Kind)
+}
+
+// list words what is in a group; of anything else, what it is. What the model
+// may not hear of is counted and not named.
+func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) {
+	children := p.node.Children
+	if p.node.Kind != Group {
+		children = []*Node{p.node}
+	}
+	items, left, more := []item{}, 0, 0
+	for _, n := range children {
+		_, told, err := metier.Entry(ctx, x.Session(), place{p.label, p.h, n, ""}.id())
+		switch {
+		case ctx.Err() != nil:
+			return metier.Result{}, ctx.Err()
+		case err != nil || !told:
+			left++
+		case len(items) >= mostListed:
+			more++
+		default:
+			items = append(items, item{n.Path, n.kind(), n.Description})
+		}
+	}
+	var b strings.Builder
+	if p.node.Kind == Group {
+		fmt.Fprintf(&b, "Content of %s:\n", shown(p.node))
+	}
+	for _, it := range items {
+		fmt.Fprintf(&b, "- %s (%s)", wrap.Plain(it.Path), wrap.Plain(it.Kind))
+		if d := short(it.Description); d != "" {
+			b.WriteString(": " + d)
+		}
+		b.WriteByte('\n')
+	}
+	if len(items) == 0 {
+		b.WriteString("Nothing is in it.\n")
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "And %d more, which are too many to list.\n", more)
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "%d in it cannot be used.\n", left)
+	}
+	r := metier.Text(b.String())
+	r.Detail, _ = json.Marshal(map[string]any{"path": p.node.Path, "items": items, "unusable": left, "omitted": more}) // plain data
+	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Mediated: true}
+	return r, nil
+}
+
+func shown(n *Node) string {
+	if n.Path == "." {
+		return "the harness"
+	}
+	return wrap.Plain(n.Path)
+}
+
+// short makes a description one line.
+func short(d string) string {
+	text := []rune(visible.Line(d))
+	if len(text) > longest {
+		text = append(text[:longest-1], '…')
+	}
+	out, _ := wrap.Neutralize(string(text))
+	return out
+}
+
+// files lists an opaque leaf that has no file of its own to read.
+func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metier.Result, error) {
+	full, err := x.Files(ctx, sk)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Files of %s:\n", shown(p.node))
+	for _, f := range full.Resources {
+		fmt.Fprintf(&b, "- %s (%d bytes)\n", wrap.Plain(path.Join(p.node.Path, f.Path)), f.Size)
+	}
+	if len(full.Resources) == 0 {
+		b.WriteString("Nothing is in it.\n")
+	}
+	r := metier.Text(b.String())
+	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Tier: sk.Tier, Mediated: true}
+	return r, nil
+}
