@@ -42,6 +42,8 @@ func (a *app) completions(c *cobra.Command) {
 		"cwd":              folders,
 		"skills-root":      folders,
 		"endpoint":         completeEndpoint,
+		"harness":          folders,
+		"layout":           words("auto", "v1", "v2"),
 		"artifact-root":    folders,
 		"prompt":           words(),
 		"max-turns":        words(),

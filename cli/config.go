@@ -48,6 +48,8 @@ type rootConfig struct {
 	Path  string `yaml:"path"`
 	Tier  string `yaml:"tier"`
 	Label string `yaml:"label"`
+	// Harness says that the folder holds a HARNESS.md.
+	Harness bool `yaml:"harness"`
 }
 
 type priceConfig struct {

@@ -114,7 +114,7 @@ func (c decided) trust(h *metier.Head, id metier.ID) (policy.Tier, metier.Digest
 // snapshot lists the roots and applies the rules, and what people decided. kept
 // is the index on disk, or nil where only the files themselves count.
 func (a *app) snapshot(ctx context.Context, roots []root, s settings.Settings, workspace string, kept *scans, more ...metier.Mount) (*metier.Snapshot, error) {
-	mounts, err := mountAll(roots, s.Discover, kept)
+	mounts, err := mountAll(roots, s, kept)
 	if err != nil {
 		return nil, err
 	}

@@ -254,7 +254,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	for i := range named {
 		named[i] = d.a.path(named[i])
 	}
-	list, err := d.a.roots(named, d.op.Skills, set.Discover, d.ws, nil)
+	list, err := d.a.roots(named, nil, d.op.Skills, set.Discover, d.ws, nil)
 	if err != nil {
 		d.bad("skills", err)
 		return

@@ -108,6 +108,9 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	if j.snapshot, err = j.look(ctx); err != nil {
 		return nil, err
 	}
+	if err := j.checkHarnesses(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := j.typed(); err != nil && !l.resumed {
 		return nil, err
 	}
@@ -169,7 +172,7 @@ func (a *app) stateDir() string {
 
 // tools are the file tools of the job, those that run programs, and those of servers.
 func (j *job) tools() []metier.Tool {
-	return slices.Concat(j.files(), j.programs(), j.served())
+	return slices.Concat(j.files(), j.byPath(), j.programs(), j.served())
 }
 
 func (j *job) files() []metier.Tool {
@@ -239,6 +242,9 @@ func (j *job) reloads() bool {
 func (j *job) begin(ctx context.Context) error {
 	st := j.session.State()
 	active := func(is func(metier.Activation) bool) bool { return slices.ContainsFunc(st.Active, is) }
+	if err := j.loadHarnesses(ctx, st); err != nil {
+		return err
+	}
 	for _, name := range j.launch.Skills {
 		sk, err := j.session.Snapshot().Find(name)
 		if err != nil {

@@ -119,6 +119,9 @@ func (a *app) planMCP(f placeFlags) (planned, error) {
 	l := &p.launch
 	l.PromptRole, l.Batch = policy.Context, true
 	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt}
+	if l.harnessed() {
+		l.Tools = append(l.Tools, settings.ToolLoadContent)
+	}
 	if (len(l.Scripts) > 0 || slices.Contains(granted, settings.ToolRunSkillScript)) && err == nil && !p.settings.NoScripts() {
 		l.Tools = append(l.Tools, settings.ToolRunSkillScript)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/harness"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -21,9 +22,10 @@ import (
 )
 
 // mountAll opens the roots as sources; kept may be nil.
-func mountAll(roots []root, s settings.Discover, kept *scans) ([]metier.Mount, error) {
+func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount, error) {
 	var out []metier.Mount
 	var allowed []string
+	s := set.Discover
 	for _, r := range roots {
 		if r.Path != "" && !r.Unused {
 			allowed = append(allowed, r.Path)
@@ -57,7 +59,10 @@ func mountAll(roots []root, s settings.Discover, kept *scans) ([]metier.Mount, e
 		if real, err := filepath.EvalSymlinks(r.Path); err == nil {
 			m.Root = real
 		}
-		m.Source = src
+		if m.Source = src; r.Harness {
+			m.ByPath = true
+			m.Source = harness.New(r.Path, src, &harness.Options{Layout: set.Harness.Layout, Summary: set.Harness.GroupSummary, Links: s.FollowsLinks(), RefuseHardLinks: o.RefuseHardLinks, MaxDepth: s.MaxDepth})
+		}
 		out = append(out, m)
 	}
 	return out, nil

@@ -14,12 +14,13 @@ import (
 type placeFlags struct {
 	programFlags
 	workspace, profile, artifacts string
-	roots, set                    []string
+	roots, set, harness           []string
 }
 
 func (f *placeFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.workspace, "workspace", "", "folder that scripts work in (default: the current one)")
 	fl.StringArrayVar(&f.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
+	harnessFlag(fl, &f.harness)
 	fl.StringVar(&f.profile, "profile", "", "set of settings, see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
@@ -37,7 +38,7 @@ func (a *app) planPlace(f placeFlags, below ...settings.Layer) (p planned, grant
 	if err != nil {
 		return p, nil, err
 	}
-	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set}, runFile{})
+	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set, harness: f.harness}, runFile{})
 	if err != nil {
 		return p, nil, err
 	}
@@ -47,7 +48,7 @@ func (a *app) planPlace(f placeFlags, below ...settings.Layer) (p planned, grant
 	}
 	p.op, p.settings, p.origins = op, set, settings.Snapshot(set, origins)
 	p.launch = launch{Workspace: ws, Denied: slices.Concat(op.Deny, denied), Settings: values(origins), Model: modelNone, Spec: agent.Spec{Mode: agent.ModeChat}}
-	if p.launch.Roots, err = a.roots(f.roots, op.Skills, set.Discover, ws, nil); err != nil {
+	if p.launch.Roots, err = a.roots(f.roots, f.harness, op.Skills, set.Discover, ws, nil); err != nil {
 		return p, nil, err
 	}
 	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {

@@ -84,6 +84,7 @@ func (a *app) mergeFile(f *runFlags) (runFile, error) {
 	}
 	list(&f.mounts, rf.Mounts)
 	list(&f.roots, rf.SkillsRoots)
+	list(&f.harness, rf.Harness)
 	list(&f.skills, rf.Skills)
 	list(&f.allowTools, rf.AllowTools)
 	list(&f.scripts, rf.Scripts)
@@ -123,7 +124,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 		}
 		l.Mounts = append(l.Mounts, mount)
 	}
-	if l.Roots, err = a.roots(f.roots, op.Skills, set.Discover, ws, l.Mounts); err != nil {
+	if l.Roots, err = a.roots(f.roots, f.harness, op.Skills, set.Discover, ws, l.Mounts); err != nil {
 		return p, err
 	}
 	if len(l.Roots) == 0 && slices.ContainsFunc(l.Skills, ofRoot) {
@@ -145,6 +146,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if f.granted, err = a.planPrograms(&l, f.programFlags, op); err != nil {
 		return p, err
 	}
+	set.Tools.Default = harnessTools(set.Tools.Default, l.Roots)
 	if l.Tools, err = a.grantedTools(f, ph, op, set, l.Spec.Mode); err != nil {
 		return p, err
 	}
@@ -178,7 +180,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 
 // flagLayers are the settings of the run file and of the flags.
 func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
-	var out []settings.Layer
+	out := []settings.Layer{harnessLayer(f.harness)}
 	if len(rf.Set) > 0 {
 		out = append(out, settings.Layer{Name: f.file, Operator: true, Values: rf.Set})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"metier"
+	"metier/harness"
 	"metier/internal/confine"
 	"metier/internal/egress"
 	"metier/policy"
@@ -170,8 +171,12 @@ func (j *job) programs() []metier.Tool {
 	if j.folder != nil {
 		id = j.folder.ID()
 	}
-	return program.Tools(program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
-		View: j.view, Run: id, Hosts: j.launch.Hosts, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()})
+	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+		View: j.view, Run: id, Hosts: j.launch.Hosts, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()}
+	if j.launch.harnessed() {
+		o.ByPath = harness.Script
+	}
+	return program.Tools(o)
 }
 
 // sandboxed is the workspace as programs see it: what file tools may not write
@@ -194,6 +199,7 @@ func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
 	for _, p := range append(a.closed(l), filepath.Join(l.Workspace, ".metier"), l.Artifacts) {
 		add(&w.Hidden, p)
 	}
+	w.Writable = !slices.ContainsFunc(l.Roots, func(r root) bool { return r.Harness && within(r.Path, l.Workspace) })
 	w.Hidden = outermost(w.Hidden)
 	w.ReadOnly = slices.DeleteFunc(outermost(w.ReadOnly), func(p string) bool {
 		return slices.ContainsFunc(w.Hidden, func(h string) bool { return p == h || strings.HasPrefix(p, h+"/") })

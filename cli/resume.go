@@ -296,6 +296,9 @@ func (j *job) digests(skillID string) (file, tree string, err error) {
 		}
 		return string(full.Digest), string(full.Tree), nil
 	}
+	if file, tree, ok := j.harnessDigests(ctx, skillID); ok {
+		return file, tree, nil
+	}
 	return "", "", &metier.Error{Op: "resume", Skill: skillID, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("it is gone")}
 }
 

@@ -25,6 +25,8 @@ type root struct {
 	Label  string      `json:"label"`
 	Kind   string      `json:"kind,omitempty"`
 	Target string      `json:"target,omitempty"`
+	// Harness says that it is one: what is in it is named by its path.
+	Harness bool `json:"harness,omitempty"`
 	// Named roots must exist; found ones may come later.
 	Named bool `json:"named,omitempty"`
 	// Listed says that it lies in a folder of the operator's configuration.
@@ -70,8 +72,8 @@ const orgSkills = "/etc/metier/skills"
 
 // roots lists the roots of an invocation: named ones first, in their order,
 // then what the setting roots finds by itself.
-func (a *app) roots(named []string, configured []rootConfig, s settings.Discover, workspace string, mounts []tool.Mount) ([]root, error) {
-	var out []root
+func (a *app) roots(named, harnesses []string, configured []rootConfig, s settings.Discover, workspace string, mounts []tool.Mount) ([]root, error) {
+	out := a.harnessRoots(harnesses, workspace)
 	for _, p := range named {
 		if !filepath.IsAbs(p) {
 			p = filepath.Join(workspace, p)
@@ -80,13 +82,13 @@ func (a *app) roots(named []string, configured []rootConfig, s settings.Discover
 		r.Tier, r.Kind = a.tierOf(p, workspace)
 		out = append(out, r)
 	}
-	if len(named) == 0 {
+	if len(named)+len(harnesses) == 0 {
 		for _, c := range configured {
 			t := policy.Tier(c.Tier)
 			if c.Tier != "" && t != policy.ThirdParty && t.Or() == policy.ThirdParty {
 				return nil, wrong("tier_unknown", "tiers: builtin, org, project, user, third_party", "root %s has the unknown tier %q", c.Path, c.Tier)
 			}
-			r := root{Path: c.Path, Tier: t, Label: c.Label, Named: true}
+			r := root{Path: c.Path, Tier: t, Label: c.Label, Harness: c.Harness, Named: true}
 			if t == "" {
 				r.Tier, r.Kind = a.tierOf(c.Path, workspace)
 			}
@@ -115,6 +117,9 @@ func (a *app) roots(named []string, configured []rootConfig, s settings.Discover
 // found lists the roots nobody had to name.
 func (a *app) found(s settings.Discover, workspace string) ([]root, error) {
 	var out []root
+	if s.Roots.Has(settings.RootHarness) && workspace != "" && isHarness(workspace) {
+		out = append(out, root{Path: workspace, Tier: policy.Project, Kind: "project", Label: "harness", Bound: workspace, Harness: true})
+	}
 	if s.Roots.Has(settings.RootProject) && workspace != "" {
 		out = append(out, a.ofProject(s, workspace)...)
 	}

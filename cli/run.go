@@ -19,6 +19,7 @@ type runFlags struct {
 	cwd          string
 	mounts       []string
 	roots        []string
+	harness      []string
 	skills       []string
 	profile      string
 	set          []string
@@ -58,6 +59,7 @@ The answer goes to standard output, progress to standard error. A run that is
 stopped or killed goes on with --resume.`,
 		Example: `  metier run -f examples/quickstart/run.yaml
   metier run --skill report --prompt "Write the weekly report"
+  metier run --harness examples/sales-desk --prompt "Which shop sold most?"
   metier run --output-mode batch --allow-tool read_file --prompt-file task.md
   metier run --resume latest`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -74,6 +76,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringVar(&f.cwd, "cwd", "", "folder in the workspace that relative paths start at")
 	fl.StringArrayVar(&f.mounts, "mount", nil, "another folder: name=NAME,source=DIR,target=/PATH,mode=ro|rw (repeatable)")
 	fl.StringArrayVar(&f.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable)")
+	harnessFlag(fl, &f.harness)
 	fl.StringArrayVar(&f.skills, "skill", nil, "skill to load before the task (repeatable, in order)")
 	fl.StringVar(&f.profile, "profile", "", "set of settings, see 'metier profile list'")
 	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
@@ -189,6 +192,9 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	a := j.a
 	if j.model.note != "" && !a.json {
 		fmt.Fprintf(a.Err, "note: %s\n", oneLine(j.model.note))
+	}
+	if err := j.presentHarnesses(ctx); err != nil {
+		return result{}, err
 	}
 	j.noteSkipped()
 	j.noteHosts()

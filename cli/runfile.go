@@ -17,6 +17,7 @@ type runFile struct {
 	Cwd          string            `yaml:"cwd"`
 	Mounts       []string          `yaml:"mounts"`
 	SkillsRoots  []string          `yaml:"skills_root"`
+	Harness      []string          `yaml:"harness"`
 	Skills       []string          `yaml:"skill"`
 	Profile      string            `yaml:"profile"`
 	Set          map[string]string `yaml:"set"`
@@ -75,6 +76,9 @@ func readRunFile(path string) (runFile, error) {
 	}
 	for i := range r.SkillsRoots {
 		abs(&r.SkillsRoots[i])
+	}
+	for i := range r.Harness {
+		abs(&r.Harness[i])
 	}
 	for i, m := range r.Mounts {
 		r.Mounts[i] = mountFrom(dir, m)

@@ -27,12 +27,14 @@ type skillPlace struct {
 	profile   string
 	set       []string
 	mcp       []string // files of servers whose skills are looked at too
+	harness   []string
 }
 
 func (p *skillPlace) flags(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&p.workspace, "workspace", "", "folder of the project (default: the current one)")
 	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
+	harnessFlag(fl, &p.harness)
 	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
 	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
 }
@@ -71,16 +73,17 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	var denied []string
-	if sh.settings, _, denied, err = a.resolve(op, p.profile, sh.workspace, layer); err != nil {
+	if sh.settings, _, denied, err = a.resolve(op, p.profile, sh.workspace, harnessLayer(p.harness), layer); err != nil {
 		return nil, profileHint(firstSet(p.profile, a.env["METIER_PROFILE"], op.Profile), err)
 	}
 	if sh.policy, _, err = a.policyOf(nil, op); err != nil {
 		return nil, err
 	}
 	sh.denied = slices.Concat(op.Deny, denied)
-	if sh.roots, err = a.roots(p.roots, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
+	if sh.roots, err = a.roots(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
 		return nil, err
 	}
+	sh.settings.Tools.Default = harnessTools(sh.settings.Tools.Default, sh.roots)
 	if sh.tools, err = a.grantedTools(runFlags{}, phase{}, op, sh.settings, agent.ModeChat); err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) jud
 	case !info.IsDir():
 		return fail(codeNotFolder, "this is no folder and no SKILL.md")
 	}
-	mounts, err := mountAll([]root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s.Discover, nil)
+	mounts, err := mountAll([]root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s, nil)
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}

@@ -39,7 +39,7 @@ func read(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metie
 		return res, nil
 	}
 	res := metier.Text(text)
-	res.Detail, _ = json.Marshal(r) // plain data
+	res.Detail = detail(p.id(), p.node.Path, r)
 	res.Label = policy.Label{Role: policy.Context, Origin: p.id(), Tier: sk.Tier, Mediated: true}
 	return res, nil
 }

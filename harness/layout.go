@@ -38,6 +38,10 @@ type Options struct {
 	Summary settings.GroupSummary
 	Links   bool // links that stay in the folder are followed; others never are
 
+	// RefuseHardLinks leaves out files with more than one name: the other name
+	// may be outside. For harnesses where others can write.
+	RefuseHardLinks bool
+
 	MaxDepth   int   // folders below the harness; default 32
 	MaxEntries int   // names looked at in all folders; default 20,000
 	MaxBytes   int64 // read of all files to find names and descriptions; default 64 MiB

@@ -156,7 +156,10 @@ func (r *reader) self() {
 	var raw []byte
 	if err == nil {
 		h.Root.file = at
-		raw, _, err = r.dir.ReadFile(at, maxBody)
+		var info confine.Info
+		if raw, info, err = r.dir.ReadFile(at, maxBody); err == nil && r.opt.RefuseHardLinks && info.Nlink > 1 {
+			err = &confine.Error{Op: "read", Path: at, Code: confine.Outside, Err: errHardLink}
+		}
 	}
 	switch confine.CodeOf(err) {
 	case "":
@@ -483,6 +486,9 @@ func (r *reader) head(shown, at string) (front skillmd.Front, diags []skillmd.Di
 			return front, nil, nil
 		}
 		b, info, err := r.dir.ReadHead(at, n)
+		if err == nil && r.opt.RefuseHardLinks && info.Nlink > 1 {
+			err = &confine.Error{Op: "read", Path: at, Code: confine.Outside, Err: errHardLink}
+		}
 		if err != nil {
 			return front, nil, err
 		}

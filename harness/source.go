@@ -159,6 +159,8 @@ func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
 	return &bundle{s: s, h: h, n: n, dir: d}, nil
 }
 
+var errHardLink = errors.New("the file has another name, which may be outside")
+
 // bundle is a group or document. Of a group its summary can be opened, of a
 // document itself, of an opaque leaf every file below its folder.
 type bundle struct {
@@ -200,6 +202,10 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 		return fail(metier.NotFound, "resource_not_found", errors.New("there is no such file in it"))
 	}
 	f, err := b.dir.Open(at)
+	if err == nil && b.s.opt.RefuseHardLinks && f.Info().Nlink > 1 {
+		f.Close()
+		return fail(metier.Denied, "resource_outside_root", errHardLink)
+	}
 	if err == nil {
 		return f, nil
 	}

@@ -162,7 +162,7 @@ func activate(ctx context.Context, x *metier.Scope, sk metier.Skill) (metier.Res
 		text += scripts(full)
 	}
 	r := metier.Text(text)
-	r.Detail, _ = json.Marshal(act.Activated) // plain data
+	r.Detail = detail(act.SkillID, sk.Name, act.Activated)
 	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
 	return r, nil
 }
@@ -188,6 +188,16 @@ func scripts(sk metier.Skill) string {
 		return ""
 	}
 	return "\n\nAvailable scripts: " + strings.Join(names, ", ")
+}
+
+// detail is a result as data. A tool gives activations, files and lists, so each
+// has what callers may expect of any of them.
+func detail(id, path string, what any) json.RawMessage {
+	out := map[string]any{"skillId": id, "name": path, "hash": "", "path": path, "status": "listed", "observedSizeBytes": 0, "results": []item{}, "total": 0}
+	b, _ := json.Marshal(what) // plain data
+	_ = json.Unmarshal(b, &out)
+	b, _ = json.Marshal(out)
+	return b
 }
 
 // Script says which skill and file run_script means: a path of a skill, as
@@ -254,6 +264,7 @@ const (
 )
 
 type item struct {
+	Name        string `json:"name"` // its path: that is what it is called by
 	Path        string `json:"path"`
 	Kind        string `json:"kind"`
 	Description string `json:"description"`
@@ -284,7 +295,7 @@ func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) 
 		case len(items) >= mostListed:
 			more++
 		default:
-			items = append(items, item{n.Path, n.kind(), n.Description})
+			items = append(items, item{n.Path, n.Path, n.kind(), n.Description})
 		}
 	}
 	var b strings.Builder
@@ -308,7 +319,7 @@ func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) 
 		fmt.Fprintf(&b, "%d in it cannot be used.\n", left)
 	}
 	r := metier.Text(b.String())
-	r.Detail, _ = json.Marshal(map[string]any{"path": p.node.Path, "items": items, "unusable": left, "omitted": more}) // plain data
+	r.Detail = detail(p.id(), p.node.Path, map[string]any{"results": items, "total": len(items) + more, "unusable": left})
 	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Mediated: true}
 	return r, nil
 }
@@ -345,6 +356,7 @@ func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (meti
 		b.WriteString("Nothing is in it.\n")
 	}
 	r := metier.Text(b.String())
+	r.Detail = detail(p.id(), p.node.Path, map[string]any{"total": len(full.Resources)})
 	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Tier: sk.Tier, Mediated: true}
 	return r, nil
 }

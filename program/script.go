@@ -81,10 +81,13 @@ func invalid(format string, a ...any) error {
 	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, a...)}
 }
 
-// byPath is a script in the words of harnesses.
+// byPath is a script in the words of harnesses: a skill's path as skill (v1) or
+// path (v2), and the name of the script. With skill and path and no script it is
+// a Script, as the operator's own commands have it.
 type byPath struct {
-	Skill  string   `json:"skill"`
-	Script string   `json:"script"`
+	Skill  string   `json:"skill,omitempty"`
+	Path   string   `json:"path,omitempty"`
+	Script string   `json:"script,omitempty"`
 	Args   []string `json:"args,omitempty"`
 	Cwd    string   `json:"cwd,omitempty"`
 	MS     *int     `json:"timeoutMs,omitempty"`
@@ -100,6 +103,14 @@ func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawM
 	var p byPath
 	if err := metier.DecodeArgs(raw, &p); err != nil {
 		return a, err
+	}
+	switch {
+	case p.Skill == "":
+		p.Skill = p.Path
+	case p.Script == "":
+		p.Script = p.Path
+	case p.Path != "":
+		return a, invalid("skill, path and script are two things: a skill's path, and a script's name")
 	}
 	if p.Skill == "" || p.Script == "" {
 		return a, invalid("skill or script is missing")

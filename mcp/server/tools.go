@@ -25,6 +25,7 @@ var titles = map[string]string{
 	settings.ToolListSkills:        "List skills",
 	settings.ToolSearchSkills:      "Search skills",
 	settings.ToolRunSkillScript:    "Run a script of a skill",
+	settings.ToolLoadContent:       "Load content of a harness",
 }
 
 // tool is a tool as the protocol has it; nil where it is not served. Of an

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"metier"
+	"metier/harness"
+	"metier/settings"
+)
+
+// harnessFlag is the flag of all commands that use skills.
+func harnessFlag(fl *pflag.FlagSet, to *[]string) {
+	fl.StringArrayVar(to, "harness", nil, "folder with a HARNESS.md, relative to the workspace (repeatable); see docs/HARNESS.md")
+}
+
+// harnessLayer gives the tools of harnesses the names that those have, whatever
+// the profile calls them.
+func harnessLayer(named []string) settings.Layer {
+	if len(named) == 0 {
+		return settings.Layer{}
+	}
+	return settings.Layer{Name: "flag --harness", Operator: true, Values: map[string]string{
+		"tool_load": "load_skill", "tool_resource": "load_reference", "tool_list": "list_content", "tool_script": "run_script"}}
+}
+
+// harnessRoots are the harnesses that flags name.
+func (a *app) harnessRoots(named []string, workspace string) []root {
+	var out []root
+	for _, p := range named {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(workspace, p)
+		}
+		r := root{Path: p, Label: "harness", Named: true, Harness: true}
+		r.Tier, r.Kind = a.tierOf(p, workspace)
+		out = append(out, r)
+	}
+	return out
+}
+
+// isHarness reports whether a folder has a HARNESS.md.
+func isHarness(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, harness.File))
+	return err == nil && !info.IsDir()
+}
+
+// harnessTools adds the tools by which harnesses are found and read to a set of
+// default ones: without them a harness would be mute.
+func harnessTools(tools []string, roots []root) []string {
+	if !slices.ContainsFunc(roots, func(r root) bool { return r.Harness }) {
+		return tools
+	}
+	return dedupe(append(slices.Clone(tools), settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolLoadContent))
+}
+
+// harnessed reports whether one of the launch's roots is a harness.
+func (l launch) harnessed() bool {
+	return slices.ContainsFunc(l.Roots, func(r root) bool { return r.Harness && !r.Unused })
+}
+
+// byPath are the tools of harnesses.
+func (j *job) byPath() []metier.Tool {
+	if !j.launch.harnessed() {
+		return nil
+	}
+	return harness.Tools(j.settings.Tools)
+}
+
+// checkHarnesses refuses a harness that the operator named and that says nothing.
+func (j *job) checkHarnesses(ctx context.Context) error {
+	labels, list, err := harness.Of(ctx, j.snapshot)
+	if err != nil {
+		return err
+	}
+	for i, h := range list {
+		if err := h.Err(); err != nil && j.namedRoot(labels[i]) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *job) namedRoot(label string) bool {
+	return slices.ContainsFunc(j.launch.Roots, func(r root) bool { return r.Label == label && r.Named })
+}
+
+// loads reports whether a harness is put into the session when that begins.
+func (j *job) loads(label string, h *harness.Harness) bool {
+	return h.Err() == nil && (j.namedRoot(label) || j.settings.Activate.AtStart())
+}
+
+// presentHarnesses tells a person what the agent is about to be (D-007).
+func (j *job) presentHarnesses(ctx context.Context) error {
+	labels, list, err := harness.Of(ctx, j.snapshot)
+	for i, h := range list {
+		if j.loads(labels[i], h) && !j.a.json {
+			fmt.Fprintf(j.a.Err, "harness %s: %s\n", oneLine(h.Name), oneLine(h.Description))
+		}
+	}
+	return err
+}
+
+// loadHarnesses puts the HARNESS.md of each into the session, once (D-002).
+func (j *job) loadHarnesses(ctx context.Context, st metier.State) error {
+	labels, list, err := harness.Of(ctx, j.session.Snapshot())
+	if err != nil {
+		return err
+	}
+	for i, h := range list {
+		id := metier.ID{Source: labels[i], Path: "."}.String()
+		if !j.loads(labels[i], h) || slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == id }) {
+			continue
+		}
+		if _, err := j.session.Activate(ctx, id, "cli-preload"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// harnessDigests looks a HARNESS.md up as it is on disk now.
+func (j *job) harnessDigests(ctx context.Context, id string) (file, tree string, ok bool) {
+	label, path, ok := strings.Cut(id, ":")
+	if !ok || path != "." {
+		return "", "", false
+	}
+	b, err := j.snapshot.Open(ctx, metier.ID{Source: label, Path: path})
+	if err != nil {
+		return "", "", false
+	}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err != nil || len(m.Files) != 1 {
+		return "", "", false
+	}
+	return string(m.Files[0].Digest), string(m.Tree), true
+}
