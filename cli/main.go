@@ -159,7 +159,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "proof", Title: "Look back and prove:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.execCommand(), a.mcpCommand(), a.sandboxCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand(), a.enableCommand(), a.disableCommand(), a.trustCommand())
-	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand())
+	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand(), a.harnessCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")
 	argsAreUsage(c)

@@ -42,6 +42,11 @@ type Options struct {
 	// may be outside. For harnesses where others can write.
 	RefuseHardLinks bool
 
+	// AnySkill makes a skill of every folder with a SKILL.md, whatever the
+	// detectors say: for people who look at a harness. It chooses nothing that
+	// an agent is given.
+	AnySkill bool
+
 	MaxDepth   int   // folders below the harness; default 32
 	MaxEntries int   // names looked at in all folders; default 20,000
 	MaxBytes   int64 // read of all files to find names and descriptions; default 64 MiB

@@ -51,6 +51,10 @@ func (r *reader) marked(n *Node, list []confine.Entry) bool {
 		}
 		return true
 	}
+	if r.opt.AnySkill && file(list, SkillFile) {
+		r.skill(n, SkillFile)
+		return true
+	}
 	return false
 }
 

@@ -48,8 +48,8 @@ func or(name, other string) string {
 	return name
 }
 
-// about describes a tool that takes a path.
-func about(name, canonical, text string, required ...string) metier.Spec {
+// describes is the spec of a tool that takes a path.
+func describes(name, canonical, text string, required ...string) metier.Spec {
 	schema, err := json.Marshal(map[string]any{"type": "object", "additionalProperties": false, "required": append([]string{}, required...),
 		"properties": map[string]any{"path": map[string]any{"type": "string", "description": "Path in the harness, with slashes."}}})
 	if err != nil {
@@ -74,7 +74,7 @@ type loader struct {
 func (t loader) Instead() string { return t.canonical }
 
 func (t loader) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
-	return about(t.name, t.canonical, t.text, "path"), offered(ctx, s, t.second)
+	return describes(t.name, t.canonical, t.text, "path"), offered(ctx, s, t.second)
 }
 
 func offered(ctx context.Context, s *metier.Session, second bool) bool {
@@ -225,7 +225,7 @@ type listTool struct{ name string }
 func (t listTool) Instead() string { return settings.ToolListSkills }
 
 func (t listTool) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
-	return about(t.name, settings.ToolListSkills, listText), offered(ctx, s, false)
+	return describes(t.name, settings.ToolListSkills, listText), offered(ctx, s, false)
 }
 
 func (t listTool) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (place, error) {
