@@ -349,14 +349,19 @@ func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (meti
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Files of %s:\n", shown(p.node))
+	n := 0
 	for _, f := range full.Resources {
+		if f.Path == LeafFile {
+			continue
+		}
+		n++
 		fmt.Fprintf(&b, "- %s (%d bytes)\n", wrap.Plain(path.Join(p.node.Path, f.Path)), f.Size)
 	}
-	if len(full.Resources) == 0 {
+	if n == 0 {
 		b.WriteString("Nothing is in it.\n")
 	}
 	r := metier.Text(b.String())
-	r.Detail = detail(p.id(), p.node.Path, map[string]any{"total": len(full.Resources)})
+	r.Detail = detail(p.id(), p.node.Path, map[string]any{"total": n})
 	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Tier: sk.Tier, Mediated: true}
 	return r, nil
 }

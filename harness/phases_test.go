@@ -1,0 +1,356 @@
+package harness_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier"
+	"metier/event"
+	"metier/harness"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+)
+
+// desk is a session over one harness.
+type desk struct {
+	t   *testing.T
+	dir string
+	s   *metier.Session
+	log *record.Memory
+	n   int
+}
+
+// openDesk opens a session as `metier run --harness` does, without a model.
+func openDesk(t *testing.T, dir string, change ...func(*metier.Config)) *desk {
+	t.Helper()
+	l, err := settings.Profile("agent-harness")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := settings.Resolve(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{t: t, dir: dir, log: record.NewMemory()}
+	c := metier.Config{ID: "desk", By: "test", Log: d.log, Blobs: d.log, Settings: set, View: metier.View{Paths: set.Catalog.Paths},
+		Grants: policy.Grants{Mode: policy.Disabled, Narrow: policy.Narrowing(set.Policy.AllowedTools), Merge: policy.Merge(set.Policy.Merge), Tools: []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolLoadContent, settings.ToolSearchSkills}}}
+	for _, f := range change {
+		f(&c)
+	}
+	src := open(t, dir, &harness.Options{Layout: c.Settings.Harness.Layout, Links: true})
+	c.Snapshot, err = metier.Build(t.Context(), []metier.Mount{{Label: "desk", Tier: policy.User, Source: src, Root: dir, ByPath: true}}, c.Settings.Parse, c.Settings.Names, c.Settings.Read.IndexRoot, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Tools = append(c.Tools, harness.Tools(c.Settings.Tools)...)
+	if d.s, err = metier.Open(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.s.Close(t.Context()) })
+	return d
+}
+
+// call makes a call of the model.
+func (d *desk) call(tool, path string) metier.Observation {
+	d.t.Helper()
+	d.n++
+	raw, _ := json.Marshal(map[string]string{"path": path})
+	o, err := d.s.Call(d.t.Context(), metier.Call{ID: fmt.Sprint("c", d.n), Tool: tool, Args: raw, Actor: policy.ByModel})
+	if err != nil {
+		d.t.Fatalf("%s %q: %v", tool, path, err)
+	}
+	return o
+}
+
+// gives fails the test unless a call gives exactly this content.
+func (d *desk) gives(tool, path, want string) {
+	d.t.Helper()
+	o := d.call(tool, path)
+	if got := inside(o.Text()); o.Code() != "" || got != want {
+		d.t.Errorf("%s %q: %q\n%s\nwant %q", tool, path, o.Code(), o.Text(), want)
+	}
+}
+
+func (d *desk) refuses(code, tool, path string) {
+	d.t.Helper()
+	if o := d.call(tool, path); o.Code() != code {
+		d.t.Errorf("%s %q: %q, want %q\n%s", tool, path, o.Code(), code, o.Text())
+	}
+}
+
+func (d *desk) file(path string) string {
+	d.t.Helper()
+	b, err := os.ReadFile(filepath.Join(d.dir, filepath.FromSlash(path)))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// inside is what stands in the element of a result: the content as it was in
+// the file.
+func inside(s string) string {
+	_, rest, _ := strings.Cut(s, ">\n")
+	if i := strings.LastIndex(rest, "</skill_resource>"); i >= 0 {
+		return rest[:i]
+	}
+	i := strings.Index(rest, "</skill_context>")
+	if i < 0 {
+		return "not in an element: " + s
+	}
+	text, _, _ := strings.Cut(rest[:i], "\nFiles of this skill")
+	text, _, _ = strings.Cut(text, "\nSkill directory: ")
+	return text
+}
+
+// read decodes the events of a type.
+func events[E event.Event](d *desk) []E {
+	d.t.Helper()
+	var out []E
+	for en, err := range d.log.Read(d.t.Context(), 1) {
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if x, ok := e.(E); ok {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// salesDesk is our own harness of layout v1.
+var salesDesk = filepath.Join("..", "examples", "sales-desk")
+
+// releaseDesk is our own harness of layout v2.
+var releaseDesk = filepath.Join("..", "examples", "release-desk")
+
+// req: D-003
+func TestDiscoveryGivesDescriptionsAlone(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, salesDesk)
+	o := d.call("list_content", "skills/figures")
+	want := `Content of skills/figures:
+- skills/figures/checks (group): What is wrong with a file before it is trusted.
+- skills/figures/count-rows (skill): Counts the rows of a CSV text on standard input. Use when a question asks how many.
+- skills/figures/sum-orders (skill): Sums a column of a CSV file by the groups of another. Use when a question asks how much, per shop or month.
+`
+	if o.Text() != want || o.Code() != "" {
+		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	o = d.call("list_content", "references/style")
+	if want := "Content of references/style:\n- references/style/logo.png (document)\n- references/style/tone.md (document): How the desk writes to people. Read it before you answer somebody outside of the shop.\n"; o.Text() != want {
+		t.Error(o.Text())
+	}
+	for _, path := range []string{"", "."} {
+		if o := d.call("list_content", path); !strings.HasPrefix(o.Text(), "Content of the harness:\n- references (group): What the desk can look up.\n- skills (group)") {
+			t.Errorf("%q: %s", path, o.Text())
+		}
+	}
+	all := d.call("list_content", "skills/figures/checks").Text() + d.call("list_content", "figures").Text() + d.call("list_content", "data").Text()
+	for _, body := range []string{"gaps.sh", "Run `", "RATES"} {
+		if strings.Contains(all, body) {
+			t.Errorf("a list holds content: %s", all)
+		}
+	}
+	if got := events[event.ResourceRead](d); len(got) > 0 || len(d.s.State().Active) > 0 {
+		t.Errorf("a list reads or activates: %+v", got)
+	}
+}
+
+// req: D-004, D-010, D-042
+func TestActivationOfLeaves(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, salesDesk)
+	d.gives("load_skill", "figures/sum-orders", d.file("skills/figures/sum-orders/SKILL.md"))
+	d.gives("load_skill", "writing/short-report", d.file("skills/writing/short-report/SKILL.md"))
+	d = openDesk(t, salesDesk)
+	if o := d.call("load_skill", "figures/sum-orders"); !strings.HasSuffix(o.Text(), "\n\nAvailable scripts: sum.sh") {
+		t.Error(o.Text())
+	}
+	if o := d.call("load_skill", "writing/short-report"); strings.Contains(o.Text(), "vailable scripts") {
+		t.Error(o.Text())
+	}
+	acts := events[event.Activated](d)
+	if len(acts) != 2 || acts[0].SkillID != "desk:skills/figures/sum-orders" || acts[0].ActivationSource != "model-tool" || acts[0].Hash == "" {
+		t.Errorf("%+v", acts)
+	}
+	d.gives("load_reference", "data/columns.csv", d.file("references/data/columns.csv"))
+}
+
+// req: D-009, D-011, D-019
+func TestGroupsGiveTheirSummary(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, salesDesk)
+	d.gives("load_skill", "figures", d.file("skills/figures/SKILLS.md"))
+	d.gives("load_skill", "figures/checks", d.file("skills/figures/checks/SKILLS.md"))
+	d.gives("load_reference", "style", d.file("references/style/REFERENCES.md"))
+	d.gives("load_reference", "", d.file("references/REFERENCES.md"))
+	if len(d.s.State().Active) > 0 {
+		t.Error("a group is active")
+	}
+	reads := events[event.ResourceRead](d)
+	if len(reads) != 4 || reads[0].SkillID != "desk:skills/figures" || reads[0].Path != "SKILLS.md" || reads[0].Status != "read" || reads[0].ObservedDigest == "" || reads[0].Role != policy.Context {
+		t.Errorf("%+v", reads)
+	}
+	two := openDesk(t, releaseDesk)
+	two.gives("load_content", "playbooks/git", two.file("playbooks/git/PLAYBOOKS.md"))
+	two.gives("load_content", "policies", two.file("policies/POLICIES.md"))
+}
+
+// req: D-012, D-021, D-022
+func TestReferencesGiveExactBytes(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, salesDesk)
+	for _, f := range []string{"data/columns.csv", "data/rates.py", "style/tone.md"} {
+		d.gives("load_reference", f, d.file("references/"+f))
+	}
+	o := d.call("load_reference", "style/logo.png")
+	got, err := base64.StdEncoding.DecodeString(strings.TrimSpace(inside(o.Text())))
+	if err != nil || !bytes.Equal(got, []byte(d.file("references/style/logo.png"))) || !strings.Contains(o.Text(), `encoding="base64"`) {
+		t.Errorf("%v: %s", err, o.Text())
+	}
+	for _, f := range []string{"md", "png", "py", "csv"} {
+		list := d.call("list_content", "references/data").Text() + d.call("list_content", "references/style").Text()
+		if !strings.Contains(list, "."+f+" (document)") {
+			t.Errorf("%s is not listed: %s", f, list)
+		}
+	}
+}
+
+// req: D-013, D-014
+func TestPathsNotNames(t *testing.T) {
+	t.Parallel()
+	deep := "a/b/c/d/e/f"
+	files := map[string]string{"HARNESS.md": selfText, "skills/x/run/SKILL.md": skillText("Run", "the first"), "skills/y/run/SKILL.md": skillText("Run", "the second"),
+		"skills/" + deep + "/run/SKILL.md": skillText("Run", "the deep one"), "references/" + deep + "/note.txt": "deep text\n"}
+	for i := range strings.Count(deep, "/") + 1 {
+		files["skills/"+strings.Join(strings.Split(deep, "/")[:i+1], "/")+"/SKILLS.md"] = summaryText(fmt.Sprintf("level %d", i+1))
+	}
+	d := openDesk(t, write(t, files))
+	for _, p := range []string{"x/run", "y/run", deep + "/run"} {
+		d.gives("load_skill", p, d.file("skills/"+p+"/SKILL.md"))
+	}
+	d.gives("load_skill", "a/b/c", d.file("skills/a/b/c/SKILLS.md"))
+	d.gives("load_skill", deep, d.file("skills/"+deep+"/SKILLS.md"))
+	d.gives("load_reference", deep+"/note.txt", "deep text\n")
+	if n := len(d.s.State().Active); n != 3 {
+		t.Errorf("%d skills are active", n)
+	}
+	d.refuses("harness_path_not_found", "load_skill", "run")
+}
+
+// req: D-017
+func TestProgressiveTrace(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, salesDesk)
+	if _, err := d.s.Activate(t.Context(), "desk:.", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	d.call("load_skill", "")
+	d.call("load_skill", "figures")
+	d.call("load_skill", "figures/count-rows")
+	var trace []string
+	for en, err := range d.log.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := e.(type) {
+		case event.Activated:
+			trace = append(trace, "load "+e.SkillID+" "+filepath.Base(e.HostPath))
+		case event.ResourceRead:
+			trace = append(trace, "read "+e.SkillID+" "+e.Path)
+		}
+	}
+	want := []string{"load desk:. HARNESS.md", "read desk:skills SKILLS.md", "read desk:skills/figures SKILLS.md", "load desk:skills/figures/count-rows SKILL.md"}
+	if !slices.Equal(trace, want) {
+		t.Errorf("%q", trace)
+	}
+}
+
+// req: D-018
+func TestOneCallServesAllLevels(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, salesDesk)
+	d.gives("load_skill", ".", d.file("HARNESS.md"))
+	d.gives("load_skill", "", d.file("skills/SKILLS.md"))
+	d.gives("load_skill", "writing", d.file("skills/writing/SKILLS.md"))
+	d.gives("load_skill", "writing/short-report", d.file("skills/writing/short-report/SKILL.md"))
+	two := openDesk(t, releaseDesk)
+	two.gives("load_content", ".", two.file("HARNESS.md"))
+	two.gives("load_content", "skills", two.file("skills/SKILLS.md"))
+	two.gives("load_content", "skills/notes", two.file("skills/notes/SKILLS.md"))
+	two.gives("load_content", "skills/notes/draft-notes", two.file("skills/notes/draft-notes/SKILL.md"))
+}
+
+// req: D-043
+func TestWhatCannotBeReadAsItIs(t *testing.T) {
+	t.Parallel()
+	d := openDesk(t, write(t, map[string]string{
+		"HARNESS.md": selfText, "references/g/b.csv": "1\n", "references/g/a.md": summaryText("the first"), "references/latin.txt": "caf\xe9 au lait\n", "references/empty/": "", "references/bin": "\x00\x01\xff\xfe",
+		"references/g/REFERENCES.d/x": "", "skills/": "",
+	}))
+	if o := d.call("load_reference", "g"); o.Code() != "" || o.Text() != "Content of references/g:\n- references/g/REFERENCES.d (group)\n- references/g/a.md (document): the first\n- references/g/b.csv (document)\n" {
+		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	if o := d.call("load_reference", "empty"); o.Code() != "" || !strings.Contains(o.Text(), "Nothing is in it.") {
+		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	o := d.call("load_reference", "latin.txt")
+	if inside(o.Text()) != "caf\uFFFD au lait\n" || !strings.Contains(o.Text(), "1 bytes are no UTF-8") || !strings.Contains(o.Text(), `replaced="1"`) {
+		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	o = d.call("load_reference", "bin")
+	if b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(inside(o.Text()))); err != nil || string(b) != "\x00\x01\xff\xfe" {
+		t.Errorf("%v %s", err, o.Text())
+	}
+}
+
+// req: D-044
+func TestPathsBeginAtTheirFolder(t *testing.T) {
+	t.Parallel()
+	dir := write(t, map[string]string{"HARNESS.md": selfText, "skills/x/SKILL.md": skillText("x", "the plain one"), "skills/skills/x/SKILL.md": skillText("xx", "below a group called skills"),
+		"skills/y/SKILL.md": skillText("y", "another"), "skills/y/references/form.md": "a form\n", "references/r.md": summaryText("r"), "outside.md": "not in it\n", "secret/s.md": "s\n"})
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "references", "passwd")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "skills", "etc")); err != nil {
+		t.Fatal(err)
+	}
+	d := openDesk(t, dir, func(c *metier.Config) { c.Settings.Harness.Layout = harness.V1 }) // auto would see another folder at the top
+	d.gives("load_skill", "x", d.file("skills/x/SKILL.md"))
+	d.gives("load_skill", "skills/x", d.file("skills/skills/x/SKILL.md")) // what lies there by the plain reading comes first
+	d.gives("load_skill", "skills/y", d.file("skills/y/SKILL.md"))
+	d.gives("load_reference", "r.md", d.file("references/r.md"))
+	d.gives("load_reference", "references/r.md", d.file("references/r.md"))
+	d.gives("load_reference", "skills/y/references/form.md", "a form\n")
+	d.gives("load_reference", "desk:references/r.md", d.file("references/r.md"))
+	for _, p := range []string{"../outside.md", "..", "a/../../outside.md", "/etc/passwd", "references/../outside.md", `..\outside.md`, "r.md\x00", "//x", "skills//x", "./r.md/..", "desk:../x"} {
+		for _, tool := range []string{"load_skill", "load_reference", "list_content"} {
+			d.refuses("harness_path_invalid", tool, p)
+		}
+	}
+	for _, p := range []string{"passwd", "outside.md", "secret/s.md", "etc/passwd", "%2e%2e/outside.md", "references/passwd"} {
+		for _, tool := range []string{"load_skill", "load_reference"} {
+			d.refuses("harness_path_not_found", tool, p)
+		}
+	}
+	if o := d.call("load_reference", "skills/y/../../outside.md"); o.Code() == "" {
+		t.Error(o.Text())
+	}
+}
