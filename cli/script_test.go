@@ -57,6 +57,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	maps.Copy(c, failureCommands)
 	maps.Copy(c, badInputCommands)
 	maps.Copy(c, approvalCommands)
+	maps.Copy(c, harnessCommands)
 	return c
 }
 

@@ -108,9 +108,9 @@ func (h *Harness) Err() error {
 	if h.broken == "" {
 		return nil
 	}
-	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: h.broken, Hint: "'metier harness validate' lists what is wrong"}
+	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: "harness_invalid", Hint: "'metier harness validate' lists what is wrong"}
 	if h.broken == "harness-missing" {
-		e.Kind, e.Hint = metier.NotFound, "name a folder that holds a HARNESS.md; 'metier harness init' makes one"
+		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "name a folder that holds a HARNESS.md; 'metier harness init' makes one"
 	}
 	for _, d := range h.Diagnostics {
 		if d.Code == h.broken && d.Path == File {

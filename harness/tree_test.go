@@ -172,7 +172,7 @@ func TestHarnessFileIsNeeded(t *testing.T) {
 			if !ok || d.Path != "HARNESS.md" || tt.text != "" && d.Detail != tt.text {
 				t.Errorf("%s: %+v", name, h.Diagnostics)
 			}
-			if err := h.Err(); metier.CodeOf(err) != tt.code || metier.KindOf(err) != map[bool]metier.Kind{true: metier.NotFound, false: metier.Invalid}[name == "no file"] {
+			if err := h.Err(); metier.CodeOf(err) != map[bool]string{true: "harness_missing", false: "harness_invalid"}[name == "no file"] || metier.KindOf(err) != map[bool]metier.Kind{true: metier.NotFound, false: metier.Invalid}[name == "no file"] {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
