@@ -2,10 +2,10 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -432,6 +432,9 @@ func (r *reader) document(parent *Node, name, real string) {
 		return
 	}
 	front, diags, err := r.head(n.Path, real)
+	if err == errCut {
+		return
+	}
 	if err != nil {
 		r.note(skillmd.Warning, "harness-unreadable", n.Path, "it cannot be read: %s", reason(err))
 		return
@@ -457,6 +460,9 @@ func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
 	}
 	n.file = at
 	front, diags, err := r.head(shown, at)
+	if err == errCut {
+		return front, false
+	}
 	if err != nil {
 		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
 		return front, false
@@ -478,12 +484,17 @@ func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
 	return front, ok
 }
 
+// errCut says that a limit kept a file from being read, which is noted.
+var errCut = errors.New("the limit of bytes is reached")
+
 // head reads the frontmatter of a file.
 func (r *reader) head(shown, at string) (front skillmd.Front, diags []skillmd.Diagnostic, err error) {
 	for _, n := range []int{4 << 10, 16 << 10, skillmd.MaxHead} {
 		if r.bytes+int64(n) > r.opt.MaxBytes {
-			r.note(skillmd.Error, "harness-bytes-exceeded", path.Dir(shown), "frontmatter is read up to %d bytes in all; that of this and later files is not", r.opt.MaxBytes)
-			return front, nil, nil
+			if r.cut["harness-bytes-exceeded"] == 0 {
+				r.note(skillmd.Error, "harness-bytes-exceeded", shown, "frontmatter is read up to %d bytes in all; that of this and later files is not", r.opt.MaxBytes)
+			}
+			return front, nil, errCut
 		}
 		b, info, err := r.dir.ReadHead(at, n)
 		if err == nil && r.opt.RefuseHardLinks && info.Nlink > 1 {
