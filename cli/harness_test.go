@@ -4,6 +4,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -32,4 +35,33 @@ func example(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return os.Chmod(filepath.Join(to, rel), info.Mode().Perm())
 	}))
+}
+
+// A harness is served over the Model Context Protocol as any skills are.
+func TestHarnessIsServed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	desk := filepath.Join(p.home, "desk")
+	if err := copyTree(filepath.Join("..", "examples", "sales-desk"), desk); err != nil {
+		t.Fatal(err)
+	}
+	c := p.serves("--harness", desk)
+	if names := c.tools(); !slices.Contains(names, "list_content") || !slices.Contains(names, "load_skill") || !slices.Contains(names, "load_reference") {
+		t.Errorf("%v", names)
+	}
+	text, ok, data := c.call("list_content", map[string]any{"path": "skills/writing"})
+	if !ok || !strings.Contains(text, "skills/writing/short-report (skill)") || data["total"] != float64(1) {
+		t.Errorf("%t %s %v", ok, text, data)
+	}
+	for path, name := range map[string]string{".": ".", "figures": "skills/figures", "writing/short-report": "skills/writing/short-report"} {
+		if text, ok, data := c.call("load_skill", map[string]any{"path": path}); !ok || data["name"] != name || data["content"] != text {
+			t.Errorf("%s: %t %s %v", path, ok, text, data)
+		}
+	}
+	if text, ok, data := c.call("load_reference", map[string]any{"path": "data/columns.csv"}); !ok || !strings.Contains(text, "what was paid in euros") || data["status"] != "read" {
+		t.Errorf("%t %s %v", ok, text, data)
+	}
+	if text, ok, _ := c.call("load_reference", map[string]any{"path": "../HARNESS.md"}); ok || !strings.Contains(text, "harness_path_invalid") {
+		t.Errorf("%t %s", ok, text)
+	}
 }
