@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"metier/cli"
 )
 
 // harnessCommands are the commands of scripts about harnesses.
@@ -63,5 +68,47 @@ func TestHarnessIsServed(t *testing.T) {
 	}
 	if text, ok, _ := c.call("load_reference", map[string]any{"path": "../HARNESS.md"}); ok || !strings.Contains(text, "harness_path_invalid") {
 		t.Errorf("%t %s", ok, text)
+	}
+}
+
+// shownSchema is what a loaded harness has.
+const shownSchema = `{"type": "object", "required": ["name", "description", "body", "layout", "skills", "references", "tree"], "properties": {
+	"name": {"type": "string", "minLength": 1}, "description": {"type": "string", "minLength": 1}, "body": {"type": "string"}, "layout": {"enum": ["v1", "v2"]},
+	"skills": {"type": "array", "items": {"type": "object", "required": ["name", "description", "path"], "additionalProperties": false,
+		"properties": {"name": {"type": "string", "minLength": 1}, "description": {"type": "string", "minLength": 1}, "path": {"type": "string", "pattern": "^[^/]"}}}},
+	"references": {"type": "array", "items": {"type": "object", "required": ["filename", "description", "path"], "additionalProperties": false,
+		"properties": {"filename": {"type": "string", "pattern": "^[^/]+$"}, "description": {"type": "string"}, "path": {"type": "string", "pattern": "^[^/]"}}}}}}`
+
+// req: D-040
+func TestShownHarnessFitsItsSchema(t *testing.T) {
+	t.Parallel()
+	var schema jsonschema.Schema
+	if err := json.Unmarshal([]byte(shownSchema), &schema); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]int{"sales-desk": {4, 4}, "release-desk": {1, 2}} {
+		var out, errs bytes.Buffer
+		dir := t.TempDir()
+		at, err := filepath.Abs(filepath.Join("..", "examples", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := cli.Main(t.Context(), []string{"harness", "show", at, "--json"}, []string{"HOME=" + dir}, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: dir}); code != 0 {
+			t.Fatalf("%d %s", code, errs.String())
+		}
+		var doc map[string]any
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s, r := doc["skills"].([]any), doc["references"].([]any); len(s) != want[0] || len(r) != want[1] {
+			t.Errorf("%s: %d skills, %d references", name, len(s), len(r))
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"metier/skillmd"
 )
 
-// req: D-015, D-037, D-040
+// req: D-015, D-037
 func TestSkillsAndReferencesAreFoundAtAnyDepth(t *testing.T) {
 	t.Parallel()
 	h := load(t, map[string]string{
