@@ -73,26 +73,26 @@ func (j *job) byPath() []metier.Tool {
 }
 
 // checkHarnesses refuses a harness that the operator named and that says nothing.
-func (j *job) checkHarnesses(ctx context.Context) error {
-	labels, list, err := harness.Of(ctx, j.snapshot)
+func checkHarnesses(ctx context.Context, snap *metier.Snapshot, roots []root) error {
+	labels, list, err := harness.Of(ctx, snap)
 	if err != nil {
 		return err
 	}
 	for i, h := range list {
-		if err := h.Err(); err != nil && j.namedRoot(labels[i]) {
+		if err := h.Err(); err != nil && isNamed(roots, labels[i]) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *job) namedRoot(label string) bool {
-	return slices.ContainsFunc(j.launch.Roots, func(r root) bool { return r.Label == label && r.Named })
+func isNamed(roots []root, label string) bool {
+	return slices.ContainsFunc(roots, func(r root) bool { return r.Label == label && r.Named })
 }
 
 // loads reports whether a harness is put into the session when that begins.
 func (j *job) loads(label string, h *harness.Harness) bool {
-	return h.Err() == nil && (j.namedRoot(label) || j.settings.Activate.AtStart())
+	return h.Err() == nil && (isNamed(j.launch.Roots, label) || j.settings.Activate.AtStart())
 }
 
 // presentHarnesses tells a person what the agent is about to be (D-007).

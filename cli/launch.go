@@ -108,7 +108,7 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	if j.snapshot, err = j.look(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.checkHarnesses(ctx); err != nil {
+	if err := checkHarnesses(ctx, j.snapshot, l.Roots); err != nil {
 		return nil, err
 	}
 	if _, err := j.typed(); err != nil && !l.resumed {

@@ -90,10 +90,13 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 	sh.scans = a.scans()
 	if len(p.mcp) > 0 {
 		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
-		return sh, err
+	} else {
+		sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
 	}
-	sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
-	return sh, err
+	if err != nil {
+		return nil, err
+	}
+	return sh, checkHarnesses(ctx, sh.snapshot, sh.roots)
 }
 
 // catalog is what a run would tell its model of the skills. It leaves no
