@@ -311,17 +311,20 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 		return "", "", doc.Front, &Error{Op: "activate", Skill: sk.Name, Kind: LimitReached, Code: "skill_too_large",
 			Err: fmt.Errorf("with its arguments the text has more than %d bytes", 2*skillMax)}
 	}
-	b := block{name: sk.Name, dir: s.cfg.View.Dir(sk), tier: string(sk.Tier.Or()), content: content, resources: sk.Resources, most: set.ResourceList}
-	if sk.Head.Kind == KindGroup {
-		b.dir, b.resources = "", nil // what lies beside it are entries of their own
+	w := wrap.Skill{Name: sk.Name, ThirdParty: sk.Tier.Or() == policy.ThirdParty, Content: content, Digest: s.shownDigest("", sum, "")}
+	if sk.Head.Kind != KindGroup { // what lies beside a group are entries of their own
+		listed := min(set.ResourceList, len(sk.Resources))
+		for _, r := range sk.Resources[:listed] {
+			w.Files = append(w.Files, wrap.File{Path: r.Path, Kind: string(r.Kind), Content: contentKind(r.Text), Size: r.Size, Digest: string(r.Digest)})
+		}
+		if w.Dir = s.cfg.View.Dir(sk); listed > 0 {
+			w.More = len(sk.Resources) - listed
+		}
 	}
-	if b.dir != "" {
-		b.source = b.dir + "/" + sk.Head.FileName
+	if w.Dir != "" {
+		w.Source = w.Dir + "/" + sk.Head.FileName
 	}
-	if set.ShowDigest == settings.ShowDigestYes {
-		b.digest = string(sum)
-	}
-	text, n := b.render()
+	text, n := w.Text()
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: sk.ID.String(), N: n})
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,7 @@ import (
 	"metier/internal/confine"
 	"metier/internal/digest"
 	"metier/internal/visible"
+	"metier/internal/wrap"
 	"metier/policy"
 	"metier/settings"
 )
@@ -311,4 +313,35 @@ func hostPath(sk Skill, p string) string {
 		return d + "/" + p
 	}
 	return ""
+}
+
+// resourceText is what the model reads of one file of a skill, and how many
+// look-alike tags were neutralized.
+func resourceText(r Reading) (string, int) {
+	var s strings.Builder
+	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, wrap.Attribute(r.Skill), wrap.Attribute(path.Clean(r.Path)), r.Kind, r.Size)
+	if r.Truncated {
+		fmt.Fprintf(&s, ` truncated="true" shown="%d"`, len(r.Text))
+	}
+	if r.Encoding != "" {
+		fmt.Fprintf(&s, ` encoding="%s"`, r.Encoding)
+	}
+	if r.Matches != nil && !*r.Matches {
+		fmt.Fprintf(&s, ` changed="true" indexed-size="%d"`, r.IndexedSize)
+	}
+	if r.Late {
+		s.WriteString(` late="true"`)
+	}
+	content, n := wrap.Neutralize(r.Text)
+	s.Grow(len(content) + 128)
+	s.WriteString(">\n")
+	s.WriteString(content)
+	if !strings.HasSuffix(content, "\n") {
+		s.WriteByte('\n')
+	}
+	s.WriteString("</skill_resource>\n")
+	for _, d := range r.Diagnostics {
+		fmt.Fprintf(&s, "Note: %s: %s\n", d.Code, d.Detail)
+	}
+	return s.String(), n
 }
