@@ -108,6 +108,14 @@ func (n *NeedsApproval) Error() string {
 	return "needs approval: " + ask
 }
 
+// Suspended is what a tool's Invoke returns where its act is not over: it waits
+// for an answer to Question, or, where that is nil, for a call with a higher
+// try. The tool then finds out for itself how far it came. Only tools whose acts
+// are runs with records of their own can say so.
+type Suspended struct{ Question *policy.Question }
+
+func (*Suspended) Error() string { return "the call is not over; it goes on when it is made again" }
+
 // Scope is what a tool may touch while it is invoked: the session's skills,
 // under a decision that was already taken. What it records goes into the log
 // in one piece with the call's result, or not at all.
@@ -149,6 +157,14 @@ func (x *Scope) Call() Call { return x.call }
 // Intent returns what Facts said a write would do, as it was claimed the first
 // time: after a crash the tool compares it with what is there.
 func (x *Scope) Intent() json.RawMessage { return x.intent }
+
+// Answers are what people said to questions of this call or for the whole
+// session, by Question.Binds.
+func (x *Scope) Answers() map[string]policy.Answer {
+	x.s.mu.Lock()
+	defer x.s.mu.Unlock()
+	return x.s.state.answers(x.call.ID)
+}
 
 // Active returns the active skills: the skill context of the call (C-046,
 // E-053).

@@ -1,6 +1,7 @@
 package metier
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,6 +137,9 @@ func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e p
 	for turn := 1; ; turn++ {
 		x := &Scope{s: s, call: c, intent: cl.intent, active: cl.active}
 		res, err := invoke(ctx, t, x)
+		if later, is := errors.AsType[*Suspended](err); is {
+			return Observation{}, s.suspend(ctx, c, x, later)
+		}
 		if err != nil {
 			if ctx.Err() != nil && e == policy.Read {
 				return Observation{}, ctx.Err() // nothing happened; the claim is taken up again
@@ -149,6 +153,26 @@ func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e p
 			return o, err
 		}
 	}
+}
+
+// suspend records the question of an act that goes on later. Without one the
+// claim stays open: a call with a higher try takes the act up again.
+func (s *Session) suspend(ctx context.Context, c Call, x *Scope, later *Suspended) error {
+	q := later.Question
+	if q == nil {
+		return cmp.Or(ctx.Err(), error(later))
+	}
+	ctx = context.WithoutCancel(ctx)
+	text, err := s.putText(ctx, q.Text)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.append(ctx, c.By, func(*State) ([]event.Event, error) {
+		return append(x.events, event.Asked{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text}), nil
+	})
+	return cmp.Or(err, error(&NeedsApproval{Call: c.ID, Question: *q}))
 }
 
 // facts asks the tool what the call would do. What it cannot tell makes the

@@ -318,30 +318,12 @@ func hostPath(sk Skill, p string) string {
 // resourceText is what the model reads of one file of a skill, and how many
 // look-alike tags were neutralized.
 func resourceText(r Reading) (string, int) {
-	var s strings.Builder
-	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, wrap.Attribute(r.Skill), wrap.Attribute(path.Clean(r.Path)), r.Kind, r.Size)
-	if r.Truncated {
-		fmt.Fprintf(&s, ` truncated="true" shown="%d"`, len(r.Text))
-	}
-	if r.Encoding != "" {
-		fmt.Fprintf(&s, ` encoding="%s"`, r.Encoding)
-	}
+	w := wrap.Resource{Skill: r.Skill, Path: path.Clean(r.Path), Kind: string(r.Kind), Size: r.Size, Cut: r.Truncated, Encoding: r.Encoding, Late: r.Late, Content: r.Text}
 	if r.Matches != nil && !*r.Matches {
-		fmt.Fprintf(&s, ` changed="true" indexed-size="%d"`, r.IndexedSize)
+		w.Changed, w.WasSize = true, r.IndexedSize
 	}
-	if r.Late {
-		s.WriteString(` late="true"`)
-	}
-	content, n := wrap.Neutralize(r.Text)
-	s.Grow(len(content) + 128)
-	s.WriteString(">\n")
-	s.WriteString(content)
-	if !strings.HasSuffix(content, "\n") {
-		s.WriteByte('\n')
-	}
-	s.WriteString("</skill_resource>\n")
 	for _, d := range r.Diagnostics {
-		fmt.Fprintf(&s, "Note: %s: %s\n", d.Code, d.Detail)
+		w.Notes = append(w.Notes, d.Code+": "+d.Detail)
 	}
-	return s.String(), n
+	return w.Text()
 }

@@ -181,7 +181,8 @@ func (d *driver) replied(ctx context.Context, id string, shown []metier.Spec, do
 		if err != nil {
 			return nil, fault(err)
 		}
-		e.Calls = append(e.Calls, event.CallRef{ID: p.Call, Tool: toolName(shown, p.Tool), Args: ref, Bad: p.Args == nil})
+		name := toolName(shown, p.Tool)
+		e.Calls = append(e.Calls, event.CallRef{ID: p.Call, Tool: name, Args: ref, Bad: p.Args == nil, Child: p.Args != nil && d.Spawns != nil && d.Spawns(name, p.Args)})
 	}
 	ref, err := d.putJSON(ctx, msg)
 	e.Message = ref

@@ -24,6 +24,20 @@ func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error
 	if reads && (len(d.flight) >= d.Parallel || d.busyWriting(ctx)) || !reads && len(d.flight) > 0 {
 		return blocked, nil
 	}
+	return d.call(ctx, a)
+}
+
+// startChild begins a call that is a run of its own. Children of one reply run
+// beside each other and beside reads; how many at once is their tool's matter.
+func (d *driver) startChild(ctx context.Context, a step.Spawn) (verdict, error) {
+	if len(d.flight) >= d.Parallel || d.busyWriting(ctx) {
+		return blocked, nil
+	}
+	return d.call(ctx, step.CallTool(a))
+}
+
+// call makes a call through the session's gate.
+func (d *driver) call(ctx context.Context, a step.CallTool) (verdict, error) {
 	args, err := d.Blobs.Open(ctx, a.Args)
 	if err != nil {
 		return blocked, fault(err)
@@ -35,7 +49,7 @@ func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error
 		if _, ok := errors.AsType[*metier.NeedsApproval](err); ok {
 			return nil, nil // the session asked; the machine awaits
 		}
-		if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		if _, later := errors.AsType[*metier.Suspended](err); later || err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return []event.Event{event.Lost{ID: a.ID, Try: a.Try}}, nil
 		}
 		return nil, err

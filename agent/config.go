@@ -38,6 +38,10 @@ type Config struct {
 	// It must be quick. Nothing it is told is kept but by the log.
 	Observe func(Progress)
 
+	// Spawns reports whether a call of a tool, by its canonical name, is a run of
+	// its own: its process may stop and take it up again. Nil: none is.
+	Spawns func(tool string, args json.RawMessage) bool
+
 	Parallel int                                  // reads at once; 0: 8
 	Now      func() time.Time                     // nil: time.Now
 	After    func(time.Duration) <-chan time.Time // nil: time.After; waits between retries

@@ -240,7 +240,7 @@ func (d *driver) begin1(ctx context.Context, a step.Action) (verdict, error) {
 	case step.CallTool:
 		return d.startTool(ctx, a)
 	case step.Spawn:
-		return changed, d.append(ctx, event.ChildEnded{ID: a.ID, Code: "unsupported"})
+		return d.startChild(ctx, a)
 	case step.Await:
 		return d.startAwait(ctx, a)
 	case step.Cancel:

@@ -113,13 +113,14 @@ type Checked struct {
 	Errors record.Ref `json:"errors"`
 }
 
-// ChildEnded ties a child's chain in by its head.
+// ChildEnded ties a child's chain in by its head, and counts what it used. The
+// call that began it ends with Returned, which is appended with it.
 type ChildEnded struct {
-	ID      string      `json:"id"`
-	Run     string      `json:"run"`
-	Code    string      `json:"code,omitempty"`
-	Head    record.Head `json:"head"`
-	Content record.Ref  `json:"content"`
+	ID    string      `json:"id"`             // of the call
+	Run   string      `json:"run"`            // name of the child's folder below children/
+	Code  string      `json:"code,omitempty"` // why it failed, one of a closed set
+	Head  record.Head `json:"head"`
+	Usage Usage       `json:"usage"`
 }
 
 // Stopped asks the run (or only the turn) to end: cancel, deadline, budget.

@@ -59,9 +59,9 @@ func (s *State) fold(e event.Event) (bool, error) {
 	case event.Expired:
 		return s.expired(e), nil
 	case event.Returned:
-		return s.returned(e.ID, e.Code, e.Content, ""), nil
+		return s.returned(e.ID, e.Code, e.Content), nil
 	case event.ChildEnded:
-		return s.returned(e.ID, e.Code, e.Content, KindChild), nil
+		return s.childEnded(e), nil
 	case event.Lost:
 		return s.lost(e), nil
 	case event.Stopped:

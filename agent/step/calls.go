@@ -15,7 +15,7 @@ func (s *State) claim(e event.Started) bool {
 	if o == nil || o.Status != Ready || o.Try != e.Try {
 		return false
 	}
-	o.Status, o.Effect = Started, e.Effect
+	o.Status, o.Effect, o.Claimed = Started, e.Effect, true
 	return true
 }
 
@@ -45,7 +45,7 @@ func (s *State) answered(e event.Answered) bool {
 	for i := range s.Calls {
 		switch c := &s.Calls[i]; {
 		case c != o && (e.Scope == "once" || e.Scope == "" || !asks(c)):
-		case e.Allow:
+		case e.Allow || c.Claimed && c.Kind == KindChild: // a child that is told no goes on
 			c.Answered = c.Ask.ID
 			c.again() // Session.Call looks again: what changed since asks again
 		default:
@@ -65,12 +65,23 @@ func (s *State) expired(e event.Expired) bool {
 }
 
 // returned ends a call. A call that was refused returns without a claim.
-func (s *State) returned(id, code string, content record.Ref, only Kind) bool {
+func (s *State) returned(id, code string, content record.Ref) bool {
 	o := s.call(id)
-	if o == nil || !o.open() || only != "" && o.Kind != only {
+	if o == nil || !o.open() {
 		return false
 	}
 	o.end(code, content)
+	return true
+}
+
+// childEnded counts what a child used; its call ends with Returned.
+func (s *State) childEnded(e event.ChildEnded) bool {
+	o := s.call(e.ID)
+	if o == nil || !o.open() || o.Kind != KindChild || o.Spent {
+		return false
+	}
+	o.Spent = true
+	s.spend(e.Usage)
 	return true
 }
 

@@ -29,9 +29,10 @@ type CallTool struct {
 	Bad  bool
 }
 
-// Spawn asks for a child run. It is claimed by Started and ends with
-// ChildEnded; Asked puts it off while the child is parked. A try above 0 takes
-// the same child up again.
+// Spawn asks for a call that is a child run. Session.Call decides and claims it;
+// it ends with Returned, and ChildEnded before it says what the child used.
+// Asked puts it off while the child is parked. A try above 0 takes the same
+// child up again.
 type Spawn struct {
 	ID   string
 	Try  int

@@ -176,17 +176,21 @@ type Loaded struct {
 // Op is one thing the run waits for. In turn 3 the model call is "t3.m", its
 // calls "t3.c0", "t3.c1" …, the compaction "t3.k", the check "t3.o".
 type Op struct {
-	ID     string        `json:"id"`
-	Kind   Kind          `json:"kind"`
-	Status Status        `json:"status"`
-	Try    int           `json:"try"`
-	Lost   int           `json:"lost,omitempty"` // times it was lost in a crash
-	Tool   string        `json:"tool,omitempty"`
-	Effect policy.Effect `json:"effect,omitempty"` // from the claim
-	Args   record.Ref    `json:"args,omitzero"`
-	Bad    bool          `json:"bad,omitempty"`
-	Upto   int           `json:"upto,omitempty"` // compact
-	Ask    *event.Asked  `json:"ask,omitempty"`
+	ID     string `json:"id"`
+	Kind   Kind   `json:"kind"`
+	Status Status `json:"status"`
+	Try    int    `json:"try"`
+	Lost   int    `json:"lost,omitempty"` // times it was lost in a crash
+	// Claimed says that a try of it was begun, Spent that what its child used is
+	// counted, whatever became of it after.
+	Claimed bool          `json:"claimed,omitempty"`
+	Spent   bool          `json:"spent,omitempty"`
+	Tool    string        `json:"tool,omitempty"`
+	Effect  policy.Effect `json:"effect,omitempty"` // from the claim
+	Args    record.Ref    `json:"args,omitzero"`
+	Bad     bool          `json:"bad,omitempty"`
+	Upto    int           `json:"upto,omitempty"` // compact
+	Ask     *event.Asked  `json:"ask,omitempty"`
 	// Answered is the question that was answered with yes: a double of it asks nothing.
 	Answered string     `json:"answered,omitempty"`
 	Code     string     `json:"code,omitempty"`

@@ -75,7 +75,7 @@ func TestFinalReplyEndsTheRun(t *testing.T) {
 	if _, ok := step.Next(s)[1].(step.Spawn); !ok {
 		t.Fatalf("a child is a tool: %v", step.Next(s))
 	}
-	must(t, s, event.ChildEnded{ID: "t1.c1", Content: ref("b")})
+	must(t, s, event.ChildEnded{ID: "t1.c1", Usage: event.Usage{Input: 3}}, event.Returned{ID: "t1.c1", Content: ref("b")})
 	refuse(t, s, event.ChildEnded{ID: "t1.c0"}, event.ChildEnded{ID: "t1.c1"})
 	must(t, s, event.Returned{ID: "t1.c0", Content: ref("a")})
 	if r := s.Messages[2].Results; r[0].Content != ref("a") || r[1].Content != ref("b") {
@@ -86,7 +86,7 @@ func TestFinalReplyEndsTheRun(t *testing.T) {
 		t.Fatalf("end %+v", end)
 	}
 	ends(t, s, "done", "")
-	if s.Usage.Input != 200 || s.Usage.Output != 40 {
+	if s.Usage.Input != 203 || s.Usage.Output != 40 {
 		t.Fatalf("usage %+v", s.Usage)
 	}
 }

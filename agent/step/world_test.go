@@ -278,7 +278,7 @@ func (w *world) finish(a step.Action) {
 			w.append(event.Checked{ID: a.ID, Output: ref("output")})
 		}
 	case step.Spawn:
-		w.append(event.ChildEnded{ID: a.ID, Run: "child-" + a.ID, Content: ref("child " + a.ID)})
+		w.append(event.ChildEnded{ID: a.ID, Run: "child-" + a.ID}, event.Returned{ID: a.ID, Content: ref("child " + a.ID)})
 	case step.CallTool:
 		w.act(a)
 		evs := []event.Event{event.Returned{ID: a.ID, Tool: a.Tool, Content: ref("result " + a.ID)}}

@@ -70,3 +70,47 @@ func (b Skill) list(s *strings.Builder) {
 	}
 	s.WriteString("Documents elsewhere in the workspace are not files of this skill; read them as workspace files.\n")
 }
+
+// Resource is what the model reads of one file of a skill.
+type Resource struct {
+	Skill, Path, Kind string
+	Size              int64
+	Cut               bool   // Content is the beginning of it
+	Encoding          string // of Content; "" is text
+	Changed           bool   // it is not what was indexed, which had WasSize bytes
+	WasSize           int64
+	Late              bool // it was not there when the skill was indexed
+	Content           string
+	Notes             []string
+}
+
+// Text returns the element and how many look-alike tags of the content were
+// neutralized.
+func (r Resource) Text() (string, int) {
+	content, n := Neutralize(r.Content)
+	var s strings.Builder
+	s.Grow(len(content) + 256)
+	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, Attribute(r.Skill), Attribute(r.Path), r.Kind, r.Size)
+	if r.Cut {
+		fmt.Fprintf(&s, ` truncated="true" shown="%d"`, len(r.Content))
+	}
+	if r.Encoding != "" {
+		fmt.Fprintf(&s, ` encoding="%s"`, r.Encoding)
+	}
+	if r.Changed {
+		fmt.Fprintf(&s, ` changed="true" indexed-size="%d"`, r.WasSize)
+	}
+	if r.Late {
+		s.WriteString(` late="true"`)
+	}
+	s.WriteString(">\n")
+	s.WriteString(content)
+	if !strings.HasSuffix(content, "\n") {
+		s.WriteByte('\n')
+	}
+	s.WriteString("</skill_resource>\n")
+	for _, note := range r.Notes {
+		fmt.Fprintf(&s, "Note: %s\n", note)
+	}
+	return s.String(), n
+}
