@@ -234,7 +234,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		maps.Copy(g.Answers, st.answers(c.ID)) // what was said in this session wins
 		d := policy.Decide(&g, r)
 		rec := event.Decided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
-			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call"}
+			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call", Profile: r.Profile}
 		if r.Skill != nil {
 			rec.Skill = r.Skill.ID
 		}

@@ -75,6 +75,7 @@ type Decided struct {
 	Actor   policy.Actor   `json:"actor"`
 	Effect  policy.Effect  `json:"effect"`
 	Skill   string         `json:"skill,omitempty"`
+	Profile string         `json:"profile,omitempty"` // of the subagent the call would start
 	Outcome policy.Outcome `json:"outcome"`
 	Code    string         `json:"code"`
 	Rule    string         `json:"rule,omitempty"`

@@ -4,16 +4,18 @@ package policy
 // enforcement modes (see modes.go); the others are listed here. The list is
 // open: a later version may add codes and removes none.
 const (
-	CodeInvalidCall    = "invalid_tool_call"  // arguments or tool name could not be read
-	CodeToolNotAllowed = "tool_not_allowed"   // no grant for the tool
-	CodeSkillDenied    = "skill_denied"       // the operator denied this skill
-	CodeRuleDenied     = "rule_denied"        // a deny rule of the operator
-	CodePathDenied     = "path_denied"        // the path is in the deny set
-	CodePathReadOnly   = "path_read_only"     // a write into a skill folder or a protected one
-	CodePathOutside    = "path_outside"       // neither workspace nor a granted skill folder
-	CodeNotNarrowed    = "allowed_tools"      // an active skill's allowed-tools exclude the call
-	CodeNarrowAdvice   = "allowed_tools_note" // the same, where the setting only advises
-	CodeScriptsOff     = "script_not_allowed" // no script may run
+	CodeInvalidCall    = "invalid_tool_call"            // arguments or tool name could not be read
+	CodeToolNotAllowed = "tool_not_allowed"             // no grant for the tool
+	CodeProfile        = "subagent_profile_allowed"     // a subagent of this profile may start
+	CodeProfileDenied  = "subagent_profile_not_allowed" // no grant for the subagent profile
+	CodeSkillDenied    = "skill_denied"                 // the operator denied this skill
+	CodeRuleDenied     = "rule_denied"                  // a deny rule of the operator
+	CodePathDenied     = "path_denied"                  // the path is in the deny set
+	CodePathReadOnly   = "path_read_only"               // a write into a skill folder or a protected one
+	CodePathOutside    = "path_outside"                 // neither workspace nor a granted skill folder
+	CodeNotNarrowed    = "allowed_tools"                // an active skill's allowed-tools exclude the call
+	CodeNarrowAdvice   = "allowed_tools_note"           // the same, where the setting only advises
+	CodeScriptsOff     = "script_not_allowed"           // no script may run
 	CodeScriptUnlisted = "script_not_allowlisted"
 	CodeNotActivated   = "skill_not_activated"    // tiered: the script's skill is not active
 	CodeNetworkDenied  = "network_not_allowed"    // no network, or no grant for a host

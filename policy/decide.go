@@ -6,10 +6,11 @@ import (
 )
 
 // gates are what can refuse a call, in order. The first that objects decides.
-var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeRules, judgeSkill, judgeScript, judgePaths, judgeNetwork, judgeNarrowing, judgeModes}
+var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeProfile, judgeRules, judgeSkill, judgeScript, judgePaths, judgeNetwork, judgeNarrowing, judgeModes}
 
 // Decide says whether a call may happen. It is pure and total; the first gate
-// that objects wins, in this order: arguments and tool grant, deny rules,
+// that objects wins, in this order: arguments and tool grant, subagent
+// profile, deny rules,
 // denied skill, script grant and what is wrong with the script, paths, network,
 // allowed-tools of active skills, enforcement mode; then questions, one after
 // the other. Approval removes a question and never a refusal (D2).
@@ -22,6 +23,9 @@ func Decide(g *Grants, r Request) Decision {
 		}
 	}
 	d := judgeMode(g.Mode, r.Effect, r.Actor == ByOperator || evidence(r.Slots))
+	if r.Profile != "" && d.Outcome == Allow {
+		d.Code, d.Rule = CodeProfile, "subagent profiles; "+d.Rule
+	}
 	if n, noted := advice(g, r); noted {
 		d = n
 	}
@@ -70,6 +74,16 @@ func judgeCall(g *Grants, r Request) (Decision, bool) {
 			Reason: fmt.Sprintf("the operator did not allow the tool %q", r.Tool)}, true
 	}
 	return Decision{}, false
+}
+
+// judgeProfile refuses a subagent whose profile the operator did not allow. It
+// binds everybody, like a deny rule: a profile is what a child may do.
+func judgeProfile(g *Grants, r Request) (Decision, bool) {
+	if r.Profile == "" || slices.Contains(g.Profiles, r.Profile) {
+		return Decision{}, false
+	}
+	return Decision{Outcome: Deny, Code: CodeProfileDenied, Rule: "subagent profiles",
+		Reason: fmt.Sprintf("the operator did not allow subagents of the profile %q", r.Profile)}, true
 }
 
 func judgeSkill(g *Grants, r Request) (Decision, bool) {

@@ -43,6 +43,14 @@ func as(tool string, e policy.Effect) func(*policy.Request) {
 
 func by(a policy.Actor) func(*policy.Request) { return func(r *policy.Request) { r.Actor = a } }
 
+func profile(name string) func(*policy.Request) {
+	return func(r *policy.Request) { r.Profile = name }
+}
+
+func profiles(names ...string) func(*policy.Grants) {
+	return func(g *policy.Grants) { g.Profiles = names }
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	denied := func(g *policy.Grants) { g.Denied = []string{"bad", "org:evil"} }
@@ -68,6 +76,16 @@ func TestDecide(t *testing.T) {
 		{"a user does", nil, call(as("web", policy.Read), by(policy.ByUser)), policy.Deny, policy.CodeToolNotAllowed},
 		{"bad arguments", nil, call(func(r *policy.Request) { r.Invalid = "invalid_arguments" }), policy.Deny, policy.CodeInvalidCall},
 		{"bad arguments of the operator", nil, call(by(policy.ByOperator), func(r *policy.Request) { r.Invalid = "x" }), policy.Deny, policy.CodeInvalidCall},
+		{"a profile that was granted", profiles("web", "author"), call(profile("author")), policy.Allow, policy.CodeProfile},
+		{"a profile that was not", profiles("web"), call(profile("author")), policy.Deny, policy.CodeProfileDenied},
+		{"a grant of a profile is exact", profiles("auth", "author*", "*"), call(profile("author")), policy.Deny, policy.CodeProfileDenied},
+		{"a profile binds the operator", nil, call(profile("author"), by(policy.ByOperator)), policy.Deny, policy.CodeProfileDenied},
+		{"a profile without its tool", profiles("author"), call(as("web", policy.Read), profile("author")), policy.Deny, policy.CodeToolNotAllowed},
+		{"a profile the mode warns of", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.Observe }, call(as("bash", policy.SideEffect), profile("a")),
+			policy.Warn, "cfc_observe_requires_direct_command"},
+		{"a profile the mode denies", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.EnforceStrict }, call(profile("a")),
+			policy.Deny, "cfc_enforce_strict_requires_direct_command"},
+		{"a profile beyond allowed-tools", profiles("a"), call(profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
 		{"no tool", nil, call(as("", policy.Read)), policy.Deny, policy.CodeInvalidCall},
 		{"no effect", nil, call(as("read_file", "")), policy.Deny, policy.CodeInvalidCall},
 		{"unknown effect", nil, call(as("read_file", "think")), policy.Deny, policy.CodeInvalidCall},

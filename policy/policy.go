@@ -172,6 +172,9 @@ type Request struct {
 	Runtime string // what would run it: bash, python3, deno …
 	Level   string // sandbox level, L0 to L3
 
+	// Profile is the subagent profile the call would start, "" for none.
+	Profile string
+
 	Slots   []Slot // this turn's inputs
 	Invalid string // the tool could not read its arguments: why, as a code
 	// Broken is the code of what is wrong with a script beyond what the operator
@@ -259,12 +262,13 @@ const (
 
 // Grants is what the operator allowed. The zero value allows no tool.
 type Grants struct {
-	Mode    Mode      `json:"mode"`
-	Tools   []string  `json:"tools"`             // canonical names, exact
-	Denied  []string  `json:"denied,omitempty"`  // skill names or IDs that may not be used
-	Scripts []string  `json:"scripts,omitempty"` // exact skill:scripts/path, the skill by name or ID
-	Narrow  Narrowing `json:"allowedTools"`
-	Merge   Merge     `json:"merge"`
+	Mode     Mode      `json:"mode"`
+	Tools    []string  `json:"tools"`              // canonical names, exact
+	Profiles []string  `json:"profiles,omitempty"` // subagent profiles that may be started, exact
+	Denied   []string  `json:"denied,omitempty"`   // skill names or IDs that may not be used
+	Scripts  []string  `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
+	Narrow   Narrowing `json:"allowedTools"`
+	Merge    Merge     `json:"merge"`
 
 	ScriptRule ScriptRule  `json:"scriptRule,omitempty"` // "" is off
 	Approval   Approval    `json:"approval,omitempty"`   // "" is always

@@ -230,6 +230,7 @@ type Decision struct {
 	Actor        string           `json:"actor"`
 	Effect       string           `json:"effect"`
 	Skill        string           `json:"skill"`
+	Profile      string           `json:"profile"` // of the subagent that would start; "" for none
 	Stage        string           `json:"stage"`
 	Decision     string           `json:"decision"`
 	Code         string           `json:"code"`
@@ -275,7 +276,7 @@ func (p *projector) decisions() []Decision {
 			verdict = string(e.Outcome)
 		}
 		out = append(out, Decision{Seq: f.Seq, At: stamp(f.At), By: f.By, Call: e.Call, Tool: e.Tool, Actor: string(e.Actor), Effect: string(e.Effect),
-			Skill: e.Skill, Stage: e.Stage, Decision: verdict, Code: e.Code, Rule: e.Rule, Risk: some(e.Risk), ArgsDigest: e.Args.Digest,
+			Skill: e.Skill, Profile: e.Profile, Stage: e.Stage, Decision: verdict, Code: e.Code, Rule: e.Rule, Risk: some(e.Risk), ArgsDigest: e.Args.Digest,
 			ActiveSkills: some(e.Active), PromptSlots: some(e.Slots)})
 	}
 	return out

@@ -168,4 +168,4 @@ func TestEveryCodeOfAScriptIsWorded(t *testing.T) {
 }
 
 // notRefusals are words in those files that are no end of a call.
-var notRefusals = map[string]bool{"allowed_tools_note": true, "approved": true, "released": true, "program_output": true, "run_skill_script": true}
+var notRefusals = map[string]bool{"allowed_tools_note": true, "approved": true, "subagent_profile_allowed": true, "released": true, "program_output": true, "run_skill_script": true}
