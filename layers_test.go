@@ -33,6 +33,7 @@ var layers = []layer{
 	{"words", 20, []string{"event", "registry", "settings"}, "they name what the layers above agree on"},
 	{"step", 25, []string{"agent/step"}, "the step machine is data and rules; who drives it is above"},
 	{"core", 30, []string{"."}, "the flow knows its ports, never who implements or calls them"},
+	{"child", 35, []string{"agent/subagent"}, "what a child is and what comes back of it stands below the driver that runs it"},
 	{"inner", 35, []string{"source/internal/", "model/internal/", "sandbox/internal/", "sandbox/gvisor/internal/", "sandbox/native/internal/"}, "what adapters of one port share stands below them"},
 	{"adapter", 40, []string{"agent", "program", "run", "telemetry", "tool", "source/", "model/", "harness", "sandbox/"}, "only cli picks implementations, so adapters can be swapped and tested one at a time"},
 	{"surface", 50, []string{"mcp/", "chat", "httpapi", "web", "install", "project", "durable", "eval"}, "a surface shows the core to somebody; surfaces meet in cli"},

@@ -169,17 +169,32 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 }
 
 // standIns puts tools behind those for skills, but for one that has a method
-// Instead: it stands in the place of the skill tool of that canonical name.
-func standIns(skills, more []Tool) []Tool {
-	for _, t := range more {
-		if in, ok := t.(interface{ Instead() (canonical string) }); ok {
-			skills = slices.DeleteFunc(skills, func(old Tool) bool {
-				named, is := old.(interface{ canonical() string })
-				return is && named.canonical() == in.Instead()
-			})
+// Instead: it stands in the place of the skill tool of that canonical name. One
+// with a method Over gives the tool that takes the place of another, or nil.
+func standIns(skills, more []Tool) (out []Tool) {
+	name := func(t Tool) string {
+		if named, is := t.(interface{ canonical() string }); is {
+			return named.canonical()
 		}
+		return ""
 	}
-	return slices.Concat(skills, more)
+	for _, t := range more {
+		switch t := t.(type) {
+		case interface {
+			Over(canonical string, old Tool) Tool
+		}:
+			for i, old := range skills {
+				if in := t.Over(name(old), old); in != nil {
+					skills[i] = in
+				}
+			}
+			continue
+		case interface{ Instead() (canonical string) }:
+			skills = slices.DeleteFunc(skills, func(old Tool) bool { return name(old) == t.Instead() })
+		}
+		out = append(out, t)
+	}
+	return slices.Concat(skills, out)
 }
 
 // addTool takes a tool up under both its names. Two tools of one name would

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/agent/subagent"
 	"metier/event"
 	"metier/model"
 	"metier/policy"
@@ -67,6 +68,8 @@ type Spec struct {
 	Output      json.RawMessage `json:"output,omitempty"` // JSON schema of the final answer
 	OutputTries int             `json:"outputTries"`
 	Price       *model.Price    `json:"price,omitempty"`
+	// Subagent is what the run was made to be, where it is a child.
+	Subagent *subagent.Manifest `json:"subagent,omitempty"`
 }
 
 // withDefaults fills in what was left out: 50 turns, 32 calls a turn, the same

@@ -33,6 +33,7 @@ type config struct {
 	Policy    string                 `yaml:"policy"` // a policy file, see docs/POLICY.md
 	MCP       mcpConfig              `yaml:"mcp"`
 	MCPFiles  []string               `yaml:"mcp_config"` // files of the shape {"mcpServers": …}
+	Subagents subagentConfig         `yaml:"subagents"`
 }
 
 // sandboxConfig says what programs run in.
@@ -115,6 +116,7 @@ func (a *app) operatorConfig() (operator, error) {
 			c.Policy = filepath.Join(filepath.Dir(p), c.Policy)
 		}
 		c.placeServers(p)
+		c.Subagents.place(p)
 		op.merge(c)
 		if len(c.Set) > 0 {
 			op.layers = append(op.layers, settings.Layer{Name: p, Operator: true, Values: c.Set})
@@ -148,6 +150,7 @@ func (o *operator) merge(c config) {
 	}
 	o.MCP.Servers = merged(o.MCP.Servers, c.MCP.Servers)
 	o.MCPFiles = append(o.MCPFiles, c.MCPFiles...)
+	o.Subagents.merge(c.Subagents)
 	o.Sandbox.Visible = append(o.Sandbox.Visible, c.Sandbox.Visible...)
 	o.Scripts = append(o.Scripts, c.Scripts...)
 	o.Hosts = append(o.Hosts, c.Hosts...)

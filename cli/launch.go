@@ -15,6 +15,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/agent/subagent"
 	"metier/event"
 	"metier/internal/confine"
 	"metier/mcp/host"
@@ -53,6 +54,8 @@ type launch struct {
 	Artifacts  string                  `json:"artifacts"`
 	Phase      string                  `json:"phase,omitempty"`
 	MCP        *launchMCP              `json:"mcp,omitempty"`
+	Subagents  *launchSubagents        `json:"subagents,omitempty"`
+	Child      *launchChild            `json:"child,omitempty"`   // where the run is one
 	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
 
 	resumed bool // its record is there: what that says of the task counts
@@ -60,28 +63,33 @@ type launch struct {
 
 // job is a launch with everything opened: what runs.
 type job struct {
-	a         *app
-	launch    launch
-	settings  settings.Settings
-	origins   json.RawMessage
-	snapshot  *metier.Snapshot
-	workspace *tool.Workspace
-	model     chosen
-	view      metier.View
-	folder    *run.Folder
-	log       record.Log // of the folder, and of whoever watches
-	unfollow  func()
-	session   *metier.Session
-	op        operator
-	host      *host.Host      // nil where no server of the Model Context Protocol is configured
-	sandbox   sandbox.Sandbox // nil where the model runs no programs
-	anyLevel  bool            // the operator takes any isolation it gives
-	limits    sandbox.Limits  // of programs; zero fields are the defaults
-	anew      bool            // skills changed, and the files of today count
-	output    func(call, stream string, p []byte)
-	surface   surface
-	standing  map[string]policy.Answer // what was approved always, by what it binds
-	run       string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
+	a          *app
+	launch     launch
+	settings   settings.Settings
+	origins    json.RawMessage
+	snapshot   *metier.Snapshot
+	workspace  *tool.Workspace
+	model      chosen
+	view       metier.View
+	folder     *run.Folder
+	log        record.Log // of the folder, and of whoever watches
+	unfollow   func()
+	session    *metier.Session
+	op         operator
+	host       *host.Host      // nil where no server of the Model Context Protocol is configured
+	sandbox    sandbox.Sandbox // nil where the model runs no programs
+	anyLevel   bool            // the operator takes any isolation it gives
+	limits     sandbox.Limits  // of programs; zero fields are the defaults
+	anew       bool            // skills changed, and the files of today count
+	output     func(call, stream string, p []byte)
+	surface    surface
+	delegates  []metier.Tool
+	watch      *watcher // of the run, where somebody follows it
+	trusted    bool     // its record, whoever wrote it
+	shared     bool     // a child's: workspace, servers and, but for ownSandbox, sandbox are its parent's
+	ownSandbox bool
+	standing   map[string]policy.Answer // what was approved always, by what it binds
+	run        string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
 }
 
 // surface is what a job is opened for beside a run: the tools that a server
@@ -172,7 +180,7 @@ func (a *app) stateDir() string {
 
 // tools are the file tools of the job, those that run programs, and those of servers.
 func (j *job) tools() []metier.Tool {
-	return slices.Concat(j.files(), j.byPath(), j.programs(), j.served())
+	return slices.Concat(j.files(), j.byPath(), j.programs(), j.served(), j.delegation())
 }
 
 func (j *job) files() []metier.Tool {
@@ -188,6 +196,9 @@ func (j *job) grants() policy.Grants {
 		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
 		Scripts: j.launch.Scripts, Approved: j.launch.Approved, Hosts: j.launch.Hosts, Answers: j.standing}
 	j.launch.Policy.grant(&g)
+	if g.Profiles = j.launch.Subagents.names(); j.launch.Child != nil {
+		g.Only = j.launch.Child.Only
+	}
 	return g
 }
 
@@ -211,6 +222,7 @@ func (j *job) openOn(ctx context.Context, id string, log record.Log, blobs recor
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
 		Logger: j.a.logger(), ToolsOnly: j.surface.tools != nil}
 	c.Tools, c.Like = append(c.Tools, j.surface.tools...), j.surface.like
+	j.delegates = c.Tools
 	if j.anew {
 		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.snapshot, nil }
 	}
@@ -280,8 +292,9 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	spec := l.Spec
 	spec.Run = firstSet(j.run, j.folder.ID())
 	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
-		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
-	if !l.Batch && j.a.asks() {
+		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
+	c.Spawns = subagent.Spawns(ctx, j.session, j.delegates)
+	if !l.Batch && j.a.asks() && l.Child == nil {
 		c.Ask = j.ask
 	}
 	return agent.Run(ctx, c)
@@ -342,13 +355,13 @@ func (j *job) close(ctx context.Context) error {
 	if j.folder != nil {
 		errs = append(errs, j.folder.Project(ctx), j.folder.Close())
 	}
-	if j.workspace != nil {
+	if j.workspace != nil && !j.shared {
 		errs = append(errs, j.workspace.Close())
 	}
-	if j.sandbox != nil {
+	if j.sandbox != nil && (!j.shared || j.ownSandbox) {
 		errs = append(errs, j.sandbox.Close())
 	}
-	if j.host != nil {
+	if j.host != nil && !j.shared {
 		errs = append(errs, j.host.Close())
 	}
 	return errors.Join(errs...)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/agent"
+	"metier/agent/subagent"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/settings"
@@ -89,6 +90,8 @@ func (a *app) mergeFile(f *runFlags) (runFile, error) {
 	list(&f.allowTools, rf.AllowTools)
 	list(&f.scripts, rf.Scripts)
 	list(&f.hosts, rf.Hosts)
+	list(&f.subagents.profiles, rf.Subagents)
+	list(&f.subagents.dirs, rf.SubagentDirs)
 	f.noCatalog = f.noCatalog || rf.NoCatalog
 	if f.maxTurns == 0 {
 		f.maxTurns = rf.MaxTurns
@@ -151,6 +154,9 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 		return p, err
 	}
 	if err := a.planServers(&l, f, op); err != nil {
+		return p, err
+	}
+	if err := a.planSubagents(&l, f.subagents, op); err != nil {
 		return p, err
 	}
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
@@ -318,6 +324,7 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
 	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read, settings.ToolLoadContent: policy.Read,
 	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect,
+	subagent.ToolDelegate: policy.SideEffect, subagent.ToolHandle: policy.Read,
 }
 
 // toolsDefault stands for the profile's default tools among named ones, so that

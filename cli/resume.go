@@ -91,7 +91,7 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 		return r, err
 	}
 	folder.KeepOut(a.mcpSecrets...) // which servers there are is in the record, so they were not known before
-	j.run = past.run
+	j.run, j.trusted = past.run, f.trustRecord
 	if over := restored.State.Status; over == run.StatusDone || over == run.StatusDenied {
 		if err := j.open(ctx, folder); err != nil {
 			return r, err

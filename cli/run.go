@@ -44,6 +44,7 @@ type runFlags struct {
 	trustRecord  bool
 	mcpConfig    []string
 	granted      []string // tools of policy files
+	subagents    subagentFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -84,6 +85,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; 'default' is the profile's tools, also without the flag)")
 	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
 	f.add(fl)
+	f.subagents.add(fl)
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
 	fl.StringVar(&f.prompt, "prompt", "", "the task; '/NAME words' calls the skill NAME with these arguments")
@@ -206,6 +208,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	w := a.watcher()
+	j.watch = w
 	o, err := j.drive(ctx, w.observe)
 	w.endText()
 	if err != nil {

@@ -25,6 +25,8 @@ type runFile struct {
 	AllowTools   []string          `yaml:"allow_tools"`
 	Scripts      []string          `yaml:"allow_skill_scripts"`
 	Hosts        []string          `yaml:"allow_hosts"`
+	Subagents    []string          `yaml:"allow_subagent_profiles"`
+	SubagentDirs []string          `yaml:"subagent_profiles"`
 	Model        string            `yaml:"model"`
 	Script       string            `yaml:"script"` // scripted model, used when no other model is at hand
 	Mode         string            `yaml:"mode"`
@@ -79,6 +81,9 @@ func readRunFile(path string) (runFile, error) {
 	}
 	for i := range r.Harness {
 		abs(&r.Harness[i])
+	}
+	for i := range r.SubagentDirs {
+		abs(&r.SubagentDirs[i])
 	}
 	for i, m := range r.Mounts {
 		r.Mounts[i] = mountFrom(dir, m)

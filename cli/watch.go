@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"metier/agent"
@@ -13,6 +14,7 @@ import (
 // watcher shows progress on standard error: what a person wants to follow in a
 // terminal, plain lines otherwise, nothing under --json.
 type watcher struct {
+	mu     sync.Mutex // children tell beside their parent
 	a      *app
 	start  time.Time
 	turn   int
@@ -60,8 +62,36 @@ func (w *watcher) endText() {
 	}
 }
 
+// child watches a child of the run: what it does, on lines with its name.
+func (w *watcher) child(id, profile string) func(agent.Progress) {
+	if w == nil {
+		return func(agent.Progress) {}
+	}
+	name := fmt.Sprintf("%s %s: ", profile, id)
+	return func(p agent.Progress) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch p.Kind {
+		case agent.TurnBegan:
+			w.line("%sasking the model", name)
+		case agent.CallBegan:
+			w.line("%s%s %s", name, p.Tool, brief(p.Args))
+		case agent.CallEnded:
+			if p.Code != "" {
+				w.line("%s%s: %s", name, p.Tool, p.Code)
+			}
+		case agent.Retried:
+			w.line("%smodel: %s; trying again in %s", name, p.Code, elapsed(p.Wait))
+		case agent.RunEnded:
+			w.line("%s%s", name, strings.TrimSpace(p.Text+" "+p.Code))
+		}
+	}
+}
+
 // observe is told of everything that happens in the run.
 func (w *watcher) observe(p agent.Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch p.Kind {
 	case agent.TurnBegan:
 		w.turn = p.Turn
@@ -103,7 +133,7 @@ func brief(raw json.RawMessage) string {
 		return ""
 	}
 	var out []string
-	for _, k := range []string{"name", "skill", "path", "file_path", "pattern", "glob"} {
+	for _, k := range []string{"name", "skill", "path", "file_path", "pattern", "glob", "profile", "task"} {
 		if v, ok := args[k].(string); ok {
 			if len(v) > 80 {
 				v = strings.ToValidUTF8(v[:80], "") + "…"

@@ -262,13 +262,16 @@ const (
 
 // Grants is what the operator allowed. The zero value allows no tool.
 type Grants struct {
-	Mode     Mode      `json:"mode"`
-	Tools    []string  `json:"tools"`              // canonical names, exact
-	Profiles []string  `json:"profiles,omitempty"` // subagent profiles that may be started, exact
-	Denied   []string  `json:"denied,omitempty"`   // skill names or IDs that may not be used
-	Scripts  []string  `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
-	Narrow   Narrowing `json:"allowedTools"`
-	Merge    Merge     `json:"merge"`
+	Mode     Mode     `json:"mode"`
+	Tools    []string `json:"tools"`              // canonical names, exact
+	Profiles []string `json:"profiles,omitempty"` // subagent profiles that may be started, exact
+	Denied   []string `json:"denied,omitempty"`   // skill names or IDs that may not be used
+	Scripts  []string `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
+	// Only, where not nil, are the only skills that may be used, by name or ID
+	// with * for any text. It takes away and allows nothing by itself.
+	Only   []string  `json:"only,omitempty"`
+	Narrow Narrowing `json:"allowedTools"`
+	Merge  Merge     `json:"merge"`
 
 	ScriptRule ScriptRule  `json:"scriptRule,omitempty"` // "" is off
 	Approval   Approval    `json:"approval,omitempty"`   // "" is always

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ func (u Rule) applies(r Request) bool {
 	}
 	hits := 0
 	for _, s := range all {
-		if skillMatch(u.Skill, s.ID, s.Name) {
+		if MatchSkill(u.Skill, s.ID, s.Name) {
 			hits++
 		}
 	}
@@ -131,12 +132,15 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 			return RuleDeny, "skill:" + d
 		}
 	}
+	if g.Only != nil && !slices.ContainsFunc(g.Only, func(p string) bool { return MatchSkill(p, id, name) }) {
+		return RuleDeny, "only"
+	}
 	best, effect, rule := -1, RuleAllow, ""
 	for _, u := range g.Skills {
 		if u.Check() != nil {
 			return RuleDeny, "skill rule that cannot be read"
 		}
-		if !skillMatch(u.Skill, id, name) {
+		if !MatchSkill(u.Skill, id, name) {
 			continue
 		}
 		exact := len(u.Skill) - strings.Count(u.Skill, "*")
@@ -157,8 +161,9 @@ func same(a, b string) bool {
 	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
 }
 
-// skillMatch matches a name in any letters, or an ID as it is.
-func skillMatch(pattern, id, name string) bool {
+// MatchSkill matches a name in any letters, or an ID as it is, with * for any
+// text.
+func MatchSkill(pattern, id, name string) bool {
 	if !strings.Contains(pattern, "*") {
 		return pattern == id || same(pattern, name)
 	}

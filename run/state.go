@@ -164,6 +164,10 @@ func (s *State) work(f fact) {
 	case event.Compacted:
 		s.spend(e.Usage)
 	case event.ChildEnded:
+		if slices.ContainsFunc(s.Children, func(c ChildRun) bool { return c.ID == e.ID }) {
+			return // a crash came between this and the result of its call
+		}
+		s.spend(e.Usage)
 		s.Children = append(s.Children, ChildRun{e.ID, e.Run, e.Code, e.Head})
 	}
 }

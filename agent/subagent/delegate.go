@@ -1,0 +1,264 @@
+package subagent
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+	"metier/settings"
+)
+
+// The canonical names of this package's tools.
+const (
+	ToolDelegate = "delegate_task"
+	ToolHandle   = "describe_handle"
+)
+
+//go:embed delegate_task.md
+var delegateText string
+
+// Options of the tools. Runner is required.
+type Options struct {
+	Runner   Runner
+	Profiles []Profile // all there are; which of them may start is policy's matter
+	Allowed  []string  // names of those that may: the ones the model is told of
+	Inherit  settings.Inherit
+	Parallel int // children at once; 0: 4
+	// Check says what is wrong with a JSON schema; nil refuses every schema.
+	Check func(schema json.RawMessage) error
+}
+
+// maxTask bounds the task of one call, in bytes.
+const maxTask = 64 << 10
+
+// delegate is the tool delegate_task (A-160..A-168, A-176, A-177).
+type delegate struct {
+	Options
+	slots chan struct{}
+}
+
+// Tools returns the tools: delegate_task, describe_handle, and what runs skills
+// with "context: fork" in the place of load_skill.
+func Tools(o Options) []metier.Tool {
+	if o.Parallel <= 0 {
+		o.Parallel = 4
+	}
+	d := &delegate{Options: o, slots: make(chan struct{}, o.Parallel)}
+	return []metier.Tool{d, handleTool{d}, forks{d}}
+}
+
+type delegateArgs struct {
+	Profile string          `json:"profile,omitempty"`
+	Task    string          `json:"task"`
+	Skills  []string        `json:"skills,omitempty"`
+	Output  json.RawMessage `json:"output_schema,omitempty"`
+}
+
+func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
+	profile := text("Which kind of helper: " + strings.Join(d.told(), "; "))
+	profile["enum"] = d.Allowed
+	props := map[string]any{
+		"profile": profile,
+		"task":    text("The whole task, for somebody who knows nothing else."),
+		"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "maxItems": maxSkills,
+			"description": "Names of skills it begins with."},
+		"output_schema": map[string]any{"type": "object", "description": "JSON schema its answer has to fit, if it has to."},
+	}
+	if d.Inherit == settings.InheritNone {
+		delete(props, "skills")
+	}
+	if d.Check == nil {
+		delete(props, "output_schema")
+	}
+	required := []string{"task"}
+	if !slices.Contains(d.Allowed, Default) {
+		required = append(required, "profile")
+	}
+	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
+	if err != nil {
+		panic(err) // maps of strings always marshal
+	}
+	return metier.Spec{Canonical: ToolDelegate, Effect: policy.SideEffect,
+		ToolSpec: model.ToolSpec{Name: ToolDelegate, Description: strings.TrimSpace(delegateText), Schema: b}}, len(d.Allowed) > 0
+}
+
+// told are the profiles the model may choose from, each with its description.
+func (d *delegate) told() []string {
+	var out []string
+	for _, p := range d.Profiles {
+		if slices.Contains(d.Allowed, p.Name) {
+			out = append(out, p.Name+": "+strings.TrimSpace(p.Description))
+		}
+	}
+	return out
+}
+
+// maxSkills is how many skills one call may name.
+const maxSkills = 20
+
+func invalid(format string, a ...any) error {
+	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, a...)}
+}
+
+func (d *delegate) args(raw json.RawMessage) (delegateArgs, Profile, error) {
+	var a delegateArgs
+	if err := metier.DecodeArgs(raw, &a); err != nil {
+		return a, Profile{}, err
+	}
+	if a.Profile == "" {
+		a.Profile = Default
+	}
+	p, known := Find(d.Profiles, a.Profile)
+	switch {
+	case !known:
+		p.Name = a.Profile // policy refuses it
+	case strings.TrimSpace(a.Task) == "":
+		return a, p, invalid("task is missing")
+	case len(a.Task) > maxTask:
+		return a, p, invalid("task has more than %d bytes; put the material into files and name them", maxTask)
+	case len(a.Skills) > maxSkills:
+		return a, p, invalid("skills names more than %d", maxSkills)
+	case a.Output != nil && d.Check == nil:
+		return a, p, invalid("output_schema is not available here")
+	}
+	if a.Output != nil {
+		if err := d.Check(a.Output); err != nil {
+			return a, p, invalid("output_schema: %v", err)
+		}
+	}
+	return a, p, nil
+}
+
+func (d *delegate) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	a, p, err := d.args(raw)
+	if err != nil {
+		return metier.Facts{}, err
+	}
+	r := policy.Request{Effect: policy.SideEffect, Profile: p.Name}
+	if err := d.lets(ctx, s, p, a.Skills); err != nil && slices.Contains(d.Allowed, p.Name) {
+		return metier.Facts{}, err
+	}
+	r.Summary = summary(p, a)
+	return metier.Facts{Request: r}, nil
+}
+
+// lets checks the skills that a call names: each is one the profile lets it name
+// (A-177), and one the model may know of.
+func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names []string) error {
+	for _, n := range names {
+		refuse := func(code, hint string, kind metier.Kind, format string, a ...any) error {
+			return &metier.Error{Op: "delegate", Skill: n, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
+		}
+		if d.Inherit == settings.InheritNone {
+			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "here a helper begins with no skills but those of its profile")
+		}
+		if !p.Lets(n) {
+			return refuse("subagent_skill_not_allowed", "name another profile, or do without", metier.Denied, "the profile %s does not take the skill %q", p.Name, n)
+		}
+		sk, told, err := metier.Entry(ctx, s, n)
+		if err != nil || !told {
+			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)
+		}
+		if !sk.ModelInvocable {
+			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)
+		}
+	}
+	return nil
+}
+
+func summary(p Profile, a delegateArgs) string {
+	const most = 300
+	task := strings.Join(strings.Fields(a.Task), " ")
+	if len(task) > most {
+		task = strings.ToValidUTF8(task[:most], "") + "…"
+	}
+	return fmt.Sprintf("subagent %s: %s", p.Name, task)
+}
+
+func (d *delegate) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	a, p, err := d.args(x.Call().Args)
+	if err != nil {
+		return metier.Result{}, err
+	}
+	return d.spawn(ctx, x, Child{Profile: p, Task: a.Task, Skills: a.Skills, Output: a.Output})
+}
+
+// spawn runs a child for a call, or takes it up again, and makes the result.
+func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.Result, error) {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done():
+		return metier.Result{}, &metier.Suspended{}
+	}
+	c.ID, c.Answers = childID(x.Call().ID), x.Answers()
+	c.Skills = d.begin(x, c)
+	c.Manifest = Manifest{Profile: c.Profile.Name, Call: x.Call().ID, Skills: c.Skills, Scripts: c.Profile.Scripts, Target: c.Profile.Target,
+		Tools: []string{}, Missing: []string{}, Return: ReturnChannel}
+	o, err := d.Runner.Run(ctx, c)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return metier.Result{}, &metier.Suspended{}
+	case err != nil:
+		return d.refused(c, err), nil
+	case o.Ask != nil:
+		return metier.Result{}, &metier.Suspended{Question: o.Ask}
+	}
+	r := reportOf(c, o)
+	x.Record(event.ChildEnded{ID: x.Call().ID, Run: c.ID, Code: r.Failure, Head: o.Head, Usage: o.Usage})
+	return r.result()
+}
+
+// begin are the skills a child begins with: the profile's, those that were
+// asked for and, where the setting inherit is all, its parent's.
+func (d *delegate) begin(x *metier.Scope, c Child) []string {
+	out := slices.Clone(c.Profile.Skills)
+	add := func(n string) {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	for _, n := range c.Skills {
+		add(n)
+	}
+	if d.Inherit == settings.InheritAll {
+		for _, a := range x.Active() {
+			add(a.Name)
+		}
+	}
+	if out == nil {
+		out = []string{}
+	}
+	return out
+}
+
+// refused is the result of a child that did not come about or cannot be read.
+// What is wrong with a record is the operator's matter, not the model's.
+func (d *delegate) refused(c Child, err error) metier.Result {
+	e, known := errors.AsType[*metier.Error](err)
+	if known && (e.Kind == metier.Denied || e.Kind == metier.LimitReached || e.Kind == metier.NotFound) {
+		return metier.Failure(err)
+	}
+	return metier.Failure(&metier.Error{Op: "delegate", Kind: metier.Unavailable, Code: "subagent_unusable", Hint: "do the work yourself, or ask again in another call",
+		Err: fmt.Errorf("the helper %s could not be run (%s)", c.ID, metier.CodeOf(err))})
+}
+
+// childID is the name of a call's child below its parent's run. A call's id
+// holds no other letters where a driver gave it.
+func childID(call string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, call)
+}

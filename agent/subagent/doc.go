@@ -1,0 +1,82 @@
+// Package subagent lets a model hand a task to a run of its own: a child with a
+// fresh context, exactly the skills, scripts and tools of its profile, and a
+// record of its own. The parent is given a summary and sanitized state and
+// nothing else: not the child's transcript, not what its skills say, not what
+// its programs print, not its raw failures (A-092, A-160..A-168).
+//
+// A profile is the operator's word, so it may name tools and scripts that the
+// parent has not; no text of a skill and no argument of a call can change one.
+package subagent
+
+import (
+	"context"
+	"encoding/json"
+
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+)
+
+// Runner runs children; a surface has one for each run. It is safe for
+// concurrent use.
+type Runner interface {
+	// Run begins a child or, where there is one of that ID, goes on with it:
+	// one that ended is not run again. It returns how the child ended, or, with
+	// Outcome.Ask set, what it waits for. When ctx ends it stops the child, so
+	// that it can be taken up again, and returns ctx's error. Errors of the kind
+	// LimitReached or Denied say that there may be no such child; any other that
+	// its record cannot be used.
+	Run(ctx context.Context, c Child) (Outcome, error)
+	// Ended returns how a child of this run ended, from its record. The code of
+	// the error is unknown_handle where there is none that ended.
+	Ended(ctx context.Context, id string) (Outcome, error)
+}
+
+// Child is one child to run. ID is its name below the parent's run, the same at
+// every try.
+type Child struct {
+	ID       string
+	Profile  Profile
+	Task     string
+	Skills   []string        // that the call asked for, and the profile lets it
+	Output   json.RawMessage // JSON schema of the final answer, or nil
+	Manifest Manifest
+	// Answers are what people said to questions of the parent's call, by
+	// policy.Question.Binds.
+	Answers map[string]policy.Answer
+}
+
+// Manifest is what a child was made to be, in its run-manifest.json (A-161).
+type Manifest struct {
+	Profile string   `json:"profile"`
+	Parent  string   `json:"parent"` // id of the run that began it
+	Call    string   `json:"call"`
+	Depth   int      `json:"depth"` // 1 for the child of a run that is no child
+	Skills  []string `json:"skills"`
+	Scripts []string `json:"scripts"` // exactly those that may run
+	Tools   []string `json:"tools"`
+	Target  string   `json:"executionTarget"` // where Scripts run: sandbox, host
+	Missing []string `json:"missingSkills"`   // of the profile, that are not there
+	Return  string   `json:"returnChannel"`
+}
+
+// ReturnChannel is what a parent is given of a child, always.
+const ReturnChannel = "summary-and-sanitized-state"
+
+// Outcome is how a child stands.
+type Outcome struct {
+	Status string // of the run: done, failed, cancelled, denied
+	Code   string // why it is not done
+	Task   string // that it was given; what it names may be said again
+	Answer string // its final text, as the child's model wrote it
+	Output json.RawMessage
+	Turns  int
+	Usage  event.Usage
+	Head   record.Head
+	Skills []event.SkillRef
+	Files  []string // paths in the workspace that it wrote, as the model names them
+	// Private are the texts that do not leave the child: what its skills say,
+	// what its programs print, its failures.
+	Private []string
+	Ask     *policy.Question // it waits for an answer
+}

@@ -1,0 +1,76 @@
+package subagent
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"metier"
+	"metier/model"
+	"metier/policy"
+)
+
+//go:embed describe_handle.md
+var handleText string
+
+// handleTool reads the whole report of a child that ended: what was cut from
+// the result of its call.
+type handleTool struct{ d *delegate }
+
+// handleWindow is how many bytes of a report one call shows.
+const handleWindow = 16 << 10
+
+type handleArgs struct {
+	Handle string `json:"handle"`
+	From   int    `json:"from,omitempty"`
+}
+
+func (handleTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"handle"}, "additionalProperties": false, "properties": map[string]any{
+		"handle": map[string]any{"type": "string", "description": "The handle, as a result names it."},
+		"from":   map[string]any{"type": "integer", "minimum": 0, "description": "First byte to show."},
+	}})
+	if err != nil {
+		panic(err) // maps of strings always marshal
+	}
+	return metier.Spec{Canonical: ToolHandle, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: ToolHandle, Description: strings.TrimSpace(handleText), Schema: schema}}, true
+}
+
+func (handleTool) args(raw json.RawMessage) (a handleArgs, err error) {
+	if err = metier.DecodeArgs(raw, &a); err == nil && (a.Handle == "" || a.Handle != childID(a.Handle) || a.From < 0) {
+		err = invalid("handle is missing or none, or from is below 0")
+	}
+	return a, err
+}
+
+func (t handleTool) Facts(_ context.Context, _ *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	_, err := t.args(raw)
+	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, err
+}
+
+func (t handleTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	a, err := t.args(x.Call().Args)
+	if err != nil {
+		return metier.Result{}, err
+	}
+	o, err := t.d.Runner.Ended(ctx, a.Handle)
+	if err != nil {
+		return metier.Failure(err), nil
+	}
+	text, _ := sanitize(o.Answer, o.Private, o.Task)
+	if a.From > len(text) {
+		return metier.Failure(invalid("the report has %d bytes", len(text))), nil
+	}
+	rest := strings.ToValidUTF8(text[a.From:], "")
+	note := ""
+	if len(rest) > handleWindow {
+		rest = strings.ToValidUTF8(rest[:handleWindow], "")
+		note = fmt.Sprintf("The report goes on at byte %d of %d.\n", a.From+len(rest), len(text))
+	}
+	r := metier.Text(element(a.Handle, "", rest) + note)
+	r.Label = label(a.Handle)
+	return r, nil
+}

@@ -1,0 +1,185 @@
+package subagent
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"metier/internal/yaml"
+	"metier/policy"
+)
+
+// Profile is one kind of child, as the operator wrote it down.
+type Profile struct {
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"` // one line, told to the parent's model
+	// Skills the child begins with, exact names. One that is not there makes a
+	// weaker child and no error (contracts §2.1).
+	Skills []string `yaml:"skills"`
+	// AllowSkills are patterns (* is any text) of skills a call may name and the child
+	// may load besides. None: no others (A-177).
+	AllowSkills []string `yaml:"allow_skills"`
+	Scripts     []string `yaml:"scripts"` // exactly those that may run: SKILL:scripts/PATH
+	Tools       []string `yaml:"tools"`   // canonical names; inherit stands for those of the parent that run nothing
+	Hosts       []string `yaml:"hosts"`   // that its tools may reach; inherit stands for the parent's
+	Model       string   `yaml:"model"`   // provider:name; "" is the parent's
+	MaxTurns    int      `yaml:"max_turns"`
+	MaxTokens   int64    `yaml:"max_tokens"` // 0: what the parent has left
+	Target      string   `yaml:"target"`     // where Scripts run: sandbox (default) or host
+	// Instructions follow the system prompt of the child.
+	Instructions string `yaml:"instructions"`
+}
+
+// Limits of profiles.
+const (
+	MaxTurns     = 64
+	defaultTurns = 8
+	maxProfile   = 64 << 10 // bytes of a profile's file
+)
+
+// Inherit stands in Profile.Tools and Profile.Hosts for what the parent has.
+const Inherit = "inherit"
+
+// Where scripts of a profile run.
+const (
+	TargetSandbox = "sandbox"
+	TargetHost    = "host"
+)
+
+// Default is the profile that is allowed wherever the tool is: it adds nothing
+// to what its parent may do.
+const Default = "default"
+
+//go:embed profiles/*.yaml
+var builtin embed.FS
+
+// Builtin returns the profiles that metier brings: author, browser, default and
+// web_fetch.
+func Builtin() []Profile {
+	sub, err := fs.Sub(builtin, "profiles")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	out, err := Load(sub)
+	if err != nil {
+		panic(err) // a test parses them
+	}
+	return out
+}
+
+// Load reads the *.yaml files of a folder of the operator's, by name. A file
+// that cannot be understood is an error that names it, and so are two profiles
+// of one name.
+func Load(dir fs.FS) ([]Profile, error) {
+	names, err := fs.Glob(dir, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var out []Profile
+	for _, n := range names {
+		info, err := fs.Stat(dir, n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n, err)
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxProfile {
+			return nil, fmt.Errorf("%s: it is no file, or has more than %d bytes", n, maxProfile)
+		}
+		b, err := fs.ReadFile(dir, n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n, err)
+		}
+		p, err := Parse(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n, err)
+		}
+		if p.Name+".yaml" != n {
+			return nil, fmt.Errorf("%s: the file of the profile %q is named %s.yaml", n, p.Name, p.Name)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+
+// Parse reads one profile. Unknown keys, and values that mean nothing, are
+// errors.
+func Parse(b []byte) (Profile, error) {
+	var p Profile
+	if err := yaml.Decode(b, &p); err != nil {
+		return p, err
+	}
+	if p.MaxTurns == 0 {
+		p.MaxTurns = defaultTurns
+	}
+	if p.Target == "" {
+		p.Target = TargetSandbox
+	}
+	switch {
+	case !nameForm.MatchString(p.Name):
+		return p, fmt.Errorf("name %q is not made of lower-case letters, digits, _ and -, at most 64", p.Name)
+	case strings.TrimSpace(p.Description) == "" || len(p.Description) > 500:
+		return p, errors.New("description is missing, or longer than 500 bytes: the model chooses by it")
+	case p.MaxTurns < 1 || p.MaxTurns > MaxTurns:
+		return p, fmt.Errorf("max_turns is not from 1 to %d", MaxTurns)
+	case p.MaxTokens < 0:
+		return p, errors.New("max_tokens is below zero")
+	case p.Target != TargetSandbox && p.Target != TargetHost:
+		return p, fmt.Errorf("target %q is neither %s nor %s", p.Target, TargetSandbox, TargetHost)
+	case p.Target == TargetHost && len(p.Scripts) == 0:
+		return p, errors.New("target host needs scripts: exactly those run there")
+	case len(p.Tools) == 0:
+		return p, errors.New("tools is missing: name them, or inherit")
+	}
+	for _, s := range p.Skills {
+		if strings.ContainsAny(s, "*?[") || strings.TrimSpace(s) == "" {
+			return p, fmt.Errorf("skills: %q is no exact name; patterns stand in allow_skills", s)
+		}
+	}
+	for _, a := range p.AllowSkills {
+		if (policy.SkillRule{Effect: policy.RuleAllow, Skill: a}).Check() != nil || strings.TrimSpace(a) != a {
+			return p, fmt.Errorf("allow_skills: %q is no name or pattern", a)
+		}
+	}
+	for _, s := range p.Scripts {
+		skill, file, ok := strings.Cut(s, ":scripts/")
+		if !ok || skill == "" || file == "" || strings.ContainsAny(s, "*?") || path.Clean(file) != file || strings.HasPrefix(file, "..") {
+			return p, fmt.Errorf("scripts: %q is not written as SKILL:scripts/PATH", s)
+		}
+	}
+	return p, nil
+}
+
+// Lets reports whether a call may name a skill, and the child load it: one of
+// the profile's, or one that its patterns take in.
+func (p Profile) Lets(skill string) bool {
+	return slices.Contains(p.Skills, skill) || slices.ContainsFunc(p.AllowSkills, func(a string) bool { return policy.MatchSkill(a, "", skill) })
+}
+
+// Merge lays the operator's profiles over the ones metier brings: one of the
+// same name takes its place. The result is sorted by name.
+func Merge(base, over []Profile) []Profile {
+	out := slices.Clone(base)
+	for _, p := range over {
+		if i := slices.IndexFunc(out, func(b Profile) bool { return b.Name == p.Name }); i >= 0 {
+			out[i] = p
+		} else {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Profile) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Find returns the profile of a name.
+func Find(all []Profile, name string) (Profile, bool) {
+	if i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == name }); i >= 0 {
+		return all[i], true
+	}
+	return Profile{}, false
+}

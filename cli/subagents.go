@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"metier"
+	"metier/agent"
+	"metier/agent/subagent"
+	"metier/policy"
+	"metier/settings"
+)
+
+// subagentConfig is what the operator's configuration says of subagents.
+type subagentConfig struct {
+	Allow    []string `yaml:"allow"`    // profiles that may start
+	Profiles []string `yaml:"profiles"` // folders of NAME.yaml files
+	Depth    int      `yaml:"depth"`    // children of children; 1: children begin none
+	Total    int      `yaml:"total"`    // children of one run
+	Parallel int      `yaml:"parallel"` // children at once
+}
+
+// Limits where the configuration says nothing.
+const (
+	childDepth    = 2
+	childTotal    = 32
+	childParallel = 4
+)
+
+// launchSubagents is what a launch says of children. It is recorded, so that a
+// resumed run keeps the profiles it began with.
+type launchSubagents struct {
+	Profiles []subagent.Profile `json:"profiles"` // that may start
+	Depth    int                `json:"depth"`
+	Total    int                `json:"total"`
+	Parallel int                `json:"parallel"`
+	At       int                `json:"at"` // how deep this run is itself
+}
+
+func (l *launchSubagents) names() []string {
+	var out []string
+	if l != nil {
+		for _, p := range l.Profiles {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// may reports whether a run at this depth begins children.
+func (l *launchSubagents) may() bool { return l != nil && len(l.Profiles) > 0 && l.At < l.Depth }
+
+// subagentFlags are the flags of runs that may begin children.
+type subagentFlags struct {
+	profiles []string
+	dirs     []string
+}
+
+func (f *subagentFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model hand tasks to subagents of this profile (repeatable), see 'metier subagents'")
+	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder of more profiles, NAME.yaml each (repeatable)")
+}
+
+// place makes the folders of a configuration file relative to it. Beside it,
+// subagents is one that need not be there.
+func (c *subagentConfig) place(file string) {
+	for i, d := range c.Profiles {
+		if !filepath.IsAbs(d) {
+			c.Profiles[i] = filepath.Join(filepath.Dir(file), d)
+		}
+	}
+	own := filepath.Join(filepath.Dir(file), "subagents")
+	if info, err := os.Stat(own); err == nil && info.IsDir() {
+		c.Profiles = append([]string{own}, c.Profiles...)
+	}
+}
+
+func (c *subagentConfig) merge(over subagentConfig) {
+	c.Allow = append(c.Allow, over.Allow...)
+	c.Profiles = append(c.Profiles, over.Profiles...)
+	for _, n := range []struct {
+		to   *int
+		from int
+	}{{&c.Depth, over.Depth}, {&c.Total, over.Total}, {&c.Parallel, over.Parallel}} {
+		if n.from != 0 {
+			*n.to = n.from
+		}
+	}
+}
+
+// subagentProfiles are the profiles metier brings with the operator's over them.
+func (a *app) subagentProfiles(op operator, dirs []string) ([]subagent.Profile, error) {
+	all := subagent.Builtin()
+	for _, d := range slices.Concat(op.Subagents.Profiles, a.paths(dirs)) {
+		more, err := subagent.Load(os.DirFS(d))
+		if err == nil && len(more) == 0 {
+			if _, err = os.Stat(d); err == nil {
+				err = errors.New("it holds no NAME.yaml")
+			}
+		}
+		if err != nil {
+			return nil, wrong("subagent_profile_invalid", "docs/SUBAGENTS.md lists the keys of a profile", "%s: %w", d, unpath(err))
+		}
+		all = subagent.Merge(all, more)
+	}
+	return all, nil
+}
+
+// unpath leaves out the path that an error of the system names again.
+func unpath(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
+// planSubagents fills what a launch says of children. Allowing a profile grants
+// the tool that begins them; the tool alone allows the profile that adds
+// nothing.
+func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
+	names := dedupe(slices.Concat(op.Subagents.Allow, f.profiles))
+	granted := slices.Contains(l.Tools, subagent.ToolDelegate)
+	if len(names) == 0 && granted {
+		names = []string{subagent.Default}
+	}
+	if len(names) == 0 || l.Spec.Mode == agent.ModePlan {
+		return nil // in plan mode nothing acts, helpers included
+	}
+	all, err := a.subagentProfiles(op, f.dirs)
+	if err != nil {
+		return err
+	}
+	s := &launchSubagents{Depth: childDepth, Total: childTotal, Parallel: childParallel}
+	for _, n := range []struct {
+		to         *int
+		from, most int
+		what       string
+	}{{&s.Depth, op.Subagents.Depth, 8, "depth"}, {&s.Total, op.Subagents.Total, 1000, "total"}, {&s.Parallel, op.Subagents.Parallel, 32, "parallel"}} {
+		if n.from < 0 || n.from > n.most {
+			return wrong("config_invalid", "leave it out for the default", "subagents: %s is not from 1 to %d", n.what, n.most)
+		}
+		if n.from > 0 {
+			*n.to = n.from
+		}
+	}
+	for _, n := range names {
+		p, known := subagent.Find(all, n)
+		if !known {
+			return wrong("subagent_profile_unknown", "profiles: "+strings.Join(profileNames(all), ", "), "there is no subagent profile %q", n)
+		}
+		if err := a.checkProfile(p); err != nil {
+			return err
+		}
+		s.Profiles = append(s.Profiles, p)
+	}
+	l.Subagents = s
+	for _, t := range []string{subagent.ToolDelegate, subagent.ToolHandle} {
+		if !slices.Contains(l.Tools, t) {
+			l.Tools = append(l.Tools, t)
+		}
+	}
+	return nil
+}
+
+// checkProfile refuses a profile that names tools this build does not have.
+func (a *app) checkProfile(p subagent.Profile) error {
+	for _, t := range p.Tools {
+		if _, known := knownTools[t]; !known && t != subagent.Inherit && !strings.HasPrefix(t, "mcp__") {
+			return wrong("tool_unknown", "tools: "+subagent.Inherit+", "+strings.Join(toolNames(), ", "), "the subagent profile %s names the tool %q, which there is not", p.Name, t)
+		}
+	}
+	return nil
+}
+
+func profileNames(all []subagent.Profile) []string {
+	var out []string
+	for _, p := range all {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// inheritable are the tools that a profile's "inherit" stands for, as far as the
+// parent has them: those that neither run programs nor reach the network nor
+// begin children.
+var inheritable = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolLoadSkill, settings.ToolReadSkillResource,
+	settings.ToolSearchSkills, settings.ToolListSkills, settings.ToolLoadContent, settings.ToolWriteFile, settings.ToolEditFile}
+
+// childTools are the tools of a profile's child. Tools of servers are those the
+// parent has.
+func childTools(p subagent.Profile, parent []string) []string {
+	out := []string{}
+	add := func(t string) {
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	for _, t := range p.Tools {
+		switch {
+		case t == subagent.Inherit:
+			for _, have := range parent {
+				if slices.Contains(inheritable, have) {
+					add(have)
+				}
+			}
+		case strings.HasPrefix(t, "mcp__"):
+			for _, have := range parent {
+				if have == t || policy.ParsePattern(t).Matches(policy.Request{Tool: have}) {
+					add(have)
+				}
+			}
+		default:
+			add(t)
+		}
+	}
+	return out
+}
+
+// delegation are the tools by which the job's model begins children.
+func (j *job) delegation() []metier.Tool {
+	s := j.launch.Subagents
+	if !s.may() || j.folder == nil {
+		return nil
+	}
+	parallel := s.Parallel
+	if j.launch.Spec.MaxTokens > 0 {
+		parallel = 1 // each may use what is left of the budget
+	}
+	return subagent.Tools(subagent.Options{Runner: &children{parent: j}, Profiles: s.Profiles, Allowed: s.names(), Inherit: j.settings.Agent.Inherit,
+		Parallel: parallel, Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
+}
+
+// only are the skills a child may use: those it begins with, and those its
+// profile lets it load.
+func only(p subagent.Profile, begin []string) []string {
+	return dedupe(append(slices.Clone(begin), p.AllowSkills...))
+}
