@@ -165,7 +165,7 @@ func (l launch) runs() bool {
 // programs are the tools that run programs, in the launch's sandbox.
 func (j *job) programs() []metier.Tool {
 	if j.sandbox == nil {
-		return nil
+		return withheld(j.settings.Tools.Script)
 	}
 	id := "" // a dry run has no folder, and runs nothing
 	if j.folder != nil {
