@@ -33,7 +33,7 @@ func Decide(g *Grants, r Request) Decision {
 	for _, n := range needs(g, r) {
 		q := n.question()
 		if n.given {
-			d = Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:operator"}
+			d = d.answered("operator")
 			consents = append(consents, Consent{*q, Answer{Question: q.ID, Allow: true, Scope: ScopeOnce}})
 			continue
 		}
@@ -44,11 +44,20 @@ func Decide(g *Grants, r Request) Decision {
 		case !a.Allow:
 			return Decision{Outcome: Deny, Code: CodeRefused, Rule: "approval:" + a.Scope, Reason: "refused by " + a.By, Risk: risk}
 		}
-		d = Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:" + a.Scope}
+		d = d.answered(a.Scope)
 		consents = append(consents, Consent{*q, a})
 	}
 	d.Risk, d.Consents = risk, consents
 	return d
+}
+
+// answered is d after a question that was answered with yes. A warning stays
+// one: who says yes to a question says nothing of what else is missing.
+func (d Decision) answered(by string) Decision {
+	if d.Outcome == Warn {
+		return d
+	}
+	return Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:" + by}
 }
 
 // Release says whether a result may be shown to the model. In the enforce

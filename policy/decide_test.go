@@ -209,6 +209,13 @@ func TestQuestionsBindWhatTheyCover(t *testing.T) {
 			t.Errorf("an answer covered another question: %+v", d)
 		}
 	}
+	g.Mode = policy.Observe // a yes does not hide what else is missing
+	g.Answers = map[string]policy.Answer{q.Binds: {Question: q.ID, Allow: true, Scope: "once", By: "owner"}}
+	warned := policy.Decide(&g, call(as("read_file", policy.SideEffect), paths(policy.PathUse{Path: "/a", Zone: policy.ZoneOutside}, policy.PathUse{Path: "/b", Zone: policy.ZoneOutside})))
+	if warned.Outcome != policy.Warn || warned.Code != "cfc_observe_requires_direct_command" || len(warned.Consents) != 1 {
+		t.Errorf("an answer hid the warning: %+v", warned)
+	}
+	g.Mode = policy.Disabled
 	g.Answers = map[string]policy.Answer{q.Binds: {Allow: true}}
 	g.Denied = []string{"bad"} // approval removes a question, never a refusal
 	d := policy.Decide(&g, call(paths(policy.PathUse{Path: "/a", Zone: policy.ZoneOutside}, policy.PathUse{Path: "/b", Zone: policy.ZoneOutside}), func(r *policy.Request) { r.Skill = &policy.Subject{Name: "bad"} }))
