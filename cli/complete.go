@@ -31,6 +31,7 @@ func (a *app) completions(c *cobra.Command) {
 		"mode":             words(agent.Modes()...),
 		"output-mode":      words("operator", "batch"),
 		"on-drift":         words("fail", "warn", "reload", "ignore"),
+		"enforcement-mode": words(enforcementModes...),
 		"prompt-slot-role": words(string(policy.DirectCommand), string(policy.Context), string(policy.Quote)),
 		"model":            completeModels,
 		"resume":           a.completeRuns,

@@ -200,6 +200,12 @@ func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
 	if f.noCatalog {
 		l.Values["catalog_place"], l.Name = "none", "flags"
 	}
+	if f.enforcement != "" {
+		if !slices.Contains(enforcementModes, f.enforcement) {
+			return nil, wrong("usage", "modes: "+strings.Join(enforcementModes, ", "), "--enforcement-mode %q is not a mode", f.enforcement)
+		}
+		l.Values["enforcement_mode"], l.Name = f.enforcement, "flags"
+	}
 	if err := checkDriftFlag(f.onDrift); err != nil {
 		return nil, err
 	}
@@ -208,6 +214,9 @@ func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
 	}
 	return append(out, l), nil
 }
+
+// enforcementModes are the values of --enforcement-mode, laxest first.
+var enforcementModes = []string{string(policy.Disabled), string(policy.Observe), string(policy.EnforceExplicit), string(policy.EnforceStrict)}
 
 func checkDriftFlag(v string) error {
 	if v != "" && !slices.Contains([]string{"fail", "warn", "reload", "ignore"}, v) {

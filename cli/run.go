@@ -34,6 +34,7 @@ type runFlags struct {
 	outputSchema string
 	resultJSON   string
 	promptRole   string
+	enforcement  string
 	maxTurns     int
 	maxTokens    int64
 	artifacts    string
@@ -95,6 +96,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringVar(&f.outputSchema, "output-schema", "", "JSON schema the answer must fit")
 	fl.StringVar(&f.resultJSON, "result-json", "", "file to write the result to")
 	fl.StringVar(&f.promptRole, "prompt-slot-role", "", "role of the task: direct-command, context or quote")
+	fl.StringVar(&f.enforcement, "enforcement-mode", "", "evidence of a direct command that calls need: disabled, observe, enforce-explicit or enforce-strict")
 	fl.IntVar(&f.maxTurns, "max-turns", 0, "most turns (default 50)")
 	fl.Int64Var(&f.maxTokens, "max-tokens", 0, "most tokens of the whole run (default: no limit)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")

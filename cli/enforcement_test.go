@@ -1,0 +1,177 @@
+package cli_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cell is what one mode says of one effect: without a direct command, and with.
+type cell struct{ without, with verdict }
+
+type verdict struct{ decision, code string }
+
+// enforcement is the table of contracts.md §2.1, written by hand: mode × effect
+// × evidence. Nothing here is computed from the code.
+var enforcement = map[string]map[string]cell{
+	"disabled": {
+		"read":        {verdict{"allowed", "cfc_disabled"}, verdict{"allowed", "cfc_disabled"}},
+		"write":       {verdict{"allowed", "write_file_disabled"}, verdict{"allowed", "write_file_disabled"}},
+		"side-effect": {verdict{"allowed", "cfc_disabled"}, verdict{"allowed", "cfc_disabled"}},
+	},
+	"observe": {
+		"read":        {verdict{"allowed", "cfc_observe_read"}, verdict{"allowed", "cfc_observe_read"}},
+		"write":       {verdict{"warned", "write_file_observe_requires_direct_command"}, verdict{"allowed", "write_file_observe_direct_command"}},
+		"side-effect": {verdict{"warned", "cfc_observe_requires_direct_command"}, verdict{"allowed", "cfc_observe_direct_command"}},
+	},
+	"enforce-explicit": {
+		"read":        {verdict{"allowed", "cfc_enforce_explicit_read"}, verdict{"allowed", "cfc_enforce_explicit_read"}},
+		"write":       {verdict{"denied", "write_file_enforce_explicit_requires_direct_command"}, verdict{"allowed", "write_file_enforce_explicit_direct_command"}},
+		"side-effect": {verdict{"denied", "cfc_enforce_explicit_requires_direct_command"}, verdict{"allowed", "cfc_enforce_explicit_direct_command"}},
+	},
+	"enforce-strict": {
+		"read":        {verdict{"denied", "cfc_enforce_strict_requires_direct_command"}, verdict{"allowed", "cfc_enforce_strict_direct_command"}},
+		"write":       {verdict{"denied", "write_file_enforce_strict_requires_direct_command"}, verdict{"allowed", "write_file_enforce_strict_direct_command"}},
+		"side-effect": {verdict{"denied", "cfc_enforce_strict_requires_direct_command"}, verdict{"allowed", "cfc_enforce_strict_direct_command"}},
+	},
+}
+
+// reasonCodes are the 20 of contracts.md §2.1, by hand.
+var reasonCodes = []string{
+	"cfc_disabled", "cfc_enforce_explicit_direct_command", "cfc_enforce_explicit_read", "cfc_enforce_explicit_requires_direct_command",
+	"cfc_enforce_strict_direct_command", "cfc_enforce_strict_requires_direct_command", "cfc_observe_direct_command", "cfc_observe_read",
+	"cfc_observe_requires_direct_command", "invalid_tool_call", "subagent_profile_allowed", "subagent_profile_not_allowed", "tool_not_allowed",
+	"write_file_disabled", "write_file_enforce_explicit_direct_command", "write_file_enforce_explicit_requires_direct_command",
+	"write_file_enforce_strict_direct_command", "write_file_enforce_strict_requires_direct_command", "write_file_observe_direct_command",
+	"write_file_observe_requires_direct_command",
+}
+
+// ofSubagents are those of them that only a call with a subagent profile gets:
+// the tests of delegate_task see them in real decisions.
+var ofSubagents = []string{"subagent_profile_allowed", "subagent_profile_not_allowed"}
+
+// acts are calls of each effect, and how to see from outside whether they did
+// anything: the file that is there, and what the model read.
+var acts = []struct {
+	effect, tool, args string
+	file               string // written, if it acted
+	says               string // what the model reads, if it acted
+}{
+	{"read", "read_file", `{"path":"note.txt"}`, "", "a quiet note"},
+	{"read", "read_skill_resource", `{"skill":"count","path":"references/guide.md"}`, "", "a quiet guide"},
+	{"write", "write_file", `{"path":"written.txt","content":"x"}`, "written.txt", "written.txt"},
+	{"write", "edit_file", `{"path":"edited.txt","old":"before","new":"after"}`, "", ""},
+	{"side-effect", "bash", `{"command":"touch /workspace/bash-ran; echo bash spoke"}`, "bash-ran", "bash spoke"},
+	{"side-effect", "run_skill_script", `{"skill":"count","path":"scripts/count.sh"}`, "script-ran", "script spoke"},
+}
+
+var enforcedFiles = map[string]string{
+	"note.txt":                         "a quiet note\n",
+	"edited.txt":                       "before\n",
+	"skills/count/SKILL.md":            "---\nname: count\ndescription: Use when something is counted.\n---\nRun scripts/count.sh.\n",
+	"skills/count/references/guide.md": "a quiet guide\n",
+	"skills/count/scripts/count.sh":    "#!/bin/bash\ntouch /workspace/script-ran; echo script spoke\n",
+}
+
+// all grants every tool of the table, and the script without a question.
+var all = []string{"--set", "script_approval=never", "--skills-root", "skills", "--skill", "count", "--prompt", "Do it.", "--allow-skill-script", "count:scripts/count.sh",
+	"--allow-tool", "read_file", "--allow-tool", "read_skill_resource", "--allow-tool", "write_file", "--allow-tool", "edit_file", "--allow-tool", "bash", "--allow-tool", "run_skill_script"}
+
+// Each cell of the table is judged by what is there after a real run: the file,
+// the process in the sandbox, what the model read, and the decision in
+// policy-trace.json.
+//
+// req: A-094
+func TestEnforcementTableCellByCell(t *testing.T) {
+	t.Parallel()
+	for _, mode := range slices.Sorted(maps.Keys(enforcement)) {
+		for _, role := range []string{"direct-command", "context", "quote"} {
+			t.Run(mode+" "+role, func(t *testing.T) {
+				t.Parallel()
+				cellsOf(t, mode, role)
+			})
+		}
+	}
+}
+
+func cellsOf(t *testing.T, mode, role string) {
+	e := newEnforced(t, enforcedFiles)
+	var deeds []deed
+	for _, a := range acts {
+		deeds = append(deeds, deed{a.tool, a.args})
+	}
+	k := e.run([][]deed{deeds}, append(slices.Clone(all), "--enforcement-mode", mode, "--prompt-slot-role", role)...)
+	if k.exit != 0 {
+		t.Fatalf("exit %d: %s", k.exit, k.errs)
+	}
+	read := k.read()
+	if len(read) != len(acts) {
+		t.Fatalf("the model read %d results of %d: %q", len(read), len(acts), read)
+	}
+	if got := k.snapshot().EnforcementMode; got != mode {
+		t.Errorf("the snapshot says mode %q", got)
+	}
+	for i, a := range acts {
+		want := enforcement[mode][a.effect].without
+		if role == "direct-command" {
+			want = enforcement[mode][a.effect].with
+		}
+		d := k.decision(fmt.Sprintf("t1.c%d", i))
+		if got := (verdict{d.Decision, d.Code}); got != want || d.Effect != a.effect || d.Tool != a.tool || d.Rule != "enforcement_mode="+mode {
+			t.Errorf("%s: %+v, want %+v: %+v", a.tool, got, want, d)
+		}
+		if len(d.PromptSlots) != 1 || string(d.PromptSlots[0].Role) != role || d.PromptSlots[0].Digest == "" {
+			t.Errorf("%s: the evidence was %+v", a.tool, d.PromptSlots)
+		}
+		acted := want.decision != "denied"
+		if a.file != "" && e.there(a.file) != acted {
+			t.Errorf("%s: %s is there: %v, want %v", a.tool, a.file, !acted, acted)
+		}
+		if strings.Contains(read[i], a.says) != acted && a.says != "" || strings.HasPrefix(read[i], "Error: "+want.code+": ") == acted {
+			t.Errorf("%s: the model read %q; it acted: %v", a.tool, read[i], acted)
+		}
+		if a.tool == "edit_file" && (e.text("edited.txt") == "after\n") != acted {
+			t.Errorf("edit_file: edited.txt holds %q", e.text("edited.txt"))
+		}
+	}
+}
+
+// Every reason code of contracts.md is in the decision of a real call, and the
+// table has no other.
+func TestEachReasonCodeIsSeen(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, effects := range enforcement { // TestEnforcementTableCellByCell sees each in a real run
+		for _, c := range effects {
+			seen[c.with.code], seen[c.without.code] = true, true
+		}
+	}
+	e := newEnforced(t, enforcedFiles)
+	k := e.run([][]deed{{{"bash", `{"command":"touch /workspace/bash-ran"}`}, {"read_file", `{"path":7}`}, {"no_such_tool", `{}`}, {"read_file", `{"path":`}}},
+		"--prompt", "Do it.", "--allow-tool", "read_file")
+	read := k.read()
+	for i, want := range []struct {
+		code, says string
+	}{
+		{"tool_not_allowed", "Error: tool_not_allowed: "}, {"invalid_tool_call", "Error: invalid_arguments: "}, {"invalid_tool_call", "Error: unknown_tool: "}, {"invalid_tool_call", "Error: invalid_arguments: "},
+	} {
+		d := k.decision(fmt.Sprintf("t1.c%d", i))
+		if d.Decision != "denied" || d.Code != want.code || !strings.HasPrefix(read[i], want.says) {
+			t.Errorf("call %d: %+v, the model read %q", i, d, read[i])
+		}
+		seen[d.Code] = true
+	}
+	if e.there("bash-ran") {
+		t.Error("a tool that was not allowed ran")
+	}
+	for _, c := range ofSubagents {
+		seen[c] = true
+	}
+	if d := cmp.Diff(reasonCodes, slices.Sorted(maps.Keys(seen))); d != "" || len(reasonCodes) != 20 {
+		t.Errorf("%d codes:\n%s", len(reasonCodes), d)
+	}
+}
