@@ -24,7 +24,9 @@ type PolicySnapshot struct {
 	Grants            json.RawMessage   `json:"grants"`
 	EnforcementMode   string            `json:"enforcementMode"`
 	AllowedTools      []string          `json:"allowedTools"`
-	AllowedScripts    []string          `json:"allowedScripts"` // exact skill:scripts/path
+	AllowedScripts    []string          `json:"allowedScripts"`  // exact skill:scripts/path
+	AllowedProfiles   []string          `json:"allowedProfiles"` // of subagents
+	PromptSlotRole    string            `json:"promptSlotRole"`  // of the newest input; "" before the first
 	DeniedSkills      []string          `json:"deniedSkills"`
 	SkillsRoot        string            `json:"skillsRoot"`
 	CatalogMode       CatalogMode       `json:"catalogMode"`
@@ -68,7 +70,7 @@ const maxDiagnostics = 1000
 func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) {
 	out := PolicySnapshot{Type: typePrefix + "policy-snapshot", Version: 1, RunID: p.h.id, GeneratedAt: stamp(p.h.ended()), Head: p.h.head,
 		Settings: json.RawMessage("null"), Grants: json.RawMessage("null"), AllowedTools: []string{}, AllowedScripts: []string{},
-		DeniedSkills: []string{}, SkillsRoot: p.reg.SkillsRoot, LoadedSkills: []LoadedSkill{}, ActivationSources: []string{},
+		DeniedSkills: []string{}, AllowedProfiles: []string{}, SkillsRoot: p.reg.SkillsRoot, LoadedSkills: []LoadedSkill{}, ActivationSources: []string{},
 		InjectedAsContext: true, Diagnostics: []json.RawMessage{}}
 	opened, _, ok := last[event.Opened](p.h)
 	if ok {
@@ -84,6 +86,7 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 		if json.Unmarshal(out.Grants, &g) == nil {
 			out.EnforcementMode, out.AllowedTools = string(g.Mode), some(g.Tools)
 			out.AllowedScripts, out.DeniedSkills = some(g.Scripts), some(g.Denied)
+			out.AllowedProfiles = some(g.Profiles)
 		}
 	}
 	if o, _, ok := last[event.Offered](p.h); ok {
@@ -91,6 +94,9 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 	}
 	if c, _, ok := last[event.Catalogued](p.h); ok {
 		out.CatalogMode.Rung, out.CatalogMode.Listed, out.CatalogMode.Tokens, out.CatalogMode.Budget = c.Rung, c.Listed, c.Tokens, c.Budget
+	}
+	if s, _, ok := last[event.Said](p.h); ok {
+		out.PromptSlotRole = string(s.Slot.Role)
 	}
 	out.CatalogMode.Format, out.CatalogMode.Place = setting(out.Settings, "catalog_format"), setting(out.Settings, "catalog_place")
 	p.loadedSkills(&out)
@@ -209,14 +215,17 @@ func value(raw json.RawMessage) string {
 	return ""
 }
 
-// PolicyTrace is policy-trace.json: every decision and every question.
+// PolicyTrace is policy-trace.json: every input, every
+// decision and every question.
 type PolicyTrace struct {
-	Type      string      `json:"type"`
-	Version   int         `json:"version"`
-	RunID     string      `json:"runId"`
-	Head      record.Head `json:"head"`
-	Decisions []Decision  `json:"decisions"`
-	Questions []Question  `json:"questions"`
+	Type    string      `json:"type"`
+	Version int         `json:"version"`
+	RunID   string      `json:"runId"`
+	Head    record.Head `json:"head"`
+	// PromptSlots are the inputs: what decisions may take as evidence.
+	PromptSlots []PromptSlot `json:"promptSlots"`
+	Decisions   []Decision   `json:"decisions"`
+	Questions   []Question   `json:"questions"`
 }
 
 // Decision is one verdict of policy. Decision is allowed, warned, denied or
@@ -238,7 +247,7 @@ type Decision struct {
 	Risk         []string         `json:"risk"`
 	ArgsDigest   string           `json:"argsDigest"`
 	ActiveSkills []event.SkillRef `json:"activeSkills"`
-	PromptSlots  []policy.Slot    `json:"promptSlots"`
+	PromptSlots  []SlotUse        `json:"promptSlots"`
 }
 
 // Question is one approval. Answer is null while it is open.
@@ -264,7 +273,7 @@ type Answer struct {
 
 var verdicts = map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied", policy.Ask: "asked"}
 
-func (p *projector) decisions() []Decision {
+func (p *projector) decisions(slots []PromptSlot) []Decision {
 	out := []Decision{}
 	for _, f := range p.h.facts {
 		e, ok := f.event.(event.Decided)
@@ -277,7 +286,7 @@ func (p *projector) decisions() []Decision {
 		}
 		out = append(out, Decision{Seq: f.Seq, At: stamp(f.At), By: f.By, Call: e.Call, Tool: e.Tool, Actor: string(e.Actor), Effect: string(e.Effect),
 			Skill: e.Skill, Profile: e.Profile, Stage: e.Stage, Decision: verdict, Code: e.Code, Rule: e.Rule, Risk: some(e.Risk), ArgsDigest: e.Args.Digest,
-			ActiveSkills: some(e.Active), PromptSlots: some(e.Slots)})
+			ActiveSkills: some(e.Active), PromptSlots: uses(slots, f.Seq, e.Slots)})
 	}
 	return out
 }

@@ -208,6 +208,10 @@ func (p *projector) rest(ctx context.Context, add func(string, any) error) error
 	if err != nil {
 		return err
 	}
+	slots, err := p.promptSlots()
+	if err != nil {
+		return err
+	}
 	capabilities, err := p.capabilities(ctx)
 	if err != nil {
 		return err
@@ -217,7 +221,7 @@ func (p *projector) rest(ctx context.Context, add func(string, any) error) error
 		return err
 	}
 	return errors.Join(add(FilePolicySnapshot, snapshot),
-		add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, p.decisions(), questions}),
+		add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, pointed(slots, transcript), p.decisions(slots), questions}),
 		add(FileTranscript, transcript), add(FileCapabilities, capabilities), add(FileManifest, manifest))
 }
 

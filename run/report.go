@@ -94,11 +94,14 @@ type FileChange struct {
 
 func (p *projector) report(ctx context.Context) (Report, error) {
 	s := p.state()
+	slots, err := p.promptSlots()
+	if err != nil {
+		return Report{}, err
+	}
 	r := Report{Type: typePrefix + "run-report", Version: 1, ID: p.h.id, RunID: p.h.id, Status: s.Status, Code: s.Code, Model: s.Model, StartedAt: s.StartedAt,
 		EndedAt: s.UpdatedAt, DurationMS: s.DurationMS, Turns: s.Turns, Calls: s.Calls, Tokens: s.Tokens, CostUSD: s.CostUSD, CostPartial: s.CostPartial,
-		Activations: p.activations(), Decisions: p.decisions(), Children: s.Children,
+		Activations: p.activations(), Decisions: p.decisions(slots), Children: s.Children,
 		Answer: json.RawMessage("null"), Output: json.RawMessage("null"), Head: p.h.head}
-	var err error
 	if r.Questions, err = p.pending(ctx, s.Questions); err != nil {
 		return r, err
 	}
