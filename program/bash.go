@@ -81,7 +81,7 @@ func (t bashTool) Facts(ctx context.Context, _ *metier.Session, raw json.RawMess
 	}
 	r.Summary, r.Commands, r.Opaque, r.OpaqueWhy = a.Command, facts.Commands, facts.Opaque, strings.Join(facts.Why, ", ")
 	fail := Script{Skill: "bash"}.refusal()
-	if _, err = t.cwd(a.Cwd, t.home(), fail); err == nil {
+	if _, err = t.cwd(a.Cwd, t.home(), false, fail); err == nil {
 		err = t.strong(report)
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 	}
 	j.Argv = []string{bash, "--noprofile", "--norc", "-c", a.Command}
 	var err error
-	if j.Dir, err = t.cwd(a.Cwd, t.home(), fail); err != nil {
+	if j.Dir, err = t.cwd(a.Cwd, t.home(), false, fail); err != nil {
 		return j, err
 	}
 	if t.Exec.NoScripts() {

@@ -37,6 +37,7 @@ type Options struct {
 	// script, as harnesses have it (D-031), and says which skill and file that
 	// is. nil: it takes a skill's name and the file's path in its folder.
 	ByPath func(ctx context.Context, s *metier.Session, skill, script string) (name, file string, err error)
+	Host   *Host    // scripts that run on this machine itself; nil: none does
 	Run    string   // the run's id, for the scripts' environment
 	Hosts  []string // that the operator granted: exact names or *.x
 	// Secrets are the variables that scripts of a skill get, by name and value.

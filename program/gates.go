@@ -27,6 +27,8 @@ type prepared struct {
 	cwd     string
 	level   sandbox.Level
 	backend string
+	host    bool  // it runs on this machine itself
+	granted bool  // it gets its skill's secrets on the host
 	broken  error // why it cannot run, beyond what the operator has to allow
 }
 
@@ -98,11 +100,11 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 	if p.data, err = verified(ctx, b, p.skill, p.indexed); err != nil {
 		return err
 	}
-	p.sum, p.dir = p.indexed.Digest, stagedAt(p.skill)
-	if r.onStdin() {
+	p.sum, p.dir, p.host = p.indexed.Digest, stagedAt(p.skill), r.Host.on(p.skill, p.script.Path)
+	if r.onStdin() && !p.host {
 		p.dir = r.View.Sandbox(p.skill) // where the workspace has it: nothing is staged
 	}
-	report := r.Sandbox.Probe(ctx)
+	report := r.box(p.host).Probe(ctx)
 	p.level, p.backend = report.Level, report.Backend
 	p.command, err = script.Plan(script.Request{Entry: p.script.Path, Dir: p.dir, Code: p.data, Exec: p.indexed.Exec, Args: p.script.Args,
 		Runtimes: names(r.Exec.Runtimes), Stdin: r.onStdin(), Find: script.Lookup(report.Visible)})
@@ -112,8 +114,11 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 		}
 		return fail(metier.Unsupported, no.Code, no.Text, no.Hint)
 	}
-	if p.cwd, err = r.cwd(p.script.Cwd, p.dir, fail); err != nil {
+	if p.cwd, err = r.cwd(p.script.Cwd, p.dir, p.host, fail); err != nil {
 		return err
+	}
+	if p.host {
+		return r.hostRules(p, fail)
 	}
 	return r.strong(report)
 }
@@ -129,7 +134,7 @@ func names(set settings.Set[settings.Runtime]) []string {
 // strong refuses where the host gives less than programs need: L2 in every
 // tier, unless the operator accepts what there is.
 func (r *runner) strong(have sandbox.Report) error {
-	least := r.least()
+	least := r.least(false)
 	if have.Available && have.Level >= least {
 		return nil
 	}
@@ -139,8 +144,8 @@ func (r *runner) strong(have sandbox.Report) error {
 	return &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_unavailable", Err: fmt.Errorf("the sandbox %s gives %s here, and %s is needed", have.Backend, have.Level, least)}
 }
 
-func (r *runner) least() sandbox.Level {
-	if r.AcceptLevel {
+func (r *runner) least(host bool) sandbox.Level {
+	if r.AcceptLevel || host {
 		return sandbox.L0
 	}
 	return sandbox.L2
@@ -155,13 +160,15 @@ func (r *runner) home() string {
 }
 
 // cwd is a script's working folder. One that the call names has to lie in the
-// workspace or, where the setting says so, in the skill.
-func (r *runner) cwd(asked, skill string, fail refusal) (string, error) {
+// workspace or, where the setting says so, in the skill. On the
+// host it is the workspace under every setting.
+func (r *runner) cwd(asked, skill string, host bool, fail refusal) (string, error) {
 	home, in := r.home(), []string{r.home()}
-	switch r.Exec.Cwd {
-	case settings.CwdSkill:
+	switch {
+	case host:
+	case r.Exec.Cwd == settings.CwdSkill:
 		home, in = skill, []string{skill}
-	case settings.CwdCall:
+	case r.Exec.Cwd == settings.CwdCall:
 		in = append(in, skill)
 	}
 	if asked == "" {

@@ -26,7 +26,7 @@ func (r *runner) dependencies(ctx context.Context, x *metier.Scope, p prepared) 
 	if len(names) == 0 {
 		return nil
 	}
-	missing, err := r.missing(ctx, p.command.Runtime, names)
+	missing, err := r.missing(ctx, p, names)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -39,10 +39,11 @@ func (r *runner) dependencies(ctx context.Context, x *metier.Scope, p prepared) 
 		Hint: "install what is missing in a system folder, or set missing_dependency to warn", Err: fmt.Errorf("declared and not there: %s", strings.Join(missing, ", "))}
 }
 
-// missing asks the interpreter, in the sandbox, which packages it does not
-// have. A name that is a program counts as there.
-func (r *runner) missing(ctx context.Context, runtime string, names []string) ([]string, error) {
-	find := script.Lookup(r.Sandbox.Probe(ctx).Visible)
+// missing asks the interpreter, where the script would run, which packages it
+// does not have. A name that is a program counts as there.
+func (r *runner) missing(ctx context.Context, p prepared, names []string) ([]string, error) {
+	box := r.box(p.host)
+	find := script.Lookup(box.Probe(ctx).Visible)
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		for _, program := range []string{strings.ToLower(n), strings.ToLower(n) + "3"} { // python is python3
 			if _, ok := find(program); ok {
@@ -51,11 +52,11 @@ func (r *runner) missing(ctx context.Context, runtime string, names []string) ([
 		}
 		return false
 	})
-	argv := script.Inventory(runtime, find)
+	argv := script.Inventory(p.command.Runtime, find)
 	if len(names) == 0 || argv == nil {
 		return names, nil
 	}
-	ran, err := r.Sandbox.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: Environment(), Limits: r.Limits, MinLevel: r.least()})
+	ran, err := box.Run(ctx, sandbox.Job{Argv: append(argv, names...), Env: Environment(), Limits: r.Limits, MinLevel: r.least(p.host)})
 	if err != nil {
 		return nil, Unavailable(err)
 	}

@@ -66,6 +66,9 @@ func (r *runner) reachable() (hosts []string, public bool) {
 	return nil, false
 }
 
+// hostNetwork is the network of a script on the host: that of the host.
+const hostNetwork = "host"
+
 // networkText is the canonical form of a network, which approvals bind.
 func networkText(hosts []string, public bool) string {
 	switch {
@@ -77,43 +80,64 @@ func networkText(hosts []string, public bool) string {
 	return ""
 }
 
-// run runs a program and fills e with what happened. sk is whose secrets it
-// gets; nil: none. An error means that nothing ran.
-func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, sk *metier.Skill, e *event.Execution) (sandbox.Result, error) {
-	var secrets []record.Secret
-	if sk != nil && r.Secrets != nil {
-		var err error
-		if secrets, err = r.Secrets(ctx, *sk); err != nil {
-			return sandbox.Result{}, &metier.Error{Op: "run", Skill: sk.Name, Kind: metier.Unavailable, Code: "secret_unavailable", Err: err}
-		}
+// run runs a program and fills e with what happened. p is the script it is;
+// nil: it is none. An error means that nothing ran.
+func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, p *prepared, e *event.Execution) (sandbox.Result, error) {
+	secrets, err := r.secrets(ctx, p)
+	if err != nil {
+		return sandbox.Result{}, err
 	}
-	j.Env = slices.Concat(Environment(), j.Env)
+	host := p != nil && p.host
+	j.Env = slices.Concat(r.environment(host), j.Env)
 	for _, v := range secrets {
 		j.Env = append(j.Env, v.Name+"="+v.Value)
 	}
-	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(), r.Workspace
-	clean := record.Redact(nil, secrets...) // a backstop: what a program transforms gets by
+	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(host), r.Workspace
+	end, endpoint, err := r.lend(ctx, host)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	clean := record.Redact(nil, slices.Concat(secrets, endpoint)...) // a backstop: what a program transforms gets by
 	one := &sync.Mutex{}
 	stdout, stderr := r.watch(x, one, "stdout", clean), r.watch(x, one, "stderr", clean)
 	if r.Output != nil {
 		j.Stdout, j.Stderr = stdout, stderr
 	}
-	proxy, err := r.proxy(&j)
-	if err != nil {
-		return sandbox.Result{}, err
+	var proxy *egress.Proxy
+	if !host {
+		if proxy, err = r.proxy(&j); err != nil {
+			return sandbox.Result{}, err
+		}
 	}
-	ran, err := r.Sandbox.Run(ctx, j)
+	ran, err := r.box(host).Run(ctx, j)
 	stdout.Close(ran.StdoutTruncated)
 	stderr.Close(ran.StderrTruncated)
 	if proxy != nil {
 		proxy.Close()
 		e.Hosts, e.Refused = hostUse(proxy.Used())
 	}
+	e.Hosts = append(e.Hosts, end()...)
 	if err != nil {
 		return ran, Unavailable(err)
 	}
 	ran.Stdout, ran.Stderr = cleaned(clean, ran.Stdout, ran.StdoutTruncated), cleaned(clean, ran.Stderr, ran.StderrTruncated)
-	return ran, r.ended(context.WithoutCancel(ctx), x, j, ran, e)
+	if err = r.ended(context.WithoutCancel(ctx), x, j, ran, e); host {
+		e.Network = hostNetwork
+	}
+	return ran, err
+}
+
+// secrets are the variables of a script that the operator declared for its
+// skill. On the host only a script with a grant has them.
+func (r *runner) secrets(ctx context.Context, p *prepared) ([]record.Secret, error) {
+	if p == nil || r.Secrets == nil || p.host && !p.granted {
+		return nil, nil
+	}
+	list, err := r.Secrets(ctx, p.skill)
+	if err != nil {
+		return nil, &metier.Error{Op: "run", Skill: p.skill.Name, Kind: metier.Unavailable, Code: "secret_unavailable", Err: err}
+	}
+	return list, nil
 }
 
 // proxy opens the one way out that a program has, where it has any.

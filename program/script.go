@@ -63,10 +63,10 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 		props["skill"], props["script"] = text("Path of the skill in the harness."), text("Name of the script, as the skill lists it.")
 		delete(props, "path")
 		return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText), Schema: schema(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
+			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
 	}
 	return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText), Schema: schema(props, "skill", "path")}}, len(s.Snapshot().All()) > 0
+		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, "skill", "path")}}, len(s.Snapshot().All()) > 0
 }
 
 func schema(props map[string]any, required ...string) json.RawMessage {
@@ -155,6 +155,9 @@ func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMe
 	}
 	sub := p.skill.Subject()
 	hosts, public := t.reachable()
+	if p.host { // who put the script there gave it the network of the host
+		hosts, public = nil, false
+	}
 	r := policy.Request{Effect: policy.SideEffect, Skill: &sub, Entry: p.entry(), Runtime: p.command.Runtime, Level: p.level.String(), Network: networkText(hosts, public), Hosts: hosts}
 	if p.broken != nil {
 		r.Broken, r.BrokenWhy = metier.CodeOf(p.broken), worded(p.broken)
@@ -214,7 +217,7 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 	ev := p.event(x)
 	var ran sandbox.Result
 	if err == nil {
-		ran, err = t.run(ctx, x, job, &p.skill, &ev.Execution)
+		ran, err = t.run(ctx, x, job, &p, &ev.Execution)
 	}
 	if err != nil {
 		ev.Status, ev.Code = "error", metier.CodeOf(err)
@@ -222,7 +225,11 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 		return metier.Failure(err), nil
 	}
 	x.Record(ev)
-	return reply(x, ev.Execution, ev.ObservedDigest, ran, job.Argv, policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true})
+	res, err := reply(x, ev.Execution, ev.ObservedDigest, ran, job.Argv, policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true})
+	if p.host && err == nil {
+		res = t.leased(res, ev.Hosts)
+	}
+	return res, err
 }
 
 // event is what the record says of the script before it ran.
@@ -238,7 +245,8 @@ func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (san
 	j := sandbox.Job{Argv: p.command.Argv, Dir: p.cwd, Stdin: strings.NewReader(p.script.Stdin), Limits: t.asked(p.script.MS)}
 	if t.onStdin() {
 		j.Stdin = strings.NewReader(string(p.data))
-	} else {
+	}
+	if !t.onStdin() || p.host {
 		tree, err := t.stage(ctx, s, p.skill, 0)
 		if err != nil {
 			return j, err

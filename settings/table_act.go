@@ -46,11 +46,11 @@ func execRows() []Row {
 				{NetworkTiered, "granted hosts; others are asked for, and refused to third_party"},
 				{NetworkOn, "any public host"},
 			}),
-		later(choice("host_cdp", "Whether a browser script that runs on the host is given --cdp.",
+		choice("host_cdp", "Whether a browser script that runs on the host is given --cdp with the endpoint that is leased to it.",
 			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
 				{HostCDPForbid, "it must not be given"},
 				{HostCDPRequire, "it must be given"},
-			})),
+			}),
 		choice("missing_dependency", "What becomes of a script of a skill whose dependency is not there. Nothing is ever installed.",
 			func(s *Settings) *MissingDependency { return &s.Exec.MissingDependency }, []value[MissingDependency]{
 				{MissingDependencyReject, "it does not run"},
