@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/policy"
 	"metier/settings"
@@ -458,5 +460,37 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 		if n := utf8.RuneCountInString(e.Description); n != 200 && n != 199 || !strings.HasSuffix(e.Description, "…") {
 			t.Errorf("%s: %d characters: %s", e.Name, n, e.Description)
 		}
+	}
+}
+
+// The canonical tree with all it may hold is one skill, and every file of it is
+// indexed with its kind.
+//
+// req: A-002
+func TestCanonicalTreeIsOneSkillWithAllItsFiles(t *testing.T) {
+	t.Parallel()
+	w := opened(t, cfHarness, map[string]string{
+		"skills/report/SKILL.md":           skillFile("report", "Read what is needed.\n"),
+		"skills/report/references/form.md": "form", "skills/report/references/deep/more.md": "more",
+		"skills/report/templates/page.html": "<p>", "skills/report/scripts/run.sh": "#!/bin/sh\n", "skills/report/scripts/lib/part.py": "pass\n",
+		"skills/report/assets/logo.svg": "<svg/>", "skills/report/notes.txt": "other", "skills/report/data/table.csv": "a,b\n",
+	})
+	all := w.snapshot().All()
+	if len(all) != 1 || all[0].Name != "report" || all[0].State != metier.Loaded {
+		t.Fatalf("skills: %+v", all)
+	}
+	sk, err := w.snapshot().Index(t.Context(), all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]metier.ResourceKind{}
+	for _, r := range sk.Resources {
+		got[r.Path] = r.Kind
+	}
+	want := map[string]metier.ResourceKind{"references/form.md": metier.Reference, "references/deep/more.md": metier.Reference, "templates/page.html": metier.Template,
+		"scripts/run.sh": metier.Script, "scripts/lib/part.py": metier.Script, "assets/logo.svg": metier.Asset, "notes.txt": metier.Other, "data/table.csv": metier.Other}
+	delete(got, "SKILL.md") // listed or not by a setting of its own
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -128,3 +128,42 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 		t.Errorf("with the feature\n%s\nwithout\n%s", prompts[0], prompts[1])
 	}
 }
+
+// Fifty skills of 20 KB each, nothing loaded: the request is longer by the
+// catalog and by what the prompt says of skills, and by nothing else.
+//
+// req: A-001
+func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
+	t.Parallel()
+	size := func(skills int) (sent int, text string) {
+		w := newWorld(t, "cf-harness", map[string]string{"catalog_budget": "1500"})
+		for i := range skills {
+			w.skill(fmt.Sprintf("s%02d", i), "Does one thing. Use when that thing is asked for. "+strings.Repeat("More words. ", 30), strings.Repeat("Body of a skill.\n", 1200))
+			w.file(fmt.Sprintf(".agents/skills/s%02d/references/doc.md", i), strings.Repeat("Reference of a skill.\n", 1000))
+		}
+		w.server.Say(modeltest.Turn{Text: "done"})
+		w.run("go")
+		r := w.server.Requests()[0]
+		if body := string(r.Body); strings.Contains(body, "Body of a skill.") || strings.Contains(body, "Reference of a skill.") {
+			t.Error("the first request carries a skill's files")
+		}
+		for _, e := range recorded[event.Catalogued](w) {
+			if e.Tokens > 1500 {
+				t.Errorf("the catalog has %d tokens, over its budget", e.Tokens)
+			}
+			if b, err := w.log.Open(t.Context(), e.Text); err == nil {
+				text = string(b)
+			}
+		}
+		return len(r.Body), text
+	}
+	one, of1 := size(1)
+	fifty, of50 := size(50)
+	if of50 == "" || len(of50) > 4*1500 {
+		t.Fatalf("the catalog of fifty has %d bytes", len(of50))
+	}
+	// JSON escapes some of its letters, and the tool's schema lists the names.
+	if grown, most := fifty-one, 2*(len(of50)-len(of1))+50*len(`"s00",`); grown > most {
+		t.Errorf("fifty skills add %d bytes to a request, their catalog %d", grown, len(of50)-len(of1))
+	}
+}
