@@ -128,7 +128,6 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
 	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
 	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: left, Output: ch.Output, Price: j.launch.Spec.Price}
-	l.Artifacts = j.folder.Children()
 	k := &job{a: j.a, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, shared: true,
 		workspace: j.workspace, host: j.host, standing: j.standing, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, watch: j.watch, trusted: j.trusted}
 	if p.Model != "" && p.Model != j.model.id {
@@ -327,10 +326,11 @@ func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, erro
 	return outcomeOf(ctx, folder)
 }
 
-// fileTools are the tools whose results are the workspace's, which the parent
-// may read itself. What any other tool returned stays in the child.
-var fileTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
-	settings.ToolSearchSkills, settings.ToolListSkills}
+// openTools are the tools whose results the parent may have itself: files of the
+// workspace, the catalog, reports of helpers. What any other tool returned stays
+// in the child.
+var openTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
+	settings.ToolSearchSkills, settings.ToolListSkills, subagent.ToolDelegate, subagent.ToolHandle}
 
 // outcomeOf reads from its record how a child ended, and what must not leave it.
 func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err error) {
@@ -386,7 +386,7 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 				}
 			}
 		case event.Returned:
-			if !slices.Contains(fileTools, e.Tool) || e.Code != "" {
+			if !slices.Contains(openTools, e.Tool) || e.Code != "" {
 				err = text(e.Content, true)
 			}
 		case event.Failed:

@@ -61,8 +61,11 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 	if !known || !slices.Contains(l.d.Allowed, p.Name) || !p.Lets(sk.Name) {
 		return Child{}, nil, false
 	}
+	if slices.ContainsFunc(s.State().Active, func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
+		return Child{}, nil, false // it is the child that asks again
+	}
 	sub := sk.Subject()
-	return Child{Profile: p, Task: "Do what the skill " + sk.Name + " says, and report the result.", Skills: []string{sk.Name}}, &sub, true
+	return Child{Profile: p, Task: "Do what the skill " + sk.Name + " says, and report the result.", Skills: []string{sk.ID.String()}}, &sub, true
 }
 
 func (l loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
