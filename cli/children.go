@@ -126,6 +126,11 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 		}
 	}
 	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
+	for _, a := range j.launch.Approved {
+		if slices.Contains(p.Scripts, a.Entry) { // the operator approved this tree
+			l.Approved = append(l.Approved, a)
+		}
+	}
 	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
 	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: left, Output: ch.Output, Price: j.launch.Spec.Price}
 	k := &job{a: j.a, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, shared: true,
@@ -175,7 +180,8 @@ func (j *job) there(names []string) (have, missing []string) {
 
 // trust approves the scripts of a profile where their skills come from somebody
 // the operator trusts: a name says nothing of who stands behind it, so those of
-// a workspace or a stranger's root are asked for.
+// a workspace or a stranger's root are asked for, and on the host those of a
+// user's own, too.
 func (j *job) trust(ctx context.Context) error {
 	for _, e := range j.launch.Scripts {
 		name, _, _ := cutEntry(e)
@@ -183,7 +189,7 @@ func (j *job) trust(ctx context.Context) error {
 		if err != nil {
 			continue // the skill is missing, and told so
 		}
-		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && t != policy.User {
+		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && (t != policy.User || j.launch.Child.Manifest.Target == subagent.TargetHost) {
 			continue
 		}
 		if err := j.approve(ctx, []string{e}); err != nil && metier.CodeOf(err) != "script_not_indexed" {
