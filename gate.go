@@ -144,7 +144,7 @@ func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e p
 			if ctx.Err() != nil && e == policy.Read {
 				return Observation{}, ctx.Err() // nothing happened; the claim is taken up again
 			}
-			res = failed(err, e)
+			res = s.failed(err, e)
 			x.withdraw()
 		}
 		x.last = e != policy.Read || turn == mostTurns
@@ -192,7 +192,7 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 		bad.Invalid = CodeOf(err)
 		spec, _ := t.Spec(ctx, s)
 		bad.Effect = spec.Effect
-		return bad, err.Error()
+		return bad, s.mediated(err)
 	}
 	f.Tool = canonical
 	return f, ""
@@ -420,18 +420,29 @@ func state(ctx context.Context, s *Session, t Tool, args json.RawMessage) (f Fac
 
 func caught(err *error) {
 	if p := recover(); p != nil {
-		*err = &Error{Op: "call", Kind: Internal, Code: "tool_panic", Err: fmt.Errorf("the tool panicked: %v", p)}
+		*err = &Error{Op: "call", Kind: Internal, Code: codePanic, Err: fmt.Errorf("the tool panicked: %v", p)}
 	}
 }
 
 // failed is the result of an act nobody can vouch for: reads fail with their
 // code, everything else ends with an unknown outcome.
-func failed(err error, e policy.Effect) Result {
+func (s *Session) failed(err error, e policy.Effect) Result {
 	if e == policy.Read {
-		return failure(CodeOf(err), err.Error())
+		return failure(CodeOf(err), s.mediated(err))
 	}
-	return failure("outcome_unknown", "it may or may not have happened: "+err.Error())
+	return failure("outcome_unknown", "it may or may not have happened: "+s.mediated(err))
 }
+
+// mediated is what a model may read of a tool's error: an *Error is made to be read;
+// another one, and a panic, may hold what the tool saw, as a result does.
+func (s *Session) mediated(err error) string {
+	if e, made := err.(*Error); (!made || e.Code == codePanic) && !policy.Release(&s.cfg.Grants, policy.Label{}).Allowed() {
+		return "what the tool says of it is withheld: nobody mediated that"
+	}
+	return err.Error()
+}
+
+const codePanic = "tool_panic"
 
 // failure makes the result of a call that did not happen or did not work.
 func failure(code, text string) Result {

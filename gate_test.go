@@ -317,6 +317,48 @@ func TestUnmediatedResultsAreWithheld(t *testing.T) {
 	}
 }
 
+// What a tool says beside its result is held back like one: the words of an
+// error, and of a panic, before the act and in it. An *Error is made for the
+// model.
+func TestWordsOfAFailedToolAreMediated(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-in-an-error"
+	fails := func(err error) func(context.Context, *metier.Scope) (metier.Result, error) {
+		return func(context.Context, *metier.Scope) (metier.Result, error) { return metier.Result{}, err }
+	}
+	early := func(err error) func(json.RawMessage) (metier.Facts, error) {
+		return func(json.RawMessage) (metier.Facts, error) { return metier.Facts{}, err }
+	}
+	meant := &metier.Error{Op: "look", Kind: metier.Invalid, Code: "told", Err: errors.New(canary)}
+	tools := []metier.Tool{
+		made{name: "fails", effect: policy.Read, act: fails(errors.New(canary))},
+		made{name: "wraps", effect: policy.Read, act: fails(fmt.Errorf(canary+": %w", &metier.Error{Code: "inner", Err: errors.New("x")}))},
+		made{name: "half", effect: policy.SideEffect, act: fails(errors.New(canary))},
+		made{name: "panics", effect: policy.Read, act: func(context.Context, *metier.Scope) (metier.Result, error) { panic(canary) }},
+		made{name: "early", effect: policy.Read, facts: early(errors.New(canary))},
+		made{name: "earlypanic", effect: policy.Read, facts: func(json.RawMessage) (metier.Facts, error) { panic(canary) }},
+		made{name: "meant", effect: policy.Read, act: fails(meant)},
+		made{name: "earlymeant", effect: policy.Read, facts: early(meant)},
+	}
+	codes := map[string]string{"fails": "internal", "wraps": "inner", "half": "outcome_unknown", "panics": "tool_panic", "early": "internal", "earlypanic": "tool_panic", "meant": "told", "earlymeant": "told"}
+	for _, mode := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
+		w := withTools(t, nil, tools...)
+		plain := w.config
+		w.config = func(c *metier.Config) { plain(c); c.Grants.Mode = mode }
+		w.open()
+		if _, err := w.Say(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: policy.DirectCommand}); err != nil {
+			t.Fatal(err)
+		}
+		for name, code := range codes {
+			o := w.model(name, args{})
+			withheld := (mode == policy.EnforceExplicit || mode == policy.EnforceStrict) && !strings.HasSuffix(name, "meant")
+			if o.Code() != code || strings.Contains(o.Text(), canary) == withheld {
+				t.Errorf("%s, %s: %q %q", mode, name, o.Code(), o.Text())
+			}
+		}
+	}
+}
+
 // asking asks before it reads.
 func asking(acts *atomic.Int64) made {
 	return made{name: "ask", effect: policy.Read,

@@ -34,6 +34,7 @@ type world struct {
 	mode   string
 	output string
 	prompt agent.Prompt
+	more   []metier.Tool // beside the file tools
 	log    *record.Memory
 	sess   *metier.Session
 }
@@ -111,7 +112,7 @@ func (w *world) prepare(prompt string, skills ...string) agent.Config {
 	w.t.Cleanup(func() { files.Close() })
 	view := metier.View{Paths: w.set.Catalog.Paths, Workspace: w.ws}
 	w.sess, err = metier.Open(ctx, metier.Config{ID: "s", By: "test", Log: w.log, Blobs: w.log, Snapshot: snap, Settings: w.set, View: view,
-		Tools:   tool.Files(files, tool.Options{View: view, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)}),
+		Tools:   append(tool.Files(files, tool.Options{View: view, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)}), w.more...),
 		Grants:  policy.Grants{Mode: policy.Mode(w.set.Policy.Mode), Tools: w.grants, Denied: w.denied, Narrow: policy.NarrowIgnore, Merge: policy.MergeIntersection},
 		Refresh: w.snapshot})
 	if err != nil {

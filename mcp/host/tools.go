@@ -219,16 +219,36 @@ func (t *tool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, erro
 		if metier.CodeOf(err) != "mcp_error" && t.spec.Effect != policy.Read {
 			return metier.Result{}, err // it may have happened
 		}
-		return metier.Failure(err), nil
+		return t.failed(err), nil
 	case len(r.InputRequests) > 0:
 		return metier.Failure(t.c.fault("call", "mcp_input_required", "use the server in a client that can be asked", errors.New("the server asks for more, which a run cannot give"))), nil
 	}
-	return t.result(r), nil
+	res, n := t.result(r)
+	if n > 0 {
+		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: x.Call().ID, N: n})
+	}
+	return res, nil
+}
+
+// label says whose words a result is. They are mediated: no secret of ours is in
+// them, they are text that passes for nobody else's, and have a largest size.
+func (t *tool) label() policy.Label {
+	return policy.Label{Role: policy.Context, Origin: MountLabel(t.c.server.Label), Tier: policy.ThirdParty, Mediated: true}
+}
+
+// failed words an error, which the server may have written, as a result.
+func (t *tool) failed(err error) metier.Result {
+	res := metier.Failure(err)
+	for i := range res.Parts {
+		res.Parts[i].Text, _ = wrap.Neutralize(res.Parts[i].Text)
+	}
+	res.Label = t.label()
+	return res
 }
 
 // result is what the model is shown: text and images, cut where it is too long,
-// and said to be the server's.
-func (t *tool) result(r *mcp.CallToolResult) metier.Result {
+// and said to be the server's; and how many look-alikes of our elements it held.
+func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 	var text strings.Builder
 	var images []model.Part
 	left := 0
@@ -262,7 +282,7 @@ func (t *tool) result(r *mcp.CallToolResult) metier.Result {
 	if left > 0 {
 		fmt.Fprintf(&text, "[%d parts that are no text or image are left out]\n", left)
 	}
-	shown := strings.ToValidUTF8(t.c.clean(text.String()), "\uFFFD")
+	shown, n := wrap.Neutralize(strings.ToValidUTF8(t.c.clean(text.String()), "\uFFFD"))
 	if whole := len(shown); whole > t.c.host.opts.Output {
 		shown = strings.ToValidUTF8(shown[:t.c.host.opts.Output], "") + fmt.Sprintf("\n[cut: the first %d of %d bytes are shown]\n", t.c.host.opts.Output, whole)
 	}
@@ -271,6 +291,6 @@ func (t *tool) result(r *mcp.CallToolResult) metier.Result {
 	if r.IsError {
 		res.Code = "mcp_tool_error"
 	}
-	res.Label = policy.Label{Role: policy.Context, Origin: MountLabel(t.c.server.Label), Tier: policy.ThirdParty, Mediated: true}
-	return res
+	res.Label = t.label()
+	return res, n
 }

@@ -1,0 +1,97 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"metier"
+	"metier/event"
+	"metier/model"
+	"metier/model/modeltest"
+	"metier/policy"
+	"metier/record"
+)
+
+// sensor is an embedder's tool that forgets to say that it mediated its result,
+// or does say so.
+type sensor struct {
+	name  string
+	label policy.Label
+}
+
+const reading = "canary-raw-reading"
+
+func (s sensor) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return metier.Spec{ToolSpec: model.ToolSpec{Name: s.name, Schema: json.RawMessage(`{"type":"object"}`)}, Canonical: s.name, Effect: policy.SideEffect}, true
+}
+
+func (s sensor) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
+	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect}}, nil
+}
+
+func (s sensor) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+	r := metier.Text(reading)
+	r.Detail, r.Label = json.RawMessage(`{"raw":"`+reading+`"}`), s.label
+	return r, nil
+}
+
+// The model of a run in an enforce mode reads a refusal in place of a result
+// that nobody mediated, and the record holds the refusal and not the result.
+//
+// req: A-095
+func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
+		for name, mediated := range map[string]bool{"careless": false, "careful": true} {
+			t.Run(string(mode)+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, "default", map[string]string{"enforcement_mode": string(mode)})
+				s := sensor{name, policy.Label{Mediated: mediated, Origin: name}}
+				w.more, w.grants = []metier.Tool{s}, []string{name}
+				w.server.Say(call(name, `{}`), modeltest.Turn{Text: "done"})
+				if o := w.run("measure"); o.Status != "done" {
+					t.Fatalf("%+v", o)
+				}
+				withheld := !mediated && (mode == policy.EnforceExplicit || mode == policy.EnforceStrict)
+				read := w.server.Requests()[1].LastResults()
+				if len(read) != 1 || strings.Contains(read[0], reading) == withheld || strings.Contains(read[0], "unmediated_output: the result is withheld") != withheld {
+					t.Errorf("the model read %q", read)
+				}
+				text, released := everything(t, w.log)
+				if strings.Contains(text, reading) == withheld {
+					t.Errorf("in the record: %v", !withheld)
+				}
+				if withheld != (released == policy.CodeUnmediated) {
+					t.Errorf("the release was decided as %q", released)
+				}
+			})
+		}
+	}
+}
+
+// everything is all entries of a record with what they refer to, and the code of
+// the decision about a release.
+func everything(t *testing.T, log *record.Memory) (text, released string) {
+	t.Helper()
+	for en, err := range log.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(en.Data)
+		for _, r := range en.Refs {
+			b, err := log.Open(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += string(b)
+		}
+		if ev, err := event.Decode(en); err == nil {
+			if d, is := ev.(event.Decided); is && d.Stage == "release" {
+				released = d.Code
+			}
+		}
+	}
+	return text, released
+}
