@@ -325,7 +325,7 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope
 	if res.Label.Role == "" {
 		res.Label.Role = policy.Context // results are context, whoever made them
 	}
-	d := policy.Release(&s.cfg.Grants, res.Label)
+	d := s.release(res.Label)
 	if !d.Allowed() {
 		evs = append(evs, event.Decided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Stage: "release"})
 		label := res.Label
@@ -436,11 +436,13 @@ func (s *Session) failed(err error, e policy.Effect) Result {
 // mediated is what a model may read of a tool's error: an *Error is made to be read;
 // another one, and a panic, may hold what the tool saw, as a result does.
 func (s *Session) mediated(err error) string {
-	if e, made := err.(*Error); (!made || e.Code == codePanic) && !policy.Release(&s.cfg.Grants, policy.Label{}).Allowed() {
+	if e, made := err.(*Error); (!made || e.Code == codePanic) && !s.release(policy.Label{}).Allowed() {
 		return "what the tool says of it is withheld: nobody mediated that"
 	}
 	return err.Error()
 }
+
+func (s *Session) release(l policy.Label) policy.Decision { return policy.Release(&s.cfg.Grants, l) }
 
 const codePanic = "tool_panic"
 
