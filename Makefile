@@ -13,7 +13,7 @@ NESTED   := $(filter-out $(SUITE),$(patsubst %/go.mod,%,$(wildcard conformance/g
 # These are built without the race detector: their dependencies take minutes with it, and nothing of ours runs in parallel there.
 NO_RACE  := conformance/clients
 # Programs the tests use, as program:Debian package.
-TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux mount:mount ip:iproute2
+TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux mount:mount ip:iproute2 chromium:chromium
 # On Linux everything can be tested, so a test that would be skipped fails.
 NO_SKIP  := $(if $(filter Linux,$(shell uname -s)),METIER_NO_SKIP=1)
 

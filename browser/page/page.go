@@ -1,0 +1,321 @@
+// Package page works with one page of a browser by its DevTools protocol: it
+// opens an address, fills a form, sends it, and reads what is there. It is what
+// the program pagehand needs and no more, and writes no file.
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"metier/internal/loopback"
+)
+
+const (
+	mostMessage = 64 << 20         // bytes
+	loads       = 20 * time.Second // that a page may take to load
+	settles     = 5 * time.Second  // that a sent form may take before what is there counts
+)
+
+// Page is a connection to one page. Close it. It is for one goroutine.
+type Page struct {
+	conn  *websocket.Conn
+	last  int64
+	state navigation
+}
+
+// navigation is what the events told of the page.
+type navigation struct {
+	loaded int    // how often it has loaded
+	failed string // the address that could not be shown, the last time
+}
+
+// Connect connects to the first page of the browser behind an endpoint, which
+// has to be on this machine: http://127.0.0.1:PORT, with a path where the
+// endpoint is one that was lent.
+func Connect(ctx context.Context, endpoint string) (*Page, error) {
+	u, addr, err := loopback.Endpoint(endpoint, "http")
+	if err != nil {
+		return nil, fmt.Errorf("the endpoint of the browser has to be local: %w", err)
+	}
+	client := loopback.Client(addr)
+	at, err := first(ctx, client, "http://"+addr+strings.TrimSuffix(u.Path, "/"))
+	if err != nil {
+		return nil, err
+	}
+	conn, res, err := websocket.Dial(ctx, "ws://"+addr+at, &websocket.DialOptions{HTTPClient: client})
+	if res != nil && res.Body != nil {
+		_ = res.Body.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the page of the browser does not answer: %w", err)
+	}
+	conn.SetReadLimit(mostMessage)
+	p := &Page{conn: conn}
+	return p, p.call(ctx, "Page.enable", nil, nil)
+}
+
+// first is the path of the first page, made where there is none.
+func first(ctx context.Context, client *http.Client, base string) (string, error) {
+	var list []struct {
+		Type string `json:"type"`
+		URL  string `json:"webSocketDebuggerUrl"`
+	}
+	if err := get(ctx, client, http.MethodGet, base+"/json/list", &list); err != nil {
+		return "", err
+	}
+	var made struct {
+		URL string `json:"webSocketDebuggerUrl"`
+	}
+	for _, e := range list {
+		if e.Type == "page" {
+			made.URL = e.URL
+			break
+		}
+	}
+	if made.URL == "" {
+		if err := get(ctx, client, http.MethodPut, base+"/json/new?about:blank", &made); err != nil {
+			return "", err
+		}
+	}
+	at, err := url.Parse(made.URL)
+	if err != nil || at.Path == "" {
+		return "", errors.New("the browser names no page")
+	}
+	return at.Path, nil
+}
+
+func get(ctx context.Context, client *http.Client, method, address string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("the browser does not answer: %w", err)
+	}
+	defer res.Body.Close()
+	body := http.MaxBytesReader(nil, res.Body, 4<<20)
+	if res.StatusCode != http.StatusOK {
+		b := make([]byte, 512)
+		n, _ := body.Read(b)
+		return fmt.Errorf("the browser answers %d: %s", res.StatusCode, strings.TrimSpace(string(b[:n])))
+	}
+	return json.NewDecoder(body).Decode(into)
+}
+
+// Close ends the connection; the page stays.
+func (p *Page) Close() error { return p.conn.CloseNow() }
+
+type message struct {
+	ID     int64           `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error,omitempty"`
+}
+
+// call asks the browser and reads until it has answered.
+func (p *Page) call(ctx context.Context, method string, params, result any) error {
+	if params == nil {
+		params = struct{}{}
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	p.last++
+	id := p.last
+	b, err := json.Marshal(message{ID: id, Method: method, Params: raw})
+	if err != nil {
+		return err
+	}
+	if err := p.conn.Write(ctx, websocket.MessageText, b); err != nil {
+		return fmt.Errorf("the browser has gone: %w", err)
+	}
+	for {
+		m, err := p.read(ctx)
+		switch {
+		case err != nil:
+			return err
+		case m.ID != id:
+			continue
+		case m.Error != nil:
+			return errors.New(m.Error.Message)
+		case result == nil:
+			return nil
+		}
+		return json.Unmarshal(m.Result, result)
+	}
+}
+
+// read takes one message, and notes what it says of the page.
+func (p *Page) read(ctx context.Context) (m message, err error) {
+	_, b, err := p.conn.Read(ctx)
+	if err != nil {
+		return m, fmt.Errorf("the browser has gone: %w", err)
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, err
+	}
+	switch m.Method {
+	case "Page.loadEventFired":
+		p.state.loaded++
+	case "Page.frameNavigated":
+		var e struct {
+			Frame struct {
+				Parent      string `json:"parentId"`
+				Unreachable string `json:"unreachableUrl"`
+			} `json:"frame"`
+		}
+		if json.Unmarshal(m.Params, &e) == nil && e.Frame.Parent == "" {
+			p.state.failed = e.Frame.Unreachable
+		}
+	}
+	return m, nil
+}
+
+// loaded waits until the page has loaded once more.
+func (p *Page) loaded(ctx context.Context, before int) error {
+	for p.state.loaded == before {
+		if _, err := p.read(ctx); err != nil {
+			return err
+		}
+	}
+	if p.state.failed != "" {
+		return fmt.Errorf("the browser did not open %s", p.state.failed)
+	}
+	return nil
+}
+
+// Open goes to an address and waits until it is there.
+func (p *Page) Open(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, loads)
+	defer cancel()
+	var r struct {
+		Error  string `json:"errorText"`
+		Loader string `json:"loaderId"`
+	}
+	before := p.state.loaded
+	if err := p.call(ctx, "Page.navigate", map[string]any{"url": address}, &r); err != nil {
+		return err
+	}
+	if r.Error != "" {
+		return fmt.Errorf("the browser did not open %s: %s", address, r.Error)
+	}
+	if r.Loader == "" { // it was there: only the fragment is another
+		return nil
+	}
+	return p.loaded(ctx, before)
+}
+
+// run evaluates a function of the page with arguments. What it throws is the
+// error.
+func (p *Page) run(ctx context.Context, function string, args ...any) (string, error) {
+	list, err := json.Marshal(args)
+	if err != nil {
+		return "", err
+	}
+	var r struct {
+		Result struct {
+			Value any `json:"value"`
+		} `json:"result"`
+		Thrown *struct {
+			Text      string `json:"text"`
+			Exception struct {
+				Value any `json:"value"`
+			} `json:"exception"`
+		} `json:"exceptionDetails"`
+	}
+	err = p.call(ctx, "Runtime.evaluate", map[string]any{"expression": "(" + function + ")(..." + string(list) + ")", "returnByValue": true, "userGesture": true}, &r)
+	switch {
+	case err != nil:
+		return "", err
+	case r.Thrown != nil:
+		return "", fmt.Errorf("%v", firstOf(r.Thrown.Exception.Value, r.Thrown.Text))
+	}
+	s, _ := r.Result.Value.(string)
+	return s, nil
+}
+
+func firstOf(v any, or string) any {
+	if v == nil {
+		return or
+	}
+	return v
+}
+
+// Fill gives a field of a form, by its name, a value as a person would.
+func (p *Page) Fill(ctx context.Context, name, value string) error {
+	_, err := p.run(ctx, fill, name, value)
+	return err
+}
+
+const fill = `(name, value) => {
+  const all = [...document.querySelectorAll("input, select, textarea")].filter(e => e.name && e.type !== "hidden");
+  const found = all.filter(e => e.name === name);
+  if (found.length === 0) throw "no field is named " + name + "; there are: " + [...new Set(all.map(e => e.name))].join(", ");
+  let e = found[0];
+  if (e.type === "file") throw "the field " + name + " is for a file, and none is read here";
+  e.focus();
+  if (e.type === "radio") {
+    e = found.find(r => r.value === value);
+    if (!e) throw "the field " + name + " has no choice " + value;
+    e.checked = true;
+  } else if (e.type === "checkbox") {
+    e.checked = !["", "no", "false", "off"].includes(value.toLowerCase());
+  } else if (e.tagName === "SELECT") {
+    const o = [...e.options].find(o => o.value === value || o.text.trim() === value);
+    if (!o) throw "the field " + name + " has no choice " + value;
+    e.value = o.value;
+  } else {
+    Object.getOwnPropertyDescriptor(Object.getPrototypeOf(e), "value").set.call(e, value);
+  }
+  e.dispatchEvent(new Event("input", {bubbles: true}));
+  e.dispatchEvent(new Event("change", {bubbles: true}));
+  return "";
+}`
+
+// Submit sends the form that has the field, or the page's only one where field
+// is "", and waits a moment for the page that answers.
+func (p *Page) Submit(ctx context.Context, field string) error {
+	before := p.state.loaded
+	if _, err := p.run(ctx, submit, field); err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, settles)
+	defer cancel()
+	err := p.loaded(wait, before)
+	if wait.Err() != nil && ctx.Err() == nil {
+		return nil // the page answered without another page, or not at all: what is there counts
+	}
+	return err
+}
+
+const submit = `(field) => {
+  const e = field ? [...document.querySelectorAll("input, select, textarea, button")].find(e => e.name === field) : null;
+  const form = field ? e && e.form : document.forms.length === 1 ? document.forms[0] : null;
+  if (!form) throw field ? "no form has a field " + field : "the page has " + document.forms.length + " forms: name a field of one";
+  if (!form.checkValidity()) throw "the form is not complete: " + [...form.elements].filter(e => !e.checkValidity()).map(e => e.name).join(", ");
+  form.requestSubmit();
+  return "";
+}`
+
+// Text is what a person reads on the page.
+func (p *Page) Text(ctx context.Context) (string, error) {
+	return p.run(ctx, `() => location.href + "\n" + document.title + "\n\n" + (document.body ? document.body.innerText : "") + "\n"`)
+}
+
+// DOM is the page's document as HTML, as it is now.
+func (p *Page) DOM(ctx context.Context) (string, error) {
+	return p.run(ctx, `() => document.documentElement.outerHTML + "\n"`)
+}
