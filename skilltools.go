@@ -1,19 +1,16 @@
 package metier
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
-	"reflect"
 	"strings"
 
 	"metier/event"
-	"metier/internal/visible"
+	"metier/internal/strictjson"
 	"metier/internal/wrap"
 	"metier/model"
 	"metier/policy"
@@ -50,57 +47,8 @@ func skillTools(set settings.Settings) []Tool {
 // another case, no null, no wrong type, nothing after it. into points to a flat
 // struct. The error has Kind Invalid and names the key.
 func DecodeArgs(raw json.RawMessage, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := checkKeys(raw, into)
-	if err == nil {
-		err = d.Decode(into)
-	}
-	if err == nil {
-		if _, end := d.Token(); end != io.EOF {
-			err = errors.New("there is more than one value")
-		}
-	}
-	if err != nil {
-		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(strings.TrimPrefix(err.Error(), "json: "))}
-	}
-	return nil
-}
-
-// checkKeys sees what encoding/json lets pass: keys in another case, keys that
-// are there twice, null.
-func checkKeys(raw json.RawMessage, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.New("the arguments are not an object")
-	}
-	fields := reflect.TypeOf(into).Elem()
-	known := map[string]bool{}
-	for i := range fields.NumField() {
-		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		known[name] = true
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return err
-		}
-		key, _ := t.(string) // keys are strings
-		var value json.RawMessage
-		switch {
-		case !known[key]:
-			return fmt.Errorf("unknown field %s", visible.Quote(key))
-		case seen[key]:
-			return fmt.Errorf("field %q is there twice", key)
-		}
-		seen[key] = true
-		if err := d.Decode(&value); err != nil {
-			return err
-		}
-		if string(value) == "null" {
-			return fmt.Errorf("field %q is null; leave it out", key)
-		}
+	if err := strictjson.Decode(raw, into); err != nil {
+		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
 	}
 	return nil
 }

@@ -1,0 +1,75 @@
+// Package strictjson reads JSON objects into flat structs and takes nothing that
+// their schema does not name: what encoding/json lets pass would be read in two
+// ways by two readers.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"metier/internal/visible"
+)
+
+// Decode reads one object into the flat struct that into points to. An error
+// names the key: one that is unknown, there twice, in another case, null or of
+// the wrong type; text after the object is one, too.
+func Decode(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := checkKeys(raw, into)
+	if err == nil {
+		err = d.Decode(into)
+	}
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("there is more than one value")
+		}
+	}
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// checkKeys sees what encoding/json lets pass: keys in another case, keys that
+// are there twice, null.
+func checkKeys(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("the arguments are not an object")
+	}
+	fields := reflect.TypeOf(into).Elem()
+	known := map[string]bool{}
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		known[name] = true
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := t.(string) // keys are strings
+		var value json.RawMessage
+		switch {
+		case !known[key]:
+			return fmt.Errorf("unknown field %s", visible.Quote(key))
+		case seen[key]:
+			return fmt.Errorf("field %q is there twice", key)
+		}
+		seen[key] = true
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if string(value) == "null" {
+			return fmt.Errorf("field %q is null; leave it out", key)
+		}
+	}
+	return nil
+}
