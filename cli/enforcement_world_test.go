@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"metier/cli"
+	"metier/internal/egress"
 	"metier/internal/testenv"
 	"metier/model/modeltest"
 	"metier/run"
@@ -24,6 +25,8 @@ type deed struct{ tool, args string }
 type enforced struct {
 	t   *testing.T
 	dir string
+	// internet, if set, is what the proxy of programs reaches.
+	internet func(egress.Rules) (*egress.Proxy, error)
 }
 
 func newEnforced(t *testing.T, files map[string]string) *enforced {
@@ -91,11 +94,11 @@ func (e *enforced) run(turns [][]deed, args ...string) kept {
 		return out
 	})
 	line := append([]string{"run", "--output-mode", "batch", "--model", "openai:test", "--artifact-root", filepath.Join(e.dir, "runs")}, args...)
-	env := []string{"HOME=" + filepath.Join(e.dir, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(e.dir, "none.yaml"), "PATH=" + os.Getenv("PATH")}
+	env := []string{"HOME=" + filepath.Join(e.dir, "home"), "OPENAI_BASE_URL=" + server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_CONFIG=" + filepath.Join(e.dir, "config.yaml"), "PATH=" + os.Getenv("PATH")}
 	k := kept{t: e.t}
 	var out, errs bytes.Buffer
 	before := e.folders()
-	k.exit = cli.MainNoWait(e.t.Context(), line, env, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: e.dir})
+	k.exit = cli.MainReaching(e.t.Context(), line, env, cli.IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: e.dir}, e.internet)
 	k.errs, k.requests = errs.String(), server.Requests()
 	for _, f := range e.folders() {
 		if !strings.Contains("\n"+strings.Join(before, "\n")+"\n", "\n"+f+"\n") {

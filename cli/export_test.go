@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"time"
+
+	"metier/internal/egress"
 )
 
 // MainNoWait is Main without the waits between tries of a model call.
@@ -16,6 +18,14 @@ func MainNoWait(ctx context.Context, args, env []string, std IO) int {
 func MainOrg(ctx context.Context, org string, args, env []string, std IO) int {
 	a := newApp(env, std)
 	a.org = org
+	return a.main(ctx, args)
+}
+
+// MainReaching is MainNoWait on a machine for which the proxy of programs is made
+// by proxy, so that a test can be the Internet.
+func MainReaching(ctx context.Context, args, env []string, std IO, proxy func(egress.Rules) (*egress.Proxy, error)) int {
+	a := newApp(env, std)
+	a.after, a.egress = noWait, proxy
 	return a.main(ctx, args)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"metier/internal/egress"
 	"metier/mcp/host"
 	"metier/record"
 )
@@ -45,11 +46,12 @@ type app struct {
 	exit       func(int)                            // of the second interrupt
 	notify     func(chan<- os.Signal) (stop func()) // brings interrupts
 	cancel     context.CancelCauseFunc
-	redact     *record.Redactor          // made by clean
-	mcpSecrets []record.Secret           // of servers that were configured
-	hosts      []*host.Host              // of servers that a command asked, until it ends
-	has        func(program string) bool // is on this machine
-	org        string                    // folder of the machine's skills
+	redact     *record.Redactor                          // made by clean
+	mcpSecrets []record.Secret                           // of servers that were configured
+	hosts      []*host.Host                              // of servers that a command asked, until it ends
+	has        func(program string) bool                 // is on this machine
+	org        string                                    // folder of the machine's skills
+	egress     func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
 	watch      *watchers
 }
 

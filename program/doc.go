@@ -17,6 +17,7 @@ import (
 	"log/slog"
 
 	"metier"
+	"metier/internal/egress"
 	"metier/record"
 	"metier/sandbox"
 	"metier/settings"
@@ -40,6 +41,9 @@ type Options struct {
 	Host   *Host    // scripts that run on this machine itself; nil: none does
 	Run    string   // the run's id, for the scripts' environment
 	Hosts  []string // that the operator granted: exact names or *.x
+	// Egress makes the proxy of a program that may reach hosts; nil: egress.New,
+	// which reaches public addresses alone. Only this module can name the type.
+	Egress func(egress.Rules) (*egress.Proxy, error)
 	// Secrets are the variables that scripts of a skill get, by name and value.
 	// No model sees them. nil: none.
 	Secrets func(ctx context.Context, sk metier.Skill) ([]record.Secret, error)

@@ -147,7 +147,11 @@ func (r *runner) proxy(j *sandbox.Job) (*egress.Proxy, error) {
 		return nil, nil
 	}
 	token := rand.Text()
-	p, err := egress.New(egress.Rules{Hosts: hosts, Any: public, Token: token})
+	proxy := egress.New
+	if r.Egress != nil {
+		proxy = r.Egress
+	}
+	p, err := proxy(egress.Rules{Hosts: hosts, Any: public, Token: token})
 	if err != nil {
 		return nil, &metier.Error{Op: "run", Kind: metier.Invalid, Code: "hosts_invalid", Err: err}
 	}
