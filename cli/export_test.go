@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"metier/fetch"
 	"metier/internal/egress"
 )
 
@@ -26,6 +27,13 @@ func MainOrg(ctx context.Context, org string, args, env []string, std IO) int {
 func MainReaching(ctx context.Context, args, env []string, std IO, proxy func(egress.Rules) (*egress.Proxy, error)) int {
 	a := newApp(env, std)
 	a.after, a.egress = noWait, proxy
+	return a.main(ctx, args)
+}
+
+// MainOnline is Main on an Internet of its own.
+func MainOnline(ctx context.Context, o fetch.Options, args, env []string, std IO) int {
+	a := newApp(env, std)
+	a.web = o
 	return a.main(ctx, args)
 }
 

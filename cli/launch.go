@@ -178,9 +178,9 @@ func (a *app) stateDir() string {
 	return run.StateDir(func(k string) string { return a.env[k] }, a.home())
 }
 
-// tools are the file tools of the job, those that run programs, and those of servers.
+// tools are the file tools of the job, those that run programs or read pages, and those of servers.
 func (j *job) tools() []metier.Tool {
-	return slices.Concat(j.files(), j.byPath(), j.programs(), j.served(), j.delegation())
+	return slices.Concat(j.files(), j.byPath(), j.programs(), j.pages(), j.served(), j.delegation())
 }
 
 func (j *job) files() []metier.Tool {

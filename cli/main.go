@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"metier/fetch"
 	"metier/internal/egress"
 	"metier/mcp/host"
 	"metier/record"
@@ -53,6 +54,7 @@ type app struct {
 	org        string                                    // folder of the machine's skills
 	egress     func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
 	watch      *watchers
+	web        fetch.Options // how pages are fetched; tests have an internet of their own
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong

@@ -59,7 +59,9 @@ func (c *collector) got() []string {
 
 // internet is an Internet on which the collector has a public address.
 func (c *collector) internet(r egress.Rules) (*egress.Proxy, error) {
-	r.Resolve = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil }
+	r.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
+	}
 	r.Connect = func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", c.addr)
 	}

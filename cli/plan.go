@@ -332,7 +332,7 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolWriteFile: policy.Write, settings.ToolEditFile: policy.Write,
 	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
 	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read, settings.ToolLoadContent: policy.Read,
-	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect,
+	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect, settings.ToolWebFetch: policy.SideEffect,
 	subagent.ToolDelegate: policy.SideEffect, subagent.ToolHandle: policy.Read,
 }
 

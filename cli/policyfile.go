@@ -293,7 +293,7 @@ func (r *policyReader) approvals(n *yaml.Node) {
 
 // ruleTools are the names that rules may be about: the tools there are, those of
 // a later version, and the names that skills use.
-func ruleTools() []string { return append(toolNames(), "web_fetch", "web_search") }
+func ruleTools() []string { return append(toolNames(), "web_search") }
 
 // checkRuleTool refuses a rule about a tool that there is not: it would be one
 // in name only. Tools of servers are not ours to know.

@@ -33,7 +33,7 @@ type programFlags struct {
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow, and approve as it is, exactly this script: SKILL:scripts/PATH (repeatable)")
-	fl.StringArrayVar(&f.hosts, "allow-host", nil, "let programs reach this host, or *.host (repeatable; default: none)")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "let programs and web_fetch reach this host, or *.host (repeatable; default: none)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "what programs run in: "+strings.Join(backends(), ", ")+" (default native)")
 	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 }

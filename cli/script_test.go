@@ -22,6 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"mcpserver": hosttest.Main, // plays the script that its environment names
+		"online":    mainOnline,
 		"metier":    func() { os.Exit(cli.MainNoWait(context.Background(), os.Args[1:], os.Environ(), cli.System())) },
 	})
 }
@@ -58,6 +59,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	maps.Copy(c, badInputCommands)
 	maps.Copy(c, approvalCommands)
 	maps.Copy(c, harnessCommands)
+	maps.Copy(c, webCommands)
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"metier"
 	"metier/policy"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -70,8 +71,13 @@ func (j *job) noteSkipped() {
 
 // noteHosts says that granted hosts are of no use under the settings.
 func (j *job) noteHosts() {
-	if len(j.launch.Hosts) > 0 && policy.NetworkRule(j.settings.Exec.Network) == policy.NetworkOff && j.launch.runs() && !j.a.json {
+	if j.a.json || policy.NetworkRule(j.settings.Exec.Network) != policy.NetworkOff {
+		return
+	}
+	if len(j.launch.Hosts) > 0 && (j.launch.runs() || j.launch.fetches()) {
 		fmt.Fprintf(j.a.Err, "note: %s granted, and the setting script_network is off: nothing reaches them; --set script_network=tiered, or set: in the configuration, lets programs\n", plural(len(j.launch.Hosts), "host"))
+	} else if j.launch.fetches() {
+		fmt.Fprintf(j.a.Err, "note: %s is allowed, and there is no network for it: name hosts with --allow-host\n", settings.ToolWebFetch)
 	}
 }
 

@@ -83,7 +83,7 @@ var types = func() map[string]reflect.Type {
 func All() []Event {
 	return []Event{
 		Opened{}, Closed{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
-		Started{}, Returned{}, Lost{}, Staged{}, Activated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{},
+		Started{}, Returned{}, Lost{}, Staged{}, Activated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{}, PageFetched{},
 		Drifted{}, Suspected{}, Catalogued{},
 		Begun{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
 		Checked{}, ChildEnded{}, Stopped{}, Parked{}, Ended{}, Recovered{}, Note{},

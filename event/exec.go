@@ -108,6 +108,27 @@ type PackagesRequested struct {
 	Rejected bool     `json:"rejected,omitempty"` // the script did not run
 }
 
+// PageFetched is one page that a call asked the network for. Its address is the
+// model's text, and so a blob; hosts are facts.
+type PageFetched struct {
+	Call      string     `json:"call"`
+	Status    string     `json:"status"` // read, binary, redirected, error
+	Code      string     `json:"code,omitempty"`
+	URL       record.Ref `json:"url"`
+	FinalURL  record.Ref `json:"finalUrl"`              // where the answer came from, or where it leads that was not followed
+	HTTP      int        `json:"httpStatus,omitempty"`  // 0: there was no answer
+	Redirects int        `json:"redirects,omitempty"`   // followed, on the same host
+	Media     string     `json:"contentType,omitempty"` // without parameters
+	Charset   string     `json:"charset,omitempty"`
+	Digest    string     `json:"digest,omitempty"` // of the bytes that were read
+	Size      int64      `json:"sizeBytes"`
+	Truncated bool       `json:"truncated,omitempty"` // the page has more bytes than are read
+	Body      record.Ref `json:"body"`                // the bytes, where they are text
+	Hosts     []HostUse  `json:"hosts,omitempty"`
+	Refused   int        `json:"refusedRequests,omitempty"` // beyond Hosts, which is bounded
+}
+
+func (PageFetched) Type() string       { return "page.fetched" }
 func (Staged) Type() string            { return "skill.staged" }
 func (ScriptExecuted) Type() string    { return "skill.script_executed" }
 func (CommandExecuted) Type() string   { return "command.executed" }

@@ -40,7 +40,7 @@ func execRows() []Row {
 				{CwdWorkspace, "the root of the workspace, or the folder in it that the call names"},
 				{CwdCall, "the folder of the workspace or the skill that the call names"},
 			}),
-		choice("script_network", "Which network a script has. It is always our proxy, never a raw network.",
+		choice("script_network", "Which network a script has, and what web_fetch may reach. It is always our proxy, never a raw network.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
 				{NetworkTiered, "granted hosts; others are asked for, and refused to third_party"},

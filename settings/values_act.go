@@ -249,3 +249,6 @@ const (
 	ToolRunSkillScript = "run_skill_script"
 	ToolBash           = "bash"
 )
+
+// ToolWebFetch reads a page of the network. No default set has it.
+const ToolWebFetch = "web_fetch"

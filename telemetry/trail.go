@@ -118,6 +118,8 @@ func (l *trail) acted(en record.Entry, e event.Event) {
 		l.script(e)
 	case event.CommandExecuted:
 		l.program("run_command", e.Execution)
+	case event.PageFetched:
+		l.point(e.Type(), l.op(e.Call), attribute.String(keyExecuted, e.Status), attribute.Int("http.response.status_code", e.HTTP), attribute.Int64("metier.bytes", e.Size), attribute.Int("metier.sandbox.hosts", len(e.Hosts)))
 	case event.Staged:
 		l.point(e.Type(), l.op(e.Call), attribute.String(keySkillID, e.SkillID), attribute.String("metier.skill.tree", e.Tree), attribute.Int("metier.files", e.Files), attribute.Int64("metier.bytes", e.Bytes))
 	case event.Indexed:

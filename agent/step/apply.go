@@ -69,7 +69,7 @@ func (s *State) fold(e event.Event) (bool, error) {
 	case event.Ended:
 		return s.ended(e), nil
 	case event.Opened, event.Indexed, event.ResourcesIndexed, event.Decided, event.ResourceRead, event.FileRead,
-		event.Staged, event.ScriptExecuted, event.CommandExecuted, event.PackagesRequested,
+		event.Staged, event.ScriptExecuted, event.CommandExecuted, event.PackagesRequested, event.PageFetched,
 		event.Drifted, event.Suspected, event.Catalogued, event.Resumed, event.Parked, event.Note, event.Closed:
 		return false, nil // facts for others; a drift that reloads a skill comes with Activated
 	}

@@ -113,6 +113,16 @@ type hostRules struct {
 	literals []netip.Addr
 }
 
+// Form brings a host, a name or an address, to the one form that is compared,
+// resolved and written down; an IPv6 address stands in brackets or not.
+func Form(host string) (string, error) {
+	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
+		host = "[" + host + "]"
+	}
+	form, _, err := parseHost(host)
+	return form, err
+}
+
 // CheckHost says what is wrong with one of Rules.Hosts.
 func CheckHost(h string) error {
 	_, err := parseHosts([]string{h}, false)

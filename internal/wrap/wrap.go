@@ -14,7 +14,7 @@ import (
 // resource or a file may not open or close one of them, or it could pass for
 // another skill's or for nobody's.
 var elements = []string{"skill_context", "skill_content", "skill_resources", "skill_resource", "skill_catalog", "available_skills",
-	"system-reminder", "workspace_file", "program_output", "subagent_report"}
+	"system-reminder", "workspace_file", "program_output", "subagent_report", "web_page"}
 
 // Neutralize makes untrusted text safe to stand inside one of our elements by
 // escaping the angle bracket of each look-alike, and counts them: any case,

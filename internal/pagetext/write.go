@@ -1,0 +1,380 @@
+package pagetext
+
+import (
+	"bytes"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// writer writes the text of a tree. It looks at each node twice: once to drop
+// what is not shown, once to write.
+type writer struct {
+	base   *url.URL
+	based  bool
+	title  string
+	hidden int
+	layout map[*html.Node]bool // tables that hold blocks: they arrange, they list nothing
+
+	buf    []byte
+	breaks int    // line ends that are due before the next text
+	space  bool   // a blank is due
+	pre    int    // inside so many pre
+	cell   int    // inside so many cells of a table that lists
+	marked int    // where a mark ended that the next text stands beside
+	prefix []byte // begins each line: what the blocks around it want
+	lists  []int  // numbers of ordered lists; -1 for others
+}
+
+// Deeper quotes and lists are written without more indent.
+const maxIndent = 24
+
+func (w *writer) full() bool { return len(w.buf) >= MaxText }
+
+// dropped are elements of which nothing is text for a reader.
+func dropped(a atom.Atom) bool {
+	switch a {
+	case atom.Script, atom.Style, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Embed, atom.Canvas, atom.Audio, atom.Video, atom.Map,
+		atom.Datalist, atom.Link, atom.Meta, atom.Frameset, atom.Noframes:
+		return true
+	}
+	return false
+}
+
+// prune takes out what is no text and what a browser would not show, and notes
+// title, base and which tables arrange. table is the nearest one around n.
+func (w *writer) prune(n, table *html.Node) {
+	for c := n.FirstChild; c != nil; {
+		next := c.NextSibling
+		switch {
+		case c.Type == html.CommentNode || c.Type == html.DoctypeNode || c.Type == html.ElementNode && dropped(c.DataAtom):
+			n.RemoveChild(c)
+		case c.Type == html.ElementNode && c.DataAtom == atom.Title && w.title == "":
+			w.title = inner(c)
+			n.RemoveChild(c)
+		case c.Type == html.ElementNode && unseen(c):
+			w.hidden++
+			n.RemoveChild(c)
+		default:
+			w.note(c, table)
+			around := table
+			if c.DataAtom == atom.Table {
+				around = c
+			}
+			w.prune(c, around)
+		}
+		c = next
+	}
+}
+
+func (w *writer) note(n, table *html.Node) {
+	switch n.DataAtom {
+	case atom.Base:
+		if w.based { // the first one counts
+			return
+		}
+		if u, err := w.base.Parse(attr(n, "href")); err == nil {
+			w.base = u
+		}
+		w.based = true
+	case atom.Table, atom.P, atom.Div, atom.Ul, atom.Ol, atom.Pre, atom.Blockquote, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		if table != nil {
+			w.layout[table] = true
+		}
+	}
+}
+
+// unseen says that an element says of itself that it is not shown. Style sheets
+// are not read: text can be hidden in more ways.
+func unseen(n *html.Node) bool {
+	for _, a := range n.Attr {
+		switch a.Key {
+		case "hidden":
+			return true
+		case "style":
+			s := strings.ToLower(strings.Join(strings.Fields(a.Val), ""))
+			for _, not := range []string{"display:none", "visibility:hidden", "font-size:0;", "font-size:0px", "opacity:0;"} {
+				if strings.Contains(s+";", not) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key && a.Namespace == "" {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// inner is the text right below n.
+func inner(n *html.Node) string {
+	s := ""
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type == html.TextNode {
+			s += c.Data
+		}
+	}
+	return s
+}
+
+func (w *writer) children(n *html.Node) {
+	for c := n.FirstChild; c != nil && !w.full(); c = c.NextSibling {
+		switch c.Type {
+		case html.TextNode:
+			w.text(c.Data)
+		case html.ElementNode:
+			w.element(c)
+		default:
+			w.children(c)
+		}
+	}
+}
+
+func (w *writer) element(n *html.Node) {
+	switch n.DataAtom {
+	case atom.Br:
+		w.lines(1)
+	case atom.Hr:
+		w.block(2, func() { w.text("---") })
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		level, _ := strconv.Atoi(n.Data[1:])
+		w.block(2, func() { w.mark(strings.Repeat("#", level), func() { w.children(n) }) })
+	case atom.P, atom.Dl, atom.Figure, atom.Fieldset, atom.Details:
+		w.block(2, func() { w.children(n) })
+	case atom.A:
+		w.link(n)
+	case atom.Img:
+		if alt := oneLine(attr(n, "alt")); alt != "" {
+			w.text("[image: " + alt + "]")
+		}
+	case atom.Code, atom.Kbd, atom.Samp:
+		w.around("`", func() { w.children(n) })
+	case atom.Pre:
+		w.fenced(n)
+	case atom.Blockquote:
+		w.block(2, func() { w.indented("> ", func() { w.children(n) }) })
+	case atom.Ul, atom.Menu:
+		w.list(n, -1)
+	case atom.Ol:
+		w.list(n, 0)
+	case atom.Li:
+		w.item(n)
+	case atom.Table:
+		w.block(2, func() { w.children(n) })
+	case atom.Tr:
+		w.row(n)
+	case atom.Td, atom.Th:
+		w.block(1, func() { w.children(n) })
+	case atom.Div, atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Nav, atom.Aside, atom.Form, atom.Address, atom.Dt, atom.Dd, atom.Option,
+		atom.Caption, atom.Figcaption, atom.Summary, atom.Legend, atom.Body, atom.Textarea:
+		w.block(1, func() { w.children(n) })
+	default:
+		w.children(n)
+	}
+}
+
+// block begins and ends on a line of its own; 2: with an empty one between.
+func (w *writer) block(breaks int, do func()) {
+	w.lines(breaks)
+	do()
+	w.lines(breaks)
+}
+
+func (w *writer) lines(n int) {
+	if w.cell > 0 || w.marked == len(w.buf) {
+		w.space = true
+		return
+	}
+	if len(w.lists) > 0 {
+		n = 1 // lists stay together
+	}
+	w.breaks, w.space = max(w.breaks, n), false
+}
+
+// mark begins a line; what do writes follows on the same one.
+func (w *writer) mark(s string, do func()) {
+	w.text(s)
+	w.marked, w.space = len(w.buf), true
+	do()
+	w.marked = 0
+}
+
+// around puts a mark on both sides, if there is anything between.
+func (w *writer) around(mark string, do func()) {
+	if w.pre > 0 {
+		do()
+		return
+	}
+	w.between(mark, func() string { return mark }, do)
+}
+
+func (w *writer) between(open string, end func() string, do func()) {
+	breaks, space := w.breaks, w.space
+	before := len(w.buf)
+	w.text(open)
+	begun := len(w.buf)
+	do()
+	if len(w.buf) == begun { // nothing: as if it had not been there
+		w.buf = w.buf[:before]
+		w.breaks, w.space = max(breaks, w.breaks), space
+		return
+	}
+	w.space = false
+	w.raw(end())
+}
+
+// link writes a text with where it leads. That is found out only where there is
+// a text: it costs as much as the page's address is long.
+func (w *writer) link(n *html.Node) {
+	to, err := url.Parse(strings.TrimSpace(attr(n, "href")))
+	if err != nil || attr(n, "href") == "" || w.pre > 0 || to.Scheme != "" && to.Scheme != "http" && to.Scheme != "https" && to.Scheme != "mailto" {
+		w.children(n)
+		return
+	}
+	w.between("[", func() string { return "](" + w.base.ResolveReference(to).String() + ")" }, func() { w.children(n) })
+}
+
+func (w *writer) fenced(n *html.Node) {
+	if w.cell > 0 {
+		w.around("`", func() { w.children(n) })
+		return
+	}
+	w.block(2, func() {
+		w.text("```")
+		w.lines(1)
+		w.pre++
+		w.children(n)
+		w.pre--
+		w.lines(1)
+		w.text("```")
+	})
+}
+
+// indented begins each line with more.
+func (w *writer) indented(more string, do func()) {
+	was := len(w.prefix)
+	if was < maxIndent {
+		w.prefix = append(w.prefix, more...)
+	}
+	do()
+	w.prefix = w.prefix[:was]
+}
+
+func (w *writer) list(n *html.Node, first int) {
+	w.block(2, func() {
+		w.lists = append(w.lists, first)
+		w.children(n)
+		w.lists = w.lists[:len(w.lists)-1]
+	})
+}
+
+func (w *writer) item(n *html.Node) {
+	mark := "-"
+	if i := len(w.lists) - 1; i >= 0 && w.lists[i] >= 0 {
+		w.lists[i]++
+		mark = strconv.Itoa(w.lists[i]) + "."
+	}
+	w.block(1, func() { w.mark(mark, func() { w.indented("  ", func() { w.children(n) }) }) })
+}
+
+// row is a line of a table that lists, or blocks of one that arranges.
+func (w *writer) row(n *html.Node) {
+	table := n.Parent
+	for table != nil && table.DataAtom != atom.Table {
+		table = table.Parent
+	}
+	if w.layout[table] {
+		w.block(1, func() { w.children(n) })
+		return
+	}
+	cells, heads := 0, 0
+	w.lines(1)
+	w.text("|")
+	w.cell++
+	for c := n.FirstChild; c != nil && !w.full(); c = c.NextSibling {
+		if c.DataAtom != atom.Td && c.DataAtom != atom.Th {
+			continue
+		}
+		cells++
+		if c.DataAtom == atom.Th {
+			heads++
+		}
+		w.space = true
+		w.children(c)
+		w.space = false
+		w.raw(" |")
+	}
+	w.cell--
+	if w.lines(1); cells > 0 && cells == heads {
+		w.text("|" + strings.Repeat("---|", cells))
+		w.lines(1)
+	}
+}
+
+// text writes text of the page: white space counts in pre alone.
+func (w *writer) text(s string) {
+	if w.pre > 0 {
+		for i, line := range strings.Split(s, "\n") {
+			if i > 0 {
+				w.flush()
+				w.newline()
+			}
+			if line != "" {
+				w.flush()
+				w.buf = append(w.buf, strings.TrimSuffix(line, "\r")...)
+			}
+		}
+		return
+	}
+	for i := 0; i < len(s); {
+		end := strings.IndexAny(s[i:], " \t\r\n\f")
+		if end < 0 {
+			end = len(s) - i
+		}
+		if end > 0 {
+			w.flush()
+			w.buf = append(w.buf, s[i:i+end]...)
+		}
+		if i += end; i < len(s) {
+			w.space = true
+			i++
+		}
+	}
+}
+
+// raw writes what goes on at once.
+func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
+
+// flush writes what is due before text.
+func (w *writer) flush() {
+	switch {
+	case w.breaks > 0 && len(w.buf) > 0:
+		for range w.breaks {
+			w.newline()
+		}
+	case w.breaks > 0 || len(w.buf) == 0:
+		w.buf = append(w.buf, w.prefix...)
+	case w.space && !bytes.HasSuffix(w.buf, []byte("[")) && !bytes.HasSuffix(w.buf, []byte(" ")):
+		w.buf = append(w.buf, ' ')
+	}
+	w.breaks, w.space = 0, false
+}
+
+func (w *writer) newline() {
+	w.buf = append(bytes.TrimRight(w.buf, " "), '\n')
+	w.buf = append(w.buf, w.prefix...)
+}
+
+// done is the text.
+func (w *writer) done() string {
+	return strings.ToValidUTF8(strings.TrimSpace(string(w.buf)), "\uFFFD")
+}
