@@ -78,11 +78,13 @@ cross: ## vet everything, tests included, for the other systems
 generated: ## generated documents are what the code says
 	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/house
 	$(GO) test -run TestDocumentationIsTheTable ./settings
+	$(GO) test -run TestEnforcementPageIsTheTable ./policy
 
 .PHONY: docs
 docs: ## write the generated documents anew
 	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/house -update
 	$(GO) test -run TestDocumentationIsTheTable ./settings -update
+	$(GO) test -run TestEnforcementPageIsTheTable ./policy -update
 
 .PHONY: fuzz
 fuzz: ## fuzz every target in the source: readers of what people wrote for FUZZTIME (60s), the others for a quarter

@@ -8,6 +8,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/model"
+	"metier/policy"
 	"metier/record"
 )
 
@@ -28,6 +29,8 @@ type dryPlan struct {
 	Sandbox   *probed       `json:"sandbox,omitempty"` // where one of the tools runs programs
 	System    string        `json:"system"`
 	Prompt    string        `json:"prompt"`
+	Enforcing policy.Mode   `json:"enforcementMode"`
+	Role      policy.Role   `json:"promptSlotRole"`  // of the prompt
 	Tokens    int           `json:"estimatedTokens"` // of the first request, four bytes each
 	Problems  []diagnostic  `json:"diagnostics"`
 }
@@ -93,7 +96,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	cat := j.session.Catalog(ctx)
 	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
 		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Tools: []string{},
-		System: req.System, Prompt: p.launch.Prompt, Tokens: estimate(req), Problems: []diagnostic{}}
+		System: req.System, Prompt: p.launch.Prompt, Enforcing: j.grants().Mode, Role: p.launch.PromptRole, Tokens: estimate(req), Problems: []diagnostic{}}
 	for _, act := range j.session.State().Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
 	}
@@ -134,6 +137,7 @@ func (a *app) showDry(d dryPlan) {
 		model += " (recorded turns)"
 	}
 	fmt.Fprintf(a.Out, "model      %s\nmode       %s\nworkspace  %s\n", oneLine(model), d.Mode, oneLine(d.Workspace))
+	fmt.Fprintf(a.Out, "enforcing  %s; the task is %s\n", d.Enforcing, map[policy.Role]string{policy.DirectCommand: "a direct command", policy.Context: "context", policy.Quote: "a quote"}[d.Role])
 	for _, r := range d.Roots {
 		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", oneLine(firstSet(r.Path, "embedded")), r.Label, r.Tier.Or())
 	}

@@ -3,8 +3,11 @@ package cli_test
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +61,44 @@ var reasonCodes = []string{
 // the tests of delegate_task see them in real decisions.
 var ofSubagents = []string{"subagent_profile_allowed", "subagent_profile_not_allowed"}
 
+// docs/ENFORCEMENT.md says what the table above says, row by row, and names the 20
+// codes and no other.
+func TestEnforcementPageIsTheTableByHand(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join("..", "docs", "ENFORCEMENT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, codes := map[string]map[string]cell{}, []string{}
+	word := func(s string) verdict {
+		decision, code, _ := strings.Cut(strings.Trim(s, "` "), " ")
+		return verdict{decision, strings.Trim(code, "`")}
+	}
+	_, table, _ := strings.Cut(string(b), "<!-- table")
+	table, list, _ := strings.Cut(table, "<!-- codes")
+	for line := range strings.Lines(table) {
+		c := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if mode := strings.Trim(c[0], "` "); len(c) == 4 && enforcement[mode] != nil {
+			if rows[mode] == nil {
+				rows[mode] = map[string]cell{}
+			}
+			rows[mode][strings.TrimSpace(c[1])] = cell{word(c[2]), word(c[3])}
+		}
+	}
+	if d := cmp.Diff(enforcement, rows, cmp.AllowUnexported(cell{}, verdict{})); d != "" {
+		t.Error(d)
+	}
+	for line := range strings.Lines(list) {
+		if c := strings.Split(line, "|"); len(c) == 5 && strings.HasPrefix(c[1], " `") {
+			codes = append(codes, strings.Trim(c[1], "` "))
+		}
+	}
+	slices.Sort(codes)
+	if d := cmp.Diff(reasonCodes, codes); d != "" {
+		t.Error(d)
+	}
+}
+
 // acts are calls of each effect, and how to see from outside whether they did
 // anything: the file that is there, and what the model read.
 var acts = []struct {
@@ -87,22 +128,35 @@ var all = []string{"--set", "script_approval=never", "--skills-root", "skills", 
 
 // Each cell of the table is judged by what is there after a real run: the file,
 // the process in the sandbox, what the model read, and the decision in
-// policy-trace.json.
+// policy-trace.json. Every reason code is in the decision of a real call.
 //
 // req: A-094
 func TestEnforcementTableCellByCell(t *testing.T) {
 	t.Parallel()
-	for _, mode := range slices.Sorted(maps.Keys(enforcement)) {
-		for _, role := range []string{"direct-command", "context", "quote"} {
-			t.Run(mode+" "+role, func(t *testing.T) {
-				t.Parallel()
-				cellsOf(t, mode, role)
-			})
+	var seen sync.Map
+	t.Run("cells", func(t *testing.T) {
+		for _, mode := range slices.Sorted(maps.Keys(enforcement)) {
+			for _, role := range []string{"direct-command", "context", "quote"} {
+				t.Run(mode+" "+role, func(t *testing.T) {
+					t.Parallel()
+					cellsOf(t, mode, role, &seen)
+				})
+			}
 		}
+		t.Run("unreadable", func(t *testing.T) {
+			t.Parallel()
+			otherCodes(t, &seen)
+		})
+	})
+	codes := slices.Clone(ofSubagents)
+	seen.Range(func(code, _ any) bool { codes = append(codes, code.(string)); return true })
+	slices.Sort(codes)
+	if d := cmp.Diff(reasonCodes, codes); d != "" || len(reasonCodes) != 20 {
+		t.Errorf("%d codes:\n%s", len(reasonCodes), d)
 	}
 }
 
-func cellsOf(t *testing.T, mode, role string) {
+func cellsOf(t *testing.T, mode, role string, seen *sync.Map) {
 	e := newEnforced(t, enforcedFiles)
 	var deeds []deed
 	for _, a := range acts {
@@ -128,6 +182,7 @@ func cellsOf(t *testing.T, mode, role string) {
 		if got := (verdict{d.Decision, d.Code}); got != want || d.Effect != a.effect || d.Tool != a.tool || d.Rule != "enforcement_mode="+mode {
 			t.Errorf("%s: %+v, want %+v: %+v", a.tool, got, want, d)
 		}
+		seen.Store(d.Code, true)
 		if len(d.PromptSlots) != 1 || string(d.PromptSlots[0].Role) != role || d.PromptSlots[0].Digest == "" {
 			t.Errorf("%s: the evidence was %+v", a.tool, d.PromptSlots)
 		}
@@ -144,16 +199,9 @@ func cellsOf(t *testing.T, mode, role string) {
 	}
 }
 
-// Every reason code of contracts.md is in the decision of a real call, and the
-// table has no other.
-func TestEachReasonCodeIsSeen(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, effects := range enforcement { // TestEnforcementTableCellByCell sees each in a real run
-		for _, c := range effects {
-			seen[c.with.code], seen[c.without.code] = true, true
-		}
-	}
+// otherCodes are those of calls that no mode judges: a tool nobody allowed, and
+// what cannot be read.
+func otherCodes(t *testing.T, seen *sync.Map) {
 	e := newEnforced(t, enforcedFiles)
 	k := e.run([][]deed{{{"bash", `{"command":"touch /workspace/bash-ran"}`}, {"read_file", `{"path":7}`}, {"no_such_tool", `{}`}, {"read_file", `{"path":`}}},
 		"--prompt", "Do it.", "--allow-tool", "read_file")
@@ -167,16 +215,10 @@ func TestEachReasonCodeIsSeen(t *testing.T) {
 		if d.Decision != "denied" || d.Code != want.code || !strings.HasPrefix(read[i], want.says) {
 			t.Errorf("call %d: %+v, the model read %q", i, d, read[i])
 		}
-		seen[d.Code] = true
+		seen.Store(d.Code, true)
 	}
 	if e.there("bash-ran") {
 		t.Error("a tool that was not allowed ran")
-	}
-	for _, c := range ofSubagents {
-		seen[c] = true
-	}
-	if d := cmp.Diff(reasonCodes, slices.Sorted(maps.Keys(seen))); d != "" || len(reasonCodes) != 20 {
-		t.Errorf("%d codes:\n%s", len(reasonCodes), d)
 	}
 }
 
@@ -211,6 +253,30 @@ func TestOutputOfProgramsIsMediated(t *testing.T) {
 		for _, m := range readArtifact[run.Transcript](t, k.folder, run.FileTranscript).Messages {
 			if m.Role == "tool" && m.CFCPromptRole != "context" {
 				t.Errorf("%s: a result is %q in the transcript", mode, m.CFCPromptRole)
+			}
+		}
+	}
+}
+
+// A client of a server is nobody who typed: in the enforce modes it has no
+// evidence, whatever it sends.
+func TestClientsOfAServerHaveNoEvidence(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"skills/count/SKILL.md": enforcedFiles["skills/count/SKILL.md"], "skills/count/scripts/count.sh": "#!/bin/bash\ntouch /workspace/script-ran\n"})
+	for mode, want := range map[string][2]string{
+		"disabled":         {"", ""},
+		"enforce-explicit": {"", "cfc_enforce_explicit_requires_direct_command"},
+		"enforce-strict":   {"cfc_enforce_strict_requires_direct_command", "skill_activations_missing"}, // nothing can be loaded
+	} {
+		c := p.serves("--skills-root", filepath.Join(p.home, "skills"), "--set", "enforcement_mode="+mode, "--set", "script_approval=never", "--allow-skill-script", "count:scripts/count.sh")
+		for i, call := range []struct {
+			tool string
+			args map[string]any
+		}{{"load_skill", map[string]any{"name": "count"}}, {"run_skill_script", map[string]any{"skill": "count", "path": "scripts/count.sh"}}} {
+			text, ok, _ := c.call(call.tool, call.args)
+			if want[i] == "" != ok || !strings.Contains(text, want[i]) {
+				t.Errorf("%s, %s: %v %q, want %q", mode, call.tool, ok, text, want[i])
 			}
 		}
 	}
