@@ -275,6 +275,24 @@ func TestPagesOfTheLeaseAreWorkedWith(t *testing.T) {
 	}
 }
 
+// All of it works for an ordinary user, whose browser has a sandbox of its own
+// where the machine allows that.
+func TestLeaseOfAnOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	if !testenv.OrdinaryUser(t) {
+		return
+	}
+	s := newSite(t, nil)
+	l := lend(t, s.URL, nil)
+	end := begin(t, l)
+	d := first(t, l)
+	d.open(s.URL + "/one")
+	if got := d.eval("document.body.innerText"); got != "page /one" {
+		t.Errorf("the page says %q", got)
+	}
+	end()
+}
+
 // A connection to the browser shows the lease's pages, in sessions, and nobody
 // else's.
 func TestBrowserItselfIsTheLeases(t *testing.T) {

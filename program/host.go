@@ -31,7 +31,7 @@ type Host struct {
 	Scripts  []string // SKILL:scripts/PATH, SKILL a name or an ID
 	Approved []policy.ApprovedScript
 	Sandbox  sandbox.Sandbox // runs them: one of level L0
-	Path     []string        // absolute folders before the system's in their PATH
+	Path     []string        // absolute folders after the system's in their PATH
 	// Leased has the scripts need Browser, which they find by AGENT_BROWSER_CDP
 	// . They are then held to the setting host_cdp, and to its origin.
 	Leased  bool
@@ -233,7 +233,7 @@ func (r *runner) environment(host bool) []string {
 	if !host {
 		return env
 	}
-	search := append(slices.DeleteFunc(slices.Clone(r.Host.Path), func(d string) bool { return !filepath.IsAbs(d) }), script.SearchPath)
+	search := append([]string{script.SearchPath}, slices.DeleteFunc(slices.Clone(r.Host.Path), func(d string) bool { return !filepath.IsAbs(d) })...)
 	env = append(env, "PATH="+strings.Join(search, string(filepath.ListSeparator)))
 	if r.Host.Leased && r.Host.Browser != nil {
 		env = append(env, cdpEnv+"="+r.Host.Browser.Endpoint())

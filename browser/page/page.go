@@ -4,6 +4,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -221,7 +222,7 @@ func (p *Page) Open(ctx context.Context, address string) error {
 // run evaluates a function of the page with arguments. What it throws is the
 // error.
 func (p *Page) run(ctx context.Context, function string, args ...any) (string, error) {
-	list, err := json.Marshal(args)
+	list, err := json.Marshal(append([]any{}, args...)) // never null
 	if err != nil {
 		return "", err
 	}
@@ -232,7 +233,8 @@ func (p *Page) run(ctx context.Context, function string, args ...any) (string, e
 		Thrown *struct {
 			Text      string `json:"text"`
 			Exception struct {
-				Value any `json:"value"`
+				Value any    `json:"value"`
+				Text  string `json:"description"`
 			} `json:"exception"`
 		} `json:"exceptionDetails"`
 	}
@@ -241,17 +243,13 @@ func (p *Page) run(ctx context.Context, function string, args ...any) (string, e
 	case err != nil:
 		return "", err
 	case r.Thrown != nil:
-		return "", fmt.Errorf("%v", firstOf(r.Thrown.Exception.Value, r.Thrown.Text))
+		if s, is := r.Thrown.Exception.Value.(string); is {
+			return "", errors.New(s)
+		}
+		return "", errors.New(cmp.Or(r.Thrown.Exception.Text, r.Thrown.Text))
 	}
 	s, _ := r.Result.Value.(string)
 	return s, nil
-}
-
-func firstOf(v any, or string) any {
-	if v == nil {
-		return or
-	}
-	return v
 }
 
 // Fill gives a field of a form, by its name, a value as a person would.
