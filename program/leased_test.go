@@ -55,7 +55,7 @@ const (
 
 // pagehand is the folder of the program that the skill's scripts work with.
 var pagehand = sync.OnceValues(func() (dir string, err error) {
-	dir, err := os.MkdirTemp(testenv.Shared(), "metier-pagehand-")
+	dir, err = os.MkdirTemp(testenv.Shared(), "metier-pagehand-")
 	if err != nil {
 		return "", err
 	}
