@@ -27,6 +27,7 @@ type launchChild struct {
 	Manifest     subagent.Manifest `json:"manifest"`
 	Only         []string          `json:"only"` // skills it may use
 	Instructions string            `json:"instructions,omitempty"`
+	Browser      bool              `json:"browser,omitempty"` // its scripts on the host need the lent one
 }
 
 // children runs the children of a job, in this process: each with a session,
@@ -151,7 +152,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 		m.Scripts = []string{}
 	}
 	l.Skills, m.Missing = k.there(l.Skills)
-	l.Child, l.Spec.Subagent = &launchChild{Manifest: m, Only: only(p, l.Skills), Instructions: p.Instructions}, &m
+	l.Child, l.Spec.Subagent = &launchChild{Manifest: m, Only: only(p, l.Skills), Instructions: p.Instructions, Browser: p.Browser}, &m
 	k.launch = l
 	if err := k.trust(ctx); err != nil {
 		return nil, err
@@ -161,6 +162,9 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 			return nil, err
 		}
 		k.ownSandbox = true
+	}
+	if k.exact, err = k.onHost(); err != nil {
+		return nil, err
 	}
 	return k, nil
 }

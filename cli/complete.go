@@ -51,13 +51,18 @@ func (a *app) completions(c *cobra.Command) {
 		"max-tokens":       words(),
 		"limit":            words(),
 		"sandbox":          words(backends()...),
-		"level":            words("L0", "L1", "L2", "L3"),
-		"allow-host":       words(),
-		"timeout":          words(),
-		"scope":            words(policy.ScopeOnce, policy.ScopeSession, policy.ScopeAlways),
-		"question":         words(),
-		"from":             words(),
-		"since":            words(),
+		"browser-endpoint": words("http://127.0.0.1:9222"),
+		"browser-origin":   words(),
+		"browser-until":    words("20m", "1h"),
+
+		"skill-script-execution-target": words("sandbox"),
+		"level":                         words("L0", "L1", "L2", "L3"),
+		"allow-host":                    words(),
+		"timeout":                       words(),
+		"scope":                         words(policy.ScopeOnce, policy.ScopeSession, policy.ScopeAlways),
+		"question":                      words(),
+		"from":                          words(),
+		"since":                         words(),
 	} {
 		if c.Flags().Lookup(name) != nil {
 			_ = c.RegisterFlagCompletionFunc(name, f) // fails only for a flag that is not there, or twice

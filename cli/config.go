@@ -29,6 +29,7 @@ type config struct {
 	Scripts   []string               `yaml:"allow_skill_scripts"` // SKILL:scripts/PATH; allowed, not approved
 	Hosts     []string               `yaml:"allow_hosts"`
 	Sandbox   sandboxConfig          `yaml:"sandbox"`
+	Browser   browserConfig          `yaml:"browser"`
 	Secrets   []secretConfig         `yaml:"secrets"`
 	Policy    string                 `yaml:"policy"` // a policy file, see docs/POLICY.md
 	MCP       mcpConfig              `yaml:"mcp"`
@@ -116,6 +117,7 @@ func (a *app) operatorConfig() (operator, error) {
 			c.Policy = filepath.Join(filepath.Dir(p), c.Policy)
 		}
 		c.placeServers(p)
+		c.Browser.place(p)
 		c.Subagents.place(p)
 		op.merge(c)
 		if len(c.Set) > 0 {
@@ -152,6 +154,7 @@ func (o *operator) merge(c config) {
 	o.MCPFiles = append(o.MCPFiles, c.MCPFiles...)
 	o.Subagents.merge(c.Subagents)
 	o.Sandbox.Visible = append(o.Sandbox.Visible, c.Sandbox.Visible...)
+	o.Browser.merge(c.Browser)
 	o.Scripts = append(o.Scripts, c.Scripts...)
 	o.Hosts = append(o.Hosts, c.Hosts...)
 	o.Secrets = append(o.Secrets, c.Secrets...)

@@ -16,11 +16,13 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
+	"metier/browser"
 	"metier/event"
 	"metier/internal/confine"
 	"metier/mcp/host"
 	"metier/model"
 	"metier/policy"
+	"metier/program"
 	"metier/record"
 	"metier/run"
 	"metier/sandbox"
@@ -45,6 +47,7 @@ type launch struct {
 	Hosts      []string                `json:"hosts,omitempty"`
 	Policy     *launchPolicy           `json:"policy,omitempty"`
 	Sandbox    string                  `json:"sandbox,omitempty"`
+	Browser    *launchBrowser          `json:"browser,omitempty"` // lent to subagents
 	Prompt     string                  `json:"prompt"`
 	PromptRole policy.Role             `json:"promptRole"`
 	Batch      bool                    `json:"batch"`
@@ -88,6 +91,9 @@ type job struct {
 	trusted    bool     // its record, whoever wrote it
 	shared     bool     // a child's: workspace, servers and, but for ownSandbox, sandbox are its parent's
 	ownSandbox bool
+	bare       sandbox.Sandbox          // the host itself, for a child whose profile says so
+	exact      *program.Host            // which scripts run there
+	lent       *browser.Lent            // a child's
 	standing   map[string]policy.Answer // what was approved always, by what it binds
 	run        string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
 }
@@ -364,7 +370,7 @@ func (j *job) close(ctx context.Context) error {
 	if j.host != nil && !j.shared {
 		errs = append(errs, j.host.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, j.unlend()...)...)
 }
 
 // endRecord says at the end of a record that its session, which is no run, is

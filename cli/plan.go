@@ -159,6 +159,9 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if err := a.planSubagents(&l, f.subagents, op); err != nil {
 		return p, err
 	}
+	if err := errors.Join(checkTarget(set.Exec.Target), a.planBrowser(&l, f.browser, op)); err != nil {
+		return p, err
+	}
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
 		return p, err
 	}
@@ -205,6 +208,9 @@ func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
 			return nil, wrong("usage", "modes: "+strings.Join(enforcementModes, ", "), "--enforcement-mode %q is not a mode", f.enforcement)
 		}
 		l.Values["enforcement_mode"], l.Name = f.enforcement, "flags"
+	}
+	if f.target != "" {
+		l.Values["script_target"], l.Name = f.target, "flags"
 	}
 	if err := checkDriftFlag(f.onDrift); err != nil {
 		return nil, err

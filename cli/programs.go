@@ -172,7 +172,7 @@ func (j *job) programs() []metier.Tool {
 		id = j.folder.ID()
 	}
 	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
-		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.a.egress, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()}
+		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.a.egress, Host: j.exact, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()}
 	if j.launch.harnessed() {
 		o.ByPath = harness.Script
 	}

@@ -23,7 +23,7 @@ import (
 
 // resumeFlags are the flags that go with --resume. All others are in the
 // record: a resumed run keeps what it began with.
-var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json"}
+var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json", browserFlagNames[0], browserFlagNames[1], browserFlagNames[2]}
 
 // resume goes on with a run that was stopped, killed or parked, or that failed.
 // It uses what the record says the run was started with; flags choose only the
@@ -135,6 +135,9 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 		return nil, err
 	}
 	l.Park = l.Park || f.park
+	if err := a.relend(l, f.browser, op); err != nil {
+		return nil, err
+	}
 	l.Denied = dedupe(append(l.Denied, op.Deny...))
 	if err := l.strictest(op); err != nil {
 		return nil, err

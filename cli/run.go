@@ -46,6 +46,8 @@ type runFlags struct {
 	mcpConfig    []string
 	granted      []string // tools of policy files
 	subagents    subagentFlags
+	browser      browserFlags
+	target       string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -86,6 +88,8 @@ stopped or killed goes on with --resume.`,
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; 'default' is the profile's tools, also without the flag)")
 	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
 	f.add(fl)
+	f.browser.add(fl)
+	fl.StringVar(&f.target, "skill-script-execution-target", "", "where scripts of skills run: sandbox; host is for subagents alone")
 	f.subagents.add(fl)
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")

@@ -56,11 +56,11 @@ func execRows() []Row {
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		later(choice("script_target", "Where scripts run.",
+		choice("script_target", "Where scripts run. On the host are exact scripts of subagents whose profile says so, and no others: a run with script_target=host is refused.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
-			})),
+			}),
 	}
 }
 

@@ -31,6 +31,9 @@ type Profile struct {
 	MaxTurns    int      `yaml:"max_turns"`
 	MaxTokens   int64    `yaml:"max_tokens"` // 0: what the parent has left
 	Target      string   `yaml:"target"`     // where Scripts run: sandbox (default) or host
+	// Browser says that the scripts on the host work in the browser that the operator lent,
+	// and in no other way (A-088).
+	Browser bool `yaml:"browser"`
 	// Instructions follow the system prompt of the child.
 	Instructions string `yaml:"instructions"`
 }
@@ -133,6 +136,8 @@ func Parse(b []byte) (Profile, error) {
 		return p, fmt.Errorf("target %q is neither %s nor %s", p.Target, TargetSandbox, TargetHost)
 	case p.Target == TargetHost && len(p.Scripts) == 0:
 		return p, errors.New("target host needs scripts: exactly those run there")
+	case p.Browser && p.Target != TargetHost:
+		return p, errors.New("browser needs target: host, where browsers are")
 	case len(p.Tools) == 0:
 		return p, errors.New("tools is missing: name them, or inherit")
 	}

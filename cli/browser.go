@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"metier/agent/subagent"
+	"metier/browser"
+	"metier/program"
+	"metier/sandbox/unsafe"
+	"metier/settings"
+)
+
+// browserConfig is the browser that the operator lends to subagents.
+type browserConfig struct {
+	Endpoint string         `yaml:"endpoint"` // its DevTools address on this machine
+	Origin   string         `yaml:"origin"`   // the one that pages may be of
+	Until    string         `yaml:"until"`    // how long from a run's beginning, or a time (RFC 3339)
+	Path     []string       `yaml:"path"`     // more folders that scripts on the host find programs in
+	Grants   []browserGrant `yaml:"grants"`
+}
+
+// browserGrant lets one script sign in with its skill's secrets, on one origin.
+type browserGrant struct {
+	Script string `yaml:"script" json:"script"` // SKILL:scripts/PATH
+	Origin string `yaml:"origin" json:"origin"`
+}
+
+// browserFlags are those of a run that may lend a browser.
+type browserFlags struct{ endpoint, origin, until string }
+
+// lentFor is how long a browser is lent where nothing is said.
+const lentFor = time.Hour
+
+// browserFlagNames are flags that also go with --resume: a lease that is over
+// can be given anew.
+var browserFlagNames = []string{"browser-endpoint", "browser-origin", "browser-until"}
+
+func (f *browserFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.endpoint, browserFlagNames[0], "", "lend subagents the browser whose DevTools are at this address of this machine: http://127.0.0.1:PORT")
+	fl.StringVar(&f.origin, browserFlagNames[1], "", "the one origin the lent browser may be at: https://app.example")
+	fl.StringVar(&f.until, browserFlagNames[2], "", "how long it is lent, as 20m, or until when (default 1h)")
+}
+
+// place makes the folders of a configuration file relative to it.
+func (c *browserConfig) place(file string) {
+	for i, d := range c.Path {
+		if !filepath.IsAbs(d) {
+			c.Path[i] = filepath.Join(filepath.Dir(file), d)
+		}
+	}
+}
+
+func (c *browserConfig) merge(over browserConfig) {
+	c.Endpoint, c.Origin, c.Until = firstSet(over.Endpoint, c.Endpoint), firstSet(over.Origin, c.Origin), firstSet(over.Until, c.Until)
+	c.Path, c.Grants = append(c.Path, over.Path...), append(c.Grants, over.Grants...)
+}
+
+// launchBrowser is the lease of a launch, as it is recorded.
+type launchBrowser struct {
+	Endpoint string         `json:"endpoint"`
+	Origin   string         `json:"origin"`
+	Until    time.Time      `json:"until"`
+	Grants   []browserGrant `json:"grants,omitempty"`
+}
+
+func (l launchBrowser) lease() browser.Lease {
+	out := browser.Lease{Endpoint: l.Endpoint, Origin: l.Origin, Until: l.Until}
+	for _, g := range l.Grants {
+		out.Grants = append(out.Grants, browser.Grant(g))
+	}
+	return out
+}
+
+// planBrowser fills what a launch says of a browser: flags, then the
+// configuration. Neither says anything: none is lent.
+func (a *app) planBrowser(l *launch, f browserFlags, op operator) error {
+	c := op.Browser
+	c.Endpoint, c.Origin, c.Until = firstSet(f.endpoint, c.Endpoint), firstSet(f.origin, c.Origin), firstSet(f.until, c.Until)
+	if c.Endpoint == "" && c.Origin == "" {
+		if c.Until == "" {
+			return nil
+		}
+		return wrong("lease_invalid", "name it with --browser-endpoint, and where it may be with --browser-origin", "--browser-until: no browser is lent")
+	}
+	until, err := a.until(c.Until)
+	if err != nil {
+		return err
+	}
+	b := &launchBrowser{Endpoint: c.Endpoint, Origin: c.Origin, Until: until}
+	for _, g := range c.Grants {
+		if _, err := scriptEntries("browser: grants: script", []string{g.Script}); err != nil {
+			return err
+		}
+		b.Grants = append(b.Grants, g)
+	}
+	checked, err := b.lease().Check()
+	if err != nil {
+		return err
+	}
+	b.Origin = checked.Origin
+	l.Browser = b
+	return nil
+}
+
+// until reads how long a browser is lent.
+func (a *app) until(s string) (time.Time, error) {
+	if s == "" {
+		return a.now().Add(lentFor), nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return a.now().Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, wrong("lease_invalid", "write a duration, as 20m, or a time, as 2030-01-02T15:04:05Z", "--browser-until %q is neither", s)
+	}
+	return t, nil
+}
+
+// checkTarget refuses scripts on the host for a run of its own (A-164): a
+// subagent's profile puts exact scripts there.
+func checkTarget(t settings.Target) error {
+	if t != settings.TargetHost {
+		return nil
+	}
+	return wrong("execution_target_refused", "let a subagent whose profile has target: host do it (--allow-subagent-profile), or give up isolation as a whole with --sandbox "+backendUnsafe,
+		"scripts of a run do not run on the host (script_target=host)")
+}
+
+// signIn are the scripts that sign in somewhere, of the skill that metier brings.
+var signIn = []string{"agent-browser:scripts/authenticated-session.sh"}
+
+// onHost is what a child's profile puts on the host; nil: nothing. Each child
+// has a lease of its own, and no page or cookie of another.
+func (j *job) onHost() (*program.Host, error) {
+	c := j.launch.Child
+	if c == nil || c.Manifest.Target != subagent.TargetHost {
+		return nil, nil
+	}
+	j.bare = unsafe.New(nil)
+	h := &program.Host{Scripts: j.launch.Scripts, Approved: j.launch.Approved, Sandbox: j.bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(j.op.Browser.Path)}
+	if self, err := os.Executable(); err == nil {
+		h.Path = append(h.Path, filepath.Dir(self)) // what comes with metier lies beside it
+	}
+	b := j.launch.Browser
+	if b == nil || !c.Browser {
+		return h, nil
+	}
+	lent, err := browser.Open(b.lease(), &browser.Options{Now: j.a.now, Logger: j.a.logger()})
+	if err != nil {
+		return nil, errors.Join(append(j.unlend(), err)...)
+	}
+	j.lent = lent
+	h.Browser = lent
+	return h, nil
+}
+
+// unlend ends what onHost began.
+func (j *job) unlend() (errs []error) {
+	if j.lent != nil {
+		errs = append(errs, j.lent.Close())
+	}
+	if j.bare != nil {
+		errs = append(errs, j.bare.Close())
+	}
+	return errs
+}
+
+// relend lends the browser of a resumed run anew, where a flag says so.
+func (a *app) relend(l *launch, f browserFlags, op operator) error {
+	if f == (browserFlags{}) {
+		return nil
+	}
+	if was := l.Browser; was != nil {
+		f.endpoint, f.origin = firstSet(f.endpoint, was.Endpoint), firstSet(f.origin, was.Origin)
+	}
+	return a.planBrowser(l, f, op)
+}
