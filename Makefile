@@ -22,8 +22,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## bin/metier; without cgo it starts a millisecond sooner, and so does each sandbox
-	CGO_ENABLED=0 $(GO) build -o bin/metier ./cmd/metier
+build: ## bin/metier, and bin/pagehand for its browser skill; without cgo it starts a millisecond sooner, and so does each sandbox
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/metier ./cmd/pagehand
 
 .PHONY: test
 test: need vet ## every test with the race detector; installs what is missing
