@@ -84,7 +84,8 @@ func newErrand(t *testing.T, hand string, config string, calls ...string) *erran
 	for _, c := range calls {
 		script += "  - when: '{{ not (offered \"delegate_task\") }}'\n    calls: [{tool: run_skill_script, args: " + c + "}]\n"
 	}
-	e.put("turns.yaml", script+"  - say: The order was sent.\n")
+	told := "  - when: '{{ not (offered \"delegate_task\") }}'\n    say: 'The page answered {{ result \"run_skill_script\" -1 }}'\n"
+	e.put("turns.yaml", script+told+"  - say: 'I was told {{ result \"delegate_task\" 1 }}'\n")
 	e.line = []string{"run", "--json", "--workspace", "ws", "--model", "scripted:" + filepath.Join(e.dir, "turns.yaml"), "--prompt", "Order it.", "--output-mode", "batch", "--allow-subagent-profile", "browser"}
 	return e
 }
