@@ -170,7 +170,7 @@ func (s *Session) suspend(ctx context.Context, c Call, x *Scope, later *Suspende
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = s.append(ctx, c.By, func(*State) ([]event.Event, error) {
-		return append(x.events, event.Asked{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text}), nil
+		return append(x.events, event.Asked{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text, Child: q.Child, ChildCall: q.ChildCall}), nil
 	})
 	return cmp.Or(err, error(&NeedsApproval{Call: c.ID, Question: *q}))
 }

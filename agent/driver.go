@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,24 +199,36 @@ func (d *driver) mode(ctx context.Context) string {
 func (d *driver) start(ctx context.Context) error {
 	for {
 		again := false
-		for _, a := range step.Next(&d.st) {
+		next := step.Next(&d.st)
+		d.unask(next)
+		for _, a := range next {
 			if _, busy := d.flight[a.Key()]; busy {
 				continue
 			}
-			next, err := d.begin1(ctx, a)
+			did, err := d.begin1(ctx, a)
 			if err != nil {
 				return err
 			}
-			if next == changed {
+			if did == changed {
 				again = true
 				break
 			}
-			if next == blocked {
+			if did == blocked {
 				break
 			}
 		}
 		if !again {
 			return nil
+		}
+	}
+}
+
+// unask stops asking what is answered: an answer for the session was given to
+// another call.
+func (d *driver) unask(next []step.Action) {
+	for key, cancel := range d.flight {
+		if strings.Contains(key, "?") && !slices.ContainsFunc(next, func(a step.Action) bool { return a.Key() == key }) {
+			cancel()
 		}
 	}
 }

@@ -73,11 +73,13 @@ type question struct {
 	Scopes  []string          `json:"scopes"`
 	Binds   string            `json:"binds"`
 	AskedAt string            `json:"askedAt"`
+	// Subagent is the profile and the name of the one that asks, "" for the run itself.
+	Subagent string `json:"subagent"`
 }
 
 func questionOf(p run.Pending) question {
 	asks, covers := coverage(text(p.Text))
-	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt}
+	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt, Subagent: who(p)}
 }
 
 // coverage is what a question asks, and what its answer covers: the values of
@@ -106,6 +108,7 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 	if f.question != "" && len(open) == 0 {
 		return a.notOpen(ctx, folder, r.Status, f.question)
 	}
+	a.childQuestions(ctx, folder.Dir(), open)
 	if a.json {
 		out := []question{}
 		for _, q := range open {
@@ -159,6 +162,9 @@ func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool
 		return err
 	}
 	a.noteTorn(ctx, folder)
+	if err := ofParent(ctx, folder); err != nil {
+		return err
+	}
 	s, err := metier.Open(ctx, metier.Config{ID: folder.ID(), By: a.principal(), Build: buildVersion(), Log: folder.Log(), Blobs: folder.Blobs(), Now: a.now, Logger: a.logger()})
 	if err != nil {
 		return err
@@ -171,6 +177,7 @@ func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool
 	if err != nil {
 		return err
 	}
+	q = a.childQuestion(ctx, folder.Dir(), q)
 	if allow && (gone(q.Text) || gone(q.Args)) {
 		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' says what is altered; answer no, or begin a new run",
 			Err: fmt.Errorf("the record does not hold what question %s asks any more: nobody can say yes to it", q.ID)}

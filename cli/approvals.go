@@ -42,6 +42,7 @@ var bindsForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func newApproval(q event.Asked, text, run, by string, at time.Time) approval {
 	_, covers := coverage(text)
+	delete(covers, labelSubagent) // it holds for whoever asks the same
 	return approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
 }
 

@@ -43,10 +43,15 @@ var replies = []reply{
 // mostTries is how often a person is asked again whose answer is none.
 const mostTries = 3
 
-// ask brings a question to the person at the terminal. Nothing but what is typed
-// there is an answer, and what is no answer is a no.
-func (a *app) ask(ctx context.Context, q agent.Question, args json.RawMessage) (policy.Answer, error) {
-	fmt.Fprint(a.Err, "\nMay the agent do this?\n")
+// ask brings a question to the person at the terminal, one at a time. Nothing but
+// what is typed there is an answer, and what is no answer is a no.
+func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.RawMessage) (policy.Answer, error) {
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	if ctx.Err() != nil {
+		return policy.Answer{}, ctx.Err() // it was answered while another was asked
+	}
+	fmt.Fprintf(a.Err, "\nMay %s do this?\n", oneLine(who))
 	a.showQuestion(a.Err, "  ", q.Text, args)
 	var offered []reply
 	var menu []string
@@ -56,10 +61,9 @@ func (a *app) ask(ctx context.Context, q agent.Question, args json.RawMessage) (
 			menu = append(menu, "["+c.keys[0]+"] "+c.text)
 		}
 	}
-	in := bufio.NewReader(a.In)
 	for range mostTries {
 		fmt.Fprintf(a.Err, "%s: ", strings.Join(menu, "  "))
-		line, err := readLine(ctx, in)
+		line, err := a.readLine(ctx)
 		if err != nil {
 			return policy.Answer{}, err
 		}
@@ -74,21 +78,32 @@ func (a *app) ask(ctx context.Context, q agent.Question, args json.RawMessage) (
 	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.principal()}, nil
 }
 
-// readLine reads a line or ends with ctx.
-func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
-	type typed struct {
-		line string
-		err  error
+// entered is a line of the terminal.
+type entered struct {
+	line string
+	err  error
+}
+
+// readLine reads a line or ends with ctx. What is read by then is the next
+// one's.
+func (a *app) readLine(ctx context.Context) (string, error) {
+	if a.lines == nil {
+		a.lines = make(chan entered)
+		in := bufio.NewReader(a.In)
+		go func() {
+			for {
+				line, err := in.ReadString('\n')
+				a.lines <- entered{line, err}
+				if err != nil {
+					return
+				}
+			}
+		}()
 	}
-	ch := make(chan typed, 1)
-	go func() {
-		line, err := in.ReadString('\n')
-		ch <- typed{line, err}
-	}()
 	select {
 	case <-ctx.Done():
 		return "", ctx.Err()
-	case r := <-ch:
+	case r := <-a.lines:
 		return r.line, r.err
 	}
 }
@@ -145,14 +160,20 @@ func givenWords(args json.RawMessage, covers [][2]string) (given, covered string
 	return given, covered
 }
 
-// ask brings a question of the run to the terminal, and keeps what is to hold
-// always.
+// ask brings a question of the run, or of a child of it, to the terminal, and
+// keeps what is to hold always.
 func (j *job) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
-	args, err := j.given(ctx, q.Call)
+	p, err := j.asked(ctx, q)
 	if err != nil {
 		return policy.Answer{}, err
 	}
-	ans, err := j.a.ask(ctx, q, args)
+	name := "the agent"
+	q.Text = text(p.Text)
+	if p.Child != "" {
+		name = "the subagent " + who(p)
+	}
+	defer j.watch.hold()()
+	ans, err := j.a.ask(ctx, name, q, p.Args)
 	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways {
 		return ans, err
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,21 +27,31 @@ import (
 // launchChild is what a child's launch holds beside that of any run.
 type launchChild struct {
 	Manifest     subagent.Manifest `json:"manifest"`
-	Only         []string          `json:"only"` // skills it may use
+	Chain        []string          `json:"chain"` // its name behind those of its ancestors that are children
+	Only         [][]string        `json:"only"`  // skills it may use, and its ancestors
 	Instructions string            `json:"instructions,omitempty"`
 	Browser      bool              `json:"browser,omitempty"` // its scripts on the host need the lent one
 }
 
 // children runs the children of a job, in this process: each with a session,
 // a record and grants of its own.
-type children struct {
-	parent *job
-	mu     sync.Mutex // one folder is made at a time, so that the count holds
+type children struct{ parent *job }
+
+// family are the children of a run that is no child, theirs included.
+type family struct {
+	mu   sync.Mutex // one folder is made at a time, so that the count holds
+	root string     // folder of the first ones
+	made map[string]bool
 }
 
 // Run begins a child or goes on with it.
 func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outcome, err error) {
-	folder, err := c.open(ctx, ch.ID)
+	defer func() {
+		if e, known := errors.AsType[*metier.Error](err); err != nil && ctx.Err() == nil && (!known || e.Op != "delegate") {
+			c.parent.watch.note("the subagent %s could not be run or its record not be read: %v [%s]", ch.ID, err, metier.CodeOf(err))
+		}
+	}()
+	folder, err := c.open(ch)
 	if err != nil {
 		return o, err
 	}
@@ -64,10 +76,10 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 	if err := c.enter(ctx, k, folder); err != nil {
 		return o, err
 	}
-	if err := k.answer(ctx, ch.Answers); err != nil {
+	if err := k.answer(ctx, ch); err != nil {
 		return o, err
 	}
-	out, err := k.drive(ctx, c.parent.watch.child(ch.ID, ch.Profile.Name))
+	out, err := k.drive(ctx, c.parent.watch.child(k.chain()))
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -83,25 +95,58 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 	return outcomeOf(ctx, folder)
 }
 
-// open opens the folder of a child, or makes it where there may be one more.
-func (c *children) open(_ context.Context, id string) (*run.Folder, error) {
-	j := c.parent
+// open opens the folder of a child, or makes it where there may be one more. One
+// that was there and is gone is not made again: what it did would happen twice.
+func (c *children) open(ch subagent.Child) (*run.Folder, error) {
+	j, f := c.parent, c.parent.family
 	root, o := j.folder.Children(), j.a.runOptions()
-	o.Witnessed = !j.trusted
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, err := os.Lstat(filepath.Join(root, id)); err == nil {
-		return run.Open(root, id, o)
+	dir := filepath.Join(root, ch.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o.Witnessed = !j.trusted && (o.StateDir != "" || !f.made[dir]) // without a place for heads, what this process made is known to it
+	switch _, err := os.Lstat(filepath.Join(dir, run.FileLog)); {
+	case err == nil:
+		return run.Open(root, ch.ID, o)
+	case !isMissing(err):
+		return nil, err
+	case ch.Again && run.Known(root, ch.ID, o):
+		return nil, &metier.Error{Op: "run", Path: dir, Kind: metier.Drift, Code: "subagent_record_lost", Err: errors.New("its record was there, and is gone")}
 	}
-	there, err := os.ReadDir(root)
-	if err != nil && !isMissing(err) {
+	if ch.Again { // a process was killed before it wrote anything
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	there, err := below(f.root)
+	if err != nil {
 		return nil, err
 	}
-	if most := j.launch.Subagents.Total; len(there) >= most {
+	if most := j.launch.Subagents.Total; there >= most {
 		return nil, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "subagent_limit", Hint: "do the rest yourself",
 			Err: fmt.Errorf("this run had %d helpers, and may have no more", most)}
 	}
-	return run.Create(root, id, o)
+	folder, err := run.Create(root, ch.ID, o)
+	if err == nil {
+		f.made[dir] = true
+	}
+	return folder, err
+}
+
+// below counts the children in a folder of them, and theirs.
+func below(root string) (int, error) {
+	there, err := os.ReadDir(root)
+	if err != nil && !isMissing(err) {
+		return 0, err
+	}
+	n := len(there)
+	for _, d := range there {
+		more, err := below(run.ChildrenOf(filepath.Join(root, d.Name())))
+		if err != nil {
+			return 0, err
+		}
+		n += more
+	}
+	return n, nil
 }
 
 // job is a child's run: its parent's place and its profile's grants.
@@ -117,25 +162,19 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	}
 	subs := *l.Subagents
 	subs.At++
-	l.Subagents, l.MCP, l.Sources, l.resumed = &subs, nil, j.launch.Sources, false
-	l.Tools, l.Named, l.Hosts = childTools(p, j.launch.Tools), nil, []string{}
-	for _, h := range p.Hosts {
-		if h == subagent.Inherit {
-			l.Hosts = append(l.Hosts, j.launch.Hosts...)
-		} else {
-			l.Hosts = append(l.Hosts, h)
-		}
-	}
+	l.Subagents, l.MCP, l.resumed = &subs, nil, false
+	l.Tools, l.Named = childTools(p, j.launch.Tools, subs.At < subs.Depth), nil
 	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
 	for _, a := range j.launch.Approved {
-		if slices.Contains(p.Scripts, a.Entry) { // the operator approved this tree
-			l.Approved = append(l.Approved, a)
+		if slices.Contains(p.Scripts, a.Entry) {
+			l.Approved = append(l.Approved, a) // named by both, as it is
 		}
 	}
 	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
 	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: left, Output: ch.Output, Price: j.launch.Spec.Price}
-	k := &job{a: j.a, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, shared: true,
+	k := &job{a: j.a, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, shared: true, family: j.family,
 		workspace: j.workspace, host: j.host, standing: j.standing, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, watch: j.watch, trusted: j.trusted}
+	l.Hosts = k.narrow(p, j.launch.Hosts)
 	if p.Model != "" && p.Model != j.model.id {
 		if k.model, err = j.a.openModel(j.op, p.Model); err != nil {
 			return nil, err
@@ -151,13 +190,21 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	if m.Scripts == nil {
 		m.Scripts = []string{}
 	}
+	k.launch = l
+	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
 	l.Skills, m.Missing = k.there(l.Skills)
-	l.Child, l.Spec.Subagent = &launchChild{Manifest: m, Only: only(p, l.Skills), Instructions: p.Instructions, Browser: p.Browser}, &m
+	m.Skills = l.Skills
+	l.Child = &launchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Browser: p.Browser}
+	l.Spec.Subagent = &m
 	k.launch = l
 	if err := k.trust(ctx); err != nil {
 		return nil, err
 	}
-	if l.runs() && k.sandbox == nil {
+	if !l.runs() {
+		return k, nil
+	}
+	k.standing = j.a.standing()
+	if k.sandbox == nil {
 		if k.sandbox, k.anyLevel, err = j.a.openSandbox(l.Sandbox, j.op); err != nil {
 			return nil, err
 		}
@@ -169,11 +216,58 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	return k, nil
 }
 
-// there splits names into skills that can be used and those that are not there.
+// narrow takes from the settings of a child what its profile does not give:
+// scripts are exactly those it names, and hosts those it names or inherits.
+func (j *job) narrow(p subagent.Profile, parent []string) (hosts []string) {
+	hosts = []string{}
+	inherits := false
+	for _, h := range p.Hosts {
+		if h == subagent.Inherit {
+			hosts, inherits = append(hosts, parent...), true
+		} else {
+			hosts = append(hosts, h)
+		}
+	}
+	x := &j.settings.Exec
+	if x.Scripts != settings.ScriptsOff {
+		x.Scripts = settings.ScriptsExact
+	}
+	switch {
+	case len(hosts) == 0 && !(inherits && x.Network == settings.NetworkOn):
+		x.Network = settings.NetworkOff
+	case x.Network == settings.NetworkOn && !inherits:
+		x.Network = settings.NetworkTiered
+	}
+	return dedupe(hosts)
+}
+
+// chain names a child by its ancestors that are children, and itself.
+func (l launch) chain() []string {
+	if l.Child == nil {
+		return nil
+	}
+	return l.Child.Chain
+}
+
+// chain is how progress names the child, with its profile.
+func (j *job) chain() string {
+	return j.launch.Child.Manifest.Profile + " " + strings.Join(j.launch.chain(), "/")
+}
+
+// there splits names into skills that can be used and those that are not there,
+// or that the operator or a person took away. A name with a star would stand for
+// others in the list of skills the child may use.
 func (j *job) there(names []string) (have, missing []string) {
 	have, missing = []string{}, []string{}
+	g := j.grants()
 	for _, n := range names {
-		if _, err := j.snapshot.Find(n); err != nil {
+		sk, err := j.snapshot.Find(n)
+		if err == nil {
+			if effect, _ := g.Skill(sk.ID.String(), sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") {
+				err = fs.ErrNotExist
+			}
+		}
+		if err != nil {
 			missing = append(missing, n)
 		} else {
 			have = append(have, n)
@@ -206,15 +300,21 @@ func (j *job) trust(ctx context.Context) error {
 // enter opens a child's session on its folder, and begins or goes on.
 func (c *children) enter(ctx context.Context, k *job, folder *run.Folder) error {
 	restored, err := folder.Restore(ctx)
-	again := err == nil && restored.State.Seq > 0
+	if err != nil {
+		return err
+	}
+	again := restored.State.Seq > 0 && len(restored.Active)+restored.State.Turns > 0
+	var drifts []event.Drifted
+	if again && !c.parent.family.made[folder.Dir()] {
+		if drifts, err = k.drift(restored.Active, ""); err != nil {
+			return err
+		}
+	}
+	k.anew = len(drifts) > 0 && k.onDrift("") == "reload"
 	if err := k.open(ctx, folder); err != nil {
 		return err
 	}
-	if again && len(k.session.State().Inputs) > 0 {
-		drifts, err := k.drift(restored.Active, "")
-		if err != nil {
-			return err
-		}
+	if again {
 		if err := k.resumed(ctx, restored, drifts, k.onDrift("")); err != nil {
 			return err
 		}
@@ -223,7 +323,8 @@ func (c *children) enter(ctx context.Context, k *job, folder *run.Folder) error 
 }
 
 // beginChild puts a child's skills and its task into its session; done twice it
-// changes nothing.
+// changes nothing. A skill of the profile that may not be loaded makes a weaker
+// child, as one that is not there does.
 func (j *job) beginChild(ctx context.Context) error {
 	st := j.session.State()
 	for _, name := range j.launch.Skills {
@@ -234,7 +335,11 @@ func (j *job) beginChild(ctx context.Context) error {
 		if slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
 			continue
 		}
-		if _, err := j.session.Activate(ctx, name, "subagent-inherit"); err != nil {
+		_, err = j.session.Activate(ctx, name, sourceChild)
+		if metier.KindOf(err) == metier.Denied {
+			err = j.append(ctx, []event.Event{event.Note{Code: metier.CodeOf(err), On: sk.ID.String()}})
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -245,6 +350,9 @@ func (j *job) beginChild(ctx context.Context) error {
 	return j.folder.Project(ctx)
 }
 
+// sourceChild is the activation source of what a child begins with (A-176).
+const sourceChild = "subagent-inherit"
+
 // instructed is what a child's system prompt ends with.
 func (j *job) instructed(context.Context, *metier.Session) (string, error) {
 	if j.launch.Child == nil {
@@ -254,37 +362,31 @@ func (j *job) instructed(context.Context, *metier.Session) (string, error) {
 }
 
 // answer hands a child the answers that people gave its parent's call.
-func (j *job) answer(ctx context.Context, given map[string]policy.Answer) error {
-	calls := j.session.State().Calls
-	for id, c := range calls {
-		ans, ok := given[c.Question.Binds]
-		if c.Question.ID == "" || !ok {
-			continue
+func (j *job) answer(ctx context.Context, ch subagent.Child) error {
+	for {
+		q := firstAsk(j.session.State().Calls)
+		if q == nil {
+			return nil
 		}
-		ans.Question = c.Question.ID
-		if ans.Scope == policy.ScopeAlways {
-			ans.Scope = policy.ScopeSession // what holds always was kept where it was asked
+		ans, ok := ch.Answer(q.ChildCall, *q)
+		if !ok {
+			return j.settle(ctx)
 		}
-		if err := j.session.Answer(ctx, id, ans); err != nil {
+		if err := j.session.Answer(ctx, q.ChildCall, ans); err != nil {
 			return err
 		}
 	}
-	return j.settle(ctx)
 }
 
 // firstAsk is the open question of the first call that has one.
 func firstAsk(calls map[string]metier.CallState) *policy.Question {
-	best := ""
-	for id, c := range calls {
-		if c.Question.ID != "" && (best == "" || id < best) {
-			best = id
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		if q := calls[id].Question; q.ID != "" {
+			q.ChildCall = id
+			return &q
 		}
 	}
-	if best == "" {
-		return nil
-	}
-	q := calls[best].Question
-	return &q
+	return nil
 }
 
 // tokensLeft is what the run may still use, 0 for any number.
@@ -300,10 +402,12 @@ func (j *job) tokensLeft(ctx context.Context) (int64, error) {
 		}
 		e, err := event.Decode(en)
 		if err != nil {
-			continue
+			continue // the session has judged it
 		}
 		var u event.Usage
 		switch e := e.(type) {
+		case event.Begun:
+			used = 0 // the budget is one of a run
 		case event.Replied:
 			u = e.Usage
 		case event.Compacted:
@@ -314,7 +418,7 @@ func (j *job) tokensLeft(ctx context.Context) (int64, error) {
 		used += u.Input + u.Output + u.CacheRead + u.CacheWrite
 	}
 	if used >= most {
-		return 0, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "token_budget", Err: errors.New("no tokens are left for a helper")}
+		return 0, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
 	}
 	return most - used, nil
 }
@@ -330,17 +434,32 @@ func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, erro
 		return subagent.Outcome{}, unknown
 	}
 	defer folder.Close()
+	if err := folder.Vouch(ctx); err != nil {
+		return subagent.Outcome{}, err
+	}
 	if past, err := readPast(ctx, folder); err != nil || !past.ended {
 		return subagent.Outcome{}, unknown
 	}
 	return outcomeOf(ctx, folder)
 }
 
-// openTools are the tools whose results the parent may have itself: files of the
-// workspace, the catalog, reports of helpers. What any other tool returned stays
-// in the child.
-var openTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
-	settings.ToolSearchSkills, settings.ToolListSkills, subagent.ToolDelegate, subagent.ToolHandle}
+// fileTools are the tools whose results are the workspace's, which the parent
+// may read itself, or the catalog's, which it was shown. Files of skills are
+// neither: see skillMade.
+var fileTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
+	settings.ToolSearchSkills, settings.ToolListSkills}
+
+// leaves reports whether what a call returned may be said again outside of the
+// child: it is the workspace's, or a report that was made for leaving a child.
+func leaves(e event.Returned) bool {
+	return e.Code == "" && slices.Contains(fileTools, e.Tool) && !skillMade(e.Label) || subagent.Reported(e.Label)
+}
+
+// skillMade reports whether a result of a file tool holds what a skill says: it
+// then has the skill's ID for its origin, and not the tool's name.
+func skillMade(l policy.Label) bool {
+	return !strings.HasPrefix(l.Origin, "tool:") && l.Origin != "metier"
+}
 
 // outcomeOf reads from its record how a child ended, and what must not leave it.
 func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err error) {
@@ -352,30 +471,7 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 	for _, f := range r.Files {
 		o.Files = append(o.Files, f.Path)
 	}
-	text := func(ref record.Ref, parts bool) error {
-		if ref.Digest == "" {
-			return nil
-		}
-		b, err := folder.Blobs().Open(ctx, ref)
-		if record.CodeOf(err) == record.CodeErased {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		s := string(b)
-		if parts {
-			var ps []model.Part
-			if json.Unmarshal(b, &ps) == nil {
-				s = ""
-				for _, p := range ps {
-					s += p.Text
-				}
-			}
-		}
-		o.Private = append(o.Private, s)
-		return nil
-	}
+	o.Files = dedupe(o.Files)
 	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
 			return o, err
@@ -387,7 +483,7 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 		switch e := e.(type) {
 		case event.Activated:
 			o.Skills = append(o.Skills, event.SkillRef{ID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Tier: e.Source})
-			err = text(e.Text, false)
+			err = keepIn(ctx, folder, &o, nil, e.Text)
 		case event.Said:
 			if e.ID == "prompt" {
 				var m model.Message
@@ -396,11 +492,15 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 				}
 			}
 		case event.Returned:
-			if !slices.Contains(openTools, e.Tool) || e.Code != "" {
-				err = text(e.Content, true)
+			if !leaves(e) {
+				err = keepIn(ctx, folder, &o, partsText, e.Content)
 			}
+		case event.ScriptExecuted:
+			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
+		case event.CommandExecuted:
+			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
 		case event.Failed:
-			err = text(e.Detail, false)
+			err = keepIn(ctx, folder, &o, nil, e.Detail)
 		case event.Replied:
 			o.Turns, o.Usage = o.Turns+1, added(o.Usage, e.Usage)
 		case event.Compacted:
@@ -417,7 +517,43 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 			return o, err
 		}
 	}
+	o.Private = dedupe(o.Private)
 	return o, nil
+}
+
+// keepIn adds content of a child's record to what stays in it, as text reads it.
+// What was erased since cannot be compared with.
+func keepIn(ctx context.Context, folder *run.Folder, o *subagent.Outcome, text func([]byte) string, refs ...record.Ref) error {
+	for _, ref := range refs {
+		if ref.Digest == "" {
+			continue
+		}
+		b, err := folder.Blobs().Open(ctx, ref)
+		switch {
+		case record.CodeOf(err) == record.CodeErased:
+			o.Blind = true
+		case err != nil:
+			return err
+		case text != nil:
+			o.Private = append(o.Private, text(b))
+		default:
+			o.Private = append(o.Private, string(b))
+		}
+	}
+	return nil
+}
+
+// partsText is the text of a result.
+func partsText(b []byte) string {
+	var parts []model.Part
+	if json.Unmarshal(b, &parts) != nil {
+		return string(b)
+	}
+	s := ""
+	for _, p := range parts {
+		s += p.Text
+	}
+	return s
 }
 
 // said is the final text and the structured result of a run that ended.

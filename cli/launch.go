@@ -94,6 +94,7 @@ type job struct {
 	bare       sandbox.Sandbox          // the host itself, for a child whose profile says so
 	exact      *program.Host            // which scripts run there
 	lent       *browser.Lent            // a child's
+	family     *family                  // its children and theirs; nil where it has none
 	standing   map[string]policy.Answer // what was approved always, by what it binds
 	run        string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
 }
@@ -151,6 +152,9 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 func (a *app) protected(l launch, s settings.Discover) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
 	out = append(out, l.Sources...)
+	for _, f := range a.configPaths() {
+		out = append(out, filepath.Join(filepath.Dir(f), subagentsDir))
+	}
 	for _, f := range slices.Concat(a.userSwitches(), a.switchFiles(s, l.Workspace)) {
 		out = append(out, f.path)
 	}
@@ -202,7 +206,10 @@ func (j *job) grants() policy.Grants {
 		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
 		Scripts: j.launch.Scripts, Approved: j.launch.Approved, Hosts: j.launch.Hosts, Answers: j.standing}
 	j.launch.Policy.grant(&g)
-	if g.Profiles = j.launch.Subagents.names(); j.launch.Child != nil {
+	if j.launch.Subagents.may() {
+		g.Profiles = j.launch.Subagents.names()
+	}
+	if j.launch.Child != nil {
 		g.Only = j.launch.Child.Only
 	}
 	return g
@@ -299,6 +306,9 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	spec.Run = firstSet(j.run, j.folder.ID())
 	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
+	if l.Subagents.may() {
+		c.Parallel = max(agent.Parallel, l.Subagents.Parallel)
+	}
 	c.Spawns = subagent.Spawns(ctx, j.session, j.delegates)
 	if !l.Batch && j.a.asks() && l.Child == nil {
 		c.Ask = j.ask
@@ -415,6 +425,8 @@ func (a *app) secrets() []record.Secret {
 
 // clean takes secrets out of what a model or a provider wrote.
 func (a *app) clean(s string) string {
+	a.cleaning.Lock()
+	defer a.cleaning.Unlock()
 	if a.redact == nil {
 		a.redact = record.Redact(nil, a.secrets()...)
 	}

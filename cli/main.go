@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,10 @@ type app struct {
 	exit       func(int)                            // of the second interrupt
 	notify     func(chan<- os.Signal) (stop func()) // brings interrupts
 	cancel     context.CancelCauseFunc
+	cleaning   sync.Mutex                                // guards redact
 	redact     *record.Redactor                          // made by clean
+	asking     sync.Mutex                                // one question at a time
+	lines      chan entered                              // lines of the terminal, once somebody was asked
 	mcpSecrets []record.Secret                           // of servers that were configured
 	hosts      []*host.Host                              // of servers that a command asked, until it ends
 	has        func(program string) bool                 // is on this machine
@@ -68,7 +72,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 func newApp(env []string, std IO) *app {
 	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals, org: orgSkills, watch: &watchers{}}
 	a.has = a.onPath
-	a.Out = &output{Writer: std.Out}
+	a.Out, a.Err = &output{Writer: std.Out}, &together{w: std.Err}
 	for _, kv := range env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
 			a.env[k] = v

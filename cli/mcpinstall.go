@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -401,6 +400,6 @@ func object(b []byte) (*jsonedit.Object, error) {
 // confirms asks a yes-or-no question; whatever is not yes is no.
 func (a *app) confirms(ctx context.Context, question string) (bool, error) {
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	line, err := readLine(ctx, bufio.NewReader(a.In))
+	line, err := a.readLine(ctx)
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), err
 }

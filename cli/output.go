@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"io"
+	"sync"
 )
 
 // output is standard output that remembers that it failed: whoever prints a
@@ -28,4 +29,17 @@ func (a *app) printed(err error) error {
 	}
 	return &problem{exit: exitFailed, code: "output_unwritable", err: o.err,
 		hint: "send standard output where there is space; nothing recorded is lost, 'metier runs show latest' prints it again"}
+}
+
+// together is standard error of several at once: subagents work beside their
+// parent.
+type together struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *together) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.w.Write(b)
 }

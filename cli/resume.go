@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -86,6 +87,9 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	if l.Model == modelNone {
 		return r, wrong("run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to go on with", folder.ID())
 	}
+	if err := ofParent(ctx, folder); err != nil {
+		return r, err
+	}
 	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
 	if j, err = a.reopen(ctx, &l, f, op); err != nil {
 		return r, err
@@ -100,6 +104,9 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 	}
 	drifts, err := j.drift(restored.Active, f.onDrift)
 	if err != nil {
+		return r, err
+	}
+	if err := j.driftOfChildren(ctx, folder.Dir(), restored.State, f.onDrift); err != nil {
 		return r, err
 	}
 	j.anew = len(drifts) > 0 && j.onDrift(f.onDrift) == "reload"
@@ -279,6 +286,58 @@ func (j *job) drift(active []event.Activated, flag string) ([]event.Drifted, err
 		Err:  fmt.Errorf("%d active skills are not the recorded ones: %s was %s, is %s", len(drifts), drifts[0].SkillID, drifts[0].Was, orGone(drifts[0].Now))}
 }
 
+// driftOfChildren refuses as drift does, for the skills of subagents that are not
+// done: before anything goes on, so that they can be put back. With any other
+// choice each sees to its own when it is taken up.
+func (j *job) driftOfChildren(ctx context.Context, dir string, s run.State, flag string) error {
+	if j.onDrift(flag) != "fail" {
+		return nil
+	}
+	root := run.ChildrenOf(dir)
+	list, err := os.ReadDir(root)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if slices.ContainsFunc(s.Children, func(c run.ChildRun) bool { return c.Run == d.Name() }) {
+			continue
+		}
+		if err := j.driftOfChild(ctx, root, d.Name(), flag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *job) driftOfChild(ctx context.Context, root, id, flag string) (err error) {
+	f, err := run.Look(root, id, j.a.runOptions())
+	if err != nil {
+		return nil // whoever takes it up says what is wrong with it
+	}
+	defer func() { err = closed(f.Close(), err) }()
+	r, err := f.Restore(ctx)
+	if err != nil || r.State.Status == run.StatusDone || r.State.Status == run.StatusFailed || r.State.Status == run.StatusDenied {
+		return nil
+	}
+	if _, err := j.drift(r.Active, flag); err != nil {
+		return fmt.Errorf("subagent %s: %w", id, err)
+	}
+	return j.driftOfChildren(ctx, f.Dir(), r.State, flag)
+}
+
+// ofParent refuses what is done to a subagent by itself: its parent takes it up.
+func ofParent(ctx context.Context, folder *run.Folder) error {
+	l, err := readLaunch(ctx, folder)
+	if err != nil || l.Child == nil {
+		return nil // what cannot be read is told elsewhere
+	}
+	return &metier.Error{Op: "run", Path: folder.Dir(), Kind: metier.Conflict, Code: "run_is_subagent", Hint: "name the run that began it: " + l.Child.Manifest.Parent,
+		Err: fmt.Errorf("%s is a subagent of another run, which goes on with it", folder.ID())}
+}
+
 func orGone(d string) string {
 	if d == "" {
 		return "gone"
@@ -327,11 +386,19 @@ func (j *job) resumed(ctx context.Context, r run.Restored, drifts []event.Drifte
 		return err
 	}
 	for _, d := range drifts {
-		if _, err := j.session.Activate(ctx, d.SkillID, "cli-preload"); err != nil {
+		if _, err := j.session.Activate(ctx, d.SkillID, j.source()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// source is the activation source of what the run begins with.
+func (j *job) source() string {
+	if j.launch.Child != nil {
+		return sourceChild
+	}
+	return "cli-preload"
 }
 
 // append writes entries of the command itself.

@@ -200,6 +200,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.childQuestions(c.Context(), f.Dir(), r.Questions)
 			if a.json {
 				return a.document(r)
 			}

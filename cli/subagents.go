@@ -68,6 +68,9 @@ func (f *subagentFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder of more profiles, NAME.yaml each (repeatable)")
 }
 
+// subagentsDir is the folder of profiles beside a configuration file.
+const subagentsDir = "subagents"
+
 // place makes the folders of a configuration file relative to it. Beside it,
 // subagents is one that need not be there.
 func (c *subagentConfig) place(file string) {
@@ -76,7 +79,7 @@ func (c *subagentConfig) place(file string) {
 			c.Profiles[i] = filepath.Join(filepath.Dir(file), d)
 		}
 	}
-	own := filepath.Join(filepath.Dir(file), "subagents")
+	own := filepath.Join(filepath.Dir(file), subagentsDir)
 	if info, err := os.Stat(own); err == nil && info.IsDir() {
 		c.Profiles = append([]string{own}, c.Profiles...)
 	}
@@ -161,6 +164,7 @@ func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
 		s.Profiles = append(s.Profiles, p)
 	}
 	l.Subagents = s
+	l.Sources = append(l.Sources, slices.Concat(op.Subagents.Profiles, a.paths(f.dirs))...) // the next run would obey what is written there
 	for _, t := range []string{subagent.ToolDelegate, subagent.ToolHandle} {
 		if !slices.Contains(l.Tools, t) {
 			l.Tools = append(l.Tools, t)
@@ -194,8 +198,9 @@ var inheritable = []string{settings.ToolReadFile, settings.ToolListFiles, settin
 	settings.ToolSearchSkills, settings.ToolListSkills, settings.ToolLoadContent, settings.ToolWriteFile, settings.ToolEditFile}
 
 // childTools are the tools of a profile's child. Tools of servers are those the
-// parent has.
-func childTools(p subagent.Profile, parent []string) []string {
+// parent has; those that begin children are left out where the child may have
+// none.
+func childTools(p subagent.Profile, parent []string, more bool) []string {
 	out := []string{}
 	add := func(t string) {
 		if !slices.Contains(out, t) {
@@ -216,7 +221,10 @@ func childTools(p subagent.Profile, parent []string) []string {
 					add(have)
 				}
 			}
-		default:
+		case t == subagent.ToolDelegate && more:
+			add(t)
+			add(subagent.ToolHandle)
+		case t != subagent.ToolDelegate && t != subagent.ToolHandle:
 			add(t)
 		}
 	}
@@ -233,12 +241,22 @@ func (j *job) delegation() []metier.Tool {
 	if j.launch.Spec.MaxTokens > 0 {
 		parallel = 1 // each may use what is left of the budget
 	}
+	if j.family == nil {
+		j.family = &family{root: j.folder.Children(), made: map[string]bool{}}
+	}
 	return subagent.Tools(subagent.Options{Runner: &children{parent: j}, Profiles: s.Profiles, Allowed: s.names(), Inherit: j.settings.Agent.Inherit,
 		Parallel: parallel, Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
 }
 
 // only are the skills a child may use: those it begins with, and those its
-// profile lets it load.
-func only(p subagent.Profile, begin []string) []string {
-	return dedupe(append(slices.Clone(begin), p.AllowSkills...))
+// profile lets it load; and none that a parent which is a child may not.
+func only(p subagent.Profile, begin []string, parent *launchChild) [][]string {
+	own := append(slices.Clone(begin), p.AllowSkills...)
+	if own == nil {
+		own = []string{}
+	}
+	if parent == nil {
+		return [][]string{own}
+	}
+	return append(slices.Clone(parent.Only), own)
 }

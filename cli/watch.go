@@ -24,6 +24,8 @@ type watcher struct {
 	tokens int64
 	cost   *int64
 	calls  map[string]string // id → tool, as the model named it
+	held   []string          // lines that wait until a question is answered
+	asks   int               // questions at the terminal
 }
 
 func (a *app) watcher() *watcher {
@@ -36,7 +38,31 @@ func (w *watcher) line(format string, args ...any) {
 		return
 	}
 	w.endText()
-	fmt.Fprintf(w.a.Err, "[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, strings.TrimRight(oneLine(w.a.clean(fmt.Sprintf(format, args...))), " "))
+	line := fmt.Sprintf("[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, strings.TrimRight(oneLine(w.a.clean(fmt.Sprintf(format, args...))), " "))
+	if w.asks > 0 {
+		w.held = append(w.held, line)
+		return
+	}
+	fmt.Fprint(w.a.Err, line)
+}
+
+// hold keeps lines back while a person is asked: subagents go on beside the one
+// that asks.
+func (w *watcher) hold() (release func()) {
+	if w == nil {
+		return func() {}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asks++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asks--; w.asks == 0 {
+			fmt.Fprint(w.a.Err, strings.Join(w.held, ""))
+			w.held = nil
+		}
+	}
 }
 
 // text shows what the model writes, indented: it cannot pass for lines of ours.
@@ -62,12 +88,23 @@ func (w *watcher) endText() {
 	}
 }
 
-// child watches a child of the run: what it does, on lines with its name.
-func (w *watcher) child(id, profile string) func(agent.Progress) {
+// note tells what the operator should know, beside the work.
+func (w *watcher) note(format string, args ...any) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.line("note: "+format, args...)
+}
+
+// child watches a child of the run: what it does, on lines with its name. What
+// it is given to do it with stays in its record, unless a person looks on.
+func (w *watcher) child(name string) func(agent.Progress) {
 	if w == nil {
 		return func(agent.Progress) {}
 	}
-	name := fmt.Sprintf("%s %s: ", profile, id)
+	name += ": "
 	return func(p agent.Progress) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -75,7 +112,11 @@ func (w *watcher) child(id, profile string) func(agent.Progress) {
 		case agent.TurnBegan:
 			w.line("%sasking the model", name)
 		case agent.CallBegan:
-			w.line("%s%s %s", name, p.Tool, brief(p.Args))
+			given := ""
+			if w.a.Terminal {
+				given = brief(p.Args)
+			}
+			w.line("%s%s %s", name, p.Tool, given)
 		case agent.CallEnded:
 			if p.Code != "" {
 				w.line("%s%s: %s", name, p.Tool, p.Code)

@@ -86,14 +86,17 @@ type Decided struct {
 	Stage   string         `json:"stage"` // call, release
 }
 
-// Asked is a question that has to be answered before a call may happen.
+// Asked is a question that has to be answered before a call may happen, or
+// before a subagent, which is one, can go on.
 type Asked struct {
-	Call   string     `json:"call"`
-	ID     string     `json:"id"`
-	Code   string     `json:"code"`
-	Binds  string     `json:"binds"`
-	Scopes []string   `json:"scopes"`
-	Text   record.Ref `json:"text"`
+	Call      string     `json:"call"`
+	ID        string     `json:"id"`
+	Code      string     `json:"code"`
+	Binds     string     `json:"binds"`
+	Scopes    []string   `json:"scopes"`
+	Text      record.Ref `json:"text"`
+	Child     string     `json:"child,omitempty"`     // of a subagent: name of its folder below children/
+	ChildCall string     `json:"childCall,omitempty"` // and the call there that asks; its record has what it asks
 }
 
 // Answered is the reply to a question; one that the operator's grants answered

@@ -194,6 +194,10 @@ type Question struct {
 	Text   string   `json:"text"`
 	Binds  string   `json:"binds"`
 	Scopes []string `json:"scopes"`
+	// Child and ChildCall are set where a subagent asks: the name of its record
+	// below children/ of the asking run's, and its own call.
+	Child     string `json:"child,omitempty"`
+	ChildCall string `json:"childCall,omitempty"`
 }
 
 // Answer is a person's or a policy file's reply to a Question.
@@ -267,11 +271,12 @@ type Grants struct {
 	Profiles []string `json:"profiles,omitempty"` // subagent profiles that may be started, exact
 	Denied   []string `json:"denied,omitempty"`   // skill names or IDs that may not be used
 	Scripts  []string `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
-	// Only, where not nil, are the only skills that may be used, by name or ID
-	// with * for any text. It takes away and allows nothing by itself.
-	Only   []string  `json:"only,omitempty"`
-	Narrow Narrowing `json:"allowedTools"`
-	Merge  Merge     `json:"merge"`
+	// Only are lists of the only skills that may be used, by name or ID with *
+	// for any text: a skill has to be in each of them, and an empty list lets
+	// none pass. They take away and allow nothing by themselves.
+	Only   [][]string `json:"only,omitempty"`
+	Narrow Narrowing  `json:"allowedTools"`
+	Merge  Merge      `json:"merge"`
 
 	ScriptRule ScriptRule  `json:"scriptRule,omitempty"` // "" is off
 	Approval   Approval    `json:"approval,omitempty"`   // "" is always

@@ -132,8 +132,10 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 			return RuleDeny, "skill:" + d
 		}
 	}
-	if g.Only != nil && !slices.ContainsFunc(g.Only, func(p string) bool { return MatchSkill(p, id, name) }) {
-		return RuleDeny, "only"
+	for _, list := range g.Only {
+		if !slices.ContainsFunc(list, func(p string) bool { return MatchSkill(p, id, name) }) {
+			return RuleDeny, "only"
+		}
 	}
 	best, effect, rule := -1, RuleAllow, ""
 	for _, u := range g.Skills {

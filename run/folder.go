@@ -90,8 +90,11 @@ type Folder struct {
 	projecting sync.Mutex // one Project at a time
 }
 
+// FileLog is the log in the folder of a run.
+const FileLog = "events.jsonl"
+
 const (
-	fileLog   = "events.jsonl"
+	fileLog   = FileLog
 	dirBlobs  = "blobs"
 	dirChilds = "children"
 )
@@ -250,16 +253,37 @@ func (f *Folder) openHeads(fresh bool) error {
 	return nil
 }
 
+// Known reports whether a run of that name was there once: heads of its log are
+// kept, whatever became of its folder. Without a StateDir nobody knows.
+func Known(root, id string, o *Options) bool {
+	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault()}
+	path, err := f.witness()
+	if err != nil || f.opt.StateDir == "" || CheckID(id) != nil {
+		return false
+	}
+	info, err := os.Lstat(path)
+	return err == nil && info.Size() > 0
+}
+
 // witness is the path of the file of heads.
 func (f *Folder) witness() (string, error) {
 	abs, err := filepath.Abs(f.dir)
 	if err != nil {
 		return "", fault("open", f.dir, err)
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = real
-	}
+	abs = resolved(abs)
 	return filepath.Join(f.opt.StateDir, "heads", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(abs)))), nil
+}
+
+// resolved is a path without links, as far as it is there.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if up := filepath.Dir(path); up != path {
+		return filepath.Join(resolved(up), filepath.Base(path))
+	}
+	return path
 }
 
 // Vouch compares a log with the newest head noted of it, as both were when the
@@ -380,7 +404,10 @@ func (f *Folder) Blobs() record.Blobs { return f.blobs }
 func (f *Folder) KeepOut(secrets ...record.Secret) { f.blobs.Also(secrets...) }
 
 // Children is the root of the folders of child runs: Create(f.Children(), id).
-func (f *Folder) Children() string { return filepath.Join(f.dir, dirChilds) }
+func (f *Folder) Children() string { return ChildrenOf(f.dir) }
+
+// ChildrenOf is the root of the folders of child runs of the run in a folder.
+func ChildrenOf(dir string) string { return filepath.Join(dir, dirChilds) }
 
 // Close makes the log durable, notes its head and lets go of the lock. Not
 // closing loses nothing but the last sync.

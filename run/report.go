@@ -44,7 +44,8 @@ type Report struct {
 
 // Pending is an open question with what a person needs to answer it: Text is
 // the question and what the answer covers (see policy.Words), Args what the call
-// was given. Both are null, or a gap, where the content is gone.
+// was given. Both are null, or a gap, where the content is gone. Of a subagent's
+// question Text says no more than who asks.
 type Pending struct {
 	OpenQuestion
 	AskedAt string          `json:"askedAt"`
@@ -67,7 +68,7 @@ func (p *projector) pending(ctx context.Context, open []OpenQuestion) ([]Pending
 					w.Text, err = p.c.text(ctx, e.Text)
 				}
 			case event.Decided:
-				if e.Call == q.Call && e.Outcome == policy.Ask {
+				if e.Call == q.Call && (e.Outcome == policy.Ask || q.Child != "") {
 					w.Tool = e.Tool
 					w.Args, err = p.c.raw(ctx, e.Args)
 				}

@@ -10,7 +10,7 @@ import (
 
 // foldRules is the version of the fold State is made by: a checkpoint of
 // another version is folded again.
-const foldRules = 3
+const foldRules = 4
 
 // The states of a run. Interrupted is never in the log: it is a run that is not
 // over, or a session that was not ended, and that nobody works on.
@@ -82,6 +82,10 @@ type OpenQuestion struct {
 	Code   string   `json:"code"`
 	Scopes []string `json:"scopes"`
 	Binds  string   `json:"binds"` // what the answer will cover
+	// Child is the name of the subagent's folder below children/ that asks, and
+	// ChildCall its call: what it asks stands in its record. "" for the run itself.
+	Child     string `json:"child"`
+	ChildCall string `json:"childCall"`
 }
 
 // ChildRun is a child that ended, tied in by its head.
@@ -150,7 +154,7 @@ func (s *State) work(f fact) {
 		s.close(e.ID)
 	case event.Asked:
 		s.settle(e.Call, e.ID)
-		s.Questions = append(s.Questions, OpenQuestion{e.ID, e.Call, e.Code, some(e.Scopes), e.Binds})
+		s.Questions = append(s.Questions, OpenQuestion{e.ID, e.Call, e.Code, some(e.Scopes), e.Binds, e.Child, e.ChildCall})
 	case event.Answered:
 		s.answered(e)
 	case event.Expired:

@@ -20,11 +20,15 @@ func (s *State) claim(e event.Started) bool {
 }
 
 // asked puts a call off until its question is answered. A tool asks before it
-// is claimed; a child may be parked after.
+// is claimed; what asks later is a child that is parked, whatever the call
+// looked like when it was made.
 func (s *State) asked(e event.Asked) bool {
 	o := s.call(e.Call)
-	if o == nil || o.Status == Done || o.Status == Started && o.Kind != KindChild {
+	if o == nil || o.Status == Done || o.Status == Started && o.Kind != KindChild && e.Child == "" {
 		return false
+	}
+	if o.Status == Started {
+		o.Kind = KindChild
 	}
 	if o.Ask != nil && o.Ask.ID == e.ID || o.Answered != "" && o.Answered == e.ID {
 		return false

@@ -127,6 +127,8 @@ func (d *delegate) args(raw json.RawMessage) (delegateArgs, Profile, error) {
 		return a, p, invalid("task has more than %d bytes; put the material into files and name them", maxTask)
 	case len(a.Skills) > maxSkills:
 		return a, p, invalid("skills names more than %d", maxSkills)
+	case len(a.Output) > maxTask:
+		return a, p, invalid("output_schema has more than %d bytes", maxTask)
 	case a.Output != nil && d.Check == nil:
 		return a, p, invalid("output_schema is not available here")
 	}
@@ -200,22 +202,43 @@ func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.
 	case <-ctx.Done():
 		return metier.Result{}, &metier.Suspended{}
 	}
-	c.ID, c.Answers = childID(x.Call().ID), x.Answers()
+	c.ID, c.Again = childID(x.Call().ID), x.Call().Try > 0
 	c.Skills = d.begin(x, c)
 	c.Manifest = Manifest{Profile: c.Profile.Name, Call: x.Call().ID, Skills: c.Skills, Scripts: c.Profile.Scripts, Target: c.Profile.Target,
 		Tools: []string{}, Missing: []string{}, Return: ReturnChannel}
-	o, err := d.Runner.Run(ctx, c)
+	o, err := d.run(ctx, x, c)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return metier.Result{}, &metier.Suspended{}
 	case err != nil:
-		return d.refused(c, err), nil
+		return d.refused(x, c, err), nil
 	case o.Ask != nil:
-		return metier.Result{}, &metier.Suspended{Question: o.Ask}
+		return metier.Result{}, &metier.Suspended{Question: c.asks(*o.Ask)}
 	}
 	r := reportOf(c, o)
 	x.Record(event.ChildEnded{ID: x.Call().ID, Run: c.ID, Code: r.Failure, Head: o.Head, Usage: o.Usage})
 	return r.result()
+}
+
+// run runs the child on as long as what it asks was answered for the session.
+func (d *delegate) run(ctx context.Context, x *metier.Scope, c Child) (Outcome, error) {
+	const most = 100 // questions of one child that were answered before
+	for range most {
+		c.Answers = x.Answers()
+		o, err := d.Runner.Run(ctx, c)
+		if err != nil || o.Ask == nil || !wide(x.Answers()[o.Ask.Binds]) {
+			return o, err
+		}
+	}
+	return Outcome{}, &metier.Error{Op: "run", Kind: metier.Internal, Code: "subagent_stuck", Err: fmt.Errorf("the helper asks the same again after %d answers", most)}
+}
+
+// asks is a question of the child as its parent asks it: what it says stands in
+// the child's record and nowhere else.
+func (c Child) asks(q policy.Question) *policy.Question {
+	q.ID, q.Child = AskID(c.ID, q.ChildCall, q.ID), c.ID
+	q.Text = fmt.Sprintf("a subagent asks for a call of its own\nsubagent: %s\nrecord: children/%s\ncall: %s", c.Profile.Name, c.ID, q.ChildCall)
+	return &q
 }
 
 // begin are the skills a child begins with: the profile's, those that were
@@ -242,15 +265,20 @@ func (d *delegate) begin(x *metier.Scope, c Child) []string {
 }
 
 // refused is the result of a child that did not come about or cannot be read.
-// What is wrong with a record is the operator's matter, not the model's.
-func (d *delegate) refused(c Child, err error) metier.Result {
-	e, known := errors.AsType[*metier.Error](err)
-	if known && (e.Kind == metier.Denied || e.Kind == metier.LimitReached || e.Kind == metier.NotFound) {
+// What is wrong with a record is the operator's matter, not the model's: the
+// parent's record has its code.
+func (d *delegate) refused(x *metier.Scope, c Child, err error) metier.Result {
+	if e, known := errors.AsType[*metier.Error](err); known && e.Op == "delegate" {
 		return metier.Failure(err)
 	}
-	return metier.Failure(&metier.Error{Op: "delegate", Kind: metier.Unavailable, Code: "subagent_unusable", Hint: "do the work yourself, or ask again in another call",
-		Err: fmt.Errorf("the helper %s could not be run (%s)", c.ID, metier.CodeOf(err))})
+	x.Record(event.Note{Code: metier.CodeOf(err), On: x.Call().ID})
+	return metier.Failure(&metier.Error{Op: "delegate", Kind: metier.Unavailable, Code: CodeUnusable, Hint: "do the work yourself, or ask again in another call",
+		Err: fmt.Errorf("the helper %s could not be run or its record not be read (%s)", c.ID, metier.CodeOf(err))})
 }
+
+// CodeUnusable is the code of a call whose child could not be run, or whose
+// record cannot be read: what it did is not known.
+const CodeUnusable = "subagent_unusable"
 
 // childID is the name of a call's child below its parent's run. A call's id
 // holds no other letters where a driver gave it.

@@ -10,6 +10,8 @@ package subagent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 
 	"metier/event"
@@ -23,9 +25,9 @@ type Runner interface {
 	// Run begins a child or, where there is one of that ID, goes on with it:
 	// one that ended is not run again. It returns how the child ended, or, with
 	// Outcome.Ask set, what it waits for. When ctx ends it stops the child, so
-	// that it can be taken up again, and returns ctx's error. Errors of the kind
-	// LimitReached or Denied say that there may be no such child; any other that
-	// its record cannot be used.
+	// that it can be taken up again, and returns ctx's error. An *metier.Error
+	// with Op "delegate" says that there may be no such child, and is told to
+	// the model; any other that its record cannot be used.
 	Run(ctx context.Context, c Child) (Outcome, error)
 	// Ended returns how a child of this run ended, from its record. The code of
 	// the error is unknown_handle where there is none that ended.
@@ -41,8 +43,12 @@ type Child struct {
 	Skills   []string        // that the call asked for, and the profile lets it
 	Output   json.RawMessage // JSON schema of the final answer, or nil
 	Manifest Manifest
+	// Again says that the call was made before: where there is no child of that
+	// ID now, it may have been lost.
+	Again bool
 	// Answers are what people said to questions of the parent's call, by
-	// policy.Question.Binds.
+	// policy.Question.Binds. One that is for the parent's session holds for every
+	// question that binds the same; any other for the one whose AskID it names.
 	Answers map[string]policy.Answer
 }
 
@@ -76,7 +82,34 @@ type Outcome struct {
 	Skills []event.SkillRef
 	Files  []string // paths in the workspace that it wrote, as the model names them
 	// Private are the texts that do not leave the child: what its skills say,
-	// what its programs print, its failures.
+	// what its programs print, its failures. Blind says that some of them cannot
+	// be had any more, so that nothing can be compared with them.
 	Private []string
-	Ask     *policy.Question // it waits for an answer
+	Blind   bool
+	Ask     *policy.Question // its own call waits for an answer: ChildCall
+}
+
+// AskID is what a question of a child's call is called where its parent asks it:
+// an answer for once holds for that one and no other.
+func AskID(child, call, question string) string {
+	sum := sha256.Sum256([]byte(child + "\n" + call + "\n" + question))
+	return "q-" + hex.EncodeToString(sum[:8])
+}
+
+// Answer is what people said to a question of a child's call, if they did.
+func (c Child) Answer(call string, q policy.Question) (policy.Answer, bool) {
+	ans, ok := c.Answers[q.Binds]
+	if !ok || !wide(ans) && ans.Question != AskID(c.ID, call, q.ID) {
+		return policy.Answer{}, false
+	}
+	ans.Question = q.ID
+	if ans.Scope == policy.ScopeAlways {
+		ans.Scope = policy.ScopeSession // what holds always was kept where it was asked
+	}
+	return ans, true
+}
+
+// wide reports whether an answer holds for more than one question.
+func wide(a policy.Answer) bool {
+	return a.Scope == policy.ScopeSession || a.Scope == policy.ScopeAlways
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"metier"
 	"metier/model"
@@ -60,15 +61,18 @@ func (t handleTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 	if err != nil {
 		return metier.Failure(err), nil
 	}
-	text, _ := sanitize(o.Answer, o.Private, o.Task)
+	text := whole(o)
 	if a.From > len(text) {
 		return metier.Failure(invalid("the report has %d bytes", len(text))), nil
 	}
-	rest := strings.ToValidUTF8(text[a.From:], "")
-	note := ""
+	from := a.From
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	rest, note := text[from:], ""
 	if len(rest) > handleWindow {
 		rest = strings.ToValidUTF8(rest[:handleWindow], "")
-		note = fmt.Sprintf("The report goes on at byte %d of %d.\n", a.From+len(rest), len(text))
+		note = fmt.Sprintf("The report goes on at byte %d of %d.\n", from+len(rest), len(text))
 	}
 	r := metier.Text(element(a.Handle, "", rest) + note)
 	r.Label = label(a.Handle)

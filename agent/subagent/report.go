@@ -20,9 +20,9 @@ const (
 	FailOther       = "other"
 )
 
-// said are the codes that a child's own model may end with, on a last line
+// own are the codes that a child's own model may end with, on a last line
 // "Failure: CODE".
-var said = []string{FailCompile, FailInput, FailUnsupported, FailOther}
+var own = []string{FailCompile, FailInput, FailUnsupported, FailOther}
 
 // failureRules tells a child how to say that it failed.
 const failureRules = "When you cannot do the task, say in your own words what is missing, and end with a line \"Failure: CODE\", CODE being one of " +
@@ -39,9 +39,9 @@ type Report struct {
 	Run      string          `json:"run"`    // name of its folder below children/
 	Status   string          `json:"status"` // done or failed
 	Failure  string          `json:"failure,omitempty"`
-	Summary  string          `json:"summary"`
-	Cut      bool            `json:"cut,omitempty"` // Handle has the rest
-	Handle   string          `json:"handle,omitempty"`
+	Summary  string          `json:"summary"`          // "" where Output says it
+	Cut      bool            `json:"cut,omitempty"`    // Handle has the rest
+	Handle   string          `json:"handle,omitempty"` // for describe_handle
 	Output   json.RawMessage `json:"output,omitempty"`
 	Skills   []string        `json:"skills"` // names
 	Files    []string        `json:"files"`  // that it wrote
@@ -50,46 +50,75 @@ type Report struct {
 	Withheld int             `json:"withheld,omitempty"` // passages that were copied from what stays in the child
 }
 
-// Bytes of a summary that stand in a result, and of lists in it.
+// Bytes of a summary and of a structured result that stand in a report, and
+// lengths of lists in it.
 const (
 	maxSummary = 6000
+	maxOutput  = 16 << 10
 	maxFiles   = 50
 )
 
 // reportOf makes the report of a child that ended.
 func reportOf(c Child, o Outcome) Report {
-	r := Report{Profile: c.Profile.Name, Run: c.ID, Status: "done", Skills: []string{}, Files: []string{}, Turns: o.Turns, Tokens: o.Usage.Input + o.Usage.Output}
-	answer, own := failureLine(o.Answer)
-	r.Summary, r.Withheld = sanitize(answer, o.Private, o.Task)
-	var n int
-	r.Output, n = sanitizeJSON(o.Output, o.Private, o.Task)
-	r.Withheld += n
-	if r.Failure = failure(o, own); r.Failure != "" {
+	r := Report{Profile: c.Profile.Name, Run: c.ID, Status: "done", Skills: []string{}, Files: []string{}, Turns: o.Turns,
+		Tokens: o.Usage.Input + o.Usage.Output + o.Usage.CacheRead + o.Usage.CacheWrite}
+	s := newSieve(o.Private, o.Blind, o.Task)
+	var code string
+	r.Summary, r.Output, code = said(o, s)
+	if r.Failure = failure(o, code); r.Failure != "" {
 		r.Status = "failed"
 	}
+	if len(r.Output) > maxOutput {
+		r.Output, r.Cut = nil, true
+	}
 	if len(r.Summary) > maxSummary {
-		r.Summary, r.Cut, r.Handle = strings.ToValidUTF8(r.Summary[:maxSummary], "")+"…", true, c.ID
+		r.Summary, r.Cut = strings.ToValidUTF8(r.Summary[:maxSummary], "")+"…", true
 	}
-	for _, s := range o.Skills {
-		r.Skills = append(r.Skills, s.Name)
+	if r.Cut {
+		r.Handle = c.ID
 	}
-	for _, f := range o.Files {
-		if f, n = sanitize(f, o.Private, o.Task); len(r.Files) < maxFiles {
-			r.Files = append(r.Files, f)
+	for _, sk := range o.Skills {
+		r.Skills = append(r.Skills, s.clean(sk.Name))
+	}
+	for i, f := range o.Files {
+		if i == maxFiles {
+			r.Files = append(r.Files, fmt.Sprintf("and %d more", len(o.Files)-maxFiles))
+			break
 		}
-		r.Withheld += n
+		r.Files = append(r.Files, s.clean(f))
 	}
-	if len(o.Files) > maxFiles {
-		r.Files = append(r.Files, fmt.Sprintf("and %d more", len(o.Files)-maxFiles))
-	}
+	r.Withheld = s.withheld
 	return r
 }
 
+// said is what a child said, cleaned: its words, unless they are the structured
+// result and nothing else, that result, and the failure it ends with.
+func said(o Outcome, s *sieve) (words string, output json.RawMessage, code string) {
+	answer, code := failureLine(o.Answer)
+	if o.Output != nil {
+		if output = s.json(o.Output); !strings.Contains(answer, strings.TrimSpace(string(o.Output))) {
+			words = s.clean(answer)
+		}
+		return words, output, ""
+	}
+	return s.clean(answer), nil, code
+}
+
+// whole is all of what a report was made from, for whoever reads it by its
+// handle.
+func whole(o Outcome) string {
+	words, output, _ := said(o, newSieve(o.Private, o.Blind, o.Task))
+	if output == nil {
+		return words
+	}
+	return strings.TrimSpace(words + "\n" + string(output))
+}
+
 // failure puts why a child is not done into one of the closed set.
-func failure(o Outcome, own string) string {
+func failure(o Outcome, code string) string {
 	switch {
 	case o.Status == "done":
-		return own
+		return code
 	case o.Code == "turn_limit" || o.Code == "token_budget":
 		return FailTurns
 	case o.Code == "output_invalid":
@@ -103,7 +132,7 @@ func failureLine(answer string) (rest, code string) {
 	answer = strings.TrimRight(answer, " \t\r\n")
 	at := strings.LastIndexByte(answer, '\n') + 1
 	line, is := strings.CutPrefix(strings.TrimSpace(answer[at:]), "Failure:")
-	for _, c := range said {
+	for _, c := range own {
 		if is && strings.TrimSpace(line) == c {
 			return answer[:at], c
 		}
@@ -129,7 +158,7 @@ func (r Report) result() (metier.Result, error) {
 	shown, _ := wrap.Neutralize(string(line))
 	text := element(r.Run, r.Profile, r.Summary) + "State: " + shown + "\n"
 	if r.Cut {
-		text += fmt.Sprintf("The summary was cut; %s with handle %q has all of it.\n", ToolHandle, r.Handle)
+		text += fmt.Sprintf("Not all of it is here; %s with handle %q has the rest.\n", ToolHandle, r.Handle)
 	}
 	out := metier.Text(text)
 	out.Detail, out.Label, out.Code = detail, label(r.Run), ""
@@ -149,7 +178,13 @@ func element(run, profile, text string) string {
 	return fmt.Sprintf("<subagent_report run=\"%s\"%s>\n%s\n</subagent_report>\n", wrap.Attribute(run), attr, strings.TrimSpace(text))
 }
 
+// Reported reports whether a result is the report of a child: what was in it
+// left that child already.
+func Reported(l policy.Label) bool { return l.Mediated && strings.HasPrefix(l.Origin, origin) }
+
+const origin = "subagent:"
+
 // label says of a report that it is anybody's text, and that it was mediated.
 func label(run string) policy.Label {
-	return policy.Label{Role: policy.Context, Origin: "subagent:" + run, Tier: policy.ThirdParty, Mediated: true}
+	return policy.Label{Role: policy.Context, Origin: origin + run, Tier: policy.ThirdParty, Mediated: true}
 }
