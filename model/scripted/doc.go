@@ -40,6 +40,7 @@
 // Options.MaxOutput is an error too. Functions, the value they work on last, so they can be piped:
 //
 //	prompt                     the last text of the user          system        the system prompt
+//	given                      all texts of the user, with the skills that were loaded before the task
 //	result TOOL N              text of the tool's Nth result, from 1; -1 is its last
 //	results TOOL               all of them                        last          the last result of any tool
 //	failed TOOL N              whether that result was an error   offered TOOL  whether the tool is offered

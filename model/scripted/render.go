@@ -176,6 +176,18 @@ func (t *talk) prompt() string {
 	return ""
 }
 
+// given is all that stands on the user's side: prompts, and the texts of skills
+// that were loaded before them.
+func (t *talk) given() string {
+	var b strings.Builder
+	for _, m := range t.request.Messages {
+		if m.Role == model.RoleUser {
+			b.WriteString(m.Text() + "\n")
+		}
+	}
+	return b.String()
+}
+
 // size counts the bytes a provider would be sent.
 func (t *talk) size() (n int64) {
 	n = int64(len(t.request.System))
@@ -194,6 +206,7 @@ func (t *talk) functions() template.FuncMap {
 	f := template.FuncMap{
 		"prompt": t.prompt,
 		"system": func() string { return t.request.System },
+		"given":  t.given,
 		"result": func(tool string, n int) (string, error) { p, err := t.nth(tool, n); return p.Text, err },
 		"failed": func(tool string, n int) (bool, error) { p, err := t.nth(tool, n); return p.Error, err },
 		"last": func() (string, error) {

@@ -254,6 +254,8 @@ func TestFunctions(t *testing.T) {
 		`offered "read_file"`:                                                    "false",
 		`failed "read_file" 1`:                                                   "true",
 		`system`:                                                                 "sys",
+		`contains "x" given`:                                                     "true",
+		`contains "sys" given`:                                                   "false",
 		`hasPrefix "reg" last`:                                                   "true",
 	} {
 		c := newTalk(script(t, "turns:\n  - calls: [{tool: read_file}]\n  - say: |-\n      {{ "+expr+" }}\n"), "x")
