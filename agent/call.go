@@ -28,9 +28,15 @@ func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error
 }
 
 // startChild begins a call that is a run of its own. Children of one reply run
-// beside each other and beside reads; how many at once is their tool's matter.
+// beside each other and beside reads, and begin in the model's order.
 func (d *driver) startChild(ctx context.Context, a step.Spawn) (verdict, error) {
-	if len(d.flight) >= d.Parallel || d.busyWriting(ctx) {
+	working := 0
+	for _, c := range d.st.Calls {
+		if _, busy := d.flight[step.Spawn{ID: c.ID, Try: c.Try}.Key()]; busy && c.Kind == step.KindChild {
+			working++
+		}
+	}
+	if working >= d.Children || d.busyWriting(ctx) {
 		return blocked, nil
 	}
 	return d.call(ctx, step.CallTool(a))

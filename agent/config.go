@@ -43,15 +43,13 @@ type Config struct {
 	// its own: its process may stop and take it up again. Nil: none is.
 	Spawns func(tool string, args json.RawMessage) bool
 
-	Parallel int                                  // reads and children at once; 0: Parallel
+	Parallel int                                  // reads at once; 0: 8
+	Children int                                  // calls at once that are runs of their own; 0: as Parallel
 	Now      func() time.Time                     // nil: time.Now
 	After    func(time.Duration) <-chan time.Time // nil: time.After; waits between retries
 	Random   func() float64                       // nil: math/rand; jitter of retries
 	Logger   *slog.Logger                         // nil: discard
 }
-
-// Parallel is the default of Config.Parallel.
-const Parallel = 8
 
 // Spec is a run's definition. It goes into the record, and a resumed run keeps
 // the one it began with. Zero values take the defaults of withDefaults.
@@ -138,7 +136,10 @@ func (c *Config) withDefaults() error {
 		return &metier.Error{Op: "run", Kind: metier.Invalid, Code: "config_invalid", Err: errors.New("a run needs a session, its log, blobs and a model")}
 	}
 	if c.Parallel <= 0 {
-		c.Parallel = Parallel
+		c.Parallel = 8
+	}
+	if c.Children <= 0 {
+		c.Children = c.Parallel
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -51,7 +51,7 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 			c.parent.watch.note("the subagent %s could not be run or its record not be read: %v [%s]", ch.ID, err, metier.CodeOf(err))
 		}
 	}()
-	folder, err := c.open(ch)
+	folder, err := c.open(ctx, ch)
 	if err != nil {
 		return o, err
 	}
@@ -97,7 +97,7 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 
 // open opens the folder of a child, or makes it where there may be one more. One
 // that was there and is gone is not made again: what it did would happen twice.
-func (c *children) open(ch subagent.Child) (*run.Folder, error) {
+func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, error) {
 	j, f := c.parent, c.parent.family
 	root, o := j.folder.Children(), j.a.runOptions()
 	dir := filepath.Join(root, ch.ID)
@@ -116,6 +116,9 @@ func (c *children) open(ch subagent.Child) (*run.Folder, error) {
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := j.tokensLeft(ctx); err != nil {
+		return nil, err
 	}
 	there, err := below(f.root)
 	if err != nil {

@@ -307,7 +307,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if l.Subagents.may() {
-		c.Parallel = max(agent.Parallel, l.Subagents.Parallel)
+		c.Children = l.childrenAtOnce()
 	}
 	c.Spawns = subagent.Spawns(ctx, j.session, j.delegates)
 	if !l.Batch && j.a.asks() && l.Child == nil {

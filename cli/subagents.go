@@ -231,21 +231,25 @@ func childTools(p subagent.Profile, parent []string, more bool) []string {
 	return out
 }
 
+// childrenAtOnce is how many children of the run work at once.
+func (l launch) childrenAtOnce() int {
+	if l.Spec.MaxTokens > 0 {
+		return 1 // each may use what is left of the budget
+	}
+	return l.Subagents.Parallel
+}
+
 // delegation are the tools by which the job's model begins children.
 func (j *job) delegation() []metier.Tool {
 	s := j.launch.Subagents
 	if !s.may() || j.folder == nil {
 		return nil
 	}
-	parallel := s.Parallel
-	if j.launch.Spec.MaxTokens > 0 {
-		parallel = 1 // each may use what is left of the budget
-	}
 	if j.family == nil {
 		j.family = &family{root: j.folder.Children(), made: map[string]bool{}}
 	}
 	return subagent.Tools(subagent.Options{Runner: &children{parent: j}, Profiles: s.Profiles, Allowed: s.names(), Inherit: j.settings.Agent.Inherit,
-		Parallel: parallel, Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
+		Parallel: j.launch.childrenAtOnce(), Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
 }
 
 // only are the skills a child may use: those it begins with, and those its

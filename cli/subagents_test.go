@@ -26,6 +26,7 @@ type kin struct {
 	dir, home string
 	server    *modeltest.Server
 	mu        sync.Mutex
+	beside    bool // child is called for several requests at once
 	parent    func(turn int, r *modeltest.Request) modeltest.Turn
 	child     func(task string, turn int, r *modeltest.Request) modeltest.Turn
 	out, err  bytes.Buffer
@@ -44,9 +45,12 @@ func newKin(t *testing.T, files map[string]string) *kin {
 				turn++
 			}
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if strings.Contains(r.System, helperWords) {
+		helper := strings.Contains(r.System, helperWords)
+		if !helper || !k.beside {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+		}
+		if helper {
 			return k.child(taskOf(r), turn, r)
 		}
 		return k.parent(turn, r)

@@ -34,6 +34,8 @@ type Child struct {
 	Head  Head
 	Log   Lines
 	Blobs Blobs // may be nil
+	// Children is for its own children; nil: as for it.
+	Children func(ctx context.Context, e Entry) (*Child, error)
 }
 
 // Report is what Verify found.
@@ -263,6 +265,9 @@ func (v *verifier) child(ctx context.Context, e Entry) error {
 	}
 	*v.budget--
 	o := &VerifyOptions{Heads: v.o.Heads, Name: c.Name, Children: v.o.Children}
+	if c.Children != nil {
+		o.Children = c.Children
+	}
 	r, err := verify(ctx, c.Log, c.Blobs, o, &verifier{want: c.Head, depth: v.depth + 1, budget: v.budget})
 	if err != nil {
 		if ctx.Err() != nil {

@@ -83,7 +83,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	}
 	for _, c := range rec.Children {
 		if !c.OK() {
-			r.Problems = append(r.Problems, Problem{Code: "child_unverified", On: c.Name, Detail: "the record of a child run does not verify"})
+			r.Problems = append(r.Problems, Problem{Code: "child_unverified", On: c.Name, Detail: "the record of a child run does not verify: " + worst(c)})
 		}
 	}
 	if !r.Witnessed {
@@ -99,7 +99,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 }
 
 func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
-	o := &record.VerifyOptions{Name: f.name, Children: f.child}
+	o := &record.VerifyOptions{Name: f.name, Children: childrenBelow(f.dir)}
 	if !f.noHead {
 		o.Heads = f.heads
 	}
@@ -107,28 +107,44 @@ func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
 	return rec, fault("verify", f.dir, err)
 }
 
-// child finds the log of a child run that an entry ties in.
-func (f *Folder) child(_ context.Context, en record.Entry) (*record.Child, error) {
-	e, err := event.Decode(en)
-	if errors.Is(err, event.ErrUnknown) {
-		return nil, nil
+// childrenBelow finds the logs of child runs that entries of the run in a folder
+// tie in.
+func childrenBelow(dir string) func(context.Context, record.Entry) (*record.Child, error) {
+	return func(_ context.Context, en record.Entry) (*record.Child, error) {
+		e, err := event.Decode(en)
+		if errors.Is(err, event.ErrUnknown) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, ok := e.(event.ChildEnded)
+		if !ok {
+			return nil, nil
+		}
+		if err := CheckID(c.Run); err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(ChildrenOf(dir), c.Run)
+		blobs, err := record.OpenBlobs(filepath.Join(dir, dirBlobs), &record.Options{ReadOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(dir, fileLog)), Blobs: blobs, Children: childrenBelow(dir)}, nil
 	}
-	if err != nil {
-		return nil, err
+}
+
+// worst is what speaks against the record of a child, or of one below it.
+func worst(c record.Report) string {
+	if len(c.Problems) > 0 {
+		return fmt.Sprintf("%s: entry %d: %s: %s", c.Name, c.Problems[0].Seq, c.Problems[0].Code, c.Problems[0].Detail)
 	}
-	c, ok := e.(event.ChildEnded)
-	if !ok {
-		return nil, nil
+	for _, in := range c.Children {
+		if !in.OK() {
+			return c.Name + "/" + worst(in)
+		}
 	}
-	if err := CheckID(c.Run); err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(f.Children(), c.Run)
-	blobs, err := record.OpenBlobs(filepath.Join(dir, dirBlobs), &record.Options{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(dir, fileLog)), Blobs: blobs}, nil
+	return c.Name
 }
 
 // verifyFiles compares the artifacts with the log. A log that cannot be folded

@@ -134,7 +134,7 @@ func failureLine(answer string) (rest, code string) {
 	line, is := strings.CutPrefix(strings.TrimSpace(answer[at:]), "Failure:")
 	for _, c := range own {
 		if is && strings.TrimSpace(line) == c {
-			return answer[:at], c
+			return strings.TrimRight(answer[:at], " \t\r\n"), c
 		}
 	}
 	return answer, ""
