@@ -27,7 +27,7 @@ func countCall(n string) modeltest.Call {
 
 // asking is a run whose subagent runs a script of a third party three times:
 // twice in one reply, and once more.
-func asking(t *testing.T) (k *kin, told *[]string) {
+func whoAsks(t *testing.T) (k *kin, told *[]string) {
 	t.Helper()
 	needLinux(t)
 	k, told = newKin(t, stranger()), new([]string)
@@ -67,7 +67,7 @@ func (k *kin) want(exit int, args ...string) {
 
 func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 	t.Parallel()
-	k, told := asking(t)
+	k, told := whoAsks(t)
 	k.parks()
 	if k.ran() != 0 {
 		t.Error("it ran before the answer")
@@ -131,7 +131,7 @@ func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 
 func TestAnAnswerForTheSessionHoldsForAllItsSubagents(t *testing.T) {
 	t.Parallel()
-	k, _ := asking(t)
+	k, _ := whoAsks(t)
 	k.parent = once(delegate(`{"profile":"counter","task":"Count."}`), delegate(`{"profile":"counter","task":"Count again."}`))
 	k.parks()
 	k.want(0, "runs", "answer", "latest", "--json")
@@ -148,7 +148,7 @@ func TestAnAnswerForTheSessionHoldsForAllItsSubagents(t *testing.T) {
 
 func TestAnAnswerForAlwaysHoldsForTheNextRunsSubagent(t *testing.T) {
 	t.Parallel()
-	k, _ := asking(t)
+	k, _ := whoAsks(t)
 	k.parks()
 	k.want(0, "runs", "answer", "latest", "yes", "--scope", "always")
 	k.want(0, "runs", "approvals", "--json")
@@ -164,7 +164,7 @@ func TestAnAnswerForAlwaysHoldsForTheNextRunsSubagent(t *testing.T) {
 
 func TestABatchAnswersASubagentWithNoAndItGoesOn(t *testing.T) {
 	t.Parallel()
-	k, told := asking(t)
+	k, told := whoAsks(t)
 	k.run()
 	if k.ran() != 0 {
 		t.Errorf("it ran %d times", k.ran())
@@ -180,7 +180,7 @@ func TestABatchAnswersASubagentWithNoAndItGoesOn(t *testing.T) {
 // Nobody can say yes to what the record does not hold.
 func TestAQuestionWhoseRecordIsGoneIsNotAnsweredWithYes(t *testing.T) {
 	t.Parallel()
-	k, _ := asking(t)
+	k, _ := whoAsks(t)
 	k.parks()
 	if err := os.RemoveAll(k.childFolder("t1.c0")); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ var failures = map[string]string{
 	"interpreter_missing":                          "what runs this kind of script is not where programs run",
 	"dependency_missing":                           "the script declares packages that are not where it runs",
 	"cwd_outside":                                  "the working folder lies outside of where programs may work",
+	"browser_unavailable":                          "the browser that was lent does not answer",
 	"sandbox_unavailable":                          "the sandbox cannot give the isolation that is needed",
 	"sandbox_failed":                               "the sandbox could not run the program",
 	"secret_unavailable":                           "a secret that is declared for the skill has no value",

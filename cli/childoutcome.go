@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/agent/subagent"
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+	"metier/run"
+	"metier/settings"
+)
+
+// Ended returns how a child ended, from its record.
+func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, error) {
+	unknown := &metier.Error{Op: "delegate", Kind: metier.NotFound, Code: "unknown_handle", Hint: "use the handle that a result names", Err: errors.New("there is no helper of that handle that ended")}
+	if run.CheckID(id) != nil {
+		return subagent.Outcome{}, unknown
+	}
+	folder, err := run.Look(c.parent.folder.Children(), id, c.parent.a.runOptions())
+	if err != nil {
+		return subagent.Outcome{}, unknown
+	}
+	defer folder.Close()
+	if err := folder.Vouch(ctx); err != nil {
+		return subagent.Outcome{}, err
+	}
+	if past, err := readPast(ctx, folder); err != nil || !past.ended {
+		return subagent.Outcome{}, unknown
+	}
+	return outcomeOf(ctx, folder)
+}
+
+// fileTools are the tools whose results are the workspace's, which the parent
+// may read itself, or the catalog's, which it was shown. Files of skills are
+// neither: see skillMade.
+var fileTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
+	settings.ToolSearchSkills, settings.ToolListSkills}
+
+// leaves reports whether what a call returned may be said again outside of the
+// child: it is the workspace's, or a report that was made for leaving a child.
+func leaves(e event.Returned) bool {
+	return e.Code == "" && slices.Contains(fileTools, e.Tool) && !skillMade(e.Label) || subagent.Reported(e.Label)
+}
+
+// skillMade reports whether a result of a file tool holds what a skill says: it
+// then has the skill's ID for its origin, and not the tool's name.
+func skillMade(l policy.Label) bool {
+	return !strings.HasPrefix(l.Origin, "tool:") && l.Origin != "metier"
+}
+
+// outcomeOf reads from its record how a child ended, and what must not leave it.
+func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err error) {
+	r, err := run.Show(ctx, folder)
+	if err != nil {
+		return o, err
+	}
+	o.Head = r.Head
+	for _, f := range r.Files {
+		o.Files = append(o.Files, f.Path)
+	}
+	o.Files = dedupe(o.Files)
+	for en, err := range folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return o, err
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			continue // Show has judged it
+		}
+		switch e := e.(type) {
+		case event.Activated:
+			o.Skills = append(o.Skills, event.SkillRef{ID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Tier: e.Source})
+			err = keepIn(ctx, folder, &o, nil, e.Text)
+		case event.Said:
+			if e.ID == "prompt" {
+				var m model.Message
+				if b, oerr := folder.Blobs().Open(ctx, e.Content); oerr == nil && json.Unmarshal(b, &m) == nil {
+					o.Task = m.Text()
+				}
+			}
+		case event.Returned:
+			if !leaves(e) {
+				err = keepIn(ctx, folder, &o, partsText, e.Content)
+			}
+		case event.ScriptExecuted:
+			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
+		case event.CommandExecuted:
+			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
+		case event.Failed:
+			err = keepIn(ctx, folder, &o, nil, e.Detail)
+		case event.Replied:
+			o.Turns, o.Usage = o.Turns+1, added(o.Usage, e.Usage)
+		case event.Compacted:
+			o.Usage = added(o.Usage, e.Usage)
+		case event.ChildEnded:
+			o.Usage = added(o.Usage, e.Usage)
+		case event.Ended:
+			o.Status, o.Code = e.Status, e.Code
+			if o.Answer, o.Output, err = said(ctx, folder.Blobs(), e); err != nil {
+				return o, err
+			}
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	o.Private = dedupe(o.Private)
+	return o, nil
+}
+
+// keepIn adds content of a child's record to what stays in it, as text reads it.
+// What was erased since cannot be compared with.
+func keepIn(ctx context.Context, folder *run.Folder, o *subagent.Outcome, text func([]byte) string, refs ...record.Ref) error {
+	for _, ref := range refs {
+		if ref.Digest == "" {
+			continue
+		}
+		b, err := folder.Blobs().Open(ctx, ref)
+		switch {
+		case record.CodeOf(err) == record.CodeErased:
+			o.Blind = true
+		case err != nil:
+			return err
+		case text != nil:
+			o.Private = append(o.Private, text(b))
+		default:
+			o.Private = append(o.Private, string(b))
+		}
+	}
+	return nil
+}
+
+// partsText is the text of a result.
+func partsText(b []byte) string {
+	var parts []model.Part
+	if json.Unmarshal(b, &parts) != nil {
+		return string(b)
+	}
+	s := ""
+	for _, p := range parts {
+		s += p.Text
+	}
+	return s
+}
+
+// said is the final text and the structured result of a run that ended.
+func said(ctx context.Context, blobs record.Blobs, e event.Ended) (answer string, output json.RawMessage, err error) {
+	if e.Answer.Digest != "" {
+		var m model.Message
+		b, err := blobs.Open(ctx, e.Answer)
+		if err == nil {
+			err = json.Unmarshal(b, &m)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		answer = m.Text()
+	}
+	if e.Output.Digest != "" {
+		if output, err = blobs.Open(ctx, e.Output); err != nil {
+			return "", nil, err
+		}
+	}
+	return answer, output, nil
+}
+
+func added(a, b event.Usage) event.Usage {
+	out := event.Usage{Input: a.Input + b.Input, Output: a.Output + b.Output, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite}
+	for _, c := range []*int64{a.CostMicroUSD, b.CostMicroUSD} {
+		if c != nil {
+			sum := *c
+			if out.CostMicroUSD != nil {
+				sum += *out.CostMicroUSD
+			}
+			out.CostMicroUSD = &sum
+		}
+	}
+	return out
+}
