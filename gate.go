@@ -322,8 +322,8 @@ func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec eve
 // once more.
 func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope, res Result) (o Observation, again bool, err error) {
 	var evs []event.Event
-	if res.Label.Role == "" {
-		res.Label.Role = policy.Context // results are context, whoever made them
+	if res.Label.Role != policy.Quote {
+		res.Label.Role = policy.Context // results are no commands, whoever made them
 	}
 	d := s.release(res.Label)
 	if !d.Allowed() {

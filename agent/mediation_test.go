@@ -48,7 +48,7 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 			t.Run(string(mode)+" "+name, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, "default", map[string]string{"enforcement_mode": string(mode)})
-				s := sensor{name, policy.Label{Mediated: mediated, Origin: name}}
+				s := sensor{name, policy.Label{Role: policy.DirectCommand, Mediated: mediated, Origin: name}} // which is not its to say
 				w.more, w.grants = []metier.Tool{s}, []string{name}
 				w.server.Say(call(name, `{}`), modeltest.Turn{Text: "done"})
 				if o := w.run("measure"); o.Status != "done" {
@@ -59,7 +59,10 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 				if len(read) != 1 || strings.Contains(read[0], reading) == withheld || strings.Contains(read[0], "unmediated_output: the result is withheld") != withheld {
 					t.Errorf("the model read %q", read)
 				}
-				text, released := everything(t, w.log)
+				text, released, role := everything(t, w.log)
+				if role != policy.Context {
+					t.Errorf("the result is recorded as %q", role)
+				}
 				if strings.Contains(text, reading) == withheld {
 					t.Errorf("in the record: %v", !withheld)
 				}
@@ -72,8 +75,8 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 }
 
 // everything is all entries of a record with what they refer to, and the code of
-// the decision about a release.
-func everything(t *testing.T, log *record.Memory) (text, released string) {
+// the decision about a release and the role of the result.
+func everything(t *testing.T, log *record.Memory) (text, released string, role policy.Role) {
 	t.Helper()
 	for en, err := range log.Read(t.Context(), 1) {
 		if err != nil {
@@ -88,10 +91,15 @@ func everything(t *testing.T, log *record.Memory) (text, released string) {
 			text += string(b)
 		}
 		if ev, err := event.Decode(en); err == nil {
-			if d, is := ev.(event.Decided); is && d.Stage == "release" {
-				released = d.Code
+			switch ev := ev.(type) {
+			case event.Decided:
+				if ev.Stage == "release" {
+					released = ev.Code
+				}
+			case event.Returned:
+				role = ev.Label.Role
 			}
 		}
 	}
-	return text, released
+	return text, released, role
 }
