@@ -1,7 +1,10 @@
 package harness_test
 
 import (
+	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +33,11 @@ func baseline(d *desk) {
 // req: D-006
 func TestBaselineWithAllExtras(t *testing.T) {
 	t.Parallel()
+	const late = "---\ndescription: came later\n---\ntext\n"
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(salesDesk)); err != nil {
+		t.Fatal(err)
+	}
 	for name, change := range map[string]func(c *metier.Config){
 		"nothing more": func(*metier.Config) {},
 		"catalog, search, digests, files beside instructions": func(c *metier.Config) {
@@ -38,9 +46,14 @@ func TestBaselineWithAllExtras(t *testing.T) {
 		},
 		"index at the start": func(c *metier.Config) { c.Settings.Read.IndexRoot = settings.IndexRootFileYes },
 		"tools alone":        func(c *metier.Config) { c.ToolsOnly = true },
-		"a new snapshot":     func(c *metier.Config) { c.Settings.Discover.Reload = settings.ReloadPerTurn },
+		"a new snapshot": func(c *metier.Config) {
+			c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
+				src := open(t, dir, &harness.Options{Layout: c.Settings.Harness.Layout, Links: true})
+				return metier.Build(ctx, []metier.Mount{{Label: "desk", Tier: policy.User, Source: src, Root: dir, ByPath: true}}, c.Settings.Parse, c.Settings.Names, c.Settings.Read.IndexRoot, false)
+			}
+		},
 	} {
-		d := openDesk(t, salesDesk, change)
+		d := openDesk(t, dir, change)
 		baseline(d)
 		if strings.HasPrefix(name, "catalog") {
 			d.n++
@@ -53,10 +66,20 @@ func TestBaselineWithAllExtras(t *testing.T) {
 			}
 		}
 		if name == "a new snapshot" {
+			if err := os.WriteFile(filepath.Join(dir, "references", "style", "late.md"), []byte(late), 0o644); err != nil {
+				t.Fatal(err)
+			}
 			if err := metier.Refresh(t.Context(), d.s); err != nil {
 				t.Error(err)
 			}
+			d.gives("load_reference", "style/late.md", late)
 			d.gives("load_reference", "style/tone.md", d.file("references/style/tone.md"))
+			d.gives("load_skill", "figures/sum-orders", d.file("skills/figures/sum-orders/SKILL.md"))
+		} else {
+			d.refuses("harness_path_not_found", "load_reference", "style/late.md")
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "references", "style", "late.md")); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
