@@ -1,0 +1,78 @@
+package cli_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"metier/model/modeltest"
+	"metier/run"
+)
+
+func loadCall(name string) modeltest.Call {
+	return modeltest.Call{Tool: "load_skill", Args: `{"name":"` + name + `"}`}
+}
+
+// A skill with "context: fork" runs as a subagent; the field agent names the
+// profile only where the operator allowed that one and it takes the skill.
+func TestASkillThatForksRunsAsASubagent(t *testing.T) {
+	t.Parallel()
+	const solo = "---\nname: solo\ndescription: Does it alone. Use when it is to be done alone.\ncontext: fork\nagent: painter\n---\nThe instructions of solo: SOLO-MARK-5c6d7e8f.\n"
+	for name, c := range map[string]struct {
+		allowed, takes string
+		profile        string // of the subagent; "" for none
+	}{
+		"its profile is allowed":         {"[default, painter]", "[solo]", "painter"},
+		"its profile is not allowed":     {"[default]", "[solo]", "default"},
+		"its profile does not take it":   {"[default, painter]", "[other]", "default"},
+		"only a profile that does not":   {"[painter]", "[other]", ""},
+		"no subagent may begin":          {"[]", "[solo]", ""},
+		"its profile is the only one":    {"[painter]", "[so*]", "painter"},
+		"its profile takes it by a star": {"[default, painter]", `["*"]`, "painter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKin(t, map[string]string{"skills/solo/SKILL.md": solo, "skills/solo/references/a.md": "a text\n",
+				"subs/painter.yaml": "name: painter\ndescription: Paints.\nallow_skills: " + c.takes + "\ntools: [inherit]\ninstructions: You paint.\n",
+				"config.yaml":       "skills: [{path: skills, tier: user}]\nsubagents: {profiles: [subs], allow: " + c.allowed + "}\nallow_tools: [default]\n"})
+			var last string
+			k.parent = func(turn int, r *modeltest.Request) modeltest.Turn {
+				if turn == 0 {
+					return turnOf(loadCall("solo"))
+				}
+				last = prompt(r)
+				return modeltest.Turn{Text: strings.Join(r.LastResults(), "")}
+			}
+			asked := ""
+			k.child = func(_ string, turn int, r *modeltest.Request) modeltest.Turn {
+				if turn == 0 { // its own load brings the instructions; it does not fork again
+					asked = prompt(r)
+					return turnOf(loadCall("solo"))
+				}
+				return modeltest.Turn{Text: "Done alone."}
+			}
+			k.run()
+			acts := k.activations(k.folder())
+			if c.profile == "" {
+				if !slices.Equal(acts, []string{"solo model-tool"}) || asked != "" || !strings.Contains(last, "SOLO-MARK-5c6d7e8f") {
+					t.Errorf("activations %q, asked %v", acts, asked != "")
+				}
+				return
+			}
+			if acts != nil || strings.Contains(last, "SOLO-MARK-5c6d7e8f") || !strings.Contains(asked, "SOLO-MARK-5c6d7e8f") || strings.Contains(asked, "You paint.") != (c.profile == "painter") {
+				t.Errorf("activations of the parent: %q", acts)
+			}
+			if out := k.out.String(); !strings.HasPrefix(out, `<subagent_report run="t1.c0" profile="`+c.profile+`">`) || !strings.Contains(out, "Done alone.") {
+				t.Error(out)
+			}
+			if got := k.activations(k.childFolder("t1.c0")); !slices.Equal(got, []string{"solo subagent-inherit"}) {
+				t.Errorf("%q", got)
+			}
+			for _, d := range readArtifact[run.PolicyTrace](t, k.folder(), run.FilePolicyTrace).Decisions {
+				if d.Call == "t1.c0" && (d.Profile != c.profile || d.Skill == "" || d.Effect != "side-effect") {
+					t.Errorf("%+v", d)
+				}
+			}
+		})
+	}
+}
