@@ -130,8 +130,12 @@ func (d *devtools) ask(session, method string, params any) (answer, error) {
 	}
 }
 
+// next is the next message; one that does not come fails the test and not the
+// whole suite.
 func (d *devtools) next() (a answer, err error) {
-	_, b, err := d.conn.Read(d.t.Context())
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	_, b, err := d.conn.Read(ctx)
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
