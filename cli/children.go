@@ -19,7 +19,6 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/run"
-	"metier/settings"
 )
 
 // launchChild is what a child's launch holds beside that of any run.
@@ -229,16 +228,7 @@ func (j *job) narrow(p subagent.Profile, parent []string) (hosts []string) {
 			hosts = append(hosts, h)
 		}
 	}
-	x := &j.settings.Exec
-	if x.Scripts != settings.ScriptsOff {
-		x.Scripts = settings.ScriptsExact
-	}
-	switch {
-	case len(hosts) == 0 && !(inherits && x.Network == settings.NetworkOn):
-		x.Network = settings.NetworkOff
-	case x.Network == settings.NetworkOn && !inherits:
-		x.Network = settings.NetworkTiered
-	}
+	j.settings.Exec = j.settings.Exec.Exact(len(hosts) > 0, inherits)
 	return dedupe(hosts)
 }
 

@@ -187,3 +187,20 @@ func (e Exec) AnyFile() bool { return e.Scripts == ScriptsBundled }
 
 // NoScripts reports whether there is no way to run a script of a skill.
 func (s Settings) NoScripts() bool { return s.Exec.NoScripts() || s.Tools.Script == "" }
+
+// Exact is e with exactly the scripts that are named and, of the network, no
+// more than named hosts; hosts says whether there are any, and open whether
+// every host stays reachable where e has that.
+func (e Exec) Exact(hosts, open bool) Exec {
+	if e.Scripts != ScriptsOff {
+		e.Scripts = ScriptsExact
+	}
+	switch {
+	case e.Network == NetworkOn && open:
+	case !hosts:
+		e.Network = NetworkOff
+	case e.Network == NetworkOn:
+		e.Network = NetworkTiered
+	}
+	return e
+}

@@ -80,7 +80,7 @@ var rows = sync.OnceValue(func() []Row {
 		{"exec", execRows},
 		{"policy", policyRows},
 		{"harness", harnessRows},
-		{"agent", allLater(agentRows)},
+		{"agent", agentRows},
 		{"chat", chatRows},
 		{"install", allLater(installRows)},
 	} {
