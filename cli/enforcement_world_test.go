@@ -153,24 +153,6 @@ func (k kept) decision(call string) (d run.Decision) {
 	return d
 }
 
-// everything is the text of all that the run left.
-func (k kept) everything() string {
-	k.t.Helper()
-	var b strings.Builder
-	err := filepath.WalkDir(k.folder, func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(p)
-		b.Write(text)
-		return err
-	})
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	return b.String()
-}
-
 // told is everything that went to the model.
 func (k kept) told() string {
 	var b strings.Builder
