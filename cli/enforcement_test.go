@@ -57,10 +57,6 @@ var reasonCodes = []string{
 	"write_file_observe_requires_direct_command",
 }
 
-// ofSubagents are those of them that only a call with a subagent profile gets:
-// the tests of delegate_task see them in real decisions.
-var ofSubagents = []string{"subagent_profile_allowed", "subagent_profile_not_allowed"}
-
 // docs/ENFORCEMENT.md says what the table above says, row by row, and names the 20
 // codes and no other.
 func TestEnforcementPageIsTheTableByHand(t *testing.T) {
@@ -147,8 +143,12 @@ func TestEnforcementTableCellByCell(t *testing.T) {
 			t.Parallel()
 			otherCodes(t, &seen)
 		})
+		t.Run("codes of subagents", func(t *testing.T) {
+			t.Parallel()
+			subagentCodes(t, &seen)
+		})
 	})
-	codes := slices.Clone(ofSubagents)
+	codes := []string{}
 	seen.Range(func(code, _ any) bool { codes = append(codes, code.(string)); return true })
 	slices.Sort(codes)
 	if d := cmp.Diff(reasonCodes, codes); d != "" || len(reasonCodes) != 20 {
@@ -220,6 +220,27 @@ func otherCodes(t *testing.T, seen *sync.Map) {
 	if e.there("bash-ran") {
 		t.Error("a tool that was not allowed ran")
 	}
+}
+
+// A subagent of a profile that may start writes its file; one of another profile
+// does not come about.
+func subagentCodes(t *testing.T, seen *sync.Map) {
+	e := newEnforced(t, enforcedFiles)
+	start := func(profile string) []deed {
+		return []deed{{"delegate_task", `{"profile":"` + profile + `","task":"Write a file."}`}}
+	}
+	k := e.run([][]deed{start("author"), {{"write_file", `{"path":"of-default","content":"x"}`}}}, "--prompt", "Do it.", "--allow-subagent-profile", "default")
+	if d := k.decision("t1.c0"); d.Decision != "denied" || d.Code != "subagent_profile_not_allowed" || d.Profile != "author" || e.there("runs/"+filepath.Base(k.folder)+"/children") {
+		t.Errorf("a profile that nobody allowed: %+v", d)
+	} else {
+		seen.Store(d.Code, true)
+	}
+	k = e.run([][]deed{start("default"), {{"write_file", `{"path":"of-child","content":"x"}`}}}, "--prompt", "Do it.", "--allow-subagent-profile", "default")
+	d := k.decision("t1.c0")
+	if d.Decision != "allowed" || d.Code != "subagent_profile_allowed" || d.Profile != "default" || !e.there("of-child") || !e.there("runs/"+filepath.Base(k.folder)+"/children/t1.c0/policy-trace.json") {
+		t.Errorf("a profile that is allowed: %+v", d)
+	}
+	seen.Store(d.Code, true)
 }
 
 // What a program wrote is mediated before a model reads it: each stream stands in
