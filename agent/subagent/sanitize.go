@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,8 +18,9 @@ const (
 	window     = 32      // every passageMin characters hold one window that begins at a multiple of stride
 	stride     = 16      // passageMin - window
 	wordMin    = 12      // characters of a word that can be a key
-	privateMax = 8 << 20 // characters that are compared; with more, nothing passes
-	mostSpots  = 64      // places of one window that are looked at: a text of one repeated line has no more to tell
+	privateMax = 4 << 20 // bytes that are compared; with more, nothing passes
+	mostSpots  = 32      // places of one window that are looked at: a text of one repeated line has no more to tell
+	stepsMax   = 1 << 28 // characters that are looked at in all; with more, nothing passes
 )
 
 const (
@@ -28,12 +28,35 @@ const (
 	withheldAll     = "[withheld: the helper read more than a report can be compared with]"
 )
 
-// wordForm are the words that may be keys: long, without blanks and dots. wordPart
-// are the parts of one on both sides of a sign: NAME=VALUE is copied in part.
-var (
-	wordForm = regexp.MustCompile(`[\p{L}\p{N}_+=-]{12,}`)
-	wordPart = regexp.MustCompile(`[\p{L}\p{N}_-]{12,}`)
-)
+// words calls for each word of a text that is long enough for a key: letters,
+// digits, underscores and hyphens, and the parts of NAME=VALUE also together,
+// since either is copied.
+func words(text string, found func(word string)) {
+	whole, part := 0, 0 // where they begin
+	end := func(begin, to int) {
+		if to-begin >= wordMin {
+			found(text[begin:to])
+		}
+	}
+	for i, r := range text {
+		next := i + utf8.RuneLen(r)
+		switch {
+		case r == '=' || r == '+':
+			end(part, i)
+			part = next
+		case r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			end(part, i)
+			if whole != part {
+				end(whole, i)
+			}
+			whole, part = next, next
+		}
+	}
+	end(part, len(text))
+	if whole != part {
+		end(whole, len(text))
+	}
+}
 
 // marked reports whether a word looks like a key, an id or a mark: letters with
 // digits, or capitals in pieces. Plain words and dates are not.
@@ -59,11 +82,12 @@ func marked(w string) bool {
 type sieve struct {
 	none     bool // nothing is private
 	blind    bool // there is more, or other, than can be compared: nothing passes
-	seed     maphash.Seed
+	seed     uint64
 	texts    [][]rune
 	spots    map[uint64][]spot
 	words    map[uint64][][]rune // by their first wordMin characters
 	withheld int                 // passages taken out
+	steps    int
 }
 
 // spot is where a window of a private text begins.
@@ -71,7 +95,7 @@ type spot struct{ text, at int32 }
 
 // newSieve compares with private texts. Words of the task may be said again.
 func newSieve(private []string, blind bool, task string) *sieve {
-	s := &sieve{none: len(private) == 0 && !blind, blind: blind, seed: maphash.MakeSeed()}
+	s := &sieve{none: len(private) == 0 && !blind, blind: blind, seed: maphash.Bytes(maphash.MakeSeed(), nil)}
 	total := 0
 	for _, p := range private {
 		total += len(p)
@@ -81,7 +105,7 @@ func newSieve(private []string, blind bool, task string) *sieve {
 		return s
 	}
 	s.spots, s.words = map[uint64][]spot{}, map[uint64][][]rune{}
-	asked, seen := strings.ToLower(task), map[string]bool{}
+	asked, seen := string(squeeze(task).runes), map[string]bool{}
 	for i, p := range private {
 		text := squeeze(p).runes
 		s.texts = append(s.texts, text)
@@ -90,23 +114,29 @@ func newSieve(private []string, blind bool, task string) *sieve {
 				s.spots[k] = append(s.spots[k], spot{int32(i), int32(at)})
 			}
 		}
-		for _, form := range []*regexp.Regexp{wordForm, wordPart} {
-			for _, w := range form.FindAllString(visible(p), -1) {
-				low := strings.ToLower(w)
-				if seen[low] || !marked(w) || strings.Contains(asked, low) {
-					continue
-				}
-				seen[low] = true
-				r := squeeze(w).runes
-				k := s.hash(r[:wordMin])
-				s.words[k] = append(s.words[k], r)
+		words(visible(strings.ToValidUTF8(p, "\uFFFD")), func(w string) {
+			r := squeeze(w).runes
+			if len(r) < wordMin || !marked(w) || seen[string(r)] || strings.Contains(asked, string(r)) {
+				return
 			}
-		}
+			seen[string(r)] = true
+			k := s.hash(r[:wordMin])
+			s.words[k] = append(s.words[k], r)
+		})
 	}
 	return s
 }
 
-func (s *sieve) hash(r []rune) uint64 { return maphash.String(s.seed, string(r)) }
+// hash is of a window or the beginning of a word; the same text has another one
+// in every sieve.
+func (s *sieve) hash(r []rune) uint64 {
+	h := s.seed
+	for _, c := range r {
+		h = (h ^ uint64(c)) * 1099511628211
+		h ^= h >> 29
+	}
+	return h
+}
 
 // clean returns the text without what it copies, and without characters that
 // cannot be seen.
@@ -119,14 +149,20 @@ func (s *sieve) clean(text string) string {
 		s.withheld++
 		return withheldAll
 	}
-	return s.cut(s.cut(text, s.passage), s.word)
+	if text = s.cut(text, s.passage); s.blind {
+		return text
+	}
+	return s.cut(text, s.word)
 }
 
 // visible leaves out characters that have no form of their own and would split
 // a word unseen.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cf, unicode.Co) || unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || r >= ' ' && r < unicode.MaxASCII:
+			return r
+		case unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co):
 			return -1
 		}
 		return r
@@ -140,6 +176,10 @@ func (s *sieve) cut(text string, find func(in []rune, at int) (from, to int)) st
 	done := 0 // first byte of text that is not written
 	for at := 0; at < len(in.runes); {
 		from, to := find(in.runes, at)
+		if s.blind = s.steps > stepsMax; s.blind {
+			s.withheld++
+			return withheldAll
+		}
 		if to <= from {
 			at++
 			continue
@@ -161,7 +201,8 @@ func (s *sieve) passage(in []rune, at int) (from, to int) {
 		return 0, 0
 	}
 	for _, sp := range s.spots[s.hash(in[at:at+window])] {
-		if f, t := grow(in, at, s.texts[sp.text], int(sp.at)); t-f > to-from {
+		f, t := grow(in, at, s.texts[sp.text], int(sp.at))
+		if s.steps += t - f; t-f > to-from {
 			from, to = f, t
 		}
 	}
@@ -208,7 +249,7 @@ func squeeze(s string) squeezed {
 	var q squeezed
 	blank := true
 	for i, r := range s {
-		if unicode.IsSpace(r) || unicode.In(r, unicode.Cf) {
+		if unicode.IsSpace(r) || r > unicode.MaxASCII && unicode.Is(unicode.Cf, r) {
 			if !blank && unicode.IsSpace(r) {
 				q.runes, q.at = append(q.runes, ' '), append(q.at, i)
 				blank = true
