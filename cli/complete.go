@@ -44,6 +44,10 @@ func (a *app) completions(c *cobra.Command) {
 		"skills-root":      folders,
 		"endpoint":         completeEndpoint,
 		"harness":          folders,
+
+		"allow-subagent-profile": a.completeSubagents,
+		"subagent-profiles":      folders,
+
 		"layout":           words("auto", "v1", "v2"),
 		"artifact-root":    folders,
 		"prompt":           words(),

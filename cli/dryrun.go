@@ -26,6 +26,7 @@ type dryPlan struct {
 	Omitted   int           `json:"omitted"`
 	Tools     []string      `json:"tools"` // as the model sees them
 	Policy    *launchPolicy `json:"policy,omitempty"`
+	Subagents []drySubagent `json:"subagents"`         // that its model may begin
 	Sandbox   *probed       `json:"sandbox,omitempty"` // where one of the tools runs programs
 	System    string        `json:"system"`
 	Prompt    string        `json:"prompt"`
@@ -96,7 +97,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	cat := j.session.Catalog(ctx)
 	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
 		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Tools: []string{},
-		System: req.System, Prompt: p.launch.Prompt, Enforcing: j.grants().Mode, Role: p.launch.PromptRole, Tokens: estimate(req), Problems: []diagnostic{}}
+		Subagents: j.drySubagents(), System: req.System, Prompt: p.launch.Prompt, Enforcing: j.grants().Mode, Role: p.launch.PromptRole, Tokens: estimate(req), Problems: []diagnostic{}}
 	for _, act := range j.session.State().Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
 	}
@@ -148,6 +149,7 @@ func (a *app) showDry(d dryPlan) {
 	fmt.Fprintf(a.Out, "skills     %s\n", oneLine(orNone(names)))
 	fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
 	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
+	a.showDrySubagents(d.Subagents)
 	if d.Policy != nil {
 		fmt.Fprintf(a.Out, "policy     %s\n", oneLine(d.Policy.words()))
 	}

@@ -98,9 +98,19 @@ func (c *subagentConfig) merge(over subagentConfig) {
 	}
 }
 
-// subagentProfiles are the profiles metier brings with the operator's over them.
-func (a *app) subagentProfiles(op operator, dirs []string) ([]subagent.Profile, error) {
-	all := subagent.Builtin()
+// knownProfile is a profile with where it stands: "" for one that metier brings.
+type knownProfile struct {
+	subagent.Profile
+	File string `json:"file"`
+}
+
+// knownProfiles are the profiles metier brings with the operator's over them, by
+// name.
+func (a *app) knownProfiles(op operator, dirs []string) ([]knownProfile, error) {
+	var all []knownProfile
+	for _, p := range subagent.Builtin() {
+		all = append(all, knownProfile{Profile: p})
+	}
 	for _, d := range slices.Concat(op.Subagents.Profiles, a.paths(dirs)) {
 		more, err := subagent.Load(os.DirFS(d))
 		if err == nil && len(more) == 0 {
@@ -109,11 +119,29 @@ func (a *app) subagentProfiles(op operator, dirs []string) ([]subagent.Profile, 
 			}
 		}
 		if err != nil {
-			return nil, wrong("subagent_profile_invalid", "docs/SUBAGENTS.md lists the keys of a profile", "%s: %w", d, unpath(err))
+			return nil, wrong("subagent_profile_invalid", "'metier subagents check FILE' judges one; docs/SUBAGENTS.md lists the keys of a profile", "%s: %w", d, unpath(err))
 		}
-		all = subagent.Merge(all, more)
+		for _, p := range more {
+			k := knownProfile{p, filepath.Join(d, p.Name+".yaml")}
+			if i := slices.IndexFunc(all, func(o knownProfile) bool { return o.Name == p.Name }); i >= 0 {
+				all[i] = k
+			} else {
+				all = append(all, k)
+			}
+		}
 	}
+	slices.SortFunc(all, func(a, b knownProfile) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// subagentProfiles are those profiles themselves.
+func (a *app) subagentProfiles(op operator, dirs []string) ([]subagent.Profile, error) {
+	all, err := a.knownProfiles(op, dirs)
+	var out []subagent.Profile
+	for _, p := range all {
+		out = append(out, p.Profile)
+	}
+	return out, err
 }
 
 // unpath leaves out the path that an error of the system names again.
@@ -242,10 +270,10 @@ func (l launch) childrenAtOnce() int {
 // delegation are the tools by which the job's model begins children.
 func (j *job) delegation() []metier.Tool {
 	s := j.launch.Subagents
-	if !s.may() || j.folder == nil {
+	if !s.may() {
 		return nil
 	}
-	if j.family == nil {
+	if j.family == nil && j.folder != nil { // a dry run has no folder, and begins nothing
 		j.family = &family{root: j.folder.Children(), made: map[string]bool{}}
 	}
 	return subagent.Tools(subagent.Options{Runner: &children{parent: j}, Profiles: s.Profiles, Allowed: s.names(), Inherit: j.settings.Agent.Inherit,

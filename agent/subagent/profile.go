@@ -16,33 +16,33 @@ import (
 
 // Profile is one kind of child, as the operator wrote it down.
 type Profile struct {
-	Name        string `yaml:"name"`
-	Description string `yaml:"description"` // one line, told to the parent's model
+	Name        string `yaml:"name" json:"name"`
+	Description string `yaml:"description" json:"description"` // one line, told to the parent's model
 	// Skills the child begins with, exact names. One that is not there makes a
 	// weaker child and no error (contracts §2.1).
-	Skills []string `yaml:"skills"`
+	Skills []string `yaml:"skills" json:"skills,omitempty"`
 	// AllowSkills are patterns (* is any text) of skills a call may name and the child
 	// may load besides. None: no others (A-177).
-	AllowSkills []string `yaml:"allow_skills"`
-	Scripts     []string `yaml:"scripts"` // exactly those that may run: SKILL:scripts/PATH
-	Tools       []string `yaml:"tools"`   // canonical names; inherit stands for those of the parent that run nothing
-	Hosts       []string `yaml:"hosts"`   // that its tools may reach; inherit stands for the parent's
-	Model       string   `yaml:"model"`   // provider:name; "" is the parent's
-	MaxTurns    int      `yaml:"max_turns"`
-	MaxTokens   int64    `yaml:"max_tokens"` // 0: what the parent has left
-	Target      string   `yaml:"target"`     // where Scripts run: sandbox (default) or host
+	AllowSkills []string `yaml:"allow_skills" json:"allowSkills,omitempty"`
+	Scripts     []string `yaml:"scripts" json:"scripts,omitempty"` // exactly those that may run: SKILL:scripts/PATH
+	Tools       []string `yaml:"tools" json:"tools"`               // canonical names; inherit stands for those of the parent that run nothing
+	Hosts       []string `yaml:"hosts" json:"hosts,omitempty"`     // that its tools may reach; inherit stands for the parent's
+	Model       string   `yaml:"model" json:"model,omitempty"`     // provider:name; "" is the parent's
+	MaxTurns    int      `yaml:"max_turns" json:"maxTurns"`
+	MaxTokens   int64    `yaml:"max_tokens" json:"maxTokens,omitempty"` // 0: what the parent has left
+	Target      string   `yaml:"target" json:"executionTarget"`         // where Scripts run: sandbox (default) or host
 	// Browser says that the scripts on the host work in the browser that the operator lent,
 	// and in no other way (A-088).
-	Browser bool `yaml:"browser"`
+	Browser bool `yaml:"browser" json:"browser,omitempty"`
 	// Instructions follow the system prompt of the child.
-	Instructions string `yaml:"instructions"`
+	Instructions string `yaml:"instructions" json:"instructions,omitempty"`
 }
 
 // Limits of profiles.
 const (
 	MaxTurns     = 64
 	defaultTurns = 8
-	maxProfile   = 64 << 10 // bytes of a profile's file
+	MaxFile      = 64 << 10 // bytes of a profile's file
 )
 
 // Inherit stands in Profile.Tools and Profile.Hosts for what the parent has.
@@ -89,8 +89,8 @@ func Load(dir fs.FS) ([]Profile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", n, err)
 		}
-		if !info.Mode().IsRegular() || info.Size() > maxProfile {
-			return nil, fmt.Errorf("%s: it is no file, or has more than %d bytes", n, maxProfile)
+		if !info.Mode().IsRegular() || info.Size() > MaxFile {
+			return nil, fmt.Errorf("%s: it is no file, or has more than %d bytes", n, MaxFile)
 		}
 		b, err := fs.ReadFile(dir, n)
 		if err != nil {
@@ -164,21 +164,6 @@ func Parse(b []byte) (Profile, error) {
 // the profile's, or one that its patterns take in.
 func (p Profile) Lets(skill string) bool {
 	return slices.Contains(p.Skills, skill) || slices.ContainsFunc(p.AllowSkills, func(a string) bool { return policy.MatchSkill(a, "", skill) })
-}
-
-// Merge lays the operator's profiles over the ones metier brings: one of the
-// same name takes its place. The result is sorted by name.
-func Merge(base, over []Profile) []Profile {
-	out := slices.Clone(base)
-	for _, p := range over {
-		if i := slices.IndexFunc(out, func(b Profile) bool { return b.Name == p.Name }); i >= 0 {
-			out[i] = p
-		} else {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b Profile) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }
 
 // Find returns the profile of a name.

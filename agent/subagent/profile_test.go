@@ -110,11 +110,3 @@ func TestAProfileTakesItsSkillsAndThoseItsPatternsTakeIn(t *testing.T) {
 		}
 	}
 }
-
-func TestAnOperatorsProfileTakesThePlaceOfABuiltinOne(t *testing.T) {
-	t.Parallel()
-	got := subagent.Merge(subagent.Builtin(), []subagent.Profile{{Name: "browser", Target: "sandbox"}, {Name: "aa"}})
-	if p, _ := subagent.Find(got, "browser"); p.Target != "sandbox" || got[0].Name != "aa" || len(got) != 5 {
-		t.Errorf("%+v", got)
-	}
-}

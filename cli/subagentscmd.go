@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/agent/subagent"
+	"metier/internal/nearest"
+)
+
+func (a *app) subagentsCommand() *cobra.Command {
+	var dirs []string
+	c := &cobra.Command{Use: "subagents", GroupID: "setup", Short: "List the kinds of helpers a model can hand tasks to",
+		Long: `Subagents lists the profiles of subagents: those that metier brings, with the
+operator's over them. A run has those that --allow-subagent-profile, or
+subagents.allow of the configuration, names. docs/SUBAGENTS.md says what one gets
+and what comes back.`,
+		Example: "  metier subagents\n  metier subagents show browser\n  metier subagents check subagents/painter.yaml\n  metier run --allow-subagent-profile default --prompt \"Compare the two reports\"",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.listSubagents(dirs) }}
+	c.PersistentFlags().StringArrayVar(&dirs, "subagent-profiles", nil, "folder of more profiles, NAME.yaml each (repeatable)")
+	show := &cobra.Command{Use: "show NAME", Short: "Show what a subagent of a profile may do",
+		Example: "  metier subagents show browser\n  metier subagents show author --json", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.showSubagent(dirs, args[0]) }}
+	check := &cobra.Command{Use: "check FILE", Short: "Judge the file of a profile",
+		Long:    "Check says whether a file is the profile of a subagent. Exit 0: it is. 1: it is not.",
+		Example: "  metier subagents check subagents/painter.yaml", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.checkSubagent(args[0]) }}
+	for _, sub := range []*cobra.Command{c, show, check} {
+		a.completions(sub)
+	}
+	show.ValidArgsFunction = firstArg(1, a.completeSubagents)
+	check.ValidArgsFunction = firstArg(1, func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return []cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
+	})
+	c.AddCommand(show, check)
+	return c
+}
+
+// subagentDoc is a profile as `subagents --json` has it: no list is null.
+type subagentDoc struct {
+	Name            string   `json:"name"`
+	Description     string   `json:"description"`
+	Skills          []string `json:"skills"`
+	AllowSkills     []string `json:"allowSkills"`
+	Scripts         []string `json:"scripts"`
+	Tools           []string `json:"tools"`
+	Hosts           []string `json:"hosts"`
+	Model           string   `json:"model"` // "": its parent's
+	MaxTurns        int      `json:"maxTurns"`
+	MaxTokens       int64    `json:"maxTokens"` // 0: what its parent has left
+	ExecutionTarget string   `json:"executionTarget"`
+	Instructions    string   `json:"instructions"`
+	Allowed         bool     `json:"allowed"` // by the configuration
+	File            string   `json:"file"`    // "": metier brings it
+}
+
+func docOf(p knownProfile, op operator) subagentDoc {
+	list := func(in []string) []string { return append([]string{}, in...) }
+	return subagentDoc{Name: p.Name, Description: strings.TrimSpace(p.Description), Skills: list(p.Skills), AllowSkills: list(p.AllowSkills), Scripts: list(p.Scripts), Tools: list(p.Tools),
+		Hosts: list(p.Hosts), Model: p.Model, MaxTurns: p.MaxTurns, MaxTokens: p.MaxTokens, ExecutionTarget: p.Target, Instructions: p.Instructions,
+		Allowed: slices.Contains(op.Subagents.Allow, p.Name), File: p.File}
+}
+
+// subagentDocs are all profiles.
+func (a *app) subagentDocs(dirs []string) ([]subagentDoc, error) {
+	op, err := a.operatorConfig()
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.knownProfiles(op, dirs)
+	out := []subagentDoc{}
+	for _, p := range all {
+		out = append(out, docOf(p, op))
+	}
+	return out, err
+}
+
+func (a *app) listSubagents(dirs []string) error {
+	all, err := a.subagentDocs(dirs)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.document(map[string]any{"subagents": all})
+	}
+	t := table{heads: []string{"NAME", "TOOLS", "SCRIPTS", "RUNS THEM IN", "TURNS", "ALLOWED", "DESCRIPTION"}}
+	for _, d := range all {
+		scripts, in := "none", ""
+		if len(d.Scripts) > 0 {
+			scripts, in = plural(len(d.Scripts), "script"), d.ExecutionTarget
+		}
+		t.add(d.Name, strings.Join(d.Tools, ", "), scripts, in, fmt.Sprint(d.MaxTurns), yesNo(d.Allowed), d.Description)
+	}
+	t.print(a.Out, "")
+	return nil
+}
+
+func (a *app) showSubagent(dirs []string, name string) error {
+	all, err := a.subagentDocs(dirs)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(d subagentDoc) bool { return d.Name == name })
+	if i < 0 {
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Name)
+		}
+		return &metier.Error{Op: "subagents", Kind: metier.NotFound, Code: "subagent_profile_unknown", Hint: "profiles: " + strings.Join(names, ", "),
+			Err: fmt.Errorf("there is no subagent profile %q%s", name, nearest.Hint(name, names))}
+	}
+	d := all[i]
+	if a.json {
+		return a.document(d)
+	}
+	t := table{}
+	t.add("profile", d.Name)
+	t.add("description", d.Description)
+	t.add("allowed", map[bool]string{true: "yes, by the configuration", false: "only where --allow-subagent-profile names it"}[d.Allowed])
+	t.add("skills", orNone(d.Skills))
+	t.add("may load", orNone(d.AllowSkills))
+	t.add("tools", strings.Join(d.Tools, ", "))
+	t.add("scripts", orNone(d.Scripts))
+	if len(d.Scripts) > 0 {
+		t.add("run in", d.ExecutionTarget)
+	}
+	t.add("hosts", orNone(d.Hosts))
+	t.add("model", firstSet(d.Model, "its parent's"))
+	t.add("turns", fmt.Sprint(d.MaxTurns))
+	if d.MaxTokens > 0 {
+		t.add("tokens", thousands(d.MaxTokens))
+	}
+	t.add("from", firstSet(d.File, "metier"))
+	t.print(a.Out, "")
+	if s := strings.TrimRight(d.Instructions, "\n"); s != "" {
+		fmt.Fprintf(a.Out, "\n%s\n", printable(s))
+	}
+	return nil
+}
+
+// checkSubagent judges one file.
+func (a *app) checkSubagent(file string) error {
+	bad := func(err error) error {
+		return &problem{exit: exitFailed, code: "subagent_profile_invalid", hint: "docs/SUBAGENTS.md lists the keys of a profile", err: fmt.Errorf("%s: %w", file, err)}
+	}
+	b, err := readNamed(a.path(file), subagent.MaxFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return &metier.Error{Op: "subagents", Path: file, Kind: metier.NotFound, Code: "not_found", Hint: "give the path of a profile's file", Err: errors.New("there is no such file")}
+	}
+	if err != nil {
+		return bad(unpath(err))
+	}
+	p, err := subagent.Parse(b)
+	if err != nil {
+		return bad(err)
+	}
+	if err := a.checkProfile(p); err != nil {
+		return bad(err)
+	}
+	if want := p.Name + ".yaml"; filepath.Base(file) != want {
+		return bad(fmt.Errorf("the file of the profile %q is named %s", p.Name, want))
+	}
+	op, err := a.operatorConfig()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.document(docOf(knownProfile{p, a.path(file)}, op))
+	}
+	_, err = fmt.Fprintf(a.Out, "%s is the profile %s: %s, %s\n", oneLine(file), p.Name, plural(len(p.Tools), "tool"), plural(len(p.Scripts), "script"))
+	return err
+}
+
+// completeSubagents completes names of profiles.
+func (a *app) completeSubagents(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all, _ := a.subagentDocs(nil) // completion shows no errors
+	var out []cobra.Completion
+	for _, d := range all {
+		out = append(out, cobra.CompletionWithDesc(d.Name, oneLine(d.Description)))
+	}
+	return starting(out, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// drySubagent is a profile that a run's model may begin.
+type drySubagent struct {
+	Name            string   `json:"name"`
+	Skills          []string `json:"skills"`        // that it begins with and that are here
+	MissingSkills   []string `json:"missingSkills"` // and that are not
+	Tools           []string `json:"tools"`
+	Scripts         []string `json:"scripts"`
+	ExecutionTarget string   `json:"executionTarget"`
+	MaxTurns        int      `json:"maxTurns"`
+}
+
+// drySubagents are what the job's model may begin.
+func (j *job) drySubagents() []drySubagent {
+	out := []drySubagent{}
+	if !j.launch.Subagents.may() {
+		return out
+	}
+	for _, p := range j.launch.Subagents.Profiles {
+		have, missing := j.there(p.Skills)
+		out = append(out, drySubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), append([]string{}, p.Scripts...), p.Target, p.MaxTurns})
+	}
+	return out
+}
+
+func (a *app) showDrySubagents(list []drySubagent) {
+	for _, s := range list {
+		words := s.Name + ": " + strings.Join(s.Tools, ", ")
+		if len(s.Skills) > 0 {
+			words += "; begins with " + strings.Join(s.Skills, ", ")
+		}
+		if len(s.MissingSkills) > 0 {
+			words += "; not here: " + strings.Join(s.MissingSkills, ", ")
+		}
+		if len(s.Scripts) > 0 {
+			words += "; " + s.ExecutionTarget + " runs " + strings.Join(s.Scripts, ", ")
+		}
+		fmt.Fprintf(a.Out, "subagent   %s\n", oneLine(words))
+	}
+}
