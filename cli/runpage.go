@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,7 +34,10 @@ func (a *app) showRun(dir string, r run.Report) {
 	a.section("not allowed", refusalRows(r))
 	a.section("files written", a.fileRows(r))
 	a.showPendings(dir, r)
-	a.section("child runs", a.childRows(r))
+	a.section("subagents", childRows(r))
+	if len(r.Children) > 0 {
+		fmt.Fprintf(a.Out, "  look at one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", r.Children[0].Run)))
+	}
 	a.section("problems", problemRows(r.Problems))
 	if s := text(r.Output); s != "null" && s != "" {
 		fmt.Fprintf(a.Out, "\noutput\n%s\n", printable(s))
@@ -158,9 +162,9 @@ func (a *app) showPendings(dir string, r run.Report) {
 	}
 }
 
-func (a *app) childRows(r run.Report) (rows [][]string) {
+func childRows(r run.Report) (rows [][]string) {
 	for _, c := range r.Children {
-		rows = append(rows, []string{c.Run, firstSet(c.Code, "done"), fmt.Sprintf("%d:%s", c.Head.Seq, a.short(c.Head.Hash))})
+		rows = append(rows, []string{c.Run, c.Profile, firstSet(c.Code, "done"), thousands(c.Tokens) + " tokens"})
 	}
 	return rows
 }

@@ -212,6 +212,38 @@ func secretSkill() map[string]string {
 	}
 }
 
+// keepsIn checks that the marks are in the subagents' records, and that none is in
+// their parent's, was told to its model or is in the output of the command.
+func (k *kin) keepsIn(requests []string) {
+	t := k.t
+	t.Helper()
+	own := k.folder()
+	for name, c := range canaries {
+		at := holding(t, own, c, false)
+		if name == "path" { // the names of a skill's files are the parent's to know: it was told of the skill
+			at = slices.DeleteFunc(at, func(f string) bool { return f == "skill-registry.json" || strings.HasPrefix(f, "blobs/") })
+		}
+		if len(at) > 0 {
+			t.Errorf("the mark of its %s is in the parent's %q", name, at)
+		}
+		for _, r := range requests {
+			if strings.Contains(strings.ToLower(r), strings.ToLower(c)) {
+				t.Errorf("the mark of its %s was told to the parent's model", name)
+			}
+		}
+		if shown := k.out.String() + k.err.String(); strings.Contains(strings.ToLower(shown), strings.ToLower(c)) {
+			t.Errorf("the mark of its %s is in the output of the command:\n%s", name, shown)
+		}
+	}
+	for name, want := range map[string][]string{"t1.c0": {"body", "resource", "stdout", "stderr", "file", "path"}, "t1.c3": {"failure"}} {
+		for _, c := range want {
+			if at := holding(t, k.childFolder(name), canaries[c], true); len(at) == 0 || c != "failure" && !slices.ContainsFunc(at, func(f string) bool { return strings.HasSuffix(f, ".json") }) {
+				t.Errorf("%s: the mark of its %s is in no artifact of its own: %q", name, c, at)
+			}
+		}
+	}
+}
+
 // req
 func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 	t.Parallel()
@@ -263,31 +295,8 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 		return modeltest.Turn{Text: "Counted: 12. " + all}
 	}
 	k.run("--skills-root", "skills", "--subagent-profiles", "subs", "--allow-subagent-profile", "worker", "--allow-skill-script", "secret:scripts/leak.sh", "--allow-tool", "default", "--skill", "open")
+	k.keepsIn(requests)
 	own := k.folder()
-	for name, c := range canaries {
-		at := holding(t, own, c, false)
-		if name == "path" { // the names of a skill's files are the parent's to know: it was told of the skill
-			at = slices.DeleteFunc(at, func(f string) bool { return f == "skill-registry.json" || strings.HasPrefix(f, "blobs/") })
-		}
-		if len(at) > 0 {
-			t.Errorf("the mark of its %s is in the parent's %q", name, at)
-		}
-		for _, r := range requests {
-			if strings.Contains(strings.ToLower(r), strings.ToLower(c)) {
-				t.Errorf("the mark of its %s was told to the parent's model", name)
-			}
-		}
-		if shown := k.out.String() + k.err.String(); strings.Contains(strings.ToLower(shown), strings.ToLower(c)) {
-			t.Errorf("the mark of its %s is in the output of the command:\n%s", name, shown)
-		}
-	}
-	for name, want := range map[string][]string{"t1.c0": {"body", "resource", "stdout", "stderr", "file", "path"}, "t1.c3": {"failure"}} {
-		for _, c := range want {
-			if at := holding(t, k.childFolder(name), canaries[c], true); len(at) == 0 || c != "failure" && !slices.ContainsFunc(at, func(f string) bool { return strings.HasSuffix(f, ".json") }) {
-				t.Errorf("%s: the mark of its %s is in no artifact of its own: %q", name, c, at)
-			}
-		}
-	}
 	acts := readArtifact[run.Activations](t, k.childFolder("t1.c0"), run.FileActivations).Activations
 	scripts := readArtifact[run.Scripts](t, k.childFolder("t1.c0"), run.FileScripts).Executions
 	if len(acts) != 1 || acts[0].Name != "secret" || len(scripts) != 1 || scripts[0].Status != "executed" {

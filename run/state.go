@@ -90,10 +90,12 @@ type OpenQuestion struct {
 
 // ChildRun is a child that ended, tied in by its head.
 type ChildRun struct {
-	ID   string      `json:"id"`
-	Run  string      `json:"run"`
-	Code string      `json:"code"`
-	Head record.Head `json:"head"`
+	ID      string      `json:"id"` // of the call
+	Run     string      `json:"run"`
+	Profile string      `json:"profile"`
+	Code    string      `json:"code"` // why it failed
+	Tokens  int64       `json:"tokens"`
+	Head    record.Head `json:"head"`
 }
 
 // over reports whether the run cannot go on by itself.
@@ -107,6 +109,9 @@ func (p *projector) state() State {
 	for _, f := range p.h.facts {
 		s.life(f)
 		s.work(f)
+	}
+	for i, c := range s.Children {
+		s.Children[i].Profile = p.decided[c.ID].Profile
 	}
 	return s
 }
@@ -172,7 +177,7 @@ func (s *State) work(f fact) {
 			return // a crash came between this and the result of its call
 		}
 		s.spend(e.Usage)
-		s.Children = append(s.Children, ChildRun{e.ID, e.Run, e.Code, e.Head})
+		s.Children = append(s.Children, ChildRun{ID: e.ID, Run: e.Run, Code: e.Code, Tokens: e.Usage.Input + e.Usage.Output, Head: e.Head})
 	}
 }
 

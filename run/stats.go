@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -80,7 +81,7 @@ func Count(ctx context.Context, root string, o StatsOptions) (Stats, error) {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		read, err := t.run(ctx, root, e.Name())
+		read, err := t.run(ctx, root, e.Name(), e.Name())
 		switch {
 		case ctx.Err() != nil:
 			return out, ctx.Err()
@@ -121,15 +122,16 @@ type counted struct {
 	first   time.Time
 }
 
-// run adds one run, or nothing of it. It reports false for one in which nothing
-// happened since.
-func (t *tally) run(ctx context.Context, root, id string) (read bool, err error) {
-	f, err := Look(root, id, nil)
+// run adds one run, or nothing of it, and its children, as a part of the run as.
+// It reports false for one in which nothing happened since.
+func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err error) {
+	id := as
+	f, err := Look(root, name, nil)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	h, err := recall(ctx, id, f.log)
+	h, err := recall(ctx, name, f.log)
 	if err != nil {
 		return false, err
 	}
@@ -153,6 +155,15 @@ func (t *tally) run(ctx context.Context, root, id string) (read bool, err error)
 	for _, fact := range h.facts {
 		if !fact.At.Before(t.o.Since) {
 			t.count(fact, id)
+		}
+	}
+	children, err := os.ReadDir(f.Children())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true, fault("list", f.Children(), err)
+	}
+	for _, c := range children {
+		if _, err := t.run(ctx, f.Children(), c.Name(), as); err != nil {
+			return true, fmt.Errorf("its subagent %s: %w", c.Name(), err)
 		}
 	}
 	return true, nil
