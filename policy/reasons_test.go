@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,8 +24,9 @@ func TestEnforcementPageIsTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table, codes := pageTables(t)
 	want := string(b)
-	for name, text := range map[string]string{"table": policy.TableMarkdown(), "codes": policy.ReasonsMarkdown()} {
+	for name, text := range map[string]string{"table": table, "codes": codes} {
 		begin, end := "<!-- "+name+": written by go test ./policy -update -->\n", "<!-- end -->\n"
 		head, rest, found := strings.Cut(want, begin)
 		_, tail, closed := strings.Cut(rest, end)
@@ -44,25 +46,56 @@ func TestEnforcementPageIsTheTable(t *testing.T) {
 	}
 }
 
-// There are 20 codes; each has a meaning, and each refusal and warning a way out.
-func TestReasonsSayTheWayOut(t *testing.T) {
-	t.Parallel()
-	refuses := map[string]bool{policy.CodeToolNotAllowed: true, policy.CodeInvalidCall: true, policy.CodeProfileDenied: true}
-	for _, c := range policy.Table() {
-		for _, d := range []policy.Decision{c.Without, c.With} {
-			if d.Outcome != policy.Allow {
-				refuses[d.Code] = true
-			}
-		}
-	}
+// pageTables are mode × effect, modes laxest first, and the 20 reason codes of
+// contracts §2.1: those that any mode gives, then the others.
+func pageTables(t *testing.T) (table, codes string) {
+	t.Helper()
+	word := map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied"}
+	table = "| mode | effect | without a direct command | with one |\n|---|---|---|---|\n"
+	codes = "| code | means | way out |\n|---|---|---|\n"
 	seen := map[string]bool{}
-	for _, r := range policy.Reasons() {
-		if seen[r.Code] || r.Meaning == "" || (r.Fix != "") != refuses[r.Code] {
-			t.Errorf("%+v", r)
+	for _, m := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
+		for _, e := range []policy.Effect{policy.Read, policy.Write, policy.SideEffect} {
+			table += fmt.Sprintf("| `%s` | %s |", m, e)
+			for _, role := range []policy.Role{policy.Context, policy.DirectCommand} {
+				g := open()
+				g.Mode = m
+				d := policy.Decide(&g, call(as("bash", e), func(r *policy.Request) { r.Slots = []policy.Slot{{Role: role}} }))
+				table += fmt.Sprintf(" %s `%s` |", word[d.Outcome], d.Code)
+				if !seen[d.Code] {
+					seen[d.Code] = true
+					codes += fmt.Sprintf("| `%s` | %s |\n", d.Code, meaning(m, d))
+				}
+			}
+			table += "\n"
 		}
-		seen[r.Code] = true
 	}
-	if len(seen) != 20 {
-		t.Errorf("%d codes", len(seen))
+	if len(seen) != 16 {
+		t.Errorf("the modes give %d codes", len(seen))
 	}
+	for _, r := range [][3]string{
+		{policy.CodeToolNotAllowed, "the operator did not allow the tool", "name it with `--allow-tool`, or under `tools` in a policy file"},
+		{policy.CodeInvalidCall, "the call could not be read: there is no such tool, or its arguments are not what it takes", "the model is told what is wrong, and may call again"},
+		{policy.CodeProfile, "a subagent of this profile may start, and the mode allows the call", ""},
+		{policy.CodeProfileDenied, "the operator did not allow subagents of this profile", "allow the profile, or delegate to one that is allowed"},
+	} {
+		codes += fmt.Sprintf("| `%s` | %s | %s |\n", r[0], r[1], r[2])
+	}
+	return table, codes
+}
+
+// meaning is what a mode's code means and, where it warns or refuses, the way out.
+func meaning(m policy.Mode, d policy.Decision) string {
+	const fix = " | give the task as a direct command (`--prompt-slot-role direct-command`, which is the default), or choose another mode (`--enforcement-mode`)"
+	switch {
+	case m == policy.Disabled:
+		return "the mode asks for no evidence | "
+	case strings.HasSuffix(d.Code, "_read"):
+		return "it only reads, which this mode lets pass | "
+	case d.Outcome == policy.Allow:
+		return "a direct command of the turn is there | "
+	case d.Outcome == policy.Warn:
+		return "no direct command of the turn is there; the call goes on with this warning" + fix
+	}
+	return "no direct command of the turn is there; the call is refused" + fix
 }

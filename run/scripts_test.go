@@ -162,9 +162,12 @@ func TestEveryCodeOfAScriptIsWorded(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range policy.Reasons() { // of those that refuse a call
-		if allows := r.Fix == "" || strings.Contains(r.Code, "_observe_"); !allows && run.FailureText(r.Code) == r.Code {
-			t.Errorf("no words for %s in failures.go", r.Code)
+	for _, m := range []policy.Mode{policy.EnforceExplicit, policy.EnforceStrict} {
+		for _, e := range []policy.Effect{policy.Read, policy.Write, policy.SideEffect} {
+			d := policy.Decide(&policy.Grants{Mode: m, Tools: []string{"bash"}}, policy.Request{Actor: policy.ByModel, Tool: "bash", Effect: e})
+			if d.Outcome == policy.Deny && run.FailureText(d.Code) == d.Code {
+				t.Errorf("no words for %s in failures.go", d.Code)
+			}
 		}
 	}
 	if n < 40 {
