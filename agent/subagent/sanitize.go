@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -85,8 +86,9 @@ type sieve struct {
 	seed     uint64
 	texts    [][]rune
 	spots    map[uint64][]spot
-	words    map[uint64][][]rune // by their first wordMin characters
-	withheld int                 // passages taken out
+	words    map[uint64]bool  // the first passageMin characters of each at most, what is more is a passage
+	lengths  map[uint64][]int // of those words by their first wordMin characters, the longest first
+	withheld int              // passages taken out
 	steps    int
 }
 
@@ -104,7 +106,8 @@ func newSieve(private []string, blind bool, task string) *sieve {
 	if s.none || s.blind {
 		return s
 	}
-	s.spots, s.words = map[uint64][]spot{}, map[uint64][][]rune{}
+	s.spots, s.words = map[uint64][]spot{}, map[uint64]bool{}
+	s.lengths = map[uint64][]int{}
 	asked, seen := string(squeeze(task).runes), map[string]bool{}
 	for i, p := range private {
 		text := squeeze(p).runes
@@ -120,11 +123,21 @@ func newSieve(private []string, blind bool, task string) *sieve {
 				return
 			}
 			seen[string(r)] = true
-			k := s.hash(r[:wordMin])
-			s.words[k] = append(s.words[k], r)
+			s.keep(r)
 		})
 	}
 	return s
+}
+
+// keep takes up a word. Looking for it costs no more where a million words begin
+// alike.
+func (s *sieve) keep(word []rune) {
+	word = word[:min(len(word), passageMin)]
+	s.words[s.hash(word)] = true
+	k := s.hash(word[:wordMin])
+	if i, known := slices.BinarySearchFunc(s.lengths[k], len(word), func(a, b int) int { return b - a }); !known {
+		s.lengths[k] = slices.Insert(s.lengths[k], i, len(word))
+	}
 }
 
 // hash is of a window or the beginning of a word; the same text has another one
@@ -229,13 +242,12 @@ func (s *sieve) word(in []rune, at int) (from, to int) {
 	if at+wordMin > len(in) {
 		return 0, 0
 	}
-	from, to = at, at
-	for _, w := range s.words[s.hash(in[at:at+wordMin])] {
-		if len(w) > to-from && at+len(w) <= len(in) && string(w) == string(in[at:at+len(w)]) {
-			to = at + len(w)
+	for _, n := range s.lengths[s.hash(in[at:at+wordMin])] {
+		if at+n <= len(in) && s.words[s.hash(in[at:at+n])] {
+			return at, at + n
 		}
 	}
-	return from, to
+	return 0, 0
 }
 
 // squeezed is a text in lower case with each run of blanks as one, and where

@@ -154,3 +154,31 @@ func TestWhatIsMadeToBeSlowIsBounded(t *testing.T) {
 		t.Errorf("%.100q", got)
 	}
 }
+
+// Fifty thousand keys that begin alike, and a report that repeats how they begin,
+// are looked through in one go; the longest key is the one that is taken out.
+func TestKeysThatBeginAlikeAreFound(t *testing.T) {
+	t.Parallel()
+	var keys, longer strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&keys, "KEYKEYKEYKEY%06d ", i)
+	}
+	for i := range 100 {
+		fmt.Fprintf(&longer, "Z%dQ", i*i)
+	}
+	long := longer.String()
+	s := newSieve([]string{keys.String(), "KEYKEYKEYKEY000007-more " + long}, false, "")
+	if got := s.clean(strings.Repeat("KEYKEYKEYKEY", 20_000)); strings.Contains(got, withheldPassage) {
+		t.Error("the beginning of a key was taken for one")
+	}
+	for in, want := range map[string]string{
+		"a keykeykeykey000007-more b": "a " + withheldPassage + " b",
+		"a KEYKEYKEYKEY000007 b":      "a " + withheldPassage + " b",
+		"a KEYKEYKEYKEY0000 b":        "a KEYKEYKEYKEY0000 b",
+		"a " + long + " b":            "a" + withheldPassage + " b",
+	} {
+		if got := s.clean(in); got != want {
+			t.Errorf("%.60q became %.200q, want %q", in, got, want)
+		}
+	}
+}
