@@ -101,11 +101,11 @@ func (f *Folder) lastTime(ctx context.Context) (time.Time, error) {
 func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string]func() ([]byte, error)) error {
 	give := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
 	// As it stands in the file: Verify has just read the same.
-	log, err := os.ReadFile(filepath.Join(f.dir, fileLog))
+	log, err := os.ReadFile(filepath.Join(f.dir, FileLog))
 	if err != nil {
-		return fault("export", fileLog, err)
+		return fault("export", FileLog, err)
 	}
-	files[fileLog] = give(log)
+	files[FileLog] = give(log)
 	verdict, err := printed(rep)
 	if err != nil {
 		return err

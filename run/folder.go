@@ -94,7 +94,6 @@ type Folder struct {
 const FileLog = "events.jsonl"
 
 const (
-	fileLog   = FileLog
 	dirBlobs  = "blobs"
 	dirChilds = "children"
 )
@@ -124,7 +123,7 @@ func Create(root, id string, o *Options) (*Folder, error) {
 
 // ownLockOnly reports whether the folder holds nothing that was recorded.
 func ownLockOnly(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, fileLog))
+	info, err := os.Stat(filepath.Join(dir, FileLog))
 	return err != nil || info.Size() == 0
 }
 
@@ -195,12 +194,12 @@ func (f *Folder) check() error {
 	if !info.IsDir() {
 		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run is a folder of its own", "%s is not a folder", f.dir)
 	}
-	for _, name := range []string{fileLog, dirBlobs, lockName} {
+	for _, name := range []string{FileLog, dirBlobs, lockName} {
 		path := filepath.Join(f.dir, name)
 		info, err := os.Lstat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if name == fileLog {
+			if name == FileLog {
 				return wrong(metier.NotFound, CodeNotFound, path, "the folder is no run, or lost its log; remove it or restore the file", "the run %q has no log", f.id)
 			}
 		case err != nil:
@@ -335,7 +334,7 @@ func (f *Folder) openRecord() (err error) {
 	if f.heads != nil && f.opt.Witnessed {
 		ro.Noted, _ = f.heads.Newest(f.name)
 	}
-	if f.file, err = record.OpenFile(filepath.Join(f.dir, fileLog), &ro); record.CodeOf(err) == record.CodeCut {
+	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), &ro); record.CodeOf(err) == record.CodeCut {
 		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
 			Hint: "the log was cut, or the disk lost what it had confirmed; look at it with verify; --trust-record goes on without what is gone, and the record says so"}
 	}

@@ -96,7 +96,7 @@ func findPath(path string) (string, string, error) {
 	if !info.IsDir() {
 		abs = filepath.Dir(abs)
 	}
-	if info, err := os.Stat(filepath.Join(abs, fileLog)); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Stat(filepath.Join(abs, FileLog)); err != nil || !info.Mode().IsRegular() {
 		return "", "", wrong(metier.NotFound, CodeNotFound, path, "give the folder that holds events.jsonl, or a file in it", "this is not the folder of a run")
 	}
 	id := filepath.Base(abs)
@@ -126,7 +126,7 @@ func runs(root string) ([]string, error) {
 func latest(root string, ids []string) string {
 	best, at := "", int64(-1)
 	for _, id := range ids {
-		info, err := os.Lstat(filepath.Join(root, id, fileLog))
+		info, err := os.Lstat(filepath.Join(root, id, FileLog))
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}

@@ -215,8 +215,8 @@ func value(raw json.RawMessage) string {
 	return ""
 }
 
-// PolicyTrace is policy-trace.json: every input, every
-// decision and every question.
+// PolicyTrace is policy-trace.json: every input, every decision and every
+// question.
 type PolicyTrace struct {
 	Type    string      `json:"type"`
 	Version int         `json:"version"`

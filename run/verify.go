@@ -103,7 +103,7 @@ func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
 	if !f.noHead {
 		o.Heads = f.heads
 	}
-	rec, err := record.Verify(ctx, record.File(filepath.Join(f.dir, fileLog)), f.blobs, o)
+	rec, err := record.Verify(ctx, record.File(filepath.Join(f.dir, FileLog)), f.blobs, o)
 	return rec, fault("verify", f.dir, err)
 }
 
@@ -130,7 +130,7 @@ func childrenBelow(dir string) func(context.Context, record.Entry) (*record.Chil
 		if err != nil {
 			return nil, err
 		}
-		return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(dir, fileLog)), Blobs: blobs, Children: childrenBelow(dir)}, nil
+		return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(dir, FileLog)), Blobs: blobs, Children: childrenBelow(dir)}, nil
 	}
 }
 
