@@ -34,17 +34,17 @@ import (
 
 // Lease is what an operator lends (A-088, A-165).
 type Lease struct {
-	Endpoint string    // the browser's own: http or ws, a loopback address and a port
-	Origin   string    // http or https, a host, and a port unless it is the scheme's
-	Until    time.Time // when it ends; it has to
-	Grants   []Grant
+	Endpoint string    `json:"endpoint"` // the browser's own: http or ws, a loopback address and a port
+	Origin   string    `json:"origin"`   // http or https, a host, and a port unless it is the scheme's
+	Until    time.Time `json:"until"`    // when it ends; it has to
+	Grants   []Grant   `json:"grants,omitempty"`
 }
 
 // Grant lets one script use the credentials that the configuration declares for
 // its skill, on one origin.
 type Grant struct {
-	Script string // SKILL:scripts/PATH
-	Origin string
+	Script string `yaml:"script" json:"script"` // SKILL:scripts/PATH
+	Origin string `yaml:"origin" json:"origin"`
 }
 
 // Options of a lease. Nil, and zero fields, are defaults.

@@ -39,15 +39,12 @@ type navigation struct {
 	FrameID        string `json:"frameId,omitempty"`
 }
 
-// network is what a script may say of a Network.enable.
-type network struct{}
-
 // blank is the page that belongs to no origin and shows nothing.
 const blank = "about:blank"
 
 // vet looks at what a script asks of a page and gives its parameters anew,
-// where they count, so that the browser reads what was checked. refused is what
-// is wrong, as a code of the record, with the address it is about.
+// where they count, so that the browser reads what was checked. code is what is
+// wrong, as the record has it, at the address it is about.
 func (l *Lent) vet(method string, params json.RawMessage) (out json.RawMessage, code, at string) {
 	if !passes(method) {
 		return nil, refusedMethod, ""
@@ -64,7 +61,7 @@ func (l *Lent) vet(method string, params json.RawMessage) (out json.RawMessage, 
 		}
 		v = n
 	case "Network.enable":
-		v = network{}
+		v = struct{}{} // nothing of what it says
 	default:
 		return params, "", ""
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,17 +17,11 @@ import (
 
 // browserConfig is the browser that the operator lends to subagents.
 type browserConfig struct {
-	Endpoint string         `yaml:"endpoint"` // its DevTools address on this machine
-	Origin   string         `yaml:"origin"`   // the one that pages may be of
-	Until    string         `yaml:"until"`    // how long from a run's beginning, or a time (RFC 3339)
-	Path     []string       `yaml:"path"`     // more folders that scripts on the host find programs in
-	Grants   []browserGrant `yaml:"grants"`
-}
-
-// browserGrant lets one script sign in with its skill's secrets, on one origin.
-type browserGrant struct {
-	Script string `yaml:"script" json:"script"` // SKILL:scripts/PATH
-	Origin string `yaml:"origin" json:"origin"`
+	Endpoint string          `yaml:"endpoint"` // its DevTools address on this machine
+	Origin   string          `yaml:"origin"`   // the one that pages may be of
+	Until    string          `yaml:"until"`    // how long from a run's beginning, or a time (RFC 3339)
+	Path     []string        `yaml:"path"`     // more folders that scripts on the host find programs in
+	Grants   []browser.Grant `yaml:"grants"`
 }
 
 // browserFlags are those of a run that may lend a browser.
@@ -37,14 +30,10 @@ type browserFlags struct{ endpoint, origin, until string }
 // lentFor is how long a browser is lent where nothing is said.
 const lentFor = time.Hour
 
-// browserFlagNames are flags that also go with --resume: a lease that is over
-// can be given anew.
-var browserFlagNames = []string{"browser-endpoint", "browser-origin", "browser-until"}
-
 func (f *browserFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.endpoint, browserFlagNames[0], "", "lend subagents the browser whose DevTools are at this address of this machine: http://127.0.0.1:PORT")
-	fl.StringVar(&f.origin, browserFlagNames[1], "", "the one origin the lent browser may be at: https://app.example")
-	fl.StringVar(&f.until, browserFlagNames[2], "", "how long it is lent, as 20m, or until when (default 1h)")
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "lend subagents the browser whose DevTools are at this address of this machine: http://127.0.0.1:PORT")
+	fl.StringVar(&f.origin, "browser-origin", "", "the one origin the lent browser may be at: https://app.example")
+	fl.StringVar(&f.until, "browser-until", "", "how long it is lent, as 20m, or until when (default 1h)")
 }
 
 // place makes the folders of a configuration file relative to it.
@@ -59,22 +48,6 @@ func (c *browserConfig) place(file string) {
 func (c *browserConfig) merge(over browserConfig) {
 	c.Endpoint, c.Origin, c.Until = firstSet(over.Endpoint, c.Endpoint), firstSet(over.Origin, c.Origin), firstSet(over.Until, c.Until)
 	c.Path, c.Grants = append(c.Path, over.Path...), append(c.Grants, over.Grants...)
-}
-
-// launchBrowser is the lease of a launch, as it is recorded.
-type launchBrowser struct {
-	Endpoint string         `json:"endpoint"`
-	Origin   string         `json:"origin"`
-	Until    time.Time      `json:"until"`
-	Grants   []browserGrant `json:"grants,omitempty"`
-}
-
-func (l launchBrowser) lease() browser.Lease {
-	out := browser.Lease{Endpoint: l.Endpoint, Origin: l.Origin, Until: l.Until}
-	for _, g := range l.Grants {
-		out.Grants = append(out.Grants, browser.Grant(g))
-	}
-	return out
 }
 
 // planBrowser fills what a launch says of a browser: flags, then the
@@ -92,19 +65,16 @@ func (a *app) planBrowser(l *launch, f browserFlags, op operator) error {
 	if err != nil {
 		return err
 	}
-	b := &launchBrowser{Endpoint: c.Endpoint, Origin: c.Origin, Until: until}
 	for _, g := range c.Grants {
 		if _, err := scriptEntries("browser: grants: script", []string{g.Script}); err != nil {
 			return err
 		}
-		b.Grants = append(b.Grants, g)
 	}
-	checked, err := b.lease().Check()
+	lease, err := browser.Lease{Endpoint: c.Endpoint, Origin: c.Origin, Until: until, Grants: c.Grants}.Check()
 	if err != nil {
 		return err
 	}
-	b.Origin = checked.Origin
-	l.Browser = b
+	l.Browser = &lease
 	return nil
 }
 
@@ -137,7 +107,7 @@ func checkTarget(t settings.Target) error {
 var signIn = []string{"agent-browser:scripts/authenticated-session.sh"}
 
 // onHost is what a child's profile puts on the host; nil: nothing. Each child
-// has a lease of its own, and no page or cookie of another.
+// has a lease of its own, and no page or cookie of another. close ends it.
 func (j *job) onHost() (*program.Host, error) {
 	c := j.launch.Child
 	if c == nil || c.Manifest.Target != subagent.TargetHost {
@@ -152,24 +122,13 @@ func (j *job) onHost() (*program.Host, error) {
 	if b == nil || !c.Browser {
 		return h, nil
 	}
-	lent, err := browser.Open(b.lease(), &browser.Options{Now: j.a.now, Logger: j.a.logger()})
+	lent, err := browser.Open(*b, &browser.Options{Now: j.a.now, Logger: j.a.logger()})
 	if err != nil {
-		return nil, errors.Join(append(j.unlend(), err)...)
+		return nil, err
 	}
 	j.lent = lent
 	h.Browser = lent
 	return h, nil
-}
-
-// unlend ends what onHost began.
-func (j *job) unlend() (errs []error) {
-	if j.lent != nil {
-		errs = append(errs, j.lent.Close())
-	}
-	if j.bare != nil {
-		errs = append(errs, j.bare.Close())
-	}
-	return errs
 }
 
 // relend lends the browser of a resumed run anew, where a flag says so.

@@ -66,10 +66,12 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 		return o, err
 	}
 	child, err := c.job(ctx, ch)
+	if child != nil {
+		k = child // what it opened is closed, whatever became of it
+	}
 	if err != nil {
 		return o, err
 	}
-	k = child
 	if err := c.enter(ctx, k, folder); err != nil {
 		return o, err
 	}
@@ -210,10 +212,8 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 		}
 		k.ownSandbox = true
 	}
-	if k.exact, err = k.onHost(); err != nil {
-		return nil, err
-	}
-	return k, nil
+	k.exact, err = k.onHost()
+	return k, err
 }
 
 // narrow takes from the settings of a child what its profile does not give:

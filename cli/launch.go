@@ -47,7 +47,7 @@ type launch struct {
 	Hosts      []string                `json:"hosts,omitempty"`
 	Policy     *launchPolicy           `json:"policy,omitempty"`
 	Sandbox    string                  `json:"sandbox,omitempty"`
-	Browser    *launchBrowser          `json:"browser,omitempty"` // lent to subagents
+	Browser    *browser.Lease          `json:"browser,omitempty"` // lent to subagents
 	Prompt     string                  `json:"prompt"`
 	PromptRole policy.Role             `json:"promptRole"`
 	Batch      bool                    `json:"batch"`
@@ -86,10 +86,10 @@ type job struct {
 	anew       bool            // skills changed, and the files of today count
 	output     func(call, stream string, p []byte)
 	surface    surface
-	delegates  []metier.Tool
-	watch      *watcher // of the run, where somebody follows it
-	trusted    bool     // its record, whoever wrote it
-	shared     bool     // a child's: workspace, servers and, but for ownSandbox, sandbox are its parent's
+	toolset    []metier.Tool // of the session
+	watch      *watcher      // of the run, where somebody follows it
+	trusted    bool          // its record, whoever wrote it
+	shared     bool          // a child's: workspace, servers and, but for ownSandbox, sandbox are its parent's
 	ownSandbox bool
 	bare       sandbox.Sandbox          // the host itself, for a child whose profile says so
 	exact      *program.Host            // which scripts run there
@@ -235,7 +235,7 @@ func (j *job) openOn(ctx context.Context, id string, log record.Log, blobs recor
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.a.now,
 		Logger: j.a.logger(), ToolsOnly: j.surface.tools != nil}
 	c.Tools, c.Like = append(c.Tools, j.surface.tools...), j.surface.like
-	j.delegates = c.Tools
+	j.toolset = c.Tools
 	if j.anew {
 		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.snapshot, nil }
 	}
@@ -309,7 +309,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	if l.Subagents.may() {
 		c.Children = l.childrenAtOnce()
 	}
-	c.Spawns = subagent.Spawns(ctx, j.session, j.delegates)
+	c.Spawns = subagent.Spawns(ctx, j.session, j.toolset)
 	if !l.Batch && j.a.asks() && l.Child == nil {
 		c.Ask = j.ask
 	}
@@ -380,7 +380,13 @@ func (j *job) close(ctx context.Context) error {
 	if j.host != nil && !j.shared {
 		errs = append(errs, j.host.Close())
 	}
-	return errors.Join(append(errs, j.unlend()...)...)
+	if j.lent != nil {
+		errs = append(errs, j.lent.Close())
+	}
+	if j.bare != nil {
+		errs = append(errs, j.bare.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // endRecord says at the end of a record that its session, which is no run, is

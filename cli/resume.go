@@ -24,7 +24,8 @@ import (
 
 // resumeFlags are the flags that go with --resume. All others are in the
 // record: a resumed run keeps what it began with.
-var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json", browserFlagNames[0], browserFlagNames[1], browserFlagNames[2]}
+var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json",
+	"browser-endpoint", "browser-origin", "browser-until"}
 
 // resume goes on with a run that was stopped, killed or parked, or that failed.
 // It uses what the record says the run was started with; flags choose only the
