@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -392,12 +393,7 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 }
 
 func toolNames() []string {
-	var out []string
-	for n := range knownTools {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(knownTools))
 }
 
 func dedupe(in []string) []string {

@@ -145,7 +145,7 @@ func (t tool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error
 	}
 	var res metier.Result
 	if err == nil {
-		res, err = t.show(x, a, got, &ev)
+		res, err = show(x, a, got, &ev)
 	}
 	if err != nil {
 		if ev.Status, ev.Code = statusError, metier.CodeOf(err); ctx.Err() != nil {
@@ -210,12 +210,12 @@ type detail struct {
 }
 
 // show makes the result of an answer.
-func (t tool) show(x *metier.Scope, a call, got answer, ev *event.PageFetched) (metier.Result, error) {
+func show(x *metier.Scope, a call, got answer, ev *event.PageFetched) (metier.Result, error) {
 	d := detail{URL: a.URL, FinalURL: got.at.String(), Status: got.status, Size: int64(len(got.body)), Digest: digest.Bytes(got.body), Cut: got.more, Location: got.to}
 	ev.Digest, ev.Size, ev.Truncated = d.Digest, d.Size, d.Cut
 	if got.to != "" {
 		ev.Status, ev.Code = statusRedirected, got.why
-		return t.result(x, got, redirected(got), got.why, d)
+		return result(got, redirected(got), got.why, d)
 	}
 	p, err := pagetext.Read(got.body, got.contentType, got.at.URL)
 	if err != nil {
@@ -229,7 +229,7 @@ func (t tool) show(x *metier.Scope, a call, got answer, ev *event.PageFetched) (
 	}
 	if p.Binary {
 		ev.Status = statusBinary
-		return t.result(x, got, binary(got, d), code, d)
+		return result(got, binary(got, d), code, d)
 	}
 	if a.Start > len(p.Text) {
 		return metier.Result{}, fault(metier.Invalid, "start_past_end", "", "start is %d and the text has %d bytes", a.Start, len(p.Text))
@@ -239,7 +239,7 @@ func (t tool) show(x *metier.Scope, a call, got answer, ev *event.PageFetched) (
 		most = *a.MaxBytes
 	}
 	part := cut(p.Text, a.Start, most, &d)
-	return t.result(x, got, page(x, got, p, part, d), code, d)
+	return result(got, page(x, got, p, part, d), code, d)
 }
 
 // codeStatus is the code of a page that the server gave with a status of 400 or
@@ -266,7 +266,7 @@ func cut(text string, start, most int, d *detail) string {
 	return text[start:end]
 }
 
-func (t tool) result(_ *metier.Scope, got answer, text, code string, d detail) (res metier.Result, err error) {
+func result(got answer, text, code string, d detail) (res metier.Result, err error) {
 	res = metier.Text(text)
 	res.Code, res.Label = code, policy.Label{Role: policy.Context, Origin: "web:" + got.at.host, Tier: policy.ThirdParty, Mediated: true}
 	res.Detail, err = json.Marshal(d)

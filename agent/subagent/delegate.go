@@ -166,11 +166,8 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 		if !p.Lets(n) {
 			return refuse("subagent_skill_not_allowed", "name another profile, or do without", metier.Denied, "the profile %s does not take the skill %q", p.Name, n)
 		}
-		sk, told, err := metier.Entry(ctx, s, n)
+		_, told, err := metier.Entry(ctx, s, n)
 		if err != nil || !told {
-			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)
-		}
-		if !sk.ModelInvocable {
 			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)
 		}
 	}
