@@ -361,8 +361,15 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 		"/form":    html(`<form id=f method=post action="` + other.URL + `/posted"><input name=a value=secret></form>`),
 		"/frame":   html(`<iframe src="` + other.URL + `/framed"></iframe><p>here`),
 		"/refresh": html(`<meta http-equiv=refresh content="0;url=` + other.URL + `/refreshed">`),
+		// The browser keeps sandboxed frames in processes of their own.
+		"/apart":   html(`<iframe id=f sandbox="allow-scripts" src="/goes" onload="loads = (window.loads || 0) + 1"></iframe>`),
+		"/written": html(`<iframe sandbox="allow-scripts" onload="loads = (window.loads || 0) + 1" srcdoc="<script>onload = () => setTimeout(() => { location = '` + other.URL + `/written' })</script>"></iframe>`),
+		"/deep":    html(`<iframe sandbox="allow-scripts" src="/inner"></iframe>`),
+		"/inner":   html(`<script>onmessage = e => { if (e.data === 1) parent.postMessage(loads, '*') }</script><iframe sandbox="allow-scripts" src="/goes" onload="loads = (window.loads || 0) + 1"></iframe>`),
+		"/goes":    html(`<script>onload = () => setTimeout(() => { location = '` + other.URL + `/apart' })</script>`),
 	}
 	s := newSite(t, pages)
+	const twice = "new Promise(r => { const wait = () => window.loads > 1 ? r() : setTimeout(wait, 5); wait() })"
 	for name, do := range map[string]func(*devtools){
 		"it is told to": func(d *devtools) {
 			d.refused("Page.navigate", map[string]any{"url": other.URL + "/told"}, "leased for "+s.URL)
@@ -390,6 +397,23 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 			d.open(s.URL + "/")
 			d.eval("void (location.href = '" + other.URL + "/scripted')")
 			d.until("Page.loadEventFired")
+		},
+		"a sandboxed frame": func(d *devtools) {
+			d.open(s.URL + "/apart")
+			d.eval(twice)
+		},
+		"a sandboxed frame that the page wrote": func(d *devtools) {
+			d.open(s.URL + "/written")
+			d.eval(twice)
+		},
+		"the page for its sandboxed frame": func(d *devtools) {
+			d.open(s.URL + "/apart")
+			d.eval("void (document.getElementById('f').src = '" + other.URL + "/moved')")
+			d.eval(twice)
+		},
+		"a sandboxed frame in another": func(d *devtools) {
+			d.open(s.URL + "/deep")
+			d.eval("new Promise(r => { onmessage = e => { if (e.data > 1) r() }; const ask = () => { frames[0].postMessage(1, '*'); setTimeout(ask, 5) }; ask() })")
 		},
 		"a user in the address": func(d *devtools) {
 			d.refused("Page.navigate", map[string]any{"url": strings.Replace(s.URL, "http://", "http://"+strings.TrimPrefix(other.URL, "http://")+`\@`, 1)}, "leased for")

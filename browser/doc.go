@@ -10,12 +10,12 @@
 //	    that reads saved state, or reads or writes files
 //	has every document that a page asks for stopped before it is sent, and
 //	    refused unless it is of the lease's one origin: redirects, forms and
-//	    frames too
+//	    frames too, those that the browser keeps in processes of their own as well
 //	answers only while a script runs, until the lease ends: at its time, with
 //	    the run, or when a page is somewhere else after all
 //
 // What a page itself loads, pictures or scripts of other origins, is the page's
-// matter. A script on the host has the host's network besides: the lease bounds
+// matter. A page that it opens is closed, and may have been asked for by then. A script on the host has the host's network besides: the lease bounds
 // the browser, not the script.
 package browser
 

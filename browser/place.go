@@ -125,12 +125,10 @@ func (l *Lent) watched(ctx context.Context, at *place) (string, error) {
 		return made.ID, err
 	}
 	at.listen(joined.ID, func(m message) { l.watch(at, m) })
-	stopped := map[string]any{"patterns": []any{map[string]any{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}}}
-	if err := at.call(ctx, joined.ID, "Fetch.enable", stopped, nil); err != nil {
-		return made.ID, err
-	}
-	if err := at.call(ctx, joined.ID, "Page.enable", map[string]any{}, nil); err != nil {
-		return made.ID, err
+	for _, m := range watching() {
+		if err := at.call(ctx, joined.ID, m.method, m.params, nil); err != nil {
+			return made.ID, err
+		}
 	}
 	at.mu.Lock()
 	at.pages[made.ID] = joined.ID
@@ -243,9 +241,16 @@ func (l *Lent) watch(at *place, m message) {
 			} `json:"frame"`
 		}
 		if json.Unmarshal(m.Params, &e) != nil || !l.mayBe(e.Frame.URL, e.Frame.Parent == "") {
-			l.refuse(refusedOrigin, e.Frame.URL)
-			l.o.Logger.Warn("a leased page is somewhere else: the lease ends")
-			l.end(ErrLeft)
+			l.left(e.Frame.URL)
+		}
+	case "Target.attachedToTarget":
+		l.apart(at, m.Params)
+	case "Target.detachedFromTarget":
+		var e struct {
+			Session string `json:"sessionId"`
+		}
+		if json.Unmarshal(m.Params, &e) == nil {
+			at.listen(e.Session, nil)
 		}
 	}
 }

@@ -1,0 +1,75 @@
+package browser
+
+import "encoding/json"
+
+// asking is a method with its parameters.
+type asking struct {
+	method string
+	params map[string]any
+}
+
+// watching is what makes a session the one by which the lease watches a page, or
+// a frame that the browser keeps apart from its page.
+func watching() []asking {
+	return []asking{
+		{"Fetch.enable", map[string]any{"patterns": []any{map[string]any{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}}}},
+		{"Page.enable", map[string]any{}},
+		{"Target.setAutoAttach", map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
+	}
+}
+
+// apart takes a session of something that belongs to a watched page and that the
+// browser keeps in a process of its own: a frame that is sandboxed, say. The
+// documents of such a frame are not stopped by its page's session, so it has to
+// be watched by one of its own before it goes on.
+func (l *Lent) apart(at *place, params json.RawMessage) {
+	var e struct {
+		Session string `json:"sessionId"`
+		Info    info   `json:"targetInfo"`
+	}
+	if json.Unmarshal(params, &e) != nil || e.Session == "" {
+		return // it stays stopped
+	}
+	if e.Info.Type != "iframe" {
+		at.send(e.Session, "Runtime.runIfWaitingForDebugger", map[string]any{}, nil)
+		return
+	}
+	at.listen(e.Session, func(m message) { l.watch(at, m) })
+	l.ask(at, e.Session, watching())
+}
+
+// ask has a frame watched step by step, and then go on from where it may be.
+func (l *Lent) ask(at *place, session string, steps []asking) {
+	if len(steps) > 0 {
+		at.send(session, steps[0].method, steps[0].params, func(m message) {
+			if m.Error == nil {
+				l.ask(at, session, steps[1:])
+			}
+		})
+		return
+	}
+	at.send(session, "Page.getFrameTree", map[string]any{}, func(m message) {
+		var is struct {
+			Tree struct {
+				Frame struct {
+					URL string `json:"url"`
+				} `json:"frame"`
+			} `json:"frameTree"`
+		}
+		if m.Error != nil {
+			return
+		}
+		if json.Unmarshal(m.Result, &is) != nil || !l.mayBe(is.Tree.Frame.URL, false) {
+			l.left(is.Tree.Frame.URL)
+			return
+		}
+		at.send(session, "Runtime.runIfWaitingForDebugger", map[string]any{}, nil)
+	})
+}
+
+// left ends the lease of a page that is somewhere else after all.
+func (l *Lent) left(address string) {
+	l.refuse(refusedOrigin, address)
+	l.o.Logger.Warn("a leased page is somewhere else: the lease ends")
+	l.end(ErrLeft)
+}
