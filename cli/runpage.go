@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,9 +36,10 @@ func (a *app) showRun(dir string, r run.Report) {
 	a.section("not allowed", refusalRows(r))
 	a.section("files written", a.fileRows(r))
 	a.showPendings(dir, r)
-	a.section("subagents", childRows(r))
-	if len(r.Children) > 0 {
-		fmt.Fprintf(a.Out, "  look at one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", r.Children[0].Run)))
+	rows := childRows(r)
+	a.section("subagents", rows)
+	if len(rows) > 0 {
+		fmt.Fprintf(a.Out, "  look at one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", rows[0][0])))
 	}
 	a.section("problems", problemRows(r.Problems))
 	if s := text(r.Output); s != "null" && s != "" {
@@ -162,8 +165,20 @@ func (a *app) showPendings(dir string, r run.Report) {
 	}
 }
 
+// childRows are the subagents in the order of the calls that began them, which
+// is not always the one they ended in.
 func childRows(r run.Report) (rows [][]string) {
-	for _, c := range r.Children {
+	children := slices.Clone(r.Children)
+	turn := func(c run.ChildRun) (turn, call int) {
+		_, _ = fmt.Sscanf(c.ID, "t%d.c%d", &turn, &call) // another id counts as none
+		return turn, call
+	}
+	slices.SortStableFunc(children, func(a, b run.ChildRun) int {
+		at, ac := turn(a)
+		bt, bc := turn(b)
+		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(ac, bc))
+	})
+	for _, c := range children {
 		rows = append(rows, []string{c.Run, c.Profile, firstSet(c.Code, "done"), thousands(c.Tokens) + " tokens"})
 	}
 	return rows
