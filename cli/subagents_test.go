@@ -266,7 +266,14 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 			return modeltest.Turn{Fault: &modeltest.Fault{Status: 400, Message: "no: " + canaries["failure"]}}
 		}
 		if turn == 0 {
-			return turnOf(modeltest.Call{Tool: "read_skill_resource", Args: `{"skill":"secret","path":"references/deep.md"}`},
+			look := modeltest.Call{Tool: "read_skill_resource", Args: `{"skill":"secret","path":"references/deep.md"}`}
+			switch task { // a skill's file is one whatever tool reads it
+			case "Count it as JSON.":
+				look = modeltest.Call{Tool: "read_file", Args: `{"path":"skills/secret/references/deep.md"}`}
+			case "Fail.":
+				look = modeltest.Call{Tool: "search_files", Args: `{"path":"skills/secret/references","pattern":"mark"}`}
+			}
+			return turnOf(look,
 				modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"secret","path":"scripts/leak.sh"}`},
 				modeltest.Call{Tool: "write_file", Args: `{"path":"` + canaries["file"] + `.txt","content":"x"}`})
 		}

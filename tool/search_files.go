@@ -126,7 +126,11 @@ func (t searchFiles) Invoke(ctx context.Context, x *metier.Scope) (metier.Result
 		return failed(ctx, err)
 	}
 	s, d := h.report(tg.Path)
-	return t.result(settings.ToolSearchFiles, s, d), nil
+	r := t.result(settings.ToolSearchFiles, s, d)
+	if tg.Skill != nil { // what it found is what the skill says
+		r.Label.Origin, r.Label.Tier = tg.Skill.ID.String(), tg.Skill.Tier
+	}
+	return r, nil
 }
 
 // tree searches a folder, or one file.
