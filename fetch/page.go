@@ -19,26 +19,21 @@ func page(x *metier.Scope, got answer, p pagetext.Page, part string, d detail) s
 	if got.status != http.StatusOK {
 		fmt.Fprintf(&b, "The server answered %s.\n", status(got.status))
 	}
-	fmt.Fprintf(&b, `<web_page url="%s" type="%s" origin="third-party, untrusted"`, wrap.Attribute(d.FinalURL), wrap.Attribute(d.ContentType))
+	attributes := fmt.Sprintf(` url="%s" type="%s" origin="third-party, untrusted"`, wrap.Attribute(d.FinalURL), wrap.Attribute(d.ContentType))
 	if d.From > 0 || d.Next > 0 {
-		fmt.Fprintf(&b, ` from="%d" shown="%d" of="%d"`, d.From, len(part), d.Text)
+		attributes += fmt.Sprintf(` from="%d" shown="%d" of="%d"`, d.From, len(part), d.Text)
 	}
-	b.WriteString(">\n")
 	if p.Title != "" && d.From == 0 {
 		part = "Title: " + p.Title + "\n\n" + part
 	}
-	text, n := wrap.Neutralize(part)
+	text, n := wrap.Element("web_page", attributes, part)
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: x.Call().ID, N: n})
 	}
-	if found := len(injection.Find(text)); found > 0 {
+	if found := len(injection.Find(part)); found > 0 {
 		x.Record(event.Note{Code: "page-reads-like-injection", On: x.Call().ID, N: found})
 	}
 	b.WriteString(text)
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		b.WriteByte('\n')
-	}
-	b.WriteString("</web_page>\n")
 	switch {
 	case d.Next > 0:
 		fmt.Fprintf(&b, "[bytes %d to %d of %d; continue with start %d]\n", d.From, d.To, d.Text, d.Next)

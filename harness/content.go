@@ -70,7 +70,7 @@ func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Re
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<skill_resource path="%s" kind="%s" size="%d"`, wrap.Attribute(shown), wrap.Attribute(p.node.kind()), r.Size)
+	fmt.Fprintf(&b, ` path="%s" kind="%s" size="%d"`, wrap.Attribute(shown), wrap.Attribute(p.node.kind()), r.Size)
 	if r.Truncated {
 		fmt.Fprintf(&b, ` truncated="true" shown="%d"`, len(r.Text))
 	}
@@ -80,22 +80,17 @@ func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Re
 	if stray > 0 {
 		fmt.Fprintf(&b, ` replaced="%d"`, stray)
 	}
-	text, n := wrap.Neutralize(r.Text)
+	text, n := wrap.Element("skill_resource", b.String(), r.Text)
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: p.id(), N: n})
 	}
-	b.WriteString(">\n" + text)
-	if !strings.HasSuffix(text, "\n") {
-		b.WriteByte('\n')
-	}
-	b.WriteString("</skill_resource>\n")
 	if stray > 0 {
-		fmt.Fprintf(&b, "Note: %d bytes are no UTF-8 text; each is shown as U+FFFD.\n", stray)
+		text += fmt.Sprintf("Note: %d bytes are no UTF-8 text; each is shown as U+FFFD.\n", stray)
 	}
 	for _, d := range r.Diagnostics {
-		fmt.Fprintf(&b, "Note: %s: %s\n", d.Code, d.Detail)
+		text += fmt.Sprintf("Note: %s: %s\n", d.Code, d.Detail)
 	}
-	return b.String(), nil
+	return text, nil
 }
 
 // binary tells a kind that is no text from text with stray bytes: it has a NUL,

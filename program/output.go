@@ -80,8 +80,10 @@ func outputText(x *metier.Scope, r sandbox.Result) string {
 	default:
 		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
 	}
-	n := stream(&b, "stdout", r.Stdout, r.StdoutTruncated) + stream(&b, "stderr", r.Stderr, r.StderrTruncated)
-	if n > 0 {
+	out, n := stream("stdout", r.Stdout, r.StdoutTruncated)
+	errs, m := stream("stderr", r.Stderr, r.StderrTruncated)
+	b.WriteString(out + errs)
+	if n += m; n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: x.Call().ID, N: n})
 	}
 	return b.String()
@@ -91,29 +93,23 @@ func outputText(x *metier.Scope, r sandbox.Result) string {
 // is in the record.
 const shownHead, shownTail = 32 << 10, 16 << 10
 
-func stream(b *strings.Builder, name string, data []byte, cut bool) (neutralized int) {
+func stream(name string, data []byte, cut bool) (text string, neutralized int) {
 	if len(data) == 0 && !cut {
-		return 0
+		return "", 0
 	}
 	head, tail := data, []byte(nil)
 	if len(data) > shownHead+shownTail {
 		head, tail = data[:shownHead], data[len(data)-shownTail:]
 	}
-	text, n := wrap.Neutralize(strings.ToValidUTF8(string(head), "\uFFFD"))
-	fmt.Fprintf(b, "<program_output stream=%q", name)
+	attributes := fmt.Sprintf(" stream=%q", name)
 	if cut || tail != nil {
-		fmt.Fprintf(b, ` truncated="true" shown="%d"`, len(head)+len(tail))
+		attributes += fmt.Sprintf(` truncated="true" shown="%d"`, len(head)+len(tail))
 	}
+	text = strings.ToValidUTF8(string(head), "\uFFFD")
 	if tail != nil {
-		end, m := wrap.Neutralize(strings.ToValidUTF8(string(tail), "\uFFFD"))
-		text, n = fmt.Sprintf("%s\n[%d bytes left out]\n%s", text, len(data)-len(head)-len(tail), end), n+m
+		text += fmt.Sprintf("\n[%d bytes left out]\n%s", len(data)-len(head)-len(tail), strings.ToValidUTF8(string(tail), "\uFFFD"))
 	}
-	b.WriteString(">\n" + text)
-	if !strings.HasSuffix(text, "\n") {
-		b.WriteByte('\n')
-	}
-	b.WriteString("</program_output>\n")
-	return n
+	return wrap.Element("program_output", attributes, text)
 }
 
 // short is a model's path as a fact: escaped, at most 1,024 bytes.

@@ -170,12 +170,12 @@ func (r Report) result() (metier.Result, error) {
 
 // element wraps what a child said.
 func element(run, profile, text string) string {
-	text, _ = wrap.Neutralize(text)
-	attr := ""
+	attributes := fmt.Sprintf(` run="%s"`, wrap.Attribute(run))
 	if profile != "" {
-		attr = fmt.Sprintf(` profile="%s"`, wrap.Attribute(profile))
+		attributes += fmt.Sprintf(` profile="%s"`, wrap.Attribute(profile))
 	}
-	return fmt.Sprintf("<subagent_report run=\"%s\"%s>\n%s\n</subagent_report>\n", wrap.Attribute(run), attr, strings.TrimSpace(text))
+	text, _ = wrap.Element("subagent_report", attributes, strings.TrimSpace(text))
+	return text
 }
 
 // Reported reports whether a result is the report of a child: what was in it

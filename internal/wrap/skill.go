@@ -87,10 +87,8 @@ type Resource struct {
 // Text returns the element and how many look-alike tags of the content were
 // neutralized.
 func (r Resource) Text() (string, int) {
-	content, n := Neutralize(r.Content)
 	var s strings.Builder
-	s.Grow(len(content) + 256)
-	fmt.Fprintf(&s, `<skill_resource skill="%s" path="%s" kind="%s" size="%d"`, Attribute(r.Skill), Attribute(r.Path), r.Kind, r.Size)
+	fmt.Fprintf(&s, ` skill="%s" path="%s" kind="%s" size="%d"`, Attribute(r.Skill), Attribute(r.Path), r.Kind, r.Size)
 	if r.Cut {
 		fmt.Fprintf(&s, ` truncated="true" shown="%d"`, len(r.Content))
 	}
@@ -103,14 +101,9 @@ func (r Resource) Text() (string, int) {
 	if r.Late {
 		s.WriteString(` late="true"`)
 	}
-	s.WriteString(">\n")
-	s.WriteString(content)
-	if !strings.HasSuffix(content, "\n") {
-		s.WriteByte('\n')
-	}
-	s.WriteString("</skill_resource>\n")
+	text, n := Element("skill_resource", s.String(), r.Content)
 	for _, note := range r.Notes {
-		fmt.Fprintf(&s, "Note: %s\n", note)
+		text += "Note: " + note + "\n"
 	}
-	return s.String(), n
+	return text, n
 }

@@ -98,6 +98,22 @@ func foldWide(r rune) rune {
 	return r
 }
 
+// Element is untrusted text in one of our elements, which it cannot leave, with
+// how many look-alike tags of it were neutralized. attributes are written as they
+// are, each with a blank before it.
+func Element(name, attributes, text string) (string, int) {
+	text, n := Neutralize(text)
+	var b strings.Builder
+	b.Grow(len(text) + len(attributes) + 2*len(name) + 8)
+	b.WriteString("<" + name + attributes + ">\n")
+	b.WriteString(text)
+	if !strings.HasSuffix(text, "\n") {
+		b.WriteByte('\n')
+	}
+	b.WriteString("</" + name + ">\n")
+	return b.String(), n
+}
+
 // Attribute escapes a value for a double-quoted attribute: markup, quotes,
 // line breaks, control and invisible characters (A-116).
 func Attribute(s string) string {
