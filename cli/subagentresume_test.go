@@ -125,27 +125,43 @@ func TestASubagentWhoseRecordIsNoneIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		code string
-		harm func(t *testing.T, dir string)
+		harm func(t *testing.T, dir, home string)
 	}{
-		"deleted":                  {"subagent_record_lost", func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }},
-		"deleted with all of them": {"subagent_record_lost", func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Dir(dir))) }},
-		"without its log":          {"subagent_record_lost", func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "events.jsonl"))) }},
-		"with an empty log":        {"heads_mismatch", func(t *testing.T, dir string) { must(t, os.Truncate(filepath.Join(dir, "events.jsonl"), 0)) }},
-		"altered": {"", func(t *testing.T, dir string) {
+		"that nobody here wrote": {"run_unwitnessed", func(t *testing.T, _, home string) {
+			heads, err := filepath.Glob(filepath.Join(home, ".local", "state", "metier", "heads", "*"))
+			must(t, err)
+			gone := 0
+			for _, h := range heads {
+				b, err := os.ReadFile(h)
+				must(t, err)
+				if bytes.Contains(b, []byte(`"t1.c0"`)) {
+					must(t, os.Remove(h))
+					gone++
+				}
+			}
+			if gone != 1 {
+				t.Fatalf("%d of %d files of heads are its", gone, len(heads))
+			}
+		}},
+		"deleted":                  {"subagent_record_lost", func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(dir)) }},
+		"deleted with all of them": {"subagent_record_lost", func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(filepath.Dir(dir))) }},
+		"without its log":          {"subagent_record_lost", func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, "events.jsonl"))) }},
+		"with an empty log":        {"heads_mismatch", func(t *testing.T, dir, _ string) { must(t, os.Truncate(filepath.Join(dir, "events.jsonl"), 0)) }},
+		"altered": {"", func(t *testing.T, dir, _ string) {
 			log := filepath.Join(dir, "events.jsonl")
 			b, err := os.ReadFile(log)
 			must(t, err)
 			must(t, os.WriteFile(log, bytes.Replace(b, []byte(`"edit_file"`), []byte(`"read_file"`), 1), 0o600))
 		}},
-		"cut": {"heads_mismatch", func(t *testing.T, dir string) {
+		"cut": {"heads_mismatch", func(t *testing.T, dir, _ string) {
 			log := filepath.Join(dir, "events.jsonl")
 			b, err := os.ReadFile(log)
 			must(t, err)
 			lines := bytes.SplitAfter(b, []byte("\n"))
 			must(t, os.WriteFile(log, bytes.Join(lines[:len(lines)/2], nil), 0o600))
 		}},
-		"without its content": {"", func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "blobs"))) }},
-		"a link": {"run_folder_invalid", func(t *testing.T, dir string) {
+		"without its content": {"", func(t *testing.T, dir, _ string) { must(t, os.RemoveAll(filepath.Join(dir, "blobs"))) }},
+		"a link": {"run_folder_invalid", func(t *testing.T, dir, _ string) {
 			must(t, os.Rename(dir, dir+".away"))
 			must(t, os.Symlink(dir+".away", dir))
 		}},
@@ -153,7 +169,7 @@ func TestASubagentWhoseRecordIsNoneIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, turns := interrupted(t)
-			c.harm(t, k.childFolder("t1.c0"))
+			c.harm(t, k.childFolder("t1.c0"), k.home)
 			k.want(0, "run", "--resume", "latest")
 			got := k.counts()
 			code := c.code
