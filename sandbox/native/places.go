@@ -43,13 +43,23 @@ func (pl *places) release(h held) {
 	pl.mu.Unlock()
 	for try := 0; last && h.made && try < briefly; try++ {
 		if unix.Flock(h.fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = unix.Unlinkat(h.parent, h.name, unix.AT_REMOVEDIR) // what is not empty stays
+			if h.still() {
+				_ = unix.Unlinkat(h.parent, h.name, unix.AT_REMOVEDIR) // what is not empty stays
+			}
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
 	_ = unix.Close(h.fd)
 	_ = unix.Close(h.parent)
+}
+
+// still reports whether the name is that of the folder that is held: a lock that
+// could not be made exclusive is lost, so another may have removed it since, and a
+// third made one anew, which is that one's.
+func (h held) still() bool {
+	var st unix.Stat_t
+	return unix.Fstatat(h.parent, h.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && h.key == [2]uint64{st.Dev, st.Ino}
 }
 
 // hold finds what there is of the path p, and holds it. Where nothing may be
