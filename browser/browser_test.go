@@ -370,6 +370,7 @@ func TestNoDocumentOfAnotherOriginIsAskedFor(t *testing.T) {
 	}
 	s := newSite(t, pages)
 	const twice = "new Promise(r => { const wait = () => window.loads > 1 ? r() : setTimeout(wait, 5); wait() })"
+	testenv.Chromium(t) // one for all of them
 	for name, do := range map[string]func(*devtools){
 		"it is told to": func(d *devtools) {
 			d.refused("Page.navigate", map[string]any{"url": other.URL + "/told"}, "leased for "+s.URL)
