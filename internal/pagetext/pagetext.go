@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"mime"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -66,7 +67,7 @@ func Read(b []byte, contentType string, base *url.URL) (Page, error) {
 		p.Text = strings.ReplaceAll(text, "\r\n", "\n")
 		return p, nil
 	}
-	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(false))
+	doc, err := html.ParseWithOptions(strings.NewReader(once(text)), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrDepth, err)
 	}
@@ -75,6 +76,25 @@ func Read(b []byte, contentType string, base *url.URL) (Page, error) {
 	w.children(doc)
 	p.Title, p.Text, p.Hidden, p.Truncated = oneLine(w.title), w.done(), w.hidden, w.full()
 	return p, nil
+}
+
+// mostRoots is how many html and body tags of a page are read as such. A page has
+// one of each, and some more in comments.
+const mostRoots = 8
+
+var rootTag = regexp.MustCompile(`(?i)<(?:html|body)\b`)
+
+// once makes later html and body tags head tags, which the parser passes over.
+// It puts the attributes of the others to those of the first one, and looks at all
+// of those anew for each: half a megabyte keeps it busy for hours.
+func once(text string) string {
+	seen := 0
+	return rootTag.ReplaceAllStringFunc(text, func(tag string) string {
+		if seen++; seen <= mostRoots {
+			return tag
+		}
+		return "<head"
+	})
 }
 
 // binaryType says that a media type is never text.

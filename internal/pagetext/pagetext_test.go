@@ -2,6 +2,7 @@ package pagetext_test
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -135,4 +136,21 @@ func FuzzPage(f *testing.F) {
 			t.Fatalf("blanks around %q", p.Text)
 		}
 	})
+}
+
+// A page with tens of thousands of html tags and of attributes is read as fast as
+// any, and pages with some html tags in a row as they are.
+func TestTagsThatAreThereOnceAreReadOnce(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("<html")
+	for i := range 50_000 {
+		fmt.Fprintf(&b, " a%d", i)
+	}
+	b.WriteString(">" + strings.Repeat("<HTML x><bODy y>", 50_000) + "<p>in the end")
+	for name, page := range map[string]string{"many": b.String(), "few": "<html><body><p>in<html lang=en><body class=x> the end", "in text": strings.Repeat("<!--<html><body>-->", 9) + "<html><body><p>in the end"} {
+		if p := read(t, page, "text/html"); p.Text != "in the end" {
+			t.Errorf("%s: %q", name, p.Text)
+		}
+	}
 }
