@@ -188,3 +188,77 @@ func TestKilledWithItsSubagentsAtAppendsAndRenames(t *testing.T) {
 	}
 	t.Logf("%d points, %d times the parent was told that a subagent's record cannot be used", points, told)
 }
+
+// Killed before, while and after a subagent waits for an answer: it is asked, and
+// answered, once.
+func TestKilledWhileASubagentWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "outside.txt")
+	if err := os.WriteFile(outside, []byte("from outside\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	family := func() *task {
+		k := &task{t: t, dir: t.TempDir(), home: t.TempDir(), server: modeltest.OpenAI(t)}
+		k.write("count.txt", "one\n")
+		k.server.Answer(func(r *modeltest.Request) modeltest.Turn {
+			results := strings.Join(r.LastResults(), "\n")
+			switch helper := strings.Contains(r.System, "You are a helper of another agent."); {
+			case !helper && results == "":
+				return modeltest.Turn{Calls: []modeltest.Call{{Tool: "delegate_task", Args: `{"task":"one"}`}}}
+			case !helper:
+				return modeltest.Turn{Text: "Done."}
+			case results == "":
+				return modeltest.Turn{Calls: []modeltest.Call{{Tool: "edit_file", Args: `{"path":"count.txt","old":"one","new":"one one"}`}, {Tool: "read_file", Args: fmt.Sprintf(`{"path":%q}`, outside)}}}
+			}
+			return modeltest.Turn{Text: map[bool]string{true: "It was read.", false: "It was not."}[strings.Contains(results, "from outside")]}
+		})
+		return k
+	}
+	args := []string{"run", "--output-mode", "batch", "--park", "--set", "guard_allow=roots", "--allow-tool", "default", "--allow-subagent-profile", "default", "--prompt", "count"}
+	ref := family()
+	points, _, exit, out := ref.metier(0, args...)
+	if exit != 7 {
+		t.Fatalf("exit %d\n%s", exit, out)
+	}
+	for at := 1; at <= points; at += 7 {
+		k := family()
+		where := fmt.Sprintf("killed at point %d of %d", at, points)
+		if _, killed, _, _ := k.metier(at, args...); !killed {
+			continue
+		}
+		exit, out := k.here("run", "--resume", "latest")
+		if exit != 0 && exit != 7 && (len(k.events()) == 0 || strings.Contains(out, "run_not_begun")) {
+			continue // it never began
+		}
+		if exit != 7 {
+			t.Errorf("%s: resume: exit %d\n%s", where, exit, out)
+			continue
+		}
+		if exit, out := k.here("runs", "answer", "latest", "yes"); exit != 0 {
+			t.Errorf("%s: answer: exit %d\n%s", where, exit, out)
+		}
+		if exit, out := k.here("run", "--resume", "latest"); exit != 0 {
+			t.Errorf("%s: resume: exit %d\n%s", where, exit, out)
+		}
+		asked, ends, said := 0, 0, 0
+		for _, e := range k.logs()["."] {
+			switch e := e.(type) {
+			case event.Asked:
+				asked++
+			case event.ChildEnded:
+				ends++
+			case event.Returned:
+				if e.Tool == "delegate_task" && e.Code == "" {
+					said++
+				}
+			}
+		}
+		if asked != 1 || ends != 1 || said != 1 || k.files() != "count.txt:\none one\n" {
+			t.Errorf("%s: asked %d times, %d ends, %d results, files %q", where, asked, ends, said, k.files())
+		}
+		if exit, out := k.here("audit", "verify", "latest"); exit != 0 {
+			t.Errorf("%s: verify: exit %d\n%s", where, exit, out)
+		}
+		k.server.Close()
+	}
+}
