@@ -41,6 +41,13 @@ type family struct {
 	made map[string]bool
 }
 
+// knows reports whether this process made a child's folder.
+func (f *family) knows(dir string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.made[dir]
+}
+
 // Run begins a child or goes on with it.
 func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outcome, err error) {
 	defer func() {
@@ -296,7 +303,7 @@ func (c *children) enter(ctx context.Context, k *job, folder *run.Folder) error 
 	}
 	again := restored.State.Seq > 0 && len(restored.Active)+restored.State.Turns > 0
 	var drifts []event.Drifted
-	if again && !c.parent.family.made[folder.Dir()] {
+	if again && !c.parent.family.knows(folder.Dir()) {
 		if drifts, err = k.drift(restored.Active, ""); err != nil {
 			return err
 		}
