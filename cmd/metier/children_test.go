@@ -157,7 +157,7 @@ func (k *task) goOn(where string) {
 	}
 }
 
-// A real SIGKILL of the process with its subagents, before or after every third
+// A real SIGKILL of the process with its subagents, before or after every tenth
 // append and rename of any of them: after the resume each edit happened once,
 // and each subagent was merged once.
 func TestKilledWithItsSubagentsAtAppendsAndRenames(t *testing.T) {
@@ -172,7 +172,7 @@ func TestKilledWithItsSubagentsAtAppendsAndRenames(t *testing.T) {
 		t.Error("not killed: a subagent was not merged")
 	}
 	told := 0
-	for at := 1; at <= points; at += 3 {
+	for at := 1; at <= points; at += 10 {
 		k := newFamily(t)
 		if _, killed := k.begin(at); !killed {
 			continue // ids and times differ in length, so may the number of points
