@@ -1,6 +1,7 @@
 package unsafe
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -23,3 +24,7 @@ func maxRSS(s *os.ProcessState) int64 {
 	}
 	return 0
 }
+
+// held is a path of an open folder that leads there as long as it is open,
+// whatever becomes of its name.
+func held(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

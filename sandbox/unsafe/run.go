@@ -22,10 +22,11 @@ const grace = 200 * time.Millisecond
 // run starts the program, waits for it or for a limit, and kills its group.
 func (h *Host) run(ctx context.Context, j sandbox.Job, p *place) (sandbox.Result, error) {
 	limits := j.Limits.Or(sandbox.DefaultLimits)
-	cmd, err := p.command(j)
+	cmd, begun, err := p.command(j)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
+	defer begun()
 	s := &streams{}
 	defer s.close()
 	if err := s.open(cmd, j.Stdin != nil); err != nil {

@@ -99,8 +99,9 @@ func (p *place) host(s string) string {
 	return s
 }
 
-// command is the program of a job as the host starts it.
-func (p *place) command(j sandbox.Job) (*exec.Cmd, error) {
+// command is the program of a job as the host starts it. done is called when it
+// has started.
+func (p *place) command(j sandbox.Job) (_ *exec.Cmd, done func(), err error) {
 	cmd := &exec.Cmd{Env: []string{}}
 	for _, a := range j.Argv {
 		cmd.Args = append(cmd.Args, p.host(a))
@@ -109,10 +110,19 @@ func (p *place) command(j sandbox.Job) (*exec.Cmd, error) {
 		k, v, _ := strings.Cut(kv, "=")
 		cmd.Env = append(cmd.Env, k+"="+p.host(v))
 	}
-	cmd.Dir = p.host(j.Start())
-	name, err := look(cmd.Args[0], cmd.Env)
-	cmd.Path = name
-	return cmd, err
+	if cmd.Path, err = look(cmd.Args[0], cmd.Env); err != nil {
+		return nil, nil, err
+	}
+	f, err := folder(j)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the working folder: %w", err)
+	}
+	if f == nil {
+		cmd.Dir = p.host(j.Start())
+		return cmd, func() {}, nil
+	}
+	cmd.Dir = held(f)
+	return cmd, func() { _ = f.Close() }, nil
 }
 
 // look finds a program. A name without a slash is looked for in the PATH of the
