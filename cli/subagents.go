@@ -277,16 +277,19 @@ func (j *job) delegation() []metier.Tool {
 		j.family = &family{root: j.folder.Children(), made: map[string]bool{}}
 	}
 	return subagent.Tools(subagent.Options{Runner: &children{parent: j}, Profiles: s.Profiles, Allowed: s.names(), Inherit: j.settings.Agent.Inherit,
-		Parallel: j.launch.childrenAtOnce(), Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
+		Parallel: j.launch.childrenAtOnce(), Within: strings.Join(j.launch.chain(), "/"), Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
 }
 
 // only are the skills a child may use: those it begins with, and those its
 // profile lets it load; and none that a parent which is a child may not.
-func only(p subagent.Profile, begin []string, parent *launchChild) [][]string {
-	own := append(slices.Clone(begin), p.AllowSkills...)
-	if own == nil {
-		own = []string{}
+func (j *job) only(p subagent.Profile, begin []string, parent *launchChild) [][]string {
+	own := []string{}
+	for _, n := range begin {
+		if sk, err := j.snapshot.Find(n); err == nil { // it was found, and nobody else's name counts
+			own = append(own, sk.ID.String())
+		}
 	}
+	own = append(own, p.AllowSkills...)
 	if parent == nil {
 		return [][]string{own}
 	}

@@ -57,6 +57,7 @@ type subagentDoc struct {
 	MaxTurns        int      `json:"maxTurns"`
 	MaxTokens       int64    `json:"maxTokens"` // 0: what its parent has left
 	ExecutionTarget string   `json:"executionTarget"`
+	Browser         bool     `json:"browser"` // its scripts on the host need the lent one
 	Instructions    string   `json:"instructions"`
 	Allowed         bool     `json:"allowed"` // by the configuration
 	File            string   `json:"file"`    // "": metier brings it
@@ -65,7 +66,7 @@ type subagentDoc struct {
 func docOf(p knownProfile, op operator) subagentDoc {
 	list := func(in []string) []string { return append([]string{}, in...) }
 	return subagentDoc{Name: p.Name, Description: strings.TrimSpace(p.Description), Skills: list(p.Skills), AllowSkills: list(p.AllowSkills), Scripts: list(p.Scripts), Tools: list(p.Tools),
-		Hosts: list(p.Hosts), Model: p.Model, MaxTurns: p.MaxTurns, MaxTokens: p.MaxTokens, ExecutionTarget: p.Target, Instructions: p.Instructions,
+		Hosts: list(p.Hosts), Model: p.Model, MaxTurns: p.MaxTurns, MaxTokens: p.MaxTokens, ExecutionTarget: p.Target, Browser: p.Browser, Instructions: p.Instructions,
 		Allowed: slices.Contains(op.Subagents.Allow, p.Name), File: p.File}
 }
 
@@ -130,7 +131,11 @@ func (a *app) showSubagent(dirs []string, name string) error {
 	t.add("tools", strings.Join(d.Tools, ", "))
 	t.add("scripts", orNone(d.Scripts))
 	if len(d.Scripts) > 0 {
-		t.add("run in", d.ExecutionTarget)
+		in := d.ExecutionTarget
+		if d.Browser {
+			in += ", with the browser that is lent"
+		}
+		t.add("run in", in)
 	}
 	t.add("hosts", orNone(d.Hosts))
 	t.add("model", firstSet(d.Model, "its parent's"))

@@ -171,9 +171,12 @@ type Request struct {
 	Entry   string // a script, as skill:scripts/path, normalised by the tool
 	Runtime string // what would run it: bash, python3, deno …
 	Level   string // sandbox level, L0 to L3
+	Host    bool   // it runs on this machine itself by the operator's word, with its network
 
-	// Profile is the subagent profile the call would start, "" for none.
-	Profile string
+	// Profile is the subagent profile the call would start, "" for none. Within
+	// names the subagent that would start it, "" for a run that is none: an answer
+	// to a run does not cover the same call of its subagent.
+	Profile, Within string
 
 	Slots   []Slot // this turn's inputs
 	Invalid string // the tool could not read its arguments: why, as a code
@@ -272,7 +275,7 @@ type Grants struct {
 	Denied   []string `json:"denied,omitempty"`   // skill names or IDs that may not be used
 	Scripts  []string `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
 	// Only are lists of the only skills that may be used, by name or ID with *
-	// for any text: a skill has to be in each of them, and an empty list lets
+	// for any text; what has a colon and no * is an ID. A skill has to be in each of them, and an empty list lets
 	// none pass. They take away and allow nothing by themselves.
 	Only   [][]string `json:"only,omitempty"`
 	Narrow Narrowing  `json:"allowedTools"`

@@ -128,15 +128,22 @@ func scriptNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	network, args := networkWords(r.Network), anyArgs
+	where := ""
+	if r.Host {
+		network, where = "all that this machine has", " on this machine itself, outside of any sandbox"
+	}
 	if g.BindArgs {
 		args = argsOfCall
 	}
 	n := &need{code: CodeScriptApproval, kind: "script", scopes: []string{ScopeOnce, ScopeSession, ScopeAlways},
 		facts: labelled("skill", r.Skill.Name+" ("+r.Skill.ID+")", "tier", string(r.Skill.Tier.Or()), "script", strings.TrimPrefix(r.Entry, r.Skill.Name+":"), "tree", r.Skill.Tree, "sandbox", r.Level,
 			"network", network, "arguments", args),
-		text:  fmt.Sprintf("run the script %s (tier %s)?", r.Entry, r.Skill.Tier.Or()),
+		text:  fmt.Sprintf("run the script %s (tier %s)%s?", r.Entry, r.Skill.Tier.Or(), where),
 		binds: append([]string{r.Skill.ID, r.Entry, r.Skill.Tree, string(r.Skill.Tier.Or()), r.Level, r.Network, fmt.Sprint(len(r.Hosts))}, r.Hosts...),
 		given: g.approvedBefore(r)}
+	if r.Host {
+		n.binds = append(n.binds, "host")
+	}
 	if g.BindArgs {
 		n.binds = append(n.binds, r.Args)
 		n.text = strings.TrimSuffix(n.text, "?") + " with exactly these arguments?"
@@ -163,8 +170,14 @@ func networkNeed(g *Grants, r Request) *need {
 }
 
 // callBinds is what an answer about one call covers: the tool with exactly
-// these arguments, in the same isolation.
-func callBinds(r Request) []string { return []string{r.Tool, r.Args, r.Level, r.Network} }
+// these arguments, in the same isolation, by the same run.
+func callBinds(r Request) []string {
+	b := []string{r.Tool, r.Args, r.Level, r.Network}
+	if r.Within != "" {
+		b = append(b, r.Within)
+	}
+	return b
+}
 
 // bind digests what an answer covers. Each part is length-prefixed, so that no
 // two lists give one digest.

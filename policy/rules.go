@@ -133,7 +133,7 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 		}
 	}
 	for _, list := range g.Only {
-		if !slices.ContainsFunc(list, func(p string) bool { return MatchSkill(p, id, name) }) {
+		if !slices.ContainsFunc(list, func(p string) bool { return listed(p, id, name) }) {
 			return RuleDeny, "only"
 		}
 	}
@@ -161,6 +161,14 @@ func strict(e RuleEffect) int { return map[RuleEffect]int{RuleAsk: 1, RuleDeny: 
 // same compares names as people would: without regard to case and blanks.
 func same(a, b string) bool {
 	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
+}
+
+// listed is MatchSkill for a list that takes an ID for nobody's name.
+func listed(pattern, id, name string) bool {
+	if strings.Contains(pattern, ":") && !strings.Contains(pattern, "*") {
+		return pattern == id
+	}
+	return MatchSkill(pattern, id, name)
 }
 
 // MatchSkill matches a name in any letters, or an ID as it is, with * for any

@@ -290,6 +290,25 @@ func TestSkillRules(t *testing.T) {
 	}
 }
 
+// A list of the only skills takes an ID for an ID: a skill that calls itself by
+// the ID of another is not that one.
+func TestTheOnlySkillsAreMeantByNameOrByID(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		only     string
+		id, name string
+		passes   bool
+	}{
+		{"src:a/deploy", "src:a/deploy", "deploy", true}, {"src:a/deploy", "evil:x", "src:a/deploy", false}, {"src:a/deploy", "SRC:a/deploy", "deploy", false},
+		{"deploy", "evil:x", "Deploy", true}, {"dep*", "evil:x", "deploy", true}, {"src:*", "src:a/b", "b", true}, {"src:*", "evil:x", "b", false}, {"", "evil:x", "b", false},
+	} {
+		g := policy.Grants{Only: [][]string{{"*"}, strings.Fields(tt.only)}}
+		if got, _ := g.Skill(tt.id, tt.name); (got == policy.RuleAllow) != tt.passes {
+			t.Errorf("only %q: the skill %s (%s): %s", tt.only, tt.name, tt.id, got)
+		}
+	}
+}
+
 // FuzzPattern: a pattern is read the same way by everybody, costs little, and
 // where it covers a text of commands, its words begin each of them.
 func FuzzPattern(f *testing.F) {

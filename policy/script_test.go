@@ -239,11 +239,16 @@ func TestScriptApprovalBindsWhatRuns(t *testing.T) {
 		"more":    on("hosts:a.x.org,b.x.org", "a.x.org", "b.x.org"),
 		"none":    on(""),
 		"policy":  on("public", "a.x.org"),
+		"place":   func(r *policy.Request) { r.Host = true },
 	} {
 		d := policy.Decide(g, base(change))
 		if d.Outcome != policy.Ask || d.Question.Binds == q.Binds {
 			t.Errorf("another %s rides on the answer: %+v", name, d)
 		}
+	}
+	onHost := policy.Decide(g, script(policy.ThirdParty, func(r *policy.Request) { r.Host = true })).Question
+	if !strings.Contains(onHost.Text, "on this machine itself, outside of any sandbox?") || !strings.Contains(onHost.Text, "\nnetwork: all that this machine has") {
+		t.Errorf("the question does not say where it runs: %s", onHost.Text)
 	}
 	args := func(r *policy.Request) { r.Args = "sha256:bc" }
 	if d := policy.Decide(g, base(args)); d.Outcome != policy.Allow {

@@ -31,7 +31,8 @@ type Options struct {
 	Profiles []Profile // all there are; which of them may start is policy's matter
 	Allowed  []string  // names of those that may: the ones the model is told of
 	Inherit  settings.Inherit
-	Parallel int // children at once; 0: 4
+	Parallel int    // children at once; 0: 4
+	Within   string // names the run these tools are of, where that is a child
 	// Check says what is wrong with a JSON schema; nil refuses every schema.
 	Check func(schema json.RawMessage) error
 }
@@ -145,7 +146,7 @@ func (d *delegate) Facts(ctx context.Context, s *metier.Session, raw json.RawMes
 	if err != nil {
 		return metier.Facts{}, err
 	}
-	r := policy.Request{Effect: policy.SideEffect, Profile: p.Name}
+	r := policy.Request{Effect: policy.SideEffect, Profile: p.Name, Within: d.Within}
 	if err := d.lets(ctx, s, p, a.Skills); err != nil && slices.Contains(d.Allowed, p.Name) {
 		return metier.Facts{}, err
 	}
@@ -199,7 +200,7 @@ func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.
 	case <-ctx.Done():
 		return metier.Result{}, &metier.Suspended{}
 	}
-	c.ID, c.Again = childID(x.Call().ID), x.Call().Try > 0
+	c.ID, c.Again = RunID(x.Call().ID), x.Call().Try > 0
 	c.Skills = d.begin(x, c)
 	c.Manifest = Manifest{Profile: c.Profile.Name, Call: x.Call().ID, Skills: c.Skills, Scripts: c.Profile.Scripts, Target: c.Profile.Target,
 		Tools: []string{}, Missing: []string{}, Return: ReturnChannel}
@@ -277,9 +278,9 @@ func (d *delegate) refused(x *metier.Scope, c Child, err error) metier.Result {
 // record cannot be read: what it did is not known.
 const CodeUnusable = "subagent_unusable"
 
-// childID is the name of a call's child below its parent's run. A call's id
+// RunID is the name of a call's child below its parent's run. A call's id
 // holds no other letters where a driver gave it.
-func childID(call string) string {
+func RunID(call string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			return r

@@ -73,6 +73,7 @@ func (l loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessag
 	if err != nil {
 		return f, err
 	}
+	f.Within = l.d.Within
 	if c, sub, is := l.child(ctx, s, raw); is {
 		f.Effect, f.Profile, f.Skill = policy.SideEffect, c.Profile.Name, sub
 	}
