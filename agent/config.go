@@ -26,6 +26,7 @@ type Config struct {
 	By      string // principal of the entries the driver writes
 
 	Spec   Spec
+	Limits Limits // of a run that is under way
 	Prompt Prompt
 	Inject settings.InjectRole // where loaded skills stand; "" is context
 
@@ -71,6 +72,13 @@ type Spec struct {
 	Price       *model.Price    `json:"price,omitempty"`
 	// Subagent is what the run was made to be, where it is a child.
 	Subagent *subagent.Manifest `json:"subagent,omitempty"`
+}
+
+// Limits change what a run under way began with, for as long as it lasts. Zero
+// leaves what there is. A run that begins takes its Spec's.
+type Limits struct {
+	MaxTurns  int
+	MaxTokens int64
 }
 
 // withDefaults fills in what was left out: 50 turns, 32 calls a turn, the same

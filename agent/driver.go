@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,6 +164,11 @@ func (d *driver) begin(ctx context.Context) error {
 		return d.append(ctx, begun)
 	}
 	d.Spec.Mode = d.mode(ctx)
+	if turns, tokens := cmp.Or(d.Limits.MaxTurns, d.st.Spec.MaxTurns), cmp.Or(d.Limits.MaxTokens, d.st.Spec.MaxTokens); turns != d.st.Spec.MaxTurns || tokens != d.st.Spec.MaxTokens {
+		if err := d.append(ctx, event.Limited{Run: d.st.Run, MaxTurns: turns, MaxTokens: tokens}); err != nil {
+			return err
+		}
+	}
 	for _, l := range step.Interrupted(&d.st) {
 		if err := d.append(ctx, l); err != nil {
 			return err

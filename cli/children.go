@@ -123,8 +123,11 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 			return nil, err
 		}
 	}
-	if _, err := j.tokensLeft(ctx); err != nil {
+	switch left, err := j.tokensLeft(ctx, ""); {
+	case err != nil:
 		return nil, err
+	case left < 0:
+		return nil, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
 	}
 	there, err := below(f.root)
 	if err != nil {
@@ -162,9 +165,12 @@ func below(root string) (int, error) {
 func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	j, p := c.parent, ch.Profile
 	l := j.launch
-	left, err := j.tokensLeft(ctx)
+	left, err := j.tokensLeft(ctx, ch.ID)
 	if err != nil {
 		return nil, err
+	}
+	if left < 0 {
+		left = 1 // one that is under way ends by its own limit, and is accounted for
 	}
 	if p.MaxTokens > 0 && (left == 0 || p.MaxTokens < left) {
 		left = p.MaxTokens
@@ -183,6 +189,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: left, Output: ch.Output, Price: j.launch.Spec.Price}
 	k := &job{a: j.a, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, shared: true, family: j.family,
 		workspace: j.workspace, host: j.host, standing: j.standing, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, watch: j.watch, trusted: j.trusted}
+	k.limited.MaxTokens = left
 	l.Hosts = k.narrow(p, j.launch.Hosts)
 	if p.Model != "" && p.Model != j.model.id {
 		if k.model, err = j.a.openModel(j.op, p.Model); err != nil {
@@ -203,7 +210,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
 	l.Skills, m.Missing = k.there(l.Skills)
 	m.Skills = l.Skills
-	l.Child = &launchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Browser: p.Browser}
+	l.Child = &launchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Browser: p.Browser}
 	l.Spec.Subagent = &m
 	k.launch = l
 	if err := k.trust(ctx); err != nil {
@@ -387,14 +394,28 @@ func firstAsk(calls map[string]metier.CallState) *policy.Question {
 	return nil
 }
 
-// tokensLeft is what the run may still use, 0 for any number.
-func (j *job) tokensLeft(ctx context.Context) (int64, error) {
+// tokensLeft is what the run may still use, 0 for any number and -1 for none.
+// What children used that have not ended counts, too, but for the one that asks.
+func (j *job) tokensLeft(ctx context.Context, but string) (int64, error) {
 	most := j.launch.Spec.MaxTokens
 	if most == 0 {
 		return 0, nil
 	}
-	used := int64(0)
-	for en, err := range j.folder.Log().Read(ctx, 1) {
+	used, err := tokensUsed(ctx, j.folder, but, j.a.runOptions())
+	switch {
+	case err != nil:
+		return 0, err
+	case used >= most:
+		return -1, nil
+	}
+	return most - used, nil
+}
+
+// tokensUsed is what the present run of a folder used, with its children: those
+// that ended say so in its own record.
+func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Options) (used int64, err error) {
+	var open []string
+	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
 			return 0, err
 		}
@@ -405,18 +426,33 @@ func (j *job) tokensLeft(ctx context.Context) (int64, error) {
 		var u event.Usage
 		switch e := e.(type) {
 		case event.Begun:
-			used = 0 // the budget is one of a run
+			used, open = 0, nil // the budget is one of a run
 		case event.Replied:
 			u = e.Usage
+			for _, c := range e.Calls {
+				open = append(open, subagent.RunID(c.ID))
+			}
 		case event.Compacted:
 			u = e.Usage
 		case event.ChildEnded:
 			u = e.Usage
+			open = slices.DeleteFunc(open, func(id string) bool { return id == e.Run })
 		}
 		used += u.Input + u.Output + u.CacheRead + u.CacheWrite
 	}
-	if used >= most {
-		return 0, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
+	for _, id := range open {
+		if id == but || run.CheckID(id) != nil {
+			continue
+		}
+		child, err := run.Look(folder.Children(), id, o)
+		if err != nil {
+			continue // the call began none, or its result says that the record cannot be used
+		}
+		n, err := tokensUsed(ctx, child, "", o)
+		if err = closed(child.Close(), err); ctx.Err() != nil {
+			return 0, err
+		}
+		used += n
 	}
-	return most - used, nil
+	return used, nil
 }

@@ -83,6 +83,7 @@ type job struct {
 	sandbox    sandbox.Sandbox // nil where the model runs no programs
 	anyLevel   bool            // the operator takes any isolation it gives
 	limits     sandbox.Limits  // of programs; zero fields are the defaults
+	limited    agent.Limits    // the run, where it is under way
 	anew       bool            // skills changed, and the files of today count
 	output     func(call, stream string, p []byte)
 	surface    surface
@@ -304,7 +305,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	l := j.launch
 	spec := l.Spec
 	spec.Run = firstSet(j.run, j.folder.ID())
-	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Inject: j.settings.Activate.Role,
+	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Limits: j.limited, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if l.Subagents.may() {
 		c.Children = l.childrenAtOnce()

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"metier"
+	"metier/agent"
 	"metier/event"
 	"metier/internal/digest"
 	"metier/model"
@@ -92,6 +93,9 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 		return r, err
 	}
 	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
+	if past.runs > 0 && !past.ended {        // an earlier resume may have changed them
+		l.Spec.MaxTurns, l.Spec.MaxTokens = past.limits.MaxTurns, past.limits.MaxTokens
+	}
 	if j, err = a.reopen(ctx, &l, f, op); err != nil {
 		return r, err
 	}
@@ -165,7 +169,12 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 		return nil, err
 	}
 	l.Spec.Model, l.resumed = m.id, true
-	return a.prepare(ctx, planned{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m})
+	j, err := a.prepare(ctx, planned{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m})
+	if err != nil {
+		return nil, err
+	}
+	j.limited = agent.Limits{MaxTurns: f.maxTurns, MaxTokens: f.maxTokens}
+	return j, nil
 }
 
 // goOn begins the next run of the session whose last one failed or was
@@ -190,6 +199,7 @@ type past struct {
 	run    string // the last run of the session, "" before the first
 	runs   int
 	ended  bool
+	limits agent.Limits     // of the last run
 	torn   *event.Recovered // of this opening
 }
 
@@ -212,8 +222,10 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 				started = e.Launch
 			}
 		case event.Begun:
-			p.run, p.ended = e.Run, false
+			p.run, p.ended, p.limits = e.Run, false, agent.Limits{MaxTurns: e.MaxTurns, MaxTokens: e.MaxTokens}
 			p.runs++
+		case event.Limited:
+			p.limits = agent.Limits{MaxTurns: cmp.Or(e.MaxTurns, p.limits.MaxTurns), MaxTokens: cmp.Or(e.MaxTokens, p.limits.MaxTokens)}
 		case event.Ended:
 			p.ended = true
 		case event.Recovered:

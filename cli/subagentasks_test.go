@@ -58,6 +58,20 @@ func (k *kin) parks() {
 	}
 }
 
+// questions are the ids of what the newest run asks.
+func (k *kin) questions() (ids []string) {
+	k.t.Helper()
+	k.want(0, "runs", "answer", "latest", "--json")
+	var doc struct{ Questions []struct{ ID string } }
+	if err := json.Unmarshal(k.out.Bytes(), &doc); err != nil {
+		k.t.Fatalf("%v: %s", err, k.out.String())
+	}
+	for _, q := range doc.Questions {
+		ids = append(ids, q.ID)
+	}
+	return ids
+}
+
 func (k *kin) want(exit int, args ...string) {
 	k.t.Helper()
 	if got := k.metier(args...); got != exit {
@@ -134,12 +148,11 @@ func TestAnAnswerForTheSessionHoldsForAllItsSubagents(t *testing.T) {
 	k, _ := whoAsks(t)
 	k.parent = once(delegate(`{"profile":"counter","task":"Count."}`), delegate(`{"profile":"counter","task":"Count again."}`))
 	k.parks()
-	k.want(0, "runs", "answer", "latest", "--json")
-	var doc struct{ Questions []struct{ ID string } }
-	if err := json.Unmarshal(k.out.Bytes(), &doc); err != nil || len(doc.Questions) != 2 || doc.Questions[0].ID == doc.Questions[1].ID {
-		t.Fatalf("%v: %s", err, k.out.String())
+	ids := k.questions()
+	if len(ids) != 2 || ids[0] == ids[1] {
+		t.Fatal(ids)
 	}
-	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", doc.Questions[0].ID)
+	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", ids[0])
 	k.want(0, "run", "--resume", "latest")
 	if k.ran() != 6 {
 		t.Errorf("it ran %d times", k.ran())

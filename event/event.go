@@ -85,7 +85,7 @@ func All() []Event {
 		Opened{}, Closed{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
 		Started{}, Returned{}, Lost{}, Staged{}, Activated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{}, PageFetched{},
 		Drifted{}, Suspected{}, Catalogued{},
-		Begun{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
+		Begun{}, Limited{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
 		Checked{}, ChildEnded{}, Stopped{}, Parked{}, Ended{}, Recovered{}, Note{},
 	}
 }

@@ -21,6 +21,14 @@ type Begun struct {
 	Schema      record.Ref `json:"schema"`      // JSON schema of the final answer; empty: any text will do
 }
 
+// Limited changes limits of a run that is under way: it was taken up again with
+// others than it had. Zero leaves what there is.
+type Limited struct {
+	Run       string `json:"run"`
+	MaxTurns  int    `json:"maxTurns,omitempty"`
+	MaxTokens int64  `json:"maxTokens,omitempty"`
+}
+
 // Resumed says a run was taken up again, and how its skills were found.
 type Resumed struct {
 	Run      string `json:"run"`
@@ -179,6 +187,7 @@ func (Drifted) Type() string          { return "skill.drifted" }
 func (Suspected) Type() string        { return "skill.suspected" }
 func (Catalogued) Type() string       { return "skill.catalog" }
 func (Begun) Type() string            { return "run.begun" }
+func (Limited) Type() string          { return "run.limited" }
 func (Resumed) Type() string          { return "run.resumed" }
 func (Offered) Type() string          { return "tools.offered" }
 func (ModelStarted) Type() string     { return "model.started" }

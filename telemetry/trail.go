@@ -126,7 +126,7 @@ func (l *trail) acted(en record.Entry, e event.Event) {
 		l.point(e.Type(), nil, attribute.Int("metier.skills.loaded", e.Loaded), attribute.Int("metier.skills.other", e.Other), attribute.String("metier.registry.digest", e.Registry.Digest))
 	case event.PackagesRequested:
 		l.point(e.Type(), l.op(e.Call), attribute.String(keySkillID, e.SkillID), attribute.Int("metier.packages", len(e.Packages)), attribute.Bool("metier.rejected", e.Rejected))
-	case event.Drifted, event.Suspected, event.Asked, event.Answered, event.Expired, event.Stopped, event.Recovered, event.ChildEnded, event.Checked, event.Catalogued:
+	case event.Drifted, event.Suspected, event.Asked, event.Answered, event.Expired, event.Stopped, event.Limited, event.Recovered, event.ChildEnded, event.Checked, event.Catalogued:
 		l.point(e.Type(), nil, attribute.Int64(keySeq, int64(en.Seq)))
 	}
 }

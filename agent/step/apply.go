@@ -32,6 +32,8 @@ func (s *State) fold(e event.Event) (bool, error) {
 	switch e := e.(type) {
 	case event.Begun:
 		return s.begin(e)
+	case event.Limited:
+		return s.limit(e), nil
 	case event.Said:
 		return s.said(e), nil
 	case event.Offered:
@@ -88,6 +90,22 @@ func (s *State) begin(e event.Begun) (bool, error) {
 	*s = State{Rules: Rules, Run: e.Run, Turn: s.Turn, First: s.Turn, Phase: Idle, Spec: e, Messages: s.Messages,
 		Active: s.Active, Offered: s.Offered, NewOffer: s.NewOffer, Queue: s.Queue, LastInput: s.LastInput}
 	return true, nil
+}
+
+// limit changes the limits of the run that is under way; the next turn is judged
+// by them.
+func (s *State) limit(e event.Limited) bool {
+	was := s.Spec
+	if s.Rules == 0 || s.Phase == Ended || e.Run != s.Run {
+		return false
+	}
+	if e.MaxTurns > 0 {
+		s.Spec.MaxTurns = e.MaxTurns
+	}
+	if e.MaxTokens > 0 {
+		s.Spec.MaxTokens = e.MaxTokens
+	}
+	return s.Spec != was
 }
 
 func (s *State) said(e event.Said) bool {

@@ -88,6 +88,9 @@ func fuzzEvent(s *step.State, kind, x byte) event.Event {
 	case 17:
 		return event.Recovered{Seq: uint64(x), LostID: "started:" + call + "#0", LostType: "call.started", LostSeq: uint64(x) + uint64(x>>3&1)}
 	}
+	if x&3 == 2 {
+		return event.Limited{Run: s.Run, MaxTurns: int(x >> 4), MaxTokens: int64(x >> 3)}
+	}
 	if x&1 == 0 {
 		return event.Ended{Run: s.Run, Status: "failed"}
 	}

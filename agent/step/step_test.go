@@ -293,6 +293,21 @@ func TestLimits(t *testing.T) {
 		reply(t, s) // an answer in the last turn is an answer
 		ends(t, s, "done", "")
 	})
+	t.Run("changed under way", func(t *testing.T) {
+		t.Parallel()
+		s := started(t, event.Begun{MaxTurns: 9})
+		refuse(t, s, event.Limited{Run: "another", MaxTurns: 2})
+		refuse(t, s, event.Limited{Run: s.Run, MaxTurns: 9})
+		turn(t, s)
+		must(t, s, event.Limited{Run: s.Run, MaxTokens: 1})
+		if s.Spec.MaxTurns != 9 {
+			t.Errorf("a limit that is not named changed: %+v", s.Spec)
+		}
+		must(t, s, event.Limited{Run: s.Run, MaxTurns: 2, MaxTokens: 1e6})
+		turn(t, s)
+		ends(t, s, "failed", step.CodeTurnLimit)
+		refuse(t, s, event.Limited{Run: s.Run, MaxTurns: 3}) // it is over
+	})
 	t.Run("calls in one reply", func(t *testing.T) {
 		t.Parallel()
 		s := started(t, event.Begun{MaxCalls: 2})

@@ -1,0 +1,156 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"metier/model"
+	"metier/model/modeltest"
+	"metier/run"
+)
+
+// What subagents used that wait for an answer is used, whoever comes after them;
+// taken up again, none goes beyond what is left by then.
+func TestTokensOfSubagentsThatWaitAreUsed(t *testing.T) {
+	t.Parallel()
+	k, _ := whoAsks(t)
+	k.parent = func(turn int, r *modeltest.Request) modeltest.Turn {
+		task := func(n string) modeltest.Call { return delegate(`{"profile":"counter","task":"` + n + `"}`) }
+		out := once(task("1"), task("2"), task("3"), task("4"))(turn, r)
+		out.Usage = model.Usage{Input: 90, Output: 10}
+		return out
+	}
+	k.child = func(task string, turn int, _ *modeltest.Request) modeltest.Turn {
+		if turn > 0 {
+			t.Errorf("%s goes on beyond the budget", task)
+		}
+		out := turnOf(countCall(task))
+		out.Usage = model.Usage{Input: 250, Output: 50}
+		return out
+	}
+	if exit := k.metier("run", "--output-mode", "batch", "--park", "--prompt", "Go.", "--max-tokens", "1000"); exit != 7 {
+		t.Fatalf("exit %d\n%s", exit, k.err.String())
+	}
+	if list, _ := os.ReadDir(filepath.Join(k.folder(), "children")); len(list) != 3 {
+		t.Errorf("%d began", len(list))
+	}
+	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", k.questions()[0])
+	k.want(1, "run", "--resume", "latest")
+	for i := range 3 {
+		if r := k.report(fmt.Sprintf("t1.c%d", i)); r.Failure != "turn-budget-exhausted" || r.Tokens != 300 {
+			t.Error(r)
+		}
+	}
+	if r := k.report("t1.c3"); r.Code != "token_budget" {
+		t.Error(r)
+	}
+	if rep := readArtifact[run.Report](t, k.folder(), run.FileReport); rep.Tokens.Total != 1000 || rep.Code != "token_budget" {
+		t.Errorf("%+v, %s", rep.Tokens, rep.Code)
+	}
+}
+
+// A limit given to a run that goes on counts at once, and for as long as the run
+// lasts.
+func TestLimitsOfARunThatGoesOnAreThoseItWasGiven(t *testing.T) {
+	t.Parallel()
+	k, _ := whoAsks(t)
+	if exit := k.metier("run", "--output-mode", "batch", "--park", "--prompt", "Go.", "--max-turns", "1"); exit != 7 {
+		t.Fatalf("exit %d\n%s", exit, k.err.String())
+	}
+	for _, more := range [][]string{{"--max-turns", "2", "--max-tokens", "100000"}, nil} {
+		k.want(0, "runs", "answer", "latest", "yes")
+		k.want(7, append([]string{"run", "--resume", "latest"}, more...)...)
+	}
+	k.want(0, "runs", "answer", "latest", "yes")
+	k.want(0, "run", "--resume", "latest")
+	k.want(0, "audit", "show", "latest")
+	if n := strings.Count(k.out.String(), "run.limited"); n != 1 || !strings.Contains(k.out.String(), "maxTurns=2 maxTokens=100000") {
+		t.Errorf("%d changes of limits:\n%s", n, k.out.String())
+	}
+	k.want(0, "audit", "verify", "latest")
+}
+
+// A subagent that begins one with the very words it was begun with is asked for
+// by itself: the answer to the one is no answer to the other.
+func TestASubagentOfEqualWordsIsAskedForByItself(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []string{"once", "session"} {
+		k := newKin(t, map[string]string{"subs/deep.yaml": deep, "policy.yaml": "version: 1\nrules: [{ask: delegate_task}]\n",
+			"config.yaml": "policy: policy.yaml\nsubagents: {depth: 3, profiles: [subs], allow: [deep]}\nallow_tools: [default]\n"})
+		same := delegate(`{"profile":"deep","task":"same"}`)
+		k.parent = once(same)
+		var begun atomic.Int32
+		k.child = func(_ string, turn int, r *modeltest.Request) modeltest.Turn {
+			if turn == 0 && begun.Add(1) < 3 {
+				return turnOf(same)
+			}
+			return modeltest.Turn{Text: "Done: " + strings.Join(r.LastResults(), "")}
+		}
+		k.parks()
+		k.want(0, "runs", "answer", "latest", "yes", "--scope", scope)
+		k.want(7, "run", "--resume", "latest")
+		if n := begun.Load(); n != 1 {
+			t.Fatalf("%s: one yes, and %d began", scope, n)
+		}
+		k.want(0, "runs", "answer", "latest", "no")
+		k.want(0, "run", "--resume", "latest")
+		if n := begun.Load(); n != 1 {
+			t.Errorf("%s: a yes and a no, and %d began", scope, n)
+		}
+		if r := k.report("t1.c0"); r.Status != "done" || !strings.Contains(r.Summary, "refused") { // the no was for its own call
+			t.Errorf("%s: %v", scope, r)
+		}
+		k.want(0, "audit", "verify", "latest")
+	}
+}
+
+// Many work beside each other, ask, wait for their parent to be taken up again
+// and begin others: each script runs once, each report comes once.
+func TestManySubagentsThatAskAndBeginOthersEndOnce(t *testing.T) {
+	t.Parallel()
+	k, _ := whoAsks(t)
+	k.write(map[string]string{
+		"subs/counter.yaml": "name: counter\ndescription: Counts.\nskills: [report]\nscripts: [\"report:scripts/count.sh\"]\ntools: [run_skill_script, delegate_task]\n",
+		"config.yaml":       "skills: [{path: shelf, tier: third_party, label: shelf}]\nsubagents: {profiles: [subs], allow: [counter, default], depth: 2, parallel: 8}\nallow_tools: [default]\n"})
+	const many = 8
+	var calls []modeltest.Call
+	for i := range many {
+		calls = append(calls, delegate(fmt.Sprintf(`{"profile":"counter","task":"task %d"}`, i)))
+	}
+	k.parent, k.beside = once(calls...), true
+	k.child = func(task string, turn int, _ *modeltest.Request) modeltest.Turn {
+		switch {
+		case strings.HasPrefix(task, "inner"):
+			return modeltest.Turn{Text: "Inner."}
+		case turn == 0:
+			return turnOf(countCall(task))
+		case turn == 1:
+			return turnOf(delegate(`{"task":"inner of ` + task + `"}`))
+		}
+		return modeltest.Turn{Text: "Outer."}
+	}
+	k.parks()
+	if k.ran() != 0 || len(k.questions()) != many {
+		t.Fatalf("it ran %d times, %q", k.ran(), k.questions())
+	}
+	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", k.questions()[many-1])
+	k.want(0, "run", "--resume", "latest")
+	if k.ran() != many {
+		t.Errorf("it ran %d times", k.ran())
+	}
+	ended := k.outcomes()
+	for i := range many {
+		id := fmt.Sprintf("t1.c%d", i)
+		if r := ended[id]; r.Status != "done" || r.Summary != "Outer." {
+			t.Error(id, r)
+		}
+		if list, err := os.ReadDir(filepath.Join(k.childFolder(id), "children")); err != nil || len(list) != 1 {
+			t.Errorf("%s began %v, %v", id, list, err)
+		}
+	}
+	k.want(0, "audit", "verify", "latest")
+}
