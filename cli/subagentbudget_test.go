@@ -58,18 +58,40 @@ func TestTokensOfSubagentsThatWaitAreUsed(t *testing.T) {
 func TestLimitsOfARunThatGoesOnAreThoseItWasGiven(t *testing.T) {
 	t.Parallel()
 	k, _ := whoAsks(t)
+	k.write(map[string]string{"config.yaml": strings.Replace(stranger()["config.yaml"], "[counter]", "[counter, default]", 1)})
+	k.parent = func(turn int, r *modeltest.Request) modeltest.Turn {
+		if turn == 1 {
+			return turnOf(delegate(`{"task":"late"}`))
+		}
+		return once(delegate(`{"profile":"counter","task":"Count."}`))(turn, r)
+	}
+	asks := k.child
+	k.child = func(task string, turn int, r *modeltest.Request) modeltest.Turn {
+		if task == "late" {
+			return modeltest.Turn{Text: "Done."}
+		}
+		return asks(task, turn, r)
+	}
 	if exit := k.metier("run", "--output-mode", "batch", "--park", "--prompt", "Go.", "--max-turns", "1"); exit != 7 {
 		t.Fatalf("exit %d\n%s", exit, k.err.String())
 	}
-	for _, more := range [][]string{{"--max-turns", "2", "--max-tokens", "100000"}, nil} {
+	for _, more := range [][]string{{"--max-turns", "3", "--max-tokens", "100000"}, nil} {
 		k.want(0, "runs", "answer", "latest", "yes")
 		k.want(7, append([]string{"run", "--resume", "latest"}, more...)...)
 	}
 	k.want(0, "runs", "answer", "latest", "yes")
 	k.want(0, "run", "--resume", "latest")
 	k.want(0, "audit", "show", "latest")
-	if n := strings.Count(k.out.String(), "run.limited"); n != 1 || !strings.Contains(k.out.String(), "maxTurns=2 maxTokens=100000") {
+	if n := strings.Count(k.out.String(), "run.limited"); n != 1 || !strings.Contains(k.out.String(), "maxTurns=3 maxTokens=100000") {
 		t.Errorf("%d changes of limits:\n%s", n, k.out.String())
+	}
+	k.want(0, "audit", "show", k.childFolder("t2.c0"))
+	var left int
+	if _, most, _ := strings.Cut(k.out.String(), "maxTokens="); true {
+		_, _ = fmt.Sscan(most, &left)
+	}
+	if left <= 0 || left > 100000 {
+		t.Errorf("a subagent that began later may use %d tokens:\n%s", left, k.out.String())
 	}
 	k.want(0, "audit", "verify", "latest")
 }
