@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/agent"
-	"metier/agent/subagent"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/settings"
@@ -340,7 +339,7 @@ var knownTools = map[string]policy.Effect{
 	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
 	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read, settings.ToolLoadContent: policy.Read,
 	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect, settings.ToolWebFetch: policy.SideEffect,
-	subagent.ToolDelegate: policy.SideEffect, subagent.ToolHandle: policy.Read,
+	settings.ToolDelegateTask: policy.SideEffect, settings.ToolDescribeHandle: policy.Read,
 }
 
 // toolsDefault stands for the profile's default tools among named ones, so that

@@ -157,7 +157,7 @@ func unpath(err error) error {
 // nothing.
 func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
 	names := dedupe(slices.Concat(op.Subagents.Allow, f.profiles))
-	granted := slices.Contains(l.Tools, subagent.ToolDelegate)
+	granted := slices.Contains(l.Tools, settings.ToolDelegateTask)
 	if len(names) == 0 && granted {
 		names = []string{subagent.Default}
 	}
@@ -193,7 +193,7 @@ func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
 	}
 	l.Subagents = s
 	l.Sources = append(l.Sources, slices.Concat(op.Subagents.Profiles, a.paths(f.dirs))...) // the next run would obey what is written there
-	for _, t := range []string{subagent.ToolDelegate, subagent.ToolHandle} {
+	for _, t := range []string{settings.ToolDelegateTask, settings.ToolDescribeHandle} {
 		if !slices.Contains(l.Tools, t) {
 			l.Tools = append(l.Tools, t)
 		}
@@ -249,10 +249,10 @@ func childTools(p subagent.Profile, parent []string, more bool) []string {
 					add(have)
 				}
 			}
-		case t == subagent.ToolDelegate && more:
+		case t == settings.ToolDelegateTask && more:
 			add(t)
-			add(subagent.ToolHandle)
-		case t != subagent.ToolDelegate && t != subagent.ToolHandle:
+			add(settings.ToolDescribeHandle)
+		case t != settings.ToolDelegateTask && t != settings.ToolDescribeHandle:
 			add(t)
 		}
 	}

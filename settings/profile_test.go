@@ -150,7 +150,7 @@ func TestDecisiveCells(t *testing.T) {
 // TestDefaultTools holds and ruling 20 for the values; the tool list of a run is tested where it is made.
 func TestDefaultTools(t *testing.T) {
 	t.Parallel()
-	want := []string{"read_file", "load_skill", "read_skill_resource", "write_file", "edit_file"}
+	want := []string{"read_file", "load_skill", "read_skill_resource", "write_file", "edit_file", "delegate_task"}
 	if d := cmp.Diff(want, resolved(t, "cf-harness").Tools.Default); d != "" {
 		t.Errorf("cf-harness (-want +got):\n%s", d)
 	}

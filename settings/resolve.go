@@ -164,7 +164,8 @@ func conflicts(s *Settings, origins Origins) []error {
 	// Providers do not take dots, so names that differ only there are one name to the model.
 	wire := strings.NewReplacer(".", "_")
 	taken := map[string]string{}
-	for _, t := range []string{ToolReadFile, ToolListFiles, ToolSearchFiles, ToolWriteFile, ToolEditFile, "bash"} {
+	for _, t := range []string{ToolReadFile, ToolListFiles, ToolSearchFiles, ToolWriteFile, ToolEditFile, ToolBash, ToolWebFetch,
+		ToolLoadContent, ToolDelegateTask, ToolDescribeHandle} {
 		taken[t] = "the tool of that name"
 	}
 	for _, t := range []struct{ setting, name string }{{"tool_load", s.Tools.Load}, {"tool_resource", s.Tools.Resource},

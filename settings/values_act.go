@@ -250,5 +250,11 @@ const (
 	ToolBash           = "bash"
 )
 
+// The canonical names of the tools by which a model begins subagents, and reads their reports.
+const (
+	ToolDelegateTask   = "delegate_task"
+	ToolDescribeHandle = "describe_handle"
+)
+
 // ToolWebFetch reads a page of the network. No default set has it.
 const ToolWebFetch = "web_fetch"

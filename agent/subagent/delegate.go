@@ -16,12 +16,6 @@ import (
 	"metier/settings"
 )
 
-// The canonical names of this package's tools.
-const (
-	ToolDelegate = "delegate_task"
-	ToolHandle   = "describe_handle"
-)
-
 //go:embed delegate_task.md
 var delegateText string
 
@@ -88,8 +82,8 @@ func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	if err != nil {
 		panic(err) // maps of strings always marshal
 	}
-	return metier.Spec{Canonical: ToolDelegate, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: ToolDelegate, Description: strings.TrimSpace(delegateText), Schema: b}}, len(d.Allowed) > 0
+	return metier.Spec{Canonical: settings.ToolDelegateTask, Effect: policy.SideEffect,
+		ToolSpec: model.ToolSpec{Name: settings.ToolDelegateTask, Description: strings.TrimSpace(delegateText), Schema: b}}, len(d.Allowed) > 0
 }
 
 // told are the profiles the model may choose from, each with its description.

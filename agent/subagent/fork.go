@@ -101,6 +101,6 @@ func Spawns(ctx context.Context, s *metier.Session, tools []metier.Tool) func(to
 			_, _, is := l.child(ctx, s, args)
 			return is
 		}
-		return tool == ToolDelegate
+		return tool == settings.ToolDelegateTask
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"metier"
 	"metier/model"
 	"metier/policy"
+	"metier/settings"
 )
 
 //go:embed describe_handle.md
@@ -36,8 +37,8 @@ func (handleTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	if err != nil {
 		panic(err) // maps of strings always marshal
 	}
-	return metier.Spec{Canonical: ToolHandle, Effect: policy.Read,
-		ToolSpec: model.ToolSpec{Name: ToolHandle, Description: strings.TrimSpace(handleText), Schema: schema}}, true
+	return metier.Spec{Canonical: settings.ToolDescribeHandle, Effect: policy.Read,
+		ToolSpec: model.ToolSpec{Name: settings.ToolDescribeHandle, Description: strings.TrimSpace(handleText), Schema: schema}}, true
 }
 
 func (handleTool) args(raw json.RawMessage) (a handleArgs, err error) {

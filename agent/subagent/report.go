@@ -8,6 +8,7 @@ import (
 	"metier"
 	"metier/internal/wrap"
 	"metier/policy"
+	"metier/settings"
 )
 
 // The codes of a child that failed: a closed set (contracts §2.1).
@@ -158,7 +159,7 @@ func (r Report) result() (metier.Result, error) {
 	shown, _ := wrap.Neutralize(string(line))
 	text := element(r.Run, r.Profile, r.Summary) + "State: " + shown + "\n"
 	if r.Cut {
-		text += fmt.Sprintf("Not all of it is here; %s with handle %q has the rest.\n", ToolHandle, r.Handle)
+		text += fmt.Sprintf("Not all of it is here; %s with handle %q has the rest.\n", settings.ToolDescribeHandle, r.Handle)
 	}
 	out := metier.Text(text)
 	out.Detail, out.Label, out.Code = detail, label(r.Run), ""
