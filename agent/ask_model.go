@@ -45,7 +45,7 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 	}
 	d.tell(Progress{Kind: TurnBegan, Turn: d.st.Turn})
 	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
-	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
+	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		if err := d.pause(ctx, wait); err != nil {
 			return lost(at), nil
 		}
@@ -262,7 +262,7 @@ func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
 	}
 	d.tell(Progress{Kind: Compacting, Turn: d.st.Turn})
 	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
-	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
+	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		if err := d.pause(ctx, wait); err != nil {
 			return lost(at), nil
 		}

@@ -50,7 +50,7 @@ func (d *driver) call(ctx context.Context, a step.CallTool) (verdict, error) {
 	}
 	c := metier.Call{ID: a.ID, Tool: a.Tool, Args: args, Bad: a.Bad, Actor: policy.ByModel, By: d.By, Try: a.Try}
 	d.tell(Progress{Kind: CallBegan, Turn: d.st.Turn, Call: a.ID, Tool: a.Tool, Args: args})
-	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
+	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		_, err := d.Session.Call(ctx, c)
 		if _, ok := errors.AsType[*metier.NeedsApproval](err); ok {
 			return nil, nil // the session asked; the machine awaits
@@ -103,7 +103,7 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 		return changed, d.refresh(ctx)
 	}
 	d.tell(Progress{Kind: Asking, Turn: d.st.Turn, Call: a.ID, Text: q.Text})
-	d.launch(ctx, a.Key(), func(ctx context.Context) ([]event.Event, error) {
+	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		ans, err := d.Ask(ctx, q)
 		if ctx.Err() != nil {
 			return nil, nil // the question stays open

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +26,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	if err := c.withDefaults(); err != nil {
 		return Outcome{}, err
 	}
-	d := &driver{Config: c, flight: map[string]context.CancelFunc{}, done: make(chan finished, 64)}
+	d := &driver{Config: c, flight: map[string]flight{}, done: make(chan finished, 64)}
 	return d.run(ctx)
 }
 
@@ -36,8 +35,8 @@ type driver struct {
 	Config
 	st     step.State
 	head   record.Head
-	effect map[string]bool // canonical name → reads only
-	flight map[string]context.CancelFunc
+	effect map[string]bool   // canonical name → reads only
+	flight map[string]flight // by key
 	done   chan finished
 	wait   map[string]time.Time // key of a retried op → not before
 	parked bool
@@ -65,6 +64,12 @@ func (o offer) is(of, system string, tools []model.ToolSpec) bool {
 	return of != "" && o.of == of && o.system == system && slices.EqualFunc(o.tools, tools, func(a, b model.ToolSpec) bool {
 		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
 	})
+}
+
+// flight is an action that was begun and has not finished.
+type flight struct {
+	of     step.Action
+	cancel context.CancelFunc
 }
 
 // finished is what a goroutine of the driver brings back: events to append,
@@ -107,8 +112,8 @@ func (d *driver) run(ctx context.Context) (Outcome, error) {
 // interrupt ends what is in flight and leaves the run to be taken up again: a
 // call that cannot be stopped is waited for.
 func (d *driver) interrupt(ctx context.Context) (Outcome, error) {
-	for _, cancel := range d.flight {
-		cancel()
+	for _, f := range d.flight {
+		f.cancel()
 	}
 	for len(d.flight) > 0 {
 		if err := d.finish(ctx, <-d.done); err != nil {
@@ -232,9 +237,9 @@ func (d *driver) start(ctx context.Context) error {
 // unask stops asking what is answered: an answer for the session was given to
 // another call.
 func (d *driver) unask(next []step.Action) {
-	for key, cancel := range d.flight {
-		if strings.Contains(key, "?") && !slices.ContainsFunc(next, func(a step.Action) bool { return a.Key() == key }) {
-			cancel()
+	for key, f := range d.flight {
+		if _, asks := f.of.(step.Await); asks && !slices.ContainsFunc(next, func(a step.Action) bool { return a.Key() == key }) {
+			f.cancel()
 		}
 	}
 }
@@ -263,10 +268,8 @@ func (d *driver) begin1(ctx context.Context, a step.Action) (verdict, error) {
 	case step.Await:
 		return d.startAwait(ctx, a)
 	case step.Cancel:
-		for key, cancel := range d.flight {
-			if key == fmt.Sprintf("%s#%d", a.ID, a.Try) {
-				cancel()
-			}
+		if f, busy := d.flight[step.CallTool{ID: a.ID, Try: a.Try}.Key()]; busy {
+			f.cancel() // model calls and children have the key of a tool's call
 		}
 		return started, nil
 	case step.End:
@@ -276,9 +279,10 @@ func (d *driver) begin1(ctx context.Context, a step.Action) (verdict, error) {
 }
 
 // launch runs one action in a goroutine of its own.
-func (d *driver) launch(ctx context.Context, key string, do func(context.Context) ([]event.Event, error)) {
+func (d *driver) launch(ctx context.Context, a step.Action, do func(context.Context) ([]event.Event, error)) {
 	ctx, cancel := context.WithCancel(ctx)
-	d.flight[key] = cancel
+	key := a.Key()
+	d.flight[key] = flight{a, cancel}
 	go func() {
 		defer cancel()
 		evs, err := do(ctx)

@@ -206,7 +206,7 @@ func Preview(ctx context.Context, c Config) (model.Request, error) {
 	if err := c.withDefaults(); err != nil {
 		return model.Request{}, err
 	}
-	d := &driver{Config: c, flight: map[string]context.CancelFunc{}}
+	d := &driver{Config: c, flight: map[string]flight{}}
 	if err := d.begin(ctx); err != nil {
 		return model.Request{}, err
 	}
