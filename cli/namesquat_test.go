@@ -1,11 +1,9 @@
 package cli_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +17,7 @@ import (
 
 	"metier/event"
 	"metier/internal/egress"
+	"metier/internal/egress/egresstest"
 	"metier/run"
 )
 
@@ -59,12 +58,9 @@ func (c *collector) got() []string {
 
 // internet is an Internet on which the collector has a public address.
 func (c *collector) internet(r egress.Rules) (*egress.Proxy, error) {
-	r.Resolve = func(context.Context, string) ([]netip.Addr, error) {
-		return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, nil
-	}
-	r.Connect = func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", c.addr)
-	}
+	public := netip.MustParseAddr("93.184.216.34")
+	n := &egresstest.Internet{Names: map[string][]netip.Addr{collectorHost: {public}}, Hosts: map[netip.AddrPort]string{netip.AddrPortFrom(public, 80): c.addr}}
+	r.Resolve, r.Connect = n.Resolve, n.Connect
 	return egress.New(r)
 }
 

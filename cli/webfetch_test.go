@@ -2,10 +2,8 @@ package cli_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -16,6 +14,7 @@ import (
 
 	"metier/cli"
 	"metier/fetch"
+	"metier/internal/egress/egresstest"
 )
 
 // internetEnv names the real servers behind a made-up Internet, host=address
@@ -25,25 +24,13 @@ const internetEnv = "METIER_TEST_INTERNET"
 // mainOnline is the program on the Internet that its environment makes up: each
 // name has a public address, and behind that is a listener of this machine.
 func mainOnline() {
-	at := map[string]string{}
-	for pair := range strings.FieldsSeq(os.Getenv(internetEnv)) {
+	n := egresstest.Internet{Names: map[string][]netip.Addr{}, Hosts: map[netip.AddrPort]string{}}
+	for i, pair := range strings.Fields(os.Getenv(internetEnv)) {
 		host, to, _ := strings.Cut(pair, "=")
-		at[host] = to
+		public := netip.AddrFrom4([4]byte{93, 184, 216, byte(i + 1)})
+		n.Names[host], n.Hosts[netip.AddrPortFrom(public, 80)] = []netip.Addr{public}, to
 	}
-	public := netip.MustParseAddr("93.184.216.34")
-	names := map[netip.Addr]string{}
-	o := fetch.Options{
-		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
-			if at[host] == "" {
-				return nil, errors.New("no such host")
-			}
-			names[public] = at[host]
-			return []netip.Addr{public}, nil
-		},
-		Connect: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", names[a.Addr()])
-		},
-	}
+	o := fetch.Options{Resolve: n.Resolve, Connect: n.Connect}
 	os.Exit(cli.MainOnline(context.Background(), o, os.Args[1:], os.Environ(), cli.System()))
 }
 

@@ -172,7 +172,7 @@ func TestEachKindOfAnswer(t *testing.T) {
 	if notes["wrapper-tag-neutralized"] != 2 || notes["page-reads-like-injection"] != 1 {
 		t.Errorf("noted %v", notes)
 	}
-	for _, a := range n.dialed {
+	for _, a := range n.Dialed() {
 		if a.Addr().String() != "93.184.216.34" {
 			t.Errorf("%s was dialed", a)
 		}
@@ -221,7 +221,7 @@ func TestWhatIsNoPublicAddressIsNeverReached(t *testing.T) {
 	if len(n.requests()) > 0 {
 		t.Errorf("%d requests arrived", len(n.requests()))
 	}
-	for _, a := range n.dialed {
+	for _, a := range n.Dialed() {
 		if a.Addr().String() != "93.184.216.99" {
 			t.Errorf("%s was dialed", a)
 		}

@@ -4,13 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
-	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
@@ -19,68 +13,38 @@ import (
 	"metier/event"
 	"metier/event/eventtest"
 	"metier/fetch"
+	"metier/internal/egress/egresstest"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
 )
 
-// internet is made up: names lead to public addresses, and those to real
-// servers on this machine.
+// internet is made up; what its servers were asked for is kept.
 type internet struct {
-	mu     sync.Mutex
-	names  map[string]string         // host → address
-	at     map[netip.AddrPort]string // public address → listener
-	asked  []string                  // names that were resolved
-	dialed []netip.AddrPort
-	seen   []*http.Request
-	roots  *x509.CertPool
+	*egresstest.Internet
+	roots *x509.CertPool
+
+	mu   sync.Mutex
+	seen []*http.Request
 }
 
 // newInternet has example.com, www.example.com and other.example.com, each with
 // a plain server on port 80 and one of TLS on 443.
 func newInternet(t *testing.T, h http.HandlerFunc) *internet {
 	t.Helper()
-	n := &internet{names: map[string]string{"example.com": "93.184.216.34", "www.example.com": "93.184.216.34", "other.example.com": "93.184.216.66",
-		"inside.example.com": "10.1.2.3", "loop.example.com": "127.0.0.1", "metadata.example.com": "169.254.169.254", "six.example.com": "::1", "away.example.com": "93.184.216.99"},
-		at: map[netip.AddrPort]string{}, roots: x509.NewCertPool()}
+	n := &internet{roots: x509.NewCertPool()}
 	note := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.mu.Lock()
 		n.seen = append(n.seen, r.Clone(context.Background()))
 		n.mu.Unlock()
 		h(w, r)
 	})
-	plain, secure := httptest.NewServer(note), httptest.NewUnstartedServer(note)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
-	secure.StartTLS()
-	t.Cleanup(plain.Close)
-	t.Cleanup(secure.Close)
+	net, secure := egresstest.New(t, note, map[string]string{"example.com": "93.184.216.34", "www.example.com": "93.184.216.34", "other.example.com": "93.184.216.66",
+		"inside.example.com": "10.1.2.3", "loop.example.com": "127.0.0.1", "metadata.example.com": "169.254.169.254", "six.example.com": "::1", "away.example.com": "93.184.216.99"},
+		"93.184.216.34", "93.184.216.66")
+	n.Internet = net
 	n.roots.AddCert(secure.Certificate())
-	for _, a := range []string{"93.184.216.34", "93.184.216.66"} {
-		n.at[netip.AddrPortFrom(netip.MustParseAddr(a), 80)] = plain.Listener.Addr().String()
-		n.at[netip.AddrPortFrom(netip.MustParseAddr(a), 443)] = secure.Listener.Addr().String()
-	}
 	return n
-}
-
-func (n *internet) resolve(_ context.Context, host string) ([]netip.Addr, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.asked = append(n.asked, host)
-	if a := n.names[host]; a != "" {
-		return []netip.Addr{netip.MustParseAddr(a)}, nil
-	}
-	return nil, errors.New("no such host")
-}
-
-func (n *internet) connect(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
-	n.mu.Lock()
-	n.dialed = append(n.dialed, a)
-	to := n.at[a]
-	n.mu.Unlock()
-	if to == "" {
-		return nil, errors.New("connection refused")
-	}
-	return new(net.Dialer).DialContext(ctx, "tcp", to)
 }
 
 func (n *internet) requests() []*http.Request {
@@ -114,7 +78,7 @@ func newWorld(t *testing.T, n *internet, g policy.Grants, change func(*fetch.Opt
 		g.Tools = []string{settings.ToolWebFetch}
 	}
 	g.Narrow, g.Merge = policy.NarrowNarrow, policy.MergeIntersection
-	o := fetch.Options{UserAgent: "metier/test", Roots: n.roots, Resolve: n.resolve, Connect: n.connect}
+	o := fetch.Options{UserAgent: "metier/test", Roots: n.roots, Resolve: n.Resolve, Connect: n.Connect}
 	if change != nil {
 		change(&o)
 	}

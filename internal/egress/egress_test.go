@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -23,45 +21,18 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"metier/internal/egress"
+	"metier/internal/egress/egresstest"
 )
 
 const token = "s3cret"
 
-// net1 is a made-up Internet: names lead to public addresses, and each public
-// address to a listener on this machine.
-type net1 struct {
-	mu     sync.Mutex
-	names  map[string][]netip.Addr
-	hosts  map[netip.AddrPort]string // public address → loopback listener
-	asked  []string
-	dialed []netip.AddrPort
-}
-
-func (n *net1) resolve(_ context.Context, host string) ([]netip.Addr, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.asked = append(n.asked, host)
-	if a := n.names[host]; a != nil {
-		return a, nil
-	}
-	return nil, errors.New("no such host")
-}
-
-func (n *net1) connect(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
-	n.mu.Lock()
-	n.dialed = append(n.dialed, a)
-	to := n.hosts[a]
-	n.mu.Unlock()
-	if to == "" {
-		return nil, errors.New("connection refused")
-	}
-	return new(net.Dialer).DialContext(ctx, "tcp", to)
-}
+// net1 is a made-up Internet with a proxy on it.
+type net1 struct{ *egresstest.Internet }
 
 // serve starts a proxy on this internet and gives its address.
-func (n *net1) serve(t *testing.T, r egress.Rules) (*egress.Proxy, string) {
+func (n net1) serve(t *testing.T, r egress.Rules) (*egress.Proxy, string) {
 	t.Helper()
-	r.Token, r.Resolve, r.Connect = token, n.resolve, n.connect
+	r.Token, r.Resolve, r.Connect = token, n.Resolve, n.Connect
 	p, err := egress.New(r)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +56,7 @@ func listen(t *testing.T) net.Listener {
 
 // internet has a.com with a plain server on 80 and 8080 and a TLS server on
 // 443, which says which host it was asked for, and evil.com beside it.
-func internet(t *testing.T) (*net1, *http.Client, func(string) *url.URL) {
+func internet(t *testing.T) (net1, *http.Client, func(string) *url.URL) {
 	t.Helper()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -103,18 +74,10 @@ func internet(t *testing.T) (*net1, *http.Client, func(string) *url.URL) {
 			_, _ = fmt.Fprintf(w, "%s %s %s\n", r.Method, r.Host, r.RequestURI)
 		}
 	})
-	plain, secure := httptest.NewServer(h), httptest.NewUnstartedServer(h)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
-	secure.StartTLS()
-	t.Cleanup(plain.Close)
-	t.Cleanup(secure.Close)
-	a, evil := netip.MustParseAddr("93.184.216.34"), netip.MustParseAddr("93.184.216.66")
-	n := &net1{names: map[string][]netip.Addr{"a.com": {a}, "www.a.com": {a}, "evil.com": {evil}, "evil-a.com": {evil}},
-		hosts: map[netip.AddrPort]string{}}
-	for _, ip := range []netip.Addr{a, evil} {
-		n.hosts[netip.AddrPortFrom(ip, 80)] = plain.Listener.Addr().String()
-		n.hosts[netip.AddrPortFrom(ip, 8080)] = plain.Listener.Addr().String()
-		n.hosts[netip.AddrPortFrom(ip, 443)] = secure.Listener.Addr().String()
+	const a, evil = "93.184.216.34", "93.184.216.66"
+	n, secure := egresstest.New(t, h, map[string]string{"a.com": a, "www.a.com": a, "evil.com": evil, "evil-a.com": evil}, a, evil)
+	for _, ip := range []string{a, evil} {
+		n.Hosts[netip.MustParseAddrPort(ip+":8080")] = n.Hosts[netip.MustParseAddrPort(ip+":80")]
 	}
 	c := secure.Client()
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -126,7 +89,7 @@ func internet(t *testing.T) (*net1, *http.Client, func(string) *url.URL) {
 		tr.DisableKeepAlives = true
 		return u
 	}
-	return n, c, via
+	return net1{n}, c, via
 }
 
 func get(t *testing.T, c *http.Client, u string) (int, string) {
@@ -193,7 +156,7 @@ func TestBothWaysReachAnAllowedHost(t *testing.T) {
 		t.Errorf("rows hold %d and %d bytes, the record %d and %d", up, down, got.Up, got.Down)
 	}
 	// The names went to the resolver in their one form.
-	if diff := cmp.Diff([]string{"a.com", "a.com", "www.a.com", "www.a.com"}, n.asked); diff != "" {
+	if diff := cmp.Diff([]string{"a.com", "a.com", "www.a.com", "www.a.com"}, n.Asked()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -279,8 +242,8 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("%q: the record holds %d of %d requests", text, total, i+1)
 				}
 			}
-			if len(n.asked)+len(n.dialed) > 0 {
-				t.Errorf("it resolved %q and dialed %v", n.asked, n.dialed)
+			if len(n.Asked())+len(n.Dialed()) > 0 {
+				t.Errorf("it resolved %q and dialed %v", n.Asked(), n.Dialed())
 			}
 		})
 	}
@@ -291,13 +254,13 @@ func TestNamesThatLeadInside(t *testing.T) {
 	for _, ip := range []string{"127.0.0.1", "10.0.0.1", "172.31.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255",
 		"198.18.0.1", "192.0.0.192", "168.63.129.16", "::1", "::", "::ffff:10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::1", "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1", "2002:a00:1::", "2001::1", "::10.0.0.1", "fe80::1%eth0"} {
 		for _, method := range []string{"GET http://in.com/ HTTP/1.1\r\nHost: in.com\r\nAUTH\r\n", "CONNECT in.com:443 HTTP/1.1\r\nAUTH\r\n"} {
-			n := &net1{names: map[string][]netip.Addr{"in.com": {netip.MustParseAddr(ip)}}}
+			n := net1{&egresstest.Internet{Names: map[string][]netip.Addr{"in.com": {netip.MustParseAddr(ip)}}}}
 			p, addr := n.serve(t, egress.Rules{Any: true})
 			if got := say(t, addr, method); !strings.Contains(got, "\r\n\r\naddress_not_public: in.com leads to ") {
 				t.Errorf("%s: %q", ip, got)
 			}
-			if len(n.dialed) > 0 || p.Used().Hosts[0].Code != egress.AddressNotPublic {
-				t.Errorf("%s: dialed %v, recorded %+v", ip, n.dialed, p.Used())
+			if len(n.Dialed()) > 0 || p.Used().Hosts[0].Code != egress.AddressNotPublic {
+				t.Errorf("%s: dialed %v, recorded %+v", ip, n.Dialed(), p.Used())
 			}
 		}
 	}
@@ -308,7 +271,7 @@ func TestNamesThatLeadInside(t *testing.T) {
 func TestNamesThatLeadToThisMachine(t *testing.T) {
 	t.Parallel()
 	n, c, via := internet(t)
-	own, err := n.names["a.com"][0], error(nil)
+	own, err := n.Names["a.com"][0], error(nil)
 	p, addr := n.serve(t, egress.Rules{Any: true, Hosts: []string{own.String()}, Own: func() ([]netip.Addr, error) { return []netip.Addr{own}, err }})
 	via(addr)
 	for _, u := range []string{"http://a.com/", "http://" + own.String() + "/"} {
@@ -323,8 +286,8 @@ func TestNamesThatLeadToThisMachine(t *testing.T) {
 	if code, body := get(t, c, "http://evil.com/"); code != 403 || !strings.HasPrefix(body, "address_not_public: ") {
 		t.Errorf("without a list: %d %s", code, body)
 	}
-	if len(n.dialed) != 1 || p.Used().Hosts[0].Host != own.String() {
-		t.Errorf("dialed %v, recorded %+v", n.dialed, p.Used())
+	if len(n.Dialed()) != 1 || p.Used().Hosts[0].Host != own.String() {
+		t.Errorf("dialed %v, recorded %+v", n.Dialed(), p.Used())
 	}
 }
 
@@ -406,15 +369,15 @@ func TestAFloodOfConnectionsIsCut(t *testing.T) {
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	n, c, via := internet(t)
-	inside, a := netip.MustParseAddr("::ffff:127.0.0.1"), n.names["a.com"][0]
-	n.names["a.com"] = []netip.Addr{inside, a}
+	inside, a := netip.MustParseAddr("::ffff:127.0.0.1"), n.Names["a.com"][0]
+	n.Names["a.com"] = []netip.Addr{inside, a}
 	asked := 0
-	p, err := egress.New(egress.Rules{Hosts: []string{"a.com"}, Token: token, Connect: n.connect,
+	p, err := egress.New(egress.Rules{Hosts: []string{"a.com"}, Token: token, Connect: n.Connect,
 		Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			if asked++; asked%2 == 0 {
 				return []netip.Addr{inside}, nil
 			}
-			return n.resolve(ctx, host)
+			return n.Resolve(ctx, host)
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -429,7 +392,7 @@ func TestRebinding(t *testing.T) {
 	if code, body := get(t, c, "http://a.com/"); code != 403 || !strings.HasPrefix(body, "address_not_public") || asked != 2 {
 		t.Errorf("%d %s after %d questions", code, body, asked)
 	}
-	if diff := cmp.Diff([]netip.AddrPort{netip.AddrPortFrom(a, 80)}, n.dialed, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff([]netip.AddrPort{netip.AddrPortFrom(a, 80)}, n.Dialed(), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -463,7 +426,7 @@ func TestFieldsForTheProxyStayHere(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nProxy-Authenticate: Basic\r\nConnection: x-hop\r\nX-Hop: 1\r\nX-End: 1\r\nContent-Length: 0\r\n\r\n")
 	}()
 	a := netip.MustParseAddr("93.184.216.34")
-	n := &net1{names: map[string][]netip.Addr{"a.com": {a}}, hosts: map[netip.AddrPort]string{netip.AddrPortFrom(a, 80): l.Addr().String()}}
+	n := net1{&egresstest.Internet{Names: map[string][]netip.Addr{"a.com": {a}}, Hosts: map[netip.AddrPort]string{netip.AddrPortFrom(a, 80): l.Addr().String()}}}
 	_, addr := n.serve(t, egress.Rules{Hosts: []string{"a.com"}})
 	answer := say(t, addr, "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nAUTHProxy-Connection: keep-alive\r\nConnection: upgrade, x-mine\r\nUpgrade: h2c\r\nX-Mine: 1\r\nTE: trailers\r\nX-Kept: 1\r\n\r\nGET http://a.com/second HTTP/1.1\r\nHost: a.com\r\nAUTH\r\n")
 	if diff := cmp.Diff(http.Header{"X-Kept": {"1"}, "Connection": {"close"}}, <-got); diff != "" {
@@ -633,7 +596,7 @@ func TestSlowAndManyConnections(t *testing.T) {
 			}
 		}
 	}()
-	n.hosts[netip.MustParseAddrPort("93.184.216.34:80")] = mute.Addr().String()
+	n.Hosts[netip.MustParseAddrPort("93.184.216.34:80")] = mute.Addr().String()
 	p, addr = n.serve(t, egress.Rules{Hosts: []string{"a.com"}, Idle: 10 * time.Millisecond})
 	if got := say(t, addr, "GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\nAUTH\r\n"); !strings.HasPrefix(got, "HTTP/1.1 504 ") && got != "" {
 		t.Errorf("%q", got)
@@ -659,9 +622,9 @@ func TestUpstreamTrouble(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	n.names["odd.com"] = []netip.Addr{netip.MustParseAddr("93.184.216.1")}
-	n.names["down.com"] = []netip.Addr{netip.MustParseAddr("93.184.216.2")}
-	n.hosts[netip.MustParseAddrPort("93.184.216.1:80")] = odd.Addr().String()
+	n.Names["odd.com"] = []netip.Addr{netip.MustParseAddr("93.184.216.1")}
+	n.Names["down.com"] = []netip.Addr{netip.MustParseAddr("93.184.216.2")}
+	n.Hosts[netip.MustParseAddrPort("93.184.216.1:80")] = odd.Addr().String()
 	_, addr := n.serve(t, egress.Rules{Any: true})
 	for host, code := range map[string]egress.Code{"odd.com": egress.UpstreamInvalid, "down.com": egress.DialFailed, "gone.com": egress.HostUnresolved} {
 		if got := say(t, addr, "GET http://"+host+"/ HTTP/1.1\r\nHost: "+host+"\r\nAUTH\r\n"); !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.Contains(got, "\r\n\r\n"+string(code)+": ") {
@@ -730,10 +693,10 @@ func TestServeEndsWithItsListener(t *testing.T) {
 func TestTheRecordIsBounded(t *testing.T) {
 	t.Parallel()
 	a := netip.MustParseAddr("93.184.216.2")
-	n := &net1{names: map[string][]netip.Addr{}}
+	n := net1{&egresstest.Internet{Names: map[string][]netip.Addr{}}}
 	p, addr := n.serve(t, egress.Rules{Hosts: []string{"*.a.com"}})
 	for i := range 300 {
-		n.names[strconv.Itoa(i)+".a.com"] = []netip.Addr{a}
+		n.Names[strconv.Itoa(i)+".a.com"] = []netip.Addr{a}
 		say(t, addr, fmt.Sprintf("GET http://%d.b.com/ HTTP/1.1\r\nHost: %d.b.com\r\nAUTH\r\n", i, i))
 	}
 	if u := p.Used(); len(u.Hosts) != 256 || u.Omitted != 44 {
@@ -745,8 +708,8 @@ func TestTheRecordIsBounded(t *testing.T) {
 			t.Fatalf("%d: %q", i, got)
 		}
 	}
-	if len(n.dialed) != 256 {
-		t.Errorf("%d hosts were dialed", len(n.dialed))
+	if len(n.Dialed()) != 256 {
+		t.Errorf("%d hosts were dialed", len(n.Dialed()))
 	}
 	secret := "http://user:hunter2@" + strings.Repeat("x", 300) + "\x1b/secret?key=1"
 	p, addr = n.serve(t, egress.Rules{})
