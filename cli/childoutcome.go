@@ -96,11 +96,11 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 		case event.Failed:
 			err = keepIn(ctx, folder, &o, nil, e.Detail)
 		case event.Replied:
-			o.Turns, o.Usage = o.Turns+1, added(o.Usage, e.Usage)
+			o.Turns, o.Usage = o.Turns+1, o.Usage.Add(e.Usage)
 		case event.Compacted:
-			o.Usage = added(o.Usage, e.Usage)
+			o.Usage = o.Usage.Add(e.Usage)
 		case event.ChildEnded:
-			o.Usage = added(o.Usage, e.Usage)
+			o.Usage = o.Usage.Add(e.Usage)
 		case event.Ended:
 			o.Status, o.Code = e.Status, e.Code
 			if o.Answer, o.Output, err = said(ctx, folder.Blobs(), e); err != nil {
@@ -169,18 +169,4 @@ func said(ctx context.Context, blobs record.Blobs, e event.Ended) (answer string
 		}
 	}
 	return answer, output, nil
-}
-
-func added(a, b event.Usage) event.Usage {
-	out := event.Usage{Input: a.Input + b.Input, Output: a.Output + b.Output, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite}
-	for _, c := range []*int64{a.CostMicroUSD, b.CostMicroUSD} {
-		if c != nil {
-			sum := *c
-			if out.CostMicroUSD != nil {
-				sum += *out.CostMicroUSD
-			}
-			out.CostMicroUSD = &sum
-		}
-	}
-	return out
 }

@@ -80,6 +80,25 @@ type Usage struct {
 	CostMicroUSD *int64 `json:"costMicroUSD,omitempty"`
 }
 
+// Add is the sum of both. Its cost is known if any part of it is.
+func (u Usage) Add(v Usage) Usage {
+	out := Usage{Input: u.Input + v.Input, Output: u.Output + v.Output, CacheRead: u.CacheRead + v.CacheRead, CacheWrite: u.CacheWrite + v.CacheWrite}
+	for _, c := range []*int64{u.CostMicroUSD, v.CostMicroUSD} {
+		if c == nil {
+			continue
+		}
+		sum := *c
+		if out.CostMicroUSD != nil {
+			sum += *out.CostMicroUSD
+		}
+		out.CostMicroUSD = &sum
+	}
+	return out
+}
+
+// Total is every token, cached or not.
+func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
+
 // Replied is a whole reply. Message is the blob of the model.Message, opaque
 // parts verbatim.
 type Replied struct {

@@ -85,7 +85,7 @@ func (s *State) childEnded(e event.ChildEnded) bool {
 		return false
 	}
 	o.Spent = true
-	s.spend(e.Usage)
+	s.Usage = s.Usage.Add(e.Usage)
 	return true
 }
 

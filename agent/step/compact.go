@@ -27,7 +27,7 @@ func (s *State) compacted(e event.Compacted) bool {
 	if p == nil || p.Kind != KindCompact || p.Status != Started || p.Upto != e.Upto || e.Upto > len(s.Messages) {
 		return false
 	}
-	s.spend(e.Usage)
+	s.Usage = s.Usage.Add(e.Usage)
 	rest := s.Messages[e.Upto:]
 	s.Messages = append([]Message{{Role: model.RoleUser, Slot: policy.Slot{Role: policy.Context, Origin: OriginSummary}, Content: e.Summary}}, rest...)
 	for i := range s.Active {

@@ -65,7 +65,7 @@ func (s *State) flush() {
 
 // openTurn takes what was said and asks the model, unless a limit is reached.
 func (s *State) openTurn() {
-	switch used := s.Usage.Input + s.Usage.Output + s.Usage.CacheRead + s.Usage.CacheWrite; {
+	switch used := s.Usage.Total(); {
 	case s.Spec.MaxTurns > 0 && s.Turn-s.First >= s.Spec.MaxTurns:
 		s.finish(RunFailed, CodeTurnLimit)
 	case s.Spec.MaxTokens > 0 && used >= s.Spec.MaxTokens:
@@ -127,7 +127,7 @@ func (s *State) replied(e event.Replied) (bool, error) {
 		}
 	}
 	s.Pending, s.Phase = nil, Tools
-	s.spend(e.Usage)
+	s.Usage = s.Usage.Add(e.Usage)
 	s.LastInput = e.Usage.Input + e.Usage.CacheRead + e.Usage.CacheWrite
 	s.Messages = append(s.Messages, Message{Role: model.RoleAssistant, Content: e.Message, Calls: append([]event.CallRef(nil), e.Calls...)})
 	for i, c := range e.Calls {
@@ -274,20 +274,5 @@ func (s *State) retry() {
 		s.ModelTry = s.Pending.Try
 	} else {
 		s.CompactTry = s.Pending.Try
-	}
-}
-
-// spend adds to the run's usage. The cost is known if any part of it is.
-func (s *State) spend(u event.Usage) {
-	s.Usage.Input += u.Input
-	s.Usage.Output += u.Output
-	s.Usage.CacheRead += u.CacheRead
-	s.Usage.CacheWrite += u.CacheWrite
-	if u.CostMicroUSD != nil {
-		sum := *u.CostMicroUSD
-		if s.Usage.CostMicroUSD != nil {
-			sum += *s.Usage.CostMicroUSD
-		}
-		s.Usage.CostMicroUSD = &sum
 	}
 }

@@ -61,8 +61,7 @@ const (
 
 // reportOf makes the report of a child that ended.
 func reportOf(c Child, o Outcome) Report {
-	r := Report{Profile: c.Profile.Name, Run: c.ID, Status: "done", Skills: []string{}, Files: []string{}, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output + o.Usage.CacheRead + o.Usage.CacheWrite}
+	r := Report{Profile: c.Profile.Name, Run: c.ID, Status: "done", Skills: []string{}, Files: []string{}, Turns: o.Turns, Tokens: o.Usage.Total()}
 	s := newSieve(o.Private, o.Blind, o.Task)
 	var code string
 	r.Summary, r.Output, code = said(o, s)
