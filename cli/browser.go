@@ -113,8 +113,9 @@ func (j *job) onHost() (*program.Host, error) {
 	if c == nil || c.Manifest.Target != subagent.TargetHost {
 		return nil, nil
 	}
-	j.bare = unsafe.New(nil)
-	h := &program.Host{Scripts: j.launch.Scripts, Approved: j.launch.Approved, Sandbox: j.bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(j.op.Browser.Path)}
+	bare := unsafe.New(nil)
+	j.owned = append(j.owned, bare)
+	h := &program.Host{Scripts: j.launch.Scripts, Approved: j.launch.Approved, Sandbox: bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(j.op.Browser.Path)}
 	if self, err := os.Executable(); err == nil {
 		h.Path = append(h.Path, filepath.Dir(self)) // what comes with metier lies beside it
 	}
@@ -126,7 +127,7 @@ func (j *job) onHost() (*program.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.lent = lent
+	j.owned = append(j.owned, lent)
 	h.Browser = lent
 	return h, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"sync"
 
 	"metier"
-	"metier/agent"
 	"metier/agent/subagent"
 	"metier/event"
 	"metier/model"
@@ -161,147 +159,6 @@ func below(root string) (int, error) {
 	return n, nil
 }
 
-// job is a child's run: its parent's place and its profile's grants.
-func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
-	j, p := c.parent, ch.Profile
-	l := j.launch
-	left, err := j.tokensLeft(ctx, ch.ID)
-	if err != nil {
-		return nil, err
-	}
-	if left < 0 {
-		left = 1 // one that is under way ends by its own limit, and is accounted for
-	}
-	if p.MaxTokens > 0 && (left == 0 || p.MaxTokens < left) {
-		left = p.MaxTokens
-	}
-	subs := *l.Subagents
-	subs.At++
-	l.Subagents, l.MCP, l.resumed = &subs, nil, false
-	l.Tools, l.Named = childTools(p, j.launch.Tools, subs.At < subs.Depth), nil
-	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
-	for _, a := range j.launch.Approved {
-		if slices.Contains(p.Scripts, a.Entry) {
-			l.Approved = append(l.Approved, a) // named by both, as it is
-		}
-	}
-	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
-	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: left, Output: ch.Output, Price: j.launch.Spec.Price}
-	k := &job{a: j.a, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, shared: true, family: j.family,
-		workspace: j.workspace, host: j.host, standing: j.standing, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, watch: j.watch, trusted: j.trusted}
-	k.limited.MaxTokens = left
-	l.Hosts = k.narrow(p, j.launch.Hosts)
-	if p.Model != "" && p.Model != j.model.id {
-		if k.model, err = j.a.openModel(j.op, p.Model); err != nil {
-			return nil, err
-		}
-		l.Spec.Price = nil
-		if pr, ok := j.op.Prices[k.model.id]; ok {
-			l.Spec.Price = pr.price()
-		}
-	}
-	l.Model, l.Spec.Model = firstSet(p.Model, l.Model), k.model.id
-	m := ch.Manifest
-	m.Parent, m.Depth, m.Tools = j.folder.ID(), subs.At, l.Tools
-	if m.Scripts == nil {
-		m.Scripts = []string{}
-	}
-	k.launch = l
-	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
-	l.Skills, m.Missing = k.there(l.Skills)
-	m.Skills = l.Skills
-	l.Child = &launchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Browser: p.Browser}
-	l.Spec.Subagent = &m
-	k.launch = l
-	if err := k.trust(ctx); err != nil {
-		return nil, err
-	}
-	if !l.runs() {
-		return k, nil
-	}
-	k.standing = j.a.standing()
-	if k.sandbox == nil {
-		if k.sandbox, k.anyLevel, err = j.a.openSandbox(l.Sandbox, j.op); err != nil {
-			return nil, err
-		}
-		k.ownSandbox = true
-	}
-	k.exact, err = k.onHost()
-	return k, err
-}
-
-// narrow takes from the settings of a child what its profile does not give:
-// scripts are exactly those it names, and hosts those it names or inherits.
-func (j *job) narrow(p subagent.Profile, parent []string) (hosts []string) {
-	hosts = []string{}
-	inherits := false
-	for _, h := range p.Hosts {
-		if h == subagent.Inherit {
-			hosts, inherits = append(hosts, parent...), true
-		} else {
-			hosts = append(hosts, h)
-		}
-	}
-	j.settings.Exec = j.settings.Exec.Exact(len(hosts) > 0, inherits)
-	return dedupe(hosts)
-}
-
-// chain names a child by its ancestors that are children, and itself.
-func (l launch) chain() []string {
-	if l.Child == nil {
-		return nil
-	}
-	return l.Child.Chain
-}
-
-// chain is how progress names the child, with its profile.
-func (j *job) chain() string {
-	return j.launch.Child.Manifest.Profile + " " + strings.Join(j.launch.chain(), "/")
-}
-
-// there splits names into skills that can be used and those that are not there,
-// or that the operator or a person took away. A name with a star would stand for
-// others in the list of skills the child may use.
-func (j *job) there(names []string) (have, missing []string) {
-	have, missing = []string{}, []string{}
-	g := j.grants()
-	for _, n := range names {
-		sk, err := j.snapshot.Find(n)
-		if err == nil {
-			if effect, _ := g.Skill(sk.ID.String(), sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") {
-				err = fs.ErrNotExist
-			}
-		}
-		if err != nil {
-			missing = append(missing, n)
-		} else {
-			have = append(have, n)
-		}
-	}
-	return have, missing
-}
-
-// trust approves the scripts of a profile where their skills come from somebody
-// the operator trusts: a name says nothing of who stands behind it, so those of
-// a workspace or a stranger's root are asked for, and on the host those of a
-// user's own, too.
-func (j *job) trust(ctx context.Context) error {
-	for _, e := range j.launch.Scripts {
-		name, _, _ := cutEntry(e)
-		sk, err := j.snapshot.Find(name)
-		if err != nil {
-			continue // the skill is missing, and told so
-		}
-		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && (t != policy.User || j.launch.Child.Manifest.Target == subagent.TargetHost) {
-			continue
-		}
-		if err := j.approve(ctx, []string{e}); err != nil && metier.CodeOf(err) != "script_not_indexed" {
-			return err
-		}
-	}
-	return nil
-}
-
 // enter opens a child's session on its folder, and begins or goes on.
 func (c *children) enter(ctx context.Context, k *job, folder *run.Folder) error {
 	restored, err := folder.Restore(ctx)
@@ -392,67 +249,4 @@ func firstAsk(calls map[string]metier.CallState) *policy.Question {
 		}
 	}
 	return nil
-}
-
-// tokensLeft is what the run may still use, 0 for any number and -1 for none.
-// What children used that have not ended counts, too, but for the one that asks.
-func (j *job) tokensLeft(ctx context.Context, but string) (int64, error) {
-	most := j.launch.Spec.MaxTokens
-	if most == 0 {
-		return 0, nil
-	}
-	used, err := tokensUsed(ctx, j.folder, but, j.a.runOptions())
-	switch {
-	case err != nil:
-		return 0, err
-	case used >= most:
-		return -1, nil
-	}
-	return most - used, nil
-}
-
-// tokensUsed is what the present run of a folder used, with its children: those
-// that ended say so in its own record.
-func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Options) (used int64, err error) {
-	var open []string
-	for en, err := range folder.Log().Read(ctx, 1) {
-		if err != nil {
-			return 0, err
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			continue // the session has judged it
-		}
-		var u event.Usage
-		switch e := e.(type) {
-		case event.Begun:
-			used, open = 0, nil // the budget is one of a run
-		case event.Replied:
-			u = e.Usage
-			for _, c := range e.Calls {
-				open = append(open, subagent.RunID(c.ID))
-			}
-		case event.Compacted:
-			u = e.Usage
-		case event.ChildEnded:
-			u = e.Usage
-			open = slices.DeleteFunc(open, func(id string) bool { return id == e.Run })
-		}
-		used += u.Input + u.Output + u.CacheRead + u.CacheWrite
-	}
-	for _, id := range open {
-		if id == but || run.CheckID(id) != nil {
-			continue
-		}
-		child, err := run.Look(folder.Children(), id, o)
-		if err != nil {
-			continue // the call began none, or its result says that the record cannot be used
-		}
-		n, err := tokensUsed(ctx, child, "", o)
-		if err = closed(child.Close(), err); ctx.Err() != nil {
-			return 0, err
-		}
-		used += n
-	}
-	return used, nil
 }

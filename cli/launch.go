@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,38 +67,38 @@ type launch struct {
 
 // job is a launch with everything opened: what runs.
 type job struct {
-	a          *app
-	launch     launch
-	settings   settings.Settings
-	origins    json.RawMessage
-	snapshot   *metier.Snapshot
-	workspace  *tool.Workspace
-	model      chosen
-	view       metier.View
-	folder     *run.Folder
-	log        record.Log // of the folder, and of whoever watches
-	unfollow   func()
-	session    *metier.Session
-	op         operator
-	host       *host.Host      // nil where no server of the Model Context Protocol is configured
-	sandbox    sandbox.Sandbox // nil where the model runs no programs
-	anyLevel   bool            // the operator takes any isolation it gives
-	limits     sandbox.Limits  // of programs; zero fields are the defaults
-	limited    agent.Limits    // the run, where it is under way
-	anew       bool            // skills changed, and the files of today count
-	output     func(call, stream string, p []byte)
-	surface    surface
-	toolset    []metier.Tool // of the session
-	watch      *watcher      // of the run, where somebody follows it
-	trusted    bool          // its record, whoever wrote it
-	shared     bool          // a child's: workspace, servers and, but for ownSandbox, sandbox are its parent's
-	ownSandbox bool
-	bare       sandbox.Sandbox          // the host itself, for a child whose profile says so
-	exact      *program.Host            // which scripts run there
-	lent       *browser.Lent            // a child's
-	family     *family                  // its children and theirs; nil where it has none
-	standing   map[string]policy.Answer // what was approved always, by what it binds
-	run        string                   // name of the run in the log; the folder's id, and more for one that goes on after its end
+	a        *app
+	op       operator
+	launch   launch
+	settings settings.Settings
+	origins  json.RawMessage
+	model    chosen
+	view     metier.View
+	surface  surface
+
+	snapshot  *metier.Snapshot
+	workspace *tool.Workspace
+	host      *host.Host               // nil where no server of the Model Context Protocol is configured
+	sandbox   sandbox.Sandbox          // nil where the model runs no programs
+	anyLevel  bool                     // the operator takes any isolation it gives
+	limits    sandbox.Limits           // of programs; zero fields are the defaults
+	exact     *program.Host            // which scripts run on this machine itself; nil: none
+	standing  map[string]policy.Answer // what was approved always, by what it binds
+	owned     []io.Closer              // of all these, what closes with the job: a child has the rest from its parent
+
+	folder   *run.Folder
+	log      record.Log // of the folder, and of whoever watches
+	unfollow func()
+	session  *metier.Session
+	toolset  []metier.Tool // of the session
+	output   func(call, stream string, p []byte)
+	watch    *watcher // of the run, where somebody follows it
+	family   *family  // its children and theirs; nil where it has none
+
+	run     string       // name of the run in the log; the folder's id, and more for one that goes on after its end
+	limited agent.Limits // the run, where it is under way
+	anew    bool         // skills changed, and the files of today count
+	trusted bool         // its record, whoever wrote it
 }
 
 // surface is what a job is opened for beside a run: the tools that a server
@@ -113,14 +114,14 @@ type surface struct {
 func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	l, s := p.launch, p.settings
 	j := &job{a: a, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, view: metier.View{Paths: s.Catalog.Paths, Workspace: l.Workspace}}
+	defer func() {
+		if err != nil {
+			err = closed(j.letGo(), err)
+		}
+	}()
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil && j.host != nil {
-			err = closed(j.host.Close(), err)
-		}
-	}()
 	if j.snapshot, err = j.look(ctx); err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 		}
 	}
 	if l.runs() {
-		if j.sandbox, j.anyLevel, err = a.openSandbox(l.Sandbox, p.op); err != nil {
+		if err := j.openSandbox(); err != nil {
 			return nil, err
 		}
 		j.standing = a.standing()
@@ -145,7 +146,16 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	if err != nil {
 		return nil, err
 	}
+	j.owned = append(j.owned, j.workspace)
 	return j, nil
+}
+
+// openSandbox opens what the launch's programs run in.
+func (j *job) openSandbox() (err error) {
+	if j.sandbox, j.anyLevel, err = j.a.openSandbox(j.launch.Sandbox, j.op); err == nil {
+		j.owned = append(j.owned, j.sandbox)
+	}
+	return err
 }
 
 // protected are the files no tool may write: roots of skills, configuration, which skills are switched off,
@@ -372,21 +382,16 @@ func (j *job) close(ctx context.Context) error {
 	if j.folder != nil {
 		errs = append(errs, j.folder.Project(ctx), j.folder.Close())
 	}
-	if j.workspace != nil && !j.shared {
-		errs = append(errs, j.workspace.Close())
+	return errors.Join(append(errs, j.letGo())...)
+}
+
+// letGo closes what the job owns, the last first.
+func (j *job) letGo() error {
+	var errs []error
+	for _, c := range slices.Backward(j.owned) {
+		errs = append(errs, c.Close())
 	}
-	if j.sandbox != nil && (!j.shared || j.ownSandbox) {
-		errs = append(errs, j.sandbox.Close())
-	}
-	if j.host != nil && !j.shared {
-		errs = append(errs, j.host.Close())
-	}
-	if j.lent != nil {
-		errs = append(errs, j.lent.Close())
-	}
-	if j.bare != nil {
-		errs = append(errs, j.bare.Close())
-	}
+	j.owned = nil
 	return errors.Join(errs...)
 }
 

@@ -260,6 +260,7 @@ func (b *mcpBackend) Serves(sk metier.Skill) bool {
 func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
 	ctx = context.WithoutCancel(ctx) // the session outlives the request that opens it
 	k := *b.j
+	k.owned = nil // that is the server's
 	var err error
 	if k.snapshot, err = snapshot(ctx); err != nil {
 		return nil, nil, err
@@ -290,10 +291,7 @@ func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(co
 	if err != nil {
 		return nil, nil, err
 	}
-	end := func() error {
-		k.sandbox, k.workspace = nil, nil // the server's
-		return k.close(ctx)
-	}
+	end := func() error { return k.close(ctx) }
 	if err := k.open(ctx, folder); err != nil {
 		return nil, nil, errors.Join(err, end())
 	}

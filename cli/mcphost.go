@@ -157,8 +157,11 @@ func (j *job) connect(ctx context.Context) error {
 			o.Pins = m.Pins
 		}
 	}
-	if j.host, err = j.a.openHost(ctx, servers, o); err != nil || j.launch.resumed {
+	if j.host, err = j.a.openHost(ctx, servers, o); err != nil {
 		return err
+	}
+	if j.owned = append(j.owned, j.host); j.launch.resumed {
+		return nil
 	}
 	m.Pins = map[string]string{}
 	pins := j.host.Pins()
