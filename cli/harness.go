@@ -10,6 +10,7 @@ import (
 
 	"metier"
 	"metier/harness"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -81,7 +82,7 @@ func anySkill(o *harness.Options) { o.AnySkill = true }
 type harnessVerdict struct {
 	Path        string               `json:"path"`
 	OK          bool                 `json:"ok"`
-	Layout      harness.Layout       `json:"layout"`
+	Layout      settings.Layout      `json:"layout"`
 	Errors      []string             `json:"errors"`
 	Warnings    []string             `json:"warnings"`
 	Advice      []string             `json:"advice"`

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"metier"
 	"metier/harness"
 	"metier/internal/testenv"
+	"metier/settings"
 	"metier/skillmd"
 	"metier/source/sourcetest"
 )
@@ -44,9 +47,9 @@ func TestLimits(t *testing.T) {
 		o     harness.Options
 		code  string
 	}{
-		"depth":      {map[string]string{"HARNESS.md": selfText, deep + "SKILL.md": skillText("d", "deep")}, harness.Options{Layout: harness.V1}, "harness-depth-exceeded"},
-		"entries":    {wide, harness.Options{Layout: harness.V1, MaxEntries: 50}, "harness-entries-exceeded"},
-		"bytes":      {wide, harness.Options{Layout: harness.V1, MaxBytes: 8 << 10}, "harness-bytes-exceeded"},
+		"depth":      {map[string]string{"HARNESS.md": selfText, deep + "SKILL.md": skillText("d", "deep")}, harness.Options{Layout: settings.LayoutV1}, "harness-depth-exceeded"},
+		"entries":    {wide, harness.Options{Layout: settings.LayoutV1, MaxEntries: 50}, "harness-entries-exceeded"},
+		"bytes":      {wide, harness.Options{Layout: settings.LayoutV1, MaxBytes: 8 << 10}, "harness-bytes-exceeded"},
 		"HARNESS.md": {map[string]string{"HARNESS.md": selfText + strings.Repeat("x", 1<<20)}, harness.Options{}, "harness-too-large"},
 		"detectors":  {map[string]string{"HARNESS.md": selfText, ".leaf-detectors": strings.Repeat("a=b\n", 400)}, harness.Options{}, "harness-detector"},
 	} {
@@ -63,7 +66,7 @@ func TestLimits(t *testing.T) {
 	}
 	// The same cut each time.
 	dir := write(t, wide)
-	o := &harness.Options{Layout: harness.V1, MaxEntries: 77}
+	o := &harness.Options{Layout: settings.LayoutV1, MaxEntries: 77}
 	a, _ := harness.Load(t.Context(), dir, o)
 	b, _ := harness.Load(t.Context(), dir, o)
 	if strings.Join(paths(a.All()), " ") != strings.Join(paths(b.All()), " ") {
@@ -137,7 +140,7 @@ func TestNamesCannotEscape(t *testing.T) {
 		"references/<&'\x1b>.txt": "x",
 		"references/d.md":         summaryText("\"</reference><evil/>\""),
 	}, v1())
-	for _, l := range []harness.Layout{harness.V1, harness.V2} {
+	for _, l := range []settings.Layout{settings.LayoutV1, settings.LayoutV2} {
 		h.Layout = l
 		text := h.Prompt()
 		d := xml.NewDecoder(strings.NewReader(text))
@@ -200,7 +203,7 @@ func TestPipesAndDevices(t *testing.T) {
 					n++
 				}
 			}
-			if n == 0 && !(at == ".leaf-detectors" && h.Layout == harness.V1) {
+			if n == 0 && !(at == ".leaf-detectors" && h.Layout == settings.LayoutV1) {
 				t.Errorf("%s, %s: %v", at, h.Layout, h.Diagnostics)
 			}
 			if (h.Err() != nil) != (at == "HARNESS.md") {
@@ -247,5 +250,44 @@ func TestHarnessThatGoesAway(t *testing.T) {
 	}
 	if _, err := harness.Load(t.Context(), dir, nil); metier.KindOf(err) != metier.NotFound {
 		t.Error(err)
+	}
+}
+
+// A file with another name, which may be outside, is left out of a stranger's
+// harness, whatever it is there for.
+func TestFilesWithAnotherNameAreLeftOut(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"HARNESS.md": selfText, ".leaf-detectors": "skill=SKILL.md\n", "tools/TOOLS.md": summaryText("tools"), "tools/a/SKILL.md": skillText("a", "does a"), "tools/doc.md": summaryText("a document")}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		dir := write(t, files)
+		if err := os.Link(filepath.Join(dir, filepath.FromSlash(name)), filepath.Join(t.TempDir(), "outside")); err != nil {
+			t.Fatal(err)
+		}
+		for _, refuse := range []bool{true, false} {
+			o := &harness.Options{RefuseHardLinks: refuse}
+			h, err := harness.Load(t.Context(), dir, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := slices.ContainsFunc(h.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == "harness-unreadable" && d.Path == name })
+			if left != refuse {
+				t.Errorf("%s, refused %v: %+v", name, refuse, h.Diagnostics)
+			}
+			if n := h.At(name); n != nil && (n.Description == "") != refuse {
+				t.Errorf("%s, refused %v: it says %q", name, refuse, n.Description)
+			}
+			b, err := open(t, dir, o).Open(t.Context(), "tools/doc.md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := b.Open(t.Context(), "doc.md")
+			if err == nil {
+				f.Close()
+			}
+			if out := refuse && name == "tools/doc.md"; out != (err != nil) || out && metier.CodeOf(err) != "resource_outside_root" {
+				t.Errorf("%s, refused %v: the document is read: %v", name, refuse, err)
+			}
+			b.Close()
+		}
 	}
 }

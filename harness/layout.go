@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"metier/internal/confine"
+	"metier/internal/visible"
 	"metier/settings"
 	"metier/skillmd"
 )
@@ -13,27 +14,17 @@ import (
 // Names of files that mean something.
 const (
 	File          = "HARNESS.md"
-	SkillFile     = "SKILL.md"
-	LeafFile      = ".harnessleaf"
-	DetectorsFile = ".leaf-detectors"
+	skillFile     = "SKILL.md"
+	leafFile      = ".harnessleaf"
+	detectorsFile = ".leaf-detectors"
 
 	skillsDir, skillsFile = "skills", "SKILLS.md"
 	refsDir, refsFile     = "references", "REFERENCES.md"
 )
 
-// Layout is how a harness is laid out.
-type Layout = settings.Layout
-
-// The layouts. Auto is V2 where its signs are found, else V1.
-const (
-	V1   = settings.LayoutV1
-	V2   = settings.LayoutV2
-	Auto = settings.LayoutAuto
-)
-
 // Options of Load and New. Zero values mean the defaults given here.
 type Options struct {
-	Layout Layout // default auto
+	Layout settings.Layout // default auto
 	// Summary is what a group without its summary file is; default warn.
 	Summary settings.GroupSummary
 	Links   bool // links that stay in the folder are followed; others never are
@@ -65,7 +56,7 @@ func (o *Options) orDefaults() Options {
 		out = *o
 	}
 	if out.Layout == "" {
-		out.Layout = Auto
+		out.Layout = settings.LayoutAuto
 	}
 	if out.Summary == "" {
 		out.Summary = settings.GroupSummaryWarn
@@ -83,11 +74,11 @@ func (o *Options) orDefaults() Options {
 }
 
 // ParseLayout reads a layout's name: v1, v2 or auto; "" is auto.
-func ParseLayout(name string) (Layout, error) {
-	switch l := Layout(name); l {
+func ParseLayout(name string) (settings.Layout, error) {
+	switch l := settings.Layout(name); l {
 	case "":
-		return Auto, nil
-	case V1, V2, Auto:
+		return settings.LayoutAuto, nil
+	case settings.LayoutV1, settings.LayoutV2, settings.LayoutAuto:
 		return l, nil
 	}
 	return "", fmt.Errorf("%q is no layout: give v1, v2 or auto", name)
@@ -104,35 +95,32 @@ func (o Options) missing() skillmd.Severity {
 // undescribed is the severity of a Markdown document without a description: the
 // reference validator of v1 calls it recommended and fails, that of v2 warns.
 func (h *Harness) undescribed() skillmd.Severity {
-	if h.V2() {
+	if h.v2() {
 		return skillmd.Warning
 	}
 	return skillmd.Error
 }
 
-// V2 reports whether the harness has the second layout.
-func (h *Harness) V2() bool { return h.Layout == V2 }
+// v2 reports whether the harness has the second layout.
+func (h *Harness) v2() bool { return h.Layout == settings.LayoutV2 }
 
 // choose settles which layout a harness is read in. It is what the setting says;
 // auto is v2 where .leaf-detectors is at the top or another folder than skills
 // and references, and else v1 unless a .harnessleaf turns up (see reader.group).
 func (r *reader) choose(top []confine.Entry) (auto bool) {
 	r.h.Layout = r.opt.Layout
-	if r.opt.Layout != Auto {
+	if r.opt.Layout != settings.LayoutAuto {
 		return false
 	}
-	r.h.Layout = V1
+	r.h.Layout = settings.LayoutV1
 	for _, e := range top {
 		hidden := strings.HasPrefix(e.Name, ".")
-		if e.Name == DetectorsFile || e.Type.IsDir() && !hidden && e.Name != skillsDir && e.Name != refsDir {
-			r.h.Layout = V2
+		if e.Name == detectorsFile || e.Type.IsDir() && !hidden && e.Name != skillsDir && e.Name != refsDir {
+			r.h.Layout = settings.LayoutV2
 		}
 	}
-	return r.h.Layout == V1
+	return r.h.Layout == settings.LayoutV1
 }
-
-// second turns to the second layout.
-func (r *reader) second() { r.opt.Layout = V2 }
 
 // Detector is a line of .leaf-detectors: a folder that has File is a leaf of
 // the type.
@@ -143,7 +131,7 @@ type Detector struct{ Type, File string }
 // with its line, and has no effect.
 func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 	bad := func(line int, format string, a ...any) {
-		findings = append(findings, skillmd.Diagnostic{Severity: skillmd.Warning, Code: "harness-detector", Path: DetectorsFile, Line: line, Detail: fmt.Sprintf(format, a...)})
+		findings = append(findings, skillmd.Diagnostic{Severity: skillmd.Warning, Code: "harness-detector", Path: detectorsFile, Line: line, Detail: fmt.Sprintf(format, a...)})
 	}
 	lines := strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n")
 	for i, line := range lines {
@@ -162,7 +150,7 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 		case !ok || typ == "":
 			bad(i+1, "the line is not type=relative/path")
 		case err != nil:
-			bad(i+1, "the path of the type %s is not one inside a leaf", quote(typ))
+			bad(i+1, "the path of the type %s is not one inside a leaf", visible.Quote(typ))
 		default:
 			list = append(list, Detector{typ, clean})
 		}
@@ -173,7 +161,7 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 // summary is the name of the summary file of groups below a folder at the top.
 func (h *Harness) summary(top string) string {
 	switch {
-	case h.V2():
+	case h.v2():
 		return strings.ToUpper(top) + ".md"
 	case top == refsDir:
 		return refsFile
@@ -197,7 +185,7 @@ func join(dir, name string) string {
 // skip reports names that are no content: in v2 all hidden ones, in v1, whose
 // rule is "all files", what version control keeps.
 func (h *Harness) skip(name string) bool {
-	if h.V2() {
+	if h.v2() {
 		return strings.HasPrefix(name, ".")
 	}
 	return name == ".git"

@@ -5,29 +5,30 @@ import (
 	"strings"
 
 	"metier/internal/confine"
+	"metier/internal/visible"
 	"metier/skillmd"
 )
 
 // leaf makes a folder a leaf if it is one, and reads what that says of itself.
 func (r *reader) leaf(n *Node, list []confine.Entry) bool {
-	if r.h.V2() {
+	if r.h.v2() {
 		return r.marked(n, list)
 	}
-	if top(n.Path) != skillsDir || !file(list, SkillFile) {
+	if top(n.Path) != skillsDir || !file(list, skillFile) {
 		return false
 	}
 	if file(list, skillsFile) { // the group's file wins (D-041)
 		r.note(skillmd.Warning, "harness-both-files", n.Path, "the folder has SKILLS.md and SKILL.md: it is a group, and its SKILL.md is not a skill")
 		return false
 	}
-	r.skill(n, SkillFile)
+	r.skill(n, skillFile)
 	return true
 }
 
 // marked finds the leaves of v2: .harnessleaf wins, then the first detector
 // whose file is there. None is built in.
 func (r *reader) marked(n *Node, list []confine.Entry) bool {
-	if has(list, LeafFile) {
+	if has(list, leafFile) {
 		n.Kind, n.Type = Leaf, typeLeaf
 		return true
 	}
@@ -35,7 +36,7 @@ func (r *reader) marked(n *Node, list []confine.Entry) bool {
 		if !r.there(n, list, d.File) {
 			continue
 		}
-		if d.Type == TypeSkill {
+		if d.Type == typeSkill {
 			r.skill(n, d.File)
 			return true
 		}
@@ -51,8 +52,8 @@ func (r *reader) marked(n *Node, list []confine.Entry) bool {
 		}
 		return true
 	}
-	if r.opt.AnySkill && file(list, SkillFile) {
-		r.skill(n, SkillFile)
+	if r.opt.AnySkill && file(list, skillFile) {
+		r.skill(n, skillFile)
 		return true
 	}
 	return false
@@ -74,16 +75,16 @@ func (r *reader) there(n *Node, list []confine.Entry, path string) bool {
 // skill reads the SKILL.md of a leaf. Its name is what people call it: the
 // rules of Agent Skills for names are advice here, since it is found by its path.
 func (r *reader) skill(n *Node, mark string) {
-	n.Kind, n.Type, n.File = Leaf, TypeSkill, SkillFile
-	at := join(n.Path, SkillFile)
-	if mark != SkillFile {
-		if _, err := r.dir.Stat(join(n.real, SkillFile)); err != nil {
+	n.Kind, n.Type, n.File = Leaf, typeSkill, skillFile
+	at := join(n.Path, skillFile)
+	if mark != skillFile {
+		if _, err := r.dir.Stat(join(n.real, skillFile)); err != nil {
 			n.File = ""
-			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: the leaf is a skill by %s", quote(mark))
+			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: the leaf is a skill by %s", visible.Quote(mark))
 			return
 		}
 	}
-	front, ok := r.describe(n, n.real, SkillFile)
+	front, ok := r.describe(n, n.real, skillFile)
 	if !ok {
 		return
 	}

@@ -10,21 +10,23 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"metier/settings"
 )
 
 //go:embed all:new
 var newFiles embed.FS
 
-// ErrThere is what New finds where it would write.
+// ErrThere is what Create finds where it would write.
 var ErrThere = errors.New("there is such a file already")
 
 // Create makes a harness that is valid as it is in the folder dir, which may be
 // there: HARNESS.md and, unless empty, a skill and a reference in groups. It
 // overwrites nothing: where one of the files is there, nothing is written and
 // the error is ErrThere. It returns the files it made, with slashes.
-func Create(dir, name string, l Layout, empty bool) ([]string, error) {
-	if l != V1 && l != V2 {
-		l = V1
+func Create(dir, name string, l settings.Layout, empty bool) ([]string, error) {
+	if l != settings.LayoutV1 && l != settings.LayoutV2 {
+		l = settings.LayoutV1
 	}
 	base := path.Join("new", string(l))
 	var files []string

@@ -15,7 +15,7 @@ import (
 func (h *Harness) Prompt() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<harness name=\"%s\">\n<description>%s</description>\n<overview>\n%s\n</overview>\n", attribute(h.Name), text(h.Description), text(strings.Trim(h.Body, "\n")))
-	if h.V2() {
+	if h.v2() {
 		for _, n := range h.Root.Children {
 			n.element(&b, "")
 		}

@@ -2,16 +2,16 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/visible"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -33,13 +33,6 @@ type reader struct {
 	links   []link          // to folders
 	full    bool            // a limit ended the walk
 	cut     map[string]int  // findings of one code, so that none fills the list
-}
-
-// link is a link to a folder of the harness.
-type link struct {
-	parent *Node
-	name   string
-	real   string
 }
 
 // mostAlike is how many findings of one code a list holds.
@@ -65,7 +58,7 @@ func (r *reader) read() error {
 		if !r.again {
 			break
 		}
-		r.second()
+		r.opt.Layout = settings.LayoutV2
 	}
 	for code, n := range r.cut {
 		if n > mostAlike {
@@ -92,7 +85,7 @@ func (r *reader) root() error {
 	}
 	r.auto = r.choose(top)
 	r.self()
-	if r.h.V2() {
+	if r.h.v2() {
 		r.detectors(top)
 	}
 	var passed []string
@@ -100,11 +93,11 @@ func (r *reader) root() error {
 		switch {
 		case r.h.skip(e.Name) || strings.HasPrefix(e.Name, "."):
 		case e.Type&fs.ModeSymlink != 0:
-			if r.h.V2() || e.Name == skillsDir || e.Name == refsDir {
+			if r.h.v2() || e.Name == skillsDir || e.Name == refsDir {
 				r.linked(r.h.Root, e.Name, false)
 			}
 		case !e.Type.IsDir():
-		case !r.h.V2() && e.Name != skillsDir && e.Name != refsDir:
+		case !r.h.v2() && e.Name != skillsDir && e.Name != refsDir:
 			passed = append(passed, e.Name)
 		default:
 			r.folder(r.h.Root, e.Name, e.Name)
@@ -125,7 +118,7 @@ func (r *reader) root() error {
 		}
 	}
 	for _, n := range r.h.byPath {
-		slices.SortFunc(n.Children, func(a, b *Node) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortFunc(n.Children, byPath)
 	}
 	return r.ctx.Err()
 }
@@ -134,7 +127,7 @@ func listed(names []string) string {
 	const most = 10
 	var out []string
 	for _, n := range names[:min(len(names), most)] {
-		out = append(out, quote(n))
+		out = append(out, visible.Quote(n))
 	}
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(out, ", "), more)
@@ -157,9 +150,8 @@ func (r *reader) self() {
 	if err == nil {
 		h.Root.file = at
 		var info confine.Info
-		if raw, info, err = r.dir.ReadFile(at, maxBody); err == nil && r.opt.RefuseHardLinks && info.Nlink > 1 {
-			err = &confine.Error{Op: "read", Path: at, Code: confine.Outside, Err: errHardLink}
-		}
+		raw, info, err = r.dir.ReadFile(at, maxBody)
+		err = r.single(at, info, err)
 	}
 	switch confine.CodeOf(err) {
 	case "":
@@ -205,16 +197,18 @@ func (r *reader) self() {
 
 // detectors reads .leaf-detectors.
 func (r *reader) detectors(top []confine.Entry) {
-	if !has(top, DetectorsFile) {
+	if !has(top, detectorsFile) {
 		return
 	}
-	at, err := r.resolve(".", DetectorsFile)
+	at, err := r.resolve(".", detectorsFile)
 	var text []byte
 	if err == nil {
-		text, _, err = r.dir.ReadFile(at, maxDetectors)
+		var info confine.Info
+		text, info, err = r.dir.ReadFile(at, maxDetectors)
+		err = r.single(at, info, err)
 	}
 	if err != nil {
-		r.note(skillmd.Error, "harness-unreadable", DetectorsFile, "%s cannot be read, so no folder is a leaf by it: %s", DetectorsFile, reason(err))
+		r.note(skillmd.Error, "harness-unreadable", detectorsFile, "%s cannot be read, so no folder is a leaf by it: %s", detectorsFile, reason(err))
 		return
 	}
 	var found []skillmd.Diagnostic
@@ -222,14 +216,18 @@ func (r *reader) detectors(top []confine.Entry) {
 	r.h.Diagnostics = append(r.h.Diagnostics, found...)
 }
 
+func lookup(list []confine.Entry, name string) (int, bool) {
+	return slices.BinarySearchFunc(list, name, func(e confine.Entry, name string) int { return strings.Compare(e.Name, name) })
+}
+
 func has(list []confine.Entry, name string) bool {
-	_, ok := slices.BinarySearchFunc(list, name, func(e confine.Entry, name string) int { return strings.Compare(e.Name, name) })
+	_, ok := lookup(list, name)
 	return ok
 }
 
 // file reports whether a folder has something of that name that is no folder.
 func file(list []confine.Entry, name string) bool {
-	i, ok := slices.BinarySearchFunc(list, name, func(e confine.Entry, name string) int { return strings.Compare(e.Name, name) })
+	i, ok := lookup(list, name)
 	return ok && !list[i].Type.IsDir()
 }
 
@@ -251,7 +249,7 @@ func (r *reader) list(at, shown string) ([]confine.Entry, error) {
 	usable := list[:0]
 	for _, e := range list {
 		if _, err := confine.Clean(e.Name); err != nil {
-			r.note(skillmd.Warning, "harness-name-unusable", shown, "a file cannot be named in a call, and is left out: %s", quote(e.Name))
+			r.note(skillmd.Warning, "harness-name-unusable", shown, "a file cannot be named in a call, and is left out: %s", visible.Quote(e.Name))
 			continue
 		}
 		usable = append(usable, e)
@@ -266,85 +264,11 @@ func (r *reader) over(shown string) {
 	r.full = true
 }
 
-// resolve gives where a file of a folder lies: behind a link only where links
-// are followed and it stays in the harness.
-func (r *reader) resolve(dir, name string) (string, error) {
-	at := join(dir, name)
-	info, err := r.dir.Stat(at)
-	if err != nil || info.Mode&fs.ModeSymlink == 0 {
-		return at, err
-	}
-	return r.target(at)
-}
-
-// target follows a link.
-func (r *reader) target(at string) (string, error) {
-	outside := func(why string) (string, error) {
-		return "", &confine.Error{Op: "resolve", Path: at, Code: confine.Outside, Err: fmt.Errorf("%s", why)}
-	}
-	if !r.opt.Links {
-		return outside("it is a link, and links are not followed here")
-	}
-	real, err := filepath.EvalSymlinks(filepath.Join(r.path, filepath.FromSlash(at)))
-	if err != nil {
-		if os.IsPermission(err) {
-			return outside("it is a link that cannot be followed")
-		}
-		return "", &confine.Error{Op: "resolve", Path: at, Code: confine.NotFound, Err: fmt.Errorf("it is a link that leads nowhere, or in a circle")}
-	}
-	rel, err := filepath.Rel(r.path, real)
-	if err != nil || !filepath.IsLocal(rel) {
-		return outside("it is a link out of the harness")
-	}
-	return filepath.ToSlash(rel), nil
-}
-
 func reason(err error) string {
 	if e, ok := err.(*confine.Error); ok && e.Err != nil {
 		return string(e.Code) + ": " + e.Err.Error()
 	}
 	return string(confine.CodeOf(err))
-}
-
-func (l link) path() string { return join(l.parent.Path, l.name) }
-
-// linked takes up a link: to a folder for later, to a file at once.
-func (r *reader) linked(parent *Node, name string, docs bool) {
-	shown := join(parent.Path, name)
-	at, err := r.target(join(parent.real, name))
-	if err != nil {
-		r.note(skillmd.Warning, "harness-link", shown, "left out: %s", err.(*confine.Error).Err)
-		return
-	}
-	info, err := r.dir.Stat(at)
-	switch {
-	case err != nil:
-		r.note(skillmd.Warning, "harness-link", shown, "left out: %s", reason(err))
-	case info.Mode.IsDir():
-		r.links = append(r.links, link{parent, name, at})
-	case docs:
-		r.document(parent, name, at)
-	}
-}
-
-// follow adds the folder that a link leads to, unless it is in the tree, or
-// holds the link, or is in a leaf.
-func (r *reader) follow(l link) {
-	if r.walked[l.real] {
-		r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads to a folder that is in the harness already")
-		return
-	}
-	for _, n := range r.h.byPath {
-		if n.Kind == Leaf && strings.HasPrefix(l.real, n.real+"/") {
-			r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads into the leaf %s", quote(n.Path))
-			return
-		}
-	}
-	if l.real == "." || strings.HasPrefix(l.parent.real+"/", l.real+"/") {
-		r.note(skillmd.Warning, "harness-link", l.path(), "left out: the link leads back to a folder above it")
-		return
-	}
-	r.folder(l.parent, l.name, l.real)
 }
 
 // folder adds a folder, and all below it.
@@ -358,7 +282,7 @@ func (r *reader) folder(parent *Node, name, real string) {
 		return
 	}
 	if _, err := confine.Clean(n.Path); err != nil {
-		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a folder cannot be named in a call, and is left out: %s", quote(name))
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a folder cannot be named in a call, and is left out: %s", visible.Quote(name))
 		return
 	}
 	r.walked[real] = true
@@ -370,7 +294,7 @@ func (r *reader) folder(parent *Node, name, real string) {
 	if r.leaf(n, list) {
 		return
 	}
-	if r.auto && has(list, LeafFile) {
+	if r.auto && has(list, leafFile) {
 		r.again = true
 		return
 	}
@@ -385,15 +309,15 @@ func (r *reader) add(parent, n *Node) {
 // group reads a folder of more: its summary, documents and folders.
 func (r *reader) group(n *Node, list []confine.Entry) {
 	summary := r.h.summary(top(n.Path))
-	docs := r.h.V2() || top(n.Path) == refsDir
+	docs := r.h.v2() || top(n.Path) == refsDir
 	if file(list, summary) {
 		n.File = summary
 		r.describe(n, n.real, summary)
 	} else if strings.Contains(n.Path, "/") { // the folder at the top is not asked for one
 		r.note(r.opt.missing(), "harness-group-summary", n.Path, "the group has no %s, which says what is in it", summary)
 	}
-	if r.h.V2() && file(list, SkillFile) {
-		r.note(skillmd.Advice, "harness-skill-undetected", n.Path, "the folder has a SKILL.md, and no line of %s makes it a skill: add skill=SKILL.md", DetectorsFile)
+	if r.h.v2() && file(list, skillFile) {
+		r.note(skillmd.Advice, "harness-skill-undetected", n.Path, "the folder has a SKILL.md, and no line of %s makes it a skill: add skill=SKILL.md", detectorsFile)
 	}
 	var passed []string
 	for _, e := range list {
@@ -415,100 +339,7 @@ func (r *reader) group(n *Node, list []confine.Entry) {
 			return
 		}
 	}
-	if len(passed) > 0 && !(len(passed) == 1 && passed[0] == SkillFile) {
+	if len(passed) > 0 && !(len(passed) == 1 && passed[0] == skillFile) {
 		r.note(skillmd.Advice, "harness-file-ignored", n.Path, "files beside the folders of skills are no part of a harness of layout v1: %s", listed(passed))
 	}
-}
-
-// document adds a file.
-func (r *reader) document(parent *Node, name, real string) {
-	n := &Node{Path: join(parent.Path, name), Kind: Document, Name: name, File: name, real: real, file: real}
-	if _, err := confine.Clean(n.Path); err != nil {
-		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a file cannot be named in a call, and is left out: %s", quote(name))
-		return
-	}
-	r.add(parent, n)
-	if !described(name) {
-		return
-	}
-	front, diags, err := r.head(n.Path, real)
-	if err == errCut {
-		return
-	}
-	if err != nil {
-		r.note(skillmd.Warning, "harness-unreadable", n.Path, "it cannot be read: %s", reason(err))
-		return
-	}
-	for _, d := range diags { // it is read by people and models, not by us
-		if d.Severity == skillmd.Error {
-			r.note(skillmd.Warning, d.Code, n.Path, "%s", d.Detail)
-		}
-	}
-	n.Description = front.Description
-	if !front.HasDescription {
-		r.note(r.h.undescribed(), "harness-description", n.Path, "a description in the frontmatter is recommended")
-	}
-}
-
-// describe reads the frontmatter of a group's or leaf's own file.
-func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
-	shown := join(n.Path, name)
-	at, err := r.resolve(dir, name)
-	if err != nil {
-		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
-		return skillmd.Front{}, false
-	}
-	n.file = at
-	front, diags, err := r.head(shown, at)
-	if err == errCut {
-		return front, false
-	}
-	if err != nil {
-		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
-		return front, false
-	}
-	ok := true
-	for _, d := range diags {
-		switch {
-		case n.Skill() && (d.Code == skillmd.CodeNoFrontmatter || d.Repair()):
-			d.Severity = skillmd.Error
-		case !n.Skill() && d.Severity == skillmd.Error:
-			d.Severity = skillmd.Warning
-		case d.Severity != skillmd.Error:
-			continue
-		}
-		ok = ok && (d.Severity != skillmd.Error || d.Repair())
-		r.note(d.Severity, d.Code, shown, "%s", d.Detail)
-	}
-	n.Description = front.Description
-	return front, ok
-}
-
-// errCut says that a limit kept a file from being read, which is noted.
-var errCut = errors.New("the limit of bytes is reached")
-
-// head reads the frontmatter of a file.
-func (r *reader) head(shown, at string) (front skillmd.Front, diags []skillmd.Diagnostic, err error) {
-	for _, n := range []int{4 << 10, 16 << 10, skillmd.MaxHead} {
-		if r.bytes+int64(n) > r.opt.MaxBytes {
-			if r.cut["harness-bytes-exceeded"] == 0 {
-				r.note(skillmd.Error, "harness-bytes-exceeded", shown, "frontmatter is read up to %d bytes in all; that of this and later files is not", r.opt.MaxBytes)
-			}
-			return front, nil, errCut
-		}
-		b, info, err := r.dir.ReadHead(at, n)
-		if err == nil && r.opt.RefuseHardLinks && info.Nlink > 1 {
-			err = &confine.Error{Op: "read", Path: at, Code: confine.Outside, Err: errHardLink}
-		}
-		if err != nil {
-			return front, nil, err
-		}
-		r.bytes += int64(len(b))
-		whole := int64(len(b)) >= info.Size && len(b) < n
-		front, _, enough, diags := skillmd.ParseHead(b, whole)
-		if enough {
-			return front, diags, nil
-		}
-	}
-	return front, nil, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -62,26 +63,21 @@ func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 			yield(metier.Head{}, err)
 			return
 		}
-		sorted := false
-		for _, n := range h.All() {
-			if !sorted && n.Path > "." {
-				sorted = true
-				if !yield(s.head(ctx, h, h.Root), nil) {
-					return
-				}
-			}
+		nodes := []*Node{h.Root}
+		if h.Err() == nil {
+			nodes = append(nodes, h.All()...)
+			slices.SortFunc(nodes, byPath)
+		}
+		for _, n := range nodes {
 			if err := ctx.Err(); err != nil {
 				yield(metier.Head{}, err)
 				return
 			}
-			if h.Err() == nil && !yield(s.head(ctx, h, n), nil) {
+			if !yield(s.head(ctx, h, n), nil) {
 				return
 			}
 		}
-		if !sorted && !yield(s.head(ctx, h, h.Root), nil) {
-			return
-		}
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil { // the last one may be broken by that alone
 			yield(metier.Head{}, err)
 		}
 	}
@@ -97,8 +93,8 @@ func (s *Source) head(ctx context.Context, h *Harness, n *Node) metier.Head {
 			head.Kind = metier.KindSkill
 			return head
 		}
-		return metier.Head{Path: n.Path, Kind: metier.KindSkill, FileName: SkillFile, Broken: true, Location: h.location(n),
-			Diagnostics: []metier.Diagnostic{{Severity: skillmd.Error, Code: "unreadable-skill", Detail: SkillFile + " cannot be used: " + err.Error(), Path: h.location(n)}}}
+		return metier.Head{Path: n.Path, Kind: metier.KindSkill, FileName: skillFile, Broken: true, Location: h.location(n),
+			Diagnostics: []metier.Diagnostic{{Severity: skillmd.Error, Code: "unreadable-skill", Detail: skillFile + " cannot be used: " + err.Error(), Path: h.location(n)}}}
 	}
 	out := metier.Head{Path: n.Path, Kind: metier.KindGroup, FileName: n.File, Location: h.location(n), Front: skillmd.Front{Name: n.Name, HasName: n.named, Description: n.Description, HasDescription: n.Description != ""}}
 	switch {
@@ -116,7 +112,7 @@ func (s *Source) head(ctx context.Context, h *Harness, n *Node) metier.Head {
 func (h *Harness) ofSkill(at string) bool {
 	dir, name := filepath.Split(filepath.FromSlash(at))
 	n := h.At(filepath.ToSlash(filepath.Clean(dir)))
-	return name == SkillFile && n != nil && n.Skill()
+	return name == skillFile && n != nil && n.Skill()
 }
 
 // located are findings with host paths.

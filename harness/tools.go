@@ -5,11 +5,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 
 	"metier"
-	"metier/internal/visible"
 	"metier/internal/wrap"
 	"metier/model"
 	"metier/policy"
@@ -80,7 +78,7 @@ func (t loader) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool)
 func offered(ctx context.Context, s *metier.Session, second bool) bool {
 	all, err := of(ctx, s)
 	for _, m := range all {
-		if !second || m.h.V2() {
+		if !second || m.h.v2() {
 			return err == nil
 		}
 	}
@@ -216,152 +214,4 @@ func Script(ctx context.Context, s *metier.Session, skill, script string) (name,
 		return "", "", err
 	}
 	return p.id(), file, nil
-}
-
-// listTool is discovery: what is in a group, descriptions alone (D-003).
-type listTool struct{ name string }
-
-// Instead names the skill tool that this one stands in for.
-func (t listTool) Instead() string { return settings.ToolListSkills }
-
-func (t listTool) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
-	return describes(t.name, settings.ToolListSkills, listText), offered(ctx, s, false)
-}
-
-func (t listTool) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (place, error) {
-	var a pathArgs
-	if err := metier.DecodeArgs(raw, &a); err != nil {
-		return place{}, err
-	}
-	if a.Path == "" {
-		a.Path = "."
-	}
-	return find(ctx, s, a.Path, "", skillsDir, refsDir)
-}
-
-// Facts implements metier.Tool.
-func (t listTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
-	if _, err := t.what(ctx, s, raw); metier.KindOf(err) == metier.Invalid {
-		return metier.Facts{}, err
-	}
-	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
-}
-
-// Invoke implements metier.Tool.
-func (t listTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
-	p, err := t.what(ctx, x.Session(), x.Call().Args)
-	if err != nil {
-		return metier.Failure(err), nil
-	}
-	return list(ctx, x, p)
-}
-
-// mostListed is how many entries a list holds, and longest how many characters
-// of a description.
-const (
-	mostListed = 1000
-	longest    = 1024
-)
-
-type item struct {
-	Name        string `json:"name"` // its path: that is what it is called by
-	Path        string `json:"path"`
-	Kind        string `json:"kind"`
-	Description string `json:"description"`
-}
-
-func (n *Node) kind() string {
-	if n.Kind == Leaf {
-		return n.Type
-	}
-	return string(n.Kind)
-}
-
-// list words what is in a group; of anything else, what it is. What the model
-// may not hear of is counted and not named.
-func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) {
-	children := p.node.Children
-	if p.node.Kind != Group {
-		children = []*Node{p.node}
-	}
-	items, left, more := []item{}, 0, 0
-	for _, n := range children {
-		_, told, err := metier.Entry(ctx, x.Session(), place{p.label, p.h, n, ""}.id())
-		switch {
-		case ctx.Err() != nil:
-			return metier.Result{}, ctx.Err()
-		case err != nil || !told:
-			left++
-		case len(items) >= mostListed:
-			more++
-		default:
-			items = append(items, item{n.Path, n.Path, n.kind(), n.Description})
-		}
-	}
-	var b strings.Builder
-	if p.node.Kind == Group {
-		fmt.Fprintf(&b, "Content of %s:\n", shown(p.node))
-	}
-	for _, it := range items {
-		fmt.Fprintf(&b, "- %s (%s)", wrap.Plain(it.Path), wrap.Plain(it.Kind))
-		if d := short(it.Description); d != "" {
-			b.WriteString(": " + d)
-		}
-		b.WriteByte('\n')
-	}
-	if len(items) == 0 {
-		b.WriteString("Nothing is in it.\n")
-	}
-	if more > 0 {
-		fmt.Fprintf(&b, "And %d more, which are too many to list.\n", more)
-	}
-	if left > 0 {
-		fmt.Fprintf(&b, "%d in it cannot be used.\n", left)
-	}
-	r := metier.Text(b.String())
-	r.Detail = detail(p.id(), p.node.Path, map[string]any{"results": items, "total": len(items) + more, "unusable": left})
-	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Mediated: true}
-	return r, nil
-}
-
-func shown(n *Node) string {
-	if n.Path == "." {
-		return "the harness"
-	}
-	return wrap.Plain(n.Path)
-}
-
-// short makes a description one line.
-func short(d string) string {
-	text := []rune(visible.Line(d))
-	if len(text) > longest {
-		text = append(text[:longest-1], '…')
-	}
-	out, _ := wrap.Neutralize(string(text))
-	return out
-}
-
-// files lists an opaque leaf that has no file of its own to read.
-func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metier.Result, error) {
-	full, err := x.Files(ctx, sk)
-	if err != nil {
-		return metier.Failure(err), nil
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Files of %s:\n", shown(p.node))
-	n := 0
-	for _, f := range full.Resources {
-		if f.Path == LeafFile {
-			continue
-		}
-		n++
-		fmt.Fprintf(&b, "- %s (%d bytes)\n", wrap.Plain(path.Join(p.node.Path, f.Path)), f.Size)
-	}
-	if n == 0 {
-		b.WriteString("Nothing is in it.\n")
-	}
-	r := metier.Text(b.String())
-	r.Detail = detail(p.id(), p.node.Path, map[string]any{"total": n})
-	r.Label = policy.Label{Role: policy.Context, Origin: p.id(), Tier: sk.Tier, Mediated: true}
-	return r, nil
 }

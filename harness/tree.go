@@ -8,7 +8,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -22,10 +22,10 @@ const (
 	Document Kind = "document" // a file
 )
 
-// TypeSkill is the type of leaves that are Agent Skills. Leaves of other types
+// typeSkill is the type of leaves that are Agent Skills. Leaves of other types
 // are read and never run.
 const (
-	TypeSkill = "skill"
+	typeSkill = "skill"
 	typeLeaf  = "leaf" // by .harnessleaf
 )
 
@@ -48,7 +48,7 @@ type Node struct {
 }
 
 // Skill reports whether the node is an Agent Skill.
-func (n *Node) Skill() bool { return n.Kind == Leaf && n.Type == TypeSkill }
+func (n *Node) Skill() bool { return n.Kind == Leaf && n.Type == typeSkill }
 
 // Base is the last part of the path.
 func (n *Node) Base() string { return n.Path[strings.LastIndexByte(n.Path, '/')+1:] }
@@ -59,7 +59,7 @@ type Harness struct {
 	Name        string
 	Description string
 	Body        string // of HARNESS.md, below its frontmatter
-	Layout      Layout
+	Layout      settings.Layout
 	Detectors   []Detector // of v2
 	Root        *Node      // "."
 	// Diagnostics are all findings, by path; those of severity error make it
@@ -82,9 +82,11 @@ func (h *Harness) All() []*Node {
 			out = append(out, n)
 		}
 	}
-	slices.SortFunc(out, func(a, b *Node) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(out, byPath)
 	return out
 }
+
+func byPath(a, b *Node) int { return strings.Compare(a.Path, b.Path) }
 
 // Skills are the leaves that are skills, References the documents; both in byte
 // order of Path (D-037, D-038, D-040).
@@ -153,5 +155,3 @@ func rootError(dir string, err error) error {
 	}
 	return e
 }
-
-func quote(s string) string { return visible.Quote(s) }

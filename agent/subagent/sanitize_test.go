@@ -85,7 +85,7 @@ func TestNothingPrivateOfThatLengthComesOut(t *testing.T) {
 		if strings.Contains(strings.ToLower(got), strings.ToLower(key)) {
 			r.Fatalf("the key %q is in %q", key, got)
 		}
-		if n := len(squeeze(copied).runes); n >= passageMin && common(squeeze(got).runes, private) >= passageMin {
+		if n := len(squeeze(copied).runes); n >= passageMin && shared(squeeze(got).runes, private) >= passageMin {
 			r.Fatalf("%q holds too much of %q", got, copied)
 		}
 		if !strings.HasSuffix(got, "!") {
@@ -94,8 +94,8 @@ func TestNothingPrivateOfThatLengthComesOut(t *testing.T) {
 	})
 }
 
-// common is the length of the longest piece a text shares with others.
-func common(text []rune, others []string) (most int) {
+// shared is the length of the longest piece a text shares with others.
+func shared(text []rune, others []string) (most int) {
 	for _, o := range others {
 		q := squeeze(o).runes
 		for i := range text {
@@ -124,7 +124,7 @@ func FuzzSieve(f *testing.F) {
 		}
 		rest := strings.ReplaceAll(got, withheldPassage, "\x00")
 		for _, piece := range strings.Split(rest, "\x00") {
-			if len(text) < 300 && len(private) < 300 && common(squeeze(piece).runes, []string{private}) >= passageMin {
+			if len(text) < 300 && len(private) < 300 && shared(squeeze(piece).runes, []string{private}) >= passageMin {
 				t.Errorf("%q holds a passage of %q", piece, private)
 			}
 		}

@@ -1,0 +1,94 @@
+package harness
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"metier/internal/confine"
+	"metier/internal/visible"
+	"metier/skillmd"
+)
+
+// link is a link to a folder of the harness.
+type link struct {
+	parent *Node
+	name   string
+	real   string
+}
+
+// resolve gives where a file of a folder lies: behind a link only where links
+// are followed and it stays in the harness.
+func (r *reader) resolve(dir, name string) (string, error) {
+	at := join(dir, name)
+	info, err := r.dir.Stat(at)
+	if err != nil || info.Mode&fs.ModeSymlink == 0 {
+		return at, err
+	}
+	return r.target(at)
+}
+
+// target follows a link.
+func (r *reader) target(at string) (string, error) {
+	outside := func(why string) (string, error) {
+		return "", &confine.Error{Op: "resolve", Path: at, Code: confine.Outside, Err: fmt.Errorf("%s", why)}
+	}
+	if !r.opt.Links {
+		return outside("it is a link, and links are not followed here")
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(r.path, filepath.FromSlash(at)))
+	if err != nil {
+		if os.IsPermission(err) {
+			return outside("it is a link that cannot be followed")
+		}
+		return "", &confine.Error{Op: "resolve", Path: at, Code: confine.NotFound, Err: fmt.Errorf("it is a link that leads nowhere, or in a circle")}
+	}
+	rel, err := filepath.Rel(r.path, real)
+	if err != nil || !filepath.IsLocal(rel) {
+		return outside("it is a link out of the harness")
+	}
+	return filepath.ToSlash(rel), nil
+}
+
+func (l link) path() string { return join(l.parent.Path, l.name) }
+
+// linked takes up a link: to a folder for later, to a file at once.
+func (r *reader) linked(parent *Node, name string, docs bool) {
+	shown := join(parent.Path, name)
+	at, err := r.target(join(parent.real, name))
+	if err != nil {
+		r.note(skillmd.Warning, "harness-link", shown, "left out: %s", err.(*confine.Error).Err)
+		return
+	}
+	info, err := r.dir.Stat(at)
+	switch {
+	case err != nil:
+		r.note(skillmd.Warning, "harness-link", shown, "left out: %s", reason(err))
+	case info.Mode.IsDir():
+		r.links = append(r.links, link{parent, name, at})
+	case docs:
+		r.document(parent, name, at)
+	}
+}
+
+// follow adds the folder that a link leads to, unless it is in the tree, or
+// holds the link, or is in a leaf.
+func (r *reader) follow(l link) {
+	if r.walked[l.real] {
+		r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads to a folder that is in the harness already")
+		return
+	}
+	for _, n := range r.h.byPath {
+		if n.Kind == Leaf && strings.HasPrefix(l.real, n.real+"/") {
+			r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads into the leaf %s", visible.Quote(n.Path))
+			return
+		}
+	}
+	if l.real == "." || strings.HasPrefix(l.parent.real+"/", l.real+"/") {
+		r.note(skillmd.Warning, "harness-link", l.path(), "left out: the link leads back to a folder above it")
+		return
+	}
+	r.folder(l.parent, l.name, l.real)
+}
