@@ -135,7 +135,7 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 		name = folder
 	}
 	problems := nameProblems(name, parse.NameCharset)
-	if nfkc.String(name) != nfkc.String(folder) {
+	if names.Identity != settings.IdentityPath && nfkc.String(name) != nfkc.String(folder) {
 		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", visible.Quote(name), visible.Quote(folder))})
 	}
 	for _, p := range problems {

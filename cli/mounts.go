@@ -61,7 +61,7 @@ func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount,
 		}
 		if m.Source = src; r.Harness {
 			m.ByPath = true
-			m.Source = harness.New(r.Path, src, &harness.Options{Layout: set.Harness.Layout, Summary: set.Harness.GroupSummary, Links: s.FollowsLinks(), RefuseHardLinks: o.RefuseHardLinks, MaxDepth: s.MaxDepth})
+			m.Source = harness.New(r.Path, src, &harness.Options{Layout: set.Harness.Layout, Summary: set.Harness.GroupSummary, Links: s.FollowsLinks(), RefuseHardLinks: o.RefuseHardLinks})
 		}
 		out = append(out, m)
 	}
