@@ -15,8 +15,9 @@
 //	    the run, or when a page is somewhere else after all
 //
 // What a page itself loads, pictures or scripts of other origins, is the page's
-// matter. A page that it opens is closed, and may have been asked for by then. A script on the host has the host's network besides: the lease bounds
-// the browser, not the script.
+// matter. A page that it opens is closed, and may have been asked for by then. A
+// script on the host has the host's network besides: the lease bounds the
+// browser, not the script.
 package browser
 
 import (

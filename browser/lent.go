@@ -23,7 +23,7 @@ type Lent struct {
 	server *http.Server
 	turn   chan struct{} // held by the one script that uses the browser
 	making sync.Mutex    // one page is made at a time
-	stop   func() bool
+	stop   func() bool   // the clock of the lease
 
 	mu      sync.Mutex
 	over    error // why the lease ended; nil: it runs
@@ -58,10 +58,7 @@ func Open(l Lease, o *Options) (*Lent, error) {
 	x := &Lent{lease: l, o: o.or(), token: rand.Text(), listen: ln, turn: make(chan struct{}, 1), clients: map[*client]bool{}}
 	x.server = &http.Server{Handler: http.HandlerFunc(x.answer), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	go func() { _ = x.server.Serve(ln) }()
-	stop := x.o.After(l.Until.Sub(x.o.Now()), func() { x.end(ErrExpired) })
-	x.mu.Lock()
-	x.stop = stop
-	x.mu.Unlock()
+	x.stop = x.o.After(l.Until.Sub(x.o.Now()), func() { x.end(ErrExpired) })
 	return x, nil
 }
 
@@ -174,10 +171,10 @@ func (l *Lent) end(why error) {
 // Close ends the lease and gives everything back. It waits a moment for the
 // browser to throw the context away, which it also does by itself.
 func (l *Lent) Close() error {
+	l.stop()
 	l.mu.Lock()
-	at, stop := l.at, l.stop
+	at := l.at
 	l.mu.Unlock()
-	stop()
 	if at != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_ = at.call(ctx, "", "Target.disposeBrowserContext", map[string]any{"browserContextId": at.context}, nil)

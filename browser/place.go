@@ -118,20 +118,18 @@ func (l *Lent) watched(ctx context.Context, at *place) (string, error) {
 	if err := at.call(ctx, "", "Target.createTarget", map[string]any{"url": blank, "browserContextId": at.context}, &made); err != nil {
 		return "", err
 	}
-	var joined struct {
-		ID string `json:"sessionId"`
-	}
-	if err := at.call(ctx, "", "Target.attachToTarget", map[string]any{"targetId": made.ID, "flatten": true}, &joined); err != nil {
+	session, err := join(ctx, at, made.ID)
+	if err != nil {
 		return made.ID, err
 	}
-	at.listen(joined.ID, func(m message) { l.watch(at, m) })
+	at.listen(session, func(m message) { l.watch(at, m) })
 	for _, m := range watching() {
-		if err := at.call(ctx, joined.ID, m.method, m.params, nil); err != nil {
+		if err := at.call(ctx, session, m.method, m.params, nil); err != nil {
 			return made.ID, err
 		}
 	}
 	at.mu.Lock()
-	at.pages[made.ID] = joined.ID
+	at.pages[made.ID] = session
 	at.mu.Unlock()
 	return made.ID, nil
 }

@@ -194,7 +194,7 @@ func (j *job) beginChild(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
+		if isActive(st, sk.ID.String()) {
 			continue
 		}
 		_, err = j.session.Activate(ctx, name, sourceChild)
@@ -212,8 +212,12 @@ func (j *job) beginChild(ctx context.Context) error {
 	return j.folder.Project(ctx)
 }
 
-// sourceChild is the activation source of what a child begins with.
-const sourceChild = "subagent-inherit"
+// The activation sources of what a run begins with, and of what a child does
+//
+const (
+	sourceRun   = "cli-preload"
+	sourceChild = "subagent-inherit"
+)
 
 // instructed is what a child's system prompt ends with.
 func (j *job) instructed(context.Context, *metier.Session) (string, error) {

@@ -22,9 +22,12 @@ func (a *app) harnessCommand() *cobra.Command {
 	return c
 }
 
-// layoutFlag is the flag of the layout; "" leaves it to the settings.
-func layoutFlag(c *cobra.Command, to *string, about string) {
-	c.Flags().StringVar(to, "layout", "", about)
+// ofFolder completes a command about a folder that is a harness, or is to be
+// one. about says what its --layout is; without it the settings choose.
+func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
+	c.Flags().StringVar(layout, "layout", "", about)
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, folders)
 }
 
 const layoutAbout = "read it in this layout: v1, v2 or auto (default: the setting harness_layout)"
@@ -105,15 +108,13 @@ without. 1: it is not. 4: there is no such folder.`,
 			if err != nil {
 				return err
 			}
-			return a.harnessVerdict(h, filepath.Clean(args[0]))
+			return a.judgeHarness(h, filepath.Clean(args[0]))
 		}}
-	layoutFlag(c, &layout, layoutAbout)
-	a.completions(c)
-	c.ValidArgsFunction = firstArg(1, folders)
+	a.ofFolder(c, &layout, layoutAbout)
 	return c
 }
 
-func (a *app) harnessVerdict(h *harness.Harness, shown string) error {
+func (a *app) judgeHarness(h *harness.Harness, shown string) error {
 	v := harnessVerdict{Path: shown, Layout: h.Layout, Errors: []string{}, Warnings: []string{}, Advice: []string{}, Diagnostics: h.Diagnostics}
 	if v.Diagnostics == nil {
 		v.Diagnostics = []skillmd.Diagnostic{}
@@ -200,9 +201,7 @@ no line of .leaf-detectors makes it one; 'metier harness validate' says so.`,
 			}
 			return a.showHarness(h)
 		}}
-	layoutFlag(c, &layout, layoutAbout)
-	a.completions(c)
-	c.ValidArgsFunction = firstArg(1, folders)
+	a.ofFolder(c, &layout, layoutAbout)
 	return c
 }
 
@@ -242,8 +241,7 @@ func (a *app) harnessReadCommand() *cobra.Command {
 			_, err = fmt.Fprintln(a.Out, oneLine(value))
 			return err
 		}}
-	layoutFlag(c, &layout, layoutAbout)
-	a.completions(c)
+	a.ofFolder(c, &layout, layoutAbout)
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
@@ -274,9 +272,7 @@ escaped: a name or description cannot open an element.`,
 			_, err = fmt.Fprint(a.Out, h.Prompt())
 			return err
 		}}
-	layoutFlag(c, &layout, layoutAbout)
-	a.completions(c)
-	c.ValidArgsFunction = firstArg(1, folders)
+	a.ofFolder(c, &layout, layoutAbout)
 	return c
 }
 
@@ -310,9 +306,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 			_, err = fmt.Fprintf(a.Out, "Next: say in %s what the agent is for, then: metier harness validate %s\n", harness.File, oneLine(shown))
 			return err
 		}}
-	layoutFlag(c, &layout, "layout of the new harness: v1 or v2 (default v1)")
 	c.Flags().BoolVar(&empty, "empty", false, "make HARNESS.md and no skill or reference")
-	a.completions(c)
-	c.ValidArgsFunction = firstArg(1, folders)
+	a.ofFolder(c, &layout, "layout of the new harness: v1 or v2 (default v1)")
 	return c
 }

@@ -114,10 +114,10 @@ func (j *job) loadHarnesses(ctx context.Context, st metier.State) error {
 	}
 	for i, h := range list {
 		id := metier.ID{Source: labels[i], Path: "."}.String()
-		if !j.loads(labels[i], h) || slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == id }) {
+		if !j.loads(labels[i], h) || isActive(st, id) {
 			continue
 		}
-		if _, err := j.session.Activate(ctx, id, "cli-preload"); err != nil {
+		if _, err := j.session.Activate(ctx, id, sourceRun); err != nil {
 			return err
 		}
 	}

@@ -277,22 +277,21 @@ func (j *job) reloads() bool {
 // nothing, so a resume may do it again.
 func (j *job) begin(ctx context.Context) error {
 	st := j.session.State()
-	active := func(is func(metier.Activation) bool) bool { return slices.ContainsFunc(st.Active, is) }
 	if err := j.loadHarnesses(ctx, st); err != nil {
 		return err
 	}
 	for _, name := range j.launch.Skills {
 		sk, err := j.session.Snapshot().Find(name)
 		if err != nil {
-			if active(func(a metier.Activation) bool { return strings.EqualFold(a.Name, name) || a.SkillID == name }) {
+			if slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return strings.EqualFold(a.Name, name) || a.SkillID == name }) {
 				continue // gone since: what is recorded counts, and the drift was named
 			}
 			return err
 		}
-		if active(func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
+		if isActive(st, sk.ID.String()) {
 			continue
 		}
-		if _, err := j.session.Activate(ctx, name, "cli-preload"); err != nil {
+		if _, err := j.session.Activate(ctx, name, sourceRun); err != nil {
 			return err
 		}
 	}
@@ -308,6 +307,10 @@ func (j *job) begin(ctx context.Context) error {
 	}
 	_, err := j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
 	return err
+}
+
+func isActive(st metier.State, id string) bool {
+	return slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return a.SkillID == id })
 }
 
 // drive runs the agent to its end.

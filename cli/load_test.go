@@ -47,10 +47,8 @@ func loaded(t testing.TB, dir, script string) (*app, planned) {
 	}
 	a := newApp([]string{"HOME=" + filepath.Join(dir, "home"), "METIER_CONFIG=" + filepath.Join(dir, "none.yaml")},
 		IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Dir: ws})
-	c := a.runCommand()
-	c.SetContext(t.Context())
 	a.json = true // no progress
-	plans, err := a.plan(t.Context(), c, runFlags{workspace: ws, roots: []string{"skills"}, prompt: "Greet.", model: "scripted:" + path, artifacts: filepath.Join(dir, "runs"), outputMode: "batch"}, operator{})
+	plans, err := a.plan(t.Context(), runFlags{workspace: ws, roots: []string{"skills"}, prompt: "Greet.", model: "scripted:" + path, artifacts: filepath.Join(dir, "runs"), outputMode: "batch"}, operator{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"metier/agent"
 	"metier/mcp/host"
 	"metier/policy"
@@ -30,7 +28,7 @@ type planned struct {
 }
 
 // plan turns flags, run file and configuration into one launch per phase.
-func (a *app) plan(ctx context.Context, c *cobra.Command, f runFlags, op operator) ([]planned, error) {
+func (a *app) plan(ctx context.Context, f runFlags, op operator) ([]planned, error) {
 	asked := f
 	rf, err := a.mergeFile(&f)
 	if err != nil {

@@ -411,7 +411,7 @@ func (j *job) source() string {
 	if j.launch.Child != nil {
 		return sourceChild
 	}
-	return "cli-preload"
+	return sourceRun
 }
 
 // append writes entries of the command itself.

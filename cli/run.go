@@ -122,7 +122,7 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	plans, err := a.plan(ctx, c, f, op)
+	plans, err := a.plan(ctx, f, op)
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,10 @@ import (
 var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeProfile, judgeRules, judgeSkill, judgeScript, judgePaths, judgeNetwork, judgeNarrowing, judgeModes}
 
 // Decide says whether a call may happen. It is pure and total; the first gate
-// that objects wins, in this order: arguments and tool grant, subagent
-// profile, deny rules,
-// denied skill, script grant and what is wrong with the script, paths, network,
-// allowed-tools of active skills, enforcement mode; then questions, one after
-// the other. Approval removes a question and never a refusal (D2).
+// that objects wins, in this order: arguments and tool grant, subagent profile,
+// deny rules, denied skill, script grant and what is wrong with the script,
+// paths, network, allowed-tools of active skills, enforcement mode; then
+// questions, one after the other. Approval removes a question and never a refusal (D2).
 func Decide(g *Grants, r Request) Decision {
 	risk := risks(r)
 	for _, gate := range gates {

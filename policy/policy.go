@@ -275,8 +275,9 @@ type Grants struct {
 	Denied   []string `json:"denied,omitempty"`   // skill names or IDs that may not be used
 	Scripts  []string `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
 	// Only are lists of the only skills that may be used, by name or ID with *
-	// for any text; what has a colon and no * is an ID. A skill has to be in each of them, and an empty list lets
-	// none pass. They take away and allow nothing by themselves.
+	// for any text; what has a colon and no * is an ID. A skill has to be in each
+	// of them, and an empty list lets none pass. They take away and allow nothing
+	// by themselves.
 	Only   [][]string `json:"only,omitempty"`
 	Narrow Narrowing  `json:"allowedTools"`
 	Merge  Merge      `json:"merge"`

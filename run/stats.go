@@ -125,7 +125,6 @@ type counted struct {
 // run adds one run, or nothing of it, and its children, as a part of the run as.
 // It reports false for one in which nothing happened since.
 func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err error) {
-	id := as
 	f, err := Look(root, name, nil)
 	if err != nil {
 		return false, err
@@ -147,14 +146,14 @@ func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err 
 		case call.skill == "":
 			t.unknown += n
 		case call.tool == settings.ToolRunSkillScript:
-			t.of(call.skill, id).ScriptFails += n
+			t.of(call.skill, as).ScriptFails += n
 		default:
-			t.of(call.skill, id).Failures += n
+			t.of(call.skill, as).Failures += n
 		}
 	}
 	for _, fact := range h.facts {
 		if !fact.At.Before(t.o.Since) {
-			t.count(fact, id)
+			t.count(fact, as)
 		}
 	}
 	children, err := os.ReadDir(f.Children())

@@ -37,7 +37,7 @@ const maxTask = 64 << 10
 // delegate is the tool delegate_task (A-160..A-168, A-176, A-177).
 type delegate struct {
 	Options
-	slots chan struct{}
+	slots chan struct{} // also for children that a driver did not know for such
 }
 
 // Tools returns the tools: delegate_task, describe_handle, and what runs skills
@@ -47,7 +47,7 @@ func Tools(o Options) []metier.Tool {
 		o.Parallel = 4
 	}
 	d := &delegate{Options: o, slots: make(chan struct{}, o.Parallel)}
-	return []metier.Tool{d, handleTool{d}, forks{d}}
+	return []metier.Tool{d, handleTool{o.Runner}, forks{d}}
 }
 
 type delegateArgs struct {
@@ -197,7 +197,7 @@ func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.
 	c.ID, c.Again = RunID(x.Call().ID), x.Call().Try > 0
 	c.Skills = d.begin(x, c)
 	c.Manifest = Manifest{Profile: c.Profile.Name, Call: x.Call().ID, Skills: c.Skills, Scripts: c.Profile.Scripts, Target: c.Profile.Target,
-		Tools: []string{}, Missing: []string{}, Return: ReturnChannel}
+		Tools: []string{}, Missing: []string{}, Return: returnChannel}
 	o, err := d.run(ctx, x, c)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -264,13 +264,13 @@ func (d *delegate) refused(x *metier.Scope, c Child, err error) metier.Result {
 		return metier.Failure(err)
 	}
 	x.Record(event.Note{Code: metier.CodeOf(err), On: x.Call().ID})
-	return metier.Failure(&metier.Error{Op: "delegate", Kind: metier.Unavailable, Code: CodeUnusable, Hint: "do the work yourself, or ask again in another call",
+	return metier.Failure(&metier.Error{Op: "delegate", Kind: metier.Unavailable, Code: codeUnusable, Hint: "do the work yourself, or ask again in another call",
 		Err: fmt.Errorf("the helper %s could not be run or its record not be read (%s)", c.ID, metier.CodeOf(err))})
 }
 
-// CodeUnusable is the code of a call whose child could not be run, or whose
+// codeUnusable is the code of a call whose child could not be run, or whose
 // record cannot be read: what it did is not known.
-const CodeUnusable = "subagent_unusable"
+const codeUnusable = "subagent_unusable"
 
 // RunID is the name of a call's child below its parent's run. A call's id
 // holds no other letters where a driver gave it.

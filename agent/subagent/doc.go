@@ -66,8 +66,8 @@ type Manifest struct {
 	Return  string   `json:"returnChannel"`
 }
 
-// ReturnChannel is what a parent is given of a child, always.
-const ReturnChannel = "summary-and-sanitized-state"
+// returnChannel is what a parent is given of a child, always.
+const returnChannel = "summary-and-sanitized-state"
 
 // Outcome is how a child stands.
 type Outcome struct {

@@ -37,8 +37,8 @@ type loader struct {
 	d *delegate
 }
 
-// Forks is the value of the frontmatter field context that asks for a child.
-const Forks = "fork"
+// forkContext is the value of the frontmatter field context that asks for a child.
+const forkContext = "fork"
 
 // child is what a call of load_skill runs, where the skill it names is one that
 // forks and its profile may start.
@@ -51,7 +51,7 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 		return Child{}, nil, false
 	}
 	sk, told, err := metier.Entry(ctx, s, a.Name)
-	if err != nil || !told || sk.Head.Front.Context != Forks {
+	if err != nil || !told || sk.Head.Front.Context != forkContext {
 		return Child{}, nil, false
 	}
 	p, known := Find(l.d.Profiles, sk.Head.Front.Agent)

@@ -19,7 +19,7 @@ var handleText string
 
 // handleTool reads the whole report of a child that ended: what was cut from
 // the result of its call.
-type handleTool struct{ d *delegate }
+type handleTool struct{ children Runner }
 
 // handleWindow is how many bytes of a report one call shows.
 const handleWindow = 16 << 10
@@ -58,7 +58,7 @@ func (t handleTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 	if err != nil {
 		return metier.Result{}, err
 	}
-	o, err := t.d.Runner.Ended(ctx, a.Handle)
+	o, err := t.children.Ended(ctx, a.Handle)
 	if err != nil {
 		return metier.Failure(err), nil
 	}

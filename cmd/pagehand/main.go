@@ -38,14 +38,13 @@ func run(args []string, env func(string) string, out, errs io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := do(ctx, args, env, out)
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(errs, "pagehand:", err)
-		return 2
 	}
 	fmt.Fprintln(errs, "pagehand:", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
 	return 1
 }
 

@@ -37,8 +37,8 @@ const MaxText = 1 << 20
 // ErrDepth is returned for HTML that nests deeper than 512 elements.
 var ErrDepth = errors.New("the page nests its elements too deep")
 
-// Media is the type/subtype of a Content-Type, or "" where it is none.
-func Media(contentType string) string {
+// mediaOf is the type/subtype of a Content-Type, or "" where it is none.
+func mediaOf(contentType string) string {
 	m, _, err := mime.ParseMediaType(contentType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || len(m) > 100 || !strings.Contains(m, "/") {
 		return ""
@@ -48,7 +48,7 @@ func Media(contentType string) string {
 
 // Read reads b, which was sent as contentType from base. The error is ErrDepth.
 func Read(b []byte, contentType string, base *url.URL) (Page, error) {
-	p := Page{Media: Media(contentType)}
+	p := Page{Media: mediaOf(contentType)}
 	p.HTML = p.Media == "text/html" || p.Media == "application/xhtml+xml" || p.Media == "" && looksHTML(b)
 	if !p.HTML && binaryType(p.Media) {
 		p.Binary = true
