@@ -10,7 +10,7 @@
 //
 // The effect is a side effect, not a read: a request leaves the machine, its
 // address can carry out whatever the model knows, and a server may act on it.
-// So the enforcing modes want a direct command for it, plan mode has it not,
+// So the enforcing modes want a direct command for it, plan mode does not have it,
 // and a call that was cut off is not made again by itself.
 package fetch
 

@@ -146,12 +146,10 @@ func (r Report) result() (metier.Result, error) {
 	if err != nil {
 		return metier.Result{}, err
 	}
-	state := r
-	state.Summary = ""
 	line, err := json.Marshal(struct {
 		Report
-		Summary string `json:"summary,omitempty"`
-	}{Report: state})
+		Summary string `json:"summary,omitempty"` // left out: it stands in the element
+	}{Report: r})
 	if err != nil {
 		return metier.Result{}, err
 	}
