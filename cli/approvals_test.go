@@ -59,21 +59,13 @@ func newPlace(t *testing.T) *place {
 		testenv.Skip(t, "programs run in a sandbox on Linux only")
 	}
 	p := &place{t, t.TempDir(), t.TempDir()}
-	for name, text := range map[string]string{
+	putFiles(t, p.home, map[string]string{
 		"config.yaml": "skills: [{path: shelf, tier: third_party, label: shelf}]\nallow_tools: [load_skill, run_skill_script]\nset: {scripts: tiered}\n",
 		"turns.yaml": "turns:\n  - calls: [{tool: load_skill, args: {name: report}}]\n" +
 			"  - calls: [{tool: run_skill_script, args: {skill: report, path: scripts/a.sh, args: [\"x\\n[y] FORGED\"]}}]\n  - say: Done.\n",
 		"shelf/report/SKILL.md":     "---\nname: report\ndescription: Counts. Use when something is to be counted.\n---\nRun scripts/a.sh.\n",
 		"shelf/report/scripts/a.sh": "echo ran >>/workspace/ran.txt\n",
-	} {
-		to := filepath.Join(p.home, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	return p
 }
 

@@ -92,13 +92,7 @@ func newErrand(t *testing.T, hand string, config string, calls ...string) *erran
 
 func (e *errand) put(name, text string) {
 	e.t.Helper()
-	p := filepath.Join(e.dir, name)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-		e.t.Fatal(err)
-	}
+	putFiles(e.t, e.dir, map[string]string{name: text})
 }
 
 // call is the arguments of a call of one of the skill's scripts.

@@ -26,10 +26,10 @@ func (a *app) childQuestion(ctx context.Context, dir string, q run.Pending) run.
 	if q.Child == "" {
 		return q
 	}
-	out := q
+	out, profile := q, ""
 	var chain []string
 	for q.Child != "" {
-		chain = append(chain, q.Child)
+		chain, profile = append(chain, q.Child), coveredOf(text(q.Text))[labelSubagent]
 		inner, err := a.pendingOf(ctx, run.ChildrenOf(dir), q)
 		if err != nil {
 			gap, err := json.Marshal(run.Gap{Altered: true, Digest: q.Binds})
@@ -39,20 +39,17 @@ func (a *app) childQuestion(ctx context.Context, dir string, q run.Pending) run.
 			out.Text, out.Args = gap, gap
 			return out
 		}
-		profile := coveredOf(text(q.Text))[labelSubagent]
-		dir = filepath.Join(run.ChildrenOf(dir), q.Child)
-		if q = inner; q.Child != "" {
-			continue
-		}
-		out.Tool, out.Args = q.Tool, q.Args
-		named, err := json.Marshal(text(q.Text) + "\n" + labelSubagent + ": " + oneLine(profile+" "+strings.Join(chain, "/")))
-		if err != nil {
-			panic(err) // a string always marshals
-		}
-		if out.Text = named; gone(q.Text) {
-			out.Text = q.Text
-		}
+		dir, q = filepath.Join(run.ChildrenOf(dir), q.Child), inner
 	}
+	out.Tool, out.Args, out.Text = q.Tool, q.Args, q.Text
+	if gone(q.Text) {
+		return out
+	}
+	named, err := json.Marshal(text(q.Text) + "\n" + labelSubagent + ": " + oneLine(profile+" "+strings.Join(chain, "/")))
+	if err != nil {
+		panic(err) // a string always marshals
+	}
+	out.Text = named
 	return out
 }
 

@@ -40,10 +40,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 		if k.model, err = j.a.openModel(j.op, p.Model); err != nil {
 			return nil, err
 		}
-		l.Spec.Price = nil
-		if pr, ok := j.op.Prices[k.model.id]; ok {
-			l.Spec.Price = pr.price()
-		}
+		l.Spec.Price = j.op.price(k.model.id)
 	}
 	l.Model, l.Spec.Model = firstSet(p.Model, l.Model), k.model.id
 	m := ch.Manifest

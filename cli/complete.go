@@ -20,54 +20,45 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]cobra.C
 // it has that something is known about.
 func (a *app) completions(c *cobra.Command) {
 	words := func(w ...string) completion { return cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp) }
-	for name, f := range map[string]completion{
-		"profile":          words(settings.Profiles()...),
-		"set":              completeSet,
-		"skill":            a.completeSkills,
-		"deny-skill":       a.completeSkills,
-		"allow-tool":       words(append(toolNames(), toolsDefault)...),
-		"format":           words(formatText, formatJSON, formatSARIF),
-		"dir":              folders,
-		"mode":             words(agent.Modes()...),
-		"output-mode":      words("operator", "batch"),
-		"on-drift":         words("fail", "warn", "reload", "ignore"),
-		"enforcement-mode": words(enforcementModes...),
-		"prompt-slot-role": words(string(policy.DirectCommand), string(policy.Context), string(policy.Quote)),
-		"model":            completeModels,
-		"resume":           a.completeRuns,
-		"type":             words(eventTypes()...),
-		"state":            words(states...),
-		"source":           words(tierNames()...),
-		"tier":             completeTier,
-		"workspace":        folders,
-		"cwd":              folders,
-		"skills-root":      folders,
-		"endpoint":         completeEndpoint,
-		"harness":          folders,
-
-		"allow-subagent-profile": a.completeSubagents,
-		"subagent-profiles":      folders,
-
-		"layout":           words("auto", "v1", "v2"),
-		"artifact-root":    folders,
-		"prompt":           words(),
-		"max-turns":        words(),
-		"max-tokens":       words(),
-		"limit":            words(),
-		"sandbox":          words(backends()...),
-		"browser-endpoint": words("http://127.0.0.1:9222"),
-		"browser-origin":   words(),
-		"browser-until":    words("20m", "1h"),
-
+	known := map[string]completion{
+		"profile":                       words(settings.Profiles()...),
+		"set":                           completeSet,
+		"skill":                         a.completeSkills,
+		"deny-skill":                    a.completeSkills,
+		"allow-tool":                    words(append(toolNames(), toolsDefault)...),
+		"format":                        words(formatText, formatJSON, formatSARIF),
+		"dir":                           folders,
+		"mode":                          words(agent.Modes()...),
+		"output-mode":                   words("operator", "batch"),
+		"on-drift":                      words("fail", "warn", "reload", "ignore"),
+		"enforcement-mode":              words(enforcementModes...),
+		"prompt-slot-role":              words(string(policy.DirectCommand), string(policy.Context), string(policy.Quote)),
+		"model":                         completeModels,
+		"resume":                        a.completeRuns,
+		"type":                          words(eventTypes()...),
+		"state":                         words(states...),
+		"source":                        words(tierNames()...),
+		"tier":                          completeTier,
+		"workspace":                     folders,
+		"cwd":                           folders,
+		"skills-root":                   folders,
+		"endpoint":                      completeEndpoint,
+		"harness":                       folders,
+		"allow-subagent-profile":        a.completeSubagents,
+		"subagent-profiles":             folders,
+		"layout":                        words("auto", "v1", "v2"),
+		"artifact-root":                 folders,
+		"sandbox":                       words(backends()...),
+		"browser-endpoint":              words("http://127.0.0.1:9222"),
+		"browser-until":                 words("20m", "1h"),
 		"skill-script-execution-target": words("sandbox"),
 		"level":                         words("L0", "L1", "L2", "L3"),
-		"allow-host":                    words(),
-		"timeout":                       words(),
 		"scope":                         words(policy.ScopeOnce, policy.ScopeSession, policy.ScopeAlways),
-		"question":                      words(),
-		"from":                          words(),
-		"since":                         words(),
-	} {
+	}
+	for _, name := range []string{"prompt", "max-turns", "max-tokens", "limit", "browser-origin", "allow-host", "timeout", "question", "from", "since"} {
+		known[name] = words() // and no files
+	}
+	for name, f := range known {
 		if c.Flags().Lookup(name) != nil {
 			_ = c.RegisterFlagCompletionFunc(name, f) // fails only for a flag that is not there, or twice
 		}

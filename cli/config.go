@@ -61,7 +61,12 @@ type priceConfig struct {
 	CacheWrite float64 `yaml:"cache_write"`
 }
 
-func (p priceConfig) price() *model.Price {
+// price is what the operator says a model costs; nil: nothing.
+func (o operator) price(id string) *model.Price {
+	p, said := o.Prices[id]
+	if !said {
+		return nil
+	}
 	return &model.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
 }
 

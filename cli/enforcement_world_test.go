@@ -41,13 +41,19 @@ func newEnforced(t *testing.T, files map[string]string) *enforced {
 
 func (e *enforced) put(files map[string]string) {
 	e.t.Helper()
+	putFiles(e.t, e.dir, files)
+}
+
+// putFiles writes files below a folder, by their paths with slashes.
+func putFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
 	for name, text := range files {
-		path := filepath.Join(e.dir, filepath.FromSlash(name))
+		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			e.t.Fatal(err)
+			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			e.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 }

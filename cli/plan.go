@@ -167,9 +167,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if p.model.script != "" {
 		l.Model = "scripted:" + p.model.script
 	}
-	if pr, ok := op.Prices[p.model.id]; ok {
-		l.Spec.Price = pr.price()
-	}
+	l.Spec.Price = op.price(p.model.id)
 	if l.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
 		return p, err
 	}

@@ -75,15 +75,7 @@ func realRun(t *testing.T, more ...string) (folder string) {
 		testenv.Skip(t, "programs run in a sandbox on Linux only")
 	}
 	ws := t.TempDir()
-	for name, text := range scriptSkills {
-		path := filepath.Join(ws, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	putFiles(t, ws, scriptSkills)
 	server, err := modeltest.New("openai")
 	if err != nil {
 		t.Fatal(err)

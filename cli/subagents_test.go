@@ -71,15 +71,7 @@ func taskOf(r *modeltest.Request) string {
 
 func (k *kin) write(files map[string]string) {
 	k.t.Helper()
-	for name, text := range files {
-		path := filepath.Join(k.dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			k.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			k.t.Fatal(err)
-		}
-	}
+	putFiles(k.t, k.dir, files)
 }
 
 func (k *kin) env() []string {

@@ -140,12 +140,12 @@ func (d *delegate) Facts(ctx context.Context, s *metier.Session, raw json.RawMes
 	if err != nil {
 		return metier.Facts{}, err
 	}
-	r := policy.Request{Effect: policy.SideEffect, Profile: p.Name, Within: d.Within}
-	if err := d.lets(ctx, s, p, a.Skills); err != nil && slices.Contains(d.Allowed, p.Name) {
-		return metier.Facts{}, err
+	if slices.Contains(d.Allowed, p.Name) { // policy refuses any other
+		if err := d.lets(ctx, s, p, a.Skills); err != nil {
+			return metier.Facts{}, err
+		}
 	}
-	r.Summary = summary(p, a)
-	return metier.Facts{Request: r}, nil
+	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Profile: p.Name, Within: d.Within, Summary: summary(p, a)}}, nil
 }
 
 // lets checks the skills that a call names: each is one the profile lets it name

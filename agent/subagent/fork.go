@@ -54,11 +54,11 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 	if err != nil || !told || sk.Head.Front.Context != forkContext {
 		return Child{}, nil, false
 	}
-	p, known := Find(l.d.Profiles, sk.Head.Front.Agent)
-	if !known || !slices.Contains(l.d.Allowed, p.Name) || !p.Lets(sk.Name) {
-		p, known = Find(l.d.Profiles, Default)
+	p, may := l.d.takes(sk.Head.Front.Agent, sk.Name)
+	if !may {
+		p, may = l.d.takes(Default, sk.Name)
 	}
-	if !known || !slices.Contains(l.d.Allowed, p.Name) || !p.Lets(sk.Name) {
+	if !may {
 		return Child{}, nil, false
 	}
 	if slices.ContainsFunc(s.State().Active, func(a metier.Activation) bool { return a.SkillID == sk.ID.String() }) {
@@ -66,6 +66,12 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 	}
 	sub := sk.Subject()
 	return Child{Profile: p, Task: "Do what the skill " + sk.Name + " says, and report the result.", Skills: []string{sk.ID.String()}}, &sub, true
+}
+
+// takes finds a profile that may start and lets a child load the skill.
+func (d *delegate) takes(profile, skill string) (Profile, bool) {
+	p, known := Find(d.Profiles, profile)
+	return p, known && slices.Contains(d.Allowed, p.Name) && p.Lets(skill)
 }
 
 func (l loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {

@@ -40,7 +40,7 @@ type Profile struct {
 
 // Limits of profiles.
 const (
-	MaxTurns     = 64
+	maxTurns     = 64
 	defaultTurns = 8
 	MaxFile      = 64 << 10 // bytes of a profile's file
 )
@@ -76,8 +76,8 @@ func Builtin() []Profile {
 }
 
 // Load reads the *.yaml files of a folder of the operator's, by name. A file
-// that cannot be understood is an error that names it, and so are two profiles
-// of one name.
+// that cannot be understood is an error that names it, and so is one that has
+// not the name of its profile.
 func Load(dir fs.FS) ([]Profile, error) {
 	names, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
@@ -128,8 +128,8 @@ func Parse(b []byte) (Profile, error) {
 		return p, fmt.Errorf("name %q is not made of lower-case letters, digits, _ and -, at most 64", p.Name)
 	case strings.TrimSpace(p.Description) == "" || len(p.Description) > 500:
 		return p, errors.New("description is missing, or longer than 500 bytes: the model chooses by it")
-	case p.MaxTurns < 1 || p.MaxTurns > MaxTurns:
-		return p, fmt.Errorf("max_turns is not from 1 to %d", MaxTurns)
+	case p.MaxTurns < 1 || p.MaxTurns > maxTurns:
+		return p, fmt.Errorf("max_turns is not from 1 to %d", maxTurns)
 	case p.MaxTokens < 0:
 		return p, errors.New("max_tokens is below zero")
 	case p.Target != TargetSandbox && p.Target != TargetHost:

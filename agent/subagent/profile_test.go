@@ -59,7 +59,7 @@ func TestAProfileThatMeansNothingIsRefused(t *testing.T) {
 
 func TestAProfileMayHaveTheMostTurns(t *testing.T) {
 	t.Parallel()
-	if p, err := subagent.Parse([]byte(least + "max_turns: 64\n")); err != nil || p.MaxTurns != subagent.MaxTurns {
+	if p, err := subagent.Parse([]byte(least + "max_turns: 64\n")); err != nil || p.MaxTurns != 64 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
