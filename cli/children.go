@@ -49,7 +49,7 @@ func (f *family) knows(dir string) bool {
 // Run begins a child or goes on with it.
 func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outcome, err error) {
 	defer func() {
-		if e, known := errors.AsType[*metier.Error](err); err != nil && ctx.Err() == nil && (!known || e.Op != "delegate") {
+		if err != nil && ctx.Err() == nil && !subagent.Told(err) {
 			c.parent.watch.note("the subagent %s could not be run or its record not be read: %v [%s]", ch.ID, err, metier.CodeOf(err))
 		}
 	}()
@@ -125,14 +125,14 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 	case err != nil:
 		return nil, err
 	case left < 0:
-		return nil, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
+		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
 	}
 	there, err := below(f.root)
 	if err != nil {
 		return nil, err
 	}
 	if most := j.launch.Subagents.Total; there >= most {
-		return nil, &metier.Error{Op: "delegate", Kind: metier.LimitReached, Code: "subagent_limit", Hint: "do the rest yourself",
+		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "subagent_limit", Hint: "do the rest yourself",
 			Err: fmt.Errorf("this run had %d helpers, and may have no more", most)}
 	}
 	folder, err := run.Create(root, ch.ID, o)

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -153,7 +152,7 @@ func (d *delegate) Facts(ctx context.Context, s *metier.Session, raw json.RawMes
 func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names []string) error {
 	for _, n := range names {
 		refuse := func(code, hint string, kind metier.Kind, format string, a ...any) error {
-			return &metier.Error{Op: "delegate", Skill: n, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
+			return &metier.Error{Op: OpDelegate, Skill: n, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
 		}
 		if d.Inherit == settings.InheritNone {
 			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "here a helper begins with no skills but those of its profile")
@@ -260,11 +259,11 @@ func (d *delegate) begin(x *metier.Scope, c Child) []string {
 // What is wrong with a record is the operator's matter, not the model's: the
 // parent's record has its code.
 func (d *delegate) refused(x *metier.Scope, c Child, err error) metier.Result {
-	if e, known := errors.AsType[*metier.Error](err); known && e.Op == "delegate" {
+	if Told(err) {
 		return metier.Failure(err)
 	}
 	x.Record(event.Note{Code: metier.CodeOf(err), On: x.Call().ID})
-	return metier.Failure(&metier.Error{Op: "delegate", Kind: metier.Unavailable, Code: codeUnusable, Hint: "do the work yourself, or ask again in another call",
+	return metier.Failure(&metier.Error{Op: OpDelegate, Kind: metier.Unavailable, Code: codeUnusable, Hint: "do the work yourself, or ask again in another call",
 		Err: fmt.Errorf("the helper %s could not be run or its record not be read (%s)", c.ID, metier.CodeOf(err))})
 }
 

@@ -13,7 +13,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 
+	"metier"
 	"metier/event"
 	"metier/policy"
 	"metier/record"
@@ -25,13 +27,22 @@ type Runner interface {
 	// Run begins a child or, where there is one of that ID, goes on with it:
 	// one that ended is not run again. It returns how the child ended, or, with
 	// Outcome.Ask set, what it waits for. When ctx ends it stops the child, so
-	// that it can be taken up again, and returns ctx's error. An *metier.Error
-	// with Op "delegate" says that there may be no such child, and is told to
-	// the model; any other that its record cannot be used.
+	// that it can be taken up again, and returns ctx's error. Any other error
+	// says that its record cannot be used, unless it is Told.
 	Run(ctx context.Context, c Child) (Outcome, error)
 	// Ended returns how a child of this run ended, from its record. The code of
 	// the error is unknown_handle where there is none that ended.
 	Ended(ctx context.Context, id string) (Outcome, error)
+}
+
+// OpDelegate is the Op of an *metier.Error that says that there may be no such
+// child.
+const OpDelegate = "delegate"
+
+// Told reports whether the model is told of an error of a Runner as it is.
+func Told(err error) bool {
+	e, is := errors.AsType[*metier.Error](err)
+	return is && e.Op == OpDelegate
 }
 
 // Child is one child to run. ID is its name below the parent's run, the same at
