@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"mime"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -24,7 +23,7 @@ type Page struct {
 	Charset   string // as it was read: utf-8, windows-1252, shift_jis …; "" where Binary
 	Binary    bool   // there is no text
 	HTML      bool
-	Title     string // of an HTML page, on one line
+	Title     string // of an HTML page, on one line, at most MaxTitle characters
 	Text      string
 	Hidden    int  // elements left out that a browser would not show
 	Truncated bool // the text ends before the page does
@@ -33,6 +32,9 @@ type Page struct {
 // MaxText is how many bytes of text are made of one page, at least; what comes
 // after is left out.
 const MaxText = 1 << 20
+
+// MaxTitle is how many characters of a title are kept.
+const MaxTitle = 300
 
 // ErrDepth is returned for HTML that nests deeper than 512 elements.
 var ErrDepth = errors.New("the page nests its elements too deep")
@@ -67,34 +69,15 @@ func Read(b []byte, contentType string, base *url.URL) (Page, error) {
 		p.Text = strings.ReplaceAll(text, "\r\n", "\n")
 		return p, nil
 	}
-	doc, err := html.ParseWithOptions(strings.NewReader(once(text)), html.ParseOptionEnableScripting(false))
+	doc, err := html.ParseWithOptions(strings.NewReader(plain(text)), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrDepth, err)
 	}
 	w := writer{base: base, layout: map[*html.Node]bool{}}
 	w.prune(doc, nil)
 	w.children(doc)
-	p.Title, p.Text, p.Hidden, p.Truncated = oneLine(w.title), w.done(), w.hidden, w.full()
+	p.Title, p.Text, p.Hidden, p.Truncated = title(w.title), w.done(), w.hidden, w.full()
 	return p, nil
-}
-
-// mostRoots is how many html and body tags of a page are read as such. A page has
-// one of each, and some more in comments.
-const mostRoots = 8
-
-var rootTag = regexp.MustCompile(`(?i)<(?:html|body)\b`)
-
-// once makes later html and body tags head tags, which the parser passes over.
-// It puts the attributes of the others to those of the first one, and looks at all
-// of those anew for each: half a megabyte keeps it busy for hours.
-func once(text string) string {
-	seen := 0
-	return rootTag.ReplaceAllStringFunc(text, func(tag string) string {
-		if seen++; seen <= mostRoots {
-			return tag
-		}
-		return "<head"
-	})
 }
 
 // binaryType says that a media type is never text.
@@ -142,6 +125,15 @@ func controls(b []byte) (n int) {
 		}
 	}
 	return n
+}
+
+// title is a title on one line, cut to MaxTitle.
+func title(s string) string {
+	r := []rune(oneLine(s))
+	if len(r) > MaxTitle {
+		r = append(r[:MaxTitle-1], '…')
+	}
+	return string(r)
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

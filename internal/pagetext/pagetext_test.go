@@ -105,7 +105,11 @@ func TestTextIsBoundedByThePage(t *testing.T) {
 	}
 	long := *base
 	long.Path = "/" + strings.Repeat("d/", 500)
-	p, err := pagetext.Read([]byte(strings.Repeat("<a href=x>y</a>", 20_000)), "text/html", &long)
+	p, err := pagetext.Read([]byte(strings.Repeat("<b><p>x</b></p>", 600)), "text/html", base)
+	if err != nil || strings.Count(p.Text, "x") != 600 {
+		t.Errorf("elements that are closed in the wrong order: %v", err)
+	}
+	p, err = pagetext.Read([]byte(strings.Repeat("<a href=x>y</a>", 20_000)), "text/html", &long)
 	if err != nil || !p.Truncated || len(p.Text) > pagetext.MaxText+1<<16 {
 		t.Errorf("%v: %d bytes, truncated %v", err, len(p.Text), p.Truncated)
 	}
@@ -151,6 +155,24 @@ func TestTagsThatAreThereOnceAreReadOnce(t *testing.T) {
 	for name, page := range map[string]string{"many": b.String(), "few": "<html><body><p>in<html lang=en><body class=x> the end", "in text": strings.Repeat("<!--<html><body>-->", 9) + "<html><body><p>in the end"} {
 		if p := read(t, page, "text/html"); p.Text != "in the end" {
 			t.Errorf("%s: %q", name, p.Text)
+		}
+	}
+}
+
+func TestATitleIsBounded(t *testing.T) {
+	t.Parallel()
+	p := read(t, "<title>"+strings.Repeat("é ", 4000)+"</title>x", "text/html")
+	if n := utf8.RuneCountInString(p.Title); n != pagetext.MaxTitle || !strings.HasSuffix(p.Title, "…") || p.Text != "x" {
+		t.Errorf("%d characters: %q", n, p.Title)
+	}
+}
+
+func TestWhatIsHiddenIsLeftOutWhateverTheElement(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"a<b hidden>never</b>z", "a<font style=' DISPLAY : None'>never</font>z", "a<i style='opacity:0' hidden>never</i>z", "a<code style='font-size:0'>never</code>z",
+		"a<script><p>never</script>z", "a<p hidden>never<b>never</b>never</p>z", "a<b hidden='' hidden>never</b>z", "a<style></b>never</style>z"} {
+		if p := read(t, page, "text/html"); strings.Join(strings.Fields(p.Text), "") != "az" {
+			t.Errorf("%s: %q", page, p.Text)
 		}
 	}
 }

@@ -87,20 +87,11 @@ func (w *writer) note(n, table *html.Node) {
 	}
 }
 
-// unseen says that an element says of itself that it is not shown. Style sheets
-// are not read: text can be hidden in more ways.
+// unseen says that an element says of itself that it is not shown; see plain.
 func unseen(n *html.Node) bool {
 	for _, a := range n.Attr {
-		switch a.Key {
-		case "hidden":
+		if a.Key == "hidden" {
 			return true
-		case "style":
-			s := strings.ToLower(strings.Join(strings.Fields(a.Val), ""))
-			for _, not := range []string{"display:none", "visibility:hidden", "font-size:0;", "font-size:0px", "opacity:0;"} {
-				if strings.Contains(s+";", not) {
-					return true
-				}
-			}
 		}
 	}
 	return false
