@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -108,9 +109,38 @@ func (t tool) ask(ctx context.Context, client *http.Transport, to address) (*htt
 	}
 	var unknown *tls.CertificateVerificationError
 	if errors.As(err, &unknown) {
-		return nil, fault(metier.Denied, "tls_untrusted", "", "the host's certificate is not one that this machine trusts: %w", unknown)
+		return nil, fault(metier.Denied, "tls_untrusted", "", "the host's certificate is not one that this machine trusts: %s", distrust(unknown))
 	}
-	return nil, fault(metier.Unavailable, "fetch_failed", "", "there is no answer: %w", err)
+	return nil, fault(metier.Unavailable, "fetch_failed", "", "there is no answer: %s", cause(err))
+}
+
+// cause words why there is no answer, or no whole one. Errors quote what the host
+// sent, and its words stand in a page's element or nowhere.
+func cause(err error) string {
+	var alert tls.AlertError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &alert):
+		return "the host ended TLS: " + alert.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the host took too long"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "the connection ended"
+	}
+	return "the host's answer is none of HTTP"
+}
+
+// distrust is cause for a certificate, which holds words of its own.
+func distrust(err error) string {
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &name):
+		return "it is for other hosts"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "it has expired, or is not valid yet"
+	}
+	return "nobody whom this machine trusts vouches for it"
 }
 
 // redirect says where an answer leads, and why it is not followed there: to
@@ -122,7 +152,7 @@ func redirect(from address, res *http.Response) (next, why string, leads bool) {
 		return "", "", false
 	}
 	u, err := from.Parse(res.Header.Get("Location"))
-	if err != nil || res.Header.Get("Location") == "" || len(u.String()) > urlMax {
+	if err != nil || res.Header.Get("Location") == "" || u.Opaque != "" || len(u.String()) > urlMax {
 		return "", "", false // an answer like any other
 	}
 	u.RawQuery = query(u.RawQuery)
@@ -141,7 +171,7 @@ func read(res *http.Response) (body []byte, more bool, err error) {
 		return body[:bodyMax], true, nil
 	}
 	if err != nil {
-		return nil, false, fault(metier.Unavailable, "fetch_cut", "", "the answer ends before the page does: %w", err)
+		return nil, false, fault(metier.Unavailable, "fetch_cut", "", "the answer ends before the page does: %s", cause(err))
 	}
 	return body, false, nil
 }

@@ -2,12 +2,22 @@ package fetch_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"io"
+	"log"
+	"math/big"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"metier"
 	"metier/event"
@@ -45,6 +55,26 @@ func newInternet(t *testing.T, h http.HandlerFunc) *internet {
 	n.Internet = net
 	n.roots.AddCert(secure.Certificate())
 	return n
+}
+
+// certify gives example.com a server whose certificate is for another name.
+func (n *internet) certify(t *testing.T, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	n.Hosts[netip.MustParseAddrPort("93.184.216.34:443")] = s.Listener.Addr().String()
 }
 
 func (n *internet) requests() []*http.Request {
