@@ -81,22 +81,39 @@ func find(ctx context.Context, s *metier.Session, path string, below ...string) 
 		}
 		rel = clean
 	}
-	for _, dir := range append(below, "") {
-		for _, m := range all {
+	for _, m := range all { // what lies in an earlier one is not hidden by a later one
+		for _, dir := range append(below, "") {
 			if p, ok := m.at(dir, rel); ok {
 				return p, nil
 			}
 		}
 	}
+	return fail(metier.NotFound, "harness_path_not_found", "there is nothing at this path"+near(ctx, s, all, rel), "list_content lists what there is")
+}
+
+// near names paths that a misspelt one may mean, of those that the model may
+// hear of.
+func near(ctx context.Context, s *metier.Session, all []mounted, rel string) string {
 	var known []string
+	ids := map[string]string{}
 	for _, m := range all {
 		for _, n := range m.h.All() {
-			if len(known) < 2000 {
+			if _, twice := ids[n.Path]; !twice && len(known) < 2000 {
 				known = append(known, n.Path)
+				ids[n.Path] = place{m.label, m.h, n, ""}.id()
 			}
 		}
 	}
-	return fail(metier.NotFound, "harness_path_not_found", "there is nothing at this path"+nearest.Hint(rel, known), "list_content lists what there is")
+	var told []string
+	for _, path := range nearest.Names(rel, known) {
+		if _, ok, err := metier.Entry(ctx, s, ids[path]); err == nil && ok {
+			told = append(told, visible.Line(path))
+		}
+	}
+	if len(told) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(told, " or ") + "?"
 }
 
 // at is find in one harness.

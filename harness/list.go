@@ -145,16 +145,22 @@ func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (meti
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Files of %s:\n", shown(p.node))
-	n := 0
+	n, more := 0, 0
 	for _, f := range full.Resources {
 		if f.Path == leafFile {
 			continue
 		}
-		n++
+		if n++; b.Len() > namesMax {
+			more++
+			continue
+		}
 		fmt.Fprintf(&b, "- %s (%d bytes)\n", wrap.Plain(path.Join(p.node.Path, f.Path)), f.Size)
 	}
-	if n == 0 {
+	switch {
+	case n == 0:
 		b.WriteString("Nothing is in it.\n")
+	case more > 0:
+		fmt.Fprintf(&b, "And %d more, which are too many to list.\n", more)
 	}
 	r := metier.Text(b.String())
 	r.Detail = detail(p.id(), p.node.Path, map[string]any{"total": n})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -153,6 +154,59 @@ func TestWhatTheModelMayNotHearOf(t *testing.T) {
 	}
 	if o := d.call("list_content", "references"); strings.Contains(o.Text(), "denied reference") {
 		t.Error(o.Text())
+	}
+	// Nor does a misspelt path bring out its name.
+	long := write(t, map[string]string{"HARNESS.md": selfText, "skills/payroll/SKILL.md": skillText("payroll", "denied"), "skills/for-people/SKILL.md": "---\nname: for-people\ndescription: x\ndisable-model-invocation: true\n---\n",
+		"skills/counts/SKILL.md": skillText("counts", "open")})
+	d = openDesk(t, long, func(c *metier.Config) { c.Grants.Denied = []string{"skills/payroll"} })
+	for path, want := range map[string]bool{"skills/payrol": false, "skills/for-peopl": false, "skills/count": true} {
+		if o := d.call("load_skill", path); o.Code() != "harness_path_not_found" || strings.Contains(o.Text(), "did you mean") != want {
+			t.Errorf("%s: %q %s", path, o.Code(), o.Text())
+		}
+	}
+}
+
+// A later harness cannot stand in for what an earlier one has at a path.
+func TestEarlierHarnessesComeFirst(t *testing.T) {
+	t.Parallel()
+	later := write(t, map[string]string{"HARNESS.md": selfText, "skills/skills/x/SKILL.md": "---\nname: x\ndescription: d\n---\ntheirs\n", "references/references/r.md": summaryText("of the later"), "skills/y/SKILL.md": skillText("y", "only there")})
+	d := openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/x/SKILL.md": skillText("x", "of the earlier"), "references/r.md": summaryText("of the earlier")}), func(c *metier.Config) {
+		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
+			mounts := c.Snapshot.Mounts()
+			src := open(t, later, &harness.Options{Layout: settings.LayoutV1})
+			return metier.Build(ctx, append(mounts, metier.Mount{Label: "later", Tier: policy.ThirdParty, Source: src, Root: later, ByPath: true}), c.Settings.Parse, c.Settings.Names, c.Settings.Read.IndexRoot, false)
+		}
+	})
+	if err := metier.Refresh(t.Context(), d.s); err != nil {
+		t.Fatal(err)
+	}
+	d.gives("load_skill", "skills/x", d.file("skills/x/SKILL.md"))
+	d.gives("load_reference", "references/r.md", d.file("references/r.md"))
+	if o := d.call("load_skill", "later:skills/x"); o.Code() != "" || !strings.Contains(o.Text(), "theirs") {
+		t.Errorf("%q %s", o.Code(), o.Text())
+	}
+	if o := d.call("load_skill", "y"); o.Code() != "" {
+		t.Errorf("%q %s", o.Code(), o.Text())
+	}
+	if name, _, err := harness.Script(t.Context(), d.s, "skills/x", "a.sh"); name != "desk:skills/x" || err != nil {
+		t.Error(name, err)
+	}
+}
+
+// What stands beside the instructions of a skill, and the list of a leaf's files, is bounded.
+func TestListsOfFilesAreBounded(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"HARNESS.md": selfText, ".leaf-detectors": detect, "skills/s/SKILL.md": skillText("s", "many scripts"), "skills/leaf/.harnessleaf": ""}
+	for i := range 400 {
+		name := strings.Repeat("n", 200) + strconv.Itoa(i)
+		files["skills/s/scripts/"+name], files["skills/leaf/"+name] = "#!/bin/sh\n", "x\n"
+	}
+	d := openDesk(t, write(t, files), func(c *metier.Config) { c.Settings.Activate.ResourceList = 0 })
+	for path, end := range map[string]string{"s": " more, which are too many to list", "leaf": " more, which are too many to list.\n"} {
+		o := d.call("load_skill", path)
+		if o.Code() != "" || len(o.Text()) > 42<<10 || !strings.HasSuffix(o.Text(), end) || !strings.Contains(o.Text(), strings.Repeat("n", 200)) {
+			t.Errorf("%s: %q, %d bytes", path, o.Code(), len(o.Text()))
+		}
 	}
 }
 

@@ -174,18 +174,33 @@ func active(x *metier.Scope, sk metier.Skill) bool {
 	return false
 }
 
+// namesMax is how many bytes of names stand in one list of files.
+const namesMax = 32 << 10
+
 // scripts names the scripts of a skill as run_script takes them.
 func scripts(sk metier.Skill) string {
 	var names []string
+	bytes, more := 0, 0
 	for _, f := range sk.Resources {
-		if name, ok := strings.CutPrefix(f.Path, "scripts/"); ok {
-			names = append(names, wrap.Plain(name))
+		name, ok := strings.CutPrefix(f.Path, "scripts/")
+		if !ok {
+			continue
 		}
+		name = wrap.Plain(name)
+		if bytes += len(name); bytes > namesMax {
+			more++
+			continue
+		}
+		names = append(names, name)
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "\n\nAvailable scripts: " + strings.Join(names, ", ")
+	text := "\n\nAvailable scripts: " + strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more, which are too many to list", more)
+	}
+	return text
 }
 
 // detail is a result as data. A tool gives activations, files and lists, so each

@@ -16,7 +16,7 @@ func Names(name string, among []string) []string {
 		if len(name) > len(n)+far || len(n) > len(name)+far {
 			continue
 		}
-		switch d := edits(name, n); {
+		switch d := edits(name, n, far); {
 		case d < best:
 			best, near = d, []string{n}
 		case d == best && d < far:
@@ -35,23 +35,31 @@ func Hint(name string, among []string) string {
 	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// edits is the number of inserted, removed and changed bytes between a and b.
-func edits(a, b string) int {
-	prev := make([]int, len(b)+1)
+// edits is the number of inserted, removed and changed bytes between a and b, or
+// more than far where it is more than far: only as much of the table is filled as
+// that takes.
+func edits(a, b string, far int) int {
+	outside := far + 1
+	prev, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j
 	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
+	for i := 1; i <= len(a); i++ {
+		first, last := max(1, i-far), min(len(b), i+far)
+		if row[first-1] = outside; first == 1 {
+			row[0] = i
+		}
+		for j := first; j <= last; j++ {
 			cost := 1
-			if a[i] == b[j] {
+			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			row[j+1] = min(prev[j]+cost, prev[j+1]+1, row[j]+1)
+			row[j] = min(prev[j-1]+cost, prev[j]+1, row[j-1]+1)
 		}
-		prev = row
+		if last < len(b) {
+			row[last+1] = outside
+		}
+		prev, row = row, prev
 	}
 	return prev[len(b)]
 }

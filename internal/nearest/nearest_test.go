@@ -1,6 +1,7 @@
 package nearest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,22 +12,34 @@ func TestHint(t *testing.T) {
 	t.Parallel()
 	among := []string{"keen", "default", "read_max", "read_main", "ads", "a", "a-very-long-name-of-some-setting"}
 	for name, want := range map[string]string{
-		"":                       "",
-		"ken":                    "; did you mean keen?",
-		"kene":                   "; did you mean keen?",
-		"defalut":                "; did you mean default?",
-		"read_ma":                "; did you mean read_max?",
-		"read_maxn":              "; did you mean read_max or read_main?",
-		"read_mai_":              "; did you mean read_main?",
-		"read_mix":               "; did you mean read_max?",
-		"read_mn":                "; did you mean read_max or read_main?",
-		"xxxxxxxx":               "",
-		"pdf":                    "", // ads has only one letter of it
-		"k":                      "",
-		strings.Repeat("k", 1e6): "",
+		"":                                 "",
+		"ken":                              "; did you mean keen?",
+		"kene":                             "; did you mean keen?",
+		"defalut":                          "; did you mean default?",
+		"read_ma":                          "; did you mean read_max?",
+		"read_maxn":                        "; did you mean read_max or read_main?",
+		"read_mai_":                        "; did you mean read_main?",
+		"read_mix":                         "; did you mean read_max?",
+		"read_mn":                          "; did you mean read_max or read_main?",
+		"xxxxxxxx":                         "",
+		"pdf":                              "", // ads has only one letter of it
+		"k":                                "",
+		"a-very-lng-name-of-some-settings": "; did you mean a-very-long-name-of-some-setting?",
+		"very-long-name-of-some-setting-x": "",
+		strings.Repeat("k", 1e6):           "",
 	} {
 		if got := nearest.Hint(name, among); got != want {
 			t.Errorf("%.20q gives %q, want %q", name, got, want)
 		}
+	}
+}
+
+// Names of thousands of bytes, of which there are thousands, cost as much as they
+// are long.
+func TestLongNamesAreCompared(t *testing.T) {
+	t.Parallel()
+	long, other := strings.Repeat("z", 1<<20), strings.Repeat("y", 1<<20)
+	if got := nearest.Names("a"+long, []string{other, long, long + "abc", other + "a"}); !slices.Equal(got, []string{long}) {
+		t.Errorf("%d names", len(got))
 	}
 }
