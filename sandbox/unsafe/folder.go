@@ -23,7 +23,7 @@ func folder(j sandbox.Job) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.FromSlash(strings.TrimSuffix("./"+rel, "/")))
+	f, err := root.Open(filepath.FromSlash("./" + rel)) // it ends in a slash: a pipe is no folder, and not waited for
 	if err != nil {
 		return nil, err
 	}

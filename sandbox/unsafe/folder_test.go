@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"metier/sandbox"
@@ -27,12 +28,21 @@ func TestStartsInTheFolderThatWasChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	pipe := filepath.Join(root, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that nobody waits for it here
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
 	ws := &sandbox.Workspace{Host: root, Writable: true, Hidden: []string{"runs"}}
 	job := func(dir string) sandbox.Job {
 		return sandbox.Job{Argv: []string{"/bin/pwd", "-P"}, Env: []string{}, Dir: sandbox.WorkspaceDir + dir, Workspace: ws}
 	}
 	h := New(&Options{Temp: t.TempDir()})
-	for dir, want := range map[string]string{"/out": "escapes", "/records": "hidden", "/runs": "hidden", "/runs/one": "hidden", "/none": "no such file"} {
+	for dir, want := range map[string]string{"/out": "escapes", "/records": "hidden", "/runs": "hidden", "/runs/one": "hidden", "/none": "no such file", "/pipe": "not a directory"} {
 		if r, err := h.Run(t.Context(), job(dir)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v; want %q", dir, r.Stdout, err, want)
 		}
