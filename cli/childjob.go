@@ -109,7 +109,8 @@ func (j *job) there(names []string) (have, missing []string) {
 	for _, n := range names {
 		sk, err := j.snapshot.Find(n)
 		if err == nil {
-			if effect, _ := g.Skill(sk.ID.String(), sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") {
+			id := sk.ID.String()
+			if effect, _ := g.Skill(id, sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") || strings.Contains(n, ":") && !policy.Listed(n, id, sk.Name) {
 				err = fs.ErrNotExist
 			}
 		}

@@ -20,9 +20,12 @@ func (u Rule) applies(r Request) bool {
 	if r.Skill != nil {
 		all = append([]Subject{*r.Skill}, all...)
 	}
-	hits := 0
+	match, hits := MatchSkill, 0
+	if u.Effect == RuleAllow {
+		match = Listed
+	}
 	for _, s := range all {
-		if MatchSkill(u.Skill, s.ID, s.Name) {
+		if match(u.Skill, s.ID, s.Name) {
 			hits++
 		}
 	}
@@ -122,7 +125,7 @@ func checkSkill(s string) error {
 
 // Skill says what the operator decided about a skill, and by which rule: deny
 // hides it and refuses its use, ask asks before its instructions are loaded,
-// allow, and no rule, loads it. Grants.Denied is beyond all rules. Of the rules
+// allow, and no rule, loads it; what allows takes no name for an ID. Grants.Denied is beyond all rules. Of the rules
 // that match, the most exact counts, which is the one with the most letters
 // beside its stars, one without a star first; of equally exact ones the
 // strictest.
@@ -133,16 +136,20 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 		}
 	}
 	for _, list := range g.Only {
-		if !slices.ContainsFunc(list, func(p string) bool { return listed(p, id, name) }) {
+		if !slices.ContainsFunc(list, func(p string) bool { return Listed(p, id, name) }) {
 			return RuleDeny, "only"
 		}
 	}
 	best, effect, rule := -1, RuleAllow, ""
+	var said []SkillRule // match a name that looks like an ID: they take away and give nothing
 	for _, u := range g.Skills {
 		if u.Check() != nil {
 			return RuleDeny, "skill rule that cannot be read"
 		}
-		if !MatchSkill(u.Skill, id, name) {
+		if !Listed(u.Skill, id, name) {
+			if MatchSkill(u.Skill, id, name) {
+				said = append(said, u)
+			}
 			continue
 		}
 		exact := len(u.Skill) - strings.Count(u.Skill, "*")
@@ -151,6 +158,11 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 		}
 		if exact > best || exact == best && strict(u.Effect) > strict(effect) {
 			best, effect, rule = exact, u.Effect, string(u.Effect)+": "+u.Skill
+		}
+	}
+	for _, u := range said {
+		if strict(u.Effect) > strict(effect) {
+			effect, rule = u.Effect, string(u.Effect)+": "+u.Skill
 		}
 	}
 	return effect, rule
@@ -163,10 +175,12 @@ func same(a, b string) bool {
 	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
 }
 
-// listed is MatchSkill for a list that takes an ID for nobody's name.
-func listed(pattern, id, name string) bool {
-	if strings.Contains(pattern, ":") && !strings.Contains(pattern, "*") {
-		return pattern == id
+// Listed is MatchSkill for what allows: with a colon the pattern is one of IDs,
+// and no skill is taken for another by what it calls itself. Names of servers'
+// skills are made by the host, and count.
+func Listed(pattern, id, name string) bool {
+	if strings.Contains(pattern, ":") && !strings.HasPrefix(id, ServedPrefix) {
+		name = ""
 	}
 	return MatchSkill(pattern, id, name)
 }

@@ -300,11 +300,40 @@ func TestTheOnlySkillsAreMeantByNameOrByID(t *testing.T) {
 		passes   bool
 	}{
 		{"src:a/deploy", "src:a/deploy", "deploy", true}, {"src:a/deploy", "evil:x", "src:a/deploy", false}, {"src:a/deploy", "SRC:a/deploy", "deploy", false},
+		{"src:*", "evil:x", "src:a/deploy", false}, {"*:a/deploy", "src:a/deploy", "x", true}, {"*:a/deploy", "evil:x", "src:a/deploy", false}, {"mcp:desk:*", "mcp:desk:a/b", "mcp:desk:b", true}, {"mcp:desk:b", "mcp:desk:a/b", "mcp:desk:b", true},
 		{"deploy", "evil:x", "Deploy", true}, {"dep*", "evil:x", "deploy", true}, {"src:*", "src:a/b", "b", true}, {"src:*", "evil:x", "b", false}, {"", "evil:x", "b", false},
 	} {
 		g := policy.Grants{Only: [][]string{{"*"}, strings.Fields(tt.only)}}
 		if got, _ := g.Skill(tt.id, tt.name); (got == policy.RuleAllow) != tt.passes {
 			t.Errorf("only %q: the skill %s (%s): %s", tt.only, tt.name, tt.id, got)
+		}
+	}
+}
+
+// What the operator allows by an ID, or by all of a source, is nobody's who calls
+// himself so; what he takes away by it is.
+func TestANameThatLooksLikeAnIDIsAllowedNothing(t *testing.T) {
+	t.Parallel()
+	for rules, want := range map[string]policy.RuleEffect{
+		"deny=* allow=org:*": policy.RuleDeny, "deny=* allow=org:a/deploy": policy.RuleDeny, "deny=* ask=org:*": policy.RuleDeny, "ask=* allow=org:*": policy.RuleAsk,
+		"deny=org:*": policy.RuleDeny, "allow=* deny=org:a/deploy": policy.RuleDeny, "ask=org:*": policy.RuleAsk, "deny=* allow=evil:*": policy.RuleAllow, "deny=* allow=evil:* ask=org:*": policy.RuleAsk,
+	} {
+		var g policy.Grants
+		for _, s := range strings.Fields(rules) {
+			e, p, _ := strings.Cut(s, "=")
+			g.Skills = append(g.Skills, policy.SkillRule{Effect: policy.RuleEffect(e), Skill: p})
+		}
+		if got, rule := g.Skill("evil:x", "org:a/deploy"); got != want {
+			t.Errorf("%s: %s by %q, want %s", rules, got, rule, want)
+		}
+	}
+	g := open()
+	g.Rules = []policy.Rule{{Effect: policy.RuleAllow, Pattern: "Bash(rm:*)", Skill: "org:*"}}
+	for id, asked := range map[string]bool{"org:a/deploy": false, "evil:x": true} {
+		r := bash("rm -rf x")
+		r.Active = []policy.Subject{{ID: id, Name: "org:a/deploy"}}
+		if d := policy.Decide(&g, r); (d.Code == policy.CodeDestructive) != asked {
+			t.Errorf("%s: %+v", id, d)
 		}
 	}
 }

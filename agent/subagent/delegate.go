@@ -157,10 +157,14 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 		if d.Inherit == settings.InheritNone {
 			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "here a helper begins with no skills but those of its profile")
 		}
-		if !p.Lets(n) {
+		sk, told, err := metier.Entry(ctx, s, n)
+		id := ""
+		if err == nil && told {
+			id = sk.ID.String()
+		}
+		if !p.Lets(id, n) {
 			return refuse("subagent_skill_not_allowed", "name another profile, or do without", metier.Denied, "the profile %s does not take the skill %q", p.Name, n)
 		}
-		_, told, err := metier.Entry(ctx, s, n)
 		if err != nil || !told {
 			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)
 		}

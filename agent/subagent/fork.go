@@ -54,9 +54,9 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 	if err != nil || !told || sk.Head.Front.Context != forkContext {
 		return Child{}, nil, false
 	}
-	p, may := l.d.takes(sk.Head.Front.Agent, sk.Name)
+	p, may := l.d.takes(sk.Head.Front.Agent, sk)
 	if !may {
-		p, may = l.d.takes(Default, sk.Name)
+		p, may = l.d.takes(Default, sk)
 	}
 	if !may {
 		return Child{}, nil, false
@@ -69,9 +69,9 @@ func (l loader) child(ctx context.Context, s *metier.Session, raw json.RawMessag
 }
 
 // takes finds a profile that may start and lets a child load the skill.
-func (d *delegate) takes(profile, skill string) (Profile, bool) {
+func (d *delegate) takes(profile string, sk metier.Skill) (Profile, bool) {
 	p, known := Find(d.Profiles, profile)
-	return p, known && slices.Contains(d.Allowed, p.Name) && p.Lets(skill)
+	return p, known && slices.Contains(d.Allowed, p.Name) && p.Lets(sk.ID.String(), sk.Name)
 }
 
 func (l loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {

@@ -161,9 +161,10 @@ func Parse(b []byte) (Profile, error) {
 }
 
 // Lets reports whether a call may name a skill, and the child load it: one of
-// the profile's, or one that its patterns take in.
-func (p Profile) Lets(skill string) bool {
-	return slices.Contains(p.Skills, skill) || slices.ContainsFunc(p.AllowSkills, func(a string) bool { return policy.MatchSkill(a, "", skill) })
+// the profile's, or one that its patterns take in. id is "" where there is none
+// of that name.
+func (p Profile) Lets(id, name string) bool {
+	return slices.Contains(p.Skills, name) || slices.ContainsFunc(p.AllowSkills, func(a string) bool { return policy.Listed(a, id, name) })
 }
 
 // Find returns the profile of a name.

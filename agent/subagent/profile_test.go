@@ -103,10 +103,13 @@ func TestTheBuiltinProfilesAreThese(t *testing.T) {
 
 func TestAProfileTakesItsSkillsAndThoseItsPatternsTakeIn(t *testing.T) {
 	t.Parallel()
-	p := subagent.Profile{Skills: []string{"exact"}, AllowSkills: []string{"pattern-*", "Any Name"}}
+	p := subagent.Profile{Skills: []string{"exact"}, AllowSkills: []string{"pattern-*", "Any Name", "org:*"}}
 	for skill, want := range map[string]bool{"exact": true, "Exact": false, "pattern-ui": true, "PATTERN-UI": true, "pattern": false, "any name": true, "other": false, "": false} {
-		if p.Lets(skill) != want {
+		if p.Lets("src:x", skill) != want {
 			t.Errorf("%q: %v", skill, !want)
 		}
+	}
+	if p.Lets("evil:x", "org:deploy") || !p.Lets("org:deploy", "deploy") {
+		t.Error("a name that looks like an ID is taken for one")
 	}
 }
