@@ -113,6 +113,20 @@ func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// What is said to be of a source is of that source or nothing, whatever a skill of
+// another calls itself.
+func TestASourceIsNamedForItsOwnSkillsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", map[string]string{"org/known/SKILL.md": skillFile("known", "A.\n"), "work/x/SKILL.md": skillFile("\"org:deploy\"", "B.\n"), "work/y/SKILL.md": skillFile("\"work:z\"", "C.\n"), "work/z/SKILL.md": skillFile("\"free:z\"", "D.\n")})
+	w.roots = []metier.Mount{w.mount("org", policy.Org), w.mount("work", policy.Project)}
+	for name, want := range map[string]string{"org:deploy": "", "org:known": "org:known", "work:x": "work:x", "work:z": "work:z", "free:z": "work:z"} {
+		sk, err := w.snapshot().Find(name)
+		if want == "" && metier.CodeOf(err) != "skill_not_found" || want != "" && sk.ID.String() != want {
+			t.Errorf("%s is %s, %v", name, sk.ID, err)
+		}
+	}
+}
+
 // A workspace can have skills judged more strictly, and it does not get the name
 // of a more trusted one that is refused for that.
 func TestTheNameOfATrustedSkillThatIsRefused(t *testing.T) {

@@ -416,12 +416,10 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 	if ok && n.skills[i].ID.String() == name {
 		return n.skills[i], nil
 	}
-	// The ID of a skill that cannot be used is nobody's name.
-	anID := strings.Contains(name, ":") && slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name })
-	if k := n.byKey[n.key(name)]; len(k) > 0 && !anID {
-		return n.skills[k[0]], nil
+	if k := n.byKey[n.key(name)]; len(k) > 0 {
+		i, ok = k[0], true
 	}
-	if ok && !anID {
+	if ok && !n.anothers(name, n.skills[i].ID.Source) {
 		return n.skills[i], nil
 	}
 	for _, sk := range n.skills {
@@ -432,6 +430,13 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
 		Hint: n.available(), Err: errors.New("there is no such skill")}
+}
+
+// anothers reports whether a name is the ID of a skill that cannot be used, or one
+// of another source's, there or not: that is nobody's name.
+func (n *Snapshot) anothers(name, source string) bool {
+	return strings.Contains(name, ":") && (slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
+		slices.ContainsFunc(n.mounts, func(m Mount) bool { return m.Label != source && strings.HasPrefix(name, m.Label+":") }))
 }
 
 // available lists names for an error, at most twenty.
