@@ -13,7 +13,7 @@ import (
 )
 
 func FuzzDetectors(f *testing.F) {
-	for _, s := range []string{detect, "# c\n\nresource=RESOURCE.md\r\n", "a=../x\n=b\nx", "\xff=\x00", "a = b/c = d\n", strings.Repeat("a=b\n", 300)} {
+	for _, s := range []string{detect, "# c\n\nresource=RESOURCE.md\r\n", "a=../x\n=b\nx", "\xff=\x00", "a = b/c = d\n", strings.Repeat("a=b\n", 300), strings.Repeat("a", 65) + "=b\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -22,7 +22,7 @@ func FuzzDetectors(f *testing.F) {
 			t.Errorf("%d lines count", len(list)+len(findings))
 		}
 		for _, d := range list {
-			if clean, err := confine.Clean(d.File); err != nil || clean != d.File || d.Type == "" || strings.TrimSpace(d.Type) != d.Type {
+			if clean, err := confine.Clean(d.File); err != nil || clean != d.File || d.Type == "" || strings.TrimSpace(d.Type) != d.Type || len(d.Type) > 64 {
 				t.Errorf("%+v", d)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"metier/internal/confine"
 	"metier/internal/visible"
@@ -43,11 +44,12 @@ type Options struct {
 	MaxBytes   int64 // read of all files to find names and descriptions; default 64 MiB
 }
 
-// The largest HARNESS.md, and the largest .leaf-detectors and how many of its lines count.
+// The largest HARNESS.md, and the largest .leaf-detectors, how many of its lines count and how long a type is.
 const (
 	maxBody      = 1 << 20
 	maxDetectors = 64 << 10
 	maxLines     = 256
+	maxType      = 64 // bytes of a type
 )
 
 func (o *Options) orDefaults() Options {
@@ -149,6 +151,8 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 		switch {
 		case !ok || typ == "":
 			bad(i+1, "the line is not type=relative/path")
+		case len(typ) > maxType || !utf8.ValidString(typ):
+			bad(i+1, "the type is longer than %d bytes, or no UTF-8", maxType)
 		case err != nil:
 			bad(i+1, "the path of the type %s is not one inside a leaf", visible.Quote(typ))
 		default:

@@ -52,10 +52,11 @@ func (t listTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 	return list(ctx, x, p)
 }
 
-// mostListed is how many entries a list holds, and longest how many characters
-// of a description.
+// mostListed is how many entries a list holds, listMax how many bytes of paths
+// and descriptions, and longest how many characters of a description.
 const (
 	mostListed = 1000
+	listMax    = 256 << 10
 	longest    = 1024
 )
 
@@ -80,7 +81,7 @@ func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) 
 	if p.node.Kind != Group {
 		children = []*Node{p.node}
 	}
-	items, left, more := []item{}, 0, 0
+	items, left, more, size := []item{}, 0, 0, 0
 	for _, n := range children {
 		_, told, err := metier.Entry(ctx, x.Session(), place{p.label, p.h, n, ""}.id())
 		switch {
@@ -88,9 +89,10 @@ func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) 
 			return metier.Result{}, ctx.Err()
 		case err != nil || !told:
 			left++
-		case len(items) >= mostListed:
+		case len(items) >= mostListed || size > listMax:
 			more++
 		default:
+			size += len(n.Path) + len(n.Description)
 			items = append(items, item{n.Path, n.Path, n.kind(), n.Description})
 		}
 	}

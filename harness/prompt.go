@@ -73,11 +73,11 @@ var (
 // attribute is a value between quotes: one line, nothing in it hidden.
 func attribute(s string) string { return attrMarkup.Replace(visible.Line(s)) }
 
-// text is what stands between tags: characters that XML does not allow become
-// U+FFFD, all others stay.
+// text is what stands between tags: characters that XML does not allow, or that
+// a terminal may obey, become U+FFFD, all others stay.
 func text(s string) string {
 	return textMarkup.Replace(strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' || r >= 0x20 && r != 0xfffe && r != 0xffff && r != utf8.RuneError {
+		if r == '\t' || r == '\n' || r >= 0x20 && (r < 0x7f || r > 0x9f) && r != 0xfffe && r != 0xffff && r != utf8.RuneError {
 			return r
 		}
 		if r == '\r' {

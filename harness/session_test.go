@@ -193,6 +193,20 @@ func TestEarlierHarnessesComeFirst(t *testing.T) {
 	}
 }
 
+// What a list says is bounded, not only how much it names.
+func TestListsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"HARNESS.md": selfText}
+	for i := range 100 {
+		files["references/"+strconv.Itoa(i)+".md"] = summaryText(strings.Repeat("d", 8<<10))
+	}
+	d := openDesk(t, write(t, files))
+	o := d.call("list_content", "references")
+	if o.Code() != "" || len(o.Text()) > 64<<10 || len(o.Detail()) > 300<<10 || !strings.HasSuffix(o.Text(), " more, which are too many to list.\n") {
+		t.Errorf("%q: %d bytes, %d as data", o.Code(), len(o.Text()), len(o.Detail()))
+	}
+}
+
 // What stands beside the instructions of a skill, and the list of a leaf's files, is bounded.
 func TestListsOfFilesAreBounded(t *testing.T) {
 	t.Parallel()
