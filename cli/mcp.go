@@ -118,7 +118,7 @@ func (a *app) planMCP(f placeFlags) (planned, error) {
 	p, granted, err := a.planPlace(f, overMCP)
 	l := &p.launch
 	l.PromptRole, l.Batch = policy.Context, true
-	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt}
+	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt, server.ToolFile}
 	if l.harnessed() {
 		l.Tools = append(l.Tools, settings.ToolLoadContent)
 	}

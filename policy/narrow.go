@@ -7,7 +7,7 @@ import (
 
 // exempt are the tools by which skills themselves are used; allowed-tools
 // never takes them away, or no skill could be left again.
-var exempt = []string{"load_skill", "read_skill_resource", "search_skills", "list_skills"}
+var exempt = []string{"load_skill", "read_skill_resource", "search_skills", "list_skills", "load_content", "mcp_prompt", "mcp_resource"}
 
 // declaring are the active skills whose allowed-tools count, under the merge
 // rule: MergeLast leaves one.

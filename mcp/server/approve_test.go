@@ -82,6 +82,32 @@ func TestAClientThatCannotAskIsToldWhatWouldBeNeeded(t *testing.T) {
 	}
 }
 
+// A client that reads files is not the operator: what is asked about before it is
+// loaded is no resource until somebody said yes, and a mode that wants a direct
+// command has none from it.
+func TestResourcesAreJudgedAsAClientsOwn(t *testing.T) {
+	t.Parallel()
+	const main, inside = "skill://project/guide/SKILL.md", "skill://project/guide/references/way.md"
+	reads := func(c *client, uri string) bool {
+		r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+		return err == nil && len(r.Contents) == 1
+	}
+	p := &person{action: "accept", answer: "allow once"}
+	c := start(t, library, asking).stdio(p.options())
+	if reads(c, main) || reads(c, inside) {
+		t.Error("a skill that policy asks about is read without a question")
+	}
+	if r := c.call("load_skill", map[string]any{"name": "guide"}); r.IsError || !reads(c, main) || !reads(c, inside) {
+		t.Errorf("it is loaded by a yes, and not read: %s", said(r))
+	}
+	for mode, want := range map[policy.Mode]bool{policy.EnforceExplicit: true, policy.EnforceStrict: false} {
+		w := start(t, library, func(w *world) { w.grants = func(g *policy.Grants) { g.Mode = mode } })
+		if got := reads(w.stdio(nil), main); got != want {
+			t.Errorf("%s: read %v", mode, got)
+		}
+	}
+}
+
 // What a client gives back counts for the call it was given for, from the one
 // it was given to, and as it was given.
 func TestAnswersCannotBeForgedOrMoved(t *testing.T) {

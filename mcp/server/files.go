@@ -19,10 +19,11 @@ import (
 	"metier/policy"
 )
 
-// Canonical names of what clients do that no model's tool does.
+// Canonical names of what clients do that no model's tool does. They have to be
+// granted.
 const (
-	toolFile   = "mcp_resource"
-	ToolPrompt = "mcp_prompt" // has to be granted
+	ToolFile   = "mcp_resource"
+	ToolPrompt = "mcp_prompt"
 )
 
 // Tools are what a Backend adds to the tools of a session. No model is offered
@@ -45,7 +46,8 @@ func addressed(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // readResource gives a file of a skill as it is. Reading SKILL.md is no
-// activation (ruling 26).
+// activation (ruling 26). A client is not the operator: what is asked about
+// before it is loaded is no resource until somebody said yes.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	v, path, ok := s.index.Load().find(uri)
@@ -58,7 +60,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	}
 	defer release()
 	args, _ := json.Marshal(fileArgs{v.skill.ID.String(), path}) // plain data
-	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: toolFile, Args: args, Actor: policy.ByOperator, By: principal(req)})
+	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: ToolFile, Args: args, Actor: policy.ByUser, By: principal(req)})
 	if err != nil {
 		return nil, s.fault(ctx, err)
 	}
@@ -88,7 +90,7 @@ type fileArgs struct {
 type fileTool struct{}
 
 func (fileTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	return metier.Spec{Canonical: toolFile, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: toolFile}}, false
+	return metier.Spec{Canonical: ToolFile, Effect: policy.Read, ToolSpec: model.ToolSpec{Name: ToolFile}}, false
 }
 
 func (fileTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {

@@ -120,7 +120,7 @@ func (w *world) granted() policy.Grants {
 	}
 	p, x := set.Policy, set.Exec
 	g := policy.Grants{Mode: policy.Mode(p.Mode), Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
-		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network), Tools: []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt}}
+		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network), Tools: []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt, server.ToolFile}}
 	for _, t := range w.tools {
 		spec, _ := t.Spec(w.t.Context(), nil)
 		g.Tools = append(g.Tools, spec.Canonical)
