@@ -335,3 +335,31 @@ func TestAProfileTakesNoNameForAnID(t *testing.T) {
 		t.Errorf("%+v: %s", r, loaded)
 	}
 }
+
+// A model that gives a helper a skill which policy asks about is asked for it, as
+// where it loads it itself.
+func TestSkillsGivenToASubagentAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]bool{"yes": true, "no": false} {
+		files := named("plain", "open")
+		files["policy.yaml"] = "version: 1\nskills: [{ask: plain}]\n"
+		files["config.yaml"] = "policy: policy.yaml\nskills: [{path: skills, tier: user}]\nsubagents: {allow: [default]}\nallow_tools: [default]\n"
+		k := newKin(t, files)
+		k.parent = once(delegate(`{"task":"Look.","skills":["open","plain"]}`))
+		seen := ""
+		k.child = func(_ string, _ int, r *modeltest.Request) modeltest.Turn {
+			seen = prompt(r)
+			return modeltest.Turn{Text: "Looked."}
+		}
+		k.parks()
+		if seen != "" {
+			t.Fatalf("it began with %v before anybody said yes", k.activations(k.childFolder("t1.c0")))
+		}
+		k.want(0, "runs", "answer", "latest", answer)
+		k.want(0, "run", "--resume", "latest")
+		if got := strings.Contains(seen, "The instructions of plain."); got != want {
+			t.Errorf("%s: it has the skill: %v", answer, got)
+		}
+		k.want(0, "audit", "verify", "latest")
+	}
+}

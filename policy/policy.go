@@ -177,6 +177,7 @@ type Request struct {
 	// names the subagent that would start it, "" for a run that is none: an answer
 	// to a run does not cover the same call of its subagent.
 	Profile, Within string
+	Gives           []Subject // skills it would begin with, by the word of who calls
 
 	Slots   []Slot // this turn's inputs
 	Invalid string // the tool could not read its arguments: why, as a code

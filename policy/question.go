@@ -36,6 +36,13 @@ func (n need) question() *Question {
 // answered on its own, since each binds what it covers and nothing else.
 func needs(g *Grants, r Request) []need {
 	var out []need
+	for i := range r.Gives { // as if each were loaded by the call
+		one := r
+		one.Skill = &r.Gives[i]
+		if n := skillNeed(g, one); n != nil {
+			out = append(out, *n)
+		}
+	}
 	for _, ask := range []func(*Grants, Request) *need{skillNeed, outsideNeed, ruleNeed, destructiveNeed, scriptNeed, servedNeed, networkNeed} {
 		if n := ask(g, r); n != nil {
 			out = append(out, *n)

@@ -139,20 +139,21 @@ func (d *delegate) Facts(ctx context.Context, s *metier.Session, raw json.RawMes
 	if err != nil {
 		return metier.Facts{}, err
 	}
+	r := policy.Request{Effect: policy.SideEffect, Profile: p.Name, Within: d.Within, Summary: summary(p, a)}
 	if slices.Contains(d.Allowed, p.Name) { // policy refuses any other
-		if err := d.lets(ctx, s, p, a.Skills); err != nil {
+		if r.Gives, err = d.lets(ctx, s, p, a.Skills); err != nil {
 			return metier.Facts{}, err
 		}
 	}
-	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Profile: p.Name, Within: d.Within, Summary: summary(p, a)}}, nil
+	return metier.Facts{Request: r}, nil
 }
 
-// lets checks the skills that a call names: each is one the profile lets it name
-// and one the model may know of.
-func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names []string) error {
+// lets gives the skills that a call names, beside those of the profile: each is one
+// the profile lets it name, and one the model may know of.
+func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names []string) (gives []policy.Subject, err error) {
 	for _, n := range names {
-		refuse := func(code, hint string, kind metier.Kind, format string, a ...any) error {
-			return &metier.Error{Op: OpDelegate, Skill: n, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
+		refuse := func(code, hint string, kind metier.Kind, format string, a ...any) ([]policy.Subject, error) {
+			return nil, &metier.Error{Op: OpDelegate, Skill: n, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
 		}
 		if d.Inherit == settings.InheritNone {
 			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "here a helper begins with no skills but those of its profile")
@@ -168,8 +169,11 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 		if err != nil || !told {
 			return refuse("skill_not_found", "use a name from the catalog", metier.NotFound, "there is no skill %q", n)
 		}
+		if !slices.Contains(p.Skills, n) { // those the operator gave
+			gives = append(gives, sk.Subject())
+		}
 	}
-	return nil
+	return gives, nil
 }
 
 func summary(p Profile, a delegateArgs) string {
