@@ -73,18 +73,10 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 
 // narrow takes from the settings of a child what its profile does not give:
 // scripts are exactly those it names, and hosts those it names or inherits.
-func (j *job) narrow(p subagent.Profile, parent []string) (hosts []string) {
-	hosts = []string{}
-	inherits := false
-	for _, h := range p.Hosts {
-		if h == subagent.Inherit {
-			hosts, inherits = append(hosts, parent...), true
-		} else {
-			hosts = append(hosts, h)
-		}
-	}
+func (j *job) narrow(p subagent.Profile, parent []string) []string {
+	hosts, inherits := profileHosts(p, parent)
 	j.settings.Exec = j.settings.Exec.Exact(len(hosts) > 0, inherits)
-	return dedupe(hosts)
+	return hosts
 }
 
 // chain names a child by its ancestors that are children, and itself.

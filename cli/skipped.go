@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier"
@@ -69,15 +70,30 @@ func (j *job) noteSkipped() {
 	}
 }
 
-// noteHosts says that granted hosts are of no use under the settings.
+// noteHosts says that granted hosts are of no use under the settings, or that
+// who is to read pages has no host to read them of.
 func (j *job) noteHosts() {
 	if j.a.json || policy.NetworkRule(j.settings.Exec.Network) != policy.NetworkOff {
 		return
 	}
-	if len(j.launch.Hosts) > 0 && (j.launch.runs() || j.launch.fetches()) {
+	var helpers []string // profiles that are of no use
+	if s := j.launch.Subagents; s.may() {
+		for _, p := range s.Profiles {
+			if len(p.Hosts) > 0 && slices.ContainsFunc(p.Tools, func(t string) bool {
+				return t == settings.ToolWebFetch || t == settings.ToolBash || t == settings.ToolRunSkillScript
+			}) {
+				helpers = append(helpers, p.Name)
+			}
+		}
+	}
+	switch {
+	case len(j.launch.Hosts) > 0 && (j.launch.runs() || j.launch.fetches() || helpers != nil):
 		fmt.Fprintf(j.a.Err, "note: %s granted, and the setting script_network is off: nothing reaches them; --set script_network=tiered, or set: in the configuration, lets programs\n", plural(len(j.launch.Hosts), "host"))
-	} else if j.launch.fetches() {
+	case j.launch.fetches():
 		fmt.Fprintf(j.a.Err, "note: %s is allowed, and there is no network for it: name hosts with --allow-host\n", settings.ToolWebFetch)
+	}
+	if len(j.launch.Hosts) == 0 && helpers != nil {
+		fmt.Fprintf(j.a.Err, "note: there is no network for helpers of %s: name hosts with --allow-host, or set script_network=tiered for those that a profile names\n", strings.Join(helpers, ", "))
 	}
 }
 

@@ -259,6 +259,20 @@ func childTools(p subagent.Profile, parent []string, more bool) []string {
 	return out
 }
 
+// profileHosts are the hosts a profile's child may reach where the network is not
+// off, and whether it inherits those of its parent, whose they are.
+func profileHosts(p subagent.Profile, parent []string) (hosts []string, inherits bool) {
+	hosts = []string{}
+	for _, h := range p.Hosts {
+		if h == subagent.Inherit {
+			hosts, inherits = append(hosts, parent...), true
+		} else {
+			hosts = append(hosts, h)
+		}
+	}
+	return dedupe(hosts), inherits
+}
+
 // childrenAtOnce is how many children of the run work at once.
 func (l launch) childrenAtOnce() int {
 	if l.Spec.MaxTokens > 0 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"metier/cli"
+	"metier/fetch"
 	"metier/internal/testenv"
 	"metier/model/modeltest"
 	"metier/run"
@@ -29,6 +30,7 @@ type kin struct {
 	beside    bool // child is called for several requests at once
 	parent    func(turn int, r *modeltest.Request) modeltest.Turn
 	child     func(task string, turn int, r *modeltest.Request) modeltest.Turn
+	online    *fetch.Options // the Internet of the commands; nil: the machine's
 	out, err  bytes.Buffer
 }
 
@@ -84,7 +86,11 @@ func (k *kin) metier(args ...string) (exit int) {
 	k.t.Helper()
 	k.out.Reset()
 	k.err.Reset()
-	return cli.MainNoWait(k.t.Context(), args, k.env(), cli.IO{In: strings.NewReader(""), Out: &k.out, Err: &k.err, Dir: k.dir})
+	std := cli.IO{In: strings.NewReader(""), Out: &k.out, Err: &k.err, Dir: k.dir}
+	if k.online != nil {
+		return cli.MainOnline(k.t.Context(), *k.online, args, k.env(), std)
+	}
+	return cli.MainNoWait(k.t.Context(), args, k.env(), std)
 }
 
 // run begins a run that has to end well.

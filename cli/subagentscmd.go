@@ -13,6 +13,7 @@ import (
 	"metier"
 	"metier/agent/subagent"
 	"metier/internal/nearest"
+	"metier/settings"
 )
 
 func (a *app) subagentsCommand() *cobra.Command {
@@ -202,6 +203,7 @@ type drySubagent struct {
 	Tools           []string `json:"tools"`
 	Scripts         []string `json:"scripts"`
 	ExecutionTarget string   `json:"executionTarget"`
+	Hosts           []string `json:"hosts"` // that it may reach; *: every one
 	MaxTurns        int      `json:"maxTurns"`
 }
 
@@ -213,9 +215,21 @@ func (j *job) drySubagents() []drySubagent {
 	}
 	for _, p := range j.launch.Subagents.Profiles {
 		have, missing := j.there(p.Skills)
-		out = append(out, drySubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), append([]string{}, p.Scripts...), p.Target, p.MaxTurns})
+		out = append(out, drySubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), append([]string{}, p.Scripts...), p.Target, j.reached(p), p.MaxTurns})
 	}
 	return out
+}
+
+// reached are the hosts that a profile's child may reach under the settings.
+func (j *job) reached(p subagent.Profile) []string {
+	hosts, inherits := profileHosts(p, j.launch.Hosts)
+	switch n := j.settings.Exec.Exact(len(hosts) > 0, inherits).Network; {
+	case n == settings.NetworkOff:
+		return []string{}
+	case n == settings.NetworkOn:
+		return []string{"*"}
+	}
+	return append([]string{}, hosts...)
 }
 
 func (a *app) showDrySubagents(list []drySubagent) {
@@ -229,6 +243,9 @@ func (a *app) showDrySubagents(list []drySubagent) {
 		}
 		if len(s.Scripts) > 0 {
 			words += "; " + s.ExecutionTarget + " runs " + strings.Join(s.Scripts, ", ")
+		}
+		if len(s.Hosts) > 0 {
+			words += "; reaches " + strings.Join(s.Hosts, ", ")
 		}
 		fmt.Fprintf(a.Out, "subagent   %s\n", oneLine(words))
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,17 +23,25 @@ import (
 // and blanks between. It is read by the program under test alone.
 const internetEnv = "METIER_TEST_INTERNET"
 
-// mainOnline is the program on the Internet that its environment makes up: each
-// name has a public address, and behind that is a listener of this machine.
-func mainOnline() {
+// internet is one in which each name has a public address, and behind that is a
+// listener of this machine.
+func internet(at map[string]string) fetch.Options {
 	n := egresstest.Internet{Names: map[string][]netip.Addr{}, Hosts: map[netip.AddrPort]string{}}
-	for i, pair := range strings.Fields(os.Getenv(internetEnv)) {
-		host, to, _ := strings.Cut(pair, "=")
-		public := netip.AddrFrom4([4]byte{93, 184, 216, byte(i + 1)})
-		n.Names[host], n.Hosts[netip.AddrPortFrom(public, 80)] = []netip.Addr{public}, to
+	for i, host := range slices.Sorted(maps.Keys(at)) {
+		public := netip.AddrFrom4([4]byte{93, 184, 216, byte(i + 34)})
+		n.Names[host], n.Hosts[netip.AddrPortFrom(public, 80)] = []netip.Addr{public}, at[host]
 	}
-	o := fetch.Options{Resolve: n.Resolve, Connect: n.Connect}
-	os.Exit(cli.MainOnline(context.Background(), o, os.Args[1:], os.Environ(), cli.System()))
+	return fetch.Options{Resolve: n.Resolve, Connect: n.Connect}
+}
+
+// mainOnline is the program on the Internet that its environment makes up.
+func mainOnline() {
+	at := map[string]string{}
+	for pair := range strings.FieldsSeq(os.Getenv(internetEnv)) {
+		host, to, _ := strings.Cut(pair, "=")
+		at[host] = to
+	}
+	os.Exit(cli.MainOnline(context.Background(), internet(at), os.Args[1:], os.Environ(), cli.System()))
 }
 
 // webCommands are the script commands for tests that read pages.
