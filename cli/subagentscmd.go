@@ -13,6 +13,7 @@ import (
 	"metier"
 	"metier/agent/subagent"
 	"metier/internal/nearest"
+	"metier/mcp/host"
 	"metier/settings"
 )
 
@@ -201,6 +202,7 @@ type drySubagent struct {
 	Skills          []string `json:"skills"`        // that it begins with and that are here
 	MissingSkills   []string `json:"missingSkills"` // and that are not
 	Tools           []string `json:"tools"`
+	MissingTools    []string `json:"missingTools"` // of servers, that the run has not
 	Scripts         []string `json:"scripts"`
 	ExecutionTarget string   `json:"executionTarget"`
 	Hosts           []string `json:"hosts"` // that it may reach; *: every one
@@ -215,7 +217,13 @@ func (j *job) drySubagents() []drySubagent {
 	}
 	for _, p := range j.launch.Subagents.Profiles {
 		have, missing := j.there(p.Skills)
-		out = append(out, drySubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), append([]string{}, p.Scripts...), p.Target, j.reached(p), p.MaxTurns})
+		without := []string{}
+		for _, t := range p.Tools {
+			if strings.HasPrefix(t, host.Prefix) && len(childTools(subagent.Profile{Tools: []string{t}}, j.launch.Tools, false)) == 0 {
+				without = append(without, t)
+			}
+		}
+		out = append(out, drySubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), without, append([]string{}, p.Scripts...), p.Target, j.reached(p), p.MaxTurns})
 	}
 	return out
 }
@@ -238,8 +246,8 @@ func (a *app) showDrySubagents(list []drySubagent) {
 		if len(s.Skills) > 0 {
 			words += "; begins with " + strings.Join(s.Skills, ", ")
 		}
-		if len(s.MissingSkills) > 0 {
-			words += "; not here: " + strings.Join(s.MissingSkills, ", ")
+		if none := slices.Concat(s.MissingSkills, s.MissingTools); len(none) > 0 {
+			words += "; not here: " + strings.Join(none, ", ")
 		}
 		if len(s.Scripts) > 0 {
 			words += "; " + s.ExecutionTarget + " runs " + strings.Join(s.Scripts, ", ")
