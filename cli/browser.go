@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +14,7 @@ import (
 	"metier/agent/subagent"
 	"metier/browser"
 	"metier/program"
+	"metier/record"
 	"metier/sandbox/unsafe"
 	"metier/settings"
 )
@@ -140,5 +144,29 @@ func (a *app) relend(l *launch, f browserFlags, op operator) error {
 	if was := l.Browser; was != nil {
 		f.endpoint, f.origin = firstSet(f.endpoint, was.Endpoint), firstSet(f.origin, was.Origin)
 	}
+	l.relent = true
 	return a.planBrowser(l, f, op)
+}
+
+// keepLease puts a browser that was lent anew into the record, where the next
+// resume finds it.
+func (j *job) keepLease(ctx context.Context) (ref record.Ref, err error) {
+	if !j.launch.relent {
+		return ref, nil
+	}
+	b, err := json.Marshal(j.launch.Browser)
+	if err != nil {
+		return ref, err
+	}
+	return j.folder.Blobs().Put(ctx, "application/json", b)
+}
+
+// noteLease says that the browser of a resumed run is of no use any more, while
+// it can still be lent anew: what the helpers of the run cannot do is done with it.
+func (j *job) noteLease() {
+	b := j.launch.Browser
+	if b == nil || j.a.json || j.a.now().Before(b.Until) {
+		return
+	}
+	fmt.Fprintf(j.a.Err, "note: the lease of the browser ended at %s, so helpers work without it; --resume with --browser-until lends it anew\n", b.Until.UTC().Format(time.RFC3339))
 }

@@ -57,12 +57,27 @@ func (s *shop) got() []string {
 // pagehand is the folder of the program that the scripts of agent-browser use.
 func pagehand(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), testenv.NeedTool(t, "go", "golang"), "build", "-o", dir, "metier/cmd/pagehand").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	testenv.NeedTool(t, "go", "golang")
+	dir, err := builtPagehand()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
+
+// builtPagehand builds it once, into a folder beside the commands of TestMain,
+// which goes with them.
+var builtPagehand = sync.OnceValues(func() (dir string, err error) {
+	self, err := exec.LookPath("metier")
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(filepath.Dir(filepath.Dir(self)), "pagehand")
+	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "metier/cmd/pagehand").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+})
 
 // errand is a place to run in whose model hands a task to a subagent with a browser.
 type errand struct {
@@ -172,6 +187,23 @@ func (e *errand) holders(text string) (parent, child []string) {
 	return parent, child
 }
 
+// ownBrowserSkill are the files of the skill agent-browser, for a copy of it.
+func ownBrowserSkill(t *testing.T) map[string]string {
+	t.Helper()
+	own := map[string]string{}
+	if err := fs.WalkDir(skills.FS, "agent-browser", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := skills.FS.ReadFile(p)
+		own[p] = string(b)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
 // lend are the flags that lend the browser for an origin.
 func lend(t *testing.T, origin string) []string {
 	return []string{"--browser-endpoint", testenv.Chromium(t), "--browser-origin", origin, "--browser-until", "10m"}
@@ -181,17 +213,7 @@ func lend(t *testing.T, origin string) []string {
 func TestSubagentFillsAFormInTheLentBrowser(t *testing.T) {
 	t.Parallel()
 	hand := pagehand(t)
-	own := map[string]string{} // the skill, copied into the workspace
-	if err := fs.WalkDir(skills.FS, "agent-browser", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := skills.FS.ReadFile(p)
-		own["ws/skills/"+p] = string(b)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	own := ownBrowserSkill(t)
 	for _, profile := range []string{"default", "cf-harness"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
@@ -207,7 +229,7 @@ func TestSubagentFillsAFormInTheLentBrowser(t *testing.T) {
 			e := newErrand(t, hand, "", calls...)
 			for p, text := range own {
 				if profile == "cf-harness" {
-					e.put(p, text)
+					e.put("ws/skills/"+p, text)
 				}
 			}
 			code, said := e.run(append(lend(t, s.URL), flags...)...)

@@ -22,7 +22,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	}
 	subs := *l.Subagents
 	subs.At++
-	l.Subagents, l.MCP, l.resumed = &subs, nil, false
+	l.Subagents, l.MCP, l.resumed, l.relent = &subs, nil, false, false
 	l.Tools, l.Named = childTools(p, j.launch.Tools, subs.At < subs.Depth), nil
 	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
 	for _, a := range j.launch.Approved {

@@ -37,6 +37,13 @@ func MainOnline(ctx context.Context, o fetch.Options, args, env []string, std IO
 	return a.main(ctx, args)
 }
 
+// MainAt is MainNoWait at a time of its own.
+func MainAt(ctx context.Context, now func() time.Time, args, env []string, std IO) int {
+	a := newApp(env, std)
+	a.after, a.now = noWait, now
+	return a.main(ctx, args)
+}
+
 func noWait(time.Duration) <-chan time.Time {
 	ch := make(chan time.Time, 1)
 	ch <- time.Time{}

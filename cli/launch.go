@@ -63,6 +63,7 @@ type launch struct {
 	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
 
 	resumed bool // its record is there: what that says of the task counts
+	relent  bool // Browser is not the one of the record
 }
 
 // job is a launch with everything opened: what runs.

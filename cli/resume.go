@@ -107,6 +107,7 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 		}
 		return j.follow(ctx) // tells how it ended; nothing is done
 	}
+	j.noteLease()
 	drifts, err := j.drift(restored.Active, f.onDrift)
 	if err != nil {
 		return r, err
@@ -206,7 +207,7 @@ type past struct {
 // readPast folds the record.
 func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 	var p past
-	var started record.Ref
+	var started, lease record.Ref
 	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
 			return p, err
@@ -226,6 +227,10 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 			p.runs++
 		case event.Limited:
 			p.limits = agent.Limits{MaxTurns: cmp.Or(e.MaxTurns, p.limits.MaxTurns), MaxTokens: cmp.Or(e.MaxTokens, p.limits.MaxTokens)}
+		case event.Resumed:
+			if e.Lease.Digest != "" {
+				lease = e.Lease
+			}
 		case event.Ended:
 			p.ended = true
 		case event.Recovered:
@@ -240,6 +245,12 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 	b, err := folder.Blobs().Open(ctx, started)
 	if err == nil {
 		err = json.Unmarshal(b, &p.launch)
+	}
+	if err == nil && lease.Digest != "" {
+		if b, err = folder.Blobs().Open(ctx, lease); err == nil {
+			p.launch.Browser = nil // none of it is mixed with the one before
+			err = json.Unmarshal(b, &p.launch.Browser)
+		}
 	}
 	if err != nil {
 		missing.Code, missing.Err = "launch_unreadable", fmt.Errorf("what the run was started with cannot be read: %w", err)
@@ -387,8 +398,12 @@ func (j *job) resumed(ctx context.Context, r run.Restored, drifts []event.Drifte
 	for _, d := range drifts {
 		evs = append(evs, d)
 	}
+	lease, err := j.keepLease(ctx)
+	if err != nil {
+		return err
+	}
 	evs = append(evs, event.Resumed{Run: j.folder.ID(), Registry: digest.Bytes(reg), Active: len(r.Activations.Activations),
-		Verified: len(r.Active) - len(drifts), Drifted: len(drifts), OnDrift: choice})
+		Verified: len(r.Active) - len(drifts), Drifted: len(drifts), OnDrift: choice, Lease: lease})
 	if err := j.append(ctx, evs); err != nil {
 		return err
 	}

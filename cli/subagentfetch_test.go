@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"metier/cli"
 	"metier/model/modeltest"
 	"metier/run"
 )
@@ -66,7 +68,9 @@ func newReading(t *testing.T) *reading {
 	t.Helper()
 	r := &reading{kin: newKin(t, map[string]string{"config.yaml": "{}\n"}), docs: newPageServer(t), other: newPageServer(t), tools: make([][]string, 2)}
 	web := internet(map[string]string{"docs.example.com": r.docs.at, "other.example.net": r.other.at})
-	r.online = &web
+	r.main = func(ctx context.Context, args, env []string, std cli.IO) int {
+		return cli.MainOnline(ctx, web, args, env, std)
+	}
 	r.parent = func(turn int, q *modeltest.Request) modeltest.Turn {
 		r.requests, r.tools[0] = append(r.requests, string(q.Body)), toolNamesOf(q)
 		if turn == 0 {

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"testing"
 
 	"metier/cli"
-	"metier/fetch"
 	"metier/internal/testenv"
 	"metier/model/modeltest"
 	"metier/run"
@@ -30,7 +30,7 @@ type kin struct {
 	beside    bool // child is called for several requests at once
 	parent    func(turn int, r *modeltest.Request) modeltest.Turn
 	child     func(task string, turn int, r *modeltest.Request) modeltest.Turn
-	online    *fetch.Options // the Internet of the commands; nil: the machine's
+	main      func(ctx context.Context, args, env []string, std cli.IO) int
 	out, err  bytes.Buffer
 }
 
@@ -38,7 +38,7 @@ const helperWords = "You are a helper of another agent."
 
 func newKin(t *testing.T, files map[string]string) *kin {
 	t.Helper()
-	k := &kin{t: t, dir: t.TempDir(), home: t.TempDir(), server: modeltest.OpenAI(t)}
+	k := &kin{t: t, dir: t.TempDir(), home: t.TempDir(), server: modeltest.OpenAI(t), main: cli.MainNoWait}
 	k.write(files)
 	k.server.Answer(func(r *modeltest.Request) modeltest.Turn {
 		turn := 0
@@ -86,11 +86,7 @@ func (k *kin) metier(args ...string) (exit int) {
 	k.t.Helper()
 	k.out.Reset()
 	k.err.Reset()
-	std := cli.IO{In: strings.NewReader(""), Out: &k.out, Err: &k.err, Dir: k.dir}
-	if k.online != nil {
-		return cli.MainOnline(k.t.Context(), *k.online, args, k.env(), std)
-	}
-	return cli.MainNoWait(k.t.Context(), args, k.env(), std)
+	return k.main(k.t.Context(), args, k.env(), cli.IO{In: strings.NewReader(""), Out: &k.out, Err: &k.err, Dir: k.dir})
 }
 
 // run begins a run that has to end well.

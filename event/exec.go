@@ -65,7 +65,7 @@ type Bounds struct {
 type HostUse struct {
 	Host      string   `json:"host"`
 	Port      int      `json:"port"`
-	Method    string   `json:"method"`         // connect, http
+	Method    string   `json:"method"`         // browser, connect, http
 	Code      string   `json:"code,omitempty"` // why it was refused; "": it was reached
 	Requests  int      `json:"requests"`
 	Addresses []string `json:"addresses,omitempty"` // that were dialed

@@ -37,6 +37,9 @@ type Resumed struct {
 	Verified int    `json:"verified"` // skills whose digest is as recorded
 	Drifted  int    `json:"drifted"`
 	OnDrift  string `json:"onDrift"`
+	// Lease is the browser's, where it was lent anew: it takes the place of the
+	// one in the launch. Empty: that stays.
+	Lease record.Ref `json:"lease,omitzero"`
 }
 
 // Offered says what the model is shown from the next turn on: Tools is the

@@ -146,7 +146,7 @@ func (r *runner) leaseRules(p *prepared, deny denial) error {
 		return deny("the operator lends one: --browser-endpoint, --browser-origin and --browser-until", "no browser is leased to this run")
 	}
 	if err := b.Live(); err != nil {
-		return deny("the operator can lend one anew; work on without the browser, or say so", "the lease of the browser cannot be used: %v", err)
+		return deny("the operator can lend one anew, with --browser-until where the run is resumed; work on without the browser, or say so", "the lease of the browser cannot be used: %v", err)
 	}
 	granted, ok := b.Granted(p.entry())
 	if !ok {
