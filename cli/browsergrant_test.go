@@ -1,0 +1,151 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"metier/internal/testenv"
+	"metier/model/modeltest"
+	"metier/run"
+)
+
+const (
+	userOfShop     = "ada-of-the-shop-4711"
+	passwordOfShop = "correct-horse-battery-9"
+)
+
+// peek says which of its skill's secrets a script has, and prints one.
+const peek = "#!/usr/bin/env bash\necho \"${LOGIN_USER+user} ${LOGIN_PASSWORD+password}\" >> peeked.txt\necho \"it is ${LOGIN_PASSWORD-unset}.\"\n"
+
+// newSignIn is a run whose subagent signs in, and then looks for the secrets by
+// another script of the same skill. All that is lent stands in the configuration.
+func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string) {
+	t.Helper()
+	files := map[string]string{
+		"config.yaml": fmt.Sprintf("browser:\n  path: [%s]\n  endpoint: %s\n  origin: %s\n  until: 10m\n%s", pagehand(t), testenv.Chromium(t), s.URL, grants) +
+			"secrets:\n  - {skill: agent-browser, name: LOGIN_USER, file: user}\n  - {skill: agent-browser, name: LOGIN_PASSWORD, file: password}\nsubagents: {allow: [browser]}\n",
+		"subagents/browser.yaml": "name: browser\ndescription: Works with a page, and signs in.\nskills: [agent-browser]\ntools: [run_skill_script]\ntarget: host\nbrowser: true\n" +
+			"scripts: [agent-browser:scripts/authenticated-session.sh, agent-browser:scripts/peek.sh]\n",
+		"skills/agent-browser/scripts/peek.sh": peek,
+	}
+	for p, text := range ownBrowserSkill(t) {
+		files["skills/"+p] = text
+	}
+	k, results = newKin(t, files), new([]string)
+	for name, value := range map[string]string{"user": userOfShop, "password": passwordOfShop} {
+		must(t, os.WriteFile(filepath.Join(k.dir, name), []byte(value+"\n"), 0o600))
+	}
+	k.parent = once(delegate(`{"profile":"browser","task":"Sign in."}`))
+	k.child = func(_ string, turn int, r *modeltest.Request) modeltest.Turn {
+		switch turn {
+		case 0:
+			return turnOf(modeltest.Call{Tool: "run_skill_script", Args: call("authenticated-session.sh", s.URL+"/", "name", "pass")})
+		case 1:
+			*results = append(*results, r.LastResults()...)
+			return turnOf(modeltest.Call{Tool: "run_skill_script", Args: call("peek.sh", []string{}...)})
+		}
+		*results = append(*results, r.LastResults()...)
+		return modeltest.Turn{Text: "Tried. " + strings.Join(*results, " ")}
+	}
+	k.run("--skills-root", "skills", "--allow-skill-script", "agent-browser:scripts/authenticated-session.sh", "--allow-skill-script", "agent-browser:scripts/peek.sh")
+	return k, results
+}
+
+// A script that signs in runs where the configuration grants it for the very
+// origin that is lent. The secrets reach scripts with a grant, and no record.
+//
+// req: A-165
+func TestSubagentSignsInWhereTheConfigurationGrantsIt(t *testing.T) {
+	t.Parallel()
+	other := newShop(t)
+	grant := func(script, origin string) string {
+		return "    - {script: 'agent-browser:scripts/" + script + "', origin: '" + origin + "'}\n"
+	}
+	const login, here = "authenticated-session.sh", "https://here" // stands for the shop of the case
+	for name, c := range map[string]struct {
+		grants string
+		signs  bool
+		told   string // of the first call
+		peeked string
+	}{
+		"no grant":           {"", false, "has no grant for " + here, " \n"},
+		"a grant":            {"  grants:\n" + grant(login, here), true, "Exit code 0.", " \n"},
+		"another origin":     {"  grants:\n" + grant(login, other.URL), false, "bound to " + other.URL, " \n"},
+		"both origins":       {"  grants:\n" + grant(login, other.URL) + grant(login, here), true, "Exit code 0.", " \n"},
+		"another script too": {"  grants:\n" + grant(login, here) + grant("peek.sh", here), true, "Exit code 0.", "user password\n"},
+		"another skill":      {"  grants:\n    - {script: 'browser:scripts/" + login + "', origin: '" + here + "'}\n", false, "has no grant for " + here, " \n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			mine := func(text string) string { return strings.ReplaceAll(text, here, s.URL) }
+			k, results := newSignIn(t, s, mine(c.grants))
+			var want []string
+			if c.signs {
+				want = []string{"name=" + userOfShop + "&pass=" + passwordOfShop}
+			}
+			if got := s.got(); !slices.Equal(got, want) {
+				t.Errorf("the server received %q", got)
+			}
+			if len(*results) != 2 || !strings.Contains((*results)[0], mine(c.told)) || strings.HasPrefix((*results)[0], "Error: permission_denied: ") == c.signs {
+				t.Errorf("the subagent was told %q", *results)
+			}
+			b, _ := os.ReadFile(filepath.Join(k.dir, "peeked.txt"))
+			if string(b) != c.peeked {
+				t.Errorf("another script of the skill had %q\n%q", b, *results)
+			}
+			ran := readArtifact[run.Scripts](t, k.childFolder("t1.c0"), run.FileScripts).Executions
+			if len(ran) != 2 || (ran[0].Error == nil) != c.signs || ran[1].Status != "executed" || *ran[1].ExecutionTarget != "host" {
+				t.Errorf("the record says %s", jsonText(t, ran))
+			}
+			for _, secret := range []string{userOfShop, passwordOfShop} {
+				if at := holding(t, k.folder(), secret, true); len(at) > 0 || strings.Contains(k.out.String()+k.err.String(), secret) {
+					t.Errorf("%s is in %q", secret, at)
+				}
+				for _, r := range k.server.Requests() {
+					if strings.Contains(string(r.Body), secret) {
+						t.Errorf("a model was told %s", secret)
+					}
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if got := other.got(); len(got) > 0 {
+			t.Errorf("sent elsewhere: %q", got)
+		}
+	})
+}
+
+// Grants are the operator's: those of a workspace are refused, and so is one that
+// names no script or no origin, before anything runs.
+func TestGrantsOfNobodyAreRefused(t *testing.T) {
+	t.Parallel()
+	const script = "agent-browser:scripts/authenticated-session.sh"
+	for name, c := range map[string]struct{ config, workspace, code string }{
+		"of a workspace":    {"{}\n", "browser: {grants: [{script: '" + script + "', origin: 'https://app.example'}]}\n", "config_invalid"},
+		"no script":         {"browser: {endpoint: 'http://127.0.0.1:1', origin: 'https://app.example', grants: [{script: agent-browser, origin: 'https://app.example'}]}\n", "", "usage"},
+		"a pattern":         {"browser: {endpoint: 'http://127.0.0.1:1', origin: 'https://app.example', grants: [{script: '*:scripts/a.sh', origin: 'https://app.example'}]}\n", "", "usage"},
+		"no origin":         {"browser: {endpoint: 'http://127.0.0.1:1', origin: 'https://app.example', grants: [{script: '" + script + "'}]}\n", "", "lease_invalid"},
+		"every origin":      {"browser: {endpoint: 'http://127.0.0.1:1', origin: 'https://app.example', grants: [{script: '" + script + "', origin: '*'}]}\n", "", "lease_invalid"},
+		"an unknown key":    {"browser: {endpoint: 'http://127.0.0.1:1', origin: 'https://app.example', grants: [{scripts: '" + script + "', origin: 'https://app.example'}]}\n", "", "config_invalid"},
+		"another machine's": {"browser: {endpoint: 'http://example.com:9222', origin: 'https://app.example'}\n", "", "lease_invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := map[string]string{"config.yaml": c.config}
+			if c.workspace != "" {
+				files["metier.yaml"] = c.workspace
+			}
+			k := newKin(t, files)
+			k.want(2, "run", "--output-mode", "batch", "--prompt", "Go.", "--allow-subagent-profile", "browser")
+			if said := k.err.String(); !strings.Contains(said, "["+c.code+"]") || !strings.Contains(said, "hint: ") || len(k.server.Requests()) > 0 {
+				t.Errorf("%d requests\n%s", len(k.server.Requests()), said)
+			}
+		})
+	}
+}
