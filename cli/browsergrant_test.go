@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"metier/cli"
 	"metier/internal/testenv"
 	"metier/model/modeltest"
 	"metier/run"
@@ -26,9 +28,9 @@ const peek = "#!/usr/bin/env bash\necho \"${LOGIN_USER+user} ${LOGIN_PASSWORD+pa
 func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string) {
 	t.Helper()
 	files := map[string]string{
-		"config.yaml": fmt.Sprintf("browser:\n  path: [%s]\n  endpoint: %s\n  origin: %s\n  until: 10m\n%s", pagehand(t), testenv.Chromium(t), s.URL, grants) +
+		"conf/config.yaml": fmt.Sprintf("browser:\n  path: [%s]\n  endpoint: %s\n  origin: %s\n  until: 10m\n%s", pagehand(t), testenv.Chromium(t), s.URL, grants) +
 			"secrets:\n  - {skill: agent-browser, name: LOGIN_USER, file: user}\n  - {skill: agent-browser, name: LOGIN_PASSWORD, file: password}\nsubagents: {allow: [browser]}\n",
-		"subagents/browser.yaml": "name: browser\ndescription: Works with a page, and signs in.\nskills: [agent-browser]\ntools: [run_skill_script]\ntarget: host\nbrowser: true\n" +
+		"conf/subagents/browser.yaml": "name: browser\ndescription: Works with a page, and signs in.\nskills: [agent-browser]\ntools: [run_skill_script]\ntarget: host\nbrowser: true\n" +
 			"scripts: [agent-browser:scripts/authenticated-session.sh, agent-browser:scripts/peek.sh]\n",
 		"skills/agent-browser/scripts/peek.sh": peek,
 	}
@@ -36,8 +38,11 @@ func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string)
 		files["skills/"+p] = text
 	}
 	k, results = newKin(t, files), new([]string)
+	k.main = func(ctx context.Context, args, env []string, std cli.IO) int {
+		return cli.MainNoWait(ctx, args, append(env, "METIER_CONFIG="+filepath.Join(k.dir, "conf", "config.yaml")), std)
+	}
 	for name, value := range map[string]string{"user": userOfShop, "password": passwordOfShop} {
-		must(t, os.WriteFile(filepath.Join(k.dir, name), []byte(value+"\n"), 0o600))
+		must(t, os.WriteFile(filepath.Join(k.dir, "conf", name), []byte(value+"\n"), 0o600))
 	}
 	k.parent = once(delegate(`{"profile":"browser","task":"Sign in."}`))
 	k.child = func(_ string, turn int, r *modeltest.Request) modeltest.Turn {

@@ -118,6 +118,11 @@ func (a *app) operatorConfig() (operator, error) {
 		if err := checkSecrets(p, c.Secrets); err != nil {
 			return op, err
 		}
+		for i := range c.Secrets {
+			if f := c.Secrets[i].File; f != "" && !filepath.IsAbs(f) {
+				c.Secrets[i].File = filepath.Join(filepath.Dir(p), f) // and never in the workspace the command happens to be in
+			}
+		}
 		if c.Policy != "" && !filepath.IsAbs(c.Policy) {
 			c.Policy = filepath.Join(filepath.Dir(p), c.Policy)
 		}

@@ -14,7 +14,7 @@ type secretConfig struct {
 	Skill string `yaml:"skill"` // name or ID
 	Name  string `yaml:"name"`  // of the variable in the script's environment
 	Env   string `yaml:"env"`   // variable of this process that holds the value
-	File  string `yaml:"file"`  // or a file that does
+	File  string `yaml:"file"`  // or a file that does, relative to the configuration's folder
 }
 
 // maxSecret is the longest value.
@@ -47,7 +47,7 @@ func (a *app) secretValue(c secretConfig) (string, error) {
 		}
 		return "", fmt.Errorf("the secret %s is declared for %s, and the variable %s is not set", c.Name, c.Skill, c.Env)
 	}
-	b, err := readNamed(a.path(c.File), maxSecret)
+	b, err := readNamed(c.File, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("the secret %s is declared for %s: %w", c.Name, c.Skill, err)
 	}
