@@ -66,6 +66,7 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 		o.Files = append(o.Files, f.Path)
 	}
 	o.Files = dedupe(o.Files)
+	var read []string
 	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
 			return o, err
@@ -91,6 +92,8 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 			}
 		case event.ScriptExecuted:
 			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
+		case event.PageFetched:
+			read = append(read, addressesOf(ctx, folder, e)...)
 		case event.CommandExecuted:
 			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
 		case event.Failed:
@@ -111,8 +114,39 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 			return o, err
 		}
 	}
-	o.Private = dedupe(o.Private)
+	o.Private = dedupe(without(o.Private, read))
 	return o, nil
+}
+
+// addressesOf are the addresses of a page that was read: a child says where it
+// knows something from. What follows a question mark can be a key, and is none of it.
+func addressesOf(ctx context.Context, folder *run.Folder, e event.PageFetched) (out []string) {
+	if e.Status != "read" || e.Code != "" {
+		return nil
+	}
+	for _, ref := range []record.Ref{e.URL, e.FinalURL} {
+		if b, err := folder.Blobs().Open(ctx, ref); err == nil { // one that was erased stays private
+			if address, _, _ := strings.Cut(string(b), "?"); address != "" {
+				out = append(out, address)
+			}
+		}
+	}
+	return out
+}
+
+// without takes texts out of private ones. Elsewhere their words stay private.
+func without(private, public []string) []string {
+	public = dedupe(public)
+	slices.SortFunc(public, func(a, b string) int { return len(b) - len(a) }) // one can begin with another
+	var pairs []string
+	for _, p := range public {
+		pairs = append(pairs, p, "\n")
+	}
+	r := strings.NewReplacer(pairs...)
+	for i := range private {
+		private[i] = r.Replace(private[i])
+	}
+	return private
 }
 
 // keepIn adds content of a child's record to what stays in it, as text reads it.
