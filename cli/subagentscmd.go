@@ -14,7 +14,7 @@ import (
 	"metier/agent/subagent"
 	"metier/internal/nearest"
 	"metier/mcp/host"
-	"metier/settings"
+	"metier/policy"
 )
 
 func (a *app) subagentsCommand() *cobra.Command {
@@ -231,10 +231,10 @@ func (j *job) drySubagents() []drySubagent {
 // reached are the hosts that a profile's child may reach under the settings.
 func (j *job) reached(p subagent.Profile) []string {
 	hosts, inherits := profileHosts(p, j.launch.Hosts)
-	switch n := j.settings.Exec.Exact(len(hosts) > 0, inherits).Network; {
-	case n == settings.NetworkOff:
+	switch policy.NetworkRule(j.settings.Exec.Exact(len(hosts) > 0, inherits).Network) {
+	case policy.NetworkOff:
 		return []string{}
-	case n == settings.NetworkOn:
+	case policy.NetworkOn:
 		return []string{"*"}
 	}
 	return append([]string{}, hosts...)
