@@ -78,7 +78,7 @@ func (k *struck) until(line, act string) (n int) {
 func (k *struck) strike(act string, args ...string) {
 	k.t.Helper()
 	cmd := exec.Command("online", append([]string{"run", "--output-mode", "batch", "--prompt", "Go.", "--subagent-profiles", "subs", "--allow-subagent-profile", "worker"}, args...)...)
-	cmd.Dir, cmd.Env = k.dir, append(k.kin.env(), k.env...)
+	cmd.Dir, cmd.Env = k.dir, append(append(k.kin.env(), k.env...), "TMPDIR="+k.t.TempDir()) // what is killed leaves its files
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(k.t, cmd.Start())
@@ -130,7 +130,7 @@ func TestAScriptOfASubagentIsNotRunAgainAfterAKill(t *testing.T) {
 			t.Parallel()
 			k := newStruck(t, "skills: [act]\nscripts: [\"act:scripts/act.sh\"]\ntools: [run_skill_script]\ntarget: "+target+"\n", modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"act","path":"scripts/act.sh"}`})
 			k.write(map[string]string{"skills/act/SKILL.md": "---\nname: act\ndescription: Acts. Use when acts are asked for.\n---\nRun scripts/act.sh.\n",
-				"skills/act/scripts/act.sh": "#!/bin/sh\necho ran >acts\n[ -e again ] || cat hold\n"})
+				"skills/act/scripts/act.sh": "#!/bin/sh\n[ -e again ] || exec 3<hold\necho ran >acts\n[ -e again ] || cat <&3\n"})
 			hold := fifo(t, filepath.Join(k.dir, "hold"))
 			k.strike("ran", "--skills-root", "skills", "--allow-skill-script", "act:scripts/act.sh")
 			k.write(map[string]string{"again": ""})
