@@ -2,11 +2,16 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"metier"
 	"metier/agent"
 	"metier/agent/step"
 	"metier/event"
@@ -341,5 +346,67 @@ func TestCostIsCountedWhereAPriceIsKnown(t *testing.T) {
 	out, err := agent.Run(t.Context(), cfg)
 	if err != nil || out.Usage.CostMicroUSD == nil || *out.Usage.CostMicroUSD != 18_000_000 {
 		t.Errorf("usage %+v, %v", out.Usage, err)
+	}
+}
+
+// Two calls ask the same thing at once. A yes for the session answers both, and
+// nobody is asked any longer about the other.
+func TestAnAnswerForTheSessionEndsTheOtherQuestion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	outside := modeltest.Call{Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, t.TempDir())}
+	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{outside, outside}}, modeltest.Turn{Text: "done"})
+	cfg := w.prepare("go")
+	var asked atomic.Int32
+	both := make(chan struct{})
+	cfg.Ask = func(ctx context.Context, q agent.Question) (policy.Answer, error) {
+		if asked.Add(1) == 1 {
+			<-both
+			return policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeSession, By: "somebody"}, nil
+		}
+		close(both)
+		<-ctx.Done() // nobody else ends it
+		return policy.Answer{}, ctx.Err()
+	}
+	if out, err := agent.Run(t.Context(), cfg); err != nil || out.Status != "done" || asked.Load() != 2 {
+		t.Fatalf("outcome %+v, %v, asked %d times", out, err, asked.Load())
+	}
+	if res := strings.Join(w.server.Requests()[1].LastResults(), ""); strings.Contains(res, "refused") {
+		t.Error(res)
+	}
+}
+
+// endless is a read that ends when it is cancelled.
+type endless struct{ begun chan struct{} }
+
+func (endless) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return metier.Spec{ToolSpec: model.ToolSpec{Name: "endless", Schema: json.RawMessage(`{"type":"object"}`)}, Canonical: "endless", Effect: policy.Read}, true
+}
+
+func (endless) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
+	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
+}
+
+func (e endless) Invoke(ctx context.Context, _ *metier.Scope) (metier.Result, error) {
+	close(e.begun)
+	<-ctx.Done()
+	return metier.Result{}, ctx.Err()
+}
+
+// A run that is stopped, because who should answer is gone, cancels what is in
+// flight and ends.
+func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	e := endless{make(chan struct{})}
+	w.more, w.grants = []metier.Tool{e}, append(slices.Clone(w.grants), "endless")
+	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{{Tool: "endless", Args: `{}`}, {Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, t.TempDir())}}}, modeltest.Turn{Text: "done"})
+	cfg := w.prepare("go")
+	cfg.Ask = func(context.Context, agent.Question) (policy.Answer, error) {
+		<-e.begun
+		return policy.Answer{}, errors.New("the terminal is closed")
+	}
+	if out, err := agent.Run(t.Context(), cfg); err != nil || out.Status != "failed" || out.Code != "nobody answered: the terminal is closed" {
+		t.Fatalf("outcome %+v, %v", out, err)
 	}
 }
