@@ -12,7 +12,7 @@ import (
 	"metier/model/modeltest"
 )
 
-// record returns the events of one type in the run's log.
+// recorded are the events of one type in the run's log.
 func recorded[T event.Event](w *world) []T {
 	w.t.Helper()
 	return eventtest.All[T](w.t, w.log)

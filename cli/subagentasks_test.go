@@ -25,7 +25,7 @@ func countCall(n string) modeltest.Call {
 	return modeltest.Call{Tool: "run_skill_script", Args: `{"skill":"report","path":"scripts/count.sh","args":["MARK-OF-A-CALL-1a2b3c","` + n + `"]}`}
 }
 
-// asking is a run whose subagent runs a script of a third party three times:
+// whoAsks is a run whose subagent runs a script of a third party three times:
 // twice in one reply, and once more.
 func whoAsks(t *testing.T) (k *kin, told *[]string) {
 	t.Helper()

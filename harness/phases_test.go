@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/harness"
 	"metier/policy"
 	"metier/record"
@@ -111,23 +112,10 @@ func inside(s string) string {
 	return text
 }
 
-// read decodes the events of a type.
+// events are those of one type in the record.
 func events[E event.Event](d *desk) []E {
 	d.t.Helper()
-	var out []E
-	for en, err := range d.log.Read(d.t.Context(), 1) {
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		e, err := event.Decode(en)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		if x, ok := e.(E); ok {
-			out = append(out, x)
-		}
-	}
-	return out
+	return eventtest.All[E](d.t, d.log)
 }
 
 // salesDesk is our own harness of layout v1.

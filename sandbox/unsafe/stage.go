@@ -99,8 +99,8 @@ func (p *place) host(s string) string {
 	return s
 }
 
-// command is the program of a job as the host starts it. done is called when it
-// has started.
+// command is the program of a job as the host starts it. done lets go of the folder
+// it starts in, and is called after it has started.
 func (p *place) command(j sandbox.Job) (_ *exec.Cmd, done func(), err error) {
 	cmd := &exec.Cmd{Env: []string{}}
 	for _, a := range j.Argv {
