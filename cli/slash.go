@@ -15,6 +15,7 @@ import (
 // typed is a task that names a skill: /NAME ARGUMENTS (B-003, A-152).
 type typed struct {
 	skill     metier.Skill
+	name      string // as it was typed: what the skill calls itself is no word of the person's
 	arguments []string
 }
 
@@ -31,7 +32,7 @@ func (j *job) typed() (*typed, error) {
 	sk, err := j.snapshot.Find(name)
 	switch {
 	case err == nil && sk.UserInvocable:
-		return &typed{sk, strings.Fields(rest)}, nil
+		return &typed{sk, name, strings.Fields(rest)}, nil
 	case j.settings.Chat.UnknownSlash == settings.UnknownSlashPass && (err == nil || metier.KindOf(err) == metier.NotFound):
 		return nil, nil
 	case err != nil && metier.KindOf(err) != metier.NotFound:
@@ -65,7 +66,7 @@ func (t typed) follow(ctx context.Context, s *metier.Session) (string, error) {
 			return "", err
 		}
 	}
-	task := fmt.Sprintf("Follow the skill %s.", visible.Quote(t.skill.Name))
+	task := fmt.Sprintf("Follow the skill %s.", visible.Quote(t.name))
 	if len(t.arguments) > 0 {
 		task += "\nArguments: " + strings.Join(t.arguments, " ")
 	}
