@@ -10,7 +10,6 @@ import (
 
 	"metier"
 	"metier/harness"
-	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -85,7 +84,7 @@ func anySkill(o *harness.Options) { o.AnySkill = true }
 type harnessVerdict struct {
 	Path        string               `json:"path"`
 	OK          bool                 `json:"ok"`
-	Layout      settings.Layout      `json:"layout"`
+	Layout      harness.Layout       `json:"layout"`
 	Errors      []string             `json:"errors"`
 	Warnings    []string             `json:"warnings"`
 	Advice      []string             `json:"advice"`

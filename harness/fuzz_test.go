@@ -8,7 +8,6 @@ import (
 
 	"metier/harness"
 	"metier/internal/confine"
-	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -78,7 +77,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, script string) {
 		dir := grow(t, script)
-		for _, o := range []*harness.Options{nil, {Layout: settings.LayoutV1, Links: true}, {Layout: settings.LayoutV2, Links: true, MaxDepth: 4, MaxEntries: 30, MaxBytes: 20_000}} {
+		for _, o := range []*harness.Options{nil, {Layout: harness.V1, Links: true}, {Layout: harness.V2, Links: true, MaxDepth: 4, MaxEntries: 30, MaxBytes: 20_000}} {
 			h, err := harness.Load(t.Context(), dir, o)
 			if err != nil {
 				t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"metier"
 	"metier/harness"
 	"metier/internal/testenv"
-	"metier/settings"
 	"metier/skillmd"
 	"metier/source/sourcetest"
 )
@@ -47,9 +46,9 @@ func TestLimits(t *testing.T) {
 		o     harness.Options
 		code  string
 	}{
-		"depth":      {map[string]string{"HARNESS.md": selfText, deep + "SKILL.md": skillText("d", "deep")}, harness.Options{Layout: settings.LayoutV1}, "harness-depth-exceeded"},
-		"entries":    {wide, harness.Options{Layout: settings.LayoutV1, MaxEntries: 50}, "harness-entries-exceeded"},
-		"bytes":      {wide, harness.Options{Layout: settings.LayoutV1, MaxBytes: 8 << 10}, "harness-bytes-exceeded"},
+		"depth":      {map[string]string{"HARNESS.md": selfText, deep + "SKILL.md": skillText("d", "deep")}, harness.Options{Layout: harness.V1}, "harness-depth-exceeded"},
+		"entries":    {wide, harness.Options{Layout: harness.V1, MaxEntries: 50}, "harness-entries-exceeded"},
+		"bytes":      {wide, harness.Options{Layout: harness.V1, MaxBytes: 8 << 10}, "harness-bytes-exceeded"},
 		"HARNESS.md": {map[string]string{"HARNESS.md": selfText + strings.Repeat("x", 1<<20)}, harness.Options{}, "harness-too-large"},
 		"detectors":  {map[string]string{"HARNESS.md": selfText, ".leaf-detectors": strings.Repeat("a=b\n", 400)}, harness.Options{}, "harness-detector"},
 	} {
@@ -66,7 +65,7 @@ func TestLimits(t *testing.T) {
 	}
 	// The same cut each time.
 	dir := write(t, wide)
-	o := &harness.Options{Layout: settings.LayoutV1, MaxEntries: 77}
+	o := &harness.Options{Layout: harness.V1, MaxEntries: 77}
 	a, _ := harness.Load(t.Context(), dir, o)
 	b, _ := harness.Load(t.Context(), dir, o)
 	if strings.Join(paths(a.All()), " ") != strings.Join(paths(b.All()), " ") {
@@ -140,7 +139,7 @@ func TestNamesCannotEscape(t *testing.T) {
 		"references/<&'\x1b>.txt": "x",
 		"references/d.md":         summaryText("\"</reference><evil/>\""),
 	}, v1())
-	for _, l := range []settings.Layout{settings.LayoutV1, settings.LayoutV2} {
+	for _, l := range []harness.Layout{harness.V1, harness.V2} {
 		h.Layout = l
 		text := h.Prompt()
 		d := xml.NewDecoder(strings.NewReader(text))
@@ -203,7 +202,7 @@ func TestPipesAndDevices(t *testing.T) {
 					n++
 				}
 			}
-			if n == 0 && !(at == ".leaf-detectors" && h.Layout == settings.LayoutV1) {
+			if n == 0 && !(at == ".leaf-detectors" && h.Layout == harness.V1) {
 				t.Errorf("%s, %s: %v", at, h.Layout, h.Diagnostics)
 			}
 			if (h.Err() != nil) != (at == "HARNESS.md") {

@@ -23,9 +23,19 @@ const (
 	refsDir, refsFile     = "references", "REFERENCES.md"
 )
 
+// Layout is how a harness is laid out: the setting harness_layout.
+type Layout = settings.Layout
+
+// The layouts. Auto looks which of the others a folder has.
+const (
+	Auto = settings.LayoutAuto
+	V1   = settings.LayoutV1
+	V2   = settings.LayoutV2
+)
+
 // Options of Load and New. Zero values mean the defaults given here.
 type Options struct {
-	Layout settings.Layout // default auto
+	Layout Layout // default auto
 	// Summary is what a group without its summary file is; default warn.
 	Summary settings.GroupSummary
 	Links   bool // links that stay in the folder are followed; others never are
@@ -58,7 +68,7 @@ func (o *Options) orDefaults() Options {
 		out = *o
 	}
 	if out.Layout == "" {
-		out.Layout = settings.LayoutAuto
+		out.Layout = Auto
 	}
 	if out.Summary == "" {
 		out.Summary = settings.GroupSummaryWarn
@@ -76,11 +86,11 @@ func (o *Options) orDefaults() Options {
 }
 
 // ParseLayout reads a layout's name: v1, v2 or auto; "" is auto.
-func ParseLayout(name string) (settings.Layout, error) {
-	switch l := settings.Layout(name); l {
+func ParseLayout(name string) (Layout, error) {
+	switch l := Layout(name); l {
 	case "":
-		return settings.LayoutAuto, nil
-	case settings.LayoutV1, settings.LayoutV2, settings.LayoutAuto:
+		return Auto, nil
+	case V1, V2, Auto:
 		return l, nil
 	}
 	return "", fmt.Errorf("%q is no layout: give v1, v2 or auto", name)
@@ -104,24 +114,24 @@ func (h *Harness) undescribed() skillmd.Severity {
 }
 
 // v2 reports whether the harness has the second layout.
-func (h *Harness) v2() bool { return h.Layout == settings.LayoutV2 }
+func (h *Harness) v2() bool { return h.Layout == V2 }
 
 // choose settles which layout a harness is read in. It is what the setting says;
 // auto is v2 where .leaf-detectors is at the top or another folder than skills
 // and references, and else v1 unless a .harnessleaf turns up (see reader.group).
 func (r *reader) choose(top []confine.Entry) (auto bool) {
 	r.h.Layout = r.opt.Layout
-	if r.opt.Layout != settings.LayoutAuto {
+	if r.opt.Layout != Auto {
 		return false
 	}
-	r.h.Layout = settings.LayoutV1
+	r.h.Layout = V1
 	for _, e := range top {
 		hidden := strings.HasPrefix(e.Name, ".")
 		if e.Name == detectorsFile || e.Type.IsDir() && !hidden && e.Name != skillsDir && e.Name != refsDir {
-			r.h.Layout = settings.LayoutV2
+			r.h.Layout = V2
 		}
 	}
-	return r.h.Layout == settings.LayoutV1
+	return r.h.Layout == V1
 }
 
 // Detector is a line of .leaf-detectors: a folder that has File is a leaf of

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"metier/settings"
 )
 
 //go:embed all:new
@@ -24,9 +22,9 @@ var ErrThere = errors.New("there is such a file already")
 // there: HARNESS.md and, unless empty, a skill and a reference in groups. It
 // overwrites nothing: where one of the files is there, nothing is written and
 // the error is ErrThere. It returns the files it made, with slashes.
-func Create(dir, name string, l settings.Layout, empty bool) ([]string, error) {
-	if l != settings.LayoutV1 && l != settings.LayoutV2 {
-		l = settings.LayoutV1
+func Create(dir, name string, l Layout, empty bool) ([]string, error) {
+	if l != V1 && l != V2 {
+		l = V1
 	}
 	base := path.Join("new", string(l))
 	var files []string

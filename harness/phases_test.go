@@ -320,7 +320,7 @@ func TestPathsBeginAtTheirFolder(t *testing.T) {
 	if err := os.Symlink("/etc", filepath.Join(dir, "skills", "etc")); err != nil {
 		t.Fatal(err)
 	}
-	d := openDesk(t, dir, func(c *metier.Config) { c.Settings.Harness.Layout = settings.LayoutV1 }) // auto would see another folder at the top
+	d := openDesk(t, dir, func(c *metier.Config) { c.Settings.Harness.Layout = harness.V1 }) // auto would see another folder at the top
 	d.gives("load_skill", "x", d.file("skills/x/SKILL.md"))
 	d.gives("load_skill", "skills/x", d.file("skills/skills/x/SKILL.md")) // what lies there by the plain reading comes first
 	d.gives("load_skill", "skills/y", d.file("skills/y/SKILL.md"))

@@ -11,7 +11,6 @@ import (
 	"metier"
 	"metier/internal/confine"
 	"metier/internal/visible"
-	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -58,7 +57,7 @@ func (r *reader) read() error {
 		if !r.again {
 			break
 		}
-		r.opt.Layout = settings.LayoutV2
+		r.opt.Layout = V2
 	}
 	for code, n := range r.cut {
 		if n > mostAlike {

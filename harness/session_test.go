@@ -173,7 +173,7 @@ func TestEarlierHarnessesComeFirst(t *testing.T) {
 	d := openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/x/SKILL.md": skillText("x", "of the earlier"), "references/r.md": summaryText("of the earlier")}), func(c *metier.Config) {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
 			mounts := c.Snapshot.Mounts()
-			src := open(t, later, &harness.Options{Layout: settings.LayoutV1})
+			src := open(t, later, &harness.Options{Layout: harness.V1})
 			return metier.Build(ctx, append(mounts, metier.Mount{Label: "later", Tier: policy.ThirdParty, Source: src, Root: later, ByPath: true}), c.Settings.Parse, c.Settings.Names, c.Settings.Read.IndexRoot, false)
 		}
 	})

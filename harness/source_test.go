@@ -83,7 +83,7 @@ func (s shortBundle) Head() metier.Head { return s.b.short(s.Bundle.Head()) }
 
 func TestSourceConformance(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []settings.Layout{settings.LayoutV1, settings.LayoutV2} {
+	for _, layout := range []harness.Layout{harness.V1, harness.V2} {
 		t.Run(string(layout), func(t *testing.T) {
 			t.Parallel()
 			sourcetest.Run(t, func(t *testing.T, tree fstest.MapFS) metier.Source {
@@ -192,7 +192,7 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := harness.Load(t.Context(), dir, &harness.Options{Layout: settings.LayoutV1, Links: true})
+	h, err := harness.Load(t.Context(), dir, &harness.Options{Layout: harness.V1, Links: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestLinks(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	s := open(t, dir, &harness.Options{Layout: settings.LayoutV1, Links: true})
+	s := open(t, dir, &harness.Options{Layout: harness.V1, Links: true})
 	if b := sourcetest.Open(t, s, "skills/tool"); b.Head().Front.Name != "shared" {
 		t.Errorf("%+v", b.Head())
 	}
@@ -216,7 +216,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s can be opened", p)
 		}
 	}
-	h, err = harness.Load(t.Context(), dir, &harness.Options{Layout: settings.LayoutV1})
+	h, err = harness.Load(t.Context(), dir, &harness.Options{Layout: harness.V1})
 	if err != nil || len(h.Skills()) != 1 || len(h.References()) != 1 {
 		t.Errorf("links are followed where the setting says not: %v %v %v", paths(h.Skills()), paths(h.References()), err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"metier"
 	"metier/internal/confine"
-	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -59,7 +58,7 @@ type Harness struct {
 	Name        string
 	Description string
 	Body        string // of HARNESS.md, below its frontmatter
-	Layout      settings.Layout
+	Layout      Layout
 	Detectors   []Detector // of v2
 	Root        *Node      // "."
 	// Diagnostics are all findings, by path; those of severity error make it

@@ -24,7 +24,7 @@ func TestSkillsAndReferencesAreFoundAtAnyDepth(t *testing.T) {
 		"skills/a/b/c/SKILLS.md": summaryText("group c"), "skills/a/b/c/deep/SKILL.md": skillText("Deep One", "Far down."), "skills/a/b/c/deep/inner/SKILL.md": "is a file of deep",
 		"references/one.md": "---\ndescription: The first.\n---\ntext\n", "references/g/REFERENCES.md": summaryText("references of g"), "references/g/two.csv": "a,b\n",
 	}, nil)
-	if h.Name != "Data Desk" || h.Description != "Answers questions about data." || h.Body != "# Data Desk\n\nUse the skills.\n" || h.Layout != settings.LayoutV1 || h.Err() != nil {
+	if h.Name != "Data Desk" || h.Description != "Answers questions about data." || h.Body != "# Data Desk\n\nUse the skills.\n" || h.Layout != harness.V1 || h.Err() != nil {
 		t.Errorf("%+v", h)
 	}
 	if d := cmp.Diff([]string{"skills/a/b/c/deep", "skills/flat"}, paths(h.Skills())); d != "" {
@@ -91,20 +91,20 @@ func TestAutoChoosesTheLayout(t *testing.T) {
 	base := map[string]string{"HARNESS.md": selfText, "skills/a/SKILL.md": skillText("a", "does a"), "references/r.md": summaryText("r")}
 	for name, tt := range map[string]struct {
 		more []string
-		want settings.Layout
+		want harness.Layout
 	}{
-		"skills and references":        {nil, settings.LayoutV1},
-		"a file at the top":            {[]string{"README.md", "x"}, settings.LayoutV1},
-		"a hidden folder":              {[]string{".git/config", "x"}, settings.LayoutV1},
-		"detectors":                    {[]string{".leaf-detectors", detect}, settings.LayoutV2},
-		"another folder":               {[]string{"tools/x.md", "x"}, settings.LayoutV2},
-		"a leaf file":                  {[]string{"skills/g/deep/.harnessleaf", ""}, settings.LayoutV2},
-		"a leaf file inside of a leaf": {[]string{"skills/a/.harnessleaf", ""}, settings.LayoutV1},
+		"skills and references":        {nil, harness.V1},
+		"a file at the top":            {[]string{"README.md", "x"}, harness.V1},
+		"a hidden folder":              {[]string{".git/config", "x"}, harness.V1},
+		"detectors":                    {[]string{".leaf-detectors", detect}, harness.V2},
+		"another folder":               {[]string{"tools/x.md", "x"}, harness.V2},
+		"a leaf file":                  {[]string{"skills/g/deep/.harnessleaf", ""}, harness.V2},
+		"a leaf file inside of a leaf": {[]string{"skills/a/.harnessleaf", ""}, harness.V1},
 	} {
 		if h := load(t, with(base, tt.more...), nil); h.Layout != tt.want {
 			t.Errorf("%s: %s", name, h.Layout)
 		}
-		if h := load(t, with(base, tt.more...), v1()); h.Layout != settings.LayoutV1 {
+		if h := load(t, with(base, tt.more...), v1()); h.Layout != harness.V1 {
 			t.Errorf("%s: v1 was asked for, and it is %s", name, h.Layout)
 		}
 	}
@@ -236,7 +236,7 @@ func TestGroupsWithoutSummaryAreReported(t *testing.T) {
 	if d, _ := find(h.Diagnostics, "harness-group-summary"); !strings.Contains(d.Detail, "SKILLS.md") {
 		t.Error(d)
 	}
-	h = load(t, one, &harness.Options{Layout: settings.LayoutV1, Summary: settings.GroupSummaryError})
+	h = load(t, one, &harness.Options{Layout: harness.V1, Summary: settings.GroupSummaryError})
 	if d := cmp.Diff([]string{"harness-group-summary references/g", "harness-group-summary skills/data-access"}, codes(h, skillmd.Error)); d != "" {
 		t.Error(d)
 	}
@@ -290,7 +290,7 @@ func TestCorpusHarnesses(t *testing.T) {
 		if err != nil || h.Err() != nil {
 			t.Fatalf("%s: %v, %v", name, err, h.Err())
 		}
-		if h.Layout != settings.LayoutV1 || h.Name == "" || h.Description == "" || strings.TrimSpace(h.Body) == "" {
+		if h.Layout != harness.V1 || h.Name == "" || h.Description == "" || strings.TrimSpace(h.Body) == "" {
 			t.Errorf("%s: %+v", name, h)
 		}
 		if d := cmp.Diff(tt.skills, paths(h.Skills())); d != "" {

@@ -8,7 +8,6 @@ import (
 
 	"metier"
 	"metier/harness"
-	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -78,8 +77,8 @@ func load(t testing.TB, files map[string]string, o *harness.Options) *harness.Ha
 	return h
 }
 
-func v1() *harness.Options { return &harness.Options{Layout: settings.LayoutV1} }
-func v2() *harness.Options { return &harness.Options{Layout: settings.LayoutV2} }
+func v1() *harness.Options { return &harness.Options{Layout: harness.V1} }
+func v2() *harness.Options { return &harness.Options{Layout: harness.V2} }
 
 func paths(nodes []*harness.Node) []string {
 	out := []string{}
