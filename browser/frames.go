@@ -1,6 +1,10 @@
 package browser
 
-import "encoding/json"
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+)
 
 // asking is a method with its parameters.
 type asking struct {
@@ -10,11 +14,42 @@ type asking struct {
 
 // watching is what makes a session the one by which the lease watches a page, or
 // a frame that the browser keeps apart from its page.
-func watching() []asking {
+func (l *Lent) watching() []asking {
 	return []asking{
 		{"Fetch.enable", map[string]any{"patterns": []any{map[string]any{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}}}},
+		{"Audits.enable", map[string]any{}}, // tells what framing kept from leaving
 		{"Page.enable", map[string]any{}},
+		{"Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(framing, l.lease.Origin), "worldName": "lease", "runImmediately": true}},
 		{"Target.setAutoAttach", map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
+	}
+}
+
+// framing gives each document a policy beside its own, before any of it is read:
+// its frames stay with its origin. The browser holds a frame to it before anything
+// is sent, also one that began before a session could watch it, as a sandboxed
+// frame with srcdoc does. In a sandbox 'self' is nobody, so the origin is named,
+// too. What is put into the document for it is taken out at once.
+//
+//go:embed framing.js
+var framing string
+
+// kept takes an issue of a page: a frame that its policy kept from leaving.
+func (l *Lent) kept(params json.RawMessage) {
+	var e struct {
+		Issue struct {
+			Details struct {
+				Policy struct {
+					Address   string `json:"blockedURL"`
+					Directive string `json:"violatedDirective"`
+				} `json:"contentSecurityPolicyIssueDetails"`
+			} `json:"details"`
+		} `json:"issue"`
+	}
+	if json.Unmarshal(params, &e) != nil || e.Issue.Details.Policy.Directive != "frame-src" {
+		return
+	}
+	if o, err := originOf(e.Issue.Details.Policy.Address); err != nil || o != l.lease.Origin {
+		l.refuse(refusedOrigin, e.Issue.Details.Policy.Address)
 	}
 }
 
@@ -35,7 +70,7 @@ func (l *Lent) apart(at *place, params json.RawMessage) {
 		return
 	}
 	at.listen(e.Session, func(m message) { l.watch(at, m) })
-	l.ask(at, e.Session, watching())
+	l.ask(at, e.Session, l.watching())
 }
 
 // ask has a frame watched step by step, and then go on from where it may be.

@@ -128,13 +128,18 @@ func (l *Lent) Begin(ctx context.Context) (end func() []event.HostUse, err error
 func (l *Lent) done() []event.HostUse {
 	l.mu.Lock()
 	l.open = false
-	u := l.uses
-	l.uses = nil
-	cut := l.drop()
+	at, cut := l.at, l.drop()
 	l.mu.Unlock()
 	for _, c := range cut {
 		c.close()
 	}
+	if at != nil {
+		at.settled()
+	}
+	l.mu.Lock()
+	u := l.uses
+	l.uses = nil
+	l.mu.Unlock()
 	<-l.turn
 	return u.list(l.lease.Origin)
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // place is what a lease has in the browser: a connection, a context of its own,
@@ -123,7 +125,7 @@ func (l *Lent) watched(ctx context.Context, at *place) (string, error) {
 		return made.ID, err
 	}
 	at.listen(session, func(m message) { l.watch(at, m) })
-	for _, m := range watching() {
+	for _, m := range l.watching() {
 		if err := at.call(ctx, session, m.method, m.params, nil); err != nil {
 			return made.ID, err
 		}
@@ -132,6 +134,18 @@ func (l *Lent) watched(ctx context.Context, at *place) (string, error) {
 	at.pages[made.ID] = session
 	at.mu.Unlock()
 	return made.ID, nil
+}
+
+// settled waits a moment until what pages did so far has been told.
+func (p *place) settled() {
+	p.mu.Lock()
+	sessions := slices.Collect(maps.Values(p.pages))
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, s := range sessions {
+		_ = p.call(ctx, s, "Page.getFrameTree", map[string]any{}, nil)
+	}
 }
 
 // watcher is the session that watches a page, "" where there is no such page.
@@ -241,6 +255,8 @@ func (l *Lent) watch(at *place, m message) {
 		if json.Unmarshal(m.Params, &e) != nil || !l.mayBe(e.Frame.URL, e.Frame.Parent == "") {
 			l.left(e.Frame.URL)
 		}
+	case "Audits.issueAdded":
+		l.kept(m.Params)
 	case "Target.attachedToTarget":
 		l.apart(at, m.Params)
 	case "Target.detachedFromTarget":
