@@ -206,6 +206,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	}
 	j.noteSkipped()
 	j.noteHosts()
+	j.noteBrowser()
 	if err := j.begin(ctx); err != nil {
 		return result{}, err
 	}

@@ -97,6 +97,19 @@ func (j *job) noteHosts() {
 	}
 }
 
+// noteBrowser says which helpers need a browser that nobody lent.
+func (j *job) noteBrowser() {
+	l := j.launch
+	if j.a.json || l.Browser != nil || !l.Subagents.may() {
+		return
+	}
+	for _, p := range l.Subagents.Profiles {
+		if p.Browser {
+			fmt.Fprintf(j.a.Err, "note: no browser is lent to helpers of %s: --browser-endpoint, --browser-origin and --browser-until lend one\n", p.Name)
+		}
+	}
+}
+
 // place is where a diagnostic points.
 func place(d metier.Diagnostic) string {
 	if d.Line == 0 {
