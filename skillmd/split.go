@@ -3,6 +3,7 @@ package skillmd
 import (
 	"bytes"
 	"fmt"
+	"unicode/utf8"
 )
 
 // MaxHead caps how far into a file the frontmatter may reach, both --- lines included: 64 KiB. Of 72,753 published skills the
@@ -38,7 +39,7 @@ func split(src []byte, complete bool) span {
 	}
 	o := w.opening(s.body)
 	switch {
-	case w.more() && (o.short || len(bytes.TrimSpace(w.src[s.body:])) == 0):
+	case w.more() && (o.short || len(bytes.TrimSpace(wholeRunes(w.src[s.body:]))) == 0):
 		s.enough = false
 		return s
 	case !o.found:
@@ -63,6 +64,20 @@ func split(src []byte, complete bool) span {
 			Detail: "the frontmatter opened by --- on line 1 is never closed; add a line that holds only ---"}
 	}
 	return s
+}
+
+// wholeRunes leaves out the first bytes of a character whose others are still to
+// come.
+func wholeRunes(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
 }
 
 // nextLine gives the line at offset at without its end, the offset after it, and whether a newline ended it.
