@@ -13,9 +13,15 @@ NESTED   := $(filter-out $(SUITE),$(patsubst %/go.mod,%,$(wildcard conformance/g
 # These are built without the race detector: their dependencies take minutes with it, and nothing of ours runs in parallel there.
 NO_RACE  := conformance/clients
 # Programs the tests use, as program:Debian package.
-TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux mount:mount ip:iproute2 chromium:chromium
+TOOLS    := gcc:gcc script:bsdutils git:git unshare:util-linux setpriv:util-linux mount:mount ip:iproute2 chromium:chromium \
+            python3:python3 node:nodejs perl:perl-base awk:mawk
 # On Linux everything can be tested, so a test that would be skipped fails.
 NO_SKIP  := $(if $(filter Linux,$(shell uname -s)),METIER_NO_SKIP=1)
+
+# Real skills that some tests read. Without them, make test skips those tests and make test-all fails.
+CORPUS   := $(wildcard ../shared/corpus/manifest.jsonl)
+# Temporary files of make test are in memory if that has 4 GB free and runs programs: tests that kill processes sync thousands of files.
+SHORT     = $(NO_SKIP) $(if $(CORPUS),,METIER_NO_SHARED=1) $(shell tools/scratch)
 
 .PHONY: help
 help: ## this list
@@ -25,11 +31,25 @@ help: ## this list
 build: ## bin/metier, and bin/pagehand for its browser skill; without cgo it starts a millisecond sooner, and so does each sandbox
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/metier ./cmd/pagehand
 
+# METIER_TESTS=all in the environment turns make test into its long form, which CI types in a fresh clone.
+METIER_TESTS ?= short
+
 .PHONY: test
-test: need vet ## every test with the race detector; installs what is missing
-	$(NO_SKIP) $(GO) test -race -timeout $(TIMEOUT) ./...
+ifeq ($(METIER_TESTS),all)
+test: need
+	$(NO_SKIP) $(GO) test -vet=off -race -timeout $(TIMEOUT) ./...
 	for m in $(NESTED); do echo "== $$m"; race=-race; case " $(NO_RACE) " in *" $$m "*) race=;; esac; \
 	  (cd "$$m" && $(NO_SKIP) $(GO) test $$race -timeout $(TIMEOUT) ./...); done
+else
+test: need ## every test, the long ones in a short form; installs missing programs
+	@$(if $(CORPUS),,echo "../shared/corpus is missing: the tests that read its real skills are skipped.")
+	$(SHORT) $(GO) test -short -vet=off -timeout $(TIMEOUT) ./...
+	for m in $(NESTED); do echo "== $$m"; (cd "$$m" && $(SHORT) $(GO) test -short -timeout $(TIMEOUT) ./...); done
+endif
+
+.PHONY: test-all
+test-all: ## every test in its long form, with the race detector
+	@$(MAKE) --no-print-directory test METIER_TESTS=all
 
 .PHONY: need
 need:
@@ -37,8 +57,8 @@ need:
 	@$(if $(filter Linux,$(shell uname -s)),tools/deno/install)
 
 .PHONY: attacks
-attacks: need runsc ## every attack on every sandbox, as root and as an ordinary user; no other test runs beside
-	$(NO_SKIP) $(GO) test -tags attacks -p 1 -timeout $(TIMEOUT) ./sandbox/...
+attacks: need runsc ## every attack on every sandbox, as root and as an ordinary user; no other test runs at the same time
+	$(NO_SKIP) GO=$(GO) tools/attacks -p 1 -timeout $(TIMEOUT)
 
 .PHONY: conformance
 conformance: ## the Model Context Protocol's own suite and Inspector, and four coding agents; takes them from npm, once

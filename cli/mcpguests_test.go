@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier/internal/testenv"
 )
 
 // web is `metier mcp --http`, which a test started.
@@ -204,7 +206,8 @@ func lastLine(s string) string {
 // the long form, with figures.)
 func TestNoCallIsLostUnderLoad(t *testing.T) {
 	t.Parallel()
-	const clients, calls = 64, 24
+	const calls = 24
+	clients := testenv.Count(8, 64)
 	p := newPlace(t)
 	files, sums := map[string]string{}, map[string]string{}
 	for i := range 40 {

@@ -2,5 +2,5 @@
 
 package cli
 
-// The race detector makes everything about ten times slower.
+// manyRuns is fewer here because the race detector makes everything about ten times slower.
 const manyRuns = 200

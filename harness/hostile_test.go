@@ -112,8 +112,7 @@ func TestNamesThatCannotBeCalled(t *testing.T) {
 	dir := write(t, map[string]string{"HARNESS.md": selfText, "references/ok.txt": "x"})
 	for _, name := range []string{"\xff\xfe.md", "a\\b.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, "references", name), []byte("x"), 0o644); err != nil {
-			t.Logf("this file system takes no %q: %v", name, err)
-			return
+			testenv.Skip(t, fmt.Sprintf("needs a file system with names of any bytes, such as %q: %v", name, err))
 		}
 	}
 	h, err := harness.Load(t.Context(), dir, v1())

@@ -1,7 +1,6 @@
 package harness_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"metier"
 	"metier/harness"
+	"metier/internal/testenv"
 	"metier/settings"
 	"metier/skillmd"
 )
@@ -273,11 +273,7 @@ func TestEachLevelHasItsSummary(t *testing.T) {
 // The three harnesses of the corpus, with the verdicts of the reference validator.
 func TestCorpusHarnesses(t *testing.T) {
 	t.Parallel()
-	base := filepath.Join("..", "..", "shared", "corpus", "agentharnesses+agentharnesses", "examples")
-	if _, err := os.Stat(base); err != nil {
-		t.Logf("the corpus is not beside the project (%v): nothing to compare", err)
-		return
-	}
+	base := filepath.Join(testenv.Corpus(t), "agentharnesses+agentharnesses", "examples")
 	for name, tt := range map[string]struct {
 		skills   []string
 		warnings []string

@@ -13,6 +13,7 @@ import (
 	"metier"
 	"metier/event"
 	"metier/internal/script"
+	"metier/internal/testenv"
 	"metier/program"
 	"metier/record"
 	"metier/sandbox"
@@ -199,9 +200,8 @@ func TestInterpreters(t *testing.T) {
 				o.Limits.Wall = 2 * time.Minute
 			}}, demo(map[string]string{tt.file: tt.code, "scripts/lib.ts": "export const s = 'ok'\n"}))
 			o := w.run(tt.file, "arg")
-			if o.Code() == "interpreter_missing" && name != "python3" && name != "deno" {
-				t.Logf("%s is not on this machine: %s", name, o.Text())
-				return
+			if o.Code() == "interpreter_missing" {
+				testenv.Skip(t, "needs "+name+": "+o.Text())
 			}
 			if r := result(t, o); r.Stdout != "ok arg\n" {
 				t.Errorf("%q: %s", w.argv(), o.Text())

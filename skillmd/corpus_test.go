@@ -31,30 +31,6 @@ type verdict struct {
 	}
 }
 
-// corpus finds ../shared/corpus beside the module; it is not part of the module, so a clone has none.
-func corpus(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the package")
-		}
-		dir = parent
-	}
-	found := filepath.Join(filepath.Dir(dir), "shared", "corpus")
-	if _, err := os.Stat(filepath.Join(found, "verdicts.jsonl")); err != nil {
-		return ""
-	}
-	return found
-}
-
 func sum(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])
@@ -114,11 +90,7 @@ var odd = map[string]string{
 
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	dir := corpus(t)
-	if dir == "" {
-		t.Log("corpus absent")
-		return
-	}
+	dir := testenv.Corpus(t)
 	all := testenv.Verdicts[verdict](t, dir)
 	both, given, fit := 0, 0, 0
 	for _, v := range all {

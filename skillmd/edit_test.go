@@ -123,11 +123,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 // Every file of the corpus comes back as it is, takes a new license unless it has to be mended first, and is itself again without it.
 func TestCorpusIsWrittenBack(t *testing.T) {
 	t.Parallel()
-	dir := corpus(t)
-	if dir == "" {
-		t.Log("corpus absent")
-		return
-	}
+	dir := testenv.Corpus(t)
 	n, changed, repaired, left := 0, 0, 0, 0
 	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)

@@ -159,11 +159,7 @@ func combine(parts []string, n int, try func(string)) {
 func TestPlainCorpus(t *testing.T) {
 	t.Parallel()
 	const plainShare = 90
-	dir := corpus(t)
-	if dir == "" {
-		t.Log("corpus absent")
-		return
-	}
+	dir := testenv.Corpus(t)
 	heads, taken := 0, 0
 	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
@@ -243,11 +239,7 @@ func BenchmarkParseFront(b *testing.B) {
 
 // BenchmarkParseCorpus reads all frontmatters of the corpus once, as they come and with the library alone.
 func BenchmarkParseCorpus(b *testing.B) {
-	dir := corpus(b)
-	if dir == "" {
-		b.Log("corpus absent")
-		return
-	}
+	dir := testenv.Corpus(b)
 	var heads [][]byte
 	for _, v := range testenv.Verdicts[verdict](b, dir) {
 		src := readSkill(b, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)

@@ -306,11 +306,7 @@ func TestLinksFarDownAreNotLookedAtAndThatIsSaid(t *testing.T) {
 // does not look at.
 func TestCorpusIsJudgedAsTheReferenceDoesButForKnownReasons(t *testing.T) {
 	t.Parallel()
-	dir := corpus(t)
-	if dir == "" {
-		t.Log("corpus absent")
-		return
-	}
+	dir := testenv.Corpus(t)
 	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		src := readSkill(t, filepath.Join(dir, filepath.FromSlash(v.Dir)), v)
 		got := faults(Validate(src, Folder{Name: filepath.Base(v.Dir)}))

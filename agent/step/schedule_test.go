@@ -6,6 +6,7 @@ import (
 
 	"metier/agent/step"
 	"metier/event"
+	"metier/internal/testenv"
 )
 
 func TestAnyScheduleWithCrashesGivesOneTranscript(t *testing.T) {
@@ -15,7 +16,8 @@ func TestAnyScheduleWithCrashesGivesOneTranscript(t *testing.T) {
 		t.Fatalf("the plain run ended otherwise: %s", dump(t, s))
 	}
 	want, unknown, crashed := first.transcript(), 0, 0
-	for seed := range uint64(2400) {
+	schedules := testenv.Count(200, 2400)
+	for seed := range uint64(schedules) {
 		w := newWorld(t, seed, int(seed%7))
 		left := w.crashes
 		w.run()
@@ -25,7 +27,7 @@ func TestAnyScheduleWithCrashesGivesOneTranscript(t *testing.T) {
 		}
 		unknown += w.effects()
 	}
-	if unknown == 0 || crashed < 5_000 {
+	if unknown == 0 || crashed < 2*schedules {
 		t.Fatalf("the schedules prove nothing: %d crashes, %d unknown outcomes", crashed, unknown)
 	}
 	t.Logf("%d crashes, %d unknown outcomes", crashed, unknown)

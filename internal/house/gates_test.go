@@ -1,18 +1,24 @@
 package house_test
 
 import (
+	"go/ast"
+	"go/build/constraint"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/house"
 	"metier/internal/testenv"
 )
 
-// gates are the five that a change has to pass, what each of them runs, and
-// what of that can fail. The tests run in a fresh clone, as README.md says.
+// gates are the five checks that a change has to pass, what each of them runs,
+// and the command in it that can fail. The tests run in a fresh clone.
 var gates = []struct{ step, command, fails string }{
 	{"format", "make fmt-check", "make fmt-check"},
 	{"vet", "make vet", "make vet"},
@@ -84,8 +90,7 @@ func runGates(t *testing.T, fail string) (string, error) {
 	return string(out), err
 }
 
-// What a gate is called is one thing, what it does another: each make target
-// runs the tool it is named for.
+// Each make target runs the tool it is named for.
 func TestGatesRunTheirTools(t *testing.T) {
 	t.Parallel()
 	mk := testenv.NeedTool(t, "make", "make")
@@ -93,7 +98,9 @@ func TestGatesRunTheirTools(t *testing.T) {
 		"fmt-check": "gofmt -l",
 		"vet":       "go vet ./...",
 		"lint":      "staticcheck ./...",
-		"test":      "go test -race",
+		"test":      "go test -short",
+		"test-all":  "go test -vet=off -race",
+		"attacks":   "tools/attacks",
 	} {
 		cmd := exec.CommandContext(t.Context(), mk, "--dry-run", "--no-print-directory", target)
 		cmd.Dir = testenv.Module(t)
@@ -102,4 +109,74 @@ func TestGatesRunTheirTools(t *testing.T) {
 			t.Errorf("make %s does not run %q: %v\n%s", target, want, err, out)
 		}
 	}
+}
+
+// CI types README.md's commands in a fresh clone and asks for the long form of
+// the tests, so that it runs every test once.
+func TestGates_FreshCloneRunsEveryTest(t *testing.T) {
+	t.Parallel()
+	mk := testenv.NeedTool(t, "make", "make")
+	script, err := os.ReadFile(filepath.Join(testenv.Module(t), ".ci", "fresh-clone"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script), "\ntype_in \"$tests\" METIER_TESTS=all </dev/null\n") {
+		t.Error(".ci/fresh-clone does not set METIER_TESTS=all")
+	}
+	dry := func(env string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), mk, append([]string{"--dry-run", "--no-print-directory"}, args...)...)
+		cmd.Dir, cmd.Env = testenv.Module(t), append(os.Environ(), env)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("make %s: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	all := dry("METIER_TESTS=", "test-all")
+	if _, all, ok := strings.Cut(all, "\n"); !ok || all != dry("METIER_TESTS=all", "test") {
+		t.Errorf("make test with METIER_TESTS=all does not run what make test-all runs:\n%s", all)
+	}
+}
+
+// The tests that only the tag attacks builds are those that tools/attacks runs.
+func TestGates_EveryAttackTestIsRun(t *testing.T) {
+	t.Parallel()
+	bash := testenv.NeedTool(t, "bash", "bash")
+	cmd := exec.CommandContext(t.Context(), bash, "tools/attacks", "--list")
+	cmd.Dir = testenv.Module(t)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var want []string
+	for _, f := range repository(t).Go(house.IsTest) {
+		if !strings.Contains(strings.Join(constraints(f.File), " "), "attacks") {
+			continue
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") && fn.Name.Name != "TestMain" {
+				want = append(want, "./"+path.Dir(f.Path)+" "+fn.Name.Name)
+			}
+		}
+	}
+	slices.Sort(want)
+	if len(want) == 0 {
+		t.Error("no test is built with the tag attacks")
+	}
+	if d := cmp.Diff(want, strings.Split(strings.TrimSpace(string(out)), "\n")); d != "" {
+		t.Errorf("declared and run (-want +got):\n%s", d)
+	}
+}
+
+// constraints are the build constraints of a file.
+func constraints(f *ast.File) (lines []string) {
+	for _, g := range f.Comments {
+		for _, c := range g.List {
+			if constraint.IsGoBuild(c.Text) {
+				lines = append(lines, c.Text)
+			}
+		}
+	}
+	return lines
 }

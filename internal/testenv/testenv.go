@@ -1,7 +1,8 @@
-// Package testenv tells tests what the machine gives them. A test that cannot
-// run here says so through this package and nowhere else, so that one variable
-// forbids all skips: with METIER_NO_SKIP=1, which make test sets on Linux, a
-// skip is a failure that names what is missing. Only tests import it.
+// Package testenv tells tests what the machine gives them, and how much to do.
+// A test that cannot run here skips through this package and nowhere else, so
+// that one variable forbids all skips: with METIER_NO_SKIP=1, which make test
+// sets on Linux, a skip is a failure that names what is missing. Only tests
+// import it.
 package testenv
 
 import (
@@ -17,6 +18,21 @@ import (
 
 // NoSkip is the environment variable that turns every skip into a failure.
 const NoSkip = "METIER_NO_SKIP"
+
+// NoShared is the environment variable that lets tests skip without the folder
+// ../shared also where NoSkip forbids skips. make test sets it in a clone
+// without that folder; CI does not.
+const NoShared = "METIER_NO_SHARED"
+
+// Count returns short if the tests run with -short, as in make test, and full
+// otherwise, as in make test-all. It scales how many inputs, runs or points a
+// test tries. Both forms check the same facts.
+func Count(short, full int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
 
 // Skip ends the test as skipped, or as failed where skips are forbidden. The
 // reason names the operating system, privilege or program that is missing.
@@ -42,31 +58,33 @@ func NeedTool(t testing.TB, tool, debian string) string {
 	return path
 }
 
-// Corpus returns the folder of real skills that lies beside a checkout of the
-// project. It is data, not part of the module: in a clone without it the test
-// says so and ends, also where skips are forbidden.
+// Corpus returns the folder of real skills beside a checkout of the project. It
+// is data, not part of the module. Without it the test is skipped, or fails
+// where skips are forbidden and NoShared is not set.
 func Corpus(t testing.TB) string {
 	t.Helper()
-	dir, ok := beside(t, "corpus", "manifest.jsonl")
-	if !ok {
-		t.Skip("the corpus of real skills is not beside this clone (" + dir + ")")
-	}
-	return dir
+	return beside(t, "corpus", "manifest.jsonl")
 }
 
-// Requirements returns the folder of requirement rows beside the checkout, and
-// whether it is there.
-func Requirements(t testing.TB) (string, bool) {
+// Requirements returns the folder of requirement rows beside the checkout, or
+// ends the test as Corpus does.
+func Requirements(t testing.TB) string {
 	t.Helper()
 	return beside(t, "requirements", "rulings.md")
 }
 
 // beside finds shared/name beside the module, known by a file in it.
-func beside(t testing.TB, name, file string) (string, bool) {
+func beside(t testing.TB, name, file string) string {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(Module(t)), "shared", name)
-	_, err := os.Stat(filepath.Join(dir, file))
-	return dir, err == nil
+	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+		reason := "needs " + filepath.Join(dir, file)
+		if os.Getenv(NoShared) == "1" {
+			t.Skip(reason)
+		}
+		Skip(t, reason)
+	}
+	return dir
 }
 
 // Module returns the folder of metier's go.mod above the test's working folder,

@@ -64,8 +64,7 @@ func TestNeedToolReturnsThePath(t *testing.T) {
 	}
 }
 
-// A clone without the corpus is no reason to fail, even where skips are.
-func TestCorpusMayBeAbsent(t *testing.T) {
+func TestCorpus_AbsentIsASkipOrAFailure(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	if err := os.MkdirAll(filepath.Join(clone, "deep"), 0o755); err != nil {
 		t.Fatal(err)
@@ -74,9 +73,21 @@ func TestCorpusMayBeAbsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Join(clone, "deep"))
-	t.Setenv(testenv.NoSkip, "1")
-	if p := end(t, func(t testing.TB) { testenv.Corpus(t) }); p.failed != "" || !strings.Contains(p.skipped, "not beside this clone") {
-		t.Errorf("absent: %+v", p)
+	needs := "needs " + filepath.Join(filepath.Dir(clone), "shared", "corpus", "manifest.jsonl")
+	for _, c := range []struct {
+		name, noSkip, noShared string
+		want                   probe
+	}{
+		{"skips are allowed", "", "", probe{skipped: needs}},
+		{"skips are forbidden", "1", "", probe{failed: "would be skipped, but METIER_NO_SKIP=1: " + needs}},
+		{"this skip is allowed", "1", "1", probe{skipped: needs}},
+	} {
+		t.Setenv(testenv.NoSkip, c.noSkip)
+		t.Setenv(testenv.NoShared, c.noShared)
+		got := end(t, func(t testing.TB) { testenv.Corpus(t) })
+		if got.TB = nil; *got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, *got, c.want)
+		}
 	}
 	shared := filepath.Join(filepath.Dir(clone), "shared", "corpus")
 	if err := os.MkdirAll(shared, 0o755); err != nil {
@@ -87,6 +98,17 @@ func TestCorpusMayBeAbsent(t *testing.T) {
 	}
 	if got := testenv.Corpus(t); got != shared {
 		t.Errorf("got %s, want %s", got, shared)
+	}
+}
+
+func TestCount_FollowsShort(t *testing.T) {
+	t.Parallel()
+	want := 2
+	if testing.Short() {
+		want = 1
+	}
+	if got := testenv.Count(1, 2); got != want {
+		t.Errorf("got %d, want %d", got, want)
 	}
 }
 

@@ -15,20 +15,6 @@ import (
 	"metier/internal/testenv"
 )
 
-// The corpus lies beside the module (../shared/corpus), not in it; a clone has none.
-func corpus(t *testing.T) string {
-	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "corpus"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "verdicts.jsonl")); err != nil {
-		t.Log("corpus absent")
-		return ""
-	}
-	return dir
-}
-
 // verdict is what skills-ref said about one skill of the corpus.
 type verdict struct {
 	Dir             string
@@ -54,10 +40,7 @@ func class(messages []string) []string {
 // req: C-093
 func TestEveryVerdictOnTheCorpusIsTheReferences(t *testing.T) {
 	t.Parallel()
-	dir := corpus(t)
-	if dir == "" {
-		return
-	}
+	dir := testenv.Corpus(t)
 	same, crashes := 0, 0
 	for _, v := range testenv.Verdicts[verdict](t, dir) {
 		s := At("", filepath.Join(dir, filepath.FromSlash(v.Dir)))
@@ -125,10 +108,7 @@ func gotProperties(t *testing.T, s Skill, v verdict) map[string]any {
 
 func TestPromptOfTheCorpusIsTheReferences(t *testing.T) {
 	t.Parallel()
-	dir := corpus(t)
-	if dir == "" {
-		return
-	}
+	dir := testenv.Corpus(t)
 	b, err := os.ReadFile(filepath.Join(dir, "available_skills.xml"))
 	if err != nil {
 		t.Fatal(err)
