@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"metier/internal/catalog"
 	"metier/internal/injection"
@@ -224,34 +223,16 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 	switch {
 	case try(all, rungFull, most):
 	case low <= high && try(all, rungCut, low*cutStep):
-		greatest(low, high, func(n int) bool { return try(all, rungCut, n*cutStep) })
+		catalog.Greatest(low, high, func(n int) bool { return try(all, rungCut, n*cutStep) })
 	case try(all, rungNames, 0):
 	default:
 		// Every name costs a token or more, so no more of them can fit.
 		few := favoured(snap, all)
-		if n := greatest(0, min(len(all)-1, c.Budget), func(n int) bool { return try(few(n), rungNames, 0) }); n == 0 {
+		if n := catalog.Greatest(0, min(len(all)-1, c.Budget), func(n int) bool { return try(few(n), rungNames, 0) }); n == 0 {
 			c.Rung, c.Omitted = rungNames, total
 			c.Text = strings.TrimRight(f.Head()+f.Foot(total, true), "\n") // the count stands, whatever the budget
 		}
 	}
-}
-
-// greatest is the greatest number up to high that fits, where low does and
-// every number below one that fits does; fits is called last with it.
-func greatest(low, high int, fits func(int) bool) int {
-	last := -1
-	for low < high {
-		mid := (low + high + 1) / 2
-		if last = mid; fits(mid) {
-			low = mid
-		} else {
-			high = mid - 1
-		}
-	}
-	if last != low {
-		fits(low)
-	}
-	return low
 }
 
 // favoured gives the first so many of the skills, those of trusted tiers before
@@ -275,9 +256,9 @@ func (s *Session) entry(sk *Skill, rung string, cut int) CatalogEntry {
 	}
 	switch rung {
 	case rungFull:
-		e.Description, e.Compatibility = clamp(sk.Description, cut), clamp(sk.Head.Front.Compatibility, descMax)
+		e.Description, e.Compatibility = catalog.Clamp(sk.Description, cut), catalog.Clamp(sk.Head.Front.Compatibility, descMax)
 	case rungCut:
-		e.Description, e.Compatibility = clamp(sk.Description, cut), clamp(sk.Head.Front.Compatibility, cut)
+		e.Description, e.Compatibility = catalog.Clamp(sk.Description, cut), catalog.Clamp(sk.Head.Front.Compatibility, cut)
 	}
 	return e
 }
@@ -342,20 +323,4 @@ func blocks(guard settings.Injection, t policy.Tier) bool {
 // injection.
 func suspect(sk *Skill) bool {
 	return len(injection.Find(sk.Name+"\n\n"+sk.Description+"\n\n"+sk.Head.Front.Compatibility)) > 0
-}
-
-// clamp makes one line of at most most characters; where something is cut off,
-// the last one is an ellipsis.
-func clamp(s string, most int) string {
-	const room = 16 // bytes of the longest escape or character
-	cut := len(s) > room*most
-	if cut {
-		s = strings.ToValidUTF8(s[:room*most], "")
-	}
-	s = visible.Line(s)
-	if !cut && utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	r := []rune(s)
-	return strings.TrimRight(string(r[:min(len(r), most-1)]), " ") + "…"
 }

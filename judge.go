@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"metier/internal/nfkc"
+	"metier/internal/skillname"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -134,7 +134,7 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 		sk.note(skillmd.Warning, "missing-name", "the frontmatter has no name; the folder's name is used")
 		name = folder
 	}
-	problems := nameProblems(name, parse.NameCharset)
+	problems := skillname.Problems(name, parse.NameCharset == settings.NameCharsetAny, parse.NameCharset == settings.NameCharsetASCII)
 	if names.Identity != settings.IdentityPath && nfkc.String(name) != nfkc.String(folder) {
 		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", visible.Quote(name), visible.Quote(folder))})
 	}
@@ -184,43 +184,6 @@ func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
 	}
 	sk.State = Hidden
 	sk.note(skillmd.Warning, "other-platform", detail)
-}
-
-// nameMax is how many bytes of a name are taken under the laxest settings: 64
-// characters of any script. A longer one is refused, since it could not be
-// shown and still be asked for.
-const nameMax = 256
-
-// nameProblems returns code and detail of each rule of the specification a
-// name breaks.
-func nameProblems(name string, charset settings.NameCharset) [][2]string {
-	if charset == settings.NameCharsetAny && len(name) <= nameMax {
-		return nil
-	}
-	n := nfkc.String(name)
-	bad := func(r rune) bool {
-		if r == '-' || (r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') {
-			return false
-		}
-		if charset == settings.NameCharsetASCII || r < utf8.RuneSelf {
-			return true
-		}
-		return !unicode.IsLetter(r) && !unicode.IsNumber(r) || unicode.IsUpper(r) || unicode.IsTitle(r)
-	}
-	var out [][2]string
-	switch {
-	case len(name) > nameMax:
-		out = append(out, [2]string{"name-unusable", fmt.Sprintf("name is longer than %d bytes", nameMax)})
-	case utf8.RuneCountInString(n) > 64:
-		out = append(out, [2]string{"invalid-name", "name is longer than 64 characters"})
-	case strings.HasPrefix(n, "-"), strings.HasSuffix(n, "-"):
-		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " begins or ends with a hyphen"})
-	case strings.Contains(n, "--"):
-		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has two hyphens in a row"})
-	case strings.ContainsFunc(n, bad):
-		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has characters other than lower-case letters, digits and hyphens"})
-	}
-	return out
 }
 
 func (sk *Skill) judgeDescription(folder string, parse settings.Parse) {

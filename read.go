@@ -10,11 +10,11 @@ import (
 	"io"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"metier/event"
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/internal/sniff"
 	"metier/internal/visible"
 	"metier/internal/wrap"
 	"metier/policy"
@@ -176,8 +176,8 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	}
 	defer f.Close()
 	// Of a long file only what can be shown is kept; all of it is hashed.
-	most := max(r.MaxBytes, sniffBytes)
-	buf := bytes.NewBuffer(make([]byte, 0, int(min(int64(most), max(r.IndexedSize, sniffBytes)))+bytes.MinRead))
+	most := max(r.MaxBytes, sniff.Bytes)
+	buf := bytes.NewBuffer(make([]byte, 0, int(min(int64(most), max(r.IndexedSize, sniff.Bytes)))+bytes.MinRead))
 	if _, err := buf.ReadFrom(io.LimitReader(f, int64(most))); err != nil {
 		return fail(Unavailable, readCode(err), err)
 	}
@@ -194,7 +194,7 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 		r.Size = 0
 		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has more than %d bytes", hardMax))
 	}
-	r.Digest, r.IsText = Digest(h.Sum()), isText(data)
+	r.Digest, r.IsText = Digest(h.Sum()), sniff.Text(data, rest > 0)
 	if r.Indexed != "" {
 		same := r.Indexed == r.Digest
 		r.Matches = &same
@@ -244,32 +244,10 @@ func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error
 		return nil
 	}
 	if r.Truncated {
-		data = wholeRunes(data)
+		data = sniff.WholeRunes(data)
 	}
 	r.Status, r.Text = "read", strings.ToValidUTF8(string(data), "\uFFFD")
 	return nil
-}
-
-// wholeRunes cuts a broken character off the end.
-func wholeRunes(b []byte) []byte {
-	for i := 0; i < utf8.UTFMax-1 && len(b) > 0; i++ {
-		if r, n := utf8.DecodeLastRune(b); r != utf8.RuneError || n != 1 {
-			break
-		}
-		b = b[:len(b)-1]
-	}
-	return b
-}
-
-// sniffBytes is how much of a file tells text from binary.
-const sniffBytes = 8192
-
-// isText looks at the first bytes: no NUL, valid UTF-8.
-func isText(b []byte) bool {
-	if len(b) >= sniffBytes {
-		b = wholeRunes(b[:sniffBytes])
-	}
-	return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b)
 }
 
 // readCode names a failed open or read as contracts §2.1 does.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"metier/internal/bm25"
+	"metier/internal/catalog"
 	"metier/internal/visible"
 	"metier/internal/wrap"
 	"metier/model"
@@ -195,7 +196,7 @@ func (s *Session) told(sk *Skill, score float64) toldSkill {
 	if m := s.cfg.Settings.Catalog.DescMax; m > 0 {
 		most = min(most, m)
 	}
-	t := toldSkill{Name: visible.Line(sk.Name), Description: clamp(sk.Description, most), Score: score}
+	t := toldSkill{Name: visible.Line(sk.Name), Description: catalog.Clamp(sk.Description, most), Score: score}
 	if !s.loadable() {
 		t.Location = s.location(sk)
 	}

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
+	"metier/internal/visible"
 	"metier/internal/wrap"
 )
 
@@ -142,4 +144,38 @@ func (f Form) Foot(omitted int, bare bool) string {
 		foot += "(Names only; " + more + ".)\n"
 	}
 	return foot
+}
+
+// Greatest returns the greatest number up to high that fits, where low does and
+// every number below one that fits does. The last call of fits is with it.
+func Greatest(low, high int, fits func(int) bool) int {
+	last := -1
+	for low < high {
+		mid := (low + high + 1) / 2
+		if last = mid; fits(mid) {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	if last != low {
+		fits(low)
+	}
+	return low
+}
+
+// Clamp makes one line of at most most characters. A line that is cut ends with
+// an ellipsis.
+func Clamp(s string, most int) string {
+	const widest = 16 // bytes of the longest escape or character
+	cut := len(s) > widest*most
+	if cut {
+		s = strings.ToValidUTF8(s[:widest*most], "")
+	}
+	s = visible.Line(s)
+	if !cut && utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	r := []rune(s)
+	return strings.TrimRight(string(r[:min(len(r), most-1)]), " ") + "…"
 }

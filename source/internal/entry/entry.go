@@ -4,10 +4,10 @@ package entry
 
 import (
 	"bytes"
-	"unicode/utf8"
 
 	"metier"
 	"metier/internal/digest"
+	"metier/internal/sniff"
 	"metier/skillmd"
 )
 
@@ -72,37 +72,18 @@ func Bad(path, location, code, detail string) metier.Head {
 
 // Limits of what is looked at in a file.
 const (
-	SniffBytes   = 8192 // text or binary
+	SniffBytes   = sniff.Bytes // text or binary
 	shebangBytes = 256
 )
 
 // Facts sets Text and Shebang from the first bytes of a file (at least
 // SniffBytes, or all; more tells which).
 func Facts(f *metier.File, first []byte, more bool) {
-	if len(first) > SniffBytes {
-		first, more = first[:SniffBytes], true
-	}
 	if bytes.HasPrefix(first, []byte("#!")) {
 		line, _, _ := bytes.Cut(first[:min(len(first), shebangBytes)], []byte("\n"))
 		f.Shebang = string(bytes.ToValidUTF8(bytes.TrimRight(line, "\r"), []byte("\uFFFD")))
 	}
-	if more {
-		first = wholeRunes(first)
-	}
-	f.Text = bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
-}
-
-// wholeRunes cuts off a character whose last bytes are not there.
-func wholeRunes(b []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		if c := b[len(b)-i]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return b[:len(b)-i]
-			}
-			break
-		}
-	}
-	return b
+	f.Text = sniff.Text(first, more)
 }
 
 // Tree returns the digest over all files.

@@ -1,0 +1,48 @@
+// Package skillname checks the names of skills against the specification.
+package skillname
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"metier/internal/nfkc"
+	"metier/internal/visible"
+)
+
+// Max is the length in bytes of the longest name that is accepted at all: 64
+// characters of any script. A longer one could not be shown in full.
+const Max = 256
+
+// Problems returns code and detail of each rule that a name breaks. anything
+// checks the length alone, ascii refuses letters and digits outside of ASCII.
+func Problems(name string, anything, ascii bool) [][2]string {
+	if anything && len(name) <= Max {
+		return nil
+	}
+	n := nfkc.String(name)
+	bad := func(r rune) bool {
+		if r == '-' || (r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') {
+			return false
+		}
+		if ascii || r < utf8.RuneSelf {
+			return true
+		}
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) || unicode.IsUpper(r) || unicode.IsTitle(r)
+	}
+	var out [][2]string
+	switch {
+	case len(name) > Max:
+		out = append(out, [2]string{"name-unusable", fmt.Sprintf("name is longer than %d bytes", Max)})
+	case utf8.RuneCountInString(n) > 64:
+		out = append(out, [2]string{"invalid-name", "name is longer than 64 characters"})
+	case strings.HasPrefix(n, "-"), strings.HasSuffix(n, "-"):
+		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " begins or ends with a hyphen"})
+	case strings.Contains(n, "--"):
+		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has two hyphens in a row"})
+	case strings.ContainsFunc(n, bad):
+		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has characters other than lower-case letters, digits and hyphens"})
+	}
+	return out
+}

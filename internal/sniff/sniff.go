@@ -1,0 +1,36 @@
+// Package sniff tells text files from binary ones.
+package sniff
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// Bytes is how much of a file is looked at.
+const Bytes = 8192
+
+// Text reports whether the first bytes of a file are text: valid UTF-8 without
+// a NUL. more says that the file continues after them, so the last character
+// may be incomplete.
+func Text(first []byte, more bool) bool {
+	if len(first) > Bytes {
+		first, more = first[:Bytes], true
+	}
+	if more {
+		first = WholeRunes(first)
+	}
+	return bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
+}
+
+// WholeRunes cuts off a final character whose last bytes are missing.
+func WholeRunes(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if last := b[len(b)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}
