@@ -26,10 +26,11 @@ func (n *Snapshot) Registry(v View) registry.List {
 	for i, m := range n.mounts {
 		r.Roots = append(r.Roots, registry.Root{Label: m.Label, Tier: string(m.Tier.Or()), Path: m.Root})
 		if i == 0 {
-			r.SkillsRoot, r.SandboxSkillsRoot = m.Root, SkillsPath
-			if rel, ok := v.inside(m.Root); ok {
+			r.SandboxSkillsRoot = firstOf(m.Target, SkillsPath)
+			if rel, ok := v.inside(m.Root); ok && m.Target == "" {
 				r.SandboxSkillsRoot = path.Join(WorkspacePath, rel)
 			}
+			r.SkillsRoot = v.named(m.Root, r.SandboxSkillsRoot)
 		}
 	}
 	for _, sk := range n.All() {
@@ -48,8 +49,9 @@ func (n *Snapshot) Registry(v View) registry.List {
 
 func (v View) registrySkill(sk Skill) registry.Skill {
 	dir := v.Sandbox(sk)
+	file := path.Join(dir, sk.Head.FileName)
 	out := registry.Skill{ID: sk.ID.String(), Name: sk.Name, Description: sk.Description, Tier: string(sk.Tier.Or()), State: string(sk.State),
-		SkillPath: sk.Head.Location, SkillDir: sk.Dir(), SandboxSkillDir: dir, SandboxSkillPath: path.Join(dir, sk.Head.FileName),
+		SkillPath: v.named(sk.Head.Location, file), SkillDir: v.named(sk.Dir(), dir), SandboxSkillDir: dir, SandboxSkillPath: file,
 		Digest: string(sk.Digest), Tree: string(sk.Tree), Indexed: sk.Indexed, Resources: []registry.Resource{},
 		Frontmatter: sk.Head.Front.JSON(), Diagnostics: nonNil(sk.Diagnostics)}
 	for _, f := range sk.Resources {

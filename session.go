@@ -156,10 +156,12 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	if !s.state.Opened {
-		if err := s.begin(ctx); err != nil {
-			return nil, err
-		}
+	enter := s.begin
+	if s.state.Opened {
+		enter = s.bind
+	}
+	if err := enter(ctx); err != nil {
+		return nil, err
 	}
 	if s.cfg.ID != "" && s.cfg.ID != s.state.Session {
 		return nil, &Error{Op: "open", Kind: Conflict, Code: "session_other", Err: fmt.Errorf("the log is of session %s, not %s", visible.Quote(s.state.Session), visible.Quote(s.cfg.ID))}

@@ -62,6 +62,15 @@ func (v View) Sandbox(sk Skill) string {
 	return path.Join(SkillsPath, sk.Slug)
 }
 
+// named is a path as the registry names it: the sandbox's under paths=sandbox,
+// else the host's. "" stays "".
+func (v View) named(host, sandbox string) string {
+	if v.Paths == settings.PathsSandbox && host != "" {
+		return sandbox
+	}
+	return host
+}
+
 // inside returns the slash path of a host path below the workspace.
 func (v View) inside(host string) (string, bool) {
 	if v.Workspace == "" || host == "" {

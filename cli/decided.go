@@ -124,5 +124,9 @@ func (a *app) snapshot(ctx context.Context, roots []root, s settings.Settings, w
 
 // build lists the mounts and applies the rules.
 func build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*metier.Snapshot, error) {
-	return metier.Build(ctx, mounts, s.Parse, s.Names, s.Read.IndexRoot, s.Discover.ResourceIndex == settings.ResourceIndexStart)
+	return metier.Build(ctx, mounts, s.Parse, s.Names, s.Read.IndexRoot, indexesAtStart(s.Discover))
 }
+
+// indexesAtStart reports whether the files of all skills are indexed when a run
+// begins.
+func indexesAtStart(s settings.Discover) bool { return s.ResourceIndex == settings.ResourceIndexStart }

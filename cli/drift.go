@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"metier"
 	"metier/event"
+	"metier/registry"
 	"metier/run"
 )
 
@@ -24,25 +26,118 @@ func (j *job) onDrift(flag string) string {
 	return string(j.settings.Activate.DriftInteractive)
 }
 
-// drift compares the active skills with what is on disk. Where the
-// choice is fail, it refuses and names them.
-func (j *job) drift(active []event.Activated, flag string) ([]event.Drifted, error) {
+// drifts are what changed since a record was written.
+type drifts struct {
+	active   []event.Drifted // of skills whose instructions are in the conversation
+	recorded []event.Drifted // of the other skills the record lists, and of the list
+}
+
+func (d drifts) all() []event.Drifted { return slices.Concat(d.active, d.recorded) }
+
+// drift compares the skills of a record with what is on disk: the active ones
+// and, where the files of all were indexed at the start, all of them.
+// Where the choice is fail, it refuses and names what changed.
+func (j *job) drift(r run.Restored, flag string) (d drifts, err error) {
 	choice := j.onDrift(flag)
-	drifts := run.Drift(active, j.digests)
-	for i := range drifts {
-		drifts[i].Choice = choice
+	d.active = run.Drift(r.Active, j.digests)
+	if d.recorded, err = j.recorded(r); err != nil {
+		return d, err
 	}
-	if len(drifts) == 0 || choice != "fail" {
-		for _, d := range drifts {
-			if choice != "ignore" {
-				fmt.Fprintf(j.a.Err, "drift: %s changed since the run was recorded (%s); %s\n", oneLine(d.Path), oneLine(d.SkillID), choice)
-			}
+	for _, list := range [][]event.Drifted{d.active, d.recorded} {
+		for i := range list {
+			list[i].Choice = choice
 		}
-		return drifts, nil
 	}
-	return drifts, &metier.Error{Op: "resume", Skill: drifts[0].SkillID, Path: drifts[0].Path, Kind: metier.Drift, Code: "skill_drifted",
-		Hint: "put the skill back, or choose with --on-drift warn (keep the recorded text) or --on-drift reload (take the new one)",
-		Err:  fmt.Errorf("%d active skills are not the recorded ones: %s was %s, is %s", len(drifts), drifts[0].SkillID, drifts[0].Was, orGone(drifts[0].Now))}
+	all := d.all()
+	if len(all) == 0 || choice == "ignore" {
+		return d, nil
+	}
+	if choice != "fail" {
+		for _, x := range all {
+			fmt.Fprintf(j.a.Err, "drift: %s (%s); %s\n", oneLine(changed(x)), oneLine(x.SkillID), choice)
+		}
+		return d, nil
+	}
+	var texts []string
+	for _, x := range all[:min(len(all), mostNamed)] {
+		texts = append(texts, fmt.Sprintf("%s: %s was %s, is %s", x.SkillID, x.Path, orElse(x.Was, "not there"), orElse(x.Now, "gone")))
+	}
+	if more := len(all) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return d, &metier.Error{Op: "resume", Skill: all[0].SkillID, Path: all[0].Path, Kind: metier.Drift, Code: "skill_drifted",
+		Hint: "put the skills back, or choose --on-drift warn (keep what was recorded) or --on-drift reload (take what is there now)",
+		Err:  fmt.Errorf("skills changed since the run was recorded: %s", strings.Join(texts, "; "))}
+}
+
+// onDisk returns the skills that can be used now, and those of a record that
+// lost their name to another since. Files are indexed where the record has them.
+func (j *job) onDisk(recorded map[string]registry.Skill) []registry.Skill {
+	var out []registry.Skill
+	for _, sk := range j.disk.All() {
+		was, known := recorded[sk.ID.String()]
+		switch {
+		case sk.State == metier.Loaded, sk.State == metier.Hidden, sk.State == metier.Shadowed && known:
+		default:
+			continue
+		}
+		if was.Indexed {
+			full, err := j.disk.Index(context.Background(), sk)
+			if err != nil {
+				continue // it cannot be read, which counts as gone
+			}
+			sk = full
+		}
+		dir := j.view.Dir(sk)
+		x := registry.Skill{ID: sk.ID.String(), SkillDir: dir, SkillPath: dir + "/" + sk.Head.FileName, Digest: string(sk.Digest), Tree: string(sk.Tree), Indexed: sk.Indexed}
+		for _, f := range sk.Resources {
+			x.Resources = append(x.Resources, registry.Resource{Path: f.Path, Digest: string(f.Digest)})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// mostNamed is how many changes a message names.
+const mostNamed = 5
+
+func changed(d event.Drifted) string {
+	switch {
+	case d.Was == "":
+		return d.Path + " was added since the run was recorded"
+	case d.Now == "":
+		return d.Path + " is gone since the run was recorded"
+	}
+	return d.Path + " changed since the run was recorded"
+}
+
+// recorded compares the skills that are not active with the recorded list.
+// Where files are indexed at first use, a skill that was added or removed is
+// only reported: the list still binds, and each file is compared when it is
+// used.
+func (j *job) recorded(r run.Restored) ([]event.Drifted, error) {
+	was, err := r.Registry.List()
+	if err != nil || r.Registry.Unbound() || j.reloads() {
+		return nil, err
+	}
+	all := run.Since(was, j.onDisk(registry.List{Skills: was}.ByID()))
+	if indexesAtStart(j.settings.Discover) {
+		active := func(d event.Drifted) bool {
+			return slices.ContainsFunc(r.Active, func(a event.Activated) bool { return a.SkillID == d.SkillID })
+		}
+		return slices.DeleteFunc(all, active), nil
+	}
+	var added []string
+	for _, d := range all {
+		if d.Was == "" {
+			added = append(added, oneLine(d.SkillID))
+		}
+	}
+	if n := len(added); n > 0 && !j.a.json {
+		fmt.Fprintf(j.a.Err, "note: the run does not have the skills that were added since it began: %s%s [not-recorded]\n",
+			strings.Join(added[:min(n, mostNamed)], ", "), map[bool]string{true: fmt.Sprintf(" and %d more", n-mostNamed)}[n > mostNamed])
+	}
+	return nil, nil
 }
 
 // driftOfChildren refuses as drift does, for the skills of subagents that are not
@@ -81,27 +176,27 @@ func (j *job) driftOfChild(ctx context.Context, root, id, flag string) (err erro
 	if err != nil || r.State.Status == run.StatusDone || r.State.Status == run.StatusFailed || r.State.Status == run.StatusDenied {
 		return nil
 	}
-	if _, err := j.drift(r.Active, flag); err != nil {
+	if _, err := j.drift(r, flag); err != nil {
 		return fmt.Errorf("subagent %s: %w", id, err)
 	}
 	return j.driftOfChildren(ctx, f.Dir(), r.State, flag)
 }
 
-func orGone(d string) string {
-	if d == "" {
-		return "gone"
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
 	}
-	return d
+	return text
 }
 
 // digests looks a skill up as it is on disk now.
 func (j *job) digests(skillID string) (file, tree string, err error) {
 	ctx := context.Background()
-	for _, sk := range j.snapshot.All() {
+	for _, sk := range j.disk.All() {
 		if sk.ID.String() != skillID {
 			continue
 		}
-		full, err := j.snapshot.Index(ctx, sk)
+		full, err := j.disk.Index(ctx, sk)
 		if err != nil {
 			return "", "", err
 		}

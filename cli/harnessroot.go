@@ -130,7 +130,7 @@ func (j *job) harnessDigests(ctx context.Context, id string) (file, tree string,
 	if !ok || path != "." {
 		return "", "", false
 	}
-	b, err := j.snapshot.Open(ctx, metier.ID{Source: label, Path: path})
+	b, err := j.disk.Open(ctx, metier.ID{Source: label, Path: path})
 	if err != nil {
 		return "", "", false
 	}

@@ -37,6 +37,7 @@ type job struct {
 	surface  surface
 
 	snapshot  *metier.Snapshot
+	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
 	workspace *tool.Workspace
 	host      *host.Host               // nil where no server of the Model Context Protocol is configured
 	sandbox   sandbox.Sandbox          // nil where the model runs no programs
@@ -85,6 +86,7 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	if j.snapshot, err = j.look(ctx); err != nil {
 		return nil, err
 	}
+	j.disk = j.snapshot
 	if err := checkHarnesses(ctx, j.snapshot, l.Roots); err != nil {
 		return nil, err
 	}
@@ -167,7 +169,7 @@ func (j *job) openOn(ctx context.Context, id string, log record.Log, blobs recor
 	c.Tools, c.Like = append(c.Tools, j.surface.tools...), j.surface.like
 	j.toolset = c.Tools
 	if j.anew {
-		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.snapshot, nil }
+		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.disk, nil }
 	}
 	if j.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {

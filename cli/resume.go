@@ -107,18 +107,18 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 		return j.follow(ctx) // tells how it ended; nothing is done
 	}
 	j.noteLease()
-	drifts, err := j.drift(restored.Active, f.onDrift)
+	d, err := j.drift(restored, f.onDrift)
 	if err != nil {
 		return r, err
 	}
 	if err := j.driftOfChildren(ctx, folder.Dir(), restored.State, f.onDrift); err != nil {
 		return r, err
 	}
-	j.anew = len(drifts) > 0 && j.onDrift(f.onDrift) == "reload"
+	j.anew = len(d.all()) > 0 && j.onDrift(f.onDrift) == "reload"
 	if err := j.open(ctx, folder); err != nil {
 		return r, err
 	}
-	if err := j.resumed(ctx, restored, drifts, j.onDrift(f.onDrift)); err != nil {
+	if err := j.resumed(ctx, restored, d, j.onDrift(f.onDrift)); err != nil {
 		return r, err
 	}
 	if err := j.settle(ctx); err != nil {
@@ -287,21 +287,25 @@ func ofParent(ctx context.Context, folder *run.Folder) error {
 }
 
 // resumed records that the run goes on, with what was found.
-func (j *job) resumed(ctx context.Context, r run.Restored, drifts []event.Drifted, choice string) error {
+func (j *job) resumed(ctx context.Context, r run.Restored, d drifts, choice string) error {
 	reg, err := json.Marshal(r.Registry)
 	if err != nil {
 		return err
 	}
 	var evs []event.Event
-	for _, d := range drifts {
-		evs = append(evs, d)
+	for _, x := range d.all() {
+		evs = append(evs, x)
+	}
+	if r.Registry.Unbound() {
+		j.unbound()
+		evs = append(evs, event.Note{Code: codeUnbound})
 	}
 	lease, err := j.keepLease(ctx)
 	if err != nil {
 		return err
 	}
 	evs = append(evs, event.Resumed{Run: j.folder.ID(), Registry: digest.Bytes(reg), Active: len(r.Activations.Activations),
-		Verified: len(r.Active) - len(drifts), Drifted: len(drifts), OnDrift: choice, Lease: lease})
+		Verified: len(r.Active) - len(d.active), Drifted: len(d.all()), OnDrift: choice, Lease: lease})
 	if err := j.append(ctx, evs); err != nil {
 		return err
 	}
@@ -311,12 +315,22 @@ func (j *job) resumed(ctx context.Context, r run.Restored, drifts []event.Drifte
 	if err := metier.Refresh(ctx, j.session); err != nil {
 		return err
 	}
-	for _, d := range drifts {
-		if _, err := j.session.Activate(ctx, d.SkillID, j.source()); err != nil {
+	for _, x := range d.active {
+		if _, err := j.session.Activate(ctx, x.SkillID, j.source()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// codeUnbound is the code of a note: the list of skills of the run's start is
+// not in the record.
+const codeUnbound = "registry_unbound"
+
+func (j *job) unbound() {
+	if !j.a.json {
+		fmt.Fprintf(j.a.Err, "note: the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now [%s]\n", codeUnbound)
+	}
 }
 
 // source is the activation source of what the run begins with.

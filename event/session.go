@@ -199,11 +199,11 @@ type FileRead struct {
 	Digest  string `json:"digest"`
 }
 
-// Drifted says that a file is no longer what the record knew.
+// Drifted says that a file or a skill is not what the record has.
 type Drifted struct {
 	SkillID string `json:"skillId"`
 	Path    string `json:"path"`
-	Was     string `json:"was"`
+	Was     string `json:"was"` // empty: added since
 	Now     string `json:"now"` // empty: gone
 	Choice  string `json:"choice"`
 }

@@ -4,6 +4,8 @@ package registry
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"metier/skillmd"
 )
@@ -72,4 +74,33 @@ type Script struct {
 	Executable bool   `json:"executable"`
 	Shebang    string `json:"shebang,omitempty"`
 	Runtime    string `json:"runtime"`
+}
+
+// Read returns the list that a record holds.
+func Read(b []byte) (List, error) {
+	var l List
+	if err := json.Unmarshal(b, &l); err != nil {
+		return l, fmt.Errorf("the recorded list of skills: %w", err)
+	}
+	return l, nil
+}
+
+// ByID returns the skills of the list by ID.
+func (l List) ByID() map[string]Skill {
+	out := make(map[string]Skill, len(l.Skills))
+	for _, sk := range l.Skills {
+		out[sk.ID] = sk
+	}
+	return out
+}
+
+// Front returns the recorded frontmatter. One that cannot be read back keeps
+// the skill from models and people and allows it no tools.
+func (s Skill) Front() skillmd.Front {
+	doc, found := skillmd.Parse(slices.Concat([]byte("---\n"), s.Frontmatter, []byte("\n---\n"))) // JSON is YAML
+	if slices.ContainsFunc(found, func(d skillmd.Diagnostic) bool { return d.Severity == skillmd.Error }) {
+		no := false
+		return skillmd.Front{Present: true, AllowedToolsDeclared: true, DisableModelInvocation: true, UserInvocable: &no}
+	}
+	return doc.Front
 }

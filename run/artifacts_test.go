@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -129,7 +130,8 @@ func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
 	root := must[string](t)(filepath.EvalSymlinks(skillsFolder(t)))
 	work(t, f, root, a.now, counter("id"))
 	ok(t, f.Project(t.Context()))
-	var at []string // of the activations, as the record has them
+	shown := path.Join(metier.WorkspacePath, filepath.Base(root)) // the workspace is the folder above
+	var at []string                                               // of the activations, as the record has them
 	for en, err := range f.Log().Read(t.Context(), 1) {
 		ok(t, err)
 		if en.Type == "skill.activated" {
@@ -145,8 +147,8 @@ func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
 		got = append(got, said{x.Name, x.Source, x.RunID, filepath.ToSlash(x.SkillPath), x.Digest, x.ActivatedAt, x.CFCPromptRole})
 	}
 	for i, x := range []said{{Name: "alpha", Source: "cli-preload"}, {Name: "beta", Source: "model-tool"}} {
-		x.RunID, x.Path, x.At, x.Role = "acts", filepath.ToSlash(filepath.Join(root, x.Name, "SKILL.md")), at[i], "context"
-		x.Digest = digest.Bytes(must[[]byte](t)(os.ReadFile(x.Path)))
+		x.RunID, x.Path, x.At, x.Role = "acts", path.Join(shown, x.Name, "SKILL.md"), at[i], "context"
+		x.Digest = digest.Bytes(must[[]byte](t)(os.ReadFile(filepath.Join(root, x.Name, "SKILL.md"))))
 		want = append(want, x)
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -8,6 +8,7 @@ import (
 	"metier/event"
 	"metier/internal/digest"
 	"metier/record"
+	"metier/registry"
 )
 
 // Now looks up a skill as it is on disk now: the digests of its SKILL.md and of
@@ -34,6 +35,62 @@ func Drift(active []event.Activated, now Now) []event.Drifted {
 		case a.Tree != "" && tree != "" && tree != a.Tree:
 			out = append(out, event.Drifted{SkillID: a.SkillID, Path: cmp.Or(a.Dir, dirOf(path)), Was: a.Tree, Now: tree})
 		}
+	}
+	return out
+}
+
+// Since compares recorded skills, active or not, with those there are now. Of a
+// skill whose files were recorded it returns one Drifted for each file that
+// changed, is gone (Now is empty) or was added (Was is empty); one for each
+// skill that is gone, and for each that was added, with the path of its
+// SKILL.md. Choice is empty, as in Drift.
+func Since(was, now []registry.Skill) []event.Drifted {
+	var out []event.Drifted
+	there, known := registry.List{Skills: now}.ByID(), registry.List{Skills: was}.ByID()
+	for _, w := range was {
+		n, found := there[w.ID]
+		if !found {
+			out = append(out, event.Drifted{SkillID: w.ID, Path: w.SkillPath, Was: cmp.Or(w.Digest, w.Tree)})
+			continue
+		}
+		if w.Digest != "" && n.Digest != "" && n.Digest != w.Digest {
+			out = append(out, event.Drifted{SkillID: w.ID, Path: w.SkillPath, Was: w.Digest, Now: n.Digest})
+		}
+		if w.Indexed && n.Indexed {
+			out = append(out, filesSince(w, n)...)
+		}
+	}
+	for _, n := range now {
+		if _, listed := known[n.ID]; !listed {
+			out = append(out, event.Drifted{SkillID: n.ID, Path: n.SkillPath, Now: cmp.Or(n.Digest, n.Tree)})
+		}
+	}
+	return out
+}
+
+// filesSince compares the files of one skill beside SKILL.md, by path. Where
+// only a mode changed, it returns one Drifted for the tree.
+func filesSince(was, now registry.Skill) (out []event.Drifted) {
+	old, there := map[string]string{}, map[string]bool{}
+	for _, f := range was.Resources {
+		old[f.Path] = f.Digest
+	}
+	drifted := func(path, before, after string) {
+		if before != after && was.SkillDir+"/"+path != was.SkillPath {
+			out = append(out, event.Drifted{SkillID: was.ID, Path: was.SkillDir + "/" + path, Was: before, Now: after})
+		}
+	}
+	for _, f := range now.Resources {
+		there[f.Path] = true
+		drifted(f.Path, old[f.Path], f.Digest)
+	}
+	for _, f := range was.Resources {
+		if !there[f.Path] {
+			drifted(f.Path, f.Digest, "")
+		}
+	}
+	if len(out) == 0 && was.Digest == now.Digest && was.Tree != now.Tree {
+		out = append(out, event.Drifted{SkillID: was.ID, Path: was.SkillDir, Was: was.Tree, Now: now.Tree})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"metier/event"
 	"metier/policy"
 	"metier/record"
+	"metier/registry"
 	"metier/settings"
 )
 
@@ -129,6 +130,20 @@ func (r Registry) lookups() (map[string]indexed, error) {
 	}
 	return out, nil
 }
+
+// List returns the skills of the registry.
+func (r Registry) List() ([]registry.Skill, error) {
+	out := make([]registry.Skill, len(r.Skills))
+	for i, raw := range r.Skills {
+		if err := json.Unmarshal(raw, &out[i]); err != nil {
+			return nil, badIndex(err)
+		}
+	}
+	return out, nil
+}
+
+// Unbound reports that the record does not say which skills there were.
+func (r Registry) Unbound() bool { return r.Gap != nil || r.GeneratedAt == "" }
 
 // empty reports that the run had nothing to do with skills: then it has no
 // skill artifacts.

@@ -35,6 +35,7 @@ var outcome = map[string]Rule{
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "give this skill another name"},
 	"disabled":             {"what a person decided about a skill counts", "metier enable with its name or ID"},
 	"skill-listed-twice":   {"a skill's folder counts once, however many roots and links lead to it", ""},
+	"not-recorded":         {"a run keeps the skills it began with", "start a new run, or resume with --on-drift reload"},
 	"other-platform":       {"the skill says on which operating systems it works (setting platform_filter)", "load it by name: metier run --skill NAME; or set platform_filter to off"},
 	"trusted":              {"the operator trusts exactly these files (metier trust)", ""},
 	"trust-lapsed":         {"trust is given to files as they were, and ends when one changes", "look at what changed, then: metier trust NAME; or end it: metier trust NAME --revoke"},
