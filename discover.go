@@ -13,9 +13,9 @@ import (
 // use and says nothing about its own trust: the operator's Mount does.
 type Source interface {
 	// List yields every entry it knows in byte order of Path, perhaps not all
-	// that Open can open. A bad entry is a Head with diagnostics; an error ends
-	// the listing. It opens no file but SKILL.md (C-002, C-032).
-	List(ctx context.Context) iter.Seq2[Head, error]
+	// that Open can open. The caller owns the heads. A bad entry is a Head with
+	// diagnostics; an error ends the listing. It opens SKILL.md files only.
+	List(ctx context.Context) iter.Seq2[*Head, error]
 	// Open pins the entry at path, listed or not. The error has Kind NotFound
 	// if there is none.
 	Open(ctx context.Context, path string) (Bundle, error)

@@ -364,7 +364,7 @@ type tracedSource struct {
 	t *trace
 }
 
-func (s tracedSource) List(ctx context.Context) iter.Seq2[metier.Head, error] {
+func (s tracedSource) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 	return s.Source.List(ctx)
 }
 

@@ -97,10 +97,10 @@ func TestHonestTextIsUntouched(t *testing.T) {
 // listOf is a source whose entries a test invents.
 type listOf []metier.Head
 
-func (l listOf) List(context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (l listOf) List(context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		for _, h := range l {
-			if !yield(h, nil) {
+			if !yield(&h, nil) {
 				return
 			}
 		}

@@ -24,10 +24,11 @@ import (
 // then kept.
 type Snapshot struct {
 	mounts []Mount
-	skills []Skill          // winners first, by name, then the others
-	byKey  map[string][]int // usable entries by match key
-	byText map[string]int   // usable entries by ID; then by slug and by the name as it is shown
+	skills []Skill // winners first, by name, then the others
+	usable int     // how many of them can be used
 	key    func(string) string
+	named  func() byName
+	byID   func() map[ID]int
 	diags  []Diagnostic
 	read   settings.IndexRootFile
 	won    map[ID]bool      // whose name another entry lost to it
@@ -46,35 +47,31 @@ type Snapshot struct {
 // start indexes and hashes all files at once instead of at first use. Two
 // mounts of one label are an error of Kind Invalid, since IDs carry it.
 func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names settings.Names, root settings.IndexRootFile, start bool) (*Snapshot, error) {
-	n := &Snapshot{mounts: mounts, byKey: map[string][]int{}, byText: map[string]int{}, key: matchKey(names.Match), read: root, won: map[ID]bool{}, others: map[string]Skill{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
+	n := &Snapshot{mounts: mounts, key: matchKey(names.Match), read: root, won: map[ID]bool{}, others: map[string]Skill{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
+	n.named, n.byID = sync.OnceValue(n.indexNames), sync.OnceValue(n.indexIDs)
 	labels := map[string]bool{}
 	for _, m := range mounts {
 		if labels[m.Label] {
 			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", visible.Quote(m.Label))}
 		}
 		labels[m.Label] = true
-		first := len(n.skills)
-		for h, err := range m.Source.List(ctx) {
-			if err != nil {
-				if e, ok := errors.AsType[*Error](err); ok {
-					return nil, e
-				}
-				return nil, &Error{Op: "scan", Path: m.Root, Kind: Unavailable, Code: "unresolvable-skill-scan-path", Err: fmt.Errorf("source %s: %w", m.Label, err)}
-			}
-			if h.Kind != "" && h.Kind != KindSkill {
-				n.other(h, m)
-				continue
-			}
-			sk := n.weigh(ctx, judge(h, m, parse, names).reserved(m), m)
-			if len(n.skills) == cap(n.skills) { // twice as many, since a Skill is large and append would grow by a quarter
-				n.skills = slices.Grow(n.skills, max(len(n.skills), 64))
-			}
-			n.skills = append(n.skills, sk)
-			n.diags = append(n.diags, sk.Diagnostics...)
+		heads, err := n.list(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		skills := make([]Skill, len(heads))
+		parallel(ctx, len(heads), 64, func(i int) { skills[i] = judge(heads[i], m, parse, names).reserved(m) })
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for i := range skills {
+			skills[i] = n.weigh(ctx, skills[i], m)
+			n.diags = append(n.diags, skills[i].Diagnostics...)
 		}
 		if m.Space != "" {
-			spaced(n.skills[first:], m.Space, n.key)
+			spaced(skills, m.Space, n.key)
 		}
+		n.skills = slices.Concat(n.skills, skills)
 		n.diags = append(n.diags, m.Notes...)
 	}
 	if err := ctx.Err(); err != nil {
@@ -86,13 +83,51 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 			return nil, err
 		}
 	}
-	n.alias()
+	for i := range n.skills {
+		n.usable += bit(n.skills[i].usable())
+	}
 	return n, nil
 }
 
+// list returns the skills of a mount and keeps its groups and documents.
+func (n *Snapshot) list(ctx context.Context, m Mount) ([]*Head, error) {
+	var heads []*Head
+	for h, err := range m.Source.List(ctx) {
+		if err != nil {
+			if e, ok := errors.AsType[*Error](err); ok {
+				return nil, e
+			}
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Unavailable, Code: "unresolvable-skill-scan-path", Err: fmt.Errorf("source %s: %w", m.Label, err)}
+		}
+		if h.Kind != "" && h.Kind != KindSkill {
+			n.other(h, m)
+			continue
+		}
+		heads = append(heads, h)
+	}
+	return heads, nil
+}
+
+// parallel calls f for each index below count, on all cores, until ctx is done.
+// A goroutine takes share indexes at a time.
+func parallel(ctx context.Context, count, share int, f func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), (count+share-1)/share) {
+		wg.Go(func() {
+			for end := int(next.Add(int64(share))); end-share < count && ctx.Err() == nil; end = int(next.Add(int64(share))) {
+				for i := end - share; i < min(end, count); i++ {
+					f(i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // other keeps a group or a document.
-func (n *Snapshot) other(h Head, m Mount) {
-	sk := Skill{ID: ID{m.Label, h.Path}, Name: h.Path, Description: h.Front.Description, Tier: m.Tier.Or(), State: Loaded, Head: &h, Root: m.Root,
+func (n *Snapshot) other(h *Head, m Mount) {
+	sk := Skill{ID: ID{m.Label, h.Path}, Name: h.Path, Description: h.Front.Description, Tier: m.Tier.Or(), State: Loaded, Head: h, Root: m.Root,
 		Digest: h.Digest, Diagnostics: h.Diagnostics, ModelInvocable: true, UserInvocable: true}
 	if h.Path == "." {
 		sk.Name = firstOf(h.Front.Name, m.Label)
@@ -102,19 +137,6 @@ func (n *Snapshot) other(h Head, m Mount) {
 	}
 	n.others[sk.ID.String()] = sk
 	n.diags = append(n.diags, h.Diagnostics...)
-}
-
-// entry is Find, and finds groups and documents too, by their IDs.
-func (n *Snapshot) entry(name string) (Skill, error) {
-	sk, is := n.others[name]
-	if is && sk.State == Refused {
-		d := n.decisive(sk)
-		return sk, &Error{Op: "find", Skill: name, Kind: Invalid, Code: d.Code, Err: errors.New(d.Detail)}
-	}
-	if is {
-		return sk, nil
-	}
-	return n.Find(name)
 }
 
 // spaced names the skills of a mount that has names of its own.
@@ -179,18 +201,11 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 // listed is refused, not the whole snapshot.
 func (n *Snapshot) indexAll(ctx context.Context) error {
 	full, faults := make([]Skill, len(n.skills)), make([]error, len(n.skills))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(n.skills)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(n.skills) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				if n.skills[i].usable() {
-					full[i], faults[i] = n.Index(ctx, n.skills[i])
-				}
-			}
-		})
-	}
-	wg.Wait()
+	parallel(ctx, len(n.skills), 1, func(i int) {
+		if n.skills[i].usable() {
+			full[i], faults[i] = n.Index(ctx, n.skills[i])
+		}
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -210,30 +225,6 @@ func (n *Snapshot) indexAll(ctx context.Context) error {
 	return nil
 }
 
-// alias makes every usable skill findable. An ID beats a name, since a name is
-// the skill's own word and an ID the operator's.
-func (n *Snapshot) alias() {
-	n.byKey, n.byText = make(map[string][]int, len(n.skills)), make(map[string]int, 2*len(n.skills))
-	for i := range n.skills {
-		if sk := &n.skills[i]; sk.usable() {
-			k := n.key(sk.Name)
-			n.byKey[k] = append(n.byKey[k], i)
-			n.byText[sk.ID.String()] = i
-		}
-	}
-	for i := range n.skills {
-		sk := &n.skills[i]
-		if !sk.usable() {
-			continue
-		}
-		for _, text := range []string{sk.Slug, visible.Line(sk.Name)} {
-			if _, taken := n.byText[text]; !taken {
-				n.byText[text] = i
-			}
-		}
-	}
-}
-
 // resolve orders the skills, decides who has which name and marks the rest as
 // shadowed.
 func (n *Snapshot) resolve(names settings.Names) {
@@ -241,31 +232,79 @@ func (n *Snapshot) resolve(names settings.Names) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
+	slices.SortFunc(order, func(a, b int) int {
 		x, y := &n.skills[a], &n.skills[b]
-		return cmp.Or(losersLast(x, y), fitsFirst(x, y), cmp.Compare(rank[a], rank[b]), cmp.Compare(x.ID.Path, y.ID.Path))
+		if d := cmp.Or(losersLast(x, y), fitsFirst(x, y), rank[a]-rank[b]); d != 0 {
+			return d
+		}
+		return cmp.Or(strings.Compare(x.ID.Path, y.ID.Path), a-b)
 	})
-	c := contest{n: n, protect: names.Protect == settings.ProtectYes, winner: map[string]int{}, folder: map[string]int{}}
+	c := contest{n: n, protect: names.Protect == settings.ProtectYes, winner: make(map[string]int, len(order)), folder: make(map[string]int, len(order))}
 	for _, step := range []func(int){c.once, c.name, c.guard} {
 		for _, i := range order {
 			step(i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := &n.skills[a], &n.skills[b]
-		return cmp.Or(cmp.Compare(x.Name, y.Name), losersLast(x, y), cmp.Compare(rank[a], rank[b]), cmp.Compare(x.ID.Path, y.ID.Path))
-	})
-	sorted := make([]Skill, len(order))
-	for i, at := range order {
-		sorted[i] = n.skills[at]
-	}
-	n.skills = sorted
-	slugs := map[string]bool{}
+	arrange(n.skills, n.order(rank))
+	var slugs slug.Set
 	for i := range n.skills {
 		sk := &n.skills[i]
 		if sk.usable() {
-			sk.Slug = slug.Unique(sk.Name, slugs)
+			sk.Slug = slugs.Add(sk.Name)
 		}
+	}
+}
+
+// order returns the indexes of the skills in the order of All. It sorts small
+// keys: comparing the skills, which are large, takes much longer.
+func (n *Snapshot) order(rank []int) []int {
+	const unusable = 1 << 24 // more than any rank
+	type key struct {
+		name  string
+		at    int
+		place int // rank; unusable entries come last
+		by    string
+	}
+	keys := make([]key, len(n.skills))
+	for i := range keys {
+		sk := &n.skills[i]
+		keys[i] = key{sk.Name, i, rank[i], sk.ID.Path}
+		if !sk.usable() {
+			keys[i].place += unusable
+		}
+	}
+	slices.SortFunc(keys, func(x, y key) int {
+		if d := strings.Compare(x.name, y.name); d != 0 {
+			return d
+		}
+		return cmp.Or(x.place-y.place, strings.Compare(x.by, y.by), x.at-y.at)
+	})
+	order := make([]int, len(keys))
+	for i, k := range keys {
+		order[i] = k.at
+	}
+	return order
+}
+
+// arrange moves skills[order[i]] to i, in place: two copies of a large index
+// would double its memory. It overwrites order.
+func arrange(skills []Skill, order []int) {
+	const done = -1
+	for start := range order {
+		if order[start] == done {
+			continue
+		}
+		held, to := skills[start], start
+		for {
+			from := order[to]
+			order[to] = done
+			if from == start {
+				break
+			}
+			skills[to] = skills[from]
+			to = from
+		}
+		skills[to] = held
 	}
 }
 
@@ -355,11 +394,11 @@ func losersLast(a, b *Skill) int {
 }
 
 func (n *Snapshot) shadow(loser, winner int, code string) {
-	l, w := &n.skills[loser], n.skills[winner]
+	l, w := &n.skills[loser], &n.skills[winner]
 	l.State, l.ShadowedBy = Shadowed, w.ID
 	n.won[w.ID] = true
 	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
-		Detail: fmt.Sprintf("skill %s is shadowed by %s", visible.Quote(l.Name), visible.Quote(w.ID.String()))}
+		Detail: "skill " + visible.Quote(l.Name) + " is shadowed by " + visible.Quote(w.ID.String())}
 	l.Diagnostics = append(l.Diagnostics, d)
 	n.diags = append(n.diags, d)
 }
@@ -402,77 +441,6 @@ func (n *Snapshot) Mounts() []Mount { return slices.Clone(n.mounts) }
 
 // Diagnostics returns all findings, in the order they were made.
 func (n *Snapshot) Diagnostics() []Diagnostic { return slices.Clone(n.diags) }
-
-// Find returns the usable skill of an ID, else of a name, else of a slug. The error has Code
-// skill_not_found and a hint with what is available, skill_disabled when only a
-// skill that is switched off has the name, or skill_registry_missing when there
-// is no root at all.
-func (n *Snapshot) Find(name string) (Skill, error) {
-	if len(n.mounts) == 0 {
-		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
-			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
-	}
-	i, ok := n.byText[name]
-	if ok && n.skills[i].ID.String() == name {
-		return n.skills[i], nil
-	}
-	if k := n.byKey[n.key(name)]; len(k) > 0 {
-		i, ok = k[0], true
-	}
-	if ok && !n.anothers(name, n.skills[i].ID.Source) {
-		return n.skills[i], nil
-	}
-	for _, sk := range n.skills {
-		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || visible.Line(sk.Name) == name) {
-			return Skill{}, &Error{Op: "find", Skill: name, Kind: Denied, Code: "skill_disabled",
-				Hint: "'metier enable " + visible.Line(sk.ID.String()) + "' switches it on again", Err: errors.New("a person switched this skill off")}
-		}
-	}
-	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
-		Hint: n.available(), Err: errors.New("there is no such skill")}
-}
-
-// anothers reports whether a name is the ID of a skill that cannot be used, or one
-// of another source's, there or not: that is nobody's name.
-func (n *Snapshot) anothers(name, source string) bool {
-	return strings.Contains(name, ":") && (slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
-		slices.ContainsFunc(n.mounts, func(m Mount) bool { return m.Label != source && strings.HasPrefix(name, m.Label+":") }))
-}
-
-// available lists names for an error, at most twenty.
-func (n *Snapshot) available() string {
-	var names []string
-	total := 0
-	for i := range n.skills {
-		if !n.skills[i].usable() {
-			continue
-		}
-		if total++; total <= mostListed {
-			names = append(names, visible.Line(n.skills[i].Name))
-		}
-	}
-	return listed(names, total)
-}
-
-// mostListed is how many names an error gives.
-const mostListed = 20
-
-// listed words the first names of so many.
-func listed(names []string, total int) string {
-	if total == 0 {
-		return "no skill is available"
-	}
-	return "available: " + joined(names, total)
-}
-
-// joined gives the first texts of so many, and counts the others.
-func joined(texts []string, total int) string {
-	texts = texts[:min(len(texts), mostListed)]
-	if more := total - len(texts); more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
-	}
-	return strings.Join(texts, ", ")
-}
 
 // Open pins a skill's files.
 func (n *Snapshot) Open(ctx context.Context, id ID) (Bundle, error) {

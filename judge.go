@@ -24,21 +24,21 @@ var standardFields = []string{"name", "description", "license", "compatibility",
 // judge turns what was read into a skill, under the settings of parsing and
 // naming. Nothing is dropped: what cannot be used has State Refused and a
 // diagnostic of severity error.
-func judge(h Head, m Mount, parse settings.Parse, names settings.Names) Skill {
+func judge(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	if m.ByPath {
 		names.Identity, parse.NameCharset = settings.IdentityPath, settings.NameCharsetAny
 		if parse.Validation == settings.ValidationStrict {
 			parse.Validation = settings.ValidationLenient
 		}
 	}
-	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: &h, Root: m.Root, Digest: h.Digest,
+	sk := Skill{ID: ID{m.Label, h.Path}, Tier: m.Tier.Or(), State: Loaded, Head: h, Root: m.Root, Digest: h.Digest,
 		Diagnostics: slices.Clone(h.Diagnostics), ModelInvocable: true, UserInvocable: true}
 	if m.Target != "" {
 		sk.target = path.Join(m.Target, h.Path)
 	}
 	folder := folderName(h, m)
 	sk.Name = folder
-	f := h.Front
+	f := &h.Front
 	sk.ModelInvocable = !f.DisableModelInvocation
 	if f.UserInvocable != nil {
 		sk.UserInvocable = *f.UserInvocable
@@ -79,7 +79,7 @@ func exempt(key string, known settings.KnownExtensions) bool {
 		"user-invocable", "model", "effort", "context", "agent", "hooks", "paths", "shell"}, key)
 }
 
-func folderName(h Head, m Mount) string {
+func folderName(h *Head, m Mount) string {
 	if h.Path == "." || h.Path == "" {
 		return filepath.Base(m.Root)
 	}

@@ -49,7 +49,7 @@ func heads(t *testing.T, m metier.Mount, shuffle func(n int, swap func(i, j int)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, h)
+		list = append(list, *h)
 	}
 	shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	m.Source = list

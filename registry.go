@@ -139,12 +139,12 @@ func (n *Snapshot) which(is func(*Skill) bool) []Skill {
 // the session it concerns and denied the names and IDs its operator denies.
 func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
 	e := Explanation{Skill: sk, State: sk.State}
-	decisive := n.decisive(sk)
+	decisive := n.decisive(&sk)
 	e.Rule = decisive.Code
 	e.Reason, e.Fix = reasoned(decisive)
 	for by := sk; by.State == Shadowed; e.By = by {
-		i := slices.IndexFunc(n.skills, func(x Skill) bool { return x.ID == by.ShadowedBy })
-		if i < 0 {
+		i, known := n.byID()[by.ShadowedBy]
+		if !known {
 			break
 		}
 		by = n.skills[i]
@@ -155,6 +155,10 @@ func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
 	return e
 }
 
+// Rule returns the code of the rule that decided a skill's state. Explain says
+// more and costs more.
+func (n *Snapshot) Rule(sk *Skill) string { return n.decisive(sk).Code }
+
 // reasoned words a finding with the rule behind it, and the way out.
 func reasoned(d Diagnostic) (reason, fix string) {
 	r, _ := rules.Of(d.Code)
@@ -163,7 +167,7 @@ func reasoned(d Diagnostic) (reason, fix string) {
 }
 
 // decisive is the finding that decided an entry's state.
-func (n *Snapshot) decisive(sk Skill) Diagnostic {
+func (n *Snapshot) decisive(sk *Skill) Diagnostic {
 	switch sk.State {
 	case Loaded:
 		if n.won[sk.ID] {

@@ -272,7 +272,7 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 		spec.Schema = schema(map[string]any{"skill": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path,
 			"maxBytes": map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}}, "skill", "path")
 	}
-	return spec, len(s.Snapshot().byText) > 0
+	return spec, s.Snapshot().usable > 0
 }
 
 func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {

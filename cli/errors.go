@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -198,36 +196,4 @@ func hides(r rune) bool {
 		return true
 	}
 	return r == 0x061c || r == 0x180e || r == 0x200b || r == 0x200e || r == 0x200f || r == 0xfeff
-}
-
-// harmless writes characters that hide as escapes, which mean the same in JSON.
-func harmless(b []byte) []byte {
-	special := func(r rune) bool { return r >= 0x7f && hides(r) }
-	if bytes.IndexFunc(b, special) < 0 {
-		return b
-	}
-	var out bytes.Buffer
-	for _, r := range string(b) {
-		if !special(r) {
-			out.WriteRune(r)
-			continue
-		}
-		for _, u := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&out, `\u%04x`, u)
-		}
-	}
-	return out.Bytes()
-}
-
-// document prints one JSON document on standard output.
-func (a *app) document(v any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	_, err := a.Out.Write(harmless(b.Bytes()))
-	return err
 }

@@ -38,7 +38,7 @@ type skillRow struct {
 
 func rowOf(snap *metier.Snapshot, sk metier.Skill) skillRow {
 	r := skillRow{ID: sk.ID.String(), Name: sk.Name, Description: sk.Description, Dir: sk.Dir(), Path: sk.Head.Location, Source: sk.ID.Source,
-		Tier: string(sk.Tier.Or()), State: sk.State, Code: snap.Explain(sk, metier.Catalog{}, nil).Rule, Digest: string(sk.Digest),
+		Tier: string(sk.Tier.Or()), State: sk.State, Code: snap.Rule(&sk), Digest: string(sk.Digest),
 		ModelInvocable: sk.ModelInvocable, UserInvocable: sk.UserInvocable, Diagnostics: diagnostics(sk.Diagnostics), indexEntry: indexEntryOf(sk)}
 	if sk.State == metier.Shadowed {
 		r.ShadowedBy = sk.ShadowedBy.String()
@@ -101,11 +101,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 				}
 			}
 			if a.json {
-				rows := make([]skillRow, 0, len(chosen))
-				for _, sk := range chosen {
-					rows = append(rows, rowOf(sh.snapshot, sk))
-				}
-				return a.document(map[string]any{"skills": rows, "diagnostics": diagnostics(sh.snapshot.Diagnostics())})
+				return a.documentOfSkills(sh.snapshot, chosen)
 			}
 			a.showList(sh.snapshot, chosen, left)
 			return nil

@@ -271,8 +271,8 @@ func serverMounts(h *host.Host) []metier.Mount {
 // noSkills is the source of a server that is only told of.
 type noSkills struct{}
 
-func (noSkills) List(context.Context) iter.Seq2[metier.Head, error] {
-	return func(func(metier.Head, error) bool) {}
+func (noSkills) List(context.Context) iter.Seq2[*metier.Head, error] {
+	return func(func(*metier.Head, error) bool) {}
 }
 
 func (noSkills) Open(_ context.Context, path string) (metier.Bundle, error) {

@@ -71,8 +71,8 @@ func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount,
 // unused is the source of a root that nothing is taken from.
 type unused struct{ root root }
 
-func (unused) List(context.Context) iter.Seq2[metier.Head, error] {
-	return func(func(metier.Head, error) bool) {}
+func (unused) List(context.Context) iter.Seq2[*metier.Head, error] {
+	return func(func(*metier.Head, error) bool) {}
 }
 
 func (u unused) Open(_ context.Context, path string) (metier.Bundle, error) {

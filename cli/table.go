@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -23,59 +24,85 @@ type table struct {
 	rows  [][]string
 }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *table) add(cells ...string) {
+	for i, c := range cells {
+		cells[i] = oneLine(c)
+	}
+	t.rows = append(t.rows, cells)
+}
 
 // print writes the table, leaving out columns in which every cell is empty.
 func (t *table) print(w io.Writer, indent string) {
-	rows := slices.Clone(t.rows)
-	if len(t.heads) > 0 {
-		rows = append([][]string{t.heads}, rows...)
-	}
-	width := map[int]int{}
-	used := map[int]bool{}
-	last := 0
-	for n, r := range rows {
-		r = slices.Clone(r)
-		rows[n] = r
-		for i, c := range r {
-			r[i] = oneLine(c)
-			width[i] = max(width[i], columnsOf(r[i]))
-			if c != "" && (n > 0 || len(t.heads) == 0) {
-				used[i], last = true, max(last, i)
-			}
-		}
-	}
-	out := bufio.NewWriter(w) // whose error is that of w, see output
+	width, last := t.widths()
+	out := bufio.NewWriterSize(w, 64<<10) // whose error is that of w, see output
 	defer out.Flush()
-	for _, r := range rows {
-		var b strings.Builder
-		for i, c := range r {
-			if !used[i] {
+	var line []byte
+	print := func(row []string) {
+		line = append(line[:0], indent...)
+		for i, cell := range row {
+			if width[i] == 0 {
 				continue
 			}
-			pad := strings.Repeat(" ", width[i]-columnsOf(c))
-			switch {
-			case slices.Contains(t.right, i):
-				b.WriteString(pad + c)
-			case i < last:
-				b.WriteString(c + pad)
-			default:
-				b.WriteString(c)
+			pad := width[i] - columnsOf(cell)
+			if slices.Contains(t.right, i) {
+				line, pad = appendSpaces(line, pad), 0
 			}
+			line = append(line, cell...)
 			if i < last {
-				b.WriteString("  ")
+				line = appendSpaces(line, pad+2)
 			}
 		}
-		line := strings.TrimRight(indent+b.String(), " ")
+		line = bytes.TrimRight(line, " ")
 		if t.width > 0 {
-			line = cutTo(line, t.width)
+			line = append(line[:0], cutTo(string(line), t.width)...)
 		}
-		fmt.Fprintln(out, line)
+		line = append(line, '\n')
+		out.Write(line)
 	}
+	if len(t.heads) > 0 {
+		print(t.heads)
+	}
+	for _, row := range t.rows {
+		print(row)
+	}
+}
+
+// widths returns the width of each column, 0 for an empty one, and the index of
+// the last that is not empty.
+func (t *table) widths() (width []int, last int) {
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i >= len(width) {
+				width = append(width, 0)
+			}
+			if cell != "" {
+				width[i], last = max(width[i], columnsOf(cell), 1), max(last, i)
+			}
+		}
+	}
+	for i := range max(len(t.heads), len(width)) {
+		switch {
+		case i >= len(width):
+			width = append(width, 0)
+		case width[i] > 0 && i < len(t.heads):
+			width[i] = max(width[i], columnsOf(t.heads[i]))
+		}
+	}
+	return width, last
+}
+
+func appendSpaces(b []byte, n int) []byte {
+	for range n {
+		b = append(b, ' ')
+	}
+	return b
 }
 
 // columnsOf is how many columns of a terminal a line takes.
 func columnsOf(s string) int {
+	if plain(s) {
+		return len(s)
+	}
 	n := 0
 	for _, r := range s {
 		n += runeColumns(r)
@@ -113,8 +140,21 @@ func cutTo(s string, most int) string {
 	return s
 }
 
+// plain reports whether s is printable ASCII: each byte is one column.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // oneLine is untrusted text on one line of a page.
 func oneLine(s string) string {
+	if plain(s) {
+		return s
+	}
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '

@@ -56,11 +56,11 @@ func (s *Source) load(ctx context.Context) (*Harness, error) {
 
 // List implements metier.Source. A harness that cannot be loaded is one entry,
 // ".", that says why.
-func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		h, err := s.load(ctx)
 		if err != nil {
-			yield(metier.Head{}, err)
+			yield(nil, err)
 			return
 		}
 		nodes := []*Node{h.Root}
@@ -70,15 +70,16 @@ func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
 		}
 		for _, n := range nodes {
 			if err := ctx.Err(); err != nil {
-				yield(metier.Head{}, err)
+				yield(nil, err)
 				return
 			}
-			if !yield(s.head(ctx, h, n), nil) {
+			head := s.head(ctx, h, n)
+			if !yield(&head, nil) {
 				return
 			}
 		}
 		if err := ctx.Err(); err != nil { // the last one may be broken by that alone
-			yield(metier.Head{}, err)
+			yield(nil, err)
 		}
 	}
 }

@@ -38,13 +38,18 @@ type below struct {
 	dir string
 }
 
-func (b below) List(ctx context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (b below) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		for h, err := range b.s.List(ctx) {
-			if err == nil && h.Kind != metier.KindSkill {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if h.Kind != metier.KindSkill {
 				continue
 			}
-			if !yield(b.short(h), err) {
+			short := b.short(*h)
+			if !yield(&short, nil) {
 				return
 			}
 		}

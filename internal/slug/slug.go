@@ -1,32 +1,51 @@
-// Package slug makes names of paths.
+// Package slug turns names into path segments.
 package slug
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
-// Unique makes a name one safe path segment of at most 100 bytes and a number,
-// and keeps it apart from the ones in taken, in any case of letters; it is
-// added there. A name without a usable character is "skill".
-func Unique(name string, taken map[string]bool) string {
-	s := strings.Map(func(r rune) rune {
+// Set holds slugs that differ in more than the case of letters. The zero value
+// is an empty set.
+type Set struct {
+	next map[string]int // by slug in lower case: the first number that may be free behind it
+}
+
+// Add returns a new slug for name: a safe path segment of at most 100 bytes,
+// followed by a number if the set has it already. A name without a usable
+// character becomes "skill".
+func (set *Set) Add(name string) string {
+	base := segment(name)
+	s, key := base, strings.ToLower(base)
+	if set.next == nil {
+		set.next = map[string]int{}
+	}
+	n, taken := set.next[key]
+	for ; taken; n++ {
+		s = base + "-" + strconv.Itoa(n)
+		_, taken = set.next[strings.ToLower(s)]
+	}
+	if s != base {
+		set.next[key] = n
+	}
+	set.next[strings.ToLower(s)] = 2
+	return s
+}
+
+func segment(name string) string {
+	s := strings.Trim(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsNumber(r) || r == '-' || r == '_' || r == '.' {
 			return r
 		}
 		return '-'
-	}, name)
-	s = strings.Trim(s, ".-")
+	}, name), ".-")
 	if len(s) > 100 {
 		s = strings.ToValidUTF8(s[:100], "")
 	}
 	if s == "" {
-		s = "skill"
+		return "skill"
 	}
-	for i, base := 2, s; taken[strings.ToLower(s)]; i++ {
-		s = fmt.Sprintf("%s-%d", base, i)
-	}
-	taken[strings.ToLower(s)] = true
 	return s
 }

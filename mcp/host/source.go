@@ -123,15 +123,15 @@ func (s *Source) get(ctx context.Context, uri string) (*Entry, error) {
 }
 
 // List implements metier.Source.
-func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		entries, err := s.fetch(ctx)
 		if ctx.Err() != nil {
-			yield(metier.Head{}, ctx.Err())
+			yield(nil, ctx.Err())
 			return
 		}
 		for _, h := range s.heads(entries, err) {
-			if !yield(h, nil) {
+			if !yield(&h, nil) {
 				return
 			}
 		}

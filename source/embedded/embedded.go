@@ -41,16 +41,16 @@ type Source struct {
 func New(fsys fs.FS) *Source { return &Source{fsys, entry.FileNames(false)} }
 
 // List implements metier.Source.
-func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		heads, err := s.scan(ctx)
-		for _, h := range heads {
-			if !yield(h, nil) {
+		for i := range heads {
+			if !yield(&heads[i], nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield(metier.Head{}, err)
+			yield(nil, err)
 		}
 	}
 }

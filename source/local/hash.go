@@ -58,7 +58,7 @@ func (x *index) hash() ([]metier.File, error) {
 		}
 	}
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), maxWorkers, (len(files)+7)/8) - 1 {
+	for range min(runtime.GOMAXPROCS(0), workers, (len(files)+7)/8) - 1 {
 		wg.Go(work)
 	}
 	work()

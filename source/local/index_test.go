@@ -62,7 +62,7 @@ func (x *indexed) heads(o local.Options) []metier.Head {
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		list = append(list, h)
+		list = append(list, *h)
 	}
 	return list
 }

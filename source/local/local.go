@@ -198,17 +198,17 @@ func (s *Source) unusable(err error) *metier.Head {
 // List implements metier.Source. The root itself may be a skill; then it is
 // the only entry, with the path ".". A skill's folder is not searched for more
 // skills, unless Options.Nested says so.
-func (s *Source) List(ctx context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		heads, err := s.heads(ctx)
 		for i, h := range heads {
-			heads[i] = nil // who wants them all has copied it; two of each would be many
-			if !yield(*h, nil) {
+			heads[i] = nil // so that a caller can drop what it does not need
+			if !yield(h, nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield(metier.Head{}, err)
+			yield(nil, err)
 		}
 	}
 }

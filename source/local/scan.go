@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	maxNames   = 500_000 // names of one folder
-	maxWorkers = 8
-	maxNotes   = 100 // entries that only say "too deep"; the rest is counted
+	maxNames = 500_000 // names of one folder
+	workers  = 8       // goroutines of a scan: more than cores, since a cold disk makes them wait
+	maxNotes = 100     // entries that only say "too deep"; the rest is counted
 )
 
 // scan is one listing. Folders are looked into level by level, those of one
@@ -123,7 +123,11 @@ func (sc *scan) walk(level []node) error {
 		if err != nil {
 			return err
 		}
-		var next []node
+		below := 0
+		for i := range results {
+			below += len(results[i].dirs)
+		}
+		next := make([]node, 0, below)
 		head0 := make([]int, len(level))
 		for i := range results {
 			n, r, head := level[i], &results[i], -1
@@ -152,7 +156,7 @@ func (sc *scan) walk(level []node) error {
 	return nil
 }
 
-// probe looks into all folders of a level, on all cores.
+// probe reads all folders of a level in parallel.
 func (sc *scan) probe(level []node) ([]found, error) {
 	results := make([]found, len(level))
 	var next atomic.Int64
@@ -167,7 +171,7 @@ func (sc *scan) probe(level []node) ([]found, error) {
 		}
 	}
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), maxWorkers, len(level)) - 1 {
+	for range min(workers, len(level)) - 1 {
 		wg.Go(work)
 	}
 	work()

@@ -69,7 +69,7 @@ func List(t *testing.T, s metier.Source) []metier.Head {
 		if err != nil {
 			t.Fatalf("List: %v", err)
 		}
-		list = append(list, h)
+		list = append(list, *h)
 	}
 	return list
 }
@@ -217,8 +217,11 @@ func empty(t *testing.T, seed Seed) {
 func stops(t *testing.T, seed Seed) {
 	s := seed(t, Tree(map[string]string{"a/SKILL.md": Skill("a", "d"), "b/SKILL.md": Skill("b", "d")}))
 	for h, err := range s.List(t.Context()) {
-		if err != nil || h.Path != "a" {
-			t.Errorf("first entry: %q, %v", h.Path, err)
+		if err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		if h.Path != "a" {
+			t.Errorf("first entry: %q", h.Path)
 		}
 		break
 	}

@@ -78,14 +78,14 @@ func heap() int64 {
 // memory is a source that was read before.
 type memory struct{}
 
-func (memory) List(context.Context) iter.Seq2[metier.Head, error] {
-	return func(yield func(metier.Head, error) bool) {
+func (memory) List(context.Context) iter.Seq2[*metier.Head, error] {
+	return func(yield func(*metier.Head, error) bool) {
 		for i := range searched {
 			r := rand.New(rand.NewPCG(4, uint64(i)))
 			name := fmt.Sprintf("%s-%s-%06d", subject.Word(r), subject.Word(r), i)
 			h := metier.Head{Path: name, FileName: "SKILL.md", Kind: metier.KindSkill,
 				Front: skillmd.Front{Present: true, HasName: true, Name: name, HasDescription: true, Description: subject.Sentence(r, 20+r.IntN(30))}}
-			if !yield(h, nil) {
+			if !yield(&h, nil) {
 				return
 			}
 		}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"metier"
+)
+
+// document prints one JSON document on standard output.
+func (a *app) document(v any) error {
+	b, err := compact(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.Out.Write(append(appendIndented(make([]byte, 0, len(b)+len(b)/4), b, 0), '\n'))
+	return err
+}
+
+// documentOfSkills prints the document of `list --json` row by row: with many
+// skills it is much larger than they are.
+func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill) error {
+	const chunk = 64 << 10
+	b, err := compact(diagnostics(snap.Diagnostics()))
+	if err != nil {
+		return err
+	}
+	out := appendIndented(append(make([]byte, 0, 2*chunk), "{\n  \"diagnostics\": "...), b, 1)
+	out = append(out, ",\n  \"skills\": ["...)
+	for i, sk := range chosen {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if b, err = compact(rowOf(snap, sk)); err != nil {
+			return err
+		}
+		out = appendIndented(append(out, "\n    "...), b, 2)
+		if len(out) < chunk {
+			continue
+		}
+		if _, err := a.Out.Write(out); err != nil {
+			return err
+		}
+		out = out[:0]
+	}
+	if len(chosen) > 0 {
+		out = append(out, "\n  "...)
+	}
+	_, err = a.Out.Write(append(out, "]\n}\n"...))
+	return err
+}
+
+// compact is JSON without white space, and without escapes for HTML.
+func compact(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// appendIndented appends compact JSON, indented by two spaces below a line of
+// the given depth, with characters that hide as escapes.
+func appendIndented(out, src []byte, depth int) []byte {
+	newline := func() {
+		out = append(out, '\n')
+		for range depth {
+			out = append(out, ' ', ' ')
+		}
+	}
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; c {
+		case '{', '[':
+			out = append(out, c)
+			if src[i+1] == c+2 { // } is { + 2, ] is [ + 2
+				out = append(out, c+2)
+				i++
+				continue
+			}
+			depth++
+			newline()
+		case '}', ']':
+			depth--
+			newline()
+			out = append(out, c)
+		case ',':
+			out = append(out, c)
+			newline()
+		case ':':
+			out = append(out, ':', ' ')
+		case '"':
+			end := i + 1
+			for src[end] != '"' {
+				if src[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			out = appendHarmless(out, src[i:end+1])
+			i = end
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// harmless writes characters that hide as escapes, which mean the same in JSON.
+func harmless(b []byte) []byte { return appendHarmless(nil, b) }
+
+func appendHarmless(out, b []byte) []byte {
+	from := 0
+	for i := 0; i < len(b); {
+		if b[i] < 0x7f {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(b[i:])
+		if hides(r) {
+			out = append(out, b[from:i]...)
+			for _, u := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, u)
+			}
+			from = i + n
+		}
+		i += n
+	}
+	return append(out, b[from:]...)
+}

@@ -1,0 +1,133 @@
+package metier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"metier/internal/visible"
+)
+
+// Find returns the usable skill of an ID, else of a name, else of a slug. The error has Code
+// skill_not_found and a hint with what is available, skill_disabled when only a
+// skill that is switched off has the name, or skill_registry_missing when there
+// is no root at all.
+func (n *Snapshot) Find(name string) (Skill, error) {
+	if len(n.mounts) == 0 {
+		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
+			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
+	}
+	by := n.named()
+	i, ok := by.text[name]
+	if ok && n.skills[i].ID.String() == name {
+		return n.skills[i], nil
+	}
+	if k, known := by.key[n.key(name)]; known {
+		i, ok = k, true
+	}
+	if ok && !n.anothers(name, n.skills[i].ID.Source) {
+		return n.skills[i], nil
+	}
+	for _, sk := range n.skills {
+		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || visible.Line(sk.Name) == name) {
+			return Skill{}, &Error{Op: "find", Skill: name, Kind: Denied, Code: "skill_disabled",
+				Hint: "'metier enable " + visible.Line(sk.ID.String()) + "' switches it on again", Err: errors.New("a person switched this skill off")}
+		}
+	}
+	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
+		Hint: n.available(), Err: errors.New("there is no such skill")}
+}
+
+// anothers reports whether a name is the ID of a skill that cannot be used, or one
+// of another source's, there or not: that is nobody's name.
+func (n *Snapshot) anothers(name, source string) bool {
+	return strings.Contains(name, ":") && (slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
+		slices.ContainsFunc(n.mounts, func(m Mount) bool { return m.Label != source && strings.HasPrefix(name, m.Label+":") }))
+}
+
+// available lists names for an error, at most twenty.
+func (n *Snapshot) available() string {
+	var names []string
+	total := 0
+	for i := range n.skills {
+		if !n.skills[i].usable() {
+			continue
+		}
+		if total++; total <= mostListed {
+			names = append(names, visible.Line(n.skills[i].Name))
+		}
+	}
+	return listed(names, total)
+}
+
+// mostListed is how many names an error gives.
+const mostListed = 20
+
+// listed words the first names of so many.
+func listed(names []string, total int) string {
+	if total == 0 {
+		return "no skill is available"
+	}
+	return "available: " + joined(names, total)
+}
+
+// joined gives the first texts of so many, and counts the others.
+func joined(texts []string, total int) string {
+	texts = texts[:min(len(texts), mostListed)]
+	if more := total - len(texts); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// entry is Find, and finds groups and documents too, by their IDs.
+func (n *Snapshot) entry(name string) (Skill, error) {
+	sk, is := n.others[name]
+	if is && sk.State == Refused {
+		d := n.decisive(&sk)
+		return sk, &Error{Op: "find", Skill: name, Kind: Invalid, Code: d.Code, Err: errors.New(d.Detail)}
+	}
+	if is {
+		return sk, nil
+	}
+	return n.Find(name)
+}
+
+// byName finds the usable skills of a snapshot by what people call them.
+type byName struct {
+	key  map[string]int // by match key: the first one
+	text map[string]int // by ID; then by slug and by the name as it is shown
+}
+
+// indexNames prefers an ID to a name: the operator chose the ID, the skill its
+// name.
+func (n *Snapshot) indexNames() byName {
+	by := byName{key: make(map[string]int, n.usable), text: make(map[string]int, 2*n.usable)}
+	add := func(m map[string]int, text string, i int) {
+		if _, taken := m[text]; !taken {
+			m[text] = i
+		}
+	}
+	for i := range n.skills {
+		if sk := &n.skills[i]; sk.usable() {
+			add(by.key, n.key(sk.Name), i)
+			by.text[sk.ID.String()] = i
+		}
+	}
+	for i := range n.skills {
+		if sk := &n.skills[i]; sk.usable() {
+			add(by.text, sk.Slug, i)
+			add(by.text, visible.Line(sk.Name), i)
+		}
+	}
+	return by
+}
+
+func (n *Snapshot) indexIDs() map[ID]int {
+	by := make(map[ID]int, len(n.skills))
+	for i := range n.skills {
+		by[n.skills[i].ID] = i
+	}
+	return by
+}
