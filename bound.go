@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"metier/internal/slug"
 	"metier/record"
 	"metier/registry"
 )
@@ -41,7 +40,7 @@ func (s *Session) bind(ctx context.Context) error {
 // not offer is refused; one that is gone stays away.
 func (n *Snapshot) bound(list registry.List) *Snapshot {
 	was := list.ByID()
-	out := &Snapshot{mounts: n.mounts, skills: n.All(), byKey: map[string][]int{}, byText: map[string]int{}, key: n.key, diags: n.Diagnostics(), read: n.read,
+	out := &Snapshot{mounts: n.mounts, skills: n.All(), key: n.key, diags: n.Diagnostics(), read: n.read,
 		won: n.won, others: n.others, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
 	for i, sk := range out.skills {
 		sk.Diagnostics = slices.Clone(sk.Diagnostics)
@@ -55,13 +54,7 @@ func (n *Snapshot) bound(list registry.List) *Snapshot {
 	slices.SortStableFunc(out.skills, func(a, b Skill) int {
 		return strings.Compare(a.Name, b.Name)
 	})
-	slugs := map[string]bool{}
-	for i := range out.skills {
-		if sk := &out.skills[i]; sk.usable() {
-			sk.Slug = slug.Unique(sk.Name, slugs)
-		}
-	}
-	out.alias()
+	out.name()
 	return out
 }
 

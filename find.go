@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"metier/internal/slug"
 	"metier/internal/visible"
 )
 
@@ -94,6 +96,17 @@ func (n *Snapshot) entry(name string) (Skill, error) {
 	return n.Find(name)
 }
 
+// name gives usable skills their slugs, in the order of All, and prepares lookups.
+func (n *Snapshot) name() {
+	var slugs slug.Set
+	for i := range n.skills {
+		if sk := &n.skills[i]; sk.usable() {
+			sk.Slug = slugs.Add(sk.Name)
+		}
+	}
+	n.named, n.byID = sync.OnceValue(n.indexNames), sync.OnceValue(n.indexIDs)
+}
+
 // byName finds the usable skills of a snapshot by what people call them.
 type byName struct {
 	key  map[string]int // by match key: the first one
@@ -103,7 +116,7 @@ type byName struct {
 // indexNames prefers an ID to a name: the operator chose the ID, the skill its
 // name.
 func (n *Snapshot) indexNames() byName {
-	by := byName{key: make(map[string]int, n.usable), text: make(map[string]int, 2*n.usable)}
+	by := byName{key: make(map[string]int, len(n.skills)), text: make(map[string]int, 2*len(n.skills))}
 	add := func(m map[string]int, text string, i int) {
 		if _, taken := m[text]; !taken {
 			m[text] = i

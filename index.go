@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"metier/internal/script"
-	"metier/internal/slug"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -25,7 +24,6 @@ import (
 type Snapshot struct {
 	mounts []Mount
 	skills []Skill // winners first, by name, then the others
-	usable int     // how many of them can be used
 	key    func(string) string
 	named  func() byName
 	byID   func() map[ID]int
@@ -48,7 +46,6 @@ type Snapshot struct {
 // mounts of one label are an error of Kind Invalid, since IDs carry it.
 func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names settings.Names, root settings.IndexRootFile, start bool) (*Snapshot, error) {
 	n := &Snapshot{mounts: mounts, key: matchKey(names.Match), read: root, won: map[ID]bool{}, others: map[string]Skill{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
-	n.named, n.byID = sync.OnceValue(n.indexNames), sync.OnceValue(n.indexIDs)
 	labels := map[string]bool{}
 	for _, m := range mounts {
 		if labels[m.Label] {
@@ -78,13 +75,11 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 		return nil, err
 	}
 	n.resolve(names)
+	n.name()
 	if start {
 		if err := n.indexAll(ctx); err != nil {
 			return nil, err
 		}
-	}
-	for i := range n.skills {
-		n.usable += bit(n.skills[i].usable())
 	}
 	return n, nil
 }
@@ -246,13 +241,6 @@ func (n *Snapshot) resolve(names settings.Names) {
 		}
 	}
 	arrange(n.skills, n.order(rank))
-	var slugs slug.Set
-	for i := range n.skills {
-		sk := &n.skills[i]
-		if sk.usable() {
-			sk.Slug = slugs.Add(sk.Name)
-		}
-	}
 }
 
 // order returns the indexes of the skills in the order of All. It sorts small

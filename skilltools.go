@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"metier/event"
@@ -272,7 +273,7 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 		spec.Schema = schema(map[string]any{"skill": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path,
 			"maxBytes": map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}}, "skill", "path")
 	}
-	return spec, s.Snapshot().usable > 0
+	return spec, slices.ContainsFunc(s.Snapshot().skills, func(sk Skill) bool { return sk.usable() })
 }
 
 func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
