@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"metier/event"
 	"metier/internal/visible"
@@ -195,6 +196,12 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 		return bad, s.mediated(err)
 	}
 	f.Tool = canonical
+	if f.Skill != nil && strings.Contains(f.Skill.Name, ":") {
+		sub := *f.Skill
+		sk, err := s.Snapshot().Find(sub.Name)
+		sub.Named = err == nil && sk.ID.String() == sub.ID
+		f.Skill = &sub
+	}
 	return f, ""
 }
 

@@ -122,6 +122,9 @@ type Subject struct {
 	Tier         Tier     `json:"tier,omitempty"`
 	AllowedTools []string `json:"allowedTools,omitempty"`
 	Declared     bool     `json:"declared,omitempty"`
+	// Named reports that Name finds this skill in the session and cannot be
+	// another skill's ID. The gate sets it. It matters for names with a colon.
+	Named bool `json:"-"`
 }
 
 // PathUse is one path a call would touch: the path the model wrote, cleaned,

@@ -55,21 +55,22 @@ func (r Request) named(entry string) bool {
 	return slices.Contains(r.entries(), entry)
 }
 
-// entries are the ways to write the script of a request. Names and IDs have
-// colons in them (a server's skill is mcp:SERVER:NAME), so the file is what
-// comes after the name, not after a colon. Where two skills could be meant, the
-// entry is nobody's: a file or ID that holds ":scripts/" has none by its ID, and
-// a name with a colon, which may be another skill's ID, counts for servers'
-// skills alone, whose names are made by the host.
+// entries are the ways to write the script of a request: by the name of its
+// skill and by its ID. Both may contain colons (ckm:brand, mcp:SERVER:NAME), so
+// the file is what follows the name. An entry that could mean two skills matches
+// neither: a name with a colon counts only for a served skill, whose name the
+// host makes, or if the session found that the name is unambiguous, and then the
+// entry has to divide at its last ":scripts/". A file or ID that contains
+// ":scripts/" has no entry by ID.
 func (r Request) entries() []string {
 	if r.Entry == "" || r.Skill == nil {
 		return []string{r.Entry}
 	}
+	const mark = ":scripts/"
 	s, out := r.Skill, []string{}
-	if s.served() || !strings.Contains(s.Name, ":") {
+	if s.served() || !strings.Contains(s.Name, ":") || s.Named && strings.LastIndex(r.Entry, mark) == len(s.Name) && !strings.Contains(s.Name, mark) {
 		out = append(out, r.Entry)
 	}
-	const mark = ":scripts/"
 	if file := r.file(); file != "" && s.ID != "" && !strings.Contains(s.ID, mark) && strings.Count(":"+file, mark) < 2 {
 		out = append(out, s.ID+":"+file)
 	}

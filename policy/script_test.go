@@ -351,3 +351,31 @@ func TestNamesThatOperatorsWrite(t *testing.T) {
 		}
 	}
 }
+
+// A name with a colon counts where the session found that it means this skill
+// alone, and where the entry divides in one way.
+func TestGrants_ColonInSkillName(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, file, entry string
+		named, want       bool
+	}{
+		{"ckm:brand", "scripts/a.sh", "ckm:brand:scripts/a.sh", true, true},
+		{"ckm:brand", "scripts/a.sh", "ckm:brand:scripts/a.sh", false, false},
+		{"ckm:brand", "scripts/b.sh", "ckm:brand:scripts/a.sh", true, false},
+		{"ckm:brand", "scripts/a.sh", "brand:scripts/a.sh", true, false},
+		{"ckm:brand", "scripts/a.sh", "third_party:x:scripts/a.sh", false, true},
+		{"a:b", "run.sh", "a:b:run.sh", true, false},
+		{"a:scripts/b", "scripts/c.sh", "a:scripts/b:scripts/c.sh", true, false},
+		{"a:b", "scripts/c:scripts/d.sh", "a:b:scripts/c:scripts/d.sh", true, false},
+	} {
+		sub := policy.Subject{ID: "third_party:x", Name: c.name, Tree: "sha256:aa", Named: c.named}
+		r := script(policy.ThirdParty, func(r *policy.Request) {
+			r.Skill, r.Active, r.Entry = &sub, []policy.Subject{sub}, c.name+":"+c.file
+		})
+		g := running(func(g *policy.Grants) { g.Scripts, g.Approval = []string{c.entry}, policy.ApprovalNever })
+		if got := policy.Decide(g, r).Code != policy.CodeScriptUnlisted; got != c.want {
+			t.Errorf("entry %s for %s of %s (unambiguous: %t): allowed %t, want %t", c.entry, c.file, c.name, c.named, got, c.want)
+		}
+	}
+}
