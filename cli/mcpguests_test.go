@@ -63,8 +63,8 @@ func (w *web) end(kill bool) string {
 	}
 	said, _ := io.ReadAll(w.err)
 	_ = w.cmd.Wait()
-	if code := w.cmd.ProcessState.ExitCode(); code != 0 && !kill {
-		w.p.t.Errorf("exit %d: %s", code, said)
+	if killed := testenv.Killed(w.cmd.ProcessState); killed != kill || !kill && !w.cmd.ProcessState.Success() {
+		w.p.t.Errorf("kill %t: %s: %s", kill, w.cmd.ProcessState, said)
 	}
 	return string(said)
 }

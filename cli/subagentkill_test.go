@@ -90,8 +90,8 @@ func (k *struck) strike(act string, args ...string) {
 	k.until(act, act)
 	_ = cmd.Process.Kill()
 	<-ended
-	if k.until("ended", act) != 0 || cmd.ProcessState.ExitCode() != -1 {
-		k.t.Fatalf("it was not killed while it acted\n%s", out.String())
+	if k.until("ended", act) != 0 || !testenv.Killed(cmd.ProcessState) {
+		k.t.Fatalf("it was not killed while it acted: %s\n%s", cmd.ProcessState, out.String())
 	}
 }
 

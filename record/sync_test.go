@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"metier/internal/testenv"
 	"metier/record"
 	"metier/record/recordtest"
 )
@@ -85,7 +86,9 @@ func TestKilledProcessLosesNothingConfirmed(t *testing.T) {
 			// What it still confirmed before it died counts too.
 			_ = json.Unmarshal(sc.Bytes(), &confirmed)
 		}
-		_ = cmd.Wait()
+		if err := cmd.Wait(); !testenv.Killed(cmd.ProcessState) {
+			t.Errorf("round %d: not killed: %v", round, err)
+		}
 		l := openLog(t, path, nil)
 		head := recordtest.Head(t, l)
 		if confirmed.Seq < 60 || head.Seq < confirmed.Seq || head.Seq%3 != 0 {

@@ -3,7 +3,6 @@ package run_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -278,14 +277,8 @@ func crash(root string) error {
 		if n < 4 {
 			return nil
 		}
-		self, err := os.FindProcess(os.Getpid())
-		if err != nil {
-			return err
-		}
-		if err := self.Kill(); err != nil {
-			return err
-		}
-		select {}
+		testenv.Die("the fourth rename")
+		return nil
 	})
 	return f.Project(context.Background())
 }
@@ -304,7 +297,7 @@ func TestKillBetweenTempAndRenameLeavesArtifactsWhole(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), crashEnv+"="+root)
 	out, err := cmd.CombinedOutput()
-	if exit, isExit := errors.AsType[*exec.ExitError](err); !isExit || exit.ExitCode() == 1 {
+	if !testenv.DiedAt(cmd.ProcessState, out, "the fourth rename") {
 		t.Fatalf("the child was not killed: %v\n%s", err, out)
 	}
 	f = must[*run.Folder](t)(run.Open(root, "crash", &run.Options{Now: clock()}))

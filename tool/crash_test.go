@@ -11,6 +11,7 @@ import (
 
 	"metier"
 	"metier/internal/atomicfile"
+	"metier/internal/testenv"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
@@ -30,9 +31,7 @@ func TestMain(m *testing.M) {
 		if err == nil {
 			atomicfile.SetHook(func(stage, p string) error {
 				if stage == c.Stage && filepath.Dir(p) != c.Log {
-					self, _ := os.FindProcess(os.Getpid())
-					_ = self.Kill()
-					select {}
+					testenv.Die(stage)
 				}
 				return nil
 			})
@@ -78,8 +77,8 @@ func (c crash) dies(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "METIER_TOOL_CRASH="+string(raw))
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() == 3 || err == nil {
-		t.Fatalf("%v: %s", err, out)
+	if !testenv.DiedAt(cmd.ProcessState, out, c.Stage) {
+		t.Fatalf("not killed at %s: %v: %s", c.Stage, err, out)
 	}
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"metier/cli"
 	"metier/internal/testenv"
 )
 
@@ -45,7 +46,7 @@ func newParked(t *testing.T) *parked {
 			t.Fatal(err)
 		}
 	}
-	if exit, out := p.metier(0, "run", "--output-mode", "batch", "--park", "--prompt", "Count.", "--model", "scripted:"+filepath.Join(p.home, "turns.yaml")); exit != 7 {
+	if exit, out := p.metier("run", "--output-mode", "batch", "--park", "--prompt", "Count.", "--model", "scripted:"+filepath.Join(p.home, "turns.yaml")); exit != 7 {
 		t.Fatalf("exit %d: %s", exit, out)
 	}
 	p.keep()
@@ -65,29 +66,52 @@ func (p *parked) again() {
 	restore(p.t, p.savedOwn, p.home)
 }
 
-// metier runs the command, killed at a point; 0 is never.
-func (p *parked) metier(at int, args ...string) (exit int, out string) {
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Dir = p.dir
-	cmd.Env = []string{"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "METIER_CONFIG=" + filepath.Join(p.home, "config.yaml"), "USER=ada", killAt + "=" + strconv.Itoa(at)}
-	b, err := cmd.CombinedOutput()
-	if x, is := errors.AsType[*exec.ExitError](err); is {
-		return x.ExitCode(), string(b)
-	}
-	if err != nil {
-		p.t.Error(err)
-	}
-	return 0, string(b)
+// metier runs the command in this process.
+func (p *parked) metier(args ...string) (exit int, out string) {
+	var b bytes.Buffer
+	exit = cli.Main(p.t.Context(), args, p.env(), cli.IO{In: strings.NewReader(""), Out: &b, Err: &b, Dir: p.dir})
+	return exit, b.String()
 }
 
-func (p *parked) points(out string) int {
+// points runs the command in a process of its own, and counts the points at
+// which it can be killed.
+func (p *parked) points(args ...string) int {
 	p.t.Helper()
+	state, out := p.run(0, args...)
 	m := regexp.MustCompile(`points=(\d+)`).FindStringSubmatch(out)
-	if m == nil {
-		p.t.Fatalf("no points: %s", out)
+	if m == nil || !state.Success() {
+		p.t.Fatalf("metier %s: %s\n%s", args, state, out)
 	}
-	n, _ := strconv.Atoi(m[1])
+	n, _ := strconv.Atoi(m[1]) // digits
+	p.t.Logf("%d points", n)
 	return n
+}
+
+func (p *parked) env() []string {
+	return []string{"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "METIER_CONFIG=" + filepath.Join(p.home, "config.yaml"), "USER=ada"}
+}
+
+// kill runs the command, which kills itself at a point.
+func (p *parked) kill(at int, args ...string) bool {
+	p.t.Helper()
+	state, out := p.run(at, args...)
+	killed := testenv.DiedAt(state, []byte(out), strconv.Itoa(at))
+	if !killed {
+		p.t.Errorf("metier %s was not killed at point %d: %s\n%s", args, at, state, out)
+	}
+	return killed
+}
+
+func (p *parked) run(at int, args ...string) (*os.ProcessState, string) {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), os.Args[0], args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(p.env(), killAt+"="+strconv.Itoa(at))
+	b, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		p.t.Fatalf("metier %s: %v", args, err)
+	}
+	return cmd.ProcessState, string(b)
 }
 
 // ran is how often the script ran.
@@ -99,17 +123,17 @@ func (p *parked) ran() int {
 // log counts what the log says.
 func (p *parked) logged(text string) int {
 	p.t.Helper()
-	_, out := p.metier(0, "audit", "show", "latest")
+	_, out := p.metier("audit", "show", "latest")
 	return strings.Count(out, text)
 }
 
 // sound fails unless the record verifies and holds one answer and one start.
 func (p *parked) sound(where string) {
 	p.t.Helper()
-	if exit, out := p.metier(0, "audit", "verify", "latest"); exit != 0 {
+	if exit, out := p.metier("audit", "verify", "latest"); exit != 0 {
 		p.t.Errorf("%s: verify: exit %d\n%s", where, exit, out)
 	}
-	_, log := p.metier(0, "audit", "show", "latest")
+	_, log := p.metier("audit", "show", "latest")
 	if a, s := strings.Count(log, " approval.answered "), strings.Count(log, " call.started             id=t2.c0 "); a != 1 || s != 1 {
 		p.t.Errorf("%s: %d answers, %d starts", where, a, s)
 	}
@@ -121,31 +145,30 @@ func TestKilledWhileAnswering(t *testing.T) {
 	t.Parallel()
 	p := newParked(t)
 	answer := []string{"runs", "answer", "latest", "yes", "--scope", "always"}
-	exit, out := p.metier(0, answer...)
-	points := p.points(out)
-	t.Logf("%d points", points)
-	if exit != 0 || points < 4 {
-		t.Fatalf("exit %d, %d points: %s", exit, points, out)
+	points := p.points(answer...)
+	if points < 4 {
+		t.Fatalf("only %d points", points)
 	}
+	var kills testenv.Kills
 	for at := 1; at <= points; at++ {
 		p.again()
 		where := fmt.Sprintf("killed at point %d of %d", at, points)
-		if exit, _ := p.metier(at, answer...); exit != -1 {
-			t.Errorf("%s: exit %d", where, exit)
+		if !kills.Count(p.kill(at, answer...)) {
 			continue
 		}
 		there := p.logged(" approval.answered ") == 1
-		if exit, out := p.metier(0, answer...); there && (exit != 1 || !strings.Contains(out, "question_answered")) || !there && exit != 0 {
+		if exit, out := p.metier(answer...); there && (exit != 1 || !strings.Contains(out, "question_answered")) || !there && exit != 0 {
 			t.Errorf("%s: answered again: exit %d\n%s", where, exit, out)
 		}
 		if p.ran() != 0 {
 			t.Errorf("%s: it ran without a resume", where)
 		}
-		if exit, out := p.metier(0, "run", "--resume", "latest"); exit != 0 || p.ran() != 1 {
+		if exit, out := p.metier("run", "--resume", "latest"); exit != 0 || p.ran() != 1 {
 			t.Errorf("%s: exit %d, ran %d times\n%s", where, exit, p.ran(), out)
 		}
 		p.sound(where)
 	}
+	kills.Check(t, points)
 }
 
 // The process that goes on after the answer dies at any point: nobody is asked
@@ -153,24 +176,24 @@ func TestKilledWhileAnswering(t *testing.T) {
 func TestKilledBetweenAnswerAndEnd(t *testing.T) {
 	t.Parallel()
 	p := newParked(t)
-	if exit, out := p.metier(0, "runs", "answer", "latest", "yes"); exit != 0 {
+	if exit, out := p.metier("runs", "answer", "latest", "yes"); exit != 0 {
 		t.Fatalf("exit %d: %s", exit, out)
 	}
 	p.keep()
-	exit, out := p.metier(0, "run", "--resume", "latest")
-	points := p.points(out)
-	t.Logf("%d points", points)
-	if exit != 0 || points < 8 || p.ran() != 1 {
-		t.Fatalf("exit %d, %d points: %s", exit, points, out)
+	points := p.points("run", "--resume", "latest")
+	if points < 8 || p.ran() != 1 {
+		t.Fatalf("%d points, ran %d times", points, p.ran())
 	}
 	never := 0
-	for at := 1; at <= points; at += 2 { // before each append and rename or after it: the other one finds the same
+	step := testenv.Count(7, 2) // before each append and rename or after it: the other one finds the same
+	var kills testenv.Kills
+	for at := 1; at <= points; at += step {
 		p.again()
 		where := fmt.Sprintf("killed at point %d of %d", at, points)
-		if exit, _ := p.metier(at, "run", "--resume", "latest"); exit != -1 {
-			continue // ids and times differ in length, so may the number of points
+		if !kills.Count(p.kill(at, "run", "--resume", "latest")) {
+			continue
 		}
-		if exit, out := p.metier(0, "run", "--resume", "latest"); exit != 0 || p.ran() > 1 {
+		if exit, out := p.metier("run", "--resume", "latest"); exit != 0 || p.ran() > 1 {
 			t.Errorf("%s: exit %d, ran %d times\n%s", where, exit, p.ran(), out)
 		}
 		if p.ran() == 0 {
@@ -178,6 +201,7 @@ func TestKilledBetweenAnswerAndEnd(t *testing.T) {
 		}
 		p.sound(where)
 	}
+	kills.Check(t, points/step)
 	if never > 2 {
 		t.Errorf("at %d of %d points it was never run", never, points)
 	}
@@ -192,7 +216,11 @@ func TestOneOfManyAnswersCounts(t *testing.T) {
 	var wg sync.WaitGroup
 	exits, outs := make([]int, many), make([]string, many)
 	for i := range many {
-		wg.Go(func() { exits[i], outs[i] = p.metier(0, "runs", "answer", "latest", []string{"yes", "no"}[i%2]) })
+		wg.Go(func() {
+			var state *os.ProcessState
+			state, outs[i] = p.run(0, "runs", "answer", "latest", []string{"yes", "no"}[i%2])
+			exits[i] = state.ExitCode()
+		})
 	}
 	wg.Wait()
 	won := -1
@@ -209,7 +237,7 @@ func TestOneOfManyAnswersCounts(t *testing.T) {
 	if won < 0 {
 		t.Fatalf("nobody won: %q", outs)
 	}
-	if exit, out := p.metier(0, "run", "--resume", "latest"); exit != 0 || p.ran() != 1-won%2 {
+	if exit, out := p.metier("run", "--resume", "latest"); exit != 0 || p.ran() != 1-won%2 {
 		t.Errorf("answer %d won; exit %d, ran %d times\n%s", won, exit, p.ran(), out)
 	}
 	if n := p.logged(" approval.answered "); n != 1 {

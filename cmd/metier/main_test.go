@@ -10,17 +10,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/cli"
 	"metier/event"
 	"metier/internal/atomicfile"
+	"metier/internal/testenv"
 	"metier/model/modeltest"
 	"metier/record"
+	"metier/run"
 )
 
 // killAt is the environment variable that makes this test binary metier
@@ -47,12 +52,7 @@ func TestMain(m *testing.M) {
 		mu.Lock()
 		defer mu.Unlock()
 		if count++; count == n {
-			self, err := os.FindProcess(os.Getpid())
-			if err != nil {
-				panic(err)
-			}
-			_ = self.Kill() // SIGKILL: no deferred call runs
-			select {}
+			testenv.Die(at)
 		}
 		return nil
 	})
@@ -70,36 +70,68 @@ type task struct {
 	server *modeltest.Server
 
 	mu    sync.Mutex
-	turns []int // the turn each request asked for, in order
+	turns []int    // the turn each request asked for, in order
+	lost  []string // what requests lacked of the active skills, or had twice
 }
 
-var replies = []modeltest.Turn{
-	{Text: "First the skill.", Calls: []modeltest.Call{{Tool: "load_skill", Args: `{"name":"plain-writing"}`}, {Tool: "read_file", Args: `{"path":"count.txt"}`}}},
-	{Calls: []modeltest.Call{{Tool: "edit_file", Args: `{"path":"count.txt","old":"one","new":"one one"}`}}},
-	{Calls: []modeltest.Call{
-		{Tool: "edit_file", Args: `{"path":"count.txt","old":"two","new":"two two"}`},
-		{Tool: "write_file", Args: `{"path":"notes/new.txt","content":"fresh\n"}`},
-		{Tool: "edit_file", Args: `{"path":"notes/new.txt","old":"fresh","new":"fresh fresh"}`},
-	}},
-	{Text: "Done."},
-}
-
+// newTask is a run that is told the skill table-report at its start and loads
+// plain-writing itself. The model asks for plain-writing a second time at the
+// end: a run that forgot it would load it again.
 func newTask(t *testing.T) *task {
 	k := &task{t: t, dir: t.TempDir(), home: t.TempDir(), server: modeltest.OpenAI(t)}
 	k.write("count.txt", "one\ntwo\n")
+	again := modeltest.Call{Tool: "load_skill", Args: `{"name":"plain-writing"}`}
+	turns := []modeltest.Turn{{Text: "First the skill.", Calls: []modeltest.Call{again, {Tool: "read_file", Args: `{"path":"count.txt"}`}}}}
+	for _, e := range edits {
+		if e.turn > len(turns) {
+			turns = append(turns, modeltest.Turn{})
+		}
+		turns[e.turn-1].Calls = append(turns[e.turn-1].Calls, e.call)
+	}
+	turns[len(turns)-1].Calls = append(turns[len(turns)-1].Calls, again)
+	turns = append(turns, modeltest.Turn{Text: "Done."})
+	told, loaded := skillText(t, "table-report"), skillText(t, "plain-writing")
 	k.server.Answer(func(r *modeltest.Request) modeltest.Turn {
-		turn := 0
+		turn, all := 0, r.System
 		for _, m := range r.Messages {
 			if m.Role == "assistant" {
 				turn++
 			}
+			all += "\n" + m.Text // of results too
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.turns = append(k.turns, turn)
-		return replies[min(turn, len(replies)-1)]
+		if n := strings.Count(all, told); n != 1 {
+			k.lost = append(k.lost, fmt.Sprintf("turn %d has the text of table-report %d times", turn, n))
+		}
+		if n := strings.Count(all, loaded); n != min(turn, 1) {
+			k.lost = append(k.lost, fmt.Sprintf("turn %d has the text of plain-writing %d times", turn, n))
+		}
+		return turns[min(turn, len(turns)-1)]
 	})
 	return k
+}
+
+// asked counts the requests so far.
+func (k *task) asked() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.turns)
+}
+
+// skillText is what follows the frontmatter of one of metier's own skills.
+func skillText(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(testenv.Module(t), "skills", name, "SKILL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(strings.TrimPrefix(string(b), "---\n"), "\n---\n")
+	if !ok {
+		t.Fatalf("%s has no frontmatter", name)
+	}
+	return strings.TrimSpace(text)
 }
 
 func (k *task) write(name, text string) {
@@ -109,8 +141,8 @@ func (k *task) write(name, text string) {
 	}
 }
 
-// metier runs the program, killed at the given point. killed is true when it
-// ended by the signal.
+// metier runs the program, which kills itself at the given point, 0 for never.
+// killed is false if it ended before it got there.
 func (k *task) metier(at int, args ...string) (points int, killed bool, exit int, output string) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute) // a hang fails by name
@@ -122,15 +154,24 @@ func (k *task) metier(at int, args ...string) (points int, killed bool, exit int
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()
+	points = -1
 	for s := bufio.NewScanner(bytes.NewReader(out.Bytes())); s.Scan(); {
 		if v, ok := strings.CutPrefix(s.Text(), "points="); ok {
 			points, _ = strconv.Atoi(v)
 		}
 	}
-	if err != nil && c.ProcessState == nil || ctx.Err() != nil {
+	if c.ProcessState == nil || ctx.Err() != nil {
 		k.t.Fatalf("metier %s, killed at %d: %v\n%s", args, at, err, out.String())
 	}
-	return points, points == 0, c.ProcessState.ExitCode(), out.String()
+	killed = testenv.DiedAt(c.ProcessState, out.Bytes(), strconv.Itoa(at))
+	switch {
+	case killed:
+	case points < 0:
+		k.t.Fatalf("metier %s neither ended nor was killed at point %d: %v\n%s", args, at, err, out.String())
+	case at > 0 && at <= points:
+		k.t.Fatalf("metier %s was not killed at point %d of %d\n%s", args, at, points, out.String())
+	}
+	return points, killed, c.ProcessState.ExitCode(), out.String()
 }
 
 // env is the environment of the program.
@@ -150,7 +191,7 @@ func (k *task) here(args ...string) (exit int, output string) {
 // start begins the run.
 func (k *task) start(at int) (points int, killed bool) {
 	k.t.Helper()
-	points, killed, exit, out := k.metier(at, "run", "--output-mode", "batch", "--prompt", "count")
+	points, killed, exit, out := k.metier(at, "run", "--output-mode", "batch", "--skill", "table-report", "--prompt", "count")
 	if !killed && exit != 0 {
 		k.t.Fatalf("exit %d\n%s", exit, out)
 	}
@@ -160,7 +201,7 @@ func (k *task) start(at int) (points int, killed bool) {
 // files is the workspace without the record.
 func (k *task) files() string {
 	k.t.Helper()
-	var b strings.Builder
+	files := map[string]string{}
 	err := filepath.WalkDir(k.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -173,25 +214,36 @@ func (k *task) files() string {
 		}
 		data, err := os.ReadFile(p)
 		rel, _ := filepath.Rel(k.dir, p) // below dir
-		fmt.Fprintf(&b, "%s:\n%s", filepath.ToSlash(rel), data)
+		if temporary.MatchString(d.Name()) {
+			rel = filepath.Join(filepath.Dir(rel), leftover)
+		}
+		files[filepath.ToSlash(rel)] = string(data)
 		return err
 	})
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return b.String()
+	return listing(files)
 }
 
-// log is the path of the only run's log, or "".
-func (k *task) log() string {
+// log is the path of the run's log, or "". Beside a run that never began may be
+// the one that was started for it: its log is the longer one.
+func (k *task) log() (file string) {
 	m, err := filepath.Glob(filepath.Join(k.dir, ".metier", "runs", "*", "events.jsonl"))
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	if len(m) != 1 {
-		return ""
+	size := int64(-1)
+	for _, path := range m {
+		info, err := os.Stat(path)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		if info.Size() > size {
+			file, size = path, info.Size()
+		}
 	}
-	return m[0]
+	return file
 }
 
 // events decodes the whole lines of the log.
@@ -227,29 +279,12 @@ func (k *task) replied() int {
 	return n
 }
 
-// unknown reports whether some call ended with an unknown outcome.
-func (k *task) unknown() bool {
-	for _, e := range k.events() {
-		switch e := e.(type) {
-		case event.Recovered:
-			return e.LostID != ""
-		case event.Returned:
-			if e.Code == "outcome_unknown" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// check goes on with an interrupted run and compares what it left with a run
-// that was never interrupted.
-func (k *task) check(where, want string) {
+// check resumes an interrupted run and compares what it left with a run that
+// was never interrupted.
+func (k *task) check(where string) {
 	k.t.Helper()
 	replied := k.replied()
-	k.mu.Lock()
-	before := len(k.turns)
-	k.mu.Unlock()
+	before := k.asked()
 	exit, out := k.here("run", "--resume", "latest", "--output-mode", "batch")
 	if exit == 5 && strings.Contains(out, "heads_mismatch") { // what was cut off had been confirmed: a person says so
 		exit, out = k.here("run", "--resume", "latest", "--output-mode", "batch", "--trust-record")
@@ -265,9 +300,7 @@ func (k *task) check(where, want string) {
 			return
 		}
 	}
-	if got := k.files(); got != want && !k.unknown() {
-		k.t.Errorf("%s: files after the resume:\n%s\nwant:\n%s", where, got, want)
-	}
+	k.sound(where)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, turn := range k.turns[before:] {
@@ -275,43 +308,91 @@ func (k *task) check(where, want string) {
 			k.t.Errorf("%s: the reply of turn %d is in the log, and the model was asked again", where, turn)
 		}
 	}
+}
+
+// sound checks what a run left that ended: files, active skills, the record.
+func (k *task) sound(where string) {
+	k.t.Helper()
+	k.holds(where, possible(edits, k.unknown()))
+	if d := cmp.Diff([]string{"table-report", "plain-writing"}, k.activated()); d != "" {
+		k.t.Errorf("%s: activations of the record (-want +got):\n%s", where, d)
+	}
+	k.mu.Lock()
+	lost := k.lost
+	k.mu.Unlock()
+	if d := cmp.Diff([]string(nil), lost); d != "" {
+		k.t.Errorf("%s: what the model was sent of active skills:\n%s", where, d)
+	}
 	if exit, out := k.here("audit", "verify", "latest"); exit != 0 {
 		k.t.Errorf("%s: verify: exit %d\n%s", where, exit, out)
 	}
 }
 
+// holds checks that the workspace is one of those wanted.
+func (k *task) holds(where string, want []string) {
+	k.t.Helper()
+	if got := k.files(); !slices.Contains(want, got) {
+		k.t.Errorf("%s: files after the resume:\n%s\nwant:\n%s", where, got, strings.Join(want, "\nor:\n"))
+	}
+}
+
+// activated names the skills of the run's list of activations, in order.
+func (k *task) activated() (names []string) {
+	k.t.Helper()
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(k.log()), run.FileActivations))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var list run.Activations
+	if err := json.Unmarshal(b, &list); err != nil {
+		k.t.Fatal(err)
+	}
+	for _, a := range list.Activations {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
 // A real SIGKILL before and after each append and rename: after the resume
-// each edit happened exactly once, and no journaled model call is sent twice.
+// each edit happened exactly once, no recorded model call is sent twice, and
+// every request has the text of the skills that were active, which are not
+// activated a second time.
 //
 // req: A-010
 func TestKilledAtEveryAppendAndRename(t *testing.T) {
 	t.Parallel()
 	ref := newTask(t)
 	points, _ := ref.start(0)
-	want := ref.files()
-	if !strings.Contains(want, "one one\ntwo two\n") || !strings.Contains(want, "fresh fresh\n") {
-		t.Fatalf("the reference run left\n%s", want)
-	}
+	ref.sound("not killed")
 	if points < 40 {
 		t.Fatalf("only %d points of appends and renames: the faults are not injected", points)
 	}
-	t.Logf("%d points", points)
-	for at := 1; at <= points; at++ {
+	step := testenv.Count(7, 1) // odd: points before and after an append alternate
+	var kills testenv.Kills
+	resumed := 0 // with a request to the model
+	for at := 1; at <= points; at += step {
 		k := newTask(t)
-		if _, killed := k.start(at); !killed {
-			continue // ids and times differ in length, so may the number of points
+		_, killed := k.start(at)
+		if !kills.Count(killed) {
+			continue
 		}
-		k.check(fmt.Sprintf("killed at point %d of %d", at, points), want)
+		asked := k.asked()
+		k.check(fmt.Sprintf("killed at point %d of %d", at, points))
+		if k.asked() > asked && asked > 0 {
+			resumed++
+		}
 		k.server.Close()
+	}
+	kills.Check(t, points/step)
+	if resumed < kills.Killed/2 {
+		t.Errorf("only %d of %d runs asked the model before the kill and after it", resumed, kills.Killed)
 	}
 }
 
 // The log cut at every byte of its last record, and at some of another one.
 func TestLogCutAtEveryByteOfTheLastRecord(t *testing.T) {
 	t.Parallel()
-	ref := newTask(t)
-	points, _ := ref.start(0)
-	want := ref.files()
+	points, _ := newTask(t).start(0)
 	for _, c := range []struct{ part, step int }{{4, 1}, {2, 29}} {
 		at := points - points/c.part
 		k := newTask(t)
@@ -327,13 +408,14 @@ func TestLogCutAtEveryByteOfTheLastRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := bytes.LastIndexByte(bytes.TrimSuffix(log, []byte("\n")), '\n') + 1
-		for size := last; size < len(log); size += c.step {
+		step := testenv.Count((len(log)-last)/4+1, c.step) // four cuts in the short form
+		for size := last; size < len(log); size += step {
 			restore(t, saved, k.dir)
 			restore(t, savedHome, k.home)
 			if err := os.Truncate(k.log(), int64(size)); err != nil {
 				t.Fatal(err)
 			}
-			k.check(fmt.Sprintf("point %d, cut to %d of %d bytes", at, size, len(log)), want)
+			k.check(fmt.Sprintf("point %d, cut to %d of %d bytes", at, size, len(log)))
 		}
 	}
 }

@@ -346,7 +346,9 @@ func TestTheOwnerIsKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
+	if err := cmd.Wait(); !testenv.Killed(cmd.ProcessState) {
+		t.Errorf("the owner was not killed: %v", err)
+	}
 	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
 		if _, err := proc.Readdirnames(1); errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ESRCH) {
 			break
