@@ -22,6 +22,8 @@ import (
 type Catalog struct {
 	Entries []CatalogEntry
 	Omitted int // skills that could be used and are not listed
+	Cut     int // entries with a shortened description
+	Dropped int // entries that lost their description
 	Text    string
 	Format  settings.CatalogFormat
 	Place   settings.CatalogPlace // where Text goes: tool, system or none
@@ -197,6 +199,7 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 	try := func(list []int, rung string, cut int) bool {
 		next := *c
 		next.Rung, next.Omitted, next.Entries = rung, total-len(list), make([]CatalogEntry, 0, min(len(list), 1024))
+		next.Cut, next.Dropped = 0, 0
 		if !c.shown() {
 			for _, i := range list {
 				next.Entries = append(next.Entries, s.entry(&snap.skills[i], rung, cut))
@@ -215,6 +218,9 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 			}
 			next.Entries, body = append(next.Entries, e), append(body, text)
 		}
+		for at, i := range list {
+			next.count(&snap.skills[i], next.Entries[at])
+		}
 		next.Text = strings.TrimRight(head+strings.TrimSuffix(strings.Join(body, ""), ",")+foot, "\n")
 		*c = next
 		return true
@@ -229,9 +235,19 @@ func (s *Session) fit(c *Catalog, snap *Snapshot, all []int, total int) {
 		// Every name costs a token or more, so no more of them can fit.
 		few := favoured(snap, all)
 		if n := catalog.Greatest(0, min(len(all)-1, c.Budget), func(n int) bool { return try(few(n), rungNames, 0) }); n == 0 {
-			c.Rung, c.Omitted = rungNames, total
+			c.Rung, c.Omitted, c.Cut, c.Dropped = rungNames, total, 0, 0
 			c.Text = strings.TrimRight(f.Head()+f.Foot(total, true), "\n") // the count stands, whatever the budget
 		}
+	}
+}
+
+// count adds what the entry of a skill leaves out of its description.
+func (c *Catalog) count(sk *Skill, e CatalogEntry) {
+	switch {
+	case e.Description == "" && sk.Description != "":
+		c.Dropped++
+	case e.Description != "" && e.Description != visible.Line(sk.Description):
+		c.Cut++
 	}
 }
 

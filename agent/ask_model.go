@@ -99,7 +99,7 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 	}
 	d.effect = nil
 	return shown, true, d.append(ctx, e, event.Catalogued{Text: e.Catalog, Format: string(cat.Format), Place: string(cat.Place), Rung: cat.Rung, Tokens: cat.Tokens,
-		Budget: cat.Budget, Listed: listed, Omitted: cat.Omitted, Search: cat.Search})
+		Budget: cat.Budget, Listed: listed, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Search: cat.Search})
 }
 
 // claimModel says in the log that the request with these parts is about to be

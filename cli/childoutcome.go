@@ -61,7 +61,7 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 	if err != nil {
 		return o, err
 	}
-	o.Head = r.Head
+	o.Head, o.Denied = r.Head, r.Denied
 	for _, f := range r.Files {
 		o.Files = append(o.Files, f.Path)
 	}

@@ -257,7 +257,11 @@ func setFlag(pairs []string) (settings.Layer, error) {
 		if !ok || k == "" {
 			return l, wrong("usage", "write it as --set name=value; 'metier profile show' lists the names", "--set %q has no name or no value", p)
 		}
-		l.Values[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		k, v = strings.TrimSpace(k), strings.TrimSpace(v)
+		if more, adds := strings.CutPrefix(v, "+"); adds && l.Values[k] != "" {
+			v = l.Values[k] + ", " + more
+		}
+		l.Values[k] = v
 	}
 	return l, nil
 }

@@ -265,6 +265,11 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	for _, r := range list {
 		d.root(ctx, r, set)
 	}
+	if len(named) == 0 {
+		for _, f := range d.a.otherFolders(ctx, set, d.ws, list) {
+			d.note("skills", "include them with "+f.Flag, "%s holds %s that no run finds", f.Path, plural(f.Skills, "skill"))
+		}
+	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
 		d.ok("skills", "%s denied by configuration", plural(n, "skill"))
 	}

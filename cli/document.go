@@ -22,13 +22,17 @@ func (a *app) document(v any) error {
 
 // documentOfSkills prints the document of `list --json` row by row: with many
 // skills it is much larger than they are.
-func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill) error {
+func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill, others []otherFolder) error {
 	const chunk = 64 << 10
 	b, err := compact(diagnostics(snap.Diagnostics()))
 	if err != nil {
 		return err
 	}
 	out := appendIndented(append(make([]byte, 0, 2*chunk), "{\n  \"diagnostics\": "...), b, 1)
+	if b, err = compact(others); err != nil {
+		return err
+	}
+	out = appendIndented(append(out, ",\n  \"notSearched\": "...), b, 1)
 	out = append(out, ",\n  \"skills\": ["...)
 	for i, sk := range chosen {
 		if i > 0 {

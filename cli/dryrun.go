@@ -10,6 +10,7 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/record"
+	"metier/run"
 )
 
 // dryPlan is what a run would begin with.
@@ -24,7 +25,10 @@ type dryPlan struct {
 	Skills    []drySkill    `json:"skills"`    // preloaded
 	Available []string      `json:"available"` // what the catalog tells the model of
 	Omitted   int           `json:"omitted"`
-	Tools     []string      `json:"tools"` // as the model sees them
+	Cut       int           `json:"descriptionsCut"`
+	Dropped   int           `json:"descriptionsDropped"`
+	Budget    int           `json:"catalogBudget"` // in tokens; 0: none
+	Tools     []string      `json:"tools"`         // as the model sees them
 	Policy    *launchPolicy `json:"policy,omitempty"`
 	Subagents []drySubagent `json:"subagents"`         // that its model may begin
 	Sandbox   *probed       `json:"sandbox,omitempty"` // where one of the tools runs programs
@@ -96,7 +100,7 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	}
 	cat := j.session.Catalog(ctx)
 	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
-		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Tools: []string{},
+		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{},
 		Subagents: j.drySubagents(), System: req.System, Prompt: p.launch.Prompt, Enforcing: j.grants().Mode, Role: p.launch.PromptRole, Tokens: estimate(req), Problems: []diagnostic{}}
 	for _, act := range j.session.State().Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
@@ -148,6 +152,9 @@ func (a *app) showDry(d dryPlan) {
 	}
 	fmt.Fprintf(a.Out, "skills     %s\n", oneLine(orNone(names)))
 	fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
+	if s := shortened(run.CatalogReport{Listed: len(d.Available), Omitted: d.Omitted, Cut: d.Cut, Dropped: d.Dropped, Budget: d.Budget}); s != "" {
+		fmt.Fprintf(a.Out, "           %s\n", s)
+	}
 	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
 	a.showDrySubagents(d.Subagents)
 	if d.Policy != nil {

@@ -99,7 +99,11 @@ func (sh *shelf) explain(ctx context.Context, subject string) (explained, error)
 		if err := sh.missing(subject); err != nil {
 			return doc, err
 		}
-		doc.Entries = []explainedEntry{sh.nowhere(ctx, subject)}
+		e, err := sh.unlisted(ctx, subject)
+		if err != nil {
+			return doc, err
+		}
+		doc.Entries = []explainedEntry{e}
 	} else {
 		cat, err := sh.catalog(ctx)
 		if err != nil {
@@ -115,9 +119,8 @@ func (sh *shelf) explain(ctx context.Context, subject string) (explained, error)
 	return doc, nil
 }
 
-// nowhere explains a path that is no skill: in the form in which it lies in a
-// root.
-func (sh *shelf) nowhere(ctx context.Context, subject string) explainedEntry {
+// unlisted explains a path that is not a skill of the snapshot.
+func (sh *shelf) unlisted(ctx context.Context, subject string) (explainedEntry, error) {
 	places := sh.places(subject)
 	e := sh.snapshot.ExplainPath(ctx, places[0])
 	for _, p := range places[1:] {
@@ -125,7 +128,22 @@ func (sh *shelf) nowhere(ctx context.Context, subject string) explainedEntry {
 			e = sh.snapshot.ExplainPath(ctx, p)
 		}
 	}
-	return explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{}}
+	out := explainedEntry{Path: places[0], State: stateNone, Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{}}
+	if e.Rule != "outside-roots" {
+		return out, nil
+	}
+	o, err := sh.outside(ctx, subject)
+	if err != nil {
+		return out, err
+	}
+	if o != nil {
+		own := entryOf(o.snapshot.Explain(o.skill, metier.Catalog{}, nil), metier.Catalog{})
+		out.Name, out.Path, out.Tier, out.Diagnostics = own.Name, own.Path, own.Tier, own.Diagnostics
+		out.Reason, out.Fix = o.reason, o.fix
+	} else if agent, flag, ok := sh.agentFolderOf(places[len(places)-1]); ok {
+		out.Reason, out.Fix = "it is in a skill folder of "+agent.Title+", which is not searched", "include that folder with "+flag
+	}
+	return out, nil
 }
 
 func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
@@ -160,9 +178,13 @@ func (a *app) showExplained(e explainedEntry) {
 			t.add(name, text)
 		}
 	}
-	if e.State == stateNone {
-		fmt.Fprintf(a.Out, "%s is no skill\n", oneLine(e.Path))
-	} else {
+	switch {
+	case e.State == stateNone && e.Name != "":
+		fmt.Fprintf(a.Out, "%s is a skill that no run finds here\n", oneLine(e.Name))
+		line("where", e.Path)
+	case e.State == stateNone:
+		fmt.Fprintf(a.Out, "%s is not a skill\n", oneLine(e.Path))
+	default:
 		fmt.Fprintf(a.Out, "%s is %s\n", oneLine(e.Name), e.State)
 		line("where", e.Path)
 		line("id", e.ID+" (tier "+e.Tier+")")

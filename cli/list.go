@@ -91,6 +91,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 			if f.verbose {
 				sh.scans.print(a)
 			}
+			others := sh.others(c.Context(), place)
 			chosen, left, err := f.choose(sh.snapshot)
 			if err != nil {
 				return err
@@ -101,9 +102,12 @@ names and descriptions are cut to its width; piped they are whole.`,
 				}
 			}
 			if a.json {
-				return a.documentOfSkills(sh.snapshot, chosen)
+				return a.documentOfSkills(sh.snapshot, chosen, others)
 			}
 			a.showList(sh.snapshot, chosen, left)
+			if len(others) > 0 {
+				fmt.Fprintln(a.Err, a.otherFoldersLine(others, sh.workspace))
+			}
 			return nil
 		}}
 	place.flags(c)

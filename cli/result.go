@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier"
 	"metier/agent"
+	"metier/event"
 	"metier/internal/atomicfile"
 	"metier/policy"
 	"metier/run"
@@ -27,10 +29,19 @@ type result struct {
 	Tokens int64           `json:"tokens"`
 	Cost   *float64        `json:"costUSD,omitempty"`
 	Asks   []ask           `json:"asks,omitempty"`
-	Head   string          `json:"head"`
-	Dir    string          `json:"dir"`
+	Denied denied          `json:"denied"` // with those of subagents
+	// Catalog counts the skills that the model is told of.
+	Catalog run.CatalogReport `json:"catalog"`
+	Head    string            `json:"head"`
+	Dir     string            `json:"dir"`
 
 	shown bool // the terminal has the answer already
+}
+
+// denied are the denied calls of a run.
+type denied struct {
+	Count int            `json:"count"`
+	Calls []event.Denial `json:"calls"`
 }
 
 type ask struct {
@@ -58,7 +69,8 @@ func outcomeResult(o agent.Outcome, phase, dir string) result {
 // finishRun prints answers and where the records are, and turns the last status
 // into an exit code. work is what kept the last run from ending well: what was
 // done before it is told all the same.
-func (a *app) finishRun(file string, rs []result, work error) error {
+func (a *app) finishRun(f runFlags, rs []result, work error) error {
+	file := f.resultJSON
 	if len(rs) == 0 {
 		return work
 	}
@@ -83,7 +95,21 @@ func (a *app) finishRun(file string, rs []result, work error) error {
 	if work != nil {
 		return work
 	}
-	return a.statusError(rs[len(rs)-1])
+	if err := a.statusError(rs[len(rs)-1]); err != nil {
+		return err
+	}
+	return a.failOn(f.failOn, rs)
+}
+
+// failOn is the exit of runs that are done, where --fail-on asks for more.
+func (a *app) failOn(conditions []string, rs []result) error {
+	for _, r := range rs {
+		if slices.Contains(conditions, failOnDenied) && r.Denied.Count > 0 {
+			return &problem{exit: exitDenied, code: "calls_denied", err: fmt.Errorf("run %s is done with denied calls: %s", r.Run, deniedLine(r.Denied.Calls)),
+				hint: "see 'metier runs show " + a.named(r) + "'; grant what the task needs with --allow-tool or a policy file"}
+		}
+	}
+	return nil
 }
 
 func oneOrMany(rs []result) any {
@@ -104,6 +130,9 @@ func (a *app) showResult(r result) {
 		cost = fmt.Sprintf(", $%.4f", *r.Cost)
 	}
 	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural(r.Turns, "turn"), r.Tokens, cost)
+	if s := deniedLine(r.Denied.Calls); s != "" {
+		fmt.Fprintf(a.Err, "denied: %s; see 'metier runs show %s'\n", s, a.named(r))
+	}
 	fmt.Fprintf(a.Err, "record: %s\n", oneLine(filepath.Join(r.Dir, "events.jsonl")))
 	if r.Head != "" {
 		fmt.Fprintf(a.Err, "head: %s\n", r.Head)

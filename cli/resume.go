@@ -25,7 +25,7 @@ import (
 // resumeFlags are the flags that go with --resume. All others are in the
 // record: a resumed run keeps what it began with.
 var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json",
-	"browser-endpoint", "browser-origin", "browser-until"}
+	"browser-endpoint", "browser-origin", "browser-until", "fail-on"}
 
 // resume goes on with a run that was stopped, killed or parked, or that failed.
 // It uses what the record says the run was started with; flags choose only the
@@ -61,7 +61,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	if r.Run == "" {
 		return err
 	}
-	return a.finishRun(f.resultJSON, []result{r}, err)
+	return a.finishRun(f, []result{r}, err)
 }
 
 func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder *run.Folder) (r result, err error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/internal/agentdirs"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -36,35 +37,21 @@ type root struct {
 	// Notes is what was found about it, Unused that nothing is taken from it.
 	Notes  []metier.Diagnostic `json:"notes,omitempty"`
 	Unused bool                `json:"unused,omitempty"`
+
+	agent agentdirs.Agent // whose folder it is, if a setting found it
 }
 
 func (r *root) note(severity skillmd.Severity, code, format string, args ...any) {
 	r.Notes = append(r.Notes, metier.Diagnostic{Severity: severity, Code: code, Detail: fmt.Sprintf(format, args...), Path: r.Path})
 }
 
-// client is where an agent keeps skills: in a project, and in the home.
-type client struct {
-	family        settings.Family
-	project, home []string
-}
-
-// clients are all agents whose folders are known, in the order in which
-// they are searched.
-var clients = []client{
-	{settings.FamilyAgents, []string{".agents/skills"}, []string{".agents/skills"}},
-	{settings.FamilyClaude, []string{".claude/skills"}, []string{".claude/skills"}},
-	{settings.FamilyOpencode, []string{".opencode/skills", ".opencode/skill"},
-		[]string{".config/opencode/skills", ".config/opencode/skill", ".opencode/skills", ".opencode/skill"}},
-	{settings.FamilyCodex, []string{".codex/skills"}, []string{".codex/skills"}},
-}
-
-// label names a root of a family; .agents, which all share, has no name of its
-// own.
-func (f client) label(base string) string {
-	if f.family == settings.FamilyAgents {
+// rootLabel names a root of an agent. The shared .agents folder has no name of
+// its own.
+func rootLabel(base string, of agentdirs.Agent) string {
+	if of.Name == agentdirs.Shared {
 		return base
 	}
-	return base + "-" + string(f.family)
+	return base + "-" + of.Name
 }
 
 // orgSkills is where the machine's administrator keeps skills for everybody.
@@ -171,12 +158,12 @@ func (a *app) ofProject(s settings.Discover, workspace string) []root {
 		}
 		info, err := os.Stat(dir)
 		safe := i == 0 || err == nil && held(info, own)
-		for _, f := range clients {
-			if !s.Families.Has(f.family) {
+		for _, f := range agentdirs.All() {
+			if !s.Families.Has(settings.Family(f.Name)) {
 				continue
 			}
-			for _, sub := range f.project {
-				r := root{Path: filepath.Join(dir, filepath.FromSlash(sub)), Tier: policy.Project, Kind: "project", Label: f.label(label), Bound: bound}
+			for _, sub := range f.Project {
+				r := root{Path: filepath.Join(dir, filepath.FromSlash(sub)), Tier: policy.Project, Kind: "project", Label: rootLabel(label, f), Bound: bound, agent: f}
 				if !within(bound, dir) {
 					r.Bound = dir
 				}
@@ -265,40 +252,71 @@ func ownerOf(info os.FileInfo) (uint64, bool) {
 // ofHome are the skill folders of the home. Links in them are the user's own.
 func (a *app) ofHome(s settings.Discover) []root {
 	var out []root
-	for _, f := range clients {
-		if !s.Families.Has(f.family) {
+	for _, f := range agentdirs.All() {
+		if !s.Families.Has(settings.Family(f.Name)) {
 			continue
 		}
-		for _, p := range a.inHome(f) {
-			out = append(out, root{Path: p, Tier: policy.User, Kind: "user", Label: f.label("home")})
+		for _, p := range a.homeFolders(f) {
+			out = append(out, root{Path: p, Tier: policy.User, Kind: "user", Label: rootLabel("home", f), agent: f})
 		}
 	}
 	return out
 }
 
-// inHome are a family's folders in the home; none without one.
-func (a *app) inHome(f client) []string {
-	if !filepath.IsAbs(a.home()) {
-		return nil
+// agentFolders lists the skill folders of every known agent in the places that
+// the setting roots searches.
+func (a *app) agentFolders(s settings.Discover, workspace string) []root {
+	s.Families = nil
+	for _, name := range agentdirs.Names() {
+		s.Families = append(s.Families, settings.Family(name))
 	}
-	var out []string
-	for _, sub := range f.home {
-		base := a.home()
-		if rest, ok := strings.CutPrefix(sub, ".config/"); ok && filepath.IsAbs(a.env["XDG_CONFIG_HOME"]) {
-			base, sub = a.env["XDG_CONFIG_HOME"], rest
+	var out []root
+	if workspace != "" && (s.Roots.Has(settings.RootProject) || s.Roots.Has(settings.RootEnv)) {
+		if !s.Roots.Has(settings.RootProject) {
+			s.Ancestors = settings.AncestorsNo
 		}
-		out = append(out, filepath.Join(base, filepath.FromSlash(sub)))
+		out = a.ofProject(s, workspace)
+	}
+	if s.Roots.Has(settings.RootHome) {
+		out = append(out, a.ofHome(s)...)
 	}
 	return out
+}
+
+// everywhere is s with all places in which agents keep skills.
+func everywhere(s settings.Discover) settings.Discover {
+	s.Roots, s.Ancestors = append(slices.Clone(s.Roots), settings.RootProject, settings.RootHome), settings.AncestorsYes
+	return s
+}
+
+// includedBy is the one flag that has a folder of an agent searched under s.
+func includedBy(r root, s settings.Discover) string {
+	kind := settings.RootProject
+	if r.Tier == policy.User {
+		kind = settings.RootHome
+	}
+	place, family := s.Roots.Has(kind), s.Families.Has(settings.Family(r.agent.Name))
+	switch {
+	case place && !family:
+		return includeFlag(r.agent.Name)
+	case family && !place:
+		return "--set roots=+" + string(kind)
+	}
+	return "--skills-root " + r.Path
+}
+
+// homeFolders returns an agent's skill folders in the home.
+func (a *app) homeFolders(of agentdirs.Agent) []string {
+	return of.HomeFolders(a.home(), func(k string) string { return a.env[k] })
 }
 
 // envFolders are the folders that AGENT_SKILLS_DIRS chooses from those of the
 // families, in its order; all of them where it says nothing (E-003, E-031).
 func (a *app) envFolders(s settings.Discover) ([]string, error) {
 	var known, out []string
-	for _, f := range clients {
-		if s.Families.Has(f.family) {
-			known = append(known, f.project...)
+	for _, f := range agentdirs.All() {
+		if s.Families.Has(settings.Family(f.Name)) {
+			known = append(known, f.Project...)
 		}
 	}
 	for d := range strings.SplitSeq(a.env["AGENT_SKILLS_DIRS"], ",") {
@@ -324,8 +342,8 @@ func (a *app) tierOf(p, workspace string) (policy.Tier, string) {
 	if within(workspace, p) {
 		return policy.Project, "project"
 	}
-	for _, f := range clients {
-		if slices.ContainsFunc(a.inHome(f), func(dir string) bool { return within(dir, p) }) {
+	for _, f := range agentdirs.All() {
+		if slices.ContainsFunc(a.homeFolders(f), func(dir string) bool { return within(dir, p) }) {
 			return policy.User, "user"
 		}
 	}

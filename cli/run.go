@@ -45,6 +45,7 @@ type runFlags struct {
 	trustRecord  bool
 	mcpConfig    []string
 	granted      []string // tools of policy files
+	failOn       []string
 	subagents    subagentFlags
 	browser      browserFlags
 	target       string
@@ -105,6 +106,7 @@ stopped or killed goes on with --resume.`,
 	fl.Int64Var(&f.maxTokens, "max-tokens", 0, "most tokens of the whole run (default: no limit)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
 	fl.StringVar(&f.onDrift, "on-drift", "", "resume with changed skills: fail, warn, reload or ignore")
+	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 3 if a run that is done has these: denied (calls; repeatable)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, ask no model")
 	fl.BoolVar(&f.park, "park", false, "batch: leave questions open (exit 7) instead of answering no")
 	fl.StringVar(&f.resume, "resume", "", "run to go on with: id, folder or 'latest'")
@@ -115,6 +117,10 @@ stopped or killed goes on with --resume.`,
 
 func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	ctx := c.Context()
+	var err error
+	if f.failOn, err = checkFailOn(f.failOn); err != nil {
+		return err
+	}
 	if f.resume != "" {
 		return a.resume(ctx, c, f)
 	}
@@ -151,7 +157,8 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 			break
 		}
 	}
-	return a.finishRun(plans[0].resultJSON, results, err)
+	f.resultJSON = plans[0].resultJSON
+	return a.finishRun(f, results, err)
 }
 
 // rehearse finds what is wrong with any phase before the first one begins.
@@ -210,6 +217,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	if err := j.begin(ctx); err != nil {
 		return result{}, err
 	}
+	j.noteCatalog(ctx)
 	// The registry stands in its file from the start, whatever happens later (A-036).
 	if err := j.folder.Project(ctx); err != nil {
 		return result{}, err
@@ -223,8 +231,10 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	}
 	o.Run = j.folder.ID()
 	r := outcomeResult(o, j.launch.Phase, j.folder.Dir())
-	r.shown = w.showed(o.Answer)
-	return r, err
+	r.shown, r.Catalog = w.showed(o.Answer), j.catalogReport(ctx)
+	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
+	r.Denied = denied{deniedCalls(calls), calls}
+	return r, closed(failed, err)
 }
 
 // closed joins the error of closing to the one of the work, which comes first.

@@ -27,6 +27,12 @@ func (a *app) showRun(dir string, r run.Report) {
 	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural(r.Calls, "tool call")))
 	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", thousands(r.Tokens.Total), thousands(r.Tokens.Input), thousands(r.Tokens.Output)))
 	t.add("cost", firstSet(dollars(r.CostUSD, r.CostPartial), "no price is known"))
+	if s := deniedLine(r.Denied); s != "" {
+		t.add("denied", s)
+	}
+	if r.Catalog != nil && shortened(*r.Catalog) != "" {
+		t.add("catalog", shortened(*r.Catalog))
+	}
 	t.add("folder", dir)
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
 	t.print(a.Out, "")

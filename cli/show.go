@@ -24,6 +24,7 @@ type shownSkill struct {
 	Frontmatter   json.RawMessage `json:"frontmatter"`
 	Resources     []shownFile     `json:"resources"`
 	Body          *string         `json:"body,omitempty"`
+	NotSearched   string          `json:"notSearched,omitempty"` // why no run finds it here, and what includes it
 }
 
 type shownFile struct {
@@ -41,8 +42,9 @@ func (a *app) showCommand() *cobra.Command {
 	var body bool
 	c := &cobra.Command{Use: "show NAME|PATH", GroupID: "skills", Short: "Show one skill: what it says of itself, and its files",
 		Long: `Show prints a skill as a run with the same flags would find it, with the digest
-of every file. Where several have the name it shows the one that counts;
-'metier explain' tells of the others. Nothing the skill says gives it authority.`,
+of every file. If several skills have the name, it prints the one that a run
+uses; 'metier explain' lists the others. A path also shows a skill in a folder
+that is not searched. Nothing the skill says gives it authority.`,
 		Example: "  metier show table-report\n  metier show ./skills/mine --body\n  metier show table-report --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			sh, err := a.look(c.Context(), place)
@@ -50,10 +52,19 @@ of every file. Where several have the name it shows the one that counts;
 				return err
 			}
 			sk, err := sh.one(args[0])
+			if metier.CodeOf(err) == "skill_not_found" {
+				o, failed := sh.outside(c.Context(), args[0])
+				if failed != nil {
+					return failed
+				}
+				if o != nil {
+					return a.showSkill(c.Context(), o.snapshot, o.skill, body, o.reason+"; "+o.fix)
+				}
+			}
 			if err != nil {
 				return err
 			}
-			return a.showSkill(c.Context(), sh.snapshot, sk, body)
+			return a.showSkill(c.Context(), sh.snapshot, sk, body, "")
 		}}
 	place.flags(c)
 	place.servers(c)
@@ -77,7 +88,8 @@ func (sh *shelf) one(subject string) (metier.Skill, error) {
 		Hint: "'metier explain PATH' says why", Err: errors.New("there is no skill at this path")}
 }
 
-func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, withBody bool) error {
+// showSkill prints a skill. unsearched says why no run finds it here, if so.
+func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, withBody bool, unsearched string) error {
 	full, err := snap.Index(ctx, sk)
 	switch {
 	case err == nil:
@@ -95,6 +107,7 @@ func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Sk
 	switch {
 	case a.json:
 		doc := shownOf(snap, sk)
+		doc.NotSearched = unsearched
 		if withBody {
 			text := strings.ToValidUTF8(string(body), "\uFFFD")
 			doc.Body = &text
@@ -107,7 +120,9 @@ func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Sk
 		_, err = a.Out.Write(body)
 		return err
 	}
-	a.showPage(shownOf(snap, sk), sk)
+	page := shownOf(snap, sk)
+	page.NotSearched = unsearched
+	a.showPage(page, sk)
 	return nil
 }
 
@@ -158,6 +173,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	}
 	line("name", "%s", s.Name)
 	line("state", "%s", stateLine(s))
+	line("", "%s", s.NotSearched)
 	line("about", "%s", s.Description)
 	line("id", "%s", s.ID)
 	line("tier", "%s", s.Tier)
@@ -194,6 +210,8 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 
 func stateLine(s shownSkill) string {
 	switch {
+	case s.NotSearched != "":
+		return "not searched here"
 	case s.State == metier.Shadowed:
 		return string(s.State) + " by " + s.ShadowedBy
 	case s.State != metier.Loaded && s.Code != string(s.State):

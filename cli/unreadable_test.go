@@ -38,7 +38,7 @@ func TestUnreadableSkills(t *testing.T) {
 	}
 	metier := func(args ...string) (code int, out, errs string) {
 		var o, e bytes.Buffer
-		code = cli.Main(t.Context(), args, []string{"HOME=" + ws}, cli.IO{In: strings.NewReader(""), Out: &o, Err: &e, Dir: ws})
+		code = cli.Main(t.Context(), args, []string{"HOME=" + filepath.Join(ws, "nowhere")}, cli.IO{In: strings.NewReader(""), Out: &o, Err: &e, Dir: ws})
 		return code, o.String(), e.String()
 	}
 	// Nor does a root that nobody named.

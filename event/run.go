@@ -151,6 +151,15 @@ type ChildEnded struct {
 	Code  string      `json:"code,omitempty"` // why it failed, one of a closed set
 	Head  record.Head `json:"head"`
 	Usage Usage       `json:"usage"`
+	// Denied counts the denied calls of the child and of its own children.
+	Denied []Denial `json:"denied,omitempty"`
+}
+
+// Denial counts the calls of a tool that were denied for one reason.
+type Denial struct {
+	Tool  string `json:"tool"`
+	Code  string `json:"code"`
+	Count int    `json:"count"`
 }
 
 // Stopped asks the run (or only the turn) to end: cancel, deadline, budget.

@@ -223,7 +223,8 @@ type Suspected struct {
 
 // Catalogued says what the model is told of the skills there are, from here on:
 // Text is the blob of the catalog, empty where there is none. Tokens is an
-// estimate; Omitted skills could be used and are not listed.
+// estimate; Omitted skills could be used and are not listed. Of the listed
+// skills, Cut have a shortened description and Dropped have lost it.
 type Catalogued struct {
 	Text    record.Ref `json:"text"`
 	Format  string     `json:"format"`
@@ -234,6 +235,8 @@ type Catalogued struct {
 	Listed  int        `json:"listed"`
 	Omitted int        `json:"omitted"`
 	Search  string     `json:"search,omitempty"` // the tool that finds the omitted ones
+	Cut     int        `json:"cut,omitempty"`
+	Dropped int        `json:"dropped,omitempty"`
 }
 
 // Note is a diagnostic worth keeping: something cut, skipped, moved or fallen

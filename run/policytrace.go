@@ -51,6 +51,10 @@ type CatalogMode struct {
 	Listed int    `json:"listed"`
 	Tokens int    `json:"tokens"`
 	Budget int    `json:"budget"`
+	// Of the listed skills, how many have a shortened description, and how many
+	// have none.
+	Cut     int `json:"descriptionsCut"`
+	Dropped int `json:"descriptionsDropped"`
 }
 
 // LoadedSkill is a skill whose text the model was given.
@@ -94,6 +98,7 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 	}
 	if c, _, ok := last[event.Catalogued](p.h); ok {
 		out.CatalogMode.Rung, out.CatalogMode.Listed, out.CatalogMode.Tokens, out.CatalogMode.Budget = c.Rung, c.Listed, c.Tokens, c.Budget
+		out.CatalogMode.Cut, out.CatalogMode.Dropped = c.Cut, c.Dropped
 	}
 	if s, _, ok := last[event.Said](p.h); ok {
 		out.PromptSlotRole = string(s.Slot.Role)

@@ -34,12 +34,24 @@ type Report struct {
 	Scripts     []Script        `json:"scripts"`
 	Decisions   []Decision      `json:"decisions"`
 	Questions   []Pending       `json:"openQuestions"`
+	Denied      []event.Denial  `json:"denied"`  // with those of subagents
+	Catalog     *CatalogReport  `json:"catalog"` // null: no turn was offered a catalog
 	Files       []FileChange    `json:"files"`
 	Children    []ChildRun      `json:"children"`
 	Answer      json.RawMessage `json:"answer"` // the final text, null before
 	Output      json.RawMessage `json:"output"` // the structured result, null without
 	Problems    []Problem       `json:"problems"`
 	Head        record.Head     `json:"head"`
+}
+
+// CatalogReport says how much of the skills the model was told last.
+type CatalogReport struct {
+	Listed  int `json:"listed"`
+	Omitted int `json:"omitted"`             // skills that are not listed
+	Cut     int `json:"descriptionsCut"`     // listed skills with a shortened description
+	Dropped int `json:"descriptionsDropped"` // listed skills without their description
+	Tokens  int `json:"tokens"`              // an estimate
+	Budget  int `json:"budget"`              // in tokens; 0: none
 }
 
 // Pending is an open question with what a person needs to answer it: Text is
@@ -101,7 +113,7 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 	}
 	r := Report{Type: typePrefix + "run-report", Version: 1, ID: p.h.id, RunID: p.h.id, Status: s.Status, Code: s.Code, Model: s.Model, StartedAt: s.StartedAt,
 		EndedAt: s.UpdatedAt, DurationMS: s.DurationMS, Turns: s.Turns, Calls: s.Calls, Tokens: s.Tokens, CostUSD: s.CostUSD, CostPartial: s.CostPartial,
-		Activations: p.activations(), Decisions: p.decisions(slots), Children: s.Children,
+		Activations: p.activations(), Decisions: p.decisions(slots), Denied: Denied(p.h.events()), Children: s.Children,
 		Answer: json.RawMessage("null"), Output: json.RawMessage("null"), Head: p.h.head}
 	if r.Questions, err = p.pending(ctx, s.Questions); err != nil {
 		return r, err
@@ -122,6 +134,9 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 		if r.Output, err = p.c.raw(ctx, e.Output); err != nil {
 			return r, err
 		}
+	}
+	if c, _, ok := last[event.Catalogued](p.h); ok {
+		r.Catalog = &CatalogReport{c.Listed, c.Omitted, c.Cut, c.Dropped, c.Tokens, c.Budget}
 	}
 	r.Problems = p.problems()
 	return r, nil

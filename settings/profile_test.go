@@ -88,8 +88,8 @@ func TestDecisiveCells(t *testing.T) {
 		{"missing_description", [6]string{"skip", "folder", "reject", "reject", "skip", "first_paragraph"}},
 		{"precedence", [6]string{"roots", "project, user", "builtin, org, user, third_party", "roots", "db, roots", "db, project, user, org, builtin, third_party"}},
 		{"protect_names", [6]string{"no", "no", "no", "no", "no", "yes"}},
-		{"roots", [6]string{"none", "auto:project, auto:home", "none", "harness", "env, db", "builtin, auto:org, auto:project"}}, // /etc/metier/skills is the operator's as a named root is
-		{"root_scope", [6]string{"workspace", "anywhere", "anywhere", "anywhere", "anywhere", "anywhere"}},                       // ruling 4
+		{"roots", [6]string{"none", "auto:project, auto:home", "none", "harness", "env, db", "builtin, auto:org, auto:project, auto:home"}}, // /etc/metier/skills is the operator's as a named root is
+		{"root_scope", [6]string{"workspace", "anywhere", "anywhere", "anywhere", "anywhere", "anywhere"}},                                  // ruling 4
 		{"state_store", [6]string{"none", "keen_file", "user_file", "none", "none", "user_file"}},
 		{"root_families", [6]string{"agents", "agents", "agents", "agents", "agents, codex", "agents, claude"}}, // E-003, E-031
 		{"reload", [6]string{"snapshot", "per_turn", "watch", "per_call", "tagged", "auto"}},                    // ruling 1

@@ -231,6 +231,26 @@ func TestSetsAreKeptInTheOrderOfTheTable(t *testing.T) {
 	}
 }
 
+func TestResolve_PlusAddsToASet(t *testing.T) {
+	t.Parallel()
+	s, origins, err := settings.Resolve(layer("flag", true, "root_families", "+cursor, agents"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(settings.Set[settings.Family]{"agents", "claude", "cursor"}, s.Discover.Families); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff("agents, claude, cursor", origins["root_families"].Value); d != "" {
+		t.Error(d)
+	}
+	if _, _, err := settings.Resolve(layer("metier.yaml", false, "root_families", "+cursor")); err == nil {
+		t.Error("a workspace added an agent")
+	}
+	if _, _, err := settings.Resolve(layer("flag", true, "root_families", "+")); err == nil {
+		t.Error("a + without a value was accepted")
+	}
+}
+
 func TestSnapshotAndDiff(t *testing.T) {
 	t.Parallel()
 	keen, err := settings.Profile("keen")

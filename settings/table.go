@@ -52,7 +52,7 @@ func (r Row) Narrows(from, to string) bool { return r.Free || from == to || r.na
 func (r Row) allowed() string {
 	switch r.Shape {
 	case ShapeSet:
-		return "any of " + strings.Join(r.Values, ", ") + "; or " + r.Empty
+		return "any of " + strings.Join(r.Values, ", ") + "; or " + r.Empty + "; a leading + adds to the present value"
 	case ShapeOrder:
 		return "an order of " + strings.Join(r.Values, ", ")
 	case ShapeNumber:
@@ -218,9 +218,17 @@ func subset(r Row, set func(*Settings, []string), get func(*Settings) []string) 
 		return known.Empty
 	}
 	r.set = func(s *Settings, v string) error {
-		got, err := known.parts(v)
+		added, adds := strings.CutPrefix(v, "+")
+		got, err := known.parts(added)
 		if err != nil {
-			return err
+			return known.bad(v)
+		}
+		if adds {
+			for _, was := range get(s) {
+				if !slices.Contains(got, was) {
+					got = append(got, was)
+				}
+			}
 		}
 		slices.SortFunc(got, func(a, b string) int { return slices.Index(known.Values, a) - slices.Index(known.Values, b) })
 		set(s, got)

@@ -1,5 +1,28 @@
 package settings
 
+import (
+	"slices"
+	"strings"
+
+	"metier/internal/agentdirs"
+)
+
+// families are the agents whose skill folders are known.
+func families() []value[Family] {
+	var out []value[Family]
+	for _, a := range agentdirs.All() {
+		meaning := a.Title + ": " + strings.Join(a.Project, ", ")
+		switch {
+		case len(a.Project) == 0:
+			meaning = a.Title + ": in the home " + strings.Join(a.Home, ", ")
+		case len(a.Home) > 0 && !slices.Equal(a.Project, a.Home):
+			meaning += "; in the home " + strings.Join(a.Home, ", ")
+		}
+		out = append(out, value[Family]{Family(a.Name), meaning})
+	}
+	return out
+}
+
 func discoverRows() []Row {
 	return []Row{
 		set("roots", "Which roots are searched without being named. Named roots are always searched.", "none",
@@ -12,13 +35,8 @@ func discoverRows() []Row {
 				{RootDB, "skills stored per project; no store yet"},
 				{RootHarness, "the workspace, where it is a harness: a folder with HARNESS.md"},
 			}),
-		set("root_families", "Whose skill folders are meant by auto:project, auto:home and env, in the order in which they are searched.", "none",
-			func(s *Settings) *Set[Family] { return &s.Discover.Families }, []value[Family]{
-				{FamilyAgents, ".agents/skills, the folder that all agents share"},
-				{FamilyClaude, ".claude/skills"},
-				{FamilyOpencode, ".opencode/skills and .opencode/skill; in the home also those in .config/opencode"},
-				{FamilyCodex, ".codex/skills"},
-			}),
+		set("root_families", "Whose skill folders auto:project, auto:home and env search, in this order.", "none",
+			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project means the folders above the workspace too.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
 				{AncestorsNo, "the workspace's own skill folders only"},

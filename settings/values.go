@@ -14,16 +14,9 @@ const (
 	RootHarness Root = "harness"      // the workspace, where it is a harness: a folder with HARNESS.md
 )
 
-// Family is an agent whose folders of skills auto:project, auto:home and env mean.
+// Family is an agent whose skill folders auto:project, auto:home and env search.
+// Its values are the names in internal/agentdirs.
 type Family string
-
-// The values of Family, in the order in which their folders are searched.
-const (
-	FamilyAgents   Family = "agents"   // .agents/skills, the folder that all agents share
-	FamilyClaude   Family = "claude"   // .claude/skills
-	FamilyOpencode Family = "opencode" // .opencode/skills and .opencode/skill; in the home also those in .config/opencode
-	FamilyCodex    Family = "codex"    // .codex/skills
-)
 
 // Ancestors says whether auto:project means the folders above the workspace too.
 type Ancestors string

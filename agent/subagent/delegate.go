@@ -215,7 +215,7 @@ func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.
 		return metier.Result{}, &metier.Suspended{Question: c.asks(*o.Ask)}
 	}
 	r := reportOf(c, o)
-	x.Record(event.ChildEnded{ID: x.Call().ID, Run: c.ID, Code: r.Failure, Head: o.Head, Usage: o.Usage})
+	x.Record(event.ChildEnded{ID: x.Call().ID, Run: c.ID, Code: r.Failure, Head: o.Head, Usage: o.Usage, Denied: o.Denied})
 	return r.result()
 }
 

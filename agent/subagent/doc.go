@@ -97,6 +97,7 @@ type Outcome struct {
 	// be had any more, so that nothing can be compared with them.
 	Private []string
 	Blind   bool
+	Denied  []event.Denial   // its denied calls
 	Ask     *policy.Question // its own call waits for an answer: ChildCall
 }
 

@@ -25,6 +25,9 @@ type Agent struct {
 	Plain bool
 }
 
+// Shared is the name of the .agents folder, which all agents share.
+const Shared = "agents"
+
 // All returns every known agent: the shared .agents folder first, then the
 // agents whose folders metier can search by setting, then the others by name.
 // The caller must not change the result.

@@ -9,7 +9,7 @@ func dirs(name, title, dir string) Agent {
 // agents holds the folders as the agents document them, and those that the
 // installers `skills` (1.5) and `openskills` (1.5) write.
 var agents = []Agent{
-	dirs("agents", "all agents", ".agents/skills"),
+	dirs(Shared, "all agents", ".agents/skills"),
 	{Name: "claude", Title: "Claude Code", Project: []string{".claude/skills"}, Home: []string{".claude/skills"}, HomeVar: "CLAUDE_CONFIG_DIR"},
 	{Name: "opencode", Title: "opencode", Project: []string{".opencode/skills", ".opencode/skill"},
 		Home: []string{".config/opencode/skills", ".config/opencode/skill", ".opencode/skills", ".opencode/skill"}},

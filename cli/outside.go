@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+)
+
+// outsider is a skill in a folder that is not searched.
+type outsider struct {
+	skill    metier.Skill
+	snapshot *metier.Snapshot // of this skill alone
+	reason   string           // why it is not searched
+	fix      string           // what includes it
+}
+
+// outside reads the skill at a path that is in no searched folder. It returns
+// nil if the path is in one or has no SKILL.md.
+func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error) {
+	dir := ""
+	for _, p := range sh.places(subject) {
+		if sh.snapshot.ExplainPath(ctx, p).Rule != "outside-roots" {
+			return nil, nil
+		}
+		if strings.EqualFold(filepath.Base(p), "SKILL.md") {
+			p = filepath.Dir(p)
+		}
+		dir = p
+	}
+	if !hasSkillFile(dir) {
+		return nil, nil
+	}
+	r := root{Path: dir, Named: true, Label: "path"}
+	r.Tier, r.Kind = sh.a.tierOf(dir, sh.workspace)
+	snap, err := sh.a.snapshot(ctx, []root{r}, sh.settings, sh.workspace, nil)
+	if err != nil {
+		return nil, err
+	}
+	found := snap.At(dir)
+	if len(found) == 0 {
+		return nil, nil
+	}
+	parent := filepath.Dir(dir)
+	o := &outsider{skill: found[0], snapshot: snap, reason: "no searched folder contains it", fix: "search its parent with --skills-root " + parent + ", or add that folder to skills: in the configuration"}
+	if agent, flag, ok := sh.agentFolderOf(dir); ok {
+		o.reason, o.fix = "it is in a skill folder of "+agent.Title+", which is not searched", "include that folder with "+flag
+	}
+	return o, nil
+}
+
+// hasSkillFile reports whether a folder has a SKILL.md under one of its names.
+func hasSkillFile(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.EqualFold(e.Name(), "SKILL.md") })
+}
