@@ -95,6 +95,10 @@ type Mount struct {
 	// free, whatever the settings ask of a skill's name.
 	ByPath bool
 
+	// Yields says that its skills give up their name to one that models may use,
+	// where they themselves are hidden from models.
+	Yields bool
+
 	Notes []Diagnostic // what was found about the root itself, such as another name of it that was dropped
 	// OS is the system its scripts would run on, as runtime.GOOS has it; "" is this one.
 	OS string

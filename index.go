@@ -307,7 +307,15 @@ type contest struct {
 
 // beats reports whether a skill that comes later wins all the same.
 func (c *contest) beats(later, earlier int) bool {
-	return c.protect && trust(c.n.skills[later].Tier) > trust(c.n.skills[earlier].Tier)
+	l, e := &c.n.skills[later], &c.n.skills[earlier]
+	return c.protect && trust(l.Tier) > trust(e.Tier) && !c.yields(l, e)
+}
+
+// yields reports whether a skill gives up its name to one that models may use.
+// A third-party skill does not get it.
+func (c *contest) yields(sk, to *Skill) bool {
+	return !sk.ModelInvocable && to.ModelInvocable && trust(to.Tier) > 0 &&
+		slices.ContainsFunc(c.n.mounts, func(m Mount) bool { return m.Yields && m.Label == sk.ID.Source })
 }
 
 // once leaves one entry of a folder that several roots lead to.

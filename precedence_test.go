@@ -248,3 +248,42 @@ func TestASkillForAnotherSystemYieldsTheName(t *testing.T) {
 		}
 	}
 }
+
+func TestProtectedNames_HiddenBuiltinYieldsToProject(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		yields bool
+		hidden bool
+		other  policy.Tier
+		want   policy.Tier
+	}{
+		{"hidden", true, true, policy.Project, policy.Project},
+		{"hidden, user", true, true, policy.User, policy.User},
+		{"hidden, third party", true, true, policy.ThirdParty, policy.Builtin},
+		{"shown", true, false, policy.Project, policy.Builtin},
+		{"hidden, kept", false, true, policy.Project, policy.Builtin},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", nil)
+			w.set.Names.Precedence = []string{"third_party", "user", "project", "org", "builtin"}
+			head := "---\nname: same\ndescription: Use it.\n"
+			if tt.hidden {
+				head += "disable-model-invocation: true\n"
+			}
+			w.put("builtin/same/SKILL.md", head+"---\n")
+			w.put("other/same/SKILL.md", "---\nname: same\ndescription: Use it.\n---\n")
+			builtin := w.mount("builtin", policy.Builtin)
+			builtin.Yields = tt.yields
+			w.roots = []metier.Mount{w.mount("other", tt.other), builtin}
+			sk, err := w.snapshot().Find("same")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sk.Tier != tt.want {
+				t.Errorf("the name belongs to tier %s, want %s", sk.Tier, tt.want)
+			}
+		})
+	}
+}

@@ -79,6 +79,9 @@ func (a *app) planBrowser(l *launch, f browserFlags, op operator) error {
 		return err
 	}
 	l.Browser = &lease
+	for i := range l.Roots {
+		l.Roots[i].Yields = false // the skill that works in the browser keeps its name
+	}
 	return nil
 }
 

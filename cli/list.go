@@ -224,9 +224,12 @@ func (a *app) noteRoots(snap *metier.Snapshot) {
 	}
 }
 
-// about is a skill's description, or why it is not to be had.
+// about is a skill's description, or why models or people cannot use it.
 func about(snap *metier.Snapshot, sk metier.Skill) string {
-	if sk.State == metier.Loaded || sk.State == metier.Hidden {
+	switch {
+	case sk.State == metier.Loaded && !sk.ModelInvocable:
+		return "(not shown to models: disable-model-invocation) " + sk.Description
+	case sk.State == metier.Loaded:
 		return sk.Description
 	}
 	e := snap.Explain(sk, metier.Catalog{}, nil)

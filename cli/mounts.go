@@ -32,7 +32,7 @@ func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount,
 		}
 	}
 	for _, r := range roots {
-		m := metier.Mount{Label: r.Label, Tier: r.Tier, Kind: r.Kind, Root: r.Path, Target: r.Target, Notes: slices.Clone(r.Notes)}
+		m := metier.Mount{Label: r.Label, Tier: r.Tier, Kind: r.Kind, Root: r.Path, Target: r.Target, Yields: r.Yields, Notes: slices.Clone(r.Notes)}
 		if r.Unused {
 			m.Source = unused{r}
 			out = append(out, m)

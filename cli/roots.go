@@ -37,6 +37,8 @@ type root struct {
 	// Notes is what was found about it, Unused that nothing is taken from it.
 	Notes  []metier.Diagnostic `json:"notes,omitempty"`
 	Unused bool                `json:"unused,omitempty"`
+	// Yields says that its hidden skills give up their names to the project's.
+	Yields bool `json:"yields,omitempty"`
 
 	agent agentdirs.Agent // whose folder it is, if a setting found it
 }
@@ -131,7 +133,7 @@ func (a *app) found(s settings.Discover, workspace string) ([]root, error) {
 		out = append(out, r)
 	}
 	if s.Roots.Has(settings.RootBuiltin) {
-		out = append(out, root{Tier: policy.Builtin, Kind: "builtin", Label: "builtin"})
+		out = append(out, root{Tier: policy.Builtin, Kind: "builtin", Label: "builtin", Yields: true})
 	}
 	return out, nil
 }
