@@ -28,7 +28,7 @@ func shellTool(acts *atomic.Int64) made {
 				return metier.Facts{}, err
 			}
 			f, err := shell.Facts(a.Command)
-			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Commands: f.Commands, Opaque: f.Opaque, OpaqueWhy: strings.Join(f.Why, ", "), Summary: a.Command, Hosts: a.Hosts}}, err
+			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Commands: f.Commands, Starts: f.Starts, Opaque: f.Opaque, OpaqueWhy: strings.Join(f.Why, ", "), Summary: a.Command, Hosts: a.Hosts}}, err
 		},
 		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
 }

@@ -151,7 +151,7 @@ func risks(r Request) []string {
 	if len(r.Hosts) > 0 || r.Network != "" {
 		out = append(out, "network")
 	}
-	if len(r.Destructive) > 0 || slices.ContainsFunc(r.Commands, func(c []string) bool { return destroys(c) != "" }) {
+	if len(destroyed(r)) > 0 {
 		out = append(out, "destructive")
 	}
 	if r.Skill != nil && r.Skill.Tier.Or() == ThirdParty {

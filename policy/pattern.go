@@ -188,7 +188,8 @@ func (p Pattern) touches(r Request) bool {
 		}
 		return p.script(r, entries, Pattern.maybe)
 	case r.Tool == toolBash || len(r.Commands) > 0 || r.Opaque:
-		return len(r.Commands) == 0 || slices.ContainsFunc(r.Commands, p.maybe)
+		started := r.started()
+		return len(started) == 0 || slices.ContainsFunc(started, p.maybe)
 	}
 	if len(r.Paths)+len(r.Hosts) == 0 {
 		return true
@@ -254,27 +255,13 @@ func (p Pattern) command(c []string) bool {
 	return true
 }
 
-// maybe reports whether a command may be one that the pattern means: by another
-// path to the program, by words that are not known yet, or behind a program
-// that starts others.
+// maybe reports whether a command may be one that the pattern means: also by
+// another path to the program, or by words that are not known.
 func (p Pattern) maybe(c []string) bool {
-	words, _ := p.words()
-	if len(c) == 0 || len(words) == 0 || blind(c) {
+	words, open := p.words()
+	if len(c) == 0 || len(words) == 0 || c[0] == Dynamic {
 		return true
 	}
-	if !starts(c) {
-		return p.maybeAt(words, c)
-	}
-	for i := range c {
-		if p.maybeAt(words, c[i:]) || i > 0 && strings.Contains(c[i], words[0]) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p Pattern) maybeAt(words, c []string) bool {
-	_, open := p.words()
 	for i, w := range words {
 		switch {
 		case i >= len(c):

@@ -160,6 +160,12 @@ type Request struct {
 	Commands  [][]string
 	Opaque    bool
 	OpaqueWhy string
+	// Starts are all commands the text may start: Commands, and what those start
+	// in turn (sh -c, env, xargs). One that is only {Dynamic} stands for what the
+	// text does not determine. Rules that deny or ask, and the question about
+	// destructive commands, go by these. Commands without Starts count as not
+	// determined.
+	Starts [][]string
 
 	Paths []PathUse
 	// Hosts are the hosts a call would reach, as written: exact or *.x. Network

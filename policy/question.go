@@ -112,12 +112,7 @@ func (g *Grants) singled(r Request) bool {
 // operator's allow rules, or a trusted skill's list where that counts, cover
 // the call.
 func destructiveNeed(g *Grants, r Request) *need {
-	what := slices.Clone(r.Destructive)
-	for _, c := range r.Commands {
-		if d := destroys(c); d != "" {
-			what = append(what, d)
-		}
-	}
+	what := destroyed(r)
 	if len(what) == 0 || r.Effect == Read || r.Actor == ByOperator || r.Entry != "" || g.allowed(r, true) || preapproved(g, r) {
 		return nil
 	}

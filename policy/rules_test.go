@@ -16,7 +16,7 @@ func commands(src string) func(*policy.Request) {
 			r.Invalid = "invalid_arguments"
 			return
 		}
-		r.Commands, r.Opaque, r.OpaqueWhy = f.Commands, f.Opaque, strings.Join(f.Why, ", ")
+		r.Commands, r.Starts, r.Opaque, r.OpaqueWhy = f.Commands, f.Starts, f.Opaque, strings.Join(f.Why, ", ")
 	}
 }
 

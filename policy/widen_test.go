@@ -257,7 +257,7 @@ func TestWideningIsCaught(t *testing.T) {
 		},
 		"any command of a text will do": func(g *policy.Grants, r policy.Request) policy.Decision {
 			if len(r.Commands) > 1 {
-				r.Commands = r.Commands[:1]
+				r.Commands, r.Starts = r.Commands[:1], r.Starts[:1]
 			}
 			return policy.Decide(g, r)
 		},

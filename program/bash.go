@@ -79,7 +79,8 @@ func (t bashTool) Facts(ctx context.Context, _ *metier.Session, raw json.RawMess
 	if err != nil {
 		return metier.Facts{}, invalid("bash would not understand the command: %v", err)
 	}
-	r.Summary, r.Commands, r.Opaque, r.OpaqueWhy = a.Command, facts.Commands, facts.Opaque, strings.Join(facts.Why, ", ")
+	r.Summary, r.Commands, r.Starts = a.Command, facts.Commands, facts.Starts
+	r.Opaque, r.OpaqueWhy = facts.Opaque, strings.Join(facts.Why, ", ")
 	fail := Script{Skill: "bash"}.refusal()
 	if _, err = t.cwd(a.Cwd, t.home(), false, fail); err == nil {
 		err = t.strong(report)

@@ -69,7 +69,7 @@ type setup struct {
 }
 
 // linux skips where there is no sandbox: other systems have none.
-func linux(t *testing.T) {
+func linux(t testing.TB) {
 	if runtime.GOOS != "linux" {
 		testenv.Skip(t, "the native sandbox is Linux's")
 	}

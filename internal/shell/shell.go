@@ -31,6 +31,10 @@ type Script struct {
 	// functions. Each has its words, unquoted; a word that is not known is
 	// Dynamic.
 	Commands [][]string
+	// Starts are all commands the text may start: Commands, and what those start
+	// in turn, as bash -c, env, and xargs do. One that is only {Dynamic} stands
+	// for commands that the text does not determine.
+	Starts [][]string
 	// Opaque says that Commands are not all the text does: no word of it may be
 	// dynamic, and there is nothing but plain commands joined by &&, ||, ;, and
 	// pipes, on one line.
@@ -43,18 +47,8 @@ type Script struct {
 // holds bytes that no shell text needs, or is beyond a limit; such a text must
 // not be run on the strength of a rule.
 func Facts(src string) (Script, error) {
-	switch {
-	case len(src) > MaxBytes:
-		return Script{}, fmt.Errorf("%d bytes of shell text; at most %d are read", len(src), MaxBytes)
-	case !utf8.ValidString(src):
-		return Script{}, fmt.Errorf("the shell text is not UTF-8")
-	case deep(src):
-		return Script{}, fmt.Errorf("the shell text has more than %d open brackets", maxDepth)
-	}
-	for i, c := range src {
-		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
-			return Script{}, fmt.Errorf("the shell text holds the control character %q at byte %d", c, i)
-		}
+	if err := unreadable(src); err != nil {
+		return Script{}, err
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(src), "")
 	if err != nil {
@@ -69,12 +63,33 @@ func Facts(src string) (Script, error) {
 		return Script{}, fmt.Errorf("the shell text has more than %d commands", MaxCommands)
 	}
 	r.lines(file, src)
+	s := newStarter()
+	s.walk(file, false)
+	r.out.Starts = s.all()
 	for why := range r.why {
 		r.out.Why = append(r.out.Why, why)
 	}
 	slices.Sort(r.out.Why)
 	r.out.Opaque = len(r.out.Why) > 0
 	return r.out, nil
+}
+
+// unreadable says why a text is not read.
+func unreadable(src string) error {
+	switch {
+	case len(src) > MaxBytes:
+		return fmt.Errorf("%d bytes of shell text; at most %d are read", len(src), MaxBytes)
+	case !utf8.ValidString(src):
+		return fmt.Errorf("the shell text is not UTF-8")
+	case deep(src):
+		return fmt.Errorf("the shell text has more than %d open brackets", maxDepth)
+	}
+	for i, c := range src {
+		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return fmt.Errorf("the shell text contains the control character %q at byte %d", c, i)
+		}
+	}
+	return nil
 }
 
 // deep bounds how far the parser can descend, roughly and before it does.

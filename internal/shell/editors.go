@@ -1,0 +1,149 @@
+package shell
+
+import "strings"
+
+// awk reports whether an awk program starts nothing: it is written out, and has
+// no system(), no pipe and no indirect call.
+func awk(args []word) bool {
+	for len(args) > 0 {
+		w := args[0]
+		args = args[1:]
+		switch {
+		case !w.known && (strings.HasPrefix(w.text, "-v") || strings.HasPrefix(w.text, "-F")) && len(w.text) > 2 && w.one:
+		case !w.known:
+			return false
+		case w.text == "--":
+		case w.text == "-v" || w.text == "-F":
+			if len(args) == 0 || !args[0].one {
+				return false
+			}
+			args = args[1:]
+		case strings.HasPrefix(w.text, "-v"), strings.HasPrefix(w.text, "-F"):
+		case strings.HasPrefix(w.text, "-"):
+			return false
+		default:
+			text := strings.ReplaceAll(w.text, "||", "")
+			return !strings.ContainsAny(text, "|@") && !strings.Contains(text, "system") && !strings.Contains(text, "\\\n")
+		}
+	}
+	return false
+}
+
+// sedOptions are the options of sed; -i takes a suffix in the same word only.
+var sedOptions = wrapper{flags: "nErsuz", valued: "e", long: "quiet silent regexp-extended null-data separate unbuffered in-place posix debug", with: "expression"}
+
+// sed reports whether a sed script starts nothing: it is written out, and has
+// no command e and no flag e.
+func (s *starter) sed(args []word) bool {
+	var scripts []string
+	var operands []word
+	ends := false
+	for i := 0; i < len(args); i++ {
+		w := args[i]
+		switch {
+		case ends, w.known && (w.text == "-" || !strings.HasPrefix(w.text, "-")), !w.known && s.bound(w):
+			operands = append(operands, w)
+		case !w.known:
+			return false
+		case w.text == "--":
+			ends = true
+		case w.text == "-e", w.text == "--expression":
+			if i++; i >= len(args) || !args[i].known {
+				return false
+			}
+			scripts = append(scripts, args[i].text)
+		default:
+			if name, val, has := strings.Cut(w.text, "="); has && name == "--expression" {
+				scripts = append(scripts, val)
+				continue
+			}
+			name := w.text
+			if i := strings.IndexByte(name, 'i'); i > 0 && name[1] != '-' { // the rest is a suffix
+				name = name[:i]
+			}
+			if name, _, ok := strings.Cut(name, "="); ok && name != "--in-place" {
+				return false
+			}
+			if rest, given, ok := sedOptions.options(plain([]string{strings.TrimSuffix(name, "="), "--"})); name != "-" && (!ok || len(rest) > 0 || len(given) > 0) {
+				if script, is := given['e']; is && ok && len(rest) == 0 {
+					scripts = append(scripts, script.text)
+					continue
+				}
+				return false
+			}
+		}
+	}
+	if len(scripts) == 0 {
+		if len(operands) == 0 || !operands[0].known {
+			return false
+		}
+		scripts = []string{operands[0].text}
+	}
+	return sedScript(strings.Join(scripts, "\n"))
+}
+
+// sedScript reads a script of sed: addresses and a command, again and again.
+func sedScript(s string) bool {
+	for {
+		s = strings.TrimLeft(s, " \t\n;{}!,0123456789$~+")
+		if s == "" {
+			return true
+		}
+		c := s[0]
+		s = s[1:]
+		ok := true
+		switch c {
+		case 'a', 'i', 'c', 'r', 'R', 'w', 'W': // text or a file, to the end
+			return !strings.Contains(s, "\n") || c == 'a' && strings.HasPrefix(s, "\\\n") && strings.Count(s, "\n") == 1
+		case '#':
+			_, s, _ = strings.Cut(s, "\n")
+		case ':', 'b', 't', 'T':
+			i := strings.IndexAny(s+"\n", ";}\n")
+			s = s[min(i, len(s)):]
+		case '/', '\\':
+			if c == '\\' {
+				if s == "" {
+					return false
+				}
+				c, s = s[0], s[1:]
+			}
+			s, ok = delimited(s, c)
+			s = strings.TrimLeft(s, "IM")
+		case 's', 'y':
+			if s == "" || s[0] == '\n' || s[0] == '\\' {
+				return false
+			}
+			d := s[0]
+			if s, ok = delimited(s[1:], d); ok {
+				s, ok = delimited(s, d)
+			}
+			if c == 's' {
+				s = strings.TrimLeft(s, "gpIiMm0123456789")
+			}
+			if s != "" && !strings.ContainsRune(" \t\n;}#", rune(s[0])) {
+				return false
+			}
+		case 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z', 'F', '=':
+		default:
+			return false
+		}
+		if !ok {
+			return false
+		}
+	}
+}
+
+// delimited is what follows a part that ends with a delimiter.
+func delimited(s string, d byte) (string, bool) {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case d: // in brackets it ends nothing, in some versions
+			return s[i+1:], strings.LastIndexByte(s[:i], '[') <= strings.LastIndexByte(s[:i], ']')
+		case '\n':
+			return "", false
+		}
+	}
+	return "", false
+}

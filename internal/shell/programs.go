@@ -1,0 +1,293 @@
+package shell
+
+import (
+	"path"
+	"strings"
+)
+
+// data are programs and builtins whose arguments and input are nothing but
+// data: no option of theirs starts a program.
+var data = set(`: true false echo printf pwd cd exit return break continue shift times umask ulimit kill fg bg disown dirs pushd popd type help logout suspend caller getconf
+ cat head tail wc uniq cut tr tee ls dir vdir stat file du df date sleep usleep seq basename dirname realpath readlink mkdir rmdir rm unlink link cp mv ln touch chmod chown chgrp mkfifo mknod mktemp
+ grep egrep fgrep diff cmp comm paste join nl od hexdump xxd base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum printenv uname whoami id groups hostname which
+ whereis yes expr fold fmt csplit shuf tac rev column jq yq tput clear tsort factor numfmt nproc arch cal ncal ps pgrep pkill killall free uptime sync dd truncate shred expand unexpand pr ptx pathchk tty stty
+ logname users who hostid gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat lz4 unzip zipinfo patch tree strings nm objdump readelf strip size iconv dos2unix unix2dos lsof ss netstat
+ ping dig nslookup host getent locale localedef pidof nslookup cksum sha3sum crc32 mkfs wipefs fdisk parted blkdiscard dropdb createdb srm wipe`)
+
+// own are programs that decide themselves what they start: interpreters, build
+// tools, clients. Their arguments are not held against rules, except where the
+// first operand is one of the words listed here, which start a named program.
+var own = map[string]string{
+	"git":    "bisect submodule rebase filter-branch difftool mergetool grep config",
+	"docker": "run exec compose", "podman": "run exec", "kubectl": "exec run debug", "npm": "exec x", "pnpm": "exec dlx x", "yarn": "exec dlx", "bun": "x", "uv": "run tool", "pipx": "run", "cargo": "", "go": "tool",
+	"make": "", "gmake": "", "cmake": "-E", "ninja": "", "meson": "", "bazel": "run", "python": "", "python2": "", "python3": "", "pypy3": "", "node": "", "nodejs": "", "deno": "", "ruby": "", "perl": "", "php": "", "lua": "",
+	"Rscript": "", "julia": "", "swift": "", "java": "", "javac": "", "mvn": "", "gradle": "", "rustc": "", "rustup": "run", "gcc": "", "g++": "", "cc": "", "c++": "", "clang": "", "clang++": "", "ld": "", "ar": "", "gofmt": "",
+	"pip": "", "pip3": "", "pytest": "", "tox": "", "mypy": "", "ruff": "", "black": "", "flake8": "", "pylint": "", "isort": "", "eslint": "", "prettier": "", "tsc": "", "jest": "", "vitest": "", "vite": "", "webpack": "", "rollup": "", "esbuild": "",
+	"golangci-lint": "", "staticcheck": "", "shellcheck": "", "shfmt": "", "markdownlint": "", "yamllint": "", "helm": "", "terraform": "", "tofu": "", "ansible-playbook": "", "aws": "", "gcloud": "", "az": "", "gh": "", "curl": "", "wget": "", "psql": "", "mysql": "", "sqlite3": "",
+	"redis-cli": "", "mongosh": "", "gem": "", "brew": "", "apt": "", "apt-get": "", "apt-cache": "", "dpkg": "", "ffmpeg": "", "ffprobe": "", "convert": "", "magick": "", "pandoc": "", "pdftotext": "", "pdftoppm": "", "pdfinfo": "", "qpdf": "", "soffice": "", "libreoffice": "",
+	"tesseract": "", "exiftool": "", "openssl": "", "mkdocs": "", "hugo": "", "playwright": "", "cypress": "", "agent-browser": "", "metier": "", "just": "", "dotnet": "", "mix": "", "composer": "",
+}
+
+// helped are programs that are data except for options that name a program: the
+// letters of short options, and long options, which may be abbreviated.
+var helped = map[string]struct{ short, long string }{
+	"sort": {"", "compress-program"}, "split": {"", "filter"}, "install": {"", "strip-program"}, "rg": {"", "pre hostname-bin"}, "zip": {"T", "unzip-command"},
+	"tar": {"IF", "use-compress-program checkpoint-action to-command info-script new-volume-script rsh-command rmt-command"}, "rsync": {"e", "rsh rsync-path"},
+}
+
+// wrapper is the grammar of a program that starts another: its options, those
+// with a value, the operands before the command, and whether variables may
+// stand there too.
+type wrapper struct {
+	flags, valued string // letters
+	long, with    string // words: without a value, with one
+	operands      int
+	vars          bool
+}
+
+var wrappers = map[string]wrapper{
+	"command": {flags: "p"},
+	"builtin": {},
+	"env":     {flags: "i0v", valued: "uC", long: "ignore-environment null debug", with: "unset chdir", vars: true},
+	"nice":    {flags: "0123456789", valued: "n", with: "adjustment"},
+	"nohup":   {},
+	"setsid":  {flags: "cfw", long: "ctty fork wait"},
+	"timeout": {flags: "v", valued: "ks", long: "foreground preserve-status verbose", with: "kill-after signal", operands: 1},
+	"stdbuf":  {valued: "ioe", with: "input output error"},
+	"time":    {flags: "pvaq", valued: "fo", long: "portability verbose append quiet", with: "format output"},
+	"sudo":    {flags: "EHnSkP", valued: "ugpC", long: "preserve-env set-home non-interactive", with: "user group", vars: true},
+	"ionice":  {flags: "t", valued: "cn", long: "ignore", with: "class classdata"},
+	"xargs":   {flags: "0rtx", valued: "InPLsdEa", long: "null no-run-if-empty verbose exit", with: "max-args max-procs max-lines max-chars delimiter arg-file"},
+	"exec":    {flags: "cl", valued: "a"},
+}
+
+// options reads the options of a wrapper. It returns the words after them and
+// the values of short options, and false if the grammar does not know them.
+func (g wrapper) options(words []word) (rest []word, given map[byte]word, ok bool) {
+	given = map[byte]word{}
+	for len(words) > 0 {
+		w := words[0]
+		switch {
+		case !w.known && w.bound():
+			return words, given, true
+		case !w.known:
+			return nil, given, false
+		case w.text == "--":
+			return words[1:], given, true
+		case !strings.HasPrefix(w.text, "-"):
+			return words, given, true
+		}
+		words = words[1:]
+		takes := byte(0)
+		if name, is := strings.CutPrefix(w.text, "--"); is {
+			name, _, has := strings.Cut(name, "=")
+			switch {
+			case !has && set(g.long)[name]:
+			case set(g.with)[name] && !has:
+				takes = '-'
+			case set(g.with)[name]:
+			default:
+				return nil, given, false
+			}
+		} else if takes, ok = g.cluster(w.text[1:], given); !ok {
+			return nil, given, false
+		}
+		if takes == 0 {
+			continue
+		}
+		if len(words) == 0 || !words[0].one {
+			return nil, given, false
+		}
+		given[takes], words = words[0], words[1:]
+	}
+	return words, given, true
+}
+
+// cluster reads short options in one word, and returns the one whose value is
+// the next word.
+func (g wrapper) cluster(letters string, given map[byte]word) (byte, bool) {
+	if letters == "" {
+		return 0, false
+	}
+	for i := range len(letters) {
+		switch c := letters[i]; {
+		case strings.IndexByte(g.flags, c) >= 0:
+		case strings.IndexByte(g.valued, c) < 0:
+			return 0, false
+		case i+1 == len(letters):
+			return c, true
+		default:
+			given[c] = word{text: letters[i+1:], known: true, one: true}
+			return 0, true
+		}
+	}
+	return 0, true
+}
+
+// wrapped is the command that a wrapper starts.
+func (s *starter) wrapped(g wrapper, words []word, fed bool) {
+	name := path.Base(words[0].text)
+	if name == "command" && len(words) > 1 && words[1].known && (words[1].text == "-v" || words[1].text == "-V") {
+		return
+	}
+	rest, given, ok := g.options(words[1:])
+	if !ok {
+		s.unknown()
+		return
+	}
+	for g.vars && len(rest) > 0 && strings.Contains(rest[0].text, "=") {
+		if !rest[0].one {
+			s.unknown()
+		}
+		name, text, _ := strings.Cut(rest[0].text, "=")
+		v := anything
+		if rest[0].known {
+			v = textual(text)
+		}
+		s.sets(name, v)
+		if rest[0].known {
+			s.starts(strings.Fields(text))
+		}
+		rest = rest[1:]
+	}
+	for range g.operands {
+		if len(rest) == 0 || !rest[0].one {
+			s.unknown()
+			return
+		}
+		rest = rest[1:]
+	}
+	if name == "xargs" && len(rest) > 0 {
+		rest = appended(rest, given)
+	}
+	s.command(rest, fed)
+}
+
+// appended is what xargs starts: its words with those it reads.
+func appended(words []word, given map[byte]word) []word {
+	mark, replaces := given['I']
+	if !replaces {
+		return append(words[:len(words):len(words)], word{})
+	}
+	if !mark.known {
+		return []word{{}}
+	}
+	return replaced(words, mark.text)
+}
+
+// replaced are words in which a mark becomes text that is not known.
+func replaced(words []word, mark string) []word {
+	out := make([]word, len(words))
+	for i, w := range words {
+		if before, _, has := strings.Cut(w.text, mark); has {
+			w = word{text: before, one: w.one}
+		}
+		out[i] = w
+	}
+	return out
+}
+
+// find is what its actions start. One unknown word among its arguments is
+// either an action, whose program is then written out, or the program.
+func (s *starter) find(words []word, fed bool) {
+	loose := 0
+	for i := 1; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case !w.known && !s.bound(w):
+			if loose++; loose > 1 || !w.one {
+				s.unknown()
+				return
+			}
+			s.tails(words[i+1:], fed)
+		case w.known && set("-exec -execdir -ok -okdir")[w.text]:
+			from := i + 1
+			for i++; i < len(words) && !(words[i].known && (words[i].text == ";" || words[i].text == "+")); i++ {
+			}
+			s.command(replaced(words[from:i], "{}"), fed)
+		}
+	}
+}
+
+// withHelp reports options that name a program, or a word that may be one.
+func (s *starter) withHelp(words []word) {
+	h := helped[path.Base(words[0].text)]
+	for i, w := range words[1:] {
+		if w.known && w.text == "--" {
+			return
+		}
+		long := strings.HasPrefix(w.text, "--")
+		name, _, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
+		switch {
+		case !w.known && long && has && !abbreviates(name, h.long):
+		case !w.known && s.bound(w):
+		case !w.known, long && abbreviates(name, h.long),
+			!long && strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, h.short),
+			i == 0 && path.Base(words[0].text) == "tar" && !long && strings.ContainsAny(w.text, h.short):
+			s.unknown()
+			return
+		}
+	}
+}
+
+func abbreviates(name, options string) bool {
+	for o := range set(options) {
+		if name != "" && strings.HasPrefix(o, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// decides is a program that decides itself what it starts.
+func (s *starter) decides(words []word, fed bool) {
+	launching := own[path.Base(words[0].text)]
+	if launching == "" {
+		return
+	}
+	for i := 1; i < len(words); i++ {
+		switch w := words[i]; {
+		case !w.known, set(launching)[w.text], w.text == "-c" || w.text == "--config-env" || w.text == "--exec-path":
+			s.strict(words, fed)
+			return
+		case w.text == "-C" || w.text == "-n" || w.text == "--context" || w.text == "--namespace":
+			i++
+		case !strings.HasPrefix(w.text, "-"):
+			return
+		}
+	}
+}
+
+// strict is a program that no table knows: any of its words may be a command,
+// so each has to be plain text, and none of its input may come from the text.
+func (s *starter) strict(words []word, fed bool) {
+	if fed {
+		s.unknown()
+	}
+	var parts []string
+	for _, w := range words[1:] {
+		if !w.known || strings.ContainsAny(w.text, "'\"\\$`*?[]{}~!\n;&|<>()") {
+			s.unknown()
+			return
+		}
+		parts = append(parts, strings.FieldsFunc(w.text, func(r rune) bool { return strings.ContainsRune(" \t=,:", r) })...)
+	}
+	s.tails(plain(parts), fed)
+}
+
+// tails are commands that could begin at any of these words.
+func (s *starter) tails(words []word, fed bool) {
+	for i, w := range words {
+		if s.steps++; s.steps > maxStarts {
+			s.unknown()
+			return
+		}
+		if !w.known {
+			continue
+		}
+		s.starts(texts(words[i:]))
+		if base := path.Base(w.text); s.grammar(base) {
+			s.command(words[i:], fed)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package shell
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Limits of what a text may start.
+const (
+	maxStarts = 4096
+	maxTexts  = 64 // texts inside texts: bash -c, eval, trap
+)
+
+// starter collects the commands that a text may start. It is a list of what is
+// understood: a node, a builtin or a word that it does not know makes one of
+// them unknown.
+type starter struct {
+	out   [][]string
+	over  bool
+	steps int
+	texts int
+	blind bool // {Dynamic} is among out
+	posix bool // the text is read by sh
+
+	// Arithmetic evaluates the text in variables: used are those it reads, and
+	// tainted those that may hold something other than an integer.
+	used, tainted map[string]bool
+
+	// The value of a variable may become an option: needs are those that must
+	// not, and hyphens those that may.
+	needs, hyphens map[string]bool
+
+	// A file that is run may not be one that the text writes.
+	run, written map[string]bool
+}
+
+func newStarter() *starter {
+	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, run: map[string]bool{}, written: map[string]bool{}}
+}
+
+// all are the commands in the order they were found.
+func (s *starter) all() [][]string {
+	for name := range s.used {
+		if s.tainted[name] || s.tainted[Dynamic] {
+			s.unknown()
+		}
+	}
+	for name := range s.needs {
+		if s.hyphens[name] || s.hyphens["IFS"] {
+			s.unknown()
+		}
+	}
+	for name := range s.run {
+		if s.written[path.Base(name)] || s.written[Dynamic] {
+			s.unknown()
+		}
+	}
+	return s.out
+}
+
+// unknown notes a command that cannot be told from the text.
+func (s *starter) unknown() {
+	if !s.blind {
+		s.blind = true
+		s.out = append(s.out, []string{Dynamic})
+	}
+}
+
+// starts notes one command.
+func (s *starter) starts(c []string) {
+	switch {
+	case len(c) == 0:
+	case len(s.out) >= maxStarts:
+		s.unknown()
+	default:
+		s.out = append(s.out, c)
+	}
+}
+
+// text reads a text that a command runs. A POSIX shell reads some texts in
+// another way than bash, so for sh both readings count.
+func (s *starter) text(src string, posix, fed bool) {
+	defer func(p bool) { s.posix = p }(s.posix)
+	s.posix = posix
+	if s.texts++; s.texts > maxTexts || unreadable(src) != nil {
+		s.unknown()
+		return
+	}
+	variants := []syntax.LangVariant{syntax.LangBash}
+	if posix {
+		variants = append(variants, syntax.LangPOSIX)
+	}
+	for _, v := range variants {
+		f, err := syntax.NewParser(syntax.Variant(v)).Parse(strings.NewReader(src), "")
+		if err != nil {
+			s.unknown()
+			return
+		}
+		s.walk(f, fed)
+	}
+}
+
+// place is where a node stands: whether standard input comes from the text
+// (from a pipe, a file, or a here-document), and whether the node is in double
+// quotes, where a single quote is a character to bash and a quote to the parser.
+type place struct{ fed, quoted bool }
+
+// walk visits a tree.
+func (s *starter) walk(f *syntax.File, fed bool) {
+	stack := []place{{fed: fed}}
+	piped, documents := map[*syntax.Stmt]bool{}, map[*syntax.Word]bool{}
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		at := stack[len(stack)-1]
+		switch n := n.(type) {
+		case *syntax.SglQuoted:
+			if at.quoted && strings.ContainsAny(n.Value, "$`\"\\}'") {
+				s.unknown()
+			}
+		case *syntax.DblQuoted:
+			at.quoted = true
+			if n.Dollar { // a translation may hold anything
+				s.unknown()
+			}
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				documents[n.Hdoc] = true
+			}
+		case *syntax.Word:
+			at.quoted = at.quoted || documents[n]
+		case *syntax.CmdSubst:
+			at.quoted = false
+		case *syntax.BinaryCmd:
+			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
+				piped[n.Y] = true
+			}
+		case *syntax.Stmt:
+			at.fed = at.fed || piped[n] || s.redirects(n)
+		case *syntax.ProcSubst:
+			at.quoted = false
+			at.fed = at.fed || n.Op == syntax.CmdOut
+		case *syntax.FuncDecl:
+			at.fed = true // a call may be in a pipe
+			if n.Name == nil || counters[n.Name.Value] {
+				s.unknown()
+			}
+		case *syntax.CallExpr:
+			s.call(n, at.fed)
+		default:
+			s.visit(n)
+		}
+		stack = append(stack, at)
+		return true
+	})
+}
+
+// redirects notes what a statement writes and reports whether its input is
+// redirected.
+func (s *starter) redirects(n *syntax.Stmt) bool {
+	if n.Coprocess || n.Disown {
+		s.unknown()
+	}
+	fed := false
+	for _, r := range n.Redirs {
+		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+			s.sets(strings.Trim(r.N.Value, "{}"), integral)
+		}
+		switch r.Op {
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			fed = true
+		}
+		switch w := read(r.Word); {
+		case r.Op == syntax.RdrIn, r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, r.Op == syntax.WordHdoc, r.Op == syntax.DplIn:
+		case w.known:
+			s.written[path.Base(w.text)] = true
+		case !w.num:
+			s.written[Dynamic] = true
+		}
+	}
+	if c, ok := n.Cmd.(*syntax.CallExpr); ok && fed {
+		for _, a := range c.Args {
+			if a.Lit() == "exec" { // from here on, all input is redirected
+				s.unknown()
+			}
+		}
+	}
+	return fed
+}
+
+// visit knows the nodes that start nothing themselves.
+func (s *starter) visit(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.File, *syntax.Comment, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.Lit, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
+	case *syntax.ExtGlob:
+		if strings.ContainsAny(n.Pattern.Value, "$`(<>") {
+			s.unknown()
+		}
+	case *syntax.DeclClause:
+		s.declares(n)
+	case *syntax.Assign:
+		s.assigns(n)
+	case *syntax.WordIter:
+		v := anything
+		for i, w := range n.Items {
+			if w := content(w); i == 0 || w < v {
+				v = w
+			}
+		}
+		s.sets(n.Name.Value, v)
+	case *syntax.ParamExp:
+		s.expands(n)
+	case *syntax.ArithmExp:
+		s.sum(n.X)
+	case *syntax.ArithmCmd:
+		s.sum(n.X)
+	case *syntax.LetClause:
+		s.starts([]string{"let", Dynamic})
+		for _, x := range n.Exprs {
+			s.sum(x)
+		}
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{n.Init, n.Cond, n.Post} {
+			s.sum(x)
+		}
+	case *syntax.ArrayElem:
+		s.sum(n.Index)
+	case *syntax.UnaryTest:
+		if x, _ := n.X.(*syntax.Word); (n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar) && !identifier(x.Lit()) {
+			s.unknown()
+		}
+	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			x, _ := n.X.(*syntax.Word)
+			y, _ := n.Y.(*syntax.Word)
+			s.sumWord(x)
+			s.sumWord(y)
+		}
+	default:
+		s.unknown()
+	}
+}
+
+// call is one simple command.
+func (s *starter) call(n *syntax.CallExpr, fed bool) {
+	if len(n.Args) == 0 {
+		return
+	}
+	for _, a := range n.Assigns {
+		if text, known := value(a.Value); known { // a program may run what a variable says
+			s.starts(strings.Fields(text))
+		}
+	}
+	words := make([]word, len(n.Args))
+	for i, a := range n.Args {
+		words[i] = read(a)
+	}
+	s.command(words, fed)
+}
+
+// command notes a command, and what it starts in turn.
+func (s *starter) command(words []word, fed bool) {
+	if s.steps++; s.steps > maxStarts {
+		s.unknown()
+		return
+	}
+	if len(words) == 0 {
+		return
+	}
+	if !words[0].known {
+		s.unknown()
+		return
+	}
+	s.starts(texts(words))
+	name := words[0].text
+	base := path.Base(name)
+	if strings.Contains(name, "/") {
+		s.run[name] = true
+	}
+	g, wraps := wrappers[base]
+	_, decides := own[base]
+	_, helps := helped[base]
+	switch {
+	case name == "--" || name == "-p": // behind the word time
+		s.command(words[1:], fed)
+	case strings.HasPrefix(name, "-"):
+		s.unknown()
+	case wraps:
+		s.wrapped(g, words, fed)
+	case s.builtin(base, words, fed), data[base]:
+	case helps:
+		s.withHelp(words)
+	case decides:
+		s.decides(words, fed)
+	case strings.Contains(name, "/") && !path.IsAbs(name) && scripted(base):
+	default:
+		s.strict(words, fed)
+	}
+}
+
+// grammar reports whether a program starts others by a grammar that is known.
+func (s *starter) grammar(name string) bool {
+	_, wraps := wrappers[name]
+	return wraps || set("sh bash dash eval source . find awk gawk mawk sed trap")[name]
+}
+
+// scripted reports whether a file is a script by its name: what it starts, it
+// decides itself.
+func scripted(base string) bool {
+	switch path.Ext(base) {
+	case ".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl":
+		return true
+	}
+	return set("gradlew mvnw configure")[base]
+}

@@ -1,0 +1,281 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// special are variables whose text the shell itself runs, expands or obeys.
+func special(name string) bool {
+	return strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "LD_") || len(name) == 3 && strings.HasPrefix(name, "PS") || set("ENV PROMPT_COMMAND SHELLOPTS FCEDIT POSIXLY_CORRECT")[name]
+}
+
+// volatile are variables that hold what commands or files left in them.
+func volatile(name string) bool {
+	return special(name) || set("_ REPLY MAPFILE OPTARG DIRSTACK FUNCNAME PWD OLDPWD COPROC GROUPS @ * - 0 1 2 3 4 5 6 7 8 9")[name] || name != "" && name[0] >= '0' && name[0] <= '9'
+}
+
+// What a value can be.
+const (
+	anything = iota
+	named    // no word of it starts with a hyphen
+	integral // an integer
+)
+
+// content says what the value of a word can be.
+func content(w *syntax.Word) int {
+	switch {
+	case number(w):
+		return integral
+	case w == nil:
+		return named
+	}
+	r := read(w)
+	if r.known {
+		return textual(r.text)
+	}
+	for _, p := range w.Parts { // a pattern of file names, or text with a number
+		switch p := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+		default:
+			if !integer(p) {
+				return anything
+			}
+		}
+	}
+	if textual(r.text) == anything || w.Lit() == "" && !r.bound() || strings.HasPrefix(w.Lit(), "{") || strings.HasPrefix(w.Lit(), "[") {
+		return anything
+	}
+	return named
+}
+
+// textual says what a value is that is known.
+func textual(s string) int {
+	if digits(s) {
+		return integral
+	}
+	for f := range strings.FieldsSeq(s) {
+		if f[0] == '-' {
+			return anything
+		}
+	}
+	return named
+}
+
+// sets notes that a variable gets a value, and what that can be.
+func (s *starter) sets(name string, value int) {
+	if !identifier(name) || special(name) {
+		s.unknown()
+		return
+	}
+	if value < integral {
+		s.tainted[name] = true
+	}
+	if value < named || name == "IFS" {
+		s.hyphens[name] = true
+	}
+}
+
+// bound reports whether an unknown word cannot become an option, which for a
+// variable is known when all of the text is.
+func (s *starter) bound(w word) bool {
+	if w.bound() {
+		return true
+	}
+	if w.first == "" || volatile(w.first) {
+		return false
+	}
+	s.needs[w.first] = true
+	return true
+}
+
+func identifier(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func digits(s string) bool { return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == "" }
+
+// number reports whether a word is an integer, whatever is set.
+func number(w *syntax.Word) bool {
+	if w == nil {
+		return true
+	}
+	r := read(w)
+	if r.known {
+		return r.text == "" || digits(strings.TrimPrefix(r.text, "-"))
+	}
+	if lit := w.Lit(); strings.HasPrefix(lit, "{") && strings.HasSuffix(lit, "}") { // {1..9}
+		return strings.Trim(lit[1:len(lit)-1], "0123456789.") == ""
+	}
+	for _, p := range w.Parts {
+		switch p := p.(type) {
+		case *syntax.DblQuoted:
+			if len(p.Parts) != 1 || !integer(p.Parts[0]) {
+				return false
+			}
+		default:
+			if !integer(p) {
+				return false
+			}
+		}
+	}
+	return len(w.Parts) == 1
+}
+
+// assigns is one assignment: of a command line, a declaration or an array.
+func (s *starter) assigns(n *syntax.Assign) {
+	if n.Name == nil {
+		return
+	}
+	s.sum(n.Index)
+	v := content(n.Value)
+	if n.Array != nil {
+		for _, e := range n.Array.Elems {
+			v = min(v, content(e.Value))
+		}
+	}
+	if n.Append {
+		v = min(v, content(n.Value))
+	}
+	s.sets(n.Name.Value, v)
+}
+
+// declares is declare, export, local, readonly or typeset.
+func (s *starter) declares(n *syntax.DeclClause) {
+	s.starts([]string{n.Variant.Value, Dynamic})
+	for _, a := range n.Args {
+		if a.Name != nil && a.Name.Value != "" {
+			if text, known := value(a.Value); known && a.Value != nil { // exported, a program may run it
+				s.starts(strings.Fields(text))
+			}
+			continue
+		}
+		w := word{}
+		if a.Value != nil {
+			w = read(a.Value)
+		}
+		switch {
+		case !w.known, strings.HasPrefix(w.text, "+"):
+			s.unknown()
+		case strings.HasPrefix(w.text, "-"):
+			if strings.Trim(w.text, "-xragApfFlut") != "" { // not -i, -n: integers, names of others
+				s.unknown()
+			}
+		default:
+			name, text, _ := strings.Cut(w.text, "=")
+			s.sets(name, textual(text))
+		}
+	}
+}
+
+// expands is one expansion of a parameter.
+func (s *starter) expands(n *syntax.ParamExp) {
+	if n.Param == nil || n.Flags != nil || n.NestedParam != nil || len(n.Modifiers) > 0 || n.Width || n.IsSet {
+		s.unknown()
+		return
+	}
+	if index, ok := n.Index.(*syntax.Word); !ok || index.Lit() != "@" && index.Lit() != "*" {
+		s.sum(n.Index)
+		if n.Excl {
+			s.unknown()
+		}
+	}
+	if n.Excl && n.Names == 0 && n.Index == nil { // the text of a variable as a name
+		s.unknown()
+	}
+	if n.Slice != nil {
+		s.sum(n.Slice.Offset)
+		s.sum(n.Slice.Length)
+	}
+	if n.Exp == nil {
+		return
+	}
+	switch n.Exp.Op {
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		s.sets(n.Param.Value, content(n.Exp.Word))
+	case syntax.OtherParamOps:
+		if op := n.Exp.Word.Lit(); op == "" || strings.Trim(op, "QEAaKkuUL") != "" { // not P: the text as a prompt
+			s.unknown()
+		}
+	}
+}
+
+// sum is an arithmetic expression. It evaluates the text in the variables it
+// names, with the substitutions in it.
+func (s *starter) sum(x syntax.ArithmExpr) {
+	switch x := x.(type) {
+	case nil:
+	case *syntax.Word:
+		s.sumWord(x)
+	case *syntax.BinaryArithm:
+		s.sum(x.X)
+		s.sum(x.Y)
+	case *syntax.UnaryArithm:
+		s.sum(x.X)
+	case *syntax.ParenArithm:
+		s.sum(x.X)
+	default:
+		s.unknown()
+	}
+}
+
+func (s *starter) sumWord(w *syntax.Word) {
+	if w == nil {
+		return
+	}
+	parts := w.Parts
+	if len(parts) == 1 {
+		if q, ok := parts[0].(*syntax.DblQuoted); ok {
+			parts = q.Parts
+		}
+	}
+	for _, p := range parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			switch {
+			case identifier(p.Value):
+				s.uses(p.Value)
+			case strings.Trim(p.Value, "0123456789abcdefABCDEFx#") != "":
+				s.unknown()
+			}
+		case *syntax.ParamExp:
+			if !integer(p) {
+				s.sumParam(p)
+			}
+		default:
+			if !integer(p) {
+				s.unknown()
+			}
+		}
+	}
+	if len(parts) > 1 { // 1$x is text put together
+		s.unknown()
+	}
+}
+
+func (s *starter) sumParam(p *syntax.ParamExp) {
+	plain := p.Param != nil && !p.Excl && p.Names == 0 && p.Slice == nil && p.Repl == nil
+	if plain && p.Exp != nil {
+		plain = (p.Exp.Op == syntax.DefaultUnset || p.Exp.Op == syntax.DefaultUnsetOrNull) && number(p.Exp.Word)
+	}
+	if !plain {
+		s.unknown()
+		return
+	}
+	s.uses(p.Param.Value)
+}
+
+func (s *starter) uses(name string) {
+	if volatile(name) {
+		s.unknown()
+		return
+	}
+	s.used[name] = true
+}
