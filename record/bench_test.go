@@ -1,10 +1,12 @@
 package record_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,4 +122,17 @@ func grow(b *testing.B, path string, n uint64) *record.FileLog {
 		b.Fatal(err)
 	}
 	return l
+}
+
+func BenchmarkClean(b *testing.B) {
+	var secrets []record.Secret
+	for i := range 10 {
+		secrets = append(secrets, record.Secret{Name: fmt.Sprint("K", i), Value: fmt.Sprintf("%d-sk-live-%x", i, sha256.Sum256([]byte{byte(i)}))})
+	}
+	r := record.Redact(nil, secrets...)
+	text := []byte(strings.Repeat(`{"text":"A line of a \"result\", with a path /workspace/src/main.go and 50% of more.\n"}`, 12_000))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		r.Clean(text)
+	}
 }

@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // MinSecret is the length in bytes below which a secret is not looked for: it
@@ -23,30 +22,25 @@ type Secret struct {
 	Value string
 }
 
-// Redactor is [Blobs] that stores content without the literal values of
-// secrets. It finds a value as it is, inside a JSON string, in base64 (standard
-// and URL alphabet, at any offset of the encoded text, not across line breaks),
-// in hex and percent-encoded. It does not find a value that was split,
-// compressed or encrypted.
+// Redactor is [Blobs] that stores content without the values of secrets. It
+// finds a value as it is, in hex, and in base64 (standard and URL alphabet, at
+// any offset of the encoded text), and each of these with any of its characters
+// escaped: percent-encoded, as JSON, JavaScript, C, or a shell writes them behind
+// backslashes, as HTML entities, or in quoted-printable. It does not find a value
+// that is split, also by a line break, or that is compressed or encrypted.
 type Redactor struct {
 	next Blobs
 
 	mu      sync.Mutex
-	forms   []form // replaced, never changed in place
+	known   *known // replaced, never changed in place
 	skipped []string
 	counts  map[string]int
-}
-
-// form is one way in which a secret may be written.
-type form struct {
-	name string
-	text []byte
 }
 
 // Redact puts a [Redactor] before b. Values shorter than [MinSecret] are not
 // looked for; [Redactor.Skipped] names them.
 func Redact(b Blobs, secrets ...Secret) *Redactor {
-	r := &Redactor{next: b, counts: map[string]int{}}
+	r := &Redactor{next: b, counts: map[string]int{}, known: &known{}}
 	r.Also(secrets...)
 	return r
 }
@@ -55,10 +49,10 @@ func Redact(b Blobs, secrets ...Secret) *Redactor {
 func (r *Redactor) Also(secrets ...Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	k := &known{forms: slices.Clone(r.known.forms)}
 	seen := map[string]bool{}
-	r.forms = slices.Clone(r.forms)
-	for _, f := range r.forms {
-		seen[string(f.text)] = true
+	for _, f := range k.forms {
+		seen[f.text] = true
 	}
 	for _, s := range secrets {
 		name := placeName(s.Name)
@@ -66,13 +60,61 @@ func (r *Redactor) Also(secrets ...Secret) {
 			r.skipped = append(r.skipped, name)
 			continue
 		}
-		for _, text := range writings(s.Value) {
-			if len(text) >= MinSecret && !seen[text] {
-				seen[text] = true
-				r.forms = append(r.forms, form{name, []byte(text)})
+		for _, f := range forms(name, s.Value) {
+			if len(f.text) >= MinSecret && !seen[f.text] {
+				seen[f.text] = true
+				k.forms = append(k.forms, f)
 			}
 		}
 	}
+	for i, f := range k.forms {
+		k.first[f.text[0]] = append(k.first[f.text[0]], i)
+		if upper := f.text[0] &^ 0x20; f.fold && upper >= 'A' && upper != f.text[0] {
+			k.first[upper] = append(k.first[upper], i)
+		}
+		start := func(o []int) bool { return k.forms[o[0]].start() == f.start() && k.forms[o[0]].fold == f.fold }
+		if n := slices.IndexFunc(k.starts, start); n >= 0 {
+			k.starts[n] = append(k.starts[n], i)
+		} else {
+			k.starts = append(k.starts, []int{i})
+		}
+	}
+	r.known = k
+}
+
+// known are the forms of all secrets: those that start with each byte, and
+// those that start with the same character together.
+type known struct {
+	forms  []form
+	first  [256][]int
+	starts [][]int
+}
+
+// start is the first character of a form.
+func (f form) start() string {
+	_, size := utf8.DecodeRuneInString(f.text)
+	return f.text[:size]
+}
+
+// at returns the forms that may be written at the beginning of b. It may use m
+// for the result.
+func (k *known) at(m *matcher, b []byte) []int {
+	if !escapes[b[0]] {
+		return k.first[b[0]]
+	}
+	m.forms = m.forms[:0]
+	for _, group := range k.starts {
+		f := k.forms[group[0]]
+		if m.units = read(m.units[:0], b, f.text, f.fold); len(m.units) > 0 || len(b) < 32 && partial(b, f.text[0]) {
+			m.forms = append(m.forms, group...)
+		}
+	}
+	return m.forms
+}
+
+// unlike reports cheaply that a form is not written here.
+func unlike(b []byte, f form) bool {
+	return !escapes[b[0]] && len(b) > 1 && !escapes[b[1]] && b[1] != f.text[1] && !(f.fold && b[1]|0x20 == f.text[1])
 }
 
 // placeName keeps a name from breaking the text it is put into.
@@ -85,19 +127,9 @@ func placeName(s string) string {
 	}, s)
 }
 
-func writings(v string) []string {
-	out := []string{v, hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v))),
-		url.QueryEscape(v), url.PathEscape(v)}
-	for _, html := range []bool{false, true} {
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(html)
-		if enc.Encode(v) == nil {
-			q := strings.TrimSpace(buf.String())
-			q = q[1 : len(q)-1]
-			out = append(out, q, strings.ReplaceAll(q, "/", `\/`))
-		}
-	}
+// forms are the texts by which a value is known.
+func forms(name, v string) []form {
+	out := []form{{name: name, text: v}, {name: name, text: hex.EncodeToString([]byte(v)), fold: true}}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		// Depending on what stands before it, a value is encoded in one of three
 		// ways; the characters at both ends mix with the neighbours.
@@ -105,7 +137,7 @@ func writings(v string) []string {
 			b := []byte(strings.Repeat("\x00", pad) + v)
 			text := enc.EncodeToString(b)
 			first, last := (pad*8+5)/6, len(b)*8/6
-			out = append(out, text[first:last])
+			out = append(out, form{name: name, text: text[first:last]})
 		}
 	}
 	return out
@@ -155,16 +187,19 @@ type hit struct {
 func (r *Redactor) find(b []byte) []hit {
 	var hits []hit
 	r.mu.Lock()
-	forms := r.forms
+	k := r.known
 	r.mu.Unlock()
-	for _, f := range forms {
-		for at := 0; ; {
-			i := bytes.Index(b[at:], f.text)
-			if i < 0 {
-				break
+	if len(k.forms) == 0 {
+		return nil
+	}
+	var m matcher
+	for at := range b {
+		for _, i := range k.at(&m, b[at:]) {
+			if f := k.forms[i]; !unlike(b[at:], f) {
+				if n, _ := m.match(b[at:], f); n > 0 {
+					hits = append(hits, hit{at, at + n, f.name})
+				}
 			}
-			hits = append(hits, hit{at + i, at + i + len(f.text), f.name})
-			at += i + 1
 		}
 	}
 	slices.SortStableFunc(hits, func(x, y hit) int {

@@ -1,7 +1,5 @@
 package record
 
-import "bytes"
-
 // Stream cleans what comes in pieces: a secret may begin in one and end in the
 // next. It keeps back no more than what may still become one.
 type Stream struct {
@@ -20,7 +18,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	for _, h := range s.r.find(s.kept) {
 		switch {
 		case h.to <= n || h.from >= n:
-		case h.to-h.from <= 4*s.r.longest(): // cut before it: its end may begin another
+		case h.to-h.from <= s.r.longest(): // cut before it: its end may begin another
 			n = h.from
 		default: // the same bytes over and over
 			n = h.to
@@ -50,22 +48,29 @@ func (s *Stream) give(n int) {
 // Begun returns how many bytes at the end of b may be the beginning of a secret
 // whose rest is still to come, or was cut off.
 func (r *Redactor) Begun(b []byte) int {
-	most := 0
-	for _, f := range r.forms {
-		for n := min(len(f.text)-1, len(b)); n > most; n-- {
-			if bytes.HasSuffix(b, f.text[:n]) {
-				most = n
+	r.mu.Lock()
+	k := r.known
+	r.mu.Unlock()
+	var m matcher
+	for at := max(0, len(b)-r.longest()); at < len(b); at++ {
+		for _, i := range k.at(&m, b[at:]) {
+			if f := k.forms[i]; !unlike(b[at:], f) {
+				if _, begun := m.match(b[at:], f); begun {
+					return len(b) - at
+				}
 			}
 		}
 	}
-	return most
+	return 0
 }
 
-// longest is the length of the longest form of a secret.
+// longest bounds the length of a secret as it may be written.
 func (r *Redactor) longest() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	most := 0
-	for _, f := range r.forms {
+	for _, f := range r.known.forms {
 		most = max(most, len(f.text))
 	}
-	return most
+	return 16 * most
 }

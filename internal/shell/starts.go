@@ -140,7 +140,7 @@ func (s *starter) walk(f *syntax.File, fed bool) {
 				piped[n.Y] = true
 			}
 		case *syntax.Stmt:
-			at.fed = at.fed || piped[n] || s.redirects(n)
+			at.fed = s.redirects(n) || at.fed || piped[n]
 		case *syntax.ProcSubst:
 			at.quoted = false
 			at.fed = at.fed || n.Op == syntax.CmdOut

@@ -11,6 +11,9 @@ func special(name string) bool {
 	return strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "LD_") || len(name) == 3 && strings.HasPrefix(name, "PS") || set("ENV PROMPT_COMMAND SHELLOPTS FCEDIT POSIXLY_CORRECT")[name]
 }
 
+// counted are variables that evaluate what they are set to.
+var counted = set("RANDOM SRANDOM SECONDS LINENO OPTIND EPOCHSECONDS EPOCHREALTIME HISTCMD UID EUID PPID COLUMNS LINES TMOUT IGNOREEOF HISTSIZE HISTFILESIZE MAILCHECK FUNCNEST")
+
 // volatile are variables that hold what commands or files left in them.
 func volatile(name string) bool {
 	return special(name) || set("_ REPLY MAPFILE OPTARG DIRSTACK FUNCNAME PWD OLDPWD COPROC GROUPS @ * - 0 1 2 3 4 5 6 7 8 9")[name] || name != "" && name[0] >= '0' && name[0] <= '9'
@@ -65,7 +68,7 @@ func textual(s string) int {
 
 // sets notes that a variable gets a value, and what that can be.
 func (s *starter) sets(name string, value int) {
-	if !identifier(name) || special(name) {
+	if !identifier(name) || special(name) || value < integral && counted[name] {
 		s.unknown()
 		return
 	}

@@ -1,0 +1,263 @@
+package record
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// form is one text that must not be stored. It is found also where some or all
+// of its characters are escaped.
+type form struct {
+	name, text string
+	fold       bool // in either case: hexadecimal digits
+}
+
+// escapes are the bytes that begin an escape.
+var escapes = [256]bool{'%': true, '\\': true, '&': true, '=': true, '+': true, '\'': true}
+
+// matcher finds forms at one place of a text. Escapes can be read in more than
+// one way, so it keeps all offsets at which each byte of a form may begin.
+type matcher struct {
+	at    [utf8.UTFMax + 1][]int
+	units []unit
+	forms []int
+}
+
+// unit is one way to read the next characters: n bytes of the content stand
+// for m bytes of a form.
+type unit struct{ n, m int }
+
+// match returns the length of the longest writing of f with which b begins, 0
+// for none, and whether b ends within what may become one.
+func (m *matcher) match(b []byte, f form) (longest int, begun bool) {
+	for i := range m.at {
+		m.at[i] = m.at[i][:0]
+	}
+	m.at[0] = append(m.at[0], 0)
+	for j := range len(f.text) {
+		live := false
+		here := m.at[j%len(m.at)]
+		for _, from := range here {
+			begun = begun || partial(b[from:], f.text[j])
+			m.units = read(m.units[:0], b[from:], f.text[j:], f.fold)
+			for _, u := range m.units {
+				next := &m.at[(j+u.m)%len(m.at)]
+				if !contains(*next, from+u.n) {
+					*next = append(*next, from+u.n)
+				}
+			}
+		}
+		m.at[j%len(m.at)] = here[:0]
+		for _, set := range m.at {
+			live = live || len(set) > 0
+		}
+		if !live {
+			return 0, begun
+		}
+	}
+	for _, end := range m.at[len(f.text)%len(m.at)] {
+		longest = max(longest, end)
+	}
+	return longest, begun
+}
+
+// partial reports whether b is empty or the beginning of an escape.
+func partial(b []byte, want byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	rest := b[1:]
+	switch b[0] {
+	case '\'':
+		return want == '\'' && (strings.HasPrefix(`'\''`, string(b)) || strings.HasPrefix(`'"'"'`, string(b)))
+	case '=':
+		return len(rest) < 2 && only(rest, "")
+	case '%':
+		return len(rest) < 11 && only(rest, "u%")
+	case '&':
+		return len(rest) < 15 && only(rest, "#ghijklmnopqrstuvwxyzTNL")
+	case '\\':
+		rest = bytes.TrimLeft(rest, `\`)
+		return len(rest) < 24 && only(rest, `uxU{\`)
+	}
+	return false
+}
+
+// only reports whether all of b are hexadecimal digits or among more.
+func only(b []byte, more string) bool {
+	return len(bytes.Trim(b, "0123456789abcdefABCDEF"+more)) == 0
+}
+
+func contains(list []int, n int) bool {
+	for _, x := range list {
+		if x == n {
+			return true
+		}
+	}
+	return false
+}
+
+// read lists how b may begin with the first byte or character of text: as it
+// is, percent-encoded (also repeatedly), with a backslash as in JSON, JavaScript,
+// C, and shells (any number of them, for texts inside texts), as an HTML entity,
+// in quoted-printable, and as a quote in a shell's quotes.
+func read(out []unit, b []byte, text string, fold bool) []unit {
+	if len(b) == 0 {
+		return out
+	}
+	want := text[0]
+	if b[0] == want || fold && b[0]|0x20 == want {
+		out = append(out, unit{1, 1})
+	}
+	switch b[0] {
+	case '+':
+		if want == ' ' {
+			out = append(out, unit{1, 1})
+		}
+	case '=':
+		out = coded(out, b, 1, 2, 16, text)
+	case '\'':
+		for _, quote := range []string{`'\''`, `'"'"'`} {
+			if want == '\'' && bytes.HasPrefix(b, []byte(quote)) {
+				out = append(out, unit{len(quote), 1})
+			}
+		}
+	case '%':
+		for k := 1; k < 8; k += 2 { // %41, %2541, %252541
+			out = coded(out, b, k, 2, 16, text)
+			if !bytes.HasPrefix(b[k:], []byte("25")) {
+				break
+			}
+		}
+		if len(b) > 1 && b[1] == 'u' {
+			out = character(out, b, 2, 4, text)
+		}
+	case '&':
+		out = entity(out, b, text)
+	case '\\':
+		out = backslashed(out, b, text)
+	}
+	return out
+}
+
+// coded adds a byte written as digits.
+func coded(out []unit, b []byte, from, digits, base int, text string) []unit {
+	if n, ok := number(b, from, digits, base); ok && n == rune(text[0]) {
+		return append(out, unit{from + digits, 1})
+	}
+	return out
+}
+
+// number reads digits of a base up to 16.
+func number(b []byte, from, digits, base int) (rune, bool) {
+	if len(b) < from+digits {
+		return 0, false
+	}
+	n := 0
+	for _, c := range b[from : from+digits] {
+		d := base
+		switch {
+		case c >= '0' && c <= '9':
+			d = int(c - '0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			d = int(c|0x20-'a') + 10
+		}
+		if d >= base || n > utf8.MaxRune {
+			return 0, false
+		}
+		n = n*base + d
+	}
+	return rune(n), true
+}
+
+// character adds a character written as digits, in two halves beyond U+FFFF.
+func character(out []unit, b []byte, from, digits int, text string) []unit {
+	n, ok := number(b, from, digits, 16)
+	if !ok {
+		return out
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	end := from + digits
+	if utf16.IsSurrogate(n) {
+		next := end + from // the second half is written as the first
+		low, ok := number(b, next, digits, 16)
+		if !ok || string(b[end:next]) != string(b[:from]) {
+			return out
+		}
+		n, end = utf16.DecodeRune(n, low), next+digits
+	}
+	if n == r && (r != utf8.RuneError || size > 1) {
+		out = append(out, unit{end, size})
+	}
+	return out
+}
+
+// backslashed adds what stands behind backslashes.
+func backslashed(out []unit, b []byte, text string) []unit {
+	k := 0
+	for k < len(b) && b[k] == '\\' && k < 64 {
+		k++
+	}
+	for n := 2; n <= k && text[0] == '\\'; n *= 2 {
+		out = append(out, unit{n, 1})
+	}
+	if k == len(b) {
+		return out
+	}
+	c := b[k]
+	plain := (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z')
+	if i := strings.IndexByte("ntrbfvae", c); plain && c == text[0] || i >= 0 && "\n\t\r\b\f\v\a\x1b"[i] == text[0] {
+		out = append(out, unit{k + 1, 1})
+	}
+	switch {
+	case c == 'x':
+		out = coded(out, b, k+1, 2, 16, text)
+	case c == 'u' && k+1 < len(b) && b[k+1] == '{':
+		if end := bytes.IndexByte(b[k:min(len(b), k+12)], '}'); end > 2 {
+			if n, ok := number(b, k+2, end-2, 16); ok {
+				out = numbered(out, k+end+1, n, text)
+			}
+		}
+	case c == 'u':
+		out = character(out, b, k+1, 4, text)
+	case c == 'U':
+		out = character(out, b, k+1, 8, text)
+	case c >= '0' && c <= '3':
+		out = coded(out, b, k, 3, 8, text)
+	}
+	return out
+}
+
+func numbered(out []unit, length int, n rune, text string) []unit {
+	if r, size := utf8.DecodeRuneInString(text); n == r && r != utf8.RuneError {
+		out = append(out, unit{length, size})
+	}
+	return out
+}
+
+// entities are the named ones that encoders write.
+var entities = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "nbsp": 0xa0, "sol": '/', "equals": '=', "plus": '+', "percnt": '%', "num": '#', "dollar": '$', "excl": '!', "commat": '@', "colon": ':', "semi": ';', "Tab": '\t', "NewLine": '\n'}
+
+func entity(out []unit, b []byte, text string) []unit {
+	end := bytes.IndexByte(b[:min(len(b), 16)], ';')
+	if end < 2 {
+		return out
+	}
+	name := string(b[1:end])
+	n, named := entities[name]
+	if digits, is := strings.CutPrefix(name, "#"); is {
+		base := 10
+		if len(digits) > 0 && digits[0]|0x20 == 'x' {
+			digits, base = digits[1:], 16
+		}
+		v, err := strconv.ParseUint(digits, base, 21)
+		n, named = rune(v), err == nil
+	}
+	if !named {
+		return out
+	}
+	return numbered(out, end+1, n, text)
+}
