@@ -122,6 +122,10 @@ func (s *starter) walk(f *syntax.File, fed bool) {
 			if at.quoted && strings.ContainsAny(n.Value, "$`\"\\}'") {
 				s.unknown()
 			}
+		case *syntax.Lit:
+			if !at.quoted && substitutes(n.Value) {
+				s.unknown()
+			}
 		case *syntax.DblQuoted:
 			at.quoted = true
 			if n.Dollar { // a translation may hold anything
@@ -157,6 +161,24 @@ func (s *starter) walk(f *syntax.File, fed bool) {
 		stack = append(stack, at)
 		return true
 	})
+}
+
+// substitutes reports whether unquoted text that the parser takes for literal
+// would be a substitution to bash, as in ${x:-<(rm y)}.
+func substitutes(text string) bool {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '`':
+			return true
+		case '(':
+			if i > 0 && strings.IndexByte("$<>", text[i-1]) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // redirects notes what a statement writes and reports whether its input is
@@ -195,7 +217,7 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 // visit knows the nodes that start nothing themselves.
 func (s *starter) visit(n syntax.Node) {
 	switch n := n.(type) {
-	case *syntax.File, *syntax.Comment, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.Lit, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
+	case *syntax.File, *syntax.Comment, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
 	case *syntax.ExtGlob:
 		if strings.ContainsAny(n.Pattern.Value, "$`(<>") {
 			s.unknown()
