@@ -47,6 +47,7 @@ type indexed struct {
 	Tier             string            `json:"tier"`
 	Digest           string            `json:"digest"`
 	Tree             string            `json:"tree"`
+	Indexed          bool              `json:"indexed"`
 	SkillPath        string            `json:"skillPath"`
 	SkillDir         string            `json:"skillDir"`
 	SandboxSkillPath string            `json:"sandboxSkillPath"`

@@ -29,8 +29,8 @@ type VerifyReport struct {
 }
 
 // Verify checks the record (chain, blobs, heads, children), that this build
-// knows every entry that must be understood, and that every artifact is what
-// the log printed. The error is only for what kept it from looking.
+// knows every entry that must be understood, that every artifact is what the log
+// printed, and that the skill artifacts agree with each other. The error is only for what kept it from looking.
 func Verify(ctx context.Context, f *Folder) (VerifyReport, error) {
 	r, err := f.verifyLog(ctx)
 	if err != nil {
@@ -173,6 +173,9 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		r.Problems = append(r.Problems, Problem{Code: "content_unexpected", Detail: err.Error()})
 		return nil
 	}
+	if err := f.agree(ctx, h, r); err != nil {
+		return err
+	}
 	for name := range sorted(want) {
 		b, err := readRegular(filepath.Join(f.dir, filepath.FromSlash(name)))
 		switch {
@@ -198,10 +201,21 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		case artifactStale:
 			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "what an earlier part of the log said"})
 		case artifactDiffers:
-			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "not what the log says, now or at any earlier time"})
+			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "not what the log says, now or at any earlier time: " + difference([]byte(want[name]), b)})
 		}
 	}
 	return f.strangers(want, r)
+}
+
+// agree checks that the skill artifacts fit each other.
+func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
+	p, err := newProjector(ctx, h, f.blobs)
+	if err != nil {
+		return err
+	}
+	found, err := p.disagreements(ctx)
+	r.Problems = append(r.Problems, found...)
+	return err
 }
 
 // strangers names files that look like artifacts and that no part of this log

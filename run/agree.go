@@ -1,0 +1,272 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"metier/event"
+)
+
+// agreement checks what a log says of the use of skills against the list of
+// skills that the same log recorded. A chain shows that nobody changed an
+// entry; that entries fit each other it does not show.
+type agreement struct {
+	p      *projector
+	listed map[string]indexed // as the newest list has them; nil: no list, or its content is gone
+	used   map[string]indexed // with files that were indexed when they were first used
+	active map[string]bool
+	found  []Problem
+}
+
+// disagreements returns one problem for each field of a skill artifact that
+// does not fit skill-registry.json as it was at that time.
+func (p *projector) disagreements(ctx context.Context) ([]Problem, error) {
+	a := &agreement{p: p, used: map[string]indexed{}, active: map[string]bool{}}
+	for _, f := range p.h.facts {
+		var err error
+		switch e := f.event.(type) {
+		case event.Indexed:
+			err = a.list(ctx, e)
+		case event.ResourcesIndexed:
+			err = a.index(ctx, f.Seq, e)
+		case event.Activated:
+			a.activated(f.Seq, e)
+		case event.ResourceRead:
+			a.read(f.Seq, e)
+		case event.ScriptExecuted:
+			a.script(f.Seq, e)
+		case event.Staged:
+			if w, _ := a.skill(e.SkillID); w.Indexed && e.Tree != w.Tree {
+				a.note(f.Seq, FileRegistry, w.ID+".tree", w.Tree, e.Tree+" was staged")
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return a.found, nil
+}
+
+// note adds a problem: field of a file has a value that does not fit another.
+func (a *agreement) note(seq uint64, file, field string, has, other any) {
+	a.found = append(a.found, Problem{Code: CodeDisagree, Seq: seq, On: file, Detail: fmt.Sprintf("%s is %v, but %v", field, has, other)})
+}
+
+func (a *agreement) list(ctx context.Context, e event.Indexed) error {
+	var l struct {
+		Skills []indexed `json:"skills"`
+	}
+	b, gap, err := a.p.c.load(ctx, e.Registry)
+	a.listed = nil
+	if err != nil || gap != nil || json.Unmarshal(b, &l) != nil {
+		return err // reported elsewhere
+	}
+	a.listed = map[string]indexed{}
+	for _, s := range l.Skills {
+		a.listed[s.ID] = s
+	}
+	return nil
+}
+
+func (a *agreement) index(ctx context.Context, seq uint64, e event.ResourcesIndexed) error {
+	var s indexed
+	b, gap, err := a.p.c.load(ctx, e.Registry)
+	if err != nil || gap != nil || json.Unmarshal(b, &s) != nil {
+		return err
+	}
+	for _, x := range []struct{ field, has, said string }{{"id", s.ID, e.SkillID}, {"digest", s.Digest, e.Digest}, {"tree", s.Tree, e.Tree},
+		{"resources", fmt.Sprint(len(s.Resources)), fmt.Sprint(e.Files)}} {
+		if x.has != x.said {
+			a.note(seq, FileRegistry, e.SkillID+"."+x.field, x.has, "the log says "+x.said)
+		}
+	}
+	s.Indexed = true
+	a.used[e.SkillID] = s
+	return nil
+}
+
+// skill is a skill with its files where they are known.
+func (a *agreement) skill(id string) (indexed, bool) {
+	w, ok := a.listed[id]
+	if u, used := a.used[id]; used && !w.Indexed {
+		return u, true
+	}
+	return w, ok
+}
+
+func (a *agreement) activated(seq uint64, e event.Activated) {
+	w, known := a.skill(e.SkillID)
+	at := func(field string) string { return fmt.Sprintf("activations[outputId=%s].%s", e.Call, field) }
+	first := !a.active[e.SkillID]
+	a.active[e.SkillID] = true
+	switch {
+	case a.listed == nil:
+		return
+	case !known && strings.EqualFold(path.Base(slashed(e.HostPath)), "SKILL.md"):
+		a.note(seq, FileActivations, at("skillId"), e.SkillID, FileRegistry+" does not list it")
+		return
+	}
+	before := a.listed[e.SkillID].Digest
+	if before == "" {
+		before = w.Digest
+	}
+	if first && before != "" && e.DigestChanged != (before != e.Hash) {
+		a.note(seq, FileActivations, at("digest"), e.Hash, fmt.Sprintf("%s has %s, and digestChanged is %t", FileRegistry, before, e.DigestChanged))
+	}
+	if w.Indexed && e.Tree != "" && e.Tree != w.Tree {
+		a.note(seq, FileActivations, at("tree"), e.Tree, FileRegistry+" has "+w.Tree)
+	}
+}
+
+func slashed(p string) string { return strings.ReplaceAll(p, `\`, "/") }
+
+func (a *agreement) read(seq uint64, e event.ResourceRead) {
+	at := func(field string) string { return fmt.Sprintf("reads[outputId=%s].%s", e.Call, field) }
+	if e.RegistryDigest != "" && e.ObservedDigest != "" && (e.Matches == nil || *e.Matches != (e.RegistryDigest == e.ObservedDigest)) {
+		says := "null"
+		if e.Matches != nil {
+			says = fmt.Sprint(*e.Matches)
+		}
+		a.note(seq, FileReads, at("digestMatchesRegistry"), says, fmt.Sprintf("registryDigest is %s and observedDigest %s", e.RegistryDigest, e.ObservedDigest))
+	}
+	w, known := a.skill(e.SkillID)
+	if a.listed == nil || e.SkillID == "" {
+		return
+	}
+	if !known && e.RegistryDigest != "" {
+		a.note(seq, FileReads, at("skillId"), e.SkillID, FileRegistry+" does not list it")
+		return
+	}
+	file, there := w.file(path.Clean(e.Path))
+	switch {
+	case !w.Indexed:
+	case e.Late && there:
+		a.note(seq, FileReads, at("late"), true, FileRegistry+" has the file")
+	case e.RegistryDigest == "":
+	case !there:
+		a.note(seq, FileReads, at("registryDigest"), e.RegistryDigest, FileRegistry+" does not have the file "+e.Path)
+	case e.RegistryDigest != file.Digest:
+		a.note(seq, FileReads, at("registryDigest"), e.RegistryDigest, FileRegistry+" has "+file.Digest)
+	case e.RegistrySize != nil && *e.RegistrySize != file.SizeBytes:
+		a.note(seq, FileReads, at("registrySizeBytes"), *e.RegistrySize, fmt.Sprintf("%s has %d", FileRegistry, file.SizeBytes))
+	}
+}
+
+func (a *agreement) script(seq uint64, e event.ScriptExecuted) {
+	at := func(field string) string { return fmt.Sprintf("executions[outputId=%s].%s", e.Call, field) }
+	if e.Status == "executed" && e.RegistryDigest != "" && e.ObservedDigest != e.RegistryDigest {
+		a.note(seq, FileScripts, at("observedDigest"), e.ObservedDigest, "the script ran and registryDigest is "+e.RegistryDigest)
+	}
+	w, known := a.skill(e.SkillID)
+	if a.listed == nil || e.SkillID == "" || e.RegistryDigest == "" {
+		return
+	}
+	file, there := w.file(e.Path)
+	switch {
+	case !known:
+		a.note(seq, FileScripts, at("skillId"), e.SkillID, FileRegistry+" does not list it")
+	case !w.Indexed:
+	case !there:
+		a.note(seq, FileScripts, at("registryDigest"), e.RegistryDigest, FileRegistry+" does not have the file "+e.Path)
+	case e.RegistryDigest != file.Digest:
+		a.note(seq, FileScripts, at("registryDigest"), e.RegistryDigest, FileRegistry+" has "+file.Digest)
+	case e.Tree != "" && e.Tree != w.Tree:
+		a.note(seq, FileScripts, at("tree"), e.Tree, FileRegistry+" has "+w.Tree)
+	}
+}
+
+func (s indexed) file(name string) (indexedFile, bool) {
+	i := slices.IndexFunc(s.Resources, func(f indexedFile) bool { return f.Path == name })
+	if i < 0 {
+		return indexedFile{}, false
+	}
+	return s.Resources[i], true
+}
+
+// difference names the first field in which an artifact is not what the log
+// prints, and both values.
+func difference(want, got []byte) string {
+	read := func(b []byte) (v any, err error) {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		err = d.Decode(&v)
+		return v, err
+	}
+	w, werr := read(want)
+	g, gerr := read(got)
+	if gerr != nil {
+		return "it is not JSON: " + gerr.Error()
+	}
+	if werr != nil {
+		return ""
+	}
+	if field, has, says, differs := differs("", w, g); differs {
+		return fmt.Sprintf("%s is %s, the log says %s", strings.TrimPrefix(field, "."), brief(has), brief(says))
+	}
+	return "only spaces, line ends or the order of fields differ"
+}
+
+// differs walks two JSON values in the order of the fields' names.
+func differs(at string, want, got any) (field string, has, says any, is bool) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, same := got.(map[string]any)
+		if !same {
+			return at, got, want, true
+		}
+		names := map[string]bool{}
+		for k := range w {
+			names[k] = true
+		}
+		for k := range g {
+			names[k] = true
+		}
+		for k := range sorted(names) {
+			if field, has, says, is := differs(at+"."+k, w[k], g[k]); is {
+				return field, has, says, true
+			}
+		}
+	case []any:
+		g, same := got.([]any)
+		if !same {
+			return at, got, want, true
+		}
+		for i := range max(len(w), len(g)) {
+			var x, y any
+			if i < len(w) {
+				x = w[i]
+			}
+			if i < len(g) {
+				y = g[i]
+			}
+			if field, has, says, is := differs(fmt.Sprintf("%s[%d]", at, i), x, y); is {
+				return field, has, says, true
+			}
+		}
+	default:
+		switch got.(type) {
+		case map[string]any, []any:
+			return at, got, want, true
+		}
+		return at, got, want, want != got
+	}
+	return "", nil, nil, false
+}
+
+// brief is a JSON value in at most 120 bytes.
+func brief(v any) string {
+	b, err := compact(v)
+	const most = 120
+	switch {
+	case err != nil:
+		return "unprintable"
+	case len(b) > most:
+		return strings.ToValidUTF8(string(b[:most]), "") + "…"
+	}
+	return string(b)
+}
