@@ -459,6 +459,49 @@ func TestARunWithoutSkillsHasNoSkillArtifacts(t *testing.T) {
 	must[run.Restored](t)(f.Restore(t.Context()))
 }
 
+// req: A-058, A-115
+func TestTranscript_RefersToLongResults(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "long", nil)
+	a.open("cli-preload")
+	a.begin()
+	long := strings.Repeat("long line\n", 500)
+	result := func(call, text string) event.Returned {
+		return event.Returned{ID: call, Tool: "read_skill_resource", Content: a.json([]model.Part{{Kind: model.PartResult, Call: call, Text: text}}), Label: policy.Label{Role: policy.Context, Mediated: true}}
+	}
+	act := event.Activated{Call: "t1.c3", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("new")), DigestChanged: true, Source: policy.Project, ActivationSource: "model-tool",
+		HostPath: "/w/skills/alpha/SKILL.md", Text: a.text(long), Original: a.text(long), Role: policy.Context}
+	a.add(result("t1.c1", "short"), result("t1.c2", long), act, result("t1.c3", long))
+	ok(t, f.Project(t.Context()))
+	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
+	valid(t, run.FileTranscript, b)
+	type told struct {
+		Call, In string
+		Has      bool
+	}
+	var got []told
+	for _, m := range readJSON[run.Transcript](t, f, run.FileTranscript).Messages {
+		if strings.HasPrefix(m.Call, "t1.") && m.Role == "tool" {
+			got = append(got, told{m.Call, m.ContentIn, string(m.Content) != "null"})
+		}
+	}
+	want := []told{{"t1.c1", "", true}, {"t1.c2", "tool-outputs/t1.c2-read_skill_resource.json", false}, {"t1.c3", "", true}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+	out := readJSON[run.Output](t, f, "tool-outputs/t1.c2-read_skill_resource.json")
+	if !strings.Contains(string(out.Content), strings.Repeat(`long line\n`, 500)) {
+		t.Error("the file of tool-outputs does not have the result")
+	}
+	whole := must[run.Transcript](t)(run.Conversation(t.Context(), f))
+	if n := strings.Count(string(must[[]byte](t)(json.Marshal(whole))), strings.Repeat(`long line\n`, 500)); n != 2 {
+		t.Errorf("the transcript as it is read has %d of 2 long results", n)
+	}
+	if got := problems(t, f); len(got) != 0 {
+		t.Errorf("problems: %q", got)
+	}
+}
+
 func TestErasedContentStandsAsAGap(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "gap", nil)

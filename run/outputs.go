@@ -51,7 +51,7 @@ func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
 	for _, a := range p.activations() {
 		acts[a.OutputID] = append(acts[a.OutputID], a)
 	}
-	out, taken := map[string]Output{}, map[string]bool{}
+	out, names := map[string]Output{}, p.outputNames()
 	for _, f := range p.h.facts {
 		e, ok := f.event.(event.Returned)
 		if !ok {
@@ -71,9 +71,20 @@ func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
 		if err := p.fill(ctx, &o, ref, e); err != nil {
 			return nil, err
 		}
-		out[outputName(taken, e.ID, e.Tool)] = o
+		out[names[e.ID]] = o
 	}
 	return out, nil
+}
+
+// outputNames are the names of the files of tool-outputs, by call.
+func (p *projector) outputNames() map[string]string {
+	out, taken := map[string]string{}, map[string]bool{}
+	for _, f := range p.h.facts {
+		if e, ok := f.event.(event.Returned); ok {
+			out[e.ID] = outputName(taken, e.ID, e.Tool)
+		}
+	}
+	return out
 }
 
 func (p *projector) fill(ctx context.Context, o *Output, args record.Ref, e event.Returned) (err error) {

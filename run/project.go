@@ -222,7 +222,7 @@ func (p *projector) rest(ctx context.Context, add func(string, any) error) error
 	}
 	return errors.Join(add(FilePolicySnapshot, snapshot),
 		add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, pointed(slots, transcript), p.decisions(slots), questions}),
-		add(FileTranscript, transcript), add(FileCapabilities, capabilities), add(FileManifest, manifest))
+		add(FileTranscript, p.withoutOutputs(transcript)), add(FileCapabilities, capabilities), add(FileManifest, manifest))
 }
 
 // Project writes every artifact anew from the log, each to a temporary file

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"slices"
 
 	"metier/event"
 	"metier/model"
@@ -44,7 +45,8 @@ type ActiveVersion struct {
 // Message is one piece of the transcript. Role is system, user, context (a
 // skill's instructions), assistant, tool or summary. Content is the parts as
 // the record holds them, or a Gap; it is null for a skill whose instructions
-// went to the model in the result of the call ShownBy.
+// went to the model in the result of the call ShownBy, and in the file where
+// ContentIn names another file that has it.
 type Message struct {
 	Seq           uint64          `json:"seq"`
 	At            string          `json:"at"`
@@ -60,6 +62,27 @@ type Message struct {
 	ShownBy       string          `json:"shownBy,omitempty"`
 	Digest        string          `json:"digest"`
 	Content       json.RawMessage `json:"content"`
+	ContentIn     string          `json:"contentIn,omitempty"` // slash path in the folder
+}
+
+// maxRepeated is the size in bytes of the longest result of a call that the
+// file repeats. Longer ones are in their file of tool-outputs only, except a
+// skill's instructions.
+const maxRepeated = 4 << 10
+
+// withoutOutputs is the transcript as its file has it.
+func (p *projector) withoutOutputs(t Transcript) Transcript {
+	names, shows := p.outputNames(), map[string]bool{}
+	for _, m := range t.Messages {
+		shows[m.ShownBy] = true
+	}
+	t.Messages = slices.Clone(t.Messages)
+	for i, m := range t.Messages {
+		if m.Role == "tool" && len(m.Content) > maxRepeated && !shows[m.Call] {
+			t.Messages[i].Content, t.Messages[i].ContentIn = json.RawMessage("null"), outputsDir+"/"+names[m.Call]
+		}
+	}
+	return t
 }
 
 // loopCall is the form of the ids of the agent's own calls: t3.c1.
