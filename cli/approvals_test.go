@@ -45,6 +45,8 @@ type terminal struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
+
+	shown strings.Builder // everything it printed
 }
 
 // place is a workspace with a skill of a third party that has a script.
@@ -123,6 +125,7 @@ func (x *terminal) reads(until string) string {
 			x.t.Fatalf("the terminal ended before it showed %q: %v\n%s", until, err, got.String())
 		}
 		got.WriteByte(b)
+		x.shown.WriteByte(b)
 	}
 	return strings.ReplaceAll(got.String(), "\r", "")
 }
@@ -137,7 +140,7 @@ func (x *terminal) types(s string) {
 // left is the exit code, once it ended.
 func (x *terminal) left() int {
 	x.t.Helper()
-	_, _ = io.Copy(io.Discard, x.out)
+	_, _ = io.Copy(&x.shown, x.out)
 	_ = x.in.Close()
 	err := x.cmd.Wait()
 	if e, is := errors.AsType[*exec.ExitError](err); is {

@@ -227,7 +227,7 @@ func TestSubagentsAskAPersonOneAfterTheOther(t *testing.T) {
 	}
 	x.types("n\n")
 	if exit := x.left(); exit != 0 || p.ran() != 1 {
-		t.Errorf("exit %d, ran %d times", exit, p.ran())
+		t.Errorf("exit %d, ran %d times:\n%s", exit, p.ran(), x.shown.String())
 	}
 	named := map[string]bool{}
 	for _, shown := range []string{first, second} {

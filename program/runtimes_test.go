@@ -81,6 +81,7 @@ func TestDenoImportsNothingBeside(t *testing.T) {
 	t.Parallel()
 	refused := map[string]string{
 		"static": "import { x } from './x.ts'\n", "bare": "import '../x.ts'\n", "dynamic": "const m = await import(\"./x.ts\")\n",
+		"file": "import { x } from 'file:///workspace/x.ts'\n", "file dynamic": "const m = await import('FILE:///workspace/x.ts')\n",
 		"re-export": "export { x } from \"./x.ts\"\n", "all": "export * from './x.ts'\n", "json": "import s from './x.json' with { type: 'json' }\n",
 	}
 	allowed := map[string]string{

@@ -147,8 +147,10 @@ func TestScriptArguments(t *testing.T) {
 	if o, _ := w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "args": []string{"x"}, "cwd": "/workspace", "timeoutMs": 60000}); o.Code() != "" {
 		t.Errorf("%s", o.Text())
 	}
-	w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "timeoutMs": math.MaxInt})
-	if got := w.box.jobs[len(w.box.jobs)-1].Limits.Wall; got != 10*time.Minute {
-		t.Errorf("a call got %v", got)
+	for ms, want := range map[int]time.Duration{1500: 1500 * time.Millisecond, 60_000: time.Minute, 600_000: 10 * time.Minute, math.MaxInt: 10 * time.Minute} {
+		w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "timeoutMs": ms})
+		if got := w.box.jobs[len(w.box.jobs)-1].Limits.Wall; got != want {
+			t.Errorf("timeoutMs %d gives the script %v, want %v", ms, got, want)
+		}
 	}
 }

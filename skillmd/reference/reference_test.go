@@ -68,6 +68,8 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 		"39 compatibility long":   {"word-count", "name: word-count\ncompatibility: " + strings.Repeat("c", 550) + about, "Compatibility exceeds 500 character limit (550 chars)", 0},
 		"40 composed, decomposed": {"caf\u00e9", "name: cafe\u0301" + about, "", 0},
 		"40 the other way round":  {"cafe\u0301", "name: caf\u00e9" + about, "", 0},
+		"name in spaces":          {"word-count", "name: \"  word-count \"" + about, "", 0},
+		"long name in spaces":     {strings.Repeat("b", 64), "name: \" " + strings.Repeat("b", 64) + " \"" + about, "", 0},
 		"40 wide folder":          {"\uff57", "name: w" + about, "", 0},
 	}
 	for name, tt := range tests {
