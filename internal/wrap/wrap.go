@@ -14,7 +14,7 @@ import (
 // resource or a file may not open or close one of them, or it could pass for
 // another skill's or for nobody's.
 var elements = []string{"skill_context", "skill_content", "skill_resources", "skill_resource", "skill_catalog", "available_skills",
-	"system-reminder", "workspace_file", "program_output", "subagent_report", "web_page"}
+	"system-reminder", "workspace_file", "program_output", "subagent_report", "web_page", "mcp_result"}
 
 // Neutralize makes untrusted text safe to stand inside one of our elements by
 // escaping the angle bracket of each look-alike, and counts them: any case,
@@ -50,7 +50,7 @@ func Neutralize(s string) (string, int) {
 // opensElement reports whether the text after an angle bracket reads as the
 // name of one of our elements.
 func opensElement(s string) bool {
-	if plain := strings.TrimLeft(s, "/ "); plain != "" && plain[0] < utf8.RuneSelf && plain[0] > ' ' && !strings.ContainsRune("sawpSAWP", rune(plain[0])) {
+	if plain := strings.TrimLeft(s, "/ "); plain != "" && plain[0] < utf8.RuneSelf && plain[0] > ' ' && !strings.ContainsRune("sawpmSAWPM", rune(plain[0])) {
 		return false // an ordinary tag
 	}
 	const most = 64 // invisible characters in a row that are looked through

@@ -608,7 +608,7 @@ func TestAProgramWaitsWhileSuchASkillIsActive(t *testing.T) {
 	far := policy.Subject{ID: "mcp:far:skill/deploy", Name: "mcp:far:deploy", Tree: "sha256:t", Declared: true, AllowedTools: []string{"Bash"}}
 	near := policy.Subject{ID: "user:deploy", Name: "deploy", Tier: policy.User}
 	r := func(active ...policy.Subject) policy.Request {
-		return policy.Request{Call: "c", Tool: "bash", Actor: policy.ByModel, Effect: policy.SideEffect, Commands: [][]string{{"ls"}}, Active: active}
+		return policy.Request{Call: "c", Tool: "bash", Actor: policy.ByModel, Effect: policy.SideEffect, Commands: [][]string{{"ls"}}, Starts: [][]string{{"ls"}}, Active: active}
 	}
 	if d := policy.Decide(g, r(near)); d.Outcome != policy.Allow {
 		t.Errorf("the control: %+v", d)

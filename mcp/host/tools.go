@@ -236,21 +236,31 @@ func (t *tool) label() policy.Label {
 	return policy.Label{Role: policy.Context, Origin: MountLabel(t.c.server.Label), Tier: policy.ThirdParty, Mediated: true}
 }
 
-// failed words an error, which the server may have written, as a result.
+// wrapped is text of the server in an element that names it, and how many
+// look-alikes of our elements it contained.
+func (t *tool) wrapped(text, attributes string) (string, int) {
+	return wrap.Element("mcp_result", fmt.Sprintf(` server="%s" tool="%s"`, wrap.Attribute(t.c.server.Label), wrap.Attribute(t.name))+attributes, text)
+}
+
+// failed is an error, which the server may have written, as a result.
 func (t *tool) failed(err error) metier.Result {
 	res := metier.Failure(err)
 	for i := range res.Parts {
-		res.Parts[i].Text, _ = wrap.Neutralize(res.Parts[i].Text)
+		if res.Parts[i].Text != "" {
+			res.Parts[i].Text, _ = t.wrapped(res.Parts[i].Text, ` error="true"`)
+		}
 	}
 	res.Label = t.label()
 	return res
 }
 
-// result is what the model is shown: text and images, cut where it is too long,
-// and said to be the server's; and how many look-alikes of our elements it held.
+// result is what the model is shown: text in an element that says whose it is,
+// cut where it is too long, and images. It also returns how many look-alikes of
+// our elements the text contained.
 func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 	var text strings.Builder
 	var images []model.Part
+	var notes []string // ours, behind the server's text
 	left := 0
 	for _, p := range r.Content {
 		switch p := p.(type) {
@@ -258,7 +268,7 @@ func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 			text.WriteString(p.Text + "\n")
 		case *mcp.ImageContent:
 			if len(p.Data) > maxImage || len(images) == maxImages {
-				fmt.Fprintf(&text, "[an image of %d bytes is left out]\n", len(p.Data))
+				notes = append(notes, fmt.Sprintf("[an image of %d bytes is left out]", len(p.Data)))
 				continue
 			}
 			images = append(images, model.Part{Kind: model.PartResult, Media: p.MIMEType, Data: p.Data})
@@ -279,14 +289,23 @@ func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 			text.Write(b)
 		}
 	}
+	content, attributes, most := strings.ToValidUTF8(t.c.clean(text.String()), "\uFFFD"), "", t.c.host.opts.Output
+	if r.IsError {
+		attributes = ` error="true"`
+	}
+	if whole := len(content); whole > most {
+		content = strings.ToValidUTF8(content[:most], "")
+		attributes += ` truncated="true"`
+		notes = append(notes, fmt.Sprintf("[cut: the first %d of %d bytes are shown]", most, whole))
+	}
 	if left > 0 {
-		fmt.Fprintf(&text, "[%d parts that are no text or image are left out]\n", left)
+		notes = append(notes, fmt.Sprintf("[%d parts that are no text or image are left out]", left))
 	}
-	shown, n := wrap.Neutralize(strings.ToValidUTF8(t.c.clean(text.String()), "\uFFFD"))
-	if whole := len(shown); whole > t.c.host.opts.Output {
-		shown = strings.ToValidUTF8(shown[:t.c.host.opts.Output], "") + fmt.Sprintf("\n[cut: the first %d of %d bytes are shown]\n", t.c.host.opts.Output, whole)
+	shown, n := "", 0
+	if content != "" {
+		shown, n = t.wrapped(content, attributes)
 	}
-	res := metier.Text(strings.TrimSuffix(shown, "\n"))
+	res := metier.Text(shown + strings.Join(notes, "\n"))
 	res.Parts = append(res.Parts, images...)
 	if r.IsError {
 		res.Code = "mcp_tool_error"
