@@ -338,5 +338,5 @@ func blocks(guard settings.Injection, t policy.Tier) bool {
 // suspect reports whether what a catalog would tell of a skill looks like an
 // injection.
 func suspect(sk *Skill) bool {
-	return len(injection.Find(sk.Name+"\n\n"+sk.Description+"\n\n"+sk.Head.Front.Compatibility)) > 0
+	return injection.Orders(injection.Find(sk.Name + "\n\n" + sk.Description + "\n\n" + sk.Head.Front.Compatibility))
 }

@@ -16,6 +16,9 @@ import (
 type Finding struct {
 	Kind   string // override, prompt, secrecy, persona, template
 	Offset int    // in bytes
+	// Mentioned says that the text talks about the phrase: it is negated, quoted,
+	// in code, or among examples.
+	Mentioned bool
 }
 
 // Most is how many findings are given for one text; there may be more.
@@ -100,7 +103,8 @@ func pair(a, b byte) int { return int(a&31)<<5 | int(b&31) }
 
 // Find returns what it finds in the first MaxText bytes, in order of place, at
 // most Most. Upper case, line breaks, markup and invisible characters between
-// and inside words change nothing; look-alike letters do.
+// and inside words change nothing, nor do Cyrillic and Greek letters that look
+// like Latin ones.
 func Find(text string) []Finding {
 	if len(text) > MaxText {
 		text = text[:MaxText]
@@ -112,10 +116,20 @@ func Find(text string) []Finding {
 		at = func(i int) int { return places[i] }
 	}
 	var out []Finding
-	for i := 0; i < len(text) && len(out) < Most; {
+	code := fences{text: text}
+	add := func(kind string, i int) {
+		f := Finding{kind, at(i), mentioned(text, i, kind, code.open(i))}
+		switch {
+		case len(out) < Most:
+			out = append(out, f)
+		case !f.Mentioned: // one that counts is not crowded out
+			out[Most-1] = f
+		}
+	}
+	for i := 0; i < len(text) && (len(out) < Most || !Orders(out)); {
 		if !letters[text[i]] {
 			if (text[i] == '<' || text[i] == '[') && mark(text[i:]) {
-				out = append(out, Finding{"template", at(i)})
+				add("template", i)
 			}
 			i++
 			continue
@@ -126,7 +140,7 @@ func Find(text string) []Finding {
 		}
 		if n := end - i; n > 1 && n < 16 && table.begins[pair(text[i], text[i+1])]&(1<<n) != 0 {
 			if kind := begun(text, i, end); kind != "" {
-				out = append(out, Finding{kind, at(i)})
+				add(kind, i)
 			}
 		}
 		i = end
@@ -244,7 +258,7 @@ func hides(text string) bool {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if !common(r) && (wide(r) || visible.Hidden(r)) {
+		if !common(r) && (wide(r) || alike[r] != 0 || visible.Hidden(r)) {
 			return true
 		}
 		i += size
@@ -258,6 +272,10 @@ func common(r rune) bool {
 	return r >= 0xae && r < 0x300 || r >= 0x2010 && r < 0x2028 || r >= 0x2100 && r < 0x2fff || r >= 0x3400 && r < 0xa000
 }
 
+// alike are letters of other scripts that look like Latin ones.
+var alike = map[rune]byte{'а': 'a', 'е': 'e', 'о': 'o', 'р': 'p', 'с': 'c', 'у': 'y', 'х': 'x', 'і': 'i', 'ѕ': 's', 'ј': 'j', 'ԁ': 'd', 'һ': 'h', 'ԛ': 'q', 'ԝ': 'w', 'ո': 'n', 'ν': 'v', 'ο': 'o', 'ρ': 'p', 'α': 'a', 'ι': 'i',
+	'А': 'A', 'Е': 'E', 'О': 'O', 'Р': 'P', 'С': 'C', 'Т': 'T', 'І': 'I', 'Ѕ': 'S', 'Н': 'H', 'М': 'M', 'Ο': 'O', 'Ρ': 'P', 'Ι': 'I', 'Ν': 'N', 'Υ': 'Y', 'Τ': 'T', 'Ε': 'E', 'Α': 'A'}
+
 func wide(r rune) bool { return r >= 0xff01 && r <= 0xff5e }
 
 // bare returns a text without invisible characters and with wide letters
@@ -268,6 +286,8 @@ func bare(text string) (string, []int) {
 		switch {
 		case wide(r):
 			out, places = append(out, byte(r-0xfee0)), append(places, i)
+		case alike[r] != 0:
+			out, places = append(out, alike[r]), append(places, i)
 		case r >= utf8.RuneSelf && visible.Hidden(r):
 		case r < utf8.RuneSelf:
 			out, places = append(out, byte(r)), append(places, i)
