@@ -294,10 +294,27 @@ func (d *driver) finish(ctx context.Context, f finished) error {
 	if f.err != nil {
 		return f.err
 	}
-	if len(f.events) == 0 {
-		return d.refresh(ctx)
+	if len(f.events) > 0 {
+		return d.append(ctx, f.events...)
 	}
-	return d.append(ctx, f.events...)
+	if err := d.refresh(ctx); err != nil {
+		return err
+	}
+	return d.moved(f.key)
+}
+
+// moved fails when a call came back and the machine would make it again: the log
+// then holds a result from before the model asked for it, and making the call
+// again would go on forever.
+func (d *driver) moved(key string) error {
+	for _, c := range d.st.Calls {
+		same := key == step.CallTool{ID: c.ID, Try: c.Try}.Key() || key == step.Spawn{ID: c.ID, Try: c.Try}.Key()
+		if same && c.Status == step.Ready {
+			return &metier.Error{Op: "run", Kind: metier.Drift, Code: "record_inconsistent", Hint: "start the task as a new run",
+				Err: fmt.Errorf("the record holds a result of call %s from before the model asked for it", c.ID)}
+		}
+	}
+	return nil
 }
 
 func (d *driver) end(ctx context.Context, a step.End) error {

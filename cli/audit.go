@@ -34,8 +34,9 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record is what was written",
 		Long: `Verify reads the whole record: the chain of entries, the content they name, the
 records of child runs, the artifacts, and the heads that were kept outside of
-the workspace. Without such heads a cut tail, or a log written anew as a whole,
-cannot show; verify says so. Exit 0: as written. Exit 5: altered, cut or changed.`,
+the workspace. Without such heads, entries that were cut off or added and a log
+that was rewritten do not show; verify says so. Exit 0: as written. Exit 5:
+altered, cut, or extended by another program.`,
 		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -68,6 +69,15 @@ func unverified(r run.VerifyReport) error {
 		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural(len(r.Problems), "problem"))}
 	if len(r.Problems) > 0 {
 		p.code = r.Problems[0].Code
+	}
+	switch {
+	case p.code == run.CodeEmpty:
+		p.hint = "nothing was recorded; remove the folder and start the task as a new run"
+	case len(r.Problems) != 1:
+	case p.code == run.CodeUnanchored:
+		p.hint = "another program wrote these entries, or a power failure took their head; this moves them to a file and continues without them: metier run --resume " + r.ID
+	case p.code == run.CodeChild:
+		p.hint = "another program wrote it; remove the folder, the record of the run itself is whole"
 	}
 	if p.code == string(record.CodeTorn) && len(r.Problems) == 1 {
 		p.hint = "a crash does this, and nothing before it is lost; this cuts off the unfinished end and goes on: metier run --resume " + r.ID

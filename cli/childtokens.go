@@ -58,7 +58,7 @@ func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Opti
 		case event.Replied:
 			u = e.Usage
 			for _, c := range e.Calls {
-				open = append(open, subagent.RunID(c.ID))
+				open = append(open, event.ChildName(c.ID))
 			}
 		case event.Compacted:
 			u = e.Usage

@@ -199,8 +199,8 @@ type past struct {
 	run    string // the last run of the session, "" before the first
 	runs   int
 	ended  bool
-	limits agent.Limits     // of the last run
-	torn   *event.Recovered // of this opening
+	limits agent.Limits      // of the last run
+	lost   []event.Recovered // what this opening took off the end of the record
 }
 
 // readPast folds the record.
@@ -215,7 +215,10 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 		if err != nil {
 			continue // Restore has judged it
 		}
-		p.torn = nil
+		r, recovered := e.(event.Recovered)
+		if p.lost = append(p.lost, r); !recovered {
+			p.lost = nil
+		}
 		switch e := e.(type) {
 		case event.Opened:
 			if started.Digest == "" {
@@ -232,8 +235,6 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 			}
 		case event.Ended:
 			p.ended = true
-		case event.Recovered:
-			p.torn = &e
 		}
 	}
 	missing := &metier.Error{Op: "resume", Path: folder.Dir(), Kind: metier.Invalid, Code: "run_not_begun",
@@ -264,16 +265,23 @@ func readLaunch(ctx context.Context, folder *run.Folder) (launch, error) {
 	return p.launch, err
 }
 
-// noteRecovered tells that a crash took the end of the record.
+// noteRecovered reports what opening the record took off its end.
 func (a *app) noteRecovered(p past) {
-	if p.torn == nil || a.json {
+	if a.json {
 		return
 	}
-	whole := "all before them is whole"
-	if p.torn.LostID != "" {
-		whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", p.torn.LostID, p.torn.LostType)
+	for _, e := range p.lost {
+		whole := "all before them is whole"
+		switch {
+		case e.Unanchored > 0:
+			fmt.Fprintf(a.Err, "note: no recorded head covers what followed entry %d (%d in all): another program wrote it, or a power failure took the head. It does not count and is in %s [record_unanchored]\n",
+				e.Seq, e.Unanchored, e.Kept)
+			continue
+		case e.LostID != "":
+			whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", e.LostID, e.LostType)
+		}
+		fmt.Fprintf(a.Err, "note: a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s [record_recovered]\n", e.Bytes, e.Seq, whole)
 	}
-	fmt.Fprintf(a.Err, "note: a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s [record_recovered]\n", p.torn.Bytes, p.torn.Seq, whole)
 }
 
 // ofParent refuses what is done to a subagent by itself: its parent takes it up.

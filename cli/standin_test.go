@@ -20,7 +20,7 @@ import (
 // failureCommands are the script commands for tests of what goes wrong.
 var failureCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"standin": standin, "asked": asked, "told": told, "refuses": refuses, "begin": begin, "interrupt": interrupt, "ended": ended,
-	"tear": tear, "keep": keep, "eraseregistry": eraseRegistry, "putback": putBack, "oneline": oneLine, "exists-none": existsNone,
+	"tear": tear, "forge": forge, "rechain": rechain, "empty": empty, "keep": keep, "eraseregistry": eraseRegistry, "putback": putBack, "oneline": oneLine, "exists-none": existsNone,
 }
 
 // standIn is a provider's stand-in with the turns a script gave it.

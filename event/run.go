@@ -1,6 +1,10 @@
 package event
 
-import "metier/record"
+import (
+	"strings"
+
+	"metier/record"
+)
 
 // Begun begins a run of the agent on this log. Rules is the version of the
 // step machine; a run keeps the one it began with.
@@ -162,6 +166,17 @@ type Denial struct {
 	Count int    `json:"count"`
 }
 
+// ChildName is the name of the folder of the child that a call begins. The ID of
+// a call that a driver gave holds no other letters.
+func ChildName(call string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, call)
+}
+
 // Stopped asks the run (or only the turn) to end: cancel, deadline, budget.
 type Stopped struct {
 	Scope  string `json:"scope"` // turn, run
@@ -197,6 +212,10 @@ type Recovered struct {
 	// LostSeq is that entry's number, 0 if unknown. When it is Seq+1 nothing
 	// else was lost; any other value means that entries in between may be.
 	LostSeq uint64 `json:"lostSeq,omitempty"`
+	// Unanchored is how many whole entries were set aside because no recorded
+	// head covers them, and Kept the file in the run folder that holds them.
+	Unanchored int    `json:"unanchored,omitempty"`
+	Kept       string `json:"kept,omitempty"`
 }
 
 func (Opened) Type() string           { return "session.opened" }

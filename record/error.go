@@ -26,11 +26,12 @@ type Code string
 
 // Codes of this package.
 const (
-	CodeTorn        Code = "record_torn"    // the last line was not written completely
-	CodeAltered     Code = "record_altered" // a stored line is not what was written
-	CodeCut         Code = "record_cut"     // entries are missing at the end
-	CodeGap         Code = "record_gap"     // entries are missing in the middle
-	CodeNewer       Code = "record_newer"   // written by a newer version
+	CodeTorn        Code = "record_torn"       // the last line was not written completely
+	CodeAltered     Code = "record_altered"    // a stored line is not what was written
+	CodeCut         Code = "record_cut"        // entries are missing at the end
+	CodeGap         Code = "record_gap"        // entries are missing in the middle
+	CodeNewer       Code = "record_newer"      // written by a newer version
+	CodeUnanchored  Code = "record_unanchored" // entries that no recorded head covers
 	CodeErased      Code = "blob_erased"
 	CodeBlobAltered Code = "blob_altered"
 	CodeDiskFull    Code = "disk_full"

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"metier/internal/atomicfile"
 	"metier/internal/digest"
 	"metier/internal/jsonl"
 )
@@ -27,6 +28,16 @@ type Options struct {
 	// removal would leave less than that is not cut off: [OpenFile] returns
 	// [CodeCut] and the file stays as it is.
 	Noted HeadLine
+	// Announce is called with the head that an append will lead to, before
+	// anything of it is written. Its error is that of the append, which then
+	// writes nothing. See [Heads.Announce].
+	Announce func(Head) error
+	// Upto opens only the entries up to this head, and treats what follows as a
+	// tail that was not written completely. Zero: all of them.
+	Upto Head
+	// Aside is the file that keeps the bytes of a tail before they are cut off;
+	// "": they are gone.
+	Aside string
 
 	write      func(f *os.File, b []byte, off int64) (int, error) // faults, in tests
 	maxEntries uint64                                             // small, in tests
@@ -132,6 +143,9 @@ func (l *FileLog) load() error {
 		if err != nil {
 			return storage(l.path, w.head.Seq+1, err)
 		}
+		if l.opt.Upto.Seq > 0 && l.chain.head.Seq >= l.opt.Upto.Seq {
+			break
+		}
 		last := ln.Off+ln.Size+1 == l.file.Size()
 		if ln.Torn || last && !ln.Long && !json.Valid(ln.Bytes) {
 			break // only the end of the file comes here
@@ -182,10 +196,25 @@ func (l *FileLog) cutTail() error {
 	if l.opt.Noted.Seq > l.chain.head.Seq {
 		return lost(l.opt.Noted, l.chain.head.Seq)
 	}
+	if err := l.keepTail(); err != nil {
+		return storage(l.opt.Aside, l.chain.head.Seq+1, err)
+	}
 	if err := l.file.Cut(l.end); err != nil {
 		return storage(l.path, l.chain.head.Seq+1, err)
 	}
 	return nil
+}
+
+// keepTail copies the tail to the file that keeps it.
+func (l *FileLog) keepTail() error {
+	if l.opt.Aside == "" {
+		return nil
+	}
+	b, err := io.ReadAll(l.file.Section(l.end, l.file.Size()))
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(l.opt.Aside, b, 0o600)
 }
 
 // Recovered says what was cut off when the log was opened, nil for nothing.
@@ -211,6 +240,11 @@ func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, err
 	}
 	if b == nil {
 		return l.chain.head, nil
+	}
+	if l.opt.Announce != nil {
+		if err := l.opt.Announce(b.head); err != nil {
+			return Head{}, err
+		}
 	}
 	off, err := l.file.Append(b.bytes)
 	if errors.Is(err, jsonl.ErrChanged) {

@@ -14,15 +14,18 @@ import (
 	"metier/internal/jsonl"
 )
 
-// HeadLine is a head of a log as it was noted, with what is needed to say what
-// is missing when the log has lost it.
+// HeadLine is a recorded head of a log. ID, Type and At describe its entry, so
+// that a report can name what is missing when the log has lost it.
 type HeadLine struct {
 	Seq  uint64    `json:"seq"`
 	Hash string    `json:"hash"`
-	ID   string    `json:"id"`
-	Type string    `json:"type"`
-	At   time.Time `json:"at"`
+	ID   string    `json:"id,omitempty"`
+	Type string    `json:"type,omitempty"`
+	At   time.Time `json:"at,omitzero"`
 	Log  string    `json:"log"` // the caller's name of the log
+	// Pending marks a head that was recorded before its append: the entries may
+	// be missing, because a crash can come in between. ID, Type and At are empty.
+	Pending bool `json:"pending,omitempty"`
 }
 
 const (
@@ -40,8 +43,9 @@ type Heads struct {
 
 	mu     sync.Mutex
 	file   *os.File
-	newest map[string]HeadLine // by name of the log
+	newest map[string]HeadLine // the newest head that is not pending, by name of the log
 	bad    int
+	dirty  bool // lines were added since the last Sync
 }
 
 // OpenHeads opens the file at path, creating it unless o says ReadOnly.
@@ -60,7 +64,7 @@ func OpenHeads(path string, o *Options) (*Heads, error) {
 	}
 	h.file = f
 	err = h.each(func(l HeadLine) error {
-		if l.Seq >= h.newest[l.Log].Seq {
+		if !l.Pending && l.Seq >= h.newest[l.Log].Seq {
 			h.newest[l.Log] = l
 		}
 		return nil
@@ -145,9 +149,18 @@ func (h *Heads) Note(ctx context.Context, name string, l Log) (Head, error) {
 		if err != nil {
 			return head, err
 		}
-		return head, h.add(HeadLine{head.Seq, head.Hash, e.ID, e.Type, e.At, name})
+		return head, h.add(HeadLine{Seq: head.Seq, Hash: head.Hash, ID: e.ID, Type: e.Type, At: e.At, Log: name})
 	}
 	return head, &Error{Code: CodeCut, Seq: head.Seq, Detail: "the log does not hold its own head"}
+}
+
+// Announce records the head that a log will have after an append that is about to
+// be written. See [Options.Announce]. With it, every entry that was written
+// through this process is covered, whenever the process is killed.
+func (h *Heads) Announce(name string, head Head) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.add(HeadLine{Seq: head.Seq, Hash: head.Hash, Log: name, Pending: true})
 }
 
 func (h *Heads) add(l HeadLine) error {
@@ -165,7 +178,25 @@ func (h *Heads) add(l HeadLine) error {
 	if _, err := h.file.Write([]byte("\n" + string(b) + "\n")); err != nil {
 		return storage(h.path, l.Seq, err)
 	}
-	h.newest[l.Log] = l
+	h.dirty = true
+	if !l.Pending {
+		h.newest[l.Log] = l
+	}
+	return nil
+}
+
+// Sync makes all recorded heads durable. Call it before the log is synced, so
+// that a power failure leaves no durable entry without its head.
+func (h *Heads) Sync() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.dirty {
+		return nil
+	}
+	if err := h.file.Sync(); err != nil {
+		return storage(h.path, 0, err)
+	}
+	h.dirty = false
 	return nil
 }
 
@@ -179,37 +210,84 @@ func (h *Heads) Close() error {
 	return errors.Join(h.file.Sync(), h.file.Close())
 }
 
-// of returns the heads of one log by sequence number; of two for the same
-// entry the first counts, since a log never gets a second.
-func (h *Heads) of(name string) (map[uint64]HeadLine, HeadLine, error) {
+// noted are the recorded heads of one log.
+type noted struct {
+	sure    map[uint64]HeadLine // by sequence number
+	pending map[uint64]string   // hash by sequence number
+	newest  HeadLine            // of sure
+}
+
+// covers reports whether a recorded head is that of an entry with its hash.
+func (n noted) covers(seq uint64, hash string) bool {
+	return n.pending[seq] == hash || n.sure[seq].Hash == hash
+}
+
+func (n noted) none() bool { return len(n.sure)+len(n.pending) == 0 }
+
+// of returns the heads of one log. Of two for the same entry the first counts,
+// since a log never gets a second. Of two that are pending the last counts: the
+// append of the first was not written.
+func (h *Heads) of(name string) (noted, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := map[uint64]HeadLine{}
-	var newest HeadLine
+	n := noted{sure: map[uint64]HeadLine{}, pending: map[uint64]string{}}
 	err := h.each(func(l HeadLine) error {
-		if l.Log != name {
+		switch _, known := n.sure[l.Seq]; {
+		case l.Log != name:
 			return nil
+		case len(n.sure) == maxHeads || len(n.pending) == maxHeads:
+			return &Error{Code: CodeTooLarge, Path: h.path, Detail: "more heads of one log than can be compared"}
+		case l.Pending:
+			n.pending[l.Seq] = l.Hash
+			return nil
+		case !known:
+			n.sure[l.Seq] = l
 		}
-		if _, ok := all[l.Seq]; !ok {
-			if len(all) == maxHeads {
-				return &Error{Code: CodeTooLarge, Path: h.path, Detail: "more heads of one log than can be compared"}
-			}
-			all[l.Seq] = l
-		}
-		if l.Seq > newest.Seq {
-			newest = l
+		if l.Seq > n.newest.Seq {
+			n.newest = l
 		}
 		return nil
 	})
-	return all, newest, err
+	return n, err
+}
+
+// Covered returns the newest entry of a log that a recorded head covers, and with
+// it everything before: the log's head, or less when entries follow that were
+// not written through [Heads.Announce] or [Heads.Note]. It is zero when no entry
+// is covered. known is false when no head of that name is recorded. Covered reads
+// the heads after the log, so an append by another process in between is covered.
+func (h *Heads) Covered(ctx context.Context, name string, l Log) (covered Head, known bool, err error) {
+	head, err := l.Head(ctx)
+	if err != nil {
+		return Head{}, false, err
+	}
+	n, err := h.of(name)
+	if err != nil || n.none() {
+		return Head{}, false, err
+	}
+	if n.covers(head.Seq, head.Hash) {
+		return head, true, nil
+	}
+	for e, err := range l.Read(ctx, 2) {
+		if err != nil {
+			return Head{}, true, err
+		}
+		if e.Seq > head.Seq {
+			break
+		}
+		if n.covers(e.Seq-1, e.Prev) {
+			covered = Head{e.Seq - 1, e.Prev}
+		}
+	}
+	return covered, true, nil
 }
 
 // Check compares a log with the heads noted under its name: nil, or an [Error]
 // with [CodeCut] when the log ends before the newest one, or [CodeAltered] when
-// an entry has another hash than was noted. It trusts the log's own chain; use
-// [Verify] for a log that nobody has opened.
+// an entry has another hash than was noted. Pending heads do not count. It trusts
+// the log's own chain; use [Verify] for a log that nobody has opened.
 func (h *Heads) Check(ctx context.Context, name string, l Log) error {
-	all, newest, err := h.of(name)
+	all, err := h.of(name)
 	if err != nil {
 		return err
 	}
@@ -217,17 +295,17 @@ func (h *Heads) Check(ctx context.Context, name string, l Log) error {
 	if err != nil {
 		return err
 	}
-	if newest.Seq > head.Seq {
-		return lost(newest, head.Seq)
+	if all.newest.Seq > head.Seq {
+		return lost(all.newest, head.Seq)
 	}
-	if n, ok := all[head.Seq]; ok && n.Hash != head.Hash {
+	if n, ok := all.sure[head.Seq]; ok && n.Hash != head.Hash {
 		return rewritten(n)
 	}
 	for e, err := range l.Read(ctx, 2) {
 		if err != nil {
 			return err
 		}
-		if n, ok := all[e.Seq-1]; ok && n.Hash != e.Prev {
+		if n, ok := all.sure[e.Seq-1]; ok && n.Hash != e.Prev {
 			return rewritten(n)
 		}
 	}

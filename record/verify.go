@@ -19,8 +19,8 @@ const (
 
 // VerifyOptions for [Verify]; nil means none of them.
 type VerifyOptions struct {
-	// Heads noted for the log under Name. Without them a tail that was cut off
-	// and a log that was written anew look right.
+	// Heads recorded for the log under Name. Without them a tail that was cut off
+	// or forged and a log that was rewritten look right.
 	Heads *Heads
 	Name  string
 	// Children tells whether e ties in the log of a child, and where it is. A
@@ -33,7 +33,8 @@ type Child struct {
 	Name  string
 	Head  Head
 	Log   Lines
-	Blobs Blobs // may be nil
+	Blobs Blobs  // may be nil
+	Heads *Heads // of the child's log under Name; nil: none. Verify closes them.
 	// Children is for its own children; nil: as for it.
 	Children func(ctx context.Context, e Entry) (*Child, error)
 }
@@ -155,7 +156,7 @@ func verify(ctx context.Context, log Lines, blobs Blobs, o *VerifyOptions, v *ve
 	v.ids, v.seen = map[string]struct{}{}, map[string]struct{}{}
 	if o.Heads != nil {
 		var err error
-		if v.heads, v.newest, err = o.Heads.of(o.Name); err != nil {
+		if v.heads, err = o.Heads.of(o.Name); err != nil {
 			return v.r, err
 		}
 	}
@@ -172,8 +173,7 @@ func verify(ctx context.Context, log Lines, blobs Blobs, o *VerifyOptions, v *ve
 			return v.r, err
 		}
 	}
-	v.finish(torn)
-	return v.r, nil
+	return v.r, v.finish(torn)
 }
 
 type verifier struct {
@@ -185,10 +185,11 @@ type verifier struct {
 	w      walker
 	ids    map[string]struct{}
 	seen   map[string]struct{} // digests of blobs looked at
-	heads  map[uint64]HeadLine
-	newest HeadLine
-	want   Head // what the parent says the log holds, zero for none
-	broken bool // the last line read is not JSON, which the last problem says
+	heads  noted
+	sure   uint64 // newest entry that a recorded head covers
+	whole  Head   // end of the last complete append
+	want   Head   // what the parent says the log holds, zero for none
+	broken bool   // the last line read is not JSON, which the last problem says
 }
 
 // line checks the next stored line and what its entry names.
@@ -208,11 +209,17 @@ func (v *verifier) line(ctx context.Context, b []byte) error {
 		v.r.add(x.Seq, CodeAltered, fmt.Sprintf("ID %q stands in the log twice", x.ID))
 	}
 	v.ids[x.ID] = struct{}{}
-	if n, ok := v.heads[x.Seq]; ok {
+	if n, ok := v.heads.sure[x.Seq]; ok {
 		v.r.Heads++
 		if n.Hash != s.String() {
 			v.r.fault(x.Seq, rewritten(n))
 		}
+	}
+	if v.heads.covers(x.Seq, s.String()) {
+		v.sure = x.Seq
+	}
+	if x.More == 0 {
+		v.whole = v.w.head
 	}
 	if v.want.Seq == x.Seq && v.want.Hash != s.String() {
 		v.r.add(x.Seq, CodeAltered, "the entry does not have the hash that the parent's log names")
@@ -264,7 +271,10 @@ func (v *verifier) child(ctx context.Context, e Entry) error {
 		return nil
 	}
 	*v.budget--
-	o := &VerifyOptions{Heads: v.o.Heads, Name: c.Name, Children: v.o.Children}
+	if c.Heads != nil {
+		defer c.Heads.Close()
+	}
+	o := &VerifyOptions{Heads: c.Heads, Name: c.Name, Children: v.o.Children}
 	if c.Children != nil {
 		o.Children = c.Children
 	}
@@ -280,7 +290,7 @@ func (v *verifier) child(ctx context.Context, e Entry) error {
 }
 
 // finish checks what only the end of the log shows.
-func (v *verifier) finish(torn error) {
+func (v *verifier) finish(torn error) error {
 	seq := v.w.head.Seq
 	switch {
 	case torn != nil:
@@ -293,10 +303,42 @@ func (v *verifier) finish(torn error) {
 	case v.w.more > 0:
 		v.r.add(seq+1, CodeTorn, fmt.Sprintf("the last append is not complete, %d of its entries are missing", v.w.more))
 	}
-	if v.newest.Seq > seq {
-		v.r.fault(seq+1, lost(v.newest, seq))
+	if v.heads.newest.Seq > seq {
+		v.r.fault(seq+1, lost(v.heads.newest, seq))
 	}
-	if v.want.Seq > seq {
+	switch {
+	case v.want.Seq > seq:
 		v.r.add(seq+1, CodeCut, fmt.Sprintf("the parent's log names entry %d, this one ends at %d", v.want.Seq, seq))
+	case 0 < v.want.Seq && v.want.Seq < seq:
+		v.r.add(v.want.Seq+1, CodeUnanchored, fmt.Sprintf("the parent's log ends this one at entry %d; %s", v.want.Seq, loose(v.want.Seq, seq)))
 	}
+	return v.anchored()
+}
+
+// anchored reports what follows the last entry that a recorded head covers.
+func (v *verifier) anchored() error {
+	if v.heads.none() {
+		return nil
+	}
+	if v.sure > 0 && v.r.Heads == 0 {
+		v.r.Heads = 1 // a pending head covers the log
+	}
+	if v.sure >= v.whole.Seq || v.sure < v.heads.newest.Seq { // the latter is reported as cut or altered
+		return nil
+	}
+	now, err := v.o.Heads.of(v.o.Name) // a run that goes on has recorded more meanwhile
+	if err != nil || now.covers(v.whole.Seq, v.whole.Hash) {
+		return err
+	}
+	v.r.add(v.sure+1, CodeUnanchored, loose(v.sure, v.whole.Seq))
+	return nil
+}
+
+// loose describes entries after the last recorded head.
+func loose(after, last uint64) string {
+	which := fmt.Sprintf("entries %d to %d", after+1, last)
+	if after+1 == last {
+		which = fmt.Sprintf("entry %d", last)
+	}
+	return "no recorded head covers " + which + ": another program wrote there, or a power failure took the head"
 }

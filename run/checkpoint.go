@@ -68,6 +68,9 @@ func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
+	if bad := p.h.misplaced(); bad != nil {
+		return Restored{}, f.misplacedError(*bad)
+	}
 	if err := p.h.must(); err != nil {
 		return Restored{}, err
 	}

@@ -39,6 +39,11 @@ const (
 	CodeState        = "state_unwritable"   // heads cannot be kept where they should
 	CodeHeads        = "heads_mismatch"     // the log is not the one whose heads were kept
 	CodeStranger     = "run_unwitnessed"    // the record of a run was not written by this user here
+	CodeUnanchored   = "record_unanchored"  // entries that no recorded head covers
+	CodeAfterEnd     = "record_after_end"   // entries after the end of the run
+	CodeNoStart      = "run_start_missing"  // turns of a run whose start the log does not hold
+	CodeEmpty        = "record_empty"       // the log holds no entry
+	CodeChild        = "child_unknown"      // a folder of a child that no call of the run began
 	CodeNewer        = "record_newer"       // an entry that must be understood is not
 	CodeUnknown      = "record_unknown"     // an entry that may be passed over is not understood
 	CodeUnverified   = "run_unverified"     // Export was not told to take what does not verify

@@ -80,6 +80,7 @@ type Folder struct {
 	heads  *record.Heads // nil: none are kept
 	name   string        // of the log among the heads
 	noHead bool          // heads are kept, and none for this log
+	loose  *loose        // nil: heads cover the whole log
 
 	headsPath string
 
@@ -147,7 +148,11 @@ func Look(root, id string, o *Options) (*Folder, error) {
 	if err := f.openHeads(false); err != nil {
 		return nil, err
 	}
-	if err := f.openRecord(); err != nil {
+	err := f.openRecord()
+	if err == nil {
+		err = f.unanchored(context.Background())
+	}
+	if err != nil {
 		f.shut()
 		return nil, err
 	}
@@ -208,19 +213,18 @@ func (f *Folder) check() error {
 }
 
 func (f *Folder) openRecord() (err error) {
-	ro := record.Options{ReadOnly: f.readOnly, Now: f.opt.Now}
-	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &ro); err != nil {
+	if f.store, err = record.OpenBlobs(filepath.Join(f.dir, dirBlobs), &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now}); err != nil {
 		return fault("open", f.dir, err)
 	}
 	f.blobs = record.Redact(f.store, f.opt.Secrets...)
 	for _, name := range f.blobs.Skipped() {
 		f.opt.Logger.Warn("a secret is too short to be kept out of the record", "name", name, "shortest", record.MinSecret)
 	}
-	ro.Blobs = f.blobs
+	o := f.recordOptions()
 	if f.heads != nil && f.opt.Witnessed {
-		ro.Noted, _ = f.heads.Newest(f.name)
+		o.Noted, _ = f.heads.Newest(f.name)
 	}
-	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), &ro); record.CodeOf(err) == record.CodeCut {
+	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), o); record.CodeOf(err) == record.CodeCut {
 		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
 			Hint: "the log was cut, or the disk lost what it had confirmed; look at it with verify; --trust-record goes on without what is gone, and the record says so"}
 	}
@@ -229,6 +233,16 @@ func (f *Folder) openRecord() (err error) {
 	}
 	f.log = &witnessed{FileLog: f.file, heads: f.heads, name: f.name, redact: f.blobs}
 	return nil
+}
+
+// recordOptions are those of the log. Each append records its head first.
+func (f *Folder) recordOptions() *record.Options {
+	return &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now, Blobs: f.blobs, Announce: func(h record.Head) error {
+		if f.heads == nil {
+			return nil
+		}
+		return f.heads.Announce(f.name, h)
+	}}
 }
 
 // begin compares the log with its heads and records what a crash took.
@@ -240,8 +254,7 @@ func (f *Folder) begin(ctx context.Context) error {
 	rec := f.file.Recovered()
 	var lost record.HeadLine
 	if f.heads != nil {
-		newest, known := f.heads.Newest(f.name)
-		f.noHead = !known && head.Seq > 0
+		newest, _ := f.heads.Newest(f.name)
 		err := f.heads.Check(ctx, f.name, f.file)
 		switch {
 		case err == nil:
@@ -254,20 +267,37 @@ func (f *Folder) begin(ctx context.Context) error {
 			return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
 				Hint: "somebody changed the log behind metier's back; look at it with verify, do not go on with it"}
 		}
+		if err := f.unanchored(ctx); err != nil {
+			return err
+		}
 	}
-	if rec == nil {
-		return nil
+	if rec != nil {
+		f.opt.Logger.Warn("the log lost its tail in a crash", "run", f.id, "after", head.Seq, "bytes", rec.Bytes, "lost", lost.ID)
+		if err := f.note(ctx, event.Recovered{Seq: head.Seq, Bytes: rec.Bytes, Digest: rec.Digest, LostID: lost.ID, LostType: lost.Type}); err != nil {
+			return err
+		}
 	}
-	f.opt.Logger.Warn("the log lost its tail in a crash", "run", f.id, "after", head.Seq, "bytes", rec.Bytes, "lost", lost.ID)
-	en, err := event.New(event.Recovered{Seq: head.Seq, Bytes: rec.Bytes, Digest: rec.Digest, LostID: lost.ID, LostType: lost.Type},
-		"recovered:"+f.opt.NewID(), f.opt.By, f.opt.Now())
+	if f.loose != nil {
+		f.opt.Logger.Warn("no recorded head covers the end of the log, it was set aside", "run", f.id, "after", f.loose.after, "entries", f.loose.last-f.loose.after, "file", f.loose.file)
+		if err := f.note(ctx, f.loose.recovered()); err != nil {
+			return err
+		}
+	}
+	return fault("open", f.dir, f.log.Sync(ctx)) // from here on the whole log counts
+}
+
+// note appends what was recovered.
+func (f *Folder) note(ctx context.Context, e event.Recovered) error {
+	head, err := f.file.Head(ctx)
 	if err != nil {
 		return fault("open", f.dir, err)
 	}
-	if _, err := f.file.Append(ctx, head, en); err != nil {
+	en, err := event.New(e, "recovered:"+f.opt.NewID(), f.opt.By, f.opt.Now())
+	if err != nil {
 		return fault("open", f.dir, err)
 	}
-	return nil
+	_, err = f.file.Append(ctx, head, en)
+	return fault("open", f.dir, err)
 }
 
 // ID is the run's id.

@@ -88,6 +88,10 @@ func summarize(ctx context.Context, root, id string) Summary {
 // torn tells of a tail that the next Open will cut off. While another process
 // writes, an unfinished line is only its next one.
 func (f *Folder) torn() *Problem {
+	if f.loose != nil && f.readOnly {
+		p := f.loose.problem()
+		return &p
+	}
 	rec := f.file.Recovered()
 	if rec == nil || !f.readOnly || held(f.dir) {
 		return nil

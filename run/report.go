@@ -201,6 +201,10 @@ func (p *projector) problems() []Problem {
 			if e.LostID != "" {
 				lost = fmt.Sprintf("; lost: %s (%s)", e.LostType, e.LostID)
 			}
+			if e.Unanchored > 0 {
+				add(CodeUnanchored, e.Kept, "no recorded head covered the %d entries after entry %d; they were set aside in %s and do not count%s", e.Unanchored, e.Seq, e.Kept, lost)
+				continue
+			}
 			add(CodeRecovered, "", "%d bytes after entry %d were not complete and were cut off%s", e.Bytes, e.Seq, lost)
 		case event.Failed:
 			if !e.Retry {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"metier"
-	"metier/event"
 	"metier/record"
 )
 
@@ -81,13 +80,19 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	for _, p := range rec.Problems {
 		r.Problems = append(r.Problems, Problem{Code: string(p.Code), Seq: p.Seq, Detail: p.Detail})
 	}
+	if rec.Entries == 0 && len(rec.Problems) == 0 {
+		r.Problems = append(r.Problems, Problem{Code: CodeEmpty, Detail: "the log holds no entry: the disk was full, or the process was killed when the run began; remove the folder and start the task as a new run"})
+	}
+	if f.loose != nil && f.loose.misplaced != nil {
+		r.Problems = append(r.Problems, *f.loose.misplaced)
+	}
 	for _, c := range rec.Children {
 		if !c.OK() {
 			r.Problems = append(r.Problems, Problem{Code: "child_unverified", On: c.Name, Detail: "the record of a child run does not verify: " + worst(c)})
 		}
 	}
 	if !r.Witnessed {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are kept outside of the workspace: a cut tail, or a log written anew as a whole, would not show"})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside of the workspace: entries that were cut off or added, or a log that was rewritten, would not show"})
 	}
 	if f.heads != nil && f.heads.Bad() > 0 {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%d lines of the file of heads cannot be read; a crash leaves one, and the others count", f.heads.Bad())})
@@ -99,39 +104,12 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 }
 
 func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
-	o := &record.VerifyOptions{Name: f.name, Children: childrenBelow(f.dir)}
+	o := &record.VerifyOptions{Name: f.name, Children: f.tied}
 	if !f.noHead {
 		o.Heads = f.heads
 	}
 	rec, err := record.Verify(ctx, record.File(filepath.Join(f.dir, FileLog)), f.blobs, o)
 	return rec, fault("verify", f.dir, err)
-}
-
-// childrenBelow finds the logs of child runs that entries of the run in a folder
-// tie in.
-func childrenBelow(dir string) func(context.Context, record.Entry) (*record.Child, error) {
-	return func(_ context.Context, en record.Entry) (*record.Child, error) {
-		e, err := event.Decode(en)
-		if errors.Is(err, event.ErrUnknown) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		c, ok := e.(event.ChildEnded)
-		if !ok {
-			return nil, nil
-		}
-		if err := CheckID(c.Run); err != nil {
-			return nil, err
-		}
-		dir := filepath.Join(ChildrenOf(dir), c.Run)
-		blobs, err := record.OpenBlobs(filepath.Join(dir, dirBlobs), &record.Options{ReadOnly: true})
-		if err != nil {
-			return nil, err
-		}
-		return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(dir, FileLog)), Blobs: blobs, Children: childrenBelow(dir)}, nil
-	}
 }
 
 // worst is what speaks against the record of a child, or of one below it.
@@ -166,6 +144,12 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 			continue
 		}
 		r.Warnings = append(r.Warnings, p)
+	}
+	if bad := h.misplaced(); bad != nil {
+		r.Problems = append(r.Problems, *bad)
+	}
+	if err := f.strays(ctx, h, r); err != nil {
+		return err
 	}
 	j := f.judge(h)
 	want, err := j.at(ctx, h.head.Seq)

@@ -43,8 +43,7 @@ func (f *Folder) openHeads(fresh bool) error {
 		return unwitnessable(dir, err)
 	}
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && !fresh && f.opt.Witnessed {
-		return wrong(metier.Denied, CodeStranger, f.dir, "look at it with `metier runs show`; --trust-record goes on with it and with all that it allows",
-			"the record of run %q was not written here by you: nothing shows who wrote it", f.id)
+		return f.stranger()
 	}
 	f.headsPath = path
 	if fresh {
@@ -152,6 +151,11 @@ func (w *witnessed) Append(ctx context.Context, after record.Head, e ...record.E
 
 // Sync implements record.Syncer.
 func (w *witnessed) Sync(ctx context.Context) error {
+	if w.heads != nil {
+		if err := w.heads.Sync(); err != nil {
+			return err
+		}
+	}
 	if err := w.FileLog.Sync(ctx); err != nil || w.heads == nil {
 		return err
 	}

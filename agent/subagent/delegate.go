@@ -201,7 +201,7 @@ func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.
 	case <-ctx.Done():
 		return metier.Result{}, &metier.Suspended{}
 	}
-	c.ID, c.Again = RunID(x.Call().ID), x.Call().Try > 0
+	c.ID, c.Again = event.ChildName(x.Call().ID), x.Call().Try > 0
 	c.Skills = d.begin(x, c)
 	c.Manifest = Manifest{Profile: c.Profile.Name, Call: x.Call().ID, Skills: c.Skills, Scripts: c.Profile.Scripts, Target: c.Profile.Target,
 		Tools: []string{}, Missing: []string{}, Return: returnChannel}
@@ -278,14 +278,3 @@ func (d *delegate) refused(x *metier.Scope, c Child, err error) metier.Result {
 // codeUnusable is the code of a call whose child could not be run, or whose
 // record cannot be read: what it did is not known.
 const codeUnusable = "subagent_unusable"
-
-// RunID is the name of a call's child below its parent's run. A call's id
-// holds no other letters where a driver gave it.
-func RunID(call string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
-			return r
-		}
-		return '_'
-	}, call)
-}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"metier"
+	"metier/event"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -42,7 +43,7 @@ func (handleTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 }
 
 func (handleTool) args(raw json.RawMessage) (a handleArgs, err error) {
-	if err = metier.DecodeArgs(raw, &a); err == nil && (a.Handle == "" || a.Handle != RunID(a.Handle) || a.From < 0) {
+	if err = metier.DecodeArgs(raw, &a); err == nil && (a.Handle == "" || a.Handle != event.ChildName(a.Handle) || a.From < 0) {
 		err = invalid("handle is missing or none, or from is below 0")
 	}
 	return a, err

@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+)
+
+// tied finds the log of the child run that an entry of this run ties in.
+func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error) {
+	e, err := event.Decode(en)
+	if errors.Is(err, event.ErrUnknown) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, ok := e.(event.ChildEnded)
+	if !ok {
+		return nil, nil
+	}
+	if err := CheckID(c.Run); err != nil {
+		return nil, err
+	}
+	k := f.child(c.Run)
+	if err := k.openHeads(false); err != nil {
+		return nil, err
+	}
+	blobs, err := record.OpenBlobs(filepath.Join(k.dir, dirBlobs), &record.Options{ReadOnly: true})
+	if err != nil {
+		return nil, errors.Join(err, k.shut())
+	}
+	return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(k.dir, FileLog)), Blobs: blobs, Heads: k.heads, Children: k.tied}, nil
+}
+
+// child is the folder of a child run for reading, not opened yet.
+func (f *Folder) child(id string) *Folder {
+	o := f.opt
+	o.Secrets = nil
+	return &Folder{id: id, dir: filepath.Join(f.Children(), id), opt: o, readOnly: true}
+}
+
+// strays checks what is in the folder of child runs and is not tied in by an
+// entry: the records of children that have not ended, and folders that no call
+// of this run began.
+func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error {
+	there, err := os.ReadDir(f.Children())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault("verify", f.dir, err)
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	ended, open, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, fa := range h.facts {
+		switch e := fa.event.(type) {
+		case event.Started:
+			open[event.ChildName(e.ID)] = true
+		case event.Returned:
+			name := event.ChildName(e.ID)
+			failed[name] = open[name] && e.Code != ""
+			open[name] = false
+		case event.ChildEnded:
+			ended[e.Run] = true
+		}
+	}
+	for i, d := range there {
+		name := d.Name()
+		switch {
+		case ended[name]:
+		case i == maxChildren:
+			r.Problems = append(r.Problems, Problem{Code: CodeOverflow, On: dirChilds, Detail: fmt.Sprintf("more than %d folders; the others were not checked", maxChildren)})
+			return nil
+		case !d.IsDir() || !open[name] && !failed[name]:
+			r.Problems = append(r.Problems, Problem{Code: CodeChild, On: dirChilds + "/" + name,
+				Detail: "no call of this run began a subagent of that name, so another program put it there; remove it"})
+		default:
+			if err := f.verifyLoose(ctx, name, failed[name], r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxChildren bounds how many folders of children are checked.
+const maxChildren = 10_000
+
+// verifyLoose checks the record of a child that no entry ties in: it has not
+// ended, or its call failed and nothing of it was used.
+func (f *Folder) verifyLoose(ctx context.Context, name string, failed bool, r *VerifyReport) error {
+	k, on := f.child(name), dirChilds+"/"+name
+	if info, err := os.Lstat(filepath.Join(k.dir, FileLog)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return nil // its process was killed before it wrote anything
+	}
+	in, err := VerifyAt(ctx, f.Children(), name, &k.opt)
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil:
+		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(err), On: on, Detail: err.Error()})
+	case r.Witnessed && !in.Witnessed:
+		r.Problems = append(r.Problems, Problem{Code: CodeChild, On: on, Detail: "no head of this record is recorded, so another program wrote it; remove it"})
+	case failed:
+		r.Warnings = append(r.Warnings, Problem{Code: CodeChild, On: on, Detail: "the call failed, and nothing of this record was used"})
+	default:
+		for _, p := range in.Problems {
+			r.Problems = append(r.Problems, Problem{Code: p.Code, Seq: p.Seq, On: on, Detail: p.Detail})
+		}
+	}
+	return nil
+}
