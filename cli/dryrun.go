@@ -98,6 +98,9 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	if err != nil {
 		return d, err
 	}
+	if p.model.model == (unasked{}) && !a.json {
+		fmt.Fprintf(a.Err, "note: a run needs a model: %s\n", oneLine(p.model.note))
+	}
 	cat := j.session.Catalog(ctx)
 	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
 		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{},

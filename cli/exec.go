@@ -16,7 +16,6 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/program"
-	"metier/run"
 	"metier/sandbox"
 	"metier/settings"
 )
@@ -96,7 +95,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 		return err
 	}
 	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
-	folder, err := run.Create(j.launch.Artifacts, a.runID(), a.runOptions())
+	folder, err := a.createRun(j.launch.Artifacts, a.runID())
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"metier/mcp/server"
 	"metier/policy"
 	"metier/record"
-	"metier/run"
 	"metier/settings"
 )
 
@@ -287,7 +286,7 @@ func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(co
 		}
 		return k.session, func() error { leave(); return nil }, nil
 	}
-	folder, err := run.Create(k.launch.Artifacts, k.a.runID(), k.a.runOptions())
+	folder, err := k.a.createRun(k.launch.Artifacts, k.a.runID())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -178,7 +178,7 @@ func (b *book) isFull() bool {
 
 // next begins a record and lets go of the one before. The caller holds mu.
 func (g *guests) next(ctx context.Context) error {
-	folder, err := run.Create(g.root, g.a.runID()+guestSuffix, g.a.runOptions())
+	folder, err := g.a.createRun(g.root, g.a.runID()+guestSuffix)
 	if err != nil {
 		return err
 	}

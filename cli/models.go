@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -93,6 +95,13 @@ func (a *app) chooseModel(ctx context.Context, op operator, asked, script string
 	c, err := a.openModel(op, "scripted:"+script)
 	c.note = "no model key and no local Ollama found: replaying the recorded turns of " + filepath.Base(script)
 	return c, err
+}
+
+// unasked is the model of a dry run on a host that has none.
+type unasked struct{}
+
+func (unasked) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) { yield(model.Chunk{}, errors.New("a dry run asks no model")) }
 }
 
 func providerNames() string {

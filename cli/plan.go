@@ -161,7 +161,10 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 		return p, err
 	}
 	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
-		return p, err
+		if code := problemOf(err).code; !f.dryRun || code != "no_model" && code != "no_key" {
+			return p, err
+		}
+		p.model = chosen{model: unasked{}, id: firstSet(ph.Model, f.model, rf.Model, a.env["METIER_MODEL"], op.Model, modelNone), note: err.Error() + ": " + problemOf(err).hint}
 	}
 	l.Model, l.Spec.Model = p.model.id, p.model.id
 	if p.model.script != "" {

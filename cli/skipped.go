@@ -55,14 +55,26 @@ func (j *job) noteSkipped() {
 			}
 		}
 	}
+	j.noteFound("left out ", func(d metier.Diagnostic) bool { return d.Severity == skillmd.Error })
+	j.noteFound("", func(d metier.Diagnostic) bool {
+		return d.Severity == skillmd.Warning && slices.Contains(namedFaults, d.Code)
+	})
+}
+
+// namedFaults are the warnings that change what a skill is called or described
+// as, so that its author has to see them.
+var namedFaults = []string{"name-directory-mismatch", "missing-name", "missing-description"}
+
+// noteFound prints the first few diagnostics of a kind and counts the others.
+func (j *job) noteFound(what string, is func(metier.Diagnostic) bool) {
 	const most = 5
 	n := 0
 	for _, d := range j.snapshot.Diagnostics() {
-		if d.Severity != skillmd.Error {
+		if !is(d) {
 			continue
 		}
 		if n++; n <= most {
-			fmt.Fprintf(j.a.Err, "note: left out %s: %s: %s\n", oneLine(place(d)), d.Code, oneLine(d.Detail))
+			fmt.Fprintf(j.a.Err, "note: %s%s: %s: %s\n", what, oneLine(place(d)), d.Code, oneLine(d.Detail))
 		}
 	}
 	if n > most {

@@ -83,7 +83,7 @@ func canAsk(req *mcp.CallToolRequest) bool {
 func refusal(q policy.Question) *mcp.CallToolResult {
 	text, _ := policy.Words(q.Text)
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
-		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user; the operator of the server allows it with a policy file or 'metier approvals'.", text)}}}
+		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user; the operator of the server can allow it with 'metier mcp --policy FILE'.", text)}}}
 }
 
 // form is a question as the client shows it.

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"metier/internal/atomicfile"
+	"metier/run"
+)
+
+// createRun creates the folder of a run, and keeps records out of git.
+func (a *app) createRun(artifacts, id string) (*run.Folder, error) {
+	folder, err := run.Create(artifacts, id, a.runOptions())
+	if err != nil {
+		return nil, err
+	}
+	if err := ignoreRecords(artifacts); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return folder, nil
+}
+
+// ignored is what git leaves out of .metier: everything but skills.json, in
+// which a project says which skills are switched off.
+const ignored = "*\n!skills.json\n"
+
+// ignoreRecords writes .metier/.gitignore unless there is one. Records that are
+// kept elsewhere are the operator's to ignore.
+func ignoreRecords(artifacts string) error {
+	dir := filepath.Dir(artifacts)
+	if filepath.Base(dir) != ".metier" || filepath.Base(artifacts) != "runs" {
+		return nil
+	}
+	path := filepath.Join(dir, ".gitignore")
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return atomicfile.Write(path, []byte(ignored), 0o644)
+}
