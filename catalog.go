@@ -332,7 +332,7 @@ func unlisted(sk *Skill, g *policy.Grants, guard settings.Injection) string {
 // blocks reports whether text of a tier that looks like an injection is kept
 // from the model.
 func blocks(guard settings.Injection, t policy.Tier) bool {
-	return guard == settings.InjectionBlock || guard == settings.InjectionUntrusted && t.Or() == policy.ThirdParty
+	return guard.Blocks(t.Or() == policy.ThirdParty)
 }
 
 // suspect reports whether what a catalog would tell of a skill looks like an

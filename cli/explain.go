@@ -10,6 +10,8 @@ import (
 
 	"metier"
 	"metier/internal/rules"
+	"metier/mcp/server"
+	"metier/policy"
 )
 
 // stateNone is the state of a path that is no skill, in `explain --json`.
@@ -33,6 +35,7 @@ type explainedEntry struct {
 	Fix         string         `json:"fix"`
 	ShadowedBy  *shadow        `json:"shadowedBy"`
 	Model       *modelSees     `json:"model"` // null: there is no skill
+	MCP         *mcpSees       `json:"mcp"`   // null: the skill is not loaded
 	Diagnostics []mendableFind `json:"diagnostics"`
 }
 
@@ -51,6 +54,39 @@ type modelSees struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
 	Fix    string `json:"fix"`
+}
+
+// mcpSees reports whether skills/list of 'metier mcp' has the skill.
+type mcpSees struct {
+	Listed bool   `json:"listed"`
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// overMCP checks whether clients of 'metier mcp' are listed a loaded skill.
+func (sh *shelf) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, error) {
+	if sk.State != metier.Loaded {
+		return nil, nil
+	}
+	d, err := server.Unlisted(ctx, sh.snapshot, sk, func(t policy.Tier) bool {
+		return sh.settings.Activate.Injection.Blocks(t.Or() == policy.ThirdParty)
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		d = metier.Diagnostic{Code: "mcp-unlisted-unreadable", Detail: err.Error()}
+	}
+	if d.Code == "" {
+		return &mcpSees{Listed: true}, nil
+	}
+	r, _ := rules.Of(d.Code)
+	reason := r.Why
+	if d.Detail != "" {
+		reason += ": " + d.Detail
+	}
+	return &mcpSees{Rule: d.Code, Reason: reason, Fix: r.Fix}, nil
 }
 
 type mendableFind struct {
@@ -112,7 +148,11 @@ func (sh *shelf) explain(ctx context.Context, subject string) (explained, error)
 		for _, sk := range found {
 			e := sh.snapshot.Explain(sk, cat, sh.denied)
 			e.Skill.Diagnostics = slices.Concat(sk.Diagnostics, sh.snapshot.Suspicions(ctx, sk))
-			doc.Entries = append(doc.Entries, entryOf(e, cat))
+			entry := entryOf(e, cat)
+			if entry.MCP, err = sh.overMCP(ctx, sk); err != nil {
+				return doc, err
+			}
+			doc.Entries = append(doc.Entries, entry)
 		}
 	}
 	doc.explainedEntry = doc.Entries[0]
@@ -197,6 +237,10 @@ func (a *app) showExplained(e explainedEntry) {
 	line("mend", e.Fix)
 	if m := e.Model; m != nil {
 		line("model", modelLine(*m))
+		line("", m.Fix)
+	}
+	if m := e.MCP; m != nil && !m.Listed {
+		line("mcp", "skills/list omits it ("+m.Rule+"): "+m.Reason)
 		line("", m.Fix)
 	}
 	t.print(a.Out, "  ")

@@ -59,7 +59,7 @@ func TestHarnessIsServed(t *testing.T) {
 		t.Errorf("%t %s %v", ok, text, data)
 	}
 	for path, name := range map[string]string{".": ".", "figures": "skills/figures", "writing/short-report": "skills/writing/short-report"} {
-		if text, ok, data := c.call("load_skill", map[string]any{"path": path}); !ok || data["name"] != name || data["content"] != text {
+		if text, ok, data := c.call("load_skill", map[string]any{"path": path}); !ok || data["name"] != name || text == "" {
 			t.Errorf("%s: %t %s %v", path, ok, text, data)
 		}
 	}

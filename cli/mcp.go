@@ -102,6 +102,7 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 		return a.serveHTTP(ctx, f.http, access, served)
 	}
 	if a.asks() {
+		a.noteOmitted(served[0])
 		fmt.Fprintln(a.Err, "note: waiting for a client on standard input; 'metier mcp install CLIENT' prints the entry by which one starts this")
 	}
 	return served[0].server.Serve(ctx, a.In, a.Out)
@@ -219,6 +220,9 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 	for _, e := range served {
 		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), e.path())
 	}
+	for _, e := range served {
+		a.noteOmitted(e)
+	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {
@@ -254,6 +258,10 @@ func (b *mcpBackend) Serves(sk metier.Skill) bool {
 	g := b.j.grants()
 	effect, _ := g.Skill(sk.ID.String(), sk.Name)
 	return effect != policy.RuleDeny
+}
+
+func (b *mcpBackend) Blocks(t policy.Tier) bool {
+	return b.j.settings.Activate.Injection.Blocks(t.Or() == policy.ThirdParty)
 }
 
 func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,6 +82,13 @@ func (e servedEndpoint) path() string {
 		return "/mcp"
 	}
 	return "/mcp/" + e.name
+}
+
+// noteOmitted reports how many skills skills/list omits.
+func (a *app) noteOmitted(e servedEndpoint) {
+	if listed, omitted := e.server.Counts(); omitted > 0 {
+		fmt.Fprintf(a.Err, "note: %s: skills/list has %s and omits %d that clients would reject; 'metier explain NAME' shows why\n", e.path(), plural(listed, "skill"), omitted)
+	}
 }
 
 // openEndpoint opens an endpoint: nothing of it is another's but the tokens and the

@@ -19,6 +19,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"metier/mcp/server"
+
 	"metier/internal/testenv"
 )
 
@@ -259,8 +261,8 @@ func oneOf(c mcpClient, kind int, name string, sums map[string]string) error {
 		if err != nil {
 			return err
 		}
-		data, _ := r.StructuredContent.(map[string]any)
-		if text, _ := data["content"].(string); r.IsError || data["hash"] != "sha256:"+sums["skill://shelf/"+name+"/SKILL.md"] || !strings.Contains(text, "The text of "+name+".") {
+		data, _ := r.Meta[server.DetailKey].(map[string]any)
+		if text := r.Content[0].(*mcp.TextContent).Text; r.IsError || data["hash"] != "sha256:"+sums["skill://shelf/"+name+"/SKILL.md"] || !strings.Contains(text, "The text of "+name+".") {
 			return fmt.Errorf("load_skill %s: %+v", name, r)
 		}
 		return nil

@@ -380,7 +380,7 @@ func (a *app) place(r *root, s settings.Discover, workspace string, mounts []too
 		return nil
 	}
 	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
-		Hint: "move it into the workspace, or declare it with --mount name=NAME,source=DIR,target=/PATH,mode=ro",
+		Hint: "move it into the workspace; metier run also takes --mount name=NAME,source=DIR,target=/PATH,mode=ro",
 		Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
 }
 

@@ -75,6 +75,12 @@ const (
 	InjectionEvent     Injection = "event"           // delivered, with an event
 )
 
+// Blocks reports whether text that reads like an injection is withheld;
+// thirdParty says that it comes from that tier.
+func (i Injection) Blocks(thirdParty bool) bool {
+	return i == InjectionBlock || i == InjectionUntrusted && thirdParty
+}
+
 // ShowDigest says whether the model is shown digests of skills and resources.
 type ShowDigest string
 

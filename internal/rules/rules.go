@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, served, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, served, unlisted, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -62,6 +62,19 @@ var served = map[string]Rule{
 	"mcp-tool-drifted":    {"a run that goes on has the tools it began with, as they were", "begin a new run, or go on with --on-drift reload, which takes the tools as they are now"},
 	"mcp-tools-new":       {"tools that a server adds while a run goes on are not taken up", "begin a new run"},
 	"name-by-path":        {"two skills of one server have one name, so both are named by their paths", ""},
+}
+
+// Why skills/list of 'metier mcp' omits a skill that clients can still load by its name.
+var unlisted = map[string]Rule{
+	"mcp-unlisted-name":        {"skills/list has skills whose name is text of 1 to 64 lowercase letters a-z, digits, and single hyphens: clients reject others", "rename the skill"},
+	"mcp-unlisted-description": {"skills/list has skills whose description is text of 1 to 1,024 characters: clients reject others, some the whole list", "write a description of that length"},
+	"mcp-unlisted-frontmatter": {"clients read the frontmatter again and compare it with skills/list, so it must mean the same to every YAML reader", "quote the value, or repair the frontmatter; 'metier validate' shows the line"},
+	"mcp-unlisted-file-name":   {"clients expect the file name SKILL.md", "rename the file to SKILL.md"},
+	"mcp-unlisted-hidden":      {"skills that are hidden from models are not in skills/list", ""},
+	"mcp-unlisted-size":        {"clients accept at most 512 files and 16 MiB per skill (SEP-2640)", "split the skill, or remove files from its folder"},
+	"mcp-unlisted-injection":   {"a file that reads like an injection is withheld from clients (setting injection), so the skill could not be verified", "review the file; if it is honest, trust the skill (metier trust) or change the setting"},
+	"mcp-unlisted-unreadable":  {"every file in skills/list must be readable", "check the file's permissions"},
+	"mcp-unlisted-address":     {"two skills would share the address of a file", "rename one of the two folders"},
 }
 
 // What can be wrong with a harness.

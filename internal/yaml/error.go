@@ -29,6 +29,7 @@ const (
 	SecondDocument   Code = "second-document"
 	UnknownKey       Code = "unknown-key" // Decode only
 	WrongType        Code = "wrong-type"  // Decode only
+	NoJSON           Code = "no-json"     // AppendJSON only
 )
 
 // Error is one fault in YAML text, with its position (1-based; a column counts characters).

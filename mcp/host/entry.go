@@ -298,6 +298,12 @@ func decode(raw json.RawMessage, into any) error {
 // dates as they are written, others' YAML does not, so a number counts by its
 // value.
 func (h *held) differs(raw []byte) error {
+	if typed, err := skillmd.TypedJSON(raw); err == nil {
+		var file map[string]any
+		if decode(typed, &file) == nil && same(h.fields, file) {
+			return nil
+		}
+	}
 	doc, diags := skillmd.Parse(raw)
 	for _, d := range diags {
 		if d.Severity == skillmd.Error {
@@ -318,6 +324,24 @@ func (h *held) differs(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// same compares two JSON values; numbers are equal if they are as doubles.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, is := b.(map[string]any)
+		return is && maps.EqualFunc(a, b, same)
+	case []any:
+		b, is := b.([]any)
+		return is && slices.EqualFunc(a, b, same)
+	case json.Number:
+		b, is := b.(json.Number)
+		x, errX := a.Float64()
+		y, errY := b.Float64()
+		return is && errX == nil && errY == nil && x == y
+	}
+	return a == b
 }
 
 // equal compares a value of an entry with one of our reading.

@@ -22,6 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier"
+	"metier/policy"
 )
 
 // Extension is the identifier of SEP-2640.
@@ -36,6 +37,8 @@ type Backend interface {
 	Open(ctx context.Context, c Client, snapshot func(context.Context) (*metier.Snapshot, error)) (s *metier.Session, end func() error, err error)
 	// Serves says whether clients are told of a skill at all: false for one that policy denies.
 	Serves(sk metier.Skill) bool
+	// Blocks reports whether text of a tier that reads like an injection is withheld from clients.
+	Blocks(t policy.Tier) bool
 }
 
 // Client is who a session is kept for. At most one of the fields is set; none
@@ -112,9 +115,10 @@ type Server struct {
 	shown      shown // guarded by refreshing
 	leaving    sync.WaitGroup
 
-	index atomic.Pointer[index]
-	tools atomic.Pointer[map[string]*mcp.Tool] // as offered, by name
-	own   *client                              // the server's own session
+	index     atomic.Pointer[index]
+	checks    checks
+	canonical atomic.Pointer[map[string]string] // canonical names of the tools that are offered, by name
+	own       *client                           // the server's own session
 
 	writing sync.Map // of *atomic.Int64 by call: bytes its program wrote
 
@@ -132,6 +136,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts = *o
 	}
 	s.opts.fill()
+	s.checks.blocks = b.Blocks
 	po := &mcp.ServerOptions{
 		Logger: s.opts.Logger, PageSize: s.opts.PageSize, SetCacheable: s.cacheable,
 		Instructions: "Skills are instructions for tasks. Load the one that fits before you begin.",
@@ -142,7 +147,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts.Protocol(po)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, po)
-	s.mcp.AddReceivingMiddleware(addressed, s.enters)
+	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.fitted)
 	if err := s.extend(); err != nil {
 		return nil, err
 	}

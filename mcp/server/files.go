@@ -72,10 +72,10 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if uri == v.main {
 		rc.MIMEType = "text/markdown"
 	}
-	if utf8.Valid(b) {
+	if utf8.Valid(b) && len(b) > 0 {
 		rc.Text = string(b)
 	} else {
-		rc.Blob = b
+		rc.Blob = append([]byte{}, b...) // of an empty file too: the library leaves out an empty text, and contents need one of the two
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{rc}}, nil
 }

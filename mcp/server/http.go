@@ -67,7 +67,7 @@ func (s *Server) Handler(a Access) http.Handler {
 			http.Error(w, "this server is not called by that name; the operator allows it with --name", http.StatusMisdirectedRequest)
 			return
 		}
-		if o := r.Header.Get("Origin"); o != "" && !a.origin(o, r.Host) {
+		if o := r.Header.Get("Origin"); o != "" && !a.origin(o, scheme(r)+"://"+r.Host) {
 			http.Error(w, "pages of that origin may not call this server; the operator allows it with --allow-origin", http.StatusForbidden)
 			return
 		}
@@ -78,6 +78,16 @@ func (s *Server) Handler(a Access) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// scheme is how a request reached this process. A proxy that adds TLS in front
+// of it is named with --allow-origin: what a request says about that could be
+// forged.
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // coming is the body of a request that has to be there by some time. What comes
@@ -122,12 +132,24 @@ func (a Access) host(host string) bool {
 	return slices.ContainsFunc(a.Hosts, func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) })
 }
 
-// origin reports whether a page may call: one of this very address, or one that
-// was named.
-func (a Access) origin(origin, host string) bool {
-	if slices.ContainsFunc(a.Origins, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(o, "/"), origin) }) {
-		return true
+// origin reports whether a web page may call: one with the scheme, host, and
+// port of this address, or one the operator named. A default port may be left
+// out.
+func (a Access) origin(origin, self string) bool {
+	from := normalOrigin(origin)
+	return from != "" && (from == normalOrigin(self) || slices.ContainsFunc(a.Origins, func(o string) bool { return from == normalOrigin(o) }))
+}
+
+// normalOrigin writes an origin with its port and in lower case. It is "" for
+// text that is not an origin, such as null.
+func normalOrigin(text string) string {
+	u, err := url.Parse(strings.TrimSuffix(text, "/"))
+	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return ""
 	}
-	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.ToLower(u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port))
 }

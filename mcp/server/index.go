@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"metier"
-	"metier/internal/rules"
 )
 
 // The limits every host supports; servers should not exceed them (SEP-2640).
@@ -40,6 +39,7 @@ type file struct {
 	Size   int64         `json:"size"`
 
 	text bool
+	path string // in the skill's folder
 }
 
 // served is a skill with its address.
@@ -49,7 +49,7 @@ type served struct {
 	main     string // address of SKILL.md
 	entry    *entry
 	files    []file
-	unlisted string // why skills/list leaves it out, or ""
+	unlisted metier.Diagnostic // why skills/list leaves it out; no code: it is listed
 }
 
 // index is everything that is served at one moment.
@@ -87,7 +87,7 @@ func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, erro
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			out[i], faults[i] = held(ctx, snap, skills[i], denied)
+			out[i], faults[i] = s.checks.held(ctx, snap, skills[i], denied)
 		})
 	}
 	wg.Wait()
@@ -108,12 +108,16 @@ func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, erro
 		x.all = append(x.all, v)
 	}
 	slices.SortFunc(x.all, func(a, b *served) int { return cmp.Compare(a.main, b.main) })
+	s.checks.keep(x.all)
 	sum := sha256.New()
 	for _, v := range x.all {
 		x.place(v)
+		if v.unlisted.Code == "" {
+			v.unlisted = x.misplaced(v)
+		}
 		v.digest(sum)
-		if v.unlisted != "" {
-			s.opts.Logger.InfoContext(ctx, "a skill is not listed, and answered for by its address", "skill", v.skill.ID.String(), "reason", v.unlisted)
+		if v.unlisted.Code != "" {
+			s.opts.Logger.InfoContext(ctx, "skills/list omits a skill; skills/get returns it", "skill", v.skill.ID.String(), "code", v.unlisted.Code, "reason", v.unlisted.Detail)
 			continue
 		}
 		x.listed = append(x.listed, v)
@@ -124,7 +128,7 @@ func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, erro
 }
 
 func (v *served) digest(h hash.Hash) {
-	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%t\x00", v.main, v.unlisted, v.skill.State, v.entry.Frontmatter, v.skill.UserInvocable)
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%t\x00", v.main, v.unlisted.Code, v.skill.State, v.entry.Frontmatter, v.skill.UserInvocable)
 	for _, f := range v.files {
 		fmt.Fprintf(h, "%s\x00%s\x00%d\x00", f.URI, f.Digest, f.Size)
 	}
@@ -136,9 +140,9 @@ const mostTries = 3
 var errChanging = &metier.Error{Op: "index", Kind: metier.Conflict, Code: "skill_changing", Hint: "ask again", Err: errors.New("the skill changes while it is read")}
 
 // held reads a skill as it is now: its head and the digests of its files are of one moment.
-func held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
+func (c *checks) held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
 	for range mostTries {
-		v, err := once(ctx, snap, sk, denied)
+		v, err := c.once(ctx, snap, sk, denied)
 		if v != nil || err != nil {
 			return v, err
 		}
@@ -147,7 +151,7 @@ func held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []
 }
 
 // once gives nil where SKILL.md changed between two looks.
-func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
+func (c *checks) once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
 	b, err := snap.Open(ctx, sk.ID)
 	if err != nil {
 		return nil, err
@@ -174,7 +178,7 @@ func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []
 		if liesIn(denied, sk.ID, f.Path) {
 			continue
 		}
-		v.files = append(v.files, file{URI: below(v.folder, f.Path), Digest: f.Digest, Size: f.Size, text: f.Text})
+		v.files = append(v.files, file{URI: below(v.folder, f.Path), Digest: f.Digest, Size: f.Size, text: f.Text, path: f.Path})
 		size += f.Size
 	}
 	if !slices.ContainsFunc(v.files, func(f file) bool { return f.URI == v.main }) && !man.Dynamic {
@@ -183,8 +187,10 @@ func once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []
 	if !man.Dynamic {
 		v.entry.Resources = v.files
 	}
-	v.unlisted = unlisted(sk, head, len(v.files), size)
-	return v, nil
+	if v.unlisted = unlisted(sk, head, len(v.files), size); v.unlisted.Code == "" {
+		v.unlisted, err = c.verify(ctx, b, v, man.Files)
+	}
+	return v, err
 }
 
 // liesIn reports whether a file of a skill is one of another skill among those,
@@ -194,29 +200,6 @@ func liesIn(those []metier.ID, sk metier.ID, file string) bool {
 	return slices.ContainsFunc(those, func(o metier.ID) bool {
 		return o.Source == sk.Source && strings.Count(o.Path, "/")+1 > depth && strings.HasPrefix(at, o.Path+"/")
 	})
-}
-
-// unlisted is why a skill is not in skills/list, or "": what other hosts would
-// refuse is not offered to them.
-func unlisted(sk metier.Skill, head metier.Head, files int, size int64) string {
-	switch {
-	case head.Broken || !head.Front.Present || !head.Front.HasName:
-		return "its frontmatter has no name"
-	case head.FileName != "SKILL.md":
-		return "its file is not named SKILL.md"
-	case !sk.ModelInvocable:
-		return "it is kept from models"
-	case files > mostFiles:
-		return fmt.Sprintf("it has %d files, and hosts take %d", files, mostFiles)
-	case size > mostBytes:
-		return fmt.Sprintf("its files have %d bytes, and hosts take %d", size, mostBytes)
-	}
-	for _, d := range head.Diagnostics {
-		if rules.Repaired(d.Code) {
-			return "its frontmatter had to be repaired (" + d.Code + "), and hosts compare it as it stands"
-		}
-	}
-	return ""
 }
 
 // place puts a skill's files into the folders above them, up to the root.

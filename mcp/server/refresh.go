@@ -60,6 +60,18 @@ func (s *Server) Refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Counts returns how many skills skills/list has, and how many it omits that
+// are not hidden from models.
+func (s *Server) Counts() (listed, omitted int) {
+	x := s.index.Load()
+	for _, v := range x.all {
+		if v.unlisted.Code != "" && v.unlisted.Code != "mcp-unlisted-hidden" {
+			omitted++
+		}
+	}
+	return len(x.listed), omitted
+}
+
 // Watch refreshes until ctx ends: every interval, and more seldom where looking
 // takes long, so that it never costs more than a hundredth of one core.
 func (s *Server) Watch(ctx context.Context, interval time.Duration) {
@@ -87,10 +99,11 @@ type shown struct {
 // now; it tells clients of those that differ.
 func (s *Server) show(ctx context.Context) {
 	x := s.index.Load()
+	canonical := map[string]string{}
 	tools, prompts, resources := map[string]*mcp.Tool{}, map[string]*mcp.Prompt{}, map[string]*mcp.Resource{}
 	for _, spec := range metier.Offer(ctx, s.own.session) {
 		if t := s.tool(spec); t != nil {
-			tools[t.Name] = t
+			tools[t.Name], canonical[t.Name] = t, spec.Canonical
 		}
 	}
 	for _, v := range x.all {
@@ -98,7 +111,7 @@ func (s *Server) show(ctx context.Context) {
 			p := prompt(v.skill)
 			prompts[p.Name] = p
 		}
-		if v.unlisted == "" {
+		if v.unlisted.Code == "" {
 			r := v.resource()
 			resources[r.URI] = r
 		}
@@ -107,7 +120,7 @@ func (s *Server) show(ctx context.Context) {
 	change(s.shown.prompts, prompts, func(p *mcp.Prompt) { s.mcp.AddPrompt(p, s.getPrompt) }, s.mcp.RemovePrompts)
 	change(s.shown.resources, resources, func(r *mcp.Resource) { s.mcp.AddResource(r, s.readResource) }, s.mcp.RemoveResources)
 	s.shown = shown{tools, prompts, resources}
-	s.tools.Store(&tools)
+	s.canonical.Store(&canonical)
 }
 
 // change adds what is new or differs and removes what is gone.

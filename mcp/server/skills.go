@@ -100,7 +100,7 @@ func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *extPara
 	if !ok || below(v.folder, file) != v.main {
 		return nil, invalid("there is no skill at %s", p.URI)
 	}
-	now, err := held(ctx, x.snapshot, v.skill, x.denied)
+	now, err := s.checks.held(ctx, x.snapshot, v.skill, x.denied)
 	switch {
 	case err != nil:
 		return nil, invalid("the skill at %s cannot be read: "+visible.Line(err.Error()), p.URI)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -38,29 +39,43 @@ func (s *Server) tool(spec metier.Spec) *mcp.Tool {
 		}
 	}
 	read, output := spec.Effect == policy.Read, outputs[spec.Canonical]
-	worst, world := !read, output == nil
+	worst, world := !read, s.opts.Tools[spec.Canonical] != ""
 	t := &mcp.Tool{Name: spec.Name, Title: title, Description: spec.Description, InputSchema: spec.Schema,
 		Annotations: &mcp.ToolAnnotations{Title: title, ReadOnlyHint: read, IdempotentHint: read, DestructiveHint: &worst, OpenWorldHint: &world}}
 	if output != nil {
 		t.OutputSchema = output
 	}
+	if _, ours := titles[spec.Canonical]; ours {
+		t.Meta = mcp.Meta{"anthropic/maxResultSizeChars": mostResult, "anthropic/alwaysLoad": spec.Canonical == settings.ToolLoadSkill}
+	}
 	return t
 }
 
-// outputs are the schemas of structured results; what they do not name stays
-// here, such as the bare output of a script: what a model may be shown of it is
-// in content. A call that failed has no such result.
+// mostResult is how many characters of a result Claude Code passes to its model
+// if the tool asks for it, and the most it allows. Without it, a result of 50,000
+// characters becomes a preview of 2 kB.
+const mostResult = 500_000
+
+// outputs are the schemas of structured results. Tools whose result is a text
+// for the model have none: Claude Code, VS Code, and Cursor show their model the
+// structured result in place of the text, escaped as JSON. Programs find the
+// same data in _meta, under [DetailKey]. A call that failed has neither.
 var outputs = map[string]*jsonschema.Schema{
-	settings.ToolLoadSkill: object([]string{"skillId", "name", "hash", "content"}, map[string]*jsonschema.Schema{
-		"skillId": text("name of the skill for ever"), "name": text(""), "hash": text("SHA-256 of SKILL.md"), "source": text("tier"), "content": text("the instructions")}),
-	settings.ToolReadSkillResource: object([]string{"skillId", "path", "status", "observedSizeBytes", "content"}, map[string]*jsonschema.Schema{
-		"skillId": text(""), "skillName": text(""), "path": text(""), "status": text("read or binary"), "encoding": text("base64, or not there"),
-		"observedSizeBytes": {Type: "integer"}, "observedDigest": text("SHA-256 of the file"), "digestMatchesRegistry": {Type: "boolean"}, "truncated": {Type: "boolean"}, "content": text("")}),
 	settings.ToolListSkills:   found,
 	settings.ToolSearchSkills: found,
-	settings.ToolRunSkillScript: object([]string{"status", "content"}, map[string]*jsonschema.Schema{
-		"status": text(""), "exitCode": {Types: []string{"integer", "null"}}, "signal": text(""), "limit": text("which limit ended it"), "truncated": {Type: "boolean"},
-		"content": text("what it wrote")}),
+}
+
+// DetailKey is where the _meta of a result has what is known about it: of
+// load_skill the ID and hash of the skill, of read_skill_resource the digest, of
+// run_skill_script the exit code.
+const DetailKey = "metier/detail"
+
+// details are the members of that object, by tool. Others stay here, such as the
+// raw output of a script.
+var details = map[string][]string{
+	settings.ToolLoadSkill:         {"skillId", "name", "hash", "source"},
+	settings.ToolReadSkillResource: {"skillId", "skillName", "path", "status", "encoding", "observedSizeBytes", "observedDigest", "digestMatchesRegistry", "truncated"},
+	settings.ToolRunSkillScript:    {"status", "exitCode", "signal", "limit", "truncated"},
 }
 
 var found = object([]string{"results", "total"}, map[string]*jsonschema.Schema{"total": {Type: "integer"},
@@ -100,16 +115,12 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if err != nil {
 		return nil, s.fault(ctx, err)
 	}
-	return result(o, s.outputOf(call.Tool)), nil
+	return s.result(call.Tool, o), nil
 }
 
 // result is an observation as the protocol has it: the text as the model reads
-// it, and the same with what is known of it as data. Both hold the body, since
-// nearly all clients show their model the one or the other: Claude Code, VS Code
-// and Cursor the data where there is some, most others the text. Left out of
-// either, it would reach no model there; standing twice it costs bytes of the
-// connection, and tokens only in the few clients that show both.
-func result(o metier.Observation, schema *jsonschema.Schema) *mcp.CallToolResult {
+// it, and data about it.
+func (s *Server) result(name string, o metier.Observation) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{IsError: o.Code() != "", Content: []mcp.Content{}}
 	for _, p := range o.Parts() {
 		if strings.HasPrefix(p.Media, "image/") && p.Data != nil {
@@ -119,22 +130,20 @@ func result(o metier.Observation, schema *jsonschema.Schema) *mcp.CallToolResult
 		r.Content = append(r.Content, &mcp.TextContent{Text: p.Text})
 	}
 	data := map[string]json.RawMessage{}
-	if r.IsError || schema == nil || o.Detail() == nil || json.Unmarshal(o.Detail(), &data) != nil {
+	canonical := (*s.canonical.Load())[name]
+	if r.IsError || o.Detail() == nil || json.Unmarshal(o.Detail(), &data) != nil {
 		return r
 	}
-	data["content"], _ = json.Marshal(o.Text()) // plain data
-	maps.DeleteFunc(data, func(key string, _ json.RawMessage) bool { return schema.Properties[key] == nil })
-	r.StructuredContent = data
-	return r
-}
-
-// outputOf is the schema of a tool's results, by the name clients use.
-func (s *Server) outputOf(name string) *jsonschema.Schema {
-	if t := (*s.tools.Load())[name]; t != nil {
-		schema, _ := t.OutputSchema.(*jsonschema.Schema) // an embedder's has none
-		return schema
+	if schema := outputs[canonical]; schema != nil {
+		maps.DeleteFunc(data, func(key string, _ json.RawMessage) bool { return schema.Properties[key] == nil })
+		r.StructuredContent = data
+		return r
 	}
-	return nil
+	if keys := details[canonical]; keys != nil {
+		maps.DeleteFunc(data, func(key string, _ json.RawMessage) bool { return !slices.Contains(keys, key) })
+		r.Meta = mcp.Meta{DetailKey: data}
+	}
+	return r
 }
 
 // fault is an error of ours for a client: what it says is written for whoever

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,8 @@ type world struct {
 	opening func(server.Client) error // before a session is opened
 	body    time.Duration             // server.Options.Body
 	nested  settings.Nested
+	client  string // clientInfo.name; "": test
+	blocks  bool   // injections are withheld, whatever the tier
 	server  *server.Server
 
 	mu   sync.Mutex
@@ -137,6 +140,10 @@ func (w *world) Serves(sk metier.Skill) bool {
 	return effect != policy.RuleDeny
 }
 
+func (w *world) Blocks(policy.Tier) bool {
+	return w.blocks
+}
+
 func (w *world) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
 	snap, err := snapshot(ctx)
 	if err != nil {
@@ -211,6 +218,12 @@ type client struct {
 	changed chan string // names of notifications about lists
 }
 
+// named connects as the client of that name.
+func (w *world) named(name string) *client {
+	w.client = name
+	return w.stdio(nil)
+}
+
 // stdio connects as a program does that started the server.
 func (w *world) stdio(o *mcp.ClientOptions) *client { return w.stdioOf("", o) }
 
@@ -234,7 +247,7 @@ func (w *world) connect(t mcp.Transport, version string, o *mcp.ClientOptions) *
 	o.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { c.changed <- "tools" }
 	o.PromptListChangedHandler = func(context.Context, *mcp.PromptListChangedRequest) { c.changed <- "prompts" }
 	o.ResourceListChangedHandler = func(context.Context, *mcp.ResourceListChangedRequest) { c.changed <- "resources" }
-	m := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
+	m := mcp.NewClient(&mcp.Implementation{Name: cmp.Or(w.client, "test"), Version: "1"}, o)
 	err := errors.Join(mcp.AddSendingCustomMethod[*listParams, *extResult](m, "skills/list"), mcp.AddSendingCustomMethod[*uriParams, *extResult](m, "skills/get"),
 		mcp.AddSendingCustomMethod[*uriParams, *extResult](m, "resources/directory/read"))
 	if err != nil {

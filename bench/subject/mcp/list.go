@@ -54,6 +54,7 @@ func (s shop) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
 }
 
 func (s shop) Serves(metier.Skill) bool { return true }
+func (s shop) Blocks(policy.Tier) bool  { return false }
 
 func (s shop) Open(ctx context.Context, _ server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
 	set, err := s.settings()

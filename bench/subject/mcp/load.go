@@ -375,7 +375,7 @@ func loaded(ctx context.Context, c *mcp.ClientSession, files truth, e *entry) er
 	if err != nil {
 		return err
 	}
-	data, _ := r.StructuredContent.(map[string]any)
+	data, _ := r.Meta["metier/detail"].(map[string]any)
 	if r.IsError || data["hash"] != files.of(e.URI).digest {
 		b, _ := json.Marshal(r)
 		return fmt.Errorf("load_skill %s: %.300s", e.URI, b)

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier"
+	"metier/settings"
+)
+
+// cautious is the limit for clients that are not in descriptionLimits.
+const cautious = 2048
+
+// descriptionLimits are how many characters of a tool's description known
+// clients show their model, by clientInfo.name; 0 is any number.
+var descriptionLimits = map[string]int{
+	"claude-code":           2048, // cut with "… [truncated]"; the input schema is passed whole
+	"codex-mcp-client":      0,
+	"gemini-cli-mcp-client": 0,
+	"opencode":              0,
+}
+
+// clientName is the name the client of a request gives itself, "" if it gives none.
+func clientName(req mcp.Request) string {
+	ss, is := req.GetSession().(*mcp.ServerSession)
+	if !is {
+		return ""
+	}
+	if p := ss.InitializeParams(); p != nil && p.ClientInfo != nil {
+		return p.ClientInfo.Name
+	}
+	return ""
+}
+
+// fitted gives clients that cut descriptions a load_skill whose catalog is not
+// in its description but in that of its parameter name.
+func (s *Server) fitted(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		r, err := next(ctx, method, req)
+		list, is := r.(*mcp.ListToolsResult)
+		if err != nil || !is {
+			return r, err
+		}
+		limit, known := descriptionLimits[clientName(req)]
+		if !known {
+			limit = cautious
+		}
+		canonical := *s.canonical.Load()
+		tools := slices.Clone(list.Tools)
+		for i, t := range tools {
+			if limit > 0 && canonical[t.Name] == settings.ToolLoadSkill && utf8.RuneCountInString(t.Description) > limit {
+				tools[i] = moved(t, s.own.session.Catalog(ctx))
+			}
+		}
+		out := *list
+		out.Tools = tools
+		return &out, nil
+	}
+}
+
+// moved is load_skill with its catalog in the description of the parameter name.
+func moved(t *mcp.Tool, c metier.Catalog) *mcp.Tool {
+	raw, is := t.InputSchema.(json.RawMessage)
+	text, in := strings.CutSuffix(t.Description, "\n\n"+c.Text)
+	var schema map[string]any
+	if !is || !in || json.Unmarshal(raw, &schema) != nil {
+		return t
+	}
+	props, _ := schema["properties"].(map[string]any)
+	name, _ := props["name"].(map[string]any)
+	if name == nil {
+		return t
+	}
+	hint := "The description of the parameter name lists the available skills."
+	if c.Search != "" {
+		hint += " Find other skills, and descriptions that are not in the list, with " + c.Search + "."
+	}
+	name = maps.Clone(name)
+	name["description"] = "Name of the skill. " + c.Text
+	props["name"] = name
+	b, err := json.Marshal(schema)
+	if err != nil {
+		return t
+	}
+	out := *t
+	out.Description, out.InputSchema = hint+" "+text, json.RawMessage(b)
+	return &out
+}

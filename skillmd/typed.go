@@ -1,0 +1,72 @@
+package skillmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"metier/internal/yaml"
+)
+
+// TypedJSON reads the frontmatter of a whole file as one JSON object with the
+// types of the YAML 1.2 core schema: unlike [Front.JSON], numbers are numbers.
+// Repairs are not applied. It fails if readers of YAML could disagree about the
+// text or its types, or if JSON cannot hold a value.
+func TypedJSON(src []byte) (json.RawMessage, error) {
+	s := split(src, true)
+	switch {
+	case s.problem != nil:
+		return nil, errors.New(s.problem.Detail)
+	case !s.closed || len(s.notes) > 0:
+		return nil, errors.New("the frontmatter does not start on the first line of the file")
+	}
+	text := src[s.start:s.end]
+	if name := ambiguousBreak(text); name != "" {
+		return nil, fmt.Errorf("the frontmatter contains %s, which only some YAML versions treat as a line break", name)
+	}
+	for l := range bytes.Lines(text) {
+		if l = bytes.TrimRight(l, " \t\r\n"); bytes.Equal(l, []byte("...")) || bytes.HasPrefix(l, []byte("... ")) {
+			return nil, errors.New("the frontmatter contains a line ... that ends a YAML document")
+		}
+	}
+	n, err := yaml.Parse(text, &yaml.Options{MaxBytes: MaxHead, FirstLine: s.line + 1})
+	if err != nil {
+		return nil, err
+	}
+	if n.Kind != yaml.Map {
+		return nil, fmt.Errorf("the frontmatter is a %s, not lines of key: value", n.Kind)
+	}
+	out, err := n.AppendJSON(nil)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(text, '+') >= 0 { // a text that keeps its last line breaks (|+); readers differ in where the frontmatter ends
+		cut := bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
+		n, err := yaml.Parse(cut, &yaml.Options{MaxBytes: MaxHead})
+		if err != nil {
+			return nil, err
+		}
+		last := cut[bytes.LastIndexByte(cut, '\n')+1:]
+		if short, err := n.AppendJSON(nil); err != nil || !bytes.Equal(short, out) || len(bytes.TrimSpace(last)) == 0 {
+			return nil, errors.New("the frontmatter ends in a text that keeps its last line breaks (|+ or >+)")
+		}
+	}
+	return out, nil
+}
+
+// ambiguousBreak names a character that ends a line in YAML 1.1 or 1.2 but not
+// in both, or not for readers that split the file into lines first.
+func ambiguousBreak(text []byte) string {
+	for i, c := range text {
+		if c == '\r' && (i+1 == len(text) || text[i+1] != '\n') {
+			return "a carriage return without a newline"
+		}
+	}
+	if i := bytes.IndexAny(text, "\u0085\u2028\u2029\ufeff"); i >= 0 {
+		r := []rune(string(text[i:min(len(text), i+4)]))
+		return strings.ToUpper(fmt.Sprintf("u+%04x", r[0]))
+	}
+	return ""
+}
