@@ -67,15 +67,12 @@ func (s *starter) builtin(name string, words []word, fed bool) bool {
 
 // file notes a script that is run, and reports whether it is a file for sure.
 func (s *starter) file(w word) bool {
-	if !w.known && !w.bound() || !w.one {
+	if !w.known { // part of it may be empty: bash "rm$x"
 		return false
 	}
 	p := path.Clean(w.text)
 	if strings.HasPrefix(p, "/dev/") || strings.HasPrefix(p, "/proc/") || w.text == "-" || strings.Contains(p, "..") && (strings.Contains(p, "dev/") || strings.Contains(p, "proc/")) {
 		return false
-	}
-	if !w.known {
-		return len(s.written) == 0 && !strings.HasPrefix(w.text, "/dev") && !strings.HasPrefix(w.text, "/proc") && w.text != "/"
 	}
 	s.run[w.text] = true
 	s.starts([]string{w.text, Dynamic}) // a shell looks for it among programs too

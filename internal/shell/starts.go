@@ -105,7 +105,8 @@ func (s *starter) text(src string, posix, fed bool) {
 // place is where a node stands: whether standard input comes from the text
 // (from a pipe, a file, or a here-document), and whether the node is in double
 // quotes, where a single quote is a character to bash and a quote to the parser.
-type place struct{ fed, quoted bool }
+// The operand of an expansion is no plain text, in quotes either.
+type place struct{ fed, quoted, operand bool }
 
 // walk visits a tree.
 func (s *starter) walk(f *syntax.File, fed bool) {
@@ -123,11 +124,11 @@ func (s *starter) walk(f *syntax.File, fed bool) {
 				s.unknown()
 			}
 		case *syntax.Lit:
-			if !at.quoted && substitutes(n.Value) {
+			if (!at.quoted || at.operand) && substitutes(n.Value) {
 				s.unknown()
 			}
 		case *syntax.DblQuoted:
-			at.quoted = true
+			at.quoted, at.operand = true, false
 			if n.Dollar { // a translation may hold anything
 				s.unknown()
 			}
@@ -156,6 +157,9 @@ func (s *starter) walk(f *syntax.File, fed bool) {
 		case *syntax.CallExpr:
 			s.call(n, at.fed)
 		default:
+			if _, is := n.(*syntax.ParamExp); is {
+				at.operand = true
+			}
 			s.visit(n)
 		}
 		stack = append(stack, at)
