@@ -9,8 +9,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
+	"metier/event/eventtest"
 	"metier/internal/shell"
 	"metier/policy"
 )
@@ -286,5 +289,35 @@ func TestDestructiveAndExternalActsWait(t *testing.T) {
 				w.works("bash", quiet)
 			}
 		})
+	}
+}
+
+// A person's no leaves a result, like a refusal by a rule.
+// req
+func TestAnswer_NoRecordsResult(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []string{"once", "session"} {
+		w := governed(t, new(atomic.Int64), func(g *policy.Grants) {}, nil)
+		q := w.asked("c1", "bash", args{"command": "rm -r x"})
+		w.asked("c2", "bash", args{"command": "rm -r x"})
+		w.answer("c1", q, false, scope)
+		want := []string{"c1"}
+		if scope == "session" {
+			want = append(want, "c2")
+		}
+		var got []string
+		for _, e := range eventtest.All[event.Returned](t, w.log) {
+			if e.Tool != "bash" || e.Code != policy.CodeRefused || e.Content.Digest == "" {
+				t.Errorf("%s: %+v", scope, e)
+			}
+			got = append(got, e.ID)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", scope, d)
+		}
+		o, err := w.try1("c1", "bash", args{"command": "rm -r x"})
+		if err != nil || o.Code() != policy.CodeRefused {
+			t.Errorf("%s: %v, %v", scope, o, err)
+		}
 	}
 }

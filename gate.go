@@ -301,6 +301,28 @@ func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec eve
 	return []event.Event{rec, ret}, err
 }
 
+// refusedBy makes the results of the calls that an answer of no ends: the one
+// that asked and, if the answer holds for the session, those that ask the same.
+// The question of a subagent ends the subagent's call, not its parent's.
+func (s *Session) refusedBy(ctx context.Context, st *State, call string, a policy.Answer) ([]event.Event, error) {
+	var out []event.Event
+	binds := st.Calls[call].Question.Binds
+	wide := a.Scope == scopeSession || a.Scope == scopeAlways
+	for _, id := range slices.Sorted(maps.Keys(st.Calls)) {
+		c := st.Calls[id]
+		if id != call && (!wide || c.Question.Binds != binds) || c.ChildAsks || c.Tool == "" || c.Returned != nil {
+			continue
+		}
+		res := s.worded(c.Tool, failure(policy.CodeRefused, "refused by "+cmp.Or(a.By, s.cfg.By)))
+		_, ret, err := s.result(ctx, Call{ID: id, Tool: c.Tool}, c.Tool, res, st.skillRefs())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ret)
+	}
+	return out, nil
+}
+
 func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec event.Decided, cl *claim) ([]event.Event, error) {
 	cl.intent = f.Intent
 	prev := st.Calls[c.ID]

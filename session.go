@@ -89,12 +89,15 @@ type State struct {
 
 // CallState is a call as the log knows it.
 type CallState struct {
+	Tool     string // canonical, as it was decided on
 	Started  bool
 	Try      int
 	Effect   policy.Effect
 	Intent   record.Ref
 	Returned *event.Returned
 	Question policy.Question // asked and not answered
+	// ChildAsks reports that the question is a subagent's.
+	ChildAsks bool
 }
 
 // Activation is one skill's instructions in a session, frozen with its digest.
@@ -347,7 +350,12 @@ func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) erro
 		if !slices.Contains(c.Question.Scopes, a.Scope) {
 			return nil, &Error{Op: "answer", Kind: Invalid, Code: "scope_unknown", Err: fmt.Errorf("the question can be answered for %q, not for %q", c.Question.Scopes, a.Scope)}
 		}
-		return []event.Event{event.Answered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}, nil
+		out := []event.Event{event.Answered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}
+		if a.Allow {
+			return out, nil
+		}
+		returned, err := s.refusedBy(ctx, st, call, a)
+		return append(out, returned...), err
 	})
 	if err != nil {
 		return err

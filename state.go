@@ -91,9 +91,14 @@ func (st *State) apply(e event.Event, at time.Time) {
 	case event.Said:
 		st.Slots = append(st.Slots[:0:0], e.Slot)
 		st.Inputs[e.ID] = e.Content
+	case event.Decided:
+		c := st.Calls[e.Call]
+		c.Tool = e.Tool
+		st.Calls[e.Call] = c
 	case event.Asked:
 		c := st.Calls[e.Call]
 		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
+		c.ChildAsks = e.Child != ""
 		st.Calls[e.Call] = c
 	case event.Answered:
 		wide := e.Scope == scopeSession || e.Scope == scopeAlways

@@ -16,12 +16,12 @@ import (
 	"metier/record"
 )
 
-// startTool begins a tool call. Reads run together, up to Parallel; any other
-// call waits until nothing is in flight and runs alone, so that calls of one
-// reply act in the model's order.
+// startTool begins a tool call. Calls run one at a time, in the model's order,
+// so that each sees the effects of those before it and the log has one order. A
+// read does not wait for an open question, any other call does.
 func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error) {
 	reads := d.reads(ctx, a.Tool)
-	if reads && (len(d.flight) >= d.Parallel || d.busyWriting(ctx)) || !reads && len(d.flight) > 0 {
+	if d.calling() || !reads && len(d.flight) > 0 {
 		return blocked, nil
 	}
 	return d.call(ctx, a)
@@ -74,6 +74,16 @@ func (d *driver) reads(ctx context.Context, tool string) bool {
 	}
 	r, known := d.effect[tool]
 	return r || !known
+}
+
+// calling reports whether a tool call is in flight.
+func (d *driver) calling() bool {
+	for _, f := range d.flight {
+		if _, is := f.of.(step.CallTool); is {
+			return true
+		}
+	}
+	return false
 }
 
 // busyWriting reports whether a call that does more than read is in flight.

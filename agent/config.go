@@ -44,8 +44,7 @@ type Config struct {
 	// its own: its process may stop and take it up again. Nil: none is.
 	Spawns func(tool string, args json.RawMessage) bool
 
-	Parallel int                                  // reads at once; 0: 8
-	Children int                                  // calls at once that are runs of their own; 0: as Parallel
+	Children int                                  // calls at once that are runs of their own; 0: 8
 	Now      func() time.Time                     // nil: time.Now
 	After    func(time.Duration) <-chan time.Time // nil: time.After; waits between retries
 	Random   func() float64                       // nil: math/rand; jitter of retries
@@ -143,11 +142,8 @@ func (c *Config) withDefaults() error {
 	if c.Session == nil || c.Log == nil || c.Blobs == nil || c.Model == nil {
 		return &metier.Error{Op: "run", Kind: metier.Invalid, Code: "config_invalid", Err: errors.New("a run needs a session, its log, blobs and a model")}
 	}
-	if c.Parallel <= 0 {
-		c.Parallel = 8
-	}
 	if c.Children <= 0 {
-		c.Children = c.Parallel
+		c.Children = 8
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -204,8 +204,8 @@ func (d *driver) mode(ctx context.Context) string {
 	return s.Mode
 }
 
-// start begins every outstanding action that is not in flight: model calls and
-// reads at once, other calls one by one in the model's order.
+// start begins every outstanding action that is not in flight: tool calls one at
+// a time in the model's order, everything else at once.
 func (d *driver) start(ctx context.Context) error {
 	for {
 		again := false

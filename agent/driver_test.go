@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/agent"
 	"metier/agent/step"
@@ -408,5 +410,45 @@ func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
 	}
 	if out, err := agent.Run(t.Context(), cfg); err != nil || out.Status != "failed" || out.Code != "nobody answered: the terminal is closed" {
 		t.Fatalf("outcome %+v, %v", out, err)
+	}
+}
+
+// Four reads and two equal loads in one reply give one log, however often they
+// run, and the second load is the one that finds the skill active.
+// req: C-006
+func TestCalls_OneOrderInTheLog(t *testing.T) {
+	t.Parallel()
+	var first []string
+	for run := range 12 {
+		w := newWorld(t, "default", nil)
+		w.skill("guide", "Guides. Use when lost.", "Body of the guide.\n")
+		var calls []modeltest.Call
+		for _, name := range []string{"a.txt", "b.txt", "c.txt", "d.txt"} {
+			w.file(name, strings.Repeat(name+"\n", 200))
+			calls = append(calls, modeltest.Call{Tool: "read_file", Args: `{"path":"` + name + `"}`})
+		}
+		load := modeltest.Call{Tool: "load_skill", Args: `{"name":"guide"}`}
+		w.server.Say(modeltest.Turn{Calls: append(calls, load, load)}, modeltest.Turn{Text: "done"})
+		w.run("go")
+		var got []string
+		for _, e := range w.events() {
+			switch e := e.(type) {
+			case event.Started:
+				got = append(got, "started "+e.ID)
+			case event.Activated:
+				got = append(got, "activated "+e.Call)
+			case event.Returned:
+				got = append(got, "returned "+e.ID+" "+e.Content.Digest)
+			}
+		}
+		if run == 0 {
+			first = got
+			if len(got) != 13 || got[9] != "activated t1.c4" {
+				t.Fatalf("%q", got)
+			}
+		}
+		if d := cmp.Diff(first, got); d != "" {
+			t.Fatalf("run %d: %s", run, d)
+		}
 	}
 }
