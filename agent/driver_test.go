@@ -402,7 +402,7 @@ func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
 	w := newWorld(t, "default", nil)
 	e := endless{make(chan struct{})}
 	w.more, w.grants = []metier.Tool{e}, append(slices.Clone(w.grants), "endless")
-	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{{Tool: "endless", Args: `{}`}, {Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, t.TempDir())}}}, modeltest.Turn{Text: "done"})
+	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{{Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, t.TempDir())}, {Tool: "endless", Args: `{}`}}}, modeltest.Turn{Text: "done"})
 	cfg := w.prepare("go")
 	cfg.Ask = func(context.Context, agent.Question) (policy.Answer, error) {
 		<-e.begun
