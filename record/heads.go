@@ -130,28 +130,47 @@ func (h *Heads) Newest(name string) (HeadLine, bool) {
 // takes is reported as a cut. Nothing is added when the head is noted already;
 // a log that went back behind its newest head is an [Error] with [CodeCut].
 func (h *Heads) Note(ctx context.Context, name string, l Log) (Head, error) {
-	head, err := l.Head(ctx)
-	if err != nil || head.Seq == 0 {
-		return head, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	old, ok := h.newest[name]
-	switch {
-	case ok && head.Seq < old.Seq:
-		return head, lost(old, head.Seq)
-	case ok && head.Seq == old.Seq && head.Hash == old.Hash:
-		return head, nil
-	case ok && head.Seq == old.Seq:
-		return head, rewritten(old)
-	}
-	for e, err := range l.Read(ctx, head.Seq) {
+	for {
+		head, err := l.Head(ctx)
+		if err != nil || head.Seq == 0 {
+			return head, err
+		}
+		// Read before locking: an append holds the log when it calls Announce.
+		last, err := entryAt(ctx, l, head.Seq)
 		if err != nil {
 			return head, err
 		}
-		return head, h.add(HeadLine{Seq: head.Seq, Hash: head.Hash, ID: e.ID, Type: e.Type, At: e.At, Log: name})
+		err = h.note(HeadLine{Seq: head.Seq, Hash: head.Hash, ID: last.ID, Type: last.Type, At: last.At, Log: name})
+		if CodeOf(err) != CodeCut {
+			return head, err
+		}
+		if now, nerr := l.Head(ctx); nerr != nil || now.Seq <= head.Seq {
+			return head, err
+		}
+		// Another goroutine appended and noted a newer head in between.
 	}
-	return head, &Error{Code: CodeCut, Seq: head.Seq, Detail: "the log does not hold its own head"}
+}
+
+func (h *Heads) note(l HeadLine) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old, ok := h.newest[l.Log]
+	switch {
+	case ok && l.Seq < old.Seq:
+		return lost(old, l.Seq)
+	case ok && l.Seq == old.Seq && l.Hash == old.Hash:
+		return nil
+	case ok && l.Seq == old.Seq:
+		return rewritten(old)
+	}
+	return h.add(l)
+}
+
+func entryAt(ctx context.Context, l Log, seq uint64) (Entry, error) {
+	for e, err := range l.Read(ctx, seq) {
+		return e, err
+	}
+	return Entry{}, &Error{Code: CodeCut, Seq: seq, Detail: "the log does not hold its own head"}
 }
 
 // Announce records the head that a log will have after an append that is about to
