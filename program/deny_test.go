@@ -23,10 +23,10 @@ while IFS= read -r -d '' -u 3 text; do
   timeout -s KILL 1 bash --noprofile --norc -c "$text" </dev/null >/dev/null 2>&1 3<&-
   cd /tmp
 done
-for _ in 1 2 3 4 5 6 7 8 9 10; do
+for ((i = 0; i < 60; i++)); do
   set -- /proc/[0-9]*
   [ $# -le 2 ] && break
-  sleep 0.02
+  sleep 0.05
 done
 [ -e /tmp/mark ] && echo marked
 echo done

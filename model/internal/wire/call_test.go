@@ -222,8 +222,8 @@ func TestAReplyThatOnlyPingsEndsTheCall(t *testing.T) {
 		config Config
 		events bool
 	}{
-		"pings":    {"event: ping\ndata: {}\n\n", Config{Wait: 20 * time.Millisecond}, false},
-		"comments": {": still here\n\n", Config{Wait: 20 * time.Millisecond}, false},
+		"pings":    {"event: ping\ndata: {}\n\n", Config{Wait: time.Second}, false},
+		"comments": {": still here\n\n", Config{Wait: time.Second}, false},
 		"events, too long": {"data: {}\n\n", Config{Wait: time.Minute, Now: func() func() time.Time {
 			at := time.Unix(0, 0)
 			return func() time.Time { at = at.Add(time.Hour); return at }
