@@ -64,9 +64,10 @@ type mcpSees struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
-// overMCP checks whether clients of 'metier mcp' are listed a loaded skill.
+// overMCP checks whether skills/list of 'metier mcp' has a loaded skill. It is
+// nil for the skill of another server, whose files would have to be fetched.
 func (sh *shelf) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, error) {
-	if sk.State != metier.Loaded {
+	if sk.State != metier.Loaded || sk.Head.Remote {
 		return nil, nil
 	}
 	d, err := server.Unlisted(ctx, sh.snapshot, sk, func(t policy.Tier) bool {

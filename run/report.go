@@ -50,8 +50,8 @@ type CatalogReport struct {
 	Omitted int `json:"omitted"`             // skills that are not listed
 	Cut     int `json:"descriptionsCut"`     // listed skills with a shortened description
 	Dropped int `json:"descriptionsDropped"` // listed skills without their description
-	Tokens  int `json:"tokens"`              // an estimate
-	Budget  int `json:"budget"`              // in tokens; 0: none
+	Tokens  int `json:"estimatedTokens"`
+	Budget  int `json:"budget"` // in tokens; 0: none
 }
 
 // Pending is an open question with what a person needs to answer it: Text is

@@ -18,7 +18,6 @@ const (
 // them unknown.
 type starter struct {
 	out   [][]string
-	over  bool
 	steps int
 	texts int
 	blind bool // {Dynamic} is among out
