@@ -2,6 +2,7 @@ package skillmd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ func TypedJSON(src []byte) (json.RawMessage, error) {
 	if n.Kind != yaml.Map {
 		return nil, fmt.Errorf("the frontmatter is a %s, not lines of key: value", n.Kind)
 	}
+	if at := looselyQuoted(n, text, s.line+1); at > 0 {
+		return nil, fmt.Errorf("line %d: a quoted text continues on a line that is not indented more than its own, which some YAML readers refuse", at)
+	}
 	out, err := n.AppendJSON(nil)
 	if err != nil {
 		return nil, err
@@ -54,6 +58,46 @@ func TypedJSON(src []byte) (json.RawMessage, error) {
 		}
 	}
 	return out, nil
+}
+
+// looselyQuoted returns the line of the first quoted scalar that continues on a
+// line with too little indentation, or 0.
+func looselyQuoted(n *yaml.Node, text []byte, first int) int {
+	for _, item := range n.Items {
+		if at := looselyQuoted(item, text, first); at > 0 {
+			return at
+		}
+	}
+	for _, e := range n.Entries {
+		if at := cmp.Or(looselyQuoted(e.Key, text, first), looselyQuoted(e.Value, text, first)); at > 0 {
+			return at
+		}
+	}
+	if n.Kind != yaml.Scalar || n.Style != yaml.Single && n.Style != yaml.Double {
+		return 0
+	}
+	start := offsetOf(text, n.Line-first, n.Column-1)
+	if start < 0 || start >= len(text) || text[start] != '\'' && text[start] != '"' {
+		return n.Line // not where the parser says: do not guess
+	}
+	own := text[bytes.LastIndexByte(text[:start], '\n')+1 : start]
+	indent := len(own) - len(bytes.TrimLeft(own, " -"))
+	for i := start + 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && text[start] == '"' && i+1 < len(text) && text[i+1] != '\n':
+			i++
+		case c == text[start] && c == '\'' && i+1 < len(text) && text[i+1] == c:
+			i++
+		case c == text[start]:
+			return 0
+		case c == '\n':
+			line, _, _ := bytes.Cut(text[i+1:], []byte("\n"))
+			if rest := bytes.TrimLeft(line, " "); len(bytes.TrimSpace(rest)) > 0 && len(line)-len(rest) <= indent {
+				return n.Line
+			}
+		}
+	}
+	return 0
 }
 
 // ambiguousBreak names a character that ends a line in YAML 1.1 or 1.2 but not
