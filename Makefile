@@ -20,8 +20,7 @@ NO_SKIP  := $(if $(filter Linux,$(shell uname -s)),METIER_NO_SKIP=1)
 
 # Real skills that some tests read. Without them, make test skips those tests and make test-all fails.
 CORPUS   := $(wildcard ../shared/corpus/manifest.jsonl)
-# Temporary files of make test are in memory if that has 4 GB free and runs programs: tests that kill processes sync thousands of files.
-SHORT     = $(NO_SKIP) $(if $(CORPUS),,METIER_NO_SHARED=1) $(shell tools/scratch)
+SHORT     = $(NO_SKIP) $(if $(CORPUS),,METIER_NO_SHARED=1)
 
 .PHONY: help
 help: ## this list
