@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 GO       ?= go
 FUZZTIME ?= 60s
-TIMEOUT  ?= 20m
+TIMEOUT  ?= 40m
 LINT     := $(GO) tool -modfile=tools/go.mod staticcheck
 # Modules nested in this one have tests of their own. That of the Model Context Protocol wants programs from npm.
 SUITE    := conformance/mcp
