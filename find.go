@@ -42,7 +42,7 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 }
 
 // anothers reports whether a name is the ID of a skill that cannot be used, or one
-// of another source's, there or not: that is nobody's name.
+// of another source, present or not: such a name belongs to that source.
 func (n *Snapshot) anothers(name, source string) bool {
 	return strings.Contains(name, ":") && (slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
 		slices.ContainsFunc(n.mounts, func(m Mount) bool { return m.Label != source && strings.HasPrefix(name, m.Label+":") }))

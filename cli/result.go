@@ -30,7 +30,7 @@ type result struct {
 	Cost   *float64        `json:"costUSD,omitempty"`
 	Asks   []ask           `json:"asks,omitempty"`
 	Denied denied          `json:"denied"` // with those of subagents
-	// Catalog counts the skills that the model is told of.
+	// Catalog counts the skills that the model is shown.
 	Catalog run.CatalogReport `json:"catalog"`
 	Head    string            `json:"head"`
 	Dir     string            `json:"dir"`

@@ -304,7 +304,7 @@ func (h *Heads) Covered(ctx context.Context, name string, l Log) (covered Head, 
 // Check compares a log with the heads noted under its name: nil, or an [Error]
 // with [CodeCut] when the log ends before the newest one, or [CodeAltered] when
 // an entry has another hash than was noted. Pending heads do not count. It trusts
-// the log's own chain; use [Verify] for a log that nobody has opened.
+// the log's own chain; use [Verify] for a log that is not open.
 func (h *Heads) Check(ctx context.Context, name string, l Log) error {
 	all, err := h.of(name)
 	if err != nil {

@@ -326,7 +326,7 @@ func (v *verifier) anchored() error {
 	if v.sure >= v.whole.Seq || v.sure < v.heads.newest.Seq { // the latter is reported as cut or altered
 		return nil
 	}
-	now, err := v.o.Heads.of(v.o.Name) // a run that goes on has recorded more meanwhile
+	now, err := v.o.Heads.of(v.o.Name) // a run in progress has recorded more meanwhile
 	if err != nil || now.covers(v.whole.Seq, v.whole.Hash) {
 		return err
 	}

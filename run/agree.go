@@ -13,7 +13,7 @@ import (
 )
 
 // agreement checks what a log says of the use of skills against the list of
-// skills that the same log recorded. A chain shows that nobody changed an
+// skills that the same log recorded. A chain proves that no one changed an
 // entry; that entries fit each other it does not show.
 type agreement struct {
 	p      *projector

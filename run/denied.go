@@ -7,7 +7,7 @@ import (
 	"metier/policy"
 )
 
-// Denied counts the calls that were denied: by the rules, or by whoever answered
+// Denied counts the calls that were denied: by the rules, or by the user who answered
 // a question about them. It counts those of subagents that ended. A call that
 // could not be understood is an error of the model and is not counted.
 func Denied(events iter.Seq[event.Event]) []event.Denial {

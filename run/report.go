@@ -44,7 +44,7 @@ type Report struct {
 	Head        record.Head     `json:"head"`
 }
 
-// CatalogReport says how much of the skills the model was told last.
+// CatalogReport counts what the last catalog shows of the skills.
 type CatalogReport struct {
 	Listed  int `json:"listed"`
 	Omitted int `json:"omitted"`             // skills that are not listed
