@@ -3,6 +3,7 @@ package program
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"metier"
@@ -27,11 +28,22 @@ type Result struct {
 	Digest    string   `json:"digest"`
 	Runtime   string   `json:"runtime"`
 	Argv      []string `json:"argv"`
+	// Quarantined lists what appeared at protected paths of the workspace.
+	Quarantined []Quarantined `json:"quarantined,omitempty"`
+}
+
+// Quarantined is something that appeared at a protected path. To is where
+// metier moved it, "" if it is gone.
+type Quarantined struct {
+	Path string `json:"path"`
+	To   string `json:"to,omitempty"`
 }
 
 // Ended says how the program ended, after "the script".
 func (r Result) Ended() string {
 	switch {
+	case len(r.Quarantined) > 0:
+		return "was ended: " + r.Quarantined[0].text()
 	case r.Limit != "":
 		return "was ended at a limit: " + r.Limit
 	case r.Signal != "":
@@ -42,13 +54,26 @@ func (r Result) Ended() string {
 	return fmt.Sprintf("exited with %d", *r.ExitCode)
 }
 
+// text says what happened at a protected path.
+func (q Quarantined) text() string {
+	s := strconv.Quote(q.Path) + " is protected, and a program that runs in this workspace created or removed it"
+	if q.To != "" {
+		s += "; metier moved it to " + strconv.Quote(q.To)
+	}
+	return s
+}
+
 // reply is what a call returns of a program that ran. digest is of a script's
 // file, "" for a command.
 func reply(x *metier.Scope, e event.Execution, digest string, r sandbox.Result, argv []string, label policy.Label) (res metier.Result, err error) {
 	res = metier.Text(outputText(x, r))
 	res.Code, res.Label = endCode(r), label
+	var moved []Quarantined
+	for _, q := range r.Quarantined {
+		moved = append(moved, Quarantined(q))
+	}
 	res.Detail, err = json.Marshal(Result{Status: e.Status, ExitCode: e.Exit, Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr),
-		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: digest, Runtime: e.Runtime, Argv: argv})
+		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: digest, Runtime: e.Runtime, Argv: argv, Quarantined: moved})
 	return res, err
 }
 
@@ -73,6 +98,10 @@ func endCode(r sandbox.Result) string {
 func outputText(x *metier.Scope, r sandbox.Result) string {
 	var b strings.Builder
 	switch {
+	case len(r.Quarantined) > 0:
+		for _, q := range r.Quarantined {
+			fmt.Fprintf(&b, "Ended: %s.\n", Quarantined(q).text())
+		}
 	case r.Limit != "":
 		fmt.Fprintf(&b, "Ended at a limit: %s.\n", r.Limit)
 	case r.Signal != "":

@@ -144,8 +144,10 @@ type File struct {
 type Workspace struct {
 	Host     string // absolute, links resolved
 	Writable bool
-	ReadOnly []string // slash paths in it that stay read-only; what is not there cannot be made
-	Hidden   []string // slash paths in it that look empty
+	// ReadOnly and Hidden are slash paths in it that programs cannot change;
+	// hidden ones look empty too. A backend protects those that exist, and
+	// refuses links. Package quarantine takes care of the rest.
+	ReadOnly, Hidden []string
 }
 
 // Limits bound a job. Zero takes the value of DefaultLimits.
@@ -193,6 +195,9 @@ const (
 	LimitMemory    = "memory"
 	LimitFileSize  = "file-size"
 	LimitCancelled = "cancelled" // the caller gave up
+	// LimitProtectedPath ends a program when something appears at a protected
+	// path of its workspace.
+	LimitProtectedPath = "protected-path"
 )
 
 // Result is how a program ended. Exactly one of Exit, Signal and Limit says it:
@@ -209,4 +214,14 @@ type Result struct {
 	Wall, CPU                        time.Duration
 	MaxRSS                           int64    // bytes of the largest process; 0: not known
 	Notes                            []string // codes, as in Report
+	Quarantined                      []Quarantined
+}
+
+// Quarantined is something that appeared at a protected path of the workspace
+// while a program ran.
+type Quarantined struct {
+	Path string // slash path in the workspace
+	// To is the path that it was moved to. It is empty if somebody else moved
+	// it, or if it was a link that was removed and has been made again.
+	To string
 }

@@ -9,6 +9,7 @@ import (
 	"metier/internal/testenv"
 	"metier/sandbox"
 	"metier/sandbox/gvisor"
+	"metier/sandbox/quarantine"
 	"metier/sandbox/sandboxtest"
 )
 
@@ -23,7 +24,7 @@ func TestWithstandsAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return quarantine.New(s, nil)
 	}, sandboxtest.Options{
 		Level:    sandbox.L3,
 		Programs: map[string]string{"runsc": path},

@@ -69,7 +69,6 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	if err != nil {
 		return sandbox.Result{}, short(err)
 	}
-	defer w.close()
 	b, err := s.newBundle(j, w)
 	if err != nil {
 		return sandbox.Result{}, err

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"metier/sandbox"
@@ -20,11 +19,9 @@ import (
 type work struct {
 	uid, gid int // in the sandbox
 	guards   []guest.Guard
-	held     []string
 }
 
-// prepare decides who the program is, and sees to it that every guarded path is
-// there. As root, a program is the workspace's owner; else the caller, whom
+// prepare decides who the program is, and lists what it cannot change. As root, a program is the workspace's owner; else the caller, whom
 // runsc shows as 0. Without a workspace it is nobody.
 func prepare(ws *sandbox.Workspace) (*work, error) {
 	w := &work{uid: 1000, gid: 1000}
@@ -49,42 +46,33 @@ func prepare(ws *sandbox.Workspace) (*work, error) {
 	if os.Geteuid() == 0 {
 		w.uid, w.gid = int(st.Uid), int(st.Gid)
 	}
-	if err := w.guard(ws, int(st.Uid), int(st.Gid)); err != nil {
-		w.close()
-		return nil, err
-	}
-	return w, nil
+	return w, w.guard(ws)
 }
 
-// guard lists what is guarded. What is hidden hides all below it; what is
-// missing is held by an empty folder where its path begins to be missing.
-func (w *work) guard(ws *sandbox.Workspace, uid, gid int) error {
+// guard lists the protected paths that exist. A hidden one hides all below it.
+func (w *work) guard(ws *sandbox.Workspace) error {
 	root, err := os.OpenRoot(ws.Host)
 	if err != nil {
 		return fmt.Errorf("the workspace: %w", err)
 	}
 	defer func() { _ = root.Close() }() // read only
-	all := map[string]bool{}            // path → hidden
+	found := map[string]bool{}          // path → hidden
 	if ws.Writable {
 		for _, p := range ws.ReadOnly {
-			all[p] = false
+			found[p] = false
 		}
 	}
 	for _, p := range ws.Hidden {
-		all[p] = true
+		found[p] = true
 	}
-	found := map[string]bool{}
-	for p, hidden := range all {
-		there, err := w.hold(root, ws, p, uid, gid)
+	for p, hidden := range found {
+		there, err := exists(root, p)
 		if err != nil {
 			return fmt.Errorf("the workspace's %s: %w", p, err)
 		}
-		if there != "" {
-			found[there] = found[there] || hidden && there == p
+		if there {
+			w.guards = append(w.guards, guest.Guard{Path: p, Hidden: hidden})
 		}
-	}
-	for p, hidden := range found {
-		w.guards = append(w.guards, guest.Guard{Path: p, Hidden: hidden})
 	}
 	slices.SortFunc(w.guards, func(a, b guest.Guard) int { return strings.Compare(a.Path+"/", b.Path+"/") })
 	above := ""
@@ -100,58 +88,20 @@ func (w *work) guard(ws *sandbox.Workspace, uid, gid int) error {
 	return nil
 }
 
-// places are the empty folders that hold missing paths, and how many jobs need
-// each.
-var places = struct {
-	sync.Mutex
-	jobs map[string]int
-}{jobs: map[string]int{}}
-
-// hold finds p, or makes the first part of it that is missing; it returns what
-// is to be guarded, "" for nothing. Links cannot be guarded.
-func (w *work) hold(root *os.Root, ws *sandbox.Workspace, p string, uid, gid int) (string, error) {
-	places.Lock()
-	defer places.Unlock()
+// exists refuses links, which cannot be guarded.
+func exists(root *os.Root, p string) (bool, error) {
 	name := ""
 	for part := range strings.SplitSeq(p, "/") {
 		name = path.Join(name, part)
-		full := filepath.Join(ws.Host, filepath.FromSlash(name))
 		info, err := root.Lstat(name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !ws.Writable:
-			return "", nil // nobody can make it
-		case errors.Is(err, fs.ErrNotExist):
-			if err := root.Mkdir(name, 0o755); err != nil {
-				return "", err
-			}
-			places.jobs[full] = 0
-			if os.Geteuid() == 0 {
-				if err := root.Lchown(name, uid, gid); err != nil {
-					return "", err
-				}
-			}
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			return false, nil
 		case err != nil:
-			return "", err
+			return false, err
 		case info.Mode()&fs.ModeSymlink != 0:
-			return "", errors.New("a link cannot be guarded; name what it leads to")
-		}
-		if _, ours := places.jobs[full]; ours {
-			places.jobs[full]++
-			w.held = append(w.held, full)
-			return name, nil
+			return false, errors.New("a link cannot be guarded; name what it leads to")
 		}
 	}
-	return p, nil
-}
-
-// close takes away the empty folders that no job needs any more.
-func (w *work) close() {
-	places.Lock()
-	defer places.Unlock()
-	for _, full := range w.held {
-		if places.jobs[full]--; places.jobs[full] <= 0 {
-			delete(places.jobs, full)
-			_ = syscall.Rmdir(full) // somebody else may have put something there
-		}
-	}
+	return true, nil
 }

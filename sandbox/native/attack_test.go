@@ -9,6 +9,7 @@ import (
 	"metier/sandbox"
 	"metier/sandbox/native"
 	"metier/sandbox/native/internal/filter"
+	"metier/sandbox/quarantine"
 	"metier/sandbox/sandboxtest"
 )
 
@@ -25,7 +26,7 @@ func TestWithstandsAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return quarantine.New(s, nil)
 	}, sandboxtest.Options{
 		Filter: program,
 		Needs: []string{"user-namespaces", "mount-namespaces", "pid-namespaces", "network-namespaces", "ipc-namespaces", "uts-namespaces", "cgroup-namespaces",

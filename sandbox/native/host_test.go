@@ -35,7 +35,7 @@ func TestAllOfItAsAnOrdinaryUser(t *testing.T) {
 		"probe": TestTheProbeAnswersByDoing, "root": TestTheRootIsMadeFromNothing, "trees": TestTreesAreTheBytesThatWereGiven,
 		"ends": TestEndsAreTold, "memory": TestMemoryOfAllIsBounded, "programs": TestProgramsAreFound, "network": TestTheOneWayOut,
 		"early": TestEndingEarly, "workspace": TestAWorkspaceBelongsToItsOwner, "guards": TestGuardedPathsStay, "hidden": TestHiddenPathsLookEmpty,
-		"links": TestLinksAtGuardedPathsAreRefused, "placeholders": TestPlaceholdersLastAsLongAsTheirJobs,
+		"links":   TestLinksAtGuardedPathsAreRefused,
 		"lacking": TestWhatTheHostLacksIsNamed, "killed": TestNothingOutlivesTheParent,
 	} {
 		t.Run(name, test)

@@ -32,7 +32,6 @@ type Sandbox struct {
 	log     *slog.Logger
 	filter  []byte
 	holders holders
-	places  places
 
 	mu      sync.Mutex // guards what follows
 	ids     *ids       // nil: not known yet

@@ -17,20 +17,15 @@ import (
 
 // work is a workspace made ready on the host's side.
 type work struct {
-	places *places
-	plan   plan.Work
-	who    ids
-	tree   *os.File // the mount for the first process, or nil
-	held   []held
-	notes  []string
+	plan  plan.Work
+	who   ids
+	tree  *os.File // the mount for the first process, or nil
+	notes []string
 }
 
 func (w *work) close() {
 	if w.tree != nil {
 		_ = w.tree.Close() // a descriptor of a mount
-	}
-	for _, h := range slices.Backward(w.held) {
-		w.places.release(h)
 	}
 }
 
@@ -47,10 +42,10 @@ func openat2(at int, name string, flags, resolve uint64) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// prepare opens the workspace, decides who the program is, and sees to it that
-// every guarded path is there.
+// prepare opens the workspace, decides who the program is, and lists what it
+// cannot change.
 func (s *Sandbox) prepare(j sandbox.Job, who ids) (*work, error) {
-	w := &work{who: who, places: &s.places}
+	w := &work{who: who}
 	if j.Workspace == nil {
 		return w, nil
 	}
@@ -82,7 +77,7 @@ func (s *Sandbox) openWork(w *work, ws *sandbox.Workspace) error {
 			return err
 		}
 	}
-	return w.guard(dir, ws, int(st.Uid), int(st.Gid))
+	return w.guard(dir, ws)
 }
 
 // mapWork makes the workspace's owner and the program the same, where this
@@ -126,10 +121,8 @@ func (w *work) unmapped(call string, err error, uid, gid int) error {
 	return nil
 }
 
-// guard makes the list of what the program cannot change. A path that is not
-// there is held by an empty folder at the first part of it that is missing, for
-// as long as jobs run that need it.
-func (w *work) guard(dir int, ws *sandbox.Workspace, uid, gid int) error {
+// guard lists the protected paths that exist.
+func (w *work) guard(dir int, ws *sandbox.Workspace) error {
 	hidden := map[string]bool{}
 	for _, p := range ws.Hidden {
 		hidden[p] = true
@@ -143,19 +136,20 @@ func (w *work) guard(dir int, ws *sandbox.Workspace, uid, gid int) error {
 		if slices.ContainsFunc(w.plan.Guards, func(g plan.Guard) bool { return g.Hidden && strings.HasPrefix(p, g.Path+"/") }) {
 			continue // hidden with what is above it
 		}
-		there, h, err := w.places.hold(dir, p, ws.Writable, uid, gid)
+		fd, err := openat2(dir, p, unix.O_PATH, strict)
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+			continue
+		case errors.Is(err, unix.ELOOP):
+			err = errors.New("a symbolic link cannot be guarded; put a folder or a file there")
+		case err == nil:
+			err = unix.Close(fd)
+		}
 		if err != nil {
 			return fmt.Errorf("the workspace's %s: %w", p, err)
 		}
-		if h.fd >= 0 {
-			w.held = append(w.held, h)
-		}
-		g := plan.Guard{Path: there, Hidden: hidden[p] && there == p}
-		if there != "" && !slices.ContainsFunc(w.plan.Guards, func(o plan.Guard) bool { return o.Path == there }) {
-			w.plan.Guards = append(w.plan.Guards, g)
-		}
+		w.plan.Guards = append(w.plan.Guards, plan.Guard{Path: p, Hidden: hidden[p]})
 	}
-	slices.SortFunc(w.plan.Guards, func(a, b plan.Guard) int { return strings.Compare(a.Path, b.Path) })
 	return nil
 }
 

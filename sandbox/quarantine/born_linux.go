@@ -1,0 +1,21 @@
+package quarantine
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// born returns when a file was created, or where the file system does not keep
+// that, when it was last changed or renamed.
+func born(p string) (time.Time, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, p, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME|unix.STATX_CTIME, &st); err != nil {
+		return time.Time{}, err
+	}
+	t := st.Btime
+	if st.Mask&unix.STATX_BTIME == 0 {
+		t = st.Ctime
+	}
+	return time.Unix(t.Sec, int64(t.Nsec)), nil
+}

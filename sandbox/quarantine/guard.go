@@ -1,0 +1,203 @@
+package quarantine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"metier/sandbox"
+)
+
+// A guard watches the items of one job.
+type guard struct {
+	host  string
+	root  *os.Root
+	entry *entry // in the journal; nil: none
+	names map[string]bool
+
+	watcher *fsnotify.Watcher
+	ended   chan struct{} // the watching goroutine has ended
+
+	mu    sync.Mutex
+	items []item
+	moved []sandbox.Quarantined
+	err   error
+}
+
+// guard prepares the workspace of a job: it returns what the backend covers.
+func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sandbox.Workspace, error) {
+	root, err := os.OpenRoot(ws.Host)
+	if err != nil {
+		return nil, ws, fmt.Errorf("the workspace: %w", err)
+	}
+	g := &guard{host: ws.Host, root: root, names: map[string]bool{}}
+	if ws, g.items, err = split(root, ws); err == nil && len(g.items) > 0 {
+		g.entry, err = j.register(ctx, ws.Host, g.items)
+	}
+	if err != nil {
+		return nil, ws, errors.Join(err, root.Close())
+	}
+	for _, it := range g.items {
+		for name := range strings.SplitSeq(it.Path, "/") {
+			g.names[strings.ToLower(name)] = true
+		}
+	}
+	return g, ws, nil
+}
+
+// watch calls stop as soon as something appears in place of an item.
+func (g *guard) watch(stop func()) error {
+	if len(g.items) == 0 {
+		return nil
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: err.Error(), Fix: "raise fs.inotify.max_user_instances with sysctl"}, Err: err}
+	}
+	g.watcher, g.ended = w, make(chan struct{})
+	go g.look(stop)
+	return g.follow()
+}
+
+// follow watches every folder on the way to an item.
+func (g *guard) follow() error {
+	for _, it := range g.items {
+		dir := "."
+		for name := range strings.SplitSeq(it.Path, "/") {
+			full := filepath.Join(g.host, filepath.FromSlash(dir))
+			info, err := g.root.Lstat(dir)
+			if err != nil || !info.IsDir() { // check reports other errors
+				break
+			}
+			err = g.watcher.Add(full)
+			if errors.Is(err, fs.ErrPermission) {
+				err = errors.Join(unlock(g.root, dir), g.watcher.Add(full))
+			}
+			if err != nil && !missing(err) && !errors.Is(err, fsnotify.ErrClosed) { // close looks once more
+				return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: full + ": " + err.Error(), Fix: "raise fs.inotify.max_user_watches with sysctl"}, Err: err}
+			}
+			dir = path.Join(dir, name)
+		}
+	}
+	return nil
+}
+
+// look reads events until the watcher is closed.
+func (g *guard) look(stop func()) {
+	defer close(g.ended)
+	pulse := time.NewTicker(heartbeat)
+	defer pulse.Stop()
+	for {
+		at := ""
+		select {
+		case e, ok := <-g.watcher.Events:
+			if !ok {
+				return
+			}
+			if !e.Has(fsnotify.Create) || !g.names[strings.ToLower(filepath.Base(e.Name))] {
+				continue
+			}
+			at = e.Name
+		case _, ok := <-g.watcher.Errors: // events were lost
+			if !ok {
+				return
+			}
+		case <-pulse.C:
+			g.entry.beat()
+			continue
+		}
+		if g.react(at) {
+			stop()
+		}
+	}
+}
+
+// react moves aside what appeared; true: the program has to end. at is the path
+// that was created, or "".
+func (g *guard) react(at string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.follow() // into folders that appeared
+	g.err = errors.Join(g.err, err, g.check())
+	for _, it := range g.items { // the guard of another job may have been faster
+		if at == filepath.Join(g.host, filepath.FromSlash(it.Path)) && !slices.ContainsFunc(g.moved, func(q sandbox.Quarantined) bool { return q.Path == it.Path }) {
+			_, err := g.entry.apply(it, func() error {
+				g.moved = append(g.moved, sandbox.Quarantined{Path: it.Path})
+				return nil
+			})
+			g.err = errors.Join(g.err, err)
+		}
+	}
+	return g.err != nil || len(g.moved) > 0
+}
+
+// check moves aside what is in place of an item, unless another process of this
+// user announced that it would create it.
+func (g *guard) check() error {
+	for i := 0; i < len(g.items); i++ {
+		it := g.items[i]
+		p, gone, err := it.found(g.root)
+		if errors.Is(err, fs.ErrPermission) {
+			if err = unlock(g.root, path.Dir(it.Path)); err == nil {
+				p, gone, err = it.found(g.root)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("the workspace's %s: %w", it.Path, err)
+		}
+		if p == "" && !gone {
+			continue
+		}
+		claimed, err := g.entry.apply(it, func() error {
+			to := ""
+			if p != "" {
+				if to, err = moveAside(g.root, p); missing(err) {
+					return nil // another guard was faster, or the program removed it
+				} else if err != nil {
+					return fmt.Errorf("a program created %s, and it cannot be moved aside: %w", filepath.Join(g.host, p), err)
+				}
+			}
+			if it.Link != "" {
+				if err := it.restore(g.root); err != nil {
+					return fmt.Errorf("a program removed the link %s: %w", filepath.Join(g.host, it.Path), err)
+				}
+			}
+			g.moved = append(g.moved, sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if claimed {
+			g.items = slices.Delete(g.items, i, i+1)
+			i--
+		}
+	}
+	return nil
+}
+
+// close ends the watch after the program, and looks a last time.
+func (g *guard) close() ([]sandbox.Quarantined, error) {
+	if g.watcher != nil {
+		g.err = errors.Join(g.err, g.watcher.Close())
+		<-g.ended
+	}
+	g.err = errors.Join(g.err, g.check())
+	return g.moved, errors.Join(g.err, g.release())
+}
+
+// release gives back what a guard holds.
+func (g *guard) release() error {
+	return errors.Join(g.entry.remove(), g.root.Close())
+}

@@ -1,0 +1,268 @@
+package quarantine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"metier/internal/lockfile"
+	"metier/sandbox"
+)
+
+// A Journal is a folder of the user in which processes note the paths that they
+// guard. With it, a process can create such a path itself, and the next process
+// moves aside what a program created while its metier was killed.
+type Journal struct{ dir string }
+
+// NewJournal returns the journal in a folder, which is created when needed.
+func NewJournal(dir string) *Journal { return &Journal{dir} }
+
+// An entry is the file of one guard. Its lock is held while the guard lives.
+type entry struct {
+	journal *Journal
+	path    string
+	lock    *lockfile.Lock
+}
+
+// noted is what the file of an entry says.
+type noted struct {
+	Workspace string `json:"workspace"`
+	Items     []item `json:"items"`
+}
+
+const (
+	// heartbeat is how often a guard renews the time of its entry. It tells
+	// until when the guard lived.
+	heartbeat = time.Second
+	// slack is how much later than that a program may still have been alive.
+	slack = 5 * time.Second
+)
+
+func (j *Journal) locked(ctx context.Context, do func() error) error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	l, err := lockfile.Wait(ctx, filepath.Join(j.dir, "lock"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), l.Release())
+}
+
+// register notes what a guard watches, before the program starts.
+func (j *Journal) register(ctx context.Context, workspace string, items []item) (e *entry, err error) {
+	if j == nil {
+		return nil, nil
+	}
+	err = j.locked(ctx, func() error {
+		f, err := os.CreateTemp(j.dir, "job-*.json")
+		if err != nil {
+			return err
+		}
+		e = &entry{journal: j, path: f.Name()}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		var ok bool
+		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
+			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
+		}
+		return e.write(noted{workspace, items})
+	})
+	return e, err
+}
+
+// write keeps the file, since the lock is on it. A file that a kill cut short
+// belongs to a program that had not started.
+func (e *entry) write(n noted) error {
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(e.path, b, 0o600)
+}
+
+func read(path string) (n noted, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return n, err
+	}
+	return n, json.Unmarshal(b, &n)
+}
+
+// beat renews the time of the entry.
+func (e *entry) beat() {
+	if e != nil {
+		_ = os.Chtimes(e.path, time.Time{}, time.Now()) // a late time only makes Sweep keep more
+	}
+}
+
+func (e *entry) remove() error {
+	if e == nil {
+		return nil
+	}
+	return errors.Join(os.Remove(e.path), e.lock.Release())
+}
+
+// apply calls do unless a process of this user claimed the item.
+func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
+	if e == nil {
+		return false, do()
+	}
+	err = e.journal.locked(context.Background(), func() error {
+		n, err := read(e.path)
+		if err != nil {
+			return err
+		}
+		if claimed = !slices.Contains(n.Items, it); claimed {
+			return nil
+		}
+		return do()
+	})
+	return claimed, err
+}
+
+// Moved is what Claim or Sweep moved aside.
+type Moved struct {
+	Workspace string
+	sandbox.Quarantined
+}
+
+// each calls do for each entry under the lock, with a nil lock if its guard
+// lives. Without entries it does nothing.
+func (j *Journal) each(ctx context.Context, do func(path string, n noted, dead *lockfile.Lock) error) error {
+	if files, _ := filepath.Glob(filepath.Join(j.dir, "job-*.json")); len(files) == 0 {
+		return nil
+	}
+	return j.locked(ctx, func() error {
+		files, err := filepath.Glob(filepath.Join(j.dir, "job-*.json"))
+		for _, path := range files {
+			l, _, lockErr := lockfile.Try(path)
+			if lockErr != nil {
+				err = errors.Join(err, lockErr)
+				continue
+			}
+			n, readErr := read(path)
+			switch {
+			case readErr == nil:
+				err = errors.Join(err, do(path, n, l))
+			case l != nil: // its program had not started
+				err = errors.Join(err, os.Remove(path))
+			}
+			err = errors.Join(err, l.Release())
+		}
+		return err
+	})
+}
+
+// Claim announces that this process creates a path, so that no guard takes it
+// for the work of a program. What is there already while it is guarded was made
+// by a program, and is moved aside.
+func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err error) {
+	if j == nil {
+		return nil, nil
+	}
+	path = realPath(path)
+	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
+		about := func(it item) bool {
+			full := filepath.Join(n.Workspace, filepath.FromSlash(it.Path))
+			return it.Link == "" && (path == full || strings.HasPrefix(path, full+string(filepath.Separator)))
+		}
+		if !slices.ContainsFunc(n.Items, about) {
+			return nil
+		}
+		var mine []item
+		for _, it := range n.Items {
+			if about(it) {
+				mine = append(mine, it)
+			}
+		}
+		found, err := moveItems(n.Workspace, mine, func(string) (bool, error) { return true, nil })
+		moved = append(moved, found...)
+		if err != nil {
+			return err
+		}
+		n.Items = slices.DeleteFunc(n.Items, about)
+		return (&entry{path: file}).write(n)
+	})
+	return moved, err
+}
+
+// realPath resolves the links of what exists of a path.
+func realPath(p string) string {
+	for dir, rest := p, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return p
+		}
+	}
+}
+
+// Sweep moves aside what programs created while their metier was killed, and
+// forgets the guards of killed processes. What was created later stays.
+func (j *Journal) Sweep(ctx context.Context) (moved []Moved, err error) {
+	if j == nil {
+		return nil, nil
+	}
+	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
+		if dead == nil {
+			return nil
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		found, err := moveItems(n.Workspace, n.Items, func(p string) (bool, error) {
+			t, err := born(p)
+			return t.Before(info.ModTime().Add(slack)), err
+		})
+		moved = append(moved, found...)
+		if err != nil {
+			return err
+		}
+		return os.Remove(file)
+	})
+	return moved, err
+}
+
+// moveItems moves aside what is in place of items, if it is of a program.
+func moveItems(workspace string, items []item, ofProgram func(full string) (bool, error)) ([]Moved, error) {
+	root, err := os.OpenRoot(workspace)
+	if missing(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var moved []Moved
+	for _, it := range items {
+		p, gone, foundErr := it.found(root)
+		to := ""
+		if p != "" && foundErr == nil {
+			var is bool
+			if is, foundErr = ofProgram(filepath.Join(workspace, filepath.FromSlash(p))); foundErr == nil && is {
+				to, foundErr = moveAside(root, p)
+			} else if foundErr == nil {
+				continue
+			}
+		}
+		if foundErr == nil && it.Link != "" && (p != "" || gone) {
+			foundErr = it.restore(root)
+		}
+		if foundErr != nil && !errors.Is(foundErr, fs.ErrNotExist) {
+			err = errors.Join(err, foundErr)
+		} else if to != "" || gone {
+			moved = append(moved, Moved{workspace, sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to}})
+		}
+	}
+	return moved, errors.Join(err, root.Close())
+}

@@ -1,0 +1,188 @@
+//go:build linux && (amd64 || arm64)
+
+package quarantine_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/internal/testenv"
+	"metier/sandbox"
+	"metier/sandbox/quarantine"
+)
+
+// killed is a sandbox whose process is killed while a program runs.
+type killed struct{ sandbox.Sandbox }
+
+func (killed) Run(context.Context, sandbox.Job) (sandbox.Result, error) {
+	return sandbox.Result{}, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+}
+
+const childEnv = "QUARANTINE_CHILD"
+
+func TestMain(m *testing.M) {
+	if v := os.Getenv(childEnv); v != "" {
+		dir, journal, _ := strings.Cut(v, ":")
+		j := sandbox.Job{Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills"}}}
+		_, err := quarantine.New(killed{}, quarantine.NewJournal(journal)).Run(context.Background(), j)
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// kill has a process guard a workspace that is killed at a time, and creates
+// folders in the workspace.
+func kill(t *testing.T, dir, journal string, at time.Time, create string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), childEnv+"="+dir+":"+journal)
+	out, err := c.CombinedOutput()
+	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+		t.Fatalf("not killed: %v\n%s", err, out)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, create), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob(filepath.Join(journal, "job-*.json"))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("entries %q, %v", entries, err)
+	}
+	if err := os.Chtimes(entries[0], at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	kill(t, dir, journal, time.Now(), ".agents/skills/planted")
+	j := quarantine.NewJournal(journal)
+	moved, err := j.Sweep(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []quarantine.Moved{{Workspace: dir, Quarantined: sandbox.Quarantined{Path: ".agents/skills", To: ".agents/skills.quarantined"}}}
+	if diff := cmp.Diff(want, moved); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{".agents": "/", ".agents/skills.quarantined": "/", ".agents/skills.quarantined/planted": "/"}, list(t, dir)); diff != "" {
+		t.Errorf("the workspace (-want +got):\n%s", diff)
+	}
+	if moved, err := j.Sweep(t.Context()); len(moved) > 0 || err != nil {
+		t.Errorf("a second time: %+v, %v", moved, err)
+	}
+	if diff := cmp.Diff(map[string]string{"lock": ""}, list(t, journal)); diff != "" {
+		t.Errorf("the journal (-want +got):\n%s", diff)
+	}
+}
+
+// What somebody creates later is theirs.
+func TestSweep_KeepsWhatCameLater(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	kill(t, dir, journal, time.Now().Add(-time.Minute), ".git/hooks")
+	if moved, err := quarantine.NewJournal(journal).Sweep(t.Context()); len(moved) > 0 || err != nil {
+		t.Errorf("moved %+v, %v", moved, err)
+	}
+	if diff := cmp.Diff(map[string]string{".git": "/", ".git/hooks": "/"}, list(t, dir)); diff != "" {
+		t.Errorf("the workspace (-want +got):\n%s", diff)
+	}
+}
+
+func TestSweep_LeavesRunningProgramsAlone(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), quarantine.NewJournal(t.TempDir())
+	p := start(t, open(t, journal), dir, "mkdir .git; sleep 100", ".git")
+	if moved, err := journal.Sweep(t.Context()); len(moved) > 0 || err != nil {
+		t.Errorf("moved %+v, %v", moved, err)
+	}
+	if res := p.goOn(); res.Limit != sandbox.LimitProtectedPath {
+		t.Errorf("limit %q after a sweep", res.Limit)
+	}
+}
+
+func TestClaim_LetsThisUserCreate(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), quarantine.NewJournal(t.TempDir())
+	p := start(t, open(t, journal), dir, "ls .metier", ".metier", ".git")
+	runs := filepath.Join(dir, ".metier/runs")
+	if moved, err := journal.Claim(t.Context(), runs); len(moved) > 0 || err != nil {
+		t.Fatalf("moved %+v, %v", moved, err)
+	}
+	if err := os.MkdirAll(runs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if res := p.goOn(); res.Limit != "" || string(res.Stdout) != "ready\nruns\n" {
+		t.Errorf("limit %q, moved %+v, output %q", res.Limit, res.Quarantined, res.Stdout)
+	}
+	if _, err := os.Lstat(runs); err != nil {
+		t.Error(err)
+	}
+}
+
+// started is a program that waits after it said that it is ready.
+type started struct {
+	t    *testing.T
+	stay *os.File
+	done chan sandbox.Result
+}
+
+func start(t *testing.T, s sandbox.Sandbox, dir, script string, protected ...string) started {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	j := shell(dir, "echo ready; read line; "+script, protected...)
+	j.Stdin = r
+	ready, p := make(chan struct{}, 1), started{t, w, make(chan sandbox.Result, 1)}
+	j.Stdout = writerFunc(func(b []byte) (int, error) {
+		if strings.HasPrefix(string(b), "ready") {
+			ready <- struct{}{}
+		}
+		return len(b), nil
+	})
+	go func() {
+		res, err := s.Run(t.Context(), j)
+		if err != nil {
+			t.Error(err)
+		}
+		p.done <- res
+	}()
+	select {
+	case <-ready:
+	case res := <-p.done:
+		t.Fatalf("it ended: %+v", res)
+	}
+	return p
+}
+
+func (p started) goOn() sandbox.Result {
+	p.t.Helper()
+	if err := p.stay.Close(); err != nil {
+		p.t.Error(err)
+	}
+	return <-p.done
+}
+
+// Root's sandbox and an ordinary user's hold the same.
+func TestAllAsAnOrdinaryUser(t *testing.T) {
+	if !testenv.OrdinaryUser(t) {
+		return
+	}
+	for name, test := range map[string]func(*testing.T){
+		"moves": TestRun_MovesAsideWhatAppears, "links": TestRun_RestoresLinks, "nothing": TestRun_LeavesNothing,
+		"sweep": TestSweep_MovesAsideWhatKilledRunsLeft, "later": TestSweep_KeepsWhatCameLater, "running": TestSweep_LeavesRunningProgramsAlone, "claim": TestClaim_LetsThisUserCreate,
+	} {
+		t.Run(name, test)
+	}
+}

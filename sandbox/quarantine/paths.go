@@ -1,0 +1,200 @@
+package quarantine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"metier/sandbox"
+)
+
+// An item is a protected path that has to stay as it is while programs run.
+type item struct {
+	// Path is the slash path in the workspace. No folder above it is a link.
+	Path string `json:"path"`
+	// Link is what the symbolic link at Path leads to. If it is empty, nothing
+	// exists at Path.
+	Link string `json:"link,omitempty"`
+}
+
+// split divides the protected paths of a workspace: what exists is left to the
+// backend, by its path without links, and the items are for the guard.
+func split(root *os.Root, ws sandbox.Workspace) (sandbox.Workspace, []item, error) {
+	var items []item
+	existing := func(paths []string) ([]string, error) {
+		var out []string
+		for _, p := range paths {
+			real, found, err := resolve(root, ws.Host, p)
+			if err != nil {
+				return nil, fmt.Errorf("the workspace's %s: %w", p, err)
+			}
+			if real != "" && !slices.Contains(out, real) {
+				out = append(out, real)
+			}
+			items = append(items, found...)
+		}
+		return out, nil
+	}
+	var err error
+	if ws.ReadOnly, err = existing(ws.ReadOnly); err != nil {
+		return ws, nil, err
+	}
+	if ws.Hidden, err = existing(ws.Hidden); err != nil {
+		return ws, nil, err
+	}
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.Path, b.Path) })
+	return ws, slices.Compact(items), nil
+}
+
+// mostLinks is how many symbolic links are followed on the way to a path.
+const mostLinks = 40
+
+// resolve follows a path of the workspace as far as it exists. It returns the
+// path without links, or "" if there is nothing or a link leads outside, where
+// programs cannot write. items are the links on the way, and what is missing.
+func resolve(root *os.Root, host, p string) (real string, items []item, err error) {
+	at, todo := ".", strings.Split(p, "/")
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			if at == "." {
+				return "", items, nil
+			}
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, name)
+		info, err := root.Lstat(next)
+		switch {
+		case missing(err):
+			if !slices.Contains(todo, "..") {
+				next = path.Join(append([]string{next}, todo...)...)
+			}
+			return "", append(items, item{Path: next}), nil
+		case errors.Is(err, fs.ErrPermission):
+			return at, items, nil
+		case err != nil:
+			return "", nil, err
+		case info.Mode()&fs.ModeSymlink == 0:
+			at = next
+			continue
+		}
+		if len(items) == mostLinks {
+			return "", nil, errors.New("too many symbolic links are on the way")
+		}
+		target, err := root.Readlink(next)
+		if err != nil {
+			return "", nil, err
+		}
+		items = append(items, item{Path: next, Link: target})
+		if filepath.IsAbs(target) {
+			rel, err := filepath.Rel(host, target)
+			if err != nil || !filepath.IsLocal(rel) {
+				return "", items, nil
+			}
+			at, target = ".", rel
+		}
+		todo = append(strings.Split(filepath.ToSlash(target), "/"), todo...)
+	}
+	if at == "." { // a link to the workspace itself, which cannot be covered
+		at = ""
+	}
+	return at, items, nil
+}
+
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// found returns the path of what is in place of an item: at its path, or a
+// symbolic link on the way to it. It returns "" if the item is as it was; gone
+// says that it was a link and is not there.
+func (it item) found(root *os.Root) (p string, gone bool, err error) {
+	parts := strings.Split(it.Path, "/")
+	for i := range parts {
+		p := strings.Join(parts[:i+1], "/")
+		info, err := root.Lstat(p)
+		switch last := i == len(parts)-1; {
+		case missing(err):
+			return "", it.Link != "", nil
+		case err != nil:
+			return "", false, err
+		case last && it.Link != "" && info.Mode()&fs.ModeSymlink != 0:
+			if target, err := root.Readlink(p); err != nil || target == it.Link {
+				return "", false, err
+			}
+			return p, false, nil
+		case last, info.Mode()&fs.ModeSymlink != 0:
+			return p, false, nil
+		}
+	}
+	return "", false, nil
+}
+
+// moveAside renames a path to one that nobody reads, in the same folder.
+func moveAside(root *os.Root, p string) (to string, err error) {
+	to = p + ".quarantined"
+	for n := 2; ; n++ {
+		if _, err := root.Lstat(to); missing(err) {
+			break
+		} else if err != nil {
+			return "", err
+		}
+		to = fmt.Sprintf("%s.quarantined-%d", p, n)
+	}
+	err = root.Rename(p, to)
+	if errors.Is(err, fs.ErrPermission) {
+		if err := unlock(root, path.Dir(p)); err != nil {
+			return "", err
+		}
+		err = root.Rename(p, to)
+	}
+	return to, err
+}
+
+// unlock gives the owner access to a folder and to those above it: the program
+// may have taken it away.
+func unlock(root *os.Root, dir string) error {
+	at := "."
+	for name := range strings.SplitSeq("./"+dir, "/") {
+		at = path.Join(at, name)
+		info, err := root.Lstat(at)
+		if missing(err) || err == nil && !info.IsDir() {
+			return nil
+		}
+		if err == nil && info.Mode().Perm()&0o700 != 0o700 {
+			err = root.Chmod(at, info.Mode().Perm()|0o700)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore makes the link of an item again, for the owner of the workspace.
+func (it item) restore(root *os.Root) error {
+	if err := root.Symlink(it.Link, it.Path); err != nil && !missing(err) {
+		return err
+	} else if err != nil || os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return root.Lchown(it.Path, int(st.Uid), int(st.Gid))
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+// Package quarantine keeps programs from creating what other commands would
+// obey, such as a folder of skills or a .git.
+//
+// A backend protects what exists by mounting it read-only. Nothing can be
+// mounted over a path that does not exist, and a placeholder would show in the
+// host's folder and stay there after a kill. So the missing paths are watched
+// from outside the sandbox: what appears at one of them is moved aside at once,
+// under a name that nobody reads, and the program is ended. The same holds for
+// protected paths that are symbolic links, which no backend can mount over.
+package quarantine
+
+import (
+	"context"
+	"errors"
+
+	"metier/sandbox"
+)
+
+// Sandbox runs jobs in another sandbox and watches the protected paths of their
+// workspaces that this sandbox cannot cover.
+type Sandbox struct {
+	sandbox.Sandbox
+	journal *Journal
+}
+
+// New returns a Sandbox around inner. A nil journal is allowed: then what a
+// program creates while this process is killed stays where it is.
+func New(inner sandbox.Sandbox, j *Journal) *Sandbox { return &Sandbox{inner, j} }
+
+// Run runs a job. If something appeared at a protected path while it ran,
+// Result.Quarantined lists it, and Result.Limit is sandbox.LimitProtectedPath.
+func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
+	if j.Workspace == nil || !j.Workspace.Writable {
+		return s.Sandbox.Run(ctx, j)
+	}
+	g, ws, err := s.journal.guard(ctx, *j.Workspace)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	j.Workspace = &ws
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := g.watch(stop); err != nil {
+		_, closeErr := g.close()
+		return sandbox.Result{}, errors.Join(err, closeErr)
+	}
+	res, err := s.Sandbox.Run(ctx, j)
+	moved, checkErr := g.close()
+	if len(moved) > 0 {
+		res.Quarantined = moved
+		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath
+	}
+	return res, errors.Join(err, checkErr)
+}

@@ -1,0 +1,209 @@
+//go:build linux && (amd64 || arm64)
+
+package quarantine_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/sandbox"
+	"metier/sandbox/native"
+	"metier/sandbox/quarantine"
+)
+
+// workspace makes a folder with files; a text "-> x" is a link to x, and a name
+// that ends with "/" is a folder.
+func workspace(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		target, link := strings.CutPrefix(text, "-> ")
+		switch {
+		case strings.HasSuffix(name, "/"):
+			err = os.MkdirAll(p, 0o755)
+		case link:
+			err = os.Symlink(strings.ReplaceAll(target, "$WS", dir), p)
+		default:
+			err = os.WriteFile(p, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// list returns what is in a folder: contents of files, "/" for folders, and
+// what links lead to.
+func list(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, p) // p is below dir
+		switch {
+		case err != nil || p == dir:
+		case d.IsDir():
+			all[rel] = "/"
+		case d.Type()&fs.ModeSymlink != 0:
+			var target string
+			target, err = os.Readlink(p)
+			all[rel] = "-> " + target
+		default:
+			var b []byte
+			b, err = os.ReadFile(p)
+			all[rel] = string(b)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func open(t *testing.T, j *quarantine.Journal) *quarantine.Sandbox {
+	t.Helper()
+	inner, err := native.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := quarantine.New(inner, j)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func shell(dir, script string, protected ...string) sandbox.Job {
+	return sandbox.Job{Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, MinLevel: sandbox.L2,
+		Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: protected}}
+}
+
+func TestRun_MovesAsideWhatAppears(t *testing.T) {
+	t.Parallel()
+	// wait keeps the program running until it is ended.
+	const wait = "; sleep 100"
+	for name, tc := range map[string]struct {
+		files  map[string]string
+		script string
+		moved  []sandbox.Quarantined
+		absent []string // paths that must not be there afterwards
+	}{
+		"folder":           {nil, "mkdir -p .agents/skills/x" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"at the end":       {nil, "mkdir -p .agents/skills/x", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"file":             {nil, "echo 'gitdir: x' > .git" + wait, []sandbox.Quarantined{{Path: ".git", To: ".git.quarantined"}}, []string{".git"}},
+		"rename":           {nil, "mkdir x; mv x .git" + wait, []sandbox.Quarantined{{Path: ".git", To: ".git.quarantined"}}, []string{".git"}},
+		"hard link":        {map[string]string{"a": "a"}, "ln a .git" + wait, []sandbox.Quarantined{{Path: ".git", To: ".git.quarantined"}}, []string{".git"}},
+		"renamed parent":   {nil, "mkdir -p x/skills/y; mv x .agents" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"replaced parent":  {map[string]string{".agents/a": "a"}, "mv .agents old; mkdir -p .agents/skills" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"link":             {nil, "mkdir x; ln -s x .git" + wait, []sandbox.Quarantined{{Path: ".git", To: ".git.quarantined"}}, []string{".git"}},
+		"linked parent":    {nil, "mkdir -p x/skills; ln -s x .agents" + wait, []sandbox.Quarantined{{Path: ".agents", To: ".agents.quarantined"}}, []string{".agents"}},
+		"linked existing":  {map[string]string{".agents/a": "a"}, "mv .agents old; mkdir old/skills; ln -s old .agents" + wait, []sandbox.Quarantined{{Path: ".agents", To: ".agents.quarantined"}}, []string{".agents"}},
+		"link outside":     {nil, "ln -s /etc .agents" + wait, []sandbox.Quarantined{{Path: ".agents", To: ".agents.quarantined"}}, []string{".agents"}},
+		"read-only":        {nil, "mkdir -p .agents/skills/x; chmod 500 .agents", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"no access":        {nil, "mkdir -p .agents/skills/x; chmod 0 .agents", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"no access at all": {nil, "mkdir -p .agents/skills/x; chmod 0 .", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"write alone":      {nil, "mkdir .agents; chmod 300 .agents; mkdir -p .agents/skills/x" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"taken name":       {nil, "mkdir -p .git.quarantined/a; mkdir .git" + wait, []sandbox.Quarantined{{Path: ".git", To: ".git.quarantined-2"}}, []string{".git"}},
+		"target of a link": {map[string]string{".git": "-> none/deep"}, "mkdir -p none/deep/hooks" + wait, []sandbox.Quarantined{{Path: "none/deep", To: "none/deep.quarantined"}}, []string{"none/deep"}},
+		"absolute link":    {map[string]string{".git": "-> $WS/none"}, "mkdir none" + wait, []sandbox.Quarantined{{Path: "none", To: "none.quarantined"}}, []string{"none"}},
+		"file in the way":  {map[string]string{".agents": "a"}, "rm .agents; mkdir -p .agents/skills" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := workspace(t, tc.files)
+			res, err := open(t, quarantine.NewJournal(t.TempDir())).Run(t.Context(), shell(dir, tc.script, ".agents/skills", ".git"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.moved, res.Quarantined); diff != "" {
+				t.Errorf("moved (-want +got):\n%s", diff)
+			}
+			if res.Limit != sandbox.LimitProtectedPath {
+				t.Errorf("limit %q", res.Limit)
+			}
+			for _, p := range tc.absent {
+				if _, err := os.Lstat(filepath.Join(dir, p)); err == nil {
+					t.Errorf("%s is there", p)
+				}
+			}
+		})
+	}
+}
+
+func TestRun_RestoresLinks(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"removed":  "rm .claude/skills",
+		"replaced": "rm .claude/skills; mkdir -p .claude/skills/x; sleep 100",
+		"changed":  "ln -sfn ../evil .claude/skills; sleep 100",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := workspace(t, map[string]string{".claude/skills": "-> ../.agents/skills", ".agents/skills/a": "a", "evil/": ""})
+			res, err := open(t, nil).Run(t.Context(), shell(dir, script+"; echo no > .agents/skills/b", ".claude/skills"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(res.Quarantined) != 1 || res.Quarantined[0].Path != ".claude/skills" {
+				t.Errorf("moved %+v", res.Quarantined)
+			}
+			want := map[string]string{".claude": "/", ".claude/skills": "-> ../.agents/skills", ".agents": "/", ".agents/skills": "/", ".agents/skills/a": "a", "evil": "/"}
+			got := list(t, dir)
+			for p := range got {
+				if strings.HasPrefix(p, ".claude/skills.quarantined") {
+					delete(got, p)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A program that does no harm sees and leaves an ordinary workspace, and so does
+// everybody else while it runs.
+func TestRun_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	before := map[string]string{"a": "a", ".agents": "/", ".agents/notes": "n", ".claude": "/", ".claude/skills": "-> ../shared", "shared": "/", "shared/s": "s"}
+	dir := workspace(t, map[string]string{"a": "a", ".agents/notes": "n", ".claude/skills": "-> ../shared", "shared/s": "s"})
+	journal := t.TempDir()
+	s := open(t, quarantine.NewJournal(journal))
+	p := start(t, s, dir, "echo new > .agents/more; mkdir .github; cat .claude/skills/s", ".agents/skills", ".claude/skills", ".git", ".github/skills")
+	if diff := cmp.Diff(before, list(t, dir)); diff != "" {
+		t.Errorf("while it runs (-want +got):\n%s", diff)
+	}
+	res := p.goOn()
+	if diff := cmp.Diff("ready\ns", string(res.Stdout)); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if res.Limit != "" {
+		t.Errorf("limit %q, %+v", res.Limit, res.Quarantined)
+	}
+	before[".agents/more"], before[".github"] = "new\n", "/"
+	if diff := cmp.Diff(before, list(t, dir)); diff != "" {
+		t.Errorf("afterwards (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"lock": ""}, list(t, journal)); diff != "" {
+		t.Errorf("the journal (-want +got):\n%s", diff)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
