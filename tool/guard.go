@@ -3,10 +3,12 @@ package tool
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"unicode"
 
+	"metier/internal/agentdirs"
 	"metier/policy"
 )
 
@@ -155,16 +157,33 @@ func (w *Workspace) judge(real string, rules ruleset) verdict {
 	return v
 }
 
-// judgeName applies what holds for a name wherever it stands: .metier is ours,
-// and a file written below .git, or as .git, makes git run what it says.
-func (w *Workspace) judgeName(v *verdict, name, path string) {
+// agentFolders are the last two components of the folders where agents keep
+// skills.
+var agentFolders = func() (out [][2]string) {
+	for _, f := range agentdirs.ProjectFolders() {
+		out = append(out, [2]string{path.Base(path.Dir(f)), path.Base(f)})
+	}
+	return out
+}()
+
+// judgeName applies what holds for a name at any depth: .metier is metier's own,
+// git obeys what is in .git, and a command that runs in a folder obeys the
+// metier.yaml and the agents' skill folders there.
+func (w *Workspace) judgeName(v *verdict, name, at string) {
 	switch {
 	case twin(name, ".metier"):
 		v.deny("metier_folder")
 	case twin(name, ".git"):
 		v.readOnly()
-	case (twin(name, "metier.yaml") || twin(name, "metier.yml")) && v.base != nil && filepath.Dir(path) == v.base.host:
+	case v.base == nil: // outside of the workspace
+	case twin(name, "metier.yaml"), twin(name, "metier.yml"):
 		v.readOnly()
+	default:
+		for _, f := range agentFolders {
+			if twin(name, f[1]) && twin(filepath.Base(filepath.Dir(at)), f[0]) {
+				v.readOnly()
+			}
+		}
 	}
 }
 

@@ -197,7 +197,8 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 	if got := e.read(".git/config"); got != "[core]\n" {
 		t.Errorf(".git is readable: %q", got)
 	}
-	for _, p := range []string{"policy.yaml", "POLICY.yaml", ".agents/skills/evil/SKILL.md", "later/skills/evil/SKILL.md", "metier.yaml", "Metier.YAML",
+	for _, p := range []string{"policy.yaml", "POLICY.yaml", ".agents/skills/evil/SKILL.md", "later/skills/evil/SKILL.md", "metier.yaml", "Metier.YAML", "sub/metier.yaml",
+		".claude/skills/x/SKILL.md", ".CLAUDE/Skills/x", "sub/.codex/skills/x", ".github/skills",
 		".git/config", ".git/hooks/pre-commit", ".GIT/hooks/pre-commit", ".git/info/attributes", "sub/.git", "sub/.git/config", ".git./config", ".git /config",
 		"GIT~1/config", "git~2/config", ".g\u200cit/config", ".git::$INDEX_ALLOCATION/config"} {
 		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "mine"})
@@ -206,9 +207,6 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 		".metier./x", "METIER~1/x", "sub/.metier/x"} {
 		e.refuse(policy.CodePathDenied, "read_file", args{"path": p})
 		e.refuse(policy.CodePathDenied, "write_file", args{"path": p, "content": "mine"})
-	}
-	if o := e.call("write_file", args{"path": "sub/metier.yaml", "content": "x: z\n"}); o.Code() != "" {
-		t.Errorf("a file of that name elsewhere: %s", o.Text())
 	}
 	if o := e.call("write_file", args{"path": ".github/x.yml", "content": "x"}); o.Code() != "" {
 		t.Errorf(".github: %s", o.Text())
