@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,8 +11,12 @@ import (
 	"metier/run"
 )
 
-// createRun creates the folder of a run, and keeps records out of git.
-func (a *app) createRun(artifacts, id string) (*run.Folder, error) {
+// createRun creates the folder of a run in a workspace, and keeps records out of
+// git.
+func (a *app) createRun(ctx context.Context, workspace, artifacts, id string) (*run.Folder, error) {
+	if err := errors.Join(a.remember(workspace), a.claim(ctx, artifacts)); err != nil {
+		return nil, err
+	}
 	folder, err := run.Create(artifacts, id, a.runOptions())
 	if err != nil {
 		return nil, err

@@ -85,6 +85,9 @@ func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (swi
 	targets := sh.targets(file, subject)
 	switched := make([]bool, len(targets))
 	gone := false
+	if err := sh.a.claim(ctx, file.path); err != nil {
+		return doc, err
+	}
 	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
 		if len(targets) == 0 && on { // perhaps it is not there any more
 			var err error

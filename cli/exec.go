@@ -95,7 +95,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 		return err
 	}
 	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
-	folder, err := a.createRun(j.launch.Artifacts, a.runID())
+	folder, err := a.createRun(ctx, j.launch.Workspace, j.launch.Artifacts, a.runID())
 	if err != nil {
 		return err
 	}

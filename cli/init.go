@@ -26,13 +26,16 @@ func (a *app) initCommand() *cobra.Command {
 validate' and the reference validator accept it. What is there is never
 overwritten.`,
 		Example: "  metier init word-count\n  metier init word-count --dir .agents/skills", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			name, shown := args[0], filepath.Join(parent, args[0])
 			text, err := newSkill(name)
 			if err != nil {
 				return err
 			}
 			file := filepath.Join(shown, "SKILL.md")
+			if err := a.claim(c.Context(), a.path(shown)); err != nil {
+				return err
+			}
 			if err := writeNew(a.path(shown), text); err != nil {
 				return notMade(file, err)
 			}

@@ -294,7 +294,7 @@ func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(co
 		}
 		return k.session, func() error { leave(); return nil }, nil
 	}
-	folder, err := k.a.createRun(k.launch.Artifacts, k.a.runID())
+	folder, err := k.a.createRun(ctx, k.launch.Workspace, k.launch.Artifacts, k.a.runID())
 	if err != nil {
 		return nil, nil, err
 	}

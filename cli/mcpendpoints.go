@@ -102,7 +102,7 @@ func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedE
 	if err != nil {
 		return servedEndpoint{}, err
 	}
-	backend := &mcpBackend{j: j, guests: newGuests(a, j.launch.Artifacts, f.anonymous)}
+	backend := &mcpBackend{j: j, guests: newGuests(a, j.launch, f.anonymous)}
 	s, err := server.New(ctx, backend, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
 	if err != nil {
 		return servedEndpoint{}, closed(j.close(context.WithoutCancel(ctx)), err)

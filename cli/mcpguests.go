@@ -34,12 +34,12 @@ const (
 // Of the records the newest are kept. Which were removed, and the hash they
 // ended with, stands in the one that is being written.
 type guests struct {
-	a       *app
-	id      string // of the server's own session, and of theirs
-	root    string // of records
-	keep    int    // records; 0: all
-	content *record.Memory
-	clean   *record.Redactor // before content
+	a               *app
+	id              string // of the server's own session, and of theirs
+	workspace, root string // the latter of records
+	keep            int    // records; 0: all
+	content         *record.Memory
+	clean           *record.Redactor // before content
 
 	mu   sync.Mutex
 	base []record.Entry // how the server's own session was opened, and the skills it serves now
@@ -67,8 +67,8 @@ const guestSuffix = "-anonymous"
 
 var guestID = regexp.MustCompile(`^\d{8}-\d{6}-[0-9a-f]{8}` + guestSuffix + `$`)
 
-func newGuests(a *app, root string, keep int) *guests {
-	g := &guests{a: a, id: a.runID(), root: root, keep: keep, content: record.NewMemory()}
+func newGuests(a *app, l launch, keep int) *guests {
+	g := &guests{a: a, id: a.runID(), workspace: l.Workspace, root: l.Artifacts, keep: keep, content: record.NewMemory()}
 	g.clean = record.Redact(g.content, a.secrets()...)
 	return g
 }
@@ -178,7 +178,7 @@ func (b *book) isFull() bool {
 
 // next begins a record and lets go of the one before. The caller holds mu.
 func (g *guests) next(ctx context.Context) error {
-	folder, err := g.a.createRun(g.root, g.a.runID()+guestSuffix)
+	folder, err := g.a.createRun(ctx, g.workspace, g.root, g.a.runID()+guestSuffix)
 	if err != nil {
 		return err
 	}

@@ -177,9 +177,13 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if realPath(l.Artifacts) == ws {
 		return p, wrong("artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", ws)
 	}
-	for _, s := range []string{a.path(f.file), p.model.script} {
-		if s != "" {
-			l.Sources = append(l.Sources, s)
+	promptFile := f.promptFile
+	if ph.Prompt != "" || ph.PromptFile != "" {
+		promptFile = ph.PromptFile
+	}
+	for _, s := range []string{f.file, p.model.script, promptFile, f.outputSchema} {
+		if s != "" && s != "-" {
+			l.Sources = append(l.Sources, a.path(s))
 		}
 	}
 	p.launch = l

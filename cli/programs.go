@@ -19,6 +19,7 @@ import (
 	"metier/sandbox"
 	"metier/sandbox/gvisor"
 	"metier/sandbox/native"
+	"metier/sandbox/quarantine"
 	"metier/sandbox/unsafe"
 	"metier/settings"
 )
@@ -70,10 +71,10 @@ func (a *app) openSandbox(name string, op operator) (sandbox.Sandbox, bool, erro
 			return nil, false, wrong("runsc_unset", "set sandbox.runsc in the configuration to the path of gVisor's runsc", "no runsc is configured")
 		}
 		s, err := gvisor.New(gvisor.Options{Path: op.Sandbox.Runsc, Platform: op.Sandbox.Platform, Visible: op.Sandbox.Visible, Log: a.logger()})
-		return s, false, err
+		return quarantine.New(s, a.journal()), false, err
 	case backendNative:
 		s, err := native.New(&native.Options{Visible: op.Sandbox.Visible, Log: a.logger()})
-		return s, false, err
+		return quarantine.New(s, a.journal()), false, err
 	}
 	return nil, false, wrong("usage", "sandboxes: "+strings.Join(backends(), ", "), "there is no sandbox %q", name)
 }
@@ -193,10 +194,11 @@ func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
 			}
 		}
 	}
-	for _, p := range append(a.protected(l, s.Discover), filepath.Join(l.Workspace, ".git")) {
+	readOnly, hidden := a.guarded(l.Workspace, l.Cwd)
+	for _, p := range append(a.protected(l, s.Discover), readOnly...) {
 		add(&w.ReadOnly, p)
 	}
-	for _, p := range append(a.closed(l), filepath.Join(l.Workspace, ".metier"), l.Artifacts) {
+	for _, p := range slices.Concat(a.closed(l), hidden, []string{l.Artifacts}) {
 		add(&w.Hidden, p)
 	}
 	w.Writable = !slices.ContainsFunc(l.Roots, func(r root) bool { return r.Harness && within(r.Path, l.Workspace) })

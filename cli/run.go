@@ -193,7 +193,7 @@ func (a *app) execute(ctx context.Context, p planned, id string) (r result, err 
 	if err := j.known(); err != nil {
 		return r, err
 	}
-	if folder, err = a.createRun(p.launch.Artifacts, id); err != nil {
+	if folder, err = a.createRun(ctx, p.launch.Workspace, p.launch.Artifacts, id); err != nil {
 		return r, err
 	}
 	if err := j.open(ctx, folder); err != nil {

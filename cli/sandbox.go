@@ -212,6 +212,9 @@ func (a *app) sandboxFolder(dir string) (*sandbox.Workspace, error) {
 func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
 	res := program.Result{Status: "executed", Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Truncated: r.StdoutTruncated || r.StderrTruncated,
 		Backend: r.Backend, Level: r.Level.String(), Argv: j.Argv}
+	for _, q := range r.Quarantined {
+		res.Quarantined = append(res.Quarantined, program.Quarantined(q))
+	}
 	if r.Signal == "" && r.Limit == "" {
 		res.ExitCode = &r.Exit
 	}

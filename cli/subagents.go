@@ -158,6 +158,7 @@ func unpath(err error) error {
 func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
 	names := dedupe(slices.Concat(op.Subagents.Allow, f.profiles))
 	granted := slices.Contains(l.Tools, settings.ToolDelegateTask)
+	l.Sources = append(l.Sources, slices.Concat(op.Subagents.Profiles, a.paths(f.dirs))...) // the next run would obey what is written there
 	if len(names) == 0 && granted {
 		names = []string{subagent.Default}
 	}
@@ -192,7 +193,6 @@ func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
 		s.Profiles = append(s.Profiles, p)
 	}
 	l.Subagents = s
-	l.Sources = append(l.Sources, slices.Concat(op.Subagents.Profiles, a.paths(f.dirs))...) // the next run would obey what is written there
 	for _, t := range []string{settings.ToolDelegateTask, settings.ToolDescribeHandle} {
 		if !slices.Contains(l.Tools, t) {
 			l.Tools = append(l.Tools, t)

@@ -96,6 +96,9 @@ func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, re
 		r.Tree = string(full.Tree)
 		doc.Tree, doc.Tier, doc.Files = r.Tree, r.Tier, len(full.Resources)
 	}
+	if err := sh.a.claim(ctx, file.path); err != nil {
+		return doc, err
+	}
 	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
 		doc.Changed, err = putRecord(o, keyTrusted, func(x skillRecord) bool { return x.means(r.Dir, sk.ID) }, put)
 		return doc.Changed, err

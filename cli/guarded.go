@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"metier/internal/agentdirs"
+	"metier/internal/visible"
+	"metier/sandbox/quarantine"
+)
+
+// authority lists the slash paths of a project from which metier commands, other
+// agents and git read skills, configuration and hooks.
+func authority() []string {
+	return append([]string{projectFile, ".git"}, agentdirs.ProjectFolders()...)
+}
+
+// projectDirs lists the folders of a workspace in which metier commands run: the
+// workspace, the folders down to the working folder, and those down to the
+// projects below in which metier has run.
+func (a *app) projectDirs(workspace, cwd string) []string {
+	dirs := []string{workspace}
+	down := func(to string) {
+		for dir := to; dir != workspace && within(workspace, dir); dir = filepath.Dir(dir) {
+			if !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	down(filepath.Join(workspace, filepath.FromSlash(cwd)))
+	for _, p := range a.projects() {
+		if info, err := os.Lstat(p); err == nil && info.IsDir() {
+			down(p)
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// guarded lists the host paths of a workspace that programs must not change, and
+// the records, which they must not see either.
+func (a *app) guarded(workspace, cwd string) (readOnly, hidden []string) {
+	for _, dir := range a.projectDirs(workspace, cwd) {
+		for _, p := range authority() {
+			readOnly = append(readOnly, filepath.Join(dir, filepath.FromSlash(p)))
+		}
+		hidden = append(hidden, filepath.Join(dir, ".metier"))
+	}
+	return readOnly, hidden
+}
+
+// remember notes in the state folder that metier has run in a workspace, so that
+// runs in a folder above it protect it.
+func (a *app) remember(workspace string) error {
+	dir := a.stateDir()
+	if dir == "" {
+		return nil
+	}
+	dir = filepath.Join(dir, "projects")
+	path := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(workspace))))
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString(workspace)
+	if err = closed(tmp.Close(), err); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// projects lists the workspaces that remember noted.
+func (a *app) projects() []string {
+	if a.stateDir() == "" {
+		return nil
+	}
+	dir := filepath.Join(a.stateDir(), "projects")
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range list {
+		if b, err := os.ReadFile(filepath.Join(dir, e.Name())); err == nil && len(e.Name()) == 2*sha256.Size && filepath.IsAbs(string(b)) {
+			out = append(out, string(b))
+		}
+	}
+	return out
+}
+
+// journal is where the processes of this user note what they guard while
+// programs run; nil where there is no folder for state.
+func (a *app) journal() *quarantine.Journal {
+	if a.stateDir() == "" {
+		return nil
+	}
+	return quarantine.NewJournal(filepath.Join(a.stateDir(), "guards"))
+}
+
+// sweep moves aside what programs created while their metier was killed.
+func (a *app) sweep(ctx context.Context) error {
+	moved, err := a.journal().Sweep(ctx)
+	a.noteMoved(moved)
+	return err
+}
+
+// claim announces that this command creates a path.
+func (a *app) claim(ctx context.Context, path string) error {
+	moved, err := a.journal().Claim(ctx, path)
+	a.noteMoved(moved)
+	return err
+}
+
+func (a *app) noteMoved(moved []quarantine.Moved) {
+	for _, m := range moved {
+		p := filepath.Join(m.Workspace, filepath.FromSlash(m.Path))
+		if m.To == "" {
+			fmt.Fprintf(a.Err, "metier: a program removed the link %s while its run was killed; it has been made again\n", visible.Line(p))
+			continue
+		}
+		fmt.Fprintf(a.Err, "metier: a program created %s, which is protected, while its run was killed; it is %s now. Remove it, or rename it if it is yours.\n",
+			visible.Line(p), visible.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))
+	}
+}
