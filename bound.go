@@ -61,6 +61,10 @@ func (n *Snapshot) bound(list registry.List) *Snapshot {
 // recorded is the skill as a list has it. What people and this machine decide
 // against it today still holds.
 func (sk Skill) recorded(w registry.Skill) Skill {
+	isTaken := func(d Diagnostic) bool { return d.Code == nameTaken }
+	if sk.State == Hidden && w.Name != sk.Name && slices.ContainsFunc(sk.Diagnostics, isTaken) {
+		sk.State, sk.Diagnostics = Loaded, slices.DeleteFunc(sk.Diagnostics, isTaken)
+	}
 	if sk.State == Shadowed || sk.State == Loaded {
 		sk.State, sk.ShadowedBy = Status(w.State), ID{}
 	}

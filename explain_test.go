@@ -102,8 +102,9 @@ func TestExplain(t *testing.T) {
 		"alone":           {map[string]string{"a/SKILL.md": skillFile("a", "")}, nil, nil, "a", metier.Loaded, "unique-name", "listed"},
 		"by its ID":       {map[string]string{"a/SKILL.md": skillFile("a", "")}, nil, nil, "skills:a", metier.Loaded, "unique-name", "listed"},
 		"by its folder":   {map[string]string{"a/SKILL.md": skillFile("b", "")}, nil, nil, "a", metier.Loaded, "unique-name", "listed"},
-		"first":           {map[string]string{"a/SKILL.md": skillFile("n", ""), "b/SKILL.md": skillFile("n", "")}, nil, nil, "skills:a", metier.Loaded, "first-of-name", "listed"},
-		"second":          {map[string]string{"a/SKILL.md": skillFile("n", ""), "b/SKILL.md": skillFile("n", "")}, nil, nil, "skills:b", metier.Shadowed, "duplicate-skill-name", "not-loaded"},
+		"first":           {map[string]string{"a/n/SKILL.md": skillFile("n", ""), "b/n/SKILL.md": skillFile("n", "")}, nil, nil, "skills:a/n", metier.Loaded, "first-of-name", "listed"},
+		"second":          {map[string]string{"a/n/SKILL.md": skillFile("n", ""), "b/n/SKILL.md": skillFile("n", "")}, nil, nil, "skills:b/n", metier.Shadowed, "duplicate-skill-name", "not-loaded"},
+		"name is taken":   {map[string]string{"a/SKILL.md": skillFile("n", ""), "n/SKILL.md": skillFile("n", "")}, nil, nil, "skills:a", metier.Hidden, "name-taken", "not-loaded"},
 		"refused":         {map[string]string{"a/SKILL.md": ""}, nil, nil, "a", metier.Refused, "empty-file", "not-loaded"},
 		"refused by set":  {map[string]string{"a/SKILL.md": "---\nname: Nope\ndescription: d\n---\n"}, map[string]string{"validation": "strict"}, nil, "Nope", metier.Refused, "invalid-name", "not-loaded"},
 		"for people":      {map[string]string{"a/SKILL.md": skillFile("a", "", off)}, nil, nil, "a", metier.Loaded, "unique-name", "disable-model-invocation"},
@@ -139,7 +140,7 @@ func TestExplain(t *testing.T) {
 			if e.State != c.state || e.Rule != c.rule || e.ShownRule != c.shown || e.Shown != strings.HasPrefix(c.shown, "listed") {
 				t.Errorf("%s by %s, shown by %s; want %s by %s, shown by %s", e.State, e.Rule, e.ShownRule, c.state, c.rule, c.shown)
 			}
-			if (e.State == metier.Shadowed) != (e.By.ID.Path != "") || e.State == metier.Shadowed && e.By.ID.Path != "a" {
+			if (e.State == metier.Shadowed) != (e.By.ID.Path != "") || e.State == metier.Shadowed && e.By.ID.Path != "a/n" {
 				t.Errorf("the name is taken by %q", e.By.ID)
 			}
 		})

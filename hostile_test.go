@@ -223,7 +223,7 @@ func TestCatalogStaysParseable(t *testing.T) {
 func TestHugeAndOddNames(t *testing.T) {
 	t.Parallel()
 	s := listedAs(t, settings.CatalogFormatXML, invented("a", "..", "one"), invented("b", "a/b", "two"), invented("c", strings.Repeat("n", 300), "too long"),
-		invented("d", "big", strings.Repeat("<d>\n", 10<<20/4)), invented("e", "l:b", "called as another's ID"), invented("f", "A/B ", "taken"))
+		invented("d", "big", strings.Repeat("<d>\n", 10<<20/4)), invented("e", "l:b", "called as another's ID"), invented("f", "D ", "the name of a folder"))
 	cat := s.Catalog(t.Context())
 	var names []string
 	for _, e := range cat.Entries {

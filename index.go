@@ -147,7 +147,7 @@ func spaced(skills []Skill, space string, key func(string) string) {
 			name = sk.ID.Path
 			sk.note(skillmd.Warning, "name-by-path", "another skill of this origin has the name "+visible.Quote(sk.Name)+"; both are named by their paths")
 		}
-		sk.Name = space + ":" + name
+		sk.Name, sk.folder = space+":"+name, ""
 	}
 }
 
@@ -235,7 +235,11 @@ func (n *Snapshot) resolve(names settings.Names) {
 		return cmp.Or(strings.Compare(x.ID.Path, y.ID.Path), a-b)
 	})
 	c := contest{n: n, protect: names.Protect == settings.ProtectYes, winner: make(map[string]int, len(order)), folder: make(map[string]int, len(order))}
-	for _, step := range []func(int){c.once, c.name, c.guard} {
+	for _, i := range order {
+		c.once(i)
+	}
+	c.claims(order)
+	for _, step := range []func(int){c.name, c.guard} {
 		for _, i := range order {
 			step(i)
 		}
@@ -294,109 +298,6 @@ func arrange(skills []Skill, order []int) {
 		}
 		skills[to] = held
 	}
-}
-
-// contest decides which of the ways to one folder counts, and who has which
-// name.
-type contest struct {
-	n       *Snapshot
-	protect bool
-	winner  map[string]int // by match key
-	folder  map[string]int // by host path of SKILL.md
-}
-
-// beats reports whether a skill that comes later wins all the same.
-func (c *contest) beats(later, earlier int) bool {
-	l, e := &c.n.skills[later], &c.n.skills[earlier]
-	return c.protect && trust(l.Tier) > trust(e.Tier) && !c.yields(l, e)
-}
-
-// yields reports whether a skill gives up its name to one that models may use.
-// A third-party skill does not get it.
-func (c *contest) yields(sk, to *Skill) bool {
-	return !sk.ModelInvocable && to.ModelInvocable && trust(to.Tier) > 0 &&
-		slices.ContainsFunc(c.n.mounts, func(m Mount) bool { return m.Yields && m.Label == sk.ID.Source })
-}
-
-// once leaves one entry of a folder that several roots lead to.
-func (c *contest) once(i int) {
-	sk := &c.n.skills[i]
-	j, met := c.folder[sk.Head.Location]
-	switch {
-	case !sk.usable(), sk.Head.Location == "":
-	case !met:
-		c.folder[sk.Head.Location] = i
-	case !c.same(sk, &c.n.skills[j]):
-	case c.beats(i, j):
-		c.n.shadow(j, i, "skill-listed-twice")
-		c.folder[sk.Head.Location] = i
-	default:
-		c.n.shadow(i, j, "skill-listed-twice")
-	}
-}
-
-// same reports whether two entries of one SKILL.md are one folder: a file may
-// be linked into several, and is then a skill in each.
-func (c *contest) same(a, b *Skill) bool {
-	return a.ID.Source != b.ID.Source && (c.n.key(a.Name) == c.n.key(b.Name) || a.named() == a.Dir() && b.named() == b.Dir())
-}
-
-// name gives a skill its name, unless one before it has it.
-func (c *contest) name(i int) {
-	k := c.n.key(c.n.skills[i].Name)
-	j, taken := c.winner[k]
-	switch {
-	case !c.n.skills[i].usable():
-	case !taken:
-		c.winner[k] = i
-	case c.beats(i, j):
-		c.n.shadow(j, i, "name-protected")
-		c.winner[k] = i
-	default:
-		c.n.shadow(i, j, "duplicate-skill-name")
-	}
-}
-
-// guard keeps the name of a skill that is switched off or refused from less
-// trusted ones: whoever can bring that about does not get its name by that.
-func (c *contest) guard(i int) {
-	k, state := c.n.key(c.n.skills[i].Name), c.n.skills[i].State
-	if j, met := c.winner[k]; met && (state == Disabled || state == Refused) && c.beats(i, j) {
-		c.n.shadow(j, i, "name-protected")
-		delete(c.winner, k)
-	}
-}
-
-// fitsFirst puts a skill for another operating system behind one that fits.
-func fitsFirst(a, b *Skill) int {
-	return cmp.Compare(bit(a.State == Hidden), bit(b.State == Hidden))
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func losersLast(a, b *Skill) int {
-	switch {
-	case a.usable() && !b.usable():
-		return -1
-	case b.usable() && !a.usable():
-		return 1
-	}
-	return 0
-}
-
-func (n *Snapshot) shadow(loser, winner int, code string) {
-	l, w := &n.skills[loser], &n.skills[winner]
-	l.State, l.ShadowedBy = Shadowed, w.ID
-	n.won[w.ID] = true
-	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
-		Detail: "skill " + visible.Quote(l.Name) + " is shadowed by " + visible.Quote(w.ID.String())}
-	l.Diagnostics = append(l.Diagnostics, d)
-	n.diags = append(n.diags, d)
 }
 
 // ranks orders the skills: by the kinds of Names.Precedence, and in the order

@@ -38,6 +38,9 @@ func judge(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	}
 	folder := folderName(h, m)
 	sk.Name = folder
+	if names.Identity == settings.IdentityName && (m.Root != "" || h.Path != ".") {
+		sk.folder = folder
+	}
 	f := &h.Front
 	sk.ModelInvocable = !f.DisableModelInvocation
 	if f.UserInvocable != nil {

@@ -37,7 +37,7 @@ func outcomes(n *metier.Snapshot) []string {
 func twins(t *testing.T, w *world, dir string, names ...string) {
 	t.Helper()
 	for i, name := range names {
-		w.put(fmt.Sprintf("%s/f%d/SKILL.md", dir, i), skillFile(name, fmt.Sprintf("The %d. of %s.\n", i, dir)))
+		w.put(fmt.Sprintf("%s/f%d/%s/SKILL.md", dir, i, name), skillFile(name, fmt.Sprintf("The %d. of %s.\n", i, dir)))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestTheOrderOfDirectoriesDecidesNothing(t *testing.T) {
 		w := newWorld(t, "default", nil)
 		for _, i := range dice.Perm(len(names)) {
 			for _, root := range []string{"a", "b"} {
-				w.put(fmt.Sprintf("%s/f%d/SKILL.md", root, i), skillFile(names[i], "Text.\n"))
+				w.put(fmt.Sprintf("%s/f%d/%s/SKILL.md", root, i, names[i]), skillFile(names[i], "Text.\n"))
 			}
 		}
 		w.roots = []metier.Mount{heads(t, w.mount("a", policy.User), dice.Shuffle), heads(t, w.mount("b", policy.Project), dice.Shuffle)}
@@ -77,9 +77,9 @@ func TestTheOrderOfDirectoriesDecidesNothing(t *testing.T) {
 		got := outcomes(n)
 		if first == nil {
 			first = got
-			for _, want := range []string{"b:f0 loaded", `b:f2 shadowed by b:f0 [duplicate-skill-name skill "same" is shadowed by "b:f0"]`,
-				`b:f3 shadowed by b:f0 [duplicate-skill-name skill "Same" is shadowed by "b:f0"]`, "b:f4 loaded", "b:f5 shadowed by b:f4",
-				"a:f0 shadowed by b:f0", "b:f7 loaded", "a:f7 shadowed by b:f7"} {
+			for _, want := range []string{"b:f0/same loaded", `b:f2/same shadowed by b:f0/same [duplicate-skill-name skill "same" is shadowed by "b:f0/same"]`,
+				`b:f3/Same shadowed by b:f0/same [duplicate-skill-name skill "Same" is shadowed by "b:f0/same"]`, "b:f4/sa\u0308me loaded", "b:f5/s\u00e4me shadowed by b:f4/sa\u0308me",
+				"a:f0/same shadowed by b:f0/same", "b:f7/alone loaded", "a:f7/alone shadowed by b:f7/alone"} {
 				if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
 					t.Errorf("no %q in\n%s", want, strings.Join(got, "\n"))
 				}

@@ -131,7 +131,7 @@ func (n *Snapshot) which(is func(*Skill) bool) []Skill {
 			out = append(out, n.skills[i])
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Skill) int { return losersLast(&a, &b) })
+	slices.SortStableFunc(out, func(a, b Skill) int { return cmp.Or(losersLast(&a, &b), fitsFirst(&a, &b)) })
 	return out
 }
 
@@ -183,7 +183,7 @@ func (n *Snapshot) decisive(sk *Skill) Diagnostic {
 		return Diagnostic{Code: "duplicate-skill-name"}
 	case Hidden, Disabled:
 		for _, d := range sk.Diagnostics {
-			if d.Code == "other-platform" && sk.State == Hidden || d.Code == "disabled" && sk.State == Disabled {
+			if (d.Code == "other-platform" || d.Code == nameTaken) && sk.State == Hidden || d.Code == "disabled" && sk.State == Disabled {
 				return d
 			}
 		}

@@ -57,16 +57,16 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 func TestOneOfANameIsUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings.DefaultProfile, map[string]string{
-		"one/b/SKILL.md": skillFile("same", "One, b.\n"), "one/a/SKILL.md": skillFile("other", "One, a.\n"),
-		"two/a/SKILL.md": skillFile("same", "Two, a.\n"), "two/b/SKILL.md": skillFile("SAME", "Two, b.\n"), "two/c/SKILL.md": skillFile("only", "Two, c.\n"),
+		"one/b/same/SKILL.md": skillFile("same", "One, b.\n"), "one/a/SKILL.md": skillFile("other", "One, a.\n"),
+		"two/a/same/SKILL.md": skillFile("same", "Two, a.\n"), "two/b/SAME/SKILL.md": skillFile("SAME", "Two, b.\n"), "two/c/SKILL.md": skillFile("only", "Two, c.\n"),
 	})
 	for name, c := range map[string]struct {
 		roots []string
 		want  map[string]string // ID: by whom it is shadowed, "" for loaded
 	}{
-		"one first": {[]string{"one", "two"}, map[string]string{"one:a": "", "one:b": "", "two:a": "one:b", "two:b": "one:b", "two:c": ""}},
-		"two first": {[]string{"two", "one"}, map[string]string{"one:a": "", "one:b": "two:a", "two:a": "", "two:b": "two:a", "two:c": ""}},
-		"two alone": {[]string{"two"}, map[string]string{"two:a": "", "two:b": "two:a", "two:c": ""}},
+		"one first": {[]string{"one", "two"}, map[string]string{"one:a": "", "one:b/same": "", "two:a/same": "one:b/same", "two:b/SAME": "one:b/same", "two:c": ""}},
+		"two first": {[]string{"two", "one"}, map[string]string{"one:a": "", "one:b/same": "two:a/same", "two:a/same": "", "two:b/SAME": "two:a/same", "two:c": ""}},
+		"two alone": {[]string{"two"}, map[string]string{"two:a/same": "", "two:b/SAME": "two:a/same", "two:c": ""}},
 	} {
 		w.roots = nil
 		for _, r := range c.roots {

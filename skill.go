@@ -65,6 +65,7 @@ type Skill struct {
 	UserInvocable  bool // false: absent from lists for people
 
 	rooted policy.Tier // tier of its root, where Tier was given to this tree by the operator; else ""
+	folder string      // name of its folder, where its frontmatter may give it another name; else ""
 	target string      // the model's path where the root was declared as a mount, or ""
 }
 

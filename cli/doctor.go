@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/internal/rules"
 	"metier/internal/visible"
 	"metier/run"
 	"metier/settings"
@@ -265,6 +266,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	for _, r := range list {
 		d.root(ctx, r, set)
 	}
+	d.names(ctx, list, set)
 	if len(named) == 0 {
 		for _, f := range d.a.otherFolders(ctx, set, d.ws, list) {
 			d.note("skills", "include them with "+f.Flag, "%s holds %s that no run finds", f.Path, plural(f.Skills, "skill"))
@@ -272,6 +274,29 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
 		d.ok("skills", "%s denied by configuration", plural(n, "skill"))
+	}
+}
+
+// names lists skills whose names are doubtful beside those of all other roots.
+func (d *doctor) names(ctx context.Context, list []root, set settings.Settings) {
+	snap, err := d.a.snapshot(ctx, list, set, d.ws, d.a.scans())
+	if err != nil {
+		return // reported for the root it concerns
+	}
+	const most = 20
+	found := 0
+	for _, sk := range snap.All() {
+		for _, g := range sk.Diagnostics {
+			if !rules.Naming(g.Code) {
+				continue
+			}
+			if found++; found <= most {
+				d.note("names", "see 'metier explain "+visible.Line(sk.ID.String())+"'", "%s (%s): %s", visible.Line(sk.ID.String()), g.Code, visible.Line(g.Detail))
+			}
+		}
+	}
+	if found > most {
+		d.note("names", "'metier list --all' shows each", "%d more names are doubtful", found-most)
 	}
 }
 

@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, served, unlisted, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, naming, served, unlisted, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -26,10 +26,17 @@ func Repaired(code string) bool {
 	return is
 }
 
+// Naming reports whether a code is about a skill's name beside those of other
+// skills.
+func Naming(code string) bool {
+	_, is := naming[code]
+	return is
+}
+
 // What decides between skills, and what people decided.
 var outcome = map[string]Rule{
 	"unique-name":          {"no other skill has this name", ""},
-	"first-of-name":        {"several skills have this name, and this one comes first in the order of the roots and tiers (setting precedence)", ""},
+	"first-of-name":        {"several skills have this name; this one has a folder of that name, or comes first in the order of the roots and tiers (setting precedence)", ""},
 	"duplicate-skill-name": {"another skill has this name and comes first in the order of the roots and tiers (setting precedence)", "rename one of the two, or name only the root of this one with --skills-root"},
 	"name-reserved":        {"names that begin with mcp: are those of skills of MCP servers (SEP-2640: none stands for another)", "give this skill another name"},
 	"name-protected":       {"the name belongs to a skill of a more trusted tier (setting protect_names)", "give this skill another name"},
@@ -41,6 +48,11 @@ var outcome = map[string]Rule{
 	"trust-lapsed":         {"trust is given to files as they were, and ends when one changes", "look at what changed, then: metier trust NAME; or end it: metier trust NAME --revoke"},
 	"hidden":               {"it is kept from the model and may still be named", "load it by name: metier run --skill NAME"},
 	"refused":              {"it cannot be used", "mend what the diagnostics name"},
+}
+
+// What makes the name of a skill doubtful beside other skills.
+var naming = map[string]Rule{
+	"name-taken": {"a skill keeps a name other than its folder's only if no other skill of its tier or a more trusted one has that name or folder", "rename the skill or its folder so that both are the same; until then it loads by its ID only"},
 }
 
 // What can be wrong with a server of the Model Context Protocol and the skills it brings.

@@ -125,7 +125,7 @@ func TestTorture(t *testing.T) {
 			put(t, root, "x/SKILL.md", plain("x"))
 			put(t, root, "y/SKILL.md", plain("x"))
 		},
-			[]string{ok, "y shadowed name-directory-mismatch duplicate-skill-name"}},
+			[]string{ok, "y hidden name-directory-mismatch name-taken"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

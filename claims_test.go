@@ -1,0 +1,142 @@
+package metier_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"metier"
+	"metier/policy"
+	"metier/settings"
+)
+
+// standing is one line per entry: its ID, name, state, and the rule that decided.
+func standing(n *metier.Snapshot) []string {
+	var out []string
+	for _, sk := range n.All() {
+		out = append(out, strings.Join([]string{sk.ID.String(), sk.Name, string(sk.State), n.Rule(&sk)}, " "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A skill has a name other than its folder's only while no other skill of its
+// tier or a higher one claims it.
+//
+// req: A-032
+func TestBuild_NameOfAnotherFolder(t *testing.T) {
+	t.Parallel()
+	honest := skillFile("cf", "Honest.\n")
+	for name, tt := range map[string]struct {
+		project, user, third string // folder=name pairs of each root
+		off                  string // folder switched off
+		want                 []string
+	}{
+		"unique":                   {project: "aaa=cf", want: []string{"project:aaa cf loaded unique-name"}},
+		"folder sorts after":       {project: "aaa=cf cf=cf", want: []string{"project:aaa project:aaa hidden name-taken", "project:cf cf loaded first-of-name"}},
+		"folder sorts before":      {project: "zzz=cf cf=cf", want: []string{"project:cf cf loaded first-of-name", "project:zzz project:zzz hidden name-taken"}},
+		"case folded":              {project: "aaa=CF cf=cf", want: []string{"project:aaa project:aaa hidden name-taken", "project:cf cf loaded first-of-name"}},
+		"folder of another name":   {project: "aaa=cf cf=xyz", want: []string{"project:aaa project:aaa hidden name-taken", "project:cf xyz loaded unique-name"}},
+		"refused folder":           {project: "aaa=cf cf=", want: []string{"project:aaa project:aaa hidden name-taken", "project:cf cf refused empty-file"}},
+		"folder switched off":      {project: "aaa=cf cf=cf", off: "cf", want: []string{"project:aaa project:aaa hidden name-taken", "project:cf cf disabled disabled"}},
+		"two claims":               {project: "aaa=cf bbb=cf", want: []string{"project:aaa project:aaa hidden name-taken", "project:bbb project:bbb hidden name-taken"}},
+		"a claim switched off":     {project: "aaa=cf bbb=cf", off: "aaa", want: []string{"project:aaa cf disabled disabled", "project:bbb cf loaded unique-name"}},
+		"same tier, other root":    {project: "aaa=cf", user: "cf=cf", want: []string{"project:aaa project:aaa hidden name-taken", "user:cf cf loaded first-of-name"}},
+		"copies of one folder":     {project: "aaa=cf", user: "aaa=cf", want: []string{"project:aaa cf loaded first-of-name", "user:aaa cf shadowed duplicate-skill-name"}},
+		"lower tier has the name":  {project: "aaa=cf", third: "cf=cf", want: []string{"project:aaa cf loaded first-of-name", "third:cf cf shadowed duplicate-skill-name"}},
+		"higher tier has the name": {project: "cf=cf", third: "aaa=cf", want: []string{"project:cf cf loaded first-of-name", "third:aaa third:aaa hidden name-taken"}},
+		"claims in a row":          {project: "aaa=bbb bbb=ccc", want: []string{"project:aaa project:aaa hidden name-taken", "project:bbb ccc loaded unique-name"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", nil)
+			for _, r := range []struct {
+				label, skills string
+				tier          policy.Tier
+			}{{"project", tt.project, policy.Project}, {"user", tt.user, policy.User}, {"third", tt.third, policy.ThirdParty}} {
+				for _, pair := range strings.Fields(r.skills) {
+					folder, claim, _ := strings.Cut(pair, "=")
+					text := cmp.Or(strings.ReplaceAll(honest, "cf", claim), "")
+					if claim == "" {
+						text = ""
+					}
+					w.put(r.label+"/"+folder+"/SKILL.md", text)
+				}
+				if r.skills != "" {
+					m := w.mount(r.label, r.tier)
+					m.Off = func(h *metier.Head, _ metier.ID, _ string) (string, bool) {
+						return "a file", tt.off != "" && h.Path == tt.off
+					}
+					w.roots = append(w.roots, m)
+				}
+			}
+			for range 2 {
+				if d := gocmp.Diff(tt.want, standing(w.snapshot())); d != "" {
+					t.Errorf("(-want +got)\n%s", d)
+				}
+				slices.Reverse(w.roots)
+				if tt.user != "" && strings.HasPrefix(name, "copies") {
+					break // here the order of the roots decides
+				}
+			}
+		})
+	}
+}
+
+// The name that a hidden skill claims leads to the skill that owns it, and the
+// hidden one stays reachable by its ID and explains itself.
+//
+// req: A-032
+func TestFind_HonestFolderOwnsItsName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cfHarness, nil)
+	w.put("skills/aaa/SKILL.md", skillFile("cf", "Squats.\n"))
+	w.put("skills/cf/SKILL.md", skillFile("cf", "Honest.\n"))
+	w.open()
+	n := w.Snapshot()
+	honest, err := n.Find("cf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "skills:cf"; honest.ID.String() != want {
+		t.Errorf("cf is %s, want %s", honest.ID, want)
+	}
+	squatter, err := n.Find("skills:aaa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := n.Explain(squatter, w.Catalog(t.Context()), nil)
+	if want := `its folder is "aaa", and the name "cf" belongs to the folder of "skills:cf"`; !strings.HasSuffix(e.Reason, want) {
+		t.Errorf("reason %q, want it to end with %q", e.Reason, want)
+	}
+	if e.Fix == "" {
+		t.Error("no fix is suggested")
+	}
+	if e.Shown {
+		t.Error("the catalog shows the squatter")
+	}
+}
+
+// A skill keeps the name it had when the run began, also if an honest folder
+// of that name is added later.
+//
+// req: A-032
+func TestOpen_ResumeKeepsNameOfFolderAddedLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	w.set.Discover.ResourceIndex = settings.ResourceIndexStart
+	w.put("skills/aaa/SKILL.md", skillFile("cf", "Text.\n"))
+	w.open()
+	w.put("skills/cf/SKILL.md", skillFile("cf", "Late.\n"))
+	w.open()
+	sk, err := w.Snapshot().Find("cf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "skills:aaa"; sk.ID.String() != want {
+		t.Errorf("cf is %s, want %s", sk.ID, want)
+	}
+}
