@@ -140,3 +140,50 @@ func TestOpen_ResumeKeepsNameOfFolderAddedLater(t *testing.T) {
 		t.Errorf("cf is %s, want %s", sk.ID, want)
 	}
 }
+
+// Names that look alike stay names of two skills, and the one that imitates is
+// reported: the one that is not plain ASCII, or the less trusted, or the later.
+func TestBuild_ReportsConfusableNames(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		project, third []string
+		want           []string // ID and detail
+	}{
+		"other script first":  {project: []string{"p\u0430ypal"}, third: []string{"paypal"}, want: []string{"project:p\u0430ypal its name \"p\\u0430ypal\" looks like \"paypal\" of third:paypal"}},
+		"less trusted":        {project: []string{"tool-l"}, third: []string{"tool-1"}, want: []string{"third:tool-1 its name \"tool-1\" looks like \"tool-l\" of project:tool-l"}},
+		"equal but for order": {project: []string{"form", "forrn"}, want: []string{"project:forrn its name \"forrn\" looks like \"form\" of project:form"}},
+		"same name":           {project: []string{"form"}, third: []string{"form"}},
+		"different":           {project: []string{"form", "forms"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "default", nil)
+			for _, r := range []struct {
+				label string
+				tier  policy.Tier
+				names []string
+			}{{"project", policy.Project, tt.project}, {"third", policy.ThirdParty, tt.third}} {
+				for _, n := range r.names {
+					w.put(r.label+"/"+n+"/SKILL.md", skillFile(n, "Text.\n"))
+				}
+				if r.names != nil {
+					w.roots = append(w.roots, w.mount(r.label, r.tier))
+				}
+			}
+			var got []string
+			for _, sk := range w.snapshot().All() {
+				for _, d := range sk.Diagnostics {
+					if d.Code == "confusable-name" {
+						got = append(got, sk.ID.String()+" "+d.Detail)
+					}
+				}
+				if sk.State == metier.Shadowed && name != "same name" {
+					t.Errorf("%s is shadowed by %s", sk.ID, sk.ShadowedBy)
+				}
+			}
+			if d := gocmp.Diff(tt.want, got); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+		})
+	}
+}

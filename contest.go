@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"metier/internal/confusable"
 	"metier/internal/nfkc"
 	"metier/internal/visible"
 	"metier/skillmd"
@@ -219,3 +220,43 @@ func (n *Snapshot) shadow(loser, winner int, code string) {
 	l.Diagnostics = append(l.Diagnostics, d)
 	n.diags = append(n.diags, d)
 }
+
+// compareNames notes each usable skill whose name looks like that of another one
+// (Unicode Technical Standard #39). Of those that look alike the one that is
+// plain ASCII is taken for the original, then the most trusted one, then the
+// first in the order of All.
+func (n *Snapshot) compareNames() {
+	original := map[string]int{} // by skeleton
+	for i := range n.skills {
+		sk := &n.skills[i]
+		if !sk.usable() {
+			continue
+		}
+		shape := confusable.Skeleton(sk.Name)
+		if j, met := original[shape]; !met || plainer(sk, &n.skills[j]) {
+			original[shape] = i
+		}
+	}
+	if len(original) == len(n.skills) {
+		return
+	}
+	for i := range n.skills {
+		sk := &n.skills[i]
+		if !sk.usable() {
+			continue
+		}
+		by := &n.skills[original[confusable.Skeleton(sk.Name)]]
+		if by.ID != sk.ID {
+			sk.note(skillmd.Warning, confusableName, confusable.Alike(sk.Name, by.Name, visible.Line(by.ID.String())))
+			n.diags = append(n.diags, sk.Diagnostics[len(sk.Diagnostics)-1])
+		}
+	}
+}
+
+// plainer reports whether a is rather the original than b.
+func plainer(a, b *Skill) bool {
+	return cmp.Or(cmp.Compare(bit(confusable.ASCII(a.Name)), bit(confusable.ASCII(b.Name))), trust(a.Tier)-trust(b.Tier)) > 0
+}
+
+// confusableName is the code of a skill whose name looks like another skill's.
+const confusableName = "confusable-name"

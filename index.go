@@ -75,6 +75,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 		return nil, err
 	}
 	n.resolve(names)
+	n.compareNames()
 	n.name()
 	if start {
 		if err := n.indexAll(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"metier/internal/confusable"
 	"metier/internal/nfkc"
 	"metier/internal/skillname"
 	"metier/internal/visible"
@@ -149,6 +150,9 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 		case parse.Validation == settings.ValidationLenient:
 			sk.note(skillmd.Warning, p[0], p[1])
 		}
+	}
+	if mixed := confusable.Mixed(name); mixed != "" {
+		sk.note(skillmd.Warning, "mixed-script-name", mixed)
 	}
 	switch names.Identity {
 	case settings.IdentityFolder:

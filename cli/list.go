@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"metier"
+	"metier/internal/rules"
 	"metier/policy"
 	"metier/skillmd"
 )
@@ -210,6 +211,7 @@ func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[stri
 		t.print(a.Out, "")
 	}
 	a.noteRoots(snap)
+	a.noteNames(list)
 	fmt.Fprintln(a.Err, summary(snap, list, left))
 }
 
@@ -218,6 +220,18 @@ func (a *app) noteRoots(snap *metier.Snapshot) {
 	for _, m := range snap.Mounts() {
 		for _, d := range m.Notes {
 			if d.Severity != skillmd.Advice {
+				fmt.Fprintf(a.Err, "note: %s: %s: %s\n", oneLine(d.Path), d.Code, oneLine(d.Detail))
+			}
+		}
+	}
+}
+
+// noteNames reports the listed skills whose names are doubtful beside others.
+// Those that are hidden for it have the reason in their row.
+func (a *app) noteNames(list []metier.Skill) {
+	for _, sk := range list {
+		for _, d := range sk.Diagnostics {
+			if rules.Naming(d.Code) && sk.State == metier.Loaded {
 				fmt.Fprintf(a.Err, "note: %s: %s: %s\n", oneLine(d.Path), d.Code, oneLine(d.Detail))
 			}
 		}

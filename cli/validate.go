@@ -13,6 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"metier/internal/confusable"
+	"metier/internal/nfkc"
+	"metier/internal/visible"
 	"metier/skillmd"
 	"metier/skillmd/reference"
 )
@@ -42,6 +45,7 @@ type judgement struct {
 	Diagnostics []skillmd.Diagnostic `json:"diagnostics,omitempty"`
 	file        string               // the SKILL.md, as the path was given
 	missing     bool
+	name        string // in the frontmatter; "" if it could not be read
 }
 
 func (a *app) validateCommand() *cobra.Command {
@@ -92,11 +96,15 @@ Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
 // judged where the format has no end to wait for.
 func (a *app) validate(ctx context.Context, paths []string, judge func(string) judgement, show shower, quiet bool) error {
 	invalid, missing := 0, 0
+	seen := map[string]judgement{}
 	for _, p := range paths {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		j := judge(p)
+		if !quiet {
+			j = j.compared(seen)
+		}
 		switch {
 		case j.missing && !quiet:
 			missing++
@@ -118,6 +126,24 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(string) j
 		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json,
 			hint: "mend what is listed; the rules are at https://agentskills.io/specification"}
 	}
+}
+
+// compared adds a warning if the name looks like that of a skill before it. seen
+// has those by the shape of their names.
+func (j judgement) compared(seen map[string]judgement) judgement {
+	if j.name == "" {
+		return j
+	}
+	shape := confusable.Skeleton(j.name)
+	first, met := seen[shape]
+	if !met {
+		seen[shape] = j
+		return j
+	}
+	if nfkc.String(first.name) != nfkc.String(j.name) {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Warning, Code: "confusable-name", Detail: confusable.Alike(j.name, first.name, visible.Line(first.Path))})
+	}
+	return j.done()
 }
 
 // countOf words "1 of 3 skills is".
@@ -185,6 +211,11 @@ func (a *app) judge(p string) judgement {
 	src, err := readSkillFile(root, name)
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
+	}
+	doc, _ := skillmd.Parse(src)
+	j.name = doc.Front.Name
+	if mixed := confusable.Mixed(j.name); mixed != "" {
+		j.add(skillmd.Diagnostic{Severity: skillmd.Warning, Code: "mixed-script-name", Detail: mixed})
 	}
 	j.add(skillmd.Validate(src, skillmd.Folder{Name: filepath.Base(dir), Has: func(p string) bool {
 		_, err := root.Stat(filepath.FromSlash(p))

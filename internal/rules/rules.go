@@ -52,7 +52,9 @@ var outcome = map[string]Rule{
 
 // What makes the name of a skill doubtful beside other skills.
 var naming = map[string]Rule{
-	"name-taken": {"a skill keeps a name other than its folder's only if no other skill of its tier or a more trusted one has that name or folder", "rename the skill or its folder so that both are the same; until then it loads by its ID only"},
+	"name-taken":        {"a skill keeps a name other than its folder's only if no other skill of its tier or a more trusted one has that name or folder", "rename the skill or its folder so that both are the same; until then it loads by its ID only"},
+	"confusable-name":   {"people and models take names that look alike for one another (Unicode Technical Standard #39)", "rename one of the two skills"},
+	"mixed-script-name": {"letters of several scripts look alike, so a name has letters of one", "write the name with letters of one script"},
 }
 
 // What can be wrong with a server of the Model Context Protocol and the skills it brings.
