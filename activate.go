@@ -120,7 +120,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if known == sum && len(arguments) == 0 && !anew {
-			return s.again(ctx, old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")))
+			return s.again(ctx, x, sk, old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")))
 		}
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
 			return Activation{}, "", err
@@ -134,7 +134,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if keep {
-			return s.again(ctx, old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", wrap.Attribute(sk.Name)))
+			return s.again(ctx, x, sk, old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", wrap.Attribute(sk.Name)))
 		}
 	}
 	if !was && len(arguments) == 0 {
@@ -145,15 +145,23 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 
 // again answers a second activation: the text is in the conversation, unless
 // that is kept elsewhere and may have lost it.
-func (s *Session) again(ctx context.Context, old Activation, text string) (Activation, string, error) {
+func (s *Session) again(ctx context.Context, x *Scope, sk Skill, old Activation, text string) (Activation, string, error) {
 	if !s.cfg.ToolsOnly {
 		return old, text, nil
 	}
-	b, err := s.cfg.Blobs.Open(ctx, old.Text)
+	ref, bare := old.Text, s.enveloped() && x.call.Actor == policy.ByModel && old.Original.Digest != ""
+	if bare {
+		ref = old.Original
+	}
+	b, err := s.cfg.Blobs.Open(ctx, ref)
 	if err != nil {
 		return Activation{}, "", s.fault("activate", err)
 	}
-	return old, string(b), nil
+	if !bare {
+		return old, string(b), nil
+	}
+	_, reply, _, err := s.instructions(b, sk, Digest(old.Hash), nil, x)
+	return old, reply, err
 }
 
 // freeze records an activation with its text.

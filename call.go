@@ -60,6 +60,9 @@ type Call struct {
 	// Source is the activation source where the call activates: model-tool,
 	// cli-preload, user-explicit, subagent-inherit. Empty: by Actor.
 	Source string
+	// Page is the most bytes a skill tool replies with, where Config.ToolsOnly
+	// is set; the reply names the offset of the rest. 0: no limit.
+	Page int
 }
 
 // Result is what a tool made. Detail, JSON or nil, goes to the artifacts and
@@ -126,6 +129,7 @@ type Scope struct {
 	active []event.SkillRef
 	events []event.Event
 	loads  []string // IDs of skills that were put in because they were not active
+	offset int64    // where readResource begins
 	last   bool     // the result counts even when one of loads became active meanwhile
 }
 

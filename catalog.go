@@ -107,7 +107,7 @@ func (s *Session) listing() *listing {
 	// The names stand in the text; a second time in the schema only where the
 	// budget has room for them.
 	enum := l.shown() && (l.Budget == 0 || l.Rung == rungFull && l.Tokens+tokens.Estimate(strings.Join(l.names, `","`)) <= l.Budget)
-	l.schema = loadSchema(l.names, !s.enveloped(), enum)
+	l.schema = loadSchema(l.names, !s.enveloped(), enum, s.cfg.ToolsOnly)
 	s.listed.Store(l)
 	return l
 }

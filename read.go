@@ -1,7 +1,6 @@
 package metier
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -44,10 +43,14 @@ type Reading struct {
 	MaxBytes    int          `json:"maxBytes"`
 	Truncated   bool         `json:"truncated"`
 	Late        bool         `json:"late,omitempty"`
+	Offset      int64        `json:"offset,omitempty"`     // of the first byte shown
+	Next        int64        `json:"nextOffset,omitempty"` // of the first byte that is not shown; 0: all are
 	Diagnostics []Diagnostic `json:"diagnostics"`
 
-	clean string      // Path after confine.Clean
-	tier  policy.Tier // of the skill
+	clean  string      // Path after confine.Clean
+	tier   policy.Tier // of the skill
+	page   int         // most bytes of Text; 0: MaxBytes
+	before string      // the text just before Offset
 }
 
 // Read reads a file of a skill as the operator, through the same gate as the
@@ -70,14 +73,14 @@ func (s *Session) Read(ctx context.Context, skill, path string, max int) (Observ
 // readResource reads, records the read on the scope, failures included, and
 // returns what was found. The error says why nothing was.
 func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string, max int) (Reading, error) {
-	r := Reading{Skill: skill, Path: path, Status: "error", Diagnostics: []Diagnostic{}, MaxBytes: s.cap(max)}
+	r := Reading{Skill: skill, Path: path, Status: "error", Diagnostics: []Diagnostic{}, MaxBytes: s.cap(max), Offset: x.offset, page: s.page(x.call)}
 	sk, err := s.resource(ctx, x, &r)
 	if r.Matches == nil || !*r.Matches {
 		sk = sk.Changed()
 		r.tier = sk.Tier
 	}
 	if err == nil { // judged as what it is now
-		if err = s.suspected(x, sk, r.clean, r.Text); err != nil {
+		if err = s.suspected(x, sk, r.clean, r.before+r.Text); err != nil {
 			r.Text, r.Status = "", "error"
 		}
 	}
@@ -107,6 +110,18 @@ func (s *Session) cap(max int) int {
 		max = set.Max
 	}
 	return max
+}
+
+// page is the most bytes of a file's text in one reply; 0: no limit. The rest of
+// the reply is around it: half of a JSON object may be escapes.
+func (s *Session) page(c Call) int {
+	switch {
+	case c.Page == 0:
+		return 0
+	case s.enveloped():
+		return c.Page / 2
+	}
+	return max(c.Page-2048, c.Page/2)
 }
 
 // resource goes through the checks in the order of contracts §2.1.
@@ -176,25 +191,17 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	}
 	defer f.Close()
 	// Of a long file only what can be shown is kept; all of it is hashed.
-	most := max(r.MaxBytes, sniff.Bytes)
-	buf := bytes.NewBuffer(make([]byte, 0, int(min(int64(most), max(r.IndexedSize, sniff.Bytes)))+bytes.MinRead))
-	if _, err := buf.ReadFrom(io.LimitReader(f, int64(most))); err != nil {
+	h := digest.New()
+	head, shown := window{to: sniff.Bytes}, window{from: max(0, r.Offset-overlap), to: r.Offset + int64(r.MaxBytes)}
+	r.Size, err = io.Copy(io.MultiWriter(h, &head, &shown), io.LimitReader(untilDone{ctx, f}, hardMax+1))
+	if err != nil {
 		return fail(Unavailable, readCode(err), err)
 	}
-	data := buf.Bytes()
-	h := digest.New()
-	h.Write(data)
-	var rest int64
-	if len(data) == most {
-		if rest, err = io.Copy(h, io.LimitReader(untilDone{ctx, f}, hardMax+1-int64(len(data)))); err != nil {
-			return fail(Unavailable, readCode(err), err)
-		}
-	}
-	if r.Size = int64(len(data)) + rest; r.Size > hardMax {
+	if r.Size > hardMax {
 		r.Size = 0
 		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has more than %d bytes", hardMax))
 	}
-	r.Digest, r.IsText = Digest(h.Sum()), sniff.Text(data, rest > 0)
+	r.Digest, r.IsText = Digest(h.Sum()), sniff.Text(head.kept, r.Size > int64(len(head.kept)))
 	if r.Indexed != "" {
 		same := r.Indexed == r.Digest
 		r.Matches = &same
@@ -206,7 +213,31 @@ func (s *Session) readBytes(ctx context.Context, sk Skill, r *Reading) error {
 	if r.Late {
 		r.Diagnostics = append(r.Diagnostics, Diagnostic{Severity: "warning", Code: "resource-late", Path: r.Path, Detail: "the file was not there when the skill was indexed"})
 	}
-	return s.present(data, r, fail)
+	if r.Offset > 0 && r.Offset >= r.Size {
+		return fail(Invalid, "invalid_arguments", fmt.Errorf("offset %d is past the end of the file, which has %d bytes", r.Offset, r.Size))
+	}
+	before := int(r.Offset - shown.from)
+	r.before = strings.ToValidUTF8(string(shown.kept[:before]), "\uFFFD")
+	return s.present(shown.kept[before:], r, fail)
+}
+
+// overlap is how many bytes before an offset are searched for an injection with
+// those after it, so that none is hidden by the cut between two pages.
+const overlap = 4096
+
+// window keeps the bytes of a stream from one offset up to another.
+type window struct {
+	from, to, at int64
+	kept         []byte
+}
+
+func (w *window) Write(p []byte) (int, error) {
+	n := int64(len(p))
+	if first, last := max(w.from-w.at, 0), min(w.to-w.at, n); first < last {
+		w.kept = append(w.kept, p[first:last]...)
+	}
+	w.at += n
+	return len(p), nil
 }
 
 // untilDone ends a long read when the caller gives up.
@@ -223,7 +254,7 @@ func (u untilDone) Read(p []byte) (int, error) {
 }
 
 // present fills the text the model reads, as the settings want it. data is the
-// file, or its first bytes if it has more than may be shown.
+// file from r.Offset on, at most r.MaxBytes of it.
 func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error) error) error {
 	set := s.cfg.Settings.Read
 	if !r.IsText && set.Binary == settings.BinaryRefuse {
@@ -233,20 +264,30 @@ func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error
 		r.Status = "binary"
 		return nil
 	}
-	if r.Size > int64(r.MaxBytes) {
-		if set.Over == settings.ReadOverRefuse {
-			return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has %d bytes, %d may be read", r.Size, r.MaxBytes))
-		}
-		data, r.Truncated = data[:r.MaxBytes], true
+	if r.Size > int64(r.MaxBytes) && set.Over == settings.ReadOverRefuse {
+		return fail(LimitReached, "resource_too_large", fmt.Errorf("the file has %d bytes, %d may be read", r.Size, r.MaxBytes))
 	}
+	encode := func(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+	r.Status = "read"
 	if !r.IsText {
-		r.Status, r.Encoding, r.Text = "binary", "base64", base64.StdEncoding.EncodeToString(data)
-		return nil
+		r.Status, r.Encoding, encode = "binary", "base64", base64.StdEncoding.EncodeToString
 	}
-	if r.Truncated {
-		data = sniff.WholeRunes(data)
+	rest := r.Size - r.Offset
+	r.Text = encode(data)
+	for r.page > 0 && !wrap.Fits(r.Text, r.page) {
+		data = wrap.Fit(data, len(data)*min(r.page, len(r.Text)-1)/len(r.Text))
+		if !r.IsText {
+			data = data[:max(len(data)/3*3, 1)] // the texts of all pages make one text
+		}
+		r.Text = encode(data)
 	}
-	r.Status, r.Text = "read", strings.ToValidUTF8(string(data), "\uFFFD")
+	if r.Truncated = int64(len(data)) < rest; r.Truncated {
+		if r.IsText {
+			data = sniff.WholeRunes(data)
+			r.Text = encode(data)
+		}
+		r.Next = r.Offset + int64(len(data))
+	}
 	return nil
 }
 
@@ -295,13 +336,16 @@ func hostPath(sk Skill, p string) string {
 
 // resourceText is what the model reads of one file of a skill, and how many
 // look-alike tags were neutralized.
-func resourceText(r Reading) (string, int) {
-	w := wrap.Resource{Skill: r.Skill, Path: path.Clean(r.Path), Kind: string(r.Kind), Size: r.Size, Cut: r.Truncated, Encoding: r.Encoding, Late: r.Late, Content: r.Text}
+func resourceText(r Reading, more string) (string, int) {
+	w := wrap.Resource{Skill: r.Skill, Path: path.Clean(r.Path), Kind: string(r.Kind), Size: r.Size, Offset: r.Offset, Cut: r.Truncated, Encoding: r.Encoding, Late: r.Late, Content: r.Text}
 	if r.Matches != nil && !*r.Matches {
 		w.Changed, w.WasSize = true, r.IndexedSize
 	}
 	for _, d := range r.Diagnostics {
 		w.Notes = append(w.Notes, d.Code+": "+d.Detail)
+	}
+	if more != "" {
+		w.Notes = append(w.Notes, more)
 	}
 	return w.Text()
 }

@@ -1,11 +1,13 @@
 package metier
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -57,6 +59,7 @@ func DecodeArgs(raw json.RawMessage, into any) error {
 type loadArgs struct {
 	Name     string `json:"name"`
 	FilePath string `json:"file_path,omitempty"`
+	Offset   int64  `json:"offset,omitempty"` // with Config.ToolsOnly
 }
 
 // loadTool activates a skill (A-122..A-133, E-032..E-037).
@@ -78,7 +81,7 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 // alone (A-123).
 const enumMax = 200
 
-func loadSchema(names []string, filePath, enum bool) json.RawMessage {
+func loadSchema(names []string, filePath, enum, offset bool) json.RawMessage {
 	name := map[string]any{"type": "string", "description": "Name of the skill."}
 	if enum && len(names) > 0 && len(names) <= enumMax {
 		name["enum"] = names
@@ -88,7 +91,25 @@ func loadSchema(names []string, filePath, enum bool) json.RawMessage {
 		props["file_path"] = map[string]any{"type": "string",
 			"description": "Path of one file inside the skill's folder, to read that file instead of the instructions."}
 	}
+	if offset {
+		props["offset"] = offsetSchema
+	}
 	return schema(props, "name")
+}
+
+var offsetSchema = map[string]any{"type": "integer", "minimum": 0, "description": "Where to read on: the offset that the previous part names."}
+
+// offset checks an offset argument, which is known only where replies have pages.
+func (s *Session) offset(n int64) (err error) {
+	switch {
+	case n != 0 && !s.cfg.ToolsOnly:
+		err = errors.New(`unknown field "offset"`)
+	case n < 0:
+		err = errors.New("offset is negative")
+	default:
+		return nil
+	}
+	return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
 }
 
 func schema(props map[string]any, required ...string) json.RawMessage {
@@ -109,6 +130,9 @@ func (loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Fac
 	}
 	if a.FilePath != "" && s.enveloped() {
 		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
+	}
+	if err := s.offset(a.Offset); err != nil {
+		return Facts{}, err
 	}
 	return Facts{Request: policy.Request{Effect: policy.Read, Skill: s.subject(ctx, a.Name, a.FilePath)}}, nil
 }
@@ -156,6 +180,7 @@ func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	}
 	s := x.s
 	if a.FilePath != "" {
+		x.offset = a.Offset
 		return readResult(ctx, x, a.Name, a.FilePath, 0)
 	}
 	sk, err := s.Snapshot().Find(a.Name)
@@ -169,8 +194,16 @@ func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	if err != nil {
 		return s.replyError(err), nil
 	}
+	if a.Offset > 0 && a.Offset >= int64(len(text)) {
+		x.withdraw()
+		return s.replyError(&Error{Op: "arguments", Skill: sk.Name, Kind: Invalid, Code: "invalid_arguments",
+			Err: fmt.Errorf("offset %d is past the end of the instructions, which have %d bytes", a.Offset, len(text))}), nil
+	}
 	if s.enveloped() {
-		return s.envelope(sk, act, text)
+		return s.envelope(x, sk, act, text, int(a.Offset))
+	}
+	if most := x.call.Page; a.Offset > 0 || most > 0 && !wrap.Fits(text, most) {
+		text, _ = wrap.Page(text, sk.Name, fmt.Sprintf("%s with name %q", x.call.Tool, a.Name), int(a.Offset), cmp.Or(most, math.MaxInt32))
 	}
 	return activated(act, text), nil
 }
@@ -199,27 +232,44 @@ func activated(act Activation, text string) Result {
 }
 
 // envelope is the reply of profiles with tool_reply=envelope: {ok, name,
-// source, skillDirectory, content} (E-033).
-func (s *Session) envelope(sk Skill, act Activation, text string) (Result, error) {
+// source, skillDirectory, content}, with the content from an offset on. Where
+// more follows it has nextOffset too.
+func (s *Session) envelope(x *Scope, sk Skill, act Activation, text string, from int) (Result, error) {
 	reply := struct {
 		OK             bool    `json:"ok"`
 		Name           string  `json:"name"`
 		Source         string  `json:"source"`
 		SkillDirectory *string `json:"skillDirectory"`
 		Content        string  `json:"content"`
-	}{OK: true, Name: sk.Name, Source: "fs", Content: text}
+		page
+	}{OK: true, Name: sk.Name, Source: "fs", page: page{Offset: int64(from)}}
 	if sk.Head.Remote {
 		reply.Source = sk.ID.Source // no file of this machine
 	}
 	if d := s.cfg.View.Dir(sk); d != "" {
 		reply.SkillDirectory = &d
 	}
-	b, err := json.Marshal(reply)
-	if err != nil {
-		return Result{}, err
+	for part := []byte(text[from:]); ; {
+		reply.Content = string(part)
+		if reply.Next = 0; from+len(part) < len(text) {
+			reply.Next, reply.Size = int64(from+len(part)), int64(len(text))
+		}
+		b, err := json.Marshal(reply)
+		if err != nil {
+			return Result{}, err
+		}
+		if most := x.call.Page; most == 0 || len(b) <= most || len(part) < 2 {
+			return activated(act, string(b)), nil
+		}
+		part = wrap.Fit(part, len(part)*x.call.Page/len(b))
 	}
-	r := activated(act, string(b))
-	return r, nil
+}
+
+// page says in an envelope which part of a text it has.
+type page struct {
+	Offset int64 `json:"offset,omitempty"`
+	Next   int64 `json:"nextOffset,omitempty"` // to read on; 0: this is the end
+	Size   int64 `json:"size,omitempty"`       // bytes of the whole text, where more follows
 }
 
 // enveloped reports whether the skill tools answer in a JSON object.
@@ -250,13 +300,15 @@ type readArgs struct {
 	Skill    string `json:"skill"`
 	Path     string `json:"path"`
 	MaxBytes *int   `json:"maxBytes,omitempty"` // nil: the default of the settings
+	Offset   int64  `json:"offset,omitempty"`   // with Config.ToolsOnly
 }
 
 // envelopeReadArgs is what read_skill_resource takes with tool_reply=envelope
 // (E-038).
 type envelopeReadArgs struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Offset int64  `json:"offset,omitempty"`
 }
 
 // resourceTool reads one file of a skill (A-047..A-060, E-038..E-045).
@@ -266,13 +318,17 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	set := s.cfg.Settings
 	spec := Spec{Canonical: settings.ToolReadSkillResource, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Resource, settings.ToolReadSkillResource), Description: strings.TrimSpace(resourceToolText)}}
-	path := map[string]any{"type": "string", "description": "Path of the file, relative to the skill's folder, for example references/guide.md."}
+	skill, key := map[string]any{"type": "string", "description": "Name of the skill."}, "skill"
+	props := map[string]any{"path": map[string]any{"type": "string", "description": "Path of the file, relative to the skill's folder, for example references/guide.md."}}
 	if s.enveloped() {
-		spec.Schema = schema(map[string]any{"name": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path}, "name", "path")
+		key = "name"
 	} else {
-		spec.Schema = schema(map[string]any{"skill": map[string]any{"type": "string", "description": "Name of the skill."}, "path": path,
-			"maxBytes": map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}}, "skill", "path")
+		props["maxBytes"] = map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}
 	}
+	if props[key] = skill; s.cfg.ToolsOnly {
+		props["offset"] = offsetSchema
+	}
+	spec.Schema = schema(props, key, "path")
 	return spec, slices.ContainsFunc(s.Snapshot().skills, func(sk Skill) bool { return sk.usable() })
 }
 
@@ -283,14 +339,14 @@ func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 		if err := DecodeArgs(raw, &e); err != nil {
 			return a, err
 		}
-		a = readArgs{Skill: e.Name, Path: e.Path}
+		a = readArgs{Skill: e.Name, Path: e.Path, Offset: e.Offset}
 	} else if err := DecodeArgs(raw, &a); err != nil {
 		return a, err
 	}
 	if a.Skill == "" || a.MaxBytes != nil && *a.MaxBytes < 1 {
 		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("skill is missing or maxBytes is less than 1")}
 	}
-	return a, nil
+	return a, s.offset(a.Offset)
 }
 
 func (t resourceTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Facts, error) {
@@ -328,6 +384,7 @@ func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	if a.MaxBytes != nil {
 		most = *a.MaxBytes
 	}
+	x.offset = a.Offset
 	return readResult(ctx, x, a.Skill, a.Path, most)
 }
 
@@ -343,13 +400,30 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 		res.Detail, _ = json.Marshal(r) // plain data
 		return res, nil
 	}
-	text, n := resourceText(r)
+	more := ""
+	if s.cfg.ToolsOnly && r.Truncated {
+		more = fmt.Sprintf("these are bytes %d to %d of %d. The file continues: call %s with the same arguments and offset %d to read on.", r.Offset, r.Next, r.Size, x.call.Tool, r.Next)
+	}
+	text, n := resourceText(r, more)
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: r.SkillID, N: n})
 	}
 	switch {
 	case s.enveloped():
-		b, err := json.Marshal(map[string]any{"ok": true, "name": r.Skill, "path": r.Path, "content": r.Text})
+		reply := struct {
+			Content string `json:"content"`
+			Name    string `json:"name"`
+			OK      bool   `json:"ok"`
+			Path    string `json:"path"`
+			page
+		}{Content: r.Text, Name: r.Skill, OK: true, Path: r.Path}
+		if s.cfg.ToolsOnly {
+			reply.page = page{Offset: r.Offset, Next: r.Next}
+		}
+		if reply.Next > 0 {
+			reply.Size = r.Size
+		}
+		b, err := json.Marshal(reply)
 		if err != nil {
 			return Result{}, err
 		}

@@ -75,7 +75,8 @@ func (b Skill) list(s *strings.Builder) {
 type Resource struct {
 	Skill, Path, Kind string
 	Size              int64
-	Cut               bool   // Content is the beginning of it
+	Offset            int64  // of Content in the file
+	Cut               bool   // the file continues after Content
 	Encoding          string // of Content; "" is text
 	Changed           bool   // it is not what was indexed, which had WasSize bytes
 	WasSize           int64
@@ -89,6 +90,9 @@ type Resource struct {
 func (r Resource) Text() (string, int) {
 	var s strings.Builder
 	fmt.Fprintf(&s, ` skill="%s" path="%s" kind="%s" size="%d"`, Attribute(r.Skill), Attribute(r.Path), r.Kind, r.Size)
+	if r.Offset > 0 {
+		fmt.Fprintf(&s, ` offset="%d"`, r.Offset)
+	}
 	if r.Cut {
 		fmt.Fprintf(&s, ` truncated="true" shown="%d"`, len(r.Content))
 	}

@@ -26,6 +26,29 @@ var descriptionLimits = map[string]int{
 	"opencode":              0,
 }
 
+// cautiousResult is the limit for clients that are not in resultLimits. It is
+// below that of every known client except Codex.
+const cautiousResult = 36_000
+
+// resultLimits are how many bytes of a tool's result metier sends to known
+// clients at once, by clientInfo.name. Each is below the size from which the
+// client shows its model less than the whole result; the rest follows at an
+// offset.
+var resultLimits = map[string]int{
+	"claude-code":           45_000, // versions that ignore mostResult replace 50,000 characters by a preview of 2 kB
+	"codex-mcp-client":      10_000, // removes the middle of a result of more than 12,000 bytes
+	"gemini-cli-mcp-client": 36_000, // removes the middle of a result of more than 40,000 characters
+	"opencode":              45_000, // cuts a result at 51,200 bytes, or at 2,000 lines
+}
+
+// resultLimit is the limit for the client of a request.
+func resultLimit(req mcp.Request) int {
+	if n, known := resultLimits[clientName(req)]; known {
+		return n
+	}
+	return cautiousResult
+}
+
 // clientName is the name the client of a request gives itself, "" if it gives none.
 func clientName(req mcp.Request) string {
 	ss, is := req.GetSession().(*mcp.ServerSession)

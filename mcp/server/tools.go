@@ -96,7 +96,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 		return nil, s.fault(ctx, err)
 	}
 	defer release()
-	call := metier.Call{ID: s.opts.NewID(), Tool: req.Params.Name, Args: req.Params.Arguments, Actor: policy.ByModel, By: principal(req)}
+	call := metier.Call{ID: s.opts.NewID(), Tool: req.Params.Name, Args: req.Params.Arguments, Actor: policy.ByModel, By: principal(req), Page: resultLimit(req)}
 	if len(call.Args) == 0 || string(call.Args) == "null" { // of a tool that needs none
 		call.Args = json.RawMessage("{}")
 	}
