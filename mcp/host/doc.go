@@ -44,6 +44,8 @@ type Options struct {
 	Grace time.Duration
 }
 
+const defaultGrace = 2 * time.Second
+
 func (o *Options) fill() {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -61,7 +63,7 @@ func (o *Options) fill() {
 		o.Now = time.Now
 	}
 	if o.Grace <= 0 {
-		o.Grace = 2 * time.Second
+		o.Grace = defaultGrace
 	}
 }
 

@@ -160,7 +160,7 @@ func (p *process) end() {
 		case <-t.C:
 		}
 		p.err = group.End(p.cmd)
-		t.Reset(p.c.host.opts.Grace)
+		t.Reset(max(p.c.host.opts.Grace, defaultGrace)) // also a killed process needs a moment on a busy machine
 		select {
 		case <-p.said:
 		case <-t.C: // Wait closes it
@@ -168,7 +168,7 @@ func (p *process) end() {
 		}
 		_ = p.cmd.Wait() // how it ended says nothing that the calls did not
 		<-p.said
-		if !group.Gone(p.cmd, p.c.host.opts.Grace) {
+		if !group.Gone(p.cmd, max(p.c.host.opts.Grace, defaultGrace)) {
 			p.c.host.note(p.c, "mcp-process-left", "something it started is still there")
 		}
 	})
