@@ -189,6 +189,17 @@ func (x *Scope) Read(ctx context.Context, skill, path string, max int) (Reading,
 // them where it does not.
 func (x *Scope) Files(ctx context.Context, sk Skill) (Skill, error) { return x.s.index(ctx, x, sk) }
 
+// Readable reports whether the call may read a skill's files without asking
+// anybody: the model may know of the skill, and no rule is against it.
+func (x *Scope) Readable(ctx context.Context, sk Skill) bool {
+	g := &x.s.cfg.Grants
+	if unlisted(&sk, g, x.s.cfg.Settings.Activate.Injection) != "" {
+		return false
+	}
+	sub := x.s.asked(ctx, sk).Subject()
+	return policy.Decide(g, policy.Request{Tool: x.s.canonical(x.call.Tool), Effect: policy.Read, Actor: x.call.Actor, Skill: &sub}).Allowed()
+}
+
 // Put keeps content in the record's blobs: what events refer to.
 func (x *Scope) Put(ctx context.Context, media string, b []byte) (record.Ref, error) {
 	ref, err := x.s.cfg.Blobs.Put(ctx, media, b)

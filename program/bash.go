@@ -4,7 +4,10 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"metier"
 	"metier/event"
@@ -27,8 +30,9 @@ type bashArgs struct {
 }
 
 // bashTool runs a shell command over the workspace, in the same sandbox as
-// scripts. The active skills' files are there too, at /skills (C-069), except
-// where scripts of skills are off: a file that is there can be run (E-013).
+// scripts. The files of active skills are there too, at /skills, and those of
+// skills that the command names, except where scripts of skills are off: a file
+// that is there can be run.
 type bashTool struct{ *runner }
 
 func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -44,7 +48,7 @@ func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 func (t bashTool) about() string {
 	text := strings.TrimSpace(bashText)
 	if t.Exec.NoScripts() {
-		text = strings.Replace(text, ", the files of active skills below "+sandbox.SkillsDir, "", 1)
+		text = strings.Replace(text, ", the files of skills below "+sandbox.SkillsDir, "", 1)
 	}
 	return text
 }
@@ -131,25 +135,72 @@ func (t bashTool) job(ctx context.Context, x *metier.Scope, a bashArgs) (sandbox
 	if t.Exec.NoScripts() {
 		return j, nil
 	}
+	j.Trees, err = t.trees(ctx, x, a.Command)
+	return j, err
+}
+
+// trees stages the files of the active skills, and of the others that the command
+// names by their folder and that the model may read.
+func (t bashTool) trees(ctx context.Context, x *metier.Scope, command string) ([]sandbox.Tree, error) {
 	s := x.Session()
-	total := int64(0) // of all: each byte is in memory several times
+	var list []metier.Skill
 	for _, act := range x.Active() {
-		sk, err := s.Snapshot().Find(act.ID)
-		if err != nil {
-			continue // it is gone; its instructions stay, its files cannot
+		if sk, err := s.Snapshot().Find(act.ID); err == nil { // else it is gone; its instructions stay, its files cannot
+			list = append(list, sk)
 		}
-		if sk, err = x.Files(ctx, sk); err != nil {
-			return j, err
+	}
+	active := len(list)
+	if strings.Contains(command, sandbox.SkillsDir+"/") {
+		for _, sk := range s.Snapshot().All() {
+			if mentions(command, stagedAt(sk)) && !slices.ContainsFunc(list, func(a metier.Skill) bool { return a.ID == sk.ID }) && x.Readable(ctx, sk) {
+				list = append(list, sk)
+			}
+		}
+	}
+	var trees []sandbox.Tree
+	total := int64(0) // of all: each byte is in memory several times
+	for i, sk := range list {
+		sk, err := x.Files(ctx, sk)
+		if err != nil {
+			return nil, err
 		}
 		tree, err := t.stage(ctx, s, sk, total)
+		if err == nil && i >= active {
+			err = unsuspicious(x, sk, tree)
+		}
 		if err != nil {
-			x.Record(event.Note{Code: "skill-not-staged", On: act.ID})
+			x.Record(event.Note{Code: "skill-not-staged", On: sk.ID.String()})
 			continue
 		}
 		for _, f := range tree.Files {
 			total += int64(len(f.Data))
 		}
-		j.Trees = append(j.Trees, tree)
+		trees = append(trees, tree)
 	}
-	return j, nil
+	return trees, nil
+}
+
+// mentions reports whether a command has a folder's path in it, and not only the
+// beginning of a longer name.
+func mentions(command, dir string) bool {
+	for {
+		_, after, found := strings.Cut(command, dir)
+		if !found {
+			return false
+		}
+		if r, _ := utf8.DecodeRuneInString(after); r == utf8.RuneError || r != '-' && r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return true
+		}
+		command = after
+	}
+}
+
+// unsuspicious applies to a skill that is not active what loading it would.
+func unsuspicious(x *metier.Scope, sk metier.Skill, tree sandbox.Tree) error {
+	for _, f := range tree.Files {
+		if f.Path == sk.Head.FileName {
+			return x.Suspect(sk, f.Path, string(f.Data))
+		}
+	}
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/policy"
@@ -167,6 +169,36 @@ func TestSkillsAreFoldersForCommands(t *testing.T) {
 	}
 	if ev := events[event.CommandExecuted](w); len(ev) != 1 || ev[0].Exit == nil || ev[0].Backend != "native" {
 		t.Errorf("%+v", ev)
+	}
+}
+
+// A model that finds a skill in the catalog may read it with a command, and no
+// skill that it may not read.
+//
+// req: C-069
+func TestBash_ReadsSkillsThatAreNotActive(t *testing.T) {
+	t.Parallel()
+	skill := func(name, more string) string {
+		return "---\nname: " + name + "\ndescription: Use it.\n" + more + "---\nBody of " + name + ".\n"
+	}
+	files := map[string]string{"skills/open/SKILL.md": skill("open", ""), "skills/open/references/r.md": "the reference\n", "skills/open-2/SKILL.md": skill("open-2", ""),
+		"skills/denied/SKILL.md": skill("denied", ""), "skills/asked/SKILL.md": skill("asked", ""), "skills/unlisted/SKILL.md": skill("unlisted", "disable-model-invocation: true\n")}
+	w := newWorld(t, setup{idle: true, grants: func(g *policy.Grants) {
+		g.Skills = append(g.Skills, policy.SkillRule{Skill: "denied", Effect: policy.RuleDeny}, policy.SkillRule{Skill: "asked", Effect: policy.RuleAsk})
+	}}, files)
+	for command, want := range map[string]string{
+		"tail -n 1 /skills/open/SKILL.md; cat '/skills/open/references/r.md'; ls /skills": "Body of open.\nthe reference\nopen\n",
+		"cat /skills/open-2/SKILL.md | tail -n 1; ls /skills":                             "Body of open-2.\nopen-2\n",
+		"cd /skills/open; ls": "SKILL.md\nreferences\n",
+		"ls /skills/denied /skills/asked /skills/unlisted 2>/dev/null; echo none": "none\n",
+	} {
+		o, asks := w.call("bash", map[string]any{"command": command})
+		if asks != nil {
+			t.Fatalf("%s: %v", command, asks)
+		}
+		if diff := cmp.Diff(want, result(t, o).Stdout); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", command, diff)
+		}
 	}
 }
 
