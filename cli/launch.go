@@ -79,13 +79,18 @@ func (a *app) protected(l launch, s settings.Discover) []string {
 	return out
 }
 
-// closed are the folders no tool reads or writes: the records, the heads that
-// vouch for them, and the index that 'metier list' shows skills from. A folder that holds the workspace cannot be closed; the
-// records in it lie outside of the workspace.
-func (a *app) closed(l launch) []string {
+// closed are the paths that no tool reads or writes: the records, the heads that
+// vouch for them, the index that 'metier list' shows skills from, and files with
+// secrets. A folder that holds the workspace cannot be closed; the records in it
+// lie outside of the workspace.
+func (a *app) closed(l launch, secrets []secretConfig) []string {
 	var out []string
 	index, _ := a.indexDir()
-	for _, p := range []string{l.Artifacts, a.stateDir(), index} {
+	list := []string{l.Artifacts, a.stateDir(), index}
+	for _, s := range secrets {
+		list = append(list, s.File)
+	}
+	for _, p := range list {
 		if p != "" && !within(p, l.Workspace) {
 			out = append(out, p)
 		}

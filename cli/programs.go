@@ -172,7 +172,7 @@ func (j *job) programs() []metier.Tool {
 	if j.folder != nil {
 		id = j.folder.ID()
 	}
-	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings, j.op.Secrets), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
 		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.a.egress, Host: j.exact, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()}
 	if j.launch.harnessed() {
 		o.ByPath = harness.Script
@@ -185,7 +185,7 @@ func (j *job) programs() []metier.Tool {
 // the former: hooks and config are not the only files that make git run what
 // they say, a commondir leads to others, and an index makes a folder a submodule
 // with a config of its own.
-func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
+func (a *app) sandboxed(l launch, s settings.Settings, secrets []secretConfig) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: true}
 	add := func(list *[]string, p string) {
 		if rel, err := filepath.Rel(l.Workspace, p); err == nil && filepath.IsLocal(rel) && rel != "." {
@@ -198,7 +198,7 @@ func (a *app) sandboxed(l launch, s settings.Settings) *sandbox.Workspace {
 	for _, p := range append(a.protected(l, s.Discover), readOnly...) {
 		add(&w.ReadOnly, p)
 	}
-	for _, p := range slices.Concat(a.closed(l), hidden, []string{l.Artifacts}) {
+	for _, p := range slices.Concat(a.closed(l, secrets), hidden, []string{l.Artifacts}) {
 		add(&w.Hidden, p)
 	}
 	w.Writable = !slices.ContainsFunc(l.Roots, func(r root) bool { return r.Harness && within(r.Path, l.Workspace) })

@@ -201,11 +201,15 @@ func (a *app) sandboxFolder(dir string) (*sandbox.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+	op, err := a.operatorConfig()
+	if err != nil {
+		return nil, err
+	}
 	set, _, _, err := a.resolve(operator{}, "", "")
 	if err != nil {
 		return nil, err
 	}
-	return a.sandboxed(launch{Workspace: ws, Artifacts: filepath.Join(ws, ".metier", "runs")}, set), nil
+	return a.sandboxed(launch{Workspace: ws, Artifacts: filepath.Join(ws, ".metier", "runs")}, set, op.Secrets), nil
 }
 
 // ranCommand shows how a command ended, and ends as it did.

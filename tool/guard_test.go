@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/policy"
@@ -74,6 +76,26 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 		}
 	}
 	e.refuse("ask", "read_file", args{"path": e.path("HOME/plain")})
+}
+
+// A skill in the home opens its own folder, and no other path that begins with a
+// dot there.
+//
+// req: B-053
+func TestReadFile_SkillInHomeOpensItsFolderOnly(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, setup{profile: "keen", roots: []string{"HOME/.agents/skills"}}, map[string]string{"HOME/.agents/skills/x/SKILL.md": skillText("x"),
+		"HOME/.agents/skills/x/notes.md": "granted\n", "HOME/.agents/skills/x/.hidden": "granted too\n", "HOME/.agents/other/y": "secret", "HOME/.ssh/id": "secret", "HOME/.netrc": "secret"})
+	for path, want := range map[string]string{"~/.agents/skills/x/notes.md": "granted\n", "~/.agents/skills/x/.hidden": "granted too\n"} {
+		if diff := cmp.Diff(want, e.read(path)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	for _, p := range []string{"~/.ssh/id", "~/.netrc", "~/.agents/other/y", "~/.agents", "~/.ssh", e.path("HOME/.ssh/id")} {
+		if o := e.refuse(policy.CodePathDenied, "read_file", args{"path": p}); strings.Contains(o.Text(), "secret") {
+			t.Errorf("%s is shown: %s", p, o.Text())
+		}
+	}
 }
 
 // req: B-051, B-052
