@@ -157,11 +157,15 @@ func (d *driver) observe(e event.Event, at time.Time) {
 			d.wait[fmt.Sprintf("%s#%d", e.ID, e.Try+1)] = at.Add(time.Duration(e.WaitMS) * time.Millisecond)
 		}
 	case event.Returned:
+		d.asked = slices.DeleteFunc(d.asked, func(c event.CallRef) bool { return c.ID == e.ID })
 		d.tell(Progress{Kind: CallEnded, Turn: d.st.Turn, Call: e.ID, Tool: e.Tool, Code: e.Code})
 	case event.Activated:
 		d.effect = nil
 		d.tell(Progress{Kind: SkillBegan, Turn: d.st.Turn, Skill: e.Name})
+	case event.Begun:
+		d.asked = nil
 	case event.Replied:
+		d.asked = append(d.asked, e.Calls...)
 		d.reason = record.Ref{}
 		d.tell(Progress{Kind: Tokens, Turn: d.st.Turn, Usage: d.st.Usage})
 	case event.Compacted:

@@ -39,7 +39,8 @@ type driver struct {
 	done   chan finished
 	wait   map[string]time.Time // key of a retried op → not before
 	parked bool
-	reason record.Ref // of the last model call that failed
+	reason record.Ref      // of the last model call that failed
+	asked  []event.CallRef // calls without a result in the log, in the order of the replies
 
 	// What was read of the conversation, by digest: a turn reads only what is new.
 	said     map[string]model.Message
@@ -124,6 +125,9 @@ func (d *driver) interrupt(ctx context.Context) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	if err := d.settle(ctx); err != nil {
+		return Outcome{}, err
+	}
 	o := d.outcome(ctx)
 	if o.Status == "" {
 		o.Status = "interrupted"
@@ -184,7 +188,7 @@ func (d *driver) begin(ctx context.Context) error {
 func (d *driver) begun(ctx context.Context) (event.Begun, error) {
 	s := d.Spec
 	e := event.Begun{Run: s.Run, Rules: step.Rules, Model: s.Model, MaxTurns: s.MaxTurns, MaxCalls: s.MaxCalls, MaxRepeats: s.MaxRepeats,
-		MaxRetries: s.MaxRetries, Window: s.Window, CompactAt: s.CompactAt, KeepLast: s.KeepLast, MaxTokens: s.MaxTokens, OutputTries: s.OutputTries}
+		MaxRetries: s.MaxRetries, Window: s.Window, CompactAt: s.CompactAt, KeepLast: s.KeepLast, MaxTokens: s.MaxTokens, OutputTries: s.OutputTries, Results: true}
 	var err error
 	if e.Spec, err = d.putJSON(ctx, s); err != nil {
 		return e, err
@@ -209,6 +213,9 @@ func (d *driver) mode(ctx context.Context) string {
 func (d *driver) start(ctx context.Context) error {
 	for {
 		again := false
+		if err := d.settle(ctx); err != nil || d.recall() {
+			return err
+		}
 		next := step.Next(&d.st)
 		d.unask(next)
 		for _, a := range next {

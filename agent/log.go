@@ -51,7 +51,11 @@ func (d *driver) append(ctx context.Context, evs ...event.Event) error {
 		}
 		entries := make([]record.Entry, 0, len(evs))
 		for i, e := range evs {
-			en, err := event.New(e, fmt.Sprintf("%s@%d", e.Type(), d.head.Seq+uint64(i)+1), d.By, d.Now())
+			id := fmt.Sprintf("%s@%d", e.Type(), d.head.Seq+uint64(i)+1)
+			if r, is := e.(event.Returned); is {
+				id = "returned:" + r.ID // as the session's, so that a call has one
+			}
+			en, err := event.New(e, id, d.By, d.Now())
 			if err != nil {
 				return &metier.Error{Op: "run", Kind: metier.Internal, Code: "encode", Err: err}
 			}

@@ -13,16 +13,17 @@ type Begun struct {
 	Rules       int        `json:"rules"`
 	Model       string     `json:"model"`
 	MaxTurns    int        `json:"maxTurns"`
-	MaxCalls    int        `json:"maxCalls"`    // tool calls in one turn
-	MaxRepeats  int        `json:"maxRepeats"`  // the same call in a row before the run stops
-	MaxRetries  int        `json:"maxRetries"`  // model failures in a row
-	Window      int        `json:"window"`      // tokens of context, 0 unknown
-	CompactAt   int        `json:"compactAt"`   // tokens of input at which older messages are summarized, 0 never
-	KeepLast    int        `json:"keepLast"`    // messages compaction leaves alone
-	MaxTokens   int64      `json:"maxTokens"`   // budget of the whole run, 0 none
-	OutputTries int        `json:"outputTries"` // how often a final answer may fail its schema
-	Spec        record.Ref `json:"spec"`        // the run's definition, for resume and people
-	Schema      record.Ref `json:"schema"`      // JSON schema of the final answer; empty: any text will do
+	MaxCalls    int        `json:"maxCalls"`          // tool calls in one turn
+	MaxRepeats  int        `json:"maxRepeats"`        // the same call in a row before the run stops
+	MaxRetries  int        `json:"maxRetries"`        // model failures in a row
+	Window      int        `json:"window"`            // tokens of context, 0 unknown
+	CompactAt   int        `json:"compactAt"`         // tokens of input at which older messages are summarized, 0 never
+	KeepLast    int        `json:"keepLast"`          // messages compaction leaves alone
+	MaxTokens   int64      `json:"maxTokens"`         // budget of the whole run, 0 none
+	OutputTries int        `json:"outputTries"`       // how often a final answer may fail its schema
+	Spec        record.Ref `json:"spec"`              // the run's definition, for resume and people
+	Schema      record.Ref `json:"schema"`            // JSON schema of the final answer; empty: any text will do
+	Results     bool       `json:"results,omitempty"` // every call of a reply gets one call.returned before the next turn or the end
 }
 
 // Limited changes limits of a run that is under way: it was taken up again with

@@ -32,6 +32,8 @@ const (
 	CodeFolderBad    = "run_folder_invalid" // a part of the folder is a link, or of another kind
 	CodeNoArtifact   = "artifact_missing"   // a file that was written is gone
 	CodeArtifact     = "artifact_altered"   // a file is not what the log says
+	CodeNoResult     = "result_missing"     // a call of the model has no result
+	CodeTwoResults   = "result_repeated"    // a call of the model has two results
 	CodeDisagree     = "artifacts_disagree" // what two files say of a skill does not fit
 	CodeStale        = "artifact_stale"     // a file is what an earlier log said
 	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder

@@ -66,6 +66,11 @@ var failures = map[string]string{
 	"allowed_tools":                "an active skill's allowed-tools exclude the call",
 	"invalid_arguments":            "the arguments are not what the tool takes",
 	"outcome_unknown":              "it may or may not have happened",
+	"call_limit":                   "too many calls in one reply",
+	"loop_detected":                "the same call was made several times in a row",
+	"cancelled":                    "the call was stopped",
+	"expired":                      "no one answered in time",
+	"lost_too_often":               "the call was interrupted too often",
 	"unknown":                      "it failed for a reason that has no code",
 }
 

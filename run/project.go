@@ -45,6 +45,7 @@ type projector struct {
 	started  map[string]event.Started
 	decided  map[string]event.Decided // the newest of each call
 	returned map[string]event.Returned
+	asked    map[string]event.CallRef // as the model asked for it
 	executed map[string]executed
 	readList []Read // what reads found, once it has
 	// scriptList is what scripts found, once it has.
@@ -62,7 +63,7 @@ type executed struct {
 
 func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
 	p := &projector{h: h, c: &contents{blobs}, started: map[string]event.Started{}, decided: map[string]event.Decided{},
-		returned: map[string]event.Returned{}, executed: map[string]executed{}, noted: map[string]bool{}}
+		returned: map[string]event.Returned{}, executed: map[string]executed{}, noted: map[string]bool{}, asked: map[string]event.CallRef{}}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {
 		case event.Started:
@@ -71,6 +72,10 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 			p.decided[e.Call] = e
 		case event.Returned:
 			p.returned[e.ID] = e
+		case event.Replied:
+			for _, c := range e.Calls {
+				p.asked[c.ID] = c
+			}
 		case event.ScriptExecuted:
 			p.executed[e.Call] = executed{e.Execution, f, true}
 		case event.CommandExecuted:

@@ -197,12 +197,15 @@ func (p *projector) scriptArgs(ctx context.Context, call string, into any) (json
 	return compact(some(args.Args))
 }
 
-// argsOf finds the arguments of a call, claimed or refused.
+// argsOf finds the arguments of a call, claimed, refused, or only asked for.
 func (p *projector) argsOf(call string) record.Ref {
 	if ref := p.started[call].Args; ref.Digest != "" {
 		return ref
 	}
-	return p.decided[call].Args
+	if ref := p.decided[call].Args; ref.Digest != "" {
+		return ref
+	}
+	return p.asked[call].Args
 }
 
 func noProgram() Program {

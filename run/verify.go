@@ -191,14 +191,14 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 	return f.strangers(want, r)
 }
 
-// agree checks that the skill artifacts fit each other.
+// agree checks that calls have results and that the skill artifacts fit each other.
 func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
 	p, err := newProjector(ctx, h, f.blobs)
 	if err != nil {
 		return err
 	}
 	found, err := p.disagreements(ctx)
-	r.Problems = append(r.Problems, found...)
+	r.Problems = append(append(r.Problems, h.results()...), found...)
 	return err
 }
 

@@ -1,0 +1,42 @@
+package run
+
+import (
+	"fmt"
+
+	"metier/event"
+)
+
+// results returns a problem for each call that a model asked for and that does
+// not have exactly one result before the next turn or the end. Runs whose record
+// does not promise that are left out: an earlier version wrote them.
+func (h *history) results() (found []Problem) {
+	promised := false
+	var asked []event.CallRef
+	returned := map[string]int{}
+	check := func(seq uint64) {
+		for _, c := range asked {
+			if returned[c.ID] == 0 {
+				found = append(found, Problem{Code: CodeNoResult, Seq: seq, On: c.ID, Detail: fmt.Sprintf("the model called %s, and the run went on without a result", c.Tool)})
+			}
+		}
+		asked = nil
+	}
+	for _, f := range h.facts {
+		switch e := f.event.(type) {
+		case event.Begun:
+			promised, asked = e.Results, nil
+		case event.Replied:
+			check(f.Seq)
+			if promised {
+				asked = e.Calls
+			}
+		case event.Returned:
+			if returned[e.ID]++; promised && returned[e.ID] > 1 {
+				found = append(found, Problem{Code: CodeTwoResults, Seq: f.Seq, On: e.ID, Detail: fmt.Sprintf("a call of %s has a result already", e.Tool)})
+			}
+		case event.Ended:
+			check(f.Seq)
+		}
+	}
+	return found
+}
