@@ -70,6 +70,7 @@ func (c Catalog) partial() bool { return c.shown() && (c.Omitted > 0 || c.Rung =
 // CatalogEntry is one line of a catalog (A-135).
 type CatalogEntry struct {
 	Name          string `json:"name"`
+	SkillID       string `json:"skillId,omitempty"` // for models that are shown no paths
 	Description   string `json:"description,omitempty"`
 	Location      string `json:"location,omitempty"` // SKILL.md as the model may read it
 	Compatibility string `json:"compatibility,omitempty"`
@@ -107,7 +108,7 @@ func (s *Session) listing() *listing {
 	// The names stand in the text; a second time in the schema only where the
 	// budget has room for them.
 	enum := l.shown() && (l.Budget == 0 || l.Rung == rungFull && l.Tokens+tokens.Estimate(strings.Join(l.names, `","`)) <= l.Budget)
-	l.schema = loadSchema(l.names, !s.enveloped(), enum, s.cfg.ToolsOnly)
+	l.schema = loadSchema(l.names, !s.enveloped(), enum, s.cfg.ToolsOnly, s.byID())
 	s.listed.Store(l)
 	return l
 }
@@ -267,6 +268,9 @@ func favoured(snap *Snapshot, all []int) func(n int) []int {
 // entry is what a rung tells of a skill.
 func (s *Session) entry(sk *Skill, rung string, cut int) CatalogEntry {
 	e := CatalogEntry{Name: visible.Line(sk.Name)}
+	if rung == rungFull || !s.loadable() { // else the name is enough to load it
+		e.SkillID = s.shownID(sk)
+	}
 	if (s.cfg.Settings.Catalog.Format == settings.CatalogFormatPaths || s.byReadFile()) && (rung == rungFull || !s.loadable()) {
 		e.Location = s.location(sk)
 	}
@@ -304,6 +308,18 @@ func (s *Session) location(sk *Skill) string {
 		d = path.Join(SkillsPath, sk.Slug)
 	}
 	return d + "/" + sk.Head.FileName
+}
+
+// byID reports whether the model names skills by their IDs, because it is shown
+// no paths.
+func (s *Session) byID() bool { return s.cfg.View.None() }
+
+// shownID is the ID by which the model names a skill, or "".
+func (s *Session) shownID(sk *Skill) string {
+	if !s.byID() {
+		return ""
+	}
+	return visible.Line(sk.ID.String())
 }
 
 // denied reports whether the operator denies a skill, in any letters; so does Decide.

@@ -383,6 +383,46 @@ func TestClientsWithoutFilesGetNoLocations(t *testing.T) {
 	mentions(t, w.works("skills.read", args{"name": "skills:guide"}).Text(), "Read references/a.md when needed.") // its ID
 }
 
+// Clients without paths are given the ID of each skill, in every format, and use
+// it in calls.
+//
+// req: C-027
+func TestPathsNone_SkillID(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[settings.CatalogFormat]string{
+		settings.CatalogFormatXML:      "<skillId>skills:guide</skillId>",
+		settings.CatalogFormatJSON:     `"skillId":"skills:guide"`,
+		settings.CatalogFormatMarkdown: "- guide (skills:guide): ",
+	} {
+		w := newWorld(t, runtimeProf, guide())
+		w.set.Catalog.Paths, w.set.Catalog.Format = settings.PathsNone, format
+		mentions(t, w.open().Catalog(t.Context()).Text, want)
+	}
+	w := newWorld(t, runtimeProf, guide())
+	w.set.Catalog.Paths = settings.PathsNone
+	w.config = func(c *metier.Config) { c.ToolsOnly = true }
+	w.open()
+	listed := w.works("skills.list", args{})
+	mentions(t, listed.Text(), "- guide (skills:guide): ")
+	mentions(t, string(listed.Detail()), `"skillId":"skills:guide"`)
+	mentions(t, w.works("skills.read", args{"skillId": "skills:guide"}).Text(), "Read references/a.md when needed.")
+	mentions(t, w.works("skills.read_resource", args{"skillId": "skills:guide", "path": "references/a.md"}).Text(), "canary")
+	for _, tool := range []string{"skills.read", "skills.read_resource"} {
+		spec, _ := w.spec(map[string]string{"skills.read": settings.ToolLoadSkill, "skills.read_resource": settings.ToolReadSkillResource}[tool])
+		if _, props := schemaOf(t, spec); !slices.Contains(props, "skillId") {
+			t.Errorf("%s takes %q", tool, props)
+		}
+	}
+	w.fails("invalid_arguments", "skills.read", args{"skillId": "skills:guide", "name": "guide"})
+	w.fails("invalid_arguments", "skills.read", args{})
+	w.fails("skill_not_found", "skills.read", args{"skillId": "guide"}) // a name is not an ID
+	w.fails("skill_not_found", "skills.read_resource", args{"skillId": "guide", "path": "references/a.md"})
+
+	shown := opened(t, runtimeProf, guide())
+	shown.fails("invalid_arguments", "skills.read", args{"skillId": "skills:guide"})
+	shown.fails("invalid_arguments", "skills.read_resource", args{"skillId": "skills:guide", "path": "references/a.md"})
+}
+
 // req: C-028
 func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
 	t.Parallel()
@@ -395,7 +435,7 @@ func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.Catalog.Paths = settings.PathsNone // where a corpus lies says nothing of its skills
+	set.Catalog.Paths = settings.PathsRepo // the corpus is outside of the workspace; where a corpus lies says nothing of its skills
 	w.set.Catalog, w.set.Activate = set.Catalog, set.Activate
 	w.Session = w.other()
 	cat := w.Catalog(t.Context())

@@ -186,6 +186,7 @@ const (
 // toldSkill is one skill in the answer of a tool.
 type toldSkill struct {
 	Name        string  `json:"name"`
+	SkillID     string  `json:"skillId,omitempty"`
 	Description string  `json:"description"`
 	Location    string  `json:"location,omitempty"`
 	Score       float64 `json:"score,omitempty"`
@@ -196,7 +197,7 @@ func (s *Session) told(sk *Skill, score float64) toldSkill {
 	if m := s.cfg.Settings.Catalog.DescMax; m > 0 {
 		most = min(most, m)
 	}
-	t := toldSkill{Name: visible.Line(sk.Name), Description: catalog.Clamp(sk.Description, most), Score: score}
+	t := toldSkill{Name: visible.Line(sk.Name), SkillID: s.shownID(sk), Description: catalog.Clamp(sk.Description, most), Score: score}
 	if !s.loadable() {
 		t.Location = s.location(sk)
 	}
@@ -215,7 +216,11 @@ func (s *Session) tell(head string, skills []toldSkill, detail map[string]any) (
 	}
 	text := head + "\n"
 	for _, t := range skills {
-		text += "- " + wrap.Markdown(t.Name) + ": " + wrap.Markdown(t.Description)
+		text += "- " + wrap.Markdown(t.Name)
+		if t.SkillID != "" {
+			text += " (" + wrap.Markdown(t.SkillID) + ")"
+		}
+		text += ": " + wrap.Markdown(t.Description)
 		if t.Location != "" {
 			text += " → read " + wrap.Markdown(t.Location)
 		}

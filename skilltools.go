@@ -58,6 +58,7 @@ func DecodeArgs(raw json.RawMessage, into any) error {
 
 type loadArgs struct {
 	Name     string `json:"name"`
+	SkillID  string `json:"skillId,omitempty"` // in place of Name, with paths=none
 	FilePath string `json:"file_path,omitempty"`
 	Offset   int64  `json:"offset,omitempty"` // with Config.ToolsOnly
 }
@@ -81,7 +82,7 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 // alone (A-123).
 const enumMax = 200
 
-func loadSchema(names []string, filePath, enum, offset bool) json.RawMessage {
+func loadSchema(names []string, filePath, enum, offset, byID bool) json.RawMessage {
 	name := map[string]any{"type": "string", "description": "Name of the skill."}
 	if enum && len(names) > 0 && len(names) <= enumMax {
 		name["enum"] = names
@@ -94,7 +95,40 @@ func loadSchema(names []string, filePath, enum, offset bool) json.RawMessage {
 	if offset {
 		props["offset"] = offsetSchema
 	}
-	return schema(props, "name")
+	return identified(props, byID, "name")
+}
+
+// identified is the schema of a tool whose first required property names a
+// skill. With byID its ID can stand in place of the name.
+func identified(props map[string]any, byID bool, name string, required ...string) json.RawMessage {
+	if !byID {
+		return schema(props, append([]string{name}, required...)...)
+	}
+	props["skillId"] = map[string]any{"type": "string", "description": "ID of the skill; give it or " + name + "."}
+	return schema(props, required...)
+}
+
+// Identify returns how a call names a skill: by name, or by ID where the model
+// is shown no paths (setting paths). field is what the tool calls the name. The
+// error has Kind Invalid, or NotFound for an ID that no usable skill has.
+func Identify(s *Session, field, name, id string) (string, error) {
+	var err error
+	switch {
+	case id != "" && !s.byID():
+		err = errors.New(`unknown field "skillId"`)
+	case id != "" && name != "":
+		err = errors.New("give skillId or " + field + ", not both")
+	case id == "" && name == "":
+		err = errors.New(field + " is missing")
+	case id != "":
+		if i, ok := s.Snapshot().named().text[id]; !ok || s.Snapshot().skills[i].ID.String() != id {
+			return "", &Error{Op: "find", Skill: id, Kind: NotFound, Code: "skill_not_found", Hint: "take the skillId from the list of skills", Err: errors.New("no skill has this ID")}
+		}
+		return id, nil
+	default:
+		return name, nil
+	}
+	return "", &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
 }
 
 var offsetSchema = map[string]any{"type": "integer", "minimum": 0, "description": "Where to read on: the offset that the previous part names."}
@@ -120,16 +154,21 @@ func schema(props map[string]any, required ...string) json.RawMessage {
 	return b
 }
 
-func (loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Facts, error) {
-	var a loadArgs
+func (loadTool) args(s *Session, raw json.RawMessage) (a loadArgs, err error) {
 	if err := DecodeArgs(raw, &a); err != nil {
-		return Facts{}, err
-	}
-	if a.Name == "" {
-		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("name is missing")}
+		return a, err
 	}
 	if a.FilePath != "" && s.enveloped() {
-		return Facts{}, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
+		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
+	}
+	a.Name, err = Identify(s, "name", a.Name, a.SkillID)
+	return a, err
+}
+
+func (t loadTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Facts, error) {
+	a, err := t.args(s, raw)
+	if err != nil {
+		return Facts{}, err
 	}
 	if err := s.offset(a.Offset); err != nil {
 		return Facts{}, err
@@ -174,11 +213,11 @@ func (s *Session) asked(ctx context.Context, sk Skill) Skill {
 }
 
 func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
-	var a loadArgs
-	if err := DecodeArgs(x.call.Args, &a); err != nil {
-		return Result{}, err
-	}
 	s := x.s
+	a, err := t.args(s, x.call.Args)
+	if err != nil {
+		return s.replyError(err), nil
+	}
 	if a.FilePath != "" {
 		x.offset = a.Offset
 		return readResult(ctx, x, a.Name, a.FilePath, 0)
@@ -298,6 +337,7 @@ func (s *Session) worded(canonical string, r Result) Result {
 
 type readArgs struct {
 	Skill    string `json:"skill"`
+	SkillID  string `json:"skillId,omitempty"` // in place of Skill, with paths=none
 	Path     string `json:"path"`
 	MaxBytes *int   `json:"maxBytes,omitempty"` // nil: the default of the settings
 	Offset   int64  `json:"offset,omitempty"`   // with Config.ToolsOnly
@@ -306,9 +346,10 @@ type readArgs struct {
 // envelopeReadArgs is what read_skill_resource takes with tool_reply=envelope
 // (E-038).
 type envelopeReadArgs struct {
-	Name   string `json:"name"`
-	Path   string `json:"path"`
-	Offset int64  `json:"offset,omitempty"`
+	Name    string `json:"name"`
+	SkillID string `json:"skillId,omitempty"`
+	Path    string `json:"path"`
+	Offset  int64  `json:"offset,omitempty"`
 }
 
 // resourceTool reads one file of a skill (A-047..A-060, E-038..E-045).
@@ -328,25 +369,31 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	if props[key] = skill; s.cfg.ToolsOnly {
 		props["offset"] = offsetSchema
 	}
-	spec.Schema = schema(props, key, "path")
+	spec.Schema = identified(props, s.byID(), key, "path")
 	return spec, slices.ContainsFunc(s.Snapshot().skills, func(sk Skill) bool { return sk.usable() })
 }
 
 func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 	var a readArgs
+	field := "skill"
 	if s.enveloped() && !t.operator {
 		var e envelopeReadArgs
 		if err := DecodeArgs(raw, &e); err != nil {
 			return a, err
 		}
-		a = readArgs{Skill: e.Name, Path: e.Path, Offset: e.Offset}
+		field, a = "name", readArgs{Skill: e.Name, SkillID: e.SkillID, Path: e.Path, Offset: e.Offset}
 	} else if err := DecodeArgs(raw, &a); err != nil {
 		return a, err
 	}
-	if a.Skill == "" || a.MaxBytes != nil && *a.MaxBytes < 1 {
-		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("skill is missing or maxBytes is less than 1")}
+	if a.MaxBytes != nil && *a.MaxBytes < 1 {
+		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("maxBytes is less than 1")}
 	}
-	return a, s.offset(a.Offset)
+	if err := s.offset(a.Offset); err != nil {
+		return a, err
+	}
+	var err error
+	a.Skill, err = Identify(s, field, a.Skill, a.SkillID)
+	return a, err
 }
 
 func (t resourceTool) Facts(ctx context.Context, s *Session, raw json.RawMessage) (Facts, error) {

@@ -20,6 +20,9 @@ const (
 	SkillsPath    = "/skills"
 )
 
+// None reports whether the model is shown no paths at all.
+func (v View) None() bool { return v.Paths == settings.PathsNone }
+
 // Root returns the workspace as the model is shown it.
 func (v View) Root() string {
 	if v.Paths == settings.PathsHost && v.Workspace != "" {

@@ -92,7 +92,7 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 		t.Fatalf("tools %q", got)
 	}
 	text, ok, data := c.call("skills.list", nil)
-	if want := []any{map[string]any{"name": "report", "description": "Counts. Use when something is to be counted."}}; !ok || fmt.Sprint(data["results"]) != fmt.Sprint(want) {
+	if want := []any{map[string]any{"name": "report", "skillId": "shelf:report", "description": "Counts. Use when something is to be counted."}}; !ok || fmt.Sprint(data["results"]) != fmt.Sprint(want) {
 		t.Errorf("skills.list: %s %v", text, data)
 	}
 	text, ok, data = c.call("skills.read", map[string]any{"name": "report"})
@@ -146,6 +146,43 @@ func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	}
 	if got := p.serves("--profile", "agent-runtime").tools(); slices.Contains(got, "skills.run_script") {
 		t.Errorf("offered where no script is allowed: %q", got)
+	}
+}
+
+// A client that is given no paths uses the ID of a skill in every call.
+//
+// req: C-027
+func TestMCP_SkillIDWithoutPaths(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n"})
+	c := p.serves("--profile", "agent-runtime", "--set", "paths=none", "--allow-skill-script", "report:scripts/a.sh")
+	_, _, data := c.call("skills.list", nil)
+	results, _ := data["results"].([]any)
+	if len(results) != 1 {
+		t.Fatalf("skills.list: %v", data)
+	}
+	id, _ := results[0].(map[string]any)["skillId"].(string)
+	if id == "" {
+		t.Fatalf("skills.list has no skillId: %v", results)
+	}
+	for _, call := range []struct {
+		tool, says string
+		args       map[string]any
+	}{
+		{"skills.read", "Run scripts/a.sh.", map[string]any{"skillId": id}},
+		{"skills.read_resource", "Count twice.", map[string]any{"skillId": id, "path": "references/how.md"}},
+		{"skills.run_script", "", map[string]any{"skillId": id, "path": "scripts/a.sh"}},
+	} {
+		if text, ok, _ := c.call(call.tool, call.args); !ok || !strings.Contains(text, call.says) {
+			t.Errorf("%s %v: %s", call.tool, call.args, text)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(p.dir, "ran.txt")); err != nil || string(b) != "ran\n" {
+		t.Errorf("the script wrote %q, %v", b, err)
+	}
+	if text, ok, _ := c.call("skills.run_script", map[string]any{"skillId": id, "skill": "report", "path": "scripts/a.sh"}); ok || !strings.Contains(text, "invalid_arguments") {
+		t.Errorf("both an ID and a name: %s", text)
 	}
 }
 

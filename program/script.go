@@ -37,7 +37,8 @@ var pathText string
 // (A-062).
 type Script struct {
 	Skill string   `json:"skill"`
-	Path  string   `json:"path"` // relative to the skill's folder: scripts/x
+	ID    string   `json:"skillId,omitempty"` // in place of Skill, where the model is shown no paths
+	Path  string   `json:"path"`              // relative to the skill's folder: scripts/x
 	Args  []string `json:"args,omitempty"`
 	Cwd   string   `json:"cwd,omitempty"`       // as the model sees paths; "": by the setting script_cwd
 	MS    *int     `json:"timeoutMs,omitempty"` // nil: the limit of the operator
@@ -65,8 +66,12 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 		return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
 			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
 	}
+	required := []string{"skill", "path"}
+	if t.View.None() {
+		props["skillId"], required = text("ID of the skill; give it or skill."), []string{"path"}
+	}
 	return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, "skill", "path")}}, len(s.Snapshot().All()) > 0
+		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, required...)}}, len(s.Snapshot().All()) > 0
 }
 
 func schema(props map[string]any, required ...string) json.RawMessage {
@@ -98,7 +103,11 @@ type byPath struct {
 func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawMessage) (Script, error) {
 	var a Script
 	if t.ByPath == nil {
-		return a, metier.DecodeArgs(raw, &a)
+		err := metier.DecodeArgs(raw, &a)
+		if err == nil {
+			a.Skill, err = metier.Identify(s, "skill", a.Skill, a.ID)
+		}
+		return a, err
 	}
 	var p byPath
 	if err := metier.DecodeArgs(raw, &p); err != nil {
@@ -132,8 +141,6 @@ func (t scriptTool) args(ctx context.Context, s *metier.Session, raw json.RawMes
 		}
 	}
 	switch {
-	case a.Skill == "":
-		return a, invalid("skill is missing")
 	case a.MS != nil && *a.MS < 1:
 		return a, invalid("timeoutMs is less than 1")
 	case a.Stdin != "" && t.onStdin():

@@ -217,7 +217,7 @@ func catalogRows() []Row {
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
 		choice("paths", "Which paths of skills the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
-				{PathsNone, "none"},
+				{PathsNone, "none; skills are listed with their skillId, which calls take in place of the name"},
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},

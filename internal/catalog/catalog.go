@@ -27,6 +27,7 @@ type Form struct {
 // anybody's, on one line each.
 type Entry struct {
 	Name          string `json:"name"`
+	SkillID       string `json:"skillId,omitempty"`
 	Description   string `json:"description,omitempty"`
 	Location      string `json:"location,omitempty"`
 	Compatibility string `json:"compatibility,omitempty"`
@@ -74,6 +75,9 @@ func (f Form) Entry(e Entry, bare bool) string {
 		return string(j) + ","
 	}
 	text := "- " + wrap.Markdown(e.Name)
+	if e.SkillID != "" {
+		text += " (" + wrap.Markdown(e.SkillID) + ")"
+	}
 	if !bare {
 		text += ": " + wrap.Markdown(e.Description)
 	}
@@ -93,7 +97,11 @@ func xmlEntry(e Entry, bare bool) string {
 		b.WriteString("/>\n")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "  <skill>\n    <name>%s</name>\n    <description>%s</description>\n", wrap.Attribute(e.Name), wrap.Attribute(e.Description))
+	fmt.Fprintf(&b, "  <skill>\n    <name>%s</name>\n", wrap.Attribute(e.Name))
+	if e.SkillID != "" {
+		fmt.Fprintf(&b, "    <skillId>%s</skillId>\n", wrap.Attribute(e.SkillID))
+	}
+	fmt.Fprintf(&b, "    <description>%s</description>\n", wrap.Attribute(e.Description))
 	if e.Location != "" {
 		fmt.Fprintf(&b, "    <location>%s</location>\n", wrap.Attribute(e.Location))
 	}
