@@ -263,7 +263,7 @@ type Paths string
 
 // The values of Paths, narrowest first.
 const (
-	PathsNone    Paths = "none"    // none
+	PathsNone    Paths = "none"    // none; skills are listed with their skillId, which calls take in place of the name
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...
