@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,10 +111,16 @@ func (a *app) journal() *quarantine.Journal {
 	return quarantine.NewJournal(filepath.Join(a.stateDir(), "guards"))
 }
 
-// sweep moves aside what programs created while their metier was killed.
-func (a *app) sweep(ctx context.Context) error {
+// sweep moves aside what programs created while their metier was killed. It
+// fails if that cannot be done in this workspace, or in one above or below it.
+func (a *app) sweep(ctx context.Context, workspace string) error {
 	moved, err := a.journal().Sweep(ctx)
 	a.noteMoved(moved)
+	for _, m := range moved {
+		if m.Err != nil && (within(workspace, m.Workspace) || within(m.Workspace, workspace)) {
+			err = errors.Join(err, fmt.Errorf("a program was killed in %s, and what it created cannot be checked: %w", m.Workspace, m.Err))
+		}
+	}
 	return err
 }
 
@@ -126,6 +133,9 @@ func (a *app) claim(ctx context.Context, path string) error {
 
 func (a *app) noteMoved(moved []quarantine.Moved) {
 	for _, m := range moved {
+		if m.Err != nil {
+			continue
+		}
 		p := filepath.Join(m.Workspace, filepath.FromSlash(m.Path))
 		if m.To == "" {
 			fmt.Fprintf(a.Err, "metier: a program removed the link %s while its run was killed; it has been made again\n", visible.Line(p))

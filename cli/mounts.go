@@ -141,5 +141,5 @@ func (a *app) workspaceDir(p string) (string, error) {
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
 		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Hint: "give a folder with --workspace", Err: errors.New("it is not a folder")}
 	}
-	return real, a.sweep(context.Background())
+	return real, a.sweep(context.Background(), real)
 }

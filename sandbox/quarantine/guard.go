@@ -72,9 +72,15 @@ func (g *guard) watch(stop func()) error {
 
 // follow watches every folder on the way to an item.
 func (g *guard) follow() error {
+	done := map[string]bool{}
 	for _, it := range g.items {
 		dir := "."
 		for name := range strings.SplitSeq(it.Path, "/") {
+			if done[dir] {
+				dir = path.Join(dir, name)
+				continue
+			}
+			done[dir] = true
 			full := filepath.Join(g.host, filepath.FromSlash(dir))
 			info, err := g.root.Lstat(dir)
 			if err != nil || !info.IsDir() { // check reports other errors
@@ -148,11 +154,6 @@ func (g *guard) check() error {
 	for i := 0; i < len(g.items); i++ {
 		it := g.items[i]
 		p, gone, err := it.found(g.root)
-		if errors.Is(err, fs.ErrPermission) {
-			if err = unlock(g.root, path.Dir(it.Path)); err == nil {
-				p, gone, err = it.found(g.root)
-			}
-		}
 		if err != nil {
 			return fmt.Errorf("the workspace's %s: %w", it.Path, err)
 		}
@@ -187,14 +188,18 @@ func (g *guard) check() error {
 	return nil
 }
 
-// close ends the watch after the program, and looks a last time.
+// close ends the watch after the program, and looks a last time, when nothing is
+// in the way any more.
 func (g *guard) close() ([]sandbox.Quarantined, error) {
 	if g.watcher != nil {
 		g.err = errors.Join(g.err, g.watcher.Close())
 		<-g.ended
 	}
-	g.err = errors.Join(g.err, g.check())
-	return g.moved, errors.Join(g.err, g.release())
+	err := g.check()
+	if err != nil || len(g.moved) == 0 {
+		err = errors.Join(g.err, err)
+	}
+	return g.moved, errors.Join(err, g.release())
 }
 
 // release gives back what a guard holds.

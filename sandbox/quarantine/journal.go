@@ -101,7 +101,7 @@ func read(path string) (n noted, err error) {
 // beat renews the time of the entry.
 func (e *entry) beat() {
 	if e != nil {
-		_ = os.Chtimes(e.path, time.Time{}, time.Now()) // a late time only makes Sweep keep more
+		_ = os.Chtimes(e.path, time.Time{}, time.Now()) // without it Sweep keeps more
 	}
 }
 
@@ -134,6 +134,7 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 type Moved struct {
 	Workspace string
 	sandbox.Quarantined
+	Err error // what Sweep could not do in the workspace
 }
 
 // each calls do for each entry under the lock, with a nil lock if its guard
@@ -228,7 +229,8 @@ func (j *Journal) Sweep(ctx context.Context) (moved []Moved, err error) {
 		})
 		moved = append(moved, found...)
 		if err != nil {
-			return err
+			moved = append(moved, Moved{Workspace: n.Workspace, Err: err})
+			return nil
 		}
 		return os.Remove(file)
 	})
@@ -237,7 +239,7 @@ func (j *Journal) Sweep(ctx context.Context) (moved []Moved, err error) {
 
 // moveItems moves aside what is in place of items, if it is of a program.
 func moveItems(workspace string, items []item, ofProgram func(full string) (bool, error)) ([]Moved, error) {
-	root, err := os.OpenRoot(workspace)
+	root, err := openRoot(workspace)
 	if missing(err) {
 		return nil, nil
 	} else if err != nil {
@@ -261,7 +263,7 @@ func moveItems(workspace string, items []item, ofProgram func(full string) (bool
 		if foundErr != nil && !errors.Is(foundErr, fs.ErrNotExist) {
 			err = errors.Join(err, foundErr)
 		} else if to != "" || gone {
-			moved = append(moved, Moved{workspace, sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to}})
+			moved = append(moved, Moved{Workspace: workspace, Quarantined: sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to}})
 		}
 	}
 	return moved, errors.Join(err, root.Close())

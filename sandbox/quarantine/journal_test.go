@@ -64,6 +64,11 @@ func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
 	t.Parallel()
 	dir, journal := workspace(t, nil), t.TempDir()
 	kill(t, dir, journal, time.Now(), ".agents/skills/planted")
+	for _, p := range []string{filepath.Join(dir, ".agents"), dir} { // the program took the access away
+		if err := os.Chmod(p, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	j := quarantine.NewJournal(journal)
 	moved, err := j.Sweep(t.Context())
 	if err != nil {

@@ -120,6 +120,16 @@ func missing(err error) bool {
 // symbolic link on the way to it. It returns "" if the item is as it was; gone
 // says that it was a link and is not there.
 func (it item) found(root *os.Root) (p string, gone bool, err error) {
+	p, gone, err = it.look(root)
+	if errors.Is(err, fs.ErrPermission) {
+		if err = unlock(root, path.Dir(it.Path)); err == nil {
+			return it.look(root)
+		}
+	}
+	return p, gone, err
+}
+
+func (it item) look(root *os.Root) (p string, gone bool, err error) {
 	parts := strings.Split(it.Path, "/")
 	for i := range parts {
 		p := strings.Join(parts[:i+1], "/")
@@ -139,6 +149,20 @@ func (it item) found(root *os.Root) (p string, gone bool, err error) {
 		}
 	}
 	return "", false, nil
+}
+
+// openRoot opens a workspace, also one that a program made inaccessible.
+func openRoot(workspace string) (*os.Root, error) {
+	root, err := os.OpenRoot(workspace)
+	if !errors.Is(err, fs.ErrPermission) {
+		return root, err
+	}
+	if info, err := os.Lstat(workspace); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder any more: %w", workspace, errors.Join(err, fs.ErrNotExist))
+	} else if err := os.Chmod(workspace, info.Mode().Perm()|0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(workspace)
 }
 
 // moveAside renames a path to one that nobody reads, in the same folder.
@@ -165,8 +189,15 @@ func moveAside(root *os.Root, p string) (to string, err error) {
 // unlock gives the owner access to a folder and to those above it: the program
 // may have taken it away.
 func unlock(root *os.Root, dir string) error {
-	at := "."
-	for name := range strings.SplitSeq("./"+dir, "/") {
+	info, err := os.Lstat(root.Name()) // a program cannot replace the workspace itself
+	if err == nil && info.IsDir() && info.Mode().Perm()&0o700 != 0o700 {
+		err = os.Chmod(root.Name(), info.Mode().Perm()|0o700)
+	}
+	if err != nil || dir == "." {
+		return err
+	}
+	at := ""
+	for name := range strings.SplitSeq(dir, "/") {
 		at = path.Join(at, name)
 		info, err := root.Lstat(at)
 		if missing(err) || err == nil && !info.IsDir() {

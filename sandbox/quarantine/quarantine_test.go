@@ -127,6 +127,9 @@ func TestRun_MovesAsideWhatAppears(t *testing.T) {
 			t.Parallel()
 			dir := workspace(t, tc.files)
 			res, err := open(t, quarantine.NewJournal(t.TempDir())).Run(t.Context(), shell(dir, tc.script, ".agents/skills", ".git"))
+			for _, p := range []string{dir, filepath.Join(dir, ".agents")} {
+				_ = os.Chmod(p, 0o700) // so that the folder can be removed
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
