@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type asked struct {
 type reply struct {
 	tool, args string
 	text       string
+	turn       int // of the conversation; IDs are made of it
 }
 
 // wire is the format of one provider.
@@ -38,8 +40,8 @@ type wire interface {
 	write(w http.ResponseWriter, path string, body []byte, r reply)
 }
 
-// standIn is a model that loads one skill as soon as it is offered the tool, and
-// is content when it has the result.
+// standIn is a model that loads one skill as soon as it is offered the tool,
+// reads on where the result says how, and then ends the turn.
 type standIn struct {
 	*httptest.Server
 	wire  wire
@@ -48,7 +50,11 @@ type standIn struct {
 	mu       sync.Mutex
 	requests []request
 	called   bool
+	tool     string // the name by which it called
 }
+
+// rest is how a result names the offset of what follows.
+var rest = regexp.MustCompile(`and offset (\d+) to read on\.\n`)
 
 // request is one that came, in order.
 type request struct {
@@ -81,17 +87,22 @@ func (s *standIn) serve(w http.ResponseWriter, r *http.Request) {
 	answer := reply{text: "Herons"} // to titles, summaries and the like
 	switch {
 	case full || !toModel:
+	case len(q.results) > 0 && s.called && rest.MatchString(q.results[len(q.results)-1]):
+		m := rest.FindAllStringSubmatch(q.results[len(q.results)-1], -1)
+		got.did = "the next call"
+		answer = reply{tool: s.tool, args: fmt.Sprintf(`{"name": %q, "offset": %s}`, s.skill, m[len(m)-1][1])}
 	case len(q.results) > 0:
 		got.did, answer = "the last word", reply{text: final}
 	default:
 		got.did = "a side answer"
 		for _, name := range q.tools {
 			if strings.HasSuffix(name, "load_skill") && !s.called {
-				s.called = true
+				s.called, s.tool = true, name
 				got.did, answer = "the call of "+name, reply{tool: name, args: string(must(json.Marshal(map[string]string{"name": s.skill})))}
 			}
 		}
 	}
+	answer.turn = len(q.results) + 1
 	if !full {
 		s.requests = append(s.requests, got)
 	}

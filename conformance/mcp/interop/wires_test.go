@@ -2,6 +2,7 @@ package interop
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -61,10 +62,10 @@ func (messages) write(w http.ResponseWriter, _ string, body []byte, r reply) {
 	}
 	_ = json.Unmarshal(body, &q) // read has
 	usage := obj{"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-	message := obj{"id": "msg_1", "type": "message", "role": "assistant", "model": q.Model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}
+	message := obj{"id": fmt.Sprint("msg_", r.turn), "type": "message", "role": "assistant", "model": q.Model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}
 	block, delta, stop := obj{"type": "text", "text": ""}, obj{"type": "text_delta", "text": r.text}, "end_turn"
 	if r.tool != "" {
-		block = obj{"type": "tool_use", "id": "toolu_1", "name": r.tool, "input": obj{}}
+		block = obj{"type": "tool_use", "id": fmt.Sprint("toolu_", r.turn), "name": r.tool, "input": obj{}}
 		delta, stop = obj{"type": "input_json_delta", "partial_json": r.args}, "tool_use"
 	}
 	if !q.Stream {
@@ -131,7 +132,7 @@ func (generate) write(w http.ResponseWriter, path string, body []byte, r reply) 
 	_ = json.Unmarshal(body, &q) // read has
 	part := obj{"text": r.text}
 	if r.tool != "" {
-		part = obj{"functionCall": obj{"id": "call_1", "name": r.tool, "args": json.RawMessage(r.args)}}
+		part = obj{"functionCall": obj{"id": fmt.Sprint("call_", r.turn), "name": r.tool, "args": json.RawMessage(r.args)}}
 	} else if q.GenerationConfig.ResponseMimeType == "application/json" { // a router asks which model is to answer
 		part = obj{"text": `{"reasoning":"a short task","model_choice":"flash","complexity_reasoning":"short","complexity_score":10,"next_speaker":"user"}`}
 	}
@@ -183,7 +184,7 @@ func (completions) write(w http.ResponseWriter, _ string, body []byte, r reply) 
 	_ = json.Unmarshal(body, &q) // read has
 	said, stop := obj{"role": "assistant", "content": r.text}, "stop"
 	if r.tool != "" {
-		said = obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"index": 0, "id": "call_1", "type": "function", "function": obj{"name": r.tool, "arguments": r.args}}}}
+		said = obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"index": 0, "id": fmt.Sprint("call_", r.turn), "type": "function", "function": obj{"name": r.tool, "arguments": r.args}}}}
 		stop = "tool_calls"
 	}
 	usage := obj{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
@@ -236,9 +237,9 @@ func (responses) read(path string, body []byte) (q asked, ok bool) {
 }
 
 func (responses) write(w http.ResponseWriter, _ string, _ []byte, r reply) {
-	item := obj{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": []any{obj{"type": "output_text", "text": r.text, "annotations": []any{}}}}
+	item := obj{"id": fmt.Sprint("msg_", r.turn), "type": "message", "role": "assistant", "status": "completed", "content": []any{obj{"type": "output_text", "text": r.text, "annotations": []any{}}}}
 	if r.tool != "" {
-		item = obj{"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_1", "name": r.tool, "arguments": r.args}
+		item = obj{"id": fmt.Sprint("fc_", r.turn), "type": "function_call", "status": "completed", "call_id": fmt.Sprint("call_", r.turn), "name": r.tool, "arguments": r.args}
 		if space, name, ok := strings.Cut(r.tool, " "); ok {
 			item["namespace"], item["name"] = space, name
 		}
