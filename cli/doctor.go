@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,8 @@ import (
 	"metier"
 	"metier/internal/rules"
 	"metier/internal/visible"
+	"metier/mcp/server"
+	"metier/policy"
 	"metier/run"
 	"metier/settings"
 )
@@ -266,7 +270,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	for _, r := range list {
 		d.root(ctx, r, set)
 	}
-	d.names(ctx, list, set)
+	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
 		for _, f := range d.a.otherFolders(ctx, set, d.ws, list) {
 			d.note("skills", "include them with "+f.Flag, "%s holds %s that no run finds", f.Path, plural(f.Skills, "skill"))
@@ -277,12 +281,14 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	}
 }
 
-// names lists skills whose names are doubtful beside those of all other roots.
-func (d *doctor) names(ctx context.Context, list []root, set settings.Settings) {
+// names lists skills whose names are doubtful beside those of all other roots,
+// and counts what MCP clients are shown under the grants.
+func (d *doctor) names(ctx context.Context, list []root, set settings.Settings, g policy.Grants) {
 	snap, err := d.a.snapshot(ctx, list, set, d.ws, d.a.scans())
 	if err != nil {
 		return // reported for the root it concerns
 	}
+	d.listedOverMCP(ctx, snap, set, &g)
 	const most = 20
 	found := 0
 	for _, sk := range snap.All() {
@@ -298,6 +304,48 @@ func (d *doctor) names(ctx context.Context, list []root, set settings.Settings) 
 	if found > most {
 		d.note("names", "'metier list --all' shows each", "%d more names are doubtful", found-most)
 	}
+}
+
+// listedOverMCP counts the skills that skills/list of 'metier mcp' has, and those
+// that it omits by the code of the reason. It reads the files of each skill.
+func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set settings.Settings, grants *policy.Grants) {
+	const most = 2000
+	skills := snap.Skills()
+	if len(skills) > most {
+		d.note("mcp", "'metier mcp' counts them when it starts", "whether clients accept the %d skills was not checked: more than %d", len(skills), most)
+		return
+	}
+	listed, omitted, reasons := 0, 0, map[string]int{}
+	for _, sk := range skills {
+		effect, _ := grants.Skill(sk.ID.String(), sk.Name)
+		if sk.State != metier.Loaded || sk.Head.Remote || effect == policy.RuleDeny {
+			continue
+		}
+		g, err := server.Unlisted(ctx, snap, sk, func(t policy.Tier) bool { return set.Activate.Injection.Blocks(t.Or() == policy.ThirdParty) })
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			g.Code = "mcp-unlisted-unreadable"
+		}
+		switch g.Code {
+		case "":
+			listed++
+		case "mcp-unlisted-hidden": // by the skill's own choice
+		default:
+			omitted++
+			reasons[g.Code]++
+		}
+	}
+	if omitted == 0 {
+		d.ok("mcp", "skills/list has %s", plural(listed, "skill"))
+		return
+	}
+	var why []string
+	for _, code := range slices.Sorted(maps.Keys(reasons)) {
+		why = append(why, fmt.Sprintf("%d %s", reasons[code], code))
+	}
+	d.note("mcp", "'metier explain NAME' shows the fix", "skills/list has %s and omits %d that clients reject: %s", plural(listed, "skill"), omitted, strings.Join(why, ", "))
 }
 
 // root counts what is in one root.
