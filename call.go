@@ -63,6 +63,11 @@ type Call struct {
 	// Page is the most bytes a skill tool replies with, where Config.ToolsOnly
 	// is set; the reply names the offset of the rest. 0: no limit.
 	Page int
+	// Claimed, if set, is called once it is recorded that the call may act.
+	Claimed func()
+	// Before, if set, returns when the result may be recorded: calls that act at the
+	// same time are recorded in their order.
+	Before func()
 }
 
 // Result is what a tool made. Detail, JSON or nil, goes to the artifacts and

@@ -125,6 +125,9 @@ func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (O
 	case cl.question != nil:
 		return Observation{}, &NeedsApproval{Call: c.ID, Question: *cl.question}
 	}
+	if c.Claimed != nil {
+		c.Claimed()
+	}
 	if facts.Effect != policy.Read {
 		if err := s.sync(ctx); err != nil {
 			return Observation{}, err
@@ -138,6 +141,9 @@ func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e p
 	for turn := 1; ; turn++ {
 		x := &Scope{s: s, call: c, intent: cl.intent, active: cl.active}
 		res, err := invoke(ctx, t, x)
+		if c.Before != nil {
+			c.Before()
+		}
 		if later, is := errors.AsType[*Suspended](err); is {
 			return Observation{}, s.suspend(ctx, c, x, later)
 		}

@@ -20,47 +20,83 @@ import (
 // so that each sees the effects of those before it and the log has one order. A
 // read does not wait for an open question, any other call does.
 func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error) {
-	reads := d.reads(ctx, a.Tool)
-	if d.calling() || !reads && len(d.flight) > 0 {
+	if d.calling(true) || !d.reads(ctx, a.Tool) && len(d.flight) > 0 {
 		return blocked, nil
 	}
-	return d.call(ctx, a)
+	c, err := d.callOf(ctx, a)
+	if err != nil {
+		return blocked, err
+	}
+	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) { return d.call(ctx, c) })
+	return started, nil
 }
 
 // startChild begins a call that is a run of its own. Children of one reply run
-// beside each other and beside reads, and begin in the model's order.
+// at the same time. They are claimed, and their results recorded, in the model's
+// order.
 func (d *driver) startChild(ctx context.Context, a step.Spawn) (verdict, error) {
-	working := 0
-	for _, c := range d.st.Calls {
-		if _, busy := d.flight[step.Spawn{ID: c.ID, Try: c.Try}.Key()]; busy && c.Kind == step.KindChild {
-			working++
-		}
-	}
-	if working >= d.Children || d.busyWriting(ctx) {
+	if d.calling(false) {
 		return blocked, nil
 	}
-	return d.call(ctx, step.CallTool(a))
+	working, before, earlier := 0, true, []flight(nil)
+	for _, c := range d.st.Calls {
+		before = before && c.ID != a.ID
+		if f, busy := d.flight[step.Spawn{ID: c.ID, Try: c.Try}.Key()]; busy && c.Kind == step.KindChild {
+			working++
+			if before {
+				earlier = append(earlier, f)
+			}
+		}
+	}
+	if working >= d.Children {
+		return blocked, nil
+	}
+	c, err := d.callOf(ctx, step.CallTool(a))
+	if err != nil {
+		return blocked, err
+	}
+	claimed := make(chan struct{})
+	c.Claimed = func() { close(claimed) }
+	c.Before = func() {
+		for _, f := range earlier {
+			<-f.over
+		}
+	}
+	f := d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
+		for _, f := range earlier {
+			select {
+			case <-f.claimed:
+			case <-f.over:
+			case <-ctx.Done():
+			}
+		}
+		return d.call(ctx, c)
+	})
+	f.claimed = claimed
+	d.flight[a.Key()] = f
+	return started, nil
+}
+
+// callOf is the call that an action asks for.
+func (d *driver) callOf(ctx context.Context, a step.CallTool) (metier.Call, error) {
+	args, err := d.Blobs.Open(ctx, a.Args)
+	if err != nil {
+		return metier.Call{}, fault(err)
+	}
+	d.tell(Progress{Kind: CallBegan, Turn: d.st.Turn, Call: a.ID, Tool: a.Tool, Args: args})
+	return metier.Call{ID: a.ID, Tool: a.Tool, Args: args, Bad: a.Bad, Actor: policy.ByModel, By: d.By, Try: a.Try}, nil
 }
 
 // call makes a call through the session's gate.
-func (d *driver) call(ctx context.Context, a step.CallTool) (verdict, error) {
-	args, err := d.Blobs.Open(ctx, a.Args)
-	if err != nil {
-		return blocked, fault(err)
+func (d *driver) call(ctx context.Context, c metier.Call) ([]event.Event, error) {
+	_, err := d.Session.Call(ctx, c)
+	if _, ok := errors.AsType[*metier.NeedsApproval](err); ok {
+		return nil, nil // the session asked; the machine awaits
 	}
-	c := metier.Call{ID: a.ID, Tool: a.Tool, Args: args, Bad: a.Bad, Actor: policy.ByModel, By: d.By, Try: a.Try}
-	d.tell(Progress{Kind: CallBegan, Turn: d.st.Turn, Call: a.ID, Tool: a.Tool, Args: args})
-	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
-		_, err := d.Session.Call(ctx, c)
-		if _, ok := errors.AsType[*metier.NeedsApproval](err); ok {
-			return nil, nil // the session asked; the machine awaits
-		}
-		if _, later := errors.AsType[*metier.Suspended](err); later || err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return []event.Event{event.Lost{ID: a.ID, Try: a.Try}}, nil
-		}
-		return nil, err
-	})
-	return started, nil
+	if _, later := errors.AsType[*metier.Suspended](err); later || err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return []event.Event{event.Lost{ID: c.ID, Try: c.Try}}, nil
+	}
+	return nil, err
 }
 
 // reads reports whether a tool can only read. A tool nobody knows is refused,
@@ -76,21 +112,15 @@ func (d *driver) reads(ctx context.Context, tool string) bool {
 	return r || !known
 }
 
-// calling reports whether a tool call is in flight.
-func (d *driver) calling() bool {
+// calling reports whether a tool call is in flight; with children, also whether
+// a call that is a run of its own is.
+func (d *driver) calling(children bool) bool {
 	for _, f := range d.flight {
-		if _, is := f.of.(step.CallTool); is {
+		switch f.of.(type) {
+		case step.CallTool:
 			return true
-		}
-	}
-	return false
-}
-
-// busyWriting reports whether a call that does more than read is in flight.
-func (d *driver) busyWriting(ctx context.Context) bool {
-	for _, c := range d.st.Calls {
-		if c.Kind == step.KindTool && c.Status != step.Done && !d.reads(ctx, c.Tool) {
-			if _, busy := d.flight[step.CallTool{ID: c.ID, Try: c.Try}.Key()]; busy {
+		case step.Spawn:
+			if children {
 				return true
 			}
 		}

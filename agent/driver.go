@@ -68,8 +68,10 @@ func (o offer) is(of, system string, tools []model.ToolSpec) bool {
 
 // flight is an action that was begun and has not finished.
 type flight struct {
-	of     step.Action
-	cancel context.CancelFunc
+	of      step.Action
+	cancel  context.CancelFunc
+	claimed <-chan struct{} // closed when a child is claimed
+	over    <-chan struct{} // closed when the action recorded what it did
 }
 
 // finished is what a goroutine of the driver brings back: events to append,
@@ -285,15 +287,18 @@ func (d *driver) begin1(ctx context.Context, a step.Action) (verdict, error) {
 }
 
 // launch runs one action in a goroutine of its own.
-func (d *driver) launch(ctx context.Context, a step.Action, do func(context.Context) ([]event.Event, error)) {
+func (d *driver) launch(ctx context.Context, a step.Action, do func(context.Context) ([]event.Event, error)) flight {
 	ctx, cancel := context.WithCancel(ctx)
-	key := a.Key()
-	d.flight[key] = flight{a, cancel}
+	key, over := a.Key(), make(chan struct{})
+	f := flight{of: a, cancel: cancel, over: over}
+	d.flight[key] = f
 	go func() {
 		defer cancel()
 		evs, err := do(ctx)
+		close(over)
 		d.done <- finished{key, evs, err}
 	}()
+	return f
 }
 
 func (d *driver) finish(ctx context.Context, f finished) error {

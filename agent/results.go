@@ -62,15 +62,15 @@ func (d *driver) ended(id string) (code string, over, known bool) {
 // flies reports whether a call is in flight.
 func (d *driver) flies(id string) bool {
 	for _, f := range d.flight {
-		if callOf(f.of) == id {
+		if nameOf(f.of) == id {
 			return true
 		}
 	}
 	return false
 }
 
-// callOf is the ID of the call that an action makes, or "".
-func callOf(a step.Action) string {
+// nameOf is the ID of the call that an action makes, or "".
+func nameOf(a step.Action) string {
 	switch a := a.(type) {
 	case step.CallTool:
 		return a.ID
@@ -86,7 +86,7 @@ func callOf(a step.Action) string {
 func (d *driver) recall() bool {
 	late := false
 	for _, f := range d.flight {
-		id := callOf(f.of)
+		id := nameOf(f.of)
 		if id == "" || !slices.ContainsFunc(d.asked, func(c event.CallRef) bool { return c.ID == id }) {
 			continue
 		}
