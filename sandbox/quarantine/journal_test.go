@@ -31,7 +31,7 @@ const childEnv = "QUARANTINE_CHILD"
 func TestMain(m *testing.M) {
 	if v := os.Getenv(childEnv); v != "" {
 		dir, journal, _ := strings.Cut(v, ":")
-		j := sandbox.Job{Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills"}}}
+		j := sandbox.Job{Argv: []string{"true"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills", ".git", ".claude/skills"}}}
 		_, err := quarantine.New(killed{}, quarantine.NewJournal(journal)).Run(context.Background(), j)
 		panic(err)
 	}

@@ -33,6 +33,9 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	if j.Workspace == nil || !j.Workspace.Writable {
 		return s.Sandbox.Run(ctx, j)
 	}
+	if err := j.Check(); err != nil {
+		return sandbox.Result{}, err
+	}
 	g, ws, err := s.journal.guard(ctx, *j.Workspace)
 	if err != nil {
 		return sandbox.Result{}, err

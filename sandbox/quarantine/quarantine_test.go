@@ -148,6 +148,16 @@ func TestRun_MovesAsideWhatAppears(t *testing.T) {
 	}
 }
 
+func TestRun_RefusesPathsThatLeaveTheWorkspace(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	for _, p := range []string{"../x", "/etc", ".", "a/../../x"} {
+		if res, err := s.Run(t.Context(), shell(workspace(t, nil), "true", p)); err == nil {
+			t.Errorf("%q: no error, %+v", p, res)
+		}
+	}
+}
+
 func TestRun_RestoresLinks(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
