@@ -314,6 +314,10 @@ type page struct {
 // enveloped reports whether the skill tools answer in a JSON object.
 func (s *Session) enveloped() bool { return s.cfg.Settings.Tools.Reply == settings.ReplyEnvelope }
 
+// PlainReplies reports whether the skill tools answer with instructions, files,
+// and what scripts print as they are (setting tool_reply).
+func PlainReplies(s *Session) bool { return s.cfg.Settings.Tools.Reply == settings.ReplyPlain }
+
 // replyError tells the model why it got nothing.
 func (s *Session) replyError(err error) Result { return s.enclosed(Failure(err)) }
 
@@ -475,6 +479,8 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 			return Result{}, err
 		}
 		text = string(b)
+	case PlainReplies(s) && r.Status != "binary" && !r.Truncated && more == "":
+		text = r.Text
 	case r.Status == "binary" && r.Text == "":
 		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", wrap.Plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))
 	}

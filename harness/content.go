@@ -45,7 +45,7 @@ func read(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metie
 }
 
 // content is what the model reads of a file: its text as it is, in an element
-// that it cannot leave; what is no text as base64. Text with bytes that are no
+// that it cannot leave unless replies are plain; what is no text as base64. Text with bytes that are no
 // UTF-8 is text: they are replaced, and that is said (D-022, D-043).
 func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Reading) (string, error) {
 	shown := path.Join(p.node.Path, file)
@@ -68,6 +68,9 @@ func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Re
 				return "", err
 			}
 		}
+	}
+	if metier.PlainReplies(x.Session()) && !r.Truncated && r.Encoding == "" && stray == 0 && len(r.Diagnostics) == 0 {
+		return r.Text, nil
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, ` path="%s" kind="%s" size="%d"`, wrap.Attribute(shown), wrap.Attribute(p.node.kind()), r.Size)

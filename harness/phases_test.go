@@ -96,9 +96,13 @@ func (d *desk) file(path string) string {
 	return string(b)
 }
 
-// inside is what stands in the element of a result: the content as it was in
-// the file.
+// inside is the content of a result as it was in the file, without the element
+// around it if there is one, and without the list of scripts.
 func inside(s string) string {
+	if !strings.HasPrefix(s, "<skill_") {
+		text, _, _ := strings.Cut(s, "\n\nAvailable scripts: ")
+		return text
+	}
 	_, rest, _ := strings.Cut(s, ">\n")
 	if i := strings.LastIndex(rest, "</skill_resource>"); i >= 0 {
 		return rest[:i]

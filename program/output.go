@@ -93,9 +93,19 @@ func endCode(r sandbox.Result) string {
 	return ""
 }
 
-// outputText is what the model reads of a program: how it ended, then what it
-// wrote, each stream in an element that it cannot leave.
-func outputText(x *metier.Scope, r sandbox.Result) string {
+// plainOutput is what a script printed; of one that failed, how it ended and what
+// it wrote to standard error come first.
+func plainOutput(r sandbox.Result) string {
+	out, _, _ := shown(r.Stdout, r.StdoutTruncated)
+	if endCode(r) == "" && len(r.Quarantined) == 0 {
+		return out
+	}
+	errs, _, _ := shown(r.Stderr, r.StderrTruncated)
+	return ending(r) + errs + out
+}
+
+// ending says how a program ended.
+func ending(r sandbox.Result) string {
 	var b strings.Builder
 	switch {
 	case len(r.Quarantined) > 0:
@@ -109,6 +119,14 @@ func outputText(x *metier.Scope, r sandbox.Result) string {
 	default:
 		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
 	}
+	return b.String()
+}
+
+// outputText is what the model reads of a program: how it ended, then what it
+// wrote, each stream in an element that it cannot leave.
+func outputText(x *metier.Scope, r sandbox.Result) string {
+	var b strings.Builder
+	b.WriteString(ending(r))
 	out, n := stream("stdout", r.Stdout, r.StdoutTruncated)
 	errs, m := stream("stderr", r.Stderr, r.StderrTruncated)
 	b.WriteString(out + errs)
@@ -126,19 +144,23 @@ func stream(name string, data []byte, cut bool) (text string, neutralized int) {
 	if len(data) == 0 && !cut {
 		return "", 0
 	}
-	head, tail := data, []byte(nil)
-	if len(data) > shownHead+shownTail {
-		head, tail = data[:shownHead], data[len(data)-shownTail:]
-	}
+	text, kept, cut := shown(data, cut)
 	attributes := fmt.Sprintf(" stream=%q", name)
-	if cut || tail != nil {
-		attributes += fmt.Sprintf(` truncated="true" shown="%d"`, len(head)+len(tail))
-	}
-	text = strings.ToValidUTF8(string(head), "\uFFFD")
-	if tail != nil {
-		text += fmt.Sprintf("\n[%d bytes left out]\n%s", len(data)-len(head)-len(tail), strings.ToValidUTF8(string(tail), "\uFFFD"))
+	if cut {
+		attributes += fmt.Sprintf(` truncated="true" shown="%d"`, kept)
 	}
 	return wrap.Element("program_output", attributes, text)
+}
+
+// shown is the text of a stream for the model, how many of its bytes that is, and
+// whether it is less than all.
+func shown(data []byte, cut bool) (text string, kept int, less bool) {
+	if len(data) <= shownHead+shownTail {
+		return strings.ToValidUTF8(string(data), "\uFFFD"), len(data), cut
+	}
+	head, tail := data[:shownHead], data[len(data)-shownTail:]
+	left := len(data) - len(head) - len(tail)
+	return strings.ToValidUTF8(string(head), "\uFFFD") + fmt.Sprintf("\n[%d bytes left out]\n", left) + strings.ToValidUTF8(string(tail), "\uFFFD"), len(head) + len(tail), true
 }
 
 // short is a model's path as a fact: escaped, at most 1,024 bytes.

@@ -233,6 +233,9 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 	}
 	x.Record(ev)
 	res, err := reply(x, ev.Execution, ev.ObservedDigest, ran, job.Argv, policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true})
+	if err == nil && metier.PlainReplies(x.Session()) {
+		res.Parts = metier.Text(plainOutput(ran)).Parts
+	}
 	if p.host && err == nil {
 		res = t.leased(res, ev.Hosts)
 	}

@@ -111,6 +111,7 @@ func toolsRows() []Row {
 		free(choice("tool_reply", "The form of what the skill tools answer.",
 			func(s *Settings) *Reply { return &s.Tools.Reply }, []value[Reply]{
 				{ReplyText, "text for the model"},
+				{ReplyPlain, "the text itself, without an element around it"},
 				{ReplyEnvelope, "a JSON object with ok, and the data or the error"},
 			})),
 		names("default_tools", "The tools of a run to which none is allowed by name. A tool whose name is none is not offered.",

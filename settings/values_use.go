@@ -144,6 +144,7 @@ type Reply string
 // The values of Reply, narrowest first.
 const (
 	ReplyText     Reply = "text"     // text for the model
+	ReplyPlain    Reply = "plain"    // the text itself, without an element around it
 	ReplyEnvelope Reply = "envelope" // a JSON object with ok, and the data or the error
 )
 
