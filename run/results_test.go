@@ -2,6 +2,8 @@ package run_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,7 @@ import (
 	"metier/event"
 	"metier/model"
 	"metier/policy"
+	"metier/record"
 	"metier/run"
 )
 
@@ -81,5 +84,36 @@ func TestProject_ShowsCallsThatEndedBeforeTheyWereDecided(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string]string{"t1.c0": "call_limit", "t1.c1": "call_limit"}, said); d != "" {
 		t.Error(d)
+	}
+}
+
+// req: A-154
+func TestVerify_FindsDisagreementInTheRecordOfASubagent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set  map[string]any
+		want bool
+	}{
+		"as it was": {nil, false},
+		"changed":   {map[string]any{"registrySizeBytes": 99}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, a := create(t, t.TempDir(), "parent", nil)
+			a.open("cli-preload")
+			kid, b := create(t, t.TempDir(), "honest", nil)
+			work(t, kid, skillsFolder(t), b.now, counter("id"))
+			forged := rewritten(t, kid, "skill.resource_read", c.set)
+			head := must[record.Head](t)(forged.Log().Head(t.Context()))
+			ok(t, forged.Close())
+			ok(t, os.MkdirAll(f.Children(), 0o700))
+			ok(t, os.Rename(forged.Dir(), filepath.Join(f.Children(), "honest")))
+			a.add(event.ChildEnded{ID: "t1.c1", Run: "honest", Head: head})
+			ok(t, f.Project(t.Context()))
+			got := holding(problems(t, f), run.CodeDisagree+" children/honest/"+run.FileReads, "].registrySizeBytes is 99")
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("%s\n%q", d, problems(t, f))
+			}
+		})
 	}
 }

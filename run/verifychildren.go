@@ -74,7 +74,10 @@ func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error 
 	for i, d := range there {
 		name := d.Name()
 		switch {
-		case ended[name]:
+		case ended[name] && i < maxChildren:
+			if err := f.verifyEnded(ctx, name, r); err != nil {
+				return err
+			}
 		case i == maxChildren:
 			r.Problems = append(r.Problems, Problem{Code: CodeOverflow, On: dirChilds, Detail: fmt.Sprintf("more than %d folders; the others were not checked", maxChildren)})
 			return nil
@@ -86,6 +89,28 @@ func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error 
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// verifyEnded checks what the chain of an ended child does not show: that its
+// calls have results, its skill artifacts agree, and its files are what its log
+// says. The chain itself was checked with the parent's.
+func (f *Folder) verifyEnded(ctx context.Context, name string, r *VerifyReport) error {
+	k := f.child(name)
+	in, err := VerifyAt(ctx, f.Children(), name, &k.opt)
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil || !in.Record.OK() {
+		return nil // the parent's record is reported for that
+	}
+	for _, p := range in.Problems {
+		on := dirChilds + "/" + name
+		if p.On != "" {
+			on += "/" + p.On
+		}
+		r.Problems = append(r.Problems, Problem{Code: p.Code, Seq: p.Seq, On: on, Detail: p.Detail})
 	}
 	return nil
 }
