@@ -51,6 +51,9 @@ func (a *app) guarded(workspace, cwd string) (readOnly, hidden []string) {
 		}
 		hidden = append(hidden, filepath.Join(dir, ".metier"))
 	}
+	for _, agent := range agentdirs.All() { // the home may be in the workspace
+		readOnly = append(readOnly, a.homeFolders(agent)...)
+	}
 	return readOnly, hidden
 }
 

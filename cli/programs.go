@@ -180,11 +180,9 @@ func (j *job) programs() []metier.Tool {
 	return program.Tools(o)
 }
 
-// sandboxed is the workspace as programs see it: what file tools may not write
-// stays as it is, and the records are not there at all (D2). All of .git is of
-// the former: hooks and config are not the only files that make git run what
-// they say, a commondir leads to others, and an index makes a folder a submodule
-// with a config of its own.
+// sandboxed is the workspace as programs see it: protected paths are read-only,
+// and records and secrets look empty. All of .git is protected: besides hooks and
+// config, a commondir and an index also make git run what they say.
 func (a *app) sandboxed(l launch, s settings.Settings, secrets []secretConfig) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: true}
 	add := func(list *[]string, p string) {

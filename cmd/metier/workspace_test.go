@@ -228,6 +228,21 @@ func TestExec_ProtectsWhatOtherCommandsRead(t *testing.T) {
 	}
 }
 
+func TestExec_ProtectsTheHomeInAWorkspace(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.home = filepath.Join(p.dir, "sub", "home")
+	for _, path := range []string{".agents/skills/planted", ".config/opencode/skills/planted", ".gemini/antigravity/skills/planted", ".config/metier/subagents/planted"} {
+		path = filepath.Join("sub/home", path)
+		if out, err := p.command(0, execArgs("plant.sh", path)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "is protected") {
+			t.Errorf("the script that creates %s: %v\n%s", path, err, out)
+		}
+		if _, err := os.Lstat(filepath.Join(p.dir, path)); err == nil {
+			t.Errorf("%s is there", path)
+		}
+	}
+}
+
 // What exists of the folders of agents that a run does not search is read-only
 // in it, and so is what the run itself was given.
 func TestExec_KeepsWhatOtherCommandsRead(t *testing.T) {

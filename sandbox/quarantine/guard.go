@@ -63,7 +63,7 @@ func (g *guard) watch(stop func()) error {
 	}
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: err.Error(), Fix: "raise fs.inotify.max_user_instances with sysctl"}, Err: err}
+		return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: err.Error(), Fix: "raise fs.inotify.max_user_instances with sysctl, or the limit of open files (ulimit -n)"}, Err: err}
 	}
 	g.watcher, g.ended = w, make(chan struct{})
 	go g.look(stop)
@@ -199,10 +199,8 @@ func (g *guard) close() ([]sandbox.Quarantined, error) {
 	if err != nil || len(g.moved) == 0 {
 		err = errors.Join(g.err, err)
 	}
-	return g.moved, errors.Join(err, g.release())
-}
-
-// release gives back what a guard holds.
-func (g *guard) release() error {
-	return errors.Join(g.entry.remove(), g.root.Close())
+	if err != nil { // Sweep looks again
+		return g.moved, errors.Join(err, g.entry.release(), g.root.Close())
+	}
+	return g.moved, errors.Join(g.entry.remove(), g.root.Close())
 }

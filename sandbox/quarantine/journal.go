@@ -112,6 +112,14 @@ func (e *entry) remove() error {
 	return errors.Join(os.Remove(e.path), e.lock.Release())
 }
 
+// release ends the guard and keeps its entry for Sweep.
+func (e *entry) release() error {
+	if e == nil {
+		return nil
+	}
+	return e.lock.Release()
+}
+
 // apply calls do unless a process of this user claimed the item.
 func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 	if e == nil {

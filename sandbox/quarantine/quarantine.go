@@ -12,6 +12,7 @@ package quarantine
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"metier/sandbox"
 )
@@ -38,14 +39,14 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	}
 	g, ws, err := s.journal.guard(ctx, *j.Workspace)
 	if err != nil {
-		return sandbox.Result{}, err
+		return sandbox.Result{}, lacking(err)
 	}
 	j.Workspace = &ws
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := g.watch(stop); err != nil {
 		_, closeErr := g.close()
-		return sandbox.Result{}, errors.Join(err, closeErr)
+		return sandbox.Result{}, lacking(errors.Join(err, closeErr))
 	}
 	res, err := s.Sandbox.Run(ctx, j)
 	moved, checkErr := g.close()
@@ -53,5 +54,16 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath
 	}
-	return res, errors.Join(err, checkErr)
+	return res, errors.Join(err, lacking(checkErr))
+}
+
+// lacking names the primitive of the host that an error is about.
+func lacking(err error) error {
+	if u := (*sandbox.Unavailable)(nil); errors.As(err, &u) {
+		return err
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "file-descriptors", Detail: err.Error(), Fix: "raise the limit of open files (ulimit -n)"}, Err: err}
+	}
+	return err
 }
