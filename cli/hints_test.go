@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// sentence is a text of the program; X stands for what is put into it.
+type sentence struct{ at, text string }
+
+// sentences are the texts in the Go files of the module, joined where the
+// source joins them. Files of other modules and tests are left out.
+func sentences(t *testing.T) (out []sentence) {
+	t.Helper()
+	root := ".."
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root:
+			if name := d.Name(); strings.HasPrefix(name, ".") || name == "testdata" || name == "conformance" || name == "bench" || name == "tools" || name == "examples" || name == "house" {
+				return filepath.SkipDir
+			}
+			return nil
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ImportSpec, *ast.Field:
+				_, is := n.(*ast.Field)
+				return is && n.(*ast.Field).Tag == nil
+			case *ast.BinaryExpr, *ast.BasicLit:
+				if text, is := joined(n.(ast.Expr)); is {
+					out = append(out, sentence{set.Position(n.Pos()).String(), text})
+					return false
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// joined is a text literal, or several with X for what stands between them.
+func joined(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text, err := strconv.Unquote(e.Value)
+			return text, err == nil
+		}
+	case *ast.BinaryExpr:
+		a, isA := joined(e.X)
+		b, isB := joined(e.Y)
+		if e.Op != token.ADD || !isA && !isB {
+			return "", false
+		}
+		if !isA {
+			a = "X"
+		}
+		if !isB {
+			b = "X"
+		}
+		return a + b, true
+	}
+	return "", false
+}
+
+var (
+	quotedLine = regexp.MustCompile("(?m)['`](metier [^'`\n]*)['`]|^  (metier [^\n]*)")
+	plainLine  = regexp.MustCompile("(?:^|[\\s(;])metier ([a-z][a-z-]*)")
+	aFlag      = regexp.MustCompile(`(?:^|[\s('"\x60=])--([a-z][a-z0-9-]+)`)
+)
+
+// verbs follow the name of the program in sentences.
+var verbs = map[string]bool{"that": true, "can": true, "finds": true, "brings": true, "wrote": true, "writes": true, "above": true, "moved": true, "did": true,
+	"disagree": true, "estimates": true, "speaks": true, "session": true}
+
+// otherFlags are flags of other programs that metier's texts name.
+var otherFlags = map[string]bool{"remote-debugging-port": true, "month": true, "env": true, "cdp": true, "universal": true, "norc": true, "noprofile": true,
+	"login": true, "security-opt": true}
+
+func flagOf(c *cobra.Command, name string) bool {
+	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil || name == "help" || name == "version"
+}
+
+// Every command and flag that a text names exists, so that a user can type what
+// a hint suggests.
+func TestTexts_NameCommandsAndFlagsThatExist(t *testing.T) {
+	t.Parallel()
+	root := newApp(nil, IO{}).root()
+	known := map[string]bool{"help": true}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		}
+		for _, s := range c.Commands() {
+			visit(s)
+		}
+	}
+	visit(root)
+	lines, flags := 0, 0
+	for _, s := range sentences(t) {
+		for _, m := range quotedLine.FindAllStringSubmatch(s.text, -1) {
+			line := m[1] + m[2]
+			words := strings.Fields(line)[1:]
+			c, rest, err := root.Find(words)
+			lines++
+			switch {
+			case len(words) > 0 && (err != nil || c == root && words[0][0] >= 'a' && words[0][0] <= 'z'):
+				t.Errorf("%s: %q: there is no command %q", s.at, line, words[0])
+				continue
+			case c.HasSubCommands() && !c.Runnable() && len(rest) > 0 && rest[0][0] >= 'a' && rest[0][0] <= 'z':
+				t.Errorf("%s: %q: %s has no command %q", s.at, line, c.CommandPath(), rest[0])
+			}
+			for _, w := range words {
+				if w == "--" || w == "|" {
+					break
+				}
+				if name, is := strings.CutPrefix(w, "--"); is {
+					if name, _, _ = strings.Cut(name, "="); !flagOf(c, strings.TrimRight(name, ".,;:)]")) {
+						t.Errorf("%s: %q: %s has no flag --%s", s.at, line, c.CommandPath(), name)
+					}
+				}
+			}
+		}
+		for _, m := range plainLine.FindAllStringSubmatch(s.text, -1) {
+			if c, _, err := root.Find(m[1:]); (err != nil || c == root) && !verbs[m[1]] {
+				t.Errorf("%s: there is no command %q: %.120q", s.at, m[1], s.text)
+			}
+		}
+		if !strings.Contains(s.text, " ") {
+			continue // an argument of a program
+		}
+		for _, m := range aFlag.FindAllStringSubmatch(s.text, -1) {
+			if flags++; !known[m[1]] && !otherFlags[m[1]] {
+				t.Errorf("%s: there is no flag --%s: %.120q", s.at, m[1], s.text)
+			}
+		}
+	}
+	if lines < 50 || flags < 100 {
+		t.Errorf("%d commands and %d flags were found in the texts: the search is broken", lines, flags)
+	}
+}
