@@ -3,6 +3,7 @@ package program
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -118,8 +119,29 @@ func ending(r sandbox.Result) string {
 		fmt.Fprintf(&b, "Ended by %s.\n", r.Signal)
 	default:
 		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
+		b.WriteString(missingModule(r.Stderr))
 	}
 	return b.String()
+}
+
+// What Python, Node.js and Deno report of a package that is not installed. A
+// relative path is a file of the skill, and does not match.
+var (
+	pythonModule = regexp.MustCompile(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([A-Za-z0-9_.]{1,100})'?\s*$`)
+	nodeModule   = regexp.MustCompile(`Cannot find (?:module|package) '(@?[A-Za-z0-9][A-Za-z0-9_./-]{0,100})'`)
+)
+
+// missingModule names the package for want of which a script failed, "" if its
+// standard error names none.
+func missingModule(stderr []byte) string {
+	kind, m := "Python package", pythonModule.FindSubmatch(stderr)
+	if m == nil {
+		kind, m = "Node.js module", nodeModule.FindSubmatch(stderr)
+	}
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("The %s %s is not installed where scripts run, and the sandbox has no network to fetch it. Install it in a system folder.\n", kind, m[1])
 }
 
 // outputText is what the model reads of a program: how it ended, then what it

@@ -313,3 +313,25 @@ func TestOwnWordsOfErrors(t *testing.T) {
 		}
 	}
 }
+
+// A script that fails for want of a package gets its name and why nothing
+// fetches it. A file that the skill itself lacks is no package.
+func TestRun_NamesTheMissingPackage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{}, demo(map[string]string{
+		"scripts/p.py":  "#!/usr/bin/env python3\nimport surely_not_installed.part\n",
+		"scripts/n.mjs": "#!/usr/bin/env node\nimport '@surely/not-installed'\n",
+		"scripts/n.cjs": "#!/usr/bin/env node\nrequire('surely-not-installed')\n",
+		"scripts/r.cjs": "#!/usr/bin/env node\nrequire('./beside.cjs')\n",
+	}))
+	for file, want := range map[string]string{"scripts/p.py": "Python package surely_not_installed", "scripts/n.mjs": "Node.js module @surely/not-installed",
+		"scripts/n.cjs": "Node.js module surely-not-installed", "scripts/r.cjs": ""} {
+		text := w.run(file).Text()
+		if named := strings.Contains(text, "The "+want+" is not installed where scripts run, and the sandbox has no network"); want != "" && !named {
+			t.Errorf("%s: %s", file, text)
+		}
+		if want == "" && strings.Contains(text, "not installed") {
+			t.Errorf("%s: %s", file, text)
+		}
+	}
+}

@@ -87,6 +87,10 @@ func Names() []string {
 
 const executable = "executable"
 
+// downloads are programs that fetch what they run. Without a network they wait
+// until the time limit.
+var downloads = map[string]bool{"npx": true, "npm": true, "pnpx": true, "pnpm": true, "yarn": true, "bunx": true, "uvx": true, "pipx": true}
+
 // Of a first line no more is understood: a kernel reads no longer one.
 const (
 	mostLine  = 255 // bytes
@@ -103,6 +107,10 @@ func Plan(r Request) (Command, error) {
 	program, flags, err := split(line)
 	if err != nil {
 		return Command{}, err
+	}
+	if base := path.Base(program); downloads[base] {
+		return Command{}, unsupported("install the tool in a system folder and name it in the first line, or write the script for deno or node",
+			"its first line runs %s, which downloads programs, and the sandbox has no network for that", strings.Join(append([]string{base}, flags...), " "))
 	}
 	run, ok := choose(r.Entry, program)
 	name := run.name

@@ -189,6 +189,18 @@ func TestDeclaredPackages(t *testing.T) {
 	}
 }
 
+func TestPlan_RefusesProgramsThatDownload(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"#!/usr/bin/env -S npx tsx", "#!/usr/bin/env -S npx ts-node", "#!/usr/bin/env -S npx --yes tsx", "#!/usr/local/bin/bunx tsx", "#!/usr/bin/env -S pnpm dlx tsx"} {
+		r := request("scripts/a.ts", line+"\nconsole.log(1)\n")
+		r.Runtimes, r.Find = script.Names(), func(p string) (string, bool) { return "/usr/bin/" + p, true }
+		_, err := script.Plan(r)
+		if codeOf(err) != script.CodeUnsupported || !strings.Contains(err.Error(), "the sandbox has no network") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	home, system := t.TempDir(), t.TempDir()
