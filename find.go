@@ -9,6 +9,7 @@ import (
 
 	"metier/internal/slug"
 	"metier/internal/visible"
+	"metier/policy"
 )
 
 // Find returns the usable skill of an ID, else of a name, else of a slug. The error has Code
@@ -81,6 +82,37 @@ func joined(texts []string, total int) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// colonNames adds IDs to what allows skills by names with a colon, such as
+// ckm:brand. Policy takes a pattern with a colon for an ID; Find knows whether
+// the name means one skill and cannot be another one's ID.
+func (n *Snapshot) colonNames(g policy.Grants) policy.Grants {
+	id := func(pattern string) (string, bool) {
+		if !strings.Contains(pattern, ":") || strings.Contains(pattern, "*") {
+			return "", false
+		}
+		sk, err := n.Find(pattern)
+		if err != nil || sk.ID.String() == pattern || n.key(sk.Name) != n.key(pattern) {
+			return "", false
+		}
+		return sk.ID.String(), true
+	}
+	g.Only, g.Skills = slices.Clone(g.Only), slices.Clone(g.Skills)
+	for i, list := range g.Only {
+		for _, pattern := range list {
+			if at, ok := id(pattern); ok {
+				g.Only[i] = append(slices.Clip(g.Only[i]), at)
+			}
+		}
+	}
+	for _, u := range slices.Clone(g.Skills) {
+		if at, ok := id(u.Skill); ok && u.Effect == policy.RuleAllow {
+			u.Skill = at
+			g.Skills = append(g.Skills, u)
+		}
+	}
+	return g
 }
 
 // entry is Find, and finds groups and documents too, by their IDs.

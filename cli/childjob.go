@@ -105,7 +105,7 @@ func (j *job) there(names []string) (have, missing []string) {
 		sk, err := j.snapshot.Find(n)
 		if err == nil {
 			id := sk.ID.String()
-			if effect, _ := g.Skill(id, sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") || strings.Contains(n, ":") && !policy.Listed(n, id, sk.Name) {
+			if effect, _ := g.Skill(id, sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") { // Find takes no name for an ID
 				err = fs.ErrNotExist
 			}
 		}
