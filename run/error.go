@@ -38,6 +38,7 @@ const (
 	CodeStale        = "artifact_stale"     // a file is what an earlier log said
 	CodeNoHeads      = "heads_missing"      // no heads are kept for this folder
 	CodeHeadsBad     = "heads_damaged"      // the file of heads has lines that are none
+	CodeHeadsOpen    = "heads_writable"     // another user can write the recorded heads
 	CodeState        = "state_unwritable"   // heads cannot be kept where they should
 	CodeHeads        = "heads_mismatch"     // the log is not the one whose heads were kept
 	CodeStranger     = "run_unwitnessed"    // the record of a run was not written by this user here

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"metier"
+	"metier/internal/confine"
 	"metier/record"
 )
 
@@ -31,6 +32,9 @@ func (f *Folder) openHeads(fresh bool) error {
 		return err
 	}
 	dir := filepath.Dir(path)
+	if err := ownHeads(f.opt.StateDir, dir, path); err != nil {
+		return err
+	}
 	if f.readOnly {
 		f.heads, err = record.OpenHeads(path, &record.Options{ReadOnly: true})
 		if errors.Is(err, fs.ErrNotExist) {
@@ -51,6 +55,20 @@ func (f *Folder) openHeads(fresh bool) error {
 	}
 	if f.heads, err = record.OpenHeads(path, &record.Options{Now: f.opt.Now}); err != nil {
 		return unwitnessable(path, err)
+	}
+	return nil
+}
+
+// ownHeads fails where another user can write the recorded heads: they then prove
+// nothing. What does not exist yet is created with mode 0700, and what cannot be
+// read fails when it is opened.
+func ownHeads(paths ...string) error {
+	for _, path := range paths {
+		info, err := os.Lstat(path)
+		if err == nil && confine.OthersWrite(info) {
+			return wrong(metier.Denied, CodeHeadsOpen, path, "check who changed it, then make it your own and run `chmod go-w` on it",
+				"another user can write the recorded heads, so they prove nothing: %s has mode %s", path, info.Mode())
+		}
 	}
 	return nil
 }
