@@ -196,14 +196,7 @@ func (x *Scope) Files(ctx context.Context, sk Skill) (Skill, error) { return x.s
 
 // Readable reports whether the call may read a skill's files without asking
 // anybody: the model may know of the skill, and no rule is against it.
-func (x *Scope) Readable(ctx context.Context, sk Skill) bool {
-	g := &x.s.cfg.Grants
-	if unlisted(&sk, g, x.s.cfg.Settings.Activate.Injection) != "" {
-		return false
-	}
-	sub := x.s.asked(ctx, sk).Subject()
-	return policy.Decide(g, policy.Request{Tool: x.s.canonical(x.call.Tool), Effect: policy.Read, Actor: x.call.Actor, Skill: &sub}).Allowed()
-}
+func (x *Scope) Readable(ctx context.Context, sk Skill) bool { return x.s.readable(ctx, x.call, sk) }
 
 // Put keeps content in the record's blobs: what events refer to.
 func (x *Scope) Put(ctx context.Context, media string, b []byte) (record.Ref, error) {

@@ -211,6 +211,21 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 	return f, ""
 }
 
+// judge is where a session asks policy.
+func (s *Session) judge(g *policy.Grants, r policy.Request) policy.Decision {
+	return policy.Decide(g, r)
+}
+
+// readable reports whether a call may read a skill's files without asking.
+func (s *Session) readable(ctx context.Context, c Call, sk Skill) bool {
+	g := &s.cfg.Grants
+	if unlisted(&sk, g, s.cfg.Settings.Activate.Injection) != "" {
+		return false
+	}
+	sub := s.asked(ctx, sk).Subject()
+	return s.judge(g, policy.Request{Tool: s.canonical(c.Tool), Effect: policy.Read, Actor: c.Actor, Skill: &sub}).Allowed()
+}
+
 // decide judges the call on the newest state and, if it may act, claims it. A
 // refusal and a question are recorded the same way.
 func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (claim, error) {
@@ -245,7 +260,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 			g.Answers = map[string]policy.Answer{}
 		}
 		maps.Copy(g.Answers, st.answers(c.ID)) // what was said in this session wins
-		d := policy.Decide(&g, r)
+		d := s.judge(&g, r)
 		rec := event.Decided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
 			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call", Profile: r.Profile}
 		if r.Skill != nil {
