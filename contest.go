@@ -42,10 +42,10 @@ func (c *contest) once(i int) {
 		c.folder[sk.Head.Location] = i
 	case !c.same(sk, &c.n.skills[j]):
 	case c.beats(i, j):
-		c.n.shadow(j, i, "skill-listed-twice")
+		c.n.shadow(j, i, sameFiles)
 		c.folder[sk.Head.Location] = i
 	default:
-		c.n.shadow(i, j, "skill-listed-twice")
+		c.n.shadow(i, j, sameFiles)
 	}
 }
 
@@ -214,12 +214,19 @@ func losersLast(a, b *Skill) int {
 func (n *Snapshot) shadow(loser, winner int, code string) {
 	l, w := &n.skills[loser], &n.skills[winner]
 	l.State, l.ShadowedBy = Shadowed, w.ID
+	if l.Head.Location != "" && l.Head.Location == w.Head.Location { // a link: there is one skill, and nothing to warn of
+		l.note(skillmd.Advice, sameFiles, "skill "+visible.Quote(l.Name)+" is shadowed by "+visible.Quote(w.ID.String()))
+		return
+	}
 	n.won[w.ID] = true
 	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
 		Detail: "skill " + visible.Quote(l.Name) + " is shadowed by " + visible.Quote(w.ID.String())}
 	l.Diagnostics = append(l.Diagnostics, d)
 	n.diags = append(n.diags, d)
 }
+
+// sameFiles is the code of a second path to the files of a skill.
+const sameFiles = "skill-listed-twice"
 
 // compareNames notes each usable skill whose name looks like that of another one
 // (Unicode Technical Standard #39). Of those that look alike the one that is

@@ -176,7 +176,7 @@ func (n *Snapshot) decisive(sk *Skill) Diagnostic {
 		return Diagnostic{Code: "unique-name"}
 	case Shadowed:
 		for _, d := range slices.Backward(sk.Diagnostics) {
-			if d.Code == "name-protected" || d.Code == "duplicate-skill-name" {
+			if d.Code == "name-protected" || d.Code == "duplicate-skill-name" || d.Code == sameFiles {
 				return d
 			}
 		}
