@@ -27,7 +27,7 @@ func (n *Snapshot) Registry(v View) registry.List {
 		r.Roots = append(r.Roots, registry.Root{Label: m.Label, Tier: string(m.Tier.Or()), Path: m.Root})
 		if i == 0 {
 			r.SandboxSkillsRoot = firstOf(m.Target, SkillsPath)
-			if rel, ok := v.inside(m.Root); ok && m.Target == "" {
+			if rel, ok := inside(v.Workspace, m.Root); ok && m.Target == "" {
 				r.SandboxSkillsRoot = path.Join(WorkspacePath, rel)
 			}
 			r.SkillsRoot = v.named(m.Root, r.SandboxSkillsRoot)

@@ -12,6 +12,9 @@ import (
 type View struct {
 	Paths     settings.Paths
 	Workspace string // host path after links, or "" when there is none
+	// Repository is the folder above the workspace, or the workspace itself,
+	// that paths=repo is relative to. "" is the workspace.
+	Repository string
 }
 
 // The model's own roots in the profiles with paths=sandbox.
@@ -43,10 +46,8 @@ func (v View) Dir(sk Skill) string {
 	case settings.PathsHost:
 		return dir
 	case settings.PathsRepo:
-		if rel, ok := v.inside(dir); ok {
-			return rel
-		}
-		return ""
+		rel, _ := inside(firstOf(v.Repository, v.Workspace), dir)
+		return rel
 	case settings.PathsSkill:
 		return sk.ID.Path
 	}
@@ -59,7 +60,7 @@ func (v View) Sandbox(sk Skill) string {
 	if sk.target != "" {
 		return sk.target
 	}
-	if rel, ok := v.inside(sk.Dir()); ok {
+	if rel, ok := inside(v.Workspace, sk.Dir()); ok {
 		return path.Join(WorkspacePath, rel)
 	}
 	return path.Join(SkillsPath, sk.Slug)
@@ -74,12 +75,12 @@ func (v View) named(host, sandbox string) string {
 	return host
 }
 
-// inside returns the slash path of a host path below the workspace.
-func (v View) inside(host string) (string, bool) {
-	if v.Workspace == "" || host == "" {
+// inside returns the slash path of a host path below a folder.
+func inside(dir, host string) (string, bool) {
+	if dir == "" || host == "" {
 		return "", false
 	}
-	rel, err := filepath.Rel(v.Workspace, host)
+	rel, err := filepath.Rel(dir, host)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) || filepath.IsAbs(rel) {
 		return "", false
 	}

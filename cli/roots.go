@@ -209,6 +209,16 @@ func (a *app) above(workspace string) []string {
 	return nil
 }
 
+// viewOf is how the model is shown paths of a workspace. Those of paths=repo begin
+// at the top of its project.
+func (a *app) viewOf(s settings.Settings, workspace string) metier.View {
+	v := metier.View{Paths: s.Catalog.Paths, Workspace: workspace}
+	if up := a.above(workspace); len(up) > 0 {
+		v.Repository = up[len(up)-1]
+	}
+	return v
+}
+
 // held reports whether only the administrator, this user or the owner of
 // another folder can put something into a folder.
 func held(dir, as os.FileInfo) bool {

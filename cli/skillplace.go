@@ -107,7 +107,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 // record.
 func (sh *shelf) catalog(ctx context.Context) (metier.Catalog, error) {
 	j := &job{a: sh.a, launch: launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}, settings: sh.settings, snapshot: sh.snapshot,
-		view: metier.View{Paths: sh.settings.Catalog.Paths, Workspace: sh.workspace}}
+		view: sh.a.viewOf(sh.settings, sh.workspace)}
 	mem := record.NewMemory()
 	s, err := metier.Open(ctx, metier.Config{ID: "explain", By: sh.a.principal(), Log: mem, Blobs: mem, Snapshot: sh.snapshot,
 		Settings: sh.settings, Grants: j.grants(), View: j.view, Batch: true, Now: sh.a.now})
