@@ -32,7 +32,7 @@ func excludedBy(g *Grants, r Request) (name string, excluded bool) {
 	}
 	for _, s := range declaring(g, r) {
 		switch {
-		case !covered(s, r):
+		case !covered(s, r) && !ownScript(s, r):
 			if !excluded {
 				name, excluded = s.Name, true
 			}
@@ -41,6 +41,12 @@ func excludedBy(g *Grants, r Request) (name string, excluded bool) {
 		}
 	}
 	return name, excluded
+}
+
+// ownScript reports whether the request runs a script of the skill itself. Its
+// allowed-tools say nothing about those: the operator names scripts.
+func ownScript(s Subject, r Request) bool {
+	return r.Entry != "" && r.Skill != nil && r.Skill.ID == s.ID
 }
 
 // covered reports whether one skill's list covers the request.

@@ -379,3 +379,30 @@ func TestGrants_ColonInSkillName(t *testing.T) {
 		}
 	}
 }
+
+// A skill's allowed-tools restrict what its instructions may use. They say
+// nothing about its own scripts, which the operator names.
+func TestDecide_AllowedToolsLeaveTheSkillItsOwnScripts(t *testing.T) {
+	t.Parallel()
+	pdf := policy.Subject{ID: "src:pdf", Name: "pdf", Tree: "sha256:aa", Tier: policy.User, AllowedTools: []string{"Bash(pdf:*)"}, Declared: true}
+	other := policy.Subject{ID: "src:other", Name: "other", AllowedTools: []string{"Read"}, Declared: true}
+	for name, tc := range map[string]struct {
+		active []policy.Subject
+		denied string
+	}{
+		"its own list":           {[]policy.Subject{pdf}, ""},
+		"list of another":        {[]policy.Subject{other, pdf}, policy.CodeNotNarrowed},
+		"list of another, alone": {[]policy.Subject{other}, policy.CodeNotNarrowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, how := range []policy.Narrowing{policy.NarrowNarrow, policy.NarrowEnforce, policy.NarrowPreapprove} {
+				g := running(func(g *policy.Grants) { g.Narrow, g.Approval = how, policy.ApprovalNever })
+				d := policy.Decide(g, script(policy.User, func(r *policy.Request) { r.Skill, r.Active = &pdf, tc.active }))
+				if want := tc.denied == ""; d.Allowed() != want || !want && d.Code != tc.denied {
+					t.Errorf("%s: %+v", how, d)
+				}
+			}
+		})
+	}
+}
