@@ -151,40 +151,38 @@ func (g *guard) react(at string) bool {
 // check moves aside what is in place of an item, unless another process of this
 // user announced that it would create it.
 func (g *guard) check() error {
-	for i := 0; i < len(g.items); i++ {
-		it := g.items[i]
+	var all error
+	g.items = slices.DeleteFunc(g.items, func(it item) bool {
 		p, gone, err := it.found(g.root)
+		claimed := false
+		if err == nil && (p != "" || gone) {
+			claimed, err = g.entry.apply(it, func() error { return g.moveAside(it, p) })
+		}
 		if err != nil {
-			return fmt.Errorf("the workspace's %s: %w", it.Path, err)
+			all = errors.Join(all, fmt.Errorf("the workspace's %s: %w", it.Path, err))
 		}
-		if p == "" && !gone {
-			continue
-		}
-		claimed, err := g.entry.apply(it, func() error {
-			to := ""
-			if p != "" {
-				if to, err = moveAside(g.root, p); missing(err) {
-					return nil // another guard was faster, or the program removed it
-				} else if err != nil {
-					return fmt.Errorf("a program created %s, and it cannot be moved aside: %w", filepath.Join(g.host, p), err)
-				}
-			}
-			if it.Link != "" {
-				if err := it.restore(g.root); err != nil {
-					return fmt.Errorf("a program removed the link %s: %w", filepath.Join(g.host, it.Path), err)
-				}
-			}
-			g.moved = append(g.moved, sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if claimed {
-			g.items = slices.Delete(g.items, i, i+1)
-			i--
+		return claimed
+	})
+	return all
+}
+
+// moveAside moves away what is at p in place of an item, and makes its link again.
+func (g *guard) moveAside(it item, p string) error {
+	to := ""
+	if p != "" {
+		var err error
+		if to, err = moveAside(g.root, p); missing(err) {
+			return nil // another guard was faster, or the program removed it
+		} else if err != nil {
+			return fmt.Errorf("a program created %s, and it cannot be moved aside: %w", filepath.Join(g.host, p), err)
 		}
 	}
+	if it.Link != "" {
+		if err := it.restore(g.root); err != nil {
+			return fmt.Errorf("a program removed a link, and it cannot be made again: %w", err)
+		}
+	}
+	g.moved = append(g.moved, sandbox.Quarantined{Path: cmp.Or(p, it.Path), To: to})
 	return nil
 }
 

@@ -1,11 +1,13 @@
 package quarantine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,10 +34,16 @@ type entry struct {
 	lock    *lockfile.Lock
 }
 
-// noted is what the file of an entry says.
+// noted is the first line of an entry. Each line after it is the host path of an
+// item that a process claimed.
 type noted struct {
 	Workspace string `json:"workspace"`
 	Items     []item `json:"items"`
+}
+
+// full is the host path of an item.
+func (n noted) full(it item) string {
+	return filepath.Join(n.Workspace, filepath.FromSlash(it.Path))
 }
 
 const (
@@ -75,27 +83,42 @@ func (j *Journal) register(ctx context.Context, workspace string, items []item) 
 		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
 			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
 		}
-		return e.write(noted{workspace, items})
+		return e.add(noted{workspace, items})
 	})
 	return e, err
 }
 
-// write keeps the file, since the lock is on it. A file that a kill cut short
-// belongs to a program that had not started.
-func (e *entry) write(n noted) error {
-	b, err := json.Marshal(n)
+// add appends a line. The lock is on the file, so it is never replaced.
+func (e *entry) add(line any) error {
+	f, err := os.OpenFile(e.path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(e.path, b, 0o600)
+	return errors.Join(json.NewEncoder(f).Encode(line), f.Close())
 }
 
+// read returns what an entry says without the items that were claimed. A line
+// that a kill cut short does not count: if it is the first, no program had
+// started.
 func read(path string) (n noted, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return n, err
 	}
-	return n, json.Unmarshal(b, &n)
+	first, rest, whole := bytes.Cut(b, []byte("\n"))
+	if !whole {
+		return n, io.ErrUnexpectedEOF
+	}
+	if err := json.Unmarshal(first, &n); err != nil {
+		return n, err
+	}
+	for dec := json.NewDecoder(bytes.NewReader(rest)); ; {
+		var claimed string
+		if dec.Decode(&claimed) != nil {
+			return n, nil
+		}
+		n.Items = slices.DeleteFunc(n.Items, func(it item) bool { return n.full(it) == claimed })
+	}
 }
 
 // beat renews the time of the entry.
@@ -181,26 +204,21 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 	}
 	path = realPath(path)
 	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
-		about := func(it item) bool {
-			full := filepath.Join(n.Workspace, filepath.FromSlash(it.Path))
-			return it.Link == "" && (path == full || strings.HasPrefix(path, full+string(filepath.Separator)))
-		}
-		if !slices.ContainsFunc(n.Items, about) {
-			return nil
-		}
-		var mine []item
 		for _, it := range n.Items {
-			if about(it) {
-				mine = append(mine, it)
+			full := n.full(it)
+			if it.Link != "" || path != full && !strings.HasPrefix(path, full+string(filepath.Separator)) {
+				continue
+			}
+			found, err := moveItems(n.Workspace, []item{it}, func(string) (bool, error) { return true, nil })
+			moved = append(moved, found...)
+			if err == nil {
+				err = (&entry{path: file}).add(full)
+			}
+			if err != nil {
+				return err
 			}
 		}
-		found, err := moveItems(n.Workspace, mine, func(string) (bool, error) { return true, nil })
-		moved = append(moved, found...)
-		if err != nil {
-			return err
-		}
-		n.Items = slices.DeleteFunc(n.Items, about)
-		return (&entry{path: file}).write(n)
+		return nil
 	})
 	return moved, err
 }

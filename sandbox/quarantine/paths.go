@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"metier/sandbox"
 )
@@ -165,14 +166,20 @@ func openRoot(workspace string) (*os.Root, error) {
 	return os.OpenRoot(workspace)
 }
 
+// mostTries is how many names moveAside tries in order.
+const mostTries = 100
+
 // moveAside renames a path to one that nobody reads, in the same folder.
 func moveAside(root *os.Root, p string) (to string, err error) {
 	to = p + ".quarantined"
-	for n := 2; ; n++ {
+	for n := int64(2); ; n++ {
 		if _, err := root.Lstat(to); missing(err) {
 			break
 		} else if err != nil {
 			return "", err
+		}
+		if n == mostTries { // somebody took the names
+			n = time.Now().UnixNano()
 		}
 		to = fmt.Sprintf("%s.quarantined-%d", p, n)
 	}
@@ -215,17 +222,28 @@ func unlock(root *os.Root, dir string) error {
 
 // restore makes the link of an item again, for the owner of the workspace.
 func (it item) restore(root *os.Root) error {
-	if err := root.Symlink(it.Link, it.Path); err != nil && !missing(err) {
-		return err
-	} else if err != nil || os.Geteuid() != 0 {
-		return nil
-	}
 	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return root.Lchown(it.Path, int(st.Uid), int(st.Gid))
+	own := func(p string) error {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+			return root.Lchown(p, int(st.Uid), int(st.Gid))
+		}
+		return nil
 	}
-	return nil
+	for i, c := range it.Path { // the folders above may be gone too
+		if c != '/' {
+			continue
+		}
+		if err := root.Mkdir(it.Path[:i], 0o755); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err = errors.Join(err, own(it.Path[:i])); err != nil {
+			return err
+		}
+	}
+	if err := root.Symlink(it.Link, it.Path); err != nil {
+		return err
+	}
+	return own(it.Path)
 }

@@ -162,6 +162,7 @@ func TestRun_RestoresLinks(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"removed":  "rm .claude/skills",
+		"parent":   "mv .claude x; rm -r x",
 		"replaced": "rm .claude/skills; mkdir -p .claude/skills/x; sleep 100",
 		"changed":  "ln -sfn ../evil .claude/skills; sleep 100",
 	} {
