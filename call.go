@@ -64,10 +64,10 @@ type Call struct {
 	// is set; the reply names the offset of the rest. 0: no limit.
 	Page int
 	// Claimed, if set, is called once it is recorded that the call may act.
-	Claimed func()
+	Claimed func() `json:"-"`
 	// Before, if set, returns when the result may be recorded: calls that act at the
 	// same time are recorded in their order.
-	Before func()
+	Before func() `json:"-"`
 }
 
 // Result is what a tool made. Detail, JSON or nil, goes to the artifacts and

@@ -88,7 +88,7 @@ func joined(e ast.Expr) (string, bool) {
 
 var (
 	quotedLine = regexp.MustCompile("(?m)['`](metier [^'`\n]*)['`]|^  (metier [^\n]*)")
-	plainLine  = regexp.MustCompile("(?:^|[\\s(;])metier ([a-z][a-z-]*)")
+	plainLine  = regexp.MustCompile(`(?:^|[\s(;])metier ([a-z][a-z-]*)`)
 	aFlag      = regexp.MustCompile(`(?:^|[\s('"\x60=])--([a-z][a-z0-9-]+)`)
 )
 

@@ -132,13 +132,13 @@ func (p *project) waiting() (c *exec.Cmd, finish func() string) {
 func TestExec_LeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	c, finish := p.waiting()
+	_, finish := p.waiting()
 	p.same()
 	p.list()
 	if diff := cmp.Diff(".metier\nskills\nsub\nready\n", finish()); diff != "" {
 		t.Errorf("the script sees (-want +got):\n%s", diff)
 	}
-	c, _ = p.waiting()
+	c, _ := p.waiting()
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
