@@ -63,24 +63,28 @@ const (
 // finder is the search index of a snapshot.
 type finder struct {
 	index  *bm25.Index
-	order  []int  // document → place in the snapshot; by name, then by ID
-	usable []bool // of each document, beside each other: a search may look at all of them
+	order  []*Skill // by name, then by ID: skills, and documents of harnesses
+	place  []int    // of each in the snapshot; -1 for a document
+	usable []bool   // of each document, beside each other: a search may look at all of them
 }
 
-// Search ranks the entries that keep allows (nil: those that can be used) by
-// how well name, description, when_to_use, tags and headings fit the query. Equal
+// Search ranks the skills, and the documents of harnesses, that keep allows (nil:
+// those that can be used) by how well name, description, when_to_use, tags and
+// headings fit the query. Equal
 // scores go by name, then by ID. At most limit hits are returned. The index is
 // made at the first search and kept. A query without words, or with more than
 // 512 bytes, is an error of Kind Invalid.
 func (n *Snapshot) Search(ctx context.Context, query string, limit int, keep func(*Skill) bool) (Found, error) {
-	if keep == nil {
-		return n.search(ctx, query, limit, nil)
-	}
-	return n.search(ctx, query, limit, func(i int) bool { return keep(&n.skills[i]) })
+	return n.search(ctx, query, limit, func(f *finder, i int) bool {
+		if keep == nil {
+			return f.usable[i]
+		}
+		return keep(f.order[i])
+	})
 }
 
-// search is Search by place in the snapshot.
-func (n *Snapshot) search(ctx context.Context, query string, limit int, keep func(int) bool) (Found, error) {
+// search is Search by place in the finder.
+func (n *Snapshot) search(ctx context.Context, query string, limit int, keep func(*finder, int) bool) (Found, error) {
 	bad := func(code, hint, why string) error {
 		return &Error{Op: "search", Kind: Invalid, Code: code, Hint: hint, Err: errors.New(why)}
 	}
@@ -94,17 +98,18 @@ func (n *Snapshot) search(ctx context.Context, query string, limit int, keep fun
 	if err != nil {
 		return Found{}, err
 	}
-	r := f.index.Search(query, limit, func(doc int) bool {
-		if keep == nil {
-			return f.usable[doc]
-		}
-		return keep(f.order[doc])
-	})
+	r := f.index.Search(query, limit, func(doc int) bool { return keep(f, doc) })
 	out := Found{Total: r.Total, Meant: r.Meant, Headings: n.headed()}
 	for _, h := range r.Hits {
-		out.Skills, out.Scores = append(out.Skills, n.skills[f.order[h.Doc]]), append(out.Scores, h.Score)
+		out.Skills, out.Scores = append(out.Skills, *f.order[h.Doc]), append(out.Scores, h.Score)
 	}
 	return out, nil
+}
+
+// entryAt is an entry and its place in the snapshot, -1 for a document.
+type entryAt struct {
+	sk *Skill
+	at int
 }
 
 // find makes the search index once.
@@ -114,16 +119,24 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 	if n.finder != nil {
 		return n.finder, nil
 	}
-	f := &finder{order: make([]int, len(n.skills)), usable: make([]bool, len(n.skills))}
-	for i := range f.order {
-		f.order[i] = i
+	all := make([]entryAt, 0, len(n.skills)+len(n.others))
+	for i := range n.skills {
+		all = append(all, entryAt{&n.skills[i], i})
 	}
-	slices.SortFunc(f.order, func(a, b int) int {
-		x, y := &n.skills[a], &n.skills[b]
-		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID.Source, y.ID.Source), cmp.Compare(x.ID.Path, y.ID.Path))
+	for _, sk := range n.others {
+		if sk.Head.Kind == KindDocument {
+			all = append(all, entryAt{&sk, -1})
+		}
+	}
+	slices.SortFunc(all, func(a, b entryAt) int {
+		return cmp.Or(cmp.Compare(a.sk.Name, b.sk.Name), cmp.Compare(a.sk.ID.Source, b.sk.ID.Source), cmp.Compare(a.sk.ID.Path, b.sk.ID.Path))
 	})
+	f := &finder{order: make([]*Skill, len(all)), place: make([]int, len(all)), usable: make([]bool, len(all))}
+	for i, e := range all {
+		f.order[i], f.place[i] = e.sk, e.at
+	}
 	f.index = bm25.Build(len(f.order), fieldWeights, func(doc int, add func(int, string)) {
-		sk := &n.skills[f.order[doc]]
+		sk := f.order[doc]
 		f.usable[doc] = sk.usable()
 		add(inName, sk.Name)
 		if folder := sk.ID.Path[strings.LastIndexByte(sk.ID.Path, '/')+1:]; folder != sk.Name {
@@ -134,7 +147,7 @@ func (n *Snapshot) find(ctx context.Context) (*finder, error) {
 		for _, t := range sk.Head.Front.Tags() {
 			add(inTags, t)
 		}
-		if n.headed() && sk.usable() && !sk.Head.Remote && ctx.Err() == nil { // what is elsewhere is not fetched to be found
+		if f.place[doc] >= 0 && n.headed() && sk.usable() && !sk.Head.Remote && ctx.Err() == nil { // what is elsewhere is not fetched to be found
 			for _, h := range n.headings(ctx, sk) {
 				add(inHeadings, h)
 			}
@@ -299,7 +312,7 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		return x.s.replyError(err), nil
 	}
 	l := x.s.listing()
-	found, err := l.snap.search(ctx, a.Query, a.Limit, func(i int) bool { return l.told[i] })
+	found, err := l.snap.search(ctx, a.Query, a.Limit, func(f *finder, i int) bool { return f.place[i] >= 0 && l.told[f.place[i]] })
 	if err != nil {
 		if ctx.Err() != nil {
 			return Result{}, ctx.Err()

@@ -29,6 +29,7 @@ type searchedRow struct {
 	Source      string        `json:"source"`
 	Tier        string        `json:"tier"`
 	State       metier.Status `json:"state"`
+	Kind        string        `json:"kind,omitempty"` // document: a reference of a harness
 }
 
 // The results of a search, unless asked otherwise, and at most.
@@ -45,7 +46,8 @@ func (a *app) searchCommand() *cobra.Command {
 		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
 their name, description, when_to_use, tags and headings fit the words. Words
 that no skill uses are read as the nearest ones that some do, and the answer
-says so. Headings are searched where there are at most 2,000 skills.`,
+says so. Headings are searched where there are at most 2,000 skills. The
+references of a harness are found by their names and descriptions.`,
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {
@@ -90,26 +92,38 @@ func (sh *shelf) search(ctx context.Context, query string, f listFlags, limit in
 	for _, sk := range chosen {
 		may[sk.ID] = true
 	}
-	found, err := sh.snapshot.Search(ctx, query, limit, func(sk *metier.Skill) bool { return may[sk.ID] })
+	documents := len(f.source)+len(f.tiers)+len(f.states) == 0
+	found, err := sh.snapshot.Search(ctx, query, limit, func(sk *metier.Skill) bool {
+		return may[sk.ID] || documents && sk.Head.Kind == metier.KindDocument && sk.State == metier.Loaded
+	})
 	if err != nil {
 		return doc, found, err
 	}
 	doc.Total, doc.Meant, doc.Headings = found.Total, found.Meant, found.Headings
 	for i, sk := range found.Skills {
-		doc.Results = append(doc.Results, searchedRow{sk.Name, sk.Description, math.Round(found.Scores[i]*1000) / 1000, sk.Head.Location, sk.ID.String(), sk.ID.Source, string(sk.Tier.Or()), sk.State})
+		row := searchedRow{Name: sk.Name, Description: sk.Description, Score: math.Round(found.Scores[i]*1000) / 1000, Path: sk.Head.Location, ID: sk.ID.String(), Source: sk.ID.Source,
+			Tier: string(sk.Tier.Or()), State: sk.State}
+		if sk.Head.Kind == metier.KindDocument {
+			row.Kind = string(sk.Head.Kind)
+		}
+		doc.Results = append(doc.Results, row)
 	}
 	return doc, found, nil
 }
 
 func (a *app) showSearch(doc searched, found metier.Found) {
 	t := table{heads: []string{"SCORE", "NAME", "STATE", "SOURCE", "DESCRIPTION"}, right: []int{0}, width: a.columns()}
+	what := "skill"
 	for i, sk := range found.Skills {
 		name := oneLine(sk.Name)
 		if t.width > 0 {
 			name = cutTo(name, max(t.width/3, 20))
 		}
 		state := string(sk.State)
-		if sk.State == metier.Loaded {
+		switch {
+		case doc.Results[i].Kind != "":
+			state, what = doc.Results[i].Kind, "result"
+		case sk.State == metier.Loaded:
 			state = "" // as it should be
 		}
 		t.add(fmt.Sprintf("%.1f", doc.Results[i].Score), name, state, sourceOf(sk), sk.Description)
@@ -117,7 +131,7 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 	if len(found.Skills) > 0 {
 		t.print(a.Out, "")
 	}
-	s := plural(doc.Total, "skill")
+	s := plural(doc.Total, what)
 	switch {
 	case doc.Total == 0:
 		s = "no skill has any of these words; 'metier list' shows what there is"
