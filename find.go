@@ -45,8 +45,21 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 // anothers reports whether a name is the ID of a skill that cannot be used, or one
 // of another source, present or not: such a name belongs to that source.
 func (n *Snapshot) anothers(name, source string) bool {
-	return strings.Contains(name, ":") && (slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
+	label, _, colon := strings.Cut(name, ":")
+	return colon && (label != source && reserved(label) || slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
 		slices.ContainsFunc(n.mounts, func(m Mount) bool { return m.Label != source && strings.HasPrefix(name, m.Label+":") }))
+}
+
+// reserved reports whether a label is one that roots have by themselves, such as
+// org or home-claude. What is named after such a root means the root's skill,
+// also where the root is missing.
+func reserved(label string) bool {
+	base, _, _ := strings.Cut(label, "-")
+	switch policy.Tier(base) {
+	case policy.Builtin, policy.Org, policy.Project, policy.User, policy.ThirdParty:
+		return true
+	}
+	return base == "home" || base == "harness" || base == "mcp"
 }
 
 // available lists names for an error, at most twenty.
