@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -29,8 +28,7 @@ type guard struct {
 	watcher *fsnotify.Watcher
 	ended   chan struct{} // the watching goroutine has ended
 
-	mu    sync.Mutex
-	items []item
+	items []item // from here on, of the watching goroutine until it ended
 	moved []sandbox.Quarantined
 	err   error
 }
@@ -65,9 +63,14 @@ func (g *guard) watch(stop func()) error {
 	if err != nil {
 		return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: err.Error(), Fix: "raise fs.inotify.max_user_instances with sysctl, or the limit of open files (ulimit -n)"}, Err: err}
 	}
-	g.watcher, g.ended = w, make(chan struct{})
+	g.watcher = w
+	if err := g.follow(); err != nil {
+		g.watcher = nil
+		return errors.Join(err, w.Close())
+	}
+	g.ended = make(chan struct{})
 	go g.look(stop)
-	return g.follow()
+	return nil
 }
 
 // follow watches every folder on the way to an item.
@@ -132,8 +135,6 @@ func (g *guard) look(stop func()) {
 // react moves aside what appeared; true: the program has to end. at is the path
 // that was created, or "".
 func (g *guard) react(at string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	err := g.follow() // into folders that appeared
 	g.err = errors.Join(g.err, err, g.check())
 	for _, it := range g.items { // the guard of another job may have been faster
@@ -190,8 +191,9 @@ func (g *guard) moveAside(it item, p string) error {
 // in the way any more.
 func (g *guard) close() ([]sandbox.Quarantined, error) {
 	if g.watcher != nil {
-		g.err = errors.Join(g.err, g.watcher.Close())
+		err := g.watcher.Close()
 		<-g.ended
+		g.err = errors.Join(g.err, err)
 	}
 	err := g.check()
 	if err != nil || len(g.moved) == 0 {
