@@ -141,6 +141,6 @@ func FuzzDenyRules(f *testing.F) {
 	box := nativeBox(f)
 	f.Add(uint64(2))
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		compare(t, box, newTexts(t, seed).many(1000))
+		compare(t, box, newTexts(t, seed).many(100)) // an input that takes 10 seconds counts as hung
 	})
 }
