@@ -226,12 +226,7 @@ func (it item) restore(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	own := func(p string) error {
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
-			return root.Lchown(p, int(st.Uid), int(st.Gid))
-		}
-		return nil
-	}
+	own := func(p string) error { return giveTo(root, p, info) }
 	for i, c := range it.Path { // the folders above may be gone too
 		if c != '/' {
 			continue

@@ -1,6 +1,9 @@
 package quarantine
 
 import (
+	"io/fs"
+	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,4 +21,12 @@ func born(p string) (time.Time, error) {
 		t = st.Ctime
 	}
 	return time.Unix(t.Sec, int64(t.Nsec)), nil
+}
+
+// giveTo gives p to the owner of another file, where this process may.
+func giveTo(root *os.Root, p string, other fs.FileInfo) error {
+	if st, ok := other.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		return root.Lchown(p, int(st.Uid), int(st.Gid))
+	}
+	return nil
 }
