@@ -46,7 +46,7 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 // of another source, present or not: such a name belongs to that source.
 func (n *Snapshot) anothers(name, source string) bool {
 	label, _, colon := strings.Cut(name, ":")
-	return colon && (label != source && reserved(label) || slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
+	return colon && (reserved(label) && !strings.HasPrefix(name, source+":") || slices.ContainsFunc(n.skills, func(sk Skill) bool { return sk.ID.String() == name }) ||
 		slices.ContainsFunc(n.mounts, func(m Mount) bool { return m.Label != source && strings.HasPrefix(name, m.Label+":") }))
 }
 
