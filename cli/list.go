@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"metier"
+	"metier/harness"
 	"metier/internal/rules"
 	"metier/policy"
 	"metier/skillmd"
@@ -215,8 +216,14 @@ func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[stri
 	fmt.Fprintln(a.Err, summary(snap, list, left))
 }
 
-// noteRoots tells what is wrong with roots, and with what people decided.
+// noteRoots tells what is wrong with roots, and with what people decided, and
+// which folders of a harness look like skills and are none.
 func (a *app) noteRoots(snap *metier.Snapshot) {
+	for _, d := range snap.Diagnostics() {
+		if d.Code == harness.CodeUndetected {
+			fmt.Fprintf(a.Err, "note: %s: %s: %s\n", oneLine(d.Path), d.Code, oneLine(d.Detail))
+		}
+	}
 	for _, m := range snap.Mounts() {
 		for _, d := range m.Notes {
 			if d.Severity != skillmd.Advice {

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -132,6 +133,22 @@ func (r *reader) choose(top []confine.Entry) (auto bool) {
 		}
 	}
 	return r.h.Layout == V1
+}
+
+// CodeUndetected is the code of the finding that folders with a SKILL.md are
+// not skills.
+const CodeUndetected = "harness-skill-undetected"
+
+// noteLayout reports which skills the layout adds or leaves out. Tools that
+// know v2 alone find skills only through .leaf-detectors.
+func (r *reader) noteLayout() {
+	if len(r.undetected) > 0 {
+		slices.Sort(r.undetected)
+		r.note(skillmd.Warning, CodeUndetected, ".", "layout v2 finds skills only through %s; to make skills of %s, add the line skill=SKILL.md", detectorsFile, listed(r.undetected))
+	}
+	if r.auto && len(r.h.Skills()) > 0 {
+		r.note(skillmd.Advice, "harness-layout-assumed", ".", "no file tells the layout, so v1 is assumed; tools that know only v2 find no skills here unless %s has the line skill=SKILL.md", detectorsFile)
+	}
 }
 
 // Detector is a line of .leaf-detectors: a folder that has File is a leaf of

@@ -31,7 +31,9 @@ type reader struct {
 	walked  map[string]bool // folders in the tree, by where they lie
 	links   []link          // to folders
 	full    bool            // a limit ended the walk
-	cut     map[string]int  // findings of one code, so that none fills the list
+
+	undetected []string       // folders of v2 with a SKILL.md that no detector makes skills
+	cut        map[string]int // findings of one code, so that none fills the list
 }
 
 // mostAlike is how many findings of one code a list holds.
@@ -51,6 +53,7 @@ func (r *reader) read() error {
 		r.h = &Harness{Dir: r.path, Root: &Node{Path: ".", Kind: Group, Name: filepath.Base(r.path), real: "."}, byPath: map[string]*Node{}}
 		r.h.byPath["."] = r.h.Root
 		r.again, r.full, r.entries, r.bytes, r.links, r.walked, r.cut = false, false, 0, 0, nil, map[string]bool{".": true}, map[string]int{}
+		r.undetected = nil
 		if err := r.root(); err != nil {
 			return err
 		}
@@ -59,6 +62,7 @@ func (r *reader) read() error {
 		}
 		r.opt.Layout = V2
 	}
+	r.noteLayout()
 	for code, n := range r.cut {
 		if n > mostAlike {
 			r.h.Diagnostics = append(r.h.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: code, Path: ".", Detail: fmt.Sprintf("%d more like these are not listed", n-mostAlike)})
@@ -316,7 +320,7 @@ func (r *reader) group(n *Node, list []confine.Entry) {
 		r.note(r.opt.missing(), "harness-group-summary", n.Path, "the group has no %s, which says what is in it", summary)
 	}
 	if r.h.v2() && file(list, skillFile) {
-		r.note(skillmd.Advice, "harness-skill-undetected", n.Path, "the folder has a SKILL.md, and no line of %s makes it a skill: add skill=SKILL.md", detectorsFile)
+		r.undetected = append(r.undetected, n.Path)
 	}
 	var passed []string
 	for _, e := range list {
