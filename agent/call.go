@@ -152,6 +152,7 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 			return []event.Event{event.Stopped{Scope: "run", Reason: "nobody answered: " + err.Error(), By: d.By}}, nil
 		}
 		ans.Question = q.ID
+		ctx = context.WithoutCancel(ctx) // what was answered is recorded, whatever ends the question meanwhile
 		if err = d.Session.Answer(ctx, a.ID, ans); metier.CodeOf(err) == "question_not_open" {
 			err = nil // an answer for the session was faster
 		}

@@ -21,6 +21,7 @@ import (
 	"metier/model"
 	"metier/model/modeltest"
 	"metier/policy"
+	"metier/record"
 )
 
 // events decodes the log.
@@ -376,6 +377,70 @@ func TestAnAnswerForTheSessionEndsTheOtherQuestion(t *testing.T) {
 	if res := strings.Join(w.server.Requests()[1].LastResults(), ""); strings.Contains(res, "refused") {
 		t.Error(res)
 	}
+}
+
+// slowLog makes the second answer durable only when that is canceled, where it
+// can be.
+type slowLog struct {
+	*record.Memory
+	answers       atomic.Int32
+	first, second chan struct{} // closed when the answer is in the log
+}
+
+func (l *slowLog) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
+	head, err := l.Memory.Append(ctx, after, e...)
+	if slices.ContainsFunc(e, func(e record.Entry) bool { return e.Type == event.Answered{}.Type() }) {
+		l.answers.Add(1)
+	}
+	return head, err
+}
+
+func (l *slowLog) Sync(ctx context.Context) error {
+	switch l.answers.Load() {
+	case 1:
+		close(l.first)
+	case 2:
+		close(l.second)
+		if ctx.Done() != nil {
+			<-ctx.Done()
+		}
+	}
+	return ctx.Err()
+}
+
+// While an answer is made durable, something else shows the driver that the
+// question is answered: nobody is asked any longer, and the run goes on.
+func TestAnswer_IsRecordedWhateverHappensMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "default", nil)
+	slow := &slowLog{Memory: w.log, first: make(chan struct{}), second: make(chan struct{})}
+	w.slow = slow
+	var calls []modeltest.Call
+	for _, dir := range []string{t.TempDir(), t.TempDir(), "."} {
+		calls = append(calls, modeltest.Call{Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, dir)})
+	}
+	w.server.Say(modeltest.Turn{Calls: calls}, modeltest.Turn{Text: "done"})
+	cfg := w.prepare("go")
+	idle := make(chan struct{}) // closed when the driver stands still
+	cfg.Observe = func(p agent.Progress) {
+		if p.Kind == agent.CallEnded && p.Call == "t1.c2" {
+			close(idle)
+			<-slow.second
+		}
+	}
+	cfg.Ask = func(_ context.Context, q agent.Question) (policy.Answer, error) {
+		before := idle
+		if q.Call == "t1.c0" {
+			before = slow.first
+		}
+		<-before
+		return policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: "somebody"}, nil
+	}
+	out, err := agent.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, out.Status, "done")
 }
 
 // endless is a read that ends when it is cancelled.

@@ -36,6 +36,7 @@ type world struct {
 	prompt agent.Prompt
 	more   []metier.Tool // beside the file tools
 	log    *record.Memory
+	slow   record.Log // the session's way to log, where it is another
 	sess   *metier.Session
 }
 
@@ -111,7 +112,11 @@ func (w *world) prepare(prompt string, skills ...string) agent.Config {
 	}
 	w.t.Cleanup(func() { files.Close() })
 	view := metier.View{Paths: w.set.Catalog.Paths, Workspace: w.ws}
-	w.sess, err = metier.Open(ctx, metier.Config{ID: "s", By: "test", Log: w.log, Blobs: w.log, Snapshot: snap, Settings: w.set, View: view,
+	var log record.Log = w.log
+	if w.slow != nil {
+		log = w.slow
+	}
+	w.sess, err = metier.Open(ctx, metier.Config{ID: "s", By: "test", Log: log, Blobs: w.log, Snapshot: snap, Settings: w.set, View: view,
 		Tools:   append(tool.Files(files, tool.Options{View: view, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)}), w.more...),
 		Grants:  policy.Grants{Mode: policy.Mode(w.set.Policy.Mode), Tools: w.grants, Denied: w.denied, Narrow: policy.NarrowIgnore, Merge: policy.MergeIntersection},
 		Refresh: w.snapshot})

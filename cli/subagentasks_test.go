@@ -246,6 +246,6 @@ func TestSubagentsAskAPersonOneAfterTheOther(t *testing.T) {
 	x.reads(menu)
 	x.types("s\n")
 	if exit := x.left(); exit != 0 || p.ran() != 3 {
-		t.Errorf("exit %d, ran %d times", exit, p.ran())
+		t.Errorf("exit %d, ran %d times:\n%s", exit, p.ran(), x.shown.String())
 	}
 }
