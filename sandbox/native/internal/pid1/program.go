@@ -38,30 +38,40 @@ func start(p *plan.Plan) {
 	wait(pid, watch)
 }
 
-// deaf ignores every signal that the runtime handles. The kernel keeps what has
-// no handler from a namespace's first process, but not while its main thread
-// blocks the signal and another thread does not, which is so in ForkExec. The
-// program starts with the defaults: ForkExec sets what the runtime handles back,
-// and what this process was started to ignore, as under nohup, is the default
-// from here on. SIGCHLD keeps its handler, since it ends a poll.
+// deaf makes every signal that can be caught do nothing. The kernel keeps what
+// has no handler from a namespace's first process, but not while its main thread
+// blocks the signal and another thread does not, which is so in ForkExec.
+//
+// The program starts with the defaults: ForkExec sets back what the runtime
+// handles, so that is ignored here; the rest, such as what this process was
+// started to ignore, gets a handler, which an exec resets. SIGCHLD keeps its own,
+// since it ends a poll.
 func deaf() {
-	const ignore, perThread = 1, 33
-	ignored, preset := [4]uintptr{ignore}, [4]uintptr{} // struct kernel_sigaction
+	const perThread = 33
+	ignored := [4]uintptr{1} // struct kernel_sigaction
+	var handled [4]uintptr
+	_, errno := call(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTERM), 0, uintptr(unsafe.Pointer(&handled)), 8, 0, 0)
+	need("signals", errno, "SIGTERM")
+	handled[0] = nothingAddress() // with the flags that the runtime has found right
 	for sig := uintptr(1); sig <= 64; sig++ {
+		switch syscall.Signal(sig) {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, perThread:
+			continue
+		}
 		var now [4]uintptr
 		_, errno := call(syscall.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
-		if now[0] == 0 || now[0] > ignore && (syscall.Signal(sig) == syscall.SIGCHLD || sig == perThread) {
-			continue // the default, or not set back for a program
-		}
-		to := &ignored
-		if now[0] == ignore {
-			to = &preset
+		to := &handled
+		if now[0] > 1 { // a handler, not the default and not ignored
+			to = &ignored
 		}
 		_, errno = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(to)), 0, 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
 	}
 }
+
+// nothingAddress returns the address of a signal handler that only returns.
+func nothingAddress() uintptr
 
 // wait reaps until the program ended, ends the rest, and answers. It wakes up
 // when the program ended (watch), when the parent did (its socket closes), and
