@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -44,13 +45,17 @@ func processWays() []way {
 	}
 }
 
-// traces runs an attack that traces a process, and looks who is traced.
+// traces runs an attack that traces a process, and looks who is traced. What a
+// virtual machine starts to run programs in, it traces itself for a moment.
 func (c *cell) traces(args ...string) {
+	const machine = "exe" // the name of its processes, which no attack has
 	c.hold(c.attack(args...), func([]process) {
 		for _, p := range processes() {
-			if by := status(p.pid, "TracerPid"); by != "" && by != "0" {
-				c.harm("%v is traced by %s", p, by)
+			by, err := strconv.Atoi(status(p.pid, "TracerPid"))
+			if err != nil || by == 0 || p.name == machine && status(by, "Name") == machine {
+				continue // it ended, or nobody does
 			}
+			c.harm("%v is traced by %d, %s", p, by, status(by, "Name"))
 		}
 	})
 }
