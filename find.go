@@ -97,10 +97,11 @@ func joined(texts []string, total int) string {
 	return strings.Join(texts, ", ")
 }
 
-// colonNames adds IDs to what allows skills by names with a colon, such as
+// Grants adds IDs to what allows skills by names with a colon, such as
 // ckm:brand. Policy takes a pattern with a colon for an ID; Find knows whether
-// the name means one skill and cannot be another one's ID.
-func (n *Snapshot) colonNames(g policy.Grants) policy.Grants {
+// the name means one skill and cannot be another one's ID. A session does this
+// to its own grants.
+func (n *Snapshot) Grants(g policy.Grants) policy.Grants {
 	id := func(pattern string) (string, bool) {
 		if !strings.Contains(pattern, ":") || strings.Contains(pattern, "*") {
 			return "", false

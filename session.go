@@ -141,7 +141,7 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	if c.Snapshot == nil {
 		c.Snapshot = &Snapshot{}
 	}
-	c.Grants = c.Snapshot.colonNames(c.Grants)
+	c.Grants = c.Snapshot.Grants(c.Grants)
 	s := &Session{cfg: c, tools: map[string]Tool{}, names: map[string]string{}, flight: map[string]chan struct{}{}, files: map[ID]Skill{}}
 	s.snap.Store(c.Snapshot)
 	if c.Like != nil {

@@ -100,7 +100,7 @@ func (j *job) chain() string {
 // others in the list of skills the child may use.
 func (j *job) there(names []string) (have, missing []string) {
 	have, missing = []string{}, []string{}
-	g := j.grants()
+	g := j.snapshot.Grants(j.grants())
 	for _, n := range names {
 		sk, err := j.snapshot.Find(n)
 		if err == nil {
