@@ -114,10 +114,10 @@ func (a *app) journal() *quarantine.Journal {
 	return quarantine.NewJournal(filepath.Join(a.stateDir(), "guards"))
 }
 
-// sweep moves aside what programs created while their metier was killed. It
-// fails if that cannot be done in this workspace, or in one above or below it.
+// sweep moves aside what programs created while their metier was killed or
+// stopped. It fails if that cannot be done in this workspace, or in one above or below it.
 func (a *app) sweep(ctx context.Context, workspace string) error {
-	moved, err := a.journal().Sweep(ctx)
+	moved, err := a.journal().Sweep(ctx, workspace)
 	a.noteMoved(moved)
 	for _, m := range moved {
 		if m.Err != nil && (within(workspace, m.Workspace) || within(m.Workspace, workspace)) {
@@ -140,11 +140,15 @@ func (a *app) noteMoved(moved []quarantine.Moved) {
 			continue
 		}
 		p := filepath.Join(m.Workspace, filepath.FromSlash(m.Path))
-		if m.To == "" {
-			fmt.Fprintf(a.Err, "metier: a program removed the link %s while its run was killed; it has been made again\n", visible.Line(p))
+		switch {
+		case m.Kept:
+			fmt.Fprintf(a.Err, "note: %s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.\n", visible.Line(p))
+			continue
+		case m.To == "":
+			fmt.Fprintf(a.Err, "metier: a program removed the link %s while its run was killed or stopped; it has been made again\n", visible.Line(p))
 			continue
 		}
-		fmt.Fprintf(a.Err, "metier: a program created %s, which is protected, while its run was killed; it is %s now. Remove it, or rename it if it is yours.\n",
+		fmt.Fprintf(a.Err, "metier: a program created %s, which is protected, while its run was killed or stopped; it is %s now. Remove it, or rename it if it is yours.\n",
 			visible.Line(p), visible.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))
 	}
 }

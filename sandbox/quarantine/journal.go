@@ -38,6 +38,7 @@ type entry struct {
 // item that a process claimed.
 type noted struct {
 	Workspace string `json:"workspace"`
+	ID        string `json:"id,omitempty"` // of the folder, see folderID
 	Items     []item `json:"items"`
 }
 
@@ -52,6 +53,8 @@ const (
 	heartbeat = time.Second
 	// slack is how much later than that a program may still have been alive.
 	slack = 5 * time.Second
+	// keep is how long an entry waits for a workspace that is missing.
+	keep = 30 * 24 * time.Hour
 )
 
 func (j *Journal) locked(ctx context.Context, do func() error) error {
@@ -83,7 +86,7 @@ func (j *Journal) register(ctx context.Context, workspace string, items []item) 
 		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
 			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
 		}
-		return e.add(noted{workspace, items})
+		return e.add(noted{workspace, folderID(workspace), items})
 	})
 	return e, err
 }
@@ -165,7 +168,8 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 type Moved struct {
 	Workspace string
 	sandbox.Quarantined
-	Err error // what Sweep could not do in the workspace
+	Kept bool  // it appeared after its metier was killed, so Sweep left it
+	Err  error // what Sweep could not do in the workspace
 }
 
 // each calls do for each entry under the lock, with a nil lock if its guard
@@ -235,32 +239,53 @@ func realPath(p string) string {
 	}
 }
 
-// Sweep moves aside what programs created while their metier was killed, and
-// forgets the guards of killed processes. What was created later stays.
-func (j *Journal) Sweep(ctx context.Context) (moved []Moved, err error) {
+// Sweep moves aside what programs created whose metier is killed or does not
+// react, and forgets the guards of killed processes. What was created later
+// stays. here is a workspace that may have been moved since.
+func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err error) {
 	if j == nil {
 		return nil, nil
 	}
 	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
-		if dead == nil {
-			return nil
-		}
 		info, err := os.Stat(file)
 		if err != nil {
 			return err
 		}
-		found, err := moveItems(n.Workspace, n.Items, func(p string) (bool, error) {
+		at := n.at(here)
+		if at == "" {
+			if dead == nil || time.Since(info.ModTime()) < keep {
+				return nil
+			}
+			return os.Remove(file)
+		}
+		found, err := moveItems(at, n.Items, func(p string) (bool, error) {
+			if dead == nil { // its guard may be stopped
+				return true, nil
+			}
 			t, err := born(p)
 			return t.Before(info.ModTime().Add(slack)), err
 		})
 		moved = append(moved, found...)
 		if err != nil {
-			moved = append(moved, Moved{Workspace: n.Workspace, Err: err})
+			moved = append(moved, Moved{Workspace: at, Err: err})
+		}
+		if dead == nil || err != nil {
 			return nil
 		}
 		return os.Remove(file)
 	})
 	return moved, err
+}
+
+// at returns where the workspace is now: its path, here if it was moved there, or
+// "" if that is unknown.
+func (n noted) at(here string) string {
+	for _, dir := range []string{n.Workspace, here} {
+		if id := folderID(dir); id != "" && (id == n.ID || n.ID == "" && dir == n.Workspace) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // moveItems moves aside what is in place of items, if it is of a program.
@@ -280,6 +305,7 @@ func moveItems(workspace string, items []item, ofProgram func(full string) (bool
 			if is, foundErr = ofProgram(filepath.Join(workspace, filepath.FromSlash(p))); foundErr == nil && is {
 				to, foundErr = moveAside(root, p)
 			} else if foundErr == nil {
+				moved = append(moved, Moved{Workspace: workspace, Quarantined: sandbox.Quarantined{Path: p}, Kept: true})
 				continue
 			}
 		}

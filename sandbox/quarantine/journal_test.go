@@ -70,7 +70,7 @@ func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
 		}
 	}
 	j := quarantine.NewJournal(journal)
-	moved, err := j.Sweep(t.Context())
+	moved, err := j.Sweep(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{".agents": "/", ".agents/skills.quarantined": "/", ".agents/skills.quarantined/planted": "/"}, list(t, dir)); diff != "" {
 		t.Errorf("the workspace (-want +got):\n%s", diff)
 	}
-	if moved, err := j.Sweep(t.Context()); len(moved) > 0 || err != nil {
+	if moved, err := j.Sweep(t.Context(), dir); len(moved) > 0 || err != nil {
 		t.Errorf("a second time: %+v, %v", moved, err)
 	}
 	if diff := cmp.Diff(map[string]string{"lock": ""}, list(t, journal)); diff != "" {
@@ -94,11 +94,40 @@ func TestSweep_KeepsWhatCameLater(t *testing.T) {
 	t.Parallel()
 	dir, journal := workspace(t, nil), t.TempDir()
 	kill(t, dir, journal, time.Now().Add(-time.Minute), ".git/hooks")
-	if moved, err := quarantine.NewJournal(journal).Sweep(t.Context()); len(moved) > 0 || err != nil {
-		t.Errorf("moved %+v, %v", moved, err)
+	moved, err := quarantine.NewJournal(journal).Sweep(t.Context(), dir)
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]quarantine.Moved{{Workspace: dir, Quarantined: sandbox.Quarantined{Path: ".git"}, Kept: true}}, moved); diff != "" {
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{".git": "/", ".git/hooks": "/"}, list(t, dir)); diff != "" {
 		t.Errorf("the workspace (-want +got):\n%s", diff)
+	}
+}
+
+// The workspace can be moved before the next command.
+func TestSweep_FindsMovedWorkspaces(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	kill(t, dir, journal, time.Now(), ".git/hooks")
+	to := filepath.Join(filepath.Dir(dir), "moved")
+	if err := os.Rename(dir, to); err != nil {
+		t.Fatal(err)
+	}
+	j := quarantine.NewJournal(journal)
+	if moved, err := j.Sweep(t.Context(), t.TempDir()); len(moved) > 0 || err != nil { // another workspace
+		t.Errorf("moved %+v, %v", moved, err)
+	}
+	moved, err := j.Sweep(t.Context(), to)
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]quarantine.Moved{{Workspace: to, Quarantined: sandbox.Quarantined{Path: ".git", To: ".git.quarantined"}}}, moved); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"lock": ""}, list(t, journal)); diff != "" {
+		t.Errorf("the journal (-want +got):\n%s", diff)
 	}
 }
 
@@ -106,7 +135,7 @@ func TestSweep_LeavesRunningProgramsAlone(t *testing.T) {
 	t.Parallel()
 	dir, journal := workspace(t, nil), quarantine.NewJournal(t.TempDir())
 	p := start(t, open(t, journal), dir, "mkdir .git; sleep 100", ".git")
-	if moved, err := journal.Sweep(t.Context()); len(moved) > 0 || err != nil {
+	if moved, err := journal.Sweep(t.Context(), dir); len(moved) > 0 || err != nil {
 		t.Errorf("moved %+v, %v", moved, err)
 	}
 	if res := p.goOn(); res.Limit != sandbox.LimitProtectedPath {

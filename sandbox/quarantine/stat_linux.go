@@ -1,6 +1,7 @@
 package quarantine
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -29,4 +30,14 @@ func giveTo(root *os.Root, p string, other fs.FileInfo) error {
 		return root.Lchown(p, int(st.Uid), int(st.Gid))
 	}
 	return nil
+}
+
+// folderID identifies a folder wherever it is moved in its file system. It is ""
+// if there is none.
+func folderID(dir string) string {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }

@@ -17,3 +17,10 @@ func born(p string) (time.Time, error) {
 }
 
 func giveTo(*os.Root, string, fs.FileInfo) error { return nil }
+
+func folderID(dir string) string {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return "folder"
+}
