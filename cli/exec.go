@@ -107,6 +107,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 		return err
 	}
 	j.noteHosts()
+	j.noteReadOnly()
 	return a.execIn(ctx, j, call)
 }
 

@@ -57,6 +57,19 @@ func (a *app) guarded(workspace, cwd string) (readOnly, hidden []string) {
 	return readOnly, hidden
 }
 
+// skillFolders lists the folders of all agents in which skills are found.
+func (a *app) skillFolders(workspace, cwd string) (out []string) {
+	for _, dir := range a.projectDirs(workspace, cwd) {
+		for _, p := range agentdirs.ProjectFolders() {
+			out = append(out, filepath.Join(dir, filepath.FromSlash(p)))
+		}
+	}
+	for _, agent := range agentdirs.All() {
+		out = append(out, a.homeFolders(agent)...)
+	}
+	return out
+}
+
 // remember notes in the state folder that metier has run in a workspace, so that
 // runs in a folder above it protect it.
 func (a *app) remember(workspace string) error {

@@ -104,7 +104,7 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 		}
 		j.standing = a.standing()
 	}
-	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, s.Discover), Denied: a.closed(l, j.op.Secrets)})
+	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, j.op, s.Discover), Denied: a.closed(l, j.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}

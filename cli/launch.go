@@ -52,16 +52,22 @@ type launch struct {
 	Subagents  *launchSubagents        `json:"subagents,omitempty"`
 	Child      *launchChild            `json:"child,omitempty"`   // where the run is one
 	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
+	Closed     []string                `json:"closed,omitempty"`  // files with secrets: no tool reads them
 
 	resumed bool // its record is there: what that says of the task counts
 	relent  bool // Browser is not the one of the record
 }
 
-// protected are the files no tool may write: roots of skills, configuration, which skills are switched off,
-// and what the run itself was begun with, since the next one would obey it.
-func (a *app) protected(l launch, s settings.Discover) []string {
+// protected are the files no tool may write: roots of skills and skills that are linked into folders of skills,
+// configuration and the files it names, which skills are switched off, and what the run itself was begun with,
+// since the next one would obey it.
+func (a *app) protected(l launch, op operator, s settings.Discover) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
-	out = append(out, l.Sources...)
+	out = slices.Concat(out, l.Sources, op.policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
+	folders := a.skillFolders(l.Workspace, l.Cwd)
+	for _, c := range op.Skills {
+		out, folders = append(out, c.Path), append(folders, c.Path)
+	}
 	for _, f := range a.configPaths() {
 		out = append(out, filepath.Join(filepath.Dir(f), subagentsDir))
 	}
@@ -73,8 +79,18 @@ func (a *app) protected(l launch, s settings.Discover) []string {
 	}
 	for _, r := range l.Roots {
 		if r.Path != "" {
-			out = append(out, r.Path)
+			out, folders = append(out, r.Path), append(folders, r.Path)
 		}
+	}
+	slices.Sort(folders)
+	for _, dir := range slices.Compact(folders) {
+		if _, err := os.Lstat(dir); err == nil && within(l.Workspace, dir) {
+			out = append(out, dir) // also where a link leads from elsewhere
+		}
+		out = append(out, linkedSkills(l.Workspace, dir, s.Nested == settings.NestedYes, s.MaxDirs)...)
+	}
+	for _, dir := range a.projectDirs(l.Workspace, l.Cwd) {
+		out = append(out, gitFolders(dir)...)
 	}
 	return out
 }
@@ -86,7 +102,7 @@ func (a *app) protected(l launch, s settings.Discover) []string {
 func (a *app) closed(l launch, secrets []secretConfig) []string {
 	var out []string
 	index, _ := a.indexDir()
-	list := []string{l.Artifacts, a.stateDir(), index}
+	list := append([]string{l.Artifacts, a.stateDir(), index}, l.Closed...)
 	for _, s := range secrets {
 		list = append(list, s.File)
 	}

@@ -73,6 +73,7 @@ func completeEndpoint(_ *cobra.Command, _ []string, typed string) ([]cobra.Compl
 // servedEndpoint is an endpoint that is open.
 type servedEndpoint struct {
 	name   string
+	job    *job
 	server *server.Server
 	close  func() error
 }
@@ -84,8 +85,10 @@ func (e servedEndpoint) path() string {
 	return "/mcp/" + e.name
 }
 
-// noteOmitted reports how many skills skills/list omits.
+// noteOmitted reports how many skills skills/list omits, and a workspace that
+// scripts cannot write to.
 func (a *app) noteOmitted(e servedEndpoint) {
+	e.job.noteReadOnly()
 	if listed, omitted := e.server.Counts(); omitted > 0 {
 		fmt.Fprintf(a.Err, "note: %s: skills/list has %s and omits %d that clients would reject; 'metier explain NAME' shows why\n", e.path(), plural(listed, "skill"), omitted)
 	}
@@ -97,6 +100,9 @@ func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedE
 	p, err := a.planMCP(e.placeFlags)
 	if err != nil {
 		return servedEndpoint{}, err
+	}
+	if f.tokens != "" {
+		p.launch.Closed = append(p.launch.Closed, a.path(f.tokens))
 	}
 	j, err := a.prepare(ctx, p)
 	if err != nil {
@@ -115,7 +121,7 @@ func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedE
 		go func() { defer close(done); s.Watch(watching, f.watch) }()
 		stop = func() { enough(); <-done }
 	}
-	return servedEndpoint{e.name, s, func() error {
+	return servedEndpoint{e.name, j, s, func() error {
 		stop()
 		err := s.Close()
 		backend.guests.close()

@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -100,6 +102,33 @@ func TestEndpointsAreServersOfTheirOwn(t *testing.T) {
 		t.Errorf("an endpoint that differs in nothing has %q", c.tools())
 	} else if text, ok, _ := c.call("load_skill", map[string]any{"name": "report"}); !ok {
 		t.Errorf("without roots it has those of the configuration: %s", text)
+	}
+	w.end(false)
+}
+
+// The tokens of a server can lie in its workspace. No script reads or writes them.
+func TestMCP_HidesTokensFromScripts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const token = "token-of-ann-0123456789"
+	p.write(map[string]string{"shelf/report/scripts/tokens.sh": "cat /workspace/tokens\necho bob token-of-bob-0123456789 >>/workspace/tokens || echo kept\n"})
+	file := filepath.Join(p.dir, "tokens")
+	if err := os.WriteFile(file, []byte("ann "+token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := p.servesHTTP("--allow-skill-script", "report:scripts/tokens.sh", "--token-file", file)
+	c := w.at("", token, "2026-07-28")
+	c.call("load_skill", map[string]any{"name": "report"})
+	text, _, _ := c.call("run_skill_script", map[string]any{"skill": "report", "path": "scripts/tokens.sh"})
+	if strings.Contains(text, "ann") || !strings.Contains(text, "kept") {
+		t.Errorf("the script printed %q", text)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("ann "+token+"\n", string(b)); diff != "" {
+		t.Errorf("the file of tokens (-want +got):\n%s", diff)
 	}
 	w.end(false)
 }

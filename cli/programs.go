@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -172,7 +171,7 @@ func (j *job) programs() []metier.Tool {
 	if j.folder != nil {
 		id = j.folder.ID()
 	}
-	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.settings, j.op.Secrets), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.op, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
 		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.a.egress, Host: j.exact, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()}
 	if j.launch.harnessed() {
 		o.ByPath = harness.Script
@@ -183,28 +182,38 @@ func (j *job) programs() []metier.Tool {
 // sandboxed is the workspace as programs see it: protected paths are read-only,
 // and records and secrets look empty. All of .git is protected: besides hooks and
 // config, a commondir and an index also make git run what they say.
-func (a *app) sandboxed(l launch, s settings.Settings, secrets []secretConfig) *sandbox.Workspace {
-	w := &sandbox.Workspace{Host: l.Workspace, Writable: true}
+func (a *app) sandboxed(l launch, op operator, s settings.Settings) *sandbox.Workspace {
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
 	add := func(list *[]string, p string) {
-		if rel, err := filepath.Rel(l.Workspace, p); err == nil && filepath.IsLocal(rel) && rel != "." {
-			if rel = filepath.ToSlash(rel); !slices.Contains(*list, rel) {
+		for _, rel := range inWorkspace(l.Workspace, p) {
+			if !slices.Contains(*list, rel) {
 				*list = append(*list, rel)
 			}
 		}
 	}
 	readOnly, hidden := a.guarded(l.Workspace, l.Cwd)
-	for _, p := range append(a.protected(l, s.Discover), readOnly...) {
+	for _, p := range append(a.protected(l, op, s.Discover), readOnly...) {
 		add(&w.ReadOnly, p)
 	}
-	for _, p := range slices.Concat(a.closed(l, secrets), hidden, []string{l.Artifacts}) {
+	for _, p := range slices.Concat(a.closed(l, op.Secrets), hidden, []string{l.Artifacts}) {
 		add(&w.Hidden, p)
 	}
-	w.Writable = !slices.ContainsFunc(l.Roots, func(r root) bool { return r.Harness && within(r.Path, l.Workspace) })
 	w.Hidden = outermost(w.Hidden)
 	w.ReadOnly = slices.DeleteFunc(outermost(w.ReadOnly), func(p string) bool {
 		return slices.ContainsFunc(w.Hidden, func(h string) bool { return p == h || strings.HasPrefix(p, h+"/") })
 	})
 	return w
+}
+
+// skillsAround is a folder of skills that is the workspace or holds it, or "".
+// Programs do not write to such a workspace: anything in it can become a skill.
+func (l launch) skillsAround() string {
+	for _, r := range l.Roots {
+		if r.Path != "" && !r.Unused && within(r.Path, l.Workspace) {
+			return r.Path
+		}
+	}
+	return ""
 }
 
 // outermost drops what lies in another path of the list, and sorts it.

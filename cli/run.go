@@ -213,6 +213,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	}
 	j.noteSkipped()
 	j.noteHosts()
+	j.noteReadOnly()
 	j.noteBrowser()
 	if err := j.begin(ctx); err != nil {
 		return result{}, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -205,11 +204,18 @@ func (a *app) sandboxFolder(dir string) (*sandbox.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, _, _, err := a.resolve(operator{}, "", "")
+	set, _, _, err := a.resolve(op, "", "")
 	if err != nil {
 		return nil, err
 	}
-	return a.sandboxed(launch{Workspace: ws, Artifacts: filepath.Join(ws, ".metier", "runs")}, set, op.Secrets), nil
+	l := launch{Workspace: ws}
+	for _, c := range op.Skills {
+		l.Roots = append(l.Roots, root{Path: c.Path})
+	}
+	if l.Artifacts, err = a.runsRoot("", op, ws); err != nil {
+		return nil, err
+	}
+	return a.sandboxed(l, op, set), nil
 }
 
 // ranCommand shows how a command ended, and ends as it did.

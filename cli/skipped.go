@@ -82,6 +82,13 @@ func (j *job) noteFound(what string, is func(metier.Diagnostic) bool) {
 	}
 }
 
+// noteReadOnly reports that programs cannot write to the workspace.
+func (j *job) noteReadOnly() {
+	if dir := j.launch.skillsAround(); dir != "" && j.launch.runs() && !j.launch.harnessed() && !j.a.json {
+		fmt.Fprintf(j.a.Err, "note: the workspace is in the skills folder %s, so programs cannot write to it; give another one with --workspace\n", oneLine(dir))
+	}
+}
+
 // noteHosts says that granted hosts are of no use under the settings, or that
 // who is to read pages has no host to read them of.
 func (j *job) noteHosts() {
