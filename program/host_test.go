@@ -62,15 +62,18 @@ func TestProfileScriptsRunOnTheHost(t *testing.T) {
 	}
 	const show = "#!/bin/bash\nreadlink /proc/self/ns/pid; echo \"$CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET $PWD\"\n"
 	for _, profile := range []string{settings.DefaultProfile, cfHarness} {
-		w := newHosted(t, setup{profile: profile}, &program.Host{Scripts: []string{"demo:scripts/host.sh"}}, demo(map[string]string{"scripts/host.sh": show, "scripts/box.sh": show}))
+		w := newHosted(t, setup{profile: profile}, &program.Host{Scripts: []string{"demo:scripts/host.sh"}}, demo(map[string]string{"scripts/host.sh": show, "scripts/box.sh": show, "scripts/host.sh.sh": show}))
 		if r := w.ran("scripts/host.sh"); r.Stdout != here+"\nhost "+w.dir+"\n" || r.Level != "L0" {
 			t.Errorf("%s, on the host: %+v", profile, r)
 		}
 		if o := w.run("scripts/box.sh"); !strings.Contains(o.Text(), "sandbox /workspace") || strings.Contains(o.Text(), here) || len(w.box.jobs) != 1 || len(w.on.jobs) != 1 {
 			t.Errorf("%s, in the sandbox: %s", profile, o.Text())
 		}
+		if o := w.run("scripts/host.sh.sh"); !strings.Contains(o.Text(), "sandbox /workspace") || len(w.box.jobs) != 2 || len(w.on.jobs) != 1 {
+			t.Errorf("%s, a path that begins with an allowed one: %s", profile, o.Text())
+		}
 		ran := events[event.ScriptExecuted](w.world)
-		if len(ran) != 2 || ran[0].Target != "host" || ran[0].Network != "host" || ran[0].Backend != unsafe.Name || ran[1].Target != "sandbox" || ran[1].Network != "" {
+		if len(ran) != 3 || ran[0].Target != "host" || ran[0].Network != "host" || ran[0].Backend != unsafe.Name || ran[1].Target != "sandbox" || ran[1].Network != "" {
 			t.Errorf("%s: the record says %+v", profile, ran)
 		}
 	}

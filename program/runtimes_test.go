@@ -85,7 +85,7 @@ func TestDenoImportsNothingBeside(t *testing.T) {
 		"re-export": "export { x } from \"./x.ts\"\n", "all": "export * from './x.ts'\n", "json": "import s from './x.json' with { type: 'json' }\n",
 	}
 	allowed := map[string]string{
-		"line": "// import './x.ts'\n", "block": "/* export * from './x.ts' */\n", "text": "console.log(\"import './x.ts'\")\n", "after": "const a = 1 // import('./x.ts')\n",
+		"line": "// import './x.ts'\n", "block": "/* export * from './x.ts' */\n", "block-later": "const a = 1\n/* import './x.ts' */\n", "text": "console.log(\"import './x.ts'\")\n", "after": "const a = 1 // import('./x.ts')\n",
 	}
 	files := map[string]string{}
 	for name, code := range refused {

@@ -113,6 +113,7 @@ func TestScriptArguments(t *testing.T) {
 			Properties map[string]struct {
 				Type    string
 				Maximum int
+				Items   struct{ Type string }
 			}
 			Required             []string
 			AdditionalProperties bool
@@ -125,6 +126,9 @@ func TestScriptArguments(t *testing.T) {
 			if schema.Properties[k].Type != v {
 				t.Errorf("%s has type %q", k, schema.Properties[k].Type)
 			}
+		}
+		if got := schema.Properties["args"].Items.Type; got != "string" {
+			t.Errorf("items of args have type %q", got)
 		}
 		if most := schema.Properties["timeoutMs"].Maximum; most != 600_000 {
 			t.Errorf("a call may ask for %d ms", most)
