@@ -65,10 +65,13 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 	e.link(e.at("HOME/.ssh"), "HOME/.agents/skills/x/keys")
 	for _, p := range []string{"~/.ssh/id", e.path("HOME/.ssh/id"), e.path("HOME/.netrc"), e.path("HOME/.agents/other/y"), e.path("HOME/.ssh/none"),
 		"key", e.path("HOME/.agents/skills/x/keys/id")} {
-		for _, tool := range []string{"read_file", "search_files", "list_files"} {
+		for _, tool := range []string{"read_file", "search_files", "list_files", "write_file"} {
 			a := args{"path": p}
-			if tool == "search_files" {
+			switch tool {
+			case "search_files":
 				a["pattern"] = "secret"
+			case "write_file":
+				a["content"] = "changed"
 			}
 			if o := e.refuse(policy.CodePathDenied, tool, a); strings.Contains(o.Text(), "secret") {
 				t.Errorf("%s %s leaks: %s", tool, p, o.Text())
