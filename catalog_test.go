@@ -380,7 +380,9 @@ func TestClientsWithoutFilesGetNoLocations(t *testing.T) {
 	cat := w.Catalog(t.Context())
 	silent(t, cat.Text, "location", w.dir)
 	mentions(t, cat.Text, "<name>guide</name>")
-	mentions(t, w.works("skills.read", args{"name": "skills:guide"}).Text(), "Read references/a.md when needed.") // its ID
+	text := w.works("skills.read", args{"name": "skills:guide"}).Text() // its ID
+	mentions(t, text, "Read references/a.md when needed.")
+	silent(t, text, w.dir)
 }
 
 // Clients without paths are given the ID of each skill, in every format, and use

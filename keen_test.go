@@ -95,7 +95,8 @@ func TestCatalogAloneLeadsToTheSkill(t *testing.T) {
 	if !cat.InSystem() {
 		t.Fatalf("%+v", cat)
 	}
-	for _, name := range []string{"demo", "other"} {
+	for name, description := range map[string]string{"demo": "Does the demo.", "other": "Use when testing other."} {
+		mentions(t, cat.Text, "- "+name+": "+description) // by which the model chooses
 		p := shownPath(t, cat.Text, name)
 		if p != w.at("skills/"+name+"/SKILL.md") {
 			t.Errorf("%s is said to be at %s", name, p)

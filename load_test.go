@@ -18,6 +18,7 @@ import (
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
+	"metier/source/local"
 )
 
 // idle is a model that is never asked.
@@ -259,8 +260,34 @@ func TestLoadedFilesStayInTheFolder(t *testing.T) {
 			o := w.fails("resource_path_invalid", "load_skill", args{"name": "guide", "file_path": p})
 			silent(t, o.Text(), "canary-reference")
 		}
-		w.put("secret", "canary-secret")
-		w.link(w.at("secret"), "skills/guide/references/a.md")
+		for _, outside := range []string{"secret", "skills/secret", "skills/guide-notes/references/a.md"} { // beside the root, in it, and in a sibling folder
+			w.put(outside, "canary-secret")
+			w.link(w.at(outside), "skills/guide/references/a.md")
+			w.fails("resource_outside_root", "load_skill", args{"name": "guide", "file_path": "references/a.md"})
+		}
+		silent(t, w.said(), "canary-secret")
+	})
+}
+
+// A root may allow links to another folder. They lead to skills there, not to
+// files of a skill here, even if both folders have a skill of that name.
+//
+// req: A-131
+func TestLoadSkill_FileLinkedToAllowedRoot(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := newWorld(t, profile, guide())
+		w.put("shared/guide/references/a.md", "canary-secret")
+		m := w.mount("skills", policy.Project)
+		src, err := local.New(w.at("skills"), &local.Options{Symlinks: settings.SymlinksInBounds, AllowedRoots: []string{w.at("shared")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Source = src
+		w.roots = []metier.Mount{m}
+		w.open()
+		w.activate("guide")
+		w.link(w.at("shared/guide/references/a.md"), "skills/guide/references/a.md")
 		w.fails("resource_outside_root", "load_skill", args{"name": "guide", "file_path": "references/a.md"})
 		silent(t, w.said(), "canary-secret")
 	})
