@@ -269,9 +269,10 @@ func TestAChangedListIsNotTakenUp(t *testing.T) {
 
 func TestResultsAreBoundedAndCutsAreSaid(t *testing.T) {
 	t.Parallel()
-	h := open(t, &host.Options{Output: 1000}, stdio(t, "s", hosttest.Script{Tools: []map[string]any{hosttest.Tool("long"), hosttest.Tool("image"), hosttest.Tool("fails"), hosttest.Tool("odd")}, Results: map[string]any{
+	h := open(t, &host.Options{Output: 1000}, stdio(t, "s", hosttest.Script{Tools: []map[string]any{hosttest.Tool("long"), hosttest.Tool("image"), hosttest.Tool("fails"), hosttest.Tool("odd"), hosttest.Tool("page")}, Results: map[string]any{
 		"long":  hosttest.Words(strings.Repeat("é", 5000)),
-		"image": map[string]any{"content": []any{map[string]any{"type": "image", "data": "aGk=", "mimeType": "image/png"}}},
+		"image": map[string]any{"content": []any{map[string]any{"type": "image", "data": "iVBORw0KGgpoaQ==", "mimeType": "image/jpeg"}}},
+		"page":  map[string]any{"content": []any{map[string]any{"type": "image", "data": "PGh0bWw+", "mimeType": "image/png"}}},
 		"fails": map[string]any{"content": []any{map[string]any{"type": "text", "text": "no"}}, "isError": true},
 		"odd":   map[string]any{"content": []any{map[string]any{"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}}},
 	}}))
@@ -280,11 +281,14 @@ func TestResultsAreBoundedAndCutsAreSaid(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(o.Text()), o.Text()[900:])
 	}
 	o := call(t, s, "mcp__s__image", `{}`)
-	if p := o.Parts(); len(p) != 2 || p[1].Media != "image/png" || string(p[1].Data) != "hi" || p[1].Kind != model.PartResult {
+	if p := o.Parts(); len(p) != 2 || p[1].Media != "image/png" || string(p[1].Data) != "\x89PNG\r\n\x1a\nhi" || p[1].Kind != model.PartResult {
 		t.Errorf("%+v", o.Parts())
 	}
 	if o := call(t, s, "mcp__s__fails", `{}`); o.Code() != "mcp_tool_error" || o.Text() != "<mcp_result server=\"s\" tool=\"fails\" error=\"true\">\nno\n</mcp_result>\n" {
 		t.Errorf("%q %q", o.Code(), o.Text())
+	}
+	if o := call(t, s, "mcp__s__page", `{}`); len(o.Parts()) != 1 || !strings.Contains(o.Text(), "[an image of 6 bytes is left out]") {
+		t.Errorf("%+v", o.Parts())
 	}
 	if o := call(t, s, "mcp__s__odd", `{}`); !strings.Contains(o.Text(), "left out") {
 		t.Errorf("%q", o.Text())

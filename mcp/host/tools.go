@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -30,6 +31,10 @@ const (
 	maxImages      = 8
 	hashTail       = 8
 )
+
+// imageTypes are the types of images that every provider takes. A provider refuses
+// a conversation with another one, from then on.
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // Prefix begins the name of every tool of a server.
 const Prefix = "mcp__"
@@ -267,11 +272,12 @@ func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 		case *mcp.TextContent:
 			text.WriteString(p.Text + "\n")
 		case *mcp.ImageContent:
-			if len(p.Data) > maxImage || len(images) == maxImages {
+			media := http.DetectContentType(p.Data) // what the server says of it may be anything
+			if len(p.Data) > maxImage || len(images) == maxImages || !slices.Contains(imageTypes, media) {
 				notes = append(notes, fmt.Sprintf("[an image of %d bytes is left out]", len(p.Data)))
 				continue
 			}
-			images = append(images, model.Part{Kind: model.PartResult, Media: p.MIMEType, Data: p.Data})
+			images = append(images, model.Part{Kind: model.PartResult, Media: media, Data: p.Data})
 		case *mcp.EmbeddedResource:
 			if p.Resource != nil && p.Resource.Blob == nil {
 				text.WriteString(p.Resource.Text + "\n")
