@@ -58,6 +58,12 @@ func inWorkspace(workspace, p string) (out []string) {
 	return out
 }
 
+// leadsOut reports whether a path leads through the workspace and, by a symbolic link
+// there, out of it. A program can have made such a link.
+func leadsOut(workspace, p string) bool {
+	return len(inWorkspace(workspace, p)) > 0 && !within(workspace, p)
+}
+
 // linkedSkills returns the symbolic links below a folder of skills by which
 // skills elsewhere in the workspace are found. most limits the folders that are
 // read, as it does for a scan.

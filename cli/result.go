@@ -35,7 +35,8 @@ type result struct {
 	Head    string            `json:"head"`
 	Dir     string            `json:"dir"`
 
-	shown bool // the terminal has the answer already
+	shown     bool // the terminal has the answer already
+	workspace string
 }
 
 // denied are the denied calls of a run.
@@ -79,7 +80,13 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.Write(a.path(file), append(b, '\n'), 0o644); err != nil {
+		file = a.path(file)
+		if dir := filepath.Dir(file); leadsOut(rs[0].workspace, dir) {
+			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", realPath(dir))
+		} else {
+			err = atomicfile.Write(file, append(b, '\n'), 0o644)
+		}
+		if err != nil {
 			work = errors.Join(work, &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "give another file with --result-json", Err: err})
 		}
 	}

@@ -232,7 +232,7 @@ func (j *job) follow(ctx context.Context) (result, error) {
 	}
 	o.Run = j.folder.ID()
 	r := outcomeResult(o, j.launch.Phase, j.folder.Dir())
-	r.shown, r.Catalog = w.showed(o.Answer), j.catalogReport(ctx)
+	r.workspace, r.shown, r.Catalog = j.launch.Workspace, w.showed(o.Answer), j.catalogReport(ctx)
 	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
 	r.Denied = denied{deniedCalls(calls), calls}
 	return r, closed(failed, err)
