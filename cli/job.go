@@ -38,6 +38,7 @@ type job struct {
 
 	snapshot  *metier.Snapshot
 	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
+	protected []string         // no tool and no program writes these
 	workspace *tool.Workspace
 	host      *host.Host               // nil where no server of the Model Context Protocol is configured
 	sandbox   sandbox.Sandbox          // nil where the model runs no programs
@@ -104,7 +105,8 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 		}
 		j.standing = a.standing()
 	}
-	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: a.protected(l, j.op, s.Discover), Denied: a.closed(l, j.op.Secrets)})
+	j.protected = a.protected(l, j.op, s.Discover)
+	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: j.protected, Denied: a.closed(l, j.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}

@@ -69,10 +69,14 @@ func leadsOut(workspace, p string) bool {
 // read, as it does for a scan.
 func linkedSkills(workspace, folder string, nested bool, most int) (out []string) {
 	seen := map[string]bool{}
-	var walk func(dir string, linked bool)
-	walk = func(dir string, linked bool) {
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil || seen[real] || len(seen) == most || linked && !within(workspace, real) {
+	var walk func(real string)
+	follow := func(link string) {
+		if real, err := filepath.EvalSymlinks(link); err == nil && within(workspace, real) {
+			walk(real)
+		}
+	}
+	walk = func(real string) {
+		if seen[real] || len(seen) == most {
 			return
 		}
 		seen[real] = true
@@ -89,12 +93,18 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 			if link || real == workspace && isSkillFile(e) { // the workspace itself can be a skill
 				out = append(out, path)
 			}
-			if real != workspace && (link || e.IsDir()) {
-				walk(path, linked || link)
+			switch {
+			case real == workspace:
+			case link:
+				follow(path)
+			case e.IsDir():
+				walk(path)
 			}
 		}
 	}
-	walk(folder, false)
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		walk(real)
+	}
 	return out
 }
 

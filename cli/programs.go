@@ -171,7 +171,7 @@ func (j *job) programs() []metier.Tool {
 	if j.folder != nil {
 		id = j.folder.ID()
 	}
-	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.op, j.settings), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.a.sandboxed(j.launch, j.protected, j.op.Secrets), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
 		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.a.egress, Host: j.exact, Secrets: j.a.scriptSecrets(j.op.Secrets), Output: j.output, Logger: j.a.logger()}
 	if j.launch.harnessed() {
 		o.ByPath = harness.Script
@@ -182,7 +182,7 @@ func (j *job) programs() []metier.Tool {
 // sandboxed is the workspace as programs see it: protected paths are read-only,
 // and records and secrets look empty. All of .git is protected: besides hooks and
 // config, a commondir and an index also make git run what they say.
-func (a *app) sandboxed(l launch, op operator, s settings.Settings) *sandbox.Workspace {
+func (a *app) sandboxed(l launch, protected []string, secrets []secretConfig) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
 	add := func(list *[]string, p string) {
 		for _, rel := range inWorkspace(l.Workspace, p) {
@@ -192,10 +192,10 @@ func (a *app) sandboxed(l launch, op operator, s settings.Settings) *sandbox.Wor
 		}
 	}
 	readOnly, hidden := a.guarded(l.Workspace, l.Cwd)
-	for _, p := range append(a.protected(l, op, s.Discover), readOnly...) {
+	for _, p := range slices.Concat(protected, readOnly) {
 		add(&w.ReadOnly, p)
 	}
-	for _, p := range slices.Concat(a.closed(l, op.Secrets), hidden, []string{l.Artifacts}) {
+	for _, p := range slices.Concat(a.closed(l, secrets), hidden, []string{l.Artifacts}) {
 		add(&w.Hidden, p)
 	}
 	w.Hidden = outermost(w.Hidden)

@@ -215,7 +215,7 @@ func (a *app) sandboxFolder(dir string) (*sandbox.Workspace, error) {
 	if l.Artifacts, err = a.runsRoot("", op, ws); err != nil {
 		return nil, err
 	}
-	return a.sandboxed(l, op, set), nil
+	return a.sandboxed(l, a.protected(l, op, set.Discover), op.Secrets), nil
 }
 
 // ranCommand shows how a command ended, and ends as it did.
