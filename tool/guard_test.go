@@ -243,10 +243,13 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 	}
 }
 
+// req: B-053
 func TestHomeAsWorkspaceKeepsItsDotFoldersClosed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{options: func(e *env, o *WorkspaceOptions) { o.Home = e.dir }}, map[string]string{".ssh/id": "secret", "a": "secret too\n"})
-	e.refuse(policy.CodePathDenied, "read_file", args{"path": ".ssh/id"})
+	for _, p := range []string{".ssh/id", "~/.ssh/id", e.path(".ssh/id")} {
+		e.refuse(policy.CodePathDenied, "read_file", args{"path": p})
+	}
 	e.refuse(policy.CodePathDenied, "write_file", args{"path": ".bashrc", "content": "x"})
 	if o := e.call("search_files", args{"pattern": "secret"}); strings.Contains(o.Text(), ".ssh/id") || !strings.Contains(o.Text(), "a:1:") {
 		t.Error(o.Text())
