@@ -329,6 +329,13 @@ func TestDenyOfBashDeniesScripts(t *testing.T) {
 			t.Errorf("deny %s binds the operator: %v", pattern, got)
 		}
 	}
+	for _, allowed := range []string{"run_skill_script", "run_skill_script(pdf:scripts/*)", "Bash(scripts/fill.py:*)"} {
+		for _, g := range []*policy.Grants{running(rule(policy.RuleDeny, "Bash"), rule(policy.RuleAllow, allowed)), running(rule(policy.RuleAllow, allowed), rule(policy.RuleDeny, "Bash"))} {
+			if got := judged(g, script(policy.Builtin)); got != denied {
+				t.Errorf("deny Bash, allow %s: %v", allowed, got)
+			}
+		}
+	}
 	if got := judged(running(rule(policy.RuleDeny, "Bash")), call(as("bash", policy.SideEffect), commands("ls"))); got != denied {
 		t.Errorf("bash itself: %v", got)
 	}
