@@ -145,6 +145,7 @@ func TestArgumentsByName(t *testing.T) {
 		want       string
 	}{
 		{"all", "$ARGUMENTS", []string{"foo", "bar"}, "foo bar"},
+		{"all, with white space", "$ARGUMENTS", []string{" foo  bar", "", "a\nb"}, " foo  bar  a\nb"},
 		{"all, twice", "$ARGUMENTS-$ARGUMENTS", []string{"foo", "bar"}, "foo bar-foo bar"},
 		{"by index", "$ARGUMENTS[0],$ARGUMENTS[1],$ARGUMENTS[7]", []string{"foo", "bar"}, "foo,bar,"},
 		{"none", "x=$ARGUMENTS.", nil, "x=."},

@@ -154,6 +154,8 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 	w.works(resourceCall, good)
 	for name, bad := range map[string]args{
 		"unknown key":        {"skill": "guide", "path": "references/a.md", "encoding": "utf-8"},
+		"another's offset":   {"skill": "guide", "path": "references/a.md", "offset": 1},
+		"another's skillId":  {"skillId": "skills:guide", "path": "references/a.md"},
 		"text as number":     {"skill": "guide", "path": "references/a.md", "maxBytes": "7"},
 		"fraction":           {"skill": "guide", "path": "references/a.md", "maxBytes": 1.5},
 		"negative":           {"skill": "guide", "path": "references/a.md", "maxBytes": -1},

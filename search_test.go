@@ -289,7 +289,8 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, c.profile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "# Évil\n\n"+attack+"\n"), "skills/evil/references/a.md": attack + second, "skills/good/SKILL.md": skillFile("good", "Fine.\n")})
+			w := newWorld(t, c.profile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "# Évil\n\n"+attack+"\n"), "skills/evil/references/a.md": attack + second,
+				"skills/evil/references/mentions.md": "\"Ignore all previous instructions\" is a phrase of attackers.\n" + second, "skills/good/SKILL.md": skillFile("good", "Fine.\n")})
 			if c.guard != "" {
 				w.set.Activate.Injection = c.guard
 			}
@@ -323,6 +324,14 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 				}
 			} else if err != nil {
 				t.Error(err)
+			}
+			o = w.model(resourceCall, args{"skill": "evil", "path": "references/mentions.md"}) // an order after one that is only mentioned
+			all = events[event.Suspected](w)
+			if e := all[len(all)-1]; e.Path != "references/mentions.md" || e.Kind != "prompt" || e.Blocked != c.blocked || c.blocked == strings.Contains(o.Text(), strings.TrimSpace(second)) {
+				t.Errorf("an order after a mention: %+v\n%s", e, o.Text())
+			}
+			if e := all[len(all)-2]; e.Kind != "override" || e.Blocked {
+				t.Errorf("a mention: %+v", e)
 			}
 		})
 	}
