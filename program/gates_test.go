@@ -9,6 +9,7 @@ import (
 	"metier/event"
 	"metier/policy"
 	"metier/program"
+	"metier/settings"
 )
 
 // req
@@ -117,9 +118,14 @@ func TestGateOfDigest(t *testing.T) {
 // req: A-071
 func TestGateOfRuntime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.py": "print(1)\n", "scripts/b.py": "#!/usr/bin/env python3\nprint(1)\n"}))
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.py": "print(1)\n", "scripts/b.py": "#!/usr/bin/env python3\nprint(1)\n",
+		"scripts/c.sh": "#!/usr/bin/env python3\nimport os\n"}))
 	w.refuses("unsupported_runtime", w.run("scripts/a.py"))
 	w.refuses("unsupported_runtime", w.run("scripts/b.py"))
+	w.refuses("unsupported_runtime", w.run("scripts/c.sh"))
+	staged := func(s *settings.Settings) { s.Exec.Stage = settings.StageTree } // which could run it
+	w = newWorld(t, setup{profile: cfHarness, set: staged}, demo(map[string]string{"scripts/a.py": "print(1)\n"}))
+	w.refuses("unsupported_runtime", w.run("scripts/a.py"))
 	w = newWorld(t, setup{}, demo(map[string]string{"scripts/a.py": "import sys; sys.path.insert(0, ''); import b; print(b.x)\n", "scripts/b.py": "x = 'sibling'\n"}))
 	if r := w.ran("scripts/a.py"); r.Stdout != "sibling\n" || r.Runtime != "python" {
 		t.Errorf("where it is allowed: %+v", r)

@@ -160,6 +160,8 @@ func TestHostScriptsWorkInTheWorkspace(t *testing.T) {
 
 // A name alone puts nobody's files on the host: a skill that others brought
 // also has to be the one that was approved.
+//
+// req: A-087
 func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"})

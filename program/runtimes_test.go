@@ -83,6 +83,7 @@ func TestDenoImportsNothingBeside(t *testing.T) {
 		"static": "import { x } from './x.ts'\n", "bare": "import '../x.ts'\n", "dynamic": "const m = await import(\"./x.ts\")\n",
 		"file": "import { x } from 'file:///workspace/x.ts'\n", "file dynamic": "const m = await import('FILE:///workspace/x.ts')\n",
 		"re-export": "export { x } from \"./x.ts\"\n", "all": "export * from './x.ts'\n", "json": "import s from './x.json' with { type: 'json' }\n",
+		"template": "const m = await import(`./x.ts`)\n", "behind another": "import fs from 'node:fs'\nimport { x } from './x.ts'\n",
 	}
 	allowed := map[string]string{
 		"line": "// import './x.ts'\n", "block": "/* export * from './x.ts' */\n", "block-later": "const a = 1\n/* import './x.ts' */\n", "text": "console.log(\"import './x.ts'\")\n", "after": "const a = 1 // import('./x.ts')\n",
