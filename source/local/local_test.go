@@ -699,6 +699,8 @@ func TestAddedResourceIsFoundByTheNextRun(t *testing.T) {
 	want(t, run(), "SKILL.md other")
 	put(t, s, "references/new.md", "new")
 	want(t, run(), "SKILL.md other", "references/new.md reference")
+	put(t, s, "scripts/lib/deep/part.py", "pass")
+	want(t, run(), "SKILL.md other", "references/new.md reference", "scripts/lib/deep/part.py script")
 }
 
 func TestHeadsHaveLocations(t *testing.T) {
