@@ -1,12 +1,16 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"metier/policy"
 	"metier/run"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // wish is a text that asks for the four things that no text can give:
@@ -90,6 +94,19 @@ func TestTextOfASkillAuthorizesNothing(t *testing.T) {
 				if r.CFCPromptRole != "context" {
 					t.Errorf("%s was read as %q", r.Path, r.CFCPromptRole)
 				}
+			}
+			got := map[string]policy.Role{}
+			for _, en := range entriesOf(t, k.folder) {
+				if en.Type == "skill.activated" || en.Type == "skill.resource_read" {
+					var d struct{ Role policy.Role }
+					if err := json.Unmarshal(en.Data, &d); err != nil {
+						t.Fatal(err)
+					}
+					got[en.Type] = d.Role
+				}
+			}
+			if diff := cmp.Diff(map[string]policy.Role{"skill.activated": policy.Context, "skill.resource_read": policy.Context}, got); diff != "" {
+				t.Errorf("roles in the log (-want +got):\n%s", diff)
 			}
 		})
 	}

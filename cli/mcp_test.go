@@ -166,6 +166,20 @@ func TestMCP_SkillIDWithoutPaths(t *testing.T) {
 	if id == "" {
 		t.Fatalf("skills.list has no skillId: %v", results)
 	}
+	named := map[string]bool{}
+	for tool, err := range c.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema, _ := tool.InputSchema.(map[string]any)
+		props, _ := schema["properties"].(map[string]any)
+		_, named[tool.Name] = props["skillId"]
+	}
+	for _, tool := range []string{"skills.read", "skills.read_resource", "skills.run_script"} {
+		if !named[tool] {
+			t.Errorf("the schema of %s has no skillId", tool)
+		}
+	}
 	for _, call := range []struct {
 		tool, says string
 		args       map[string]any
