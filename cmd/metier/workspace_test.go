@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -263,5 +264,41 @@ func TestExec_KeepsWhatOtherCommandsRead(t *testing.T) {
 		if b, readErr := os.ReadFile(filepath.Join(p.dir, path)); readErr != nil || len(b) > 0 {
 			t.Errorf("%s: %q, %v (exec: %v)\n%s", path, b, readErr, err, out)
 		}
+	}
+}
+
+// A stopped metier cannot move aside what its program creates, so the next command
+// does.
+func TestExec_MovesAsideWhatAppearsWhileStopped(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.write("skills/job/scripts/wait.sh", waitScript+"mkdir -p .agents/skills/planted; printf -- '---\\nname: planted\\ndescription: Use it.\\n---\\n' > .agents/skills/planted/SKILL.md; echo made > made; sleep 100\n")
+	made := filepath.Join(p.dir, "made")
+	shell(t, "mkfifo", made)
+	c, _ := p.waiting()
+	shell(t, "kill", "-STOP", strconv.Itoa(c.Process.Pid))
+	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(made); err != nil {
+		t.Error(err)
+	}
+	if out := p.list(); !strings.Contains(out, ".agents/skills, which is protected") || strings.Contains(out, "planted ") {
+		t.Errorf("metier list:\n%s", out)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = c.Wait()
+	if _, err := os.Lstat(filepath.Join(p.dir, ".agents/skills")); err == nil {
+		t.Error("what the program created is there")
+	}
+}
+
+// shell runs a command that Go has no portable call for.
+func shell(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
 }
