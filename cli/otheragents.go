@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,4 +115,22 @@ func (sh *shelf) agentFolderOf(path string) (agent agentdirs.Agent, flag string,
 		}
 	}
 	return agentdirs.Agent{}, "", false
+}
+
+// unsearched returns the skill of a name in a folder of an agent that is not
+// searched, and the flag that includes the folder.
+func (sh *shelf) unsearched(name string) (path, flag string, ok bool) {
+	if !filepath.IsLocal(name) || filepath.Base(name) != name {
+		return "", "", false
+	}
+	for _, r := range sh.a.agentFolders(everywhere(sh.settings.Discover), sh.workspace) {
+		if slices.ContainsFunc(sh.roots, func(s root) bool { return s.Path == r.Path }) {
+			continue
+		}
+		path = filepath.Join(r.Path, name)
+		if _, err := os.Stat(filepath.Join(path, "SKILL.md")); err == nil {
+			return sh.a.shortPath(path, sh.workspace), includedBy(r, sh.settings.Discover), true
+		}
+	}
+	return "", "", false
 }

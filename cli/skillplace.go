@@ -168,8 +168,12 @@ func (sh *shelf) missing(subject string) error {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_registry_missing",
 			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
 	}
+	hint := "'metier list --all' shows what there is"
+	if path, flag, ok := sh.unsearched(subject); ok {
+		hint = path + " is in a folder that is not searched; include it with " + flag
+	}
 	return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
-		Hint: "'metier list --all' shows what there is", Err: errors.New(what + nearest.Hint(subject, dedupe(names)))}
+		Hint: hint, Err: errors.New(what + nearest.Hint(subject, dedupe(names)))}
 }
 
 // oneSkill are the arguments of a command about one skill.
