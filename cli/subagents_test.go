@@ -48,14 +48,17 @@ func newKin(t *testing.T, files map[string]string) *kin {
 			}
 		}
 		helper := strings.Contains(r.System, helperWords)
-		if !helper || !k.beside {
-			k.mu.Lock()
+		k.mu.Lock()
+		parent, child := k.parent, k.child
+		if helper && k.beside {
+			k.mu.Unlock()
+		} else {
 			defer k.mu.Unlock()
 		}
 		if helper {
-			return k.child(taskOf(r), turn, r)
+			return child(taskOf(r), turn, r)
 		}
-		return k.parent(turn, r)
+		return parent(turn, r)
 	})
 	return k
 }
@@ -77,6 +80,8 @@ func (k *kin) write(files map[string]string) {
 }
 
 func (k *kin) env() []string {
+	k.mu.Lock() // the test sets what a request of another process is answered with
+	defer k.mu.Unlock()
 	return []string{"HOME=" + k.home, "USER=ada", "OPENAI_BASE_URL=" + k.server.URL, "OPENAI_API_KEY=" + modeltest.Key, "METIER_MODEL=openai:stand-in",
 		"METIER_CONFIG=" + filepath.Join(k.dir, "config.yaml"), "PATH=" + os.Getenv("PATH")}
 }
