@@ -87,7 +87,7 @@ func (a *app) protected(l launch, op operator, s settings.Discover) []string {
 		if _, err := os.Lstat(dir); err == nil && within(l.Workspace, dir) {
 			out = append(out, dir) // also where a link leads from elsewhere
 		}
-		out = append(out, linkedSkills(l.Workspace, dir, s.Nested == settings.NestedYes, s.MaxDirs)...)
+		out = append(out, linkedSkills(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
 	}
 	for _, dir := range a.projectDirs(l.Workspace, l.Cwd) {
 		out = append(out, gitFolders(dir)...)

@@ -37,6 +37,9 @@ type Discover struct {
 	MaxResources  int // files indexed for one skill
 }
 
+// InSkills reports whether the folder of a skill is searched for more skills.
+func (d Discover) InSkills() bool { return d.Nested == NestedYes }
+
 // Parse says what becomes of a SKILL.md that is not what the specification asks for.
 type Parse struct {
 	Validation         Validation
