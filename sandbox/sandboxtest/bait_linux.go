@@ -39,6 +39,8 @@ type bait struct {
 type victim struct {
 	pid      int
 	addr, fd string // of its treasure
+	in       io.Writer
+	out      *bufio.Reader
 }
 
 // The files of a cell that a program has no business with.
@@ -100,18 +102,22 @@ func (b *bait) startVictim() {
 	out, err := cmd.StdoutPipe()
 	b.c.must(err)
 	b.c.must(cmd.Start())
-	_, err = fmt.Fscan(out, &b.victim.addr, &b.victim.fd)
+	b.victim = victim{pid: cmd.Process.Pid, in: in, out: bufio.NewReader(out)}
+	_, err = fmt.Fscanln(b.victim.out, &b.victim.addr, &b.victim.fd)
 	b.c.must(err)
-	b.victim.pid = cmd.Process.Pid
 	b.c.must(os.Remove("/home/victim/treasure"))
 }
 
 func (b *bait) pid() string { return strconv.Itoa(b.victim.pid) }
 
-// lives says whether the victim still runs.
+// lives reports whether the victim still answers. A process that was killed does
+// not, also before it is gone.
 func (b *bait) lives() bool {
-	s := status(b.victim.pid, "State")
-	return s != "" && !strings.HasPrefix(s, "Z")
+	if _, err := io.WriteString(b.victim.in, "alive\n"); err != nil {
+		return false
+	}
+	_, err := b.victim.out.ReadString('\n')
+	return err == nil
 }
 
 func (b *bait) hit(format string, a ...any) {

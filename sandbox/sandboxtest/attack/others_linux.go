@@ -29,7 +29,7 @@ var _ = learn(map[string]func([]string) error{
 })
 
 // victim keeps a secret in its memory and in a file without a name, and says
-// where. It ends with its stdin.
+// where. It answers each line with the same, and ends with its stdin.
 var treasure = make([]byte, 64)
 
 func victim(a []string) error {
@@ -45,8 +45,13 @@ func victim(a []string) error {
 		fd = f.Fd()
 	}
 	fmt.Println(uintptr(unsafe.Pointer(&treasure[0])), fd)
-	_, _ = stdin.ReadString('\n')
-	return nil
+	for {
+		line, err := stdin.ReadString('\n')
+		if err != nil {
+			return nil
+		}
+		fmt.Print(line)
+	}
 }
 
 func each(pids []string, f func(pid int) error) error {
