@@ -2,6 +2,7 @@ package metier_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -185,5 +186,25 @@ func TestBuild_ReportsConfusableNames(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", d)
 			}
 		})
+	}
+}
+
+// Many copies of one folder whose skill took another name cost in proportion to
+// their number: each has its names folded a few times, not once for each other.
+func TestBuild_CopiesOfAClaimAreNotComparedWithEachOther(t *testing.T) {
+	allocs := func(copies int) float64 {
+		w := newWorld(t, "default", nil)
+		for i := range copies {
+			w.put(fmt.Sprintf("skills/set%03d/Ähre/SKILL.md", i), skillFile("ähnlich", "Text.\n"))
+		}
+		w.roots = append(w.roots, w.mount("skills", policy.Project))
+		if n := w.snapshot(); len(n.All()) != copies {
+			t.Fatalf("%d skills, want %d", len(n.All()), copies)
+		}
+		return testing.AllocsPerRun(1, func() { w.snapshot() })
+	}
+	few, many := allocs(100), allocs(400)
+	if most := 6 * few; many > most {
+		t.Errorf("400 copies take %.0f allocations, want at most %.0f, 6 times those of 100", many, most)
 	}
 }

@@ -58,24 +58,42 @@ func (c *contest) same(a, b *Skill) bool {
 // contested lists who has a name that some skill took in place of its folder's:
 // entries in a folder of that name, and other skills that took it. The most
 // trusted come first.
-type contested struct{ folders, names []int }
+type contested struct {
+	folders, names []int
+	other          int // place in names of the first with another folder than names[0]; past the end if there is none
+}
+
+// sort puts the most trusted first.
+func (l *contested) sort(c *contest) {
+	for _, list := range [][]int{l.folders, l.names} {
+		slices.SortStableFunc(list, func(a, b int) int { return trust(c.n.skills[b].Tier) - trust(c.n.skills[a].Tier) })
+	}
+	l.other = 1
+	for l.other < len(l.names) && c.oneFolder(l.names[0], l.names[l.other]) {
+		l.other++
+	}
+}
 
 // owner returns who keeps skill i from the name it took.
 func (l *contested) owner(i int, c *contest) (by int, taken bool) {
-	sk := &c.n.skills[i]
-	outranks := func(j int) bool { return trust(c.n.skills[j].Tier) >= trust(sk.Tier) }
+	outranks := func(j int) bool { return trust(c.n.skills[j].Tier) >= trust(c.n.skills[i].Tier) }
 	if len(l.folders) > 0 && outranks(l.folders[0]) {
 		return l.folders[0], true
 	}
-	for _, j := range l.names {
-		if !outranks(j) {
-			break
+	j := l.names[0]
+	if c.oneFolder(i, j) {
+		if l.other == len(l.names) {
+			return 0, false
 		}
-		if c.n.key(c.n.skills[j].folder) != c.n.key(sk.folder) {
-			return j, true
-		}
+		j = l.names[l.other]
 	}
-	return 0, false
+	return j, outranks(j)
+}
+
+// oneFolder reports whether the folders of two skills have one name.
+func (c *contest) oneFolder(i, j int) bool {
+	a, b := c.n.skills[i].folder, c.n.skills[j].folder
+	return a == b || c.n.key(a) == c.n.key(b)
 }
 
 // claims hides each skill whose name is not its folder's, if another entry of
@@ -128,9 +146,7 @@ func (c *contest) claimed(order []int) map[string]*contested {
 		}
 	}
 	for _, l := range claims {
-		for _, list := range [][]int{l.folders, l.names} {
-			slices.SortStableFunc(list, func(a, b int) int { return trust(c.n.skills[b].Tier) - trust(c.n.skills[a].Tier) })
-		}
+		l.sort(c)
 	}
 	return claims
 }

@@ -2,7 +2,18 @@
 // full-width letter is the letter (Agent Skills reference validator; requirement row C-014).
 package nfkc
 
-import "golang.org/x/text/unicode/norm"
+import (
+	"unicode/utf8"
 
-// String gives s in form KC.
-func String(s string) string { return norm.NFKC.String(s) }
+	"golang.org/x/text/unicode/norm"
+)
+
+// String gives s in form KC. ASCII is in it already, and most names are ASCII.
+func String(s string) string {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return norm.NFKC.String(s)
+		}
+	}
+	return s
+}
