@@ -195,8 +195,8 @@ func (f *Folder) check() error {
 	if !info.IsDir() {
 		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run is a folder of its own", "%s is not a folder", f.dir)
 	}
-	for _, name := range []string{FileLog, dirBlobs, lockName} {
-		path := filepath.Join(f.dir, name)
+	for _, name := range []string{FileLog, dirBlobs, dirChilds, lockName} {
+		path, isDir := filepath.Join(f.dir, name), name == dirBlobs || name == dirChilds
 		info, err := os.Lstat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -205,7 +205,7 @@ func (f *Folder) check() error {
 			}
 		case err != nil:
 			return fault("open", path, err)
-		case name == dirBlobs && !info.IsDir(), name != dirBlobs && !info.Mode().IsRegular():
+		case isDir && !info.IsDir(), !isDir && !info.Mode().IsRegular():
 			return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is a link or of another kind", name)
 		}
 	}

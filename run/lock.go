@@ -34,7 +34,7 @@ func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 			return nil, fault("lock", path, err)
 		}
 		if ok {
-			sign(path, now)
+			sign(l, now)
 			return l, nil
 		}
 	}
@@ -48,14 +48,14 @@ func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 
 // sign writes who has the lock, for the message above. Where it cannot be
 // written (a full disk, Windows while it is locked) the lock holds all the same.
-func sign(path string, now func() time.Time) {
+func sign(l *lockfile.Lock, now func() time.Time) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "this machine"
 	}
 	b, err := json.Marshal(holder{os.Getpid(), host, stamp(now())})
 	if err == nil {
-		_ = os.WriteFile(path, append(b, '\n'), 0o600)
+		_ = l.Sign(append(b, '\n'))
 	}
 }
 

@@ -22,7 +22,7 @@ func Try(path string) (*Lock, bool, error) {
 	if err := usable(path); err != nil {
 		return nil, false, err
 	}
-	fl := flock.New(path, flock.SetPermissions(0o600))
+	fl := fileOf(path)
 	ok, err := fl.TryLock()
 	if err != nil || !ok {
 		return nil, false, errors.Join(err, fl.Close())
@@ -38,11 +38,37 @@ func Wait(ctx context.Context, path string) (*Lock, error) {
 	if err := usable(path); err != nil {
 		return nil, err
 	}
-	fl := flock.New(path, flock.SetPermissions(0o600))
+	fl := fileOf(path)
 	if ok, err := fl.TryLockContext(ctx, pause); err != nil || !ok {
 		return nil, errors.Join(err, fl.Close())
 	}
 	return &Lock{fl}, nil
+}
+
+func fileOf(path string) *flock.Flock {
+	return flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|direct))
+}
+
+// Sign writes into the file who has the lock. It leaves alone what was put in
+// the file's place since.
+func (l *Lock) Sign(text []byte) error {
+	f, err := os.OpenFile(l.fl.Path(), os.O_WRONLY|direct, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	ours, err := l.fl.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := f.Stat(); err != nil || !os.SameFile(ours, there) {
+		return errors.Join(err, &fs.PathError{Op: "sign", Path: l.fl.Path(), Err: errors.New("another file is in its place")})
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return err
 }
 
 // usable refuses what is no file of ours: opening a pipe would wait for whoever

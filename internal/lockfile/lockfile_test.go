@@ -101,3 +101,42 @@ func TestALockThatIsNoFileIsRefused(t *testing.T) {
 		t.Error("a lock was made behind a link")
 	}
 }
+
+// Who puts a link in the place of a lock that is held gets nothing written to
+// what the link leads to.
+func TestSign_LeavesAloneWhatReplacedTheFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "lock"), filepath.Join(dir, "victim")
+	for _, other := range []string{"link", "file"} {
+		l, ok, err := lockfile.Try(path)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if err := l.Sign([]byte("first\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(victim, []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		place := os.Rename // the victim itself
+		if other == "link" {
+			place = os.Symlink
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := place(victim, path); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Sign([]byte("second\n")); err == nil {
+			t.Errorf("%s: signed", other)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != "kept" {
+			t.Errorf("%s: it holds %q (%v)", other, b, err)
+		}
+		if err := errors.Join(l.Release(), os.Remove(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
