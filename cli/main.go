@@ -78,7 +78,20 @@ func newApp(env []string, std IO) *app {
 			a.env[k] = v
 		}
 	}
+	a.dropRelativeFolders()
 	return a
+}
+
+// dropRelativeFolders ignores folders of the user that are no absolute paths, as
+// the XDG base directory specification demands: they would lie in the working
+// folder, and what is read there as the user's own could be anybody's.
+func (a *app) dropRelativeFolders() {
+	for _, k := range []string{"HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+		if v := a.env[k]; v != "" && !filepath.IsAbs(v) {
+			delete(a.env, k)
+			fmt.Fprintf(a.Err, "note: %s is ignored: %q is not an absolute path\n", k, v)
+		}
+	}
 }
 
 func (a *app) main(ctx context.Context, args []string) int {
