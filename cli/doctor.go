@@ -284,7 +284,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 // names lists skills whose names are doubtful beside those of all other roots,
 // and counts what MCP clients are shown under the grants.
 func (d *doctor) names(ctx context.Context, list []root, set settings.Settings, g policy.Grants) {
-	snap, err := d.a.snapshot(ctx, list, set, d.ws, d.a.scans())
+	snap, err := d.a.snapshot(ctx, list, set, d.ws, d.a.scans(ctx))
 	if err != nil {
 		return // reported for the root it concerns
 	}
@@ -357,7 +357,7 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 			return
 		}
 	}
-	kept := d.a.scans()
+	kept := d.a.scans(ctx)
 	snap, err := d.a.snapshot(ctx, []root{r}, set, d.ws, kept)
 	if err != nil {
 		d.bad("skills", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,8 +22,11 @@ type scans struct {
 	list  []local.Scanned
 }
 
-func (a *app) scans() *scans {
+func (a *app) scans(ctx context.Context) *scans {
 	dir, _ := a.indexDir()
+	if _, err := os.Lstat(dir); dir != "" && isMissing(err) && a.claim(ctx, dir) != nil {
+		dir = "" // a run beside this would take it for the work of its program
+	}
 	return &scans{index: dir, now: a.now}
 }
 

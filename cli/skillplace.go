@@ -91,7 +91,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 	if sh.tools, err = a.grantedTools(runFlags{}, phase{}, op, sh.settings, agent.ModeChat); err != nil {
 		return nil, err
 	}
-	sh.scans = a.scans()
+	sh.scans = a.scans(ctx)
 	if len(p.mcp) > 0 {
 		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
 	} else {

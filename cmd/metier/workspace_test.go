@@ -244,6 +244,34 @@ func TestExec_ProtectsTheHomeInAWorkspace(t *testing.T) {
 	}
 }
 
+// A workspace that is the home holds what metier keeps about the user. No guard
+// takes that for the work of a program.
+func TestExec_KeepsItsOwnStateInTheHome(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.home = p.dir
+	if out, err := p.command(0, "sandbox", "run", "--workspace", ".", "--", "true").CombinedOutput(); err != nil {
+		t.Errorf("metier sandbox run: %v\n%s", err, out)
+	}
+	_, finish := p.waiting()
+	old, err := filepath.Abs("../../examples/sales-desk/skills") // what has just changed is not indexed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := p.command(0, "list", "--skills-root", old).CombinedOutput(); err != nil {
+		t.Errorf("metier list: %v\n%s", err, out)
+	}
+	finish()
+	for _, kept := range []string{".local/state/metier", ".cache/metier/index"} {
+		if _, err := os.Stat(filepath.Join(p.dir, kept)); err != nil {
+			t.Error(err)
+		}
+	}
+	if out, err := exec.Command("find", p.dir, "-name", "*.quarantined*").CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("moved aside: %v\n%s", err, out)
+	}
+}
+
 // What exists of the folders of agents that a run does not search is read-only
 // in it, and so is what the run itself was given.
 func TestExec_KeepsWhatOtherCommandsRead(t *testing.T) {

@@ -35,6 +35,11 @@ type guard struct {
 
 // guard prepares the workspace of a job: it returns what the backend covers.
 func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sandbox.Workspace, error) {
+	if j != nil { // it may lie in the workspace, and must not count as what a program created
+		if err := os.MkdirAll(j.dir, 0o700); err != nil {
+			return nil, ws, err
+		}
+	}
 	root, err := os.OpenRoot(ws.Host)
 	if err != nil {
 		return nil, ws, fmt.Errorf("the workspace: %w", err)
