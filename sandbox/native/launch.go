@@ -86,6 +86,9 @@ func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 	if w.tree != nil {
 		give = append(give, w.tree)
 	}
+	if err := room(in); err != nil {
+		return nil, primitive("file-descriptors", err)
+	}
 	attr := w.who.attributes()
 	if err := spaces(attr.Cloneflags); err != nil {
 		return nil, notStarted(err)
@@ -98,6 +101,26 @@ func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 		return nil, notStarted(err)
 	}
 	return l, nil
+}
+
+// room reports whether a process can be started with the descriptors that are
+// left. Where the last of them is missing, package syscall leaves open what it
+// opened by then (see spaces).
+func room(f *os.File) error {
+	var taken []int
+	defer func() {
+		for _, fd := range taken {
+			_ = unix.Close(fd) // a copy
+		}
+	}()
+	for range 5 { // two pipes, of the error and of the ids, and the process itself
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		taken = append(taken, fd)
+	}
+	return nil
 }
 
 // started says that the last launch got its namespaces.
