@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,4 +77,69 @@ func TestASkillThatForksRunsAsASubagent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A call of load_skill that begins a subagent is judged as one of delegate_task,
+// too: by the rules for it, and by whether the caller has it.
+func TestLoad_SkillThatForksNeedsDelegateTask(t *testing.T) {
+	t.Parallel()
+	const forks = "---\nname: solo\ndescription: Does it alone.\ncontext: fork\nagent: builder\n---\nSOLO-MARK-5c6d7e8f.\n"
+	files := func(rules string) map[string]string {
+		return map[string]string{"skills/solo/SKILL.md": forks,
+			"skills/narrow/SKILL.md": "---\nname: narrow\ndescription: Reads only.\nallowed-tools: Read\n---\nRead.\n",
+			"subs/builder.yaml":      "name: builder\ndescription: Builds.\nallow_skills: [\"*\"]\ntools: [write_file, load_skill]\n",
+			"subs/reader.yaml":       "name: reader\ndescription: Reads.\nallow_skills: [\"*\"]\ntools: [read_file, load_skill]\n",
+			"policy.yaml":            "version: 1\nrules: [" + rules + "]\n",
+			"config.yaml":            "skills: [{path: skills, tier: user}]\npolicy: policy.yaml\nsubagents: {profiles: [subs], allow: [builder, reader]}\nallow_tools: [default]\n"}
+	}
+	for name, c := range map[string]struct {
+		rules string
+		args  []string
+		calls []modeltest.Call
+		code  string // of the last call's decision
+	}{
+		"deny rule":    {rules: "{deny: delegate_task}", calls: []modeltest.Call{loadCall("solo")}, code: "rule_denied"},
+		"ask rule":     {rules: "{ask: delegate_task}", calls: []modeltest.Call{loadCall("solo")}, code: "rule_needs_approval"},
+		"narrow skill": {args: []string{"--set", "allowed_tools=enforce"}, calls: []modeltest.Call{loadCall("narrow"), loadCall("solo")}, code: "allowed_tools"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKin(t, files(c.rules))
+			k.parent = func(turn int, _ *modeltest.Request) modeltest.Turn {
+				if turn < len(c.calls) {
+					return turnOf(c.calls[turn])
+				}
+				return modeltest.Turn{Text: "Done."}
+			}
+			k.child = says("Done alone.")
+			k.run(c.args...)
+			trace := readArtifact[run.PolicyTrace](t, k.folder(), run.FilePolicyTrace).Decisions
+			if got := trace[len(trace)-1].Code; got != c.code {
+				t.Errorf("code %s, want %s", got, c.code)
+			}
+			if _, err := os.Stat(filepath.Join(k.folder(), "children")); err == nil {
+				t.Error("a subagent began")
+			}
+		})
+	}
+	t.Run("a subagent without the tool", func(t *testing.T) {
+		t.Parallel()
+		k := newKin(t, files(""))
+		k.parent = func(turn int, _ *modeltest.Request) modeltest.Turn {
+			if turn == 0 {
+				return turnOf(modeltest.Call{Tool: "delegate_task", Args: `{"task":"Read it.","profile":"reader"}`})
+			}
+			return modeltest.Turn{Text: "Done."}
+		}
+		k.child = func(_ string, turn int, r *modeltest.Request) modeltest.Turn {
+			if turn == 0 {
+				return turnOf(loadCall("solo"))
+			}
+			return modeltest.Turn{Text: "Done alone."}
+		}
+		k.run()
+		if got, want := k.activations(k.childFolder("t1.c0")), []string{"solo model-tool"}; !slices.Equal(got, want) {
+			t.Errorf("activations of the subagent: %q, want %q", got, want)
+		}
+	})
 }

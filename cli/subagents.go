@@ -284,7 +284,7 @@ func (l launch) childrenAtOnce() int {
 // delegation are the tools by which the job's model begins children.
 func (j *job) delegation() []metier.Tool {
 	s := j.launch.Subagents
-	if !s.may() {
+	if !s.may() || !slices.Contains(j.launch.Tools, settings.ToolDelegateTask) {
 		return nil
 	}
 	if j.family == nil && j.folder != nil { // a dry run has no folder, and begins nothing

@@ -14,23 +14,32 @@ var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeProfile, j
 // paths, network, allowed-tools of active skills, enforcement mode; then
 // questions, one after the other. Approval removes a question and never a refusal (D2).
 func Decide(g *Grants, r Request) Decision {
-	risk := risks(r)
+	risk, uses := risks(r), r.uses()
 	for _, gate := range gates {
-		if d, stop := gate(g, r); stop {
-			d.Risk = risk
-			return d
+		for _, use := range uses {
+			if d, stop := gate(g, use); stop {
+				d.Risk = risk
+				return d
+			}
 		}
 	}
 	d := judgeMode(g.Mode, r.Effect, r.Actor == ByOperator || evidence(r.Slots))
 	if r.Profile != "" && d.Outcome == Allow {
 		d.Code, d.Rule = CodeProfile, "subagent profiles; "+d.Rule
 	}
-	if n, noted := advice(g, r); noted {
-		d = n
+	var all []need
+	for _, use := range uses {
+		if n, noted := advice(g, use); noted {
+			d = n
+		}
+		all = append(all, needs(g, use)...)
 	}
 	var consents []Consent
-	for _, n := range needs(g, r) {
+	for _, n := range all {
 		q := n.question()
+		if slices.ContainsFunc(consents, func(c Consent) bool { return c.Question.Binds == q.Binds }) {
+			continue // the same for each use
+		}
 		if n.given {
 			d = d.answered("operator")
 			consents = append(consents, Consent{*q, Answer{Question: q.ID, Allow: true, Scope: ScopeOnce}})
@@ -48,6 +57,17 @@ func Decide(g *Grants, r Request) Decision {
 	}
 	d.Risk, d.Consents = risk, consents
 	return d
+}
+
+// uses are what a call is judged as: what it is, and a call of delegate_task
+// where another tool begins a subagent, as load_skill does for some skills.
+func (r Request) uses() []Request {
+	if r.Profile == "" || r.Tool == toolDelegate {
+		return []Request{r}
+	}
+	begins := r
+	begins.Tool = toolDelegate
+	return []Request{r, begins}
 }
 
 // answered is d after a question that was answered with yes. A warning stays

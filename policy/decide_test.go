@@ -13,7 +13,7 @@ import (
 
 // open is grants that allow the tools of the tests and ask for nothing.
 func open() policy.Grants {
-	return policy.Grants{Mode: policy.Disabled, Tools: []string{"read_file", "write_file", "bash", "load_skill"}, Narrow: policy.NarrowNarrow, Merge: policy.MergeIntersection}
+	return policy.Grants{Mode: policy.Disabled, Tools: []string{"read_file", "write_file", "bash", "load_skill", "delegate_task"}, Narrow: policy.NarrowNarrow, Merge: policy.MergeIntersection}
 }
 
 // call is a read by the model.
@@ -85,6 +85,12 @@ func TestDecide(t *testing.T) {
 			policy.Warn, "cfc_observe_requires_direct_command"},
 		{"a profile the mode denies", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.EnforceStrict }, call(profile("a")),
 			policy.Deny, "cfc_enforce_strict_requires_direct_command"},
+		{"a profile that another tool begins", func(g *policy.Grants) { g.Profiles, g.Tools = []string{"a"}, []string{"load_skill"} }, call(as("load_skill", policy.SideEffect), profile("a")),
+			policy.Deny, policy.CodeToolNotAllowed},
+		{"a profile that another tool begins against a rule", func(g *policy.Grants) {
+			g.Profiles, g.Rules = []string{"a"}, []policy.Rule{{Effect: policy.RuleDeny, Pattern: "delegate_task"}}
+		}, call(as("load_skill", policy.SideEffect), profile("a")), policy.Deny, policy.CodeRuleDenied},
+		{"a profile that another tool begins beyond allowed-tools", profiles("a"), call(as("load_skill", policy.SideEffect), profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
 		{"a profile beyond allowed-tools", profiles("a"), call(profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
 		{"no tool", nil, call(as("", policy.Read)), policy.Deny, policy.CodeInvalidCall},
 		{"no effect", nil, call(as("read_file", "")), policy.Deny, policy.CodeInvalidCall},

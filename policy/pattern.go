@@ -27,8 +27,9 @@ var aliases = map[string][]string{
 }
 
 const (
-	toolBash   = "bash"
-	toolScript = "run_skill_script"
+	toolBash     = "bash"
+	toolScript   = "run_skill_script"
+	toolDelegate = "delegate_task"
 )
 
 // Limits on patterns, so that a hostile one costs little.
