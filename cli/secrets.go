@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"metier"
+	"metier/policy"
 	"metier/record"
 )
 
 // secretConfig is a variable that scripts of one skill get.
 type secretConfig struct {
-	Skill string `yaml:"skill"` // name or ID
+	Skill string `yaml:"skill"` // ID, or name of a skill that is not a project's or a third party's
 	Name  string `yaml:"name"`  // of the variable in the script's environment
 	Env   string `yaml:"env"`   // variable of this process that holds the value
 	File  string `yaml:"file"`  // or a file that does, relative to the configuration's folder
@@ -27,8 +28,15 @@ func (a *app) scriptSecrets(list []secretConfig) func(context.Context, metier.Sk
 	return func(_ context.Context, sk metier.Skill) ([]record.Secret, error) {
 		var out []record.Secret
 		for _, c := range list {
-			if c.Skill != sk.ID.String() && !strings.EqualFold(c.Skill, sk.Name) {
-				continue
+			if c.Skill != sk.ID.String() {
+				if !strings.EqualFold(c.Skill, sk.Name) {
+					continue
+				}
+				// Whoever writes a repository chooses the names of its skills.
+				if tier := sk.Tier.Or(); tier == policy.Project || tier == policy.ThirdParty {
+					return nil, fmt.Errorf("the secret %s is declared for the skill %s by its name, which does not cover %s, a skill of tier %s; name the ID in the configuration if that one is to have it",
+						c.Name, c.Skill, sk.ID, tier)
+				}
 			}
 			v, err := a.secretValue(c)
 			if err != nil {
