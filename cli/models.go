@@ -129,6 +129,14 @@ func (a *app) base(op operator, p provider) string {
 	return base
 }
 
+// scriptOf is the file of recorded turns that a scripted model's name has, or "".
+func scriptOf(id string) string {
+	if file, is := strings.CutPrefix(id, "scripted:"); is {
+		return file
+	}
+	return ""
+}
+
 // openModel opens provider:name.
 func (a *app) openModel(op operator, id string) (chosen, error) {
 	prov, name, ok := strings.Cut(id, ":")

@@ -177,11 +177,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if realPath(l.Artifacts) == ws {
 		return p, wrong("artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", ws)
 	}
-	promptFile := f.promptFile
-	if ph.Prompt != "" || ph.PromptFile != "" {
-		promptFile = ph.PromptFile
-	}
-	for _, s := range []string{f.file, p.model.script, promptFile, f.outputSchema} {
+	for _, s := range append(rf.files(), f.file, p.model.script, f.promptFile, f.outputSchema) {
 		if s != "" && s != "-" {
 			l.Sources = append(l.Sources, a.path(s))
 		}

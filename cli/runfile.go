@@ -54,6 +54,16 @@ type phase struct {
 	Script     string   `yaml:"script"`
 }
 
+// files are the files that the run file names, those of all phases among them: a
+// phase must not write what a later one, or the next run, begins with.
+func (r runFile) files() []string {
+	out := []string{r.PromptFile, r.Script, r.OutputSchema, scriptOf(r.Model)}
+	for _, ph := range r.Phases {
+		out = append(out, ph.PromptFile, ph.Script, scriptOf(ph.Model))
+	}
+	return out
+}
+
 // readRunFile reads a run file and makes its paths absolute.
 func readRunFile(path string) (runFile, error) {
 	var r runFile
