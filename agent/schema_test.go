@@ -29,6 +29,9 @@ func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
 		"dynamic":        `{"$dynamicAnchor": "n", "allOf": [{"$dynamicRef": "#n"}]}`,
 		"when dependent": `{"dependentSchemas": {"a": {"$ref": "#"}}}`,
 		"doublings":      doubling(40),
+		"large pattern":  `{"type": "string", "pattern": "^` + strings.Repeat("(a?){1000}", 100) + `$"}`,
+		"large names":    `{"patternProperties": {"` + strings.Repeat("(a?){1000}", 100) + `": {}}}`,
+		"many patterns":  `{"allOf": [` + strings.Repeat(`{"pattern": "^[a-z]{1,900}$"}, `, 20) + `{}]}`,
 	} {
 		if err := agent.CheckSchema([]byte(schema)); err == nil {
 			t.Errorf("%s: taken", name)
@@ -40,6 +43,7 @@ func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
 		"some doubling": doubling(6),
 		"by its own id": `{"$id": "https://example.com/a", "properties": {"a": {"$ref": "a"}, "b": {"$ref": "#/properties/c"}, "c": {}}}`,
 		"true":          `true`,
+		"patterns":      `{"allOf": [` + strings.Repeat(`{"pattern": "^[a-z0-9-]{1,64}$"}, `, 20) + `{}], "patternProperties": {"^x-": {}}}`,
 	} {
 		if err := agent.CheckSchema([]byte(schema)); err != nil {
 			t.Errorf("%s: %v", name, err)

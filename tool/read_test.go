@@ -99,6 +99,7 @@ func TestArgumentsAreStrict(t *testing.T) {
 		{"list_files", `{"pattern":"[a"}`, "pattern"},
 		{"search_files", `{}`, "pattern"},
 		{"search_files", `{"pattern":"("}`, "pattern"},
+		{"search_files", `{"pattern":"(a?){900}(b?){900}"}`, "more than 2000"},
 		{"search_files", `{"pattern":"a","limit":501}`, "limit"},
 		{"search_files", `{"pattern":"a","glob":"["}`, "glob"},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
+	"metier/internal/regex"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -28,6 +29,7 @@ const (
 	searchFileMax  = 4 << 20   // bytes of one file
 	searchLine     = 300       // bytes of a line that are shown
 	searchPattern  = 1000      // bytes of a pattern
+	searchStates   = 2000      // states of a pattern, by which each byte that is searched costs more
 	searchSkill    = 200       // files of a skill
 )
 
@@ -81,6 +83,11 @@ func (t searchFiles) args(raw json.RawMessage) (searchArgs, error) {
 		return a, invalid(fmt.Errorf("pattern is longer than %d bytes", searchPattern))
 	case a.Limit < 0 || a.Limit > searchMost:
 		return a, invalid(fmt.Errorf("limit is not between 1 and %d", searchMost))
+	}
+	if states, err := regex.States(a.Pattern); err != nil {
+		return a, invalid(fmt.Errorf("pattern: %w", err))
+	} else if states > searchStates {
+		return a, invalid(fmt.Errorf("pattern has %d states, more than %d; use smaller repetitions", states, searchStates))
 	}
 	if a.re, err = regexp.Compile(a.Pattern); err != nil {
 		return a, invalid(fmt.Errorf("pattern: %w", err))
