@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"metier/harness"
 	"metier/internal/agentdirs"
 	"metier/internal/visible"
 	"metier/sandbox/quarantine"
@@ -17,7 +18,7 @@ import (
 // authority lists the slash paths of a project from which metier commands, other
 // agents and git read skills, configuration and hooks.
 func authority() []string {
-	return append([]string{projectFile, ".git"}, agentdirs.ProjectFolders()...)
+	return append([]string{projectFile, harness.File, ".git"}, agentdirs.ProjectFolders()...)
 }
 
 // projectDirs lists the folders of a workspace in which metier commands run: the

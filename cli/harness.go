@@ -283,12 +283,15 @@ func (a *app) harnessInitCommand() *cobra.Command {
 a reference, each in a group with its summary. With --empty it makes HARNESS.md
 alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 		Example: "  metier harness init sales-desk\n  metier harness init release-desk --layout v2 --empty", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			l, err := harness.ParseLayout(layout)
 			if err != nil {
 				return wrong("usage", "layouts: v1, v2", "--layout: %w", err)
 			}
 			shown := filepath.Clean(args[0])
+			if err := a.claim(c.Context(), filepath.Join(a.path(shown), harness.File)); err != nil {
+				return err
+			}
 			files, err := harness.Create(a.path(shown), filepath.Base(a.path(shown)), l, empty)
 			switch {
 			case errors.Is(err, harness.ErrThere):

@@ -15,6 +15,7 @@ import (
 	"metier/agent"
 	"metier/browser"
 	"metier/event"
+	"metier/harness"
 	"metier/policy"
 	"metier/record"
 	"metier/run"
@@ -90,7 +91,7 @@ func (a *app) protected(l launch, op operator, s settings.Discover) []string {
 		out = append(out, linkedSkills(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
 	}
 	for _, dir := range a.projectDirs(l.Workspace, l.Cwd) {
-		out = append(out, gitFolders(dir)...)
+		out = append(append(out, filepath.Join(dir, harness.File)), gitFolders(dir)...)
 	}
 	return out
 }

@@ -204,7 +204,7 @@ func TestExec_ProtectsWhatOtherCommandsRead(t *testing.T) {
 		t.Fatal("the script does not run in sub")
 	}
 	for _, path := range []string{".agents/skills/planted", ".claude/skills/planted", ".opencode/skill/planted", ".codex/skills/planted", ".cursor/skills/planted",
-		".git/hooks", "metier.yaml", "sub/.agents/skills/planted", "sub/metier.yaml", "sub/.git"} {
+		".git/hooks", "metier.yaml", "HARNESS.md", "sub/.agents/skills/planted", "sub/metier.yaml", "sub/HARNESS.md", "sub/.git"} {
 		out, err := p.command(0, execArgs("plant.sh", path)...).CombinedOutput()
 		if err == nil || strings.Contains(string(out), "survived") {
 			t.Errorf("the script that creates %s goes on: %v\n%s", path, err, out)
@@ -277,7 +277,7 @@ func TestExec_KeepsItsOwnStateInTheHome(t *testing.T) {
 func TestExec_KeepsWhatOtherCommandsRead(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	paths := []string{".agents/skills/a/SKILL.md", ".codex/skills/a/SKILL.md", ".github/skills/a/SKILL.md", "metier.yaml", "sub/.claude/skills/a/SKILL.md"}
+	paths := []string{"HARNESS.md", ".agents/skills/a/SKILL.md", ".codex/skills/a/SKILL.md", ".github/skills/a/SKILL.md", "metier.yaml", "sub/.claude/skills/a/SKILL.md"}
 	for _, path := range paths {
 		p.write(path, "")
 	}
