@@ -5,16 +5,42 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"metier/internal/confine"
 )
 
 // mostLinks is how many symbolic links are followed on the way to one path.
 const mostLinks = 40
 
+// ways remembers what is at each place while many paths are followed, which may
+// go through the same links.
+type ways map[string]onWay
+
+type onWay struct {
+	there  bool
+	target string // of a symbolic link; "" for anything else
+}
+
+func (w ways) at(path string) onWay {
+	p, known := w[path]
+	if known {
+		return p
+	}
+	if info, err := os.Lstat(path); err == nil {
+		p.there = true
+		if info.Mode()&os.ModeSymlink != 0 {
+			p.target, _ = os.Readlink(path) // one that is gone by now leads nowhere
+		}
+	}
+	w[path] = p
+	return p
+}
+
 // inWorkspace returns the slash paths in a workspace that a host path leads
 // through: each symbolic link on the way that is there, and the end of the path,
 // which may not exist. A program that can change one of them changes what the
 // path means. The workspace has no links in its own path.
-func inWorkspace(workspace, p string) (out []string) {
+func (w ways) inWorkspace(workspace, p string) (out []string) {
 	add := func(at string) {
 		if rel, err := filepath.Rel(workspace, at); err == nil && filepath.IsLocal(rel) && rel != "." {
 			out = append(out, filepath.ToSlash(rel))
@@ -34,20 +60,20 @@ func inWorkspace(workspace, p string) (out []string) {
 			continue
 		}
 		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		if err != nil {
+		found := w.at(next)
+		if !found.there {
 			at = filepath.Join(append([]string{next}, todo...)...)
 			break
 		}
-		if info.Mode()&os.ModeSymlink == 0 {
+		if found.target == "" {
 			at = next
 			continue
 		}
 		add(next)
-		target, err := os.Readlink(next)
-		if links++; err != nil || links > mostLinks {
+		if links++; links > mostLinks {
 			return out // nothing can be opened by this path
 		}
+		target := found.target
 		if filepath.IsAbs(target) {
 			top = filepath.VolumeName(target) + sep
 			at, target = top, target[len(top):]
@@ -61,7 +87,7 @@ func inWorkspace(workspace, p string) (out []string) {
 // leadsOut reports whether a path leads through the workspace and, by a symbolic link
 // there, out of it. A program can have made such a link.
 func leadsOut(workspace, p string) bool {
-	return len(inWorkspace(workspace, p)) > 0 && !within(workspace, p)
+	return len(ways{}.inWorkspace(workspace, p)) > 0 && !within(workspace, p)
 }
 
 // linkedSkills returns the symbolic links below a folder of skills by which
@@ -71,7 +97,7 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 	seen := map[string]bool{}
 	var walk func(real string)
 	follow := func(link string) {
-		if real, err := filepath.EvalSymlinks(link); err == nil && within(workspace, real) {
+		if real, err := confine.RealPath(link); err == nil && within(workspace, real) {
 			walk(real)
 		}
 	}
@@ -102,7 +128,7 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 			}
 		}
 	}
-	if real, err := filepath.EvalSymlinks(folder); err == nil {
+	if real, err := confine.RealPath(folder); err == nil {
 		walk(real)
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 
 	"metier"
 	"metier/harness"
+	"metier/internal/confine"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -56,7 +57,7 @@ func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount,
 		if err != nil {
 			return nil, err
 		}
-		if real, err := filepath.EvalSymlinks(r.Path); err == nil {
+		if real, err := confine.RealPath(r.Path); err == nil {
 			m.Root = real
 		}
 		if m.Source = src; r.Harness {
@@ -123,7 +124,7 @@ func within(dir, p string) bool {
 // realPath resolves the links of what exists of a path.
 func realPath(p string) string {
 	for dir, rest := filepath.Clean(p), ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
+		if real, err := confine.RealPath(dir); err == nil {
 			return filepath.Join(real, rest)
 		}
 		if dir == filepath.Dir(dir) {
@@ -135,7 +136,7 @@ func realPath(p string) string {
 // workspaceDir resolves the workspace folder.
 func (a *app) workspaceDir(p string) (string, error) {
 	dir := a.path(firstSet(p, a.Dir))
-	real, err := filepath.EvalSymlinks(dir)
+	real, err := confine.RealPath(dir)
 	if err != nil {
 		code := "workspace_missing"
 		if !errors.Is(err, fs.ErrNotExist) {

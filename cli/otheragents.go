@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"metier/internal/agentdirs"
+	"metier/internal/confine"
 	"metier/settings"
 )
 
@@ -34,7 +35,7 @@ func (a *app) otherFolders(ctx context.Context, s settings.Settings, workspace s
 		if s.Discover.Families.Has(settings.Family(r.agent.Name)) || r.Unused || a.place(&r, s.Discover, workspace, nil) != nil {
 			continue
 		}
-		real, err := filepath.EvalSymlinks(r.Path)
+		real, err := confine.RealPath(r.Path)
 		if err != nil || seen[real] {
 			continue
 		}
@@ -67,7 +68,7 @@ func countSkills(ctx context.Context, s settings.Settings, roots []root, seen ma
 		if err != nil || head.FileName == "" {
 			continue
 		}
-		dir, err := filepath.EvalSymlinks(filepath.Join(m.Root, filepath.FromSlash(head.Path)))
+		dir, err := confine.RealPath(filepath.Join(m.Root, filepath.FromSlash(head.Path)))
 		if err != nil || seen[dir] || dir != filepath.Join(m.Root, filepath.FromSlash(head.Path)) && seen[filepath.Dir(dir)] {
 			continue
 		}

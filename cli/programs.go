@@ -184,8 +184,9 @@ func (j *job) programs() []metier.Tool {
 // config, a commondir and an index also make git run what they say.
 func (a *app) sandboxed(l launch, protected []string, secrets []secretConfig) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
+	links := ways{}
 	add := func(list *[]string, p string) {
-		for _, rel := range inWorkspace(l.Workspace, p) {
+		for _, rel := range links.inWorkspace(l.Workspace, p) {
 			if !slices.Contains(*list, rel) {
 				*list = append(*list, rel)
 			}

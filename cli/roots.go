@@ -12,6 +12,7 @@ import (
 
 	"metier"
 	"metier/internal/agentdirs"
+	"metier/internal/confine"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -379,7 +380,7 @@ func (a *app) place(r *root, s settings.Discover, workspace string, mounts []too
 			Hint: "move it in, or name the folder it leads to in the configuration", Err: fmt.Errorf("it is a link that leaves %s", r.Bound)}
 	}
 	for _, m := range mounts {
-		src, err := filepath.EvalSymlinks(m.Source)
+		src, err := confine.RealPath(m.Source)
 		if err == nil && within(src, real) {
 			rel, _ := filepath.Rel(src, real) // within
 			r.Target = strings.TrimSuffix(m.Target+"/"+filepath.ToSlash(rel), "/.")
@@ -399,7 +400,7 @@ func (r root) resolve() (string, error) {
 	if r.Path == "" {
 		return "", nil
 	}
-	real, err := filepath.EvalSymlinks(r.Path)
+	real, err := confine.RealPath(r.Path)
 	if err != nil {
 		if r.Named {
 			return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
@@ -430,7 +431,7 @@ func labelled(in []root) []root {
 	taken := map[string]bool{}
 	seen := map[string]int{}
 	for _, r := range in {
-		if real, err := filepath.EvalSymlinks(r.Path); err == nil && r.Path != "" && !r.Unused {
+		if real, err := confine.RealPath(r.Path); err == nil && r.Path != "" && !r.Unused {
 			if i, ok := seen[real]; ok {
 				out[i].note(skillmd.Advice, "root-listed-twice", "%s is the same folder; its skills are listed once, with the label %s", r.Path, out[i].Label)
 				continue

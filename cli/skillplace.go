@@ -14,6 +14,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/internal/confine"
 	"metier/internal/nearest"
 	"metier/internal/visible"
 	"metier/record"
@@ -136,10 +137,10 @@ func (sh *shelf) entries(subject string) []metier.Skill {
 func (sh *shelf) places(subject string) []string {
 	p := filepath.Clean(sh.a.path(subject))
 	out := []string{p}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+	if dir, err := confine.RealPath(filepath.Dir(p)); err == nil {
 		out = append(out, filepath.Join(dir, filepath.Base(p)))
 	}
-	if real, err := filepath.EvalSymlinks(p); err == nil {
+	if real, err := confine.RealPath(p); err == nil {
 		out = append(out, real)
 	}
 	return dedupe(out)

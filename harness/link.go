@@ -38,7 +38,7 @@ func (r *reader) target(at string) (string, error) {
 	if !r.opt.Links {
 		return outside("it is a link, and links are not followed here")
 	}
-	real, err := filepath.EvalSymlinks(filepath.Join(r.path, filepath.FromSlash(at)))
+	real, err := confine.RealPath(filepath.Join(r.path, filepath.FromSlash(at)))
 	if err != nil {
 		if os.IsPermission(err) {
 			return outside("it is a link that cannot be followed")

@@ -51,6 +51,30 @@ func profiles(names ...string) func(*policy.Grants) {
 	return func(g *policy.Grants) { g.Profiles = names }
 }
 
+// decision is a request under grants, and what has to come of it.
+type decision struct {
+	name    string
+	grants  func(*policy.Grants) // changes those of open
+	request policy.Request
+	outcome policy.Outcome
+	code    string
+}
+
+func (tt decision) check(t *testing.T) {
+	t.Parallel()
+	g := open()
+	if tt.grants != nil {
+		tt.grants(&g)
+	}
+	d := policy.Decide(&g, tt.request)
+	if d.Outcome != tt.outcome || d.Code != tt.code {
+		t.Errorf("%s %s, want %s %s: %+v", d.Outcome, d.Code, tt.outcome, tt.code, d)
+	}
+	if (d.Question != nil) != (d.Outcome == policy.Ask) || d.Outcome != policy.Allow && d.Reason == "" {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	denied := func(g *policy.Grants) { g.Denied = []string{"bad", "org:evil"} }
@@ -60,13 +84,7 @@ func TestDecide(t *testing.T) {
 	zone := func(z policy.Zone, write bool) policy.PathUse {
 		return policy.PathUse{Path: "/p", Zone: z, Write: write}
 	}
-	for _, tt := range []struct {
-		name    string
-		grants  func(*policy.Grants)
-		request policy.Request
-		outcome policy.Outcome
-		code    string
-	}{
+	for _, tt := range []decision{
 		{"granted", nil, call(), policy.Allow, "cfc_disabled"},
 		{"granted write", nil, call(as("write_file", policy.Write)), policy.Allow, "write_file_disabled"},
 		{"no grant", nil, call(as("web", policy.Read)), policy.Deny, policy.CodeToolNotAllowed},
@@ -76,22 +94,7 @@ func TestDecide(t *testing.T) {
 		{"a user does", nil, call(as("web", policy.Read), by(policy.ByUser)), policy.Deny, policy.CodeToolNotAllowed},
 		{"bad arguments", nil, call(func(r *policy.Request) { r.Invalid = "invalid_arguments" }), policy.Deny, policy.CodeInvalidCall},
 		{"bad arguments of the operator", nil, call(by(policy.ByOperator), func(r *policy.Request) { r.Invalid = "x" }), policy.Deny, policy.CodeInvalidCall},
-		{"a profile that was granted", profiles("web", "author"), call(profile("author")), policy.Allow, policy.CodeProfile},
-		{"a profile that was not", profiles("web"), call(profile("author")), policy.Deny, policy.CodeProfileDenied},
 		{"a grant of a profile is exact", profiles("auth", "author*", "*"), call(profile("author")), policy.Deny, policy.CodeProfileDenied},
-		{"a profile binds the operator", nil, call(profile("author"), by(policy.ByOperator)), policy.Deny, policy.CodeProfileDenied},
-		{"a profile without its tool", profiles("author"), call(as("web", policy.Read), profile("author")), policy.Deny, policy.CodeToolNotAllowed},
-		{"a profile the mode warns of", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.Observe }, call(as("bash", policy.SideEffect), profile("a")),
-			policy.Warn, "cfc_observe_requires_direct_command"},
-		{"a profile the mode denies", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.EnforceStrict }, call(profile("a")),
-			policy.Deny, "cfc_enforce_strict_requires_direct_command"},
-		{"a profile that another tool begins", func(g *policy.Grants) { g.Profiles, g.Tools = []string{"a"}, []string{"load_skill"} }, call(as("load_skill", policy.SideEffect), profile("a")),
-			policy.Deny, policy.CodeToolNotAllowed},
-		{"a profile that another tool begins against a rule", func(g *policy.Grants) {
-			g.Profiles, g.Rules = []string{"a"}, []policy.Rule{{Effect: policy.RuleDeny, Pattern: "delegate_task"}}
-		}, call(as("load_skill", policy.SideEffect), profile("a")), policy.Deny, policy.CodeRuleDenied},
-		{"a profile that another tool begins beyond allowed-tools", profiles("a"), call(as("load_skill", policy.SideEffect), profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
-		{"a profile beyond allowed-tools", profiles("a"), call(profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
 		{"no tool", nil, call(as("", policy.Read)), policy.Deny, policy.CodeInvalidCall},
 		{"no effect", nil, call(as("read_file", "")), policy.Deny, policy.CodeInvalidCall},
 		{"unknown effect", nil, call(as("read_file", "think")), policy.Deny, policy.CodeInvalidCall},
@@ -130,20 +133,32 @@ func TestDecide(t *testing.T) {
 		{"not the first of two", func(g *policy.Grants) { g.Merge = policy.MergeLast }, call(active([]string{"Read"}, []string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
 		{"a silent one decides nothing", func(g *policy.Grants) { g.Merge = policy.MergeUnion }, call(active([]string{"Grep"}, nil)), policy.Deny, policy.CodeNotNarrowed},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			g := open()
-			if tt.grants != nil {
-				tt.grants(&g)
-			}
-			d := policy.Decide(&g, tt.request)
-			if d.Outcome != tt.outcome || d.Code != tt.code {
-				t.Errorf("%s %s, want %s %s: %+v", d.Outcome, d.Code, tt.outcome, tt.code, d)
-			}
-			if (d.Question != nil) != (d.Outcome == policy.Ask) || d.Outcome != policy.Allow && d.Reason == "" {
-				t.Errorf("%+v", d)
-			}
-		})
+		t.Run(tt.name, tt.check)
+	}
+}
+
+// A subagent begins where its profile and the tool delegate_task are granted,
+// whichever tool begins it.
+func TestDecide_SubagentProfiles(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []decision{
+		{"a profile that was granted", profiles("web", "author"), call(profile("author")), policy.Allow, policy.CodeProfile},
+		{"a profile that was not", profiles("web"), call(profile("author")), policy.Deny, policy.CodeProfileDenied},
+		{"a profile binds the operator", nil, call(profile("author"), by(policy.ByOperator)), policy.Deny, policy.CodeProfileDenied},
+		{"a profile without its tool", profiles("author"), call(as("web", policy.Read), profile("author")), policy.Deny, policy.CodeToolNotAllowed},
+		{"a profile the mode warns of", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.Observe }, call(as("bash", policy.SideEffect), profile("a")),
+			policy.Warn, "cfc_observe_requires_direct_command"},
+		{"a profile the mode denies", func(g *policy.Grants) { g.Profiles, g.Mode = []string{"a"}, policy.EnforceStrict }, call(profile("a")),
+			policy.Deny, "cfc_enforce_strict_requires_direct_command"},
+		{"a profile that another tool begins", func(g *policy.Grants) { g.Profiles, g.Tools = []string{"a"}, []string{"load_skill"} }, call(as("load_skill", policy.SideEffect), profile("a")),
+			policy.Deny, policy.CodeToolNotAllowed},
+		{"a profile that another tool begins against a rule", func(g *policy.Grants) {
+			g.Profiles, g.Rules = []string{"a"}, []policy.Rule{{Effect: policy.RuleDeny, Pattern: "delegate_task"}}
+		}, call(as("load_skill", policy.SideEffect), profile("a")), policy.Deny, policy.CodeRuleDenied},
+		{"a profile that another tool begins beyond allowed-tools", profiles("a"), call(as("load_skill", policy.SideEffect), profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
+		{"a profile beyond allowed-tools", profiles("a"), call(profile("a"), active([]string{"Grep"})), policy.Deny, policy.CodeNotNarrowed},
+	} {
+		t.Run(tt.name, tt.check)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/confine"
 	"metier/internal/script"
 	"metier/internal/visible"
 	"metier/policy"
@@ -115,10 +116,10 @@ func (r *runner) hostCwd(p *prepared, deny denial) error {
 		return deny("run with a workspace", "a script on the host works in the workspace, and there is none")
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(p.cwd, sandbox.WorkspaceDir), "/")
-	root, err := filepath.EvalSymlinks(r.Workspace.Host)
+	root, err := confine.RealPath(r.Workspace.Host)
 	if err == nil {
 		var real string
-		if real, err = filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(rel))); err == nil {
+		if real, err = confine.RealPath(filepath.Join(root, filepath.FromSlash(rel))); err == nil {
 			if rel, err = filepath.Rel(root, real); err == nil && !filepath.IsLocal(rel) {
 				err = errors.New("it leads out of the workspace")
 			}

@@ -142,7 +142,7 @@ var errDangling = errors.New("a symlink in the path points to nothing")
 // resolve follows all links of a path; what does not exist yet is kept as it is
 // written.
 func resolve(host string) (resolved, error) {
-	real, err := filepath.EvalSymlinks(host)
+	real, err := confine.RealPath(host)
 	if err == nil {
 		return resolved{real, true, !strings.EqualFold(real, filepath.Clean(host))}, nil
 	}
@@ -156,7 +156,7 @@ func resolve(host string) (resolved, error) {
 			break
 		}
 		rest, cur = filepath.Join(filepath.Base(cur), rest), parent
-		if real, err = filepath.EvalSymlinks(cur); err == nil {
+		if real, err = confine.RealPath(cur); err == nil {
 			return resolved{filepath.Join(real, rest), false, !strings.EqualFold(real, cur)}, nil
 		}
 	}

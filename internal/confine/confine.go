@@ -166,7 +166,7 @@ func Resolve(path string) (string, error) {
 	if err != nil {
 		return "", &Error{Op: "open", Path: path, Code: IO, Err: err}
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, err := RealPath(abs)
 	if err != nil {
 		return "", &Error{Op: "open", Path: path, Code: codeOfFS(err), Err: err}
 	}

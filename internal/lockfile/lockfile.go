@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"metier/internal/confine"
 )
 
 // Lock is a lock that is held.
@@ -46,13 +48,13 @@ func Wait(ctx context.Context, path string) (*Lock, error) {
 }
 
 func fileOf(path string) *flock.Flock {
-	return flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|direct))
+	return flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|confine.Direct))
 }
 
 // Sign writes into the file who has the lock. It leaves alone what was put in
 // the file's place since.
 func (l *Lock) Sign(text []byte) error {
-	f, err := os.OpenFile(l.fl.Path(), os.O_WRONLY|direct, 0)
+	f, err := os.OpenFile(l.fl.Path(), os.O_WRONLY|confine.Direct, 0)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"metier/internal/confine"
 	"metier/internal/lockfile"
 	"metier/sandbox"
 )
@@ -230,7 +231,7 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 // realPath resolves the links of what exists of a path.
 func realPath(p string) string {
 	for dir, rest := p, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
+		if real, err := confine.RealPath(dir); err == nil {
 			return filepath.Join(real, rest)
 		}
 		if dir == filepath.Dir(dir) {

@@ -89,7 +89,7 @@ var errOutside = &confine.Error{Op: "resolve", Code: confine.Outside, Err: error
 // error says nothing about what is outside but for a folder (dir is set).
 func (a *anchors) target(path string) (target, error) {
 	a.reach()
-	real, err := filepath.EvalSymlinks(path)
+	real, err := confine.RealPath(path)
 	if err != nil {
 		code := confine.NotFound
 		if errors.Is(err, fs.ErrPermission) {

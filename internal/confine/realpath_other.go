@@ -1,0 +1,7 @@
+//go:build !linux
+
+package confine
+
+import "path/filepath"
+
+func realPath(path string) (string, error) { return filepath.EvalSymlinks(path) }

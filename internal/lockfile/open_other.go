@@ -1,5 +1,0 @@
-//go:build !unix
-
-package lockfile
-
-const direct = 0
