@@ -29,7 +29,16 @@ func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
 		"dynamic":        `{"$dynamicAnchor": "n", "allOf": [{"$dynamicRef": "#n"}]}`,
 		"when dependent": `{"dependentSchemas": {"a": {"$ref": "#"}}}`,
 		"doublings":      doubling(40),
+		"folded ref":     `{"$REF": "#"}`,
+		"folded twice":   `{"$ref": "#/$defs/a", "$Ref": "#", "$defs": {"a": {}}}`,
+		"folded list":    `{"AnyOf": [{"$ref": "#"}]}`,
+		"folded not":     `{"NOT": {"$ref": "#"}}`,
+		"folded defs":    `{"$ref": "#/$defs/a", "$DEFS": {"a": {"$ref": "#/$defs/a"}}}`,
+		"folded anchor":  `{"anyOf": [{"$ref": "#x"}], "$ANCHOR": "x"}`,
+		"folded dynamic": `{"$dynamicAnchor": "n", "allOf": [{"$DYNAMICREF": "#n"}]}`,
+		"folded depends": `{"DependentSchemas": {"a": {"$ref": "#"}}}`,
 		"large pattern":  `{"type": "string", "pattern": "^` + strings.Repeat("(a?){1000}", 100) + `$"}`,
+		"other case":     `{"Pattern": "` + strings.Repeat("(a?){1000}", 100) + `"}`,
 		"large names":    `{"patternProperties": {"` + strings.Repeat("(a?){1000}", 100) + `": {}}}`,
 		"many patterns":  `{"allOf": [` + strings.Repeat(`{"pattern": "^[a-z]{1,900}$"}, `, 20) + `{}]}`,
 	} {
@@ -43,6 +52,7 @@ func TestASchemaThatWouldNotEndIsRefused(t *testing.T) {
 		"some doubling": doubling(6),
 		"by its own id": `{"$id": "https://example.com/a", "properties": {"a": {"$ref": "a"}, "b": {"$ref": "#/properties/c"}, "c": {}}}`,
 		"true":          `true`,
+		"property If":   `{"properties": {"If": {"type": "string"}, "$REF": {"type": "string"}, "Pattern": {"$ref": "#"}}}`,
 		"patterns":      `{"allOf": [` + strings.Repeat(`{"pattern": "^[a-z0-9-]{1,64}$"}, `, 20) + `{}], "patternProperties": {"^x-": {}}}`,
 	} {
 		if err := agent.CheckSchema([]byte(schema)); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"metier/internal/regex"
 	"metier/internal/visible"
 )
 
@@ -38,6 +39,9 @@ var (
 func validator(raw []byte) (*jsonschema.Resolved, error) {
 	var root map[string]any
 	if err := json.Unmarshal(raw, &root); err != nil {
+		return nil, err
+	}
+	if err := regex.CheckSchema(root); err != nil {
 		return nil, err
 	}
 	w := walk{root: root, left: maxSchemas, above: map[uintptr]bool{}}

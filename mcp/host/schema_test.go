@@ -42,6 +42,7 @@ func TestSchemasThatHaveNoEndDoNotEndUs(t *testing.T) {
 		"a dynamic reference":    {dynamic, true},
 		"an anchor":              {anchored, true},
 		"another base":           {inner, true},
+		"a large pattern":        {map[string]any{"type": "object", "properties": map[string]any{"text": map[string]any{"pattern": strings.Repeat("(a?){1000}", 100)}}}, true},
 		"a tree":                 {tree, false},
 		"an older draft":         {map[string]any{"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "object"}, false},
 	} {
