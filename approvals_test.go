@@ -15,6 +15,7 @@ import (
 	"metier/event"
 	"metier/event/eventtest"
 	"metier/internal/shell"
+	"metier/model"
 	"metier/policy"
 )
 
@@ -253,7 +254,7 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 // req: C-041
 func TestDestructiveAndExternalActsWait(t *testing.T) {
 	t.Parallel()
-	for name, a := range map[string]args{"destructive": {"command": "ls && rm -rf build"}, "external": {"command": "make deploy", "hosts": []string{"prod.example.org"}}} {
+	for name, a := range map[string]args{"destructive": {"command": "ls && rm -rf build"}, "destructive by its path": {"command": "/bin/rm -rf build"}, "external": {"command": "make deploy", "hosts": []string{"prod.example.org"}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var acts atomic.Int64
@@ -289,6 +290,26 @@ func TestDestructiveAndExternalActsWait(t *testing.T) {
 				w.works("bash", quiet)
 			}
 		})
+	}
+}
+
+// A direct command allows what the turn it begins does, and no later turn.
+// req: A-094
+func TestDecide_DirectCommandHoldsForItsTurn(t *testing.T) {
+	t.Parallel()
+	var acts atomic.Int64
+	w := governed(t, &acts, func(g *policy.Grants) { g.Mode = policy.EnforceExplicit }, nil)
+	say := func(r policy.Role) {
+		if _, err := w.Say(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: r, Surface: "cli", By: "u"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(policy.DirectCommand)
+	w.works("bash", args{"command": "ls"})
+	say(policy.Context)
+	w.fails("cfc_enforce_explicit_requires_direct_command", "bash", args{"command": "ls"})
+	if got := acts.Load(); got != 1 {
+		t.Errorf("it acted %d times, want 1", got)
 	}
 }
 

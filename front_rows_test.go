@@ -153,8 +153,11 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 			scripts[r.Path] = *r.Script
 		}
 	}
-	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) < 10 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
+	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 11 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
 		t.Errorf("paths %q", paths)
+	}
+	if !slices.Contains(paths, "deep/SKILL.md") {
+		t.Errorf("a SKILL.md below the folder is a file like others: %q", paths)
 	}
 	if slices.Contains(paths, "SKILL.md") || !sk.Indexed {
 		t.Errorf("indexed %v: %q", sk.Indexed, paths)

@@ -148,6 +148,7 @@ func TestArgumentsByName(t *testing.T) {
 		{"all, with white space", "$ARGUMENTS", []string{" foo  bar", "", "a\nb"}, " foo  bar  a\nb"},
 		{"all, twice", "$ARGUMENTS-$ARGUMENTS", []string{"foo", "bar"}, "foo bar-foo bar"},
 		{"by index", "$ARGUMENTS[0],$ARGUMENTS[1],$ARGUMENTS[7]", []string{"foo", "bar"}, "foo,bar,"},
+		{"by an index of two digits", "$ARGUMENTS[10]", strings.Split("abcdefghijk", ""), "k"},
 		{"none", "x=$ARGUMENTS.", nil, "x=."},
 		{"none by index", "x=$ARGUMENTS[0].", nil, "x=."},
 		{"not an index", "$ARGUMENTS[x] $ARGUMENTS[-1] $ARGUMENTS[+1] $ARGUMENTS[", []string{"a"}, "a[x] a[-1] a[+1] a["},

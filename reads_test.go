@@ -97,6 +97,18 @@ func TestChangedFileIsReadAndReported(t *testing.T) {
 			t.Errorf("record: %+v", e)
 		}
 	})
+	inBoth(t, func(t *testing.T, profile string) { // of the same length
+		w := opened(t, profile, guide())
+		w.activate("guide")
+		w.put("skills/guide/references/a.md", "canary-REFERENCE")
+		r := reading(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}))
+		if r.Matches == nil || *r.Matches || len(r.Diagnostics) != 1 {
+			t.Errorf("output: %+v", r)
+		}
+		if e := one[event.ResourceRead](w); e.Matches == nil || *e.Matches {
+			t.Errorf("record: %+v", e)
+		}
+	})
 }
 
 // req: A-047
@@ -206,6 +218,14 @@ func TestResourceNeedsAKnownSkill(t *testing.T) {
 		w := opened(t, profile, guide())
 		o := w.fails("skill_not_found", resourceCall, args{"skill": "other", "path": "references/a.md"})
 		mentions(t, o.Text(), "other", "available: guide")
+	})
+	inBoth(t, func(t *testing.T, profile string) {
+		files := guide()
+		files["skills/broken/SKILL.md"] = "---\nname: broken\n---\n"
+		files["skills/broken/references/a.md"] = "canary-broken"
+		w := opened(t, profile, files)
+		w.fails("skill_not_found", resourceCall, args{"skill": "broken", "path": "references/a.md"})
+		silent(t, w.said(), "canary-broken")
 	})
 }
 

@@ -234,6 +234,15 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	}
 	want(t, w.system()[0], "planner: how to plan", "You are in planning mode", "load it with skills.load; read a file it mentions with skills.readFile.")
 	want(t, w.server.Requests()[2].Messages[len(w.server.Requests()[2].Messages)-1].Text, "does not have the form")
+
+	// An answer that never has the form is none.
+	never := newWorld(t, "project-skills", nil)
+	never.mode, never.output = w.mode, w.output
+	bad := modeltest.Turn{Text: `{"steps": []}`}
+	never.server.Say(bad, bad, bad, bad)
+	if out := never.run("plan it"); out.Status != "failed" || out.Code != "output_invalid" || len(out.Output) != 0 {
+		t.Errorf("outcome %+v", out)
+	}
 }
 
 // A host's prepare hook adds its fragment last.

@@ -110,5 +110,17 @@ func TestShownHarnessFitsItsSchema(t *testing.T) {
 		if s, r := doc["skills"].([]any), doc["references"].([]any); len(s) != want[0] || len(r) != want[1] {
 			t.Errorf("%s: %d skills, %d references", name, len(s), len(r))
 		}
+		if name != "sales-desk" {
+			continue
+		}
+		if body, _ := doc["body"].(string); !strings.HasPrefix(strings.TrimSpace(body), "# Sales Desk") {
+			t.Errorf("body %q", body)
+		}
+		tone := func(r any) bool {
+			return r.(map[string]any)["description"] == "How the desk writes to people. Read it before you answer somebody outside of the shop."
+		}
+		if !slices.ContainsFunc(doc["references"].([]any), tone) {
+			t.Errorf("no reference has the description of tone.md: %v", doc["references"])
+		}
 	}
 }

@@ -86,7 +86,7 @@ func (p *place) write(files map[string]string) {
 func TestTheRuntimesToolsAreServed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n"})
+	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n", "shelf/report/references/space.md": "\n    indented\n\n\n"})
 	c := p.serves("--profile", "agent-runtime")
 	if got := c.tools(); !slices.Equal(got, []string{"skills.list", "skills.read", "skills.read_resource"}) {
 		t.Fatalf("tools %q", got)
@@ -102,6 +102,9 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 	text, ok, data = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "references/how.md"})
 	if !ok || !strings.Contains(text, "Count twice.") || data["path"] != "references/how.md" || data["observedSizeBytes"] != 13.0 {
 		t.Errorf("skills.read_resource: %q, %v", text, data)
+	}
+	if text, ok, _ = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "references/space.md"}); !ok || !strings.Contains(text, "\n    indented\n\n\n") {
+		t.Errorf("white space is not kept: %q", text)
 	}
 	for _, bad := range []struct {
 		name, says string

@@ -1,15 +1,20 @@
 package program_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"metier"
 	"metier/event"
 	"metier/policy"
 	"metier/program"
+	"metier/record"
+	"metier/sandbox"
 	"metier/settings"
+	"metier/source/local"
 )
 
 // req
@@ -224,4 +229,52 @@ func TestStagedBeforeActivated(t *testing.T) {
 	if len(st) != 1 || st[0].Path != "/skills/demo" || st[0].Files != 3 || st[0].Bytes < 10 || st[0].Tree == "" || events[event.Activated](w)[0].Path == "" {
 		t.Errorf("%+v", st)
 	}
+}
+
+// The gate asks for the skill that is active, not for one that has its name now.
+//
+// req: A-065
+func TestGate_AnotherSkillOfTheName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))
+	layer, err := settings.Profile(cfHarness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := settings.Resolve(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(w.dir, "skills")
+	src, err := local.New(root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(ctx context.Context, label string) (*metier.Snapshot, error) {
+		return metier.Build(ctx, []metier.Mount{{Label: label, Tier: policy.Builtin, Source: src, Root: root}}, set.Parse, set.Names, set.Read.IndexRoot, false)
+	}
+	first, err := build(t.Context(), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := metier.View{Paths: settings.PathsSandbox, Workspace: w.dir}
+	log := record.NewMemory()
+	w.s, err = metier.Open(t.Context(), metier.Config{ID: "s", By: "owner", Log: log, Blobs: log, Snapshot: first, Settings: set, View: view,
+		Tools: program.Tools(program.Options{Sandbox: w.box, Workspace: &sandbox.Workspace{Host: w.dir, Writable: true, ReadOnly: []string{"skills"}}, Exec: set.Exec,
+			Name: "run_skill_script", View: view, Run: "run-1"}),
+		Grants: policy.Grants{Mode: policy.Disabled, Tools: []string{"load_skill", "run_skill_script"}, Narrow: policy.NarrowIgnore, Merge: policy.MergeUnion,
+			ScriptRule: policy.ScriptsExact, Scripts: []string{"demo:scripts/a.sh"}, Approval: policy.ApprovalNever},
+		Refresh: func(ctx context.Context) (*metier.Snapshot, error) { return build(ctx, "second") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.s.Activate(t.Context(), "demo", "cli-preload"); err != nil {
+		t.Fatal(err)
+	}
+	w.ran("scripts/a.sh")
+	w.box.jobs = nil
+	if err := metier.Refresh(t.Context(), w.s); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("skill_not_activated", w.run("scripts/a.sh"))
 }

@@ -244,6 +244,11 @@ func TestDeclaredPackages(t *testing.T) {
 			}
 		}
 	}
+	both := demo(map[string]string{"scripts/a.py": "# /// script\n# dependencies = [\"json\"]\n# ///\nprint('ran')\n"}) // and the skill
+	both["skills/demo/SKILL.md"] = skill
+	if o := newWorld(t, setup{set: func(s *settings.Settings) { s.Exec.MissingDependency = settings.MissingDependencyReject }}, both).run("scripts/a.py"); o.Code() != "dependency_missing" {
+		t.Errorf("both declare packages: %s", o.Text())
+	}
 	files := demo(map[string]string{"scripts/a.py": "# /// script\n# dependencies = [\"also-no-such-package\"]\n# ///\nprint('ran')\n", "scripts/b.sh": "#!/bin/bash\necho ran\n"})
 	files["skills/demo/SKILL.md"] = strings.Replace(skill, "dependencies: [python>=3.8, no-such-package-here>=2]\n", "", 1)
 	w := newWorld(t, setup{}, files)

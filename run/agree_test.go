@@ -83,6 +83,7 @@ func TestVerify_FindsDisagreementInARewrittenLog(t *testing.T) {
 		"digest of the index":       {"skill.resource_read", map[string]any{"registryDigest": other, "observedDigest": other}, run.FileReads, []string{"].registryDigest is " + other, run.FileRegistry + " has sha256:"}},
 		"size of the index":         {"skill.resource_read", map[string]any{"registrySizeBytes": 99}, run.FileReads, []string{"].registrySizeBytes is 99"}},
 		"match of another digest":   {"skill.resource_read", map[string]any{"observedDigest": other}, run.FileReads, []string{"].digestMatchesRegistry is true", "observedDigest " + other}},
+		"mismatch of one digest":    {"skill.resource_read", map[string]any{"digestMatchesRegistry": false}, run.FileReads, []string{"].digestMatchesRegistry is false"}},
 		"file that was not indexed": {"skill.resource_read", map[string]any{"path": "references/late.md"}, run.FileReads, []string{"does not have the file references/late.md"}},
 		"late file that is indexed": {"skill.resource_read", map[string]any{"late": true}, run.FileReads, []string{"].late is true"}},
 		"skill that was not listed": {"skill.activated", map[string]any{"skillId": "skills:added"}, run.FileActivations, []string{"].skillId is skills:added"}},

@@ -236,9 +236,14 @@ func TestADescriptionWithoutAUseGetsAdvice(t *testing.T) {
 	}
 	// Each of these is a use, whatever its case.
 	for _, text := range []string{"When a text has words, counts them.", "Use for the words of a text.", "USE TO count the words of a text.",
-		"Counts words whenever there are any.", "Counts words if the user has a text."} {
+		"Counts words whenever there are any.", "Counts words if the user has a text.", "Counts the words of a text. Use when a text has words."} {
 		if diags := validated("name: w\ndescription: "+text+"\n", "w"); len(diags) != 0 {
 			t.Errorf("%s: a use is there: %+v", text, diags)
+		}
+	}
+	for _, text := range []string{"Counts the words used by authors.", "Counts the words of a user."} {
+		if got := codesOf(validated("name: w\ndescription: "+text+"\n", "w")); !slices.Contains(got, "advice "+CodeDescriptionWhen) {
+			t.Errorf("%s: no use is there: %q", text, got)
 		}
 	}
 	for _, field := range []string{"when_to_use", "when-to-use", "triggers"} {

@@ -54,6 +54,34 @@ func TestEachGateIsAStepThatCanFail(t *testing.T) {
 	}
 }
 
+// The gate of the format fails where a file is not formatted.
+//
+// req: E-071
+func TestFormatGate_FailsForUnformattedFiles(t *testing.T) {
+	t.Parallel()
+	mk, git := testenv.NeedTool(t, "make", "make"), testenv.NeedTool(t, "git", "git")
+	rules, err := os.ReadFile(filepath.Join(testenv.Module(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, fails := range map[string]bool{"package a\n": false, "package  a\n": true} {
+		dir := t.TempDir()
+		for name, b := range map[string][]byte{"Makefile": rules, "a.go": []byte(text)} {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := exec.CommandContext(t.Context(), git, "init", "-q", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		check := exec.CommandContext(t.Context(), mk, "fmt-check")
+		check.Dir = dir
+		if out, err := check.CombinedOutput(); (err != nil) != fails {
+			t.Errorf("%q: %v\n%s", text, err, out)
+		}
+	}
+}
+
 // runGates runs .ci/run where the command fail fails and all others succeed.
 func runGates(t *testing.T, fail string) (string, error) {
 	t.Helper()

@@ -53,6 +53,7 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 		"24 upper case":           {"WordCount", "name: WordCount" + about, "lowercase", 0},
 		"25 name too long":        {strings.Repeat("b", 70), "name: " + strings.Repeat("b", 70) + about, "exceeds 64 character limit (70 chars)", 0},
 		"26 hyphen first":         {"-word-count", "name: -word-count" + about, "cannot start or end with a hyphen", 0},
+		"hyphen last":             {"word-count-", "name: word-count-" + about, "cannot start or end with a hyphen", 0},
 		"27 two hyphens":          {"word--count", "name: word--count" + about, "consecutive hyphens", 0},
 		"28 underscore":           {"word_count", "name: word_count" + about, "invalid characters", 0},
 		"29 folder of other name": {"elsewhere", "name: word-count" + about, "Directory name 'elsewhere' must match skill name 'word-count'", 0},
