@@ -29,7 +29,7 @@ func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string)
 	t.Helper()
 	files := map[string]string{
 		"conf/config.yaml": fmt.Sprintf("browser:\n  path: [%s]\n  endpoint: %s\n  origin: %s\n  until: 10m\n%s", pagehand(t), testenv.Chromium(t), s.URL, grants) +
-			"secrets:\n  - {skill: agent-browser, name: LOGIN_USER, file: user}\n  - {skill: agent-browser, name: LOGIN_PASSWORD, file: password}\nsubagents: {allow: [browser]}\n",
+			"secrets:\n  - {skill: project:agent-browser, name: LOGIN_USER, file: user}\n  - {skill: project:agent-browser, name: LOGIN_PASSWORD, file: password}\nsubagents: {allow: [browser]}\n",
 		"conf/subagents/browser.yaml": "name: browser\ndescription: Works with a page, and signs in.\nskills: [agent-browser]\ntools: [run_skill_script]\ntarget: host\nbrowser: true\n" +
 			"scripts: [agent-browser:scripts/authenticated-session.sh, agent-browser:scripts/peek.sh]\n",
 		"skills/agent-browser/scripts/peek.sh": peek,
