@@ -109,11 +109,16 @@ func (a *app) readLine(ctx context.Context) (string, error) {
 }
 
 // showQuestion prints what is asked, what an answer covers, and what the call
-// was given.
+// was given. What is asked can have lines of a model, which are marked: unmarked,
+// they could pass for lines of what an answer covers.
 func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessage) {
 	asked, covers := policy.Words(text)
-	for line := range strings.Lines(asked) {
-		fmt.Fprintf(w, "%s%s\n", indent, oneLine(strings.TrimSuffix(line, "\n")))
+	for i, line := range strings.Split(strings.TrimSuffix(asked, "\n"), "\n") {
+		mark := ""
+		if i > 0 {
+			mark = "| "
+		}
+		fmt.Fprintf(w, "%s%s%s\n", indent, mark, oneLine(line))
 	}
 	t := table{}
 	for _, c := range covers {
