@@ -268,7 +268,11 @@ escaped: a name or description cannot open an element.`,
 			if a.json {
 				return a.document(map[string]string{"prompt": h.Prompt()})
 			}
-			_, err = fmt.Fprint(a.Out, h.Prompt())
+			text := h.Prompt()
+			if a.outTerminal() {
+				text = printable(text)
+			}
+			_, err = fmt.Fprint(a.Out, text)
 			return err
 		}}
 	a.ofFolder(c, &layout, layoutAbout)

@@ -278,8 +278,7 @@ func (s *starter) strict(words []word, fed bool) {
 // tails are commands that could begin at any of these words.
 func (s *starter) tails(words []word, fed bool) {
 	for i, w := range words {
-		if s.steps++; s.steps > maxStarts {
-			s.unknown()
+		if !s.spends(words[i:]) {
 			return
 		}
 		if !w.known {

@@ -10,7 +10,8 @@ import (
 // Limits of what a text may start.
 const (
 	maxStarts = 4096
-	maxTexts  = 64 // texts inside texts: bash -c, eval, trap
+	maxWords  = 1 << 18 // of all commands; each wrapper in a chain counts the rest of the chain
+	maxTexts  = 64      // texts inside texts: bash -c, eval, trap
 )
 
 // starter collects the commands that a text may start. It is a list of what is
@@ -19,6 +20,7 @@ const (
 type starter struct {
 	out   [][]string
 	steps int
+	words int
 	texts int
 	blind bool // {Dynamic} is among out
 	posix bool // the text is read by sh
@@ -288,10 +290,21 @@ func (s *starter) call(n *syntax.CallExpr, fed bool) {
 	s.command(words, fed)
 }
 
+// spends reports whether the limits leave room for one more command. If not,
+// what the text starts is unknown.
+func (s *starter) spends(words []word) bool {
+	s.steps++
+	s.words += len(words)
+	if s.steps > maxStarts || s.words > maxWords {
+		s.unknown()
+		return false
+	}
+	return true
+}
+
 // command notes a command, and what it starts in turn.
 func (s *starter) command(words []word, fed bool) {
-	if s.steps++; s.steps > maxStarts {
-		s.unknown()
+	if !s.spends(words) {
 		return
 	}
 	if len(words) == 0 {

@@ -44,6 +44,26 @@ func TestStarts_UnderstandsOrdinaryLines(t *testing.T) {
 	t.Logf("%d of %d ordinary lines are not understood", refused, len(ordinary))
 }
 
+// A chain of programs that start each other is read to a limit: without one, the
+// words of all commands grow with the square of its length.
+func TestStarts_BoundsTheWordsOfChains(t *testing.T) {
+	t.Parallel()
+	got, err := shell.Facts(strings.Repeat("xargs ", shell.MaxBytes/len("xargs ")-1) + "touch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := 0
+	for _, c := range got.Starts {
+		words += len(c)
+	}
+	if words > 1<<19 {
+		t.Errorf("%d words", words)
+	}
+	if !slices.ContainsFunc(got.Starts, func(c []string) bool { return c[0] == shell.Dynamic }) {
+		t.Error("the chain counts as known")
+	}
+}
+
 // lines are the shell texts of a file: each is a line, or lines up to the end
 // of a here-document that is called E.
 func lines(t *testing.T, name string) []string {
