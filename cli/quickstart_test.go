@@ -60,9 +60,7 @@ func newQuickstart(t *testing.T, uid int) *quickstart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(q.metier, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.WriteProgram(t, q.metier, b)
 	home := filepath.Join(dir, "home")
 	if err := os.Mkdir(home, 0o755); err != nil {
 		t.Fatal(err)

@@ -84,9 +84,7 @@ func TestFuzzingFailsForEachInputThatIsSaved(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testenv.WriteProgram(t, file, []byte(text))
 			}
 			cmd := exec.CommandContext(t.Context(), bash, "tools/fuzz", "16s")
 			cmd.Dir = dir

@@ -93,9 +93,7 @@ func runGates(t *testing.T, fail string) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.WriteProgram(t, file, []byte(text))
 	}
 	script, err := os.ReadFile(filepath.Join(testenv.Module(t), ".ci", "run"))
 	if err != nil {

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,15 +42,12 @@ func OrdinaryUser(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another process copies it: a file this one wrote could not be executed
-	// while some other test forks (ETXTBSY).
-	bin := filepath.Join(dir, "test.bin")
-	if out, err := exec.CommandContext(t.Context(), NeedTool(t, "cp", "coreutils"), "--", exe, bin).CombinedOutput(); err != nil {
-		t.Fatalf("copy the test: %v\n%s", err, out)
-	}
-	if err := os.Chmod(bin, 0o755); err != nil { // whatever the umask says
+	text, err := os.ReadFile(exe)
+	if err != nil {
 		t.Fatal(err)
 	}
+	bin := filepath.Join(dir, "test.bin")
+	WriteProgram(t, bin, text)
 	var pattern []string
 	for part := range strings.SplitSeq(t.Name(), "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
@@ -65,6 +63,19 @@ func OrdinaryUser(t *testing.T) bool {
 		t.Errorf("as an ordinary user the test did not run:\n%s", out)
 	}
 	return false
+}
+
+// WriteProgram makes a file that can be executed at once. Another process writes
+// it: while this one has it open, a process that some other test forks gets the
+// descriptor, and until that one executes its program the kernel refuses to run
+// the file (ETXTBSY).
+func WriteProgram(t *testing.T, file string, text []byte) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), NeedTool(t, "sh", "dash"), "-c", `cat >"$1" && chmod 755 "$1"`, "sh", file)
+	cmd.Stdin = bytes.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("write the program %s: %v\n%s", file, err, out)
+	}
 }
 
 // Shared is a folder for temporary files that every user can reach: that of

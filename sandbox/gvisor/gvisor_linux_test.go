@@ -96,9 +96,7 @@ func TestProbeRunsAProgram(t *testing.T) {
 	}
 	// A runsc that is something else: the reason is what it said.
 	odd := filepath.Join(t.TempDir(), "runsc")
-	if err := os.WriteFile(odd, []byte("#!/bin/sh\necho this is no gVisor >&2\nexit 3\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.WriteProgram(t, odd, []byte("#!/bin/sh\necho this is no gVisor >&2\nexit 3\n"))
 	_, err := open(t, gvisor.Options{Path: odd}).Run(t.Context(), sh("true"))
 	if u, ok := errors.AsType[*sandbox.Unavailable](err); !ok || u.Missing.Primitive != "runsc" || u.Missing.Detail != "this is no gVisor" {
 		t.Errorf("%v", err)
