@@ -482,10 +482,15 @@ func TestCatalogHasSeveralForms(t *testing.T) {
 func TestNamesMatchAfterTrimAndLowerCase(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{project, settings.DefaultProfile} {
-		w := opened(t, profile, map[string]string{"skills/my-skill/SKILL.md": skillFile("my-skill", "The right body.\n")})
-		tool := w.set.Tools.Load
-		mentions(t, w.works(tool, args{"name": " My-Skill "}).Text(), "The right body.")
+		for _, name := range []string{" My-Skill ", "\tMY-SKILL\n", "my-skill"} {
+			w := opened(t, profile, map[string]string{"skills/my-skill/SKILL.md": skillFile("my-skill", "The right body.\n")})
+			mentions(t, w.works(w.set.Tools.Load, args{"name": name}).Text(), "The right body.")
+		}
 	}
+	w := opened(t, project, projectFiles()) // of a skill that is called My Skill
+	mentions(t, w.works("skills.load", args{"name": " my SKILL"}).Text(), "Canary body")
+	mentions(t, w.works("skills.readFile", args{"name": "my skill\t", "path": "references/a.md"}).Text(), "line one")
+	w.refusal("skills.load", args{"name": "my  skill"})
 }
 
 // req: E-048, E-049, E-050
@@ -503,6 +508,17 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 			t.Errorf("%s: %d characters: %s", e.Name, n, e.Description)
 		}
 	}
+
+	w = newWorld(t, project, nil)
+	many(w, 49)
+	exact := strings.Repeat("é", 200)
+	w.put("skills/exact/SKILL.md", "---\nname: exact\ndescription: "+exact+"\n---\nText.\n")
+	cat = w.open().Catalog(t.Context())
+	if len(cat.Entries) != 50 || cat.Omitted != 0 {
+		t.Errorf("of 50, %d listed, %d omitted", len(cat.Entries), cat.Omitted)
+	}
+	silent(t, cat.Text, "omitted")
+	mentions(t, cat.Text, "\n- exact: "+exact+"\n")
 }
 
 // The canonical tree with all it may hold is one skill, and every file of it is

@@ -392,6 +392,7 @@ func TestProjectSkillsNeedNameAndDescription(t *testing.T) {
 	t.Parallel()
 	w, all := judged(t, project, map[string]string{
 		"noname": "---\ndescription: Use when asked.\n---\nText.\n", "nodesc": "---\nname: nodesc\n---\nText.\n",
+		"blankname": "---\nname: ' '\ndescription: Use when asked.\n---\nText.\n", "blankdesc": "---\nname: blankdesc\ndescription: ''\n---\nText.\n",
 		"folded": "---\nname: folded\ndescription: >\n  One\n  two.\n\n  Three.\n---\nText.\n", "literal": "---\nname: literal\ndescription: |-\n  One\n  two.\n---\nText.\n",
 	})
 	if got := w.catalogNames(); !slices.Equal(got, []string{"folded", "literal"}) {
@@ -410,7 +411,7 @@ func TestTheRestOfTheFileIsTheBody(t *testing.T) {
 	const body = "\r\n# Title  \n\n---\nname: no\n---\n\ttab \u00a0 é\n```\n---\n```\nno line end"
 	w := opened(t, project, map[string]string{"skills/unit/SKILL.md": "---\nname: unit\ndescription: Use when asked.\n---\n" + body})
 	content, _ := envelope(t, w.works("skills.load", args{"name": "unit"}).Text())["content"].(string)
-	if !strings.HasSuffix(content, body) && content != body {
+	if content != body {
 		t.Errorf("content %q", content)
 	}
 	raw, err := os.ReadFile(w.at("skills/unit/SKILL.md"))

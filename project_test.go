@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/internal/digest"
@@ -61,12 +63,17 @@ func (w *world) refusal(name string, a args, says ...string) {
 // req: E-001, E-002
 func TestPromptHoldsOnlyAnIndex(t *testing.T) {
 	t.Parallel()
-	w := opened(t, project, projectFiles())
+	files := projectFiles()
+	files["skills/next/SKILL.md"] = "---\nname: next\ndescription: Use when more is tested.\n---\nCanary body\n"
+	w := opened(t, project, files)
 	system := w.preview().System
-	mentions(t, system, "- My Skill: Use when testing.\n")
+	_, index, _ := strings.Cut(system, "Available skills:")
+	if diff := cmp.Diff("- My Skill: Use when testing.\n- next: Use when more is tested.", strings.TrimSpace(index)); diff != "" {
+		t.Error(diff)
+	}
 	silent(t, system, "Canary body", "SKILL.md", w.dir, "my-skill", "references")
 	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
-	if m["ok"] != true || !strings.Contains(m["content"].(string), "# Canary body") {
+	if m["ok"] != true || m["content"] != "# Canary body\n" {
 		t.Errorf("%v", m)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/event/eventtest"
@@ -179,6 +181,18 @@ func TestActivationOfLeaves(t *testing.T) {
 		t.Errorf("%+v", acts)
 	}
 	d.gives("load_reference", "data/columns.csv", d.file("references/data/columns.csv"))
+
+	// All scripts are named, and nothing else.
+	d = openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/many/SKILL.md": skillText("many", "has scripts"), "skills/many/scripts/b.py": "", "skills/many/scripts/a.sh": "", "skills/many/scripts/lib/c.sh": "",
+		"skills/many/references/r.md": "r", "skills/many/run.sh": "", "skills/none/SKILL.md": skillText("none", "has files"), "skills/none/scripts-old/x.sh": "", "skills/none/references/r.md": "r"}))
+	o := d.call("load_skill", "many")
+	if diff := cmp.Diff(d.file("skills/many/SKILL.md")+"\n\nAvailable scripts: a.sh, b.py, lib/c.sh", o.Text()); diff != "" {
+		t.Error(diff)
+	}
+	o = d.call("load_skill", "none")
+	if diff := cmp.Diff(d.file("skills/none/SKILL.md"), o.Text()); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // req: D-009, D-011, D-019
@@ -199,6 +213,11 @@ func TestGroupsGiveTheirSummary(t *testing.T) {
 	two := openDesk(t, releaseDesk)
 	two.gives("load_content", "playbooks/git", two.file("playbooks/git/PLAYBOOKS.md"))
 	two.gives("load_content", "policies", two.file("policies/POLICIES.md"))
+	deep := openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "references/a/b/REFERENCES.md": summaryText("deep"), "references/a/b/r.md": summaryText("r"), "references/a/SKILLS.md": summaryText("of skills")}))
+	deep.gives("load_reference", "a/b", deep.file("references/a/b/REFERENCES.md"))
+	if o := deep.call("load_reference", "a"); !strings.HasPrefix(o.Text(), "Content of references/a:\n") {
+		t.Error(o.Text())
+	}
 }
 
 // req: D-012, D-021, D-022
@@ -207,6 +226,13 @@ func TestReferencesGiveExactBytes(t *testing.T) {
 	d := openDesk(t, salesDesk)
 	for _, f := range []string{"data/columns.csv", "data/rates.py", "style/tone.md"} {
 		d.gives("load_reference", f, d.file("references/"+f))
+	}
+	odd := map[string]string{"HARNESS.md": selfText, "references/crlf.md": "\ufeff---\r\ndescription: x\r\n---\r\n\r\n no end ", "references/noext": "a\n\n\n", "references/x.tar.odd": "\tx", "references/blank.txt": ""}
+	other := openDesk(t, write(t, odd))
+	for p, text := range odd {
+		if f, is := strings.CutPrefix(p, "references/"); is {
+			other.gives("load_reference", f, text)
+		}
 	}
 	o := d.call("load_reference", "style/logo.png")
 	got, err := base64.StdEncoding.DecodeString(strings.TrimSpace(inside(o.Text())))

@@ -216,9 +216,10 @@ func TestSkillsOfAHarnessAreJudged(t *testing.T) {
 // req: D-016, D-035
 func TestGroupsWithoutSummaryAreReported(t *testing.T) {
 	t.Parallel()
-	one := map[string]string{"HARNESS.md": selfText, "skills/data-access/q/SKILL.md": skillText("q", "queries"), "skills/top/SKILL.md": skillText("top", "t"), "skills/top/scripts/a": "", "references/g/x.csv": "1"}
+	one := map[string]string{"HARNESS.md": selfText, "skills/data-access/q/SKILL.md": skillText("q", "queries"), "skills/top/SKILL.md": skillText("top", "t"), "skills/top/scripts/a": "", "references/g/x.csv": "1",
+		"skills/full/SKILLS.md": summaryText("full"), "skills/full/z/SKILL.md": skillText("z", "in a group with its summary"), "references/h/REFERENCES.md": summaryText("h"), "references/h/in/y.csv": "1"}
 	h := load(t, one, v1())
-	want := []string{"harness-group-summary references/g", "harness-group-summary skills/data-access"}
+	want := []string{"harness-group-summary references/g", "harness-group-summary references/h/in", "harness-group-summary skills/data-access"}
 	if d := cmp.Diff(want, codes(h, skillmd.Warning)); d != "" || len(h.Findings(skillmd.Error)) > 0 {
 		t.Errorf("%v %s", h.Diagnostics, d)
 	}
@@ -237,7 +238,7 @@ func TestGroupsWithoutSummaryAreReported(t *testing.T) {
 		t.Error(d)
 	}
 	h = load(t, one, &harness.Options{Layout: harness.V1, Summary: settings.GroupSummaryError})
-	if d := cmp.Diff([]string{"harness-group-summary references/g", "harness-group-summary skills/data-access"}, codes(h, skillmd.Error)); d != "" {
+	if d := cmp.Diff([]string{"harness-group-summary references/g", "harness-group-summary references/h/in", "harness-group-summary skills/data-access"}, codes(h, skillmd.Error)); d != "" {
 		t.Error(d)
 	}
 }
