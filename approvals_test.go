@@ -196,22 +196,25 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 		w := open(t, &acts, func(*policy.Grants) {})
 		w.asked("a", "bash", args{"command": "git status"})
 		w.works("load_skill", args{"name": "committer"})
-		for _, command := range []string{"git status", "git reset --hard", "git log | git shortlog"} {
+		for _, command := range []string{"git status", "git reset --hard", "git log | git shortlog", "git"} {
 			if o := w.model("bash", args{"command": command}); o.Code() != "" { // model fails where a question comes
 				t.Errorf("%q: %s", command, o.Text())
 			}
 		}
-		if acts.Load() != 3 || len(events[event.Asked](w)) != 1 {
+		if acts.Load() != 4 || len(events[event.Asked](w)) != 1 {
 			t.Errorf("acted %d times, asked %d times", acts.Load(), len(events[event.Asked](w)))
 		}
-		for _, command := range []string{"ls", "git status; rm -rf /", "git status > f", "G=1 git status", "git $(ls)", "env git status"} {
+		for _, command := range []string{"ls", "git status; rm -rf /", "git status > f", "G=1 git status", "git $(ls)", "env git status", "gitk status", "sh -c 'git status; ls'", "git status && ls", "ls | git status"} {
 			o := w.fails(policy.CodeNotNarrowed, "bash", args{"command": command})
 			if !strings.Contains(o.Text(), `"committer"`) {
 				t.Errorf("the refusal does not name the skill: %s", o.Text())
 			}
 		}
-		if acts.Load() != 3 {
+		if acts.Load() != 4 {
 			t.Error("a refused call acted")
+		}
+		if o := w.fails(policy.CodeNotNarrowed, "read_file", args{"path": "a.txt"}); !strings.Contains(o.Text(), `"committer"`) {
+			t.Errorf("the refusal does not name the skill: %s", o.Text())
 		}
 	})
 	for name, change := range map[string]func(*policy.Grants){

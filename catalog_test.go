@@ -369,6 +369,12 @@ func TestRuntimeCatalogIsAnElement(t *testing.T) {
 	}
 	mentions(t, cat.Text, "Does &lt;b&gt;this&lt;/b&gt; &amp; &quot;that&quot; in &#39;quotes&#39;")
 	golden(t, "catalog_runtime.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path"))
+	mentions(t, w.preview().System, cat.Text)
+	// Names and locations are escaped, too.
+	const five = `a<b>&"c'`
+	cat = budgeted(t, settings.CatalogFormatXML, 0, invented("d"+five, "n"+five, "Does it.")).Catalog(t.Context())
+	const escaped = "a&lt;b&gt;&amp;&quot;c&#39;"
+	mentions(t, cat.Text, "<name>n"+escaped+"</name>", "<location>/ws/d"+escaped+"/SKILL.md</location>")
 }
 
 // req: C-027
@@ -459,6 +465,14 @@ func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
 	if clamped == 0 {
 		t.Error("none was cut")
 	}
+	limit := strings.Repeat("é", 240)
+	for text, want := range map[string]string{limit: limit, limit + "é": limit[:239*2] + "…"} {
+		cat := opened(t, runtimeProf, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + text + "\n---\n"}).Catalog(t.Context())
+		if diff := cmp.Diff(want, cat.Entries[0].Description); diff != "" {
+			t.Error(diff)
+		}
+		mentions(t, cat.Text, "<description>"+want+"</description>")
+	}
 }
 
 // req: C-058
@@ -470,7 +484,10 @@ func TestCatalogHasSeveralForms(t *testing.T) {
 		w := newWorld(t, runtimeProf, guide())
 		w.set.Catalog.Format = format
 		cat := w.open().Catalog(t.Context())
-		mentions(t, cat.Text, has)
+		mentions(t, cat.Text, has, "guide", "Use when testing guide.")
+		if !cat.InSystem() || !strings.Contains(w.preview().System, cat.Text) {
+			t.Errorf("%s: the model is not told of it", format)
+		}
 		texts[cat.Text] = true
 	}
 	if len(texts) != 4 {

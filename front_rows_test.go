@@ -324,8 +324,8 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 func TestNamesUnderStrictRules(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{
-		"a": true, "pdf-2-text": true, "0": true, strings.Repeat("a", 64): true, "技能": true, "мой-навык": true,
-		strings.Repeat("a", 65): false, "Upper": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "a b": false, "a.b": false, "НАВЫК": false, "é!": false,
+		"a": true, "pdf-2-text": true, "0": true, strings.Repeat("a", 64): true, strings.Repeat("字", 64): true, "技能": true, "мой-навык": true,
+		strings.Repeat("a", 65): false, strings.Repeat("字", 65): false, "Upper": false, "upPer": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "a b": false, "a.b": false, "НАВЫК": false, "é!": false,
 	}
 	for name, ok := range names {
 		_, all := judged(t, runtimeProf, map[string]string{name: skillFile("'"+name+"'", "")})
@@ -334,11 +334,14 @@ func TestNamesUnderStrictRules(t *testing.T) {
 		}
 	}
 	const composed, decomposed = "caf\u00e9", "cafe\u0301"
-	for folder, name := range map[string]string{composed: decomposed, decomposed: composed} {
-		_, all := judged(t, runtimeProf, map[string]string{folder: skillFile(name, "")})
+	for _, tt := range []struct {
+		folder, name string
+		same         bool
+	}{{composed, decomposed, true}, {decomposed, composed, true}, {"wo", "\uff57\uff4f", true}, {"\uff57\uff4f", "wo", true}, {"cafe", composed, false}, {decomposed, "cafe", false}} {
+		_, all := judged(t, runtimeProf, map[string]string{tt.folder: skillFile(tt.name, "")})
 		for _, sk := range all {
-			if sk.State != metier.Loaded {
-				t.Errorf("folder %+q, name %+q: %s %+v", folder, name, sk.State, sk.Diagnostics)
+			if (sk.State == metier.Loaded) != tt.same || !tt.same && !slices.Equal(found(sk, skillmd.Error), []string{"name-directory-mismatch"}) {
+				t.Errorf("folder %+q, name %+q: %s %+v", tt.folder, tt.name, sk.State, sk.Diagnostics)
 			}
 		}
 	}
@@ -353,6 +356,8 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 		says       []string
 	}{
 		{desc(0), "missing-description", nil},
+		{"---\nname: unit\n---\nText.\n", "missing-description", nil},
+		{"---\nname: unit\ndescription: '   '\n---\nText.\n", "missing-description", nil},
 		{desc(1), "", nil},
 		{desc(1024), "", nil},
 		{desc(1025), "description-too-long", []string{"1025", "1024"}},
@@ -363,7 +368,10 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 		{skillFile("unit", "", "disable-model-invocation: true"), "unexpected-field", []string{`"disable-model-invocation"`}},
 		{skillFile("unit", "", "version: '1'"), "unexpected-field", []string{"version"}},
 		{skillFile("unit", "", "license: MIT", "compatibility: c", "metadata: {a: b}", "allowed-tools: Read"), "", nil},
-		{skillFile("other", ""), "name-directory-mismatch", []string{"other", "unit"}},
+		{skillFile("other", ""), "name-directory-mismatch", []string{`name "other"`, `folder "unit"`}},
+		{skillFile("Unit", ""), "name-directory-mismatch", []string{`name "Unit"`, `folder "unit"`}},
+		{skillFile("unit-2", ""), "name-directory-mismatch", []string{`name "unit-2"`, `folder "unit"`}},
+		{skillFile("un", ""), "name-directory-mismatch", []string{`name "un"`, `folder "unit"`}},
 	} {
 		_, all := judged(t, runtimeProf, map[string]string{"unit": tt.text})
 		sk := all["unit"]

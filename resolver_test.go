@@ -36,16 +36,21 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 	mentions(t, w.works(resource, args{"skill": "one", "path": "references/a.md"}).Text(), "canary-reference")
 	w.fails("resource_path_invalid", resource, args{"skill": "one", "path": "../secret"})
 	w.fails("resource_not_found", resource, args{"skill": "one", "path": "references/none.md"})
+	w.fails("resource_path_invalid", resource, args{"skill": "one", "path": w.at("skills/secret")})
+	w.link("../secret", "skills/one/leak")
+	w.fails("resource_outside_root", resource, args{"skill": "one", "path": "leak"})
 	for _, s := range w.trace.taken() {
 		if strings.Contains(s, "sub/b.md") || strings.Contains(s, "assets") || strings.Contains(s, "secret") || !strings.HasPrefix(s, "one/") {
 			t.Errorf("reading references/a.md opened %s", s)
 		}
 	}
+	silent(t, w.said(), "canary-secret")
 	var got [][3]string
 	for _, e := range events[event.ResourceRead](w) {
 		got = append(got, [3]string{e.Path, e.Status, e.ObservedDigest})
 	}
-	if diff := cmp.Diff([][3]string{{"references/a.md", "read", digest.Bytes([]byte("canary-reference"))}, {"../secret", "error", ""}, {"references/none.md", "error", ""}}, got); diff != "" {
+	if diff := cmp.Diff([][3]string{{"references/a.md", "read", digest.Bytes([]byte("canary-reference"))}, {"../secret", "error", ""}, {"references/none.md", "error", ""},
+		{w.at("skills/secret"), "error", ""}, {"leak", "error", ""}}, got); diff != "" {
 		t.Errorf("reads in the log (-want +got)\n%s", diff)
 	}
 }

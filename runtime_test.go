@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/internal/digest"
@@ -64,8 +66,10 @@ func TestStartOpensNoFileOfASkill(t *testing.T) {
 // req: C-012, C-029
 func TestFilesAndToolsBothActivate(t *testing.T) {
 	t.Parallel()
+	files := runtimeFiles()
+	files["skills/one/SKILL.md"] = skillFile("one", "Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n")
 	for _, mode := range []string{"tool", "file"} {
-		w := opened(t, runtimeProf, runtimeFiles())
+		w := opened(t, runtimeProf, files)
 		load, resource := w.tools()
 		if mode == "tool" {
 			w.works(load, args{"name": "one"})
@@ -75,14 +79,14 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 			mentions(t, w.works("read_file", args{"path": w.at("skills/one/references/a.md")}).Text(), "canary-reference")
 		}
 		e := one[event.Activated](w)
-		mentions(t, w.blob(e.Text), "Body of one.")
+		mentions(t, w.blob(e.Text), "Body of one.", "The end of one.")
 		silent(t, w.blob(e.Text), "description:")
 		req := w.preview() // what the model reads next
 		found := false
 		for _, m := range req.Messages {
-			found = found || strings.Contains(m.Text(), "Body of one.")
+			found = found || strings.Contains(m.Text(), "Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n")
 		}
-		if !found || e.Hash != digest.Bytes([]byte(runtimeFiles()["skills/one/SKILL.md"])) {
+		if !found || e.Hash != digest.Bytes([]byte(files["skills/one/SKILL.md"])) {
 			t.Errorf("%s: next request %+v", mode, req.Messages)
 		}
 	}
@@ -118,6 +122,13 @@ func TestActivationEventHasItsFields(t *testing.T) {
 			mentions(t, string(en.Data), field)
 		}
 	}
+	w.activate("two") // before the run
+	want := event.Activated{SkillID: "skills:two", Name: "two", Hash: digest.Bytes([]byte(runtimeFiles()["skills/two/SKILL.md"])), Source: policy.Project,
+		ActivationSource: "cli-preload", SessionID: "session-7"}
+	got := last[event.Activated](w)
+	if diff := cmp.Diff(want, event.Activated{SkillID: got.SkillID, Name: got.Name, Hash: got.Hash, Source: got.Source, ActivationSource: got.ActivationSource, SessionID: got.SessionID}); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // req: C-031
@@ -139,24 +150,34 @@ func TestSeveralSkillsAreActive(t *testing.T) {
 		t.Errorf("recorded %v, active %v", recorded, active)
 	}
 	w.works("list_files", args{"path": w.dir})
-	if e := last[event.Returned](w); len(e.Active) != 3 {
-		t.Errorf("a later call names %+v", e.Active)
+	var named []string
+	for _, a := range last[event.Returned](w).Active {
+		named = append(named, a.Name)
+	}
+	if want := []string{"two", "one", "three"}; !slices.Equal(named, want) {
+		t.Errorf("a later call names %v, want %v", named, want)
 	}
 }
 
 // req: C-032
 func TestReferencesWaitUntilAsked(t *testing.T) {
 	t.Parallel()
-	w := traced(t, runtimeProf, runtimeFiles())
-	load, resource := w.tools()
-	w.works(load, args{"name": "one"})
-	if opens := w.trace.taken(); !slices.Equal(opens, []string{"one/SKILL.md"}) {
-		t.Errorf("activation opened %v", opens)
-	}
-	silent(t, w.said(), "canary")
-	w.works(resource, args{"skill": "one", "path": "references/a.md"})
-	if opens := w.trace.taken(); !slices.Equal(opens, []string{"one/references/a.md"}) {
-		t.Errorf("the read opened %v", opens)
+	load, resource := newWorld(t, runtimeProf, nil).tools()
+	for how, activate := range map[string]func(*world){
+		"by the tool": func(w *world) { w.works(load, args{"name": "one"}) },
+		"by the file": func(w *world) { w.works("read_file", args{"path": w.at("skills/one/SKILL.md")}) },
+		"by a person": func(w *world) { w.activate("one") },
+	} {
+		w := traced(t, runtimeProf, runtimeFiles())
+		activate(w)
+		if opens := slices.Compact(w.trace.taken()); !slices.Equal(opens, []string{"one/SKILL.md"}) {
+			t.Errorf("%s: activation opened %v", how, opens)
+		}
+		silent(t, w.said(), "canary")
+		w.works(resource, args{"skill": "one", "path": "references/a.md"})
+		if opens := w.trace.taken(); !slices.Equal(opens, []string{"one/references/a.md"}) {
+			t.Errorf("%s: the read opened %v", how, opens)
+		}
 	}
 }
 
@@ -206,6 +227,15 @@ func TestTraversalIsBlocked(t *testing.T) {
 		"．．/secret":                        "resource_not_found",
 		"file:///etc/passwd":               "resource_path_invalid",
 		"~/secret":                         "resource_not_found",
+		"references/..":                    "resource_path_invalid",
+		"references/../../one/SKILL.md":    "resource_path_invalid",
+		"":                                 "resource_path_invalid",
+		".":                                "resource_path_invalid",
+		`C:\secret`:                        "resource_path_invalid",
+		"C:/secret":                        "resource_path_invalid",
+		`\\host\secret`:                    "resource_path_invalid",
+		"//host/secret":                    "resource_path_invalid",
+		"references/a.md\x00":              "resource_path_invalid",
 	} {
 		w.fails(code, resource, args{"skill": "one", "path": p})
 	}
@@ -217,6 +247,9 @@ func TestTraversalIsBlocked(t *testing.T) {
 		if o := w.model("read_file", args{"path": w.at("skills/one/" + p)}); p != "up/secret" && o.Code() == "" {
 			t.Errorf("read_file followed %s: %s", p, o.Text())
 		}
+	}
+	for _, p := range []string{"references/a.md", "./references/a.md"} { // what stays inside is read
+		mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
 	}
 	for _, r := range events[event.Returned](w) {
 		if r.Tool == settings.ToolReadSkillResource {
@@ -233,8 +266,14 @@ func TestReadsAreTracked(t *testing.T) {
 	w.works(resource, args{"skill": "one", "path": "references/a.md"})
 	w.works(resource, args{"skill": "one", "path": "assets/c.bin"})
 	w.fails("resource_not_found", resource, args{"skill": "one", "path": "references/none.md"})
+	w.works(resource, args{"skill": "one", "path": "references/a.md"}) // again
+	w.put("skills/one/references/a.md", "changed-reference")
+	w.works("read_file", args{"path": w.at("skills/one/references/a.md")})
+	w.fails("resource_path_invalid", resource, args{"skill": "one", "path": "../two/SKILL.md"})
 	got := events[event.ResourceRead](w)
-	want := [][2]string{{"references/a.md", digest.Bytes([]byte("canary-reference"))}, {"assets/c.bin", digest.Bytes([]byte{0, 1})}, {"references/none.md", ""}}
+	first := digest.Bytes([]byte("canary-reference"))
+	want := [][2]string{{"references/a.md", first}, {"assets/c.bin", digest.Bytes([]byte{0, 1})}, {"references/none.md", ""}, {"references/a.md", first},
+		{"references/a.md", digest.Bytes([]byte("changed-reference"))}, {"../two/SKILL.md", ""}}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/policy"
@@ -79,8 +81,21 @@ func TestRegistryAnswersEveryQuestion(t *testing.T) {
 	t.Parallel()
 	w := opened(t, runtimeProf, map[string]string{"skills/kube/SKILL.md": "---\nname: kube\ndescription: Deploys to Kubernetes.\n---\n", "skills/pdf-forms/SKILL.md": skillFile("pdf-forms", "x"), "skills/broken/SKILL.md": "---\nname: broken\ndescription: [\n---\n"})
 	n := w.Snapshot()
-	if got := len(n.Skills()); got != 2 {
-		t.Errorf("%d skills are listed", got)
+	var listed, discovered []string
+	for _, sk := range n.Skills() {
+		listed = append(listed, sk.Name)
+	}
+	for _, sk := range n.All() {
+		discovered = append(discovered, sk.Name+" "+string(sk.State))
+	}
+	if diff := cmp.Diff([][]string{{"kube", "pdf-forms"}, {"broken refused", "kube loaded", "pdf-forms loaded"}}, [][]string{listed, discovered}); diff != "" {
+		t.Errorf("listed and discovered: %s", diff)
+	}
+	if f, err := n.Search(t.Context(), "forms", 3, nil); err != nil || !slices.Equal(names(f), []string{"pdf-forms"}) {
+		t.Errorf("%v, %v", names(f), err)
+	}
+	if f, err := n.Search(t.Context(), "weather", 3, nil); err != nil || len(names(f)) != 0 {
+		t.Errorf("%v, %v", names(f), err)
 	}
 	f, err := n.Search(t.Context(), "deploy kubernetes", 3, nil)
 	if err != nil || !slices.Equal(names(f), []string{"kube"}) {

@@ -23,21 +23,23 @@ func TestNoBodyIsLoadedAtStart(t *testing.T) {
 		files[fmt.Sprintf("skills/s%02d/SKILL.md", i)] = skillFile(fmt.Sprintf("s%02d", i), "# Title\n\n"+body+"\n")
 		files[fmt.Sprintf("skills/s%02d/references/more.md", i)] = body
 	}
-	w := opened(t, settings.DefaultProfile, files)
-	all, err := json.Marshal(w.Snapshot().All())
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := json.Marshal(w.preview())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, text := range map[string]string{"memory": string(all), "prompt": string(req), "record": w.said()} {
-		if strings.Contains(text, body) || strings.Contains(text, "# Title") {
-			t.Errorf("the %s has a body", what)
+	for _, profile := range []string{settings.DefaultProfile, runtimeProf} {
+		w := opened(t, profile, files)
+		all, err := json.Marshal(w.Snapshot().All())
+		if err != nil {
+			t.Fatal(err)
 		}
+		req, err := json.Marshal(w.preview())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, text := range map[string]string{"memory": string(all), "prompt": string(req), "record": w.said()} {
+			if strings.Contains(text, body) || strings.Contains(text, "# Title") {
+				t.Errorf("%s: the %s has a body", profile, what)
+			}
+		}
+		mentions(t, string(req), "s00", "Use when testing s00.", "s19", "Use when testing s19.")
 	}
-	mentions(t, string(req), "s00", "s19")
 }
 
 // req: C-023
@@ -59,5 +61,16 @@ func TestSecondListReadsNothing(t *testing.T) {
 	}
 	if _, err := w.Snapshot().Find("b"); err != nil {
 		t.Error(err)
+	}
+	w = newWorld(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/g/b/SKILL.md": skillFile("b", "y\n")})
+	w.config = func(c *metier.Config) { c.ToolsOnly = true }
+	w.open()
+	first := w.works("list_skills", args{}).Text()
+	mentions(t, first, "Use when testing a.", "Use when testing b.")
+	if err := os.RemoveAll(w.at("skills")); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(first, w.works("list_skills", args{}).Text()); d != "" {
+		t.Error(d)
 	}
 }

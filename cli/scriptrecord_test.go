@@ -314,6 +314,9 @@ func TestTheFourEventsOfSkillsAreInTheRecordInTheirOrder(t *testing.T) {
 			t.Errorf("%s has no schema, or does not say the tier: %v", name, sources)
 		}
 	}
+	if got := []int{len(at["skill.activated"]), len(at["skill.resource_read"]), len(at["skill.script_executed"])}; !slices.Equal(got, []int{1, 2, 4}) {
+		t.Errorf("%v activations, reads and executions, want 1, 2 and 4", got) // also those that failed
+	}
 	if len(at["skill.staged"]) != 1 || len(at["command.executed"]) != 1 {
 		t.Fatalf("entries %v", at)
 	}

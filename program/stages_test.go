@@ -10,7 +10,7 @@ import (
 	"metier/settings"
 )
 
-// req: C-040
+// req: C-040, C-050, C-060
 func TestTiersOfScripts(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho \"ran ${HTTPS_PROXY:+with a network}\"\n"})

@@ -70,12 +70,16 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	root := t.TempDir()
 	f, a := create(t, root, "replay", nil)
 	act := a.open("cli-preload")
+	next := act
+	next.Call, next.TaskID, next.SkillID, next.Name, next.ActivationSource = "load2", "load2", "skills:beta", "beta", "model-tool"
+	a.add(next)
 	ok(t, f.Close())
 	f = must[*run.Folder](t)(run.Look(root, "replay", nil))
 	defer f.Close()
 	same := func(string) (string, string, error) { return act.Hash, act.Tree, nil }
 	r := must[run.ReplayReport](t)(run.Replay(t.Context(), f, same))
-	want := []run.ReplayedSkill{{SkillID: "skills:alpha", Name: "alpha", Hash: act.Hash, Tree: act.Tree, Tier: "project", ActivationSource: "cli-preload", State: "verified", Original: "held"}}
+	want := []run.ReplayedSkill{{SkillID: "skills:alpha", Name: "alpha", Hash: act.Hash, Tree: act.Tree, Tier: "project", ActivationSource: "cli-preload", State: "verified", Original: "held"},
+		{SkillID: "skills:beta", Name: "beta", Hash: act.Hash, Tree: act.Tree, Tier: "project", ActivationSource: "model-tool", State: "verified", Original: "held"}}
 	if d := cmp.Diff(want, r.Active); d != "" || !r.OK || r.Err() != nil {
 		t.Errorf("%s ok %t err %v", d, r.OK, r.Err())
 	}
@@ -86,6 +90,25 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	}
 	if e := wantCode(t, r.Err(), run.CodeDrift, metier.Drift); !strings.Contains(e.Error(), act.Hash) || !strings.Contains(e.Error(), now) {
 		t.Errorf("the error does not name the hashes: %v", e)
+	}
+	other := digest.Bytes([]byte("another tree"))
+	for name, c := range map[string]struct {
+		hash, tree string
+		err        error
+		state      string
+	}{
+		"another tree": {act.Hash, other, nil, "changed"}, "another text": {now, act.Tree, nil, "changed"},
+		"nothing there": {"", "", &metier.Error{Kind: metier.NotFound, Code: "skill_not_found"}, "gone"},
+	} {
+		r := must[run.ReplayReport](t)(run.Replay(t.Context(), f, func(id string) (string, string, error) {
+			if id == "skills:beta" {
+				return c.hash, c.tree, c.err
+			}
+			return act.Hash, act.Tree, nil
+		}))
+		if r.OK || r.Err() == nil || r.Active[0].State != "verified" || r.Active[1].State != c.state {
+			t.Errorf("%s of the second skill: %+v, %v", name, r, r.Err())
+		}
 	}
 	if r = must[run.ReplayReport](t)(run.Replay(t.Context(), f, nil)); r.Active[0].State != "unchecked" || !r.OK {
 		t.Errorf("without skills: %+v", r)

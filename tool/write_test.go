@@ -123,6 +123,8 @@ func TestMutationNeedsItsPrecondition(t *testing.T) {
 		{"write_file", args{"content": "two\n", "ifMatch": sum("zero\n")}, "precondition_failed"},
 		{"edit_file", args{"old": "one", "new": "two", "ifMatch": sum("zero\n")}, "precondition_failed"},
 		{"edit_file", args{"old": "one", "new": "two", "ifMatch": "*"}, "precondition_failed"},
+		{"write_file", args{"content": "two\n", "ifMatch": "*"}, "precondition_failed"},
+		{"write_file", args{"content": "two\n", "ifMatch": ""}, "precondition_required"},
 	} {
 		c.a["path"] = "doc.md"
 		e.refuse(c.code, c.tool, c.a)
@@ -143,6 +145,15 @@ func TestMutationNeedsItsPrecondition(t *testing.T) {
 	}
 	e.refuse("precondition_failed", "write_file", args{"path": "new2.md", "content": "n", "ifMatch": sum("one\n")})
 	if got := e.content("doc.md"); got != "two\n" {
+		t.Errorf("%q", got)
+	}
+	if o := e.call("write_file", args{"path": "doc.md", "content": "three\n", "ifMatch": sum("two\n")}); o.Code() != "" || e.content("doc.md") != "three\n" {
+		t.Errorf("%s: %q", o.Text(), e.content("doc.md"))
+	}
+	e.put("doc.md", "of somebody else\n") // it is the file that counts, not what was read last
+	e.refuse("precondition_failed", "write_file", args{"path": "doc.md", "content": "four\n", "ifMatch": sum("three\n")})
+	e.refuse("precondition_failed", "edit_file", args{"path": "doc.md", "old": "of", "new": "by", "ifMatch": sum("three\n")})
+	if got := e.content("doc.md"); got != "of somebody else\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -210,8 +221,8 @@ func TestDocumentsChangeInTheHostsEnvelopeOnly(t *testing.T) {
 			changed := 0
 			e := newEnv(t, setup{profile: "agent-runtime", roots: []string{"skills"}, tools: func(_ *env, tools []metier.Tool) []metier.Tool {
 				return append(tools, Enveloped(document{&changed}, envelopes[name]))
-			}}, map[string]string{"skills/a/SKILL.md": skillText("a")})
-			if _, err := e.s.Activate(t.Context(), "a", ""); err != nil { // an active skill opens no way past it
+			}}, map[string]string{"skills/a/SKILL.md": "---\nname: a\ndescription: Use it when asked.\nallowed-tools: documents.update\n---\nUse documents.update.\n"})
+			if _, err := e.s.Activate(t.Context(), "a", ""); err != nil { // an active skill opens no way past it, also one that names the tool
 				t.Fatal(err)
 			}
 			e.refuse(want.code, "documents.update", nil)

@@ -209,11 +209,16 @@ func TestSkillContextTravelsWithTheCall(t *testing.T) {
 	t.Parallel()
 	logged := hosttest.New(hosttest.Script{Tools: []map[string]any{hosttest.Tool("look")}})
 	h := open(t, nil, overHTTP(t, "far", logged))
-	s := session(t, h, nil, shelf(t, map[string]string{"guide/SKILL.md": hosttest.Text("guide", "Guides.", "Use look.")}))
+	s := session(t, h, nil, shelf(t, map[string]string{"guide/SKILL.md": hosttest.Text("guide", "Guides.", "Use look."), "atlas/SKILL.md": hosttest.Text("atlas", "Shows maps.", "Use look."),
+		"idle/SKILL.md": hosttest.Text("idle", "Does nothing.", "Nothing.")}))
 	if o := call(t, s, "mcp__far__look", `{}`); o.Code() != "" || !strings.Contains(logged.Params("tools/call"), `"metier/skills":[]`) {
 		t.Fatalf("%q %s", o.Text(), logged.Params("tools/call"))
 	}
 	a, err := s.Activate(t.Context(), "guide", "cli-preload")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Activate(t.Context(), "atlas", "cli-preload")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +229,7 @@ func TestSkillContextTravelsWithTheCall(t *testing.T) {
 	if err := json.Unmarshal([]byte(logged.Params("tools/call")), &p); err != nil {
 		t.Fatal(err)
 	}
-	want := `[{"id":"project:guide","name":"guide","digest":"` + a.Hash + `"}]`
+	want := `[{"id":"project:guide","name":"guide","digest":"` + a.Hash + `"},{"id":"project:atlas","name":"atlas","digest":"` + b.Hash + `"}]`
 	if got := string(p.Meta[host.SkillsKey]); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -239,7 +244,7 @@ func TestAllowedToolsBlockACallBeforeTheServerSeesIt(t *testing.T) {
 	if _, err := s.Activate(t.Context(), "narrow", "cli-preload"); err != nil {
 		t.Fatal(err)
 	}
-	if o := call(t, s, "mcp__srv__other", `{}`); o.Code() != "allowed_tools_excluded" && o.Code() != policy.CodeNotNarrowed {
+	if o := call(t, s, "mcp__srv__other", `{}`); o.Code() != policy.CodeNotNarrowed || !strings.Contains(o.Text(), `"narrow"`) {
 		t.Errorf("got %q %q", o.Code(), o.Text())
 	}
 	if o := call(t, s, "mcp__srv__fine", `{}`); o.Code() != "" {
