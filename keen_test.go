@@ -37,6 +37,8 @@ func TestReadingSkillMDActivates(t *testing.T) {
 	w := opened(t, keen, keenFiles())
 	text := w.works("read_file", args{"path": w.at("skills/demo/SKILL.md")}).Text()
 	mentions(t, text, keenFiles()["skills/demo/SKILL.md"])
+	w.put("skills/demo/references/SKILL.md", skillFile("inner", "canary-inner\n"))
+	mentions(t, w.works("read_file", args{"path": w.at("skills/demo/references/SKILL.md")}).Text(), "canary-inner")
 	if e := one[event.Activated](w); e.Name != "demo" || e.ActivationSource != "model-tool" || w.blob(e.Text) != text {
 		t.Errorf("record: %+v", e)
 	}
@@ -196,6 +198,12 @@ func TestArgumentsNobodyAskedForAreIgnored(t *testing.T) {
 	if got := invoked(t, settings.ArgsKeenRFC, "no placeholder, $x", "foo", "bar"); got != "no placeholder, $x" {
 		t.Errorf("got %q", got)
 	}
+	w := opened(t, keen, keenFiles())
+	_, with := w.activate("demo", "foo", "bar")
+	if got := events[event.Note](w); len(got) > 0 {
+		t.Errorf("warnings: %+v", got)
+	}
+	silent(t, with, "foo", "bar")
 }
 
 func TestDialectsOfArguments(t *testing.T) {
