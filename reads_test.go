@@ -276,7 +276,8 @@ func TestSwappedFileIsRefused(t *testing.T) {
 		w := opened(t, profile, guide())
 		w.activate("guide")
 		w.put("secret", "canary-secret")
-		for name, target := range map[string]string{"absolute": w.at("secret"), "relative": "../../../secret"} {
+		w.put("skills/other/notes.md", "canary-secret")
+		for name, target := range map[string]string{"absolute": w.at("secret"), "relative": "../../../secret", "of another skill": "../../other/notes.md"} {
 			w.link(target, "skills/guide/references/a.md")
 			w.fails("resource_outside_root", resourceCall, args{"skill": "guide", "path": "references/a.md"})
 			silent(t, w.said(), "canary-secret")
@@ -342,6 +343,8 @@ func TestTextIsBounded(t *testing.T) {
 		if reading(t, o).Truncated {
 			t.Error("20 of 20 bytes count as truncated")
 		}
+		w = opened(t, profile, map[string]string{"skills/guide/SKILL.md": skillFile("guide", ""), "skills/guide/references/wide": "aééé"})
+		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/wide", "maxBytes": 4}).Text(), ">\naé\n<") // a character is not cut
 	})
 }
 

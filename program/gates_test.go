@@ -93,6 +93,14 @@ func TestGateOfContainment(t *testing.T) {
 	if err := os.Remove(p); err != nil {
 		t.Fatal(err)
 	}
+	w.put("skills/other/scripts/a.sh", "#!/bin/bash\n") // in the root, and not in the skill
+	if err := os.Symlink("../../other/scripts/a.sh", p); err != nil {
+		t.Fatal(err)
+	}
+	w.refuses("script_outside_root", w.run("scripts/a.sh"))
+	if err := os.Remove(p); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(p, 0o755); err != nil {
 		t.Fatal(err)
 	}

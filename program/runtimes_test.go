@@ -40,8 +40,12 @@ func TestDenoAndBashOnStandardInput(t *testing.T) {
 		"scripts/plain.ts": "const n: number = 40; console.log(n + 2, Deno.args.join('|'), Deno.permissions.querySync({name: 'env'}).state)\n",
 		"scripts/run.ts":   "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
 		"scripts/other.ts": "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/plain.js": "console.log(40 + 3, Deno.args.join('|'))\n",
 		"scripts/a.sh":     "#!/bin/bash\necho \"$1|$2\"\n",
 	}))
+	if r := w.ran("scripts/plain.js", "z"); r.Stdout != "43 z\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "z"}) || filepath.Base(w.argv()[0]) != "deno" {
+		t.Errorf("%q %+v", w.argv(), r)
+	}
 	if r := w.ran("scripts/plain.ts", "-x", "a b"); r.Stdout != "42 -x|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "-x", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
@@ -110,6 +114,7 @@ func TestBashNeedsItsShebang(t *testing.T) {
 	refused := map[string]string{
 		"sh": "#!/bin/sh\n", "none": "echo\n", "flags": "#!/bin/bash -e\n", "env-flags": "#!/usr/bin/env -S bash -e\n", "dash": "#!/bin/dash\n",
 		"source": "#!/bin/bash\nsource ./h.sh\n", "dot": "#!/bin/bash\n. ./h.sh\n", "later": "#!/bin/bash\ntrue && source ../h.sh\n", "quoted": "#!/bin/bash\nsource \"./h.sh\"\n",
+		"below": "#!/bin/bash\n. lib/h.sh\n", "in a function": "#!/bin/bash\nf() { if true; then . './h.sh'; fi; }\n",
 	}
 	allowed := map[string]string{"bash": "#!/bin/bash\n", "env": "#!/usr/bin/env bash\n", "comment": "#!/bin/bash\n# source ./h.sh\n", "text": "#!/bin/bash\necho '. ./h.sh'\n", "usr": "#!/usr/bin/bash\n"}
 	files := map[string]string{"scripts/h.sh": "#!/bin/bash\n"}

@@ -62,10 +62,10 @@ type runtime struct {
 var table = []runtime{
 	{name: "bash", bases: []string{"bash"}, exts: []string{".sh", ".bash"}, programs: []string{"bash"}, before: []string{"--noprofile", "--norc"}, after: []string{"--"}},
 	{name: "sh", bases: []string{"sh", "dash", "ash"}, programs: []string{"sh"}, after: []string{"--"}},
-	{name: "deno", bases: []string{"deno"}, exts: []string{".ts", ".mts"}, programs: []string{"deno"}, env: []string{"DENO_DIR=/tmp/.deno", "DENO_NO_UPDATE_CHECK=1", "NO_COLOR=1"}},
+	{name: "node", bases: []string{"node", "nodejs"}, exts: []string{".js", ".mjs", ".cjs"}, programs: []string{"node", "nodejs"}, env: []string{"NO_UPDATE_NOTIFIER=1"}},
+	{name: "deno", bases: []string{"deno"}, exts: []string{".ts", ".mts", ".js", ".mjs"}, programs: []string{"deno"}, env: []string{"DENO_DIR=/tmp/.deno", "DENO_NO_UPDATE_CHECK=1", "NO_COLOR=1"}},
 	// -I and -P would keep a script from importing what lies beside it.
 	{name: "python", bases: []string{"python3", "python"}, exts: []string{".py"}, programs: []string{"python3"}, before: []string{"-E", "-s", "-B"}},
-	{name: "node", bases: []string{"node", "nodejs"}, exts: []string{".js", ".mjs", ".cjs"}, programs: []string{"node", "nodejs"}, env: []string{"NO_UPDATE_NOTIFIER=1"}},
 	{name: "ruby", bases: []string{"ruby"}, exts: []string{".rb"}, programs: []string{"ruby"}, before: []string{"--disable=gems,rubyopt"}},
 	{name: "perl", bases: []string{"perl"}, exts: []string{".pl"}, programs: []string{"perl"}, after: []string{"--"}},
 	{name: "go", bases: []string{"go"}, exts: []string{".go"}, programs: []string{"go"}, before: []string{"run"},
@@ -112,7 +112,7 @@ func Plan(r Request) (Command, error) {
 		return Command{}, unsupported("install the tool in a system folder and name it in the first line, or write the script for deno or node",
 			"its first line runs %s, which downloads programs, and the sandbox has no network for that", strings.Join(append([]string{base}, flags...), " "))
 	}
-	run, ok := choose(r.Entry, program)
+	run, ok := choose(r.Entry, program, r.Runtimes)
 	name := run.name
 	if !ok {
 		name = executable
@@ -136,18 +136,25 @@ func Plan(r Request) (Command, error) {
 // program reports whether the code is machine code that may be executed.
 func (r Request) program() bool { return r.Exec && bytes.HasPrefix(r.Code, []byte("\x7fELF")) }
 
-// choose finds the row for a script.
-func choose(entry, program string) (runtime, bool) {
+// choose finds the row for a script: the first that may run it, or else the
+// first that could.
+func choose(entry, program string, allowed []string) (found runtime, ok bool) {
 	base, ext := path.Base(program), strings.ToLower(path.Ext(entry))
 	if base == "uv" {
 		base = "python3"
 	}
 	for _, run := range table {
-		if program != "" && slices.Contains(run.bases, base) || program == "" && slices.Contains(run.exts, ext) {
+		if (program == "" || !slices.Contains(run.bases, base)) && (program != "" || !slices.Contains(run.exts, ext)) {
+			continue
+		}
+		if slices.Contains(allowed, run.name) {
 			return run, true
 		}
+		if !ok {
+			found, ok = run, true
+		}
 	}
-	return runtime{}, false
+	return found, ok
 }
 
 // shebang is the first line of code after #!, "" where it has none. A byte
