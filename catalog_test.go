@@ -243,6 +243,10 @@ func TestEntryIsNameAndDescriptionWhateverTheSkillHolds(t *testing.T) {
 		silent(t, cat.Text, "The body", "references", "MIT")
 		return cat.Text
 	}
+	w := newWorld(t, cfHarness, map[string]string{"skills/plain/SKILL.md": skillFile("plain", "Body.\n", "user-invocable: false", "when_to_use: Later.", "version: 1.2.3")})
+	if got := entryKeys(t, w.open().Catalog(t.Context()).Entries[0]); !slices.Equal(got, []string{"description", "name"}) {
+		t.Errorf("without compatibility an entry has %v", got)
+	}
 	if one, all := text(1), text(2000); one != all || len(all) > 500 {
 		t.Errorf("%d bytes for one file, %d for 2,000:\n%s", len(one), len(all), all)
 	}

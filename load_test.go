@@ -304,6 +304,7 @@ func TestLoadedFilesAreRelativeToTheSkill(t *testing.T) {
 		o := w.works("load_skill", args{"name": "guide", "file_path": "references/a.md"})
 		mentions(t, o.Text(), "canary-reference", `path="references/a.md"`)
 		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/u.md"}).Text(), "Grüße, 世界\n")
+		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/deep/b.md"}).Text(), "two levels down\n")
 		if n := len(events[event.Activated](w)); n != 0 {
 			t.Errorf("reading a file activated %d skills", n)
 		}

@@ -61,6 +61,7 @@ func TestNoReferenceIsPastedEagerly(t *testing.T) {
 		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, "canary-reference")
 		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
 		mentions(t, w.said(), "canary-reference")
+		silent(t, w.said(), "1234567890", "two levels down") // of its other files
 	})
 }
 

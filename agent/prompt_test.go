@@ -48,8 +48,9 @@ func TestMessagesAreSystemThenSkillContextThenTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "cf-harness", nil)
 	w.skill("one", "does one thing", "The body of one.\n")
+	w.skill("other", "does another thing", "The body of the other.\n")
 	w.server.Say(modeltest.Turn{Text: "done"})
-	w.run("The task itself.", "one")
+	w.run("The task itself.", "other", "one")
 	r := w.server.Requests()[0]
 	if r.System == "" || len(r.Messages) == 0 {
 		t.Fatalf("request: %+v", r)
@@ -61,6 +62,12 @@ func TestMessagesAreSystemThenSkillContextThenTask(t *testing.T) {
 	head, body, task := strings.Index(all, "Configured skills context:"), strings.Index(all, "The body of one."), strings.Index(all, "The task itself.")
 	if head != 0 || body < head || task < body {
 		t.Errorf("order: context at %d, skill at %d, task at %d in:\n%s", head, body, task, all)
+	}
+	if other := strings.Index(all, "The body of the other."); other < head || other > body {
+		t.Errorf("the skill that was named first stands at %d, the second at %d", other, body)
+	}
+	if last := r.Messages[len(r.Messages)-1].Text; !strings.HasSuffix(strings.TrimSpace(last), "The task itself.") || strings.Contains(r.System, "The body of") {
+		t.Errorf("last message:\n%s\nsystem prompt:\n%s", last, r.System)
 	}
 }
 

@@ -92,6 +92,12 @@ func TestActivationStartsNothing(t *testing.T) {
 	if len(w.s.State().Active) != 1 {
 		t.Fatal("the skill is not active")
 	}
+	for _, source := range []string{"model-tool", "user-explicit", "subagent-inherit"} {
+		if _, err := w.s.Activate(t.Context(), "demo", source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.call("load_skill", map[string]string{"name": "demo"})
 	if len(w.box.jobs) > 0 {
 		t.Errorf("%v", w.box.jobs)
 	}

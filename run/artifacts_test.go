@@ -24,6 +24,7 @@ import (
 	"metier/registry"
 	"metier/run"
 	"metier/settings"
+	"metier/skillmd"
 )
 
 // files reads every artifact of a folder.
@@ -127,6 +128,36 @@ func TestEveryArtifactMatchesItsSchema(t *testing.T) {
 	acts := readJSON[run.Activations](t, f, run.FileActivations)
 	if acts.Type != "cf-harness.skill-activations" || acts.Version != 1 || len(acts.Activations) != 2 || acts.Activations[0].CFCPromptRole != "context" {
 		t.Errorf("activations: %+v", acts)
+	}
+}
+
+// Each file of a skill is in the registry with where it lies on the host and
+// where programs see it, and with its size, digest and kind of content.
+//
+// req: A-039
+func TestRegistry_DescribesEachFile(t *testing.T) {
+	t.Parallel()
+	f := real(t)
+	checked := 0
+	for _, s := range readJSON[registry.List](t, f, run.FileRegistry).Skills {
+		for _, r := range s.Resources {
+			b := must[[]byte](t)(os.ReadFile(filepath.Join(s.SkillDir, filepath.FromSlash(r.Path))))
+			want := registry.Resource{Path: r.Path, Kind: r.Kind, ResourcePath: filepath.Join(s.SkillDir, filepath.FromSlash(r.Path)), SandboxResourcePath: path.Join(s.SandboxSkillDir, r.Path),
+				SizeBytes: int64(len(b)), Digest: digest.Bytes(b), ContentKind: "text", Script: r.Script, Diagnostics: []skillmd.Diagnostic{}}
+			if bytes.IndexByte(b, 0) >= 0 {
+				want.ContentKind = "binary"
+			}
+			if diff := cmp.Diff(want, r); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", r.Path, diff)
+			}
+			checked++
+		}
+		if s.SandboxSkillDir == s.SkillDir || !strings.HasPrefix(s.SandboxSkillDir, "/") {
+			t.Errorf("%s is at %s for programs, at %s on the host", s.Name, s.SandboxSkillDir, s.SkillDir)
+		}
+	}
+	if checked != 5 {
+		t.Errorf("%d files", checked)
 	}
 }
 
