@@ -63,18 +63,22 @@ func TestStartOpensNoFileOfASkill(t *testing.T) {
 	}
 }
 
-// req: C-012, C-029
+// req: C-012, C-029, C-069
 func TestFilesAndToolsBothActivate(t *testing.T) {
 	t.Parallel()
 	files := runtimeFiles()
 	files["skills/one/SKILL.md"] = skillFile("one", "Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n")
-	for _, mode := range []string{"tool", "file"} {
+	for _, mode := range []string{"tool", "file", "mount"} {
 		w := opened(t, runtimeProf, files)
 		load, resource := w.tools()
-		if mode == "tool" {
+		switch mode {
+		case "tool":
 			w.works(load, args{"name": "one"})
 			mentions(t, w.works(resource, args{"skill": "one", "path": "references/a.md"}).Text(), "canary-reference")
-		} else {
+		case "mount":
+			w.works("read_file", args{"path": "/skills/one/SKILL.md"})
+			mentions(t, w.works("read_file", args{"path": "/skills/one/references/a.md"}).Text(), "canary-reference")
+		default:
 			w.works("read_file", args{"path": w.at("skills/one/SKILL.md")})
 			mentions(t, w.works("read_file", args{"path": w.at("skills/one/references/a.md")}).Text(), "canary-reference")
 		}

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"metier/internal/digest"
 	"metier/mcp/server"
 )
 
@@ -86,18 +88,35 @@ func (p *place) write(files map[string]string) {
 func TestTheRuntimesToolsAreServed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n", "shelf/report/references/space.md": "\n    indented\n\n\n"})
+	another := "---\nname: another\ndescription: Does more. Use when more is asked for.\nlicense: MIT\n---\n# Another\n\n---\nIts last line.\n"
+	p.write(map[string]string{"shelf/report/references/how.md": "Count twice.\n", "shelf/report/references/space.md": "\n    indented\n\n\n",
+		"shelf/another/SKILL.md": another, "shelf/broken/SKILL.md": "---\nname: broken\n---\nNo description.\n"})
 	c := p.serves("--profile", "agent-runtime")
 	if got := c.tools(); !slices.Equal(got, []string{"skills.list", "skills.read", "skills.read_resource"}) {
 		t.Fatalf("tools %q", got)
 	}
 	text, ok, data := c.call("skills.list", nil)
-	if want := []any{map[string]any{"name": "report", "skillId": "shelf:report", "description": "Counts. Use when something is to be counted."}}; !ok || fmt.Sprint(data["results"]) != fmt.Sprint(want) {
-		t.Errorf("skills.list: %s %v", text, data)
+	first := map[string]any{"name": "another", "skillId": "shelf:another", "description": "Does more. Use when more is asked for."}
+	second := map[string]any{"name": "report", "skillId": "shelf:report", "description": "Counts. Use when something is to be counted."}
+	if diff := cmp.Diff(map[string]any{"results": []any{first, second}, "total": 2.0}, data); !ok || diff != "" {
+		t.Errorf("skills.list: %s %s", text, diff)
+	}
+	for _, page := range []map[string]any{{"limit": 1}, {"after": "another"}} {
+		want := map[string]any{"results": []any{map[bool]any{true: first, false: second}[page["limit"] != nil]}, "total": 2.0}
+		if text, ok, data = c.call("skills.list", page); !ok || !cmp.Equal(want, data) {
+			t.Errorf("skills.list %v: %s %v", page, text, data)
+		}
 	}
 	text, ok, data = c.call("skills.read", map[string]any{"name": "report"})
 	if !ok || !strings.Contains(text, "Run scripts/a.sh.") || data["name"] != "report" || !strings.HasPrefix(fmt.Sprint(data["hash"]), "sha256:") {
 		t.Errorf("skills.read: %q, %v", text, data)
+	}
+	text, ok, data = c.call("skills.read", map[string]any{"skillId": "shelf:another"})
+	if want := "<skill_context name=\"another\" origin=\"third-party, untrusted\">\n# Another\n\n---\nIts last line.\n</skill_context>\n"; !ok || text != want {
+		t.Errorf("skills.read: %q, want %q", text, want)
+	}
+	if diff := cmp.Diff(map[string]any{"name": "another", "skillId": "shelf:another", "source": "third_party", "hash": digest.Bytes([]byte(another))}, data); diff != "" {
+		t.Errorf("skills.read: %s", diff)
 	}
 	text, ok, data = c.call("skills.read_resource", map[string]any{"skill": "report", "path": "references/how.md"})
 	if !ok || !strings.Contains(text, "Count twice.") || data["path"] != "references/how.md" || data["observedSizeBytes"] != 13.0 {
@@ -111,6 +130,7 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 		args       map[string]any
 	}{
 		{"skills.read", "skill_not_found", map[string]any{"name": "nope"}},
+		{"skills.read", "skill_not_found", map[string]any{"name": "broken"}},
 		{"skills.read_resource", "resource_path_invalid", map[string]any{"skill": "report", "path": "../x"}},
 		{"skills.read_resource", "resource_not_found", map[string]any{"skill": "report", "path": "references/none.md"}},
 		{"skills.list", "invalid_arguments", map[string]any{"limit": 0.5}},
@@ -125,8 +145,8 @@ func TestTheRuntimesToolsAreServed(t *testing.T) {
 func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n"})
-	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh")
+	p.write(map[string]string{"shelf/report/scripts/b.sh": "echo other >>/workspace/other.txt\n", "shelf/report/scripts/c.sh": "echo \"got $1\"; cat; echo odd >&2; exit 3\n"})
+	c := p.serves("--profile", "agent-runtime", "--allow-skill-script", "report:scripts/a.sh", "--allow-skill-script", "report:scripts/c.sh")
 	run := func(path string) (string, bool, map[string]any) {
 		return c.call("skills.run_script", map[string]any{"skill": "report", "path": path})
 	}
@@ -141,11 +161,25 @@ func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	if _, raw := data["stdout"]; raw || text == "" { // the raw output stays on the server
 		t.Errorf("what a script wrote stands there without its origin: %v", data)
 	}
+	if text, ok, _ := run("../report/scripts/a.sh"); ok || !strings.Contains(text, "script_path_invalid") {
+		t.Errorf("a path that leaves the skill: %s", text)
+	}
+	text, ok, _ = c.call("skills.run_script", map[string]any{"skill": "report", "path": "scripts/c.sh", "args": []string{"a b"}, "stdin": "in\n"})
+	if want := "Exit code 3.\n<program_output stream=\"stdout\">\ngot a b\nin\n</program_output>\n<program_output stream=\"stderr\">\nodd\n</program_output>\n"; ok || text != want {
+		t.Errorf("a script that fails: %q, want %q", text, want)
+	}
 	if text, ok, _ := run("scripts/b.sh"); ok || !strings.Contains(text, "approval_required") {
 		t.Errorf("one that was not named: %s", text)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "other.txt")); err == nil {
 		t.Error("a script ran that nobody named")
+	}
+	p.write(map[string]string{"shelf/report/scripts/a.sh": "echo changed >>/workspace/other.txt\n"})
+	if text, ok, _ := run("scripts/a.sh"); ok || !strings.Contains(text, "script_snapshot_mismatch") {
+		t.Errorf("one that changed: %s", text)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "other.txt")); err == nil {
+		t.Error("a changed script ran")
 	}
 	if got := p.serves("--profile", "agent-runtime").tools(); slices.Contains(got, "skills.run_script") {
 		t.Errorf("offered where no script is allowed: %q", got)

@@ -180,7 +180,9 @@ func TestActivationOfLeaves(t *testing.T) {
 	if len(acts) != 2 || acts[0].SkillID != "desk:skills/figures/sum-orders" || acts[0].ActivationSource != "model-tool" || acts[0].Hash == "" {
 		t.Errorf("%+v", acts)
 	}
-	d.gives("load_reference", "data/columns.csv", d.file("references/data/columns.csv"))
+	for _, p := range []string{"data/columns.csv", "data/rates.py", "style/tone.md"} { // a frontmatter stays
+		d.gives("load_reference", p, d.file("references/"+p))
+	}
 
 	// All scripts are named, and nothing else.
 	d = openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/many/SKILL.md": skillText("many", "has scripts"), "skills/many/scripts/b.py": "", "skills/many/scripts/a.sh": "", "skills/many/scripts/lib/c.sh": "",

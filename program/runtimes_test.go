@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/internal/script"
@@ -240,8 +242,9 @@ func TestDeclaredPackages(t *testing.T) {
 			t.Errorf("%s: %q %s", reject, o.Code(), o.Text())
 		}
 		asked := events[event.PackagesRequested](w)
-		if len(asked) != 1 || !slices.Equal(asked[0].Packages, []string{"no-such-package-here"}) || asked[0].Rejected != (want != "") {
-			t.Errorf("%s: %+v", reject, asked)
+		request := event.PackagesRequested{Call: "c1", SkillID: "r:demo", Path: "scripts/a.py", Runtime: "python", Packages: []string{"no-such-package-here"}, Rejected: want != ""}
+		if diff := cmp.Diff([]event.PackagesRequested{request}, asked); diff != "" {
+			t.Errorf("%s: %s", reject, diff)
 		}
 		for _, j := range w.box.jobs { // the one that asked, and the script: nothing installs
 			if slices.ContainsFunc(j.Argv, func(a string) bool { return strings.Contains(a, "install") || strings.HasSuffix(a, "pip") }) {
@@ -260,9 +263,20 @@ func TestDeclaredPackages(t *testing.T) {
 	if r := w.ran("scripts/b.sh"); r.Stdout != "ran\n" { // a hint is a hint: it denies nothing
 		t.Errorf("%+v", r)
 	}
+	if got := w.s.Catalog(t.Context()).Entries[0].Compatibility; got != "needs a network, docker and root" {
+		t.Errorf("shown as compatibility: %q", got)
+	}
+	if asked := events[event.PackagesRequested](w); len(asked) != 0 {
+		t.Errorf("nothing is declared, and asked for is %+v", asked)
+	}
 	w.run("scripts/a.py")
 	if asked := events[event.PackagesRequested](w); len(asked) != 1 || asked[0].Packages[0] != "also-no-such-package" {
 		t.Errorf("%+v", asked)
+	}
+	there := demo(map[string]string{"scripts/a.py": "# /// script\n# dependencies = [\"json\"]\n# ///\nprint('ran')\n"})
+	w = newWorld(t, setup{set: func(s *settings.Settings) { s.Exec.MissingDependency = settings.MissingDependencyReject }}, there)
+	if r := w.ran("scripts/a.py"); r.Stdout != "ran\n" || len(events[event.PackagesRequested](w)) != 0 {
+		t.Errorf("what is there is asked for: %+v", r)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/policy"
@@ -98,14 +100,16 @@ func TestStagesStandAlone(t *testing.T) {
 	if !strings.Contains(c.Text, "demo") || strings.Contains(c.Text, "other") || strings.Join(offered(w), " ") != "bash" {
 		t.Errorf("told %q, offered %q", c.Text, offered(w))
 	}
-	refused := 0
+	var refused []string
 	for _, sk := range w.s.Snapshot().All() {
 		if sk.State == metier.Refused {
-			refused++
+			for _, d := range sk.Diagnostics {
+				refused = append(refused, sk.ID.String()+" "+d.Code)
+			}
 		}
 	}
-	if refused != 1 {
-		t.Errorf("%d refused", refused)
+	if diff := cmp.Diff([]string{"r:Broken name-directory-mismatch", "r:Broken missing-description"}, refused); diff != "" {
+		t.Errorf("refused: %s", diff)
 	}
 
 	// Resolver and audit.
@@ -137,5 +141,13 @@ func TestStagesStandAlone(t *testing.T) {
 		map[string]string{"skills/demo/SKILL.md": files["skills/demo/SKILL.md"], "skills/demo/scripts/a.sh": files["skills/demo/scripts/a.sh"]})
 	if _, asks := w.try(metier.Call{ID: "q", Tool: "run_skill_script", Args: []byte(`{"skill":"demo","path":"scripts/a.sh"}`)}); asks == nil {
 		t.Error("a stranger's script was not asked for")
+	}
+	if o, _ := w.call("bash", map[string]any{"command": "true"}); o.Code() == policy.CodeNotNarrowed {
+		t.Errorf("allowed-tools are off, and they count: %s", o.Text())
+	}
+	w = newWorld(t, setup{profile: agentRuntime, tier: policy.Org, set: only(func(s *settings.Settings) { s.Exec.Scripts = settings.ScriptsTiered })},
+		map[string]string{"skills/demo/SKILL.md": files["skills/demo/SKILL.md"], "skills/demo/scripts/a.sh": files["skills/demo/scripts/a.sh"]})
+	if r := w.ran("scripts/a.sh"); r.Stdout != "ran\n" || events[event.ScriptExecuted](w)[0].Source != policy.Org {
+		t.Errorf("tiers: %+v", r)
 	}
 }

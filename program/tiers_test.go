@@ -244,6 +244,10 @@ func TestAllowedToolsGrantNothing(t *testing.T) {
 func TestFromDiscoveryToTheSandbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{idle: true}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ncat \"$SKILL_DIR/references/r.md\"\n", "references/r.md": "the reference\n"}))
+	if c := w.s.Catalog(t.Context()); len(c.Entries) != 1 || c.Entries[0].Name != "demo" || !strings.Contains(c.Text, "Use when scripts are tried.") {
+		t.Errorf("discovery: %+v", c)
+	}
+	w.refuses("skill_activations_missing", w.run("scripts/a.sh"))
 	o, _ := w.call("load_skill", map[string]any{"name": "demo"})
 	if o.Code() != "" || !strings.Contains(o.Text(), "Run them.") || !strings.Contains(o.Text(), "scripts/a.sh") {
 		t.Fatalf("injection: %s", o.Text())
@@ -252,7 +256,7 @@ func TestFromDiscoveryToTheSandbox(t *testing.T) {
 	if err != nil || !strings.Contains(read.Text(), "the reference") {
 		t.Fatalf("resource: %s, %v", read.Text(), err)
 	}
-	if r := w.ran("scripts/a.sh"); r.Stdout != "the reference\n" {
+	if r := w.ran("scripts/a.sh"); r.Stdout != "the reference\n" || r.Backend != "native" || r.Level != "L2" {
 		t.Errorf("script: %+v", r)
 	}
 	kinds := order(w)

@@ -88,13 +88,17 @@ func TestCountersOfASkill(t *testing.T) {
 		event.Decided{Call: "l1", Tool: "load_skill", Args: a.json(map[string]string{"name": "alpha"})}, returned("l1", "load_skill", "skill_denied"),
 		event.ResourceRead{Call: "r1", SkillID: "skills:alpha", Name: "alpha", Status: "read"},
 		event.ResourceRead{Call: "r2", SkillID: "skills:alpha", Name: "alpha", Status: "binary"},
-		event.ResourceRead{Call: "r3", SkillID: "skills:alpha", Name: "alpha", Status: "error", Code: "resource_not_found"})
+		event.ResourceRead{Call: "r3", SkillID: "skills:alpha", Name: "alpha", Status: "error", Code: "resource_not_found"},
+		event.Activated{Call: "l2", SkillID: "skills:beta", Name: "beta", Hash: "sha256:bb"}, event.ResourceRead{Call: "r4", SkillID: "skills:beta", Name: "beta", Status: "error", Code: "resource_path_invalid"})
 	count := func() run.SkillUse {
 		t.Helper()
 		got, err := run.Count(t.Context(), root, run.StatsOptions{})
 		ok(t, err)
-		if len(got.Skills) != 1 || len(got.Problems) != 0 || got.Unknown != 1 {
+		if len(got.Skills) != 2 || len(got.Problems) != 0 || got.Unknown != 1 {
 			t.Fatalf("%+v", got)
+		}
+		if b := got.Skills[1]; b.ID != "skills:beta" || b.Activations != 1 || b.Failures != 0 || b.Reads != 0 || b.ReadErrors != 1 || b.Scripts != 0 || b.ScriptFails != 0 || b.Uses != 1 {
+			t.Errorf("of another skill: %+v", b)
 		}
 		return got.Skills[0]
 	}

@@ -124,6 +124,7 @@ func TestFieldsAreJudgedByTheSpecification(t *testing.T) {
 		"description is a list":   {"description: [a]\n", []string{"Field 'description' must be a non-empty string"}},
 		"dashes in a value":       {"description: use --- when\n", []string{}},
 		"other fields":            {goodDesc + "zeta: 1\nalpha:\n  b: c\n", []string{"Unexpected fields in frontmatter: alpha, zeta. " + onlyFields}},
+		"fields of others":        {goodDesc + "version: 1.0\nwhen_to_use: asked\nmodel: m\nLicense: MIT\nallowed_tools: Read\n", []string{"Unexpected fields in frontmatter: License, allowed_tools, model, version, when_to_use. " + onlyFields}},
 		"compatibility of 500":    {goodDesc + "compatibility: " + text(500) + "\n", []string{}},
 		"compatibility of 501":    {goodDesc + "compatibility: " + text(501) + "\n", []string{"Compatibility exceeds 500 character limit (501 chars)"}},
 		"compatibility empty":     {goodDesc + "compatibility: ''\n", []string{"Field 'compatibility' must be a non-empty string"}},
