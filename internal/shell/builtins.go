@@ -185,10 +185,7 @@ func (s *starter) tests(args []word) bool {
 
 // prints reports whether printf only prints: -v takes a name, %n too.
 func (s *starter) prints(args []word) bool {
-	if len(args) == 0 {
-		return true
-	}
-	if args[0].known && strings.HasPrefix(args[0].text, "-v") {
+	for len(args) > 0 && args[0].known && strings.HasPrefix(args[0].text, "-v") { // it may be given again
 		if args[0].text != "-v" || len(args) < 2 || !args[1].known {
 			return false
 		}
@@ -222,7 +219,10 @@ func (s *starter) names(builtin string, args []string) bool {
 	flags := map[string]string{"read": "ers", "mapfile": "t", "readarray": "t", "unset": "fv", "wait": "nf"}[builtin]
 	if builtin == "getopts" {
 		s.sets("OPTARG", anything)
-		if len(args) < 2 {
+		if len(args) > 0 && args[0] == "--" {
+			args = args[1:]
+		}
+		if len(args) < 2 || strings.HasPrefix(args[0], "-") {
 			return false
 		}
 		s.sets(args[1], anything)
