@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -154,9 +155,12 @@ func TestAnswersAreKeptForClientsThatComeBack(t *testing.T) {
 			t.Cleanup(func() { r.Body.Close() })
 			return r, read(t, r)
 		}
-		_, answer := send(http.MethodPost, call, "")
+		r, answer := send(http.MethodPost, call, "")
 		if !strings.Contains(answer, "kept") {
 			t.Fatalf("the answer is %q", answer)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil { // until the server has ended it, nobody else can ask for the stream
+			t.Fatal(err)
 		}
 		_, rest, kept := strings.Cut(answer, "id: ")
 		if kept != (keep > 0) {
