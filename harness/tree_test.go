@@ -188,6 +188,8 @@ func TestSkillsOfAHarnessAreJudged(t *testing.T) {
 		"good":              {skillText("Query Database", "queries"), ""},
 		"no name":           {"---\ndescription: d\n---\n", "missing-name"},
 		"no description":    {"---\nname: n\n---\n", "missing-description"},
+		"blank name":        {"---\nname: ' '\ndescription: d\n---\n", "missing-name"},
+		"blank description": {"---\nname: n\ndescription: ''\n---\n", "missing-description"},
 		"no frontmatter":    {"# a\n", "no-frontmatter"},
 		"bad YAML":          {"---\nname: [a\n---\n", "invalid-yaml"},
 		"read after repair": {"---\nname: a\ndescription: Use it: always.\n---\n", "unquoted-colon"},
