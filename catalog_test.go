@@ -322,7 +322,10 @@ func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
 		if want := []string{"alpha"}; !slices.Equal(names, want) || !slices.Equal(enum, want) {
 			t.Errorf("told %v, in the schema %v", names, enum)
 		}
+		spec, _ := w.spec("load_skill")
+		silent(t, w.Catalog(t.Context()).Text+spec.Description, "quiet")
 		w.fails("skill_not_found", "load_skill", args{"name": "quiet"})
+		w.fails("skill_not_found", "load_skill", args{"name": "skills:quiet"})
 		w.activate("quiet") // a person may
 	})
 }

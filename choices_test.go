@@ -306,6 +306,11 @@ func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {
 		}
 		told = append(told, lines)
 		reg := w.Snapshot().Registry(metier.View{}).Skills[0]
+		for _, field := range []string{`"tier":"builtin"`, `"trusted":true`, `"permissions":{"write":"all"}`, `"scripts":"allow"`, `"is_enabled":true`} {
+			if has := strings.Contains(string(reg.Frontmatter), field); has != (front != nil) {
+				t.Errorf("%s in the registry: %v, %s", field, has, reg.Frontmatter)
+			}
+		}
 		if has := strings.Contains(string(reg.Frontmatter), `"x-foo":"bar"`); has != (front != nil) || reg.Tier != "third_party" && reg.Tier != "project" {
 			t.Errorf("the registry has %s as %s", reg.Frontmatter, reg.Tier)
 		}

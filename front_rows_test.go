@@ -67,6 +67,7 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 	want := map[string]metier.ResourceKind{
 		"references/a.md": metier.Reference, "assets/deep/b.png": metier.Asset, "templates/c.txt": metier.Template, "scripts/deep/d.sh": metier.Script,
 		"notes/e.md": metier.Other, "f.md": metier.Other, "notes/scripts/g.sh": metier.Other, "Scripts/h.sh": metier.Other, "scripts.md": metier.Other,
+		"references-2/i.md": metier.Other, "asset/j.png": metier.Other, "references/scripts/k.sh": metier.Reference, "templates/assets/l.png": metier.Template,
 	}
 	for p := range want {
 		files["skills/unit/"+p] = "x"
@@ -96,10 +97,13 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
 	t.Parallel()
 	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "default": metier.Loaded} {
-		_, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n"})
+		_, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n", "usual": skillFile("usual", "")})
 		sk := all["plain"]
 		if codes := slices.Concat(found(sk, skillmd.Error), found(sk, skillmd.Warning)); sk.State != want || !slices.Contains(codes, "no-frontmatter") {
 			t.Errorf("%s: %s, %v; want %s", profile, sk.State, codes, want)
+		}
+		if usual := all["usual"]; usual.State != metier.Loaded || len(usual.Diagnostics) > 0 {
+			t.Errorf("%s: with frontmatter it is %s, %+v", profile, usual.State, usual.Diagnostics)
 		}
 	}
 }
@@ -109,20 +113,26 @@ func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
 	t.Parallel()
 	w, all := judged(t, cfHarness, map[string]string{
 		"noname": "---\ndescription: Use when asked.\n---\n", "nodesc": "---\nname: nodesc\n---\nText.\n", "blank": "---\nname: blank\ndescription: '  '\n---\n",
-		"list": "---\nname: list\ndescription: [a, b]\n---\n", "cut": "---\nname: cut\ndescription: \"no end\n---\n", "good": skillFile("good", ""),
+		"list": "---\nname: list\ndescription: [a, b]\n---\n", "cut": "---\nname: cut\ndescription: \"no end\n---\n", "null": "---\nname:\ndescription: Use when asked.\n---\n", "map": "---\nname: map\ndescription: {a: b}\n---\n", "good": skillFile("good", ""),
 	})
-	for folder, code := range map[string]string{"noname": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description", "cut": "invalid-yaml"} {
+	r := w.registry()
+	for folder, code := range map[string]string{"noname": "missing-name", "null": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description",
+		"map": "missing-description", "cut": "invalid-yaml"} {
 		sk := all[folder]
 		i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == code && d.Severity == skillmd.Error })
 		if sk.State != metier.Refused || i < 0 || sk.Diagnostics[i].Path != w.at("skills/"+folder+"/SKILL.md") {
 			t.Errorf("%s: %s %+v, want an error %s with its path", folder, sk.State, sk.Diagnostics, code)
 		}
+		if !slices.ContainsFunc(r.Diagnostics, func(d metier.Diagnostic) bool {
+			return d.Code == code && d.Severity == skillmd.Error && d.Path == w.at("skills/"+folder+"/SKILL.md")
+		}) {
+			t.Errorf("the registry has no %s of %s: %+v", code, folder, r.Diagnostics)
+		}
 	}
 	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("the catalog has %q", got)
 	}
-	r := w.registry()
-	if len(r.Skills) != 1 || len(r.Others) != 5 || r.Skills[0].Name != "good" {
+	if len(r.Skills) != 1 || len(r.Others) != 7 || r.Skills[0].Name != "good" {
 		t.Errorf("the registry has %+v and %+v", r.Skills, r.Others)
 	}
 }

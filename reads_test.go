@@ -58,7 +58,7 @@ func TestNoReferenceIsPastedEagerly(t *testing.T) {
 		w := opened(t, profile, guide())
 		w.activate("guide")
 		w.works("load_skill", args{"name": "guide"})
-		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, "canary-reference")
+		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, "canary-reference", "1234567890", "two levels down")
 		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
 		mentions(t, w.said(), "canary-reference")
 		silent(t, w.said(), "1234567890", "two levels down") // of its other files
@@ -80,7 +80,7 @@ func TestSkillsNeedNoShell(t *testing.T) {
 	})
 }
 
-// req: A-046, A-057
+// req: A-046, A-057, A-058
 func TestChangedFileIsReadAndReported(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
@@ -91,6 +91,9 @@ func TestChangedFileIsReadAndReported(t *testing.T) {
 		o := w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
 		mentions(t, o.Text(), "another text, longer", `changed="true"`, "resource-digest-mismatch", "16 bytes then, 20 now")
 		r, e := reading(t, o), one[event.ResourceRead](w)
+		if now := digest.Bytes([]byte("another text, longer")); string(r.Indexed) != was || string(r.Digest) != now {
+			t.Errorf("digests of the output: %q and %q, want %q and %q", r.Indexed, r.Digest, was, now)
+		}
 		if r.Matches == nil || *r.Matches || r.IndexedSize != 16 || r.Size != 20 || len(r.Diagnostics) != 1 {
 			t.Errorf("output: %+v", r)
 		}
@@ -234,7 +237,9 @@ func TestResourceNeedsAKnownSkill(t *testing.T) {
 func TestResourcePathsStayInside(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := opened(t, profile, guide())
+		files := guide()
+		files["skills/guide/references/v1..v2.md"] = "from one to two\n"
+		w := opened(t, profile, files)
 		for _, p := range []string{"/x", "/etc/passwd", "../x", "a/../../x", "references/../a", "..", ".", "", "references/..", `..\x`, `references\a.md`, `C:\x`, `C:/x`, "a\x00b", "references//a.md", "references/"} {
 			w.fails("resource_path_invalid", resourceCall, args{"skill": "guide", "path": p})
 		}
@@ -243,6 +248,8 @@ func TestResourcePathsStayInside(t *testing.T) {
 				t.Errorf("record: %+v", e)
 			}
 		}
+		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/v1..v2.md"}).Text(), "from one to two")
+		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/deep/b.md"}).Text(), "two levels down")
 	})
 }
 
@@ -289,6 +296,11 @@ func TestSwappedFileIsRefused(t *testing.T) {
 		w.put("docs/twenty", "canary-secret")
 		w.link(w.at("docs"), "skills/guide/references")
 		w.fails("resource_outside_root", resourceCall, args{"skill": "guide", "path": "references/twenty"})
+		w.put("elsewhere/SKILL.md", skillFile("guide", ""))
+		w.put("elsewhere/references/a.md", "canary-secret")
+		w.link(w.at("elsewhere"), "skills/guide")
+		w.fails("resource_outside_root", resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		silent(t, w.said(), "canary-secret")
 	})
 }
 
@@ -344,6 +356,11 @@ func TestTextIsBounded(t *testing.T) {
 		if reading(t, o).Truncated {
 			t.Error("20 of 20 bytes count as truncated")
 		}
+		mentions(t, o.Text(), ">\n12345678901234567890\n<")
+		if o = w.works(resourceCall, args{"skill": "guide", "path": "references/twenty", "maxBytes": 19}); !reading(t, o).Truncated {
+			t.Error("19 of 20 bytes do not count as truncated")
+		}
+		mentions(t, o.Text(), ">\n1234567890123456789\n<")
 		w = opened(t, profile, map[string]string{"skills/guide/SKILL.md": skillFile("guide", ""), "skills/guide/references/wide": "aééé"})
 		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/wide", "maxBytes": 4}).Text(), ">\naé\n<") // a character is not cut
 	})

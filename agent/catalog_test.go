@@ -155,6 +155,12 @@ func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 				text = string(b)
 			}
 		}
+		if in, sent := strings.Count(text, "Does one thing."), strings.Count(string(r.Body), "Does one thing."); in != sent || in == 0 {
+			t.Errorf("the catalog has %d descriptions, the request %d", in, sent)
+		}
+		if got := recorded[event.Activated](w); len(got) > 0 {
+			t.Errorf("nothing was loaded, and these are active: %+v", got)
+		}
 		return len(r.Body), text
 	}
 	one, of1 := size(1)

@@ -93,8 +93,8 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 		return fail(metier.LimitReached, "script_too_large", fmt.Sprintf("the script has %d bytes, at most %d can run", p.indexed.Size, scriptMax), "")
 	}
 	b, err := s.Snapshot().Open(ctx, p.skill.ID)
-	if err != nil {
-		return err
+	if err != nil { // a folder that became a link, or is gone
+		return fail(metier.KindOf(err), openCode(err), err.Error(), "")
 	}
 	defer b.Close()
 	if p.data, err = verified(ctx, b, p.skill, p.indexed); err != nil {

@@ -25,14 +25,17 @@ func TestGatesOfSession(t *testing.T) {
 
 	two := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"})
 	two["skills/other/SKILL.md"] = "---\nname: other\ndescription: Use when others are tried.\n---\n"
-	w = newWorld(t, setup{profile: cfHarness, idle: true}, two)
+	two["skills/broken/SKILL.md"], two["skills/broken/scripts/a.sh"] = "---\nname: broken\n---\n", "#!/bin/bash\n"
+	w = newWorld(t, setup{profile: cfHarness, idle: true, grants: func(g *policy.Grants) { g.Scripts = append(g.Scripts, "broken:scripts/a.sh", "nobody:scripts/a.sh") }}, two)
 	w.refuses("skill_activations_missing", w.run("scripts/a.sh"))
 	if _, err := w.s.Activate(t.Context(), "other", "cli-preload"); err != nil {
 		t.Fatal(err)
 	}
 	w.refuses("skill_not_activated", w.run("scripts/a.sh"))
-	o, _ := w.call("run_skill_script", program.Script{Skill: "nobody", Path: "scripts/a.sh"})
-	w.refuses("skill_not_found", o)
+	for _, name := range []string{"nobody", "broken", "Demo"} {
+		o, _ := w.call("run_skill_script", program.Script{Skill: name, Path: "scripts/a.sh"})
+		w.refuses("skill_not_found", o)
+	}
 	if _, err := w.s.Activate(t.Context(), "demo", "cli-preload"); err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +56,13 @@ func TestGateOfPath(t *testing.T) {
 // req: A-067
 func TestGateOfAllowlist(t *testing.T) {
 	t.Parallel()
-	for _, entries := range [][]string{nil, {"demo:scripts/b.sh"}, {"demo:scripts/*"}, {"demo:scripts"}, {"demo:scripts/"}, {"demo:*"}, {"*"}, {"demo"}, {"demo:scripts/a"}, {"demo:scripts/a.sh "}, {"Demo:scripts/a.sh"}, {"r:demo:scripts/a.sh.x"}} {
+	for _, entries := range [][]string{nil, {"demo:scripts/b.sh"}, {"demo:scripts/*"}, {"demo:scripts"}, {"demo:scripts/"}, {"demo:*"}, {"*"}, {"demo"}, {"demo:scripts/a"}, {"demo:scripts/a.sh "}, {"Demo:scripts/a.sh"}, {"r:demo:scripts/a.sh.x"},
+		{"demo:scripts/a.sh.x"}, {"demo:Scripts/A.sh"}, {"other:scripts/a.sh"}, {"a.sh"}, {"scripts/a.sh"}, {"demo:a.sh"}, {"demo:scripts/./a.sh"}, {"demo:scripts/?.sh"}} {
 		w := newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = entries }}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "scripts/b.sh": "#!/bin/bash\n"}))
 		w.refuses("script_not_allowlisted", w.run("scripts/a.sh"))
 	}
-	w := newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = []string{"demo:scripts/a.sh"} }}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+	w := newWorld(t, setup{profile: cfHarness, grants: func(g *policy.Grants) { g.Scripts = []string{"demo:scripts/a.sh"} }}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "scripts/a.sh.x": "#!/bin/bash\n"}))
+	w.refuses("script_not_allowlisted", w.run("scripts/a.sh.x"))
 	w.ran("scripts/a.sh")
 }
 
@@ -69,8 +74,10 @@ func TestGateOfIndex(t *testing.T) {
 	w.put("skills/demo/scripts/late.sh", "#!/bin/bash\n")
 	w.refuses("script_not_indexed", w.run("scripts/late.sh"))
 	w.refuses("script_not_indexed", w.run("scripts/none.sh"))
-	w = newWorld(t, setup{profile: "agent-harness"}, demo(map[string]string{"references/x.sh": "#!/bin/bash\n"})) // where a path may lie anywhere
-	w.refuses("resource_not_script", w.run("references/x.sh"))
+	w = newWorld(t, setup{profile: "agent-harness"}, demo(map[string]string{"references/x.sh": "#!/bin/bash\n", "assets/x.sh": "#!/bin/bash\n", "templates/x.sh": "#!/bin/bash\n", "x.sh": "#!/bin/bash\n"}))
+	for _, p := range []string{"references/x.sh", "assets/x.sh", "templates/x.sh", "x.sh"} { // the profile lets a path lie anywhere
+		w.refuses("resource_not_script", w.run(p))
+	}
 }
 
 // req: A-069
@@ -105,6 +112,18 @@ func TestGateOfContainment(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refuses("script_not_file", w.run("scripts/a.sh"))
+
+	for _, folder := range []string{"scripts", ""} { // a folder above it leads out
+		w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+		at, moved := filepath.Join(w.dir, "skills/demo", folder), filepath.Join(t.TempDir(), "moved")
+		if err := os.Rename(at, moved); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(moved, at); err != nil {
+			t.Fatal(err)
+		}
+		w.refuses("script_outside_root", w.run("scripts/a.sh"))
+	}
 }
 
 // req: A-070

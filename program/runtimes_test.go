@@ -48,7 +48,7 @@ func TestDenoAndBashOnStandardInput(t *testing.T) {
 	if r := w.ran("scripts/plain.js", "z"); r.Stdout != "43 z\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "z"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
-	if r := w.ran("scripts/plain.ts", "-x", "a b"); r.Stdout != "42 -x|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "-x", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
+	if r := w.ran("scripts/plain.ts", "--allow-env", "a b"); r.Stdout != "42 --allow-env|a b prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "--allow-env", "a b"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
 	if r := w.ran("scripts/run.ts", "y"); r.Stdout != "demo y\n" || !slices.Equal(w.argv()[1:], []string{"run", "--allow-env=SKILL_NAME", "--allow-read=/workspace", "-", "y"}) {
@@ -114,11 +114,12 @@ func TestDenoImportsNothingBeside(t *testing.T) {
 func TestBashNeedsItsShebang(t *testing.T) {
 	t.Parallel()
 	refused := map[string]string{
-		"sh": "#!/bin/sh\n", "none": "echo\n", "flags": "#!/bin/bash -e\n", "env-flags": "#!/usr/bin/env -S bash -e\n", "dash": "#!/bin/dash\n",
+		"sh": "#!/bin/sh\n", "none": "echo\n", "flags": "#!/bin/bash -e\n", "env-flags": "#!/usr/bin/env -S bash -e\n", "dash": "#!/bin/dash\n", "long-flag": "#!/bin/bash --norc\n", "env-no-S": "#!/usr/bin/env bash -e\n", "env-set": "#!/usr/bin/env -S A=1 bash\n",
 		"source": "#!/bin/bash\nsource ./h.sh\n", "dot": "#!/bin/bash\n. ./h.sh\n", "later": "#!/bin/bash\ntrue && source ../h.sh\n", "quoted": "#!/bin/bash\nsource \"./h.sh\"\n",
-		"below": "#!/bin/bash\n. lib/h.sh\n", "in a function": "#!/bin/bash\nf() { if true; then . './h.sh'; fi; }\n",
+		"below": "#!/bin/bash\n. lib/h.sh\n", "plain": "#!/bin/bash\n. h.sh\n", "in a function": "#!/bin/bash\nf() { if true; then . './h.sh'; fi; }\n",
 	}
-	allowed := map[string]string{"bash": "#!/bin/bash\n", "env": "#!/usr/bin/env bash\n", "comment": "#!/bin/bash\n# source ./h.sh\n", "text": "#!/bin/bash\necho '. ./h.sh'\n", "usr": "#!/usr/bin/bash\n"}
+	allowed := map[string]string{"bash": "#!/bin/bash\n", "env": "#!/usr/bin/env bash\n", "comment": "#!/bin/bash\n# source ./h.sh\n", "text": "#!/bin/bash\necho '. ./h.sh'\n", "usr": "#!/usr/bin/bash\n",
+		"after": "#!/bin/bash\n: # . ./h.sh\n", "absolute": "#!/bin/bash\nsource /dev/null\n"}
 	files := map[string]string{"scripts/h.sh": "#!/bin/bash\n"}
 	for name, code := range refused {
 		files["scripts/no-"+name+".sh"] = code
@@ -140,7 +141,7 @@ func TestBashNeedsItsShebang(t *testing.T) {
 // req: A-079
 func TestOtherShebangsAreIndexedAndNotRun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.rb": "#!/usr/bin/env ruby\n", "scripts/b": "#!/usr/bin/awk -f\n"}))
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.rb": "#!/usr/bin/env ruby\n", "scripts/b": "#!/usr/bin/awk -f\n", "scripts/c.js": "#!/usr/bin/env node\n", "scripts/d.ts": "#!/usr/bin/env node\n", "scripts/e": "#!/usr/bin/env python3\n"}))
 	sk, err := w.s.Snapshot().Find("demo")
 	if err != nil {
 		t.Fatal(err)
@@ -148,10 +149,11 @@ func TestOtherShebangsAreIndexedAndNotRun(t *testing.T) {
 	if sk, err = w.s.Snapshot().Index(t.Context(), sk); err != nil {
 		t.Fatal(err)
 	}
-	for path, runtime := range map[string]string{"scripts/a.rb": "ruby", "scripts/b": "shebang"} {
+	for path, want := range map[string][2]string{"scripts/a.rb": {"ruby", "#!/usr/bin/env ruby"}, "scripts/b": {"shebang", "#!/usr/bin/awk -f"}, "scripts/c.js": {"node", "#!/usr/bin/env node"},
+		"scripts/d.ts": {"node", "#!/usr/bin/env node"}, "scripts/e": {"python3", "#!/usr/bin/env python3"}} {
 		found := false
 		for _, r := range sk.Resources {
-			found = found || r.Path == path && r.Runtime == runtime && r.Shebang != ""
+			found = found || r.Path == path && r.Kind == metier.Script && r.Runtime == want[0] && r.Shebang == want[1]
 		}
 		if !found {
 			t.Errorf("%s is not in the index: %+v", path, sk.Resources)

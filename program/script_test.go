@@ -105,6 +105,11 @@ func TestActivationStartsNothing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dir, "canary")); err == nil {
 		t.Error("the script ran")
 	}
+	w = newWorld(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\ntouch /workspace/canary\n"}))
+	w.call("load_skill", map[string]string{"name": "demo"})
+	if len(w.s.State().Active) != 1 || len(w.box.jobs) > 0 {
+		t.Errorf("the operator allows the script, and activation ran %v", w.box.jobs)
+	}
 }
 
 // req: A-062

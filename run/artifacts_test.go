@@ -139,12 +139,13 @@ func TestRegistry_DescribesEachFile(t *testing.T) {
 	t.Parallel()
 	f := real(t)
 	checked := 0
+	kinds := map[string]string{"references/guide.md": "reference", "assets/logo.bin": "asset", "templates/page.txt": "template", "scripts/count.ts": "script", "notes.txt": "other"}
 	list := readJSON[registry.List](t, f, run.FileRegistry)
 	for _, s := range list.Skills {
 		for _, r := range s.Resources {
 			host := filepath.Join(list.Roots[0].Path, s.Name, filepath.FromSlash(r.Path))
 			b := must[[]byte](t)(os.ReadFile(host))
-			want := registry.Resource{Path: r.Path, Kind: r.Kind, ResourcePath: host, SandboxResourcePath: path.Join(list.SandboxSkillsRoot, s.Name, r.Path),
+			want := registry.Resource{Path: r.Path, Kind: kinds[r.Path], ResourcePath: host, SandboxResourcePath: path.Join(list.SandboxSkillsRoot, s.Name, r.Path),
 				SizeBytes: int64(len(b)), Digest: digest.Bytes(b), ContentKind: "text", Script: r.Script, Diagnostics: []skillmd.Diagnostic{}}
 			if bytes.IndexByte(b, 0) >= 0 {
 				want.ContentKind = "binary"
