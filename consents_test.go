@@ -1,6 +1,7 @@
 package metier_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync/atomic"
@@ -16,9 +17,11 @@ import (
 func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*policy.Grants)) *world {
 	t.Helper()
 	tool := made{name: "run_skill_script", effect: policy.SideEffect,
-		facts: func(json.RawMessage) (metier.Facts, error) {
-			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Entry: "s:scripts/a.sh", Level: "L2",
-				Skill: &policy.Subject{ID: "src:s", Name: "s", Tree: *tree, Tier: policy.ThirdParty}}}, nil
+		facts: func(raw json.RawMessage) (metier.Facts, error) {
+			var a struct{ Path string }
+			err := json.Unmarshal(raw, &a)
+			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Entry: "s:" + cmp.Or(a.Path, "scripts/a.sh"), Level: "L2",
+				Skill: &policy.Subject{ID: "src:s", Name: "s", Tree: *tree, Tier: policy.ThirdParty}}}, err
 		},
 		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
 	w := withTools(t, nil, tool)
@@ -81,6 +84,16 @@ func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
 	w.answer("b", q, false, "once")
 	if o, err := w.try1("b", "run_skill_script", nil); err != nil || o.Code() != policy.CodeRefused || acts.Load() != 1 {
 		t.Errorf("%v %q", err, o.Text())
+	}
+	// An answer for the session is for this script of this tree.
+	q = w.asked("c", "run_skill_script", nil)
+	w.answer("c", q, true, "session")
+	w.works("run_skill_script", nil)
+	w.asked("d", "run_skill_script", args{"path": "scripts/b.sh"})
+	tree = "sha256:bb"
+	w.asked("e", "run_skill_script", nil)
+	if acts.Load() != 2 {
+		t.Errorf("ran %d times, want 2", acts.Load())
 	}
 }
 

@@ -334,7 +334,7 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 func TestNamesUnderStrictRules(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{
-		"a": true, "pdf-2-text": true, "0": true, strings.Repeat("a", 64): true, strings.Repeat("字", 64): true, "技能": true, "мой-навык": true,
+		"a": true, "pdf-2-text": true, "0": true, "az-09": true, "a-b-c": true, strings.Repeat("a", 64): true, strings.Repeat("字", 64): true, "技能": true, "мой-навык": true,
 		strings.Repeat("a", 65): false, strings.Repeat("字", 65): false, "Upper": false, "upPer": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "a b": false, "a.b": false, "НАВЫК": false, "é!": false,
 	}
 	for name, ok := range names {

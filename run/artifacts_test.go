@@ -455,7 +455,8 @@ func TestDigestIsInArtifactsAndNotInTheReply(t *testing.T) {
 func TestActivationEventHasHashSourceAndSession(t *testing.T) {
 	t.Parallel()
 	f := real(t)
-	for _, a := range readJSON[run.Activations](t, f, run.FileActivations).Activations {
+	acts := readJSON[run.Activations](t, f, run.FileActivations).Activations
+	for _, a := range acts {
 		if a.SkillID == "" || !strings.HasPrefix(a.Digest, "sha256:") || a.Tier != "project" || a.SessionID != "real" || a.ActivatedAt == "" || a.TaskID == "" {
 			t.Errorf("activation %+v", a)
 		}
@@ -465,6 +466,9 @@ func TestActivationEventHasHashSourceAndSession(t *testing.T) {
 		ok(t, err)
 		if en.Type != "skill.activated" {
 			continue
+		}
+		if a := acts[n]; a.ActivatedAt != en.At.Format(time.RFC3339Nano) || !bytes.Contains(en.Data, []byte(a.Digest)) || !bytes.Contains(en.Data, []byte(`"`+a.SkillID+`"`)) || !bytes.Contains(en.Data, []byte(`"`+a.TaskID+`"`)) {
+			t.Errorf("the artifact has %+v, the event %s at %s", a, en.Data, en.At)
 		}
 		n++
 		var data map[string]any

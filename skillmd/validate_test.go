@@ -54,6 +54,7 @@ func TestNamesAreJudgedByTheSpecification(t *testing.T) {
 	}{
 		"plain":              {"word-count", "word-count", []string{}},
 		"digits":             {"2fa-3", "2fa-3", []string{}},
+		"ends of the ranges": {"az-09", "az-09", []string{}},
 		"digits of others":   {"a-٣", "a-٣", []string{}},
 		"64 characters":      {long[1:], long[1:], []string{}},
 		"65 characters":      {long, long, []string{"Skill name '" + long + "' exceeds 64 character limit (65 chars)"}},
