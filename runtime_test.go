@@ -140,7 +140,7 @@ func TestSeveralSkillsAreActive(t *testing.T) {
 	t.Parallel()
 	w := opened(t, runtimeProf, runtimeFiles())
 	load, _ := w.tools()
-	for _, n := range []string{"two", "one", "three"} {
+	for _, n := range []string{"two", "one", "three", "one"} { // the last is active
 		w.works(load, args{"name": n})
 	}
 	var recorded, active []string
