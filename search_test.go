@@ -94,6 +94,9 @@ func TestRegistryAnswersEveryQuestion(t *testing.T) {
 	if f, err := n.Search(t.Context(), "forms", 3, nil); err != nil || !slices.Equal(names(f), []string{"pdf-forms"}) {
 		t.Errorf("%v, %v", names(f), err)
 	}
+	if f, err := n.Search(t.Context(), "broken", 3, nil); err != nil || len(names(f)) != 0 {
+		t.Errorf("a skill that was refused is found: %v, %v", names(f), err)
+	}
 	if f, err := n.Search(t.Context(), "weather", 3, nil); err != nil || len(names(f)) != 0 {
 		t.Errorf("%v, %v", names(f), err)
 	}

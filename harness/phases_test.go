@@ -183,6 +183,10 @@ func TestActivationOfLeaves(t *testing.T) {
 	for _, p := range []string{"data/columns.csv", "data/rates.py", "style/tone.md"} { // a frontmatter stays
 		d.gives("load_reference", p, d.file("references/"+p))
 	}
+	long := strings.Repeat("A line of many.\n", 20_000) + "The last one.\n"
+	d = openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/long/SKILL.md": skillText("long", "goes on") + long, "references/long.md": summaryText("long") + long}))
+	d.gives("load_skill", "long", d.file("skills/long/SKILL.md"))
+	d.gives("load_reference", "long.md", d.file("references/long.md"))
 
 	// All scripts are named, and nothing else.
 	d = openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/many/SKILL.md": skillText("many", "has scripts"), "skills/many/scripts/b.py": "", "skills/many/scripts/a.sh": "", "skills/many/scripts/lib/c.sh": "",

@@ -103,13 +103,13 @@ func tools(patterns ...string) Front {
 func TestExampleOfAWholeHead(t *testing.T) {
 	t.Parallel()
 	d, diags := Parse([]byte("---\nname: invoice-check\ndescription: Checks invoices against orders.\nlicense: Proprietary\n" +
-		"compatibility: Needs the order export under /data\nallowed-tools: Read Write Bash(csvcut:*) Bash(jq:*)\n" +
+		"compatibility: Needs the order export under /data\nallowed-tools: Read Write Bash(csvcut:*) Bash(jq:*) Bash(git add:*)\n" +
 		"metadata:\n  author: example\n  version: \"1.0\"\n---\n\n# Invoices\n\n- Compare totals.\n"))
 	if diags != nil {
 		t.Error(diags)
 	}
 	got := d.Front
-	if diff := cmp.Diff([]string{"Read", "Write", "Bash(csvcut:*)", "Bash(jq:*)"}, got.AllowedTools); diff != "" {
+	if diff := cmp.Diff([]string{"Read", "Write", "Bash(csvcut:*)", "Bash(jq:*)", "Bash(git add:*)"}, got.AllowedTools); diff != "" {
 		t.Error(diff)
 	}
 	want := []Field{{"author", Value{Text: "example"}, 8, 3}, {"version", Value{Text: "1.0"}, 9, 3}}
