@@ -88,7 +88,11 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	if r.OK || r.Active[0].State != "changed" {
 		t.Errorf("a changed skill replays: %+v", r)
 	}
-	if e := wantCode(t, r.Err(), run.CodeDrift, metier.Drift); !strings.Contains(e.Error(), act.Hash) || !strings.Contains(e.Error(), now) {
+	changed := []event.Drifted{{SkillID: "skills:alpha", Path: act.Path, Was: act.Hash, Now: now}, {SkillID: "skills:beta", Path: act.Path, Was: act.Hash, Now: now}}
+	if diff := cmp.Diff(changed, r.Changed); diff != "" {
+		t.Error(diff)
+	}
+	if e := wantCode(t, r.Err(), run.CodeDrift, metier.Drift); !strings.Contains(e.Error(), "was "+act.Hash) || !strings.Contains(e.Error(), "is "+now) {
 		t.Errorf("the error does not name the hashes: %v", e)
 	}
 	other := digest.Bytes([]byte("another tree"))
