@@ -167,6 +167,23 @@ func TestLinkInPlaceOfABlobIsNotFollowed(t *testing.T) {
 	}
 }
 
+// Tools show files in parts, so each line of a secret is one.
+func TestRedact_FindsEachLineOfAValue(t *testing.T) {
+	t.Parallel()
+	r := record.Redact(record.NewMemory(), record.Secret{Name: "KEY", Value: "-----BEGIN KEY-----\nline-one-1\r\n  line-two-2\nshort\nline-end-3\n-----END KEY-----\n"})
+	for in, want := range map[string]string{
+		"1: line-one-1":                            "1: [redacted:KEY]",
+		"line-two-2, line-end-3":                   "[redacted:KEY], [redacted:KEY]",
+		"-----BEGIN KEY-----\r\nline-one-1\r\nend": "-----BEGIN KEY-----\r\n[redacted:KEY]\r\nend",
+		"short, and -----BEGIN KEY-----":           "short, and -----BEGIN KEY-----",
+		`{"k": "line-one-1\n  line-two-2\nshort"}`: `{"k": "[redacted:KEY]\n  [redacted:KEY]\nshort"}`,
+	} {
+		if got, _ := r.Clean([]byte(in)); string(got) != want {
+			t.Errorf("%q gives %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestRedactFindsEveryWriting(t *testing.T) {
 	t.Parallel()
 	const value = `s3cr"et/va<lue>=é+1\x`

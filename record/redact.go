@@ -26,8 +26,9 @@ type Secret struct {
 // finds a value as it is, in hex, and in base64 (standard and URL alphabet, at
 // any offset of the encoded text), and each of these with any of its characters
 // escaped: percent-encoded, as JSON, JavaScript, C, or a shell writes them behind
-// backslashes, as HTML entities, or in quoted-printable. It does not find a value
-// that is split, also by a line break, or that is compressed or encrypted.
+// backslashes, as HTML entities, or in quoted-printable. Of a value with several
+// lines it also finds each line by itself. It does not find a value that is split
+// in another way, also by a line break, or that is compressed or encrypted.
 type Redactor struct {
 	next Blobs
 
@@ -60,7 +61,7 @@ func (r *Redactor) Also(secrets ...Secret) {
 			r.skipped = append(r.skipped, name)
 			continue
 		}
-		for _, f := range forms(name, s.Value) {
+		for _, f := range append(forms(name, s.Value), lines(name, s.Value)...) {
 			if len(f.text) >= MinSecret && !seen[f.text] {
 				seen[f.text] = true
 				k.forms = append(k.forms, f)
@@ -138,6 +139,21 @@ func forms(name, v string) []form {
 			text := enc.EncodeToString(b)
 			first, last := (pad*8+5)/6, len(b)*8/6
 			out = append(out, form{name: name, text: text[first:last]})
+		}
+	}
+	return out
+}
+
+// lines are the lines of a value that has several, as tools show them that read
+// a file in parts. The lines around a key in PEM are no secret.
+func lines(name, v string) (out []form) {
+	split := strings.FieldsFunc(v, func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(split) < 2 {
+		return nil
+	}
+	for _, line := range split {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") {
+			out = append(out, form{name: name, text: line})
 		}
 	}
 	return out
