@@ -326,6 +326,13 @@ func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
 		silent(t, w.Catalog(t.Context()).Text+spec.Description, "quiet")
 		w.fails("skill_not_found", "load_skill", args{"name": "quiet"})
 		w.fails("skill_not_found", "load_skill", args{"name": "skills:quiet"})
+		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {
+			if _, offered := w.spec(tool); offered {
+				text := w.works(tool, a).Text()
+				mentions(t, text, "alpha")
+				silent(t, text, "quiet")
+			}
+		}
 		w.activate("quiet") // a person may
 	})
 }

@@ -55,13 +55,17 @@ func TestRepositoryDocumentsAreNoSkillResources(t *testing.T) {
 func TestNoReferenceIsPastedEagerly(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := opened(t, profile, guide())
+		files := guide()
+		files["skills/guide/templates/t.md"], files["skills/guide/scripts/s.sh"], files["skills/guide/n.md"] = "canary-template", "echo canary-script", "canary-note"
+		files["skills/guide/assets/a.txt"] = "canary-asset"
+		others := []string{"1234567890", "two levels down", "canary-template", "canary-script", "canary-note", "canary-asset"}
+		w := opened(t, profile, files)
 		w.activate("guide")
 		w.works("load_skill", args{"name": "guide"})
-		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, "canary-reference", "1234567890", "two levels down")
+		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, append(others, "canary-reference")...)
 		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
 		mentions(t, w.said(), "canary-reference")
-		silent(t, w.said(), "1234567890", "two levels down") // of its other files
+		silent(t, w.said(), others...)
 	})
 }
 

@@ -39,11 +39,12 @@ func (w *world) argv() []string { return w.box.jobs[len(w.box.jobs)-1].Argv }
 func TestDenoAndBashOnStandardInput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{
-		"scripts/plain.ts": "const n: number = 40; console.log(n + 2, Deno.args.join('|'), Deno.permissions.querySync({name: 'env'}).state)\n",
-		"scripts/run.ts":   "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
-		"scripts/other.ts": "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
-		"scripts/plain.js": "console.log(40 + 3, Deno.args.join('|'))\n",
-		"scripts/a.sh":     "#!/bin/bash\necho \"$1|$2\"\n",
+		"scripts/plain.ts":  "const n: number = 40; console.log(n + 2, Deno.args.join('|'), Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/run.ts":    "#!/usr/bin/env -S deno run --allow-env=SKILL_NAME --allow-read=/workspace\nconsole.log(Deno.env.get('SKILL_NAME'), Deno.args.join('|'))\n",
+		"scripts/other.ts":  "#!/usr/bin/env -S deno --allow-all\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/direct.ts": "#!/usr/bin/deno run -A\nconsole.log(Deno.permissions.querySync({name: 'env'}).state)\n",
+		"scripts/plain.js":  "console.log(40 + 3, Deno.args.join('|'))\n",
+		"scripts/a.sh":      "#!/bin/bash\necho \"$1|$2\"\n",
 	}))
 	if r := w.ran("scripts/plain.js", "z"); r.Stdout != "43 z\n" || !slices.Equal(w.argv()[1:], []string{"run", "-", "z"}) || filepath.Base(w.argv()[0]) != "deno" {
 		t.Errorf("%q %+v", w.argv(), r)
@@ -52,6 +53,9 @@ func TestDenoAndBashOnStandardInput(t *testing.T) {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
 	if r := w.ran("scripts/run.ts", "y"); r.Stdout != "demo y\n" || !slices.Equal(w.argv()[1:], []string{"run", "--allow-env=SKILL_NAME", "--allow-read=/workspace", "-", "y"}) {
+		t.Errorf("%q %+v", w.argv(), r)
+	}
+	if r := w.ran("scripts/direct.ts"); r.Stdout != "granted\n" || !slices.Equal(w.argv()[1:], []string{"run", "-A", "-"}) {
 		t.Errorf("%q %+v", w.argv(), r)
 	}
 	if r := w.ran("scripts/other.ts"); r.Stdout != "prompt\n" || !slices.Equal(w.argv()[1:], []string{"run", "-"}) {
@@ -119,7 +123,7 @@ func TestBashNeedsItsShebang(t *testing.T) {
 		"below": "#!/bin/bash\n. lib/h.sh\n", "plain": "#!/bin/bash\n. h.sh\n", "in a function": "#!/bin/bash\nf() { if true; then . './h.sh'; fi; }\n",
 	}
 	allowed := map[string]string{"bash": "#!/bin/bash\n", "env": "#!/usr/bin/env bash\n", "comment": "#!/bin/bash\n# source ./h.sh\n", "text": "#!/bin/bash\necho '. ./h.sh'\n", "usr": "#!/usr/bin/bash\n",
-		"after": "#!/bin/bash\n: # . ./h.sh\n", "absolute": "#!/bin/bash\nsource /dev/null\n"}
+		"after": "#!/bin/bash\n: # . ./h.sh\n", "absolute": "#!/bin/bash\nsource /dev/null\n", "variable": "#!/bin/bash\n[ -z \"$LIB\" ] || . \"$LIB/h.sh\"\n"}
 	files := map[string]string{"scripts/h.sh": "#!/bin/bash\n"}
 	for name, code := range refused {
 		files["scripts/no-"+name+".sh"] = code

@@ -343,6 +343,14 @@ func TestEveryReadIsRecordedWithBothDigests(t *testing.T) {
 	if len(out.Reads) != 1 || out.Reads[0].RegistryDigest == nil || out.Reads[0].ObservedDigest == nil || *out.Reads[0].RegistryDigest != *out.Reads[0].ObservedDigest {
 		t.Errorf("the tool output does not hold both digests: %+v", out.Reads)
 	}
+	binary := readJSON[run.Output](t, f, "tool-outputs/t1.c3-read_skill_resource.json").Reads
+	if sum := digest.Bytes([]byte("\x00\x9f\x92\x96")); len(binary) != 1 || *binary[0].RegistryDigest != sum || *binary[0].ObservedDigest != sum {
+		t.Errorf("the tool output of a binary file: %+v", binary)
+	}
+	refused := readJSON[run.Output](t, f, "tool-outputs/t1.c4-read_skill_resource.json").Reads
+	if len(refused) != 1 || refused[0].Error == nil || refused[0].Error.Code != "resource_not_indexed" {
+		t.Errorf("the tool output of a refused read: %+v", refused)
+	}
 	if r := out.Reads[0]; !r.Truncated || r.MaxBytes != 3 || *r.ResourcePath == "" || *r.SandboxResourcePath == "" {
 		t.Errorf("read %+v", r)
 	}
