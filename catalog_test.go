@@ -275,6 +275,7 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 func kept(t *testing.T, profile string) *world {
 	w := newWorld(t, profile, map[string]string{
 		"skills/alpha/SKILL.md":  skillFile("alpha", "a"),
+		"skills/loud/SKILL.md":   skillFile("loud", "l", "disable-model-invocation: false", "user-invocable: false"),
 		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
 		"skills/denied/SKILL.md": skillFile("denied", "d"),
 		"skills/broken/SKILL.md": "---\nname: broken\ndescription: [\n---\n",
@@ -319,7 +320,7 @@ func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
 	inBoth(t, func(t *testing.T, profile string) {
 		w := kept(t, profile)
 		names, enum := toldNames(t, w)
-		if want := []string{"alpha"}; !slices.Equal(names, want) || !slices.Equal(enum, want) {
+		if want := []string{"alpha", "loud"}; !slices.Equal(names, want) || !slices.Equal(enum, want) {
 			t.Errorf("told %v, in the schema %v", names, enum)
 		}
 		spec, _ := w.spec("load_skill")

@@ -142,11 +142,13 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 	t.Parallel()
 	w := newWorld(t, cfHarness, map[string]string{
 		"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/run": "#!/bin/bash\necho\n", "skills/unit/scripts/tool.ts": "x\n",
-		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
+		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
 		"skills/unit/B.md": "x", "skills/unit/a.md": "x", "skills/unit/a/é.md": "x", "skills/unit/a/z.md": "x", "skills/unit/a-b": "x",
 	})
-	if err := os.Chmod(w.at("skills/unit/scripts/run"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"run", "bare"} {
+		if err := os.Chmod(w.at("skills/unit/scripts/"+name), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := w.registry()
 	var sk registry.Skill
@@ -163,7 +165,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 			scripts[r.Path] = *r.Script
 		}
 	}
-	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 11 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
+	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 12 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
 		t.Errorf("paths %q", paths)
 	}
 	if !slices.Contains(paths, "deep/SKILL.md") {
@@ -176,6 +178,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 		"scripts/run":     {Executable: runtime.GOOS != "windows", Shebang: "#!/bin/bash", Runtime: "bash"},
 		"scripts/tool.ts": {Runtime: "deno"},
 		"scripts/what":    {Runtime: "unknown"},
+		"scripts/bare":    {Executable: runtime.GOOS != "windows", Runtime: "unknown"},
 		"scripts/a.py":    {Shebang: "#!/usr/bin/env python3", Runtime: "python3"},
 	}
 	if diff := cmp.Diff(want, scripts); diff != "" {

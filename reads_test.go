@@ -105,6 +105,15 @@ func TestChangedFileIsReadAndReported(t *testing.T) {
 			t.Errorf("record: %+v", e)
 		}
 	})
+	inBoth(t, func(t *testing.T, profile string) { // not changed
+		w := opened(t, profile, guide())
+		w.activate("guide")
+		o := w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
+		silent(t, o.Text(), "changed=", "resource-digest-mismatch")
+		if r, e := reading(t, o), one[event.ResourceRead](w); r.Matches == nil || !*r.Matches || len(r.Diagnostics) > 0 || e.Matches == nil || !*e.Matches {
+			t.Errorf("output: %+v, record: %+v", r, e)
+		}
+	})
 	inBoth(t, func(t *testing.T, profile string) { // of the same length
 		w := opened(t, profile, guide())
 		w.activate("guide")
@@ -385,7 +394,7 @@ func TestReadCapsComeFromTheSettings(t *testing.T) {
 	}
 }
 
-// req
+// req
 func TestBinaryIsMetadataOnly(t *testing.T) {
 	t.Parallel()
 	w := opened(t, cfHarness, guide())
@@ -418,6 +427,22 @@ func TestBinaryIsMetadataOnly(t *testing.T) {
 	}
 	for _, r := range events[event.Returned](w) {
 		silent(t, w.blob(r.Content), "\x9f\x92", "AJ+S")
+	}
+	// A NUL is enough, also far from the start, and so is one byte that is no UTF-8.
+	long := strings.Repeat("é", 4095) // a character may lie across the end of what is looked at
+	files := map[string]string{"skills/kinds/SKILL.md": skillFile("kinds", ""), "skills/kinds/nul": "canary\x00", "skills/kinds/latin": "canary caf\xe9", "skills/kinds/last": long + "a\x00", "skills/kinds/utf8": long + "aé"}
+	w = opened(t, cfHarness, files)
+	for file, want := range map[string]string{"nul": "binary", "latin": "binary", "last": "binary", "utf8": "text"} {
+		o := w.works(resourceCall, args{"skill": "kinds", "path": file})
+		if got := last[event.ResourceRead](w).ContentKind; got != want || (reading(t, o).Status == "binary") != (want == "binary") {
+			t.Errorf("%s: %q, want %q", file, got, want)
+		}
+		silent(t, o.Text(), "canary")
+		for _, r := range w.registry().Skills[0].Resources {
+			if r.Path == file && r.ContentKind != want {
+				t.Errorf("the registry has %s as %q, want %q", file, r.ContentKind, want)
+			}
+		}
 	}
 }
 

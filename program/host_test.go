@@ -127,7 +127,7 @@ func TestHostScriptsGetNamedVariables(t *testing.T) {
 func TestHostScriptsWorkInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/pwd.sh": "#!/bin/bash\npwd -P\n"})
-	files[".metier/runs/r1/run-state.json"], files["data/x"] = "{}", ""
+	files[".metier/runs/r1/run-state.json"], files["data/x"], files[".metier-notes/x"] = "{}", "", ""
 	for _, profile := range []string{settings.DefaultProfile, cfHarness, "agent-harness"} {
 		make := func() *hosted {
 			w := newHosted(t, setup{profile: profile}, &program.Host{Scripts: []string{"demo:scripts/pwd.sh"}}, files)
@@ -147,7 +147,7 @@ func TestHostScriptsWorkInTheWorkspace(t *testing.T) {
 			o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: dir})
 			w.denies("cwd_outside", "", o)
 		}
-		for asked, want := range map[string]string{"": "", ".": "", "data": "/data", "alias": "/data", "/workspace/data": "/data"} {
+		for asked, want := range map[string]string{"": "", ".": "", "data": "/data", "alias": "/data", "/workspace/data": "/data", ".metier-notes": "/.metier-notes"} {
 			o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: asked})
 			if r := result(t, o); r.Stdout != w.dir+want+"\n" {
 				t.Errorf("%s, %q: %s", profile, asked, o.Text())

@@ -77,6 +77,11 @@ func TestWhatRanIsWhatWasChecked(t *testing.T) {
 		}
 		w.refuses2("script_snapshot_mismatch", "scripts/a.sh")
 	}
+	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.ts": "console.log('checked')\n"}))
+	w.box.before = func(sandbox.Job) { w.put("skills/demo/scripts/a.ts", "console.log('swapped')\n") }
+	if r := w.ran("scripts/a.ts"); r.Stdout != "checked\n" {
+		t.Errorf("deno: %q", r.Stdout)
+	}
 }
 
 // refuses2 holds that a script is refused after others ran.
