@@ -475,7 +475,7 @@ func TestActivationEventHasHashSourceAndSession(t *testing.T) {
 		if en.Type != "skill.activated" {
 			continue
 		}
-		if a := acts[n]; a.ActivatedAt != en.At.Format(time.RFC3339Nano) || !bytes.Contains(en.Data, []byte(a.Digest)) || !bytes.Contains(en.Data, []byte(`"`+a.SkillID+`"`)) || !bytes.Contains(en.Data, []byte(`"`+a.TaskID+`"`)) {
+		if a := acts[n]; a.ActivatedAt != en.At.Format(time.RFC3339Nano) || !bytes.Contains(en.Data, []byte(a.Digest)) || !bytes.Contains(en.Data, []byte(`"`+a.SkillID+`"`)) || !bytes.Contains(en.Data, []byte(`"`+a.TaskID+`"`)) || !bytes.Contains(en.Data, []byte(`"activationSource":"`+string(a.Source)+`"`)) {
 			t.Errorf("the artifact has %+v, the event %s at %s", a, en.Data, en.At)
 		}
 		n++
