@@ -142,7 +142,9 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 	t.Parallel()
 	w := newWorld(t, cfHarness, map[string]string{
 		"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/run": "#!/bin/bash\necho\n", "skills/unit/scripts/tool.ts": "x\n",
-		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
+		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/b.py": "x\n",
+		"skills/unit/scripts/env": "#!/usr/bin/env -S deno run --allow-read\n", "skills/unit/scripts/node.ts": "#!/usr/bin/env node\n", "skills/unit/scripts/awk": "#!/usr/bin/awk -f\n",
+		"skills/unit/scripts/a.py": "#!/usr/bin/env python3\n", "skills/unit/scripts-2/z": "x", "skills/unit/deep/SKILL.md": "x",
 		"skills/unit/B.md": "x", "skills/unit/a.md": "x", "skills/unit/a/é.md": "x", "skills/unit/a/z.md": "x", "skills/unit/a-b": "x",
 	})
 	for _, name := range []string{"run", "bare"} {
@@ -165,7 +167,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 			scripts[r.Path] = *r.Script
 		}
 	}
-	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 12 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
+	if want := []string{"B.md", "a-b", "a.md", "a/z.md", "a/é.md"}; len(paths) != 16 || !slices.Equal(paths[:5], want) || !slices.IsSorted(paths) {
 		t.Errorf("paths %q", paths)
 	}
 	if !slices.Contains(paths, "deep/SKILL.md") {
@@ -178,6 +180,10 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 		"scripts/run":     {Executable: runtime.GOOS != "windows", Shebang: "#!/bin/bash", Runtime: "bash"},
 		"scripts/tool.ts": {Runtime: "deno"},
 		"scripts/what":    {Runtime: "unknown"},
+		"scripts/b.py":    {Runtime: "python3"},
+		"scripts/env":     {Shebang: "#!/usr/bin/env -S deno run --allow-read", Runtime: "deno"},
+		"scripts/node.ts": {Shebang: "#!/usr/bin/env node", Runtime: "node"},
+		"scripts/awk":     {Shebang: "#!/usr/bin/awk -f", Runtime: "shebang"},
 		"scripts/bare":    {Executable: runtime.GOOS != "windows", Runtime: "unknown"},
 		"scripts/a.py":    {Shebang: "#!/usr/bin/env python3", Runtime: "python3"},
 	}

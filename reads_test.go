@@ -79,6 +79,11 @@ func TestSkillsNeedNoShell(t *testing.T) {
 		}
 		w.fails("unknown_tool", "bash", args{"command": "cat skills/guide/SKILL.md"})
 		mentions(t, w.Catalog(t.Context()).Text, "guide")
+		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {
+			if slices.Contains(w.set.Tools.Default, tool) {
+				mentions(t, w.works(tool, a).Text(), "guide")
+			}
+		}
 		mentions(t, w.works("load_skill", args{"name": "guide"}).Text(), "Read references/a.md when needed.")
 		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}).Text(), "canary-reference")
 	})

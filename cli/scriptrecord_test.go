@@ -28,7 +28,7 @@ import (
 var scriptSkills = map[string]string{
 	"skills/count/SKILL.md":           "---\nname: count\ndescription: Use when something is counted.\n---\nRun scripts/count.sh.\n",
 	"skills/count/references/note.md": "a note\n",
-	"skills/count/scripts/count.sh":   "#!/bin/bash\nprintf '%s\\n' \"counted $1\"; seq 1 3000; echo odd >&2\n",
+	"skills/count/scripts/count.sh":   "#!/bin/bash\nprintf '%s\\n' \"counted $1\"; seq 1 20000; echo odd >&2\n",
 	"skills/count/scripts/bad.sh":     "#!/bin/bash\nexit 3\n",
 	"skills/count/scripts/killed.sh":  "#!/bin/bash\nkill -KILL $$\n",
 	"skills/count/scripts/slow.sh":    "#!/bin/bash\nsleep 60\n",
@@ -231,7 +231,7 @@ func allThatWasWritten(t *testing.T, folder string) {
 	count := readArtifact[run.Output](t, folder, "tool-outputs/t3.c2-run_skill_script.json").Script
 	var all strings.Builder
 	all.WriteString("counted a b\n")
-	for i := range 3000 {
+	for i := range 20_000 {
 		fmt.Fprintln(&all, i+1)
 	}
 	if textOf(t, count.Stdout) != all.String() || textOf(t, count.Stderr) != "odd\n" || count.Truncated {

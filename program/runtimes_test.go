@@ -125,7 +125,9 @@ func TestBashNeedsItsShebang(t *testing.T) {
 	refused := map[string]string{
 		"sh": "#!/bin/sh\n", "none": "echo\n", "flags": "#!/bin/bash -e\n", "env-flags": "#!/usr/bin/env -S bash -e\n", "dash": "#!/bin/dash\n", "long-flag": "#!/bin/bash --norc\n", "env-no-S": "#!/usr/bin/env bash -e\n", "env-set": "#!/usr/bin/env -S A=1 bash\n",
 		"source": "#!/bin/bash\nsource ./h.sh\n", "dot": "#!/bin/bash\n. ./h.sh\n", "later": "#!/bin/bash\ntrue && source ../h.sh\n", "quoted": "#!/bin/bash\nsource \"./h.sh\"\n",
-		"below": "#!/bin/bash\n. lib/h.sh\n", "plain": "#!/bin/bash\n. h.sh\n", "in a function": "#!/bin/bash\nf() { if true; then . './h.sh'; fi; }\n",
+		"below": "#!/bin/bash\n. lib/h.sh\n", "plain": "#!/bin/bash\n. h.sh\n", "command": "#!/bin/bash\ncommand . ./h.sh\n", "builtin": "#!/bin/bash\nbuiltin source ./h.sh\n",
+		"dashes": "#!/bin/bash\nsource -- ./h.sh\n", "arguments": "#!/bin/bash\nsource ./h.sh /etc/x\n", "second": "#!/bin/bash\nsource /dev/null\nsource ./h.sh\n", "escaped": "#!/bin/bash\n\\source .\\/h.sh\n", "subshell": "#!/bin/bash\nx=$(. ./h.sh)\n",
+		"in a function": "#!/bin/bash\nf() { if true; then . './h.sh'; fi; }\n",
 	}
 	allowed := map[string]string{"bash": "#!/bin/bash\n", "env": "#!/usr/bin/env bash\n", "comment": "#!/bin/bash\n# source ./h.sh\n", "text": "#!/bin/bash\necho '. ./h.sh'\n", "usr": "#!/usr/bin/bash\n",
 		"after": "#!/bin/bash\n: # . ./h.sh\n", "absolute": "#!/bin/bash\nsource /dev/null\n", "variable": "#!/bin/bash\n[ -z \"$LIB\" ] || . \"$LIB/h.sh\"\n"}
