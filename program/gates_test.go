@@ -210,6 +210,12 @@ func TestWorkingFolder(t *testing.T) {
 		o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: cwd})
 		w.refuses("cwd_outside", o)
 	}
+	w = newWorld(t, setup{set: func(s *settings.Settings) { s.Exec.Cwd = settings.CwdWorkspace }}, files) // the skill lies elsewhere
+	o, _ := w.call("run_skill_script", program.Script{Skill: "demo", Path: "scripts/pwd.sh", Cwd: "/skills/demo"})
+	w.refuses("cwd_outside", o)
+	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/workspace\n" {
+		t.Errorf("script_cwd=workspace: %q", r.Stdout)
+	}
 	w = newWorld(t, setup{profile: agentRuntime}, files)
 	if r := w.ran("scripts/pwd.sh"); r.Stdout != "/skills/demo\n" {
 		t.Errorf("script_cwd=skill: %q", r.Stdout)

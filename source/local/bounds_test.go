@@ -227,13 +227,16 @@ func TestLinkToTheParentEndsWithEachFileOnce(t *testing.T) {
 	root := base(t)
 	s := skill(t, root, "group/s")
 	put(t, s, "references/r.md", "x")
+	put(t, s, "references/deep/d.md", "x")
 	link(t, "..", filepath.Join(s, "references", "up"))
+	link(t, "..", filepath.Join(s, "references", "deep", "up")) // not above the skill
+	link(t, ".", filepath.Join(s, "references", "deep", "self"))
 	link(t, "..", filepath.Join(root, "group", "up"))
 	link(t, ".", filepath.Join(root, "self"))
 	set := defaults(t)
 	set.Discover.ResourceIndex = settings.ResourceIndexStart
 	snap := built(t, root, set)
-	want(t, standings(snap), "group/s loaded symlink-cycle", "group/up refused symlink-cycle", "self refused symlink-cycle")
+	want(t, standings(snap), "group/s loaded symlink-cycle symlink-cycle symlink-cycle", "group/up refused symlink-cycle", "self refused symlink-cycle")
 	sk, err := snap.Find("s")
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +245,7 @@ func TestLinkToTheParentEndsWithEachFileOnce(t *testing.T) {
 	for _, r := range sk.Resources {
 		got = append(got, r.Path)
 	}
-	want(t, got, "SKILL.md", "references/r.md")
+	want(t, got, "SKILL.md", "references/deep/d.md", "references/r.md")
 }
 
 // What is no part of a skill is not read as one: the folder of a clone holds
