@@ -509,6 +509,34 @@ func TestARunWithoutSkillsHasNoSkillArtifacts(t *testing.T) {
 	must[run.Restored](t)(f.Restore(t.Context()))
 }
 
+// What a read found beside what the registry has stands in the list of reads and
+// in the output of the tool.
+//
+// req
+func TestRead_ChangedFileHasBothDigests(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "changed", nil)
+	a.open("cli-preload")
+	a.begin()
+	was, now := digest.Bytes([]byte("was")), digest.Bytes([]byte("is now"))
+	same, size, found := false, int64(3), int64(6)
+	a.add(event.ResourceRead{Call: "t1.c1", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Kind: "reference", Status: "read", ContentKind: "text",
+		RegistryDigest: was, ObservedDigest: now, Matches: &same, RegistrySize: &size, ObservedSize: &found, MaxBytes: 9, Role: policy.Context},
+		event.Returned{ID: "t1.c1", Tool: "read_skill_resource", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}})
+	ok(t, f.Project(t.Context()))
+	for name, reads := range map[string][]run.Read{run.FileReads: readJSON[run.Reads](t, f, run.FileReads).Reads,
+		"tool-outputs": readJSON[run.Output](t, f, "tool-outputs/t1.c1-read_skill_resource.json").Reads} {
+		if len(reads) != 1 {
+			t.Fatalf("%s has %d reads", name, len(reads))
+		}
+		r := reads[0]
+		got := []any{*r.RegistryDigest, *r.ObservedDigest, *r.DigestMatchesRegistry, *r.RegistrySizeBytes, *r.ObservedSizeBytes}
+		if diff := cmp.Diff([]any{was, now, false, size, found}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // req
 func TestTranscript_RefersToLongResults(t *testing.T) {
 	t.Parallel()

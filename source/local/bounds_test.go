@@ -233,10 +233,13 @@ func TestLinkToTheParentEndsWithEachFileOnce(t *testing.T) {
 	link(t, ".", filepath.Join(s, "references", "deep", "self"))
 	link(t, "..", filepath.Join(root, "group", "up"))
 	link(t, ".", filepath.Join(root, "self"))
+	link(t, ".", filepath.Join(root, "group", "here"))
+	put(t, root, "group/deep/er/x.md", "x")
+	link(t, "../..", filepath.Join(root, "group", "deep", "er", "up")) // to group
 	set := defaults(t)
 	set.Discover.ResourceIndex = settings.ResourceIndexStart
 	snap := built(t, root, set)
-	want(t, standings(snap), "group/s loaded symlink-cycle symlink-cycle symlink-cycle", "group/up refused symlink-cycle", "self refused symlink-cycle")
+	want(t, standings(snap), "group/deep/er/up refused symlink-cycle", "group/here refused symlink-cycle", "group/s loaded symlink-cycle symlink-cycle symlink-cycle", "group/up refused symlink-cycle", "self refused symlink-cycle")
 	sk, err := snap.Find("s")
 	if err != nil {
 		t.Fatal(err)
