@@ -323,6 +323,8 @@ func TestSwappedFileIsRefused(t *testing.T) {
 }
 
 // A file swapped for something that is no file is named as what it is.
+//
+// req: A-053
 func TestSwappedForSomethingElse(t *testing.T) {
 	t.Parallel()
 	w := opened(t, cfHarness, guide())
@@ -337,6 +339,8 @@ func TestSwappedForSomethingElse(t *testing.T) {
 }
 
 // A huge sparse file is read to its cap and hashed to the limit, no further.
+//
+// req: A-055
 func TestHugeFileIsBounded(t *testing.T) {
 	t.Parallel()
 	w := opened(t, settings.DefaultProfile, guide())
@@ -384,6 +388,7 @@ func TestTextIsBounded(t *testing.T) {
 	})
 }
 
+// req: A-055
 func TestReadCapsComeFromTheSettings(t *testing.T) {
 	t.Parallel()
 	w := opened(t, cfHarness, map[string]string{"skills/big/SKILL.md": skillFile("big", "x"), "skills/big/a.txt": strings.Repeat("x", 300_000)})

@@ -166,6 +166,8 @@ func TestGateOfRuntime(t *testing.T) {
 }
 
 // The gates are asked in one order, whatever else is wrong.
+//
+// req
 func TestOrderOfGates(t *testing.T) {
 	t.Parallel()
 	files := demo(map[string]string{"scripts/a.py": "x\n"})

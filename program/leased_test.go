@@ -228,6 +228,8 @@ func keys(m map[string]string) (out []string) {
 }
 
 // A lease that is over, or for another origin, refuses before anything starts.
+//
+// req
 func TestLeaseIsLookedAtBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -415,6 +417,8 @@ func TestEndpointStaysWithTheScript(t *testing.T) {
 }
 
 // A browser that does not answer is said, with the way out, and nothing runs.
+//
+// req: A-088
 func TestBrowserThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newHosted(t, setup{}, profileHost(t, leased(t, "http://127.0.0.1:1", "http://127.0.0.1:8", time.Hour)), agentBrowser(t))

@@ -17,6 +17,7 @@ import (
 	"metier/settings"
 )
 
+// req: A-073
 func TestScriptsRunFromVerifiedBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{}, demo(map[string]string{

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 )
 
+// req
 func TestCleanRefuses(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]string{
@@ -43,6 +44,7 @@ func TestCleanRefuses(t *testing.T) {
 	}
 }
 
+// req: A-051
 func TestCleanAccepts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ in, want string }{

@@ -7,6 +7,7 @@ import (
 	"metier/internal/sniff"
 )
 
+// req: A-056
 func TestText_LooksAtTheFirstBytesOnly(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", sniff.Bytes-1)
@@ -26,6 +27,7 @@ func TestText_LooksAtTheFirstBytesOnly(t *testing.T) {
 	}
 }
 
+// req: A-056
 func TestText_AllowsACutCharacterWhereTheFileContinues(t *testing.T) {
 	t.Parallel()
 	if !sniff.Text([]byte("half \xc3"), true) {
