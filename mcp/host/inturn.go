@@ -1,0 +1,63 @@
+package host
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// inTurn is a transport that reads no more while a request of the server waits
+// for its answer. The library reads ahead without a limit, so a server that asks
+// faster than it reads the answers would fill the memory.
+type inTurn struct{ mcp.Transport }
+
+func (t inTurn) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &turns{Connection: c, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+}
+
+type turns struct {
+	mcp.Connection
+	asked    bool          // of Read alone: the last message was a request
+	answered chan struct{} // it has its answer
+	closed   chan struct{}
+}
+
+func (c *turns) Read(ctx context.Context) (jsonrpc.Message, error) {
+	if c.asked {
+		select {
+		case <-c.answered:
+		case <-c.closed: // Read says so
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	m, err := c.Connection.Read(ctx)
+	r, is := m.(*jsonrpc.Request)
+	c.asked = is && r.IsCall()
+	return m, err
+}
+
+func (c *turns) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := c.Connection.Write(ctx, m)
+	if _, is := m.(*jsonrpc.Response); is {
+		select {
+		case c.answered <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+func (c *turns) Close() error {
+	select {
+	case <-c.closed:
+	default:
+		close(c.closed)
+	}
+	return c.Connection.Close()
+}
