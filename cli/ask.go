@@ -127,7 +127,7 @@ func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessag
 		}
 		t.add(c[0], a.shortened(c[1]))
 	}
-	if given, covered := givenWords(args, covers); given != "" {
+	if given, covered := policy.Given(args, covers); given != "" {
 		t.add("given", given)
 		if covered != "" {
 			t.add("", "(a yes covers "+covered+")")
@@ -143,26 +143,6 @@ func (a *app) shortened(value string) string {
 		return value[:most] + "…"
 	}
 	return value
-}
-
-// givenWords words the arguments of a call, and which of them a yes covers.
-func givenWords(args json.RawMessage, covers [][2]string) (given, covered string) {
-	const most = 4000
-	if s := string(args); s != "" && s != "null" {
-		given = s
-		if len(s) > most {
-			given = fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
-		}
-	}
-	for _, c := range covers {
-		if c[0] == "arguments" {
-			covered = c[1] + " arguments"
-			if c[1] != "any" {
-				covered = c[1]
-			}
-		}
-	}
-	return given, covered
 }
 
 // ask brings a question of the run, or of a child of it, to the terminal, and

@@ -3,10 +3,12 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier/internal/digest"
+	"metier/internal/testenv"
 	"metier/mcp/server"
 )
 
@@ -26,12 +29,15 @@ type mcpClient struct {
 }
 
 // serves starts the server with arguments and connects to it.
-func (p *place) serves(args ...string) mcpClient {
+func (p *place) serves(args ...string) mcpClient { return p.servesTo(nil, args...) }
+
+// servesTo is a server of a client with options.
+func (p *place) servesTo(o *mcp.ClientOptions, args ...string) mcpClient {
 	p.t.Helper()
 	cmd := p.command("metier", append([]string{"mcp", "--watch", "0"}, args...)...)
 	stderr := &strings.Builder{}
 	cmd.Stderr = stderr
-	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(p.t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: 30 * time.Second}, nil)
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(p.t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: 30 * time.Second}, nil)
 	if err != nil {
 		p.t.Fatalf("%v: %s", err, stderr)
 	}
@@ -256,6 +262,36 @@ func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
 	}
 	if text, _, _ := c.call("list_skills", nil); strings.Contains(text, "secret") {
 		t.Errorf("listed: %s", text)
+	}
+}
+
+// The person at a client sees what a yes covers and what the call was given. What
+// holds always is the operator's to approve.
+func TestMCP_QuestionSaysWhatItCovers(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		testenv.Skip(t, "programs have a sandbox on Linux only")
+	}
+	p := newPlace(t)
+	p.write(map[string]string{"rules.yaml": "version: 1\ntools: [run_skill_script]\nscripts: [\"report:scripts/a.sh\"]\n"})
+	var asked []*mcp.ElicitParams
+	c := p.servesTo(&mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		asked = append(asked, r.Params)
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "refuse"}}, nil
+	}}, "--policy", filepath.Join(p.home, "rules.yaml"))
+	c.call("load_skill", map[string]any{"name": "report"})
+	text, ok, _ := c.call("run_skill_script", map[string]any{"skill": "report", "path": "scripts/a.sh", "args": []string{"--all\ntool: none"}})
+	if ok || len(asked) != 1 {
+		t.Fatalf("asked %d times: %s", len(asked), text)
+	}
+	for _, want := range []string{"scripts/a.sh", "\nskill: ", "\ntree: sha256:", "\nsandbox: L2", "\nnetwork: none", `given: {"args":["--all\ntool: none"]`, "\n(a yes covers any arguments)"} {
+		if !strings.Contains(asked[0].Message, want) {
+			t.Errorf("%q is not in the question:\n%s", want, asked[0].Message)
+		}
+	}
+	schema, err := json.Marshal(asked[0].RequestedSchema)
+	if err != nil || !strings.Contains(string(schema), `"allow session"`) || strings.Contains(string(schema), "always") {
+		t.Errorf("choices: %s, %v", schema, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,6 +37,46 @@ func Words(text string) (ask string, covers [][2]string) {
 		covers = append(covers, [2]string{label, value})
 	}
 	return ask, covers
+}
+
+// Given words the arguments of a call, and which of them a yes covers.
+func Given(args json.RawMessage, covers [][2]string) (given, covered string) {
+	const most = 4000
+	if s := string(args); s != "" && s != "null" {
+		given = s
+		if len(s) > most {
+			given = fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+		}
+	}
+	for _, c := range covers {
+		if c[0] == "arguments" {
+			covered = c[1] + " arguments"
+			if c[1] != "any" {
+				covered = c[1]
+			}
+		}
+	}
+	return given, covered
+}
+
+// Plain is a question as one text: what is asked, what an answer covers, and what
+// the call was given. Further lines of what is asked are marked: unmarked, they
+// could pass for lines of what an answer covers.
+func (q Question) Plain(args json.RawMessage) string {
+	asked, covers := Words(q.Text)
+	lines := []string{strings.ReplaceAll(asked, "\n", "\n| ")}
+	for _, c := range covers {
+		if c[0] != "arguments" { // below, beside those of the call
+			lines = append(lines, c[0]+": "+c[1])
+		}
+	}
+	if given, covered := Given(args, covers); given != "" {
+		lines = append(lines, "given: "+strings.ReplaceAll(printable(given), "\n", " "))
+		if covered != "" {
+			lines = append(lines, "(a yes covers "+covered+")")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // labelled pairs labels and values; what has no value is left out.

@@ -58,7 +58,7 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 		return o, &question{refusal(need.Question)}
 	}
 	state := asked{Call: call.ID, What: what(call), Binds: need.Question.Binds, By: principal(req), Expiry: s.opts.Now().Add(answerTime)}
-	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question)}, RequestState: s.sign(state)}}
+	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question, call.Args)}, RequestState: s.sign(state)}}
 }
 
 // what is the digest of a call's tool and arguments, in whatever order these
@@ -86,15 +86,20 @@ func refusal(q policy.Question) *mcp.CallToolResult {
 		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user; the operator of the server can allow it with 'metier mcp --policy FILE'.", text)}}}
 }
 
+// scopes are those that the person at a client can choose. What holds always is
+// the operator's to approve.
+func scopes(q policy.Question) []string {
+	return slices.DeleteFunc(slices.Clone(q.Scopes), func(s string) bool { return s == policy.ScopeAlways })
+}
+
 // form is a question as the client shows it.
-func form(q policy.Question) *mcp.ElicitParams {
-	text, _ := policy.Words(q.Text)
+func form(q policy.Question, args json.RawMessage) *mcp.ElicitParams {
 	choices := []string{}
-	for _, scope := range q.Scopes {
+	for _, scope := range scopes(q) {
 		choices = append(choices, "allow "+scope)
 	}
 	choices = append(choices, "refuse")
-	return &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: map[string]any{"type": "object", "required": []string{"answer"},
+	return &mcp.ElicitParams{Mode: "form", Message: q.Plain(args), RequestedSchema: map[string]any{"type": "object", "required": []string{"answer"},
 		"properties": map[string]any{"answer": map[string]any{"type": "string", "title": "Answer", "enum": choices}}}}
 }
 
@@ -106,7 +111,7 @@ func answerOf(r mcp.InputResponse, q policy.Question) (allow bool, scope string)
 		return false, ""
 	}
 	chosen, _ := e.Content["answer"].(string)
-	for _, scope := range q.Scopes {
+	for _, scope := range scopes(q) {
 		if chosen == "allow "+scope {
 			return true, scope
 		}
