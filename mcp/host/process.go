@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"metier/internal/intake"
 	"metier/sandbox/group"
 )
 
@@ -36,7 +37,7 @@ type process struct {
 	said  chan struct{} // its standard error ended
 	once  sync.Once
 	ended sync.Once
-	guard guard
+	guard intake.Guard
 	err   error
 }
 
@@ -48,7 +49,7 @@ func (c *connection) program() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{}), guard: guard{most: int64(c.host.opts.Message)}}
+	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{}), guard: intake.Guard{Most: int64(c.host.opts.Message)}}
 	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.host.opts.Dir, Env: c.environment(), WaitDelay: c.host.opts.Grace}
 	if s.Cwd != "" {
 		if p.cmd.Dir = s.Cwd; !filepath.IsAbs(s.Cwd) {

@@ -171,7 +171,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 
 // Serve serves one client on a pair of streams, until it hangs up or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.mcp.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
+	return s.mcp.Run(ctx, &mcp.IOTransport{Reader: &coming{ReadCloser: io.NopCloser(in), whole: func() {}}, Writer: unclosed{out}})
 }
 
 // unclosed is a writer that stays open.

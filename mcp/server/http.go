@@ -1,19 +1,25 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier/internal/intake"
 )
 
 // Access says who may call over HTTP.
@@ -28,7 +34,10 @@ type Access struct {
 }
 
 const (
-	mostBody    = 4 << 20 // bytes of a request
+	mostBody    = 4 << 20  // bytes of a request
+	largeBody   = 64 << 10 // a request with more is large
+	mostLarge   = 32       // large requests that are read and answered at a time
+	mostOfOne   = 8        // those of one principal
 	idleSession = 30 * time.Minute
 )
 
@@ -59,6 +68,7 @@ func (s *Server) Handler(a Access) http.Handler {
 		}
 		sessions.ServeHTTP(w, r)
 	})
+	h = (&large{by: map[string]int{}}).bounded(h)
 	if len(a.Tokens) > 0 {
 		h = auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h)
 	}
@@ -74,7 +84,7 @@ func (s *Server) Handler(a Access) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			due := http.NewResponseController(w)
 			_ = due.SetReadDeadline(time.Now().Add(s.opts.Body)) // of the kernel's clock; a writer that has none bounds it itself
-			r.Body = &coming{r.Body, func() { _ = due.SetReadDeadline(time.Time{}) }}
+			r.Body = &coming{ReadCloser: r.Body, whole: func() { _ = due.SetReadDeadline(time.Time{}) }}
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -95,14 +105,84 @@ func scheme(r *http.Request) string {
 type coming struct {
 	io.ReadCloser
 	whole func()
+	guard intake.Guard
 }
 
 func (c *coming) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
+	if bad := c.guard.See(b[:n]); bad != nil {
+		return 0, fmt.Errorf("%w, more than %d", bad, intake.Deepest)
+	}
 	if err == io.EOF {
 		c.whole()
 	}
 	return n, err
+}
+
+type readAgain struct {
+	io.Reader
+	io.Closer
+}
+
+// large bounds the large requests that are in memory at a time.
+type large struct {
+	mu sync.Mutex
+	by map[string]int // principal
+	n  int
+}
+
+func (l *large) begin(by string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n >= mostLarge || l.by[by] >= mostOfOne {
+		return false
+	}
+	l.n++
+	l.by[by]++
+	return true
+}
+
+func (l *large) end(by string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n--
+	if l.by[by]--; l.by[by] == 0 {
+		delete(l.by, by)
+	}
+}
+
+// bounded refuses a large request where too many are there, and says what is
+// wrong with a body where the library would say only that it cannot be read.
+func (l *large) bounded(next http.Handler) http.Handler {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			b, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
+			if errors.Is(err, intake.ErrTooDeep) {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			r.Body = readAgain{io.MultiReader(bytes.NewReader(b), r.Body), r.Body} // the rest, or the error
+		}
+		next.ServeHTTP(w, r)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength >= 0 && r.ContentLength <= largeBody {
+			h.ServeHTTP(w, r)
+			return
+		}
+		by := ""
+		if t := auth.TokenInfoFromContext(r.Context()); t != nil {
+			by = t.UserID
+		}
+		if !l.begin(by) {
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Connection", "close") // or the body would be read first
+			http.Error(w, "too many large requests at a time; send this one again", http.StatusServiceUnavailable)
+			return
+		}
+		defer l.end(by)
+		h.ServeHTTP(w, r)
+	})
 }
 
 // verify looks at every token, so that the time it takes says nothing.

@@ -1,0 +1,68 @@
+// Package intake looks at JSON before the protocol library decodes it. The library
+// takes 1,000 objects and lists in one another, and spends time with the square of
+// that.
+package intake
+
+import "errors"
+
+// Deepest is how many objects and lists of a message may be in one another.
+const Deepest = 100
+
+// Guard looks at how long and how deep messages are.
+type Guard struct {
+	Most  int64 // bytes of one message; 0: any number
+	All   int64 // bytes in all; 0: any number
+	Lines bool  // a blank line ends a message: events
+
+	depth, size, total int64
+	quoted, escaped    bool
+	blank              bool // the line has nothing yet
+}
+
+// What See reports.
+var (
+	ErrTooDeep = errors.New("what it sends has too many objects or lists in one another")
+	ErrTooMuch = errors.New("it sends too much")
+)
+
+// See reports what is wrong with the next bytes.
+func (g *Guard) See(p []byte) error {
+	for _, b := range p {
+		g.size++
+		switch {
+		case b == '\n': // no string goes over a line
+			if g.Lines && g.blank {
+				g.depth, g.size = 0, 0
+			}
+			g.quoted, g.escaped, g.blank = false, false, true
+			continue
+		case b == '\r':
+			continue
+		case g.quoted:
+			switch {
+			case g.escaped:
+				g.escaped = false
+			case b == '\\':
+				g.escaped = true
+			case b == '"':
+				g.quoted = false
+			}
+		case b == '"':
+			g.quoted = true
+		case b == '{' || b == '[':
+			if g.depth++; g.depth > Deepest {
+				return ErrTooDeep
+			}
+		case (b == '}' || b == ']') && g.depth > 0:
+			if g.depth--; g.depth == 0 && !g.Lines {
+				g.size = 0
+			}
+		}
+		g.blank = false
+	}
+	g.total += int64(len(p))
+	if g.Most > 0 && g.size > g.Most || g.All > 0 && g.total > g.All {
+		return ErrTooMuch
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"metier/mcp/server"
+)
+
+// begun sends the head of a large request over HTTP and returns the first line
+// of the answer: the server asks for the body, or refuses the request.
+func begun(t *testing.T, address, token string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n", token)
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// One principal cannot fill the memory with requests that it never ends, nor
+// take all places from another.
+func TestHandler_BoundsLargeRequests(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	h := w.http(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890", "bob": "token-of-bob-1234567890"}})
+	address := h.Listener.Addr().String()
+	for i := range 8 {
+		if got := begun(t, address, "token-of-ada-1234567890"); got != "HTTP/1.1 100 Continue" {
+			t.Fatalf("request %d: %s", i, got)
+		}
+	}
+	if got := begun(t, address, "token-of-ada-1234567890"); !strings.HasPrefix(got, "HTTP/1.1 503 ") {
+		t.Errorf("one more: %s", got)
+	}
+	if got := begun(t, address, "token-of-bob-1234567890"); got != "HTTP/1.1 100 Continue" {
+		t.Errorf("somebody else: %s", got)
+	}
+	if r := w.over(h, "token-of-ada-1234567890", newest, nil).call("list_skills", nil); r.IsError {
+		t.Errorf("a small request: %s", said(r))
+	}
+}
+
+// The library would take minutes for it.
+func TestHandler_RefusesDeepRequests(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	h := w.http(server.Access{})
+	post := func(depth int) (int, string) {
+		body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, string(b)
+	}
+	if code, text := post(98); code != http.StatusBadRequest || !strings.Contains(text, "too many objects or lists in one another") {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := post(90); code != http.StatusOK {
+		t.Errorf("%d %s", code, text)
+	}
+}
