@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"metier"
+	"metier/event"
 	"metier/policy"
 	"metier/settings"
 )
@@ -240,7 +241,12 @@ func TestEntryIsNameAndDescriptionWhateverTheSkillHolds(t *testing.T) {
 		if got := entryKeys(t, cat.Entries[0]); !slices.Equal(got, []string{"compatibility", "description", "name"}) {
 			t.Errorf("an entry has %v", got)
 		}
+		want := []metier.CatalogEntry{{Name: "big", Description: "Use when testing big.", Compatibility: "needs git"}}
+		if diff := cmp.Diff(want, cat.Entries); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
 		silent(t, cat.Text, "The body", "references", "MIT")
+		mentions(t, cat.Text, "big", "Use when testing big.")
 		return cat.Text
 	}
 	w := newWorld(t, cfHarness, map[string]string{"skills/plain/SKILL.md": skillFile("plain", "Body.\n", "user-invocable: false", "when_to_use: Later.", "version: 1.2.3")})
@@ -279,6 +285,7 @@ func kept(t *testing.T, profile string) *world {
 		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
 		"skills/denied/SKILL.md": skillFile("denied", "d"),
 		"skills/broken/SKILL.md": "---\nname: broken\ndescription: [\n---\n",
+		"skills/hollow/SKILL.md": "---\nname: hollow\n---\n",
 	})
 	w.config = func(c *metier.Config) { c.Grants.Denied = []string{"denied"} }
 	return w.open()
@@ -301,7 +308,7 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 	inBoth(t, func(t *testing.T, profile string) {
 		w := kept(t, profile)
 		names, enum := toldNames(t, w)
-		for _, absent := range []string{"broken", "denied"} {
+		for _, absent := range []string{"broken", "hollow", "denied"} {
 			if slices.Contains(names, absent) || slices.Contains(enum, absent) || strings.Contains(w.Catalog(t.Context()).Text, absent) {
 				t.Errorf("%s is told: %v, %v", absent, names, enum)
 			}
@@ -310,6 +317,18 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 			t.Errorf("alpha is not: %v", names)
 		}
 		w.fails("skill_denied", "load_skill", args{"name": "denied"})
+		w.fails("skill_denied", "load_skill", args{"name": "skills:denied"})
+		w.fails("skill_not_found", "load_skill", args{"name": "hollow"})
+		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {
+			if slices.Contains(w.set.Tools.Default, tool) {
+				silent(t, w.works(tool, a).Text(), "broken", "hollow", "denied")
+			}
+		}
+		_, err := w.Activate(t.Context(), "denied", "cli-preload")
+		wantError(t, err, "skill_denied", metier.Denied)
+		if n := len(events[event.Activated](w)); n != 0 {
+			t.Errorf("%d activations", n)
+		}
 		w.fails("skill_not_found", "load_skill", args{"name": "broken"})
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/agent"
 	"metier/event"
@@ -305,6 +307,13 @@ func TestLoadedFilesAreRelativeToTheSkill(t *testing.T) {
 		mentions(t, o.Text(), "canary-reference", `path="references/a.md"`)
 		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/u.md"}).Text(), "Grüße, 世界\n")
 		mentions(t, w.works("load_skill", args{"name": "guide", "file_path": "references/deep/b.md"}).Text(), "two levels down\n")
+		var kinds []string
+		for _, e := range events[event.ResourceRead](w) {
+			kinds = append(kinds, e.Path+" "+e.Status+" "+e.ContentKind)
+		}
+		if diff := cmp.Diff([]string{"references/a.md read text", "references/u.md read text", "references/deep/b.md read text"}, kinds); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
 		if n := len(events[event.Activated](w)); n != 0 {
 			t.Errorf("reading a file activated %d skills", n)
 		}

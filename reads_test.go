@@ -424,6 +424,9 @@ func TestBinaryIsMetadataOnly(t *testing.T) {
 		if detail["status"] != "binary" {
 			t.Errorf("%s: %v", name, detail)
 		}
+		if detail["observedSizeBytes"] != 4.0 || detail["observedDigest"] != sum || detail["isText"] != false {
+			t.Errorf("%s: %v, want 4 bytes of %s", name, detail, sum)
+		}
 		for _, key := range []string{"content", "text", "encoding"} {
 			if _, has := detail[key]; has {
 				t.Errorf("%s: the output has a field %s", name, key)

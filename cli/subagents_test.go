@@ -305,6 +305,13 @@ func TestNothingOfASubagentButItsReportReachesItsParent(t *testing.T) {
 	own := k.folder()
 	acts := readArtifact[run.Activations](t, k.childFolder("t1.c0"), run.FileActivations).Activations
 	scripts := readArtifact[run.Scripts](t, k.childFolder("t1.c0"), run.FileScripts).Executions
+	reads := readArtifact[run.Reads](t, k.childFolder("t1.c0"), run.FileReads).Reads
+	if len(reads) != 1 || reads[0].SkillName != "secret" || reads[0].Path != "references/deep.md" {
+		t.Errorf("reads of the subagent: %+v", reads)
+	}
+	if got := readArtifact[run.Reads](t, own, run.FileReads).Reads; len(got) != 0 {
+		t.Errorf("reads of the parent: %+v", got)
+	}
 	if len(acts) != 1 || acts[0].Name != "secret" || len(scripts) != 1 || scripts[0].Status != "executed" {
 		t.Errorf("artifacts of the subagent: %+v, %+v", acts, scripts)
 	}

@@ -237,9 +237,9 @@ func TestBothAllowlists(t *testing.T) {
 				g.Tools = append(g.Tools, "run_skill_script")
 			}
 			if !tt.script {
-				g.Scripts = nil
+				g.Scripts = []string{"demo:scripts/b.sh"} // another one is
 			}
-		}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n"}))
+		}}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\necho ran\n", "scripts/b.sh": "#!/bin/bash\n"}))
 		o := w.run("scripts/a.sh")
 		if o.Code() != tt.code || (len(w.box.jobs) > 0) != (tt.code == "") || strings.Contains(o.Text(), "ran\n") != (tt.code == "") {
 			t.Errorf("%+v: %s, %d jobs: %s", tt, o.Code(), len(w.box.jobs), o.Text())

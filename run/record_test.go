@@ -145,6 +145,14 @@ func TestUnchangedSkillsAreVerifiedAndChangedOnesDrift(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
+	b, c := event.Activated{SkillID: "s:b", Hash: "sha256:h", HostPath: "/host/b/SKILL.md"}, event.Activated{SkillID: "s:c", Hash: "sha256:h", Path: "/skills/c/SKILL.md"}
+	got := run.Drift([]event.Activated{a, b, c}, func(id string) (string, string, error) {
+		return map[string]string{"s:a": "sha256:h", "s:b": "sha256:y", "s:c": "sha256:z"}[id], "", nil
+	})
+	want := []event.Drifted{{SkillID: "s:b", Path: "/host/b/SKILL.md", Was: "sha256:h", Now: "sha256:y"}, {SkillID: "s:c", Path: "/skills/c/SKILL.md", Was: "sha256:h", Now: "sha256:z"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("of three skills: %s", d)
+	}
 }
 
 // req: A-156
@@ -164,6 +172,9 @@ func TestResumeReadsRegistryAndActivationsAndMissesThem(t *testing.T) {
 	f = open()
 	r := must[run.Restored](t)(f.Restore(t.Context()))
 	if len(r.Registry.Skills) != 1 || len(r.Activations.Activations) != 1 || len(r.Active) != 1 || r.State.Turns != 1 {
+		t.Errorf("restored %+v", r)
+	}
+	if !strings.Contains(string(r.Registry.Skills[0]), `"alpha"`) || r.Activations.Activations[0].Name != "alpha" || r.Active[0].SkillID != "skills:alpha" || r.Projected {
 		t.Errorf("restored %+v", r)
 	}
 	for _, want := range []string{"skill registry loaded", "skill activations loaded"} {
