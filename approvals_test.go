@@ -164,8 +164,13 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 				c.Grants.Narrow, c.Grants.Mode = narrow, policy.Disabled
 			}
 			w.open()
+			w.works("bash", args{"command": "make all"}) // no skill is active
 			w.works("load_skill", args{"name": "reader"})
 			w.works("read_file", args{"path": "a.txt"})
+			w.works("bash", args{"command": "git status"}) // listed
+			if acts.Swap(0) != 2 {
+				t.Error("what the skill lists, or what ran before it, did not act")
+			}
 			o := w.model("bash", args{"command": "make all"})
 			d := last[event.Decided](w)
 			if d.Code != want.code || d.Outcome != want.out || acts.Load() != want.acts || (o.Code() == "") != (want.acts == 1) {

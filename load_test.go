@@ -355,6 +355,11 @@ func TestActiveSkillIsNotPutInTwice(t *testing.T) {
 		if n := strings.Count(resumed.said(), "Read references/a.md when needed."); n != 1 || len(resumed.State().Active) != 1 {
 			t.Errorf("after the restart: %d bodies, active %+v", n, resumed.State().Active)
 		}
+		resumed.activate("guide")
+		if n := strings.Count(resumed.said(), "Read references/a.md when needed."); n != 1 {
+			t.Errorf("after the restart the operator's activation shows the body again: %d", n)
+		}
+		one[event.Activated](&resumed)
 	})
 }
 

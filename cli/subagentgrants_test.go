@@ -51,6 +51,7 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 	}{
 		{"nothing is named", "listed", "", nil},
 		{"one is named", "listed", `["other"]`, []string{"other subagent-inherit"}},
+		{"two are named", "listed", `["other","open"]`, []string{"other subagent-inherit", "open subagent-inherit"}},
 		{"all of its parent's", "all", "", []string{"open subagent-inherit"}},
 		{"all and a named one", "all", `["other"]`, []string{"other subagent-inherit", "open subagent-inherit"}},
 		{"none", "none", "", nil},
@@ -280,7 +281,7 @@ func TestEachDelegationIsADecisionWithItsProfile(t *testing.T) {
 func TestACallNamesOnlySkillsThatItsProfileTakes(t *testing.T) {
 	t.Parallel()
 	files := named("pattern-ui", "pattern-dev", "other")
-	files["subs/painter.yaml"] = "name: painter\ndescription: Paints.\nallow_skills: [pattern-*]\ntools: [inherit]\n"
+	files["subs/painter.yaml"] = "name: painter\ndescription: Paints.\nallow_skills: [shared-*, pattern-*, drawn]\ntools: [inherit]\n"
 	k := newKin(t, files)
 	k.parent = func(turn int, r *modeltest.Request) modeltest.Turn {
 		if turn == 0 {

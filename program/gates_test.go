@@ -261,8 +261,8 @@ func TestStagedBeforeActivated(t *testing.T) {
 		t.Errorf("%v", order(w))
 	}
 	st := events[event.Staged](w)
-	if len(st) != 1 || st[0].Path != "/skills/demo" || st[0].Files != 3 || st[0].Bytes < 10 || st[0].Tree == "" || events[event.Activated](w)[0].Path == "" {
-		t.Errorf("%+v", st)
+	if len(st) != 1 || st[0].Path != "/skills/demo" || st[0].Files != 3 || st[0].Bytes != 83 || st[0].SkillID != "r:demo" || st[0].Tree != string(events[event.Activated](w)[0].Tree) || events[event.Activated](w)[0].Path != "/workspace/skills/demo/SKILL.md" {
+		t.Errorf("%+v %q", st, events[event.Activated](w)[0].Path)
 	}
 }
 
