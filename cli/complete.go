@@ -233,7 +233,8 @@ func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) b
 	}
 	var out []cobra.Completion
 	for _, sk := range sh.snapshot.All() {
-		if is(sk) && !strings.ContainsAny(sk.Name, "\n\t") && sk.Name == printable(sk.Name) {
+		// A name such as -x would be a flag, and _activeHelp_ begins a line of help.
+		if is(sk) && !strings.ContainsAny(sk.Name, "\n\t") && !strings.HasPrefix(sk.Name, "-") && !strings.HasPrefix(sk.Name, "_") && sk.Name == printable(sk.Name) {
 			out = append(out, cobra.CompletionWithDesc(sk.Name, oneLine(sk.Description)))
 		}
 	}

@@ -110,7 +110,7 @@ func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string
 	if err != nil {
 		return err
 	}
-	files["verify.json"] = give(verdict)
+	files[fileVerdict] = give(verdict)
 	p, err := f.projector(ctx)
 	if err == nil {
 		var list []artifact

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -394,6 +395,8 @@ func TestExportIsDeterministicAndRefusesWhatDoesNotVerify(t *testing.T) {
 	defer copied.Close()
 	if rep := must[run.VerifyReport](t)(run.Verify(t.Context(), copied)); !rep.OK || rep.Head != must[record.Head](t)(f.Log().Head(t.Context())) {
 		t.Errorf("the exported run: %+v", rep.Problems)
+	} else if i := slices.IndexFunc(rep.Warnings, func(p run.Problem) bool { return p.Code == run.CodeArtifact }); i >= 0 {
+		t.Errorf("the exported run: %+v", rep.Warnings[i])
 	}
 	b := must[[]byte](t)(os.ReadFile(f.Path(run.FilePolicyTrace)))
 	ok(t, os.WriteFile(f.Path(run.FilePolicyTrace), bytes.Replace(b, []byte("warned"), []byte("denied"), 1), 0o600))

@@ -202,6 +202,9 @@ func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
 	return err
 }
 
+// fileVerdict is what an exported run has beside its artifacts.
+const fileVerdict = "verify.json"
+
 // strangers names files that look like artifacts and that no part of this log
 // would print.
 func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
@@ -216,7 +219,7 @@ func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
 			if dir != "" {
 				name = dir + "/" + name
 			}
-			if _, ok := want[name]; !ok && strings.HasSuffix(name, ".json") && !strings.HasPrefix(e.Name(), ".") {
+			if _, ok := want[name]; !ok && name != fileVerdict && strings.HasSuffix(name, ".json") && !strings.HasPrefix(e.Name(), ".") {
 				names = append(names, name)
 			}
 		}
