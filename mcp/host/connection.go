@@ -47,6 +47,7 @@ type connection struct {
 	offered []*mcp.Tool
 
 	received atomic.Int64 // bytes it sent
+	replies  *replies     // to its requests, over HTTP
 
 	mu     sync.Mutex
 	dirty  bool              // it said that its tools changed

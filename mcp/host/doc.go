@@ -98,7 +98,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 		if slices.ContainsFunc(h.servers, func(c *connection) bool { return c.server.Label == s.Label }) {
 			return nil, wrong("", s.Label, "two servers have this label")
 		}
-		h.servers = append(h.servers, &connection{host: h, server: s, secrets: s.replacer()})
+		h.servers = append(h.servers, &connection{host: h, replies: newReplies(), server: s, secrets: s.replacer()})
 	}
 	slices.SortFunc(h.servers, func(a, b *connection) int { return strings.Compare(a.server.Label, b.server.Label) })
 	var wg sync.WaitGroup

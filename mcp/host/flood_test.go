@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -119,6 +120,58 @@ func TestFloodsEnd(t *testing.T) {
 				t.Errorf("%q %q", got, obs.Text())
 			}
 		})
+	}
+}
+
+// Over HTTP the answers to what a server asks are bounded, too: it may leave them
+// all without an answer of its own.
+func TestRepliesOverHTTPAreBounded(t *testing.T) {
+	t.Parallel()
+	far := hosttest.New(hosttest.Script{Tools: []map[string]any{hosttest.Tool("x")}, Results: map[string]any{"x": hosttest.Words("well")}})
+	var now, most atomic.Int64
+	enough := make(chan struct{}) // more replies are under way than may be
+	ping := func(w io.Writer) {
+		for i := range 2000 {
+			fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":"p%d","method":"ping"}`+"\n\n", i)
+		}
+	}
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		var q struct {
+			ID     json.RawMessage
+			Method string
+		}
+		_ = json.Unmarshal(body, &q)
+		switch {
+		case r.Method == http.MethodPost && q.Method == "": // a reply
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+				if n == 9 {
+					close(enough)
+				}
+			}
+			defer now.Add(-1)
+			<-r.Context().Done()
+		case q.Method == "tools/call":
+			w.Header().Set("Content-Type", "text/event-stream")
+			ping(w)
+			select {
+			case <-enough:
+			case <-r.Context().Done():
+			}
+		default:
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			far.ServeHTTP(w, r)
+		}
+	})
+	srv := overHTTP(t, "s", h)
+	srv.ReadOnly, srv.CallMS = []string{"x"}, 2000
+	obs := call(t, session(t, open(t, nil, srv), nil), "mcp__s__x", `{}`)
+	if obs.Code() == "" || most.Load() == 0 || most.Load() > 8 {
+		t.Errorf("%d replies at a time, and the call ends as %q %s", most.Load(), obs.Code(), obs.Text())
 	}
 }
 

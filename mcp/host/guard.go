@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,13 +48,14 @@ func (c *connection) reason() *metier.Error {
 // of events four times that.
 type body struct {
 	io.ReadCloser
-	c *connection
-	g intake.Guard
+	c   *connection
+	g   intake.Guard
+	ctx context.Context // of the request
 }
 
 func (c *connection) body(r *http.Response) *body {
 	most := int64(c.host.opts.Message)
-	b := &body{ReadCloser: r.Body, c: c, g: intake.Guard{Most: most, All: most}}
+	b := &body{ReadCloser: r.Body, c: c, ctx: r.Request.Context(), g: intake.Guard{Most: most, All: most}}
 	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Type"))), "text/event-stream") {
 		b.g.Lines, b.g.All = true, 4*most
 	}
@@ -61,6 +63,11 @@ func (c *connection) body(r *http.Response) *body {
 }
 
 func (b *body) Read(p []byte) (int, error) {
+	if b.g.Lines {
+		if err := b.c.replies.wait(b.ctx); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.ReadCloser.Read(p)
 	if bad := b.c.seen(&b.g, p[:n]); bad != nil {
 		_ = b.ReadCloser.Close()

@@ -1,8 +1,14 @@
 package host
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -31,7 +37,87 @@ type door struct {
 	c    *connection
 }
 
+// Bounds of the answers to requests of a server. The library answers each in a
+// goroutine and a connection of its own.
+const (
+	mostReplies = 8 // under way; with so many the server is read no further
+	replyTime   = 10 * time.Second
+)
+
+// replies are the answers under way.
+type replies struct {
+	n    atomic.Int64
+	room chan struct{} // one for each that may be sent at a time
+	less chan struct{} // one of them ended
+}
+
+func newReplies() *replies {
+	return &replies{room: make(chan struct{}, mostReplies), less: make(chan struct{}, 1)}
+}
+
+// wait returns when few enough are under way.
+func (r *replies) wait(ctx context.Context) error {
+	for r.n.Load() >= mostReplies {
+		select {
+		case <-r.less:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r.signal() // to whoever else waits
+	return nil
+}
+
+func (r *replies) signal() {
+	select {
+	case r.less <- struct{}{}:
+	default:
+	}
+}
+
+// isReply reports whether a request carries the answer to one of the server.
+func isReply(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return false
+	}
+	b, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	var m struct {
+		Method string `json:"method"`
+	}
+	return json.NewDecoder(b).Decode(&m) == nil && m.Method == ""
+}
+
 func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !isReply(r) {
+		return d.send(r)
+	}
+	c := d.c.replies
+	c.n.Add(1)
+	defer func() { c.n.Add(-1); c.signal() }()
+	ctx, cancel := context.WithTimeout(r.Context(), min(replyTime, d.c.server.call()))
+	defer cancel()
+	select {
+	case c.room <- struct{}{}:
+		defer func() { <-c.room }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	resp, err := d.send(r.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // there is nothing of use in it
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(b))
+	return resp, nil
+}
+
+func (d door) send(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for k, v := range d.c.server.Headers {
 		r.Header.Set(k, v)
