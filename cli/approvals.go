@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -87,7 +86,7 @@ func (a *app) approvals() ([]approval, error) {
 	if err == nil {
 		var list []approval
 		if list, err = approvalsOf(o); err == nil && len(list) > 0 {
-			if info, cause := os.Stat(f.path); cause != nil || !alone(info) {
+			if !ours(f.path) {
 				err = errors.New("others than you can write to it")
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"metier"
@@ -81,8 +80,7 @@ func (c *decided) trusting(f switches, o *jsonedit.Object) {
 		return
 	}
 	list, _ := records(o, keyTrusted) // checked by load
-	info, err := os.Stat(f.path)
-	if len(list) > 0 && (err != nil || !alone(info)) {
+	if len(list) > 0 && !ours(f.path) {
 		c.unusable(f.path, errors.New("others than you can write to it"), "it lends no skill trust")
 		return
 	}

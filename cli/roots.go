@@ -240,6 +240,17 @@ func alone(file os.FileInfo) bool {
 	return held(file, nil) && (file.Mode().Perm()&0o020 == 0 || !hasOwners(file))
 }
 
+// ours reports whether nobody but the administrator and this user can write a
+// file, or put another one in its place.
+func ours(path string) bool {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		if info, err := os.Stat(p); err != nil || !alone(info) {
+			return false
+		}
+	}
+	return true
+}
+
 func hasOwners(info os.FileInfo) bool {
 	_, ok := ownerOf(info)
 	return ok
