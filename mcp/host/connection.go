@@ -60,7 +60,7 @@ func (c *connection) clean(s string) string { return c.secrets.Replace(s) }
 
 // fault is an error of the server with a code and a way out.
 func (c *connection) fault(op, code, hint string, err error) *metier.Error {
-	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(c.clean(clipped(err.Error(), 500)))}
+	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(clipped(c.clean(err.Error()), 500))}
 }
 
 // open connects and lists the tools. What goes wrong is kept.

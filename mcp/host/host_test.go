@@ -376,6 +376,21 @@ func TestEnvironmentIsClearedAndSecretsAreKeptBack(t *testing.T) {
 	}
 }
 
+// A description is cut behind 8 KiB: a secret there is found before that.
+func TestOpen_SecretsAreFoundBeforeTextsAreCut(t *testing.T) {
+	t.Parallel()
+	tool := hosttest.Tool("x")
+	tool["description"] = strings.Repeat("d", 8<<10-8) + "s3cr3t-value-1"
+	srv := stdio(t, "s", hosttest.Script{Tools: []map[string]any{tool}})
+	srv.Env["API_KEY"] = "s3cr3t-value-1"
+	for _, tool := range open(t, nil, srv).Tools() {
+		spec, _ := tool.Spec(t.Context(), nil)
+		if strings.Contains(spec.Description, "s3cr3t") || !strings.Contains(spec.Description, strings.Repeat("d", 1000)) {
+			t.Errorf("…%s", spec.Description[max(0, len(spec.Description)-200):])
+		}
+	}
+}
+
 func TestCloseLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	for name, stubborn := range map[string]bool{"one that ends": false, "one that does not": true} {

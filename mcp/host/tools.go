@@ -125,7 +125,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 		return nil, fmt.Errorf("its schema is none: %w", err)
 	}
 	x := &tool{c: c, name: t.Name, ours: ours, pinned: c.now[t.Name], resolved: resolved}
-	text := c.words(clipped(t.Description, maxDescription))
+	text := c.words(clipped(c.clean(t.Description), maxDescription))
 	x.spec = metier.Spec{Canonical: ours, Effect: policy.SideEffect, ToolSpec: model.ToolSpec{Name: ours, Schema: raw,
 		Description: "[Tool of the server " + c.server.Label + ", which is not trusted] " + text}}
 	if slices.Contains(c.server.ReadOnly, "*") || slices.Contains(c.server.ReadOnly, t.Name) {
