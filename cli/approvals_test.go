@@ -226,3 +226,36 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 		t.Errorf("after always: exit %d, ran %d times", exit, p.ran())
 	}
 }
+
+// What was typed before a question was shown is no answer to it, wherever it
+// waits: at the terminal, or behind the answer to the question before.
+func TestAsk_ForgetsWhatWasTypedBefore(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	call := "  - calls: [{tool: run_skill_script, args: {skill: report, path: scripts/a.sh}}]\n"
+	putFiles(t, p.home, map[string]string{"two.yaml": "turns:\n  - calls: [{tool: load_skill, args: {name: report}}]\n" + call + call + "  - say: Done.\n"})
+	hold := filepath.Join(p.home, "hold")
+	if b, err := p.command("mkfifo", hold).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	const note = "note: what was typed before this question does not answer it\n"
+
+	x := p.sit("cat " + hold + "; metier run --prompt Count. --model scripted:" + filepath.Join(p.home, "two.yaml"))
+	x.types("y\ny\n")
+	x.reads("y\r\ny\r\n") // they wait at the terminal
+	if err := os.WriteFile(hold, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if shown := x.reads(menu); !strings.Contains(shown, note) {
+			t.Errorf("the person is not told that what was typed is dropped:\n%s", shown)
+		}
+		x.types("n\ny\n")
+	}
+	if exit := x.left(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+	if p.ran() != 0 {
+		t.Error("it ran without an answer")
+	}
+}

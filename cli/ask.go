@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,8 +61,7 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 		}
 	}
 	for range mostTries {
-		fmt.Fprintf(a.Err, "%s: ", strings.Join(menu, "  "))
-		line, err := a.readLine(ctx)
+		line, err := a.typed(ctx, strings.Join(menu, "  ")+": ")
 		if err != nil {
 			return policy.Answer{}, err
 		}
@@ -76,36 +74,6 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 	}
 	fmt.Fprintln(a.Err, "that is none of them, so it is a no")
 	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.principal()}, nil
-}
-
-// entered is a line of the terminal.
-type entered struct {
-	line string
-	err  error
-}
-
-// readLine reads a line or ends with ctx. What is read by then is the next
-// one's.
-func (a *app) readLine(ctx context.Context) (string, error) {
-	if a.lines == nil {
-		a.lines = make(chan entered)
-		in := bufio.NewReader(a.In)
-		go func() {
-			for {
-				line, err := in.ReadString('\n')
-				a.lines <- entered{line, err}
-				if err != nil {
-					return
-				}
-			}
-		}()
-	}
-	select {
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case r := <-a.lines:
-		return r.line, r.err
-	}
 }
 
 // showQuestion prints what is asked, what an answer covers, and what the call

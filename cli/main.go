@@ -48,10 +48,10 @@ type app struct {
 	exit       func(int)                            // of the second interrupt
 	notify     func(chan<- os.Signal) (stop func()) // brings interrupts
 	cancel     context.CancelCauseFunc
-	cleaning   sync.Mutex                                // guards redact
-	redact     *record.Redactor                          // made by clean
-	asking     sync.Mutex                                // one question at a time
-	lines      chan entered                              // lines of the terminal, once somebody was asked
+	cleaning   sync.Mutex       // guards redact
+	redact     *record.Redactor // made by clean
+	asking     sync.Mutex       // one question at a time
+	keyboard   keyboard
 	mcpSecrets []record.Secret                           // of servers that were configured
 	hosts      []*host.Host                              // of servers that a command asked, until it ends
 	has        func(program string) bool                 // is on this machine

@@ -399,7 +399,6 @@ func object(b []byte) (*jsonedit.Object, error) {
 
 // confirms asks a yes-or-no question; whatever is not yes is no.
 func (a *app) confirms(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	line, err := a.readLine(ctx)
+	line, err := a.typed(ctx, question+" [y/N] ")
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), err
 }

@@ -69,15 +69,18 @@ var nestedReplace = regexp.MustCompile(`^(replace)?\s*metier => (\.\./)*\.\.$`)
 // systems are the names that tie a file to one operating system.
 var systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "linux", "netbsd", "openbsd", "plan9", "solaris", "unix", "windows"}
 
-// Tags finds files tied to an operating system outside the two places that
+// ofSystems are the folders that are about operating systems.
+var ofSystems = []string{"internal/confine", "internal/typeahead", "sandbox"}
+
+// Tags finds files tied to an operating system outside the places that
 // are about it. Everything else has to work, and be tested, everywhere.
 func (t *Tree) Tags() []Finding {
 	var out []Finding
 	for _, f := range t.Go(anyGo) {
-		if strings.HasPrefix(f.Dir+"/", "internal/confine/") || strings.HasPrefix(f.Dir+"/", "sandbox/") {
+		if slices.ContainsFunc(ofSystems, func(dir string) bool { return strings.HasPrefix(f.Dir+"/", dir+"/") }) {
 			continue
 		}
-		const why = ": only internal/confine and sandbox know operating systems; ask runtime.GOOS or move it there"
+		why := ": only " + strings.Join(ofSystems, ", ") + " know operating systems; ask runtime.GOOS or move it there"
 		stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(f.Path), ".go"), "_test")
 		if parts := strings.Split(stem, "_"); len(parts) > 1 && slices.Contains(systems, parts[len(parts)-1]) {
 			out = append(out, Finding{f.Path, 0, "the file name is a build tag" + why})
