@@ -189,9 +189,9 @@ func TestArgumentsArriveVerbatim(t *testing.T) {
 func TestScriptEnvironment(t *testing.T) {
 	t.Setenv("CANARY", "secret-of-the-parent")
 	for profile, want := range map[string]string{cfHarness: "/workspace/skills/demo", settings.DefaultProfile: "/skills/demo", agentRuntime: "/skills/demo"} {
-		w := newWorld(t, setup{profile: profile}, demo(map[string]string{"scripts/env.sh": "#!/bin/bash\nenv -0\n"}))
-		got := strings.Split(strings.TrimSuffix(w.ran("scripts/env.sh").Stdout, "\x00"), "\x00")
-		for _, kv := range []string{"CF_HARNESS_RUN_ID=run-1", "SKILL_NAME=demo", "SKILL_DIR=" + want, "SKILL_SCRIPT=" + want + "/scripts/env.sh", "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET=sandbox", "HOME=/tmp"} {
+		w := newWorld(t, setup{profile: profile}, demo(map[string]string{"scripts/tell/env.sh": "#!/bin/bash\nenv -0\n"}))
+		got := strings.Split(strings.TrimSuffix(w.ran("scripts/tell/env.sh").Stdout, "\x00"), "\x00")
+		for _, kv := range []string{"CF_HARNESS_RUN_ID=run-1", "SKILL_NAME=demo", "SKILL_DIR=" + want, "SKILL_SCRIPT=" + want + "/scripts/tell/env.sh", "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET=sandbox", "HOME=/tmp"} {
 			contains(t, got, kv)
 		}
 		known := []string{"PATH", "HOME", "TMPDIR", "LANG", "TERM", "PWD", "OLDPWD", "SHLVL", "_", "CF_HARNESS_RUN_ID", "SKILL_NAME", "SKILL_DIR", "SKILL_SCRIPT", "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET"}
@@ -200,6 +200,14 @@ func TestScriptEnvironment(t *testing.T) {
 				t.Errorf("%s: the script sees %q", profile, kv)
 			}
 		}
+	}
+
+	// The name is the one that the skill gives itself, not one made from it.
+	w := newWorld(t, setup{}, map[string]string{"skills/form-fill/SKILL.md": "---\nname: Form Fill\ndescription: Use when forms are filled in.\n---\nRun it.\n",
+		"skills/form-fill/scripts/name.sh": "printf %s \"$SKILL_NAME\"\n"})
+	o, _ := w.call("run_skill_script", program.Script{Skill: "Form Fill", Path: "scripts/name.sh"})
+	if diff := cmp.Diff("Form Fill", result(t, o).Stdout); diff != "" {
+		t.Error(diff)
 	}
 }
 
