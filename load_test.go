@@ -145,9 +145,17 @@ func TestLoadToolNamesTheCatalog(t *testing.T) {
 		}
 		mentions(t, spec.Description, "alpha", "Use when testing beta.")
 		silent(t, spec.Description, "quiet", "denied", "broken")
+
+		w.set.Catalog.Budget = cat.Tokens - 1 // a catalog that was cut stands there, too
+		w.open()
+		spec, _ = w.spec("load_skill")
+		if cut := w.Catalog(t.Context()); cut.Text == cat.Text || !strings.HasSuffix(spec.Description, cut.Text) {
+			t.Errorf("catalog %q, description %q", cut.Text, spec.Description)
+		}
 	})
 }
 
+// req: A-124
 func TestCatalogElsewhereLeavesTheToolAlone(t *testing.T) {
 	t.Parallel()
 	for _, place := range []settings.CatalogPlace{settings.CatalogPlaceSystem, settings.CatalogPlaceNone} {

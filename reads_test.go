@@ -73,9 +73,14 @@ func TestNoReferenceIsPastedEagerly(t *testing.T) {
 func TestSkillsNeedNoShell(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := opened(t, profile, guide())
+		files := guide()
+		files["skills/guide/scripts/run.sh"] = "echo hello\n"
+		w := opened(t, profile, files)
 		if _, offered := w.spec("bash"); offered {
 			t.Fatal("there is a shell")
+		}
+		if _, offered := w.spec("load_skill"); !offered {
+			t.Error("load_skill is not offered without a shell")
 		}
 		w.fails("unknown_tool", "bash", args{"command": "cat skills/guide/SKILL.md"})
 		mentions(t, w.Catalog(t.Context()).Text, "guide")
