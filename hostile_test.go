@@ -283,7 +283,7 @@ func TestEmptyCatalog(t *testing.T) {
 	}
 }
 
-// req: A-183
+// req
 func TestChangedSkill(t *testing.T) {
 	t.Parallel()
 	after := skillFile("guide", "New body.\n", "allowed-tools: Read")

@@ -193,7 +193,7 @@ func browserSkill() map[string]string {
 	return out
 }
 
-// req
+// req
 func TestTheBrowserProfileHasItsSkillWhereThereIsARegistry(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
