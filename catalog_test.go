@@ -377,6 +377,8 @@ func TestKeensCatalogIsItsText(t *testing.T) {
 	golden(t, "catalog_keen.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path/to/project"))
 	long := strings.Repeat("é", 1024) // what is allowed is shown whole
 	mentions(t, opened(t, keen, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + long + "\n---\nx"}).Catalog(t.Context()).Text, "\n- long: "+long+" → read ")
+	mentions(t, opened(t, keen, map[string]string{"skills/lines/SKILL.md": "---\nname: lines\ndescription: |\n  Does this.\n  Use when asked.\n---\nx"}).Catalog(t.Context()).Text,
+		"\n- lines: Does this. Use when asked. → read ")
 }
 
 // req: C-025, C-026

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/event"
 	"metier/settings"
@@ -195,15 +197,19 @@ func TestArgumentsByPosition(t *testing.T) {
 // req: B-029
 func TestArgumentsNobodyAskedForAreIgnored(t *testing.T) {
 	t.Parallel()
-	if got := invoked(t, settings.ArgsKeenRFC, "no placeholder, $x", "foo", "bar"); got != "no placeholder, $x" {
-		t.Errorf("got %q", got)
+	told := func(body string, arguments ...string) string {
+		w := opened(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", body)})
+		_, text := w.activate("demo", arguments...)
+		if got := events[event.Note](w); len(got) > 0 {
+			t.Errorf("warnings: %+v", got)
+		}
+		return strings.ReplaceAll(text, w.dir, "")
 	}
-	w := opened(t, keen, keenFiles())
-	_, with := w.activate("demo", "foo", "bar")
-	if got := events[event.Note](w); len(got) > 0 {
-		t.Errorf("warnings: %+v", got)
+	for _, body := range []string{"no placeholder, $x", "no placeholder\n", "\n  no placeholder\n\n\n"} {
+		if diff := cmp.Diff(told(body), told(body, "foo", "bar")); diff != "" {
+			t.Errorf("%q (-without +with arguments):\n%s", body, diff)
+		}
 	}
-	silent(t, with, "foo", "bar")
 }
 
 func TestDialectsOfArguments(t *testing.T) {
