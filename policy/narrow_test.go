@@ -1,0 +1,49 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/policy"
+)
+
+// An enforced list refuses every use that it does not name, reads too, in the
+// name of the first skill whose list it is.
+//
+// req: C-044
+func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {
+	t.Parallel()
+	const refused = "deny allowed_tools"
+	type verdict struct{ Decision, Reason string }
+	says := func(skill, tool string) string {
+		return `the active skill "` + skill + `" does not list this use of "` + tool + `" in allowed-tools`
+	}
+	for name, tt := range map[string]struct {
+		request policy.Request
+		want    verdict
+	}{
+		"listed":                  {call(active([]string{"Read"})), verdict{"allow cfc_disabled", ""}},
+		"a read":                  {call(active([]string{"Write"})), verdict{refused, says("a", "read_file")}},
+		"a write":                 {call(as("write_file", policy.SideEffect), active([]string{"Read"})), verdict{refused, says("a", "write_file")}},
+		"an empty list":           {call(active([]string{})), verdict{refused, says("a", "read_file")}},
+		"the first of two":        {call(active([]string{"Write"}, []string{"Read"})), verdict{refused, says("a", "read_file")}},
+		"the second of two":       {call(active([]string{"Read"}, []string{"Write"})), verdict{refused, says("b", "read_file")}},
+		"both":                    {call(active([]string{"Write"}, []string{"Bash"})), verdict{refused, says("a", "read_file")}},
+		"the second without list": {call(active([]string{"Read"}, nil)), verdict{"allow cfc_disabled", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := open()
+			g.Narrow = policy.NarrowEnforce
+			d := policy.Decide(&g, tt.request)
+			got := verdict{Decision: string(d.Outcome) + " " + d.Code}
+			if d.Outcome == policy.Deny {
+				got.Reason = d.Reason
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
