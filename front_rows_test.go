@@ -99,8 +99,12 @@ func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
 	for profile, want := range map[string]metier.Status{cfHarness: metier.Refused, keen: metier.Loaded, runtimeProf: metier.Refused, project: metier.Refused, "default": metier.Loaded} {
 		_, all := judged(t, profile, map[string]string{"plain": "# Plain\n\nDoes plain things.\n", "usual": skillFile("usual", "")})
 		sk := all["plain"]
-		if codes := slices.Concat(found(sk, skillmd.Error), found(sk, skillmd.Warning)); sk.State != want || !slices.Contains(codes, "no-frontmatter") {
+		broken := found(sk, skillmd.Error)
+		if codes := slices.Concat(broken, found(sk, skillmd.Warning)); sk.State != want || !slices.Contains(codes, "no-frontmatter") {
 			t.Errorf("%s: %s, %v; want %s", profile, sk.State, codes, want)
+		}
+		if says := len(broken) > 0; says != (want == metier.Refused) {
+			t.Errorf("%s: %s with the errors %v", profile, sk.State, broken)
 		}
 		if usual := all["usual"]; usual.State != metier.Loaded || len(usual.Diagnostics) > 0 {
 			t.Errorf("%s: with frontmatter it is %s, %+v", profile, usual.State, usual.Diagnostics)

@@ -164,6 +164,8 @@ func TestHarnessFileIsNeeded(t *testing.T) {
 		"no name":        {map[string]string{"HARNESS.md": "---\ndescription: d\n---\n"}, "missing-name", "HARNESS.md: Missing required field in frontmatter: name"},
 		"no description": {map[string]string{"HARNESS.md": "---\nname: n\n---\n"}, "missing-description", "HARNESS.md: Missing required field in frontmatter: description"},
 		"blank name":     {map[string]string{"HARNESS.md": "---\nname: ' '\ndescription: d\n---\n"}, "missing-name", ""},
+		"blank text":     {map[string]string{"HARNESS.md": "---\nname: n\ndescription: ' '\n---\n"}, "missing-description", ""},
+		"only a version": {map[string]string{"HARNESS.md": "---\nversion: 1\n---\n"}, "missing-description", "HARNESS.md: Missing required field in frontmatter: description"},
 		"empty":          {map[string]string{"HARNESS.md": ""}, "empty-file", ""},
 	} {
 		for _, o := range []*harness.Options{v1(), v2()} {
