@@ -200,6 +200,7 @@ func TestReadFileAnswersWithPathAndContent(t *testing.T) {
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "."})
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "pic.bin"}, "not text")
 	w.refusal("skills.readFile", args{"name": "My Skill"})
+	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/a.md", "content": "x"}, "content")
 }
 
 // req: E-042, E-043, E-044

@@ -136,7 +136,7 @@ func toolNamesOf(r *modeltest.Request) (out []string) {
 // A profile is exact: other scripts do not run, whatever the run's settings and
 // grants say; hosts and tools are its own.
 //
-// req: A-161
+// req
 func TestTheManifestOfASubagentIsItsProfileAndHolds(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
@@ -180,6 +180,9 @@ func TestTheManifestOfASubagentIsItsProfileAndHolds(t *testing.T) {
 			scripts := readArtifact[run.Scripts](t, k.childFolder("t1.c0"), run.FileScripts).Executions
 			if len(scripts) != 2 || *scripts[0].Network != "none" {
 				t.Errorf("%+v", scripts)
+			}
+			if diff := cmp.Diff("sandbox", *scripts[0].ExecutionTarget); diff != "" {
+				t.Errorf("a profile without target: host: %s", diff)
 			}
 		})
 	}
