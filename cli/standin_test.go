@@ -29,6 +29,7 @@ type standIn struct {
 	mu    sync.Mutex
 	turns []turn
 	asked chan struct{} // one for each request that was accepted
+	told  int           // how many requests were told of
 }
 
 // turn is a turn of the stand-in, in JSON. Times: how many requests in a row
@@ -115,17 +116,27 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	<-standinOf(ts, args[0]).asked
 }
 
-// told writes what the provider was told to a file: told openai FILE. Each
-// request is system, tools and messages, in the order they were sent.
+// told writes what the provider was told since it was last asked for to a file:
+// told openai FILE. Each request is system, tools and messages, in the order they
+// were sent. There has to be one; ! told openai: there was none.
 func told(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: told PROTOCOL FILE")
+	if neg && len(args) != 1 || !neg && len(args) != 2 {
+		ts.Fatalf("usage: told PROTOCOL FILE, ! told PROTOCOL")
+	}
+	s := standinOf(ts, args[0])
+	all := s.Requests()
+	if none := s.told == len(all); none != neg {
+		ts.Fatalf("%s was told %d times", args[0], len(all)-s.told)
+	}
+	if neg {
+		return
 	}
 	var b strings.Builder
-	for i, r := range standinOf(ts, args[0]).Requests() {
+	for i, r := range all[s.told:] {
 		fmt.Fprintf(&b, "== request %d\n", i+1)
 		writeRequest(&b, r)
 	}
+	s.told = len(all)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o600))
 }
 
