@@ -104,7 +104,7 @@ type checks struct {
 // checked is what was found in one file.
 type checked struct {
 	scanned  bool // suspect holds
-	suspect  bool // it reads like an injection
+	suspect  bool // it reads like an injection, and is not only about one
 	parsed   bool // the fields below hold
 	front    json.RawMessage
 	frontErr string // why there is no front
@@ -176,7 +176,7 @@ func (c *checks) file(ctx context.Context, b metier.Bundle, f metier.File, main,
 	}
 	if scan {
 		k.scanned = true
-		k.suspect = utf8.Valid(data) && len(injection.Find(string(data))) > 0
+		k.suspect = utf8.Valid(data) && injection.Orders(injection.Find(string(data)))
 	}
 	if main {
 		k.parsed = true
