@@ -87,7 +87,10 @@ func (j *Journal) register(ctx context.Context, workspace string, items []item) 
 		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
 			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
 		}
-		return e.add(noted{workspace, folderID(workspace), items})
+		if err := e.add(noted{workspace, folderID(workspace), items}); err != nil {
+			return errors.Join(err, os.Remove(e.path), e.lock.Release())
+		}
+		return nil
 	})
 	return e, err
 }
@@ -132,11 +135,13 @@ func (e *entry) beat() {
 	}
 }
 
+// remove ends the guard and its entry. It takes the lock of the journal, because
+// others read each entry that they found there.
 func (e *entry) remove() error {
 	if e == nil {
 		return nil
 	}
-	return errors.Join(os.Remove(e.path), e.lock.Release())
+	return e.journal.locked(context.Background(), func() error { return errors.Join(os.Remove(e.path), e.lock.Release()) })
 }
 
 // release ends the guard and keeps its entry for Sweep.

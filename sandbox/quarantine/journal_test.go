@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -209,6 +210,45 @@ func (p started) goOn() sandbox.Result {
 }
 
 // Root's sandbox and an ordinary user's hold the same.
+// done is a sandbox whose program has ended at once.
+type done struct{ sandbox.Sandbox }
+
+func (done) Run(context.Context, sandbox.Job) (sandbox.Result, error) { return sandbox.Result{}, nil }
+
+// Guards come and go while other processes claim and sweep.
+func TestJournal_SharedByProcesses(t *testing.T) {
+	t.Parallel()
+	dir, journal := workspace(t, nil), t.TempDir()
+	job := sandbox.Job{Argv: []string{"true"}, Workspace: &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: []string{".agents/skills"}}}
+	n := testenv.Count(60, 1000)
+	var all sync.WaitGroup
+	for name, do := range map[string]func(*quarantine.Journal) error{
+		"run": func(j *quarantine.Journal) error {
+			_, err := quarantine.New(done{}, j).Run(t.Context(), job)
+			return err
+		},
+		"claim": func(j *quarantine.Journal) error {
+			_, err := j.Claim(t.Context(), filepath.Join(dir, ".agents/skills"))
+			return err
+		},
+		"sweep": func(j *quarantine.Journal) error { _, err := j.Sweep(t.Context(), dir); return err },
+	} {
+		all.Go(func() {
+			j := quarantine.NewJournal(journal)
+			for i := range n {
+				if err := do(j); err != nil {
+					t.Errorf("%s %d: %v", name, i, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left, err := filepath.Glob(filepath.Join(journal, "job-*")); err != nil || len(left) > 0 {
+		t.Errorf("entries %q are left (%v)", left, err)
+	}
+}
+
 func TestAllAsAnOrdinaryUser(t *testing.T) {
 	if !testenv.OrdinaryUser(t) {
 		return
