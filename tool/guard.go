@@ -3,8 +3,8 @@ package tool
 import (
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -157,14 +157,27 @@ func (w *Workspace) judge(real string, rules ruleset) verdict {
 	return v
 }
 
-// agentFolders are the last two components of the folders where agents keep
-// skills.
-var agentFolders = func() (out [][2]string) {
+// agentFolders are the folders where agents keep skills, by component from the
+// last to the first.
+var agentFolders = func() (out [][]string) {
 	for _, f := range agentdirs.ProjectFolders() {
-		out = append(out, [2]string{path.Base(path.Dir(f)), path.Base(f)})
+		parts := strings.Split(f, "/")
+		slices.Reverse(parts)
+		out = append(out, parts)
 	}
 	return out
 }()
+
+// endsWith reports whether a path ends with components, the last one first.
+func endsWith(at string, reversed []string) bool {
+	for _, part := range reversed {
+		if !twin(filepath.Base(at), part) {
+			return false
+		}
+		at = filepath.Dir(at)
+	}
+	return true
+}
 
 // judgeName applies what holds for a name at any depth: .metier is metier's own,
 // git obeys what is in .git, and a command that runs in a folder obeys the
@@ -179,10 +192,8 @@ func (w *Workspace) judgeName(v *verdict, name, at string) {
 	case twin(name, "metier.yaml"), twin(name, "metier.yml"):
 		v.readOnly()
 	default:
-		for _, f := range agentFolders {
-			if twin(name, f[1]) && twin(filepath.Base(filepath.Dir(at)), f[0]) {
-				v.readOnly()
-			}
+		if slices.ContainsFunc(agentFolders, func(f []string) bool { return endsWith(at, f) }) {
+			v.readOnly()
 		}
 	}
 }

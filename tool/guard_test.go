@@ -223,7 +223,7 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 		t.Errorf(".git is readable: %q", got)
 	}
 	for _, p := range []string{"policy.yaml", "POLICY.yaml", ".agents/skills/evil/SKILL.md", "later/skills/evil/SKILL.md", "metier.yaml", "Metier.YAML", "sub/metier.yaml",
-		".claude/skills/x/SKILL.md", ".CLAUDE/Skills/x", "sub/.codex/skills/x", ".github/skills",
+		".claude/skills/x/SKILL.md", ".CLAUDE/Skills/x", "sub/.codex/skills/x", ".github/skills", ".tabnine/agent/skills/x", "sub/.TABNINE/Agent/skills",
 		".git/config", ".git/hooks/pre-commit", ".GIT/hooks/pre-commit", ".git/info/attributes", "sub/.git", "sub/.git/config", ".git./config", ".git /config",
 		"GIT~1/config", "git~2/config", ".g\u200cit/config", ".git::$INDEX_ALLOCATION/config"} {
 		e.refuse(policy.CodePathReadOnly, "write_file", args{"path": p, "content": "mine"})
@@ -233,8 +233,10 @@ func TestProtectedAndDeniedPaths(t *testing.T) {
 		e.refuse(policy.CodePathDenied, "read_file", args{"path": p})
 		e.refuse(policy.CodePathDenied, "write_file", args{"path": p, "content": "mine"})
 	}
-	if o := e.call("write_file", args{"path": ".github/x.yml", "content": "x"}); o.Code() != "" {
-		t.Errorf(".github: %s", o.Text())
+	for _, p := range []string{".github/x.yml", "agent/skills/x.go", "src/agent/skills/x.go", "skills/x.go", ".tabnine/skills/x"} { // of no agent
+		if o := e.call("write_file", args{"path": p, "content": "x"}); o.Code() != "" {
+			t.Errorf("%s: %s", p, o.Text())
+		}
 	}
 	for _, name := range []string{"later", ".agents", ".GIT", "GIT~1", ".Metier"} {
 		if _, err := os.Lstat(e.at(name)); err == nil && name != ".agents" {
