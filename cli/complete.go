@@ -215,7 +215,7 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 
 // completedPlace is where skills are, by the flags that were typed so far.
 func completedPlace(c *cobra.Command) skillPlace {
-	place := skillPlace{workspace: flagText(c, "workspace"), profile: flagText(c, "profile")}
+	place := skillPlace{workspace: flagText(c, "workspace"), profile: flagText(c, "profile"), typing: true}
 	place.set, _ = c.Flags().GetStringArray("set") // a command without the flag sets nothing
 	place.roots, _ = c.Flags().GetStringArray("skills-root")
 	return place

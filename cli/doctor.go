@@ -71,7 +71,7 @@ asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Arg
 			d := &doctor{a: a}
 			d.host()
 			d.config()
-			d.folders(workspace)
+			d.folders(c.Context(), workspace)
 			d.index(clear)
 			d.servers(clearMCP)
 			d.skills(c.Context(), roots)
@@ -200,8 +200,8 @@ func writable(dir string) error {
 }
 
 // folders are the workspace and its records.
-func (d *doctor) folders(workspace string) {
-	ws, err := d.a.workspaceDir(workspace)
+func (d *doctor) folders(ctx context.Context, workspace string) {
+	ws, err := d.a.enter(ctx, workspace)
 	if err != nil {
 		d.bad("workspace", err)
 		return

@@ -71,7 +71,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 			f.scripts = append(f.scripts, named)
 		}
 	}
-	p, err := a.planExec(f)
+	p, err := a.planExec(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 }
 
 // planExec is the launch of one script: no model, no task.
-func (a *app) planExec(f execFlags) (planned, error) {
-	p, _, err := a.planPlace(f.placeFlags)
+func (a *app) planExec(ctx context.Context, f execFlags) (planned, error) {
+	p, _, err := a.planPlace(ctx, f.placeFlags)
 	p.launch.PromptRole, p.launch.Batch, p.launch.Tools = policy.DirectCommand, !a.asks(), []string{settings.ToolRunSkillScript}
 	if err == nil && p.settings.NoScripts() {
 		return p, wrong("scripts_off", "choose another with --profile", "this profile runs no scripts of skills")

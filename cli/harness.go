@@ -32,12 +32,12 @@ func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
 const layoutAbout = "read it in this layout: v1, v2 or auto (default: the setting harness_layout)"
 
 // harnessOptions are how harnesses are read here.
-func (a *app) harnessOptions(layout string) (*harness.Options, error) {
+func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Options, error) {
 	op, err := a.operatorConfig()
 	if err != nil {
 		return nil, err
 	}
-	ws, err := a.workspaceDir("")
+	ws, err := a.enter(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (a *app) harnessOptions(layout string) (*harness.Options, error) {
 
 // harnessAt reads the harness of an argument.
 func (a *app) harnessAt(ctx context.Context, dir, layout string, usable bool, also ...func(*harness.Options)) (*harness.Harness, error) {
-	o, err := a.harnessOptions(layout)
+	o, err := a.harnessOptions(ctx, layout)
 	if err != nil {
 		return nil, err
 	}

@@ -114,8 +114,8 @@ var overMCP = settings.Layer{Name: "mcp", Operator: true, Values: map[string]str
 
 // planMCP is the launch of a server: the skill tools, and scripts where the
 // operator named some.
-func (a *app) planMCP(f placeFlags) (planned, error) {
-	p, granted, err := a.planPlace(f, overMCP)
+func (a *app) planMCP(ctx context.Context, f placeFlags) (planned, error) {
+	p, granted, err := a.planPlace(ctx, f, overMCP)
 	l := &p.launch
 	l.PromptRole, l.Batch = policy.Context, true
 	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt, server.ToolFile}

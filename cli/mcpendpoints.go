@@ -97,7 +97,7 @@ func (a *app) noteOmitted(e servedEndpoint) {
 // openEndpoint opens an endpoint: nothing of it is another's but the tokens and the
 // folder of records.
 func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedEndpoint, error) {
-	p, err := a.planMCP(e.placeFlags)
+	p, err := a.planMCP(ctx, e.placeFlags)
 	if err != nil {
 		return servedEndpoint{}, err
 	}

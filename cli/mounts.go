@@ -147,5 +147,15 @@ func (a *app) workspaceDir(p string) (string, error) {
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
 		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Hint: "give a folder with --workspace", Err: errors.New("it is not a folder")}
 	}
-	return real, a.sweep(context.Background(), real)
+	return real, nil
+}
+
+// enter resolves the folder of a workspace in which skills and settings are
+// read, once what a killed run left there is moved aside.
+func (a *app) enter(ctx context.Context, p string) (string, error) {
+	real, err := a.workspaceDir(p)
+	if err != nil {
+		return "", err
+	}
+	return real, a.sweep(ctx, real)
 }

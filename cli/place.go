@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -29,12 +30,12 @@ func (f *placeFlags) add(fl *pflag.FlagSet) {
 
 // planPlace is a launch without a model and without a task. below are settings
 // under those of the flags. granted are the tools that policy files grant.
-func (a *app) planPlace(f placeFlags, below ...settings.Layer) (p planned, granted []string, err error) {
+func (a *app) planPlace(ctx context.Context, f placeFlags, below ...settings.Layer) (p planned, granted []string, err error) {
 	op, err := a.operatorConfig()
 	if err != nil {
 		return p, nil, err
 	}
-	ws, err := a.workspaceDir(f.workspace)
+	ws, err := a.enter(ctx, f.workspace)
 	if err != nil {
 		return p, nil, err
 	}

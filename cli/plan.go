@@ -102,7 +102,7 @@ func (a *app) mergeFile(f *runFlags) (runFile, error) {
 
 func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator, ph phase) (planned, error) {
 	var p planned
-	ws, err := a.workspaceDir(f.workspace)
+	ws, err := a.enter(ctx, f.workspace)
 	if err != nil {
 		return p, err
 	}

@@ -102,7 +102,7 @@ of parts that are not built yet are marked: no effect yet.`,
 			if err != nil {
 				return err
 			}
-			ws, err := a.workspaceDir(workspace)
+			ws, err := a.enter(c.Context(), workspace)
 			if err != nil {
 				return err
 			}

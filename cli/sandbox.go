@@ -180,7 +180,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	}
 	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}, Env: program.Environment()}
 	if f.workspace != "" {
-		if j.Workspace, err = a.sandboxFolder(f.workspace); err != nil {
+		if j.Workspace, err = a.sandboxFolder(ctx, f.workspace); err != nil {
 			return err
 		}
 	}
@@ -195,8 +195,8 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 }
 
 // sandboxFolder is a workspace as a run would have it.
-func (a *app) sandboxFolder(dir string) (*sandbox.Workspace, error) {
-	ws, err := a.workspaceDir(dir)
+func (a *app) sandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace, error) {
+	ws, err := a.enter(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

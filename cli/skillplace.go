@@ -30,6 +30,7 @@ type skillPlace struct {
 	set       []string
 	mcp       []string // files of servers whose skills are looked at too
 	harness   []string
+	typing    bool // for completion, which changes no file
 }
 
 func (p *skillPlace) flags(c *cobra.Command) {
@@ -70,7 +71,11 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	sh := &shelf{a: a}
-	if sh.workspace, err = a.workspaceDir(p.workspace); err != nil {
+	enter := a.enter
+	if p.typing {
+		enter = func(_ context.Context, dir string) (string, error) { return a.workspaceDir(dir) }
+	}
+	if sh.workspace, err = enter(ctx, p.workspace); err != nil {
 		return nil, err
 	}
 	layer, err := setFlag(p.set)

@@ -311,6 +311,12 @@ func TestExec_MovesAsideWhatAppearsWhileStopped(t *testing.T) {
 	if _, err := os.ReadFile(made); err != nil {
 		t.Error(err)
 	}
+	if out, err := p.command(0, "__complete", "show", "").CombinedOutput(); err != nil || strings.Contains(string(out), "protected") {
+		t.Errorf("completion: %v\n%s", err, out)
+	}
+	if _, err := os.Lstat(filepath.Join(p.dir, ".agents/skills/planted")); err != nil {
+		t.Errorf("completion moves files: %v", err)
+	}
 	if out := p.list(); !strings.Contains(out, ".agents/skills, which is protected") || strings.Contains(out, "planted ") {
 		t.Errorf("metier list:\n%s", out)
 	}

@@ -56,15 +56,20 @@ const (
 	slack = 5 * time.Second
 	// keep is how long an entry waits for a workspace that is missing.
 	keep = 30 * 24 * time.Hour
+	// patience is how long to wait for another process that has the journal's lock.
+	patience = 30 * time.Second
 )
 
 func (j *Journal) locked(ctx context.Context, do func() error) error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
 	}
-	l, err := lockfile.Wait(ctx, filepath.Join(j.dir, "lock"))
+	path := filepath.Join(j.dir, "lock")
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("another metier has held %s for %s; end it if it is stopped", path, patience))
+	defer cancel()
+	l, err := lockfile.Wait(ctx, path)
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	return errors.Join(do(), l.Release())
 }
