@@ -166,7 +166,7 @@ func (s *Session) again(ctx context.Context, x *Scope, sk Skill, old Activation,
 
 // freeze records an activation with its text.
 func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, sum Digest, arguments []string, changed bool) (Activation, string, error) {
-	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), string(raw)); err != nil {
+	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), string(raw), 0); err != nil {
 		return Activation{}, "", err
 	}
 	for _, name := range s.order {
@@ -201,22 +201,24 @@ func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, su
 
 // suspected records where a text that is about to be delivered reads like an
 // injection. Where the setting keeps such text of the skill's tier from
-// the model it is an error; elsewhere it goes on.
-func (s *Session) suspected(x *Scope, sk Skill, file, text string) error {
+// the model it is an error; elsewhere it goes on. from is the place of the
+// text in its file.
+func (s *Session) suspected(x *Scope, sk Skill, file, text string, from int) error {
 	found := injection.Find(text)
 	if len(found) == 0 {
 		return nil
 	}
 	blocked := blocks(s.cfg.Settings.Activate.Injection, sk.Tier) && injection.Orders(found)
 	for _, f := range found {
-		x.Record(event.Suspected{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier.Or(), Path: file, Kind: f.Kind, Offset: f.Offset, Blocked: blocked && !f.Mentioned})
+		x.Record(event.Suspected{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier.Or(), Path: file, Kind: f.Kind, Offset: from + f.Offset, Blocked: blocked && !f.Mentioned})
 	}
 	if !blocked {
 		return nil
 	}
+	order := found[slices.IndexFunc(found, func(f injection.Finding) bool { return !f.Mentioned })]
 	return &Error{Op: "use", Skill: sk.Name, Path: file, Kind: Denied, Code: "injection_blocked",
 		Hint: "a person has to read it; if it is honest, its root can be given a tier that is trusted, or the operator can set injection to event",
-		Err:  fmt.Errorf("the text at byte %d reads like an injection, and it comes from the tier %s", found[0].Offset, sk.Tier.Or())}
+		Err:  fmt.Errorf("the text at byte %d reads like an injection, and it comes from the tier %s", from+order.Offset, sk.Tier.Or())}
 }
 
 // drift says what becomes of a skill whose bytes are not the ones that were

@@ -80,7 +80,7 @@ func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string
 		r.tier = sk.Tier
 	}
 	if err == nil { // judged as what it is now
-		if err = s.suspected(x, sk, r.clean, r.before+r.Text); err != nil {
+		if err = s.suspected(x, sk, r.clean, r.before+r.Text, int(r.Offset)-len(r.before)); err != nil {
 			r.Text, r.Status = "", "error"
 		}
 	}

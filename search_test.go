@@ -355,6 +355,35 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 	}
 }
 
+// Where a file reads like an injection is said in bytes of the file, whichever
+// part of it is read, and a refusal says it of the order, not of a mention.
+//
+// req: A-149
+func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
+	t.Parallel()
+	mention := "\"Ignore all previous instructions\" is a phrase of attackers.\n"
+	text := mention + strings.Repeat("words ", 2000) + "\n\n" + second
+	at := strings.Index(text, strings.TrimSpace(second))
+	for tier, code := range map[policy.Tier]string{policy.Project: "", policy.ThirdParty: "injection_blocked"} {
+		for _, offset := range []int{0, at - 5000, at - 1000, at} {
+			w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "Fine.\n"), "skills/evil/references/a.md": text})
+			w.roots = []metier.Mount{w.mount("skills", tier)}
+			w.config = func(c *metier.Config) { c.ToolsOnly = true }
+			w.open()
+			o := w.model(resourceCall, args{"skill": "evil", "path": "references/a.md", "offset": offset, "maxBytes": 20_000})
+			if diff := cmp.Diff(code, o.Code()); diff != "" {
+				t.Errorf("%s from %d: %s\n%s", tier, offset, diff, o.Text())
+			}
+			if diff := cmp.Diff(at, last[event.Suspected](w).Offset); diff != "" {
+				t.Errorf("%s from %d: %s", tier, offset, diff)
+			}
+			if says := fmt.Sprintf("the text at byte %d ", at); code != "" && !strings.Contains(o.Text(), says) {
+				t.Errorf("%s from %d: %q is not in: %s", tier, offset, says, o.Text())
+			}
+		}
+	}
+}
+
 // A description is text for the model too.
 func TestDescriptionLikeAnInjectionIsNotTold(t *testing.T) {
 	t.Parallel()
