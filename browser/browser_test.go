@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
 
 	"metier/browser"
 	"metier/event"
@@ -482,6 +484,61 @@ func TestSavedStateAndFilesAreOutOfReach(t *testing.T) {
 		"Target.createTarget", "Browser.close", "Tracing.start", "Page.startScreencast", "HeapProfiler.takeHeapSnapshot", "Debugger.enable", "Page.close", "Page.crash", "page.enable", "Page", "Page.",
 		"Page.enable ", "Runtime.evaluate.x"} {
 		d.refused(m, map[string]any{}, "does not cover")
+	}
+}
+
+// The events of a page's requests hold nothing that signs it in: what one script
+// of the lease got, the next one does not read.
+func TestEvents_HoldNoCookies(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-of-the-session"
+	var sent atomic.Int64
+	s := newSite(t, map[string]http.HandlerFunc{"/login": func(w http.ResponseWriter, _ *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "sid", Value: canary, HttpOnly: true, Path: "/"})
+	}, "/moved": func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "again", Value: canary, HttpOnly: true, Path: "/"})
+		http.Redirect(w, r, "/again", http.StatusFound)
+	}, "/again": func(_ http.ResponseWriter, r *http.Request) {
+		if c, err := r.Cookie("sid"); err == nil && c.Value == canary {
+			sent.Add(1)
+		}
+	}})
+	l := lend(t, s.URL, nil)
+	end := begin(t, l)
+	first(t, l).open(s.URL + "/login")
+	end()
+	begin(t, l)
+	d := first(t, l)
+	d.must("Network.enable", map[string]any{}, nil)
+	var seen []string
+	for _, path := range []string{"/again", "/moved"} {
+		d.id++
+		b, err := json.Marshal(map[string]any{"id": d.id, "method": "Page.navigate", "params": map[string]any{"url": s.URL + path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.conn.Write(t.Context(), websocket.MessageText, b); err != nil {
+			t.Fatal(err)
+		}
+		for a := (answer{}); a.Method != "Page.loadEventFired"; {
+			if a, err = d.next(); err != nil {
+				t.Fatal(err)
+			}
+			if name, network := strings.CutPrefix(a.Method, "Network."); network {
+				seen = append(seen, name)
+			}
+			if strings.Contains(string(a.Params), canary) {
+				t.Errorf("%s: %s", a.Method, a.Params)
+			}
+		}
+	}
+	slices.Sort(seen)
+	want := []string{"loadingFinished", "requestWillBeSent", "responseReceived"}
+	if got := slices.Compact(seen); !slices.Equal(slices.DeleteFunc(got, func(s string) bool { return !slices.Contains(want, s) }), want) {
+		t.Errorf("the script got %q of its requests, want %q", got, want)
+	}
+	if diff := cmp.Diff(int64(2), sent.Load()); diff != "" {
+		t.Errorf("requests with the cookie: %s", diff)
 	}
 }
 

@@ -76,7 +76,11 @@ func (c *client) own(session string) {
 	c.mu.Lock()
 	c.sessions[session] = true
 	c.mu.Unlock()
-	c.at.listen(session, func(m message) { c.push(m) })
+	c.at.listen(session, func(m message) {
+		if e, ok := heard(m); ok {
+			c.push(e)
+		}
+	})
 }
 
 func (c *client) owns(session string) bool {

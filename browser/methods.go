@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -31,12 +32,65 @@ func passes(method string) bool {
 	return ok && slices.Contains(strings.Fields(passed[domain]), name)
 }
 
+// networkEvents are the events of the domain Network that a script gets. The
+// others are about cookies, or about connections that this list does not know.
+var networkEvents = strings.Fields("requestWillBeSent requestServedFromCache responseReceived dataReceived loadingFinished loadingFailed")
+
+// signedIn are the members of those events that hold what signs the page in,
+// which no script reads: a cookie may be closed even to the page's own code.
+var signedIn = strings.Fields("cookie cookie2 set-cookie set-cookie2 authorization proxy-authorization headerstext requestheaderstext")
+
+// heard gives an event of a page as a script gets it, if it does.
+func heard(m message) (message, bool) {
+	name, network := strings.CutPrefix(m.Method, "Network.")
+	if !network {
+		return m, true
+	}
+	if !slices.Contains(networkEvents, name) {
+		return m, false
+	}
+	d := json.NewDecoder(bytes.NewReader(m.Params))
+	d.UseNumber()
+	var params any
+	if d.Decode(&params) != nil {
+		return m, false
+	}
+	signOut(params)
+	b, err := json.Marshal(params)
+	m.Params = b
+	return m, err == nil
+}
+
+// signOut removes the members of signedIn from a JSON value, at any depth.
+func signOut(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, member := range v {
+			if slices.Contains(signedIn, strings.ToLower(k)) {
+				delete(v, k)
+			} else {
+				signOut(member)
+			}
+		}
+	case []any:
+		for _, member := range v {
+			signOut(member)
+		}
+	}
+}
+
 // navigation is what a script may say of a Page.navigate.
 type navigation struct {
 	URL            string `json:"url"`
 	Referrer       string `json:"referrer,omitempty"`
 	TransitionType string `json:"transitionType,omitempty"`
 	FrameID        string `json:"frameId,omitempty"`
+}
+
+// world is what a script may say of a Page.createIsolatedWorld.
+type world struct {
+	FrameID   string `json:"frameId"`
+	WorldName string `json:"worldName,omitempty"`
 }
 
 // blank is the page that belongs to no origin and shows nothing.
@@ -60,6 +114,12 @@ func (l *Lent) vet(method string, params json.RawMessage) (out json.RawMessage, 
 			return nil, refusedOrigin, n.URL
 		}
 		v = n
+	case "Page.createIsolatedWorld":
+		w := world{} // without the access to all origins that may be asked for
+		if json.Unmarshal(params, &w) != nil {
+			return nil, refusedMethod, ""
+		}
+		v = w
 	case "Network.enable":
 		v = struct{}{} // nothing of what it says
 	default:
