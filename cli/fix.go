@@ -218,7 +218,7 @@ func (f *fixed) mend(src []byte) []byte {
 
 var errChanged = errors.New("the file changed meanwhile")
 
-// rewrite puts a new file in the place of one that still holds old: written beside it, then renamed over it.
+// rewrite puts a new file in the place of one that still holds old, or of none (nil): written beside it, then renamed over it.
 func rewrite(root *os.Root, name string, old, text []byte, perm fs.FileMode) (err error) {
 	beside := "." + name + "." + rand.Text()[:12] + ".tmp"
 	tmp, err := root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -240,9 +240,13 @@ func rewrite(root *os.Root, name string, old, text []byte, perm fs.FileMode) (er
 	if err = closed(tmp.Close(), err); err != nil {
 		return err
 	}
-	now, err := readSkillFile(root, name)
-	if info, lerr := root.Lstat(name); err != nil || lerr != nil || info.Mode()&fs.ModeSymlink != 0 || !bytes.Equal(now, old) {
+	if info, err := root.Lstat(name); old == nil && !isMissing(err) || old != nil && (err != nil || info.Mode()&fs.ModeSymlink != 0) {
 		return errChanged
+	}
+	if old != nil {
+		if now, err := readBelow(root, name, int64(len(old))); err != nil || !bytes.Equal(now, old) {
+			return errChanged
+		}
 	}
 	if err := root.Rename(beside, name); err != nil {
 		return err

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/internal/atomicfile"
 	"metier/internal/jsonedit"
 )
 
@@ -307,50 +306,70 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m mcpClient, d
 	fault := func(err error) error {
 		return &metier.Error{Op: "install", Path: doc.File, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "without --write the entry is printed: paste it", Err: err}
 	}
-	target, mode := doc.File, fs.FileMode(0o600)
-	if real, err := filepath.EvalSymlinks(target); err == nil { // a person may keep it elsewhere behind a link
-		target = real
-	}
-	if f.project && !liesBelow(target, a.path(".")) {
-		return fault(errors.New("a link leads out of the project, and a project does not say which other files are changed"))
-	}
-	old, err := readNamed(target, maxState)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	root, name, err := a.installFolder(f, m, doc.File)
+	if err != nil {
 		return fault(err)
 	}
-	if info, err := os.Stat(target); err == nil {
-		mode = info.Mode().Perm()
-	}
-	text, err := m.merged(old, f.name, doc.Text, served)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(target), 0o755)
-	}
-	if err == nil {
-		err = atomicfile.Write(target, text, mode)
-	}
-	if err != nil {
+	defer root.Close()
+	if err := m.installBelow(root, name, f, doc.Text, served); err != nil {
 		return fault(err)
 	}
 	doc.Written = true
 	return nil
 }
 
-// liesBelow reports whether a file, or the nearest folder above it that is
-// there, really lies in a folder.
-func liesBelow(file, folder string) bool {
-	folder, err := filepath.EvalSymlinks(folder)
-	for err == nil {
-		real, missing := filepath.EvalSymlinks(file)
-		if missing == nil {
-			rel, err := filepath.Rel(folder, real)
-			return err == nil && filepath.IsLocal(rel)
+// installFolder opens the folder of a client's file. A person may keep the file
+// of the home elsewhere, behind a link. A project does not say which other files
+// are changed, also while one of its programs puts a link there.
+func (a *app) installFolder(f mcpInstallFlags, m mcpClient, file string) (*os.Root, string, error) {
+	if !f.project {
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			file = real
 		}
-		if _, there := os.Lstat(file); there == nil || filepath.Dir(file) == file {
-			return false // a link to nothing
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return nil, "", err
 		}
-		file = filepath.Dir(file)
+		root, err := os.OpenRoot(filepath.Dir(file))
+		return root, filepath.Base(file), err
 	}
-	return false
+	project, err := os.OpenRoot(a.path("."))
+	if err != nil {
+		return nil, "", err
+	}
+	defer project.Close()
+	dir := filepath.Dir(filepath.Join(m.project...))
+	if err := project.MkdirAll(dir, 0o755); err != nil {
+		return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
+	}
+	root, err := project.OpenRoot(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
+	}
+	return root, filepath.Base(file), nil
+}
+
+// installBelow merges the entry into a client's file.
+func (m mcpClient) installBelow(root *os.Root, name string, f mcpInstallFlags, entry string, served mcpServed) error {
+	var old []byte
+	mode := fs.FileMode(0o600)
+	info, err := root.Lstat(name)
+	switch {
+	case isMissing(err):
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return errors.New("it is a link, and a project does not say which other files are changed")
+	default:
+		mode = info.Mode().Perm()
+		if old, err = readBelow(root, name, maxState); err != nil {
+			return err
+		}
+	}
+	text, err := m.merged(old, f.name, entry, served)
+	if err != nil {
+		return err
+	}
+	return rewrite(root, name, old, text, mode)
 }
 
 // merged is the client's file with the entry in it.

@@ -264,9 +264,14 @@ func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
 
 // readSkillFile reads a regular file that lies in the folder, links followed.
 func readSkillFile(root *os.Root, name string) ([]byte, error) {
+	return readBelow(root, name, maxSkillFile)
+}
+
+// readBelow reads a regular file of a folder. A link in it must stay there.
+func readBelow(root *os.Root, name string, most int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s is a link that leads nowhere or out of the skill's folder", name)
+		return nil, fmt.Errorf("%s is a link that leads nowhere or out of its folder", name)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
@@ -282,9 +287,9 @@ func readSkillFile(root *os.Root, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxSkillFile+1))
-	if err == nil && len(b) > maxSkillFile {
-		err = fmt.Errorf("%s: %w", name, tooLong(maxSkillFile))
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s: %w", name, tooLong(most))
 	}
 	return b, err
 }
