@@ -216,7 +216,9 @@ func Files(ctx context.Context, s *Session, sk Skill) (Skill, error) { return s.
 func (x *Scope) Record(e event.Event) { x.events = append(x.events, e) }
 
 // Suspect records what in a skill's text reads like an injection; the error keeps it from the model.
-func (x *Scope) Suspect(sk Skill, file, text string) error { return x.s.suspected(x, sk, file, text, 0) }
+func (x *Scope) Suspect(sk Skill, file, text string) error {
+	return x.s.suspected(x, sk, file, text, 0)
+}
 
 // source is how the call's activations are recorded (ruling 10).
 func (x *Scope) source() string {
