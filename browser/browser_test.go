@@ -487,6 +487,45 @@ func TestSavedStateAndFilesAreOutOfReach(t *testing.T) {
 	}
 }
 
+// What a page asks for between scripts is in the record of the next one, and so
+// is what an answer of the endpoint still asked for when its script ended.
+func TestBegin_RecordsWhatPagesDoBetweenScripts(t *testing.T) {
+	t.Parallel()
+	hold, came := make(chan struct{}), make(chan struct{})
+	s := newSite(t, map[string]http.HandlerFunc{"/hold": func(http.ResponseWriter, *http.Request) { <-hold }, "/later": func(http.ResponseWriter, *http.Request) { close(came) }})
+	documents := func(uses []event.HostUse) int { return uses[0].Requests }
+	l := lend(t, s.URL, nil)
+	end := begin(t, l)
+	d := first(t, l)
+	d.open(s.URL + "/one")
+	d.eval("fetch('/hold').then(() => { let f = document.createElement('iframe'); f.src = '/later'; document.body.append(f) }); 1")
+	if diff := cmp.Diff(1, documents(end())); diff != "" {
+		t.Errorf("documents of the first script: %s", diff)
+	}
+	close(hold)
+	<-came
+	if diff := cmp.Diff(1, documents(begin(t, l)())); diff != "" {
+		t.Errorf("documents of the next one: %s", diff)
+	}
+
+	end = begin(t, l)
+	var all sync.WaitGroup
+	for k := range 6 {
+		all.Go(func() { _, _ = get(t, http.MethodPut, l.Endpoint()+"/json/new?"+s.URL+fmt.Sprintf("/new%d", k), nil) })
+	}
+	recorded := documents(end())
+	all.Wait()
+	made := 0
+	for _, hit := range s.seen() {
+		if strings.HasPrefix(hit, "GET /new") {
+			made++
+		}
+	}
+	if recorded += documents(begin(t, l)()); made > recorded {
+		t.Errorf("%d documents are recorded of %d", recorded, made)
+	}
+}
+
 // The events of a page's requests hold nothing that signs it in: what one script
 // of the lease got, the next one does not read.
 func TestEvents_HoldNoCookies(t *testing.T) {

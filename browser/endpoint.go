@@ -25,10 +25,15 @@ func (l *Lent) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	at, err := l.usable()
+	var end func()
+	if err == nil {
+		r, end, err = l.answering(r)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
+	defer end()
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		l.connect(w, r, at, rest)
 		return

@@ -30,7 +30,10 @@ type Lent struct {
 	open    bool  // a script runs
 	at      *place
 	clients map[*client]bool
-	uses    *uses
+	uses    *uses // since the last script ended
+	asking  sync.WaitGroup
+	script  context.Context // of the script that runs
+	ended   context.CancelFunc
 }
 
 // Why a lease ended. Live returns one of them, with what there is to say.
@@ -55,7 +58,7 @@ func Open(l Lease, o *Options) (*Lent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the endpoint of a lease: %w", err)
 	}
-	x := &Lent{lease: l, o: o.or(), token: rand.Text(), listen: ln, turn: make(chan struct{}, 1), clients: map[*client]bool{}}
+	x := &Lent{lease: l, o: o.or(), token: rand.Text(), listen: ln, turn: make(chan struct{}, 1), clients: map[*client]bool{}, uses: &uses{}}
 	x.server = &http.Server{Handler: http.HandlerFunc(x.answer), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	go func() { _ = x.server.Serve(ln) }()
 	x.stop = x.o.After(l.Until.Sub(x.o.Now()), func() { x.end(ErrExpired) })
@@ -94,8 +97,8 @@ func (l *Lent) Granted(entry string) (origin string, ok bool) {
 }
 
 // Begin opens the endpoint for one script; another one waits. end cuts its
-// connections and tells what it asked for. Pages stay as they are for the next
-// script of the lease.
+// connections and tells what was asked for since the script before it ended:
+// pages go on in between. They stay as they are for the next script of the lease.
 func (l *Lent) Begin(ctx context.Context) (end func() []event.HostUse, err error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -120,7 +123,8 @@ func (l *Lent) Begin(ctx context.Context) (end func() []event.HostUse, err error
 	if l.over != nil {
 		return nil, l.over
 	}
-	l.open, l.uses = true, &uses{}
+	l.open = true
+	l.script, l.ended = context.WithCancel(context.Background())
 	return sync.OnceValue(l.done), nil
 }
 
@@ -129,19 +133,27 @@ func (l *Lent) done() []event.HostUse {
 	l.mu.Lock()
 	l.open = false
 	at, cut := l.at, l.drop()
+	l.ended()
 	l.mu.Unlock()
 	for _, c := range cut {
 		c.close()
 	}
+	l.asking.Wait()
 	if at != nil {
 		at.settled()
 	}
-	l.mu.Lock()
-	u := l.uses
-	l.uses = nil
-	l.mu.Unlock()
+	u := l.taken()
 	<-l.turn
 	return u.list(l.lease.Origin)
+}
+
+// taken is what was asked for since it was taken last.
+func (l *Lent) taken() *uses {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.uses
+	l.uses = &uses{}
+	return u
 }
 
 // drop takes the connections of scripts out. The caller holds mu, and closes
@@ -186,8 +198,13 @@ func (l *Lent) Close() error {
 		cancel()
 	}
 	l.end(ErrClosed)
+	if u := l.taken(); u.documents > 0 || len(u.refused) > 0 {
+		l.o.Logger.Warn("after the last script, pages of the browser asked for documents that no record holds", "documents", u.documents, "refusals", len(u.refused))
+	}
 	return l.server.Close()
 }
+
+var errIdle = errors.New("the lease of this browser is for scripts while they run, and none does")
 
 // usable says why the endpoint does not answer; nil: it does.
 func (l *Lent) usable() (*place, error) {
@@ -197,12 +214,26 @@ func (l *Lent) usable() (*place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.open || l.at == nil {
-		return nil, errors.New("the lease of this browser is for scripts while they run, and none does")
+		return nil, errIdle
 	}
 	return l.at, nil
 }
 
-// uses is what one script asked of the browser.
+// answering has an answer end with the script that asked, whose record waits
+// for it.
+func (l *Lent) answering(r *http.Request) (_ *http.Request, end func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.open {
+		return nil, nil, errIdle
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(l.script, cancel)
+	l.asking.Add(1)
+	return r.WithContext(ctx), func() { stop(); cancel(); l.asking.Done() }, nil
+}
+
+// uses is what scripts and pages asked of the browser.
 type uses struct {
 	documents int
 	refused   []event.HostUse
@@ -221,9 +252,7 @@ func (u *uses) list(origin string) []event.HostUse {
 func (l *Lent) passedOn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.uses != nil {
-		l.uses.documents++
-	}
+	l.uses.documents++
 }
 
 // refuse puts a refusal in the record. address may be "".
@@ -232,9 +261,6 @@ func (l *Lent) refuse(code, address string) {
 	l.o.Logger.Debug("the browser refused a request", "code", code, "host", host, "port", port)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.uses == nil {
-		return
-	}
 	same := func(h event.HostUse) bool { return h.Host == host && h.Port == port && h.Code == code }
 	i := slices.IndexFunc(l.uses.refused, same)
 	if i < 0 && len(l.uses.refused) >= mostRefused {
