@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"metier/harness"
 	"metier/internal/agentdirs"
+	"metier/internal/atomicfile"
 	"metier/internal/visible"
 	"metier/sandbox/quarantine"
 )
@@ -86,35 +88,42 @@ func (a *app) remember(workspace string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, "new-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.WriteString(workspace)
-	if err = closed(tmp.Close(), err); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
+	a.forgetProjects(dir)
+	return atomicfile.Write(path, []byte(workspace), 0o600)
 }
 
-// projects lists the workspaces that remember noted.
-func (a *app) projects() []string {
+// forgetProjects removes what was noted of workspaces that are gone.
+func (a *app) forgetProjects(dir string) {
+	for file, workspace := range a.projects() {
+		if _, err := os.Lstat(workspace); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(filepath.Join(dir, file)) // one more to look at is no harm
+		}
+	}
+}
+
+// projects gives the workspaces that remember noted, by file.
+func (a *app) projects() map[string]string {
 	if a.stateDir() == "" {
 		return nil
 	}
 	dir := filepath.Join(a.stateDir(), "projects")
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var out []string
+	out := map[string]string{}
 	for _, e := range list {
-		if b, err := os.ReadFile(filepath.Join(dir, e.Name())); err == nil && len(e.Name()) == 2*sha256.Size && filepath.IsAbs(string(b)) {
-			out = append(out, string(b))
+		if len(e.Name()) != 2*sha256.Size {
+			continue
 		}
+		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+		if readErr == nil && filepath.IsAbs(string(b)) {
+			out[e.Name()] = string(b)
+		} else if !errors.Is(readErr, fs.ErrNotExist) {
+			err = errors.Join(err, readErr)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.unlisted.Do(func() {
+			fmt.Fprintf(a.Err, "note: not all projects in which metier has run are known, so those below this workspace may be unprotected: %s\n", oneLine(err.Error()))
+		})
 	}
 	return out
 }

@@ -52,6 +52,7 @@ type app struct {
 	redact     *record.Redactor // made by clean
 	asking     sync.Mutex       // one question at a time
 	keyboard   keyboard
+	unlisted   sync.Once                                 // told that projects cannot be read
 	mcpSecrets []record.Secret                           // of servers that were configured
 	hosts      []*host.Host                              // of servers that a command asked, until it ends
 	has        func(program string) bool                 // is on this machine

@@ -3,7 +3,10 @@
 // that.
 package intake
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Deepest is how many objects and lists of a message may be in one another.
 const Deepest = 100
@@ -21,7 +24,7 @@ type Guard struct {
 
 // What See reports.
 var (
-	ErrTooDeep = errors.New("what it sends has too many objects or lists in one another")
+	ErrTooDeep = fmt.Errorf("JSON is nested more than %d deep", Deepest)
 	ErrTooMuch = errors.New("it sends too much")
 )
 

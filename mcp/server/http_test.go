@@ -76,7 +76,7 @@ func TestHandler_RefusesDeepRequests(t *testing.T) {
 		}
 		return a.StatusCode, string(b)
 	}
-	if code, text := post(98); code != http.StatusBadRequest || !strings.Contains(text, "too many objects or lists in one another") {
+	if code, text := post(98); code != http.StatusBadRequest || !strings.Contains(text, "JSON is nested more than 100 deep") {
 		t.Errorf("%d %s", code, text)
 	}
 	if code, text := post(90); code != http.StatusOK {
