@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (j *job) drift(r run.Restored, flag string) (d drifts, err error) {
 	}
 	var texts []string
 	for _, x := range all[:min(len(all), mostNamed)] {
-		texts = append(texts, fmt.Sprintf("%s: %s was %s, is %s", x.SkillID, x.Path, orElse(x.Was, "not there"), orElse(x.Now, "gone")))
+		texts = append(texts, fmt.Sprintf("%s: %s was %s, is %s", x.SkillID, x.Path, cmp.Or(x.Was, "not there"), cmp.Or(x.Now, "gone")))
 	}
 	if more := len(all) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
@@ -180,13 +181,6 @@ func (j *job) driftOfChild(ctx context.Context, root, id, flag string) (err erro
 		return fmt.Errorf("subagent %s: %w", id, err)
 	}
 	return j.driftOfChildren(ctx, f.Dir(), r.State, flag)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // digests looks a skill up as it is on disk now.

@@ -266,14 +266,14 @@ func (v *verifier) child(ctx context.Context, e Entry) error {
 	if c == nil {
 		return nil
 	}
+	if c.Heads != nil {
+		defer c.Heads.Close()
+	}
 	if v.depth == maxDepth || *v.budget == 0 {
 		v.r.add(e.Seq, CodeTooLarge, fmt.Sprintf("child %s was not looked at: deeper than %d levels, or more than %d children", c.Name, maxDepth, maxChildren))
 		return nil
 	}
 	*v.budget--
-	if c.Heads != nil {
-		defer c.Heads.Close()
-	}
 	o := &VerifyOptions{Heads: c.Heads, Name: c.Name, Children: v.o.Children}
 	if c.Children != nil {
 		o.Children = c.Children

@@ -33,15 +33,6 @@ const Shared = "agents"
 // The caller must not change the result.
 func All() []Agent { return agents }
 
-// ByName returns the agent with a name.
-func ByName(name string) (Agent, bool) {
-	i := slices.IndexFunc(agents, func(a Agent) bool { return a.Name == name })
-	if i < 0 {
-		return Agent{}, false
-	}
-	return agents[i], true
-}
-
 // Names returns the names of all agents, in the order of [All].
 func Names() []string {
 	out := make([]string, len(agents))

@@ -72,11 +72,11 @@ func TestHomeFolders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, ok := agentdirs.ByName(tc.agent)
-			if !ok {
+			i := slices.Index(agentdirs.Names(), tc.agent)
+			if i < 0 {
 				t.Fatalf("no agent %q", tc.agent)
 			}
-			if diff := cmp.Diff(tc.want, a.HomeFolders(tc.home, func(k string) string { return tc.env[k] })); diff != "" {
+			if diff := cmp.Diff(tc.want, agentdirs.All()[i].HomeFolders(tc.home, func(k string) string { return tc.env[k] })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
