@@ -77,29 +77,15 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 }
 
 // showQuestion prints what is asked, what an answer covers, and what the call
-// was given. What is asked can have lines of a model, which are marked: unmarked,
-// they could pass for lines of what an answer covers.
+// was given.
 func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessage) {
-	asked, covers := policy.Words(text)
-	for i, line := range strings.Split(strings.TrimSuffix(asked, "\n"), "\n") {
-		mark := ""
-		if i > 0 {
-			mark = "| "
-		}
-		fmt.Fprintf(w, "%s%s%s\n", indent, mark, oneLine(line))
+	asked, rows := policy.Shown(text, args)
+	for _, line := range asked {
+		fmt.Fprintf(w, "%s%s\n", indent, oneLine(line))
 	}
 	t := table{}
-	for _, c := range covers {
-		if c[0] == "arguments" {
-			continue // below, beside those of the call
-		}
-		t.add(c[0], a.shortened(c[1]))
-	}
-	if given, covered := policy.Given(args, covers); given != "" {
-		t.add("given", given)
-		if covered != "" {
-			t.add("", "(a yes covers "+covered+")")
-		}
+	for _, r := range rows {
+		t.add(r[0], a.shortened(r[1]))
 	}
 	t.print(w, indent+"  ")
 }

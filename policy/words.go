@@ -39,42 +39,62 @@ func Words(text string) (ask string, covers [][2]string) {
 	return ask, covers
 }
 
-// Given words the arguments of a call, and which of them a yes covers.
-func Given(args json.RawMessage, covers [][2]string) (given, covered string) {
-	const most = 4000
-	if s := string(args); s != "" && s != "null" {
-		given = s
-		if len(s) > most {
-			given = fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+// Shown is what a person is shown of a question: the lines of what is asked, and
+// labels with values of what an answer covers and what the call was given; the
+// last row may have no label. Further lines of what is asked are marked: unmarked,
+// they could pass for lines of what an answer covers.
+func Shown(text string, args json.RawMessage) (asked []string, rows [][2]string) {
+	ask, covers := Words(text)
+	for i, line := range strings.Split(strings.TrimSuffix(ask, "\n"), "\n") {
+		if i > 0 {
+			line = "| " + line
 		}
+		asked = append(asked, line)
 	}
+	covered := ""
 	for _, c := range covers {
-		if c[0] == "arguments" {
-			covered = c[1] + " arguments"
-			if c[1] != "any" {
-				covered = c[1]
-			}
+		switch {
+		case c[0] != "arguments":
+			rows = append(rows, c)
+		case c[1] == anyArgs:
+			covered = "any arguments"
+		default:
+			covered = c[1]
 		}
 	}
-	return given, covered
+	given := given(args)
+	if given == "" {
+		return asked, rows
+	}
+	rows = append(rows, [2]string{"given", given})
+	if covered != "" {
+		rows = append(rows, [2]string{"", "(a yes covers " + covered + ")"})
+	}
+	return asked, rows
 }
 
-// Plain is a question as one text: what is asked, what an answer covers, and what
-// the call was given. Further lines of what is asked are marked: unmarked, they
-// could pass for lines of what an answer covers.
-func (q Question) Plain(args json.RawMessage) string {
-	asked, covers := Words(q.Text)
-	lines := []string{strings.ReplaceAll(asked, "\n", "\n| ")}
-	for _, c := range covers {
-		if c[0] != "arguments" { // below, beside those of the call
-			lines = append(lines, c[0]+": "+c[1])
-		}
+// given words the arguments of a call.
+func given(args json.RawMessage) string {
+	const most = 4000
+	s := string(args)
+	switch {
+	case s == "null":
+		return ""
+	case len(s) > most:
+		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
 	}
-	if given, covered := Given(args, covers); given != "" {
-		lines = append(lines, "given: "+strings.ReplaceAll(printable(given), "\n", " "))
-		if covered != "" {
-			lines = append(lines, "(a yes covers "+covered+")")
+	return s
+}
+
+// Plain is what a person is shown of a question, as one text.
+func (q Question) Plain(args json.RawMessage) string {
+	lines, rows := Shown(q.Text, args)
+	for _, r := range rows {
+		line := strings.ReplaceAll(printable(r[1]), "\n", " ")
+		if r[0] != "" {
+			line = r[0] + ": " + line
 		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }
