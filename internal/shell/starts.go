@@ -2,6 +2,7 @@ package shell
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -54,11 +55,22 @@ func (s *starter) all() [][]string {
 		}
 	}
 	for name := range s.run {
-		if s.written[path.Base(name)] || s.written[Dynamic] {
+		if base := path.Base(name); s.written[base] || s.written[Dynamic] || s.writes(base) {
 			s.unknown()
 		}
 	}
 	return s.out
+}
+
+// writers are programs that write a file that their words name.
+var writers = map[string]bool{"awk": true, "busybox": true, "cp": true, "curl": true, "dd": true, "ed": true, "ex": true, "gawk": true, "install": true, "link": true, "ln": true,
+	"mawk": true, "mv": true, "nawk": true, "patch": true, "rsync": true, "scp": true, "sed": true, "sort": true, "split": true, "sponge": true, "tee": true, "truncate": true, "wget": true}
+
+// writes reports whether a command may write a file of a name.
+func (s *starter) writes(base string) bool {
+	return slices.ContainsFunc(s.out, func(c []string) bool {
+		return writers[path.Base(c[0])] && slices.ContainsFunc(c[1:], func(w string) bool { return w == Dynamic || strings.Contains(w, base) })
+	})
 }
 
 // unknown notes a command that cannot be told from the text.
