@@ -122,7 +122,7 @@ func (a *app) projects() map[string]string {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.unlisted.Do(func() {
-			fmt.Fprintf(a.Err, "note: not all projects in which metier has run are known, so those below this workspace may be unprotected: %s\n", oneLine(err.Error()))
+			fmt.Fprintf(a.Err, "note: the list of projects cannot be read whole, so some below this workspace may be unprotected: %s\n", oneLine(err.Error()))
 		})
 	}
 	return out

@@ -41,7 +41,7 @@ func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 			t.Errorf("projects (-want +got):\n%s", diff)
 		}
 	}
-	if n := strings.Count(said.String(), "note: not all projects"); n != 1 {
+	if n := strings.Count(said.String(), "note: the list of projects"); n != 1 {
 		t.Errorf("%d notes: %s", n, said.String())
 	}
 }

@@ -65,7 +65,7 @@ func (j *Journal) locked(ctx context.Context, do func() error) error {
 		return err
 	}
 	path := filepath.Join(j.dir, "lock")
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("another metier has held %s for %s; end it if it is stopped", path, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("another process has held %s for %s; end it if it is stopped", path, patience))
 	defer cancel()
 	l, err := lockfile.Wait(ctx, path)
 	if err != nil {
