@@ -98,6 +98,9 @@ func (g *guard) follow() error {
 			if errors.Is(err, fs.ErrPermission) {
 				err = errors.Join(unlock(g.root, dir), g.watcher.Add(full))
 			}
+			if errors.Is(err, fs.ErrPermission) {
+				return fmt.Errorf("a program takes away the access to %s: %w", full, err)
+			}
 			if err != nil && !missing(err) && !errors.Is(err, fsnotify.ErrClosed) { // close looks once more
 				return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: full + ": " + err.Error(), Fix: "raise fs.inotify.max_user_watches with sysctl"}, Err: err}
 			}
@@ -140,8 +143,11 @@ func (g *guard) look(stop func()) {
 // react moves aside what appeared; true: the program has to end. at is the path
 // that was created, or "".
 func (g *guard) react(at string) bool {
-	err := g.follow() // into folders that appeared
-	g.err = errors.Join(g.err, err, g.check())
+	err := errors.Join(g.follow(), g.check()) // into folders that appeared
+	if err != nil {                           // close looks once more
+		g.err = errors.Join(g.err, err)
+		return true
+	}
 	for _, it := range g.items { // the guard of another job may have been faster
 		if at == filepath.Join(g.host, filepath.FromSlash(it.Path)) && !slices.ContainsFunc(g.moved, func(q sandbox.Quarantined) bool { return q.Path == it.Path }) {
 			_, err := g.entry.apply(it, func() error {

@@ -117,6 +117,7 @@ func TestRun_MovesAsideWhatAppears(t *testing.T) {
 		"read-only":        {nil, "mkdir -p .agents/skills/x; chmod 500 .agents", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
 		"no access":        {nil, "mkdir -p .agents/skills/x; chmod 0 .agents", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
 		"no access at all": {nil, "mkdir -p .agents/skills/x; chmod 0 .", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
+		"access changes":   {nil, "mkdir .agents; while :; do chmod 0 .agents; chmod 700 .agents; done & until mkdir .agents/skills 2>/dev/null; do :; done" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
 		"write alone":      {nil, "mkdir .agents; chmod 300 .agents; mkdir -p .agents/skills/x" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
 		"taken name":       {nil, "mkdir -p .git.quarantined/a; mkdir .git" + wait, []sandbox.Quarantined{{Path: ".git", To: ".git.quarantined-2"}}, []string{".git"}},
 		"target of a link": {map[string]string{".git": "-> none/deep"}, "mkdir -p none/deep/hooks" + wait, []sandbox.Quarantined{{Path: "none/deep", To: "none/deep.quarantined"}}, []string{"none/deep"}},
