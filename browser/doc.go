@@ -93,7 +93,7 @@ func (l Lease) Check() (Lease, error) {
 	case strings.HasSuffix(origin, "://"+at) || strings.HasSuffix(origin, "://"+strings.Replace(at, "127.0.0.1", "localhost", 1)):
 		return l, invalid("name the origin of the page that is worked with", "the origin is the browser's own endpoint")
 	}
-	l.Origin = origin
+	l.Origin, l.Until = origin, l.Until.Round(0) // by the wall clock: a machine that sleeps stops the other one
 	grants := make([]Grant, 0, len(l.Grants))
 	for _, g := range l.Grants {
 		if g.Origin, err = Origin(g.Origin); err != nil {

@@ -1,9 +1,11 @@
 package browser_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"metier"
 	"metier/browser"
@@ -96,5 +98,36 @@ func TestGrantsAreByScriptAndOrigin(t *testing.T) {
 		if got, ok := l.Granted(entry); got != want || ok != (want != "") {
 			t.Errorf("%s: %q %v, want %q", entry, got, ok, want)
 		}
+	}
+}
+
+// asleep is t after the machine slept: the wall clock went on, the monotonic clock
+// that t carries did not.
+func asleep(t time.Time, d time.Duration) time.Time {
+	const second = 1 << 30 // the unit of wall in a time with both clocks
+	(*struct{ wall uint64 })(unsafe.Pointer(&t)).wall += uint64(d/time.Second) * second
+	return t
+}
+
+// A lease ends at its time of day, also where the machine slept in between.
+func TestLive_CountsTheTimeThatAMachineSleeps(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	if woken := asleep(begun, 2*time.Hour); woken.Round(0).Sub(begun.Round(0)) != 2*time.Hour || woken.Sub(begun) != 0 {
+		t.Fatalf("%v is not %v after a sleep", woken, begun)
+	}
+	now := begun
+	l, err := browser.Open(browser.Lease{Endpoint: "http://127.0.0.1:9", Origin: "https://app.example", Until: begun.Add(time.Hour)},
+		&browser.Options{Now: func() time.Time { return now }, After: func(time.Duration, func()) func() bool { return func() bool { return true } }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	if err := l.Live(); err != nil {
+		t.Errorf("before its end: %v", err)
+	}
+	now = asleep(begun, 2*time.Hour)
+	if err := l.Live(); !errors.Is(err, browser.ErrExpired) {
+		t.Errorf("after its end: %v", err)
 	}
 }

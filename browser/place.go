@@ -238,6 +238,10 @@ func (l *Lent) watch(at *place, m message) {
 		if json.Unmarshal(m.Params, &e) != nil {
 			return // it stays stopped
 		}
+		if err := l.Live(); err != nil { // the machine slept, and so did the lease's timer
+			go l.end(err)
+			return
+		}
 		if o, err := originOf(e.Request.URL); err == nil && o == l.lease.Origin {
 			l.passedOn()
 			at.send(m.Session, "Fetch.continueRequest", map[string]any{"requestId": e.ID}, nil)
