@@ -35,7 +35,7 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 	for _, sk := range n.skills {
 		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || visible.Line(sk.Name) == name) {
 			return Skill{}, &Error{Op: "find", Skill: name, Kind: Denied, Code: "skill_disabled",
-				Hint: "'metier enable " + visible.Line(sk.ID.String()) + "' switches it on again", Err: errors.New("a person switched this skill off")}
+				Hint: "switch it on again with: metier enable " + visible.Word(sk.ID.String()), Err: errors.New("a person switched this skill off")}
 		}
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",

@@ -9,6 +9,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/run"
 	"metier/settings"
@@ -106,9 +107,24 @@ func firstArg(n int, f completion) completion {
 	}
 }
 
-// starting keeps what begins with what was typed.
+// starting keeps what begins with what was typed and is a plain word, and no word
+// that is there twice. A shell inserts what several share unquoted, descriptions
+// included, and evaluates the line to complete it further.
 func starting(all []cobra.Completion, typed string) []cobra.Completion {
-	return slices.DeleteFunc(all, func(s cobra.Completion) bool { return !strings.HasPrefix(s, typed) })
+	times := map[string]int{}
+	for _, s := range all {
+		times[wordOf(s)]++
+	}
+	return slices.DeleteFunc(all, func(s cobra.Completion) bool {
+		word := wordOf(s)
+		return !strings.HasPrefix(word, typed) || !visible.Plain(word) || times[word] > 1
+	})
+}
+
+// wordOf is a completion without its description.
+func wordOf(s cobra.Completion) string {
+	word, _, _ := strings.Cut(s, "\t")
+	return word
 }
 
 // completeSet completes the names of settings, then their values.
@@ -206,7 +222,7 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 	}
 	var out []cobra.Completion
 	for _, r := range sk.Resources {
-		if strings.HasPrefix(r.Path, "scripts/") && r.Path == oneLine(r.Path) {
+		if strings.HasPrefix(r.Path, "scripts/") {
 			out = append(out, r.Path)
 		}
 	}
@@ -233,12 +249,23 @@ func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) b
 	}
 	var out []cobra.Completion
 	for _, sk := range sh.snapshot.All() {
-		// A name such as -x would be a flag, and _activeHelp_ begins a line of help.
-		if is(sk) && !strings.ContainsAny(sk.Name, "\n\t") && !strings.HasPrefix(sk.Name, "-") && !strings.HasPrefix(sk.Name, "_") && sk.Name == printable(sk.Name) {
-			out = append(out, cobra.CompletionWithDesc(sk.Name, oneLine(sk.Description)))
+		if word := completing(sh.snapshot, sk); is(sk) && word != "" {
+			out = append(out, cobra.CompletionWithDesc(word, oneLine(sk.Description)))
 		}
 	}
 	return starting(out, typed), none
+}
+
+// completing is the word by which a command line names a skill: its name or, where
+// that is more than a word, its slug, unless another skill has that for its name.
+func completing(snap *metier.Snapshot, sk metier.Skill) string {
+	if visible.Plain(sk.Name) {
+		return sk.Name
+	}
+	if found, err := snap.Find(sk.Slug); err == nil && found.ID == sk.ID {
+		return sk.Slug
+	}
+	return ""
 }
 
 // completeSkillOrPath completes names; what looks like a path is one.

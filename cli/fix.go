@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/internal/atomicfile"
+	"metier/internal/visible"
 	"metier/skillmd"
 	"metier/skillmd/reference"
 )
@@ -111,7 +112,7 @@ func (a *app) showFixed(f fixed, write bool) {
 	}
 	switch {
 	case f.Changed && !write:
-		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural(len(f.Mended), "repair"), oneLine(f.Path))
+		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural(len(f.Mended), "repair"), visible.Word(f.Path))
 	case !f.Changed && f.OK:
 		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' judges the rest)\n", oneLine(f.File))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"metier"
+	"metier/internal/visible"
 )
 
 // outsider is a skill in a folder that is not searched.
@@ -45,7 +46,7 @@ func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error)
 		return nil, nil
 	}
 	parent := filepath.Dir(dir)
-	o := &outsider{skill: found[0], snapshot: snap, reason: "no searched folder contains it", fix: "search its parent with --skills-root " + parent + ", or add that folder to skills: in the configuration"}
+	o := &outsider{skill: found[0], snapshot: snap, reason: "no searched folder contains it", fix: "search its parent with --skills-root " + visible.Word(parent) + ", or add that folder to skills: in the configuration"}
 	if agent, flag, ok := sh.agentFolderOf(dir); ok {
 		o.reason, o.fix = "it is in a skill folder of "+agent.Title+", which is not searched", "include that folder with "+flag
 	}
@@ -55,5 +56,5 @@ func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error)
 // hasSkillFile reports whether a folder has a SKILL.md under one of its names.
 func hasSkillFile(dir string) bool {
 	entries, err := os.ReadDir(dir)
-	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.EqualFold(e.Name(), "SKILL.md") })
+	return err == nil && slices.ContainsFunc(entries, isSkillFile)
 }

@@ -13,6 +13,7 @@ import (
 	"metier"
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
+	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -193,7 +194,7 @@ const mostAbove = 64
 func (a *app) above(workspace string) []string {
 	home := ""
 	if a.home() != "" {
-		home = realPath(a.home())
+		home = confine.RealPathOfExisting(a.home())
 	}
 	var dirs []string
 	for dir := workspace; len(dirs) < mostAbove; {
@@ -326,7 +327,7 @@ func includedBy(r root, s settings.Discover) string {
 	case family && !place:
 		return "--set roots=+" + string(kind)
 	}
-	return "--skills-root " + r.Path
+	return "--skills-root " + visible.Word(r.Path)
 }
 
 // homeFolders returns an agent's skill folders in the home.

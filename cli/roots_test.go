@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,5 +124,12 @@ func TestRootsMadeOfLinks(t *testing.T) {
 				t.Errorf("%v: %s is listed with %v, its target has %v", args, name, digests, want[name])
 			}
 		}
+	}
+	// One that lies in a group of the root, too.
+	put("nested/deep/SKILL.md", "---\nname: deep\ndescription: Use when testing deep.\n---\nText.\n")
+	link("../../../nested/deep", ".agents/skills/group/deep")
+	target, got := listing(t, ws, dir, "--skills-root", "nested")["deep"], listing(t, ws, dir, "--set", "roots=auto:project")["deep"]
+	if len(target) != 1 || !slices.Equal(got, target) {
+		t.Errorf("deep is listed with %v, its target has %v", got, target)
 	}
 }

@@ -96,7 +96,7 @@ func (r *runner) hostRules(p *prepared, fail refusal) error {
 		return fail(metier.Denied, "permission_denied", fmt.Sprintf(format, a...), hint)
 	}
 	if !r.Host.trusted(p.skill, p.script.Path) {
-		return deny("the operator approves it as it is by --allow-skill-script "+visible.Line(p.entry()), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
+		return deny("the operator approves it as it is by --allow-skill-script "+visible.Word(p.entry()), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
 	}
 	if err := r.hostCwd(p, deny); err != nil {
 		return err

@@ -32,6 +32,18 @@ func TestWhatIsShown(t *testing.T) {
 	}
 }
 
+func TestWordIsOneWordOfAShell(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"report": "report", "skills/é-1.md": "skills/é-1.md", "a:b@c,d=e+f": "a:b@c,d=e+f", "": "''", "two words": "'two words'", "-x": "'-x'", "~": "'~'", "=a": "'=a'",
+		"`id`": "'`id`'", "$(id)": "'$(id)'", "it's": `'it'\''s'`, "a\nb": "'a b'", "a\x1bb": `'a\x1bb'`, "a\u202eb": `'a\u{202e}b'`, "a;b": "'a;b'", "%1": "'%1'", "{a,b}": "'{a,b}'",
+	} {
+		if got := visible.Word(in); got != want {
+			t.Errorf("Word(%q) is %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestQuoteIsShort(t *testing.T) {
 	t.Parallel()
 	if got, want := visible.Quote("a\x00b"), `"a\x00b"`; got != want {
