@@ -208,7 +208,7 @@ func (s *Session) suspected(x *Scope, sk Skill, file, text string, from int) err
 	if len(found) == 0 {
 		return nil
 	}
-	blocked := blocks(s.cfg.Settings.Activate.Injection, sk.Tier) && injection.Orders(found)
+	blocked := BlocksInjection(s.cfg.Settings.Activate.Injection, sk.Tier) && injection.Orders(found)
 	for _, f := range found {
 		x.Record(event.Suspected{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier.Or(), Path: file, Kind: f.Kind, Offset: from + f.Offset, Blocked: blocked && !f.Mentioned})
 	}

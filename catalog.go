@@ -339,15 +339,15 @@ func unlisted(sk *Skill, g *policy.Grants, guard settings.Injection) string {
 		return "disable-model-invocation"
 	case denies(g, sk):
 		return "denied"
-	case blocks(guard, sk.Tier) && suspect(sk):
+	case BlocksInjection(guard, sk.Tier) && suspect(sk):
 		return "injection-blocked"
 	}
 	return ""
 }
 
-// blocks reports whether text of a tier that looks like an injection is kept
-// from the model.
-func blocks(guard settings.Injection, t policy.Tier) bool {
+// BlocksInjection reports whether text of a tier that reads like an injection is
+// withheld from the model.
+func BlocksInjection(guard settings.Injection, t policy.Tier) bool {
 	return guard.Blocks(t.Or() == policy.ThirdParty)
 }
 

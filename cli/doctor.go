@@ -321,18 +321,13 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 		if sk.State != metier.Loaded || sk.Head.Remote || effect == policy.RuleDeny {
 			continue
 		}
-		g, err := server.Unlisted(ctx, snap, sk, func(t policy.Tier) bool { return set.Activate.Injection.Blocks(t.Or() == policy.ThirdParty) })
+		g, err := server.Unlisted(ctx, snap, sk, set.Activate)
 		switch {
-		case ctx.Err() != nil:
+		case err != nil: // the command was canceled
 			return
-		case err != nil:
-			g.Code = "mcp-unlisted-unreadable"
-		}
-		switch g.Code {
-		case "":
+		case g.Code == "":
 			listed++
-		case "mcp-unlisted-hidden": // by the skill's own choice
-		default:
+		case g.Code != server.CodeHidden: // that is the skill's own choice
 			omitted++
 			reasons[g.Code]++
 		}

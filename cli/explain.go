@@ -11,7 +11,6 @@ import (
 	"metier"
 	"metier/internal/rules"
 	"metier/mcp/server"
-	"metier/policy"
 )
 
 // stateNone is the state of a path that is no skill, in `explain --json`.
@@ -70,14 +69,9 @@ func (sh *shelf) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, error)
 	if sk.State != metier.Loaded || sk.Head.Remote {
 		return nil, nil
 	}
-	d, err := server.Unlisted(ctx, sh.snapshot, sk, func(t policy.Tier) bool {
-		return sh.settings.Activate.Injection.Blocks(t.Or() == policy.ThirdParty)
-	})
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	d, err := server.Unlisted(ctx, sh.snapshot, sk, sh.settings.Activate)
 	if err != nil {
-		d = metier.Diagnostic{Code: "mcp-unlisted-unreadable", Detail: err.Error()}
+		return nil, err
 	}
 	if d.Code == "" {
 		return &mcpSees{Listed: true}, nil

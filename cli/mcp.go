@@ -261,7 +261,7 @@ func (b *mcpBackend) Serves(sk metier.Skill) bool {
 }
 
 func (b *mcpBackend) Blocks(t policy.Tier) bool {
-	return b.j.settings.Activate.Injection.Blocks(t.Or() == policy.ThirdParty)
+	return metier.BlocksInjection(b.j.settings.Activate.Injection, t)
 }
 
 func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {

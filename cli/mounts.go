@@ -116,21 +116,9 @@ func within(dir, p string) bool {
 	if dir == "" {
 		return false
 	}
-	dir, p = realPath(dir), realPath(p)
+	dir, p = confine.RealPathOfExisting(dir), confine.RealPathOfExisting(p)
 	rel, err := filepath.Rel(dir, p)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
-// realPath resolves the links of what exists of a path.
-func realPath(p string) string {
-	for dir, rest := filepath.Clean(p), ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if real, err := confine.RealPath(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == filepath.Dir(dir) {
-			return filepath.Clean(p)
-		}
-	}
 }
 
 // workspaceDir resolves the workspace folder.

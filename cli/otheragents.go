@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ func (a *app) otherFolders(ctx context.Context, s settings.Settings, workspace s
 	seen := map[string]bool{}
 	for _, r := range searched {
 		if r.Path != "" && !r.Unused {
-			seen[realPath(r.Path)] = true
+			seen[confine.RealPathOfExisting(r.Path)] = true
 		}
 	}
 	var out []otherFolder
@@ -129,7 +128,7 @@ func (sh *shelf) unsearched(name string) (path, flag string, ok bool) {
 			continue
 		}
 		path = filepath.Join(r.Path, name)
-		if _, err := os.Stat(filepath.Join(path, "SKILL.md")); err == nil {
+		if hasSkillFile(path) {
 			return sh.a.shortPath(path, sh.workspace), includedBy(r, sh.settings.Discover), true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"metier/agent"
+	"metier/internal/confine"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/settings"
@@ -174,7 +175,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if l.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
 		return p, err
 	}
-	if realPath(l.Artifacts) == ws {
+	if confine.RealPathOfExisting(l.Artifacts) == ws {
 		return p, wrong("artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", ws)
 	}
 	for _, s := range append(rf.files(), f.file, p.model.script, f.promptFile, f.outputSchema) {

@@ -12,6 +12,7 @@ import (
 	"metier/agent"
 	"metier/event"
 	"metier/internal/atomicfile"
+	"metier/internal/confine"
 	"metier/policy"
 	"metier/run"
 )
@@ -82,7 +83,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		}
 		file = a.path(file)
 		if dir := filepath.Dir(file); leadsOut(rs[0].workspace, dir) {
-			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", realPath(dir))
+			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", confine.RealPathOfExisting(dir))
 		} else {
 			err = atomicfile.Write(file, append(b, '\n'), 0o644)
 		}
@@ -188,7 +189,7 @@ func (a *app) again(r result) string { return "metier run --resume " + a.named(r
 // named is a run as commands take it here.
 func (a *app) named(r result) string {
 	what := r.Run
-	if filepath.Dir(realPath(r.Dir)) != filepath.Join(realPath(a.Dir), ".metier", "runs") {
+	if filepath.Dir(confine.RealPathOfExisting(r.Dir)) != filepath.Join(confine.RealPathOfExisting(a.Dir), ".metier", "runs") {
 		what = r.Dir
 	}
 	if strings.ContainsAny(what, " \t\"'$&;()<>|*?\\") {

@@ -215,8 +215,9 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 		if err != nil {
 			continue // Restore has judged it
 		}
-		r, recovered := e.(event.Recovered)
-		if p.lost = append(p.lost, r); !recovered {
+		if r, recovered := e.(event.Recovered); recovered {
+			p.lost = append(p.lost, r)
+		} else {
 			p.lost = nil
 		}
 		switch e := e.(type) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/internal/visible"
 	"metier/mcp/host"
 	"metier/source/local"
 )
@@ -24,8 +25,11 @@ type scans struct {
 
 func (a *app) scans(ctx context.Context) *scans {
 	dir, _ := a.indexDir()
-	if _, err := os.Lstat(dir); dir != "" && isMissing(err) && a.claim(ctx, dir) != nil {
-		dir = "" // a run beside this would take it for the work of its program
+	if _, err := os.Lstat(dir); dir != "" && isMissing(err) {
+		if err := a.claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
+			fmt.Fprintf(a.Err, "note: the index of skills is not used: %s\n", visible.Line(err.Error()))
+			dir = ""
+		}
 	}
 	return &scans{index: dir, now: a.now}
 }

@@ -160,13 +160,16 @@ func (t bashTool) trees(ctx context.Context, x *metier.Scope, command string) ([
 	var trees []sandbox.Tree
 	total := int64(0) // of all: each byte is in memory several times
 	for i, sk := range list {
-		sk, err := x.Files(ctx, sk)
-		if err != nil {
+		full, err := x.Files(ctx, sk)
+		if err != nil && (i < active || ctx.Err() != nil) {
 			return nil, err
 		}
-		tree, err := t.stage(ctx, s, sk, total)
+		var tree sandbox.Tree
+		if err == nil {
+			tree, err = t.stage(ctx, s, full, total)
+		}
 		if err == nil && i >= active {
-			err = unsuspicious(x, sk, tree)
+			err = unsuspicious(x, full, tree)
 		}
 		if err != nil {
 			x.Record(event.Note{Code: "skill-not-staged", On: sk.ID.String()})

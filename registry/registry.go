@@ -94,6 +94,15 @@ func (l List) ByID() map[string]Skill {
 	return out
 }
 
+// File returns a file of the skill by its path in the skill's folder.
+func (s Skill) File(path string) (Resource, bool) {
+	i := slices.IndexFunc(s.Resources, func(r Resource) bool { return r.Path == path })
+	if i < 0 {
+		return Resource{}, false
+	}
+	return s.Resources[i], true
+}
+
 // Front returns the recorded frontmatter. One that cannot be read back keeps
 // the skill from models and people and allows it no tools.
 func (s Skill) Front() skillmd.Front {

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"metier/event"
+	"metier/registry"
 )
 
 // agreement checks what a log says of the use of skills against the list of
@@ -17,8 +17,8 @@ import (
 // entry; that entries fit each other it does not show.
 type agreement struct {
 	p      *projector
-	listed map[string]indexed // as the newest list has them; nil: no list, or its content is gone
-	used   map[string]indexed // with files that were indexed when they were first used
+	listed map[string]registry.Skill // as the newest list has them; nil: no list, or its content is gone
+	used   map[string]registry.Skill // with files that were indexed when they were first used
 	active map[string]bool
 	found  []Problem
 }
@@ -26,7 +26,7 @@ type agreement struct {
 // disagreements returns one problem for each field of a skill artifact that
 // does not fit skill-registry.json as it was at that time.
 func (p *projector) disagreements(ctx context.Context) ([]Problem, error) {
-	a := &agreement{p: p, used: map[string]indexed{}, active: map[string]bool{}}
+	a := &agreement{p: p, used: map[string]registry.Skill{}, active: map[string]bool{}}
 	for _, f := range p.h.facts {
 		var err error
 		switch e := f.event.(type) {
@@ -58,23 +58,19 @@ func (a *agreement) note(seq uint64, file, field string, has, other any) {
 }
 
 func (a *agreement) list(ctx context.Context, e event.Indexed) error {
-	var l struct {
-		Skills []indexed `json:"skills"`
-	}
 	b, gap, err := a.p.c.load(ctx, e.Registry)
 	a.listed = nil
-	if err != nil || gap != nil || json.Unmarshal(b, &l) != nil {
-		return err // reported elsewhere
+	if err != nil || gap != nil {
+		return err
 	}
-	a.listed = map[string]indexed{}
-	for _, s := range l.Skills {
-		a.listed[s.ID] = s
+	if l, err := registry.Read(b); err == nil { // a fault is reported elsewhere
+		a.listed = l.ByID()
 	}
 	return nil
 }
 
 func (a *agreement) index(ctx context.Context, seq uint64, e event.ResourcesIndexed) error {
-	var s indexed
+	var s registry.Skill
 	b, gap, err := a.p.c.load(ctx, e.Registry)
 	if err != nil || gap != nil || json.Unmarshal(b, &s) != nil {
 		return err
@@ -91,7 +87,7 @@ func (a *agreement) index(ctx context.Context, seq uint64, e event.ResourcesInde
 }
 
 // skill is a skill with its files where they are known.
-func (a *agreement) skill(id string) (indexed, bool) {
+func (a *agreement) skill(id string) (registry.Skill, bool) {
 	w, ok := a.listed[id]
 	if u, used := a.used[id]; used && !w.Indexed {
 		return u, true
@@ -142,7 +138,7 @@ func (a *agreement) read(seq uint64, e event.ResourceRead) {
 		a.note(seq, FileReads, at("skillId"), e.SkillID, FileRegistry+" does not list it")
 		return
 	}
-	file, there := w.file(path.Clean(e.Path))
+	file, there := w.File(path.Clean(e.Path))
 	switch {
 	case !w.Indexed:
 	case e.Late && there:
@@ -166,7 +162,7 @@ func (a *agreement) script(seq uint64, e event.ScriptExecuted) {
 	if a.listed == nil || e.SkillID == "" || e.RegistryDigest == "" {
 		return
 	}
-	file, there := w.file(e.Path)
+	file, there := w.File(e.Path)
 	switch {
 	case !known:
 		a.note(seq, FileScripts, at("skillId"), e.SkillID, FileRegistry+" does not list it")
@@ -178,14 +174,6 @@ func (a *agreement) script(seq uint64, e event.ScriptExecuted) {
 	case e.Tree != "" && e.Tree != w.Tree:
 		a.note(seq, FileScripts, at("tree"), e.Tree, FileRegistry+" has "+w.Tree)
 	}
-}
-
-func (s indexed) file(name string) (indexedFile, bool) {
-	i := slices.IndexFunc(s.Resources, func(f indexedFile) bool { return f.Path == name })
-	if i < 0 {
-		return indexedFile{}, false
-	}
-	return s.Resources[i], true
 }
 
 // difference names the first field in which an artifact is not what the log

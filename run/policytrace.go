@@ -145,7 +145,9 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 	}
 	severe(p.reg.Diagnostics)
 	for _, raw := range p.reg.Skills {
-		var s indexed
+		var s struct {
+			Diagnostics []json.RawMessage `json:"diagnostics"`
+		}
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return badIndex(err)
 		}

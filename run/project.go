@@ -16,6 +16,7 @@ import (
 	"metier/event"
 	"metier/internal/atomicfile"
 	"metier/record"
+	"metier/registry"
 )
 
 // The artifacts of a run folder.
@@ -41,7 +42,7 @@ type projector struct {
 	h        *history
 	c        *contents
 	reg      Registry
-	skills   map[string]indexed
+	skills   map[string]registry.Skill
 	started  map[string]event.Started
 	decided  map[string]event.Decided // the newest of each call
 	returned map[string]event.Returned

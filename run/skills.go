@@ -40,32 +40,6 @@ type Registry struct {
 	Gap               *Gap              `json:"content,omitempty"` // the registry was erased from the record
 }
 
-// indexed is what the projections look at in a skill of the registry.
-type indexed struct {
-	ID               string            `json:"id"`
-	Name             string            `json:"name"`
-	Tier             string            `json:"tier"`
-	Digest           string            `json:"digest"`
-	Tree             string            `json:"tree"`
-	Indexed          bool              `json:"indexed"`
-	SkillPath        string            `json:"skillPath"`
-	SkillDir         string            `json:"skillDir"`
-	SandboxSkillPath string            `json:"sandboxSkillPath"`
-	SandboxSkillDir  string            `json:"sandboxSkillDir"`
-	Resources        []indexedFile     `json:"resources"`
-	Diagnostics      []json.RawMessage `json:"diagnostics"`
-}
-
-type indexedFile struct {
-	Path                string `json:"path"`
-	Kind                string `json:"kind"`
-	ResourcePath        string `json:"resourcePath"`
-	SandboxResourcePath string `json:"sandboxResourcePath"`
-	ContentKind         string `json:"contentKind"`
-	Digest              string `json:"digest"`
-	SizeBytes           int64  `json:"sizeBytes"`
-}
-
 // registry prints the newest registry of the log.
 func (p *projector) registry(ctx context.Context) (Registry, error) {
 	out := Registry{Type: typeRegistry, Version: 1, RunID: p.h.id, Skills: []json.RawMessage{}, Diagnostics: []json.RawMessage{},
@@ -91,7 +65,7 @@ func (p *projector) registry(ctx context.Context) (Registry, error) {
 func (p *projector) fillIndexes(ctx context.Context, r *Registry) error {
 	place := map[string]int{}
 	for i, raw := range r.Skills {
-		var s indexed
+		var s registry.Skill
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return badIndex(err)
 		}
@@ -120,16 +94,9 @@ func (p *projector) fillIndexes(ctx context.Context, r *Registry) error {
 }
 
 // lookups returns the registry's skills by ID.
-func (r Registry) lookups() (map[string]indexed, error) {
-	out := make(map[string]indexed, len(r.Skills))
-	for _, raw := range r.Skills {
-		var s indexed
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, badIndex(err)
-		}
-		out[s.ID] = s
-	}
-	return out, nil
+func (r Registry) lookups() (map[string]registry.Skill, error) {
+	skills, err := r.List()
+	return registry.List{Skills: skills}.ByID(), err
 }
 
 // List returns the skills of the registry.

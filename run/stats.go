@@ -14,6 +14,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/registry"
 	"metier/settings"
 )
 
@@ -264,15 +265,15 @@ func (p *projector) called(what string) string {
 	if _, ok := p.skills[what]; ok {
 		return what
 	}
-	var usable, others []indexed
+	var usable, others []registry.Other
 	for _, s := range p.skills {
-		usable = append(usable, s)
+		usable = append(usable, registry.Other{ID: s.ID, Name: s.Name})
 	}
 	if err := json.Unmarshal(p.reg.Others, &others); err != nil {
-		others = nil // of another version: then nobody has the name
+		others = nil // of another version: then no skill has the name
 	}
-	for _, list := range [][]indexed{usable, others} {
-		list = slices.DeleteFunc(list, func(s indexed) bool { return s.ID != what && !strings.EqualFold(s.Name, what) })
+	for _, list := range [][]registry.Other{usable, others} {
+		list = slices.DeleteFunc(list, func(s registry.Other) bool { return s.ID != what && !strings.EqualFold(s.Name, what) })
 		if len(list) > 0 {
 			if len(list) > 1 {
 				return ""

@@ -15,3 +15,17 @@ func RealPath(path string) (string, error) {
 	}
 	return realPath(path)
 }
+
+// RealPathOfExisting resolves the symbolic links of what exists of an absolute
+// path and keeps the rest as it is written.
+func RealPathOfExisting(path string) string {
+	path = filepath.Clean(path)
+	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := RealPath(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+	}
+}

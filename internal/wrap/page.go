@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"metier/internal/sniff"
 )
 
 // pageLines is the most lines of one page: a client cuts results of more than
@@ -36,13 +37,8 @@ func Fit(b []byte, most int) []byte {
 	if i := bytes.LastIndexByte(b, '\n'); i >= len(b)*3/4 {
 		return b[:i+1]
 	}
-	for i := 1; i < utf8.UTFMax && i < len(b); i++ {
-		if utf8.RuneStart(b[len(b)-i]) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return b[:len(b)-i]
-			}
-			break
-		}
+	if whole := sniff.WholeRunes(b); len(whole) > 0 {
+		return whole
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,6 +25,7 @@ type turns struct {
 	mcp.Connection
 	asked    bool          // of Read alone: the last message was a request
 	answered chan struct{} // it has its answer
+	end      sync.Once     // closes closed
 	closed   chan struct{}
 }
 
@@ -54,10 +56,6 @@ func (c *turns) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 func (c *turns) Close() error {
-	select {
-	case <-c.closed:
-	default:
-		close(c.closed)
-	}
+	c.end.Do(func() { close(c.closed) })
 	return c.Connection.Close()
 }

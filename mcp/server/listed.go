@@ -18,6 +18,7 @@ import (
 	"metier/internal/rules"
 	"metier/internal/visible"
 	"metier/policy"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -29,13 +30,23 @@ const (
 
 var listedName = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
 
+const (
+	// CodeHidden is the code of a skill that skills/list omits because its
+	// author hides it from models.
+	CodeHidden     = "mcp-unlisted-hidden"
+	codeUnreadable = "mcp-unlisted-unreadable"
+)
+
 // Unlisted returns why skills/list omits a skill, or a diagnostic without a code
-// if it lists it. It reads the skill's files. blocks is [Backend.Blocks].
-func Unlisted(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, blocks func(policy.Tier) bool) (metier.Diagnostic, error) {
-	c := checks{blocks: blocks}
+// if it lists it. It reads the skill's files; the error is that of a canceled ctx.
+func Unlisted(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, stage settings.Activate) (metier.Diagnostic, error) {
+	c := checks{blocks: func(t policy.Tier) bool { return metier.BlocksInjection(stage.Injection, t) }}
 	v, err := c.held(ctx, snap, sk, nil)
-	if err != nil {
-		return metier.Diagnostic{}, err
+	switch {
+	case ctx.Err() != nil:
+		return metier.Diagnostic{}, ctx.Err()
+	case err != nil:
+		return omitted(codeUnreadable, "%v", err), nil
 	}
 	return v.unlisted, nil
 }
@@ -52,7 +63,7 @@ func unlisted(sk metier.Skill, head metier.Head, files int, size int64) metier.D
 	case head.FileName != "SKILL.md":
 		return omitted("mcp-unlisted-file-name", "its file is named %s", visible.Quote(head.FileName))
 	case !sk.ModelInvocable:
-		return omitted("mcp-unlisted-hidden", "")
+		return omitted(CodeHidden, "")
 	case files > mostFiles:
 		return omitted("mcp-unlisted-size", "it has %d files", files)
 	case size > mostBytes:
@@ -142,7 +153,7 @@ func (c *checks) verify(ctx context.Context, b metier.Bundle, v *served, files [
 		case ctx.Err() != nil:
 			return metier.Diagnostic{}, ctx.Err()
 		case err != nil:
-			return omitted("mcp-unlisted-unreadable", "%s: %v", visible.Quote(f.Path), err), nil
+			return omitted(codeUnreadable, "%s: %v", visible.Quote(f.Path), err), nil
 		case k.suspect && guarded:
 			return omitted("mcp-unlisted-injection", "the file is %s", visible.Quote(f.Path)), nil
 		case f.Path == main && k.frontErr != "":

@@ -65,7 +65,7 @@ func (s *Server) Refresh(ctx context.Context) error {
 func (s *Server) Counts() (listed, omitted int) {
 	x := s.index.Load()
 	for _, v := range x.all {
-		if v.unlisted.Code != "" && v.unlisted.Code != "mcp-unlisted-hidden" {
+		if v.unlisted.Code != "" && v.unlisted.Code != CodeHidden {
 			omitted++
 		}
 	}

@@ -217,7 +217,7 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 	if j == nil {
 		return nil, nil
 	}
-	path = realPath(path)
+	path = confine.RealPathOfExisting(path)
 	err = j.each(ctx, func(file string, n noted, dead *lockfile.Lock) error {
 		for _, it := range n.Items {
 			full := n.full(it)
@@ -236,18 +236,6 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 		return nil
 	})
 	return moved, err
-}
-
-// realPath resolves the links of what exists of a path.
-func realPath(p string) string {
-	for dir, rest := p, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if real, err := confine.RealPath(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == filepath.Dir(dir) {
-			return p
-		}
-	}
 }
 
 // Sweep moves aside what programs created whose metier is killed or does not

@@ -22,5 +22,5 @@ func folderID(dir string) string {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return ""
 	}
-	return "folder"
+	return dir // a folder that was moved is then unknown
 }
