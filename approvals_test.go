@@ -240,6 +240,18 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an empty list leaves nothing", func(t *testing.T) {
+		t.Parallel()
+		var acts atomic.Int64
+		w := governed(t, &acts, func(g *policy.Grants) { g.Narrow, g.Mode = policy.NarrowNarrow, policy.Disabled },
+			map[string]string{"skills/committer/SKILL.md": skillFile("committer", "Commit.\n", "allowed-tools: []\n")})
+		w.works("load_skill", args{"name": "committer"})
+		for tool, a := range map[string]args{"bash": {"command": "git status"}, "read_file": {"path": "a.txt"}} {
+			if o := w.fails(policy.CodeNotNarrowed, tool, a); !strings.Contains(o.Text(), `"committer"`) || acts.Load() != 0 {
+				t.Errorf("%s: %s, acted %d times", tool, o.Text(), acts.Load())
+			}
+		}
+	})
 	t.Run("a third party approves nothing of its own", func(t *testing.T) {
 		t.Parallel()
 		var acts atomic.Int64

@@ -253,6 +253,14 @@ func TestEntryIsNameAndDescriptionWhateverTheSkillHolds(t *testing.T) {
 	if got := entryKeys(t, w.open().Catalog(t.Context()).Entries[0]); !slices.Equal(got, []string{"description", "name"}) {
 		t.Errorf("without compatibility an entry has %v", got)
 	}
+	const most = 1024 // characters of one text
+	w = newWorld(t, cfHarness, map[string]string{"skills/long/SKILL.md": skillFile("long", "", "compatibility: "+strings.Repeat("c", 5000))})
+	w.put("skills/wide/SKILL.md", "---\nname: wide\ndescription: "+strings.Repeat("d", 5000)+"\n---\n")
+	cut := w.open().Catalog(t.Context()).Entries
+	want := []metier.CatalogEntry{{Name: "long", Description: "Use when testing long.", Compatibility: strings.Repeat("c", most-1) + "…"}, {Name: "wide", Description: strings.Repeat("d", most-1) + "…"}}
+	if d := cmp.Diff(want, cut); d != "" {
+		t.Errorf("long texts (-want +got):\n%s", d)
+	}
 	if one, all := text(1), text(2000); one != all || len(all) > 500 {
 		t.Errorf("%d bytes for one file, %d for 2,000:\n%s", len(one), len(all), all)
 	}
@@ -274,6 +282,17 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 				t.Errorf("%s, %q: %+v; the tool says %q", profile, place, cat, spec.Description)
 			}
 		}
+		long := map[string]string{} // more than providers take as the description of a tool
+		for i := range 70 {
+			long[fmt.Sprintf("skills/s%02d/SKILL.md", i)] = fmt.Sprintf("---\nname: s%02d\ndescription: %s\n---\n", i, strings.Repeat("Long. ", 170))
+		}
+		w := newWorld(t, profile, long)
+		w.set.Catalog.Budget, w.set.Catalog.Max, w.set.Catalog.DescMax = 0, 0, 0
+		cat := w.open().Catalog(t.Context())
+		spec, _ := w.spec("load_skill")
+		if !cat.InSystem() || cat.InTool() || strings.Contains(spec.Description, "Long.") || len(cat.Entries) != 70 {
+			t.Errorf("%s: a catalog of %d bytes stands in %s with %d entries", profile, len(cat.Text), cat.Place, len(cat.Entries))
+		}
 	}
 }
 
@@ -284,10 +303,15 @@ func kept(t *testing.T, profile string) *world {
 		"skills/loud/SKILL.md":   skillFile("loud", "l", "disable-model-invocation: false", "user-invocable: false"),
 		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
 		"skills/denied/SKILL.md": skillFile("denied", "d"),
+		"skills/ruled/SKILL.md":  skillFile("ruled", "r"),
+		"skills/squat/SKILL.md":  skillFile("alpha", "of another folder"),
 		"skills/broken/SKILL.md": "---\nname: broken\ndescription: [\n---\n",
 		"skills/hollow/SKILL.md": "---\nname: hollow\n---\n",
 	})
-	w.config = func(c *metier.Config) { c.Grants.Denied = []string{"denied"} }
+	w.config = func(c *metier.Config) {
+		c.Grants.Denied = []string{"denied"}
+		c.Grants.Skills = []policy.SkillRule{{Skill: "skills:ruled", Effect: policy.RuleDeny}}
+	}
 	return w.open()
 }
 
@@ -308,7 +332,7 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 	inBoth(t, func(t *testing.T, profile string) {
 		w := kept(t, profile)
 		names, enum := toldNames(t, w)
-		for _, absent := range []string{"broken", "hollow", "denied"} {
+		for _, absent := range []string{"broken", "hollow", "denied", "ruled", "squat"} {
 			if slices.Contains(names, absent) || slices.Contains(enum, absent) || strings.Contains(w.Catalog(t.Context()).Text, absent) {
 				t.Errorf("%s is told: %v, %v", absent, names, enum)
 			}
@@ -318,10 +342,11 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 		}
 		w.fails("skill_denied", "load_skill", args{"name": "denied"})
 		w.fails("skill_denied", "load_skill", args{"name": "skills:denied"})
+		w.fails("skill_denied", "load_skill", args{"name": "ruled"})
 		w.fails("skill_not_found", "load_skill", args{"name": "hollow"})
 		for tool, a := range map[string]args{"search_skills": {"query": "testing"}, "list_skills": {}} {
 			if slices.Contains(w.set.Tools.Default, tool) {
-				silent(t, w.works(tool, a).Text(), "broken", "hollow", "denied")
+				silent(t, w.works(tool, a).Text(), "broken", "hollow", "denied", "ruled")
 			}
 		}
 		_, err := w.Activate(t.Context(), "denied", "cli-preload")
@@ -408,9 +433,11 @@ func TestRuntimeCatalogIsAnElement(t *testing.T) {
 	mentions(t, w.preview().System, cat.Text)
 	// Names and locations are escaped, too.
 	const five = `a<b>&"c'`
-	cat = budgeted(t, settings.CatalogFormatXML, 0, invented("d"+five, "n"+five, "Does it.")).Catalog(t.Context())
+	cat = budgeted(t, settings.CatalogFormatXML, 0, invented("d"+five, "n"+five, "Does it. "+five)).Catalog(t.Context())
 	const escaped = "a&lt;b&gt;&amp;&quot;c&#39;"
-	mentions(t, cat.Text, "<name>n"+escaped+"</name>", "<location>/ws/d"+escaped+"/SKILL.md</location>")
+	mentions(t, cat.Text, "<name>n"+escaped+"</name>", "<location>/ws/d"+escaped+"/SKILL.md</location>", "<description>Does it. "+escaped+"</description>", "<compatibility>Does it. "+escaped+"</compatibility>")
+	cat = budgeted(t, settings.CatalogFormatXML, 120, invented("d"+five, "n"+five, "Does it. "+strings.Repeat(five, 100))).Catalog(t.Context())
+	mentions(t, cat.Text, `<skill name="n`+escaped+`"`)
 }
 
 // req: C-027
@@ -528,6 +555,17 @@ func TestCatalogHasSeveralForms(t *testing.T) {
 	}
 	if len(texts) != 4 {
 		t.Errorf("%d different texts", len(texts))
+	}
+	for format, want := range map[settings.CatalogFormat]string{
+		settings.CatalogFormatXML:      "\n\n<available_skills>\n  <skill>\n    <name>n`x</name>\n    <description>Does `it` &lt;b&gt;</description>\n    <location>/ws/d/SKILL.md</location>\n    <compatibility>Does `it` &lt;b&gt;</compatibility>\n  </skill>\n</available_skills>",
+		settings.CatalogFormatJSON:     "\n\n{\"skills\":[{\"name\":\"n`x\",\"description\":\"Does `it` \\u003cb\\u003e\",\"location\":\"/ws/d/SKILL.md\",\"compatibility\":\"Does `it` \\u003cb\\u003e\"}]}",
+		settings.CatalogFormatMarkdown: "\n\n- n'x: Does 'it' <b>",
+		settings.CatalogFormatPaths:    "\n\n- n'x: Does 'it' <b> → read /ws/d/SKILL.md",
+	} {
+		text := budgeted(t, format, 0, invented("d", "n`x", "Does `it` <b>")).Catalog(t.Context()).Text
+		if !strings.HasSuffix(text, want) {
+			t.Errorf("%s: %q, want it to end with %q", format, text, want)
+		}
 	}
 }
 

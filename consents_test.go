@@ -100,6 +100,8 @@ func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
 // What the operator approved beforehand is an approval in the record, too: by
 // whoever opened the session, for each call anew, and only as long as the grant
 // stands.
+//
+// req: C-051
 func TestAnApprovalOfTheGrantsIsRecordedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	var acts atomic.Int64

@@ -15,6 +15,7 @@ import (
 
 	"metier"
 	"metier/registry"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -118,9 +119,10 @@ func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
 	w, all := judged(t, cfHarness, map[string]string{
 		"noname": "---\ndescription: Use when asked.\n---\n", "nodesc": "---\nname: nodesc\n---\nText.\n", "blank": "---\nname: blank\ndescription: '  '\n---\n",
 		"list": "---\nname: list\ndescription: [a, b]\n---\n", "cut": "---\nname: cut\ndescription: \"no end\n---\n", "null": "---\nname:\ndescription: Use when asked.\n---\n", "map": "---\nname: map\ndescription: {a: b}\n---\n", "good": skillFile("good", ""),
+		"blankname": "---\nname: ' '\ndescription: Use when asked.\n---\n", "listname": "---\nname: [a]\ndescription: Use when asked.\n---\n",
 	})
 	r := w.registry()
-	for folder, code := range map[string]string{"noname": "missing-name", "null": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description",
+	for folder, code := range map[string]string{"noname": "missing-name", "null": "missing-name", "blankname": "missing-name", "listname": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description",
 		"map": "missing-description", "cut": "invalid-yaml"} {
 		sk := all[folder]
 		i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == code && d.Severity == skillmd.Error })
@@ -136,7 +138,7 @@ func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
 	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("the catalog has %q", got)
 	}
-	if len(r.Skills) != 1 || len(r.Others) != 7 || r.Skills[0].Name != "good" {
+	if len(r.Skills) != 1 || len(r.Others) != 9 || r.Skills[0].Name != "good" {
 		t.Errorf("the registry has %+v and %+v", r.Skills, r.Others)
 	}
 }
@@ -214,6 +216,9 @@ func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
 		Paths: []string{"src/**"}, Hooks: f.Hooks}
 	if diff := cmp.Diff(want, f, cmpopts.IgnoreFields(skillmd.Front{}, "Fields")); diff != "" || len(f.Hooks) != 1 || f.Hooks[0].Key != "PreToolUse" {
 		t.Errorf("%s%+v", diff, f.Hooks)
+	}
+	if _, other := judged(t, cfHarness, map[string]string{"other": skillFile("other", "", "when-to-use: With hyphens.")}); other["other"].Head.Front.WhenToUse != "With hyphens." {
+		t.Errorf("when-to-use gives %q", other["other"].Head.Front.WhenToUse)
 	}
 	if !all["off"].Head.Front.DisableModelInvocation {
 		t.Error("disable-model-invocation is not read")
@@ -330,20 +335,21 @@ func TestBrokenYAMLIsToldToTheUserAndHurtsNoOtherSkill(t *testing.T) {
 	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("the catalog has %q", got)
 	}
-	for how, want := range map[string]string{"diagnostic": "did not find", "both": message + ": "} {
-		w.set.Parse.YAMLReport = "both"
-		if how == "diagnostic" {
-			w.set.Parse.YAMLReport, want = "diagnostic", ""
-		}
-		for _, sk := range w.snapshot().All() {
-			if sk.ID.Path == "bad" && (!strings.HasPrefix(sk.Diagnostics[0].Detail, want) || how == "diagnostic" && strings.Contains(sk.Diagnostics[0].Detail, "failed to load") || sk.Diagnostics[0].Detail == message) {
-				t.Errorf("%s: %q", how, sk.Diagnostics[0].Detail)
-			}
-		}
+	said := func(how settings.YAMLReport) string {
+		w.set.Parse.YAMLReport = how
+		all := w.snapshot().All()
+		return all[slices.IndexFunc(all, func(sk metier.Skill) bool { return sk.ID.Path == "bad" })].Diagnostics[0].Detail
+	}
+	plain := said(settings.YAMLReportDiagnostic)
+	if plain == "" || strings.Contains(plain, "failed to load") {
+		t.Errorf("as a diagnostic: %q", plain)
+	}
+	if d := cmp.Diff(message+": "+plain, said(settings.YAMLReportBoth)); d != "" {
+		t.Error(d)
 	}
 }
 
-// req: C-015, C-074
+// req: C-014, C-015, C-074
 func TestNamesUnderStrictRules(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{

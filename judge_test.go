@@ -97,6 +97,7 @@ func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
 		"skills/twice/SKILL.md":    "---\nname: twice\nname: twice\ndescription: a\n---\n",
 		"skills/unclosed/SKILL.md": "---\nname: unclosed\ndescription: a\n\n# Unclosed\n\nText.\n",
 		"skills/cut/SKILL.md":      "---\nname: cut\ndescription: a\n",
+		"skills/four/SKILL.md":     "---\nname: four\ndescription: a\n----\n",
 	}
 	judged := func(profile string) map[string]string {
 		codes := map[string]string{}
@@ -113,7 +114,7 @@ func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
 		return codes
 	}
 	want := map[string]string{"good": "loaded", "aliased": "yaml-alias-refused", "quoted": "invalid-yaml", "twice": "duplicate-key",
-		"colon": "unquoted-colon", "missing": "no-frontmatter", "unclosed": "closing-line-missing", "cut": "unclosed-frontmatter"}
+		"colon": "unquoted-colon", "missing": "no-frontmatter", "unclosed": "closing-line-missing", "cut": "unclosed-frontmatter", "four": "unclosed-frontmatter"}
 	if diff := cmp.Diff(want, judged("agent-runtime")); diff != "" {
 		t.Errorf("strict: %s", diff)
 	}

@@ -94,7 +94,19 @@ func TestBundledFilesAreReachedFromTheFolder(t *testing.T) {
 // req: B-022, B-042
 func TestCatalogAloneLeadsToTheSkill(t *testing.T) {
 	t.Parallel()
-	w := opened(t, keen, keenFiles())
+	long := map[string]string{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "demo", "other"} {
+		long["skills/"+name+"/SKILL.md"] = "---\nname: " + name + "\ndescription: " + strings.Repeat("Long text. ", 90) + "\n---\n"
+	}
+	w := newWorld(t, keen, long)
+	bare := w.open().Catalog(t.Context())
+	for w.set.Catalog.Budget = bare.Tokens; bare.Rung != "names" && w.set.Catalog.Budget > 0; w.set.Catalog.Budget -= 10 {
+		bare = w.open().Catalog(t.Context())
+	}
+	for _, name := range []string{"demo", "other"} {
+		mentions(t, bare.Text, "\n- "+name+" → read "+w.at("skills/"+name+"/SKILL.md"))
+	}
+	w = opened(t, keen, keenFiles())
 	cat := w.Catalog(t.Context())
 	if !cat.InSystem() {
 		t.Fatalf("%+v", cat)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"slices"
@@ -43,7 +44,7 @@ func (w *world) preview() model.Request {
 // req: A-112
 func TestWholeFileIsInjected(t *testing.T) {
 	t.Parallel()
-	file := "\ufeff---\r\nname: odd\r\ndescription: |\r\n  Use when testing.\r\nx-foo: [1, 2]\r\n---\r\n\r\n# Title\r\n\r\n---\r\n<b>&amp; $ARGUMENTS $1</b>\ttab  \r\n\r\nno newline at the end"
+	file := "\ufeff---\r\nname: odd\r\ndescription: |\r\n  Use when testing.\r\nx-foo: [1, 2]\r\n---\r\n\r\n# Title\r\n\r\n---\r\n<b>&amp; $ARGUMENTS $1</b>\ttab  \r\n\r\n" + strings.Repeat("A line of a long file.\n", 50_000) + "no newline at the end"
 	w := opened(t, cfHarness, map[string]string{"skills/odd/SKILL.md": file})
 	act, text := w.activate("odd")
 	mentions(t, text, file)
@@ -111,6 +112,11 @@ func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
 			mentions(t, text, `source="`+want+`/SKILL.md"`, "\nSkill directory: "+want+"\n")
 			silent(t, text, w.dir, elsewhere.dir)
 		}
+		w := newWorld(t, profile, map[string]string{"skills/small/skill.md": skillFile("small", "Small body.\n")})
+		w.set.Discover.FileNames = settings.FileNamesLower
+		w.open()
+		_, text := w.activate("small")
+		mentions(t, text, `source="/workspace/skills/small/skill.md"`)
 	})
 }
 
@@ -131,6 +137,9 @@ func TestLoadToolNamesTheCatalog(t *testing.T) {
 		sch, props := schemaOf(t, spec)
 		if want := []string{"file_path", "name"}; !slices.Equal(props, want) || !slices.Equal(sch.Required, []string{"name"}) {
 			t.Errorf("schema %s", spec.Schema)
+		}
+		if d := cmp.Diff([]string{"string", "string"}, []string{sch.Properties["name"].Type, sch.Properties["file_path"].Type}); d != "" {
+			t.Errorf("types of name and file_path: %s", d)
 		}
 		var listed []string
 		cat := w.Catalog(t.Context())
@@ -153,6 +162,19 @@ func TestLoadToolNamesTheCatalog(t *testing.T) {
 			t.Errorf("catalog %q, description %q", cut.Text, spec.Description)
 		}
 	})
+	for _, n := range []int{200, 201} { // of more the names stand in the description alone
+		w := newWorld(t, cfHarness, nil)
+		for i := range n {
+			w.put(fmt.Sprintf("skills/s%03d/SKILL.md", i), skillFile(fmt.Sprintf("s%03d", i), ""))
+		}
+		w.set.Catalog.Budget = 0
+		spec, _ := w.open().spec("load_skill")
+		sch, _ := schemaOf(t, spec)
+		if got, want := len(sch.Properties["name"].Enum), map[bool]int{true: n}[n <= 200]; got != want {
+			t.Errorf("of %d names the schema has %d, want %d", n, got, want)
+		}
+		mentions(t, spec.Description, "s000", fmt.Sprintf("s%03d", n-1))
+	}
 }
 
 // req: A-124
@@ -198,14 +220,22 @@ func TestNoSkillsNoTool(t *testing.T) {
 		if err := os.Mkdir(w.at("skills"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		w.open()
-		for _, s := range metier.Offer(t.Context(), w.Session) {
-			if strings.Contains(s.Canonical, "skill") && s.Canonical != "search_skills" && s.Canonical != "list_skills" {
-				t.Errorf("%s is offered", s.Name)
+		for _, stage := range []string{"empty", "with what cannot be used"} {
+			w.open()
+			for _, s := range metier.Offer(t.Context(), w.Session) {
+				if strings.Contains(s.Canonical, "skill") && s.Canonical != "search_skills" && s.Canonical != "list_skills" {
+					t.Errorf("%s: %s is offered", stage, s.Name)
+				}
 			}
+			if cat := w.Catalog(t.Context()); cat.Text != "" {
+				t.Errorf("%s: catalog %q", stage, cat.Text)
+			}
+			w.put("skills/broken/SKILL.md", "---\nname: broken\n---\n")
 		}
-		if cat := w.Catalog(t.Context()); cat.Text != "" {
-			t.Errorf("catalog %q", cat.Text)
+		w.put("skills/quiet/SKILL.md", skillFile("quiet", "q", "disable-model-invocation: true"))
+		w.open()
+		if _, offered := w.spec("load_skill"); offered {
+			t.Error("load_skill is offered without a skill that it may load")
 		}
 	})
 }
@@ -215,15 +245,17 @@ func TestLoadGivesNameContentFolderAndFiles(t *testing.T) {
 	t.Parallel()
 	for _, content := range []settings.Content{settings.ContentRaw, settings.ContentMeta} {
 		for _, list := range []int{0, 2} {
-			w := newWorld(t, cfHarness, guide())
+			files := guide()
+			files["skills/guide/SKILL.md"] = skillFile("guide", "Read references/a.md when needed.\n", "license: MIT", "compatibility: git 2")
+			w := newWorld(t, cfHarness, files)
 			w.set.Activate.Content, w.set.Activate.ResourceList = content, list
 			w.open()
 			text := w.works("load_skill", args{"name": "guide"}).Text()
 			mentions(t, text, `<skill_context name="guide" source="/workspace/skills/guide/SKILL.md"`, "Read references/a.md when needed.", "Skill directory: /workspace/skills/guide\n")
 			if content == settings.ContentRaw {
-				mentions(t, text, skillFile("guide", "Read references/a.md when needed.\n"))
+				mentions(t, text, files["skills/guide/SKILL.md"])
 			} else {
-				mentions(t, text, "Skill: guide\nDescription: Use when testing guide.\n")
+				mentions(t, text, "Skill: guide\nDescription: Use when testing guide.\nCompatibility: git 2\nLicense: MIT\n")
 				silent(t, text, "---\nname")
 			}
 			if list == 0 {

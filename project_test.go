@@ -64,7 +64,8 @@ func (w *world) refusal(name string, a args, says ...string) {
 func TestPromptHoldsOnlyAnIndex(t *testing.T) {
 	t.Parallel()
 	files := projectFiles()
-	files["skills/next/SKILL.md"] = "---\nname: next\ndescription: Use when more is tested.\n---\nCanary body\n"
+	long := "Canary body\n" + strings.Repeat("One line of it.\n", 20_000) + "The end.\n"
+	files["skills/next/SKILL.md"] = "---\nname: next\ndescription: Use when more is tested.\n---\n" + long
 	w := opened(t, project, files)
 	system := w.preview().System
 	_, index, _ := strings.Cut(system, "Available skills:")
@@ -75,6 +76,9 @@ func TestPromptHoldsOnlyAnIndex(t *testing.T) {
 	m := envelope(t, w.works("skills.load", args{"name": "My Skill"}).Text())
 	if m["ok"] != true || m["content"] != "# Canary body\n" {
 		t.Errorf("%v", m)
+	}
+	if m = envelope(t, w.works("skills.load", args{"name": "next"}).Text()); m["content"] != long {
+		t.Errorf("of %d bytes %d are given", len(long), len(m["content"].(string)))
 	}
 }
 
@@ -145,6 +149,10 @@ func TestLoadAnswersWithNameAndContent(t *testing.T) {
 		t.Errorf("content %q", content)
 	}
 	w.refusal("skills.load", args{"name": "My Skill", "file_path": "references/a.md"}, "file_path")
+	w = opened(t, project, map[string]string{"skills/lines/SKILL.md": "---\r\nname: lines\r\ndescription: Use when testing.\r\n---\r\n\r\nFirst\r\n\n---\n\nsecond: part\n---\n"})
+	if content := envelope(t, w.works("skills.load", args{"name": "lines"}).Text())["content"]; content != "\r\nFirst\r\n\n---\n\nsecond: part\n---\n" {
+		t.Errorf("content %q", content)
+	}
 }
 
 // req: E-034
@@ -154,6 +162,12 @@ func TestLoadFailureIsAnEnvelope(t *testing.T) {
 	w.refusal("skills.load", args{"name": "other"}, "other", "My Skill")
 	w.refusal("skills.load", args{"nam": "My Skill"}, "nam")
 	w.refusal("skills.load", args{"name": ""})
+	w.refusal("skills.load", args{"name": "My Skill", "other": 1}, "other")
+	w.refusal("skills.load", args{"name": 7}, "name")
+	denied := newWorld(t, project, projectFiles())
+	denied.config = func(c *metier.Config) { c.Grants.Denied = []string{"My Skill"} }
+	denied.open()
+	denied.refusal("skills.load", args{"name": "My Skill"}, "denied")
 }
 
 // req: E-036
@@ -209,7 +223,7 @@ func TestReadFileStaysInTheSkill(t *testing.T) {
 	w := opened(t, project, projectFiles())
 	w.put("secret", "canary-secret")
 	w.put("skills/secret", "canary-secret")
-	for _, p := range []string{"/etc/passwd", w.at("skills/my-skill/references/a.md"), "//etc/passwd", `C:\x`,
+	for _, p := range []string{"/etc/passwd", w.at("skills/my-skill/references/a.md"), "//etc/passwd", `C:\x`, "C:/x", "c:x", "./C:/x",
 		"../secret", "references/../../secret", "references/..", "..", `..\secret`} {
 		w.refusal("skills.readFile", args{"name": "My Skill", "path": p})
 		if e := last[event.ResourceRead](w); e.Code != "resource_path_invalid" {

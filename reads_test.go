@@ -282,7 +282,11 @@ func TestLateFileIsNotIndexed(t *testing.T) {
 	w := opened(t, cfHarness, guide())
 	w.put("skills/guide/references/late.md", "late")
 	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "references/late.md"})
-	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "SKILL.md"})
+	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "SKILL.md"})
+	for _, p := range []string{"references/A.md", "References/a.md", "references/a.md ", "a.md"} { // nothing but the exact path
+		w.put("skills/guide/"+p, "late")
+		w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": p})
+	}
 }
 
 func TestLateFileIsMarkedWhereTheSettingSaysSo(t *testing.T) {

@@ -71,6 +71,7 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 	for _, mode := range []string{"tool", "file", "mount"} {
 		w := opened(t, runtimeProf, files)
 		load, resource := w.tools()
+		mentions(t, w.preview().System, "<name>one</name>", "<location>"+w.at("skills/one/SKILL.md")+"</location>") // by which either way is found
 		switch mode {
 		case "tool":
 			w.works(load, args{"name": "one"})
@@ -206,6 +207,12 @@ func TestOtherToolsReachSkillsThroughTheLoader(t *testing.T) {
 		}
 	}
 	silent(t, w.said(), "canary-deep")
+	files := runtimeFiles()
+	files["skills/quiet/SKILL.md"], files["skills/quiet/references/q.md"] = skillFile("quiet", "", "disable-model-invocation: true"), "canary-quiet"
+	w = opened(t, runtimeProf, files)
+	_, resource := w.tools()
+	w.fails("skill_not_found", resource, args{"skill": "quiet", "path": "references/q.md"}) // the loader keeps what models are not told of
+	silent(t, w.said(), "canary-quiet")
 }
 
 // req: C-034, C-035, C-085
@@ -240,13 +247,17 @@ func TestTraversalIsBlocked(t *testing.T) {
 		`\\host\secret`:                    "resource_path_invalid",
 		"//host/secret":                    "resource_path_invalid",
 		"references/a.md\x00":              "resource_path_invalid",
+		"references/a.md/":                 "resource_path_invalid",
+		"references//a.md":                 "resource_path_invalid",
+		"refe\x00rences/a.md":              "resource_path_invalid",
 	} {
 		w.fails(code, resource, args{"skill": "one", "path": p})
 	}
 	w.link(w.at("secret"), "skills/one/leak")
 	w.link("../secret", "skills/one/leak2")
 	w.link(w.dir, "skills/one/up")
-	for _, p := range []string{"leak", "leak2", "up/secret"} {
+	w.link("../two", "skills/one/cousin")
+	for _, p := range []string{"leak", "leak2", "up/secret", "cousin/SKILL.md"} {
 		w.fails("resource_outside_root", resource, args{"skill": "one", "path": p})
 		if o := w.model("read_file", args{"path": w.at("skills/one/" + p)}); p != "up/secret" && o.Code() == "" {
 			t.Errorf("read_file followed %s: %s", p, o.Text())
@@ -282,6 +293,9 @@ func TestReadsAreTracked(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for i, e := range got {
+		if e.RegistryDigest != "" || e.Matches != nil { // this profile reads without an index
+			t.Errorf("record %d: %+v", i, e)
+		}
 		if e.Path != want[i][0] || e.ObservedDigest != want[i][1] || e.SkillID != "skills:one" {
 			t.Errorf("record %d: %+v", i, e)
 		}

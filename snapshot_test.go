@@ -62,6 +62,20 @@ func TestSecondListReadsNothing(t *testing.T) {
 	if _, err := w.Snapshot().Find("b"); err != nil {
 		t.Error(err)
 	}
+	w = newWorld(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/a/references/r.md": "r"})
+	snap := w.snapshot()
+	files := func() []metier.Resource {
+		sk, err := snap.Index(t.Context(), snap.All()[0])
+		if err != nil || len(sk.Resources) < 1 {
+			t.Fatal(sk.Resources, err)
+		}
+		return sk.Resources
+	}
+	indexed := files()
+	w.put("skills/a/references/r.md", "changed")
+	if d := cmp.Diff(indexed, files()); d != "" {
+		t.Errorf("the files are read again: %s", d)
+	}
 	w = newWorld(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/g/b/SKILL.md": skillFile("b", "y\n")})
 	w.config = func(c *metier.Config) { c.ToolsOnly = true }
 	w.open()

@@ -118,14 +118,23 @@ func TestModelFindsALeftOutSkillAndLoadsIt(t *testing.T) {
 func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 	t.Parallel()
 	var prompts []string
-	for _, values := range []map[string]string{nil, {"catalog_format": "none", "catalog_place": "none", "activation": "none"}} {
-		w := newWorld(t, "keen", values)
+	for _, c := range []struct {
+		values map[string]string
+		broken bool // a skill is there that cannot be used
+	}{{}, {values: map[string]string{"catalog_format": "none", "catalog_place": "none", "activation": "none"}}, {broken: true}} {
+		w := newWorld(t, "keen", c.values)
+		if c.broken {
+			w.file(".agents/skills/bad/SKILL.md", "---\nname: bad\ndescription: [no end\n---\n")
+		}
 		w.server.Say(modeltest.Turn{Text: "done"})
 		w.run("go")
 		prompts = append(prompts, strings.ReplaceAll(w.system()[0], w.ws, "/ws"))
 	}
-	if prompts[0] != prompts[1] || len(prompts[0]) < 100 {
-		t.Errorf("with the feature\n%s\nwithout\n%s", prompts[0], prompts[1])
+	if prompts[0] != prompts[1] || prompts[0] != prompts[2] || len(prompts[0]) < 100 {
+		t.Errorf("with the feature\n%s\nwithout\n%s\nwith a skill that cannot be used\n%s", prompts[0], prompts[1], prompts[2])
+	}
+	if strings.Contains(strings.ToLower(prompts[0]), "skill") {
+		t.Errorf("without skills the prompt speaks of them:\n%s", prompts[0])
 	}
 }
 

@@ -260,8 +260,18 @@ func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
 			t.Errorf("%s: %s", tt.name, text)
 		}
 	}
-	if text, _, _ := c.call("list_skills", nil); strings.Contains(text, "secret") {
-		t.Errorf("listed: %s", text)
+	for tool, args := range map[string]map[string]any{"list_skills": nil, "search_skills": {"query": "secrets"}, "read_skill_resource": {"skill": "secret", "path": "SKILL.md"}} {
+		if text, ok, _ := c.call(tool, args); ok && strings.Contains(text, "secret") || strings.Contains(text, "CANARY") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	for r, err := range c.Resources(t.Context(), nil) {
+		if err != nil || strings.Contains(r.URI, "secret") {
+			t.Errorf("listed: %+v, %v", r, err)
+		}
+	}
+	if r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "skill://shelf/secret/SKILL.md"}); err == nil {
+		t.Errorf("a denied skill is a resource: %+v", r)
 	}
 }
 

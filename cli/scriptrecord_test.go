@@ -211,6 +211,9 @@ func TestArtifactsAloneListWhatARunActivatedReadAndRan(t *testing.T) {
 		}
 		if c.status == "executed" {
 			ended[s.Path] = ending(s)
+			if want := filepath.ToSlash(filepath.Join(filepath.Dir(filepath.Dir(folder)), "skills", "count", s.Path)); s.ScriptPath == nil || filepath.ToSlash(*s.ScriptPath) != want {
+				t.Errorf("%s lies at %v, want %s", s.Path, s.ScriptPath, want)
+			}
 			if *s.Backend != "native" || *s.Level != "L2" || *s.Network != "none" || *s.ExecutionTarget != "sandbox" || *s.Runtime != "bash" || *s.Cwd != "/workspace" || *s.SkillDigest != acts[0].Digest || *s.Tree != acts[0].Tree {
 				t.Errorf("%s: %+v", id, s)
 			}

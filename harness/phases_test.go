@@ -169,6 +169,7 @@ func TestActivationOfLeaves(t *testing.T) {
 	d := openDesk(t, salesDesk)
 	d.gives("load_skill", "figures/sum-orders", d.file("skills/figures/sum-orders/SKILL.md"))
 	d.gives("load_skill", "writing/short-report", d.file("skills/writing/short-report/SKILL.md"))
+	d.gives("load_skill", "figures/sum-orders/scripts/sum.sh", d.file("skills/figures/sum-orders/scripts/sum.sh")) // a file of a skill is that file
 	d = openDesk(t, salesDesk)
 	if o := d.call("load_skill", "figures/sum-orders"); !strings.HasSuffix(o.Text(), "\n\nAvailable scripts: sum.sh") {
 		t.Error(o.Text())
@@ -195,6 +196,9 @@ func TestActivationOfLeaves(t *testing.T) {
 	if diff := cmp.Diff(d.file("skills/many/SKILL.md")+"\n\nAvailable scripts: a.sh, b.py, lib/c.sh", o.Text()); diff != "" {
 		t.Error(diff)
 	}
+	if o = d.call("load_skill", "many"); !strings.HasSuffix(o.Text(), "\n\nAvailable scripts: a.sh, b.py, lib/c.sh") {
+		t.Errorf("a second time: %s", o.Text())
+	}
 	o = d.call("load_skill", "none")
 	if diff := cmp.Diff(d.file("skills/none/SKILL.md"), o.Text()); diff != "" {
 		t.Error(diff)
@@ -208,12 +212,13 @@ func TestGroupsGiveTheirSummary(t *testing.T) {
 	d.gives("load_skill", "figures", d.file("skills/figures/SKILLS.md"))
 	d.gives("load_skill", "figures/checks", d.file("skills/figures/checks/SKILLS.md"))
 	d.gives("load_reference", "style", d.file("references/style/REFERENCES.md"))
+	d.gives("load_reference", "style/REFERENCES.md", d.file("references/style/REFERENCES.md")) // by its own name, too
 	d.gives("load_reference", "", d.file("references/REFERENCES.md"))
 	if len(d.s.State().Active) > 0 {
 		t.Error("a group is active")
 	}
 	reads := events[event.ResourceRead](d)
-	if len(reads) != 4 || reads[0].SkillID != "desk:skills/figures" || reads[0].Path != "SKILLS.md" || reads[0].Status != "read" || reads[0].ObservedDigest == "" || reads[0].Role != policy.Context {
+	if len(reads) != 5 || reads[0].SkillID != "desk:skills/figures" || reads[0].Path != "SKILLS.md" || reads[0].Status != "read" || reads[0].ObservedDigest == "" || reads[0].Role != policy.Context {
 		t.Errorf("%+v", reads)
 	}
 	two := openDesk(t, releaseDesk)
@@ -269,6 +274,8 @@ func TestPathsNotNames(t *testing.T) {
 	d.gives("load_skill", "a/b/c", d.file("skills/a/b/c/SKILLS.md"))
 	d.gives("load_skill", deep, d.file("skills/"+deep+"/SKILLS.md"))
 	d.gives("load_reference", deep+"/note.txt", "deep text\n")
+	d.gives("load_skill", "skills/a/b/c", d.file("skills/a/b/c/SKILLS.md")) // the path from the top is the same one
+	d.gives("load_reference", "references/"+deep+"/note.txt", "deep text\n")
 	if n := len(d.s.State().Active); n != 3 {
 		t.Errorf("%d skills are active", n)
 	}
@@ -320,6 +327,10 @@ func TestOneCallServesAllLevels(t *testing.T) {
 	two.gives("load_content", "skills", two.file("skills/SKILLS.md"))
 	two.gives("load_content", "skills/notes", two.file("skills/notes/SKILLS.md"))
 	two.gives("load_content", "skills/notes/draft-notes", two.file("skills/notes/draft-notes/SKILL.md"))
+	bare := openDesk(t, write(t, map[string]string{"HARNESS.md": selfText, "skills/g/q/SKILL.md": skillText("q", "queries")})) // a group without a summary is listed
+	if o := bare.call("load_skill", "g"); o.Code() != "" || o.Text() != "Content of skills/g:\n- skills/g/q (skill): queries\n" {
+		t.Errorf("%q %s", o.Code(), o.Text())
+	}
 }
 
 // req: D-043
@@ -327,7 +338,7 @@ func TestWhatCannotBeReadAsItIs(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t, write(t, map[string]string{
 		"HARNESS.md": selfText, "references/g/b.csv": "1\n", "references/g/a.md": summaryText("the first"), "references/latin.txt": "caf\xe9 au lait\n", "references/empty/": "", "references/bin": "\x00\x01\xff\xfe",
-		"references/g/REFERENCES.d/x": "", "skills/": "",
+		"references/g/REFERENCES.d/x": "", "skills/": "", "references/several.txt": "\xe9t\xe9, \xe0 bient\xf4t: a text of some length\n", "references/codes.txt": "\xe9\xe8\xe0\xf4\xe9",
 	}))
 	if o := d.call("load_reference", "g"); o.Code() != "" || o.Text() != "Content of references/g:\n- references/g/REFERENCES.d (group)\n- references/g/a.md (document): the first\n- references/g/b.csv (document)\n" {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
@@ -338,6 +349,13 @@ func TestWhatCannotBeReadAsItIs(t *testing.T) {
 	o := d.call("load_reference", "latin.txt")
 	if inside(o.Text()) != "caf\uFFFD au lait\n" || !strings.Contains(o.Text(), "1 bytes are no UTF-8") || !strings.Contains(o.Text(), `replaced="1"`) {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	o = d.call("load_reference", "several.txt")
+	if inside(o.Text()) != "\uFFFDt\uFFFD, \uFFFD bient\uFFFDt: a text of some length\n" || !strings.Contains(o.Text(), "4 bytes are no UTF-8") || !strings.Contains(o.Text(), `replaced="4"`) {
+		t.Errorf("%q\n%s", o.Code(), o.Text())
+	}
+	if o = d.call("load_reference", "codes.txt"); !strings.Contains(o.Text(), `encoding="base64"`) {
+		t.Errorf("mostly undecodable: %s", o.Text())
 	}
 	o = d.call("load_reference", "bin")
 	if b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(inside(o.Text()))); err != nil || string(b) != "\x00\x01\xff\xfe" {

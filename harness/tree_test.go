@@ -42,6 +42,10 @@ func TestSkillsAndReferencesAreFoundAtAnyDepth(t *testing.T) {
 	if errs := codes(h, skillmd.Error); len(errs) > 0 {
 		t.Error(errs)
 	}
+	h = load(t, map[string]string{"HARNESS.md": selfText, "skills/1/2/3/4/5/6/7/8/9/10/far/SKILL.md": skillText("far", "Farther down.")}, v1())
+	if d := cmp.Diff([]string{"skills/1/2/3/4/5/6/7/8/9/10/far"}, paths(h.Skills())); d != "" {
+		t.Error(d)
+	}
 }
 
 // req: D-038, D-021

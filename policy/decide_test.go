@@ -75,6 +75,7 @@ func (tt decision) check(t *testing.T) {
 	}
 }
 
+// req: C-059
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	denied := func(g *policy.Grants) { g.Denied = []string{"bad", "org:evil"} }
@@ -299,6 +300,8 @@ func TestTiers(t *testing.T) {
 
 // Whatever active skills declare, it never allows what is not allowed without
 // them (D2), and Decide is total: it always says something.
+//
+// req
 func TestSkillsOnlyNarrow(t *testing.T) {
 	t.Parallel()
 	item := rapid.OneOf(rapid.SampledFrom([]string{"*", "Read", "Write", "Bash(git:*)", "read_file(**)", "", "(", "web"}), rapid.String())

@@ -156,6 +156,8 @@ func TestUnknownTierIsThirdParty(t *testing.T) {
 }
 
 // Every tier × network setting × what is asked for.
+//
+// req: C-050, C-084
 func TestNetworkByTier(t *testing.T) {
 	t.Parallel()
 	granted := func(n policy.NetworkRule) *policy.Grants {

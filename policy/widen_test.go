@@ -63,6 +63,10 @@ func (w authored) calls(tool string) []policy.Request {
 			out = append(out, c)
 		}
 	}
+	for _, c := range out {
+		c.Effect = policy.Read
+		out = append(out, c)
+	}
 	return out
 }
 

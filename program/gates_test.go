@@ -22,6 +22,8 @@ func TestGatesOfSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{profile: cfHarness}, nil)
 	w.refuses("skill_registry_missing", w.run("scripts/a.sh"))
+	w = newWorld(t, setup{profile: cfHarness, idle: true}, map[string]string{"skills/broken/SKILL.md": "---\nname: broken\n---\n"}) // a registry without a usable skill
+	w.refuses("skill_activations_missing", w.run("scripts/a.sh"))
 
 	two := demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"})
 	two["skills/other/SKILL.md"] = "---\nname: other\ndescription: Use when others are tried.\n---\n"

@@ -370,6 +370,16 @@ func TestSkillArtifactsLieUnderTheRunRoot(t *testing.T) {
 			t.Errorf("%s was left behind", e.Name())
 		}
 	}
+	idle, a := create(t, t.TempDir(), "idle", nil) // also where nothing was done with a skill
+	a.add(event.Opened{Session: "idle", Build: "test"}, event.Indexed{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}},
+		Skills: []registry.Skill{{ID: "skills:alpha", Name: "alpha"}}})})
+	ok(t, idle.Project(t.Context()))
+	if acts := readJSON[run.Activations](t, idle, run.FileActivations); acts.Version != 1 || len(acts.Activations) != 0 {
+		t.Errorf("%+v", acts)
+	}
+	if reg := readJSON[run.Registry](t, idle, run.FileRegistry); len(reg.Skills) != 1 {
+		t.Errorf("%+v", reg)
+	}
 }
 
 // req: A-151
@@ -393,6 +403,23 @@ func TestPolicySnapshotHoldsWhatMattersForTrust(t *testing.T) {
 	if len(s.Diagnostics) != 1 || !strings.Contains(string(s.Diagnostics[0]), "skill-scan-outside-root") {
 		t.Errorf("diagnostics of trust: %s", s.Diagnostics)
 	}
+	if d := cmp.Diff([]string{"beta"}, s.DeniedSkills); d != "" {
+		t.Error(d)
+	}
+
+	// One text that was no context is one too many, whatever comes after it.
+	odd, later := act, act
+	odd.Call, odd.Role, later.Call = "load2", policy.DirectCommand, "load3"
+	a.add(odd, later)
+	ok(t, f.Project(t.Context()))
+	s = readJSON[run.PolicySnapshot](t, f, run.FilePolicySnapshot)
+	var each []bool
+	for _, l := range s.LoadedSkills {
+		each = append(each, l.InjectedAsContext)
+	}
+	if d := cmp.Diff([]bool{true, false, true}, each); d != "" || s.InjectedAsContext {
+		t.Errorf("injected as context: %v %s", s.InjectedAsContext, d)
+	}
 }
 
 // req: A-152
@@ -408,6 +435,16 @@ func TestPolicySnapshotNamesTheActivationSource(t *testing.T) {
 		if got := readJSON[run.Activations](t, f, run.FileActivations).Activations[0].Source; got != source {
 			t.Errorf("activation has source %s, want %s", got, source)
 		}
+	}
+	f, a := create(t, t.TempDir(), "several", nil) // in the order of their first use, each once
+	act := a.open("model-tool")
+	for i, source := range []string{"cli-preload", "model-tool", "user-explicit", "cli-preload"} {
+		act.Call, act.ActivationSource = fmt.Sprintf("more%d", i), source
+		a.add(act)
+	}
+	ok(t, f.Project(t.Context()))
+	if d := cmp.Diff([]string{"model-tool", "cli-preload", "user-explicit"}, readJSON[run.PolicySnapshot](t, f, run.FilePolicySnapshot).ActivationSources); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -155,7 +155,7 @@ func (a *author) open(source string) event.Activated {
 	sum := digest.Bytes([]byte(skillText))
 	a.add(
 		event.Opened{Session: a.f.ID(), Build: "test", Settings: a.json(map[string]any{"catalog_format": map[string]string{"value": "xml", "layer": "profile"}, "catalog_place": map[string]string{"value": "tool", "layer": "flag"}}),
-			Grants: a.json(policy.Grants{Mode: policy.Observe, Tools: []string{"read_file"}, Scripts: []string{"alpha:scripts/a.sh"}})},
+			Grants: a.json(policy.Grants{Mode: policy.Observe, Tools: []string{"read_file"}, Scripts: []string{"alpha:scripts/a.sh"}, Denied: []string{"beta"}})},
 		event.Indexed{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", SandboxSkillsRoot: "/workspace/skills",
 			Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}}, Others: []registry.Other{},
 			Diagnostics: []metier.Diagnostic{{Severity: "warning", Code: "skill-scan-outside-root", Detail: "a link leaves the root"}, {Severity: "advice", Code: "description-no-use", Detail: "say when"}},

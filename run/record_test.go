@@ -118,6 +118,13 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	if r = must[run.ReplayReport](t)(run.Replay(t.Context(), f, nil)); r.Active[0].State != "unchecked" || !r.OK {
 		t.Errorf("without skills: %+v", r)
 	}
+	state := t.TempDir() // what is wrong with the record is said, too
+	forged(t, openRun(t, root, "forged", state).Dir(), event.Note{Code: "strange"})
+	g := must[*run.Folder](t)(run.Look(root, "forged", &run.Options{StateDir: state}))
+	defer g.Close()
+	if r = must[run.ReplayReport](t)(run.Replay(t.Context(), g, nil)); r.OK || len(r.Problems) != 1 || r.Problems[0].Code != record.CodeUnanchored {
+		t.Errorf("a record with an entry that no head covers replays: %+v", r)
+	}
 }
 
 // req: A-157

@@ -38,6 +38,9 @@ func TestReadRootIsGrantedAtRunTime(t *testing.T) {
 	if o := e.call("list_files", args{"path": e.path("OUT/skills/a/references/deep")}); o.Code() != "" || !strings.Contains(o.Text(), "x.md") {
 		t.Errorf("a folder after the grant: %s", o.Text())
 	}
+	if o, err := e.try("write_file", args{"path": p, "content": "written\n"}); err == nil && o.Code() == "" || e.content("OUT/skills/a/references/deep/x.md") != "deep\n" {
+		t.Errorf("a root for reading is written to: %v %v", o, err)
+	}
 	e.refuse("ask", "read_file", args{"path": e.path("OUT/skillset/x.md")}) // a sibling whose name begins the same
 	if err := e.ws.AddReadRoot(e.at("OUT/nowhere")); metier.KindOf(err) != metier.NotFound {
 		t.Errorf("a root that is not there: %v", err)

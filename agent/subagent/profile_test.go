@@ -101,6 +101,7 @@ func TestTheBuiltinProfilesAreThese(t *testing.T) {
 	}
 }
 
+// req: A-177
 func TestAProfileTakesItsSkillsAndThoseItsPatternsTakeIn(t *testing.T) {
 	t.Parallel()
 	p := subagent.Profile{Skills: []string{"exact"}, AllowSkills: []string{"pattern-*", "Any Name", "org:*"}}

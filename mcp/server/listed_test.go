@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"metier/mcp/server"
-	"metier/policy"
+	"metier/settings"
 )
 
 // unusual are skills that clients would reject, with the code of the reason.
@@ -56,7 +56,7 @@ func TestSkillsList_OmitsWhatClientsReject(t *testing.T) {
 	}
 	for _, sk := range snap.Skills() {
 		folder := sk.ID.Path
-		d, err := server.Unlisted(t.Context(), snap, sk, func(policy.Tier) bool { return true })
+		d, err := server.Unlisted(t.Context(), snap, sk, settings.Activate{Injection: settings.InjectionBlock})
 		if err != nil {
 			t.Errorf("%s: %v", folder, err)
 		}

@@ -432,6 +432,7 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Cleanup(func() { os.Chmod(path, 0o755) })
 }
 
+// req
 func TestManifestResources(t *testing.T) {
 	t.Parallel()
 	dir := base(t)
@@ -514,6 +515,7 @@ func TestExecBitIsInTheTree(t *testing.T) {
 	}
 }
 
+// req: A-045
 func TestResourceLimits(t *testing.T) {
 	t.Parallel()
 	root := base(t)
