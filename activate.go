@@ -26,9 +26,8 @@ const skillMax = 4 << 20
 
 // Activate puts a skill's instructions into the session as the operator or,
 // with source user-explicit, as the user, through the same gate as the model's
-// tool; it works where the model has no load tool. An unknown name is
-// an error that lists what is available. An active skill is not put in twice
-//
+// tool; it works where the model has no load tool. An unknown name is
+// an error that lists what is available. An active skill is not put in twice.
 func (s *Session) Activate(ctx context.Context, name, source string, arguments ...string) (Activation, error) {
 	sk, err := s.Snapshot().entry(name)
 	if err != nil {

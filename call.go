@@ -28,7 +28,7 @@ type Tool interface {
 
 // Stager is a Tool that runs what a skill brings. Stage puts the skill's files
 // where they will run from, before its instructions enter the session, and
-// records that. An error keeps the skill from being activated.
+// records that. An error keeps the skill from being activated.
 type Stager interface {
 	Stage(ctx context.Context, x *Scope, sk Skill) error
 }
@@ -175,8 +175,7 @@ func (x *Scope) Answers() map[string]policy.Answer {
 	return x.s.state.answers(x.call.ID)
 }
 
-// Active returns the active skills: the skill context of the call (C-046,
-// E-053).
+// Active returns the active skills: the skill context of the call.
 func (x *Scope) Active() []event.SkillRef { return x.active }
 
 // Activate puts a skill's instructions into the session. See Session.Activate.

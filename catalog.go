@@ -18,7 +18,7 @@ import (
 
 // Catalog is what the model is told about the skills there are: a filtered,
 // budgeted view of the snapshot. Its order is stable, since prompt caches
-// depend on it, and what it leaves out is counted and can be reached (D8).
+// depend on it, and what it leaves out is counted and can be reached.
 type Catalog struct {
 	Entries []CatalogEntry
 	Omitted int // skills that could be used and are not listed
@@ -67,7 +67,7 @@ func (c Catalog) shown() bool { return c.Place != settings.CatalogPlaceNone }
 // the model has use for a search.
 func (c Catalog) partial() bool { return c.shown() && (c.Omitted > 0 || c.Rung == rungNames) }
 
-// CatalogEntry is one line of a catalog (A-135).
+// CatalogEntry is one line of a catalog.
 type CatalogEntry struct {
 	Name          string `json:"name"`
 	SkillID       string `json:"skillId,omitempty"` // for models that are shown no paths

@@ -44,7 +44,7 @@ type Head struct {
 	FileName string // SKILL.md or skill.md
 	Kind     EntryKind
 	Front    skillmd.Front
-	// FirstParagraph is set when the front has no description (conflicts row 9).
+	// FirstParagraph is set when the front has no description.
 	FirstParagraph string
 	Empty          bool   // the file is empty or blank
 	Plain          bool   // the file has no frontmatter at all
@@ -105,6 +105,6 @@ type Mount struct {
 	// Off says whether a person switched a skill off, and where that is kept, for people. nil: none is.
 	Off func(h *Head, id ID, name string) (where string, off bool)
 	// Trusted gives the tier that the operator gave to one tree of a skill, or "". Only such skills are hashed when
-	// they are listed. The tier is taken while the skill's files are that tree, and it is at most project or user (D3).
+	// they are listed. The tier is taken while the skill's files are that tree, and it is at most project or user.
 	Trusted func(h *Head, id ID) (tier policy.Tier, tree Digest)
 }

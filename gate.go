@@ -17,7 +17,7 @@ import (
 	"metier/record"
 )
 
-// Call is the one gate every tool call passes, on every surface (D1): facts,
+// Call is the one gate every tool call passes, on every surface: facts,
 // decision, claim in the log, act, release, result in the log. A refused or
 // failed call is an Observation with a Code, so that the model can be told; an
 // error is a *NeedsApproval before any effect, a context that ended, a fault of

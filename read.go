@@ -23,7 +23,7 @@ import (
 // hardMax is the largest file a read hashes, whatever the settings say.
 const hardMax = 64 << 20
 
-// Reading is one read of a skill's file (A-055..A-058). Its JSON is the tool
+// Reading is one read of a skill's file. Its JSON is the tool
 // output artifact.
 type Reading struct {
 	Skill       string       `json:"skillName"`
@@ -55,8 +55,7 @@ type Reading struct {
 
 // Read reads a file of a skill as the operator, through the same gate as the
 // model's tool. path is relative to the skill's folder; max is in bytes, 0 the
-// default. A refused or failed read is an Observation with a Code: see
-// contracts §2.1 for the codes.
+// default. A refused or failed read is an Observation with a Code.
 func (s *Session) Read(ctx context.Context, skill, path string, max int) (Observation, error) {
 	a := readArgs{Skill: skill, Path: path}
 	if max != 0 {

@@ -66,7 +66,7 @@ func (v View) registrySkill(sk Skill) registry.Skill {
 }
 
 // Explanation says what became of an entry and by which rule, or why a path is
-// no skill (D7). It is made from the snapshot alone, so every surface tells the
+// no skill. It is made from the snapshot alone, so every surface tells the
 // same.
 type Explanation struct {
 	Skill  Skill  // zero where there is no entry
@@ -222,7 +222,7 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 }
 
 // Suspicions reads a skill's SKILL.md and returns what in it reads like an
-// injection: a warning with line and column for each place, at most
+// injection: a warning with line and column for each place, at most
 // ten, of which the last says that there may be more. A file that cannot be
 // read gives none; its state says why. One that is elsewhere is not fetched for
 // it: it is looked at when it is loaded.

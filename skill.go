@@ -32,7 +32,7 @@ const (
 	KindDocument EntryKind = "document"
 )
 
-// Status is where a skill on disk ended up. Every entry has one (D7).
+// Status is where a skill on disk ended up. Every entry has one.
 type Status string
 
 // The states of `metier list`.
@@ -61,8 +61,8 @@ type Skill struct {
 	Indexed     bool // Resources, Digest and Tree are filled
 	Diagnostics []Diagnostic
 
-	ModelInvocable bool // false: absent from the model's catalog (A-029)
-	UserInvocable  bool // false: absent from lists for people (A-030)
+	ModelInvocable bool // false: absent from the model's catalog
+	UserInvocable  bool // false: absent from lists for people
 
 	rooted policy.Tier // tier of its root, where Tier was given to this tree by the operator; else ""
 	folder string      // name of its folder, where its frontmatter may give it another name; else ""
@@ -73,7 +73,7 @@ type Skill struct {
 func (sk *Skill) usable() bool { return sk.State == Loaded || sk.State == Hidden }
 
 // Changed is the skill after some of its files were seen to differ from the
-// trusted ones: what the operator gave to the tree is gone (D3).
+// trusted ones: what the operator gave to the tree is gone.
 func (sk Skill) Changed() Skill {
 	if sk.rooted != "" {
 		sk.Tier, sk.rooted = sk.rooted, ""
@@ -98,7 +98,7 @@ func (sk Skill) Dir() string {
 	return ""
 }
 
-// ResourceKind is the class of a file by its first path part (A-038).
+// ResourceKind is the class of a file by its first path part.
 type ResourceKind string
 
 // The resource kinds.
@@ -135,6 +135,6 @@ type Resource struct {
 	Kind ResourceKind
 	// Runtime is, for scripts, what would run it: the interpreter of the
 	// shebang if it is one we know (bash, deno, python3, …), "shebang" for
-	// another one, by extension otherwise, or "unknown" (A-040, ruling 14).
+	// another one, by extension otherwise, or "unknown".
 	Runtime string
 }

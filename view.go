@@ -36,7 +36,7 @@ func (v View) Root() string {
 
 // Dir returns a skill's folder as the model is shown it, or "" where the
 // setting shows none. Under paths=sandbox it is /workspace/… when the folder
-// lies in the workspace, the declared target of its mount, or
+// lies in the workspace, the declared target of its mount, or
 // /skills/NAME.
 func (v View) Dir(sk Skill) string {
 	dir := sk.Dir()

@@ -27,13 +27,13 @@ var modeText = map[string]string{ModeCode: codeText, ModePlan: planText}
 
 // Prompt is what the system prompt is put together from.
 type Prompt struct {
-	// Base replaces the built-in text. What it says about skills (A-117..A-121)
+	// Base replaces the built-in text. What it says about skills
 	// follows it wherever there are skills.
 	Base string
 	// Workspace says where files are, in the model's paths; "" says nothing.
 	Workspace string
 	// Project is the project's own instructions (AGENTS.md), context for the
-	// model. The catalog follows it (B-041).
+	// model. The catalog follows it.
 	Project string
 	// Prepare, if any, returns what is appended last: the hook by which a host
 	// adds its fragment. The catalog of skills is appended the same way, before

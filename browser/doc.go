@@ -33,7 +33,7 @@ import (
 	"metier/internal/loopback"
 )
 
-// Lease is what an operator lends (A-088, A-165).
+// Lease is what an operator lends.
 type Lease struct {
 	Endpoint string    `json:"endpoint"` // the browser's own: http or ws, a loopback address and a port
 	Origin   string    `json:"origin"`   // http or https, a host, and a port unless it is the scheme's

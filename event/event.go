@@ -3,7 +3,7 @@
 // users, models, skills, tools and scripts lives in blobs, so that a log can be
 // kept, shipped and verified after its content was erased.
 //
-// The log is the truth (design D10): the state of a session, the state of the
+// The log is the truth: the state of a session, the state of the
 // agent's step machine and every artifact are folds of these events. Types are
 // dotted and versioned; entry.V is the version of the data. An event whose type
 // this build does not know refuses resume when its entry says Must, and is

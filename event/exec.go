@@ -6,7 +6,7 @@ import (
 )
 
 // Staged says that the files of a skill were read, compared with the index and
-// put where its scripts will find them: Path in the sandbox (A-191).
+// put where its scripts will find them: Path in the sandbox.
 type Staged struct {
 	Call    string `json:"call"`
 	SkillID string `json:"skillId"`
@@ -74,7 +74,7 @@ type HostUse struct {
 }
 
 // ScriptExecuted is one script of a skill that ran, or was found unfit to run
-// after the call was claimed (A-093, C-061).
+// after the call was claimed.
 type ScriptExecuted struct {
 	SkillID        string      `json:"skillId"`
 	Name           string      `json:"name"`
@@ -88,7 +88,7 @@ type ScriptExecuted struct {
 	ObservedSize   int64       `json:"observedSizeBytes"`
 	HostPath       string      `json:"hostPath,omitempty"`
 	Role           policy.Role `json:"role"`
-	Hash           string      `json:"hash"` // digest of SKILL.md (C-088)
+	Hash           string      `json:"hash"` // digest of SKILL.md
 	Execution
 }
 
@@ -98,7 +98,7 @@ type CommandExecuted struct {
 }
 
 // PackagesRequested names packages that a script declares and that are not
-// where it runs. Nothing fetches them (C-080).
+// where it runs. Nothing fetches them.
 type PackagesRequested struct {
 	Call     string   `json:"call"`
 	SkillID  string   `json:"skillId"`

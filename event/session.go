@@ -22,7 +22,7 @@ type Closed struct {
 	Session string `json:"session"`
 }
 
-// Indexed says which skills were found (skill.discovered, C-061): Registry is
+// Indexed says which skills were found (skill.discovered): Registry is
 // the blob of the registry, which lists each of them with what discovery knows.
 // Instructions enter with Activated.
 type Indexed struct {
@@ -68,7 +68,7 @@ type SkillRef struct {
 	Tier   policy.Tier `json:"tier,omitempty"`
 }
 
-// Decided is one decision of policy (A-168, the policy trace).
+// Decided is one decision of policy (the policy trace).
 type Decided struct {
 	Call    string         `json:"call"`
 	Tool    string         `json:"tool"`
@@ -147,7 +147,7 @@ type Lost struct {
 	Try int    `json:"try"`
 }
 
-// Activated is one skill's instructions entering the session (C-030, C-064).
+// Activated is one skill's instructions entering the session.
 type Activated struct {
 	Call             string      `json:"call"`
 	SkillID          string      `json:"skillId"`
@@ -169,7 +169,7 @@ type Activated struct {
 	Role             policy.Role `json:"role"`
 }
 
-// ResourceRead is one read of a skill's file, failures included (A-059).
+// ResourceRead is one read of a skill's file, failures included.
 type ResourceRead struct {
 	Call           string      `json:"call"`
 	SkillID        string      `json:"skillId,omitempty"`
@@ -209,7 +209,7 @@ type Drifted struct {
 }
 
 // Suspected says that text of a skill that was to be delivered reads like an
-// injection, and where (A-149). Blocked: it was not delivered.
+// injection, and where. Blocked: it was not delivered.
 type Suspected struct {
 	Call    string      `json:"call"`
 	SkillID string      `json:"skillId"`

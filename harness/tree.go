@@ -88,7 +88,7 @@ func (h *Harness) All() []*Node {
 func byPath(a, b *Node) int { return strings.Compare(a.Path, b.Path) }
 
 // Skills are the leaves that are skills, References the documents; both in byte
-// order of Path (D-037, D-038, D-040).
+// order of Path.
 func (h *Harness) Skills() []*Node {
 	return slices.DeleteFunc(h.All(), func(n *Node) bool { return !n.Skill() })
 }

@@ -12,7 +12,7 @@ var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeProfile, j
 // that objects wins, in this order: arguments and tool grant, subagent profile,
 // deny rules, denied skill, script grant and what is wrong with the script,
 // paths, network, allowed-tools of active skills, enforcement mode; then
-// questions, one after the other. Approval removes a question and never a refusal (D2).
+// questions, one after the other. Approval removes a question and never a refusal.
 func Decide(g *Grants, r Request) Decision {
 	risk, uses := risks(r), r.uses()
 	for _, gate := range gates {
@@ -80,7 +80,7 @@ func (d Decision) answered(by string) Decision {
 }
 
 // Release says whether a result may be shown to the model. In the enforce
-// modes a result nobody mediated is withheld.
+// modes a result nobody mediated is withheld.
 func Release(g *Grants, l Label) Decision {
 	if !l.Mediated && (g.Mode == EnforceExplicit || g.Mode == EnforceStrict) {
 		return Decision{Outcome: Deny, Code: CodeUnmediated, Rule: "enforcement_mode=" + string(g.Mode),

@@ -1,6 +1,6 @@
 package policy
 
-// ScriptRule says which scripts of skills may run (conflicts row 28).
+// ScriptRule says which scripts of skills may run.
 type ScriptRule string
 
 // The values of the setting scripts.
@@ -59,7 +59,7 @@ type Rule struct {
 }
 
 // SkillRule is one rule of the operator about skills: deny hides a skill, ask
-// asks before its instructions are loaded, allow loads it (A-187).
+// asks before its instructions are loaded, allow loads it.
 type SkillRule struct {
 	Effect RuleEffect `json:"effect"`
 	Skill  string     `json:"skill"` // a name or an ID, with * for any text

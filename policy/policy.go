@@ -21,7 +21,7 @@ const (
 	ThirdParty Tier = "third_party"
 )
 
-// Or returns t, or third_party for the zero and any unknown value (C-049).
+// Or returns t, or third_party for the zero and any unknown value.
 func (t Tier) Or() Tier {
 	switch t {
 	case Builtin, Org, Project, User:
@@ -31,7 +31,7 @@ func (t Tier) Or() Tier {
 }
 
 // SourceType is the tier in the words of those who know four: builtin, org, user
-// and third_party. A project counts as the user (C-062, ruling 10).
+// and third_party. A project counts as the user.
 func (t Tier) SourceType() Tier {
 	if t.Or() == Project {
 		return User
@@ -40,7 +40,7 @@ func (t Tier) SourceType() Tier {
 }
 
 // Role is what a piece of text may be evidence for. It is set by the surface
-// the text came in by and never derived from a chat role (A-142, A-143).
+// the text came in by and never derived from a chat role.
 type Role string
 
 // The roles. Only direct-command text authorizes effects in the enforce modes.
@@ -198,7 +198,7 @@ type Request struct {
 }
 
 // Question is what has to be answered before a call may happen. Binds is a
-// digest over everything the answer covers, so that a change revokes it (D3).
+// digest over everything the answer covers, so that a change revokes it.
 // Text is the question on its first line, then what the answer covers, a line
 // each; see Words.
 type Question struct {
@@ -247,7 +247,7 @@ type Consent struct {
 func (d Decision) Allowed() bool { return d.Outcome == Allow || d.Outcome == Warn }
 
 // Label says where an observation came from and whether its producer mediated
-// it, so that Release can judge it (A-095).
+// it, so that Release can judge it.
 type Label struct {
 	Role     Role   `json:"role"`
 	Origin   string `json:"origin,omitempty"`
@@ -255,7 +255,7 @@ type Label struct {
 	Mediated bool   `json:"mediated"`
 }
 
-// Narrowing is what an active skill's allowed-tools do (conflicts row 1).
+// Narrowing is what an active skill's allowed-tools do.
 type Narrowing string
 
 // The values of the setting allowed_tools that Decide tells apart.
@@ -297,7 +297,7 @@ type Grants struct {
 	Network    NetworkRule `json:"network,omitempty"`    // "" is off
 	Hosts      []string    `json:"hosts,omitempty"`      // hosts that may be reached unasked: exact or *.x
 	// Approved are scripts of one tree each that the operator approved
-	// beforehand: by naming them exactly (ruling 25) or in a policy file.
+	// beforehand: by naming them exactly or in a policy file.
 	Approved []ApprovedScript `json:"approved,omitempty"`
 	// BindArgs makes the approval of a script cover one set of arguments only.
 	BindArgs bool        `json:"bindArgs,omitempty"`

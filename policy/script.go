@@ -161,7 +161,7 @@ func plainHost(h string) string {
 }
 
 // CheckScript says what is wrong with the name of a script: skill:scripts/path,
-// relative and clean. Nothing in it is a wildcard.
+// relative and clean. Nothing in it is a wildcard.
 func CheckScript(entry string) error {
 	skill, file, ok := strings.Cut(entry, ":scripts/")
 	bad := func(seg string) bool { return seg == "" || seg == "." || seg == ".." }

@@ -2,7 +2,7 @@
 // skills and, where the operator allowed it, shell commands. Both take the same
 // way:
 //
-//	gates    what contracts §2.1 asks of a script, in its order
+//	gates    what has to hold of a script, in a fixed order
 //	decide   policy, in the session's gate
 //	stage    files read, compared with the index, and put apart as they are
 //	run      in the sandbox, with nothing of this process's environment
@@ -35,7 +35,7 @@ type Options struct {
 	Name        string      // of the script tool, as the model sees it; "" leaves the tool out
 	View        metier.View // how host paths look to the model
 	// ByPath, if set, has the script tool take a skill's path and the name of a
-	// script, as harnesses have it (D-031), and says which skill and file that
+	// script, as harnesses have it, and says which skill and file that
 	// is. nil: it takes a skill's name and the file's path in its folder.
 	ByPath func(ctx context.Context, s *metier.Session, skill, script string) (name, file string, err error)
 	Host   *Host    // scripts that run on this machine itself; nil: none does

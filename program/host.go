@@ -21,8 +21,8 @@ import (
 )
 
 // Host puts exact scripts on this machine itself, where nothing is kept from
-// them but this process's environment. It comes from a subagent's
-// profile, which is an operator's word; a run of its own has none.
+// them but this process's environment. It comes from a subagent's
+// profile, which is an operator's word; a run of its own has none.
 // Every other script stays in the sandbox.
 //
 // A name alone puts nobody's code on the host: a script of a skill that did not
@@ -33,12 +33,12 @@ type Host struct {
 	Approved []policy.ApprovedScript
 	Sandbox  sandbox.Sandbox // runs them: one of level L0
 	Path     []string        // absolute folders after the system's in their PATH
-	// Leased has the scripts need Browser, which they find by AGENT_BROWSER_CDP
-	// . They are then held to the setting host_cdp, and to its origin.
+	// Leased has the scripts need Browser, which they find by AGENT_BROWSER_CDP.
+	// They are then held to the setting host_cdp, and to its origin.
 	Leased  bool
 	Browser Browser // nil: there is no lease
 	// Credentials are the scripts, as in Scripts, that sign in somewhere. Each
-	// needs a grant of the lease, bound to its origin. Scripts with a
+	// needs a grant of the lease, bound to its origin. Scripts with a
 	// grant get their skill's secrets; no other script on the host does.
 	Credentials []string
 }

@@ -15,7 +15,7 @@ import (
 	"metier/sandbox"
 )
 
-// Result is how a program ended, as documents show it (design §4).
+// Result is how a program ended, as documents show it.
 type Result struct {
 	Status    string   `json:"status"`
 	ExitCode  *int     `json:"exitCode"`

@@ -48,7 +48,7 @@ func (r *runner) asked(ms *int) sandbox.Limits {
 }
 
 // Environment is what every program finds. No variable of this process gets
-// there.
+// there.
 func Environment() []string {
 	return []string{"PATH=" + script.SearchPath, "HOME=" + sandbox.ScratchDir, "TMPDIR=" + sandbox.ScratchDir, "LANG=C.UTF-8", "TERM=dumb"}
 }

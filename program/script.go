@@ -33,8 +33,7 @@ var scriptText string
 //go:embed run_script.md
 var pathText string
 
-// Script is one call of a skill's script: the arguments of run_skill_script
-// (A-062).
+// Script is one call of a skill's script: the arguments of run_skill_script.
 type Script struct {
 	Skill string   `json:"skill"`
 	ID    string   `json:"skillId,omitempty"` // in place of Skill, where the model is shown no paths
@@ -181,7 +180,7 @@ func worded(err error) string {
 }
 
 // Stage reads a skill's files before it is activated, so that what is wrong
-// with them is known then, and says where its scripts will find them (A-191).
+// with them is known then, and says where its scripts will find them.
 // The bytes that run are read and compared again by each call.
 func (t scriptTool) Stage(ctx context.Context, x *metier.Scope, sk metier.Skill) error {
 	if sk.Head.Remote { // its files are fetched when a script of it runs (SEP-2640, lazy retrieval)

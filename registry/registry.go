@@ -11,7 +11,7 @@ import (
 )
 
 // List is the list of skills at one moment, in the shape of
-// skill-registry.json (contracts §2.1, A-154). Type, runs and times are the
+// skill-registry.json. Type, runs and times are the
 // artifact's.
 type List struct {
 	SkillsRoot        string               `json:"skillsRoot"`
@@ -19,7 +19,7 @@ type List struct {
 	Roots             []Root               `json:"roots"`
 	Skills            []Skill              `json:"skills"`
 	Diagnostics       []skillmd.Diagnostic `json:"diagnostics"`
-	Others            []Other              `json:"others"` // what was found and is not in Skills (D7)
+	Others            []Other              `json:"others"` // what was found and is not in Skills
 }
 
 // Root is one mounted root.
@@ -56,7 +56,7 @@ type Skill struct {
 	Diagnostics      []skillmd.Diagnostic `json:"diagnostics"`
 }
 
-// Resource is one file of a skill in the registry (A-039).
+// Resource is one file of a skill in the registry.
 type Resource struct {
 	Path                string               `json:"path"`
 	Kind                string               `json:"kind"`
@@ -69,7 +69,7 @@ type Resource struct {
 	Diagnostics         []skillmd.Diagnostic `json:"diagnostics"`
 }
 
-// Script is what a file under scripts/ says of itself (A-040).
+// Script is what a file under scripts/ says of itself.
 type Script struct {
 	Executable bool   `json:"executable"`
 	Shebang    string `json:"shebang,omitempty"`

@@ -57,7 +57,7 @@ type Restored struct {
 	Projected   bool              // the artifacts had never been written; they came from the log
 }
 
-// Restore reads what a run needs to go on: the persisted registry and
+// Restore reads what a run needs to go on: the persisted registry and
 // activations, and the state. A file that is gone, or is not what the log says,
 // is an error that names it (artifact_missing, artifact_altered); so is an
 // entry that this build must understand and does not (record_newer). A file

@@ -1,6 +1,6 @@
 // Package run keeps the folder of a run and nothing that decides.
 //
-//	<root>/<id>/events.jsonl    the log: the only truth (D10)
+//	<root>/<id>/events.jsonl    the log: the only truth
 //	<root>/<id>/blobs/          content by digest, redacted before it was hashed
 //	<root>/<id>/lock            held by the one process that may write
 //	<root>/<id>/children/       the run folders of child runs, each with its own log

@@ -16,10 +16,10 @@ import (
 // skill cannot be read, which counts as gone.
 type Now func(skillID string) (file, tree string, err error)
 
-// Drift compares active skills with what is there now (A-157): one Drifted for
+// Drift compares active skills with what is there now: one Drifted for
 // each SKILL.md whose digest is not the recorded one, and one for each tree that
 // changed around an unchanged SKILL.md. Choice is empty: what to do about it is
-// the caller's to decide and to record (A-158). Skills without a Drifted are
+// the caller's to decide and to record. Skills without a Drifted are
 // verified.
 func Drift(active []event.Activated, now Now) []event.Drifted {
 	var out []event.Drifted
@@ -95,8 +95,7 @@ func filesSince(was, now registry.Skill) (out []event.Drifted) {
 	return out
 }
 
-// ReplayReport is what a record proves of the skills a run used (C-055, ruling
-// 27).
+// ReplayReport is what a record proves of the skills a run used.
 type ReplayReport struct {
 	ID       string           `json:"id"`
 	OK       bool             `json:"ok"`

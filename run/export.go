@@ -168,8 +168,8 @@ func plainName(s string) bool {
 	})
 }
 
-// Normalize prints a log so that two runs that did the same give the same bytes
-// (C-006): entries without times, hashes and chance ids. Ids are replaced by
+// Normalize prints a log so that two runs that did the same give the same
+// bytes: entries without times, hashes and chance ids. Ids are replaced by
 // their kind and the number of their first use, in entries and in the blobs
 // they name; the digests of blobs are those of the replaced content. blobs may
 // be nil: then digests stay as they are.

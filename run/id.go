@@ -14,8 +14,7 @@ import (
 const maxID = 128
 
 // CheckID returns an error unless id may name a run: letters, digits, dot,
-// underscore and hyphen, at most 128 of them, and neither "." nor ".."
-// (contracts §2.1).
+// underscore and hyphen, at most 128 of them, and neither "." nor "..".
 func CheckID(id string) error {
 	bad := func(why string) error {
 		return wrong(metier.Invalid, CodeIDInvalid, id, "use letters, digits, dot, underscore and hyphen, at most 128 of them", "a run id %s", why)

@@ -11,7 +11,7 @@ import (
 )
 
 // Output is tool-outputs/<outputId>-<toolId>.json: one call as it was asked
-// for, what came back and where that came from (A-058, A-127).
+// for, what came back and where that came from.
 type Output struct {
 	Type          string           `json:"type"`
 	Version       int              `json:"version"`
@@ -34,7 +34,7 @@ type Output struct {
 	DetailDigest  string           `json:"detailDigest"`
 	Reads         []Read           `json:"reads"`
 	Activations   []Activation     `json:"activations"`
-	Script        *Script          `json:"script"`  // with all it wrote (A-082, A-093); null: the call was for none
+	Script        *Script          `json:"script"`  // with all it wrote; null: the call was for none
 	Command       *Command         `json:"command"` // the same of a shell command
 }
 

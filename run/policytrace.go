@@ -11,7 +11,7 @@ import (
 	"metier/record"
 )
 
-// PolicySnapshot is policy-snapshot.json (A-151, A-152): what was allowed, by
+// PolicySnapshot is policy-snapshot.json: what was allowed, by
 // whom, and which skills had a say.
 type PolicySnapshot struct {
 	Type              string            `json:"type"`
@@ -37,8 +37,8 @@ type PolicySnapshot struct {
 	Omitted           int               `json:"diagnosticsOmitted"`
 }
 
-// CatalogMode says whether and how the model is told which skills there are
-// (A-134). Both are the values of the settings.
+// CatalogMode says whether and how the model is told which skills there are.
+// Both are the values of the settings.
 type CatalogMode struct {
 	Disclosed bool   `json:"disclosed"`
 	Digest    string `json:"digest"`

@@ -12,7 +12,7 @@ import (
 	"metier/record"
 )
 
-// Report is run-report.json and `runs show ID --json` (design §4).
+// Report is run-report.json and `runs show ID --json`.
 type Report struct {
 	Type        string          `json:"type"`
 	Version     int             `json:"version"`

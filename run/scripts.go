@@ -10,7 +10,7 @@ import (
 	"metier/settings"
 )
 
-// Scripts is skill-script-executions.json (A-093).
+// Scripts is skill-script-executions.json.
 type Scripts struct {
 	Type       string   `json:"type"`
 	Version    int      `json:"version"`
@@ -18,7 +18,7 @@ type Scripts struct {
 	Executions []Script `json:"executions"`
 }
 
-// Script is one call that ran a skill's script or was refused (contracts §2.1).
+// Script is one call that ran a skill's script or was refused.
 // What is not known is null.
 type Script struct {
 	OutputID              string          `json:"outputId"`
@@ -32,7 +32,7 @@ type Script struct {
 	ExecutedAt            string          `json:"executedAt"`
 	CFCPromptRole         string          `json:"cfcPromptRole"`
 	Args                  json.RawMessage `json:"args"`        // a list, or the gap it left
-	SkillDigest           *string         `json:"skillDigest"` // of SKILL.md (C-088)
+	SkillDigest           *string         `json:"skillDigest"` // of SKILL.md
 	Tree                  *string         `json:"tree"`
 	ScriptPath            *string         `json:"scriptPath"` // on the host
 	RegistryDigest        *string         `json:"registryDigest"`

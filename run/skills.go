@@ -23,7 +23,7 @@ const (
 // (A-142).
 const promptRole = string(policy.Context)
 
-// Registry is skill-registry.json (A-154, contracts §2.1): the skills as they
+// Registry is skill-registry.json: the skills as they
 // were indexed when the session began or last looked, with the files of those
 // that were used since.
 type Registry struct {
@@ -119,7 +119,7 @@ func (r Registry) empty() bool {
 	return r.Gap == nil && r.SkillsRoot == "" && len(r.Skills) == 0 && (string(r.Roots) == "[]" || string(r.Roots) == "null")
 }
 
-// Activations is skill-activations.json (A-155).
+// Activations is skill-activations.json.
 type Activations struct {
 	Type        string       `json:"type"`
 	Version     int          `json:"version"`
@@ -128,7 +128,7 @@ type Activations struct {
 }
 
 // Activation is one skill's instructions entering the run. Source is the
-// activation source (ruling 10), Tier the skill's trust.
+// activation source, Tier the skill's trust.
 type Activation struct {
 	Name             string     `json:"name"`
 	SkillID          string     `json:"skillId"`
@@ -185,7 +185,7 @@ func dirOf(p string) string {
 	return ""
 }
 
-// Reads is skill-resource-reads.json (A-059).
+// Reads is skill-resource-reads.json.
 type Reads struct {
 	Type    string `json:"type"`
 	Version int    `json:"version"`

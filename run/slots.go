@@ -10,9 +10,9 @@ import (
 )
 
 // PromptSlot binds one input to where it came from and to what was in force
-// when it came (contracts §2.1): the evidence that decisions were taken on.
+// when it came: the evidence that decisions were taken on.
 // Nothing but an input of a surface fills one; skills, harnesses, resources,
-// tool results and children never do (A-142, A-143).
+// tool results and children never do.
 type PromptSlot struct {
 	Type       string      `json:"type"` // metier.prompt-slot
 	Source     string      `json:"source"`

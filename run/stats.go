@@ -31,7 +31,7 @@ type SkillUse struct {
 	ReadErrors  int    `json:"readErrors"`
 	Scripts     int    `json:"scripts"`        // that ran, however they ended
 	ScriptFails int    `json:"scriptFailures"` // calls that ended otherwise than with exit code 0, refused ones included
-	Uses        int    `json:"uses"`           // activations, reads and script runs: what it was there for (A-188)
+	Uses        int    `json:"uses"`           // activations, reads and script runs: what it was there for
 	FirstUsed   string `json:"firstUsed"`
 	LastUsed    string `json:"lastUsed"`
 }

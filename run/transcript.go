@@ -23,8 +23,7 @@ type Transcript struct {
 	Messages []Message   `json:"messages"`
 }
 
-// Turn is one reply of the model and the skills that were active for it
-// (C-088).
+// Turn is one reply of the model and the skills that were active for it.
 type Turn struct {
 	Turn         int             `json:"turn"`
 	Op           string          `json:"op"`

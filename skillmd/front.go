@@ -30,7 +30,7 @@ type Front struct {
 	AllowedTools         []string
 	AllowedToolsDeclared bool
 
-	// Fields that other clients know.
+	// Fields that other clients know.
 	WhenToUse              string   // when_to_use or when-to-use
 	ArgumentHint           string   // a list, as [file] reads in YAML, is written back with its brackets
 	Arguments              []string // names, split on blanks and commas

@@ -1,5 +1,5 @@
 // Package skills holds the skills that come with metier. They are embedded,
-// so that they are there without a source tree (E-012, ruling 32).
+// so that they are there without a source tree.
 package skills
 
 import "embed"

@@ -13,10 +13,10 @@ import (
 // books. A result made without act stands for the call.
 type Envelope func(ctx context.Context, c metier.Call, act func(context.Context) (metier.Result, error)) (metier.Result, error)
 
-// Enveloped returns a tool that runs only inside the host's envelope (ruling
-// 23: C-009, C-053). Without one every call is refused with code
-// envelope_required before any effect; an act outside the envelope's own call,
-// or a second one, is refused with code envelope_closed.
+// Enveloped returns a tool that runs only inside the host's envelope. Without
+// one every call is refused with code envelope_required before any effect; an
+// act outside the envelope's own call, or a second one, is refused with code
+// envelope_closed.
 func Enveloped(t metier.Tool, e Envelope) metier.Tool { return enveloped{t, e} }
 
 type enveloped struct {

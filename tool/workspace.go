@@ -32,12 +32,12 @@ type WorkspaceOptions struct {
 	Cwd    string // slash path below the root that relative paths start at
 	Mounts []Mount
 	// Protected are host files and folders that no tool writes, there or not
-	// yet: roots of skills, configuration and policy files (D2).
+	// yet: roots of skills, configuration and policy files.
 	Protected []string
 	// Denied are host files and folders that no tool reads or writes.
 	Denied []string
 	// Home is the user's home: its dot-paths are closed unless they were
-	// granted or hold the workspace (B-053). "" takes os.UserHomeDir; "-" none.
+	// granted or hold the workspace. "" takes os.UserHomeDir; "-" none.
 	Home string
 }
 
@@ -193,7 +193,7 @@ func (w *Workspace) Close() error {
 }
 
 // AddReadRoot grants reads, never writes, of a folder and all below it, also
-// outside the workspace and in the home's dot-folders (B-047..B-050, B-054).
+// outside the workspace and in the home's dot-folders.
 // A path that is a symlink is resolved now, and what it points to is granted.
 // Granting twice changes nothing.
 func (w *Workspace) AddReadRoot(p string) error {

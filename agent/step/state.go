@@ -1,4 +1,4 @@
-// Package step is the agent's loop as plain data (design D9). A driver asks
+// Package step is the agent's loop as plain data. A driver asks
 // Next what is outstanding, does it in any order, appends what happened to the
 // log and folds it with Apply; the log alone rebuilds the state.
 //

@@ -2,7 +2,7 @@
 // fresh context, exactly the skills, scripts and tools of its profile, and a
 // record of its own. The parent is given a summary and sanitized state and
 // nothing else: not the child's transcript, not what its skills say, not what
-// its programs print, not its raw failures (A-092, A-160..A-168).
+// its programs print, not its raw failures.
 //
 // A profile is the operator's word, so it may name tools and scripts that the
 // parent has not; no text of a skill and no argument of a call can change one.
@@ -63,7 +63,7 @@ type Child struct {
 	Answers map[string]policy.Answer
 }
 
-// Manifest is what a child was made to be, in its run-manifest.json (A-161).
+// Manifest is what a child was made to be, in its run-manifest.json.
 type Manifest struct {
 	Profile string   `json:"profile"`
 	Parent  string   `json:"parent"` // id of the run that began it

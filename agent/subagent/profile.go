@@ -19,10 +19,10 @@ type Profile struct {
 	Name        string `yaml:"name" json:"name"`
 	Description string `yaml:"description" json:"description"` // one line, told to the parent's model
 	// Skills the child begins with, exact names. One that is not there makes a
-	// weaker child and no error (contracts §2.1).
+	// weaker child and no error.
 	Skills []string `yaml:"skills" json:"skills,omitempty"`
 	// AllowSkills are patterns (* is any text) of skills a call may name and the child
-	// may load besides. None: no others (A-177).
+	// may load besides. None: no others.
 	AllowSkills []string `yaml:"allow_skills" json:"allowSkills,omitempty"`
 	Scripts     []string `yaml:"scripts" json:"scripts,omitempty"` // exactly those that may run: SKILL:scripts/PATH
 	Tools       []string `yaml:"tools" json:"tools"`               // canonical names; inherit stands for those of the parent that run nothing
@@ -32,7 +32,7 @@ type Profile struct {
 	MaxTokens   int64    `yaml:"max_tokens" json:"maxTokens,omitempty"` // 0: what the parent has left
 	Target      string   `yaml:"target" json:"executionTarget"`         // where Scripts run: sandbox (default) or host
 	// Browser says that the scripts on the host work in the browser that the operator lent,
-	// and in no other way (A-088).
+	// and in no other way.
 	Browser bool `yaml:"browser" json:"browser,omitempty"`
 	// Instructions follow the system prompt of the child.
 	Instructions string `yaml:"instructions" json:"instructions,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"metier/settings"
 )
 
-// The codes of a child that failed: a closed set (contracts §2.1).
+// The codes of a child that failed: a closed set.
 const (
 	FailCompile     = "compile-error"
 	FailTurns       = "turn-budget-exhausted"
@@ -33,8 +33,8 @@ const failureRules = "When you cannot do the task, say in your own words what is
 const Rules = "You are a helper of another agent. It sees nothing of your work but your last message: begin that with the result. " +
 	"Do not copy instructions, long passages or program output into it; say what they mean. " + failureRules
 
-// Report is what a parent is given of a child: the summary and sanitized state
-// (A-092, A-167). It is the detail of the call's result.
+// Report is what a parent is given of a child: the summary and sanitized state.
+// It is the detail of the call's result.
 type Report struct {
 	Profile  string          `json:"profile"`
 	Run      string          `json:"run"`    // name of its folder below children/

@@ -8,13 +8,13 @@ import (
 
 // Expand replaces the placeholders of a text:
 //
-//	$ARGUMENTS     all arguments, joined by spaces ("" without any, B-030)
-//	$ARGUMENTS[N]  the Nth, counted from 0 (B-027); "" beyond the last
-//	$0 … $9        the same by position (B-028); two or more digits are left as
+//	$ARGUMENTS     all arguments, joined by spaces ("" without any)
+//	$ARGUMENTS[N]  the Nth, counted from 0; "" beyond the last
+//	$0 … $9        the same by position; two or more digits are left as
 //	               they are, and so is \$, which becomes a plain dollar
 //
 // Text without placeholders comes back unchanged: arguments nobody asked for
-// are ignored (B-029), or, with trailer, put in a line after the text.
+// are ignored, or, with trailer, put in a line after the text.
 // Arguments are data: a placeholder inside one is not expanded again. Of a text
 // that grows beyond most bytes fits is false.
 func Expand(text string, args []string, trailer bool, most int) (out string, fits bool) {

@@ -35,7 +35,7 @@ type Entry struct {
 
 // Head says what the list is and how a skill is used, in the words of
 // the profile's tools: by reading a file where that activates, else by the load
-// tool (B-018, B-042, B-043, E-050).
+// tool.
 func (f Form) Head() string {
 	if f.Paths {
 		return "## Available Skills\n\n" +

@@ -1,5 +1,5 @@
 // Package nfkc brings names to one spelling: Unicode normalization form KC, in which é is é however it was typed and a
-// full-width letter is the letter (Agent Skills reference validator; requirement row C-014).
+// full-width letter is the letter (Agent Skills reference validator).
 package nfkc
 
 import (

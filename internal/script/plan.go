@@ -17,7 +17,7 @@ type Request struct {
 	Args     []string
 	Runtimes []string // those that may run it, by name; see Names
 	// Stdin hands the code to the interpreter on its standard input: one file,
-	// nothing beside it (A-073..A-079). Only bash and deno can do that.
+	// nothing beside it. Only bash and deno can do that.
 	Stdin bool
 	// Find gives the path of a program where the script runs.
 	Find func(program string) (string, bool)

@@ -12,7 +12,7 @@ var runtimes = map[string]string{"bash": "bash", "sh": "sh", "deno": "deno", "no
 
 // Runtime infers what would run a script from its shebang line, "" for none,
 // else from its extension: bash, deno, python3 and so on, "shebang" for an
-// interpreter that is none of them, "unknown" (A-040, ruling 14).
+// interpreter that is none of them, "unknown".
 func Runtime(file, shebang string) string {
 	if shebang != "" {
 		if r, ok := runtimes[path.Base(Program(shebang))]; ok {

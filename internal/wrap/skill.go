@@ -7,12 +7,12 @@ import (
 
 // Skill is what the model reads of an activated skill: one element that names
 // skill and source, holds the content, the folder, the relative-path rule and
-// a list of files.
+// a list of files.
 type Skill struct {
 	Name, Source, Dir string
 	ThirdParty        bool
 	Content           string
-	Digest            string // "" where the setting keeps digests out of the text
+	Digest            string // "" where the setting keeps digests out of the text
 	Files             []File
 	More              int // files that are not listed
 }

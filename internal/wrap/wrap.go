@@ -19,7 +19,7 @@ var elements = []string{"skill_context", "skill_content", "skill_resources", "sk
 // Neutralize makes untrusted text safe to stand inside one of our elements by
 // escaping the angle bracket of each look-alike, and counts them: any case,
 // with white space, slashes or invisible characters anywhere, and the wide
-// bracket. All other bytes stay as they are (A-112).
+// bracket. All other bytes stay as they are.
 func Neutralize(s string) (string, int) {
 	var b strings.Builder
 	n, done := 0, 0
@@ -115,7 +115,7 @@ func Element(name, attributes, text string) (string, int) {
 }
 
 // Attribute escapes a value for a double-quoted attribute: markup, quotes,
-// line breaks, control and invisible characters (A-116).
+// line breaks, control and invisible characters.
 func Attribute(s string) string {
 	return markup.Replace(visible.Escape(blanks.Replace(s)))
 }

@@ -39,7 +39,7 @@ var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 // Prefix begins the name of every tool of a server.
 const Prefix = "mcp__"
 
-// SkillsKey is where a call's _meta says which skills are active (C-046).
+// SkillsKey is where a call's _meta says which skills are active.
 const SkillsKey = "metier/skills"
 
 // tool is one tool of a server, as it was when the run began.

@@ -3,7 +3,7 @@
 // io.modelcontextprotocol/skills (SEP-2640).
 //
 // It decides nothing. Every call, read and prompt goes through the session of
-// the client that sent it (D1): the one of the stdio process, of the legacy
+// the client that sent it: the one of the stdio process, of the legacy
 // session id, or of the bearer principal. A request that has none of these gets
 // a session of its own.
 package server
