@@ -168,16 +168,16 @@ func (c *children) enter(ctx context.Context, k *job, folder *run.Folder) error 
 	again := restored.State.Seq > 0 && len(restored.Active)+restored.State.Turns > 0
 	var d drifts
 	if again && !c.parent.family.knows(folder.Dir()) {
-		if d, err = k.drift(restored, ""); err != nil {
+		if d, err = k.drift(restored); err != nil {
 			return err
 		}
 	}
-	k.anew = len(d.all()) > 0 && k.onDrift("") == "reload"
+	k.anew = len(d.all()) > 0 && k.onDrift() == "reload"
 	if err := k.open(ctx, folder); err != nil {
 		return err
 	}
 	if again {
-		if err := k.resumed(ctx, restored, d, k.onDrift("")); err != nil {
+		if err := k.resumed(ctx, restored, d, k.onDrift()); err != nil {
 			return err
 		}
 	}

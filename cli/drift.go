@@ -15,13 +15,10 @@ import (
 	"metier/run"
 )
 
-// onDrift is what happens with changed skills: the flag, else the setting for
-// batch or for a person.
-func (j *job) onDrift(flag string) string {
-	switch {
-	case flag != "":
-		return flag
-	case j.launch.Batch:
+// onDrift is what happens with changed skills: the setting for batch or for a
+// person. The flag --on-drift sets both.
+func (j *job) onDrift() string {
+	if j.launch.Batch {
 		return string(j.settings.Activate.DriftBatch)
 	}
 	return string(j.settings.Activate.DriftInteractive)
@@ -38,8 +35,8 @@ func (d drifts) all() []event.Drifted { return slices.Concat(d.active, d.recorde
 // drift compares the skills of a record with what is on disk: the active ones
 // and, where the files of all were indexed at the start, all of them.
 // Where the choice is fail, it refuses and names what changed.
-func (j *job) drift(r run.Restored, flag string) (d drifts, err error) {
-	choice := j.onDrift(flag)
+func (j *job) drift(r run.Restored) (d drifts, err error) {
+	choice := j.onDrift()
 	d.active = run.Drift(r.Active, j.digests)
 	if d.recorded, err = j.recorded(r); err != nil {
 		return d, err
@@ -144,8 +141,8 @@ func (j *job) recorded(r run.Restored) ([]event.Drifted, error) {
 // driftOfChildren refuses as drift does, for the skills of subagents that are not
 // done: before anything goes on, so that they can be put back. With any other
 // choice each sees to its own when it is taken up.
-func (j *job) driftOfChildren(ctx context.Context, dir string, s run.State, flag string) error {
-	if j.onDrift(flag) != "fail" {
+func (j *job) driftOfChildren(ctx context.Context, dir string, s run.State) error {
+	if j.onDrift() != "fail" {
 		return nil
 	}
 	root := run.ChildrenOf(dir)
@@ -160,14 +157,14 @@ func (j *job) driftOfChildren(ctx context.Context, dir string, s run.State, flag
 		if slices.ContainsFunc(s.Children, func(c run.ChildRun) bool { return c.Run == d.Name() }) {
 			continue
 		}
-		if err := j.driftOfChild(ctx, root, d.Name(), flag); err != nil {
+		if err := j.driftOfChild(ctx, root, d.Name()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *job) driftOfChild(ctx context.Context, root, id, flag string) (err error) {
+func (j *job) driftOfChild(ctx context.Context, root, id string) (err error) {
 	f, err := run.Look(root, id, j.a.runOptions())
 	if err != nil {
 		return nil // whoever takes it up says what is wrong with it
@@ -177,10 +174,10 @@ func (j *job) driftOfChild(ctx context.Context, root, id, flag string) (err erro
 	if err != nil || r.State.Status == run.StatusDone || r.State.Status == run.StatusFailed || r.State.Status == run.StatusDenied {
 		return nil
 	}
-	if _, err := j.drift(r, flag); err != nil {
+	if _, err := j.drift(r); err != nil {
 		return fmt.Errorf("subagent %s: %w", id, err)
 	}
-	return j.driftOfChildren(ctx, f.Dir(), r.State, flag)
+	return j.driftOfChildren(ctx, f.Dir(), r.State)
 }
 
 // digests looks a skill up as it is on disk now.

@@ -153,7 +153,7 @@ func (j *job) connect(ctx context.Context) error {
 				fmt.Fprintf(j.a.Err, "note: the server %s of this run is not configured any more [mcp_server_unknown]\n", oneLine(l))
 			}
 		}
-		if j.onDrift("") != "reload" {
+		if j.onDrift() != "reload" {
 			o.Pins = m.Pins
 		}
 	}

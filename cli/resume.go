@@ -107,18 +107,18 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 		return j.follow(ctx) // tells how it ended; nothing is done
 	}
 	j.noteLease()
-	d, err := j.drift(restored, f.onDrift)
+	d, err := j.drift(restored)
 	if err != nil {
 		return r, err
 	}
-	if err := j.driftOfChildren(ctx, folder.Dir(), restored.State, f.onDrift); err != nil {
+	if err := j.driftOfChildren(ctx, folder.Dir(), restored.State); err != nil {
 		return r, err
 	}
-	j.anew = len(d.all()) > 0 && j.onDrift(f.onDrift) == "reload"
+	j.anew = len(d.all()) > 0 && j.onDrift() == "reload"
 	if err := j.open(ctx, folder); err != nil {
 		return r, err
 	}
-	if err := j.resumed(ctx, restored, d, j.onDrift(f.onDrift)); err != nil {
+	if err := j.resumed(ctx, restored, d, j.onDrift()); err != nil {
 		return r, err
 	}
 	if err := j.settle(ctx); err != nil {
