@@ -281,6 +281,24 @@ func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 	}
 }
 
+// Where unknown fields are refused, those of the specification load, all six
+// together.
+//
+// req: C-071
+func TestOnlyTheFieldsOfTheSpecificationLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "agent-runtime", map[string]string{
+		"skills/all/SKILL.md": skillFile("all", "", "license: MIT", "compatibility: Linux", "metadata: {a: b}", "allowed-tools: Read"),
+		"skills/odd/SKILL.md": skillFile("odd", "", "version: 1")})
+	got := map[string]metier.Status{}
+	for _, sk := range w.snapshot().All() {
+		got[sk.ID.Path] = sk.State
+	}
+	if diff := cmp.Diff(map[string]metier.Status{"all": metier.Loaded, "odd": metier.Refused}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Fields nobody knows are kept in the registry, and no decision depends on them.
 //
 // req: A-027

@@ -71,11 +71,14 @@ func TestGateOfAllowlist(t *testing.T) {
 // req: A-068
 func TestGateOfIndex(t *testing.T) {
 	t.Parallel()
-	all := func(g *policy.Grants) { g.Scripts = append(g.Scripts, "demo:scripts/late.sh", "demo:scripts/none.sh") }
+	all := func(g *policy.Grants) {
+		g.Scripts = append(g.Scripts, "demo:scripts/late.sh", "demo:scripts/none.sh", "demo:scripts/A.sh")
+	}
 	w := newWorld(t, setup{profile: cfHarness, grants: all}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
 	w.put("skills/demo/scripts/late.sh", "#!/bin/bash\n")
 	w.refuses("script_not_indexed", w.run("scripts/late.sh"))
 	w.refuses("script_not_indexed", w.run("scripts/none.sh"))
+	w.refuses("script_not_indexed", w.run("scripts/A.sh"))
 	w = newWorld(t, setup{profile: "agent-harness"}, demo(map[string]string{"references/x.sh": "#!/bin/bash\n", "assets/x.sh": "#!/bin/bash\n", "templates/x.sh": "#!/bin/bash\n", "x.sh": "#!/bin/bash\n"}))
 	for _, p := range []string{"references/x.sh", "assets/x.sh", "templates/x.sh", "x.sh"} { // the profile lets a path lie anywhere
 		w.refuses("resource_not_script", w.run(p))

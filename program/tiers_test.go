@@ -156,7 +156,7 @@ func TestSkillsOfOneCommandAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// req: C-069
+// req: C-042, C-069
 func TestSkillsAreFoldersForCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n", "references/r.md": "the reference\n", "assets/deep/x.txt": "deep\n"}))

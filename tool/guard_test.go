@@ -180,6 +180,7 @@ func TestGrantThatIsALinkIsResolved(t *testing.T) {
 	e.refuse("ask", "read_file", args{"path": e.path("OUT/real/out")})
 }
 
+// req: B-050
 func TestGuardAllowsWhatTheSettingSays(t *testing.T) {
 	t.Parallel()
 	for guard, want := range map[settings.GuardAllow][2]string{

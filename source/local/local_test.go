@@ -373,6 +373,30 @@ func TestLinkedSkills(t *testing.T) {
 	}
 }
 
+// A folder that links of the root may lead to lends a skill no files, not even
+// one of the same path.
+//
+// req: A-037
+func TestManifest_FilesAreThoseOfTheSkillsFolder(t *testing.T) {
+	t.Parallel()
+	dir := base(t)
+	skill(t, dir, "root/greet")
+	link(t, put(t, dir, "extra/greet/note.md", "x"), filepath.Join(dir, "root/greet/note.md"))
+	s := open(t, filepath.Join(dir, "root"), &local.Options{Symlinks: settings.SymlinksInBounds, AllowedRoots: []string{filepath.Join(dir, "extra")}})
+	m, err := sourcetest.Open(t, s, "greet").Manifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range m.Files {
+		got = append(got, f.Path)
+	}
+	for _, d := range m.Diagnostics {
+		got = append(got, d.Code)
+	}
+	want(t, got, "SKILL.md", "skill-resource-outside-root")
+}
+
 // A link to a folder above the root, which the operator allows, must not list
 // the root's skills twice or go round.
 func TestLinkAboveTheRoot(t *testing.T) {
