@@ -30,13 +30,16 @@ type standIn struct {
 	turns []turn
 	asked chan struct{} // one for each request that was accepted
 	told  int           // how many requests were told of
+	work  string        // the folder of the script
 }
 
 // turn is a turn of the stand-in, in JSON. Times: how many requests in a row
-// take it; 0 is once, -1 for ever.
+// take it; 0 is once, -1 for ever. Rename moves a file or folder of the script
+// before it answers, as somebody else might meanwhile.
 type turn struct {
 	modeltest.Turn
-	Times int `json:"times"`
+	Times  int       `json:"times"`
+	Rename [2]string `json:"rename"`
 }
 
 func (s *standIn) next(*modeltest.Request) modeltest.Turn {
@@ -48,6 +51,11 @@ func (s *standIn) next(*modeltest.Request) modeltest.Turn {
 	}
 	t := &s.turns[0]
 	out := t.Turn
+	if from, to := t.Rename[0], t.Rename[1]; from != "" {
+		if err := os.Rename(filepath.Join(s.work, from), filepath.Join(s.work, to)); err != nil {
+			return modeltest.Turn{Fault: &modeltest.Fault{Status: 500, Message: err.Error()}}
+		}
+	}
 	if t.Times--; t.Times == 0 || t.Times == -1 {
 		s.turns = s.turns[1:]
 	} else if t.Times < -1 {
@@ -90,7 +98,7 @@ func standin(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	server, err := modeltest.New(args[0])
 	ts.Check(err)
-	s := &standIn{Server: server, turns: turns, asked: make(chan struct{}, 1024)}
+	s := &standIn{Server: server, turns: turns, asked: make(chan struct{}, 1024), work: ts.Getenv("WORK")}
 	server.Answer(s.next)
 	standins.Store(key, s)
 	ts.Defer(func() { standins.Delete(key); server.Close() })

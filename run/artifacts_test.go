@@ -453,9 +453,11 @@ func TestTranscriptOfAResumedRunHoldsTheSkillBlockOnce(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	f, a := create(t, root, "r", nil)
-	a.open("cli-preload")
+	act := a.open("cli-preload")
 	a.begin()
 	a.turn(1)
+	act.Call, act.SkillID, act.Name, act.Text = "t1.c2", "skills:beta", "beta", a.text("<skill_context name=\"beta\">\nCount.\n</skill_context>\n")
+	a.add(act)
 	ok(t, f.Project(t.Context()))
 	ok(t, f.Close())
 	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{Now: clock()}))
@@ -466,15 +468,17 @@ func TestTranscriptOfAResumedRunHoldsTheSkillBlockOnce(t *testing.T) {
 	a.turn(2)
 	ok(t, f.Project(t.Context()))
 	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
-	if n := bytes.Count(b, []byte(`<skill_context name=\"alpha\">`)); n != 1 {
-		t.Errorf("the block is in the transcript %d times, want once", n)
+	for _, name := range []string{"alpha", "beta"} { // preloaded, and loaded in a turn
+		if n := bytes.Count(b, []byte(`<skill_context name=\"`+name+`\">`)); n != 1 {
+			t.Errorf("the block of %s is in the transcript %d times, want once", name, n)
+		}
 	}
 	st := readJSON[run.State](t, f, run.FileState)
-	if len(st.Activations) != 1 || st.Activations[0].Name != "alpha" || st.Resumes != 1 {
+	if len(st.Activations) != 2 || st.Activations[0].Name != "alpha" || st.Resumes != 1 {
 		t.Errorf("resume state: %+v", st)
 	}
 	tr := readJSON[run.Transcript](t, f, run.FileTranscript)
-	if len(tr.Turns) != 2 || len(tr.Turns[1].ActiveSkills) != 1 || tr.Turns[1].ActiveSkills[0].Digest == "" {
+	if len(tr.Turns) != 2 || len(tr.Turns[1].ActiveSkills) != 2 || tr.Turns[1].ActiveSkills[0].Digest == "" {
 		t.Errorf("turns: %+v", tr.Turns)
 	}
 }
