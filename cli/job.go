@@ -218,17 +218,18 @@ func (j *job) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	task := j.launch.Prompt
-	if _, said := st.Inputs["prompt"]; !said {
-		line, err := j.typed()
-		if err == nil && line != nil {
-			task, err = line.follow(ctx, j.session)
-		}
-		if err != nil {
-			return err
-		}
+	if _, said := st.Inputs["prompt"]; said {
+		return nil // in the words that are recorded, which are not the typed ones where /NAME was typed
 	}
-	_, err := j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
+	task := j.launch.Prompt
+	line, err := j.typed()
+	if err == nil && line != nil {
+		task, err = line.follow(ctx, j.session)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
 	return err
 }
 
