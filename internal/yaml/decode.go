@@ -50,5 +50,48 @@ func decodeError(le *yaml.LoadError) *Error {
 			e.Code, e.Msg = UnknownKey, fmt.Sprintf("unknown key %q", clip(key))
 		}
 	}
+	if rest, ok := strings.CutPrefix(le.Message, "cannot construct !!"); ok {
+		if got, want, ok := cutLast(rest, " into "); ok {
+			e.Msg = clip(mismatch(got, want))
+		}
+	}
 	return e
+}
+
+// mismatch says which kind of value is needed. got is a tag and, for a scalar, its beginning in backquotes; want is a Go type.
+func mismatch(got, want string) string {
+	kind, value, _ := strings.Cut(got, " ")
+	value = strings.Trim(value, "`")
+	needed := "a map of keys and values"
+	switch {
+	case want == "[]string" && value != "" && !strings.HasSuffix(value, "..."):
+		return fmt.Sprintf("a list is needed here, such as [%s]", value)
+	case strings.HasPrefix(want, "[]"):
+		needed = "a list"
+	case want == "bool":
+		needed = "true or false"
+	case want == "string":
+		needed = "text"
+	case want == "time.Duration":
+		needed = "a time such as 10m"
+	case strings.HasPrefix(want, "int"), strings.HasPrefix(want, "uint"), strings.HasPrefix(want, "float"):
+		needed = "a number"
+	}
+	switch {
+	case value != "":
+		return fmt.Sprintf("%s is needed here, not %q", needed, value)
+	case kind == "seq":
+		return needed + " is needed here, not a list"
+	case kind == "map":
+		return needed + " is needed here, not a map"
+	}
+	return needed + " is needed here"
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
 }
