@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 
@@ -182,8 +184,13 @@ func difference(want, got []byte) string {
 	read := func(b []byte) (v any, err error) {
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.UseNumber()
-		err = d.Decode(&v)
-		return v, err
+		if err = d.Decode(&v); err != nil {
+			return v, err
+		}
+		if _, after := d.Token(); after != io.EOF {
+			return v, errors.New("there is more behind the value")
+		}
+		return v, nil
 	}
 	w, werr := read(want)
 	g, gerr := read(got)

@@ -77,7 +77,7 @@ func fault(op, path string, err error) error {
 		case record.CodeTooLarge:
 			out.Kind = metier.LimitReached
 		default:
-			out.Kind, out.Hint = metier.Drift, "the record is not what was written; look at it with verify before going on"
+			out.Kind, out.Hint = metier.Drift, "the record is not what was written; 'metier audit verify RUN' names what changed"
 		}
 		return out
 	}

@@ -226,7 +226,7 @@ func (f *Folder) openRecord() (err error) {
 	}
 	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), o); record.CodeOf(err) == record.CodeCut {
 		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
-			Hint: "the log was cut, or the disk lost what it had confirmed; look at it with verify; --trust-record goes on without what is gone, and the record says so"}
+			Hint: "the log was cut, or the disk lost what it had confirmed; 'metier audit verify RUN' names it; --trust-record goes on without what is gone, and the record says so"}
 	}
 	if err != nil {
 		return fault("open", f.dir, err)
@@ -265,7 +265,7 @@ func (f *Folder) begin(ctx context.Context) error {
 			}
 		default:
 			return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
-				Hint: "somebody changed the log behind metier's back; look at it with verify, do not go on with it"}
+				Hint: "somebody changed the log behind metier's back; 'metier audit verify RUN' names it; do not go on with this run"}
 		}
 		if err := f.unanchored(ctx); err != nil {
 			return err
