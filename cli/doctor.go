@@ -157,6 +157,10 @@ func (d *doctor) config() {
 		case found:
 			d.ok("config", "%s is read", p)
 		default:
+			if d.a.env["METIER_CONFIG"] != "" {
+				d.note("config", "name a file that exists, or unset it", "METIER_CONFIG names %s, which does not exist: no configuration is used", p)
+				continue
+			}
 			d.ok("config", "%s is not there", p)
 		}
 	}
