@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/internal/nearest"
+	"metier/internal/visible"
 	"metier/settings"
 )
 
@@ -82,9 +83,36 @@ func misplaced(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s needs %s", c.CommandPath(), strings.Join(takes[len(args):], " "))
 }
 
-// flagUsage is a flag that cannot be read, with what an unknown one may have
-// meant.
+var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a time such as 90s or 10m", "bool": "true or false"}
+
+// namesCommands makes help and completion refuse a word that names no command.
+func namesCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		case "help":
+			c.Args = func(c *cobra.Command, args []string) error {
+				found, rest, err := c.Root().Find(args)
+				if err == nil && len(rest) == 0 {
+					return nil
+				}
+				return usage(found, misplaced(found, rest))
+			}
+		}
+	}
+}
+
+// flagUsage is a flag that cannot be read: what its value should be, and what an
+// unknown flag may have meant.
 func flagUsage(c *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if kind, ok := flagKinds[bad.GetFlag().Value.Type()]; ok {
+			return usage(c, fmt.Errorf("--%s %s is not %s", bad.GetFlag().Name, visible.Quote(bad.GetValue()), kind))
+		}
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return usage(c, err)

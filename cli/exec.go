@@ -156,13 +156,21 @@ func (a *app) execResult(o metier.Observation) error {
 	} else {
 		a.noteCut(res)
 		if o.Code() != "" {
-			fmt.Fprintf(a.Err, "metier: the script %s\n", res.Ended())
+			fmt.Fprintf(a.Err, "metier: the script %s\n", ended(res))
 		}
 	}
 	if o.Code() != "" {
-		return &problem{exit: exitFailed, code: o.Code(), silent: true, err: fmt.Errorf("the script %s", res.Ended())}
+		return &problem{exit: exitFailed, code: o.Code(), silent: true, err: fmt.Errorf("the script %s", ended(res))}
 	}
 	return nil
+}
+
+// ended says how the program ended, and what gives it more time.
+func ended(r program.Result) string {
+	if r.Limit == sandbox.LimitWall {
+		return r.Ended() + " time; --timeout gives it more"
+	}
+	return r.Ended()
 }
 
 // noteCut says that there was more output than is kept.

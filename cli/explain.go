@@ -91,7 +91,7 @@ type mendableFind struct {
 
 func (a *app) explainCommand() *cobra.Command {
 	var place skillPlace
-	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Say what became of a skill, by which rule, and how to mend it",
+	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill was loaded, hidden, or refused, and how to fix it",
 		Long: `Explain says of every skill of a name, or of what lies at a path, whether a run
 with the same flags would load it, which rule decided, what else was found and
 how to mend it, and whether the model would be told of it.`,

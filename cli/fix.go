@@ -41,7 +41,7 @@ type fixed struct {
 
 func (a *app) fixCommand() *cobra.Command {
 	var write bool
-	c := &cobra.Command{Use: "fix PATH...", GroupID: "judge", Short: "Write the repairs that reading a skill needs into it",
+	c := &cobra.Command{Use: "fix PATH...", GroupID: "judge", Short: "Repair the frontmatter of skills",
 		Long: `Fix mends the frontmatter of skills that metier can read only by repairing them:
 values that need quotes, a missing closing line, a code fence around the file,
 lines before the frontmatter, broken escapes, misspelt fields. The values stay

@@ -10,11 +10,12 @@ import (
 
 	"metier"
 	"metier/harness"
+	"metier/internal/visible"
 	"metier/skillmd"
 )
 
 func (a *app) harnessCommand() *cobra.Command {
-	c := &cobra.Command{Use: "harness", GroupID: "judge", Short: "Write, judge and look at harnesses",
+	c := &cobra.Command{Use: "harness", GroupID: "judge", Short: "Create, validate, and show harnesses",
 		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent: 'metier run --harness DIR' gives it to one. docs/HARNESS.md says more.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.harnessValidateCommand(), a.harnessShowCommand(), a.harnessReadCommand(), a.harnessPromptCommand(), a.harnessInitCommand())
@@ -93,7 +94,7 @@ type harnessVerdict struct {
 
 func (a *app) harnessValidateCommand() *cobra.Command {
 	var layout string
-	c := &cobra.Command{Use: "validate DIR", Short: "Judge a harness",
+	c := &cobra.Command{Use: "validate DIR", Short: "Check a harness",
 		Long: `Validate says whether a harness can be loaded, in the words of its layout's
 reference validator: HARNESS.md and each skill need a name and a description; in
 v1 a Markdown reference needs a description. Groups without their summary file
@@ -282,7 +283,7 @@ escaped: a name or description cannot open an element.`,
 func (a *app) harnessInitCommand() *cobra.Command {
 	var layout string
 	var empty bool
-	c := &cobra.Command{Use: "init DIR", Short: "Begin a new harness",
+	c := &cobra.Command{Use: "init DIR", Short: "Create a new harness",
 		Long: `Init makes a harness that is valid as it is: HARNESS.md, a skill with a script, and
 a reference, each in a group with its summary. With --empty it makes HARNESS.md
 alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
@@ -290,7 +291,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := harness.ParseLayout(layout)
 			if err != nil {
-				return wrong("usage", "layouts: v1, v2", "--layout: %w", err)
+				return wrong("usage", "layouts: v1, v2", "--layout %s is not a layout", visible.Quote(layout))
 			}
 			shown := filepath.Clean(args[0])
 			if err := a.claim(c.Context(), filepath.Join(a.path(shown), harness.File)); err != nil {
@@ -309,7 +310,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 			for _, f := range files {
 				fmt.Fprintf(a.Out, "made %s\n", oneLine(filepath.Join(shown, filepath.FromSlash(f))))
 			}
-			_, err = fmt.Fprintf(a.Out, "Next: say in %s what the agent is for, then: metier harness validate %s\n", harness.File, oneLine(shown))
+			_, err = fmt.Fprintf(a.Out, "Next: say in %s what the agent is for, then: metier harness validate %s\n", harness.File, visible.Word(shown))
 			return err
 		}}
 	c.Flags().BoolVar(&empty, "empty", false, "make HARNESS.md and no skill or reference")

@@ -177,13 +177,14 @@ func (a *app) root() *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, errors as JSON on standard error")
 	c.SetFlagErrorFunc(flagUsage)
-	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "judge", Title: "Write and judge skills:"},
-		&cobra.Group{ID: "proof", Title: "Look back and prove:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
+	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "judge", Title: "Write and check skills:"},
+		&cobra.Group{ID: "proof", Title: "Look back and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.execCommand(), a.mcpCommand(), a.sandboxCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.subagentsCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand(), a.enableCommand(), a.disableCommand(), a.trustCommand())
 	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand(), a.harnessCommand())
 	c.SetHelpCommandGroupID("setup")
 	c.SetCompletionCommandGroupID("setup")
+	namesCommands(c)
 	argsAreUsage(c)
 	return c
 }

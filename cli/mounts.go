@@ -126,9 +126,9 @@ func (a *app) workspaceDir(p string) (string, error) {
 	dir := a.path(firstSet(p, a.Dir))
 	real, err := confine.RealPath(dir)
 	if err != nil {
-		code := "workspace_missing"
-		if !errors.Is(err, fs.ErrNotExist) {
-			code = "workspace_unreadable"
+		code := "workspace_unreadable"
+		if errors.Is(err, fs.ErrNotExist) {
+			code, err = "workspace_missing", errors.New("there is no such folder")
 		}
 		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Hint: "give a folder that exists with --workspace", Err: err}
 	}

@@ -164,6 +164,9 @@ func statusText(r result) string {
 // statusError is the exit of a run that is not done.
 func (a *app) statusError(r result) error {
 	err := fmt.Errorf("run %s ended as %s", r.Run, statusText(r))
+	if r.Status == "parked" {
+		err = fmt.Errorf("run %s waits for an answer", r.Run)
+	}
 	if r.Reason != "" {
 		err = fmt.Errorf("%w: %s", err, r.Reason)
 	}

@@ -412,17 +412,21 @@ func (r root) resolve() (string, error) {
 	if r.Path == "" {
 		return "", nil
 	}
+	op, flag, holds := "skills root", "--skills-root", "a skills root is a folder that holds skill folders"
+	if r.Harness {
+		op, flag, holds = "harness", "--harness", "a harness is a folder that holds a HARNESS.md"
+	}
 	real, err := confine.RealPath(r.Path)
 	if err != nil {
 		if r.Named {
-			return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
-				Hint: "name a folder that exists with --skills-root", Err: errors.New("there is no such folder")}
+			return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
+				Hint: "name a folder that exists with " + flag, Err: errors.New("there is no such folder")}
 		}
 		return "", nil
 	}
 	if info, err := os.Stat(real); r.Named && err == nil && !info.IsDir() {
-		return "", &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
-			Hint: "a skills root is a folder that holds skill folders", Err: errors.New("it is not a folder")}
+		return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
+			Hint: holds, Err: errors.New("it is not a folder")}
 	}
 	return real, nil
 }

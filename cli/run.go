@@ -56,7 +56,7 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "run [flags]",
 		GroupID: "work",
-		Short:   "Let an agent finish a task with skills, on the record",
+		Short:   "Run an agent on a task",
 		Long: `Run gives an agent a task, a workspace and skills, follows it to the end and
 leaves a record of what it was told, read and did.
 

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
-	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "See and try what programs run in", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "sandbox", GroupID: "setup", Short: "Check the sandboxes of this host, and run a command in one", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.sandboxProbeCommand(), a.sandboxRunCommand())
 	return c
@@ -167,8 +167,11 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 		return err
 	}
 	least, err := sandbox.ParseLevel(f.level)
-	if err != nil || f.timeout < 0 {
-		return wrong("usage", "levels: L0, L1, L2, L3; a time is longer than nothing", "--level %s, --timeout %s", f.level, f.timeout)
+	if err != nil {
+		return wrong("usage", "levels: L0, L1, L2, L3", "--level %s is not a level", visible.Quote(f.level))
+	}
+	if f.timeout < 0 {
+		return wrong("usage", "give a time such as 10s", "--timeout cannot be negative")
 	}
 	s, accept, err := a.openSandbox(name, op)
 	if err != nil {
@@ -235,14 +238,14 @@ func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
 	} else {
 		a.noteCut(res)
 		if res.ExitCode == nil {
-			fmt.Fprintf(a.Err, "metier: the command %s\n", res.Ended())
+			fmt.Fprintf(a.Err, "metier: the command %s\n", ended(res))
 		}
 	}
 	switch {
 	case res.ExitCode == nil:
-		return &problem{exit: exitFailed, code: "command_ended", silent: true, err: fmt.Errorf("the command %s", res.Ended())}
+		return &problem{exit: exitFailed, code: "command_ended", silent: true, err: fmt.Errorf("the command %s", ended(res))}
 	case r.Exit != 0:
-		return &problem{exit: r.Exit, code: "command_failed", silent: true, err: fmt.Errorf("the command %s", res.Ended())}
+		return &problem{exit: r.Exit, code: "command_failed", silent: true, err: fmt.Errorf("the command %s", ended(res))}
 	}
 	return nil
 }

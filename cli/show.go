@@ -40,7 +40,7 @@ type shownFile struct {
 func (a *app) showCommand() *cobra.Command {
 	var place skillPlace
 	var body bool
-	c := &cobra.Command{Use: "show NAME|PATH", GroupID: "skills", Short: "Show one skill: what it says of itself, and its files",
+	c := &cobra.Command{Use: "show NAME|PATH", GroupID: "skills", Short: "Show one skill: its fields and files",
 		Long: `Show prints a skill as a run with the same flags would find it, with the digest
 of every file. If several skills have the name, it prints the one that a run
 uses; 'metier explain' lists the others. A path also shows a skill in a folder

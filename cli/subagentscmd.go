@@ -19,7 +19,7 @@ import (
 
 func (a *app) subagentsCommand() *cobra.Command {
 	var dirs []string
-	c := &cobra.Command{Use: "subagents", GroupID: "setup", Short: "List the kinds of helpers a model can hand tasks to",
+	c := &cobra.Command{Use: "subagents", GroupID: "setup", Short: "List the profiles of subagents that a model can hand tasks to",
 		Long: `Subagents lists the profiles of subagents: those that metier brings, with the
 operator's over them. A run has those that --allow-subagent-profile, or
 subagents.allow of the configuration, names. docs/SUBAGENTS.md says what one gets
@@ -31,7 +31,7 @@ and what comes back.`,
 	show := &cobra.Command{Use: "show NAME", Short: "Show what a subagent of a profile may do",
 		Example: "  metier subagents show browser\n  metier subagents show author --json", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.showSubagent(dirs, args[0]) }}
-	check := &cobra.Command{Use: "check FILE", Short: "Judge the file of a profile",
+	check := &cobra.Command{Use: "check FILE", Short: "Check the file of a profile",
 		Long:    "Check says whether a file is the profile of a subagent. Exit 0: it is. 1: it is not.",
 		Example: "  metier subagents check subagents/painter.yaml", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.checkSubagent(args[0]) }}

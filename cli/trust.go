@@ -30,7 +30,7 @@ func (a *app) trustCommand() *cobra.Command {
 	var place skillPlace
 	var tier string
 	var revoke bool
-	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust the files of one skill more than its root",
+	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
 		Long: `Trust records the digest over all files of a skill, as they are now, and the tier
 they count as. It ends by itself when one of them changes: the skill then counts
 as its root does, and says so. It makes a stranger's skill one of the user or the

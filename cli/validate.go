@@ -51,7 +51,7 @@ type judgement struct {
 func (a *app) validateCommand() *cobra.Command {
 	var format, profile string
 	var ref bool
-	c := &cobra.Command{Use: "validate PATH...", GroupID: "judge", Short: "Judge skills by the specification",
+	c := &cobra.Command{Use: "validate PATH...", GroupID: "judge", Short: "Check skills against the specification",
 		Long: `Validate judges each skill folder, or the SKILL.md in it, by the text of the
 Agent Skills specification, in the words of the reference validator skills-ref.
 Beyond it come warnings (links that lead nowhere) and advice (descriptions that

@@ -57,11 +57,11 @@ func TestValidateAdvisesOnMissingInterpreters(t *testing.T) {
 		got = append(got, d.Severity+" "+d.Code+": "+d.Detail)
 	}
 	want := []string{
-		"advice interpreter-missing: scripts/f needs /opt/nowhere/bin/ghost, which this machine has not",
-		"advice interpreter-missing: scripts/g.py needs python3, which this machine has not",
-		"advice interpreter-missing: scripts/a.py needs python3 or python, which this machine has not",
-		"advice interpreter-missing: scripts/h.rb and 1 other script need ruby, which this machine has not",
-		"advice interpreter-missing: scripts/b.py needs uv, which this machine has not",
+		"advice interpreter-missing: scripts/f needs /opt/nowhere/bin/ghost, which this machine does not have",
+		"advice interpreter-missing: scripts/g.py needs python3, which this machine does not have",
+		"advice interpreter-missing: scripts/a.py needs python3 or python, which this machine does not have",
+		"advice interpreter-missing: scripts/h.rb and 1 other script need ruby, which this machine does not have",
+		"advice interpreter-missing: scripts/b.py needs uv, which this machine does not have",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -82,9 +82,9 @@ func (a *app) missingInterpreters(root *os.Root) []skillmd.Diagnostic {
 	var out []skillmd.Diagnostic
 	for _, what := range slices.Sorted(maps.Keys(needs)) {
 		files := needs[what]
-		detail := fmt.Sprintf("%s needs %s, which this machine has not", files[0], what)
+		detail := fmt.Sprintf("%s needs %s, which this machine does not have", files[0], what)
 		if len(files) > 1 {
-			detail = fmt.Sprintf("%s and %s need %s, which this machine has not", files[0], plural(len(files)-1, "other script"), what)
+			detail = fmt.Sprintf("%s and %s need %s, which this machine does not have", files[0], plural(len(files)-1, "other script"), what)
 		}
 		out = append(out, skillmd.Diagnostic{Severity: skillmd.Advice, Code: codeInterpreter, Detail: detail})
 	}

@@ -146,9 +146,10 @@ func rootError(dir string, err error) error {
 	e := &metier.Error{Op: "load", Path: dir, Kind: metier.Unavailable, Code: "harness_unreadable", Err: err}
 	switch confine.CodeOf(err) {
 	case confine.NotFound:
-		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_not_found", "name a folder that holds a HARNESS.md"
+		e.Kind, e.Code, e.Hint, e.Err = metier.NotFound, "harness_not_found", "name a folder that holds a HARNESS.md", errors.New("there is no such folder")
 	case confine.NotRegular:
 		e.Kind, e.Code, e.Hint = metier.Invalid, "harness_not_folder", "name the folder that holds HARNESS.md"
+		e.Err = errors.New("it is not a folder")
 	case confine.Outside, confine.Permission:
 		e.Kind = metier.Denied
 	}

@@ -94,6 +94,9 @@ func OpenWorkspace(root string, o *WorkspaceOptions) (*Workspace, error) {
 		}
 		if err != nil {
 			w.Close()
+			if confine.CodeOf(err) == confine.NotFound {
+				err = errors.New("the workspace has no such folder")
+			}
 			return nil, &metier.Error{Op: "workspace", Path: o.Cwd, Kind: metier.Invalid, Code: "cwd_invalid",
 				Hint: "name an existing folder inside the workspace", Err: err}
 		}
@@ -123,7 +126,8 @@ func openBase(m Mount, others []base) (base, error) {
 	host, err := confine.Resolve(m.Source)
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
-			return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found", Err: err}
+			return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
+				Hint: "name a folder that exists", Err: errors.New("there is no such folder")}
 		}
 		return fail("workspace_unreadable", err)
 	}

@@ -143,7 +143,7 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 		case err != nil && strings.ContainsFunc(h, func(r rune) bool { return r > 127 }):
 			return out, fmt.Errorf("host %q: write it in ASCII, in its xn-- form", h)
 		case err != nil:
-			return out, fmt.Errorf("host %q: %w; a port is named apart", h, err)
+			return out, fmt.Errorf("host %q: %w; leave out scheme, port and path", h, err)
 		case literal.IsValid() && wild:
 			return out, fmt.Errorf("host %q: there is nothing below an address", h)
 		case literal.IsValid() && !public(literal):

@@ -251,7 +251,7 @@ var catalog = map[string]Rule{
 	"listed":                   {"loaded skills are in the catalog, unless something keeps them out", ""},
 	"not-loaded":               {"only loaded skills are in the catalog", ""},
 	"disable-model-invocation": {"the skill says disable-model-invocation: it is for people to load", "load it by name: metier run --skill NAME"},
-	"denied":                   {"the operator denied this skill", "take it off deny in the configuration"},
+	"denied":                   {"the operator denied this skill", "take it off deny in the configuration, a policy file, or the metier.yaml of the workspace"},
 	"no-catalog":               {"the settings tell the model of no skills, or no tool of this profile loads one (settings catalog_format, catalog_place)", "load it by name: metier run --skill NAME"},
 	"listed-cut":               {"loaded skills are in the catalog, their descriptions as long as the settings and the budget allow (settings catalog_desc_max, catalog_budget)", "begin the description with what matters, or raise the budget"},
 	"listed-by-name":           {"all descriptions together are longer than the catalog may be, so it gives names alone (setting catalog_budget)", "raise catalog_budget, or name fewer roots; the model finds descriptions with the tool that searches skills"},
