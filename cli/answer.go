@@ -137,7 +137,7 @@ func pick(open []run.Pending) string {
 
 // showPending prints one open question.
 func (a *app) showPending(q run.Pending, indent string) {
-	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, may hold: %s\n", indent, q.ID, q.Call, localTime(q.AskedAt), strings.Join(q.Scopes, ", "))
+	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, may hold: %s\n", indent, oneLine(q.ID), oneLine(q.Call), oneLine(localTime(q.AskedAt)), oneLine(strings.Join(q.Scopes, ", ")))
 	a.showQuestion(a.Out, indent+"  ", text(q.Text), q.Args)
 }
 

@@ -276,10 +276,10 @@ func (a *app) noteRecovered(p past) {
 		switch {
 		case e.Unanchored > 0:
 			fmt.Fprintf(a.Err, "note: no recorded head covers what followed entry %d (%d in all): another program wrote it, or a power failure took the head. It does not count and is in %s [record_unanchored]\n",
-				e.Seq, e.Unanchored, e.Kept)
+				e.Seq, e.Unanchored, oneLine(e.Kept))
 			continue
 		case e.LostID != "":
-			whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", e.LostID, e.LostType)
+			whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", oneLine(e.LostID), oneLine(e.LostType))
 		}
 		fmt.Fprintf(a.Err, "note: a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s [record_recovered]\n", e.Bytes, e.Seq, whole)
 	}

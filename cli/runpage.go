@@ -62,7 +62,10 @@ func (a *app) section(name string, rows [][]string) {
 		return
 	}
 	fmt.Fprintf(a.Out, "\n%s\n", name)
-	t := table{rows: rows}
+	t := table{}
+	for _, row := range rows {
+		t.add(row...)
+	}
 	t.print(a.Out, "  ")
 }
 
