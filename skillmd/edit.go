@@ -201,8 +201,9 @@ func (f *File) layout(key string) (layout, error) {
 	at, line := s.start, s.line+1
 	for i, field := range l.fields {
 		for ; line < field.Line; line++ {
-			_, at, _ = nextLine(f.src, at)
+			at = nextYAMLLine(f.src, at)
 		}
+		at = min(at, s.end)
 		before := string(f.src[at:min(at+field.Column-1, s.end)])
 		if strings.Trim(before, " ") != "" || i > 0 && before != l.indent {
 			return l, &EditError{EditLayout, key, "the fields of the frontmatter are not lines of their own; write each as key: value on a line"}

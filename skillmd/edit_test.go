@@ -57,6 +57,8 @@ func TestAChangeRewritesTheLinesOfItsFieldAlone(t *testing.T) {
 		"a field where none is":    {"---\n# T\n---\nb", "# T\n", "# T\nname: a\n", set("name", text("a"))},
 		"the last field goes":      {"---\nname: a # b\n---\nb", "name: a # b\n", "", remove("name")},
 		"an empty file":            {"", "", "", func(f *File) error { return errors.Join(f.Set("a", "b"), f.Remove("a")) }},
+		"lines end in Mac style":   {"---\na: b\r\r\rc: d\re: f\n---\n", "c: d\r", "c: g\n", set("c", text("g"))},
+		"lines end in Unicode":     {"---\na: b\u2028\u2029c: d\u0085\ne: f\n---\n", "c: d\u0085\n", "c: g\n", set("c", text("g"))},
 		"an indented map":          {"---\n  a: b\n  c: d\n---\n", "  c: d\n", "  c: d\n  e: f\n", set("e", text("f"))},
 		"a key in quotes":          {"---\n\"a: b\": c\n---\n", ": c", `: "d #"`, set("a: b", text("d #"))},
 		"a list of maps and lists": {"---\na: b\n---\n", "a: b", "a:\n  - c: d\n    e: f\n  - - g",
@@ -274,7 +276,7 @@ func TestMendWritesWhatWasRead(t *testing.T) {
 // FuzzWriteBack: nothing changed is the same bytes; a changed field has the new value, and all else is as it was; mending a file
 // changes no value.
 func FuzzWriteBack(f *testing.F) {
-	for _, s := range []string{editable, "---\nname: a\n---\n", "# T\n", "---\n\"a b\": |+\n  c\n\n# d\nx: [y]\n---\nB", "---\nname: a: b\n---\n", "```\n---\nname: **a**\n---\n```\n"} {
+	for _, s := range []string{editable, "---\nname: a\n---\n", "# T\n", "---\n\"a b\": |+\n  c\n\n# d\nx: [y]\n---\nB", "---\nname: a: b\n---\n", "```\n---\nname: **a**\n---\n```\n", "---\na: b\r\r\rc: d\u2028e: f\n---\n"} {
 		f.Add([]byte(s), "name", "b: c", false)
 		f.Add([]byte(s), "x y", "1\n2\n", true)
 	}

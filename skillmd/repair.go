@@ -158,11 +158,9 @@ var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-
 func offsetOf(text []byte, line, column int) int {
 	at := 0
 	for ; line > 0; line-- {
-		_, next, ended := nextLine(text, at)
-		if !ended {
+		if at = nextYAMLLine(text, at); at == len(text) {
 			return -1
 		}
-		at = next
 	}
 	for ; column > 0 && at < len(text); column-- {
 		_, size := utf8.DecodeRune(text[at:])

@@ -88,6 +88,21 @@ func nextLine(src []byte, at int) (line []byte, next int, ended bool) {
 	return src[at:], len(src), false
 }
 
+// nextYAMLLine returns the offset of the next line as the YAML library counts lines: besides newlines, a carriage return and the
+// Unicode line and paragraph separators end one.
+func nextYAMLLine(src []byte, at int) int {
+	i := bytes.IndexAny(src[at:], "\r\n\u0085\u2028\u2029")
+	if i < 0 {
+		return len(src)
+	}
+	at += i
+	if bytes.HasPrefix(src[at:], []byte("\r\n")) {
+		return at + 2
+	}
+	_, size := utf8.DecodeRune(src[at:])
+	return at + size
+}
+
 func isFence(line []byte) bool {
 	if len(line) < 3 || line[0] != '-' || line[1] != '-' || line[2] != '-' {
 		return false
