@@ -2,6 +2,7 @@ package metier
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"metier/internal/visible"
@@ -60,6 +61,12 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf returns an *Error with the kind, the code, and the hint given; format
+// and args make the message, as in fmt.Errorf.
+func Errorf(kind Kind, code, hint, format string, args ...any) error {
+	return &Error{Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
+}
 
 // KindOf returns the kind of the first *Error in err's tree, or internal.
 func KindOf(err error) Kind {

@@ -37,6 +37,7 @@ var layers = []layer{
 	{"inner", 35, []string{"source/internal/", "model/internal/", "sandbox/internal/", "sandbox/gvisor/internal/", "sandbox/native/internal/"}, "what adapters of one port share stands below them"},
 	{"adapter", 40, []string{"agent", "browser", "browser/", "fetch", "program", "run", "telemetry", "tool", "source/", "model/", "harness", "sandbox/"}, "only cli picks implementations, so adapters can be swapped and tested one at a time"},
 	{"surface", 50, []string{"mcp/", "chat", "httpapi", "web", "install", "project", "durable", "eval"}, "a surface shows the core to somebody; surfaces meet in cli"},
+	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
 	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},
 	{"main", 70, []string{"cmd/", "conformance/"}, "main holds nothing worth importing"},
 }

@@ -15,6 +15,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/confine"
 	"metier/internal/jsonedit"
 	"metier/policy"
 )
@@ -86,7 +87,7 @@ func (a *app) approvals() ([]approval, error) {
 	if err == nil {
 		var list []approval
 		if list, err = approvalsOf(o); err == nil && len(list) > 0 {
-			if !ours(f.path) {
+			if !confine.OnlyOwn(f.path) {
 				err = errors.New("others than you can write to it")
 			}
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,7 @@ func (a *app) showVerify(r run.VerifyReport) {
 	t.add("entries", thousands(int64(r.Record.Entries)))
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
 	t.add("content", fmt.Sprintf("%s, %d erased, %d altered", plural(r.Record.Blobs.Checked, "blob"), r.Record.Blobs.Erased, r.Record.Blobs.Altered))
-	t.add("artifacts", firstSet(strings.Join(files, ", "), "not judged"))
+	t.add("artifacts", cmp.Or(strings.Join(files, ", "), "not judged"))
 	t.add("witness", witness)
 	t.print(a.Out, "")
 	a.section("problems", problemRows(r.Problems))
@@ -321,7 +322,7 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 	if len(named) > 0 {
 		l.Roots = nil
 		for _, p := range named {
-			l.Roots = append(l.Roots, root{Path: a.path(p), Named: true})
+			l.Roots = append(l.Roots, root{Path: a.env.Path(p), Named: true})
 		}
 		for _, r := range l.Roots {
 			if _, err := r.resolve(); err != nil {
@@ -380,7 +381,7 @@ func (a *app) showReplay(r run.ReplayReport, note string) {
 	a.section("active", rows)
 	rows = nil
 	for _, d := range r.Changed {
-		rows = append(rows, []string{d.SkillID, filepath.ToSlash(d.Path), "was " + a.short(d.Was), "is " + firstSet(a.short(d.Now), "gone")})
+		rows = append(rows, []string{d.SkillID, filepath.ToSlash(d.Path), "was " + a.short(d.Was), "is " + cmp.Or(a.short(d.Now), "gone")})
 	}
 	a.section("changed", rows)
 	rows = nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,20 +14,12 @@ import (
 
 	"metier/agent/subagent"
 	"metier/browser"
+	"metier/config"
 	"metier/program"
 	"metier/record"
 	"metier/sandbox/unsafe"
 	"metier/settings"
 )
-
-// browserConfig is the browser that the operator lends to subagents.
-type browserConfig struct {
-	Endpoint string          `yaml:"endpoint"` // its DevTools address on this machine
-	Origin   string          `yaml:"origin"`   // the one that pages may be of
-	Until    string          `yaml:"until"`    // how long from a run's beginning, or a time (RFC 3339)
-	Path     []string        `yaml:"path"`     // more folders that scripts on the host find programs in
-	Grants   []browser.Grant `yaml:"grants"`
-}
 
 // browserFlags are those of a run that may lend a browser.
 type browserFlags struct{ endpoint, origin, until string }
@@ -40,25 +33,11 @@ func (f *browserFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.until, "browser-until", "", "how long it is lent, as 20m, or until when (default 1h)")
 }
 
-// place makes the folders of a configuration file relative to it.
-func (c *browserConfig) place(file string) {
-	for i, d := range c.Path {
-		if !filepath.IsAbs(d) {
-			c.Path[i] = filepath.Join(filepath.Dir(file), d)
-		}
-	}
-}
-
-func (c *browserConfig) merge(over browserConfig) {
-	c.Endpoint, c.Origin, c.Until = firstSet(over.Endpoint, c.Endpoint), firstSet(over.Origin, c.Origin), firstSet(over.Until, c.Until)
-	c.Path, c.Grants = append(c.Path, over.Path...), append(c.Grants, over.Grants...)
-}
-
 // planBrowser fills what a launch says of a browser: flags, then the
 // configuration. Neither says anything: none is lent.
-func (a *app) planBrowser(l *launch, f browserFlags, op operator) error {
+func (a *app) planBrowser(l *launch, f browserFlags, op config.Operator) error {
 	c := op.Browser
-	c.Endpoint, c.Origin, c.Until = firstSet(f.endpoint, c.Endpoint), firstSet(f.origin, c.Origin), firstSet(f.until, c.Until)
+	c.Endpoint, c.Origin, c.Until = cmp.Or(f.endpoint, c.Endpoint), cmp.Or(f.origin, c.Origin), cmp.Or(f.until, c.Until)
 	if c.Endpoint == "" && c.Origin == "" {
 		if c.Until == "" {
 			return nil
@@ -140,12 +119,12 @@ func (j *job) onHost() (*program.Host, error) {
 }
 
 // relend lends the browser of a resumed run anew, where a flag says so.
-func (a *app) relend(l *launch, f browserFlags, op operator) error {
+func (a *app) relend(l *launch, f browserFlags, op config.Operator) error {
 	if f == (browserFlags{}) {
 		return nil
 	}
 	if was := l.Browser; was != nil {
-		f.endpoint, f.origin = firstSet(f.endpoint, was.Endpoint), firstSet(f.origin, was.Origin)
+		f.endpoint, f.origin = cmp.Or(f.endpoint, was.Endpoint), cmp.Or(f.origin, was.Origin)
 	}
 	l.relent = true
 	return a.planBrowser(l, f, op)

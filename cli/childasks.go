@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,7 +108,7 @@ func who(p run.Pending) string {
 	if p.Child == "" {
 		return ""
 	}
-	return firstSet(coveredOf(text(p.Text))[labelSubagent], p.Child)
+	return cmp.Or(coveredOf(text(p.Text))[labelSubagent], p.Child)
 }
 
 // coveredOf are the values of a question's text by their labels.

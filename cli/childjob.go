@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"slices"
@@ -43,9 +44,9 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 		if k.model, err = j.a.openModel(j.op, p.Model); err != nil {
 			return nil, err
 		}
-		l.Spec.Price = j.op.price(k.model.id)
+		l.Spec.Price = j.op.Price(k.model.id)
 	}
-	l.Model, l.Spec.Model = firstSet(p.Model, l.Model), k.model.id
+	l.Model, l.Spec.Model = cmp.Or(p.Model, l.Model), k.model.id
 	m := ch.Manifest
 	m.Parent, m.Depth, m.Tools = j.folder.ID(), subs.At, l.Tools
 	if m.Scripts == nil {

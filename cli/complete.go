@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/config"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/run"
@@ -26,7 +28,7 @@ func (a *app) completions(c *cobra.Command) {
 		"set":                           completeSet,
 		"skill":                         a.completeSkills,
 		"deny-skill":                    a.completeSkills,
-		"allow-tool":                    words(append(toolNames(), toolsDefault)...),
+		"allow-tool":                    words(append(config.ToolNames(), toolsDefault)...),
 		"format":                        words(formatText, formatJSON, formatSARIF),
 		"dir":                           folders,
 		"mode":                          words(agent.Modes()...),
@@ -181,7 +183,7 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.
 	out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the run that was written to last")}
 	for _, s := range newestFirst(list) {
 		if run.CheckID(s.ID) == nil {
-			out = append(out, cobra.CompletionWithDesc(s.ID, oneLine(firstSet(s.Status, "unreadable")+" "+s.Model)))
+			out = append(out, cobra.CompletionWithDesc(s.ID, oneLine(cmp.Or(s.Status, "unreadable")+" "+s.Model)))
 		}
 	}
 	return starting(out, typed), keep

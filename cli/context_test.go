@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/policy"
 	"metier/run"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // wish is a text that asks for the four things that no text can give:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"metier"
+	"metier/internal/confine"
 	"metier/internal/jsonedit"
 	"metier/policy"
 	"metier/settings"
@@ -80,7 +81,7 @@ func (c *decided) trusting(f switches, o *jsonedit.Object) {
 		return
 	}
 	list, _ := records(o, keyTrusted) // checked by load
-	if len(list) > 0 && !ours(f.path) {
+	if len(list) > 0 && !confine.OnlyOwn(f.path) {
 		c.unusable(f.path, errors.New("others than you can write to it"), "it lends no skill trust")
 		return
 	}

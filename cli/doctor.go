@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/config"
 	"metier/internal/rules"
 	"metier/internal/visible"
 	"metier/mcp/server"
@@ -41,7 +44,7 @@ type check struct {
 // doctor collects what this host gives.
 type doctor struct {
 	a      *app
-	op     operator
+	op     config.Operator
 	ws     string
 	checks []check
 }
@@ -70,7 +73,7 @@ asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Arg
 		RunE: func(c *cobra.Command, _ []string) error {
 			d := &doctor{a: a}
 			d.host()
-			d.config()
+			d.configuration()
 			d.folders(c.Context(), workspace)
 			d.index(clear)
 			d.servers(clearMCP)
@@ -146,30 +149,30 @@ func (d *doctor) host() {
 	}
 }
 
-// config is the operator's configuration.
-func (d *doctor) config() {
-	for _, p := range d.a.configPaths() {
-		var c config
-		found, err := readYAML(p, &c)
+// configuration checks the operator's configuration.
+func (d *doctor) configuration() {
+	for _, p := range d.a.env.Files() {
+		found, err := config.Check(p)
 		switch {
 		case err != nil:
 			d.bad("config", err)
 		case found:
 			d.ok("config", "%s is read", p)
 		default:
-			if d.a.env["METIER_CONFIG"] != "" {
+			if d.a.env.Get("METIER_CONFIG") != "" {
 				d.note("config", "name a file that exists, or unset it", "METIER_CONFIG names %s, which does not exist: no configuration is used", p)
 				continue
 			}
 			d.ok("config", "%s is not there", p)
 		}
 	}
-	d.op, _ = d.a.operatorConfig() // its errors are told above
-	if d.a.home() == "" {
+	d.op, _ = config.Load(d.a.env) // its errors are told above
+	if d.a.env.Home() == "" {
 		d.note("home", "set HOME", "there is no home folder: no user configuration, no skills of the user")
 	}
-	state, err := d.a.state()
-	if err == nil {
+	state := d.a.env.StateDir()
+	err := errors.New("there is no home folder: set HOME or XDG_STATE_HOME")
+	if state != "" {
 		err = writable(state)
 	}
 	if err != nil {
@@ -254,14 +257,14 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 
 // skills are the settings, the roots and what is in them.
 func (d *doctor) skills(ctx context.Context, named []string) {
-	set, _, denied, err := d.a.resolve(d.op, "", d.ws)
+	set, _, denied, err := d.op.Resolve(d.a.env, "", d.ws)
 	if err != nil {
-		d.bad("settings", profileHint(firstSet(d.a.env["METIER_PROFILE"], d.op.Profile), err))
+		d.bad("settings", profileHint(cmp.Or(d.a.env.Get("METIER_PROFILE"), d.op.Profile), err))
 		return
 	}
-	d.ok("settings", "profile %s", firstSet(d.a.env["METIER_PROFILE"], d.op.Profile, settings.DefaultProfile))
+	d.ok("settings", "profile %s", cmp.Or(d.a.env.Get("METIER_PROFILE"), d.op.Profile, settings.DefaultProfile))
 	for i := range named {
-		named[i] = d.a.path(named[i])
+		named[i] = d.a.env.Path(named[i])
 	}
 	list, err := d.a.roots(named, nil, d.op.Skills, set.Discover, d.ws, nil)
 	if err != nil {
@@ -349,7 +352,7 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 
 // root counts what is in one root.
 func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
-	where := firstSet(r.Path, "embedded")
+	where := cmp.Or(r.Path, "embedded")
 	if r.Path != "" && !r.Named {
 		if _, err := os.Stat(r.Path); isMissing(err) {
 			d.ok("skills", "%s (%s) is not there", where, r.Tier.Or())
@@ -393,9 +396,9 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 // models are the ways to a model. Keys are never shown.
 func (d *doctor) models(ctx context.Context) {
 	reachable := false
-	if want := firstSet(d.a.env["METIER_MODEL"], d.op.Model); want != "" {
+	if want := cmp.Or(d.a.env.Get("METIER_MODEL"), d.op.Model); want != "" {
 		from := "METIER_MODEL"
-		if d.a.env[from] == "" {
+		if d.a.env.Get(from) == "" {
 			from = "the configuration"
 		}
 		if _, err := d.a.openModel(d.op, want); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -147,7 +148,7 @@ func (a *app) showDry(d dryPlan) {
 	fmt.Fprintf(a.Out, "model      %s\nmode       %s\nworkspace  %s\n", oneLine(model), d.Mode, oneLine(d.Workspace))
 	fmt.Fprintf(a.Out, "enforcing  %s; the task is %s\n", d.Enforcing, map[policy.Role]string{policy.DirectCommand: "a direct command", policy.Context: "context", policy.Quote: "a quote"}[d.Role])
 	for _, r := range d.Roots {
-		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", oneLine(firstSet(r.Path, "embedded")), r.Label, r.Tier.Or())
+		fmt.Fprintf(a.Out, "root       %s (%s, %s)\n", oneLine(cmp.Or(r.Path, "embedded")), r.Label, r.Tier.Or())
 	}
 	var names []string
 	for _, s := range d.Skills {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -183,7 +184,7 @@ func (sh *shelf) unlisted(ctx context.Context, subject string) (explainedEntry, 
 
 func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
 	sk := e.Skill
-	out := explainedEntry{ID: sk.ID.String(), Name: sk.Name, Path: firstSet(sk.Head.Location, foundAt(sk)), Tier: string(sk.Tier.Or()), State: string(e.State),
+	out := explainedEntry{ID: sk.ID.String(), Name: sk.Name, Path: cmp.Or(sk.Head.Location, foundAt(sk)), Tier: string(sk.Tier.Or()), State: string(e.State),
 		Rule: e.Rule, Reason: e.Reason, Fix: e.Fix, Diagnostics: []mendableFind{},
 		Model: &modelSees{e.Shown, howShown(e), string(cat.Place), e.ShownRule, e.ShownReason, e.ShownFix}}
 	if e.State == metier.Shadowed {
@@ -227,7 +228,7 @@ func (a *app) showExplained(e explainedEntry) {
 	line("rule", e.Rule)
 	line("why", e.Reason)
 	if e.ShadowedBy != nil {
-		line("by", firstSet(e.ShadowedBy.Path, e.ShadowedBy.ID)+" (tier "+e.ShadowedBy.Tier+")")
+		line("by", cmp.Or(e.ShadowedBy.Path, e.ShadowedBy.ID)+" (tier "+e.ShadowedBy.Tier+")")
 	}
 	line("mend", e.Fix)
 	if m := e.Model; m != nil {

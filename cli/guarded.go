@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"metier/config"
 	"metier/harness"
 	"metier/internal/agentdirs"
 	"metier/internal/atomicfile"
+	"metier/internal/confine"
 	"metier/internal/visible"
 	"metier/sandbox/quarantine"
 )
@@ -20,7 +22,7 @@ import (
 // authority lists the slash paths of a project from which metier commands, other
 // agents and git read skills, configuration and hooks.
 func authority() []string {
-	return append([]string{projectFile, harness.File, ".git"}, agentdirs.ProjectFolders()...)
+	return append([]string{config.ProjectFile, harness.File, ".git"}, agentdirs.ProjectFolders()...)
 }
 
 // projectDirs lists the folders of a workspace in which metier commands run: the
@@ -29,7 +31,7 @@ func authority() []string {
 func (a *app) projectDirs(workspace, cwd string) []string {
 	dirs := []string{workspace}
 	down := func(to string) {
-		for dir := to; dir != workspace && within(workspace, dir); dir = filepath.Dir(dir) {
+		for dir := to; dir != workspace && confine.Within(workspace, dir); dir = filepath.Dir(dir) {
 			if !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)
 			}
@@ -76,7 +78,7 @@ func (a *app) skillFolders(workspace, cwd string) (out []string) {
 // remember notes in the state folder that metier has run in a workspace, so that
 // runs in a folder above it protect it.
 func (a *app) remember(workspace string) error {
-	dir := a.stateDir()
+	dir := a.env.StateDir()
 	if dir == "" {
 		return nil
 	}
@@ -103,10 +105,10 @@ func (a *app) forgetProjects(dir string) {
 
 // projects gives the workspaces that remember noted, by file.
 func (a *app) projects() map[string]string {
-	if a.stateDir() == "" {
+	if a.env.StateDir() == "" {
 		return nil
 	}
-	dir := filepath.Join(a.stateDir(), "projects")
+	dir := filepath.Join(a.env.StateDir(), "projects")
 	list, err := os.ReadDir(dir)
 	out := map[string]string{}
 	for _, e := range list {
@@ -131,10 +133,10 @@ func (a *app) projects() map[string]string {
 // journal is where the processes of this user note what they guard while
 // programs run; nil where there is no folder for state.
 func (a *app) journal() *quarantine.Journal {
-	if a.stateDir() == "" {
+	if a.env.StateDir() == "" {
 		return nil
 	}
-	return quarantine.NewJournal(filepath.Join(a.stateDir(), "guards"))
+	return quarantine.NewJournal(filepath.Join(a.env.StateDir(), "guards"))
 }
 
 // sweep moves aside what programs created while their metier was killed or
@@ -143,7 +145,7 @@ func (a *app) sweep(ctx context.Context, workspace string) error {
 	moved, err := a.journal().Sweep(ctx, workspace)
 	a.noteMoved(moved)
 	for _, m := range moved {
-		if m.Err != nil && (within(workspace, m.Workspace) || within(m.Workspace, workspace)) {
+		if m.Err != nil && (confine.Within(workspace, m.Workspace) || confine.Within(m.Workspace, workspace)) {
 			err = errors.Join(err, fmt.Errorf("a program was killed in %s, and what it created cannot be checked: %w", m.Workspace, m.Err))
 		}
 	}

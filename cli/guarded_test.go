@@ -33,7 +33,7 @@ func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 	if diff := cmp.Diff([]string{here}, slices.Collect(maps.Values(a.projects()))); diff != "" {
 		t.Errorf("projects (-want +got):\n%s", diff)
 	}
-	if err := os.Mkdir(filepath.Join(a.stateDir(), "projects", strings.Repeat("a", 64)), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(a.env.StateDir(), "projects", strings.Repeat("a", 64)), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

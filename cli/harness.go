@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/config"
 	"metier/harness"
 	"metier/internal/visible"
 	"metier/skillmd"
@@ -34,7 +35,7 @@ const layoutAbout = "read it in this layout: v1, v2 or auto (default: the settin
 
 // harnessOptions are how harnesses are read here.
 func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Options, error) {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Optio
 	if err != nil {
 		return nil, err
 	}
-	set, _, _, err := a.resolve(op, "", ws)
+	set, _, _, err := op.Resolve(a.env, "", ws)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func (a *app) harnessAt(ctx context.Context, dir, layout string, usable bool, al
 	for _, set := range also {
 		set(o)
 	}
-	h, err := harness.Load(ctx, a.path(dir), o)
+	h, err := harness.Load(ctx, a.env.Path(dir), o)
 	if err == nil && usable {
 		err = h.Err()
 	}
@@ -294,10 +295,10 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 				return wrong("usage", "layouts: v1, v2", "--layout %s is not a layout", visible.Quote(layout))
 			}
 			shown := filepath.Clean(args[0])
-			if err := a.claim(c.Context(), filepath.Join(a.path(shown), harness.File)); err != nil {
+			if err := a.claim(c.Context(), filepath.Join(a.env.Path(shown), harness.File)); err != nil {
 				return err
 			}
-			files, err := harness.Create(a.path(shown), filepath.Base(a.path(shown)), l, empty)
+			files, err := harness.Create(a.env.Path(shown), filepath.Base(a.env.Path(shown)), l, empty)
 			switch {
 			case errors.Is(err, harness.ErrThere):
 				return &problem{exit: exitFailed, code: "harness_exists", err: fmt.Errorf("nothing is written to %s: %w", shown, err), hint: "choose another folder"}

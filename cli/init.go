@@ -34,10 +34,10 @@ overwritten.`,
 				return err
 			}
 			file := filepath.Join(shown, "SKILL.md")
-			if err := a.claim(c.Context(), a.path(shown)); err != nil {
+			if err := a.claim(c.Context(), a.env.Path(shown)); err != nil {
 				return err
 			}
-			if err := writeNew(a.path(shown), text); err != nil {
+			if err := writeNew(a.env.Path(shown), text); err != nil {
 				return notMade(file, err)
 			}
 			if a.json {

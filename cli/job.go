@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
+	"metier/config"
 	"metier/internal/confine"
 	"metier/mcp/host"
 	"metier/model"
@@ -28,7 +30,7 @@ import (
 // job is a launch with everything opened: what runs.
 type job struct {
 	a        *app
-	op       operator
+	op       config.Operator
 	launch   launch
 	settings settings.Settings
 	origins  json.RawMessage
@@ -106,7 +108,7 @@ func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 		j.standing = a.standing()
 	}
 	j.protected = a.protected(l, j.op, s.Discover)
-	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.home(), Protected: j.protected, Denied: a.closed(l, j.op.Secrets)})
+	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: a.env.Home(), Protected: j.protected, Denied: a.closed(l, j.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +243,7 @@ func isActive(st metier.State, id string) bool {
 func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outcome, error) {
 	l := j.launch
 	spec := l.Spec
-	spec.Run = firstSet(j.run, j.folder.ID())
+	spec.Run = cmp.Or(j.run, j.folder.ID())
 	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Limits: j.limited, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if l.Subagents.may() {
@@ -267,7 +269,7 @@ func (j *job) where() string {
 // project reads the workspace's own instructions for agents.
 func (j *job) project() string {
 	const most = 64 << 10
-	b, more, err := beneath(j.launch.Workspace, "AGENTS.md", most)
+	b, more, err := confine.ReadBeneath(j.launch.Workspace, "AGENTS.md", most)
 	if err != nil {
 		if confine.CodeOf(err) != confine.NotFound && !j.a.json {
 			fmt.Fprintf(j.a.Err, "note: AGENTS.md of the workspace is left out: %s\n", oneLine(err.Error()))
@@ -279,18 +281,6 @@ func (j *job) project() string {
 		text += fmt.Sprintf("\n\n[AGENTS.md goes on; the first %d bytes are shown. Read the file for the rest.]", most)
 	}
 	return text
-}
-
-// beneath reads the first bytes of a regular file of a folder that is not
-// trusted: no link leads out of it, nothing blocks. more says that it goes on.
-func beneath(dir, name string, most int) (b []byte, more bool, err error) {
-	d, err := confine.OpenDir(dir)
-	if err != nil {
-		return nil, false, err
-	}
-	defer d.Close()
-	b, info, err := d.ReadHead(name, most)
-	return b, info.Size > int64(most), err
 }
 
 // close makes the record durable, writes the artifacts and lets go of

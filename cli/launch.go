@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,8 +15,10 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/browser"
+	"metier/config"
 	"metier/event"
 	"metier/harness"
+	"metier/internal/confine"
 	"metier/policy"
 	"metier/record"
 	"metier/run"
@@ -62,15 +65,15 @@ type launch struct {
 // protected are the files no tool may write: roots of skills and skills that are linked into folders of skills,
 // configuration and the files it names, which skills are switched off, and what the run itself was begun with,
 // since the next one would obey it.
-func (a *app) protected(l launch, op operator, s settings.Discover) []string {
-	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.configPaths()...)
-	out = slices.Concat(out, l.Sources, op.policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
+func (a *app) protected(l launch, op config.Operator, s settings.Discover) []string {
+	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, a.env.Files()...)
+	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
 	folders := a.skillFolders(l.Workspace, l.Cwd)
 	for _, c := range op.Skills {
 		out, folders = append(out, c.Path), append(folders, c.Path)
 	}
-	for _, f := range a.configPaths() {
-		out = append(out, filepath.Join(filepath.Dir(f), subagentsDir))
+	for _, f := range a.env.Files() {
+		out = append(out, filepath.Join(filepath.Dir(f), config.SubagentsDir))
 	}
 	for _, f := range slices.Concat(a.userSwitches(), a.switchFiles(s, l.Workspace)) {
 		out = append(out, f.path)
@@ -85,7 +88,7 @@ func (a *app) protected(l launch, op operator, s settings.Discover) []string {
 	}
 	slices.Sort(folders)
 	for _, dir := range slices.Compact(folders) {
-		if _, err := os.Lstat(dir); err == nil && within(l.Workspace, dir) {
+		if _, err := os.Lstat(dir); err == nil && confine.Within(l.Workspace, dir) {
 			out = append(out, dir) // also where a link leads from elsewhere
 		}
 		out = append(out, linkedSkills(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
@@ -100,15 +103,15 @@ func (a *app) protected(l launch, op operator, s settings.Discover) []string {
 // vouch for them, the index that 'metier list' shows skills from, and files with
 // secrets. A folder that holds the workspace cannot be closed; the records in it
 // lie outside of the workspace.
-func (a *app) closed(l launch, secrets []secretConfig) []string {
+func (a *app) closed(l launch, secrets []config.Secret) []string {
 	var out []string
-	index, _ := a.indexDir()
-	list := append([]string{l.Artifacts, a.stateDir(), index}, l.Closed...)
+	index, _ := a.env.IndexDir()
+	list := append([]string{l.Artifacts, a.env.StateDir(), index}, l.Closed...)
 	for _, s := range secrets {
 		list = append(list, s.File)
 	}
 	for _, p := range list {
-		if p != "" && !within(p, l.Workspace) {
+		if p != "" && !confine.Within(p, l.Workspace) {
 			out = append(out, p)
 		}
 	}
@@ -117,7 +120,7 @@ func (a *app) closed(l launch, secrets []secretConfig) []string {
 
 // stateDir is where heads of records are kept, or "".
 func (a *app) stateDir() string {
-	return run.StateDir(func(k string) string { return a.env[k] }, a.home())
+	return run.StateDir(func(k string) string { return a.env.Get(k) }, a.env.Home())
 }
 
 // endRecord says at the end of a record that its session, which is no run, is
@@ -136,7 +139,7 @@ func (a *app) endRecord(ctx context.Context, log record.Log, session string) err
 
 // principal is who acts: the user's name where there is one.
 func (a *app) principal() string {
-	return firstSet(a.env["METIER_PRINCIPAL"], a.env["USER"], "operator")
+	return cmp.Or(a.env.Get("METIER_PRINCIPAL"), a.env.Get("USER"), "operator")
 }
 
 // secrets are the values that must not reach the record, and so no model: keys
@@ -145,14 +148,14 @@ func (a *app) secrets() []record.Secret {
 	var out []record.Secret
 	for _, p := range providers() {
 		for _, k := range p.keys {
-			if v := a.env[k]; v != "" {
+			if v := a.env.Get(k); v != "" {
 				out = append(out, record.Secret{Name: k, Value: v})
 			}
 		}
 	}
-	if op, err := a.operatorConfig(); err == nil {
+	if op, err := config.Load(a.env); err == nil {
 		for _, c := range op.Secrets {
-			if v, err := a.secretValue(c); err == nil {
+			if v, err := c.Value(a.env); err == nil {
 				out = append(out, record.Secret{Name: c.Name, Value: v})
 			}
 		}
@@ -173,7 +176,7 @@ func (a *app) clean(s string) string {
 
 // runOptions are the options of every run folder.
 func (a *app) runOptions() *run.Options {
-	return &run.Options{Now: a.now, By: a.principal(), Logger: a.logger(), StateDir: a.stateDir(), Secrets: a.secrets()}
+	return &run.Options{Now: a.now, By: a.principal(), Logger: a.logger(), StateDir: a.env.StateDir(), Secrets: a.secrets()}
 }
 
 // runID is a new id: when it began, and four random bytes.
@@ -188,9 +191,9 @@ func (a *app) runID() string {
 // runsRoot is the folder of runs: the flag, the configuration, or .metier/runs
 // in the workspace. The workspace is not trusted: a link in the place of the
 // latter would take records to where others lie, or file tools write.
-func (a *app) runsRoot(flag string, op operator, workspace string) (string, error) {
-	if p := firstSet(flag, op.Artifacts); p != "" {
-		return a.path(p), nil
+func (a *app) runsRoot(flag string, op config.Operator, workspace string) (string, error) {
+	if p := cmp.Or(flag, op.Artifacts); p != "" {
+		return a.env.Path(p), nil
 	}
 	dir := workspace
 	for _, name := range []string{".metier", "runs"} {

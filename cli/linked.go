@@ -87,7 +87,7 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 // leadsOut reports whether a path leads through the workspace and, by a symbolic link
 // there, out of it. A program can have made such a link.
 func leadsOut(workspace, p string) bool {
-	return len(ways{}.inWorkspace(workspace, p)) > 0 && !within(workspace, p)
+	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, p)
 }
 
 // linkedSkills returns the symbolic links below a folder of skills by which
@@ -97,7 +97,7 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 	seen := map[string]bool{}
 	var walk func(real string)
 	follow := func(link string) {
-		if real, err := confine.RealPath(link); err == nil && within(workspace, real) {
+		if real, err := confine.RealPath(link); err == nil && confine.Within(workspace, real) {
 			walk(real)
 		}
 	}
@@ -140,7 +140,7 @@ func isSkillFile(e os.DirEntry) bool { return strings.EqualFold(e.Name(), "SKILL
 // worktree, and that of its repository.
 func gitFolders(dir string) (out []string) {
 	read := func(dir, name string) string {
-		b, _, err := beneath(dir, name, 4<<10) // no file: nothing is named
+		b, _, err := confine.ReadBeneath(dir, name, 4<<10) // no file: nothing is named
 		if err != nil {
 			return ""
 		}

@@ -314,7 +314,7 @@ func (a *app) columns() int {
 	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 		return max(w, narrow)
 	}
-	if w, err := strconv.Atoi(a.env["COLUMNS"]); err == nil && w > 0 {
+	if w, err := strconv.Atoi(a.env.Get("COLUMNS")); err == nil && w > 0 {
 		return max(w, narrow)
 	}
 	return 80

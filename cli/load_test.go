@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"metier/agent"
+	"metier/config"
 	"metier/internal/atomicfile"
 	"metier/internal/testenv"
 	"metier/model"
@@ -49,7 +50,7 @@ func loaded(t testing.TB, dir, script string) (*app, planned) {
 	a := newApp([]string{"HOME=" + filepath.Join(dir, "home"), "METIER_CONFIG=" + filepath.Join(dir, "none.yaml")},
 		IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Dir: ws})
 	a.json = true // no progress
-	plans, err := a.plan(t.Context(), runFlags{workspace: ws, roots: []string{"skills"}, prompt: "Greet.", model: "scripted:" + path, artifacts: filepath.Join(dir, "runs"), outputMode: "batch"}, operator{})
+	plans, err := a.plan(t.Context(), runFlags{workspace: ws, roots: []string{"skills"}, prompt: "Greet.", model: "scripted:" + path, artifacts: filepath.Join(dir, "runs"), outputMode: "batch"}, config.Operator{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 // one. What is in it may come from skills, models and providers, and from
 // whoever wrapped an error around a key: each line is cleaned as a whole.
 func (a *app) logger() *slog.Logger {
-	if a.env["METIER_LOG"] == "" {
+	if a.env.Get("METIER_LOG") == "" {
 		return slog.New(slog.DiscardHandler)
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.env["METIER_LOG"])); err != nil {
+	if err := level.UnmarshalText([]byte(a.env.Get("METIER_LOG"))); err != nil {
 		level = slog.LevelInfo
 	}
 	w := &cleanLines{w: a.Err, redact: record.Redact(nil, a.loggedSecrets()...)}
@@ -47,7 +47,7 @@ func (c *cleanLines) Write(p []byte) (int, error) {
 func (a *app) loggedSecrets() []record.Secret {
 	out := a.secrets()
 	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
-		for pair := range strings.SplitSeq(a.env[k], ",") {
+		for pair := range strings.SplitSeq(a.env.Get(k), ",") {
 			_, v, _ := strings.Cut(pair, "=")
 			values := []string{strings.TrimSpace(v)}
 			if plain, err := url.PathUnescape(values[0]); err == nil && !slices.Contains(values, plain) {

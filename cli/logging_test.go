@@ -56,7 +56,7 @@ func TestTheLogRedacts(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	errs.Reset()
-	if a.env["METIER_LOG"] = ""; true {
+	if a.env.Vars["METIER_LOG"] = ""; true {
 		a.logger().Error("x")
 	}
 	if errs.Len() != 0 {

@@ -11,13 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"metier/config"
 	"metier/fetch"
 	"metier/internal/egress"
 	"metier/mcp/host"
@@ -41,7 +41,7 @@ func System() IO {
 // app is one invocation.
 type app struct {
 	IO
-	env        map[string]string
+	env        config.Env
 	json       bool
 	now        func() time.Time
 	after      func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
@@ -71,14 +71,9 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 }
 
 func newApp(env []string, std IO) *app {
-	a := &app{IO: std, env: map[string]string{}, now: time.Now, exit: os.Exit, notify: signals, org: orgSkills, watch: &watchers{}}
+	a := &app{IO: std, env: config.NewEnv(env, std.Dir), now: time.Now, exit: os.Exit, notify: signals, org: orgSkills, watch: &watchers{}}
 	a.has = a.onPath
 	a.Out, a.Err = &output{Writer: std.Out}, &together{w: std.Err}
-	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			a.env[k] = v
-		}
-	}
 	a.dropRelativeFolders()
 	return a
 }
@@ -88,8 +83,8 @@ func newApp(env []string, std IO) *app {
 // folder, and what is read there as the user's own could be anybody's.
 func (a *app) dropRelativeFolders() {
 	for _, k := range []string{"HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
-		if v := a.env[k]; v != "" && !filepath.IsAbs(v) {
-			delete(a.env, k)
+		if v := a.env.Get(k); v != "" && !filepath.IsAbs(v) {
+			delete(a.env.Vars, k)
 			fmt.Fprintf(a.Err, "note: %s is ignored: %q is not an absolute path\n", k, v)
 		}
 	}
@@ -187,21 +182,4 @@ func (a *app) root() *cobra.Command {
 	namesCommands(c)
 	argsAreUsage(c)
 	return c
-}
-
-// path makes a path of the command line absolute, against the working folder
-// of the invocation.
-func (a *app) path(p string) string {
-	if p == "" || filepath.IsAbs(p) {
-		return p
-	}
-	return filepath.Join(a.Dir, p)
-}
-
-// home is the user's folder, or "".
-func (a *app) home() string {
-	if h := a.env["HOME"]; h != "" {
-		return h
-	}
-	return a.env["USERPROFILE"]
 }

@@ -161,7 +161,7 @@ const shortestToken = 16
 
 // readTokens reads lines of a principal and its token.
 func (a *app) readTokens(file string) (map[string]string, error) {
-	path := a.path(file)
+	path := a.env.Path(file)
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, wrong("token_file", "give a file of lines PRINCIPAL TOKEN", "the tokens cannot be read: %v", err)
@@ -209,7 +209,7 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 	if err != nil {
 		return wrong("address_unusable", "choose another address with --http", "%v", err)
 	}
-	if a.env["GOGC"] == "" { // it stands beside other programs for days: less memory for a little more work
+	if a.env.Get("GOGC") == "" { // it stands beside other programs for days: less memory for a little more work
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	mux := http.NewServeMux()

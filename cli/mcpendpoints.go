@@ -102,7 +102,7 @@ func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedE
 		return servedEndpoint{}, err
 	}
 	if f.tokens != "" {
-		p.launch.Closed = append(p.launch.Closed, a.path(f.tokens))
+		p.launch.Closed = append(p.launch.Closed, a.env.Path(f.tokens))
 	}
 	j, err := a.prepare(ctx, p)
 	if err != nil {

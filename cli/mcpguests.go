@@ -276,7 +276,7 @@ func (g *guests) remove(ctx context.Context, b *book, id string) error {
 	var head record.Head
 	err := run.Remove(ctx, g.root, id, g.a.runOptions(), func(last record.Head) error {
 		head = last
-		note, err := event.New(event.Note{Code: "record-removed", On: id + "@" + firstSet(head.Hash, "unreadable"), N: int(head.Seq)}, "removed:"+id, g.a.principal(), g.a.now())
+		note, err := event.New(event.Note{Code: "record-removed", On: id + "@" + cmp.Or(head.Hash, "unreadable"), N: int(head.Seq)}, "removed:"+id, g.a.principal(), g.a.now())
 		if err != nil {
 			return err
 		}

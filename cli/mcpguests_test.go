@@ -19,9 +19,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"metier/mcp/server"
-
 	"metier/internal/testenv"
+	"metier/mcp/server"
 )
 
 // web is `metier mcp --http`, which a test started.

@@ -6,22 +6,19 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"metier"
 	"metier/agent"
+	"metier/config"
+	"metier/internal/confine"
+	"metier/internal/namedfile"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/record"
 	"metier/skillmd"
 )
-
-// mcpConfig are the servers of one configuration file, in the shape of mcpServers.
-type mcpConfig struct {
-	Servers map[string]host.Server `yaml:"servers"`
-}
 
 // launchMCP is what a run has of servers. Their commands and secrets are not
 // in the record: a resume reads the operator's files again.
@@ -33,29 +30,16 @@ type launchMCP struct {
 	Pins map[string]string `json:"pins,omitempty"`
 }
 
-// placeServers says where the servers of a configuration file stand.
-func (c *config) placeServers(file string) {
-	for name, s := range c.MCP.Servers {
-		s.Label, s.File = name, file
-		c.MCP.Servers[name] = s
-	}
-	for i, f := range c.MCPFiles {
-		if !filepath.IsAbs(f) {
-			c.MCPFiles[i] = filepath.Join(filepath.Dir(file), f)
-		}
-	}
-}
-
 // mcpServers are the servers of the configuration and of the files that flags
 // name, expanded. A workspace's own .mcp.json is not among them unless somebody
 // names it. Their secrets are kept out of all that is written from here on.
-func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
+func (a *app) mcpServers(op config.Operator, files []string) ([]host.Server, error) {
 	var all []host.Server
 	for _, name := range slices.Sorted(maps.Keys(op.MCP.Servers)) {
 		all = append(all, op.MCP.Servers[name])
 	}
 	for _, f := range dedupe(slices.Concat(op.MCPFiles, files)) {
-		b, err := readNamed(f, maxConfig)
+		b, err := namedfile.Read(f, maxConfig)
 		if err != nil {
 			return nil, wrong("mcp_config", "name a file that is there with --mcp-config, or in mcp_config", "read %s: %w", f, err)
 		}
@@ -72,7 +56,7 @@ func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
 			return nil, wrong("mcp_config", "give one of them another name", "the server %s stands in %s and in %s", oneLine(s.Label), other, s.File)
 		}
 		from[s.Label] = s.File
-		s, used, err := s.Expand(a.lookup)
+		s, used, err := s.Expand(a.env.Lookup)
 		if err != nil {
 			return nil, err
 		}
@@ -88,22 +72,13 @@ func (a *app) mcpServers(op operator, files []string) ([]host.Server, error) {
 	return out, nil
 }
 
-// paths are files that flags name, beneath the folder of the command.
-func (a *app) paths(files []string) []string {
-	var out []string
-	for _, f := range files {
-		out = append(out, a.path(f))
-	}
-	return out
-}
-
 // ofRoot reports whether a name is one of a skill in a root, and not of a
 // server's.
 func ofRoot(name string) bool { return !strings.HasPrefix(name, host.MountLabel("")) }
 
 // planServers takes the tools of servers out of the granted ones.
-func (a *app) planServers(l *launch, f runFlags, op operator) error {
-	m := &launchMCP{Files: a.paths(f.mcpConfig)}
+func (a *app) planServers(l *launch, f runFlags, op config.Operator) error {
+	m := &launchMCP{Files: a.env.Paths(f.mcpConfig)}
 	servers, err := a.mcpServers(op, m.Files)
 	if err != nil {
 		return err
@@ -181,12 +156,12 @@ func (j *job) connect(ctx context.Context) error {
 // serverCache is where files of servers' skills are kept: in the user's cache,
 // unless that is a place where this run looks for skills or its tools write.
 func (j *job) serverCache() string {
-	dir, _ := j.a.userCache(cacheMCP)
+	dir, _ := j.a.env.CacheDir(cacheMCP)
 	closed := []string{j.launch.Workspace}
 	for _, r := range j.launch.Roots {
 		closed = append(closed, r.Path)
 	}
-	if dir == "" || slices.ContainsFunc(closed, func(p string) bool { return within(p, dir) }) {
+	if dir == "" || slices.ContainsFunc(closed, func(p string) bool { return confine.Within(p, dir) }) {
 		return ""
 	}
 	return dir
@@ -195,14 +170,8 @@ func (j *job) serverCache() string {
 const cacheMCP = "mcp" // its name in the user's cache
 
 func (a *app) openHost(ctx context.Context, servers []host.Server, o *host.Options) (*host.Host, error) {
-	o.Version, o.Now, o.Logger, o.Env = buildVersion(), a.now, a.logger(), a.lookup
+	o.Version, o.Now, o.Logger, o.Env = buildVersion(), a.now, a.logger(), a.env.Lookup
 	return host.Open(ctx, servers, o)
-}
-
-// lookup is a variable of the environment.
-func (a *app) lookup(name string) (string, bool) {
-	v, there := a.env[name]
-	return v, there
 }
 
 // served are the tools of servers.
@@ -224,7 +193,7 @@ func (j *job) look(ctx context.Context) (*metier.Snapshot, error) {
 // withServers looks at a place and at the servers of files. They end with the
 // command.
 func (a *app) withServers(ctx context.Context, sh *shelf, files []string) (*metier.Snapshot, error) {
-	servers, err := a.mcpServers(operator{}, a.paths(files))
+	servers, err := a.mcpServers(config.Operator{}, a.env.Paths(files))
 	if err != nil {
 		return nil, err
 	}

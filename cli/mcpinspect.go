@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/config"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/skillmd"
@@ -66,11 +68,11 @@ are read only where you name them.`,
 // configured opens the servers of the configuration and of files; only, where
 // not "", is the one that is wanted, with its skills.
 func (a *app) configured(ctx context.Context, files []string, only string) (*host.Host, error) {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return nil, err
 	}
-	servers, err := a.mcpServers(op, a.paths(files))
+	servers, err := a.mcpServers(op, a.env.Paths(files))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 		i := slices.Index(labels, only)
 		if i < 0 {
 			return nil, &metier.Error{Op: "mcp inspect", Path: only, Kind: metier.NotFound, Code: "mcp_server_unknown",
-				Hint: "configured servers: " + firstSet(strings.Join(labels, ", "), "none") + "; name more with --mcp-config FILE", Err: errors.New("no server has this name")}
+				Hint: "configured servers: " + cmp.Or(strings.Join(labels, ", "), "none") + "; name more with --mcp-config FILE", Err: errors.New("no server has this name")}
 		}
 		servers = servers[i : i+1]
 		servers[0].Skills = true
@@ -164,11 +166,11 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 		spec, _ := t.Spec(ctx, nil)
 		tools = append(tools, mcpTool{spec.Canonical, spec.Effect})
 	}
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
-	set, _, _, err := a.resolve(op, "", a.Dir)
+	set, _, _, err := op.Resolve(a.env, "", a.Dir)
 	if err != nil {
 		return err
 	}

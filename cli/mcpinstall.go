@@ -199,14 +199,14 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m mcpClient, ar
 	}
 	doc := installed{Client: m.name}
 	switch {
-	case !f.project && a.home() == "":
+	case !f.project && a.env.Home() == "":
 		return wrong("home_unset", "set HOME, or use --project", "the file of %s is below the home, and there is none", m.title)
 	case !f.project:
-		doc.File = filepath.Join(append([]string{a.home()}, m.user...)...)
+		doc.File = filepath.Join(append([]string{a.env.Home()}, m.user...)...)
 	case m.project == nil:
 		return wrong("usage", "leave --project out", "%s has no file of its own for a project", m.title)
 	default:
-		doc.File = filepath.Join(append([]string{a.path(".")}, m.project...)...)
+		doc.File = filepath.Join(append([]string{a.env.Path(".")}, m.project...)...)
 	}
 	if err := m.word(&doc, f, served); err != nil {
 		return err
@@ -332,7 +332,7 @@ func (a *app) installFolder(f mcpInstallFlags, m mcpClient, file string) (*os.Ro
 		root, err := os.OpenRoot(filepath.Dir(file))
 		return root, filepath.Base(file), err
 	}
-	project, err := os.OpenRoot(a.path("."))
+	project, err := os.OpenRoot(a.env.Path("."))
 	if err != nil {
 		return nil, "", err
 	}

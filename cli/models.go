@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"metier/config"
+	"metier/internal/namedfile"
 	"metier/model"
 	"metier/model/anthropic"
 	"metier/model/gemini"
@@ -52,11 +55,11 @@ func providers() []provider {
 			model: "openrouter/auto", open: compatible("openrouter")},
 		{name: "ollama", baseEnv: "OLLAMA_HOST", base: "http://127.0.0.1:11434", keyless: true, open: func(name string, o modelOptions) (model.Model, error) {
 			o.base = strings.TrimSuffix(o.base, "/") + "/v1"
-			o.key = firstSet(o.key, "ollama")
+			o.key = cmp.Or(o.key, "ollama")
 			return compatible("ollama")(name, o)
 		}},
 		{name: "vllm", keys: []string{"VLLM_API_KEY"}, baseEnv: "VLLM_BASE_URL", base: "http://127.0.0.1:8000/v1", keyless: true, open: func(name string, o modelOptions) (model.Model, error) {
-			o.key = firstSet(o.key, "none")
+			o.key = cmp.Or(o.key, "none")
 			return compatible("vllm")(name, o)
 		}},
 	}
@@ -74,8 +77,8 @@ type chosen struct {
 // chooseModel picks the model: what was asked for, else METIER_MODEL, else the
 // configuration, else the first provider a key or a local Ollama is there for,
 // else the script, which says that it is one.
-func (a *app) chooseModel(ctx context.Context, op operator, asked, script string) (chosen, error) {
-	if want := firstSet(asked, a.env["METIER_MODEL"], op.Model); want != "" {
+func (a *app) chooseModel(ctx context.Context, op config.Operator, asked, script string) (chosen, error) {
+	if want := cmp.Or(asked, a.env.Get("METIER_MODEL"), op.Model); want != "" {
 		return a.openModel(op, want)
 	}
 	for _, p := range providers() {
@@ -114,38 +117,30 @@ func providerNames() string {
 
 func (a *app) key(p provider) string {
 	for _, k := range p.keys {
-		if v := a.env[k]; v != "" {
+		if v := a.env.Get(k); v != "" {
 			return v
 		}
 	}
 	return ""
 }
 
-func (a *app) base(op operator, p provider) string {
-	base := firstSet(a.env[p.baseEnv], op.BaseURLs[p.name], p.base)
+func (a *app) base(op config.Operator, p provider) string {
+	base := cmp.Or(a.env.Get(p.baseEnv), op.BaseURLs[p.name], p.base)
 	if p.name == "ollama" && base != "" && !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
 	return base
 }
 
-// scriptOf is the file of recorded turns that a scripted model's name has, or "".
-func scriptOf(id string) string {
-	if file, is := strings.CutPrefix(id, "scripted:"); is {
-		return file
-	}
-	return ""
-}
-
 // openModel opens provider:name.
-func (a *app) openModel(op operator, id string) (chosen, error) {
+func (a *app) openModel(op config.Operator, id string) (chosen, error) {
 	prov, name, ok := strings.Cut(id, ":")
 	if !ok || name == "" {
 		return chosen{}, wrong("model_invalid", "write it as provider:name, for example anthropic:claude-sonnet-5", "model %q has no provider or no name", id)
 	}
 	if prov == "scripted" {
-		path := a.path(name)
-		src, err := readNamed(path, maxScript)
+		path := a.env.Path(name)
+		src, err := namedfile.Read(path, maxScript)
 		if err != nil {
 			return chosen{}, wrong("script_unreadable", "give the path of a file of recorded turns", "scripted model: %w", err)
 		}

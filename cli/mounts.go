@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -95,7 +95,7 @@ func (a *app) parseMount(v string) (tool.Mount, error) {
 		case "name":
 			m.Name = val
 		case "source":
-			m.Source = a.path(val)
+			m.Source = a.env.Path(val)
 		case "target":
 			m.Target = val
 		case "mode":
@@ -110,20 +110,9 @@ func (a *app) parseMount(v string) (tool.Mount, error) {
 	return m, nil
 }
 
-// within reports whether p is dir or lies below it, links resolved where they
-// exist.
-func within(dir, p string) bool {
-	if dir == "" {
-		return false
-	}
-	dir, p = confine.RealPathOfExisting(dir), confine.RealPathOfExisting(p)
-	rel, err := filepath.Rel(dir, p)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
 // workspaceDir resolves the workspace folder.
 func (a *app) workspaceDir(p string) (string, error) {
-	dir := a.path(firstSet(p, a.Dir))
+	dir := a.env.Path(cmp.Or(p, a.Dir))
 	real, err := confine.RealPath(dir)
 	if err != nil {
 		code := "workspace_unreadable"

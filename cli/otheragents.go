@@ -100,7 +100,7 @@ func (a *app) shortPath(p, workspace string) string {
 	if rel, err := filepath.Rel(workspace, p); err == nil && workspace != "" && filepath.IsLocal(rel) {
 		return rel
 	}
-	if rel, err := filepath.Rel(a.home(), p); err == nil && a.home() != "" && filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(a.env.Home(), p); err == nil && a.env.Home() != "" && filepath.IsLocal(rel) {
 		return filepath.Join("~", rel)
 	}
 	return p
@@ -110,7 +110,7 @@ func (a *app) shortPath(p, workspace string) string {
 // includes that folder under the settings.
 func (sh *shelf) agentFolderOf(path string) (agent agentdirs.Agent, flag string, ok bool) {
 	for _, r := range sh.a.agentFolders(everywhere(sh.settings.Discover), sh.workspace) {
-		if within(r.Path, path) {
+		if confine.Within(r.Path, path) {
 			return r.agent, includedBy(r, sh.settings.Discover), true
 		}
 	}

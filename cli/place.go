@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"metier/agent"
+	"metier/config"
 	"metier/settings"
 )
 
@@ -31,7 +32,7 @@ func (f *placeFlags) add(fl *pflag.FlagSet) {
 // planPlace is a launch without a model and without a task. below are settings
 // under those of the flags. granted are the tools that policy files grant.
 func (a *app) planPlace(ctx context.Context, f placeFlags, below ...settings.Layer) (p planned, granted []string, err error) {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return p, nil, err
 	}
@@ -39,11 +40,11 @@ func (a *app) planPlace(ctx context.Context, f placeFlags, below ...settings.Lay
 	if err != nil {
 		return p, nil, err
 	}
-	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set, harness: f.harness}, runFile{})
+	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set, harness: f.harness}, config.RunFile{})
 	if err != nil {
 		return p, nil, err
 	}
-	set, origins, denied, err := a.resolve(op, f.profile, ws, slices.Concat(below, layers)...)
+	set, origins, denied, err := op.Resolve(a.env, f.profile, ws, slices.Concat(below, layers)...)
 	if err != nil {
 		return p, nil, err
 	}

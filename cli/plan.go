@@ -1,18 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"metier/agent"
+	"metier/config"
 	"metier/internal/confine"
+	"metier/internal/namedfile"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/settings"
@@ -21,7 +23,7 @@ import (
 // planned is one run that is ready to begin.
 type planned struct {
 	launch     launch
-	op         operator
+	op         config.Operator
 	settings   settings.Settings
 	origins    json.RawMessage
 	model      chosen
@@ -29,7 +31,7 @@ type planned struct {
 }
 
 // plan turns flags, run file and configuration into one launch per phase.
-func (a *app) plan(ctx context.Context, f runFlags, op operator) ([]planned, error) {
+func (a *app) plan(ctx context.Context, f runFlags, op config.Operator) ([]planned, error) {
 	asked := f
 	rf, err := a.mergeFile(&f)
 	if err != nil {
@@ -37,7 +39,7 @@ func (a *app) plan(ctx context.Context, f runFlags, op operator) ([]planned, err
 	}
 	phases := rf.Phases
 	if len(phases) == 0 {
-		phases = []phase{{}}
+		phases = []config.Phase{{}}
 	} else if asked.prompt != "" || asked.promptFile != "" || len(asked.skills) > 0 {
 		return nil, wrong("usage", "give prompt and skills in the phases of the run file", "--prompt, --prompt-file and --skill do not go with a run file that has phases")
 	}
@@ -53,12 +55,12 @@ func (a *app) plan(ctx context.Context, f runFlags, op operator) ([]planned, err
 }
 
 // mergeFile fills flags that were not given from the run file.
-func (a *app) mergeFile(f *runFlags) (runFile, error) {
-	var rf runFile
+func (a *app) mergeFile(f *runFlags) (config.RunFile, error) {
+	var rf config.RunFile
 	if f.file == "" {
 		return rf, nil
 	}
-	rf, err := readRunFile(a.path(f.file))
+	rf, err := config.ReadRunFile(a.env.Path(f.file))
 	if err != nil {
 		return rf, err
 	}
@@ -101,7 +103,7 @@ func (a *app) mergeFile(f *runFlags) (runFile, error) {
 	return rf, nil
 }
 
-func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator, ph phase) (planned, error) {
+func (a *app) planPhase(ctx context.Context, f runFlags, rf config.RunFile, op config.Operator, ph config.Phase) (planned, error) {
 	var p planned
 	ws, err := a.enter(ctx, f.workspace)
 	if err != nil {
@@ -111,7 +113,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if err != nil {
 		return p, err
 	}
-	set, origins, denied, err := a.resolve(op, f.profile, ws, layers...)
+	set, origins, denied, err := op.Resolve(a.env, f.profile, ws, layers...)
 	if err != nil {
 		return p, err
 	}
@@ -138,7 +140,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if l.Prompt, err = a.promptText(ctx, f, ph); err != nil {
 		return p, err
 	}
-	l.PromptRole = policy.Role(firstSet(f.promptRole, string(set.Policy.SlotRole)))
+	l.PromptRole = policy.Role(cmp.Or(f.promptRole, string(set.Policy.SlotRole)))
 	if !slices.Contains([]policy.Role{policy.DirectCommand, policy.Context, policy.Quote}, l.PromptRole) {
 		return p, wrong("usage", "roles: direct-command, context, quote", "--prompt-slot-role %q is not a role", l.PromptRole)
 	}
@@ -161,26 +163,26 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 	if err := errors.Join(checkTarget(set.Exec.Target), a.planBrowser(&l, f.browser, op)); err != nil {
 		return p, err
 	}
-	if p.model, err = a.chooseModel(ctx, op, firstSet(ph.Model, f.model, rf.Model), firstSet(ph.Script, rf.Script)); err != nil {
+	if p.model, err = a.chooseModel(ctx, op, cmp.Or(ph.Model, f.model, rf.Model), cmp.Or(ph.Script, rf.Script)); err != nil {
 		if code := problemOf(err).code; !f.dryRun || code != "no_model" && code != "no_key" {
 			return p, err
 		}
-		p.model = chosen{model: unasked{}, id: firstSet(ph.Model, f.model, rf.Model, a.env["METIER_MODEL"], op.Model, modelNone), note: err.Error() + ": " + problemOf(err).hint}
+		p.model = chosen{model: unasked{}, id: cmp.Or(ph.Model, f.model, rf.Model, a.env.Get("METIER_MODEL"), op.Model, modelNone), note: err.Error() + ": " + problemOf(err).hint}
 	}
 	l.Model, l.Spec.Model = p.model.id, p.model.id
 	if p.model.script != "" {
 		l.Model = "scripted:" + p.model.script
 	}
-	l.Spec.Price = op.price(p.model.id)
+	l.Spec.Price = op.Price(p.model.id)
 	if l.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
 		return p, err
 	}
 	if confine.RealPathOfExisting(l.Artifacts) == ws {
 		return p, wrong("artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", ws)
 	}
-	for _, s := range append(rf.files(), f.file, p.model.script, f.promptFile, f.outputSchema) {
+	for _, s := range append(rf.Files(), f.file, p.model.script, f.promptFile, f.outputSchema) {
 		if s != "" && s != "-" {
-			l.Sources = append(l.Sources, a.path(s))
+			l.Sources = append(l.Sources, a.env.Path(s))
 		}
 	}
 	p.launch = l
@@ -188,7 +190,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf runFile, op operator
 }
 
 // flagLayers are the settings of the run file and of the flags.
-func (a *app) flagLayers(f runFlags, rf runFile) ([]settings.Layer, error) {
+func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error) {
 	out := []settings.Layer{harnessLayer(f.harness)}
 	if len(rf.Set) > 0 {
 		out = append(out, settings.Layer{Name: f.file, Operator: true, Values: rf.Set})
@@ -252,7 +254,7 @@ func (a *app) batch(mode string) (bool, error) {
 }
 
 // promptText finds the task.
-func (a *app) promptText(ctx context.Context, f runFlags, ph phase) (string, error) {
+func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (string, error) {
 	text, file := f.prompt, f.promptFile
 	if ph.Prompt != "" || ph.PromptFile != "" {
 		text, file = ph.Prompt, ph.PromptFile
@@ -268,8 +270,8 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph phase) (string, err
 		}
 		text = string(b)
 	} else if file != "" {
-		b, err := readNamed(a.path(file), most)
-		if _, long := errors.AsType[tooLong](err); long {
+		b, err := namedfile.Read(a.env.Path(file), most)
+		if _, long := errors.AsType[namedfile.TooLong](err); long {
 			return "", wrong("prompt_too_large", "put the material into files of the workspace and name them in the task", "the task: %w", err)
 		}
 		if err != nil {
@@ -308,8 +310,8 @@ func (a *app) readIn(ctx context.Context, most int64) ([]byte, error) {
 	}
 }
 
-func (a *app) spec(f runFlags, ph phase) (agent.Spec, error) {
-	s := agent.Spec{Mode: firstSet(ph.Mode, f.mode, agent.ModeChat), MaxTurns: f.maxTurns, MaxTokens: f.maxTokens}
+func (a *app) spec(f runFlags, ph config.Phase) (agent.Spec, error) {
+	s := agent.Spec{Mode: cmp.Or(ph.Mode, f.mode, agent.ModeChat), MaxTurns: f.maxTurns, MaxTokens: f.maxTokens}
 	if ph.MaxTurns > 0 {
 		s.MaxTurns = ph.MaxTurns
 	}
@@ -320,7 +322,7 @@ func (a *app) spec(f runFlags, ph phase) (agent.Spec, error) {
 		return s, wrong("usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
 	}
 	if f.outputSchema != "" {
-		b, err := readNamed(a.path(f.outputSchema), maxSchema)
+		b, err := namedfile.Read(a.env.Path(f.outputSchema), maxSchema)
 		if err != nil {
 			return s, wrong("schema_unreadable", "give the path of a JSON schema", "read the output schema: %w", err)
 		}
@@ -332,23 +334,13 @@ func (a *app) spec(f runFlags, ph phase) (agent.Spec, error) {
 	return s, nil
 }
 
-// knownTools are the tools of this build, with what they do.
-var knownTools = map[string]policy.Effect{
-	settings.ToolReadFile: policy.Read, settings.ToolListFiles: policy.Read, settings.ToolSearchFiles: policy.Read,
-	settings.ToolWriteFile: policy.Write, settings.ToolEditFile: policy.Write,
-	settings.ToolLoadSkill: policy.Read, settings.ToolReadSkillResource: policy.Read,
-	settings.ToolSearchSkills: policy.Read, settings.ToolListSkills: policy.Read, settings.ToolLoadContent: policy.Read,
-	settings.ToolRunSkillScript: policy.SideEffect, settings.ToolBash: policy.SideEffect, settings.ToolWebFetch: policy.SideEffect,
-	settings.ToolDelegateTask: policy.SideEffect, settings.ToolDescribeHandle: policy.Read,
-}
-
 // toolsDefault stands for the profile's default tools among named ones, so that
 // one more does not take a list of all.
 const toolsDefault = "default"
 
 // grantedTools are exactly the named tools, or the profile's default set
 // (ruling 20); in plan mode those of them that only read.
-func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Settings, mode string) ([]string, error) {
+func (a *app) grantedTools(f runFlags, ph config.Phase, op config.Operator, s settings.Settings, mode string) ([]string, error) {
 	named := f.allowTools
 	if ph.AllowTools != nil {
 		named = ph.AllowTools
@@ -369,7 +361,7 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 		if c, ok := alias[n]; ok && n != "" {
 			n = c
 		}
-		effect, known := knownTools[n]
+		effect, known := config.ToolEffect(n)
 		if !known {
 			if strings.HasPrefix(n, host.Prefix) {
 				out = append(out, n) // which tools it means is known when the servers answer: see job.connect
@@ -378,7 +370,7 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 			if slices.Contains(s.Tools.Default, n) {
 				continue // named by a profile for a later version
 			}
-			return nil, wrong("tool_unknown", "tools: "+strings.Join(toolNames(), ", ")+"; "+toolsDefault+" is the profile's set", "there is no tool %q", n)
+			return nil, wrong("tool_unknown", "tools: "+strings.Join(config.ToolNames(), ", ")+"; "+toolsDefault+" is the profile's set", "there is no tool %q", n)
 		}
 		if n == settings.ToolRunSkillScript && s.NoScripts() {
 			return nil, wrong("scripts_off", "choose another with --profile, or set scripts and tool_script", "this profile runs no scripts of skills")
@@ -389,10 +381,6 @@ func (a *app) grantedTools(f runFlags, ph phase, op operator, s settings.Setting
 		out = append(out, n)
 	}
 	return out, nil
-}
-
-func toolNames() []string {
-	return slices.Sorted(maps.Keys(knownTools))
 }
 
 func dedupe(in []string) []string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier/config"
 	"metier/policy"
 )
 
@@ -21,23 +22,23 @@ type launchPolicy struct {
 
 // policyOf reads the policy files of the configuration and of the flags. None of
 // them takes back what another says: their rules add up.
-func (a *app) policyOf(flags []string, op operator) (_ *launchPolicy, g policy.Grants, _ error) {
-	files := slices.Clone(op.policies)
+func (a *app) policyOf(flags []string, op config.Operator) (_ *launchPolicy, g policy.Grants, _ error) {
+	files := slices.Clone(op.Policies)
 	for _, flag := range flags {
 		if flag == "" {
 			return nil, g, wrong("policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "--policy names no file")
 		}
-		files = append(files, a.path(flag))
+		files = append(files, a.env.Path(flag))
 	}
 	if len(files) == 0 {
 		return nil, g, nil
 	}
 	for _, p := range files {
-		f, err := readPolicyFile(p)
+		f, err := config.ReadPolicy(p)
 		if err != nil {
 			return nil, g, err
 		}
-		f.grant(&g)
+		f.Grant(&g)
 	}
 	return &launchPolicy{Files: files, Rules: g.Rules, Skills: g.Skills, BindArgs: g.BindArgs, Approvals: len(g.Approved)}, g, nil
 }
@@ -55,9 +56,9 @@ func (l *launch) planPolicy(p *launchPolicy, g policy.Grants) {
 
 // strictest adds the denials of today's policy files of the configuration to
 // those a resumed run began with.
-func (l *launch) strictest(op operator) error {
-	for _, p := range op.policies {
-		f, err := readPolicyFile(p)
+func (l *launch) strictest(op config.Operator) error {
+	for _, p := range op.Policies {
+		f, err := config.ReadPolicy(p)
 		if err != nil {
 			return err
 		}

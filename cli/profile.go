@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"metier/config"
 	"metier/internal/nearest"
 	"metier/settings"
 )
@@ -98,7 +100,7 @@ of parts that are not built yet are marked: no effect yet.`,
 			if len(args) > 0 {
 				name = args[0]
 			}
-			op, err := a.operatorConfig()
+			op, err := config.Load(a.env)
 			if err != nil {
 				return err
 			}
@@ -110,8 +112,8 @@ of parts that are not built yet are marked: no effect yet.`,
 			if err != nil {
 				return err
 			}
-			name = firstSet(name, a.env["METIER_PROFILE"], op.Profile, settings.DefaultProfile)
-			_, origins, _, err := a.resolve(op, name, ws, flags)
+			name = cmp.Or(name, a.env.Get("METIER_PROFILE"), op.Profile, settings.DefaultProfile)
+			_, origins, _, err := op.Resolve(a.env, name, ws, flags)
 			if err != nil {
 				return profileHint(name, err)
 			}
@@ -224,4 +226,21 @@ func (a *app) profileDiffCommand() *cobra.Command {
 		}}
 	a.completions(c)
 	return c
+}
+
+// setFlag reads --set name=value flags.
+func setFlag(pairs []string) (settings.Layer, error) {
+	l := settings.Layer{Name: "flag --set", Operator: true, Values: map[string]string{}}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return l, wrong("usage", "write it as --set name=value; 'metier profile show' lists the names", "--set %q has no name or no value", p)
+		}
+		k, v = strings.TrimSpace(k), strings.TrimSpace(v)
+		if more, adds := strings.CutPrefix(v, "+"); adds && l.Values[k] != "" {
+			v = l.Values[k] + ", " + more
+		}
+		l.Values[k] = v
+	}
+	return l, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"metier"
+	"metier/config"
 	"metier/harness"
 	"metier/internal/confine"
 	"metier/internal/egress"
@@ -48,8 +50,8 @@ const (
 func backends() []string { return []string{backendNative, backendGVisor, backendUnsafe} }
 
 // backend checks the name of a sandbox.
-func (f programFlags) backend(op operator) (string, error) {
-	name := firstSet(f.sandbox, op.Sandbox.Backend, backendNative)
+func (f programFlags) backend(op config.Operator) (string, error) {
+	name := cmp.Or(f.sandbox, op.Sandbox.Backend, backendNative)
 	if !slices.Contains(backends(), name) {
 		return "", wrong("usage", "sandboxes: "+strings.Join(backends(), ", "), "there is no sandbox %q", name)
 	}
@@ -61,7 +63,7 @@ func (f programFlags) backend(op operator) (string, error) {
 
 // openSandbox opens a sandbox by name. The second result says that the operator
 // takes whatever isolation it gives.
-func (a *app) openSandbox(name string, op operator) (sandbox.Sandbox, bool, error) {
+func (a *app) openSandbox(name string, op config.Operator) (sandbox.Sandbox, bool, error) {
 	switch name {
 	case backendUnsafe:
 		return unsafe.New(nil), true, nil
@@ -131,7 +133,7 @@ func (j *job) approve(ctx context.Context, entries []string) error {
 // planPrograms fills what a launch says of programs, policy files included, and
 // returns the tools that those grant. A script that a flag names is allowed and
 // approved; one in the configuration is allowed.
-func (a *app) planPrograms(l *launch, f programFlags, op operator) (tools []string, err error) {
+func (a *app) planPrograms(l *launch, f programFlags, op config.Operator) (tools []string, err error) {
 	if l.Named, err = scriptEntries("--allow-skill-script", f.scripts); err != nil {
 		return nil, err
 	}
@@ -182,7 +184,7 @@ func (j *job) programs() []metier.Tool {
 // sandboxed is the workspace as programs see it: protected paths are read-only,
 // and records and secrets look empty. All of .git is protected: besides hooks and
 // config, a commondir and an index also make git run what they say.
-func (a *app) sandboxed(l launch, protected []string, secrets []secretConfig) *sandbox.Workspace {
+func (a *app) sandboxed(l launch, protected []string, secrets []config.Secret) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
 	links := ways{}
 	add := func(list *[]string, p string) {
@@ -210,7 +212,7 @@ func (a *app) sandboxed(l launch, protected []string, secrets []secretConfig) *s
 // Programs do not write to such a workspace: anything in it can become a skill.
 func (l launch) skillsAround() string {
 	for _, r := range l.Roots {
-		if r.Path != "" && !r.Unused && within(r.Path, l.Workspace) {
+		if r.Path != "" && !r.Unused && confine.Within(r.Path, l.Workspace) {
 			return r.Path
 		}
 	}

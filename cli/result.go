@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 		if err != nil {
 			return err
 		}
-		file = a.path(file)
+		file = a.env.Path(file)
 		if dir := filepath.Dir(file); leadsOut(rs[0].workspace, dir) {
 			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", confine.RealPathOfExisting(dir))
 		} else {
@@ -145,7 +146,7 @@ func (a *app) showResult(r result) {
 	if r.Head != "" {
 		fmt.Fprintf(a.Err, "head: %s\n", r.Head)
 	}
-	if a.stateDir() == "" {
+	if a.env.StateDir() == "" {
 		fmt.Fprintln(a.Err, "note: no head of this record is kept outside of the workspace: set HOME or XDG_STATE_HOME [heads_missing]")
 	}
 	for _, q := range r.Asks {
@@ -170,7 +171,7 @@ func (a *app) statusError(r result) error {
 	if r.Reason != "" {
 		err = fmt.Errorf("%w: %s", err, r.Reason)
 	}
-	p := &problem{code: firstSet(r.Code, "run_"+r.Status), err: err, hint: a.hintOf(r)}
+	p := &problem{code: cmp.Or(r.Code, "run_"+r.Status), err: err, hint: a.hintOf(r)}
 	switch r.Status {
 	case "done":
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/config"
 	"metier/event"
 	"metier/internal/digest"
 	"metier/model"
@@ -43,7 +44,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	if stray != nil {
 		return stray
 	}
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	return a.finishRun(f, []result{r}, err)
 }
 
-func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder *run.Folder) (r result, err error) {
+func (a *app) resumeFolder(ctx context.Context, f runFlags, op config.Operator, folder *run.Folder) (r result, err error) {
 	var j *job
 	defer func() {
 		if j == nil || j.folder == nil {
@@ -134,7 +135,7 @@ func (a *app) resumeFolder(ctx context.Context, f runFlags, op operator, folder 
 
 // reopen prepares the recorded launch as it can be had today: the operator's
 // denials of today count, and skills that are gone are drift, not an error.
-func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*job, error) {
+func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op config.Operator) (*job, error) {
 	layers := []settings.Layer{{Name: "record", Operator: true, Values: l.Settings}}
 	if f.onDrift != "" { // the session asks the settings when a skill is taken up again
 		layers = append(layers, settings.Layer{Name: "flag --on-drift", Operator: true, Values: map[string]string{"drift_batch": f.onDrift, "drift_interactive": f.onDrift}})
@@ -164,7 +165,7 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 			return nil, err
 		}
 	}
-	m, err := a.openModel(op, firstSet(f.model, l.Model))
+	m, err := a.openModel(op, cmp.Or(f.model, l.Model))
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op operator) (*
 // cancelled: the conversation stays, and the model is told to go on.
 func (j *job) goOn(ctx context.Context, p past, code string) error {
 	j.run = fmt.Sprintf("%s.%d", j.folder.ID(), p.runs+1)
-	text := fmt.Sprintf("The work was stopped before the task was done (%s). Go on with the task.", firstSet(code, "stopped"))
+	text := fmt.Sprintf("The work was stopped before the task was done (%s). Go on with the task.", cmp.Or(code, "stopped"))
 	_, err := j.session.Say(ctx, metier.Input{ID: "again-" + j.run, Parts: []model.Part{model.Text(text)}, Role: j.launch.PromptRole, Surface: "cli", By: j.a.principal()})
 	return err
 }

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	"metier"
+	"metier/config"
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
 	"metier/internal/visible"
@@ -63,7 +64,7 @@ const orgSkills = "/etc/metier/skills"
 
 // roots lists the roots of an invocation: named ones first, in their order,
 // then what the setting roots finds by itself.
-func (a *app) roots(named, harnesses []string, configured []rootConfig, s settings.Discover, workspace string, mounts []tool.Mount) ([]root, error) {
+func (a *app) roots(named, harnesses []string, configured []config.Root, s settings.Discover, workspace string, mounts []tool.Mount) ([]root, error) {
 	out := a.harnessRoots(harnesses, workspace)
 	for _, p := range named {
 		if !filepath.IsAbs(p) {
@@ -93,7 +94,7 @@ func (a *app) roots(named, harnesses []string, configured []rootConfig, s settin
 	}
 	for i := range out {
 		r := &out[i]
-		r.Listed = slices.ContainsFunc(configured, func(c rootConfig) bool { return r.Path != "" && within(c.Path, r.Path) })
+		r.Listed = slices.ContainsFunc(configured, func(c config.Root) bool { return r.Path != "" && confine.Within(c.Path, r.Path) })
 		err := a.place(r, s, workspace, mounts)
 		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
 			r.Unused = true // nobody asked for it: it stops no work
@@ -128,7 +129,7 @@ func (a *app) found(s settings.Discover, workspace string) ([]root, error) {
 	}
 	if s.Roots.Has(settings.RootOrg) {
 		r := root{Path: a.org, Tier: policy.Org, Kind: "org", Label: "org"}
-		if info, err := os.Stat(r.Path); err == nil && !held(info, nil) {
+		if info, err := os.Stat(r.Path); err == nil && !confine.HeldLike(info, nil) {
 			r.Unused = true
 			r.note(skillmd.Error, "root-unsafe", "others than the administrator can write to it")
 		}
@@ -151,7 +152,7 @@ func (a *app) ofProject(s settings.Discover, workspace string) []root {
 	// Links may lead as far as the project does. Where strangers could have put
 	// .git in, or a folder in between, it is no larger than the workspace.
 	bound := dirs[len(dirs)-1]
-	if slices.ContainsFunc(dirs[1:], func(dir string) bool { info, err := os.Stat(dir); return err != nil || !held(info, own) }) {
+	if slices.ContainsFunc(dirs[1:], func(dir string) bool { info, err := os.Stat(dir); return err != nil || !confine.HeldLike(info, own) }) {
 		bound = workspace
 	}
 	var out []root
@@ -161,14 +162,14 @@ func (a *app) ofProject(s settings.Discover, workspace string) []root {
 			label = fmt.Sprintf("project-up%d", i)
 		}
 		info, err := os.Stat(dir)
-		safe := i == 0 || err == nil && held(info, own)
+		safe := i == 0 || err == nil && confine.HeldLike(info, own)
 		for _, f := range agentdirs.All() {
 			if !s.Families.Has(settings.Family(f.Name)) {
 				continue
 			}
 			for _, sub := range f.Project {
 				r := root{Path: filepath.Join(dir, filepath.FromSlash(sub)), Tier: policy.Project, Kind: "project", Label: rootLabel(label, f), Bound: bound, agent: f}
-				if !within(bound, dir) {
+				if !confine.Within(bound, dir) {
 					r.Bound = dir
 				}
 				if _, err := os.Lstat(r.Path); i > 0 && err != nil {
@@ -193,8 +194,8 @@ const mostAbove = 64
 // the file system's root.
 func (a *app) above(workspace string) []string {
 	home := ""
-	if a.home() != "" {
-		home = confine.RealPathOfExisting(a.home())
+	if a.env.Home() != "" {
+		home = confine.RealPathOfExisting(a.env.Home())
 	}
 	var dirs []string
 	for dir := workspace; len(dirs) < mostAbove; {
@@ -219,59 +220,6 @@ func (a *app) viewOf(s settings.Settings, workspace string) metier.View {
 		v.Repository = up[len(up)-1]
 	}
 	return v
-}
-
-// held reports whether only the administrator, this user or the owner of
-// another folder can put something into a folder.
-func held(dir, as os.FileInfo) bool {
-	if dir.Mode().Perm()&0o002 != 0 && hasOwners(dir) {
-		return false
-	}
-	owner, ok := ownerOf(dir)
-	if !ok || owner == 0 || owner == uint64(os.Getuid()) {
-		return true
-	}
-	other, ok := ownerOf(as)
-	return ok && other == owner
-}
-
-// alone reports whether nobody but the administrator and this user can write a
-// file: not a group either, whoever may be in it.
-func alone(file os.FileInfo) bool {
-	return held(file, nil) && (file.Mode().Perm()&0o020 == 0 || !hasOwners(file))
-}
-
-// ours reports whether nobody but the administrator and this user can write a
-// file, or put another one in its place.
-func ours(path string) bool {
-	for _, p := range []string{path, filepath.Dir(path)} {
-		if info, err := os.Stat(p); err != nil || !alone(info) {
-			return false
-		}
-	}
-	return true
-}
-
-func hasOwners(info os.FileInfo) bool {
-	_, ok := ownerOf(info)
-	return ok
-}
-
-// ownerOf is the number of a file's owner, where the system has such numbers.
-// The field is looked up by name: its type is another one on each system.
-func ownerOf(info os.FileInfo) (uint64, bool) {
-	if info == nil {
-		return 0, false
-	}
-	v := reflect.Indirect(reflect.ValueOf(info.Sys()))
-	if v.Kind() != reflect.Struct {
-		return 0, false
-	}
-	uid := v.FieldByName("Uid")
-	if !uid.IsValid() || !uid.CanUint() {
-		return 0, false
-	}
-	return uid.Uint(), true
 }
 
 // ofHome are the skill folders of the home. Links in them are the user's own.
@@ -332,7 +280,7 @@ func includedBy(r root, s settings.Discover) string {
 
 // homeFolders returns an agent's skill folders in the home.
 func (a *app) homeFolders(of agentdirs.Agent) []string {
-	return of.HomeFolders(a.home(), func(k string) string { return a.env[k] })
+	return of.HomeFolders(a.env.Home(), func(k string) string { return a.env.Get(k) })
 }
 
 // envFolders are the folders that AGENT_SKILLS_DIRS chooses from those of the
@@ -344,7 +292,7 @@ func (a *app) envFolders(s settings.Discover) ([]string, error) {
 			known = append(known, f.Project...)
 		}
 	}
-	for d := range strings.SplitSeq(a.env["AGENT_SKILLS_DIRS"], ",") {
+	for d := range strings.SplitSeq(a.env.Get("AGENT_SKILLS_DIRS"), ",") {
 		if d = strings.TrimSpace(d); d == "" {
 			continue
 		}
@@ -364,15 +312,15 @@ func (a *app) envFolders(s settings.Discover) ([]string, error) {
 // tierOf is the tier of a root nobody gave one: project inside the workspace,
 // user in the home's own folders, org below /etc/metier, else third_party.
 func (a *app) tierOf(p, workspace string) (policy.Tier, string) {
-	if within(workspace, p) {
+	if confine.Within(workspace, p) {
 		return policy.Project, "project"
 	}
 	for _, f := range agentdirs.All() {
-		if slices.ContainsFunc(a.homeFolders(f), func(dir string) bool { return within(dir, p) }) {
+		if slices.ContainsFunc(a.homeFolders(f), func(dir string) bool { return confine.Within(dir, p) }) {
 			return policy.User, "user"
 		}
 	}
-	if within(a.org, p) {
+	if confine.Within(a.org, p) {
 		return policy.Org, "org"
 	}
 	return policy.ThirdParty, "third_party"
@@ -387,19 +335,19 @@ func (a *app) place(r *root, s settings.Discover, workspace string, mounts []too
 	if err != nil || real == "" {
 		return err
 	}
-	if r.Bound != "" && !within(r.Bound, real) {
+	if r.Bound != "" && !confine.Within(r.Bound, real) {
 		return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
 			Hint: "move it in, or name the folder it leads to in the configuration", Err: fmt.Errorf("it is a link that leaves %s", r.Bound)}
 	}
 	for _, m := range mounts {
 		src, err := confine.RealPath(m.Source)
-		if err == nil && within(src, real) {
+		if err == nil && confine.Within(src, real) {
 			rel, _ := filepath.Rel(src, real) // within
 			r.Target = strings.TrimSuffix(m.Target+"/"+filepath.ToSlash(rel), "/.")
 			return nil
 		}
 	}
-	if s.RootScope == settings.RootScopeAnywhere || s.RootScope == settings.RootScopeAllowlisted && r.Listed || within(workspace, real) {
+	if s.RootScope == settings.RootScopeAnywhere || s.RootScope == settings.RootScopeAllowlisted && r.Listed || confine.Within(workspace, real) {
 		return nil
 	}
 	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
@@ -454,7 +402,7 @@ func labelled(in []root) []root {
 			}
 			seen[real] = len(out)
 		}
-		base := firstSet(r.Label, string(r.Tier), "skills")
+		base := cmp.Or(r.Label, string(r.Tier), "skills")
 		r.Label = base
 		for n := 2; taken[r.Label]; n++ {
 			r.Label = fmt.Sprintf("%s-%d", base, n)

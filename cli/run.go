@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"metier/config"
 	"metier/run"
 )
 
@@ -124,7 +124,7 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if f.resume != "" {
 		return a.resume(ctx, c, f)
 	}
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	for _, p := range plans {
 		id := base
 		if p.launch.Phase != "" {
-			id += "-" + safeID(p.launch.Phase)
+			id += "-" + config.SafeID(p.launch.Phase)
 			if !a.json {
 				fmt.Fprintf(a.Err, "phase %s\n", oneLine(p.launch.Phase))
 			}
@@ -244,14 +244,4 @@ func closed(closing, work error) error {
 		return work
 	}
 	return closing
-}
-
-// safeID makes a phase's name a part of a run id.
-func safeID(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, s)
 }

@@ -22,11 +22,11 @@ func (a *app) showRun(dir string, r run.Report) {
 	t := table{}
 	t.add("run", r.ID)
 	t.add("status", status)
-	t.add("model", firstSet(r.Model, "none was asked"))
-	t.add("started", firstSet(localTime(r.StartedAt), "unknown")+", took "+elapsed(time.Duration(r.DurationMS)*time.Millisecond))
+	t.add("model", cmp.Or(r.Model, "none was asked"))
+	t.add("started", cmp.Or(localTime(r.StartedAt), "unknown")+", took "+elapsed(time.Duration(r.DurationMS)*time.Millisecond))
 	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural(r.Calls, "tool call")))
 	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", thousands(r.Tokens.Total), thousands(r.Tokens.Input), thousands(r.Tokens.Output)))
-	t.add("cost", firstSet(dollars(r.CostUSD, r.CostPartial), "no price is known"))
+	t.add("cost", cmp.Or(dollars(r.CostUSD, r.CostPartial), "no price is known"))
 	if s := deniedLine(r.Denied); s != "" {
 		t.add("denied", s)
 	}
@@ -188,7 +188,7 @@ func childRows(r run.Report) (rows [][]string) {
 		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(ac, bc))
 	})
 	for _, c := range children {
-		rows = append(rows, []string{c.Run, c.Profile, firstSet(c.Code, "done"), thousands(c.Tokens) + " tokens"})
+		rows = append(rows, []string{c.Run, c.Profile, cmp.Or(c.Code, "done"), thousands(c.Tokens) + " tokens"})
 	}
 	return rows
 }
@@ -250,7 +250,7 @@ func messageText(m run.Message) string {
 	for _, p := range parts {
 		switch p.Kind {
 		case "call":
-			out = append(out, oneLine(fmt.Sprintf("→ %s %s %s", p.Call, p.Tool, firstSet(string(p.Args), p.Text))))
+			out = append(out, oneLine(fmt.Sprintf("→ %s %s %s", p.Call, p.Tool, cmp.Or(string(p.Args), p.Text))))
 		case "image":
 			out = append(out, fmt.Sprintf("[image, %s, %d bytes]", p.Media, len(p.Data)))
 		case "opaque":

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/config"
 	"metier/internal/atomicfile"
 	"metier/run"
 )
@@ -27,7 +29,7 @@ func (p *runPlace) flags(c *cobra.Command) {
 
 // runsFolder is the folder of runs the flags and the configuration name.
 func (a *app) runsFolder(p runPlace) (string, error) {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +45,7 @@ func (a *app) runsFolder(p runPlace) (string, error) {
 // findRun finds what a person calls a run.
 func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 	if strings.ContainsAny(what, `/\`) {
-		return run.Find("", a.path(what))
+		return run.Find("", a.env.Path(what))
 	}
 	root, err = a.runsFolder(p)
 	if err != nil {
@@ -164,7 +166,7 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 
 func runRow(s run.Summary) []string {
 	if s.Status == "" { // nothing of it could be read
-		return []string{firstSet(s.ID, "…"), "unreadable", "", "", "", "", "", s.Problem}
+		return []string{cmp.Or(s.ID, "…"), "unreadable", "", "", "", "", "", s.Problem}
 	}
 	status := s.Status
 	switch {
@@ -266,11 +268,11 @@ func (a *app) putExport(id, out string, b []byte) error {
 		_, err := a.Out.Write(b)
 		return err
 	}
-	if err := atomicfile.Write(a.path(out), b, 0o644); err != nil {
+	if err := atomicfile.Write(a.env.Path(out), b, 0o644); err != nil {
 		return &metier.Error{Op: "export", Path: out, Kind: metier.Unavailable, Code: "export_unwritable", Hint: "give a file in a folder that exists and can be written to with -o", Err: err}
 	}
 	if a.json {
-		return a.document(map[string]any{"run": id, "file": a.path(out), "bytes": len(b)})
+		return a.document(map[string]any{"run": id, "file": a.env.Path(out), "bytes": len(b)})
 	}
 	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), thousands(int64(len(b))))
 	return err

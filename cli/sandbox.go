@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/config"
 	"metier/internal/visible"
 	"metier/program"
 	"metier/sandbox"
@@ -53,7 +54,7 @@ run programs at L2.`,
 }
 
 func (a *app) sandboxProbe(ctx context.Context) error {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 	return err
 }
 
-func (a *app) probe(ctx context.Context, name string, op operator) (probed, error) {
+func (a *app) probe(ctx context.Context, name string, op config.Operator) (probed, error) {
 	s, _, err := a.openSandbox(name, op)
 	if err != nil {
 		return probed{}, err
@@ -158,7 +159,7 @@ folder, the workspace at /workspace, and nothing else. It ends as the command di
 }
 
 func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (err error) {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
@@ -203,11 +204,11 @@ func (a *app) sandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace
 	if err != nil {
 		return nil, err
 	}
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return nil, err
 	}
-	set, _, _, err := a.resolve(op, "", "")
+	set, _, _, err := op.Resolve(a.env, "", "")
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type scans struct {
 }
 
 func (a *app) scans(ctx context.Context) *scans {
-	dir, _ := a.indexDir()
+	dir, _ := a.env.IndexDir()
 	if _, err := os.Lstat(dir); dir != "" && isMissing(err) {
 		if err := a.claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
 			fmt.Fprintf(a.Err, "note: the index of skills is not used: %s\n", visible.Line(err.Error()))
@@ -39,36 +39,6 @@ func (s *scans) into(o *local.Options) {
 	if s != nil {
 		o.Index, o.Now = s.index, s.now
 		o.Scanned = func(x local.Scanned) { s.list = append(s.list, x) }
-	}
-}
-
-// indexDir is the folder of the index, or "" and why there is none: the
-// variable METIER_INDEX, else the user's cache.
-func (a *app) indexDir() (dir, why string) {
-	x, named := a.env["METIER_INDEX"]
-	switch h := a.home(); {
-	case x == "off":
-		return "", "METIER_INDEX is off"
-	case named && x != "":
-		return a.path(x), ""
-	case a.env["XDG_CACHE_HOME"] == "" && h == "":
-		return "", "there is no home folder: set HOME, XDG_CACHE_HOME or METIER_INDEX"
-	}
-	return a.userCache("index")
-}
-
-// userCache is a folder of ours in the user's cache, or "" and why there is none.
-func (a *app) userCache(name string) (dir, why string) {
-	switch h := a.home(); {
-	case a.env["XDG_CACHE_HOME"] != "":
-		return filepath.Join(a.env["XDG_CACHE_HOME"], "metier", name), ""
-	case h == "":
-		return "", "there is no home folder: set HOME or XDG_CACHE_HOME"
-	default:
-		if info, err := os.Stat(h); err != nil || !info.IsDir() {
-			return "", "the home folder " + h + " is not there"
-		}
-		return filepath.Join(h, ".cache", "metier", name), ""
 	}
 }
 
@@ -100,7 +70,7 @@ func (s *scans) print(a *app) {
 
 // index is the folder of the index on disk; clear empties it first.
 func (d *doctor) index(clear bool) {
-	dir, why := d.a.indexDir()
+	dir, why := d.a.env.IndexDir()
 	if dir == "" {
 		d.ok("index", "there is none, every listing reads all heads: %s", why)
 		return
@@ -140,7 +110,7 @@ func globQuote(p string) string {
 
 // servers is what is kept of servers' skills; clear removes it first.
 func (d *doctor) servers(clear bool) {
-	dir, why := d.a.userCache(cacheMCP)
+	dir, why := d.a.env.CacheDir(cacheMCP)
 	if dir == "" {
 		d.ok("mcp cache", "there is none, files of servers' skills are fetched each time: %s", why)
 		return

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/internal/namedfile"
 	"metier/skillmd"
 )
 
@@ -136,7 +138,7 @@ func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (
 		return nil, err
 	}
 	defer func() { err = closed(b.Close(), err) }()
-	f, err := b.Open(ctx, firstSet(sk.Head.FileName, "SKILL.md"))
+	f, err := b.Open(ctx, cmp.Or(sk.Head.FileName, "SKILL.md"))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +149,7 @@ func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (
 	}
 	if len(raw) > maxShown {
 		return nil, &metier.Error{Op: "show", Skill: sk.Name, Path: sk.Head.Location, Kind: metier.LimitReached, Code: "skill_too_large",
-			Hint: "look at the file itself", Err: tooLong(maxShown)}
+			Hint: "look at the file itself", Err: namedfile.TooLong(maxShown)}
 	}
 	doc, _ := skillmd.Parse(raw) // what is wrong with it is told by the snapshot
 	return doc.Body, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 
 	"metier"
 	"metier/agent"
+	"metier/config"
 	"metier/internal/confine"
 	"metier/internal/nearest"
 	"metier/internal/visible"
@@ -63,10 +65,10 @@ type shelf struct {
 
 // look finds the skills of a place, as a run there would.
 func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
-	if a.env["GOGC"] == "" { // the command ends soon: more memory for less time
+	if a.env.Get("GOGC") == "" { // the command ends soon: more memory for less time
 		debug.SetGCPercent(400)
 	}
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +85,8 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	var denied []string
-	if sh.settings, _, denied, err = a.resolve(op, p.profile, sh.workspace, harnessLayer(p.harness), layer); err != nil {
-		return nil, profileHint(firstSet(p.profile, a.env["METIER_PROFILE"], op.Profile), err)
+	if sh.settings, _, denied, err = op.Resolve(a.env, p.profile, sh.workspace, harnessLayer(p.harness), layer); err != nil {
+		return nil, profileHint(cmp.Or(p.profile, a.env.Get("METIER_PROFILE"), op.Profile), err)
 	}
 	if sh.policy, _, err = a.policyOf(nil, op); err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	sh.settings.Tools.Default = harnessTools(sh.settings.Tools.Default, sh.roots)
-	if sh.tools, err = a.grantedTools(runFlags{}, phase{}, op, sh.settings, agent.ModeChat); err != nil {
+	if sh.tools, err = a.grantedTools(runFlags{}, config.Phase{}, op, sh.settings, agent.ModeChat); err != nil {
 		return nil, err
 	}
 	sh.scans = a.scans(ctx)
@@ -140,7 +142,7 @@ func (sh *shelf) entries(subject string) []metier.Skill {
 // places are the ways to write a path: as it was given, with the links above
 // it followed, and with all links followed.
 func (sh *shelf) places(subject string) []string {
-	p := filepath.Clean(sh.a.path(subject))
+	p := filepath.Clean(sh.a.env.Path(subject))
 	out := []string{p}
 	if dir, err := confine.RealPath(filepath.Dir(p)); err == nil {
 		out = append(out, filepath.Join(dir, filepath.Base(p)))
@@ -154,7 +156,7 @@ func (sh *shelf) places(subject string) []string {
 // missing is the error for a name nobody has: with what it may have meant. A
 // path at which there is something is none; then it gives nil.
 func (sh *shelf) missing(subject string) error {
-	_, err := os.Lstat(sh.a.path(subject))
+	_, err := os.Lstat(sh.a.env.Path(subject))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

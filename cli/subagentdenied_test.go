@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/event"
 	"metier/model/modeltest"
 	"metier/run"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestRun_CountsDeniedCallsOfSubagents(t *testing.T) {

@@ -14,18 +14,10 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
+	"metier/config"
 	"metier/policy"
 	"metier/settings"
 )
-
-// subagentConfig is what the operator's configuration says of subagents.
-type subagentConfig struct {
-	Allow    []string `yaml:"allow"`    // profiles that may start
-	Profiles []string `yaml:"profiles"` // folders of NAME.yaml files
-	Depth    int      `yaml:"depth"`    // children of children; 1: children begin none
-	Total    int      `yaml:"total"`    // children of one run
-	Parallel int      `yaml:"parallel"` // children at once
-}
 
 // Limits where the configuration says nothing.
 const (
@@ -68,36 +60,6 @@ func (f *subagentFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder of more profiles, NAME.yaml each (repeatable)")
 }
 
-// subagentsDir is the folder of profiles beside a configuration file.
-const subagentsDir = "subagents"
-
-// place makes the folders of a configuration file relative to it. Beside it,
-// subagents is one that need not be there.
-func (c *subagentConfig) place(file string) {
-	for i, d := range c.Profiles {
-		if !filepath.IsAbs(d) {
-			c.Profiles[i] = filepath.Join(filepath.Dir(file), d)
-		}
-	}
-	own := filepath.Join(filepath.Dir(file), subagentsDir)
-	if info, err := os.Stat(own); err == nil && info.IsDir() {
-		c.Profiles = append([]string{own}, c.Profiles...)
-	}
-}
-
-func (c *subagentConfig) merge(over subagentConfig) {
-	c.Allow = append(c.Allow, over.Allow...)
-	c.Profiles = append(c.Profiles, over.Profiles...)
-	for _, n := range []struct {
-		to   *int
-		from int
-	}{{&c.Depth, over.Depth}, {&c.Total, over.Total}, {&c.Parallel, over.Parallel}} {
-		if n.from != 0 {
-			*n.to = n.from
-		}
-	}
-}
-
 // knownProfile is a profile with where it stands: "" for one that metier brings.
 type knownProfile struct {
 	subagent.Profile
@@ -106,12 +68,12 @@ type knownProfile struct {
 
 // knownProfiles are the profiles metier brings with the operator's over them, by
 // name.
-func (a *app) knownProfiles(op operator, dirs []string) ([]knownProfile, error) {
+func (a *app) knownProfiles(op config.Operator, dirs []string) ([]knownProfile, error) {
 	var all []knownProfile
 	for _, p := range subagent.Builtin() {
 		all = append(all, knownProfile{Profile: p})
 	}
-	for _, d := range slices.Concat(op.Subagents.Profiles, a.paths(dirs)) {
+	for _, d := range slices.Concat(op.Subagents.Profiles, a.env.Paths(dirs)) {
 		more, err := subagent.Load(os.DirFS(d))
 		if err == nil && len(more) == 0 {
 			if _, err = os.Stat(d); err == nil {
@@ -135,7 +97,7 @@ func (a *app) knownProfiles(op operator, dirs []string) ([]knownProfile, error) 
 }
 
 // subagentProfiles are those profiles themselves.
-func (a *app) subagentProfiles(op operator, dirs []string) ([]subagent.Profile, error) {
+func (a *app) subagentProfiles(op config.Operator, dirs []string) ([]subagent.Profile, error) {
 	all, err := a.knownProfiles(op, dirs)
 	var out []subagent.Profile
 	for _, p := range all {
@@ -155,10 +117,10 @@ func unpath(err error) error {
 // planSubagents fills what a launch says of children. Allowing a profile grants
 // the tool that begins them; the tool alone allows the profile that adds
 // nothing.
-func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
+func (a *app) planSubagents(l *launch, f subagentFlags, op config.Operator) error {
 	names := dedupe(slices.Concat(op.Subagents.Allow, f.profiles))
 	granted := slices.Contains(l.Tools, settings.ToolDelegateTask)
-	l.Sources = append(l.Sources, slices.Concat(op.Subagents.Profiles, a.paths(f.dirs))...) // the next run would obey what is written there
+	l.Sources = append(l.Sources, slices.Concat(op.Subagents.Profiles, a.env.Paths(f.dirs))...) // the next run would obey what is written there
 	if len(names) == 0 && granted {
 		names = []string{subagent.Default}
 	}
@@ -204,8 +166,8 @@ func (a *app) planSubagents(l *launch, f subagentFlags, op operator) error {
 // checkProfile refuses a profile that names tools this build does not have.
 func (a *app) checkProfile(p subagent.Profile) error {
 	for _, t := range p.Tools {
-		if _, known := knownTools[t]; !known && t != subagent.Inherit && !strings.HasPrefix(t, "mcp__") {
-			return wrong("tool_unknown", "tools: "+subagent.Inherit+", "+strings.Join(toolNames(), ", "), "the subagent profile %s names the tool %q, which there is not", p.Name, t)
+		if _, known := config.ToolEffect(t); !known && t != subagent.Inherit && !strings.HasPrefix(t, "mcp__") {
+			return wrong("tool_unknown", "tools: "+subagent.Inherit+", "+strings.Join(config.ToolNames(), ", "), "the subagent profile %s names the tool %q, which there is not", p.Name, t)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,8 @@ import (
 
 	"metier"
 	"metier/agent/subagent"
+	"metier/config"
+	"metier/internal/namedfile"
 	"metier/internal/nearest"
 	"metier/mcp/host"
 	"metier/policy"
@@ -65,7 +68,7 @@ type subagentDoc struct {
 	File            string   `json:"file"`    // "": metier brings it
 }
 
-func docOf(p knownProfile, op operator) subagentDoc {
+func docOf(p knownProfile, op config.Operator) subagentDoc {
 	list := func(in []string) []string { return append([]string{}, in...) }
 	return subagentDoc{Name: p.Name, Description: strings.TrimSpace(p.Description), Skills: list(p.Skills), AllowSkills: list(p.AllowSkills), Scripts: list(p.Scripts), Tools: list(p.Tools),
 		Hosts: list(p.Hosts), Model: p.Model, MaxTurns: p.MaxTurns, MaxTokens: p.MaxTokens, ExecutionTarget: p.Target, Browser: p.Browser, Instructions: p.Instructions,
@@ -74,7 +77,7 @@ func docOf(p knownProfile, op operator) subagentDoc {
 
 // subagentDocs are all profiles.
 func (a *app) subagentDocs(dirs []string) ([]subagentDoc, error) {
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +143,12 @@ func (a *app) showSubagent(dirs []string, name string) error {
 		t.add("run in", in)
 	}
 	t.add("hosts", orNone(d.Hosts))
-	t.add("model", firstSet(d.Model, "its parent's"))
+	t.add("model", cmp.Or(d.Model, "its parent's"))
 	t.add("turns", fmt.Sprint(d.MaxTurns))
 	if d.MaxTokens > 0 {
 		t.add("tokens", thousands(d.MaxTokens))
 	}
-	t.add("from", firstSet(d.File, "metier"))
+	t.add("from", cmp.Or(d.File, "metier"))
 	t.print(a.Out, "")
 	if s := strings.TrimRight(d.Instructions, "\n"); s != "" {
 		fmt.Fprintf(a.Out, "\n%s\n", printable(s))
@@ -158,7 +161,7 @@ func (a *app) checkSubagent(file string) error {
 	bad := func(err error) error {
 		return &problem{exit: exitFailed, code: "subagent_profile_invalid", hint: "docs/SUBAGENTS.md lists the keys of a profile", err: fmt.Errorf("%s: %w", file, err)}
 	}
-	b, err := readNamed(a.path(file), subagent.MaxFile)
+	b, err := namedfile.Read(a.env.Path(file), subagent.MaxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return &metier.Error{Op: "subagents", Path: file, Kind: metier.NotFound, Code: "not_found", Hint: "give the path of a profile's file", Err: errors.New("there is no such file")}
 	}
@@ -175,12 +178,12 @@ func (a *app) checkSubagent(file string) error {
 	if want := p.Name + ".yaml"; filepath.Base(file) != want {
 		return bad(fmt.Errorf("the file of the profile %q is named %s", p.Name, want))
 	}
-	op, err := a.operatorConfig()
+	op, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.document(docOf(knownProfile{p, a.path(file)}, op))
+		return a.document(docOf(knownProfile{p, a.env.Path(file)}, op))
 	}
 	_, err = fmt.Fprintf(a.Out, "%s is the profile %s: %s, %s\n", oneLine(file), p.Name, plural(len(p.Tools), "tool"), plural(len(p.Scripts), "script"))
 	return err

@@ -15,6 +15,7 @@ import (
 	"metier/internal/confine"
 	"metier/internal/jsonedit"
 	"metier/internal/lockfile"
+	"metier/internal/namedfile"
 	"metier/settings"
 )
 
@@ -57,8 +58,8 @@ func (a *app) switchFiles(s settings.Discover, workspace string) []switches {
 	case settings.StateStoreProject:
 		return append(a.userSwitches(), switches{path: filepath.Join(workspace, ".metier", "skills.json"), project: workspace})
 	case settings.StateStoreKeen:
-		if filepath.IsAbs(a.home()) {
-			return []switches{{path: filepath.Join(a.home(), ".keen", "skills", "config.json"), byName: true}}
+		if filepath.IsAbs(a.env.Home()) {
+			return []switches{{path: filepath.Join(a.env.Home(), ".keen", "skills", "config.json"), byName: true}}
 		}
 	}
 	return nil
@@ -81,8 +82,8 @@ var errNoHome = wrong("no_home", "set HOME or XDG_STATE_HOME", "there is no fold
 
 // userSwitches is the file in metier's state folder; none without a home.
 func (a *app) userSwitches() []switches {
-	dir, err := a.state()
-	if err != nil || !filepath.IsAbs(dir) {
+	dir := a.env.StateDir()
+	if !filepath.IsAbs(dir) {
 		return nil
 	}
 	return []switches{{path: filepath.Join(dir, "skills.json")}}
@@ -116,15 +117,15 @@ func (f switches) load() (*jsonedit.Object, error) {
 
 func (f switches) read() ([]byte, error) {
 	if f.project == "" {
-		return readNamed(f.path, maxState)
+		return namedfile.Read(f.path, maxState)
 	}
 	rel, err := filepath.Rel(f.project, f.path)
 	if err != nil {
 		return nil, err
 	}
-	b, more, err := beneath(f.project, filepath.ToSlash(rel), maxState)
+	b, more, err := confine.ReadBeneath(f.project, filepath.ToSlash(rel), maxState)
 	if err == nil && more {
-		err = tooLong(maxState)
+		err = namedfile.TooLong(maxState)
 	}
 	return b, err
 }
@@ -333,7 +334,7 @@ const mostBad = 100
 
 // keepBad copies a file beside itself, under a name that is free.
 func keepBad(path string) (string, error) {
-	b, err := readNamed(path, maxState)
+	b, err := namedfile.Read(path, maxState)
 	if err != nil {
 		return "", err
 	}

@@ -34,7 +34,7 @@ func (w *watchers) failed(err error) {
 
 // followed is the log of a run, watched where the environment asks for that.
 func (a *app) followed(ctx context.Context, f *run.Folder) (log record.Log, stop func(), err error) {
-	env := func(k string) string { return a.env[k] }
+	env := func(k string) string { return a.env.Get(k) }
 	if !telemetry.Wanted(env) {
 		return f.Log(), func() {}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/internal/confusable"
+	"metier/internal/namedfile"
 	"metier/internal/nfkc"
 	"metier/internal/visible"
 	"metier/skillmd"
@@ -289,7 +290,7 @@ func readBelow(root *os.Root, name string, most int64) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s: %w", name, tooLong(most))
+		err = fmt.Errorf("%s: %w", name, namedfile.TooLong(most))
 	}
 	return b, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -54,7 +55,7 @@ func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) jud
 	}
 	for _, sk := range snap.All() {
 		if sk.ID.Path == "." {
-			j.file = firstSet(sk.Head.Location, j.file)
+			j.file = cmp.Or(sk.Head.Location, j.file)
 			j.name = sk.Head.Front.Name
 			j.add(sk.Diagnostics...)
 			return j.done()

@@ -35,7 +35,7 @@ var byExtension = map[string][]string{
 
 // onPath finds a program in the folders of PATH.
 func (a *app) onPath(name string) bool {
-	for _, dir := range filepath.SplitList(a.env["PATH"]) {
+	for _, dir := range filepath.SplitList(a.env.Get("PATH")) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -149,7 +150,7 @@ func (w *watcher) observe(p agent.Progress) {
 		w.line("%s %s", p.Tool, brief(p.Args))
 	case agent.CallEnded:
 		if p.Code != "" {
-			w.line("%s: %s", firstSet(w.calls[p.Call], p.Tool), p.Code) // the record says unknown for a tool that is not there
+			w.line("%s: %s", cmp.Or(w.calls[p.Call], p.Tool), p.Code) // the record says unknown for a tool that is not there
 		}
 		delete(w.calls, p.Call)
 	case agent.SkillBegan:

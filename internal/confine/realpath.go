@@ -2,7 +2,9 @@ package confine
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -28,4 +30,37 @@ func RealPathOfExisting(path string) string {
 			return path
 		}
 	}
+}
+
+// Within reports whether a path is a folder or is below it, after links. No path
+// is within "".
+func Within(dir, path string) bool {
+	if dir == "" {
+		return false
+	}
+	rel, err := filepath.Rel(RealPathOfExisting(dir), RealPathOfExisting(path))
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// OnlyOwn reports whether only this user and root can write a file or replace it.
+func OnlyOwn(path string) bool {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		if info, err := os.Stat(p); err != nil || OthersWrite(info) {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadBeneath reads the first max bytes of a regular file of an untrusted folder:
+// no link leads out of it, and nothing blocks. more reports that the file is
+// longer.
+func ReadBeneath(dir, name string, max int) (b []byte, more bool, err error) {
+	d, err := OpenDir(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer d.Close()
+	b, info, err := d.ReadHead(name, max)
+	return b, info.Size > int64(max), err
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"errors"
@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"metier"
 	"metier/internal/egress"
+	"metier/internal/namedfile"
 	"metier/internal/nearest"
 	"metier/internal/yaml"
 	"metier/policy"
 )
 
-// policyFile is the operator's policy as a file (docs/POLICY.md). It holds
-// grants, rules and approvals and nothing that a profile decides.
-type policyFile struct {
+// Policy is a policy file: grants, rules, and approvals.
+type Policy struct {
 	Tools     []string // canonical names, exact
 	Scripts   []string // exact skill:scripts/path
 	Hosts     []string
@@ -39,25 +40,25 @@ const (
 	policyFaults = 20
 )
 
-// readPolicyFile reads a policy file, strictly: whatever in it is not
-// understood refuses the whole file by line and column, so that a broken file
-// never means fewer rules. So does an empty one, and one that is not there.
-func readPolicyFile(path string) (policyFile, error) {
-	b, err := readNamed(path, maxConfig)
+// ReadPolicy reads a policy file. It is strict, so that a broken file never means
+// fewer rules: anything unknown in it fails with line and column, and so does a
+// file that is empty or missing.
+func ReadPolicy(path string) (Policy, error) {
+	b, err := namedfile.Read(path, maxFile)
 	if err != nil {
-		return policyFile{}, wrong("policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "read the policy file %s: %w", path, err)
+		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "read the policy file %s: %w", path, err)
 	}
 	f, err := parsePolicyFile(b)
 	if err != nil {
-		return policyFile{}, wrong("policy_file_invalid", "fix the lines that are named (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
+		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines that are named (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
 	}
 	return f, nil
 }
 
-// grant adds what the file says to grants. Lists grow, and nothing that the
+// Grant adds what the file says to grants. Lists grow, and nothing that the
 // grants refuse is lifted: Denied is left alone, and a rule that denies stays
 // beside one that allows.
-func (f policyFile) grant(g *policy.Grants) {
+func (f Policy) Grant(g *policy.Grants) {
 	add := func(to *[]string, more []string) {
 		for _, s := range more {
 			if !slices.Contains(*to, s) {
@@ -74,10 +75,10 @@ func (f policyFile) grant(g *policy.Grants) {
 	g.BindArgs = g.BindArgs || f.BindArgs
 }
 
-func parsePolicyFile(src []byte) (policyFile, error) {
-	n, err := yaml.Parse(src, &yaml.Options{MaxBytes: maxConfig, MaxNodes: 8 * 5 * policyItems})
+func parsePolicyFile(src []byte) (Policy, error) {
+	n, err := yaml.Parse(src, &yaml.Options{MaxBytes: maxFile, MaxNodes: 8 * 5 * policyItems})
 	if err != nil {
-		return policyFile{}, err
+		return Policy{}, err
 	}
 	r := policyReader{}
 	r.file(n)
@@ -86,7 +87,7 @@ func parsePolicyFile(src []byte) (policyFile, error) {
 
 // policyReader walks a policy file and collects what is wrong with it.
 type policyReader struct {
-	out    policyFile
+	out    Policy
 	faults []error
 }
 
@@ -293,7 +294,7 @@ func (r *policyReader) approvals(n *yaml.Node) {
 
 // ruleTools are the names that rules may be about: the tools there are, those of
 // a later version, and the names that skills use.
-func ruleTools() []string { return append(toolNames(), "web_search") }
+func ruleTools() []string { return append(ToolNames(), "web_search") }
 
 // checkRuleTool refuses a rule about a tool that there is not: it would be one
 // in name only. Tools of servers are not ours to know.

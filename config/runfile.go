@@ -1,16 +1,17 @@
-package cli
+package config
 
 import (
 	"path/filepath"
 	"strings"
 
+	"metier"
+	"metier/internal/namedfile"
 	"metier/internal/yaml"
 )
 
-// runFile is a run written down: everything the flags of `metier run` say, and
-// phases, which flags cannot say. Paths are relative to the file's folder. Who
-// names the file is the operator, so it may widen what the profile allows.
-type runFile struct {
+// RunFile describes a run: the options of `metier run`, and phases. The operator
+// names it, so it can widen what the profile allows.
+type RunFile struct {
 	Prompt       string            `yaml:"prompt"`
 	PromptFile   string            `yaml:"prompt_file"`
 	Workspace    string            `yaml:"workspace"`
@@ -37,12 +38,11 @@ type runFile struct {
 	MaxTokens    int64             `yaml:"max_tokens"`
 	OnDrift      string            `yaml:"on_drift"`
 	Artifacts    string            `yaml:"artifact_root"`
-	Phases       []phase           `yaml:"phases"`
+	Phases       []Phase           `yaml:"phases"`
 }
 
-// phase is one run of several, each with its own skills, tools and prompt
-// (A-169, A-170).
-type phase struct {
+// Phase is one run of several, each with its own skills, tools, and prompt.
+type Phase struct {
 	Name       string   `yaml:"name"`
 	Skills     []string `yaml:"skill"`
 	Prompt     string   `yaml:"prompt"`
@@ -54,25 +54,25 @@ type phase struct {
 	Script     string   `yaml:"script"`
 }
 
-// files are the files that the run file names, those of all phases among them: a
-// phase must not write what a later one, or the next run, begins with.
-func (r runFile) files() []string {
-	out := []string{r.PromptFile, r.Script, r.OutputSchema, scriptOf(r.Model)}
+// Files lists the files that a run file and all its phases name. No phase may
+// write to them, because a later phase or run reads them.
+func (r RunFile) Files() []string {
+	out := []string{r.PromptFile, r.Script, r.OutputSchema, ScriptOf(r.Model)}
 	for _, ph := range r.Phases {
-		out = append(out, ph.PromptFile, ph.Script, scriptOf(ph.Model))
+		out = append(out, ph.PromptFile, ph.Script, ScriptOf(ph.Model))
 	}
 	return out
 }
 
-// readRunFile reads a run file and makes its paths absolute.
-func readRunFile(path string) (runFile, error) {
-	var r runFile
-	b, err := readNamed(path, maxConfig)
+// ReadRunFile reads a run file and makes its paths absolute.
+func ReadRunFile(path string) (RunFile, error) {
+	var r RunFile
+	b, err := namedfile.Read(path, maxFile)
 	if err != nil {
-		return r, wrong("run_file_unreadable", "give the path of a run file, see docs/RUNS.md", "read the run file: %w", err)
+		return r, metier.Errorf(metier.Invalid, "run_file_unreadable", "give the path of a run file, see docs/RUNS.md", "read the run file: %w", err)
 	}
 	if err := yaml.Decode(b, &r); err != nil {
-		return r, wrong("run_file_invalid", "docs/RUNS.md lists every key of a run file", "%s:%w", path, err)
+		return r, metier.Errorf(metier.Invalid, "run_file_invalid", "docs/RUNS.md lists every key of a run file", "%s:%w", path, err)
 	}
 	dir := filepath.Dir(path)
 	abs := func(p *string) {
@@ -103,10 +103,10 @@ func readRunFile(path string) (runFile, error) {
 		p := &r.Phases[i]
 		abs(&p.PromptFile)
 		abs(&p.Script)
-		if p.Name == "" || seen[safeID(p.Name)] {
-			return r, wrong("run_file_invalid", "give every phase a name of its own; letters, digits, _ and - count", "%s: phase %d has no name, or one that is taken", path, i+1)
+		if p.Name == "" || seen[SafeID(p.Name)] {
+			return r, metier.Errorf(metier.Invalid, "run_file_invalid", "give every phase a name of its own; letters, digits, _ and - count", "%s: phase %d has no name, or one that is taken", path, i+1)
 		}
-		seen[safeID(p.Name)] = true
+		seen[SafeID(p.Name)] = true
 	}
 	return r, nil
 }
@@ -120,4 +120,23 @@ func mountFrom(dir, mount string) string {
 		}
 	}
 	return strings.Join(parts, ",")
+}
+
+// SafeID returns a phase's name as part of a run ID, with _ for all characters
+// that a run ID cannot have.
+func SafeID(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// ScriptOf is the file of recorded turns that a scripted model's name has, or "".
+func ScriptOf(id string) string {
+	if file, is := strings.CutPrefix(id, "scripted:"); is {
+		return file
+	}
+	return ""
 }

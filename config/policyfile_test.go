@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -10,17 +10,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"metier"
 	"metier/policy"
 )
 
 // written writes a policy file and reads it.
-func written(t *testing.T, text string) (policyFile, error) {
+func written(t *testing.T, text string) (Policy, error) {
 	t.Helper()
 	p := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return readPolicyFile(p)
+	return ReadPolicy(p)
 }
 
 const someTree = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -41,7 +42,7 @@ func TestPolicyPageHoldsAPolicyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := policyFile{
+	want := Policy{
 		Tools: []string{"read_file", "bash", "run_skill_script", "mcp__github__create_issue"}, Scripts: []string{"pdf:scripts/fill.py"}, Hosts: []string{"api.example.com", "*.example.org"},
 		Rules: []policy.Rule{{Effect: policy.RuleDeny, Pattern: "Bash(curl:*)"}, {Effect: policy.RuleDeny, Pattern: "Read(secrets/**)"}, {Effect: policy.RuleAsk, Pattern: "Bash(git push *)"},
 			{Effect: policy.RuleAsk, Pattern: "mcp__github__*"}, {Effect: policy.RuleAllow, Pattern: "Bash(rm build/*)", Skill: "build-*"}},
@@ -105,7 +106,7 @@ func TestPolicyFileRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"no YAML", "version: 1\nrules: [\n", "3:1: "},
 		{"tabs", "version: 1\nrules:\n\t- deny: Bash\n", "3:"},
 		{"too many", "version: 1\nhosts: [" + strings.Repeat("a.com, ", policyItems) + "b.com]\n", "at most 1000 are read"},
-		{"too large", "version: 1\n#" + strings.Repeat("x", maxConfig), "longer than"},
+		{"too large", "version: 1\n#" + strings.Repeat("x", maxFile), "longer than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -113,13 +114,13 @@ func TestPolicyFileRefusesWhatItDoesNotUnderstand(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "policy.yaml") {
 				t.Fatalf("%v, want %q", err, tt.want)
 			}
-			p, is := errors.AsType[*problem](err)
-			if !is || p.exit != exitUsage || p.hint == "" || !cmp.Equal(f, policyFile{}) {
-				t.Errorf("%+v %+v", p, f)
+			e, is := errors.AsType[*metier.Error](err)
+			if !is || e.Kind != metier.Invalid || e.Hint == "" || !cmp.Equal(f, Policy{}) {
+				t.Errorf("%+v %+v", e, f)
 			}
 		})
 	}
-	if _, err := readPolicyFile(filepath.Join(t.TempDir(), "absent.yaml")); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
+	if _, err := ReadPolicy(filepath.Join(t.TempDir(), "absent.yaml")); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("a policy file that is not there means no rules: %v", err)
 	}
 	_, err := written(t, "version: 1\nhosts: [a b]\nrules:\n  - deny: 'Bash('\n  - deny: Bash\nother: 1\n")
@@ -139,7 +140,7 @@ func TestPolicyFileAddsToGrants(t *testing.T) {
 	tools := append(make([]string, 0, 8), "read_file")
 	g := policy.Grants{Mode: policy.Observe, Tools: tools, Denied: []string{"bad"}, Hosts: []string{"b.com"}, BindArgs: true,
 		Rules: []policy.Rule{{Effect: policy.RuleDeny, Pattern: "Bash(rm:*)"}}, Skills: []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "x"}}}
-	f.grant(&g)
+	f.Grant(&g)
 	want := policy.Grants{Mode: policy.Observe, Tools: []string{"read_file", "bash"}, Denied: []string{"bad"}, Scripts: []string{"a:scripts/x"}, Hosts: []string{"b.com", "a.com"}, BindArgs: true,
 		Rules:    []policy.Rule{{Effect: policy.RuleDeny, Pattern: "Bash(rm:*)"}, {Effect: policy.RuleAllow, Pattern: "Bash(ls:*)"}},
 		Skills:   []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "x"}, {Effect: policy.RuleAllow, Skill: "*"}},

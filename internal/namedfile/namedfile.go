@@ -1,0 +1,42 @@
+// Package namedfile reads files that a user named on the command line or in a
+// configuration file. It bounds their size and never blocks on a pipe without a
+// writer.
+package namedfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrNoWriter is the error for a named pipe that no process writes to.
+var ErrNoWriter = errors.New("nobody writes to this pipe")
+
+// TooLong is the error for a file longer than the limit, in bytes.
+type TooLong int64
+
+func (n TooLong) Error() string { return fmt.Sprintf("longer than %d bytes", int64(n)) }
+
+// Read returns the content of a file of at most max bytes. The file may be a
+// pipe, such as a shell's <(...).
+func Read(path string, max int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > max {
+		return nil, fmt.Errorf("%s: %w", path, TooLong(max))
+	}
+	if info, err := f.Stat(); err == nil && len(b) == 0 && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil, fmt.Errorf("%s: %w", path, ErrNoWriter)
+	}
+	return b, nil
+}
