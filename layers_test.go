@@ -36,6 +36,7 @@ var layers = []layer{
 	{"child", 35, []string{"agent/subagent"}, "what a child is and what comes back of it stands below the driver that runs it"},
 	{"inner", 35, []string{"source/internal/", "model/internal/", "sandbox/internal/", "sandbox/gvisor/internal/", "sandbox/native/internal/"}, "what adapters of one port share stands below them"},
 	{"adapter", 40, []string{"agent", "browser", "browser/", "fetch", "program", "run", "telemetry", "tool", "source/", "model/", "harness", "sandbox/"}, "only cli picks implementations, so adapters can be swapped and tested one at a time"},
+	{"providers", 45, []string{"model/provider"}, "which models there are is known above their adapters"},
 	{"surface", 50, []string{"mcp/", "chat", "httpapi", "web", "install", "project", "durable", "eval"}, "a surface shows the core to somebody; surfaces meet in cli"},
 	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
 	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},

@@ -10,6 +10,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
+	"metier/model/provider"
 	"metier/policy"
 )
 
@@ -40,13 +41,13 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*job, error) {
 	}
 	k.limited.MaxTokens = tokens
 	l.Hosts = k.narrow(p, j.launch.Hosts)
-	if p.Model != "" && p.Model != j.model.id {
-		if k.model, err = j.a.openModel(j.op, p.Model); err != nil {
+	if p.Model != "" && p.Model != j.model.ID {
+		if k.model, err = provider.Open(p.Model, j.op.Models(j.a.env)); err != nil {
 			return nil, err
 		}
-		l.Spec.Price = j.op.Price(k.model.id)
+		l.Spec.Price = j.op.Price(k.model.ID)
 	}
-	l.Model, l.Spec.Model = cmp.Or(p.Model, l.Model), k.model.id
+	l.Model, l.Spec.Model = cmp.Or(p.Model, l.Model), k.model.ID
 	m := ch.Manifest
 	m.Parent, m.Depth, m.Tools = j.folder.ID(), subs.At, l.Tools
 	if m.Scripts == nil {

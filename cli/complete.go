@@ -12,6 +12,7 @@ import (
 	"metier/agent"
 	"metier/config"
 	"metier/internal/visible"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/run"
 	"metier/settings"
@@ -157,10 +158,10 @@ func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Complet
 		return nil, cobra.ShellCompDirectiveDefault // a file
 	}
 	var out []cobra.Completion
-	for _, p := range providers() {
-		out = append(out, p.name+":")
-		if p.model != "" {
-			out = append(out, p.name+":"+p.model)
+	for _, p := range provider.All() {
+		out = append(out, p.Name+":")
+		if p.Model != "" {
+			out = append(out, p.Name+":"+p.Model)
 		}
 	}
 	return starting(append(out, "scripted:"), typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

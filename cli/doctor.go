@@ -21,6 +21,7 @@ import (
 	"metier/internal/rules"
 	"metier/internal/visible"
 	"metier/mcp/server"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/run"
 	"metier/settings"
@@ -401,24 +402,24 @@ func (d *doctor) models(ctx context.Context) {
 		if d.a.env.Get(from) == "" {
 			from = "the configuration"
 		}
-		if _, err := d.a.openModel(d.op, want); err != nil {
+		if _, err := provider.Open(want, d.op.Models(d.a.env)); err != nil {
 			d.bad("model", fmt.Errorf("%s asks for %s: %w", from, want, err))
 		} else {
 			d.ok("model", "%s, from %s", want, from)
 		}
 		reachable = true
 	}
-	for _, p := range providers() {
+	for _, p := range provider.All() {
 		switch {
-		case p.name == "ollama":
+		case p.Name == "ollama":
 			reachable = d.ollama(ctx, p) || reachable
-		case d.a.key(p) != "":
+		case d.op.Models(d.a.env).Key(p) != "":
 			reachable = true
-			d.ok("model", "%s: key is set%s", p.name, d.at(p))
-		case p.keyless:
-			d.ok("model", "%s: needs no key%s; used only when named", p.name, d.at(p))
+			d.ok("model", "%s: key is set%s", p.Name, d.at(p))
+		case p.Keyless:
+			d.ok("model", "%s: needs no key%s; used only when named", p.Name, d.at(p))
 		default:
-			d.ok("model", "%s: no key (%s)", p.name, strings.Join(p.keys, ", "))
+			d.ok("model", "%s: no key (%s)", p.Name, strings.Join(p.Keys, ", "))
 		}
 	}
 	if !reachable {
@@ -428,8 +429,8 @@ func (d *doctor) models(ctx context.Context) {
 
 // at names another address than the provider's own, without what may be secret
 // in it.
-func (d *doctor) at(p provider) string {
-	base := d.a.base(d.op, p)
+func (d *doctor) at(p provider.Provider) string {
+	base := d.op.Models(d.a.env).Base(p)
 	if base == "" {
 		return ""
 	}
@@ -441,13 +442,13 @@ func (d *doctor) at(p provider) string {
 }
 
 // ollama asks an Ollama for its models, on this machine only.
-func (d *doctor) ollama(ctx context.Context, p provider) bool {
-	base := d.a.base(d.op, p)
+func (d *doctor) ollama(ctx context.Context, p provider.Provider) bool {
+	base := d.op.Models(d.a.env).Base(p)
 	if u, err := url.Parse(base); err != nil || !loopback(u.Hostname()) {
 		d.ok("model", "ollama: not asked, since it is not on this machine%s", d.at(p))
 		return false
 	}
-	name := localOllama(ctx, base)
+	name := provider.LocalOllama(ctx, base)
 	if name == "" {
 		d.ok("model", "ollama: none answers%s", d.at(p))
 		return false

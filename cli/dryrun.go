@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"metier"
@@ -94,16 +96,16 @@ func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
 	if err := j.begin(ctx); err != nil {
 		return d, err
 	}
-	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
+	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.Model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}})
 	if err != nil {
 		return d, err
 	}
-	if p.model.model == (unasked{}) && !a.json {
-		fmt.Fprintf(a.Err, "note: a run needs a model: %s\n", oneLine(p.model.note))
+	if p.model.Model == (unasked{}) && !a.json {
+		fmt.Fprintf(a.Err, "note: a run needs a model: %s\n", oneLine(p.model.Note))
 	}
 	cat := j.session.Catalog(ctx)
-	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
+	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.Script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
 		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{},
 		Subagents: j.drySubagents(), System: req.System, Prompt: p.launch.Prompt, Enforcing: j.grants().Mode, Role: p.launch.PromptRole, Tokens: estimate(req), Problems: []diagnostic{}}
 	for _, act := range j.session.State().Active {
@@ -181,4 +183,11 @@ func orNone(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
+}
+
+// unasked is the model of a dry run on a host that has none.
+type unasked struct{}
+
+func (unasked) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) { yield(model.Chunk{}, errors.New("a dry run asks no model")) }
 }

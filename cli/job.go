@@ -18,6 +18,7 @@ import (
 	"metier/internal/confine"
 	"metier/mcp/host"
 	"metier/model"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/program"
 	"metier/record"
@@ -34,7 +35,7 @@ type job struct {
 	launch   launch
 	settings settings.Settings
 	origins  json.RawMessage
-	model    chosen
+	model    provider.Model
 	view     metier.View
 	surface  surface
 
@@ -244,7 +245,7 @@ func (j *job) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	l := j.launch
 	spec := l.Spec
 	spec.Run = cmp.Or(j.run, j.folder.ID())
-	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.model, By: j.a.principal(), Spec: spec, Limits: j.limited, Inject: j.settings.Activate.Role,
+	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.Model, By: j.a.principal(), Spec: spec, Limits: j.limited, Inject: j.settings.Activate.Role,
 		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.a.now, After: j.a.after, Logger: j.a.logger()}
 	if l.Subagents.may() {
 		c.Children = l.childrenAtOnce()

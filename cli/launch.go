@@ -19,6 +19,7 @@ import (
 	"metier/event"
 	"metier/harness"
 	"metier/internal/confine"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/record"
 	"metier/run"
@@ -146,8 +147,8 @@ func (a *app) principal() string {
 // of providers, and what scripts are given, which a script can put anywhere.
 func (a *app) secrets() []record.Secret {
 	var out []record.Secret
-	for _, p := range providers() {
-		for _, k := range p.keys {
+	for _, p := range provider.All() {
+		for _, k := range p.Keys {
 			if v := a.env.Get(k); v != "" {
 				out = append(out, record.Secret{Name: k, Value: v})
 			}

@@ -283,8 +283,8 @@ func (c *clocked) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 // stepTimes runs once and returns the time between the beginnings of its turns,
 // the model's own taken off.
 func stepTimes(b *testing.B, a *app, p planned, id string) []time.Duration {
-	m := &clocked{Model: p.model.model}
-	p.model.model = m
+	m := &clocked{Model: p.model.Model}
+	p.model.Model = m
 	j, err := a.prepare(b.Context(), p)
 	if err != nil {
 		b.Fatal(err)

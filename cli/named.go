@@ -4,6 +4,5 @@ package cli
 const (
 	maxConfig = 1 << 20 // configuration, run file
 	maxPrompt = 8 << 20
-	maxScript = 16 << 20
 	maxSchema = 1 << 20
 )

@@ -16,6 +16,7 @@ import (
 	"metier/internal/confine"
 	"metier/internal/namedfile"
 	"metier/mcp/host"
+	"metier/model/provider"
 	"metier/policy"
 	"metier/settings"
 )
@@ -26,7 +27,7 @@ type planned struct {
 	op         config.Operator
 	settings   settings.Settings
 	origins    json.RawMessage
-	model      chosen
+	model      provider.Model
 	resultJSON string
 }
 
@@ -163,24 +164,24 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf config.RunFile, op c
 	if err := errors.Join(checkTarget(set.Exec.Target), a.planBrowser(&l, f.browser, op)); err != nil {
 		return p, err
 	}
-	if p.model, err = a.chooseModel(ctx, op, cmp.Or(ph.Model, f.model, rf.Model), cmp.Or(ph.Script, rf.Script)); err != nil {
+	if p.model, err = provider.Choose(ctx, cmp.Or(ph.Script, rf.Script), op.Models(a.env), cmp.Or(ph.Model, f.model, rf.Model), a.env.Get("METIER_MODEL"), op.Model); err != nil {
 		if code := problemOf(err).code; !f.dryRun || code != "no_model" && code != "no_key" {
 			return p, err
 		}
-		p.model = chosen{model: unasked{}, id: cmp.Or(ph.Model, f.model, rf.Model, a.env.Get("METIER_MODEL"), op.Model, modelNone), note: err.Error() + ": " + problemOf(err).hint}
+		p.model = provider.Model{Model: unasked{}, ID: cmp.Or(ph.Model, f.model, rf.Model, a.env.Get("METIER_MODEL"), op.Model, modelNone), Note: err.Error() + ": " + problemOf(err).hint}
 	}
-	l.Model, l.Spec.Model = p.model.id, p.model.id
-	if p.model.script != "" {
-		l.Model = "scripted:" + p.model.script
+	l.Model, l.Spec.Model = p.model.ID, p.model.ID
+	if p.model.Script != "" {
+		l.Model = "scripted:" + p.model.Script
 	}
-	l.Spec.Price = op.Price(p.model.id)
+	l.Spec.Price = op.Price(p.model.ID)
 	if l.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
 		return p, err
 	}
 	if confine.RealPathOfExisting(l.Artifacts) == ws {
 		return p, wrong("artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", ws)
 	}
-	for _, s := range append(rf.Files(), f.file, p.model.script, f.promptFile, f.outputSchema) {
+	for _, s := range append(rf.Files(), f.file, p.model.Script, f.promptFile, f.outputSchema) {
 		if s != "" && s != "-" {
 			l.Sources = append(l.Sources, a.env.Path(s))
 		}

@@ -18,6 +18,7 @@ import (
 	"metier/event"
 	"metier/internal/digest"
 	"metier/model"
+	"metier/model/provider"
 	"metier/record"
 	"metier/run"
 	"metier/settings"
@@ -165,11 +166,11 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op config.Opera
 			return nil, err
 		}
 	}
-	m, err := a.openModel(op, cmp.Or(f.model, l.Model))
+	m, err := provider.Open(cmp.Or(f.model, l.Model), op.Models(a.env))
 	if err != nil {
 		return nil, err
 	}
-	l.Spec.Model, l.resumed = m.id, true
+	l.Spec.Model, l.resumed = m.ID, true
 	j, err := a.prepare(ctx, planned{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m})
 	if err != nil {
 		return nil, err

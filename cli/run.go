@@ -205,8 +205,8 @@ func (a *app) execute(ctx context.Context, p planned, id string) (r result, err 
 // follow begins the work, drives it and reports.
 func (j *job) follow(ctx context.Context) (result, error) {
 	a := j.a
-	if j.model.note != "" && !a.json {
-		fmt.Fprintf(a.Err, "note: %s\n", oneLine(j.model.note))
+	if j.model.Note != "" && !a.json {
+		fmt.Fprintf(a.Err, "note: %s\n", oneLine(j.model.Note))
 	}
 	if err := j.presentHarnesses(ctx); err != nil {
 		return result{}, err

@@ -185,3 +185,11 @@ func brief(raw json.RawMessage) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// describeCost words a run's cost, or says that no price is known.
+func describeCost(micro *int64) string {
+	if micro == nil {
+		return ""
+	}
+	return fmt.Sprintf(", $%.4f", float64(*micro)/1e6)
+}

@@ -15,6 +15,7 @@ import (
 	"metier/internal/namedfile"
 	"metier/internal/yaml"
 	"metier/model"
+	"metier/model/provider"
 	"metier/settings"
 )
 
@@ -71,6 +72,11 @@ func (o Operator) Price(id string) *model.Price {
 		return nil
 	}
 	return &model.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+}
+
+// Models returns the options with which models are opened.
+func (o Operator) Models(env Env) provider.Options {
+	return provider.Options{Env: env.Get, Path: env.Path, BaseURLs: o.BaseURLs}
 }
 
 // Project is a workspace's metier.yaml. It can only narrow what the operator

@@ -7,6 +7,7 @@ import (
 	"metier"
 	"metier/internal/namedfile"
 	"metier/internal/yaml"
+	"metier/model/provider"
 )
 
 // RunFile describes a run: the options of `metier run`, and phases. The operator
@@ -57,9 +58,9 @@ type Phase struct {
 // Files lists the files that a run file and all its phases name. No phase may
 // write to them, because a later phase or run reads them.
 func (r RunFile) Files() []string {
-	out := []string{r.PromptFile, r.Script, r.OutputSchema, ScriptOf(r.Model)}
+	out := []string{r.PromptFile, r.Script, r.OutputSchema, provider.ScriptOf(r.Model)}
 	for _, ph := range r.Phases {
-		out = append(out, ph.PromptFile, ph.Script, ScriptOf(ph.Model))
+		out = append(out, ph.PromptFile, ph.Script, provider.ScriptOf(ph.Model))
 	}
 	return out
 }
@@ -131,12 +132,4 @@ func SafeID(s string) string {
 		}
 		return '_'
 	}, s)
-}
-
-// ScriptOf is the file of recorded turns that a scripted model's name has, or "".
-func ScriptOf(id string) string {
-	if file, is := strings.CutPrefix(id, "scripted:"); is {
-		return file
-	}
-	return ""
 }
