@@ -39,6 +39,7 @@ var layers = []layer{
 	{"providers", 45, []string{"model/provider"}, "which models there are is known above their adapters"},
 	{"surface", 50, []string{"mcp/", "chat", "httpapi", "web", "install", "project", "durable", "eval"}, "a surface shows the core to somebody; surfaces meet in cli"},
 	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
+	{"application", 54, []string{"skillroots", "userstate"}, "each part of the application can be used without the others"},
 	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},
 	{"main", 70, []string{"cmd/", "conformance/"}, "main holds nothing worth importing"},
 }

@@ -20,6 +20,7 @@ import (
 	"metier/record"
 	"metier/run"
 	"metier/settings"
+	"metier/skillroots"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -322,14 +323,14 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 	if len(named) > 0 {
 		l.Roots = nil
 		for _, p := range named {
-			l.Roots = append(l.Roots, root{Path: a.env.Path(p), Named: true})
+			l.Roots = append(l.Roots, skillroots.Root{Path: a.env.Path(p), Named: true})
 		}
 		for _, r := range l.Roots {
-			if _, err := r.resolve(); err != nil {
+			if _, err := r.Resolve(); err != nil {
 				return nil, "", err
 			}
 		}
-		l.Roots = labelled(l.Roots)
+		l.Roots = skillroots.Label(l.Roots)
 	} else {
 		for i := range l.Roots {
 			l.Roots[i].Named = false // a root that is gone means skills that are gone

@@ -12,6 +12,7 @@ import (
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
+	"metier/skillroots"
 )
 
 // decided is what people decided about skills, as it was when it was read.
@@ -112,8 +113,8 @@ func (c decided) trust(h *metier.Head, id metier.ID) (policy.Tier, metier.Digest
 
 // snapshot lists the roots and applies the rules, and what people decided. kept
 // is the index on disk, or nil where only the files themselves count.
-func (a *app) snapshot(ctx context.Context, roots []root, s settings.Settings, workspace string, kept *scans, more ...metier.Mount) (*metier.Snapshot, error) {
-	mounts, err := mountAll(roots, s, kept)
+func (a *app) snapshot(ctx context.Context, roots []skillroots.Root, s settings.Settings, workspace string, kept *skillroots.Scans, more ...metier.Mount) (*metier.Snapshot, error) {
+	mounts, err := skillroots.Mounts(roots, s, kept)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ import (
 	"metier/policy"
 	"metier/run"
 	"metier/settings"
+	"metier/skillroots"
 )
 
 // The states of a check.
@@ -267,7 +268,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	for i := range named {
 		named[i] = d.a.env.Path(named[i])
 	}
-	list, err := d.a.roots(named, nil, d.op.Skills, set.Discover, d.ws, nil)
+	list, err := d.a.finder().Find(named, nil, d.op.Skills, set.Discover, d.ws, nil)
 	if err != nil {
 		d.bad("skills", err)
 		return
@@ -280,8 +281,8 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	}
 	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
-		for _, f := range d.a.otherFolders(ctx, set, d.ws, list) {
-			d.note("skills", "include them with "+f.Flag, "%s holds %s that no run finds", f.Path, plural(f.Skills, "skill"))
+		for _, f := range d.a.finder().Unsearched(ctx, set, d.ws, list) {
+			d.note("skills", "include them with "+includeFlag(f.Agent), "%s holds %s that no run finds", f.Path, plural(f.Skills, "skill"))
 		}
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
@@ -291,7 +292,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 
 // names lists skills whose names are doubtful beside those of all other roots,
 // and counts what MCP clients are shown under the grants.
-func (d *doctor) names(ctx context.Context, list []root, set settings.Settings, g policy.Grants) {
+func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings.Settings, g policy.Grants) {
 	snap, err := d.a.snapshot(ctx, list, set, d.ws, d.a.scans(ctx))
 	if err != nil {
 		return // reported for the root it concerns
@@ -352,7 +353,7 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 }
 
 // root counts what is in one root.
-func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
+func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Settings) {
 	where := cmp.Or(r.Path, "embedded")
 	if r.Path != "" && !r.Named {
 		if _, err := os.Stat(r.Path); isMissing(err) {
@@ -361,7 +362,7 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 		}
 	}
 	kept := d.a.scans(ctx)
-	snap, err := d.a.snapshot(ctx, []root{r}, set, d.ws, kept)
+	snap, err := d.a.snapshot(ctx, []skillroots.Root{r}, set, d.ws, kept)
 	if err != nil {
 		d.bad("skills", err)
 		return
@@ -384,7 +385,7 @@ func (d *doctor) root(ctx context.Context, r root, set settings.Settings) {
 			text += ", " + plural(faults[s], s)
 		}
 	}
-	for _, x := range kept.list {
+	for _, x := range kept.List {
 		text += "; " + took(x)
 	}
 	if faults["error"] > 0 || states["loaded"] == 0 && len(states) > 0 {

@@ -14,33 +14,34 @@ import (
 	"metier/policy"
 	"metier/record"
 	"metier/run"
+	"metier/skillroots"
 )
 
 // dryPlan is what a run would begin with.
 type dryPlan struct {
-	Phase     string        `json:"phase,omitempty"`
-	Model     string        `json:"model"`
-	Scripted  bool          `json:"scripted"`
-	Mode      string        `json:"mode"`
-	Workspace string        `json:"workspace"`
-	Batch     bool          `json:"batch"`
-	Roots     []root        `json:"roots"`
-	Skills    []drySkill    `json:"skills"`    // preloaded
-	Available []string      `json:"available"` // what the catalog tells the model of
-	Omitted   int           `json:"omitted"`
-	Cut       int           `json:"descriptionsCut"`
-	Dropped   int           `json:"descriptionsDropped"`
-	Budget    int           `json:"catalogBudget"` // in tokens; 0: none
-	Tools     []string      `json:"tools"`         // as the model sees them
-	Policy    *launchPolicy `json:"policy,omitempty"`
-	Subagents []drySubagent `json:"subagents"`         // that its model may begin
-	Sandbox   *probed       `json:"sandbox,omitempty"` // where one of the tools runs programs
-	System    string        `json:"system"`
-	Prompt    string        `json:"prompt"`
-	Enforcing policy.Mode   `json:"enforcementMode"`
-	Role      policy.Role   `json:"promptSlotRole"`  // of the prompt
-	Tokens    int           `json:"estimatedTokens"` // of the first request, four bytes each
-	Problems  []diagnostic  `json:"diagnostics"`
+	Phase     string            `json:"phase,omitempty"`
+	Model     string            `json:"model"`
+	Scripted  bool              `json:"scripted"`
+	Mode      string            `json:"mode"`
+	Workspace string            `json:"workspace"`
+	Batch     bool              `json:"batch"`
+	Roots     []skillroots.Root `json:"roots"`
+	Skills    []drySkill        `json:"skills"`    // preloaded
+	Available []string          `json:"available"` // what the catalog tells the model of
+	Omitted   int               `json:"omitted"`
+	Cut       int               `json:"descriptionsCut"`
+	Dropped   int               `json:"descriptionsDropped"`
+	Budget    int               `json:"catalogBudget"` // in tokens; 0: none
+	Tools     []string          `json:"tools"`         // as the model sees them
+	Policy    *launchPolicy     `json:"policy,omitempty"`
+	Subagents []drySubagent     `json:"subagents"`         // that its model may begin
+	Sandbox   *probed           `json:"sandbox,omitempty"` // where one of the tools runs programs
+	System    string            `json:"system"`
+	Prompt    string            `json:"prompt"`
+	Enforcing policy.Mode       `json:"enforcementMode"`
+	Role      policy.Role       `json:"promptSlotRole"`  // of the prompt
+	Tokens    int               `json:"estimatedTokens"` // of the first request, four bytes each
+	Problems  []diagnostic      `json:"diagnostics"`
 }
 
 type drySkill struct {

@@ -57,7 +57,7 @@ func (a *app) guarded(workspace, cwd string) (readOnly, hidden []string) {
 		hidden = append(hidden, filepath.Join(dir, ".metier"))
 	}
 	for _, agent := range agentdirs.All() { // the home may be in the workspace
-		readOnly = append(readOnly, a.homeFolders(agent)...)
+		readOnly = append(readOnly, a.finder().HomeFolders(agent)...)
 	}
 	return readOnly, hidden
 }
@@ -70,7 +70,7 @@ func (a *app) skillFolders(workspace, cwd string) (out []string) {
 		}
 	}
 	for _, agent := range agentdirs.All() {
-		out = append(out, a.homeFolders(agent)...)
+		out = append(out, a.finder().HomeFolders(agent)...)
 	}
 	return out
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +11,7 @@ import (
 	"metier"
 	"metier/harness"
 	"metier/settings"
+	"metier/skillroots"
 )
 
 // harnessFlag is the flag of all commands that use skills.
@@ -30,30 +29,10 @@ func harnessLayer(named []string) settings.Layer {
 		"tool_load": "load_skill", "tool_resource": "load_reference", "tool_list": "list_content", "tool_script": "run_script"}}
 }
 
-// harnessRoots are the harnesses that flags name.
-func (a *app) harnessRoots(named []string, workspace string) []root {
-	var out []root
-	for _, p := range named {
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(workspace, p)
-		}
-		r := root{Path: p, Label: "harness", Named: true, Harness: true}
-		r.Tier, r.Kind = a.tierOf(p, workspace)
-		out = append(out, r)
-	}
-	return out
-}
-
-// isHarness reports whether a folder has a HARNESS.md.
-func isHarness(dir string) bool {
-	info, err := os.Lstat(filepath.Join(dir, harness.File))
-	return err == nil && !info.IsDir()
-}
-
 // harnessTools adds the tools by which harnesses are found and read to a set of
 // default ones: without them a harness would be mute.
-func harnessTools(tools []string, roots []root) []string {
-	if !slices.ContainsFunc(roots, func(r root) bool { return r.Harness }) {
+func harnessTools(tools []string, roots []skillroots.Root) []string {
+	if !slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Harness }) {
 		return tools
 	}
 	return dedupe(append(slices.Clone(tools), settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolLoadContent))
@@ -61,7 +40,7 @@ func harnessTools(tools []string, roots []root) []string {
 
 // harnessed reports whether one of the launch's roots is a harness.
 func (l launch) harnessed() bool {
-	return slices.ContainsFunc(l.Roots, func(r root) bool { return r.Harness && !r.Unused })
+	return slices.ContainsFunc(l.Roots, func(r skillroots.Root) bool { return r.Harness && !r.Unused })
 }
 
 // byPath are the tools of harnesses.
@@ -73,7 +52,7 @@ func (j *job) byPath() []metier.Tool {
 }
 
 // checkHarnesses refuses a harness that the operator named and that says nothing.
-func checkHarnesses(ctx context.Context, snap *metier.Snapshot, roots []root) error {
+func checkHarnesses(ctx context.Context, snap *metier.Snapshot, roots []skillroots.Root) error {
 	labels, list, err := harness.Of(ctx, snap)
 	if err != nil {
 		return err
@@ -86,8 +65,8 @@ func checkHarnesses(ctx context.Context, snap *metier.Snapshot, roots []root) er
 	return nil
 }
 
-func isNamed(roots []root, label string) bool {
-	return slices.ContainsFunc(roots, func(r root) bool { return r.Label == label && r.Named })
+func isNamed(roots []skillroots.Root, label string) bool {
+	return slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Label == label && r.Named })
 }
 
 // loads reports whether a harness is put into the session when that begins.

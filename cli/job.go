@@ -78,7 +78,7 @@ type surface struct {
 // be wrong is found here, before any model call.
 func (a *app) prepare(ctx context.Context, p planned) (_ *job, err error) {
 	l, s := p.launch, p.settings
-	j := &job{a: a, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, view: a.viewOf(s, l.Workspace)}
+	j := &job{a: a, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, view: a.finder().View(s, l.Workspace)}
 	defer func() {
 		if err != nil {
 			err = closed(j.letGo(), err)

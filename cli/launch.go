@@ -24,6 +24,7 @@ import (
 	"metier/record"
 	"metier/run"
 	"metier/settings"
+	"metier/skillroots"
 	"metier/tool"
 )
 
@@ -33,7 +34,7 @@ type launch struct {
 	Workspace  string                  `json:"workspace"`
 	Cwd        string                  `json:"cwd,omitempty"`
 	Mounts     []tool.Mount            `json:"mounts,omitempty"`
-	Roots      []root                  `json:"roots"`
+	Roots      []skillroots.Root       `json:"roots"`
 	Settings   map[string]string       `json:"settings"`
 	Skills     []string                `json:"skills,omitempty"` // preloaded, in order
 	Tools      []string                `json:"tools"`            // granted, canonical

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"metier/internal/confine"
+	"metier/skillroots"
 )
 
 // mostLinks is how many symbolic links are followed on the way to one path.
@@ -110,13 +111,13 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 		if err != nil {
 			return // it gives no skills
 		}
-		skill := slices.ContainsFunc(entries, isSkillFile)
+		skill := slices.ContainsFunc(entries, skillroots.IsSkillFile)
 		for _, e := range entries {
-			if skill && !nested && !isSkillFile(e) {
+			if skill && !nested && !skillroots.IsSkillFile(e) {
 				continue // a file of the skill
 			}
 			path, link := filepath.Join(real, e.Name()), e.Type()&os.ModeSymlink != 0
-			if link || real == workspace && isSkillFile(e) { // the workspace itself can be a skill
+			if link || real == workspace && skillroots.IsSkillFile(e) { // the workspace itself can be a skill
 				out = append(out, path)
 			}
 			switch {
@@ -133,8 +134,6 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 	}
 	return out
 }
-
-func isSkillFile(e os.DirEntry) bool { return strings.EqualFold(e.Name(), "SKILL.md") }
 
 // gitFolders returns the folders that a .git file of a folder names: that of the
 // worktree, and that of its repository.

@@ -91,7 +91,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 				return err
 			}
 			if f.verbose {
-				sh.scans.print(a)
+				a.showScans(sh.scans)
 			}
 			others := sh.others(c.Context(), place)
 			chosen, left, err := f.choose(sh.snapshot)

@@ -22,6 +22,7 @@ import (
 	"metier/internal/egress"
 	"metier/mcp/host"
 	"metier/record"
+	"metier/skillroots"
 )
 
 // IO is what the program reads and writes.
@@ -71,7 +72,7 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 }
 
 func newApp(env []string, std IO) *app {
-	a := &app{IO: std, env: config.NewEnv(env, std.Dir), now: time.Now, exit: os.Exit, notify: signals, org: orgSkills, watch: &watchers{}}
+	a := &app{IO: std, env: config.NewEnv(env, std.Dir), now: time.Now, exit: os.Exit, notify: signals, org: skillroots.OrgFolder, watch: &watchers{}}
 	a.has = a.onPath
 	a.Out, a.Err = &output{Writer: std.Out}, &together{w: std.Err}
 	a.dropRelativeFolders()

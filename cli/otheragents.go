@@ -9,77 +9,30 @@ import (
 
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
+	"metier/internal/visible"
+	"metier/policy"
 	"metier/settings"
+	"metier/skillroots"
 )
 
-// otherFolder is a folder of another agent that has skills and is not searched.
+// otherFolder is a folder of another agent that is not searched, with the flag
+// that includes it.
 type otherFolder struct {
-	Agent  string `json:"agent"`
-	Path   string `json:"path"`
-	Skills int    `json:"skills"` // without those that are found elsewhere too
-	Flag   string `json:"flag"`   // what includes it
+	skillroots.Unsearched
+	Flag string `json:"flag"`
 }
 
-// otherFolders counts the skills in the folders of agents that the setting
-// root_families leaves out, in places that the setting roots searches.
-func (a *app) otherFolders(ctx context.Context, s settings.Settings, workspace string, searched []root) []otherFolder {
-	seen := map[string]bool{}
-	for _, r := range searched {
-		if r.Path != "" && !r.Unused {
-			seen[confine.RealPathOfExisting(r.Path)] = true
-		}
+// others counts the skills that are not searched at a place. It returns none if
+// flags name the folders to search.
+func (sh *shelf) others(ctx context.Context, p skillPlace) []otherFolder {
+	out := []otherFolder{}
+	if len(p.roots)+len(p.harness) > 0 {
+		return out
 	}
-	var out []otherFolder
-	for _, r := range a.agentFolders(s.Discover, workspace) {
-		if s.Discover.Families.Has(settings.Family(r.agent.Name)) || r.Unused || a.place(&r, s.Discover, workspace, nil) != nil {
-			continue
-		}
-		real, err := confine.RealPath(r.Path)
-		if err != nil || seen[real] {
-			continue
-		}
-		seen[real] = true
-		if n := countSkills(ctx, s, slices.Concat(searched, []root{r}), seen); n > 0 {
-			out = append(out, otherFolder{r.agent.Name, r.Path, n, includeFlag(r.agent.Name)})
-		}
+	for _, u := range sh.a.finder().Unsearched(ctx, sh.settings, sh.workspace, sh.roots) {
+		out = append(out, otherFolder{u, includeFlag(u.Agent)})
 	}
 	return out
-}
-
-// others counts what is not searched at a place. Named folders are the only
-// ones that are meant, so then it returns none.
-func (sh *shelf) others(ctx context.Context, p skillPlace) []otherFolder {
-	if len(p.roots)+len(p.harness) > 0 {
-		return []otherFolder{}
-	}
-	return append([]otherFolder{}, sh.a.otherFolders(ctx, sh.settings, sh.workspace, sh.roots)...)
-}
-
-// countSkills counts the skills in the last of the roots whose folders, after
-// links, are not in seen or below a folder in seen. It adds them to seen.
-func countSkills(ctx context.Context, s settings.Settings, roots []root, seen map[string]bool) int {
-	mounts, err := mountAll(roots, s, nil)
-	if err != nil || len(mounts) == 0 {
-		return 0
-	}
-	m, n := mounts[len(mounts)-1], 0
-	for head, err := range m.Source.List(ctx) {
-		if err != nil || head.FileName == "" {
-			continue
-		}
-		dir, err := confine.RealPath(filepath.Join(m.Root, filepath.FromSlash(head.Path)))
-		if err != nil || seen[dir] || dir != filepath.Join(m.Root, filepath.FromSlash(head.Path)) && seen[filepath.Dir(dir)] {
-			continue
-		}
-		seen[dir] = true
-		n++
-	}
-	return n
-}
-
-// includeFlag is the flag that adds an agent's folders to those searched.
-func includeFlag(agents ...string) string {
-	return "--set root_families=+" + strings.Join(agents, ",")
 }
 
 // otherFoldersLine reports folders that are not searched on one line, with one
@@ -109,9 +62,10 @@ func (a *app) shortPath(p, workspace string) string {
 // agentFolderOf returns the agent in whose folder a path is, and the flag that
 // includes that folder under the settings.
 func (sh *shelf) agentFolderOf(path string) (agent agentdirs.Agent, flag string, ok bool) {
-	for _, r := range sh.a.agentFolders(everywhere(sh.settings.Discover), sh.workspace) {
+	for _, r := range sh.a.finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
 		if confine.Within(r.Path, path) {
-			return r.agent, includedBy(r, sh.settings.Discover), true
+			i := slices.IndexFunc(agentdirs.All(), func(a agentdirs.Agent) bool { return a.Name == r.Agent })
+			return agentdirs.All()[i], includedBy(r, sh.settings.Discover), true
 		}
 	}
 	return agentdirs.Agent{}, "", false
@@ -123,14 +77,35 @@ func (sh *shelf) unsearched(name string) (path, flag string, ok bool) {
 	if !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return "", "", false
 	}
-	for _, r := range sh.a.agentFolders(everywhere(sh.settings.Discover), sh.workspace) {
-		if slices.ContainsFunc(sh.roots, func(s root) bool { return s.Path == r.Path }) {
+	for _, r := range sh.a.finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
+		if slices.ContainsFunc(sh.roots, func(s skillroots.Root) bool { return s.Path == r.Path }) {
 			continue
 		}
 		path = filepath.Join(r.Path, name)
-		if hasSkillFile(path) {
+		if skillroots.HasSkillFile(path) {
 			return sh.a.shortPath(path, sh.workspace), includedBy(r, sh.settings.Discover), true
 		}
 	}
 	return "", "", false
+}
+
+// includeFlag is the flag that adds an agent's folders to those searched.
+func includeFlag(agents ...string) string {
+	return "--set root_families=+" + strings.Join(agents, ",")
+}
+
+// includedBy is the one flag that has a folder of an agent searched under s.
+func includedBy(r skillroots.Root, s settings.Discover) string {
+	kind := settings.RootProject
+	if r.Tier == policy.User {
+		kind = settings.RootHome
+	}
+	place, family := s.Roots.Has(kind), s.Families.Has(settings.Family(r.Agent))
+	switch {
+	case place && !family:
+		return includeFlag(r.Agent)
+	case family && !place:
+		return "--set roots=+" + string(kind)
+	}
+	return "--skills-root " + visible.Word(r.Path)
 }

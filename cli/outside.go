@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"metier"
 	"metier/internal/visible"
+	"metier/skillroots"
 )
 
 // outsider is a skill in a folder that is not searched.
@@ -32,12 +31,12 @@ func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error)
 		}
 		dir = p
 	}
-	if !hasSkillFile(dir) {
+	if !skillroots.HasSkillFile(dir) {
 		return nil, nil
 	}
-	r := root{Path: dir, Named: true, Label: "path"}
-	r.Tier, r.Kind = sh.a.tierOf(dir, sh.workspace)
-	snap, err := sh.a.snapshot(ctx, []root{r}, sh.settings, sh.workspace, nil)
+	r := skillroots.Root{Path: dir, Named: true, Label: "path"}
+	r.Tier, r.Kind = sh.a.finder().TierOf(dir, sh.workspace)
+	snap, err := sh.a.snapshot(ctx, []skillroots.Root{r}, sh.settings, sh.workspace, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -51,10 +50,4 @@ func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error)
 		o.reason, o.fix = "it is in a skill folder of "+agent.Title+", which is not searched", "include that folder with "+flag
 	}
 	return o, nil
-}
-
-// hasSkillFile reports whether a folder has a SKILL.md under one of its names.
-func hasSkillFile(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return err == nil && slices.ContainsFunc(entries, isSkillFile)
 }

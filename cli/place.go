@@ -50,7 +50,7 @@ func (a *app) planPlace(ctx context.Context, f placeFlags, below ...settings.Lay
 	}
 	p.op, p.settings, p.origins = op, set, settings.Snapshot(set, origins)
 	p.launch = launch{Workspace: ws, Denied: slices.Concat(op.Deny, denied), Settings: values(origins), Model: modelNone, Spec: agent.Spec{Mode: agent.ModeChat}}
-	if p.launch.Roots, err = a.roots(f.roots, f.harness, op.Skills, set.Discover, ws, nil); err != nil {
+	if p.launch.Roots, err = a.finder().Find(f.roots, f.harness, op.Skills, set.Discover, ws, nil); err != nil {
 		return p, nil, err
 	}
 	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {

@@ -129,7 +129,7 @@ func (a *app) planPhase(ctx context.Context, f runFlags, rf config.RunFile, op c
 		}
 		l.Mounts = append(l.Mounts, mount)
 	}
-	if l.Roots, err = a.roots(f.roots, f.harness, op.Skills, set.Discover, ws, l.Mounts); err != nil {
+	if l.Roots, err = a.finder().Find(f.roots, f.harness, op.Skills, set.Discover, ws, l.Mounts); err != nil {
 		return p, err
 	}
 	if len(l.Roots) == 0 && slices.ContainsFunc(l.Skills, ofRoot) {

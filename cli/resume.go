@@ -162,7 +162,7 @@ func (a *app) reopen(ctx context.Context, l *launch, f runFlags, op config.Opera
 	l.Spec.MaxTurns, l.Spec.MaxTokens = cmp.Or(f.maxTurns, l.Spec.MaxTurns), cmp.Or(f.maxTokens, l.Spec.MaxTokens)
 	for i := range l.Roots {
 		l.Roots[i].Named = false
-		if err := a.place(&l.Roots[i], set.Discover, l.Workspace, l.Mounts); err != nil {
+		if err := a.finder().Place(&l.Roots[i], set.Discover, l.Workspace, l.Mounts); err != nil {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"metier/internal/visible"
 	"metier/program"
 	"metier/sandbox"
+	"metier/skillroots"
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
@@ -214,7 +215,7 @@ func (a *app) sandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace
 	}
 	l := launch{Workspace: ws}
 	for _, c := range op.Skills {
-		l.Roots = append(l.Roots, root{Path: c.Path})
+		l.Roots = append(l.Roots, skillroots.Root{Path: c.Path})
 	}
 	if l.Artifacts, err = a.runsRoot("", op, ws); err != nil {
 		return nil, err

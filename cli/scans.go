@@ -11,19 +11,11 @@ import (
 	"metier"
 	"metier/internal/visible"
 	"metier/mcp/host"
+	"metier/skillroots"
 	"metier/source/local"
 )
 
-// scans is the index on disk that a listing of roots may use, and what the
-// listings took. Commands that show skills have one. A run has none: what a
-// model may do rests on nothing but the files themselves.
-type scans struct {
-	index string
-	now   func() time.Time
-	list  []local.Scanned
-}
-
-func (a *app) scans(ctx context.Context) *scans {
+func (a *app) scans(ctx context.Context) *skillroots.Scans {
 	dir, _ := a.env.IndexDir()
 	if _, err := os.Lstat(dir); dir != "" && isMissing(err) {
 		if err := a.claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
@@ -31,15 +23,7 @@ func (a *app) scans(ctx context.Context) *scans {
 			dir = ""
 		}
 	}
-	return &scans{index: dir, now: a.now}
-}
-
-// into sets the options of one root. Nil sets nothing.
-func (s *scans) into(o *local.Options) {
-	if s != nil {
-		o.Index, o.Now = s.index, s.now
-		o.Scanned = func(x local.Scanned) { s.list = append(s.list, x) }
-	}
+	return &skillroots.Scans{Index: dir, Now: a.now}
 }
 
 // took words one listing.
@@ -61,9 +45,9 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-// print writes a line for each root.
-func (s *scans) print(a *app) {
-	for _, x := range s.list {
+// showScans writes a line for each root that was listed.
+func (a *app) showScans(s *skillroots.Scans) {
+	for _, x := range s.List {
 		fmt.Fprintln(a.Err, oneLine(x.Root+": "+took(x)))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"metier/internal/visible"
 	"metier/record"
 	"metier/settings"
+	"metier/skillroots"
 )
 
 // skillPlace are the flags that say which skills a command looks at: those that
@@ -55,12 +56,12 @@ type shelf struct {
 	a         *app
 	workspace string
 	settings  settings.Settings
-	roots     []root
+	roots     []skillroots.Root
 	tools     []string
 	denied    []string
 	policy    *launchPolicy
 	snapshot  *metier.Snapshot
-	scans     *scans
+	scans     *skillroots.Scans
 }
 
 // look finds the skills of a place, as a run there would.
@@ -92,7 +93,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	sh.denied = slices.Concat(op.Deny, denied)
-	if sh.roots, err = a.roots(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
+	if sh.roots, err = a.finder().Find(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
 		return nil, err
 	}
 	sh.settings.Tools.Default = harnessTools(sh.settings.Tools.Default, sh.roots)
@@ -115,7 +116,7 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 // record.
 func (sh *shelf) catalog(ctx context.Context) (metier.Catalog, error) {
 	j := &job{a: sh.a, launch: launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}, settings: sh.settings, snapshot: sh.snapshot,
-		view: sh.a.viewOf(sh.settings, sh.workspace)}
+		view: sh.a.finder().View(sh.settings, sh.workspace)}
 	mem := record.NewMemory()
 	s, err := metier.Open(ctx, metier.Config{ID: "explain", By: sh.a.principal(), Log: mem, Blobs: mem, Snapshot: sh.snapshot,
 		Settings: sh.settings, Grants: j.grants(), View: j.view, Batch: true, Now: sh.a.now})

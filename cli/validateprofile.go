@@ -9,6 +9,7 @@ import (
 	"metier/settings"
 	"metier/skillmd"
 	"metier/skillmd/reference"
+	"metier/skillroots"
 )
 
 // judgeAsProfile gives the judge that loading skills under a profile has: the same one, with the profile's values alone.
@@ -45,7 +46,7 @@ func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) jud
 	case !info.IsDir():
 		return fail(codeNotFolder, "this is no folder and no SKILL.md")
 	}
-	mounts, err := mountAll([]root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s, nil)
+	mounts, err := skillroots.Mounts([]skillroots.Root{{Path: dir, Label: "validate", Tier: policy.Project, Named: true}}, s, nil)
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}

@@ -1,14 +1,13 @@
-package cli
+package skillroots
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"metier"
 	"metier/harness"
@@ -19,11 +18,10 @@ import (
 	"metier/skills"
 	"metier/source/embedded"
 	"metier/source/local"
-	"metier/tool"
 )
 
-// mountAll opens the roots as sources; kept may be nil.
-func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount, error) {
+// Mounts opens roots as sources. kept can be nil.
+func Mounts(roots []Root, set settings.Settings, kept *Scans) ([]metier.Mount, error) {
 	var out []metier.Mount
 	var allowed []string
 	s := set.Discover
@@ -70,7 +68,7 @@ func mountAll(roots []root, set settings.Settings, kept *scans) ([]metier.Mount,
 }
 
 // unused is the source of a root that nothing is taken from.
-type unused struct{ root root }
+type unused struct{ root Root }
 
 func (unused) List(context.Context) iter.Seq2[*metier.Head, error] {
 	return func(func(*metier.Head, error) bool) {}
@@ -83,56 +81,27 @@ func (u unused) Open(_ context.Context, path string) (metier.Bundle, error) {
 // Why says of every path in it what is wrong with the root.
 func (u unused) Why(string) metier.Diagnostic { return u.root.Notes[len(u.root.Notes)-1] }
 
-// parseMount reads --mount name=,source=,target=,mode=.
-func (a *app) parseMount(v string) (tool.Mount, error) {
-	var m tool.Mount
-	for _, part := range strings.Split(v, ",") {
-		k, val, ok := strings.Cut(part, "=")
-		if !ok {
-			return m, wrong("usage", "write it as --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount: %q has no value", part)
-		}
-		switch k {
-		case "name":
-			m.Name = val
-		case "source":
-			m.Source = a.env.Path(val)
-		case "target":
-			m.Target = val
-		case "mode":
-			m.Mode = val
-		default:
-			return m, wrong("usage", "the keys are name, source, target and mode", "--mount: unknown key %q", k)
-		}
-	}
-	if m.Name == "" || m.Source == "" || !strings.HasPrefix(m.Target, "/") || !slices.Contains([]string{"", "ro", "rw"}, m.Mode) {
-		return m, wrong("usage", "write it as --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount %q needs a name, a source, an absolute target and the mode ro or rw", v)
-	}
-	return m, nil
+// Scans holds the index on disk that a listing may use, and collects what each
+// listing did. Commands that show skills have one. Runs have none, because an
+// index is a file that any program of the user can write.
+type Scans struct {
+	Index string // folder, or ""
+	Now   func() time.Time
+	List  []local.Scanned
 }
 
-// workspaceDir resolves the workspace folder.
-func (a *app) workspaceDir(p string) (string, error) {
-	dir := a.env.Path(cmp.Or(p, a.Dir))
-	real, err := confine.RealPath(dir)
-	if err != nil {
-		code := "workspace_unreadable"
-		if errors.Is(err, fs.ErrNotExist) {
-			code, err = "workspace_missing", errors.New("there is no such folder")
-		}
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Hint: "give a folder that exists with --workspace", Err: err}
+func (s *Scans) into(o *local.Options) {
+	if s != nil {
+		o.Index, o.Now = s.Index, s.Now
+		o.Scanned = func(x local.Scanned) { s.List = append(s.List, x) }
 	}
-	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Hint: "give a folder with --workspace", Err: errors.New("it is not a folder")}
-	}
-	return real, nil
 }
 
-// enter resolves the folder of a workspace in which skills and settings are
-// read, once what a killed run left there is moved aside.
-func (a *app) enter(ctx context.Context, p string) (string, error) {
-	real, err := a.workspaceDir(p)
-	if err != nil {
-		return "", err
-	}
-	return real, a.sweep(ctx, real)
+// HasSkillFile reports whether a folder has a SKILL.md under one of its names.
+func HasSkillFile(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, IsSkillFile)
 }
+
+// IsSkillFile reports whether an entry of a folder is its SKILL.md, in any case.
+func IsSkillFile(e os.DirEntry) bool { return strings.EqualFold(e.Name(), "SKILL.md") }
