@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/internal/jsonedit"
+	"metier/userstate"
 )
 
 // switchedSkills is `enable --json` and `disable --json`.
@@ -33,7 +32,7 @@ func (a *app) enableCommand() *cobra.Command {
 	c.Use, c.Short = "enable NAME|PATH", "Switch skills on again"
 	c.Long = `Enable takes back what 'metier disable' said of the skills of a name, of one
 skill named by its ID, or of the one at a path. What the operator denies stays
-denied, and what another file switches off stays off: then it ends with 3.`
+denied, and what another file userstate.File off stays off: then it ends with 3.`
 	c.Example = "  metier enable table-report\n  metier enable project:greet --json"
 	return c
 }
@@ -77,33 +76,22 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 
 // switchSkills switches what a person named, and says what came of it.
 func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
-	file, err := sh.a.switchFile(sh.settings.Discover, sh.workspace)
+	file, err := sh.a.state().Writable(sh.settings.Discover, sh.workspace)
 	if err != nil {
 		return switchedSkills{}, err
 	}
-	doc := switchedSkills{Skills: []switchedSkill{}, File: file.path}
+	doc := switchedSkills{Skills: []switchedSkill{}, File: file.Path}
 	targets := sh.targets(file, subject)
-	switched := make([]bool, len(targets))
-	gone := false
-	if err := sh.a.claim(ctx, file.path); err != nil {
+	if err := sh.a.claim(ctx, file.Path); err != nil {
 		return doc, err
 	}
-	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
-		if len(targets) == 0 && on { // perhaps it is not there any more
-			var err error
-			gone, err = file.forget(o, subject)
-			return gone, err
-		}
-		changed := false
-		for i, sk := range targets {
-			did, err := file.set(o, sk, on)
-			if err != nil {
-				return false, err
-			}
-			switched[i], changed = did, changed || did
-		}
-		return changed, nil
-	})
+	var switched []bool
+	gone := false
+	if len(targets) == 0 && on { // perhaps it does not exist any more
+		gone, doc.Kept, err = file.EnableMissing(ctx, subject)
+	} else {
+		switched, doc.Kept, err = file.Switch(ctx, targets, on)
+	}
 	switch {
 	case err != nil:
 		return doc, err
@@ -118,9 +106,9 @@ func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (swi
 
 // targets are the skills a person means. A file that goes by names means all of
 // a name.
-func (sh *shelf) targets(file switches, subject string) []metier.Skill {
+func (sh *shelf) targets(file userstate.File, subject string) []metier.Skill {
 	found := sh.entries(subject)
-	if !file.byName {
+	if !file.ByName() {
 		return found
 	}
 	var out []metier.Skill
@@ -138,36 +126,6 @@ func (sh *shelf) nothingAt(subject string) error {
 	}
 	return &metier.Error{Op: "find", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
 		Hint: "'metier explain PATH' says why", Err: errors.New("there is no skill at this path")}
-}
-
-// set switches one skill in a file, and reports whether that changed anything.
-func (f switches) set(o *jsonedit.Object, sk metier.Skill, on bool) (bool, error) {
-	if f.byName {
-		return setName(o, sk.Name, on)
-	}
-	r := skillRecord{ID: sk.ID.String(), Name: sk.Name, Dir: f.dirOf(sk.Head)}
-	is := func(x skillRecord) bool { return x.means(r.Dir, sk.ID) }
-	if on {
-		return putRecord(o, keyDisabled, is, nil)
-	}
-	if list, err := records(o, keyDisabled); err != nil || slices.ContainsFunc(list, is) {
-		return false, err
-	}
-	return putRecord(o, keyDisabled, func(skillRecord) bool { return false }, &r)
-}
-
-// forget takes a skill that is not there any more out of a file: by name, ID or
-// folder.
-func (f switches) forget(o *jsonedit.Object, subject string) (bool, error) {
-	if f.byName {
-		return setName(o, subject, true)
-	}
-	return putRecord(o, keyDisabled, func(r skillRecord) bool { return r.called(subject) }, nil)
-}
-
-// called reports whether a person means a record by what they typed.
-func (r skillRecord) called(subject string) bool {
-	return subject == r.Name || subject == r.ID || r.Dir != "" && filepath.Clean(subject) == filepath.FromSlash(r.Dir)
 }
 
 // outcome looks at the skills again.

@@ -77,11 +77,11 @@ func (a *app) protected(l launch, op config.Operator, s settings.Discover) []str
 	for _, f := range a.env.Files() {
 		out = append(out, filepath.Join(filepath.Dir(f), config.SubagentsDir))
 	}
-	for _, f := range slices.Concat(a.userSwitches(), a.switchFiles(s, l.Workspace)) {
-		out = append(out, f.path)
+	for _, f := range slices.Concat(a.state().Own(), a.state().Files(s, l.Workspace)) {
+		out = append(out, f.Path)
 	}
-	if f, err := a.approvalFile(); err == nil {
-		out = append(out, f.path)
+	if f := a.state().ApprovalFile(); f != "" {
+		out = append(out, f)
 	}
 	for _, r := range l.Roots {
 		if r.Path != "" {

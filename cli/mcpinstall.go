@@ -361,7 +361,7 @@ func (m mcpClient) installBelow(root *os.Root, name string, f mcpInstallFlags, e
 		return errors.New("it is a link, and a project does not say which other files are changed")
 	default:
 		mode = info.Mode().Perm()
-		if old, err = readBelow(root, name, maxState); err != nil {
+		if old, err = readBelow(root, name, 4<<20); err != nil {
 			return err
 		}
 	}

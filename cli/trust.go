@@ -3,13 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/internal/jsonedit"
 	"metier/policy"
+	"metier/userstate"
 )
 
 // trustedSkill is `trust --json`.
@@ -65,12 +64,12 @@ first: metier show NAME --body.`,
 
 // trust gives a tier to the files of a skill, or takes it back.
 func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
-	own := sh.a.userSwitches()
+	own := sh.a.state().Own()
 	if len(own) == 0 {
-		return trustedSkill{}, errNoHome
+		return trustedSkill{}, userstate.ErrNoHome
 	}
 	file := own[0]
-	doc := trustedSkill{File: file.path}
+	doc := trustedSkill{File: file.Path}
 	sk, err := sh.one(subject)
 	if err != nil {
 		if revoke {
@@ -79,42 +78,32 @@ func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, re
 		return doc, err
 	}
 	doc.ID, doc.Name, doc.Dir, doc.Root = sk.ID.String(), sk.Name, sk.Dir(), string(sh.rootTier(sk))
-	r := skillRecord{ID: doc.ID, Name: doc.Name, Dir: file.dirOf(sk.Head), Tier: string(tier), At: sh.a.now().UTC().Format(time.RFC3339)}
-	put := &r
-	switch {
-	case revoke:
-		put, doc.Tier = nil, doc.Root
-	default:
+	if doc.Tier = doc.Root; !revoke {
 		if doc.Root != string(policy.ThirdParty) {
 			return doc, wrong("tier_not_given", "nothing has to be done: third_party skills alone are trusted less than those of the user",
 				"skill %q has the tier %s by its root", sk.Name, doc.Root)
 		}
-		full, err := sh.snapshot.Index(ctx, sk)
-		if err != nil {
+		if sk, err = sh.snapshot.Index(ctx, sk); err != nil {
 			return doc, err
 		}
-		r.Tree = string(full.Tree)
-		doc.Tree, doc.Tier, doc.Files = r.Tree, r.Tier, len(full.Resources)
+		doc.Tree, doc.Tier, doc.Files = string(sk.Tree), string(tier), len(sk.Resources)
 	}
-	if err := sh.a.claim(ctx, file.path); err != nil {
+	if err := sh.a.claim(ctx, file.Path); err != nil {
 		return doc, err
 	}
-	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
-		doc.Changed, err = putRecord(o, keyTrusted, func(x skillRecord) bool { return x.means(r.Dir, sk.ID) }, put)
-		return doc.Changed, err
-	})
+	if revoke {
+		doc.Changed, doc.Kept, err = file.Distrust(ctx, sk)
+	} else {
+		doc.Changed, doc.Kept, err = file.Trust(ctx, sk, tier, sh.a.now())
+	}
 	return doc, err
 }
 
 // distrust takes back what was given to a skill that is not there any more.
-func (sh *shelf) distrust(ctx context.Context, file switches, subject string, missing error) (trustedSkill, error) {
-	doc := trustedSkill{Name: subject, File: file.path}
+func (sh *shelf) distrust(ctx context.Context, file userstate.File, subject string, missing error) (trustedSkill, error) {
+	doc := trustedSkill{Name: subject, File: file.Path}
 	var err error
-	doc.Kept, err = file.change(ctx, func(o *jsonedit.Object) (bool, error) {
-		var err error
-		doc.Changed, err = putRecord(o, keyTrusted, func(r skillRecord) bool { return r.called(subject) }, nil)
-		return doc.Changed, err
-	})
+	doc.Changed, doc.Kept, err = file.DistrustMissing(ctx, subject)
 	if err == nil && !doc.Changed {
 		err = missing
 	}

@@ -13,6 +13,7 @@ import (
 	"metier/internal/confine"
 	"metier/skillroots"
 	"metier/tool"
+	"metier/userstate"
 )
 
 // parseMount reads --mount name=,source=,target=,mode=.
@@ -71,3 +72,6 @@ func (a *app) enter(ctx context.Context, p string) (string, error) {
 
 // finder finds the roots of skills of this invocation.
 func (a *app) finder() skillroots.Finder { return skillroots.Finder{Env: a.env, Org: a.org} }
+
+// state is what the user of this invocation decided.
+func (a *app) state() userstate.Store { return userstate.New(a.env) }

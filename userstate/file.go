@@ -1,4 +1,7 @@
-package cli
+// Package userstate keeps what a user decided about skills: which are disabled,
+// which are trusted, and which scripts are approved permanently. Writes are atomic,
+// and members of a file that are not ours stay as they are.
+package userstate
 
 import (
 	"context"
@@ -8,9 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"metier"
+	"metier/config"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/jsonedit"
@@ -19,19 +22,28 @@ import (
 	"metier/settings"
 )
 
-// switches is a file that says which skills are switched off. It is a person's:
-// others may keep things of their own in it.
-type switches struct {
-	path    string
+// Store keeps what one user decided, in files.
+type Store struct {
+	Dir  string // metier's state folder, or "" if there is none
+	Home string // the user's home, or ""
+}
+
+// New returns the store of the user of an environment.
+func New(env config.Env) Store { return Store{Dir: env.StateDir(), Home: env.Home()} }
+
+// File is a file of decisions. Other programs and people may keep members of
+// their own in it.
+type File struct {
+	Path    string
 	byName  bool   // is_enabled: name → bool; else records of skills
-	project string // the workspace of a file that lies in one, which can only switch off; else ""
+	project string // the workspace of a file that is in one, which can only disable; else ""
 
 	approvals bool // it keeps approvals, and no skills
 }
 
-// skillRecord is a skill in a file of ours: by its folder where it has one,
-// since labels depend on how roots are named, else by its ID.
-type skillRecord struct {
+// record is a skill in a file: by its folder if it has one, because labels depend
+// on how roots are named, else by its ID.
+type record struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Dir  string `json:"dir,omitempty"`  // after links; in a project's file relative to the workspace, with slashes
@@ -49,44 +61,43 @@ const (
 	maxState    = 4 << 20 // bytes of one file
 )
 
-// switchFiles are the files that count under the settings, the one that
-// commands write last.
-func (a *app) switchFiles(s settings.Discover, workspace string) []switches {
+// Files lists the files that apply under the settings. Commands write to the last
+// one.
+func (st Store) Files(s settings.Discover, workspace string) []File {
 	switch s.StateStore {
 	case settings.StateStoreUser:
-		return a.userSwitches()
+		return st.Own()
 	case settings.StateStoreProject:
-		return append(a.userSwitches(), switches{path: filepath.Join(workspace, ".metier", "skills.json"), project: workspace})
+		return append(st.Own(), File{Path: filepath.Join(workspace, ".metier", "skills.json"), project: workspace})
 	case settings.StateStoreKeen:
-		if filepath.IsAbs(a.env.Home()) {
-			return []switches{{path: filepath.Join(a.env.Home(), ".keen", "skills", "config.json"), byName: true}}
+		if filepath.IsAbs(st.Home) {
+			return []File{{Path: filepath.Join(st.Home, ".keen", "skills", "config.json"), byName: true}}
 		}
 	}
 	return nil
 }
 
-// switchFile is the file that commands write.
-func (a *app) switchFile(s settings.Discover, workspace string) (switches, error) {
-	files := a.switchFiles(s, workspace)
+// Writable returns the file that commands write to.
+func (st Store) Writable(s settings.Discover, workspace string) (File, error) {
+	files := st.Files(s, workspace)
 	switch {
 	case s.StateStore == settings.StateStoreNone:
-		return switches{}, &problem{exit: exitDenied, code: "no_state_store", err: errors.New("these settings keep nowhere which skills are switched off"),
-			hint: "use --set state_store=user_file, also in the configuration; or deny the skill in the configuration"}
+		return File{}, metier.Errorf(metier.Denied, "no_state_store", "choose the setting state_store=user_file, or deny the skill in the configuration", "these settings keep nowhere which skills are switched off")
 	case len(files) == 0:
-		return switches{}, errNoHome
+		return File{}, ErrNoHome
 	}
 	return files[len(files)-1], nil
 }
 
-var errNoHome = wrong("no_home", "set HOME or XDG_STATE_HOME", "there is no folder to keep this in")
+// ErrNoHome is the error where there is no folder to keep decisions in.
+var ErrNoHome = metier.Errorf(metier.Invalid, "no_home", "set HOME or XDG_STATE_HOME", "there is no folder to keep this in")
 
-// userSwitches is the file in metier's state folder; none without a home.
-func (a *app) userSwitches() []switches {
-	dir := a.env.StateDir()
-	if !filepath.IsAbs(dir) {
+// Own returns the file in the state folder. Without a folder there is none.
+func (st Store) Own() []File {
+	if !filepath.IsAbs(st.Dir) {
 		return nil
 	}
-	return []switches{{path: filepath.Join(dir, "skills.json")}}
+	return []File{{Path: filepath.Join(st.Dir, "skills.json")}}
 }
 
 // faulty is an error about the content of a file, which a writer may replace
@@ -97,7 +108,7 @@ type faulty struct{ error }
 var errNewer = errors.New("a later release of metier wrote it")
 
 // load reads the file; nil where there is none.
-func (f switches) load() (*jsonedit.Object, error) {
+func (f File) load() (*jsonedit.Object, error) {
 	b, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) || confine.CodeOf(err) == confine.NotFound {
 		return nil, nil
@@ -115,11 +126,11 @@ func (f switches) load() (*jsonedit.Object, error) {
 	return o, err
 }
 
-func (f switches) read() ([]byte, error) {
+func (f File) read() ([]byte, error) {
 	if f.project == "" {
-		return namedfile.Read(f.path, maxState)
+		return namedfile.Read(f.Path, maxState)
 	}
-	rel, err := filepath.Rel(f.project, f.path)
+	rel, err := filepath.Rel(f.project, f.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +142,7 @@ func (f switches) read() ([]byte, error) {
 }
 
 // check looks at the members that are ours.
-func (f switches) check(o *jsonedit.Object) error {
+func (f File) check(o *jsonedit.Object) error {
 	if f.byName {
 		if raw, ok := o.Get(keyEnabled); ok {
 			if _, err := jsonedit.Parse(raw); err != nil {
@@ -161,12 +172,12 @@ func (f switches) check(o *jsonedit.Object) error {
 }
 
 // records decodes a list of skills, each beside its text.
-func records(o *jsonedit.Object, key string) ([]skillRecord, error) {
+func records(o *jsonedit.Object, key string) ([]record, error) {
 	raw, err := texts(o, key)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]skillRecord, len(raw))
+	out := make([]record, len(raw))
 	for i, r := range raw {
 		if err := json.Unmarshal(r, &out[i]); err != nil {
 			return nil, fmt.Errorf("%s: entry %d: %w", key, i+1, err)
@@ -187,64 +198,9 @@ func texts(o *jsonedit.Object, key string) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-// dirOf is a skill's folder as the file writes it, "" where it has none that
-// the file can name.
-func (f switches) dirOf(h *metier.Head) string {
-	if h.Location == "" {
-		return ""
-	}
-	dir := filepath.Dir(h.Location)
-	if f.project == "" {
-		return dir
-	}
-	rel, err := filepath.Rel(f.project, dir)
-	if err != nil || !filepath.IsLocal(rel) {
-		return ""
-	}
-	return filepath.ToSlash(rel)
-}
-
-// means reports whether a record is of a skill.
-func (r skillRecord) means(dir string, id metier.ID) bool {
-	if r.Dir != "" || dir != "" {
-		return r.Dir == dir
-	}
-	return r.ID == id.String()
-}
-
-// off makes the question whether a skill is switched off in this file.
-func (f switches) off(o *jsonedit.Object) func(*metier.Head, metier.ID, string) bool {
-	if f.byName {
-		raw, _ := o.Get(keyEnabled)
-		names, err := jsonedit.Parse(raw)
-		return func(_ *metier.Head, _ metier.ID, name string) bool {
-			if err != nil {
-				return false // the key is not there
-			}
-			raw, ok := names.Get(name)
-			return ok && string(raw) == "false"
-		}
-	}
-	list, _ := records(o, keyDisabled)                // checked by load
-	dirs, ids := map[string]bool{}, map[string]bool{} // there may be many, of many skills
-	for _, r := range list {
-		if r.Dir != "" {
-			dirs[r.Dir] = true
-		} else {
-			ids[r.ID] = true
-		}
-	}
-	return func(h *metier.Head, id metier.ID, _ string) bool { // as skillRecord.means
-		if dir := f.dirOf(h); dir != "" {
-			return dirs[dir]
-		}
-		return ids[id.String()]
-	}
-}
-
 // change reads the file, lets edit change it and writes it whole, while no
 // other process does. kept is where a file that could not be understood was put.
-func (f switches) change(ctx context.Context, edit func(*jsonedit.Object) (bool, error)) (kept string, err error) {
+func (f File) change(ctx context.Context, edit func(*jsonedit.Object) (bool, error)) (kept string, err error) {
 	target, err := f.target()
 	if err != nil {
 		return "", err
@@ -253,7 +209,11 @@ func (f switches) change(ctx context.Context, edit func(*jsonedit.Object) (bool,
 	if err != nil {
 		return "", f.fault(err)
 	}
-	defer func() { err = closed(lock.Release(), err) }()
+	defer func() {
+		if e := lock.Release(); err == nil {
+			err = e
+		}
+	}()
 	o, err := f.load()
 	if _, bad := errors.AsType[faulty](err); bad {
 		if kept, err = keepBad(target); err != nil {
@@ -290,27 +250,27 @@ func (f switches) change(ctx context.Context, edit func(*jsonedit.Object) (bool,
 
 // target is the file that is written. A person may keep it elsewhere behind a
 // link; a link in a workspace is nobody's word.
-func (f switches) target() (string, error) {
-	dir := filepath.Dir(f.path)
+func (f File) target() (string, error) {
+	dir := filepath.Dir(f.Path)
 	if f.project == "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", f.fault(err)
 		}
-		if real, err := filepath.EvalSymlinks(f.path); err == nil {
+		if real, err := filepath.EvalSymlinks(f.Path); err == nil {
 			return real, nil
 		}
-		return f.path, nil
+		return f.Path, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", f.fault(err)
 	}
-	for _, p := range []string{dir, f.path, lockOf(f.path)} {
+	for _, p := range []string{dir, f.Path, lockOf(f.Path)} {
 		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return "", &metier.Error{Op: "state", Path: p, Kind: metier.Denied, Code: "state_linked",
 				Hint: "remove the link", Err: errors.New("what a workspace says lies in the workspace, and this is a link")}
 		}
 	}
-	return f.path, nil
+	return f.Path, nil
 }
 
 // lockOf is the file that whoever writes another one locks.
@@ -318,7 +278,7 @@ func lockOf(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock")
 }
 
-func (f switches) fault(err error) error {
+func (f File) fault(err error) error {
 	if _, known := errors.AsType[*metier.Error](err); known || errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -326,7 +286,7 @@ func (f switches) fault(err error) error {
 	if errors.Is(err, errNewer) {
 		hint = "use that release, or move the file away"
 	}
-	return &metier.Error{Op: "state", Path: f.path, Kind: metier.Unavailable, Code: "state_unwritable", Hint: hint, Err: err}
+	return &metier.Error{Op: "state", Path: f.Path, Kind: metier.Unavailable, Code: "state_unwritable", Hint: hint, Err: err}
 }
 
 // mostBad is how many files that could not be understood are kept.
@@ -349,45 +309,6 @@ func keepBad(path string) (string, error) {
 		return to, atomicfile.Write(to, b, 0o600)
 	}
 	return "", fmt.Errorf("there are %d files named %s.bad already", mostBad, filepath.Base(path))
-}
-
-// setName switches a name on or off in a file that goes by names.
-func setName(o *jsonedit.Object, name string, on bool) (bool, error) {
-	names := &jsonedit.Object{}
-	if raw, ok := o.Get(keyEnabled); ok {
-		var err error
-		if names, err = jsonedit.Parse(raw); err != nil {
-			return false, err
-		}
-	}
-	was, there := names.Get(name)
-	if !there && on || there && string(was) == fmt.Sprint(on) {
-		return false, nil // what is not listed is on
-	}
-	names.Set(name, json.RawMessage(fmt.Sprint(on)))
-	raw, err := names.MarshalJSON()
-	if err == nil {
-		o.Set(keyEnabled, raw)
-	}
-	return true, err
-}
-
-// putRecord replaces the records that are gone by one, or only removes them
-// where it is nil. The others stay as they were written.
-func putRecord(o *jsonedit.Object, key string, gone func(skillRecord) bool, put *skillRecord) (bool, error) {
-	out, changed, err := rewritten(o, key, gone, put)
-	if err != nil {
-		return false, err
-	}
-	if !changed {
-		return false, nil
-	}
-	texts := make([]string, len(out))
-	for i, raw := range out {
-		texts[i] = string(raw)
-	}
-	o.Set(key, json.RawMessage("["+strings.Join(texts, ",")+"]"))
-	return true, nil
 }
 
 // rewritten is a list of a file without those that are gone and, unless it is
