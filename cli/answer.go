@@ -1,17 +1,19 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/event"
+	"metier/engine"
+	"metier/internal/plural"
 	"metier/policy"
 	"metier/run"
 )
@@ -78,19 +80,8 @@ type question struct {
 }
 
 func questionOf(p run.Pending) question {
-	asks, covers := coverage(text(p.Text))
-	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt, Subagent: who(p)}
-}
-
-// coverage is what a question asks, and what its answer covers: the values of
-// one label together.
-func coverage(text string) (asks string, covers map[string]string) {
-	asks, list := policy.Words(text)
-	covers = map[string]string{}
-	for _, c := range list {
-		covers[c[0]] = strings.TrimPrefix(covers[c[0]]+", "+c[1], ", ")
-	}
-	return asks, covers
+	asks, covers := engine.Coverage(run.Text(p.Text))
+	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt, Subagent: engine.Asker(p)}
 }
 
 // openQuestions lists what a run waits for. It changes nothing.
@@ -106,9 +97,9 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 	}
 	open := slices.DeleteFunc(r.Questions, func(q run.Pending) bool { return f.question != "" && q.ID != f.question && q.Call != f.question })
 	if f.question != "" && len(open) == 0 {
-		return a.notOpen(ctx, folder, r.Status, f.question)
+		return a.wayOn(folder.ID(), folder.Dir(), engine.NotOpen(ctx, folder, r.Status, f.question))
 	}
-	a.childQuestions(ctx, folder.Dir(), open)
+	a.engine().ChildQuestions(ctx, folder.Dir(), open)
 	if a.json {
 		out := []question{}
 		for _, q := range open {
@@ -138,142 +129,7 @@ func pick(open []run.Pending) string {
 // showPending prints one open question.
 func (a *app) showPending(q run.Pending, indent string) {
 	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, may hold: %s\n", indent, oneLine(q.ID), oneLine(q.Call), oneLine(localTime(q.AskedAt)), oneLine(strings.Join(q.Scopes, ", ")))
-	a.showQuestion(a.Out, indent+"  ", text(q.Text), q.Args)
-}
-
-// answer writes one answer into the record, under the run's lock.
-func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool) (err error) {
-	root, id, err := a.findRun(f.runPlace, what)
-	if err != nil {
-		return err
-	}
-	if f.scope == policy.ScopeAlways && !allow {
-		return wrong("usage", "deny a skill or a call always in the configuration or a policy file; here a no holds once or for the session", "a no is not kept always")
-	}
-	o := a.runOptions()
-	o.Witnessed = true // an answer would vouch for a record that somebody else wrote
-	folder, err := run.Open(root, id, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = a.resumable(folder, closed(folder.Close(), err)) }()
-	restored, err := folder.Restore(ctx)
-	if err != nil {
-		return err
-	}
-	a.noteTorn(ctx, folder)
-	if err := ofParent(ctx, folder); err != nil {
-		return err
-	}
-	s, err := metier.Open(ctx, metier.Config{ID: folder.ID(), By: a.principal(), Build: buildVersion(), Log: folder.Log(), Blobs: folder.Blobs(), Now: a.now, Logger: a.logger()})
-	if err != nil {
-		return err
-	}
-	r, err := run.Show(ctx, folder)
-	if err != nil {
-		return err
-	}
-	q, err := a.pickQuestion(ctx, folder, restored.State.Status, r.Questions, f)
-	if err != nil {
-		return err
-	}
-	q = a.childQuestion(ctx, folder.Dir(), q)
-	if allow && (gone(q.Text) || gone(q.Args)) {
-		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' says what is altered; answer no, or begin a new run",
-			Err: fmt.Errorf("the record does not hold what question %s asks any more: nobody can say yes to it", q.ID)}
-	}
-	ans := policy.Answer{Question: q.ID, Allow: allow, Scope: f.scope, By: a.principal()}
-	if err := s.Answer(ctx, q.Call, ans); err != nil {
-		return err
-	}
-	if err := folder.Project(ctx); err != nil {
-		return err
-	}
-	if f.scope == policy.ScopeAlways {
-		err := a.keepApproval(ctx, newApproval(event.Asked{ID: q.ID, Binds: q.Binds, Code: q.Code}, text(q.Text), folder.ID(), ans.By, a.now()))
-		if err != nil {
-			return fmt.Errorf("the answer is in the record and holds for this run; it could not be kept for others: %w", err)
-		}
-	}
-	return a.answered(ctx, folder, q, ans)
-}
-
-// gone reports whether content of the record was erased or altered: what stands
-// in its place names the digest.
-func gone(raw json.RawMessage) bool {
-	var c struct {
-		Altered, Erased bool
-		Digest          string
-	}
-	return json.Unmarshal(raw, &c) == nil && (c.Altered || c.Erased) && c.Digest != ""
-}
-
-// noteTorn tells that a crash took the end of the record.
-func (a *app) noteTorn(ctx context.Context, folder *run.Folder) {
-	if p, err := readPast(ctx, folder); err == nil {
-		a.noteRecovered(p)
-	}
-}
-
-// pickQuestion finds the open question that is answered.
-func (a *app) pickQuestion(ctx context.Context, folder *run.Folder, status string, open []run.Pending, f answerFlags) (run.Pending, error) {
-	var none run.Pending
-	var found []run.Pending
-	for _, q := range open {
-		if f.question == "" || q.ID == f.question || q.Call == f.question {
-			found = append(found, q)
-		}
-	}
-	switch {
-	case len(found) == 0:
-		return none, a.notOpen(ctx, folder, status, f.question)
-	case len(found) > 1 && (f.question == "" || f.scope == policy.ScopeOnce):
-		var names []string
-		for _, q := range found {
-			names = append(names, q.ID+" for "+q.Call)
-		}
-		return none, wrong("question_ambiguous", "name one with --question, by its id or its call: "+strings.Join(names, "; "), "%d questions are open", len(found))
-	case !slices.Contains(found[0].Scopes, f.scope):
-		return none, wrong("scope_unknown", "give --scope "+strings.Join(found[0].Scopes, " or "), "this question cannot be answered for %q", f.scope)
-	}
-	return found[0], nil
-}
-
-// notOpen says why there is nothing to answer.
-func (a *app) notOpen(ctx context.Context, folder *run.Folder, status, name string) error {
-	fail := func(k metier.Kind, code, hint, format string, args ...any) error {
-		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: k, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
-	}
-	given := a.again(result{Run: folder.ID(), Dir: folder.Dir()})
-	last, err := lastAnswer(ctx, folder, name)
-	switch over := status == run.StatusDone || status == run.StatusDenied || status == run.StatusFailed || status == run.StatusCancelled; {
-	case err != nil:
-		return err
-	case last != nil && !over:
-		return fail(metier.Conflict, "question_answered", "go on with: "+given, "question %s was answered with %s by %s (%s)", last.ID, yesNo(last.Allow), last.By, cmp.Or(last.Scope, policy.ScopeOnce))
-	case over:
-		return fail(metier.Conflict, "run_over", "begin a new run; 'metier runs show "+folder.ID()+"' tells how this one ended", "the run is over (%s): nothing waits for an answer", status)
-	case name != "":
-		return fail(metier.NotFound, "question_not_found", "'metier runs answer "+folder.ID()+"' shows the open ones", "no question %q is open", name)
-	}
-	return fail(metier.Conflict, "question_not_open", "go on with: "+given, "the run waits for no answer")
-}
-
-// lastAnswer is the newest answer in the record: to the named question, or to
-// any.
-func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.Answered, error) {
-	var out *event.Answered
-	for en, err := range folder.Log().Read(ctx, 1) {
-		if err != nil {
-			return nil, err
-		}
-		if e, err := event.Decode(en); err == nil {
-			if ans, is := e.(event.Answered); is && (name == "" || name == ans.ID || name == ans.Call) {
-				out = &ans
-			}
-		}
-	}
-	return out, nil
+	a.showQuestion(a.Out, indent+"  ", run.Text(q.Text), q.Args)
 }
 
 func yesNo(allow bool) string {
@@ -283,8 +139,39 @@ func yesNo(allow bool) string {
 	return "no"
 }
 
+// answer writes one answer into the record.
+func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool) error {
+	root, id, err := a.findRun(f.runPlace, what)
+	if err != nil {
+		return err
+	}
+	q, ans, err := a.engine().Answer(ctx, root, id, engine.AnswerRequest{Question: f.question, Allow: allow, Scope: f.scope})
+	if err != nil {
+		dir := filepath.Join(root, id)
+		return a.resumable(id, dir, a.wayOn(id, dir, err))
+	}
+	return a.answered(ctx, root, id, q, ans)
+}
+
+// wayOn adds the command that continues a run to the error that nothing waits for an
+// answer.
+func (a *app) wayOn(id, dir string, err error) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok || e.Code != "question_answered" && e.Code != "question_not_open" {
+		return err
+	}
+	with := *e
+	with.Hint = "go on with: " + a.again(result{Run: id, Dir: dir})
+	return &with
+}
+
 // answered tells what was written and how it goes on.
-func (a *app) answered(ctx context.Context, folder *run.Folder, q run.Pending, ans policy.Answer) error {
+func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans policy.Answer) (err error) {
+	folder, err := run.Look(root, id, a.engine().RunOptions())
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(folder.Close(), err) }()
 	r, err := run.Show(ctx, folder)
 	if err != nil {
 		return err
@@ -299,7 +186,7 @@ func (a *app) answered(ctx context.Context, folder *run.Folder, q run.Pending, a
 		fmt.Fprintln(a.Out, "it holds while the skill's files, the isolation and the network are the same; 'metier runs approvals' takes it back for other runs")
 	}
 	if n := len(r.Questions); n > 0 {
-		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural(n, "question")+" more", a.named(here))
+		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural.Of(n, "question")+" more", a.named(here))
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "go on with: %s\n", a.again(here))

@@ -4,57 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/event"
-	"metier/policy"
 	"metier/userstate"
 )
-
-func newApproval(q event.Asked, text, run, by string, at time.Time) userstate.Approval {
-	_, covers := coverage(text)
-	delete(covers, labelSubagent) // it holds for whoever asks the same
-	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
-}
-
-// standing are the answers that hold always. A file that cannot be understood
-// gives none.
-func (a *app) standing() map[string]policy.Answer {
-	list, err := a.state().Approvals()
-	if err != nil {
-		if p := problemOf(err); !a.json {
-			fmt.Fprintf(a.Err, "note: %s [%s]\n", oneLine(p.err.Error()), p.code)
-		}
-		a.logger().Warn("no standing approval counts", "err", err)
-	}
-	out := make(map[string]policy.Answer, len(list))
-	for _, p := range list {
-		out[p.Binds] = policy.Answer{Question: p.ID, Allow: true, Scope: policy.ScopeAlways, By: p.By}
-	}
-	return out
-}
-
-// settle answers what a resumed run waits for and what was approved always since
-// it was asked.
-func (j *job) settle(ctx context.Context) error {
-	calls := j.session.State().Calls
-	for _, id := range slices.Sorted(maps.Keys(calls)) {
-		q := calls[id].Question
-		ans, ok := j.standing[q.Binds]
-		if q.ID == "" || !ok {
-			continue
-		}
-		if err := j.session.Answer(ctx, id, policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: ans.By}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func (a *app) runsApprovalsCommand() *cobra.Command {
 	var revoke []string
@@ -73,7 +29,7 @@ the answer, also when it is taken back.`,
 	c.Flags().StringArrayVar(&revoke, "revoke", nil, "take back one, by its id, or all of a skill, by its name (repeatable)")
 	a.completions(c)
 	_ = c.RegisterFlagCompletionFunc("revoke", func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		list, _ := a.state().Approvals() // completion shows no errors
+		list, _ := a.engine().State().Approvals() // completion shows no errors
 		var out []cobra.Completion
 		for _, p := range list {
 			out = append(out, cobra.CompletionWithDesc(p.ID, oneLine(p.Covers["skill"]+" "+p.Covers["script"])))
@@ -84,7 +40,7 @@ the answer, also when it is taken back.`,
 }
 
 func (a *app) revoke(ctx context.Context, what []string) error {
-	list, err := a.state().Approvals()
+	list, err := a.engine().State().Approvals()
 	if err != nil {
 		return err
 	}
@@ -100,8 +56,8 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists them", Err: errors.New("no approval has that id, and none is for a skill of that name")}
 		}
 	}
-	kept, err := a.state().Revoke(ctx, func(p userstate.Approval) bool { return slices.ContainsFunc(what, p.Names) })
-	a.noteCopy(a.state().ApprovalFile(), kept)
+	kept, err := a.engine().State().Revoke(ctx, func(p userstate.Approval) bool { return slices.ContainsFunc(what, p.Names) })
+	a.noteCopy(a.engine().State().ApprovalFile(), kept)
 	if err != nil {
 		return err
 	}
@@ -118,7 +74,7 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 }
 
 func (a *app) listApprovals() error {
-	list, err := a.state().Approvals()
+	list, err := a.engine().State().Approvals()
 	if err != nil {
 		return err
 	}
@@ -135,13 +91,6 @@ func (a *app) listApprovals() error {
 	}
 	t.print(a.Out, "")
 	return nil
-}
-
-// keepApproval keeps an approval for all runs.
-func (a *app) keepApproval(ctx context.Context, p userstate.Approval) error {
-	kept, err := a.state().Approve(ctx, p)
-	a.noteCopy(a.state().ApprovalFile(), kept)
-	return err
 }
 
 // noteCopy reports the copy of a file that could not be understood.

@@ -12,9 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"metier/agent"
-	"metier/event"
 	"metier/policy"
-	"metier/record"
 )
 
 // asks reports whether somebody can answer: the input is a terminal.
@@ -68,12 +66,12 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 		key := strings.ToLower(strings.TrimSpace(line))
 		for _, c := range offered {
 			if slices.Contains(c.keys, key) {
-				return policy.Answer{Question: q.ID, Allow: c.allow, Scope: c.scope, By: a.principal()}, nil
+				return policy.Answer{Question: q.ID, Allow: c.allow, Scope: c.scope, By: a.engine().Principal()}, nil
 			}
 		}
 	}
 	fmt.Fprintln(a.Err, "that is none of them, so it is a no")
-	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.principal()}, nil
+	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.engine().Principal()}, nil
 }
 
 // showQuestion prints what is asked, what an answer covers, and what the call
@@ -97,49 +95,4 @@ func (a *app) shortened(value string) string {
 		return value[:most] + "…"
 	}
 	return value
-}
-
-// ask brings a question of the run, or of a child of it, to the terminal, and
-// keeps what is to hold always.
-func (j *job) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
-	p, err := j.asked(ctx, q)
-	if err != nil {
-		return policy.Answer{}, err
-	}
-	name := "the agent"
-	q.Text = text(p.Text)
-	if p.Child != "" {
-		name = "the subagent " + who(p)
-	}
-	defer j.watch.hold()()
-	ans, err := j.a.ask(ctx, name, q, p.Args)
-	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways {
-		return ans, err
-	}
-	if err := j.a.keepApproval(ctx, newApproval(q.Asked, q.Text, j.folder.ID(), ans.By, j.a.now())); err != nil {
-		p := problemOf(err)
-		fmt.Fprintf(j.a.Err, "note: the answer holds for this session only: %s [%s]\n", oneLine(p.err.Error()), p.code)
-		ans.Scope = policy.ScopeSession
-	}
-	return ans, nil
-}
-
-// given is what a call that waits was given, as JSON; nil where the record does
-// not say.
-func (j *job) given(ctx context.Context, call string) (json.RawMessage, error) {
-	var ref record.Ref
-	for en, err := range j.folder.Log().Read(ctx, 1) {
-		if err != nil {
-			return nil, err
-		}
-		if e, err := event.Decode(en); err == nil {
-			if d, is := e.(event.Decided); is && d.Call == call && d.Outcome == policy.Ask {
-				ref = d.Args
-			}
-		}
-	}
-	if ref.Digest == "" {
-		return nil, nil
-	}
-	return j.folder.Blobs().Open(ctx, ref)
 }

@@ -15,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/engine"
 	"metier/event"
 	"metier/internal/nearest"
+	"metier/internal/plural"
 	"metier/record"
 	"metier/run"
 	"metier/settings"
@@ -46,7 +48,7 @@ altered, cut, or extended by another program.`,
 			if err != nil {
 				return err
 			}
-			r, err := run.VerifyAt(c.Context(), root, id, a.runOptions())
+			r, err := run.VerifyAt(c.Context(), root, id, a.engine().RunOptions())
 			if err != nil {
 				return err
 			}
@@ -68,7 +70,7 @@ altered, cut, or extended by another program.`,
 // unverified is the end of a verification that found something.
 func unverified(r run.VerifyReport) error {
 	p := &problem{exit: exitDrift, code: "record_unverified", hint: "trust a copy from before, or an export; do not go on with this run",
-		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural(len(r.Problems), "problem"))}
+		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural.Of(len(r.Problems), "problem"))}
 	if len(r.Problems) > 0 {
 		p.code = r.Problems[0].Code
 	}
@@ -104,20 +106,20 @@ func (a *app) showVerify(r run.VerifyReport) {
 	}
 	witness := "none: no head of this record is kept outside of the workspace"
 	if r.Witnessed {
-		witness = plural(r.Record.Heads, "head") + " kept outside of the workspace"
+		witness = plural.Of(r.Record.Heads, "head") + " kept outside of the workspace"
 	}
 	t := table{}
 	t.add("run", r.ID)
 	t.add("record", verdict)
-	t.add("entries", thousands(int64(r.Record.Entries)))
+	t.add("entries", plural.Thousands(int64(r.Record.Entries)))
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
-	t.add("content", fmt.Sprintf("%s, %d erased, %d altered", plural(r.Record.Blobs.Checked, "blob"), r.Record.Blobs.Erased, r.Record.Blobs.Altered))
+	t.add("content", fmt.Sprintf("%s, %d erased, %d altered", plural.Of(r.Record.Blobs.Checked, "blob"), r.Record.Blobs.Erased, r.Record.Blobs.Altered))
 	t.add("artifacts", cmp.Or(strings.Join(files, ", "), "not judged"))
 	t.add("witness", witness)
 	t.print(a.Out, "")
 	a.section("problems", problemRows(r.Problems))
 	if r.Record.More > 0 {
-		fmt.Fprintf(a.Out, "  and %s more\n", thousands(int64(r.Record.More)))
+		fmt.Fprintf(a.Out, "  and %s more\n", plural.Thousands(int64(r.Record.More)))
 	}
 	a.section("warnings", problemRows(r.Warnings))
 }
@@ -308,7 +310,7 @@ Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.
 // was started with, by the settings it was started with. Without roots in the
 // record there is nothing to compare with, which note says.
 func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
-	l, err := readLaunch(ctx, f)
+	l, err := engine.ReadLaunch(ctx, f)
 	switch {
 	case err == nil:
 	case metier.KindOf(err) != metier.Invalid:
@@ -336,7 +338,7 @@ func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now
 			l.Roots[i].Named = false // a root that is gone means skills that are gone
 		}
 	}
-	snap, err := a.snapshot(ctx, l.Roots, set, l.Workspace, nil)
+	snap, err := a.engine().Snapshot(ctx, l.Roots, set, l.Workspace, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -372,7 +374,7 @@ func (a *app) showReplay(r run.ReplayReport, note string) {
 	}
 	t := table{}
 	t.add("run", r.ID)
-	t.add("active set", fmt.Sprintf("%s, %s", plural(len(r.Active), "skill"), verdict))
+	t.add("active set", fmt.Sprintf("%s, %s", plural.Of(len(r.Active), "skill"), verdict))
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
 	t.print(a.Out, "")
 	var rows [][]string

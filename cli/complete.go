@@ -11,6 +11,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/config"
+	"metier/engine"
 	"metier/internal/visible"
 	"metier/model/provider"
 	"metier/policy"
@@ -29,7 +30,7 @@ func (a *app) completions(c *cobra.Command) {
 		"set":                           completeSet,
 		"skill":                         a.completeSkills,
 		"deny-skill":                    a.completeSkills,
-		"allow-tool":                    words(append(config.ToolNames(), toolsDefault)...),
+		"allow-tool":                    words(append(config.ToolNames(), engine.ToolsDefault)...),
 		"format":                        words(formatText, formatJSON, formatSARIF),
 		"dir":                           folders,
 		"mode":                          words(agent.Modes()...),
@@ -52,7 +53,7 @@ func (a *app) completions(c *cobra.Command) {
 		"subagent-profiles":             folders,
 		"layout":                        words("auto", "v1", "v2"),
 		"artifact-root":                 folders,
-		"sandbox":                       words(backends()...),
+		"sandbox":                       words(engine.Backends()...),
 		"browser-endpoint":              words("http://127.0.0.1:9222"),
 		"browser-until":                 words("20m", "1h"),
 		"skill-script-execution-target": words("sandbox"),

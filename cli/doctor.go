@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -18,6 +19,8 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/engine"
+	"metier/internal/plural"
 	"metier/internal/rules"
 	"metier/internal/visible"
 	"metier/mcp/server"
@@ -115,13 +118,13 @@ func (a *app) showDoctor(checks []check) error {
 	if problems == 0 {
 		return nil
 	}
-	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural(problems, "problem")), hint: "each line above that begins with problem says what to do"}
+	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural.Of(problems, "problem")), hint: "each line above that begins with problem says what to do"}
 }
 
 // sandbox is what programs of skills would run in. That a host has none keeps
 // nobody from using skills, so it is a note.
 func (d *doctor) sandbox(ctx context.Context) {
-	name, err := programFlags{}.backend(d.op)
+	name, err := engine.Backend("", d.op)
 	if err != nil {
 		d.bad("sandbox", err)
 		return
@@ -196,7 +199,7 @@ func writable(dir string) error {
 		if err == nil {
 			break
 		}
-		if !isMissing(err) || filepath.Dir(dir) == dir {
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
 			return err
 		}
 		dir = filepath.Dir(dir)
@@ -210,7 +213,7 @@ func writable(dir string) error {
 
 // folders are the workspace and its records.
 func (d *doctor) folders(ctx context.Context, workspace string) {
-	ws, err := d.a.enter(ctx, workspace)
+	ws, err := d.a.engine().Enter(ctx, workspace)
 	if err != nil {
 		d.bad("workspace", err)
 		return
@@ -221,7 +224,7 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 	} else {
 		d.ok("workspace", "%s", ws)
 	}
-	root, err := d.a.runsRoot("", d.op, ws)
+	root, err := d.a.engine().RunsRoot("", d.op, ws)
 	if err != nil {
 		d.bad("records", err)
 		return
@@ -244,7 +247,7 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 			count[s.Status]++
 		}
 	}
-	text := fmt.Sprintf("%s in %s", plural(len(list), "run"), root)
+	text := fmt.Sprintf("%s in %s", plural.Of(len(list), "run"), root)
 	for _, k := range []string{run.StatusInterrupted, run.StatusParked, "with a problem"} {
 		if count[k] > 0 {
 			text += fmt.Sprintf(", %d %s", count[k], k)
@@ -268,7 +271,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	for i := range named {
 		named[i] = d.a.env.Path(named[i])
 	}
-	list, err := d.a.finder().Find(named, nil, d.op.Skills, set.Discover, d.ws, nil)
+	list, err := d.a.engine().Finder().Find(named, nil, d.op.Skills, set.Discover, d.ws, nil)
 	if err != nil {
 		d.bad("skills", err)
 		return
@@ -281,19 +284,19 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	}
 	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
-		for _, f := range d.a.finder().Unsearched(ctx, set, d.ws, list) {
-			d.note("skills", "include them with "+includeFlag(f.Agent), "%s holds %s that no run finds", f.Path, plural(f.Skills, "skill"))
+		for _, f := range d.a.engine().Finder().Unsearched(ctx, set, d.ws, list) {
+			d.note("skills", "include them with "+includeFlag(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
 		}
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
-		d.ok("skills", "%s denied by configuration", plural(n, "skill"))
+		d.ok("skills", "%s denied by configuration", plural.Of(n, "skill"))
 	}
 }
 
 // names lists skills whose names are doubtful beside those of all other roots,
 // and counts what MCP clients are shown under the grants.
 func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings.Settings, g policy.Grants) {
-	snap, err := d.a.snapshot(ctx, list, set, d.ws, d.a.scans(ctx))
+	snap, err := d.a.engine().Snapshot(ctx, list, set, d.ws, d.a.scans(ctx))
 	if err != nil {
 		return // reported for the root it concerns
 	}
@@ -342,27 +345,27 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 		}
 	}
 	if omitted == 0 {
-		d.ok("mcp", "skills/list has %s", plural(listed, "skill"))
+		d.ok("mcp", "skills/list has %s", plural.Of(listed, "skill"))
 		return
 	}
 	var why []string
 	for _, code := range slices.Sorted(maps.Keys(reasons)) {
 		why = append(why, fmt.Sprintf("%d %s", reasons[code], code))
 	}
-	d.note("mcp", "'metier explain NAME' shows the fix", "skills/list has %s and omits %d that clients reject: %s", plural(listed, "skill"), omitted, strings.Join(why, ", "))
+	d.note("mcp", "'metier explain NAME' shows the fix", "skills/list has %s and omits %d that clients reject: %s", plural.Of(listed, "skill"), omitted, strings.Join(why, ", "))
 }
 
 // root counts what is in one root.
 func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Settings) {
 	where := cmp.Or(r.Path, "embedded")
 	if r.Path != "" && !r.Named {
-		if _, err := os.Stat(r.Path); isMissing(err) {
+		if _, err := os.Stat(r.Path); errors.Is(err, fs.ErrNotExist) {
 			d.ok("skills", "%s (%s) is not there", where, r.Tier.Or())
 			return
 		}
 	}
 	kept := d.a.scans(ctx)
-	snap, err := d.a.snapshot(ctx, []skillroots.Root{r}, set, d.ws, kept)
+	snap, err := d.a.engine().Snapshot(ctx, []skillroots.Root{r}, set, d.ws, kept)
 	if err != nil {
 		d.bad("skills", err)
 		return
@@ -374,7 +377,7 @@ func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Setti
 	for _, g := range snap.Diagnostics() {
 		faults[string(g.Severity)]++
 	}
-	text := fmt.Sprintf("%s (%s): %s", where, r.Tier.Or(), plural(states["loaded"], "skill"))
+	text := fmt.Sprintf("%s (%s): %s", where, r.Tier.Or(), plural.Of(states["loaded"], "skill"))
 	for _, s := range []string{"hidden", "disabled", "shadowed", "refused"} {
 		if states[s] > 0 {
 			text += fmt.Sprintf(", %d %s", states[s], s)
@@ -382,7 +385,7 @@ func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Setti
 	}
 	for _, s := range []string{"error", "warning"} {
 		if faults[s] > 0 {
-			text += ", " + plural(faults[s], s)
+			text += ", " + plural.Of(faults[s], s)
 		}
 	}
 	for _, x := range kept.List {

@@ -3,52 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"metier"
-	"metier/agent"
+	"metier/engine"
 	"metier/model"
 	"metier/policy"
-	"metier/record"
 	"metier/run"
 	"metier/skillroots"
 )
-
-// dryPlan is what a run would begin with.
-type dryPlan struct {
-	Phase     string            `json:"phase,omitempty"`
-	Model     string            `json:"model"`
-	Scripted  bool              `json:"scripted"`
-	Mode      string            `json:"mode"`
-	Workspace string            `json:"workspace"`
-	Batch     bool              `json:"batch"`
-	Roots     []skillroots.Root `json:"roots"`
-	Skills    []drySkill        `json:"skills"`    // preloaded
-	Available []string          `json:"available"` // what the catalog tells the model of
-	Omitted   int               `json:"omitted"`
-	Cut       int               `json:"descriptionsCut"`
-	Dropped   int               `json:"descriptionsDropped"`
-	Budget    int               `json:"catalogBudget"` // in tokens; 0: none
-	Tools     []string          `json:"tools"`         // as the model sees them
-	Policy    *launchPolicy     `json:"policy,omitempty"`
-	Subagents []drySubagent     `json:"subagents"`         // that its model may begin
-	Sandbox   *probed           `json:"sandbox,omitempty"` // where one of the tools runs programs
-	System    string            `json:"system"`
-	Prompt    string            `json:"prompt"`
-	Enforcing policy.Mode       `json:"enforcementMode"`
-	Role      policy.Role       `json:"promptSlotRole"`  // of the prompt
-	Tokens    int               `json:"estimatedTokens"` // of the first request, four bytes each
-	Problems  []diagnostic      `json:"diagnostics"`
-}
-
-type drySkill struct {
-	Name   string `json:"name"`
-	Path   string `json:"path"`
-	Digest string `json:"digest"`
-}
 
 type diagnostic struct {
 	Severity string `json:"severity"`
@@ -61,14 +25,14 @@ type diagnostic struct {
 
 // dryRun shows what each phase would begin with. It asks no model and leaves
 // no record.
-func (a *app) dryRun(ctx context.Context, plans []planned) error {
+func (a *app) dryRun(ctx context.Context, plans []*engine.Plan) error {
 	var out []dryPlan
 	for _, p := range plans {
-		d, err := a.dryPhase(ctx, p)
+		v, err := a.engine().Preview(ctx, p)
 		if err != nil {
 			return err
 		}
-		out = append(out, d)
+		out = append(out, dryPlanOf(v))
 	}
 	if a.json {
 		return a.document(map[string]any{"phases": out})
@@ -77,67 +41,6 @@ func (a *app) dryRun(ctx context.Context, plans []planned) error {
 		a.showDry(d)
 	}
 	return nil
-}
-
-func (a *app) dryPhase(ctx context.Context, p planned) (d dryPlan, err error) {
-	j, err := a.prepare(ctx, p)
-	if err != nil {
-		return d, err
-	}
-	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
-	if err := j.known(); err != nil {
-		return d, err
-	}
-	mem := record.NewMemory()
-	j.session, err = metier.Open(ctx, metier.Config{ID: "dry-run", By: a.principal(), Log: mem, Blobs: mem, Snapshot: j.snapshot, Tools: j.tools(),
-		Settings: j.settings, Grants: j.grants(), View: j.view, Batch: p.launch.Batch, Now: a.now})
-	if err != nil {
-		return d, err
-	}
-	if err := j.begin(ctx); err != nil {
-		return d, err
-	}
-	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.Model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
-		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}})
-	if err != nil {
-		return d, err
-	}
-	if p.model.Model == (unasked{}) && !a.json {
-		fmt.Fprintf(a.Err, "note: a run needs a model: %s\n", oneLine(p.model.Note))
-	}
-	cat := j.session.Catalog(ctx)
-	d = dryPlan{Phase: p.launch.Phase, Model: p.launch.Spec.Model, Scripted: p.model.Script != "", Mode: p.launch.Spec.Mode, Workspace: p.launch.Workspace,
-		Batch: p.launch.Batch, Policy: p.launch.Policy, Roots: p.launch.Roots, Skills: []drySkill{}, Available: []string{}, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{},
-		Subagents: j.drySubagents(), System: req.System, Prompt: p.launch.Prompt, Enforcing: j.grants().Mode, Role: p.launch.PromptRole, Tokens: estimate(req), Problems: []diagnostic{}}
-	for _, act := range j.session.State().Active {
-		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
-	}
-	for _, e := range cat.Entries {
-		d.Available = append(d.Available, e.Name)
-	}
-	for _, t := range req.Tools {
-		d.Tools = append(d.Tools, t.Name)
-	}
-	if j.sandbox != nil {
-		p := probedOf(j.sandbox.Probe(ctx))
-		d.Sandbox = &p
-	}
-	for _, g := range j.snapshot.Diagnostics() {
-		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
-	}
-	return d, nil
-}
-
-// estimate counts a request at four bytes a token.
-func estimate(r model.Request) int {
-	n := len(r.System)
-	for _, m := range r.Messages {
-		n += len(m.Text())
-	}
-	for _, t := range r.Tools {
-		n += len(t.Name) + len(t.Description) + len(t.Schema)
-	}
-	return n / 4
 }
 
 func (a *app) showDry(d dryPlan) {
@@ -159,13 +62,13 @@ func (a *app) showDry(d dryPlan) {
 	}
 	fmt.Fprintf(a.Out, "skills     %s\n", oneLine(orNone(names)))
 	fmt.Fprintf(a.Out, "catalog    %s\n", oneLine(orNone(d.Available)))
-	if s := shortened(run.CatalogReport{Listed: len(d.Available), Omitted: d.Omitted, Cut: d.Cut, Dropped: d.Dropped, Budget: d.Budget}); s != "" {
+	if s := engine.Shortened(run.CatalogReport{Listed: len(d.Available), Omitted: d.Omitted, Cut: d.Cut, Dropped: d.Dropped, Budget: d.Budget}); s != "" {
 		fmt.Fprintf(a.Out, "           %s\n", s)
 	}
 	fmt.Fprintf(a.Out, "tools      %s\n", oneLine(orNone(d.Tools)))
 	a.showDrySubagents(d.Subagents)
 	if d.Policy != nil {
-		fmt.Fprintf(a.Out, "policy     %s\n", oneLine(d.Policy.words()))
+		fmt.Fprintf(a.Out, "policy     %s\n", oneLine(d.Policy.Words()))
 	}
 	if p := d.Sandbox; p != nil && p.Available {
 		fmt.Fprintf(a.Out, "sandbox    %s, %s\n", p.Name, p.Level)
@@ -174,7 +77,7 @@ func (a *app) showDry(d dryPlan) {
 	}
 	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
 	for _, g := range d.Problems {
-		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, oneLine(place(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column})), g.Code, oneLine(g.Detail))
+		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, oneLine(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column}.At()), g.Code, oneLine(g.Detail))
 	}
 	fmt.Fprintf(a.Out, "task       %s\n\n", printable(strings.TrimSpace(d.Prompt)))
 }
@@ -186,9 +89,71 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// unasked is the model of a dry run on a host that has none.
-type unasked struct{}
+// dryPlan is what a run would begin with.
+type dryPlan struct {
+	Phase     string                   `json:"phase,omitempty"`
+	Model     string                   `json:"model"`
+	Scripted  bool                     `json:"scripted"`
+	Mode      string                   `json:"mode"`
+	Workspace string                   `json:"workspace"`
+	Batch     bool                     `json:"batch"`
+	Roots     []skillroots.Root        `json:"roots"`
+	Skills    []drySkill               `json:"skills"`    // preloaded
+	Available []string                 `json:"available"` // what the catalog tells the model of
+	Omitted   int                      `json:"omitted"`
+	Cut       int                      `json:"descriptionsCut"`
+	Dropped   int                      `json:"descriptionsDropped"`
+	Budget    int                      `json:"catalogBudget"` // in tokens; 0: none
+	Tools     []string                 `json:"tools"`         // as the model sees them
+	Policy    *engine.LaunchPolicy     `json:"policy,omitempty"`
+	Subagents []engine.PreviewSubagent `json:"subagents"`         // that its model may begin
+	Sandbox   *probed                  `json:"sandbox,omitempty"` // where one of the tools runs programs
+	System    string                   `json:"system"`
+	Prompt    string                   `json:"prompt"`
+	Enforcing policy.Mode              `json:"enforcementMode"`
+	Role      policy.Role              `json:"promptSlotRole"`  // of the prompt
+	Tokens    int                      `json:"estimatedTokens"` // of the first request, four bytes each
+	Problems  []diagnostic             `json:"diagnostics"`
+}
 
-func (unasked) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
-	return func(yield func(model.Chunk, error) bool) { yield(model.Chunk{}, errors.New("a dry run asks no model")) }
+type drySkill struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+}
+
+// estimate counts a request at four bytes a token.
+func estimate(r model.Request) int {
+	n := len(r.System)
+	for _, m := range r.Messages {
+		n += len(m.Text())
+	}
+	for _, t := range r.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n / 4
+}
+
+func dryPlanOf(v engine.Preview) dryPlan {
+	cat := v.Catalog
+	d := dryPlan{Phase: v.Phase, Model: v.Model, Scripted: v.Scripted, Mode: v.Mode, Workspace: v.Workspace, Batch: v.Batch, Policy: v.Policy, Roots: v.Roots, Skills: []drySkill{}, Available: []string{},
+		Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{}, Subagents: v.Subagents, System: v.Request.System, Prompt: v.Prompt,
+		Enforcing: v.Enforcing, Role: v.Role, Tokens: estimate(v.Request), Problems: []diagnostic{}}
+	for _, act := range v.Active {
+		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
+	}
+	for _, e := range cat.Entries {
+		d.Available = append(d.Available, e.Name)
+	}
+	for _, t := range v.Request.Tools {
+		d.Tools = append(d.Tools, t.Name)
+	}
+	if v.Sandbox != nil {
+		p := probedOf(*v.Sandbox)
+		d.Sandbox = &p
+	}
+	for _, g := range v.Diagnostics {
+		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
+	}
+	return d
 }

@@ -76,13 +76,13 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 
 // switchSkills switches what a person named, and says what came of it.
 func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
-	file, err := sh.a.state().Writable(sh.settings.Discover, sh.workspace)
+	file, err := sh.a.engine().State().Writable(sh.settings.Discover, sh.workspace)
 	if err != nil {
 		return switchedSkills{}, err
 	}
 	doc := switchedSkills{Skills: []switchedSkill{}, File: file.Path}
 	targets := sh.targets(file, subject)
-	if err := sh.a.claim(ctx, file.Path); err != nil {
+	if err := sh.a.engine().Claim(ctx, file.Path); err != nil {
 		return doc, err
 	}
 	var switched []bool
@@ -130,7 +130,7 @@ func (sh *shelf) nothingAt(subject string) error {
 
 // outcome looks at the skills again.
 func (sh *shelf) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
-	snap, err := sh.a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, nil)
+	snap, err := sh.a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, nil)
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/engine"
 	"metier/internal/visible"
-	"metier/model"
 	"metier/policy"
 	"metier/program"
 	"metier/sandbox"
-	"metier/settings"
 )
 
 // execFlags are the flags of `metier exec`.
@@ -27,9 +26,6 @@ type execFlags struct {
 	timeout time.Duration
 	stdin   bool
 }
-
-// modelNone is the model of a record that exec or mcp leaves.
-const modelNone = "none"
 
 func (a *app) execCommand() *cobra.Command {
 	var f execFlags
@@ -67,13 +63,9 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 
 func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []string) (err error) {
 	if named := skill + ":" + path; !slices.Contains(f.scripts, named) {
-		if _, err := scriptEntries("", []string{named}); err == nil { // else the script's own gate says what is wrong
+		if _, err := engine.ScriptEntries("", []string{named}); err == nil { // else the script's own gate says what is wrong
 			f.scripts = append(f.scripts, named)
 		}
-	}
-	p, err := a.planExec(ctx, f)
-	if err != nil {
-		return err
 	}
 	call := program.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
 	if f.timeout < 0 || f.timeout > 0 && f.timeout < time.Millisecond {
@@ -90,52 +82,16 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 		}
 		call.Stdin = string(b)
 	}
-	j, err := a.prepare(ctx, p)
+	q, err := a.placeRequest(f.placeFlags)
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(j.close(context.WithoutCancel(ctx)), err) }()
-	folder, err := a.createRun(ctx, j.launch.Workspace, j.launch.Artifacts, a.runID())
-	if err != nil {
-		return err
-	}
+	q.Batch = !a.asks()
+	var h engine.Hooks
 	if !a.json {
-		j.output = a.passOn
+		h.Output = a.passOn
 	}
-	j.limits.Wall = f.timeout
-	if err := j.open(ctx, folder); err != nil {
-		return err
-	}
-	j.noteHosts()
-	j.noteReadOnly()
-	return a.execIn(ctx, j, call)
-}
-
-// planExec is the launch of one script: no model, no task.
-func (a *app) planExec(ctx context.Context, f execFlags) (planned, error) {
-	p, _, err := a.planPlace(ctx, f.placeFlags)
-	p.launch.PromptRole, p.launch.Batch, p.launch.Tools = policy.DirectCommand, !a.asks(), []string{settings.ToolRunSkillScript}
-	if err == nil && p.settings.NoScripts() {
-		return p, wrong("scripts_off", "choose another with --profile", "this profile runs no scripts of skills")
-	}
-	return p, err
-}
-
-// execIn activates the skill, approves the script as it is and runs it.
-func (a *app) execIn(ctx context.Context, j *job, call program.Script) error {
-	s := j.session
-	typed := fmt.Sprintf("run %s of %s", call.Path, call.Skill)
-	if _, err := s.Say(ctx, metier.Input{ID: "exec", Parts: []model.Part{model.Text(typed)}, Role: policy.DirectCommand, Surface: "cli", By: a.principal()}); err != nil {
-		return err
-	}
-	if _, err := s.Activate(ctx, call.Skill, "user-explicit"); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(call)
-	if err != nil {
-		return err
-	}
-	o, err := s.Call(ctx, metier.Call{ID: "exec", Tool: settings.ToolRunSkillScript, Args: raw, Actor: policy.ByOperator, By: a.principal()})
+	o, err := a.engine().Exec(ctx, q, call, f.timeout, h)
 	if err != nil {
 		return err
 	}

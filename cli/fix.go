@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/internal/atomicfile"
+	"metier/internal/plural"
 	"metier/internal/visible"
 	"metier/skillmd"
 	"metier/skillmd/reference"
@@ -112,7 +113,7 @@ func (a *app) showFixed(f fixed, write bool) {
 	}
 	switch {
 	case f.Changed && !write:
-		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural(len(f.Mended), "repair"), visible.Word(f.Path))
+		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Mended), "repair"), visible.Word(f.Path))
 	case !f.Changed && f.OK:
 		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' judges the rest)\n", oneLine(f.File))
 	}
@@ -149,7 +150,7 @@ func (a *app) fixOne(p string, write bool) fixed {
 	}
 	info, err := os.Lstat(dir)
 	switch {
-	case isMissing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		f.missing = true
 		return fail(codePathMissing, "there is nothing at this path")
 	case err != nil:
@@ -241,7 +242,7 @@ func rewrite(root *os.Root, name string, old, text []byte, perm fs.FileMode) (er
 	if err = closed(tmp.Close(), err); err != nil {
 		return err
 	}
-	if info, err := root.Lstat(name); old == nil && !isMissing(err) || old != nil && (err != nil || info.Mode()&fs.ModeSymlink != 0) {
+	if info, err := root.Lstat(name); old == nil && !errors.Is(err, fs.ErrNotExist) || old != nil && (err != nil || info.Mode()&fs.ModeSymlink != 0) {
 		return errChanged
 	}
 	if old != nil {

@@ -11,6 +11,7 @@ import (
 	"metier"
 	"metier/config"
 	"metier/harness"
+	"metier/internal/plural"
 	"metier/internal/visible"
 	"metier/skillmd"
 )
@@ -39,7 +40,7 @@ func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Optio
 	if err != nil {
 		return nil, err
 	}
-	ws, err := a.enter(ctx, "")
+	ws, err := a.engine().Enter(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -146,14 +147,14 @@ func (a *app) judgeHarness(h *harness.Harness, shown string) error {
 			}
 		}
 		if v.OK {
-			_, err := fmt.Fprintf(a.Out, "✓ %s is a valid harness (layout %s): %s, %s\n", oneLine(shown), h.Layout, plural(len(h.Skills()), "skill"), plural(len(h.References()), "reference"))
+			_, err := fmt.Fprintf(a.Out, "✓ %s is a valid harness (layout %s): %s, %s\n", oneLine(shown), h.Layout, plural.Of(len(h.Skills()), "skill"), plural.Of(len(h.References()), "reference"))
 			return err
 		}
 	}
 	if v.OK {
 		return nil
 	}
-	return &problem{exit: exitFailed, code: "harness_invalid", hint: "mend what is listed; docs/HARNESS.md has the rules", err: fmt.Errorf("%s is no valid harness: %s", shown, plural(len(v.Errors), "error"))}
+	return &problem{exit: exitFailed, code: "harness_invalid", hint: "mend what is listed; docs/HARNESS.md has the rules", err: fmt.Errorf("%s is no valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
 }
 
 // harnessNode is a node of `harness show --json`.
@@ -295,7 +296,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 				return wrong("usage", "layouts: v1, v2", "--layout %s is not a layout", visible.Quote(layout))
 			}
 			shown := filepath.Clean(args[0])
-			if err := a.claim(c.Context(), filepath.Join(a.env.Path(shown), harness.File)); err != nil {
+			if err := a.engine().Claim(c.Context(), filepath.Join(a.env.Path(shown), harness.File)); err != nil {
 				return err
 			}
 			files, err := harness.Create(a.env.Path(shown), filepath.Base(a.env.Path(shown)), l, empty)

@@ -34,7 +34,7 @@ overwritten.`,
 				return err
 			}
 			file := filepath.Join(shown, "SKILL.md")
-			if err := a.claim(c.Context(), a.env.Path(shown)); err != nil {
+			if err := a.engine().Claim(c.Context(), a.env.Path(shown)); err != nil {
 				return err
 			}
 			if err := writeNew(a.env.Path(shown), text); err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"metier"
 	"metier/harness"
+	"metier/internal/distinct"
+	"metier/internal/plural"
 	"metier/internal/rules"
 	"metier/policy"
 	"metier/skillmd"
@@ -157,7 +159,7 @@ func (f listFlags) choose(snap *metier.Snapshot) (chosen []metier.Skill, left ma
 	}
 	for _, s := range f.source {
 		if !slices.Contains(sources, s) {
-			return nil, nil, wrong("usage", "sources: "+strings.Join(dedupe(sources), ", "), "--source %q is neither a source nor a tier", s)
+			return nil, nil, wrong("usage", "sources: "+strings.Join(distinct.Of(sources), ", "), "--source %q is neither a source nor a tier", s)
 		}
 	}
 	for _, t := range f.tiers {
@@ -283,7 +285,7 @@ func summary(snap *metier.Snapshot, list []metier.Skill, left map[string]int) st
 			faults++
 		}
 	}
-	s := plural(len(list), "skill")
+	s := plural.Of(len(list), "skill")
 	if len(list) == 0 {
 		s = "no skills"
 		if len(snap.Mounts()) == 0 {

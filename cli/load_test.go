@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"metier/agent"
-	"metier/config"
+	"metier/engine"
 	"metier/internal/atomicfile"
 	"metier/internal/testenv"
 	"metier/model"
@@ -37,7 +37,7 @@ turns:
 `
 
 // loaded is an app with a planned run of the script.
-func loaded(t testing.TB, dir, script string) (*app, planned) {
+func loaded(t testing.TB, dir, script string) (*app, *engine.Plan) {
 	t.Helper()
 	ws := filepath.Join(dir, "ws")
 	if err := os.CopyFS(ws, os.DirFS(filepath.Join("testdata", "ws"))); err != nil {
@@ -50,11 +50,11 @@ func loaded(t testing.TB, dir, script string) (*app, planned) {
 	a := newApp([]string{"HOME=" + filepath.Join(dir, "home"), "METIER_CONFIG=" + filepath.Join(dir, "none.yaml")},
 		IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Dir: ws})
 	a.json = true // no progress
-	plans, err := a.plan(t.Context(), runFlags{workspace: ws, roots: []string{"skills"}, prompt: "Greet.", model: "scripted:" + path, artifacts: filepath.Join(dir, "runs"), outputMode: "batch"}, config.Operator{})
+	p, err := a.engine().Plan(t.Context(), engine.Request{Workspace: ws, Roots: []string{"skills"}, Prompt: "Greet.", Model: "scripted:" + path, Artifacts: filepath.Join(dir, "runs"), Batch: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, plans[0]
+	return a, p
 }
 
 // TestAThousandRunsAtOnce runs in one process what a server would: all end, none
@@ -89,7 +89,7 @@ func TestAThousandRunsAtOnce(t *testing.T) {
 		}
 	}
 	for i := range runs {
-		rep, err := run.VerifyAt(t.Context(), p.launch.Artifacts, fmt.Sprintf("run-%04d", i), a.runOptions())
+		rep, err := run.VerifyAt(t.Context(), p.Records(), fmt.Sprintf("run-%04d", i), a.engine().RunOptions())
 		if err != nil || !rep.OK {
 			t.Fatalf("run %d does not verify: %v %v", i, err, rep.Problems)
 		}
@@ -127,7 +127,7 @@ func TestSecondInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			a, p := loaded(t, dir, "turns: [{say: Fine.}]")
+			a, _ := loaded(t, dir, "turns: [{say: Fine.}]")
 			out := &stuck{began: make(chan struct{}), free: make(chan struct{})}
 			errs := new(guarded)
 			a.json, a.Out, a.Err = false, out, errs
@@ -135,7 +135,7 @@ func TestSecondInterrupt(t *testing.T) {
 			a.exit = func(code int) { exits <- code }
 			ready := make(chan chan<- os.Signal, 1)
 			a.notify = func(c chan<- os.Signal) func() { ready <- c; return func() {} }
-			args := []string{"run", "--prompt", "Greet.", "--model", p.launch.Model}
+			args := []string{"run", "--prompt", "Greet.", "--model", "scripted:" + filepath.Join(dir, "script.yaml")}
 			if asJSON {
 				args = append(args, "--json")
 			}
@@ -282,26 +282,11 @@ func (c *clocked) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 
 // stepTimes runs once and returns the time between the beginnings of its turns,
 // the model's own taken off.
-func stepTimes(b *testing.B, a *app, p planned, id string) []time.Duration {
-	m := &clocked{Model: p.model.Model}
-	p.model.Model = m
-	j, err := a.prepare(b.Context(), p)
-	if err != nil {
-		b.Fatal(err)
-	}
-	f, err := run.Create(p.launch.Artifacts, id, a.runOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := j.open(b.Context(), f); err != nil {
-		b.Fatal(err)
-	}
-	if err := j.begin(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+func stepTimes(b *testing.B, a *app, p *engine.Plan, id string) []time.Duration {
+	m := &clocked{Model: p.Model()}
 	var out []time.Duration
 	var last time.Time
-	o, err := j.drive(b.Context(), func(g agent.Progress) {
+	r, err := a.engine().Start(b.Context(), p.WithModel(m), id, engine.Hooks{Progress: func(g agent.Progress) {
 		if g.Kind == agent.TurnBegan {
 			now := time.Now()
 			if !last.IsZero() {
@@ -309,11 +294,15 @@ func stepTimes(b *testing.B, a *app, p planned, id string) []time.Duration {
 			}
 			last = now
 		}
-	})
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	o, err := r.Drive(b.Context())
 	if err != nil || o.Status != "done" {
 		b.Fatalf("%s (%s) %s: %v", o.Status, o.Code, o.Reason, err)
 	}
-	if err := j.close(b.Context()); err != nil {
+	if err := r.Close(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return out

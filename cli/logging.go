@@ -14,7 +14,10 @@ import (
 // logger is the diagnostic log on standard error, where METIER_LOG asks for
 // one. What is in it may come from skills, models and providers, and from
 // whoever wrapped an error around a key: each line is cleaned as a whole.
-func (a *app) logger() *slog.Logger {
+func (a *app) logger() *slog.Logger { return a.logging(a.engine().Secrets()) }
+
+// logging is a log without secrets.
+func (a *app) logging(secrets []record.Secret) *slog.Logger {
 	if a.env.Get("METIER_LOG") == "" {
 		return slog.New(slog.DiscardHandler)
 	}
@@ -22,7 +25,7 @@ func (a *app) logger() *slog.Logger {
 	if err := level.UnmarshalText([]byte(a.env.Get("METIER_LOG"))); err != nil {
 		level = slog.LevelInfo
 	}
-	w := &cleanLines{w: a.Err, redact: record.Redact(nil, a.loggedSecrets()...)}
+	w := &cleanLines{w: a.Err, redact: record.Redact(nil, a.loggedSecrets(secrets)...)}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
@@ -44,8 +47,7 @@ func (c *cleanLines) Write(p []byte) (int, error) {
 
 // loggedSecrets are all values that may stand in no line: those of the record,
 // and what the receiver of telemetry is sent.
-func (a *app) loggedSecrets() []record.Secret {
-	out := a.secrets()
+func (a *app) loggedSecrets(out []record.Secret) []record.Secret {
 	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
 		for pair := range strings.SplitSeq(a.env.Get(k), ",") {
 			_, v, _ := strings.Cut(pair, "=")

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/term"
 
 	"metier/config"
+	"metier/engine"
 	"metier/fetch"
 	"metier/internal/egress"
 	"metier/mcp/host"
-	"metier/record"
 	"metier/skillroots"
 )
 
@@ -42,25 +42,21 @@ func System() IO {
 // app is one invocation.
 type app struct {
 	IO
-	env        config.Env
-	json       bool
-	now        func() time.Time
-	after      func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
-	exit       func(int)                            // of the second interrupt
-	notify     func(chan<- os.Signal) (stop func()) // brings interrupts
-	cancel     context.CancelCauseFunc
-	cleaning   sync.Mutex       // guards redact
-	redact     *record.Redactor // made by clean
-	asking     sync.Mutex       // one question at a time
-	keyboard   keyboard
-	unlisted   sync.Once                                 // told that projects cannot be read
-	mcpSecrets []record.Secret                           // of servers that were configured
-	hosts      []*host.Host                              // of servers that a command asked, until it ends
-	has        func(program string) bool                 // is on this machine
-	org        string                                    // folder of the machine's skills
-	egress     func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
-	watch      *watchers
-	web        fetch.Options // how pages are fetched; tests have an internet of their own
+	env      config.Env
+	json     bool
+	now      func() time.Time
+	after    func(time.Duration) <-chan time.Time // waits before a model call is tried again; nil: time.After
+	exit     func(int)                            // of the second interrupt
+	notify   func(chan<- os.Signal) (stop func()) // brings interrupts
+	cancel   context.CancelCauseFunc
+	asking   sync.Mutex // one question at a time
+	keyboard keyboard
+	hosts    []*host.Host                              // of servers that a command asked, until it ends
+	has      func(program string) bool                 // is on this machine
+	org      string                                    // folder of the machine's skills
+	egress   func(egress.Rules) (*egress.Proxy, error) // of programs; nil: public addresses alone
+	web      fetch.Options                             // how pages are fetched; tests have an internet of their own
+	app      func() *engine.Engine
 }
 
 // Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong
@@ -72,7 +68,8 @@ func Main(ctx context.Context, args, env []string, std IO) int {
 }
 
 func newApp(env []string, std IO) *app {
-	a := &app{IO: std, env: config.NewEnv(env, std.Dir), now: time.Now, exit: os.Exit, notify: signals, org: skillroots.OrgFolder, watch: &watchers{}}
+	a := &app{IO: std, env: config.NewEnv(env, std.Dir), now: time.Now, exit: os.Exit, notify: signals, org: skillroots.OrgFolder}
+	a.app = sync.OnceValue(a.newEngine)
 	a.has = a.onPath
 	a.Out, a.Err = &output{Writer: std.Out}, &together{w: std.Err}
 	a.dropRelativeFolders()
@@ -102,7 +99,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetErr(a.Err)
 	a.json = asksJSON(args) // an error may come before the flag is read
 	err := a.printed(root.ExecuteContext(ctx))
-	a.unwatch()
+	a.engine().Close()
 	a.hangUp()
 	if err == nil {
 		return exitDone
@@ -183,4 +180,38 @@ func (a *app) root() *cobra.Command {
 	namesCommands(c)
 	argsAreUsage(c)
 	return c
+}
+
+// surface is what runs of the command line are recorded to come from.
+const surface = "cli"
+
+// engine is the application of this invocation.
+func (a *app) engine() *engine.Engine { return a.app() }
+
+func (a *app) newEngine() *engine.Engine {
+	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice})
+}
+
+// notice prints a notice.
+func (a *app) notice(n engine.Notice) {
+	prefix := map[string]string{engine.CodeDrift: "drift: ", engine.CodeHarness: "harness ", engine.CodeMoved: "metier: "}[n.Code]
+	switch {
+	case n.Severity == engine.Note && a.json:
+		return
+	case prefix == "":
+		prefix = "note: "
+		if n.Code != "" {
+			n.Text += " [" + n.Code + "]"
+		}
+	}
+	fmt.Fprintf(a.Err, "%s%s\n", prefix, oneLine(n.Text))
+}
+
+// hangUp ends the servers of a command that is done.
+func (a *app) hangUp() {
+	for _, h := range a.hosts {
+		if err := h.Close(); err != nil {
+			a.logger().Warn("a server did not end well", "err", err)
+		}
+	}
 }

@@ -12,16 +12,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"metier"
 	"metier/mcp/server"
-	"metier/policy"
-	"metier/record"
-	"metier/settings"
 )
 
 // mcpFlags are the flags of `metier mcp`.
@@ -88,7 +83,7 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	served := make([]servedEndpoint, 0, len(points))
 	defer func() {
 		for _, d := range slices.Backward(served) {
-			err = closed(d.close(), err)
+			err = closed(d.server.Close(context.WithoutCancel(ctx)), err)
 		}
 	}()
 	for _, e := range points {
@@ -106,26 +101,6 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 		fmt.Fprintln(a.Err, "note: waiting for a client on standard input; 'metier mcp install CLIENT' prints the entry by which one starts this")
 	}
 	return served[0].server.Serve(ctx, a.In, a.Out)
-}
-
-// overMCP is what differs where the client may be on another machine: paths
-// of this one say nothing there.
-var overMCP = settings.Layer{Name: "mcp", Operator: true, Values: map[string]string{"paths": "none"}}
-
-// planMCP is the launch of a server: the skill tools, and scripts where the
-// operator named some.
-func (a *app) planMCP(ctx context.Context, f placeFlags) (planned, error) {
-	p, granted, err := a.planPlace(ctx, f, overMCP)
-	l := &p.launch
-	l.PromptRole, l.Batch = policy.Context, true
-	l.Tools = []string{settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolSearchSkills, server.ToolPrompt, server.ToolFile}
-	if l.harnessed() {
-		l.Tools = append(l.Tools, settings.ToolLoadContent)
-	}
-	if (len(l.Scripts) > 0 || slices.Contains(granted, settings.ToolRunSkillScript)) && err == nil && !p.settings.NoScripts() {
-		l.Tools = append(l.Tools, settings.ToolRunSkillScript)
-	}
-	return p, err
 }
 
 // access reads who may call, and refuses to open a door to other machines
@@ -239,68 +214,4 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 		return err
 	}
 	return nil
-}
-
-// mcpBackend opens sessions for the server: each over a record of its own, but
-// for those of requests that name nobody.
-type mcpBackend struct {
-	j      *job
-	guests *guests
-	own    *metier.Session               // the server's
-	server atomic.Pointer[server.Server] // once it is there
-}
-
-func (b *mcpBackend) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
-	return b.j.a.snapshot(ctx, b.j.launch.Roots, b.j.settings, b.j.launch.Workspace, nil)
-}
-
-func (b *mcpBackend) Serves(sk metier.Skill) bool {
-	g := b.j.grants()
-	effect, _ := g.Skill(sk.ID.String(), sk.Name)
-	return effect != policy.RuleDeny
-}
-
-func (b *mcpBackend) Blocks(t policy.Tier) bool {
-	return metier.BlocksInjection(b.j.settings.Activate.Injection, t)
-}
-
-func (b *mcpBackend) Open(ctx context.Context, c server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
-	ctx = context.WithoutCancel(ctx) // the session outlives the request that opens it
-	k := *b.j
-	k.owned = nil // that is the server's
-	var err error
-	if k.snapshot, err = snapshot(ctx); err != nil {
-		return nil, nil, err
-	}
-	k.output = func(call, _ string, p []byte) {
-		if srv := b.server.Load(); srv != nil {
-			srv.Wrote(call, len(p))
-		}
-	}
-	k.surface = surface{server.Tools(), snapshot, b.own}
-	switch c {
-	case server.Client{Server: true}:
-		err = k.openOn(ctx, b.guests.id, ownLog{record.NewMemory(), b.guests}, b.guests.clean)
-		b.own = k.session
-		return k.session, func() error { return nil }, err
-	case server.Client{}:
-		log, leave, err := b.guests.enter(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := k.openOn(ctx, b.guests.id, log, log.book); err != nil {
-			leave()
-			return nil, nil, err
-		}
-		return k.session, func() error { leave(); return nil }, nil
-	}
-	folder, err := k.a.createRun(ctx, k.launch.Workspace, k.launch.Artifacts, k.a.runID())
-	if err != nil {
-		return nil, nil, err
-	}
-	end := func() error { return k.close(ctx) }
-	if err := k.open(ctx, folder); err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
-	return k.session, end, nil
 }

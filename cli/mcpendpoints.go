@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"metier/mcp/server"
+	"metier/internal/plural"
+	"metier/mcp/serve"
 	"metier/settings"
 )
 
@@ -73,9 +73,7 @@ func completeEndpoint(_ *cobra.Command, _ []string, typed string) ([]cobra.Compl
 // servedEndpoint is an endpoint that is open.
 type servedEndpoint struct {
 	name   string
-	job    *job
-	server *server.Server
-	close  func() error
+	server *serve.Server
 }
 
 func (e servedEndpoint) path() string {
@@ -88,43 +86,26 @@ func (e servedEndpoint) path() string {
 // noteOmitted reports how many skills skills/list omits, and a workspace that
 // scripts cannot write to.
 func (a *app) noteOmitted(e servedEndpoint) {
-	e.job.noteReadOnly()
+	e.server.NoteReadOnly()
 	if listed, omitted := e.server.Counts(); omitted > 0 {
-		fmt.Fprintf(a.Err, "note: %s: skills/list has %s and omits %d that clients would reject; 'metier explain NAME' shows why\n", e.path(), plural(listed, "skill"), omitted)
+		fmt.Fprintf(a.Err, "note: %s: skills/list has %s and omits %d that clients would reject; 'metier explain NAME' shows why\n", e.path(), plural.Of(listed, "skill"), omitted)
 	}
 }
 
-// openEndpoint opens an endpoint: nothing of it is another's but the tokens and the
-// folder of records.
+// openEndpoint opens an endpoint. It shares nothing with others but the tokens and
+// the folder of records.
 func (a *app) openEndpoint(ctx context.Context, e endpoint, f mcpFlags) (servedEndpoint, error) {
-	p, err := a.planMCP(ctx, e.placeFlags)
+	q, err := a.placeRequest(e.placeFlags)
 	if err != nil {
 		return servedEndpoint{}, err
 	}
 	if f.tokens != "" {
-		p.launch.Closed = append(p.launch.Closed, a.env.Path(f.tokens))
+		q.Closed = []string{f.tokens}
 	}
-	j, err := a.prepare(ctx, p)
+	p, err := serve.Plan(ctx, a.engine(), q)
 	if err != nil {
 		return servedEndpoint{}, err
 	}
-	backend := &mcpBackend{j: j, guests: newGuests(a, j.launch, f.anonymous)}
-	s, err := server.New(ctx, backend, &server.Options{Version: buildVersion(), Now: a.now, Logger: a.logger()})
-	if err != nil {
-		return servedEndpoint{}, closed(j.close(context.WithoutCancel(ctx)), err)
-	}
-	backend.server.Store(s)
-	stop := func() {}
-	if f.watch > 0 {
-		watching, enough := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func() { defer close(done); s.Watch(watching, f.watch) }()
-		stop = func() { enough(); <-done }
-	}
-	return servedEndpoint{e.name, j, s, func() error {
-		stop()
-		err := s.Close()
-		backend.guests.close()
-		return errors.Join(err, j.close(context.WithoutCancel(ctx)))
-	}}, nil
+	s, err := serve.Open(ctx, a.engine(), p, serve.Options{Version: buildVersion(), Watch: f.watch, Anonymous: f.anonymous})
+	return servedEndpoint{e.name, s}, err
 }

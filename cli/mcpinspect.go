@@ -13,6 +13,8 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/engine"
+	"metier/internal/plural"
 	"metier/mcp/host"
 	"metier/policy"
 	"metier/skillmd"
@@ -72,7 +74,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 	if err != nil {
 		return nil, err
 	}
-	servers, err := a.mcpServers(op, a.env.Paths(files))
+	servers, err := a.engine().Servers(op, files)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func (a *app) configured(ctx context.Context, files []string, only string) (*hos
 		servers = servers[i : i+1]
 		servers[0].Skills = true
 	}
-	return a.openHost(ctx, servers, &host.Options{Dir: a.Dir}) // no cache: what is there is looked at, not what was
+	return a.engine().OpenHost(ctx, servers, &host.Options{Dir: a.Dir}) // no cache: what is there is looked at, not what was
 }
 
 func (a *app) mcpLs(ctx context.Context, files []string) (err error) {
@@ -126,7 +128,7 @@ func (s mcpServer) words() string {
 	if s.Status != "ok" {
 		return s.Code + ": " + s.Detail
 	}
-	return fmt.Sprintf("%s, %s, protocol %s", plural(s.Tools, "tool"), map[bool]string{true: "skills", false: "no skills"}[s.Skills], s.Protocol)
+	return fmt.Sprintf("%s, %s, protocol %s", plural.Of(s.Tools, "tool"), map[bool]string{true: "skills", false: "no skills"}[s.Skills], s.Protocol)
 }
 
 func (a *app) mcpInspectCommand() *cobra.Command {
@@ -174,7 +176,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 	if err != nil {
 		return err
 	}
-	n, err := build(ctx, serverMounts(h), set)
+	n, err := engine.Build(ctx, engine.ServerMounts(h), set)
 	if err != nil {
 		return err
 	}
@@ -249,7 +251,7 @@ func showInspected(w io.Writer, s mcpServer, tools []mcpTool, skills []mcpSkill,
 		if k.Verified != nil {
 			state += map[bool]string{true: ", verified", false: ", NOT verified"}[*k.Verified]
 		}
-		fmt.Fprintf(w, "skill  %-50s %s, %s, %d bytes\n", oneLine(k.Name), state, plural(k.Files, "file"), k.Bytes)
+		fmt.Fprintf(w, "skill  %-50s %s, %s, %d bytes\n", oneLine(k.Name), state, plural.Of(k.Files, "file"), k.Bytes)
 		for _, d := range k.Problems {
 			fmt.Fprintf(w, "       %s: %s: %s\n", d.Severity, d.Code, oneLine(d.Detail))
 		}

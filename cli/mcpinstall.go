@@ -354,7 +354,7 @@ func (m mcpClient) installBelow(root *os.Root, name string, f mcpInstallFlags, e
 	mode := fs.FileMode(0o600)
 	info, err := root.Lstat(name)
 	switch {
-	case isMissing(err):
+	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:

@@ -9,6 +9,8 @@ import (
 
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
+	"metier/internal/distinct"
+	"metier/internal/plural"
 	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
@@ -29,7 +31,7 @@ func (sh *shelf) others(ctx context.Context, p skillPlace) []otherFolder {
 	if len(p.roots)+len(p.harness) > 0 {
 		return out
 	}
-	for _, u := range sh.a.finder().Unsearched(ctx, sh.settings, sh.workspace, sh.roots) {
+	for _, u := range sh.a.engine().Finder().Unsearched(ctx, sh.settings, sh.workspace, sh.roots) {
 		out = append(out, otherFolder{u, includeFlag(u.Agent)})
 	}
 	return out
@@ -45,7 +47,7 @@ func (a *app) otherFoldersLine(list []otherFolder, workspace string) string {
 		parts = append(parts, fmt.Sprintf("%s (%d)", oneLine(a.shortPath(f.Path, workspace)), f.Skills))
 		agents = append(agents, f.Agent)
 	}
-	return fmt.Sprintf("not searched: %s in folders of other agents: %s; include them with %s", plural(total, "skill"), strings.Join(parts, ", "), includeFlag(dedupe(agents)...))
+	return fmt.Sprintf("not searched: %s in folders of other agents: %s; include them with %s", plural.Of(total, "skill"), strings.Join(parts, ", "), includeFlag(distinct.Of(agents)...))
 }
 
 // shortPath writes a path relative to the workspace or, with ~, to the home.
@@ -62,7 +64,7 @@ func (a *app) shortPath(p, workspace string) string {
 // agentFolderOf returns the agent in whose folder a path is, and the flag that
 // includes that folder under the settings.
 func (sh *shelf) agentFolderOf(path string) (agent agentdirs.Agent, flag string, ok bool) {
-	for _, r := range sh.a.finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
+	for _, r := range sh.a.engine().Finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
 		if confine.Within(r.Path, path) {
 			i := slices.IndexFunc(agentdirs.All(), func(a agentdirs.Agent) bool { return a.Name == r.Agent })
 			return agentdirs.All()[i], includedBy(r, sh.settings.Discover), true
@@ -77,7 +79,7 @@ func (sh *shelf) unsearched(name string) (path, flag string, ok bool) {
 	if !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return "", "", false
 	}
-	for _, r := range sh.a.finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
+	for _, r := range sh.a.engine().Finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
 		if slices.ContainsFunc(sh.roots, func(s skillroots.Root) bool { return s.Path == r.Path }) {
 			continue
 		}

@@ -35,8 +35,8 @@ func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error)
 		return nil, nil
 	}
 	r := skillroots.Root{Path: dir, Named: true, Label: "path"}
-	r.Tier, r.Kind = sh.a.finder().TierOf(dir, sh.workspace)
-	snap, err := sh.a.snapshot(ctx, []skillroots.Root{r}, sh.settings, sh.workspace, nil)
+	r.Tier, r.Kind = sh.a.engine().Finder().TierOf(dir, sh.workspace)
+	snap, err := sh.a.engine().Snapshot(ctx, []skillroots.Root{r}, sh.settings, sh.workspace, nil)
 	if err != nil {
 		return nil, err
 	}

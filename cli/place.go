@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"context"
-	"slices"
-
 	"github.com/spf13/pflag"
 
-	"metier/agent"
 	"metier/config"
-	"metier/settings"
+	"metier/engine"
 )
 
 // placeFlags are the flags of commands that use skills without a model of their
@@ -29,33 +25,10 @@ func (f *placeFlags) add(fl *pflag.FlagSet) {
 	f.programFlags.add(fl)
 }
 
-// planPlace is a launch without a model and without a task. below are settings
-// under those of the flags. granted are the tools that policy files grant.
-func (a *app) planPlace(ctx context.Context, f placeFlags, below ...settings.Layer) (p planned, granted []string, err error) {
-	op, err := config.Load(a.env)
-	if err != nil {
-		return p, nil, err
-	}
-	ws, err := a.enter(ctx, f.workspace)
-	if err != nil {
-		return p, nil, err
-	}
-	layers, err := a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set, harness: f.harness}, config.RunFile{})
-	if err != nil {
-		return p, nil, err
-	}
-	set, origins, denied, err := op.Resolve(a.env, f.profile, ws, slices.Concat(below, layers)...)
-	if err != nil {
-		return p, nil, err
-	}
-	p.op, p.settings, p.origins = op, set, settings.Snapshot(set, origins)
-	p.launch = launch{Workspace: ws, Denied: slices.Concat(op.Deny, denied), Settings: values(origins), Model: modelNone, Spec: agent.Spec{Mode: agent.ModeChat}}
-	if p.launch.Roots, err = a.finder().Find(f.roots, f.harness, op.Skills, set.Discover, ws, nil); err != nil {
-		return p, nil, err
-	}
-	if p.launch.Artifacts, err = a.runsRoot(f.artifacts, op, ws); err != nil {
-		return p, nil, err
-	}
-	granted, err = a.planPrograms(&p.launch, f.programFlags, op)
-	return p, granted, err
+// placeRequest is what the flags ask of a run without a model.
+func (a *app) placeRequest(f placeFlags) (q engine.Request, err error) {
+	q = engine.Request{Surface: surface, Workspace: f.workspace, Artifacts: f.artifacts, Roots: f.roots, Harnesses: f.harness, Profile: f.profile}
+	f.request(&q)
+	q.Layers, err = a.flagLayers(runFlags{programFlags: f.programFlags, set: f.set, harness: f.harness}, config.RunFile{})
+	return q, err
 }

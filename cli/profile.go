@@ -104,7 +104,7 @@ of parts that are not built yet are marked: no effect yet.`,
 			if err != nil {
 				return err
 			}
-			ws, err := a.enter(c.Context(), workspace)
+			ws, err := a.engine().Enter(c.Context(), workspace)
 			if err != nil {
 				return err
 			}

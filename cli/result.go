@@ -10,10 +10,11 @@ import (
 	"strings"
 
 	"metier"
-	"metier/agent"
+	"metier/engine"
 	"metier/event"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
+	"metier/internal/plural"
 	"metier/policy"
 	"metier/run"
 )
@@ -53,9 +54,9 @@ type ask struct {
 	Question string `json:"question"`
 }
 
-func outcomeResult(o agent.Outcome, phase, dir string) result {
-	r := result{Run: o.Run, Phase: phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output, Dir: dir}
+func outcomeResult(o engine.Outcome) result {
+	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}}
 	if o.Head.Seq > 0 {
 		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
 	}
@@ -83,7 +84,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 			return err
 		}
 		file = a.env.Path(file)
-		if dir := filepath.Dir(file); leadsOut(rs[0].workspace, dir) {
+		if dir := filepath.Dir(file); engine.LeadsOut(rs[0].workspace, dir) {
 			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", confine.RealPathOfExisting(dir))
 		} else {
 			err = atomicfile.Write(file, append(b, '\n'), 0o644)
@@ -138,7 +139,7 @@ func (a *app) showResult(r result) {
 	if r.Cost != nil {
 		cost = fmt.Sprintf(", $%.4f", *r.Cost)
 	}
-	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural(r.Turns, "turn"), r.Tokens, cost)
+	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural.Of(r.Turns, "turn"), r.Tokens, cost)
 	if s := deniedLine(r.Denied.Calls); s != "" {
 		fmt.Fprintf(a.Err, "denied: %s; see 'metier runs show %s'\n", s, a.named(r))
 	}
@@ -204,7 +205,7 @@ func (a *app) named(r result) string {
 
 // resumable adds to an error of the record, or of the disk below it, how the
 // run goes on once its cause is gone.
-func (a *app) resumable(f *run.Folder, err error) error {
+func (a *app) resumable(id, dir string, err error) error {
 	if err == nil || metier.KindOf(err) != metier.Unavailable {
 		return err
 	}
@@ -215,7 +216,7 @@ func (a *app) resumable(f *run.Folder, err error) error {
 	if p.hint != "" {
 		p.hint += "; then "
 	}
-	p.hint += "go on with: " + a.again(result{Run: f.ID(), Dir: f.Dir()})
+	p.hint += "go on with: " + a.again(result{Run: id, Dir: dir})
 	return &p
 }
 

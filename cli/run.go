@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"metier/config"
-	"metier/run"
+	"metier/engine"
+	"metier/policy"
 )
 
 // runFlags are the flags of `metier run`.
@@ -124,13 +124,17 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if f.resume != "" {
 		return a.resume(ctx, c, f)
 	}
-	op, err := config.Load(a.env)
+	requests, resultJSON, err := a.requests(ctx, f)
 	if err != nil {
 		return err
 	}
-	plans, err := a.plan(ctx, f, op)
-	if err != nil {
-		return err
+	var plans []*engine.Plan
+	for _, q := range requests {
+		p, err := a.engine().Plan(ctx, q)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
 	}
 	if f.dryRun {
 		return a.dryRun(ctx, plans)
@@ -138,14 +142,14 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	if err := a.rehearse(ctx, plans); err != nil {
 		return err
 	}
-	base := a.runID()
+	base := a.engine().RunID()
 	var results []result
 	for _, p := range plans {
 		id := base
-		if p.launch.Phase != "" {
-			id += "-" + config.SafeID(p.launch.Phase)
+		if p.Phase() != "" {
+			id += "-" + config.SafeID(p.Phase())
 			if !a.json {
-				fmt.Fprintf(a.Err, "phase %s\n", oneLine(p.launch.Phase))
+				fmt.Fprintf(a.Err, "phase %s\n", oneLine(p.Phase()))
 			}
 		}
 		var r result
@@ -157,85 +161,66 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 			break
 		}
 	}
-	f.resultJSON = plans[0].resultJSON
+	f.resultJSON = resultJSON
 	return a.finishRun(f, results, err)
 }
 
 // rehearse finds what is wrong with any phase before the first one begins.
-func (a *app) rehearse(ctx context.Context, plans []planned) error {
+func (a *app) rehearse(ctx context.Context, plans []*engine.Plan) error {
 	if len(plans) < 2 {
-		return nil // execute finds it
+		return nil // Start finds it
 	}
 	for _, p := range plans {
-		j, err := a.prepare(ctx, p)
-		if err != nil {
-			return fmt.Errorf("phase %s: %w", p.launch.Phase, err)
-		}
-		if err := errors.Join(j.known(), j.close(ctx)); err != nil {
-			return fmt.Errorf("phase %s: %w", p.launch.Phase, err)
+		if err := a.engine().Check(ctx, p); err != nil {
+			return fmt.Errorf("phase %s: %w", p.Phase(), err)
 		}
 	}
 	return nil
 }
 
-// execute runs one launch from its beginning.
-func (a *app) execute(ctx context.Context, p planned, id string) (r result, err error) {
-	j, err := a.prepare(ctx, p)
+// execute starts a run and follows it to its end.
+func (a *app) execute(ctx context.Context, p *engine.Plan, id string) (result, error) {
+	w := a.watcher()
+	r, err := a.engine().Start(ctx, p, id, a.hooks(w))
 	if err != nil {
-		return r, err
-	}
-	var folder *run.Folder
-	defer func() {
-		if err = closed(j.close(context.WithoutCancel(ctx)), err); folder != nil {
-			err = a.resumable(folder, err)
+		if r != nil {
+			err = a.resumable(r.ID(), r.Dir(), err)
 		}
-	}()
-	if err := j.known(); err != nil {
-		return r, err
+		return result{}, err
 	}
-	if folder, err = a.createRun(ctx, p.launch.Workspace, p.launch.Artifacts, id); err != nil {
-		return r, err
-	}
-	if err := j.open(ctx, folder); err != nil {
-		return r, errors.Join(err, folder.Close())
-	}
-	return j.follow(ctx)
+	return a.follow(ctx, r, w)
 }
 
-// follow begins the work, drives it and reports.
-func (j *job) follow(ctx context.Context) (result, error) {
-	a := j.a
-	if j.model.Note != "" && !a.json {
-		fmt.Fprintf(a.Err, "note: %s\n", oneLine(j.model.Note))
-	}
-	if err := j.presentHarnesses(ctx); err != nil {
-		return result{}, err
-	}
-	j.noteSkipped()
-	j.noteHosts()
-	j.noteReadOnly()
-	j.noteBrowser()
-	if err := j.begin(ctx); err != nil {
-		return result{}, err
-	}
-	j.noteCatalog(ctx)
-	// The registry stands in its file from the start, whatever happens later (A-036).
-	if err := j.folder.Project(ctx); err != nil {
-		return result{}, err
-	}
-	w := a.watcher()
-	j.watch = w
-	o, err := j.drive(ctx, w.observe)
+// follow drives a run to its end.
+func (a *app) follow(ctx context.Context, r *engine.Run, w *watcher) (out result, err error) {
+	defer func() {
+		err = a.resumable(r.ID(), r.Dir(), closed(r.Close(context.WithoutCancel(ctx)), err))
+	}()
+	w.clean = r.Clean
+	o, err := r.Drive(ctx)
 	w.endText()
-	if err != nil {
-		o.Status, o.Code = "interrupted", problemOf(err).code
+	if o.Run == "" {
+		return out, err
 	}
-	o.Run = j.folder.ID()
-	r := outcomeResult(o, j.launch.Phase, j.folder.Dir())
-	r.workspace, r.shown, r.Catalog = j.launch.Workspace, w.showed(o.Answer), j.catalogReport(ctx)
-	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
-	r.Denied = denied{deniedCalls(calls), calls}
-	return r, closed(failed, err)
+	out = outcomeResult(o)
+	out.shown = w.showed(o.Answer)
+	return out, err
+}
+
+// hooks connect a run with the terminal.
+func (a *app) hooks(w *watcher) engine.Hooks {
+	h := engine.Hooks{Notify: w.notice, Progress: w.observe, Child: w.child}
+	if a.asks() {
+		h.Ask = func(ctx context.Context, q engine.Question) (policy.Answer, error) {
+			name := "the agent"
+			if q.Subagent != "" {
+				name = "the subagent " + q.Subagent
+			}
+			defer w.hold()()
+			return a.ask(ctx, name, q.Question, q.Args)
+		}
+	}
+	return h
 }
 
 // closed joins the error of closing to the one of the work, which comes first.

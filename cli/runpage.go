@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"metier/engine"
+	"metier/internal/plural"
 	"metier/model"
 	"metier/run"
 )
@@ -24,14 +26,14 @@ func (a *app) showRun(dir string, r run.Report) {
 	t.add("status", status)
 	t.add("model", cmp.Or(r.Model, "none was asked"))
 	t.add("started", cmp.Or(localTime(r.StartedAt), "unknown")+", took "+elapsed(time.Duration(r.DurationMS)*time.Millisecond))
-	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural(r.Calls, "tool call")))
-	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", thousands(r.Tokens.Total), thousands(r.Tokens.Input), thousands(r.Tokens.Output)))
+	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural.Of(r.Calls, "tool call")))
+	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", plural.Thousands(r.Tokens.Total), plural.Thousands(r.Tokens.Input), plural.Thousands(r.Tokens.Output)))
 	t.add("cost", cmp.Or(dollars(r.CostUSD, r.CostPartial), "no price is known"))
 	if s := deniedLine(r.Denied); s != "" {
 		t.add("denied", s)
 	}
-	if r.Catalog != nil && shortened(*r.Catalog) != "" {
-		t.add("catalog", shortened(*r.Catalog))
+	if r.Catalog != nil && engine.Shortened(*r.Catalog) != "" {
+		t.add("catalog", engine.Shortened(*r.Catalog))
 	}
 	t.add("folder", dir)
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
@@ -48,10 +50,10 @@ func (a *app) showRun(dir string, r run.Report) {
 		fmt.Fprintf(a.Out, "  look at one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", rows[0][0])))
 	}
 	a.section("problems", problemRows(r.Problems))
-	if s := text(r.Output); s != "null" && s != "" {
+	if s := run.Text(r.Output); s != "null" && s != "" {
 		fmt.Fprintf(a.Out, "\noutput\n%s\n", printable(s))
 	}
-	if s := text(r.Answer); s != "null" && s != "" {
+	if s := run.Text(r.Answer); s != "null" && s != "" {
 		fmt.Fprintf(a.Out, "\nanswer\n%s\n", strings.TrimRight(printable(s), "\n"))
 	}
 }
@@ -84,7 +86,7 @@ func (a *app) readRows(r run.Report) (rows [][]string) {
 	for _, x := range r.Reads {
 		size, found, note := "", "", ""
 		if x.ObservedSizeBytes != nil {
-			size = thousands(*x.ObservedSizeBytes) + " bytes"
+			size = plural.Thousands(*x.ObservedSizeBytes) + " bytes"
 		}
 		if x.ObservedDigest != nil {
 			found = a.short(*x.ObservedDigest)
@@ -95,7 +97,7 @@ func (a *app) readRows(r run.Report) (rows [][]string) {
 		case x.DigestMatchesRegistry != nil && !*x.DigestMatchesRegistry:
 			note = "changed since it was indexed"
 		case x.Truncated:
-			note = fmt.Sprintf("cut at %s bytes", thousands(int64(x.MaxBytes)))
+			note = fmt.Sprintf("cut at %s bytes", plural.Thousands(int64(x.MaxBytes)))
 		}
 		rows = append(rows, []string{x.SkillName, x.Path, x.Status, size, found, note})
 	}
@@ -188,7 +190,7 @@ func childRows(r run.Report) (rows [][]string) {
 		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(ac, bc))
 	})
 	for _, c := range children {
-		rows = append(rows, []string{c.Run, c.Profile, cmp.Or(c.Code, "done"), thousands(c.Tokens) + " tokens"})
+		rows = append(rows, []string{c.Run, c.Profile, cmp.Or(c.Code, "done"), plural.Thousands(c.Tokens) + " tokens"})
 	}
 	return rows
 }

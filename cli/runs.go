@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"metier"
 	"metier/config"
 	"metier/internal/atomicfile"
+	"metier/internal/plural"
 	"metier/run"
 )
 
@@ -35,11 +35,11 @@ func (a *app) runsFolder(p runPlace) (string, error) {
 	}
 	ws := ""
 	if p.artifacts == "" {
-		if ws, err = a.workspaceDir(p.workspace); err != nil {
+		if ws, err = a.engine().WorkspaceDir(p.workspace); err != nil {
 			return "", err
 		}
 	}
-	return a.runsRoot(p.artifacts, op, ws)
+	return a.engine().RunsRoot(p.artifacts, op, ws)
 }
 
 // findRun finds what a person calls a run.
@@ -60,7 +60,7 @@ func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := run.Look(root, id, a.runOptions())
+	f, err := run.Look(root, id, a.engine().RunOptions())
 	if metier.KindOf(err) == metier.Drift && err != nil {
 		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
 			Hint: "the record is not what was written: 'metier audit verify " + what + "' names every place", Err: err}
@@ -159,7 +159,7 @@ func (a *app) listRuns(root string, list []run.Summary, limit int) error {
 	}
 	t.print(a.Out, "")
 	if omitted > 0 {
-		fmt.Fprintf(a.Out, "%s more; --limit 0 lists all\n", thousands(int64(omitted)))
+		fmt.Fprintf(a.Out, "%s more; --limit 0 lists all\n", plural.Thousands(int64(omitted)))
 	}
 	return nil
 }
@@ -171,11 +171,11 @@ func runRow(s run.Summary) []string {
 	status := s.Status
 	switch {
 	case s.Questions > 0:
-		status += ", " + plural(s.Questions, "question")
+		status += ", " + plural.Of(s.Questions, "question")
 	case s.Code != "":
 		status += " (" + s.Code + ")"
 	}
-	return []string{s.ID, status, s.Model, fmt.Sprint(s.Turns), thousands(s.Tokens.Total), dollars(s.CostUSD, false), localTime(s.StartedAt), s.Problem}
+	return []string{s.ID, status, s.Model, fmt.Sprint(s.Turns), plural.Thousands(s.Tokens.Total), dollars(s.CostUSD, false), localTime(s.StartedAt), s.Problem}
 }
 
 func (a *app) runsShowCommand() *cobra.Command {
@@ -202,7 +202,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.childQuestions(c.Context(), f.Dir(), r.Questions)
+			a.engine().ChildQuestions(c.Context(), f.Dir(), r.Questions)
 			if a.json {
 				return a.document(r)
 			}
@@ -274,16 +274,6 @@ func (a *app) putExport(id, out string, b []byte) error {
 	if a.json {
 		return a.document(map[string]any{"run": id, "file": a.env.Path(out), "bytes": len(b)})
 	}
-	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), thousands(int64(len(b))))
+	_, err := fmt.Fprintf(a.Out, "run %s is in %s (%s bytes)\n", id, oneLine(out), plural.Thousands(int64(len(b))))
 	return err
-}
-
-// text reads a JSON string; other JSON, as a gap in the record is, stays as it
-// is written.
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return string(raw)
 }

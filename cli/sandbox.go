@@ -13,10 +13,10 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/engine"
 	"metier/internal/visible"
 	"metier/program"
 	"metier/sandbox"
-	"metier/skillroots"
 )
 
 func (a *app) sandboxCommand() *cobra.Command {
@@ -59,13 +59,13 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	def, err := programFlags{}.backend(op)
+	def, err := engine.Backend("", op)
 	if err != nil {
 		return err
 	}
 	var out []probed
-	for _, name := range backends() {
-		if name == backendGVisor && op.Sandbox.Runsc == "" {
+	for _, name := range engine.Backends() {
+		if name == engine.BackendGVisor && op.Sandbox.Runsc == "" {
 			out = append(out, probed{Name: name, Level: sandbox.L0.String(), Notes: []string{}, Missing: []missingPart{{"runsc", "it is not configured", "set sandbox.runsc in the configuration to its path"}}})
 			continue
 		}
@@ -90,7 +90,7 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 }
 
 func (a *app) probe(ctx context.Context, name string, op config.Operator) (probed, error) {
-	s, _, err := a.openSandbox(name, op)
+	s, _, err := a.engine().OpenSandbox(name, op)
 	if err != nil {
 		return probed{}, err
 	}
@@ -154,7 +154,7 @@ folder, the workspace at /workspace, and nothing else. It ends as the command di
 	fl.StringVar(&f.workspace, "workspace", "", "folder the command finds, writable, at /workspace (default: none)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "most time the command gets (default 1m)")
 	fl.StringVar(&f.level, "level", sandbox.L2.String(), "least isolation: L0, L1, L2 or L3")
-	fl.StringVar(&f.backend, "sandbox", "", "which one: "+strings.Join(backends(), ", ")+" (default native)")
+	fl.StringVar(&f.backend, "sandbox", "", "which one: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	a.completions(c)
 	return c
 }
@@ -164,7 +164,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	if err != nil {
 		return err
 	}
-	name, err := programFlags{sandbox: f.backend}.backend(op)
+	name, err := engine.Backend(f.backend, op)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	if f.timeout < 0 {
 		return wrong("usage", "give a time such as 10s", "--timeout cannot be negative")
 	}
-	s, accept, err := a.openSandbox(name, op)
+	s, accept, err := a.engine().OpenSandbox(name, op)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	}
 	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}, Env: program.Environment()}
 	if f.workspace != "" {
-		if j.Workspace, err = a.sandboxFolder(ctx, f.workspace); err != nil {
+		if j.Workspace, err = a.engine().SandboxFolder(ctx, f.workspace); err != nil {
 			return err
 		}
 	}
@@ -197,30 +197,6 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 		return programError(err)
 	}
 	return a.ranCommand(j, r)
-}
-
-// sandboxFolder is a workspace as a run would have it.
-func (a *app) sandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace, error) {
-	ws, err := a.enter(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	op, err := config.Load(a.env)
-	if err != nil {
-		return nil, err
-	}
-	set, _, _, err := op.Resolve(a.env, "", "")
-	if err != nil {
-		return nil, err
-	}
-	l := launch{Workspace: ws}
-	for _, c := range op.Skills {
-		l.Roots = append(l.Roots, skillroots.Root{Path: c.Path})
-	}
-	if l.Artifacts, err = a.runsRoot("", op, ws); err != nil {
-		return nil, err
-	}
-	return a.sandboxed(l, a.protected(l, op, set.Discover), op.Secrets), nil
 }
 
 // ranCommand shows how a command ended, and ends as it did.

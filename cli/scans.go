@@ -2,13 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"metier"
+	"metier/engine"
+	"metier/internal/plural"
 	"metier/internal/visible"
 	"metier/mcp/host"
 	"metier/skillroots"
@@ -17,8 +21,8 @@ import (
 
 func (a *app) scans(ctx context.Context) *skillroots.Scans {
 	dir, _ := a.env.IndexDir()
-	if _, err := os.Lstat(dir); dir != "" && isMissing(err) {
-		if err := a.claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
+	if _, err := os.Lstat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) {
+		if err := a.engine().Claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
 			fmt.Fprintf(a.Err, "note: the index of skills is not used: %s\n", visible.Line(err.Error()))
 			dir = ""
 		}
@@ -28,12 +32,12 @@ func (a *app) scans(ctx context.Context) *skillroots.Scans {
 
 // took words one listing.
 func took(s local.Scanned) string {
-	text := fmt.Sprintf("%s looked at in %s", plural(s.Folders, "folder"), milliseconds(s.Took))
+	text := fmt.Sprintf("%s looked at in %s", plural.Of(s.Folders, "folder"), milliseconds(s.Took))
 	switch {
 	case s.Unused != "":
 		text += ", all read: the index was not used (" + s.Unused + ")"
 	case s.Index != "":
-		text += fmt.Sprintf(", %s unchanged since the index, %s read", thousands(int64(s.Known)), thousands(int64(s.Folders-s.Known)))
+		text += fmt.Sprintf(", %s unchanged since the index, %s read", plural.Thousands(int64(s.Known)), plural.Thousands(int64(s.Folders-s.Known)))
 	}
 	if s.Unsaved != nil {
 		text += "; the index cannot be written: " + s.Unsaved.Error()
@@ -65,7 +69,7 @@ func (d *doctor) index(clear bool) {
 			d.bad("index", &metier.Error{Op: "clear", Path: dir, Kind: metier.Unavailable, Code: "read_only", Hint: "remove the folder yourself", Err: err})
 			return
 		}
-		d.ok("index", "%s removed from %s", plural(n, "file"), dir)
+		d.ok("index", "%s removed from %s", plural.Of(n, "file"), dir)
 	}
 	files, err := filepath.Glob(filepath.Join(globQuote(dir), "*.idx"))
 	size := int64(0)
@@ -81,7 +85,7 @@ func (d *doctor) index(clear bool) {
 		d.note("index", "make it writable, or name another folder with METIER_INDEX", "every listing reads all heads: %v", err)
 		return
 	}
-	d.ok("index", "%s of %d kB in %s", plural(len(files), "file"), (size+999)/1000, dir)
+	d.ok("index", "%s of %d kB in %s", plural.Of(len(files), "file"), (size+999)/1000, dir)
 }
 
 // globQuote is a path as a pattern that means just it.
@@ -94,7 +98,7 @@ func globQuote(p string) string {
 
 // servers is what is kept of servers' skills; clear removes it first.
 func (d *doctor) servers(clear bool) {
-	dir, why := d.a.env.CacheDir(cacheMCP)
+	dir, why := d.a.env.CacheDir(engine.CacheServers)
 	if dir == "" {
 		d.ok("mcp cache", "there is none, files of servers' skills are fetched each time: %s", why)
 		return
@@ -106,5 +110,5 @@ func (d *doctor) servers(clear bool) {
 		}
 	}
 	files, size := host.Cached(dir)
-	d.ok("mcp cache", "%s of %d kB in %s", plural(files, "file"), (size+999)/1000, dir)
+	d.ok("mcp cache", "%s of %d kB in %s", plural.Of(files, "file"), (size+999)/1000, dir)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
+	"metier/internal/plural"
 )
 
 // searched is `search --json`.
@@ -131,7 +132,7 @@ func (a *app) showSearch(doc searched, found metier.Found) {
 	if len(found.Skills) > 0 {
 		t.print(a.Out, "")
 	}
-	s := plural(doc.Total, what)
+	s := plural.Of(doc.Total, what)
 	switch {
 	case doc.Total == 0:
 		s = "no skill has any of these words; 'metier list' shows what there is"

@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/internal/namedfile"
+	"metier/internal/plural"
 	"metier/skillmd"
 )
 
@@ -200,7 +201,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 		fmt.Fprintln(a.Out)
 		files := table{heads: []string{"FILE", "KIND", "SIZE", "RUNS WITH", "DIGEST"}, right: []int{2}}
 		for _, r := range s.Resources {
-			files.add(r.Path, string(r.Kind), thousands(r.Size), r.Runtime, a.short(r.Digest))
+			files.add(r.Path, string(r.Kind), plural.Thousands(r.Size), r.Runtime, a.short(r.Digest))
 		}
 		files.print(a.Out, "")
 	}

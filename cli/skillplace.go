@@ -14,12 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/agent"
 	"metier/config"
+	"metier/engine"
 	"metier/internal/confine"
+	"metier/internal/distinct"
 	"metier/internal/nearest"
+	"metier/internal/plural"
 	"metier/internal/visible"
-	"metier/record"
 	"metier/settings"
 	"metier/skillroots"
 )
@@ -59,7 +60,7 @@ type shelf struct {
 	roots     []skillroots.Root
 	tools     []string
 	denied    []string
-	policy    *launchPolicy
+	policy    *engine.LaunchPolicy
 	snapshot  *metier.Snapshot
 	scans     *skillroots.Scans
 }
@@ -74,9 +75,9 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	sh := &shelf{a: a}
-	enter := a.enter
+	enter := a.engine().Enter
 	if p.typing {
-		enter = func(_ context.Context, dir string) (string, error) { return a.workspaceDir(dir) }
+		enter = func(_ context.Context, dir string) (string, error) { return a.engine().WorkspaceDir(dir) }
 	}
 	if sh.workspace, err = enter(ctx, p.workspace); err != nil {
 		return nil, err
@@ -86,44 +87,30 @@ func (a *app) look(ctx context.Context, p skillPlace) (*shelf, error) {
 		return nil, err
 	}
 	var denied []string
-	if sh.settings, _, denied, err = op.Resolve(a.env, p.profile, sh.workspace, harnessLayer(p.harness), layer); err != nil {
+	if sh.settings, _, denied, err = op.Resolve(a.env, p.profile, sh.workspace, engine.HarnessLayer(p.harness), layer); err != nil {
 		return nil, profileHint(cmp.Or(p.profile, a.env.Get("METIER_PROFILE"), op.Profile), err)
 	}
-	if sh.policy, _, err = a.policyOf(nil, op); err != nil {
+	if sh.policy, _, err = a.engine().PolicyOf(nil, op); err != nil {
 		return nil, err
 	}
 	sh.denied = slices.Concat(op.Deny, denied)
-	if sh.roots, err = a.finder().Find(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
+	if sh.roots, err = a.engine().Finder().Find(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
 		return nil, err
 	}
-	sh.settings.Tools.Default = harnessTools(sh.settings.Tools.Default, sh.roots)
-	if sh.tools, err = a.grantedTools(runFlags{}, config.Phase{}, op, sh.settings, agent.ModeChat); err != nil {
+	sh.settings.Tools.Default = engine.HarnessTools(sh.settings.Tools.Default, sh.roots)
+	if sh.tools, err = engine.DefaultTools(op, sh.settings); err != nil {
 		return nil, err
 	}
 	sh.scans = a.scans(ctx)
 	if len(p.mcp) > 0 {
 		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
 	} else {
-		sh.snapshot, err = a.snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
+		sh.snapshot, err = a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return sh, checkHarnesses(ctx, sh.snapshot, sh.roots)
-}
-
-// catalog is what a run would tell its model of the skills. It leaves no
-// record.
-func (sh *shelf) catalog(ctx context.Context) (metier.Catalog, error) {
-	j := &job{a: sh.a, launch: launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}, settings: sh.settings, snapshot: sh.snapshot,
-		view: sh.a.finder().View(sh.settings, sh.workspace)}
-	mem := record.NewMemory()
-	s, err := metier.Open(ctx, metier.Config{ID: "explain", By: sh.a.principal(), Log: mem, Blobs: mem, Snapshot: sh.snapshot,
-		Settings: sh.settings, Grants: j.grants(), View: j.view, Batch: true, Now: sh.a.now})
-	if err != nil {
-		return metier.Catalog{}, err
-	}
-	return s.Catalog(ctx), s.Close(ctx)
+	return sh, engine.CheckHarnesses(ctx, sh.snapshot, sh.roots)
 }
 
 // entries finds what a person calls a skill, whatever its state: by ID, by
@@ -151,7 +138,7 @@ func (sh *shelf) places(subject string) []string {
 	if real, err := confine.RealPath(p); err == nil {
 		out = append(out, real)
 	}
-	return dedupe(out)
+	return distinct.Of(out)
 }
 
 // missing is the error for a name nobody has: with what it may have meant. A
@@ -169,7 +156,7 @@ func (sh *shelf) missing(subject string) error {
 	if strings.ContainsAny(subject, `/\`) {
 		what = "there is no skill of that name, and nothing at that path"
 	}
-	if !ofRoot(subject) && len(sh.a.hosts) == 0 {
+	if !engine.OfRoot(subject) && len(sh.a.hosts) == 0 {
 		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
 			Hint: "name the file of its server with --mcp-config; 'metier mcp inspect SERVER' shows it too", Err: errors.New("servers are asked only where they are named")}
 	}
@@ -182,7 +169,7 @@ func (sh *shelf) missing(subject string) error {
 		hint = path + " is in a folder that is not searched; include it with " + flag
 	}
 	return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
-		Hint: hint, Err: errors.New(what + nearest.Hint(subject, dedupe(names)))}
+		Hint: hint, Err: errors.New(what + nearest.Hint(subject, distinct.Of(names)))}
 }
 
 // oneSkill are the arguments of a command about one skill.
@@ -190,10 +177,27 @@ func oneSkill(c *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
 	}
-	what := plural(len(args), "skill")
+	what := plural.Of(len(args), "skill")
 	if len(args) == 1 {
 		what = "an empty name"
 	}
 	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + what),
 		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
+}
+
+// catalog is what a run would show its model of the skills.
+func (sh *shelf) catalog(ctx context.Context) (metier.Catalog, error) {
+	l := engine.Launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}
+	return sh.a.engine().Catalog(ctx, l, sh.settings, sh.snapshot)
+}
+
+// withServers finds the skills of a place and of the servers of files. The servers
+// end with the command.
+func (a *app) withServers(ctx context.Context, sh *shelf, files []string) (*metier.Snapshot, error) {
+	h, err := a.engine().OpenServers(ctx, files, sh.workspace, sh.roots)
+	if err != nil {
+		return nil, err
+	}
+	a.hosts = append(a.hosts, h)
+	return a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans, engine.ServerMounts(h)...)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"metier/internal/plural"
 	"metier/run"
 )
 
@@ -40,7 +41,7 @@ ago (90m, 12h, 30d).`,
 			if !a.json {
 				o.Progress = func(done, all int) {
 					if done%statsEvery == 0 && done < all {
-						fmt.Fprintf(a.Err, "%s of %s read\n", thousands(int64(done)), plural(all, "run"))
+						fmt.Fprintf(a.Err, "%s of %s read\n", plural.Thousands(int64(done)), plural.Of(all, "run"))
 					}
 				}
 			}
@@ -91,7 +92,7 @@ func (a *app) showStats(s run.Stats) {
 		if n == 0 {
 			return ""
 		}
-		return thousands(int64(n))
+		return plural.Thousands(int64(n))
 	}
 	t := table{heads: []string{"SKILL", "USES", "LOADED", "FAILED", "READS", "READ ERRORS", "SCRIPTS", "SCRIPT FAILURES", "RUNS", "VERSIONS", "LAST USED", "ID", "DIGEST"}, right: []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, width: a.columns()}
 	for _, u := range s.Skills {
@@ -103,24 +104,24 @@ func (a *app) showStats(s run.Stats) {
 		if t.width > 0 {
 			name = cutTo(name, max(t.width/4, 20))
 		}
-		t.add(name, count(u.Uses), thousands(int64(u.Activations)), count(u.Failures), thousands(int64(u.Reads)), count(u.ReadErrors), count(u.Scripts), count(u.ScriptFails), thousands(int64(u.Runs)), versions,
+		t.add(name, count(u.Uses), plural.Thousands(int64(u.Activations)), count(u.Failures), plural.Thousands(int64(u.Reads)), count(u.ReadErrors), count(u.Scripts), count(u.ScriptFails), plural.Thousands(int64(u.Runs)), versions,
 			localTime(u.LastUsed), u.ID, a.short(u.Digest))
 	}
 	if len(s.Skills) > 0 {
 		t.print(a.Out, "")
 	}
-	said := []string{plural(s.Runs, "run"), plural(len(s.Skills), "skill")}
+	said := []string{plural.Of(s.Runs, "run"), plural.Of(len(s.Skills), "skill")}
 	if s.Unknown > 0 {
-		said = append(said, plural(s.Unknown, "load")+" of a name no skill had")
+		said = append(said, plural.Of(s.Unknown, "load")+" of a name no skill had")
 	}
 	if s.Omitted > 0 {
-		said = append(said, plural(s.Omitted, "older run")+" left out (--limit)")
+		said = append(said, plural.Of(s.Omitted, "older run")+" left out (--limit)")
 	}
 	fmt.Fprintln(a.Err, strings.Join(said, ", "))
 	const most = 10
 	for i, p := range s.Problems {
 		if i == most {
-			fmt.Fprintf(a.Err, "  and %s more; --json names all\n", thousands(int64(len(s.Problems)-most)))
+			fmt.Fprintf(a.Err, "  and %s more; --json names all\n", plural.Thousands(int64(len(s.Problems)-most)))
 			break
 		}
 		fmt.Fprintf(a.Err, "not counted: %s: %s: %s\n", oneLine(p.Run), p.Code, oneLine(p.Detail))

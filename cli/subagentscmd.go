@@ -14,10 +14,10 @@ import (
 	"metier"
 	"metier/agent/subagent"
 	"metier/config"
+	"metier/engine"
 	"metier/internal/namedfile"
 	"metier/internal/nearest"
-	"metier/mcp/host"
-	"metier/policy"
+	"metier/internal/plural"
 )
 
 func (a *app) subagentsCommand() *cobra.Command {
@@ -68,7 +68,7 @@ type subagentDoc struct {
 	File            string   `json:"file"`    // "": metier brings it
 }
 
-func docOf(p knownProfile, op config.Operator) subagentDoc {
+func docOf(p engine.KnownProfile, op config.Operator) subagentDoc {
 	list := func(in []string) []string { return append([]string{}, in...) }
 	return subagentDoc{Name: p.Name, Description: strings.TrimSpace(p.Description), Skills: list(p.Skills), AllowSkills: list(p.AllowSkills), Scripts: list(p.Scripts), Tools: list(p.Tools),
 		Hosts: list(p.Hosts), Model: p.Model, MaxTurns: p.MaxTurns, MaxTokens: p.MaxTokens, ExecutionTarget: p.Target, Browser: p.Browser, Instructions: p.Instructions,
@@ -81,7 +81,7 @@ func (a *app) subagentDocs(dirs []string) ([]subagentDoc, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.knownProfiles(op, dirs)
+	all, err := a.engine().SubagentProfiles(op, dirs)
 	out := []subagentDoc{}
 	for _, p := range all {
 		out = append(out, docOf(p, op))
@@ -101,7 +101,7 @@ func (a *app) listSubagents(dirs []string) error {
 	for _, d := range all {
 		scripts, in := "none", ""
 		if len(d.Scripts) > 0 {
-			scripts, in = plural(len(d.Scripts), "script"), d.ExecutionTarget
+			scripts, in = plural.Of(len(d.Scripts), "script"), d.ExecutionTarget
 		}
 		t.add(d.Name, strings.Join(d.Tools, ", "), scripts, in, fmt.Sprint(d.MaxTurns), yesNo(d.Allowed), d.Description)
 	}
@@ -146,7 +146,7 @@ func (a *app) showSubagent(dirs []string, name string) error {
 	t.add("model", cmp.Or(d.Model, "its parent's"))
 	t.add("turns", fmt.Sprint(d.MaxTurns))
 	if d.MaxTokens > 0 {
-		t.add("tokens", thousands(d.MaxTokens))
+		t.add("tokens", plural.Thousands(d.MaxTokens))
 	}
 	t.add("from", cmp.Or(d.File, "metier"))
 	t.print(a.Out, "")
@@ -166,13 +166,13 @@ func (a *app) checkSubagent(file string) error {
 		return &metier.Error{Op: "subagents", Path: file, Kind: metier.NotFound, Code: "not_found", Hint: "give the path of a profile's file", Err: errors.New("there is no such file")}
 	}
 	if err != nil {
-		return bad(unpath(err))
+		return bad(namedfile.Cause(err))
 	}
 	p, err := subagent.Parse(b)
 	if err != nil {
 		return bad(err)
 	}
-	if err := a.checkProfile(p); err != nil {
+	if err := engine.CheckProfile(p); err != nil {
 		return bad(err)
 	}
 	if want := p.Name + ".yaml"; filepath.Base(file) != want {
@@ -183,9 +183,9 @@ func (a *app) checkSubagent(file string) error {
 		return err
 	}
 	if a.json {
-		return a.document(docOf(knownProfile{p, a.env.Path(file)}, op))
+		return a.document(docOf(engine.KnownProfile{Profile: p, File: a.env.Path(file)}, op))
 	}
-	_, err = fmt.Fprintf(a.Out, "%s is the profile %s: %s, %s\n", oneLine(file), p.Name, plural(len(p.Tools), "tool"), plural(len(p.Scripts), "script"))
+	_, err = fmt.Fprintf(a.Out, "%s is the profile %s: %s, %s\n", oneLine(file), p.Name, plural.Of(len(p.Tools), "tool"), plural.Of(len(p.Scripts), "script"))
 	return err
 }
 
@@ -199,51 +199,7 @@ func (a *app) completeSubagents(_ *cobra.Command, _ []string, typed string) ([]c
 	return starting(out, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-// drySubagent is a profile that a run's model may begin.
-type drySubagent struct {
-	Name            string   `json:"name"`
-	Skills          []string `json:"skills"`        // that it begins with and that are here
-	MissingSkills   []string `json:"missingSkills"` // and that are not
-	Tools           []string `json:"tools"`
-	MissingTools    []string `json:"missingTools"` // of servers, that the run has not
-	Scripts         []string `json:"scripts"`
-	ExecutionTarget string   `json:"executionTarget"`
-	Hosts           []string `json:"hosts"` // that it may reach; *: every one
-	MaxTurns        int      `json:"maxTurns"`
-}
-
-// drySubagents are what the job's model may begin.
-func (j *job) drySubagents() []drySubagent {
-	out := []drySubagent{}
-	if !j.launch.Subagents.may() {
-		return out
-	}
-	for _, p := range j.launch.Subagents.Profiles {
-		have, missing := j.there(p.Skills)
-		without := []string{}
-		for _, t := range p.Tools {
-			if strings.HasPrefix(t, host.Prefix) && len(childTools(subagent.Profile{Tools: []string{t}}, j.launch.Tools, false)) == 0 {
-				without = append(without, t)
-			}
-		}
-		out = append(out, drySubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), without, append([]string{}, p.Scripts...), p.Target, j.reached(p), p.MaxTurns})
-	}
-	return out
-}
-
-// reached are the hosts that a profile's child may reach under the settings.
-func (j *job) reached(p subagent.Profile) []string {
-	hosts, inherits := profileHosts(p, j.launch.Hosts)
-	switch policy.NetworkRule(j.settings.Exec.Exact(len(hosts) > 0, inherits).Network) {
-	case policy.NetworkOff:
-		return []string{}
-	case policy.NetworkOn:
-		return []string{"*"}
-	}
-	return append([]string{}, hosts...)
-}
-
-func (a *app) showDrySubagents(list []drySubagent) {
+func (a *app) showDrySubagents(list []engine.PreviewSubagent) {
 	for _, s := range list {
 		words := s.Name + ": " + strings.Join(s.Tools, ", ")
 		if len(s.Skills) > 0 {

@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
 	"metier/event"
-	"metier/record"
-	"metier/run"
+	"metier/internal/distinct"
+	"metier/internal/plural"
 )
 
 // Conditions of --fail-on.
@@ -29,25 +27,7 @@ func checkFailOn(flags []string) ([]string, error) {
 			out = append(out, v)
 		}
 	}
-	return dedupe(out), nil
-}
-
-// deniedIn reads the denied calls from the log of a run.
-func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {
-	var failed error
-	var events iter.Seq[event.Event] = func(yield func(event.Event) bool) {
-		for en, err := range log.Read(ctx, 1) {
-			if err != nil {
-				failed = err
-				return
-			}
-			if e, err := event.Decode(en); err == nil && !yield(e) {
-				return
-			}
-		}
-	}
-	out := run.Denied(events)
-	return out, failed
+	return distinct.Of(out), nil
 }
 
 // deniedCalls counts denied calls of all kinds.
@@ -71,43 +51,5 @@ func deniedLine(list []event.Denial) string {
 		}
 		parts = append(parts, part)
 	}
-	return plural(deniedCalls(list), "call") + ": " + oneLine(strings.Join(parts, ", "))
-}
-
-// shortened says what the catalog leaves out; "" if that is nothing.
-func shortened(c run.CatalogReport) string {
-	var parts []string
-	if c.Dropped > 0 {
-		parts = append(parts, plural(c.Dropped, "skill")+" listed by name only, without a description")
-	}
-	if c.Cut > 0 {
-		parts = append(parts, plural(c.Cut, "description")+" cut")
-	}
-	if c.Omitted > 0 {
-		parts = append(parts, plural(c.Omitted, "skill")+" not listed")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	text := strings.Join(parts, ", ")
-	if c.Budget > 0 {
-		text += fmt.Sprintf(" (catalog_budget is %d tokens; --set catalog_budget=0 removes the limit)", c.Budget)
-	}
-	return text
-}
-
-// noteCatalog reports what the model is not told of the skills.
-func (j *job) noteCatalog(ctx context.Context) {
-	if s := shortened(j.catalogReport(ctx)); s != "" && !j.a.json {
-		fmt.Fprintf(j.a.Err, "note: skill catalog: %s\n", s)
-	}
-}
-
-// catalogReport counts what the catalog of the session tells and leaves out.
-func (j *job) catalogReport(ctx context.Context) run.CatalogReport {
-	c := j.session.Catalog(ctx)
-	if c.Text == "" {
-		return run.CatalogReport{}
-	}
-	return run.CatalogReport{Listed: len(c.Entries), Omitted: c.Omitted, Cut: c.Cut, Dropped: c.Dropped, Tokens: c.Tokens, Budget: c.Budget}
+	return plural.Of(deniedCalls(list), "call") + ": " + oneLine(strings.Join(parts, ", "))
 }

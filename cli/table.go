@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -161,23 +160,6 @@ func oneLine(s string) string {
 		}
 		return r
 	}, printable(s))
-}
-
-// thousands writes a count as people read it: 12,767.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// plural is a count with its word: 1 run, 2 runs.
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return thousands(int64(n)) + " " + word
 }
 
 // dollars words a cost; "" when no price is known.

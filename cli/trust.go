@@ -64,7 +64,7 @@ first: metier show NAME --body.`,
 
 // trust gives a tier to the files of a skill, or takes it back.
 func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
-	own := sh.a.state().Own()
+	own := sh.a.engine().State().Own()
 	if len(own) == 0 {
 		return trustedSkill{}, userstate.ErrNoHome
 	}
@@ -88,7 +88,7 @@ func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, re
 		}
 		doc.Tree, doc.Tier, doc.Files = string(sk.Tree), string(tier), len(sk.Resources)
 	}
-	if err := sh.a.claim(ctx, file.Path); err != nil {
+	if err := sh.a.engine().Claim(ctx, file.Path); err != nil {
 		return doc, err
 	}
 	if revoke {

@@ -16,6 +16,7 @@ import (
 	"metier/internal/confusable"
 	"metier/internal/namedfile"
 	"metier/internal/nfkc"
+	"metier/internal/plural"
 	"metier/internal/visible"
 	"metier/skillmd"
 	"metier/skillmd/reference"
@@ -156,7 +157,7 @@ func countOf(n, of int, word string) string {
 	if n == 1 {
 		verb = " is"
 	}
-	return fmt.Sprintf("%d of %s", n, plural(of, word)) + verb
+	return fmt.Sprintf("%d of %s", n, plural.Of(of, word)) + verb
 }
 
 // judgeAsReference is the reference validator on one path.
@@ -186,7 +187,7 @@ func (a *app) judge(p string) judgement {
 		return fail(codeUnreadable, err.Error())
 	}
 	switch info, err := os.Stat(dir); {
-	case isMissing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		j.missing = true
 		return fail(codePathMissing, "Path does not exist: "+s.Path)
 	case err != nil:
@@ -260,7 +261,7 @@ func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
 		return nil
 	}
 	return []skillmd.Diagnostic{{Severity: skillmd.Advice, Code: codeHoldsSkills,
-		Detail: fmt.Sprintf("%s below it: metier validate %s", plural(below, "skill"), filepath.Join(shown, "*"))}}
+		Detail: fmt.Sprintf("%s below it: metier validate %s", plural.Of(below, "skill"), filepath.Join(shown, "*"))}}
 }
 
 // readSkillFile reads a regular file that lies in the folder, links followed.

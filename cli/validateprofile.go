@@ -3,8 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 
+	"metier/engine"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -38,7 +41,7 @@ func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) jud
 		return fail(codeUnreadable, err.Error())
 	}
 	switch info, err := os.Stat(dir); {
-	case isMissing(err):
+	case errors.Is(err, fs.ErrNotExist):
 		j.missing = true
 		return fail(codePathMissing, "there is nothing at this path")
 	case err != nil:
@@ -50,7 +53,7 @@ func (a *app) judgeUnder(ctx context.Context, p string, s settings.Settings) jud
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}
-	snap, err := build(ctx, mounts, s)
+	snap, err := engine.Build(ctx, mounts, s)
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}

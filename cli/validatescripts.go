@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier/internal/plural"
 	"metier/internal/script"
 	"metier/skillmd"
 )
@@ -84,7 +85,7 @@ func (a *app) missingInterpreters(root *os.Root) []skillmd.Diagnostic {
 		files := needs[what]
 		detail := fmt.Sprintf("%s needs %s, which this machine does not have", files[0], what)
 		if len(files) > 1 {
-			detail = fmt.Sprintf("%s and %s need %s, which this machine does not have", files[0], plural(len(files)-1, "other script"), what)
+			detail = fmt.Sprintf("%s and %s need %s, which this machine does not have", files[0], plural.Of(len(files)-1, "other script"), what)
 		}
 		out = append(out, skillmd.Diagnostic{Severity: skillmd.Advice, Code: codeInterpreter, Detail: detail})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"metier/agent"
+	"metier/engine"
 	"metier/policy"
 )
 
@@ -27,10 +28,12 @@ type watcher struct {
 	calls  map[string]string // id → tool, as the model named it
 	held   []string          // lines that wait until a question is answered
 	asks   int               // questions at the terminal
+	clean  func(string) string
+	live   bool // the run is under way: notices are lines of its progress
 }
 
 func (a *app) watcher() *watcher {
-	return &watcher{a: a, start: a.now(), quiet: a.json, calls: map[string]string{}}
+	return &watcher{a: a, start: a.now(), quiet: a.json, calls: map[string]string{}, clean: a.engine().Clean}
 }
 
 // line prints one line with turn and time before it.
@@ -39,7 +42,7 @@ func (w *watcher) line(format string, args ...any) {
 		return
 	}
 	w.endText()
-	line := fmt.Sprintf("[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, strings.TrimRight(oneLine(w.a.clean(fmt.Sprintf(format, args...))), " "))
+	line := fmt.Sprintf("[%s turn %d] %s\n", elapsed(w.a.now().Sub(w.start)), w.turn, strings.TrimRight(oneLine(w.clean(fmt.Sprintf(format, args...))), " "))
 	if w.asks > 0 {
 		w.held = append(w.held, line)
 		return
@@ -50,9 +53,6 @@ func (w *watcher) line(format string, args ...any) {
 // hold keeps lines back while a person is asked: subagents go on beside the one
 // that asks.
 func (w *watcher) hold() (release func()) {
-	if w == nil {
-		return func() {}
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asks++
@@ -89,22 +89,20 @@ func (w *watcher) endText() {
 	}
 }
 
-// note tells what the operator should know, beside the work.
-func (w *watcher) note(format string, args ...any) {
-	if w == nil {
-		return
-	}
+// notice shows a notice: as a line of the progress once the run is under way.
+func (w *watcher) notice(n engine.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.line("note: "+format, args...)
+	if !w.live {
+		w.a.notice(n)
+		return
+	}
+	w.line("note: %s", n.Text)
 }
 
 // child watches a child of the run: what it does, on lines with its name. What
 // it is given to do it with stays in its record, unless a person looks on.
 func (w *watcher) child(name string) func(agent.Progress) {
-	if w == nil {
-		return func(agent.Progress) {}
-	}
 	name += ": "
 	return func(p agent.Progress) {
 		w.mu.Lock()
@@ -136,7 +134,7 @@ func (w *watcher) observe(p agent.Progress) {
 	defer w.mu.Unlock()
 	switch p.Kind {
 	case agent.TurnBegan:
-		w.turn = p.Turn
+		w.turn, w.live = p.Turn, true
 		w.said.Reset()
 		w.line("asking the model")
 	case agent.Texted:
@@ -144,7 +142,7 @@ func (w *watcher) observe(p agent.Progress) {
 			return // the answer is printed whole at the end
 		}
 		w.said.WriteString(p.Text)
-		w.text(w.a.clean(p.Text))
+		w.text(w.clean(p.Text))
 	case agent.CallBegan:
 		w.calls[p.Call] = p.Tool
 		w.line("%s %s", p.Tool, brief(p.Args))

@@ -1,5 +1,7 @@
 package skillmd
 
+import "fmt"
+
 // Severity ranks a [Diagnostic].
 type Severity string
 
@@ -17,6 +19,14 @@ type Diagnostic struct {
 	Path     string   `json:"path,omitempty"`
 	Line     int      `json:"line,omitempty"`   // 1-based, in the file
 	Column   int      `json:"column,omitempty"` // 1-based, in characters
+}
+
+// At returns the path of a diagnostic, with line and column if there are any.
+func (d Diagnostic) At() string {
+	if d.Line == 0 {
+		return d.Path
+	}
+	return fmt.Sprintf("%s:%d:%d", d.Path, d.Line, d.Column)
 }
 
 // Codes of the diagnostics that [Parse] and [ParseHead] give. They are stable: none is renamed or given another meaning.

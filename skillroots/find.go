@@ -236,7 +236,7 @@ func (f Finder) HomeFolders(of agentdirs.Agent) []string {
 }
 
 // envFolders are the folders that AGENT_SKILLS_DIRS chooses from those of the
-// families, in its order; all of them where it says nothing (E-003, E-031).
+// families, in its order; all of them where it says nothing.
 func (f Finder) envFolders(s settings.Discover) ([]string, error) {
 	var known, out []string
 	for _, agent := range agentdirs.All() {

@@ -40,3 +40,12 @@ func Read(path string, max int64) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// Cause returns the error of the system without the path, for messages that name the
+// path themselves.
+func Cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/policy"
+	"metier/run"
+)
+
+// AnswerRequest answers a question of a run.
+type AnswerRequest struct {
+	Question string // ID of the question or of its call; "": the only one that is open
+	Allow    bool
+	Scope    string // once, session, or always
+}
+
+// Answer writes an answer into the record of the run in the folder id of root,
+// under its lock.
+func (e *Engine) Answer(ctx context.Context, root, id string, a AnswerRequest) (_ run.Pending, _ policy.Answer, err error) {
+	var none run.Pending
+	if a.Scope == policy.ScopeAlways && !a.Allow {
+		return none, policy.Answer{}, metier.Errorf(metier.Invalid, "usage", "deny a skill or a call always in the configuration or a policy file; here a no holds once or for the session", "a no is not kept always")
+	}
+	o := e.RunOptions()
+	o.Witnessed = true // an answer would vouch for a record that somebody else wrote
+	folder, err := run.Open(root, id, o)
+	if err != nil {
+		return none, policy.Answer{}, err
+	}
+	defer func() { err = closed(folder.Close(), err) }()
+	return e.answerIn(ctx, folder, a)
+}
+
+func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerRequest) (q run.Pending, ans policy.Answer, err error) {
+	restored, err := folder.Restore(ctx)
+	if err != nil {
+		return q, ans, err
+	}
+	if p, err := readPast(ctx, folder); err == nil {
+		e.noteRecovered(p)
+	}
+	if err := ofParent(ctx, folder); err != nil {
+		return q, ans, err
+	}
+	s, err := metier.Open(ctx, metier.Config{ID: folder.ID(), By: e.Principal(), Build: e.o.Version, Log: folder.Log(), Blobs: folder.Blobs(), Now: e.Now, Logger: e.Logger()})
+	if err != nil {
+		return q, ans, err
+	}
+	r, err := run.Show(ctx, folder)
+	if err != nil {
+		return q, ans, err
+	}
+	if q, err = pickQuestion(ctx, folder, restored.State.Status, r.Questions, a); err != nil {
+		return q, ans, err
+	}
+	q = e.childQuestion(ctx, folder.Dir(), q)
+	if a.Allow && (Gone(q.Text) || Gone(q.Args)) {
+		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' says what is altered; answer no, or begin a new run",
+			Err: fmt.Errorf("the record does not hold what question %s asks any more: nobody can say yes to it", q.ID)}
+	}
+	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal()}
+	if err := s.Answer(ctx, q.Call, ans); err != nil {
+		return q, ans, err
+	}
+	if err := folder.Project(ctx); err != nil {
+		return q, ans, err
+	}
+	if a.Scope == policy.ScopeAlways {
+		err := e.keepApproval(ctx, newApproval(event.Asked{ID: q.ID, Binds: q.Binds, Code: q.Code}, run.Text(q.Text), folder.ID(), ans.By, e.Now()))
+		if err != nil {
+			return q, ans, fmt.Errorf("the answer is in the record and holds for this run; it could not be kept for others: %w", err)
+		}
+	}
+	return q, ans, nil
+}
+
+// Gone reports whether content of the record was erased or altered: what stands
+// in its place names the digest.
+func Gone(raw json.RawMessage) bool {
+	var c struct {
+		Altered, Erased bool
+		Digest          string
+	}
+	return json.Unmarshal(raw, &c) == nil && (c.Altered || c.Erased) && c.Digest != ""
+}
+
+// pickQuestion finds the open question that is answered.
+func pickQuestion(ctx context.Context, folder *run.Folder, status string, open []run.Pending, a AnswerRequest) (run.Pending, error) {
+	var none run.Pending
+	var found []run.Pending
+	for _, q := range open {
+		if a.Question == "" || q.ID == a.Question || q.Call == a.Question {
+			found = append(found, q)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return none, NotOpen(ctx, folder, status, a.Question)
+	case len(found) > 1 && (a.Question == "" || a.Scope == policy.ScopeOnce):
+		var names []string
+		for _, q := range found {
+			names = append(names, q.ID+" for "+q.Call)
+		}
+		return none, metier.Errorf(metier.Invalid, "question_ambiguous", "name one with --question, by its id or its call: "+strings.Join(names, "; "), "%d questions are open", len(found))
+	case !slices.Contains(found[0].Scopes, a.Scope):
+		return none, metier.Errorf(metier.Invalid, "scope_unknown", "give --scope "+strings.Join(found[0].Scopes, " or "), "this question cannot be answered for %q", a.Scope)
+	}
+	return found[0], nil
+}
+
+// NotOpen returns the error that says why there is nothing to answer.
+func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error {
+	fail := func(k metier.Kind, code, hint, format string, args ...any) error {
+		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: k, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
+	}
+	last, err := lastAnswer(ctx, folder, name)
+	switch over := status == run.StatusDone || status == run.StatusDenied || status == run.StatusFailed || status == run.StatusCancelled; {
+	case err != nil:
+		return err
+	case last != nil && !over:
+		return fail(metier.Conflict, "question_answered", "", "question %s was answered with %s by %s (%s)", last.ID, map[bool]string{true: "yes", false: "no"}[last.Allow], last.By, cmp.Or(last.Scope, policy.ScopeOnce))
+	case over:
+		return fail(metier.Conflict, "run_over", "begin a new run; 'metier runs show "+folder.ID()+"' tells how this one ended", "the run is over (%s): nothing waits for an answer", status)
+	case name != "":
+		return fail(metier.NotFound, "question_not_found", "'metier runs answer "+folder.ID()+"' shows the open ones", "no question %q is open", name)
+	}
+	return fail(metier.Conflict, "question_not_open", "", "the run waits for no answer")
+}
+
+// lastAnswer is the newest answer in the record: to the named question, or to
+// any.
+func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.Answered, error) {
+	var out *event.Answered
+	for en, err := range folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if e, err := event.Decode(en); err == nil {
+			if ans, is := e.(event.Answered); is && (name == "" || name == ans.ID || name == ans.Call) {
+				out = &ans
+			}
+		}
+	}
+	return out, nil
+}
+
+// Coverage returns what a question asks, and what its answer covers: the values of
+// one label together.
+func Coverage(text string) (asks string, covers map[string]string) {
+	asks, list := policy.Words(text)
+	covers = map[string]string{}
+	for _, c := range list {
+		covers[c[0]] = strings.TrimPrefix(covers[c[0]]+", "+c[1], ", ")
+	}
+	return asks, covers
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/policy"
+	"metier/userstate"
+)
+
+func newApproval(q event.Asked, text, run, by string, at time.Time) userstate.Approval {
+	_, covers := Coverage(text)
+	delete(covers, labelSubagent) // it holds for whoever asks the same
+	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
+}
+
+// standing are the answers that hold always. A file that cannot be understood
+// gives none.
+func (e *Engine) standing() map[string]policy.Answer {
+	list, err := e.State().Approvals()
+	if err != nil {
+		e.note(metier.CodeOf(err), "%v", err)
+		e.Logger().Warn("no standing approval counts", "err", err)
+	}
+	out := make(map[string]policy.Answer, len(list))
+	for _, p := range list {
+		out[p.Binds] = policy.Answer{Question: p.ID, Allow: true, Scope: policy.ScopeAlways, By: p.By}
+	}
+	return out
+}
+
+// settle answers what a resumed run waits for and what was approved always since
+// it was asked.
+func (j *Run) settle(ctx context.Context) error {
+	calls := j.session.State().Calls
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		q := calls[id].Question
+		ans, ok := j.standing[q.Binds]
+		if q.ID == "" || !ok {
+			continue
+		}
+		if err := j.session.Answer(ctx, id, policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: ans.By}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepApproval keeps an approval for all runs.
+func (e *Engine) keepApproval(ctx context.Context, p userstate.Approval) error {
+	kept, err := e.State().Approve(ctx, p)
+	if kept != "" {
+		e.note("state_copied", "%s could not be understood; it is kept as %s", e.State().ApprovalFile(), kept)
+	}
+	return err
+}

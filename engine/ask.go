@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"metier"
+	"metier/agent"
+	"metier/event"
+	"metier/policy"
+	"metier/record"
+	"metier/run"
+)
+
+// Question is a question to a person.
+type Question struct {
+	agent.Question
+	Subagent string          // profile and name of the subagent that asks, "" for the run itself
+	Args     json.RawMessage // of the call
+}
+
+// ask brings a question of the run, or of a child of it, to the terminal, and
+// keeps what is to hold always.
+func (j *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
+	p, err := j.asked(ctx, q)
+	if err != nil {
+		return policy.Answer{}, err
+	}
+	q.Text = run.Text(p.Text)
+	ans, err := j.hooks.Ask(ctx, Question{Question: q, Subagent: Asker(p), Args: p.Args})
+	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways {
+		return ans, err
+	}
+	if err := j.e.keepApproval(ctx, newApproval(q.Asked, q.Text, j.folder.ID(), ans.By, j.e.Now())); err != nil {
+		j.note(metier.CodeOf(err), "the answer holds for this session only: %v", err)
+		ans.Scope = policy.ScopeSession
+	}
+	return ans, nil
+}
+
+// given is what a call that waits was given, as JSON; nil where the record does
+// not say.
+func (j *Run) given(ctx context.Context, call string) (json.RawMessage, error) {
+	var ref record.Ref
+	for en, err := range j.folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if e, err := event.Decode(en); err == nil {
+			if d, is := e.(event.Decided); is && d.Call == call && d.Outcome == policy.Ask {
+				ref = d.Args
+			}
+		}
+	}
+	if ref.Digest == "" {
+		return nil, nil
+	}
+	return j.folder.Blobs().Open(ctx, ref)
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"metier"
+	"metier/agent/subagent"
+	"metier/browser"
+	"metier/config"
+	"metier/program"
+	"metier/record"
+	"metier/sandbox/unsafe"
+	"metier/settings"
+)
+
+// lentFor is how long a browser is lent where nothing is said.
+const lentFor = time.Hour
+
+// planBrowser fills what a launch says of a browser: flags, then the
+// configuration. Neither says anything: none is lent.
+func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) error {
+	c := op.Browser
+	c.Endpoint, c.Origin, c.Until = cmp.Or(f.Endpoint, c.Endpoint), cmp.Or(f.Origin, c.Origin), cmp.Or(f.Until, c.Until)
+	if c.Endpoint == "" && c.Origin == "" {
+		if c.Until == "" {
+			return nil
+		}
+		return metier.Errorf(metier.Invalid, "lease_invalid", "name it with --browser-endpoint, and where it may be with --browser-origin", "--browser-until: no browser is lent")
+	}
+	until, err := e.until(c.Until)
+	if err != nil {
+		return err
+	}
+	for _, g := range c.Grants {
+		if _, err := ScriptEntries("browser: grants: script", []string{g.Script}); err != nil {
+			return err
+		}
+	}
+	lease, err := browser.Lease{Endpoint: c.Endpoint, Origin: c.Origin, Until: until, Grants: c.Grants}.Check()
+	if err != nil {
+		return err
+	}
+	l.Browser = &lease
+	for i := range l.Roots {
+		l.Roots[i].Yields = false // the skill that works in the browser keeps its name
+	}
+	return nil
+}
+
+// until reads how long a browser is lent.
+func (e *Engine) until(s string) (time.Time, error) {
+	if s == "" {
+		return e.Now().Add(lentFor), nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return e.Now().Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, metier.Errorf(metier.Invalid, "lease_invalid", "write a duration, as 20m, or a time, as 2030-01-02T15:04:05Z", "--browser-until %q is neither", s)
+	}
+	return t, nil
+}
+
+// checkTarget refuses scripts on the host for a run of its own: a
+// subagent's profile puts exact scripts there.
+func checkTarget(t settings.Target) error {
+	if t != settings.TargetHost {
+		return nil
+	}
+	return metier.Errorf(metier.Invalid, "execution_target_refused", "let a subagent whose profile has target: host do it (--allow-subagent-profile), or give up isolation as a whole with --sandbox "+BackendUnsafe,
+		"scripts of a run do not run on the host (script_target=host)")
+}
+
+// signIn are the scripts that sign in somewhere, of the skill that metier brings.
+var signIn = []string{"agent-browser:scripts/authenticated-session.sh"}
+
+// onHost is what a child's profile puts on the host; nil: nothing. Each child
+// has a lease of its own, and no page or cookie of another. close ends it.
+func (j *Run) onHost() (*program.Host, error) {
+	c := j.launch.Child
+	if c == nil || c.Manifest.Target != subagent.TargetHost {
+		return nil, nil
+	}
+	bare := unsafe.New(nil)
+	j.owned = append(j.owned, bare)
+	h := &program.Host{Scripts: j.launch.Scripts, Approved: j.launch.Approved, Sandbox: bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(j.op.Browser.Path)}
+	if self, err := os.Executable(); err == nil {
+		h.Path = append(h.Path, filepath.Dir(self)) // what comes with metier lies beside it
+	}
+	b := j.launch.Browser
+	if b == nil || !c.Browser {
+		return h, nil
+	}
+	lent, err := browser.Open(*b, &browser.Options{Now: j.e.Now, Logger: j.e.Logger()})
+	if err != nil {
+		return nil, err
+	}
+	j.owned = append(j.owned, lent)
+	h.Browser = lent
+	return h, nil
+}
+
+// relend lends the browser of a resumed run anew, where a flag says so.
+func (e *Engine) relend(l *Launch, f BrowserRequest, op config.Operator) error {
+	if f == (BrowserRequest{}) {
+		return nil
+	}
+	if was := l.Browser; was != nil {
+		f.Endpoint, f.Origin = cmp.Or(f.Endpoint, was.Endpoint), cmp.Or(f.Origin, was.Origin)
+	}
+	l.relent = true
+	return e.planBrowser(l, f, op)
+}
+
+// keepLease puts a browser that was lent anew into the record, where the next
+// resume finds it.
+func (j *Run) keepLease(ctx context.Context) (ref record.Ref, err error) {
+	if !j.launch.relent {
+		return ref, nil
+	}
+	b, err := json.Marshal(j.launch.Browser)
+	if err != nil {
+		return ref, err
+	}
+	return j.folder.Blobs().Put(ctx, "application/json", b)
+}
+
+// noteLease says that the browser of a resumed run is of no use any more, while
+// it can still be lent anew: what the helpers of the run cannot do is done with it.
+func (j *Run) noteLease() {
+	b := j.launch.Browser
+	if b == nil || j.e.Now().Before(b.Until) {
+		return
+	}
+	j.note("", "the lease of the browser ended at %s, so helpers work without it; --resume with --browser-until lends it anew", b.Until.UTC().Format(time.RFC3339))
+}

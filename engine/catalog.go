@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"context"
+
+	"metier"
+	"metier/record"
+	"metier/settings"
+)
+
+// Catalog returns what a run would show its model of the skills of a snapshot. It
+// leaves no record.
+func (e *Engine) Catalog(ctx context.Context, l Launch, s settings.Settings, snap *metier.Snapshot) (metier.Catalog, error) {
+	j := &Run{e: e, launch: l, settings: s, snapshot: snap, view: e.Finder().View(s, l.Workspace)}
+	mem := record.NewMemory()
+	session, err := metier.Open(ctx, metier.Config{ID: "explain", By: e.Principal(), Log: mem, Blobs: mem, Snapshot: snap,
+		Settings: s, Grants: j.grants(), View: j.view, Batch: true, Now: e.Now})
+	if err != nil {
+		return metier.Catalog{}, err
+	}
+	return session.Catalog(ctx), session.Close(ctx)
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/agent"
+	"metier/agent/subagent"
+	"metier/internal/visible"
+	"metier/policy"
+	"metier/run"
+)
+
+// labelSubagent is what stands before the subagent in what a question covers.
+const labelSubagent = "subagent"
+
+// childQuestion finds in the records of children what a question of the run in a
+// folder asks: its parent has no more than who asks. The tool, the arguments and
+// the text are those of the call that waits; the text names the subagent. Where
+// they cannot be had, they are a gap, and nobody can say yes to it.
+func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) run.Pending {
+	if q.Child == "" {
+		return q
+	}
+	out, profile := q, ""
+	var chain []string
+	for q.Child != "" {
+		chain, profile = append(chain, q.Child), coveredOf(run.Text(q.Text))[labelSubagent]
+		inner, err := e.pendingOf(ctx, run.ChildrenOf(dir), q)
+		if err != nil {
+			gap, err := json.Marshal(run.Gap{Altered: true, Digest: q.Binds})
+			if err != nil {
+				panic(err) // a struct of strings always marshals
+			}
+			out.Text, out.Args = gap, gap
+			return out
+		}
+		dir, q = filepath.Join(run.ChildrenOf(dir), q.Child), inner
+	}
+	out.Tool, out.Args, out.Text = q.Tool, q.Args, q.Text
+	if Gone(q.Text) {
+		return out
+	}
+	named, err := json.Marshal(run.Text(q.Text) + "\n" + labelSubagent + ": " + visible.Line(profile+" "+strings.Join(chain, "/")))
+	if err != nil {
+		panic(err) // a string always marshals
+	}
+	out.Text = named
+	return out
+}
+
+// pendingOf is the question of a child that its parent brought.
+func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending) (_ run.Pending, err error) {
+	f, err := run.Look(root, q.Child, e.RunOptions())
+	if err != nil {
+		return q, err
+	}
+	defer func() { err = closed(f.Close(), err) }()
+	if err := f.Vouch(ctx); err != nil {
+		return q, err
+	}
+	r, err := run.Show(ctx, f)
+	if err != nil {
+		return q, err
+	}
+	i := slices.IndexFunc(r.Questions, func(in run.Pending) bool {
+		return in.Call == q.ChildCall && in.Binds == q.Binds && subagent.AskID(q.Child, in.Call, in.ID) == q.ID
+	})
+	if i < 0 {
+		return q, &metier.Error{Op: "answer", Path: root, Kind: metier.NotFound, Code: "question_not_open", Err: errors.New("the subagent does not ask that")}
+	}
+	return r.Questions[i], nil
+}
+
+// ChildQuestions does so for all questions of a run.
+func (e *Engine) ChildQuestions(ctx context.Context, dir string, open []run.Pending) {
+	for i := range open {
+		open[i] = e.childQuestion(ctx, dir, open[i])
+	}
+}
+
+// asked is what a question that came up in this process asks, wherever that is
+// recorded.
+func (j *Run) asked(ctx context.Context, q agent.Question) (run.Pending, error) {
+	words, err := json.Marshal(q.Text)
+	if err != nil {
+		return run.Pending{}, err
+	}
+	p := run.Pending{OpenQuestion: run.OpenQuestion{ID: q.ID, Call: q.Call, Code: q.Code, Scopes: q.Scopes, Binds: q.Binds, Child: q.Child, ChildCall: q.ChildCall}, Text: words}
+	if q.Child == "" {
+		p.Args, err = j.given(ctx, q.Call)
+		return p, err
+	}
+	p = j.e.childQuestion(ctx, j.folder.Dir(), p)
+	if Gone(p.Text) || Gone(p.Args) {
+		return p, &metier.Error{Op: "ask", Path: j.folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Err: errors.New("the record of a subagent does not hold what it asks")}
+	}
+	return p, nil
+}
+
+// Asker returns who asks: the subagent's profile and name, or "" for the run itself.
+func Asker(p run.Pending) string {
+	if p.Child == "" {
+		return ""
+	}
+	return cmp.Or(coveredOf(run.Text(p.Text))[labelSubagent], p.Child)
+}
+
+// coveredOf are the values of a question's text by their labels.
+func coveredOf(text string) map[string]string {
+	_, list := policy.Words(text)
+	out := map[string]string{}
+	for _, c := range list {
+		out[c[0]] = c[1]
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/agent/subagent"
+	"metier/event"
+	"metier/internal/distinct"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+	"metier/run"
+	"metier/settings"
+)
+
+// Ended returns how a child ended, from its record.
+func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, error) {
+	unknown := &metier.Error{Op: subagent.OpDelegate, Kind: metier.NotFound, Code: "unknown_handle", Hint: "use the handle that a result names", Err: errors.New("there is no helper of that handle that ended")}
+	if run.CheckID(id) != nil {
+		return subagent.Outcome{}, unknown
+	}
+	folder, err := run.Look(c.parent.folder.Children(), id, c.parent.e.RunOptions())
+	if err != nil {
+		return subagent.Outcome{}, unknown
+	}
+	defer folder.Close()
+	if err := folder.Vouch(ctx); err != nil {
+		return subagent.Outcome{}, err
+	}
+	if past, err := readPast(ctx, folder); err != nil || !past.ended {
+		return subagent.Outcome{}, unknown
+	}
+	return outcomeOf(ctx, folder)
+}
+
+// fileTools are the tools whose results are the workspace's, which the parent
+// may read itself, or the catalog's, which it was shown. Files of skills are
+// neither: see skillMade.
+var fileTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
+	settings.ToolSearchSkills, settings.ToolListSkills}
+
+// leaves reports whether what a call returned may be said again outside of the
+// child: it is the workspace's, or a report that was made for leaving a child.
+func leaves(e event.Returned) bool {
+	return e.Code == "" && slices.Contains(fileTools, e.Tool) && !skillMade(e.Label) || subagent.Reported(e.Label)
+}
+
+// skillMade reports whether a result of a file tool holds what a skill says: it
+// then has the skill's ID for its origin, and not the tool's name.
+func skillMade(l policy.Label) bool {
+	return !strings.HasPrefix(l.Origin, "tool:") && l.Origin != "metier"
+}
+
+// outcomeOf reads from its record how a child ended, and what must not leave it.
+func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err error) {
+	r, err := run.Show(ctx, folder)
+	if err != nil {
+		return o, err
+	}
+	o.Head, o.Denied = r.Head, r.Denied
+	for _, f := range r.Files {
+		o.Files = append(o.Files, f.Path)
+	}
+	o.Files = distinct.Of(o.Files)
+	var read []string
+	for en, err := range folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return o, err
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			continue // Show has judged it
+		}
+		switch e := e.(type) {
+		case event.Activated:
+			o.Skills = append(o.Skills, event.SkillRef{ID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Tier: e.Source})
+			err = keepIn(ctx, folder, &o, nil, e.Text)
+		case event.Said:
+			if e.ID == "prompt" {
+				var m model.Message
+				if b, oerr := folder.Blobs().Open(ctx, e.Content); oerr == nil && json.Unmarshal(b, &m) == nil {
+					o.Task = m.Text()
+				}
+			}
+		case event.Returned:
+			if !leaves(e) {
+				err = keepIn(ctx, folder, &o, partsText, e.Content)
+			}
+		case event.ScriptExecuted:
+			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
+		case event.PageFetched:
+			read = append(read, addressesOf(ctx, folder, e)...)
+		case event.CommandExecuted:
+			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
+		case event.Failed:
+			err = keepIn(ctx, folder, &o, nil, e.Detail)
+		case event.Replied:
+			o.Turns, o.Usage = o.Turns+1, o.Usage.Add(e.Usage)
+		case event.Compacted:
+			o.Usage = o.Usage.Add(e.Usage)
+		case event.ChildEnded:
+			o.Usage = o.Usage.Add(e.Usage)
+		case event.Ended:
+			o.Status, o.Code = e.Status, e.Code
+			if o.Answer, o.Output, err = said(ctx, folder.Blobs(), e); err != nil {
+				return o, err
+			}
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	o.Private = distinct.Of(without(o.Private, read))
+	return o, nil
+}
+
+// addressesOf are the addresses of a page that was read: a child says where it
+// knows something from. What follows a question mark can be a key, and is none of it.
+func addressesOf(ctx context.Context, folder *run.Folder, e event.PageFetched) (out []string) {
+	if e.Status != "read" || e.Code != "" {
+		return nil
+	}
+	for _, ref := range []record.Ref{e.URL, e.FinalURL} {
+		if b, err := folder.Blobs().Open(ctx, ref); err == nil { // one that was erased stays private
+			if address, _, _ := strings.Cut(string(b), "?"); address != "" {
+				out = append(out, address)
+			}
+		}
+	}
+	return out
+}
+
+// without takes texts out of private ones. Elsewhere their words stay private.
+func without(private, public []string) []string {
+	public = distinct.Of(public)
+	slices.SortFunc(public, func(a, b string) int { return len(b) - len(a) }) // one can begin with another
+	var pairs []string
+	for _, p := range public {
+		pairs = append(pairs, p, "\n")
+	}
+	r := strings.NewReplacer(pairs...)
+	for i := range private {
+		private[i] = r.Replace(private[i])
+	}
+	return private
+}
+
+// keepIn adds content of a child's record to what stays in it, as text reads it.
+// What was erased since cannot be compared with.
+func keepIn(ctx context.Context, folder *run.Folder, o *subagent.Outcome, text func([]byte) string, refs ...record.Ref) error {
+	for _, ref := range refs {
+		if ref.Digest == "" {
+			continue
+		}
+		b, err := folder.Blobs().Open(ctx, ref)
+		switch {
+		case record.CodeOf(err) == record.CodeErased:
+			o.Blind = true
+		case err != nil:
+			return err
+		case text != nil:
+			o.Private = append(o.Private, text(b))
+		default:
+			o.Private = append(o.Private, string(b))
+		}
+	}
+	return nil
+}
+
+// partsText is the text of a result.
+func partsText(b []byte) string {
+	var parts []model.Part
+	if json.Unmarshal(b, &parts) != nil {
+		return string(b)
+	}
+	s := ""
+	for _, p := range parts {
+		s += p.Text
+	}
+	return s
+}
+
+// said is the final text and the structured result of a run that ended.
+func said(ctx context.Context, blobs record.Blobs, e event.Ended) (answer string, output json.RawMessage, err error) {
+	if e.Answer.Digest != "" {
+		var m model.Message
+		b, err := blobs.Open(ctx, e.Answer)
+		if err == nil {
+			err = json.Unmarshal(b, &m)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		answer = m.Text()
+	}
+	if e.Output.Digest != "" {
+		if output, err = blobs.Open(ctx, e.Output); err != nil {
+			return "", nil, err
+		}
+	}
+	return answer, output, nil
+}

@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"metier"
+	"metier/agent/subagent"
+	"metier/event"
+	"metier/model"
+	"metier/policy"
+	"metier/run"
+)
+
+// LaunchChild is what a child's launch holds beside that of any run.
+type LaunchChild struct {
+	Manifest     subagent.Manifest `json:"manifest"`
+	Chain        []string          `json:"chain"` // its name behind those of its ancestors that are children
+	Only         [][]string        `json:"only"`  // skills it may use, and its ancestors
+	Instructions string            `json:"instructions,omitempty"`
+	Browser      bool              `json:"browser,omitempty"` // its scripts on the host need the lent one
+}
+
+// children runs the children of a job, in this process: each with a session,
+// a record and grants of its own.
+type children struct{ parent *Run }
+
+// family are the children of a run that is no child, theirs included.
+type family struct {
+	mu   sync.Mutex // one folder is made at a time, so that the count holds
+	root string     // folder of the first ones
+	made map[string]bool
+}
+
+// knows reports whether this process made a child's folder.
+func (f *family) knows(dir string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.made[dir]
+}
+
+// Run begins a child or goes on with it.
+func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outcome, err error) {
+	defer func() {
+		if err != nil && ctx.Err() == nil && !subagent.Told(err) {
+			c.parent.note("", "the subagent %s could not be run or its record not be read: %v [%s]", ch.ID, err, metier.CodeOf(err))
+		}
+	}()
+	folder, err := c.open(ctx, ch)
+	if err != nil {
+		return o, err
+	}
+	k := &Run{}
+	defer func() {
+		if k.folder == nil {
+			err = errors.Join(err, folder.Close())
+		}
+		err = closed(k.Close(context.WithoutCancel(ctx)), err)
+	}()
+	switch past, err := readPast(ctx, folder); {
+	case err == nil && past.ended:
+		return outcomeOf(ctx, folder) // it ended before its parent could say so
+	case err != nil && metier.CodeOf(err) != "run_not_begun":
+		return o, err
+	}
+	child, err := c.job(ctx, ch)
+	if child != nil {
+		k = child // what it opened is closed, whatever became of it
+	}
+	if err != nil {
+		return o, err
+	}
+	if err := c.enter(ctx, k, folder); err != nil {
+		return o, err
+	}
+	if err := k.answer(ctx, ch); err != nil {
+		return o, err
+	}
+	out, err := k.drive(ctx, c.parent.childProgress(k.chain()))
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return o, err
+	}
+	if out.Status == "parked" {
+		return subagent.Outcome{Ask: firstAsk(k.session.State().Calls)}, nil
+	}
+	if err := folder.Project(ctx); err != nil {
+		return o, err
+	}
+	return outcomeOf(ctx, folder)
+}
+
+// open opens the folder of a child, or makes it where there may be one more. One
+// that was there and is gone is not made again: what it did would happen twice.
+func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, error) {
+	j, f := c.parent, c.parent.family
+	root, o := j.folder.Children(), j.e.RunOptions()
+	dir := filepath.Join(root, ch.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o.Witnessed = !j.trusted && (o.StateDir != "" || !f.made[dir]) // without a place for heads, what this process made is known to it
+	switch _, err := os.Lstat(filepath.Join(dir, run.FileLog)); {
+	case err == nil:
+		return run.Open(root, ch.ID, o)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case ch.Again && run.Known(root, ch.ID, o):
+		return nil, &metier.Error{Op: "run", Path: dir, Kind: metier.Drift, Code: "subagent_record_lost", Err: errors.New("its record was there, and is gone")}
+	}
+	if ch.Again { // a process was killed before it wrote anything
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	switch left, err := j.tokensLeft(ctx, ""); {
+	case err != nil:
+		return nil, err
+	case left < 0:
+		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
+	}
+	there, err := below(f.root)
+	if err != nil {
+		return nil, err
+	}
+	if most := j.launch.Subagents.Total; there >= most {
+		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "subagent_limit", Hint: "do the rest yourself",
+			Err: fmt.Errorf("this run had %d helpers, and may have no more", most)}
+	}
+	folder, err := run.Create(root, ch.ID, o)
+	if err == nil {
+		f.made[dir] = true
+	}
+	return folder, err
+}
+
+// below counts the children in a folder of them, and theirs.
+func below(root string) (int, error) {
+	there, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	n := len(there)
+	for _, d := range there {
+		more, err := below(run.ChildrenOf(filepath.Join(root, d.Name())))
+		if err != nil {
+			return 0, err
+		}
+		n += more
+	}
+	return n, nil
+}
+
+// enter opens a child's session on its folder, and begins or goes on.
+func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error {
+	restored, err := folder.Restore(ctx)
+	if err != nil {
+		return err
+	}
+	again := restored.State.Seq > 0 && len(restored.Active)+restored.State.Turns > 0
+	var d drifts
+	if again && !c.parent.family.knows(folder.Dir()) {
+		if d, err = k.drift(restored); err != nil {
+			return err
+		}
+	}
+	k.anew = len(d.all()) > 0 && k.onDrift() == "reload"
+	if err := k.open(ctx, folder); err != nil {
+		return err
+	}
+	if again {
+		if err := k.resumed(ctx, restored, d, k.onDrift()); err != nil {
+			return err
+		}
+	}
+	return k.beginChild(ctx)
+}
+
+// beginChild puts a child's skills and its task into its session; done twice it
+// changes nothing. A skill of the profile that may not be loaded makes a weaker
+// child, as one that is not there does.
+func (j *Run) beginChild(ctx context.Context) error {
+	st := j.session.State()
+	for _, name := range j.launch.Skills {
+		sk, err := j.session.Snapshot().Find(name)
+		if err != nil {
+			return err
+		}
+		if isActive(st, sk.ID.String()) {
+			continue
+		}
+		_, err = j.session.Activate(ctx, name, sourceChild)
+		if metier.KindOf(err) == metier.Denied {
+			err = j.append(ctx, []event.Event{event.Note{Code: metier.CodeOf(err), On: sk.ID.String()}})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	in := metier.Input{ID: "prompt", Parts: []model.Part{model.Text(j.launch.Prompt)}, Role: policy.Context, Surface: "subagent", By: j.e.Principal()}
+	if _, err := j.session.Say(ctx, in); err != nil {
+		return err
+	}
+	return j.folder.Project(ctx)
+}
+
+// The activation sources of what a run begins with, and of what a child does.
+const (
+	sourceRun   = "cli-preload"
+	sourceChild = "subagent-inherit"
+)
+
+// instructed is what a child's system prompt ends with.
+func (j *Run) instructed(context.Context, *metier.Session) (string, error) {
+	if j.launch.Child == nil {
+		return "", nil
+	}
+	return strings.TrimSpace(j.launch.Child.Instructions + "\n\n" + subagent.Rules), nil
+}
+
+// answer hands a child the answers that people gave its parent's call.
+func (j *Run) answer(ctx context.Context, ch subagent.Child) error {
+	for {
+		q := firstAsk(j.session.State().Calls)
+		if q == nil {
+			return nil
+		}
+		ans, ok := ch.Answer(q.ChildCall, *q)
+		if !ok {
+			return j.settle(ctx)
+		}
+		if err := j.session.Answer(ctx, q.ChildCall, ans); err != nil {
+			return err
+		}
+	}
+}
+
+// firstAsk is the open question of the first call that has one.
+func firstAsk(calls map[string]metier.CallState) *policy.Question {
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		if q := calls[id].Question; q.ID != "" {
+			q.ChildCall = id
+			return &q
+		}
+	}
+	return nil
+}

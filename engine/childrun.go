@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/agent"
+	"metier/agent/subagent"
+	"metier/model/provider"
+	"metier/policy"
+)
+
+// job is a child's run: its parent's place and its profile's grants.
+func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
+	j, p := c.parent, ch.Profile
+	l := j.launch
+	tokens, err := j.tokensFor(ctx, ch)
+	if err != nil {
+		return nil, err
+	}
+	subs := *l.Subagents
+	subs.At++
+	l.Subagents, l.MCP, l.resumed, l.relent = &subs, nil, false, false
+	l.Tools, l.Named = childTools(p, j.launch.Tools, subs.At < subs.Depth), nil
+	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
+	for _, a := range j.launch.Approved {
+		if slices.Contains(p.Scripts, a.Entry) {
+			l.Approved = append(l.Approved, a) // named by both, as it is
+		}
+	}
+	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
+	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: j.launch.Spec.Price}
+	k := &Run{e: j.e, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, view: j.view, family: j.family,
+		protected: j.protected, workspace: j.workspace, host: j.host, standing: j.standing, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, hooks: j.hooks, trusted: j.trusted}
+	if k.disk = j.disk; j.reloads() {
+		k.disk = k.snapshot
+	}
+	k.limited.MaxTokens = tokens
+	l.Hosts = k.narrow(p, j.launch.Hosts)
+	if p.Model != "" && p.Model != j.model.ID {
+		if k.model, err = provider.Open(p.Model, j.op.Models(j.e.Env)); err != nil {
+			return nil, err
+		}
+		l.Spec.Price = j.op.Price(k.model.ID)
+	}
+	l.Model, l.Spec.Model = cmp.Or(p.Model, l.Model), k.model.ID
+	m := ch.Manifest
+	m.Parent, m.Depth, m.Tools = j.folder.ID(), subs.At, l.Tools
+	if m.Scripts == nil {
+		m.Scripts = []string{}
+	}
+	k.launch = l
+	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
+	l.Skills, m.Missing = k.there(l.Skills)
+	m.Skills = l.Skills
+	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Browser: p.Browser}
+	l.Spec.Subagent = &m
+	k.launch = l
+	if err := k.trust(ctx); err != nil {
+		return nil, err
+	}
+	if !l.runs() {
+		return k, nil
+	}
+	if k.sandbox == nil {
+		if err := k.openSandbox(); err != nil {
+			return nil, err
+		}
+	}
+	k.standing = j.e.standing()
+	k.exact, err = k.onHost()
+	return k, err
+}
+
+// narrow takes from the settings of a child what its profile does not give:
+// scripts are exactly those it names, and hosts those it names or inherits.
+func (j *Run) narrow(p subagent.Profile, parent []string) []string {
+	hosts, inherits := profileHosts(p, parent)
+	j.settings.Exec = j.settings.Exec.Exact(len(hosts) > 0, inherits)
+	return hosts
+}
+
+// chain names a child by its ancestors that are children, and itself.
+func (l Launch) chain() []string {
+	if l.Child == nil {
+		return nil
+	}
+	return l.Child.Chain
+}
+
+// chain is how progress names the child, with its profile.
+func (j *Run) chain() string {
+	return j.launch.Child.Manifest.Profile + " " + strings.Join(j.launch.chain(), "/")
+}
+
+// there splits names into skills that can be used and those that are not there,
+// or that the operator or a person took away. A name with a star would stand for
+// others in the list of skills the child may use.
+func (j *Run) there(names []string) (have, missing []string) {
+	have, missing = []string{}, []string{}
+	g := j.snapshot.Grants(j.grants())
+	for _, n := range names {
+		sk, err := j.snapshot.Find(n)
+		if err == nil {
+			id := sk.ID.String()
+			if effect, _ := g.Skill(id, sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") { // Find takes no name for an ID
+				err = fs.ErrNotExist
+			}
+		}
+		if err != nil {
+			missing = append(missing, n)
+		} else {
+			have = append(have, n)
+		}
+	}
+	return have, missing
+}
+
+// trust approves the scripts of a profile where their skills come from somebody
+// the operator trusts: a name says nothing of who stands behind it, so those of
+// a workspace or a stranger's root are asked for, and on the host those of a
+// user's own, too.
+func (j *Run) trust(ctx context.Context) error {
+	for _, e := range j.launch.Scripts {
+		name, _, _ := cutEntry(e)
+		sk, err := j.snapshot.Find(name)
+		if err != nil {
+			continue // the skill is missing, and told so
+		}
+		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && (t != policy.User || j.launch.Child.Manifest.Target == subagent.TargetHost) {
+			continue
+		}
+		if err := j.approve(ctx, []string{e}); err != nil && metier.CodeOf(err) != "script_not_indexed" {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"metier/agent/subagent"
+	"metier/event"
+	"metier/run"
+)
+
+// tokensLeft is what the run may still use, 0 for any number and -1 for none.
+// What children used that have not ended counts, too, but for the one that asks.
+func (j *Run) tokensLeft(ctx context.Context, but string) (int64, error) {
+	most := j.launch.Spec.MaxTokens
+	if most == 0 {
+		return 0, nil
+	}
+	used, err := tokensUsed(ctx, j.folder, but, j.e.RunOptions())
+	switch {
+	case err != nil:
+		return 0, err
+	case used >= most:
+		return -1, nil
+	}
+	return most - used, nil
+}
+
+// tokensFor is what a child may use, 0 for any number. It gets what is left
+// again where it is taken up.
+func (j *Run) tokensFor(ctx context.Context, ch subagent.Child) (int64, error) {
+	left, err := j.tokensLeft(ctx, ch.ID)
+	if left < 0 {
+		left = 1 // one that is under way ends by its own limit, and is accounted for
+	}
+	if most := ch.Profile.MaxTokens; most > 0 && (left == 0 || most < left) {
+		left = most
+	}
+	return left, err
+}
+
+// tokensUsed is what the present run of a folder used, with its children: those
+// that ended say so in its own record.
+func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Options) (used int64, err error) {
+	var open []string
+	for en, err := range folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return 0, err
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			continue // the session has judged it
+		}
+		var u event.Usage
+		switch e := e.(type) {
+		case event.Begun:
+			used, open = 0, nil // the budget is one of a run
+		case event.Replied:
+			u = e.Usage
+			for _, c := range e.Calls {
+				open = append(open, event.ChildName(c.ID))
+			}
+		case event.Compacted:
+			u = e.Usage
+		case event.ChildEnded:
+			u = e.Usage
+			open = slices.DeleteFunc(open, func(id string) bool { return id == e.Run })
+		}
+		used += u.Total()
+	}
+	for _, id := range open {
+		if id == but || run.CheckID(id) != nil {
+			continue
+		}
+		child, err := run.Look(folder.Children(), id, o)
+		if err != nil {
+			continue // the call began none, or its result says that the record cannot be used
+		}
+		n, err := tokensUsed(ctx, child, "", o)
+		if err = closed(child.Close(), err); ctx.Err() != nil {
+			return 0, err
+		}
+		used += n
+	}
+	return used, nil
+}

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/registry"
+	"metier/run"
+)
+
+// CodeDrift is the code of a notice about a skill that changed since a run began.
+const CodeDrift = "skill_drifted"
+
+// onDrift is what happens with changed skills: the setting for batch or for a
+// person. The flag --on-drift sets both.
+func (j *Run) onDrift() string {
+	if j.launch.Batch {
+		return string(j.settings.Activate.DriftBatch)
+	}
+	return string(j.settings.Activate.DriftInteractive)
+}
+
+// drifts are what changed since a record was written.
+type drifts struct {
+	active   []event.Drifted // of skills whose instructions are in the conversation
+	recorded []event.Drifted // of the other skills the record lists, and of the list
+}
+
+func (d drifts) all() []event.Drifted { return slices.Concat(d.active, d.recorded) }
+
+// drift compares the skills of a record with what is on disk: the active ones
+// and, where the files of all were indexed at the start, all of them.
+// Where the choice is fail, it refuses and names what changed.
+func (j *Run) drift(r run.Restored) (d drifts, err error) {
+	choice := j.onDrift()
+	d.active = run.Drift(r.Active, j.digests)
+	if d.recorded, err = j.recorded(r); err != nil {
+		return d, err
+	}
+	for _, list := range [][]event.Drifted{d.active, d.recorded} {
+		for i := range list {
+			list[i].Choice = choice
+		}
+	}
+	all := d.all()
+	if len(all) == 0 || choice == "ignore" {
+		return d, nil
+	}
+	if choice != "fail" {
+		for _, x := range all {
+			j.hooks.Notify(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); %s", changed(x), x.SkillID, choice)})
+		}
+		return d, nil
+	}
+	var texts []string
+	for _, x := range all[:min(len(all), mostNamed)] {
+		texts = append(texts, fmt.Sprintf("%s: %s was %s, is %s", x.SkillID, x.Path, cmp.Or(x.Was, "not there"), cmp.Or(x.Now, "gone")))
+	}
+	if more := len(all) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return d, &metier.Error{Op: "resume", Skill: all[0].SkillID, Path: all[0].Path, Kind: metier.Drift, Code: "skill_drifted",
+		Hint: "put the skills back, or choose --on-drift warn (keep what was recorded) or --on-drift reload (take what is there now)",
+		Err:  fmt.Errorf("skills changed since the run was recorded: %s", strings.Join(texts, "; "))}
+}
+
+// onDisk returns the skills that can be used now, and those of a record that
+// lost their name to another since. Files are indexed where the record has them.
+func (j *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
+	var out []registry.Skill
+	for _, sk := range j.disk.All() {
+		was, known := recorded[sk.ID.String()]
+		switch {
+		case sk.State == metier.Loaded, sk.State == metier.Hidden, sk.State == metier.Shadowed && known:
+		default:
+			continue
+		}
+		if was.Indexed {
+			full, err := j.disk.Index(context.Background(), sk)
+			if err != nil {
+				continue // it cannot be read, which counts as gone
+			}
+			sk = full
+		}
+		dir := j.view.Dir(sk)
+		x := registry.Skill{ID: sk.ID.String(), SkillDir: dir, SkillPath: dir + "/" + sk.Head.FileName, Digest: string(sk.Digest), Tree: string(sk.Tree), Indexed: sk.Indexed}
+		for _, f := range sk.Resources {
+			x.Resources = append(x.Resources, registry.Resource{Path: f.Path, Digest: string(f.Digest)})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// mostNamed is how many changes a message names.
+const mostNamed = 5
+
+func changed(d event.Drifted) string {
+	switch {
+	case d.Was == "":
+		return d.Path + " was added since the run was recorded"
+	case d.Now == "":
+		return d.Path + " is gone since the run was recorded"
+	}
+	return d.Path + " changed since the run was recorded"
+}
+
+// recorded compares the skills that are not active with the recorded list.
+// Where files are indexed at first use, a skill that was added or removed is
+// only reported: the list still binds, and each file is compared when it is
+// used.
+func (j *Run) recorded(r run.Restored) ([]event.Drifted, error) {
+	was, err := r.Registry.List()
+	if err != nil || r.Registry.Unbound() || j.reloads() {
+		return nil, err
+	}
+	all := run.Since(was, j.onDisk(registry.List{Skills: was}.ByID()))
+	if indexesAtStart(j.settings.Discover) {
+		active := func(d event.Drifted) bool {
+			return slices.ContainsFunc(r.Active, func(a event.Activated) bool { return a.SkillID == d.SkillID })
+		}
+		return slices.DeleteFunc(all, active), nil
+	}
+	var added []string
+	for _, d := range all {
+		if d.Was == "" {
+			added = append(added, d.SkillID)
+		}
+	}
+	if n := len(added); n > 0 {
+		j.note("not-recorded", "the run does not have the skills that were added since it began: %s%s",
+			strings.Join(added[:min(n, mostNamed)], ", "), map[bool]string{true: fmt.Sprintf(" and %d more", n-mostNamed)}[n > mostNamed])
+	}
+	return nil, nil
+}
+
+// driftOfChildren refuses as drift does, for the skills of subagents that are not
+// done: before anything goes on, so that they can be put back. With any other
+// choice each sees to its own when it is taken up.
+func (j *Run) driftOfChildren(ctx context.Context, dir string, s run.State) error {
+	if j.onDrift() != "fail" {
+		return nil
+	}
+	root := run.ChildrenOf(dir)
+	list, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if slices.ContainsFunc(s.Children, func(c run.ChildRun) bool { return c.Run == d.Name() }) {
+			continue
+		}
+		if err := j.driftOfChild(ctx, root, d.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Run) driftOfChild(ctx context.Context, root, id string) (err error) {
+	f, err := run.Look(root, id, j.e.RunOptions())
+	if err != nil {
+		return nil // whoever takes it up says what is wrong with it
+	}
+	defer func() { err = closed(f.Close(), err) }()
+	r, err := f.Restore(ctx)
+	if err != nil || r.State.Status == run.StatusDone || r.State.Status == run.StatusFailed || r.State.Status == run.StatusDenied {
+		return nil
+	}
+	if _, err := j.drift(r); err != nil {
+		return fmt.Errorf("subagent %s: %w", id, err)
+	}
+	return j.driftOfChildren(ctx, f.Dir(), r.State)
+}
+
+// digests looks a skill up as it is on disk now.
+func (j *Run) digests(skillID string) (file, tree string, err error) {
+	ctx := context.Background()
+	for _, sk := range j.disk.All() {
+		if sk.ID.String() != skillID {
+			continue
+		}
+		full, err := j.disk.Index(ctx, sk)
+		if err != nil {
+			return "", "", err
+		}
+		return string(full.Digest), string(full.Tree), nil
+	}
+	if file, tree, ok := j.harnessDigests(ctx, skillID); ok {
+		return file, tree, nil
+	}
+	return "", "", &metier.Error{Op: "resume", Skill: skillID, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("it is gone")}
+}

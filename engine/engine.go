@@ -1,0 +1,161 @@
+// Package engine is the application: it plans, starts, resumes, answers, and lists
+// runs, and wires every implementation together. Every surface, such as the
+// command line or a server, is a thin client of it.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"metier/agent"
+	"metier/config"
+	"metier/fetch"
+	"metier/internal/egress"
+	"metier/model/provider"
+	"metier/policy"
+	"metier/record"
+	"metier/run"
+	"metier/skillroots"
+	"metier/userstate"
+)
+
+// Engine starts and manages runs. It is safe for concurrent use.
+type Engine struct {
+	Env config.Env
+	o   Options
+
+	cleaning sync.Mutex
+	redact   *record.Redactor // of Clean, made at the first call
+
+	unlisted sync.Once // a list of projects that cannot be read was reported
+	watch    watchers
+}
+
+// Options configure an engine. The zero value is ready to use.
+type Options struct {
+	Version string                                     // of the program, for records and servers
+	Now     func() time.Time                           // nil: time.Now
+	After   func(time.Duration) <-chan time.Time       // waits before a model call is retried; nil: time.After
+	Org     string                                     // folder of the machine's skills; "": skillroots.OrgFolder
+	Egress  func(egress.Rules) (*egress.Proxy, error)  // network of programs; nil: public addresses alone
+	Fetch   fetch.Options                              // of the tool that reads web pages
+	Logger  func(secrets []record.Secret) *slog.Logger // nil: no log
+	Notify  func(Notice)                               // nil: notices outside of a run are dropped
+}
+
+// New returns an engine for the user of an environment.
+func New(env config.Env, o Options) *Engine {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Org = cmp.Or(o.Org, skillroots.OrgFolder)
+	if o.Logger == nil {
+		o.Logger = func([]record.Secret) *slog.Logger { return slog.New(slog.DiscardHandler) }
+	}
+	if o.Notify == nil {
+		o.Notify = func(Notice) {}
+	}
+	return &Engine{Env: env, o: o}
+}
+
+// Close sends what is left of the telemetry. A notice reports what was lost.
+func (e *Engine) Close() { e.unwatch() }
+
+// Finder finds the roots of skills.
+func (e *Engine) Finder() skillroots.Finder { return skillroots.Finder{Env: e.Env, Org: e.o.Org} }
+
+// State is what the user decided.
+func (e *Engine) State() userstate.Store { return userstate.New(e.Env) }
+
+// Now returns the time.
+func (e *Engine) Now() time.Time { return e.o.Now() }
+
+// Logger returns the log. Secrets do not appear in it.
+func (e *Engine) Logger() *slog.Logger { return e.o.Logger(e.Secrets()) }
+
+// Notify gives the user of the engine a notice.
+func (e *Engine) Notify(n Notice) { e.o.Notify(n) }
+
+// Principal returns the name of the user.
+func (e *Engine) Principal() string {
+	return cmp.Or(e.Env.Get("METIER_PRINCIPAL"), e.Env.Get("USER"), "operator")
+}
+
+// Secrets lists the values that no record and no model may see: keys of
+// providers, and what scripts are given.
+func (e *Engine) Secrets() []record.Secret {
+	var out []record.Secret
+	for _, p := range provider.All() {
+		for _, k := range p.Keys {
+			if v := e.Env.Get(k); v != "" {
+				out = append(out, record.Secret{Name: k, Value: v})
+			}
+		}
+	}
+	if op, err := config.Load(e.Env); err == nil {
+		for _, c := range op.Secrets {
+			if v, err := c.Value(e.Env); err == nil {
+				out = append(out, record.Secret{Name: c.Name, Value: v})
+			}
+		}
+	}
+	return out
+}
+
+// Clean removes secrets from a text that a model or a provider wrote.
+func (e *Engine) Clean(s string) string {
+	e.cleaning.Lock()
+	defer e.cleaning.Unlock()
+	if e.redact == nil {
+		e.redact = record.Redact(nil, e.Secrets()...)
+	}
+	b, _ := e.redact.Clean([]byte(s))
+	return string(b)
+}
+
+// RunOptions are the options with which run folders are opened. more are secrets of
+// one run.
+func (e *Engine) RunOptions(more ...record.Secret) *run.Options {
+	return &run.Options{Now: e.o.Now, By: e.Principal(), Logger: e.Logger(), StateDir: e.Env.StateDir(), Secrets: append(e.Secrets(), more...)}
+}
+
+// RunID returns a new ID: the time, and four random bytes.
+func (e *Engine) RunID() string {
+	var b [4]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // the kernel's generator does not fail
+	}
+	return fmt.Sprintf("%s-%x", e.Now().UTC().Format("20060102-150405"), b)
+}
+
+// Severities of a notice.
+const (
+	Note    = "note"
+	Warning = "warning"
+)
+
+// Notice is something the user should know and that is not an error.
+type Notice struct {
+	Code     string `json:"code,omitempty"`
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+}
+
+// Hooks connect a run with the user or program it is for. Nil hooks are not called.
+type Hooks struct {
+	// Ask brings a question to a person. Without it, no one can answer.
+	Ask func(context.Context, Question) (policy.Answer, error)
+	// Notify receives notices of the run.
+	Notify func(Notice)
+	// Progress receives what happens in the run.
+	Progress func(agent.Progress)
+	// Child returns a function that receives what happens in a subagent.
+	Child func(name string) func(agent.Progress)
+	// Output receives what programs write, by call and stream.
+	Output func(call, stream string, p []byte)
+}

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"metier"
+	"metier/model"
+	"metier/policy"
+	"metier/program"
+	"metier/settings"
+)
+
+// modelNone is the model in the record of a program that calls tools itself.
+const modelNone = "none"
+
+// Exec runs one script of a skill in a run of its own. Naming the script activates
+// the skill and approves it as it is. timeout is the most time it gets; 0 means the
+// default.
+func (e *Engine) Exec(ctx context.Context, q Request, call program.Script, timeout time.Duration, h Hooks) (o metier.Observation, err error) {
+	q.PromptRole, q.Tools = policy.DirectCommand, []string{settings.ToolRunSkillScript}
+	p, _, err := e.PlanTools(ctx, q)
+	if err != nil {
+		return o, err
+	}
+	if p.settings.NoScripts() {
+		return o, metier.Errorf(metier.Invalid, "scripts_off", "choose another with --profile", "this profile runs no scripts of skills")
+	}
+	j, err := e.prepare(ctx, p, h)
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = closed(j.Close(context.WithoutCancel(ctx)), err) }()
+	folder, err := e.CreateRecord(ctx, j.launch.Workspace, j.launch.Artifacts, e.RunID())
+	if err != nil {
+		return o, err
+	}
+	j.limits.Wall = timeout
+	if err := j.open(ctx, folder); err != nil {
+		return o, err
+	}
+	j.noteHosts()
+	j.NoteReadOnly()
+	return j.exec(ctx, call)
+}
+
+// exec activates the skill and runs the script.
+func (j *Run) exec(ctx context.Context, call program.Script) (o metier.Observation, err error) {
+	s := j.session
+	typed := fmt.Sprintf("run %s of %s", call.Path, call.Skill)
+	if _, err := s.Say(ctx, metier.Input{ID: "exec", Parts: []model.Part{model.Text(typed)}, Role: policy.DirectCommand, Surface: j.from, By: j.e.Principal()}); err != nil {
+		return o, err
+	}
+	if _, err := s.Activate(ctx, call.Skill, "user-explicit"); err != nil {
+		return o, err
+	}
+	raw, err := json.Marshal(call)
+	if err != nil {
+		return o, err
+	}
+	return s.Call(ctx, metier.Call{ID: "exec", Tool: settings.ToolRunSkillScript, Args: raw, Actor: policy.ByOperator, By: j.e.Principal()})
+}

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"metier/internal/atomicfile"
+	"metier/record"
+	"metier/run"
+)
+
+// CreateRecord creates the folder of a run in a workspace, and keeps records out of
+// git.
+func (e *Engine) CreateRecord(ctx context.Context, workspace, artifacts, id string, secrets ...record.Secret) (*run.Folder, error) {
+	if err := errors.Join(e.remember(workspace), e.Claim(ctx, artifacts)); err != nil {
+		return nil, err
+	}
+	folder, err := run.Create(artifacts, id, e.RunOptions(secrets...))
+	if err != nil {
+		return nil, err
+	}
+	if err := ignoreRecords(artifacts); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return folder, nil
+}
+
+// ignored is what git leaves out of .metier: everything but skills.json, in
+// which a project says which skills are switched off.
+const ignored = "*\n!skills.json\n"
+
+// ignoreRecords writes .metier/.gitignore unless there is one. Records that are
+// kept elsewhere are the operator's to ignore.
+func ignoreRecords(artifacts string) error {
+	dir := filepath.Dir(artifacts)
+	if filepath.Base(dir) != ".metier" || filepath.Base(artifacts) != "runs" {
+		return nil
+	}
+	path := filepath.Join(dir, ".gitignore")
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return atomicfile.Write(path, []byte(ignored), 0o644)
+}

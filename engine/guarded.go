@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"metier/config"
+	"metier/harness"
+	"metier/internal/agentdirs"
+	"metier/internal/atomicfile"
+	"metier/internal/confine"
+	"metier/internal/visible"
+	"metier/sandbox/quarantine"
+)
+
+// authority lists the slash paths of a project from which metier commands, other
+// agents and git read skills, configuration and hooks.
+func authority() []string {
+	return append([]string{config.ProjectFile, harness.File, ".git"}, agentdirs.ProjectFolders()...)
+}
+
+// projectDirs lists the folders of a workspace in which metier commands run: the
+// workspace, the folders down to the working folder, and those down to the
+// projects below in which metier has run.
+func (e *Engine) projectDirs(workspace, cwd string) []string {
+	dirs := []string{workspace}
+	down := func(to string) {
+		for dir := to; dir != workspace && confine.Within(workspace, dir); dir = filepath.Dir(dir) {
+			if !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	down(filepath.Join(workspace, filepath.FromSlash(cwd)))
+	for _, p := range e.projects() {
+		if info, err := os.Lstat(p); err == nil && info.IsDir() {
+			down(p)
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// guarded lists the host paths of a workspace that programs must not change, and
+// the records, which they must not see either.
+func (e *Engine) guarded(workspace, cwd string) (readOnly, hidden []string) {
+	for _, dir := range e.projectDirs(workspace, cwd) {
+		for _, p := range authority() {
+			readOnly = append(readOnly, filepath.Join(dir, filepath.FromSlash(p)))
+		}
+		hidden = append(hidden, filepath.Join(dir, ".metier"))
+	}
+	for _, agent := range agentdirs.All() { // the home may be in the workspace
+		readOnly = append(readOnly, e.Finder().HomeFolders(agent)...)
+	}
+	return readOnly, hidden
+}
+
+// skillFolders lists the folders of all agents in which skills are found.
+func (e *Engine) skillFolders(workspace, cwd string) (out []string) {
+	for _, dir := range e.projectDirs(workspace, cwd) {
+		for _, p := range agentdirs.ProjectFolders() {
+			out = append(out, filepath.Join(dir, filepath.FromSlash(p)))
+		}
+	}
+	for _, agent := range agentdirs.All() {
+		out = append(out, e.Finder().HomeFolders(agent)...)
+	}
+	return out
+}
+
+// remember notes in the state folder that metier has run in a workspace, so that
+// runs in a folder above it protect it.
+func (e *Engine) remember(workspace string) error {
+	dir := e.Env.StateDir()
+	if dir == "" {
+		return nil
+	}
+	dir = filepath.Join(dir, "projects")
+	path := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(workspace))))
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	e.forgetProjects(dir)
+	return atomicfile.Write(path, []byte(workspace), 0o600)
+}
+
+// forgetProjects removes what was noted of workspaces that are gone.
+func (e *Engine) forgetProjects(dir string) {
+	for file, workspace := range e.projects() {
+		if _, err := os.Lstat(workspace); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(filepath.Join(dir, file)) // one more to look at is no harm
+		}
+	}
+}
+
+// projects gives the workspaces that remember noted, by file.
+func (e *Engine) projects() map[string]string {
+	if e.Env.StateDir() == "" {
+		return nil
+	}
+	dir := filepath.Join(e.Env.StateDir(), "projects")
+	list, err := os.ReadDir(dir)
+	out := map[string]string{}
+	for _, e := range list {
+		if len(e.Name()) != 2*sha256.Size {
+			continue
+		}
+		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+		if readErr == nil && filepath.IsAbs(string(b)) {
+			out[e.Name()] = string(b)
+		} else if !errors.Is(readErr, fs.ErrNotExist) {
+			err = errors.Join(err, readErr)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.unlisted.Do(func() {
+			e.note("projects_unreadable", "the list of projects cannot be read whole, so some below this workspace may be unprotected: %v", err)
+		})
+	}
+	return out
+}
+
+// journal is where the processes of this user note what they guard while
+// programs run; nil where there is no folder for state.
+func (e *Engine) journal() *quarantine.Journal {
+	if e.Env.StateDir() == "" {
+		return nil
+	}
+	return quarantine.NewJournal(filepath.Join(e.Env.StateDir(), "guards"))
+}
+
+// sweep moves aside what programs created while their metier was killed or
+// stopped. It fails if that cannot be done in this workspace, or in one above or below it.
+func (e *Engine) sweep(ctx context.Context, workspace string) error {
+	moved, err := e.journal().Sweep(ctx, workspace)
+	e.noteMoved(moved)
+	for _, m := range moved {
+		if m.Err != nil && (confine.Within(workspace, m.Workspace) || confine.Within(m.Workspace, workspace)) {
+			err = errors.Join(err, fmt.Errorf("a program was killed in %s, and what it created cannot be checked: %w", m.Workspace, m.Err))
+		}
+	}
+	return err
+}
+
+// Claim announces that this command creates a path.
+func (e *Engine) Claim(ctx context.Context, path string) error {
+	moved, err := e.journal().Claim(ctx, path)
+	e.noteMoved(moved)
+	return err
+}
+
+// CodeMoved is the code of a notice about what a program created while no metier
+// watched it.
+const CodeMoved = "quarantined"
+
+func (e *Engine) noteMoved(moved []quarantine.Moved) {
+	for _, m := range moved {
+		if m.Err != nil {
+			continue
+		}
+		p := filepath.Join(m.Workspace, filepath.FromSlash(m.Path))
+		switch {
+		case m.Kept:
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("%s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.", visible.Line(p))})
+			continue
+		case m.To == "":
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program removed the link %s while its run was killed or stopped; it has been made again", visible.Line(p))})
+			continue
+		}
+		e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program created %s, which is protected, while its run was killed or stopped; it is %s now. Remove it, or rename it if it is yours.",
+			visible.Line(p), visible.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))})
+	}
+}

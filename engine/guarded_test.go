@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/config"
+)
+
+// Projects that are gone are forgotten, and what cannot be read is said once.
+func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
+	t.Parallel()
+	var said []Notice
+	state, gone, here := t.TempDir(), filepath.Join(t.TempDir(), "gone"), t.TempDir()
+	e := New(config.NewEnv([]string{"HOME=" + state, "XDG_STATE_HOME=" + state}, ""), Options{Notify: func(n Notice) { said = append(said, n) }})
+	if err := os.Mkdir(gone, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.remember(gone); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.remember(here); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{here}, slices.Collect(maps.Values(e.projects()))); diff != "" {
+		t.Errorf("projects (-want +got):\n%s", diff)
+	}
+	if err := os.Mkdir(filepath.Join(e.Env.StateDir(), "projects", strings.Repeat("a", 64)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if diff := cmp.Diff([]string{here}, slices.Collect(maps.Values(e.projects()))); diff != "" {
+			t.Errorf("projects (-want +got):\n%s", diff)
+		}
+	}
+	if len(said) != 1 || said[0].Code != "projects_unreadable" {
+		t.Errorf("notices: %v", said)
+	}
+}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/harness"
+	"metier/internal/distinct"
+	"metier/settings"
+	"metier/skillroots"
+)
+
+// HarnessLayer gives the tools of harnesses the names that those have, whatever
+// the profile calls them.
+func HarnessLayer(named []string) settings.Layer {
+	if len(named) == 0 {
+		return settings.Layer{}
+	}
+	return settings.Layer{Name: "flag --harness", Operator: true, Values: map[string]string{
+		"tool_load": "load_skill", "tool_resource": "load_reference", "tool_list": "list_content", "tool_script": "run_script"}}
+}
+
+// HarnessTools adds the tools by which harnesses are found and read to a set of
+// default ones: without them a harness would be mute.
+func HarnessTools(tools []string, roots []skillroots.Root) []string {
+	if !slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Harness }) {
+		return tools
+	}
+	return distinct.Of(append(slices.Clone(tools), settings.ToolLoadSkill, settings.ToolReadSkillResource, settings.ToolListSkills, settings.ToolLoadContent))
+}
+
+// harnessed reports whether one of the launch's roots is a harness.
+func (l Launch) harnessed() bool {
+	return slices.ContainsFunc(l.Roots, func(r skillroots.Root) bool { return r.Harness && !r.Unused })
+}
+
+// byPath are the tools of harnesses.
+func (j *Run) byPath() []metier.Tool {
+	if !j.launch.harnessed() {
+		return nil
+	}
+	return harness.Tools(j.settings.Tools)
+}
+
+// CheckHarnesses refuses a harness that the operator named and that says nothing.
+func CheckHarnesses(ctx context.Context, snap *metier.Snapshot, roots []skillroots.Root) error {
+	labels, list, err := harness.Of(ctx, snap)
+	if err != nil {
+		return err
+	}
+	for i, h := range list {
+		if err := h.Err(); err != nil && isNamed(roots, labels[i]) {
+			return err
+		}
+	}
+	return nil
+}
+
+func isNamed(roots []skillroots.Root, label string) bool {
+	return slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Label == label && r.Named })
+}
+
+// loads reports whether a harness is put into the session when that begins.
+func (j *Run) loads(label string, h *harness.Harness) bool {
+	return h.Err() == nil && (isNamed(j.launch.Roots, label) || j.settings.Activate.AtStart())
+}
+
+// CodeHarness is the code of a notice that introduces a harness.
+const CodeHarness = "harness"
+
+// presentHarnesses tells a person what the agent is about to be.
+func (j *Run) presentHarnesses(ctx context.Context) error {
+	labels, list, err := harness.Of(ctx, j.snapshot)
+	for i, h := range list {
+		if j.loads(labels[i], h) {
+			j.note(CodeHarness, "%s: %s", h.Name, h.Description)
+		}
+	}
+	return err
+}
+
+// loadHarnesses puts the HARNESS.md of each into the session, once.
+func (j *Run) loadHarnesses(ctx context.Context, st metier.State) error {
+	labels, list, err := harness.Of(ctx, j.session.Snapshot())
+	if err != nil {
+		return err
+	}
+	for i, h := range list {
+		id := metier.ID{Source: labels[i], Path: "."}.String()
+		if !j.loads(labels[i], h) || isActive(st, id) {
+			continue
+		}
+		if _, err := j.session.Activate(ctx, id, sourceRun); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// harnessDigests looks a HARNESS.md up as it is on disk now.
+func (j *Run) harnessDigests(ctx context.Context, id string) (file, tree string, ok bool) {
+	label, path, ok := strings.Cut(id, ":")
+	if !ok || path != "." {
+		return "", "", false
+	}
+	b, err := j.disk.Open(ctx, metier.ID{Source: label, Path: path})
+	if err != nil {
+		return "", "", false
+	}
+	defer b.Close()
+	m, err := b.Manifest(ctx)
+	if err != nil || len(m.Files) != 1 {
+		return "", "", false
+	}
+	return string(m.Files[0].Digest), string(m.Tree), true
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"metier"
+	"metier/agent"
+	"metier/browser"
+	"metier/config"
+	"metier/event"
+	"metier/harness"
+	"metier/internal/confine"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+	"metier/skillroots"
+	"metier/tool"
+)
+
+// launch is everything a run was started with. It is kept in the record, and a
+// resume uses it, not the flags and files of the day.
+type Launch struct {
+	Workspace  string                  `json:"workspace"`
+	Cwd        string                  `json:"cwd,omitempty"`
+	Mounts     []tool.Mount            `json:"mounts,omitempty"`
+	Roots      []skillroots.Root       `json:"roots"`
+	Settings   map[string]string       `json:"settings"`
+	Skills     []string                `json:"skills,omitempty"` // preloaded, in order
+	Tools      []string                `json:"tools"`            // granted, canonical
+	Denied     []string                `json:"denied,omitempty"`
+	Scripts    []string                `json:"scripts,omitempty"` // allowed, SKILL:scripts/PATH
+	Named      []string                `json:"named,omitempty"`   // those of them that a flag named, which approves them as they are
+	Approved   []policy.ApprovedScript `json:"approved,omitempty"`
+	Hosts      []string                `json:"hosts,omitempty"`
+	Policy     *LaunchPolicy           `json:"policy,omitempty"`
+	Sandbox    string                  `json:"sandbox,omitempty"`
+	Browser    *browser.Lease          `json:"browser,omitempty"` // lent to subagents
+	Prompt     string                  `json:"prompt"`
+	PromptRole policy.Role             `json:"promptRole"`
+	Batch      bool                    `json:"batch"`
+	Park       bool                    `json:"park"`
+	Model      string                  `json:"model"` // provider:name, or scripted:/absolute/path
+	Spec       agent.Spec              `json:"spec"`
+	Artifacts  string                  `json:"artifacts"`
+	Phase      string                  `json:"phase,omitempty"`
+	MCP        *LaunchMCP              `json:"mcp,omitempty"`
+	Subagents  *LaunchSubagents        `json:"subagents,omitempty"`
+	Child      *LaunchChild            `json:"child,omitempty"`   // where the run is one
+	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
+	Closed     []string                `json:"closed,omitempty"`  // files with secrets: no tool reads them
+
+	resumed bool // its record is there: what that says of the task counts
+	relent  bool // Browser is not the one of the record
+}
+
+// protected are the files no tool may write: roots of skills and skills that are linked into folders of skills,
+// configuration and the files it names, which skills are switched off, and what the run itself was begun with,
+// since the next one would obey it.
+func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []string {
+	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
+	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
+	folders := e.skillFolders(l.Workspace, l.Cwd)
+	for _, c := range op.Skills {
+		out, folders = append(out, c.Path), append(folders, c.Path)
+	}
+	for _, f := range e.Env.Files() {
+		out = append(out, filepath.Join(filepath.Dir(f), config.SubagentsDir))
+	}
+	for _, f := range slices.Concat(e.State().Own(), e.State().Files(s, l.Workspace)) {
+		out = append(out, f.Path)
+	}
+	if f := e.State().ApprovalFile(); f != "" {
+		out = append(out, f)
+	}
+	for _, r := range l.Roots {
+		if r.Path != "" {
+			out, folders = append(out, r.Path), append(folders, r.Path)
+		}
+	}
+	slices.Sort(folders)
+	for _, dir := range slices.Compact(folders) {
+		if _, err := os.Lstat(dir); err == nil && confine.Within(l.Workspace, dir) {
+			out = append(out, dir) // also where a link leads from elsewhere
+		}
+		out = append(out, linkedSkills(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
+	}
+	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
+		out = append(append(out, filepath.Join(dir, harness.File)), gitFolders(dir)...)
+	}
+	return out
+}
+
+// closed are the paths that no tool reads or writes: the records, the heads that
+// vouch for them, the index that 'metier list' shows skills from, and files with
+// secrets. A folder that holds the workspace cannot be closed; the records in it
+// lie outside of the workspace.
+func (e *Engine) closed(l Launch, secrets []config.Secret) []string {
+	var out []string
+	index, _ := e.Env.IndexDir()
+	list := append([]string{l.Artifacts, e.Env.StateDir(), index}, l.Closed...)
+	for _, s := range secrets {
+		list = append(list, s.File)
+	}
+	for _, p := range list {
+		if p != "" && !confine.Within(p, l.Workspace) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// EndRecord says at the end of a record that its session, which is no run, is
+// over.
+func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) error {
+	en, err := event.New(event.Closed{Session: session}, "ended", e.Principal(), e.Now())
+	if err != nil {
+		return err
+	}
+	head, err := log.Head(ctx)
+	if err == nil {
+		_, err = log.Append(ctx, head, en)
+	}
+	return err
+}
+
+// runsRoot is the folder of runs: the flag, the configuration, or .metier/runs
+// in the workspace. The workspace is not trusted: a link in the place of the
+// latter would take records to where others lie, or file tools write.
+func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (string, error) {
+	if p := cmp.Or(flag, op.Artifacts); p != "" {
+		return e.Env.Path(p), nil
+	}
+	dir := workspace
+	for _, name := range []string{".metier", "runs"} {
+		dir = filepath.Join(dir, name)
+		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+			return "", &metier.Error{Op: "run", Path: dir, Kind: metier.Denied, Code: "artifact_root_linked",
+				Hint: "remove it, or say where records are with --artifact-root", Err: fmt.Errorf("%s is a link or a file: records stay in the workspace unless you say otherwise", dir)}
+		}
+	}
+	return dir, nil
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier/internal/confine"
+	"metier/skillroots"
+)
+
+// mostLinks is how many symbolic links are followed on the way to one path.
+const mostLinks = 40
+
+// ways remembers what is at each place while many paths are followed, which may
+// go through the same links.
+type ways map[string]onWay
+
+type onWay struct {
+	there  bool
+	target string // of a symbolic link; "" for anything else
+}
+
+func (w ways) at(path string) onWay {
+	p, known := w[path]
+	if known {
+		return p
+	}
+	if info, err := os.Lstat(path); err == nil {
+		p.there = true
+		if info.Mode()&os.ModeSymlink != 0 {
+			p.target, _ = os.Readlink(path) // one that is gone by now leads nowhere
+		}
+	}
+	w[path] = p
+	return p
+}
+
+// inWorkspace returns the slash paths in a workspace that a host path leads
+// through: each symbolic link on the way that is there, and the end of the path,
+// which may not exist. A program that can change one of them changes what the
+// path means. The workspace has no links in its own path.
+func (w ways) inWorkspace(workspace, p string) (out []string) {
+	add := func(at string) {
+		if rel, err := filepath.Rel(workspace, at); err == nil && filepath.IsLocal(rel) && rel != "." {
+			out = append(out, filepath.ToSlash(rel))
+		}
+	}
+	const sep = string(filepath.Separator)
+	top := filepath.VolumeName(p) + sep
+	at, todo := top, strings.Split(filepath.Clean(p)[len(top):], sep)
+	for links := 0; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		found := w.at(next)
+		if !found.there {
+			at = filepath.Join(append([]string{next}, todo...)...)
+			break
+		}
+		if found.target == "" {
+			at = next
+			continue
+		}
+		add(next)
+		if links++; links > mostLinks {
+			return out // nothing can be opened by this path
+		}
+		target := found.target
+		if filepath.IsAbs(target) {
+			top = filepath.VolumeName(target) + sep
+			at, target = top, target[len(top):]
+		}
+		todo = append(strings.Split(target, sep), todo...)
+	}
+	add(at)
+	return out
+}
+
+// LeadsOut reports whether a path leads through the workspace and, by a symbolic link
+// there, out of it. A program can have made such a link.
+func LeadsOut(workspace, p string) bool {
+	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, p)
+}
+
+// linkedSkills returns the symbolic links below a folder of skills by which
+// skills elsewhere in the workspace are found. most limits the folders that are
+// read, as it does for a scan.
+func linkedSkills(workspace, folder string, nested bool, most int) (out []string) {
+	seen := map[string]bool{}
+	var walk func(real string)
+	follow := func(link string) {
+		if real, err := confine.RealPath(link); err == nil && confine.Within(workspace, real) {
+			walk(real)
+		}
+	}
+	walk = func(real string) {
+		if seen[real] || len(seen) == most {
+			return
+		}
+		seen[real] = true
+		entries, err := os.ReadDir(real)
+		if err != nil {
+			return // it gives no skills
+		}
+		skill := slices.ContainsFunc(entries, skillroots.IsSkillFile)
+		for _, e := range entries {
+			if skill && !nested && !skillroots.IsSkillFile(e) {
+				continue // a file of the skill
+			}
+			path, link := filepath.Join(real, e.Name()), e.Type()&os.ModeSymlink != 0
+			if link || real == workspace && skillroots.IsSkillFile(e) { // the workspace itself can be a skill
+				out = append(out, path)
+			}
+			switch {
+			case real == workspace:
+			case link:
+				follow(path)
+			case e.IsDir():
+				walk(path)
+			}
+		}
+	}
+	if real, err := confine.RealPath(folder); err == nil {
+		walk(real)
+	}
+	return out
+}
+
+// gitFolders returns the folders that a .git file of a folder names: that of the
+// worktree, and that of its repository.
+func gitFolders(dir string) (out []string) {
+	read := func(dir, name string) string {
+		b, _, err := confine.ReadBeneath(dir, name, 4<<10) // no file: nothing is named
+		if err != nil {
+			return ""
+		}
+		line, _, _ := strings.Cut(string(b), "\n")
+		return strings.TrimRight(line, "\r ")
+	}
+	place := func(base, p string) string {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(base, p)
+		}
+		out = append(out, p)
+		return p
+	}
+	if p, is := strings.CutPrefix(read(dir, ".git"), "gitdir:"); is && strings.TrimSpace(p) != "" {
+		own := place(dir, strings.TrimSpace(p))
+		if p := read(own, "commondir"); p != "" {
+			place(own, p)
+		}
+	}
+	return out
+}

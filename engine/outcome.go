@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"metier/event"
+	"metier/internal/plural"
+	"metier/record"
+	"metier/run"
+)
+
+// deniedIn reads the denied calls from the log of a run.
+func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {
+	var failed error
+	var events iter.Seq[event.Event] = func(yield func(event.Event) bool) {
+		for en, err := range log.Read(ctx, 1) {
+			if err != nil {
+				failed = err
+				return
+			}
+			if e, err := event.Decode(en); err == nil && !yield(e) {
+				return
+			}
+		}
+	}
+	out := run.Denied(events)
+	return out, failed
+}
+
+// catalogReport counts what the catalog of the session tells and leaves out.
+func (j *Run) catalogReport(ctx context.Context) run.CatalogReport {
+	c := j.session.Catalog(ctx)
+	if c.Text == "" {
+		return run.CatalogReport{}
+	}
+	return run.CatalogReport{Listed: len(c.Entries), Omitted: c.Omitted, Cut: c.Cut, Dropped: c.Dropped, Tokens: c.Tokens, Budget: c.Budget}
+}
+
+// noteCatalog reports what the model is not told of the skills.
+func (j *Run) noteCatalog(ctx context.Context) {
+	if s := Shortened(j.catalogReport(ctx)); s != "" {
+		j.note("", "skill catalog: %s", s)
+	}
+}
+
+// Shortened words what a catalog leaves out. It returns "" if that is nothing.
+func Shortened(c run.CatalogReport) string {
+	var parts []string
+	if c.Dropped > 0 {
+		parts = append(parts, plural.Of(c.Dropped, "skill")+" listed by name only, without a description")
+	}
+	if c.Cut > 0 {
+		parts = append(parts, plural.Of(c.Cut, "description")+" cut")
+	}
+	if c.Omitted > 0 {
+		parts = append(parts, plural.Of(c.Omitted, "skill")+" not listed")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := strings.Join(parts, ", ")
+	if c.Budget > 0 {
+		text += fmt.Sprintf(" (catalog_budget is %d tokens; --set catalog_budget=0 removes the limit)", c.Budget)
+	}
+	return text
+}

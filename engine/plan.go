@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"metier"
+	"metier/agent"
+	"metier/config"
+	"metier/internal/confine"
+	"metier/internal/distinct"
+	"metier/mcp/host"
+	"metier/model/provider"
+	"metier/policy"
+	"metier/settings"
+)
+
+// Plan resolves a request. It changes nothing but what a killed run left in the
+// workspace.
+func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
+	p, err := e.resolve(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	l, set := &p.launch, p.settings
+	if len(l.Roots) == 0 && slices.ContainsFunc(l.Skills, OfRoot) {
+		return nil, metier.Errorf(metier.Invalid, "usage", "name the folder of skills with --skills-root", "--skill needs --skills-root")
+	}
+	if err := checkPrompt(q.Prompt); err != nil {
+		return nil, err
+	}
+	l.Prompt, l.Batch, l.Park = q.Prompt, q.Batch, q.Park
+	if l.PromptRole, err = promptRole(q.PromptRole, set); err != nil {
+		return nil, err
+	}
+	if l.Spec, err = spec(q); err != nil {
+		return nil, err
+	}
+	granted, err := e.planPrograms(l, q, p.op)
+	if err != nil {
+		return nil, err
+	}
+	set.Tools.Default = HarnessTools(set.Tools.Default, l.Roots)
+	if l.Tools, err = grantedTools(q.Tools, granted, p.op, set, l.Spec.Mode); err != nil {
+		return nil, err
+	}
+	if err := e.planServers(l, q, p.op); err != nil {
+		return nil, err
+	}
+	if err := e.planSubagents(l, q, p.op); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkTarget(set.Exec.Target), e.planBrowser(l, q.Browser, p.op)); err != nil {
+		return nil, err
+	}
+	if err := e.planModel(ctx, p, q); err != nil {
+		return nil, err
+	}
+	if err := e.planArtifacts(p, q); err != nil {
+		return nil, err
+	}
+	if confine.RealPathOfExisting(l.Artifacts) == l.Workspace {
+		return nil, metier.Errorf(metier.Invalid, "artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", l.Workspace)
+	}
+	for _, s := range append(slices.Clone(q.Sources), p.model.Script) {
+		if s != "" {
+			l.Sources = append(l.Sources, e.Env.Path(s))
+		}
+	}
+	return p, nil
+}
+
+// PlanTools resolves a request of a program that calls tools itself, without a
+// model and a task. granted are the tools that policy files grant.
+func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []string, err error) {
+	if p, err = e.resolve(ctx, q); err != nil {
+		return nil, nil, err
+	}
+	if err := e.planArtifacts(p, q); err != nil {
+		return nil, nil, err
+	}
+	l := &p.launch
+	l.Model, l.Spec, l.PromptRole, l.Batch, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Tools
+	granted, err = e.planPrograms(l, q, p.op)
+	return p, granted, err
+}
+
+// resolve finds the workspace, its settings, and its roots of skills.
+func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
+	op, err := config.Load(e.Env)
+	if err != nil {
+		return nil, err
+	}
+	ws, err := e.Enter(ctx, q.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	set, origins, denied, err := op.Resolve(e.Env, q.Profile, ws, q.Layers...)
+	if err != nil {
+		return nil, err
+	}
+	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase,
+		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Closed: e.Env.Paths(q.Closed)}
+	if l.Roots, err = e.Finder().Find(q.Roots, q.Harnesses, op.Skills, set.Discover, ws, l.Mounts); err != nil {
+		return nil, err
+	}
+	return &Plan{launch: l, op: op, settings: set, origins: settings.Snapshot(set, origins), surface: q.Surface}, nil
+}
+
+func (e *Engine) planArtifacts(p *Plan, q Request) (err error) {
+	p.launch.Artifacts, err = e.RunsRoot(q.Artifacts, p.op, p.launch.Workspace)
+	return err
+}
+
+// planModel chooses and opens the model.
+func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) {
+	want := []string{q.Model, e.Env.Get("METIER_MODEL"), p.op.Model}
+	p.model, err = provider.Choose(ctx, q.Script, p.op.Models(e.Env), want...)
+	if code := metier.CodeOf(err); err != nil && q.NoModel && (code == "no_model" || code == "no_key") {
+		p.model = provider.Model{Model: unasked{}, ID: cmp.Or(append(want, modelNone)...), Note: err.Error() + ": " + hintOf(err)}
+	} else if err != nil {
+		return err
+	}
+	l := &p.launch
+	l.Model, l.Spec.Model = p.model.ID, p.model.ID
+	if p.model.Script != "" {
+		l.Model = provider.Scripted + p.model.Script
+	}
+	l.Spec.Price = p.op.Price(p.model.ID)
+	return nil
+}
+
+func values(o settings.Origins) map[string]string {
+	out := map[string]string{}
+	for k, v := range o {
+		out[k] = v.Value
+	}
+	return out
+}
+
+// MaxPrompt is the longest task, in bytes.
+const MaxPrompt = 8 << 20
+
+func checkPrompt(text string) error {
+	if len(text) > MaxPrompt {
+		return metier.Errorf(metier.Invalid, "prompt_too_large", "put the material into files of the workspace and name them in the task", "the task is longer than %d bytes", MaxPrompt)
+	}
+	if !utf8.ValidString(text) {
+		return metier.Errorf(metier.Invalid, "prompt_not_text", "save it as UTF-8", "the task is not UTF-8 text")
+	}
+	if strings.TrimSpace(text) == "" {
+		return metier.Errorf(metier.Invalid, "usage", "give it with --prompt, --prompt-file or a run file", "there is no task")
+	}
+	return nil
+}
+
+func promptRole(asked policy.Role, set settings.Settings) (policy.Role, error) {
+	if asked == "" {
+		asked = policy.Role(set.Policy.SlotRole)
+	}
+	if !slices.Contains([]policy.Role{policy.DirectCommand, policy.Context, policy.Quote}, asked) {
+		return "", metier.Errorf(metier.Invalid, "usage", "roles: direct-command, context, quote", "--prompt-slot-role %q is not a role", asked)
+	}
+	return asked, nil
+}
+
+func spec(q Request) (agent.Spec, error) {
+	s := agent.Spec{Mode: q.Mode, MaxTurns: q.MaxTurns, MaxTokens: q.MaxTokens, Output: q.Output}
+	if s.Mode == "" {
+		s.Mode = agent.ModeChat
+	}
+	if !slices.Contains(agent.Modes(), s.Mode) {
+		return s, metier.Errorf(metier.Invalid, "usage", "modes: "+strings.Join(agent.Modes(), ", "), "--mode %q is not a mode", s.Mode)
+	}
+	return s, checkLimits(q.MaxTurns, q.MaxTokens)
+}
+
+func checkLimits(turns int, tokens int64) error {
+	if turns < 0 || tokens < 0 {
+		return metier.Errorf(metier.Invalid, "usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
+	}
+	return nil
+}
+
+// ToolsDefault stands for the profile's default tools among named ones, so that one
+// more does not need a list of all.
+const ToolsDefault = "default"
+
+// DefaultTools returns the tools of a run for which no one names any.
+func DefaultTools(op config.Operator, s settings.Settings) ([]string, error) {
+	return grantedTools(nil, nil, op, s, agent.ModeChat)
+}
+
+// grantedTools returns exactly the named tools, or the configured ones, or the
+// default ones of the profile, and those that policy files grant. In plan mode, it
+// leaves out tools that do more than read.
+func grantedTools(named, granted []string, op config.Operator, s settings.Settings, mode string) ([]string, error) {
+	if named == nil {
+		named = op.Tools
+	}
+	if named == nil {
+		named = s.Tools.Default
+	}
+	if i := slices.Index(named, ToolsDefault); i >= 0 {
+		named = slices.Concat(named[:i], s.Tools.Default, named[i+1:])
+	}
+	alias := map[string]string{s.Tools.Load: settings.ToolLoadSkill, s.Tools.Resource: settings.ToolReadSkillResource,
+		s.Tools.Search: settings.ToolSearchSkills, s.Tools.List: settings.ToolListSkills, s.Tools.Script: settings.ToolRunSkillScript}
+	out := []string{}
+	for _, n := range slices.Concat(named, granted) {
+		if c, ok := alias[n]; ok && n != "" {
+			n = c
+		}
+		effect, known := config.ToolEffect(n)
+		switch {
+		case !known && strings.HasPrefix(n, host.Prefix):
+			out = append(out, n) // which tools it means is known when the servers answer: see Run.connect
+			continue
+		case !known && slices.Contains(s.Tools.Default, n):
+			continue // named by a profile for a later version
+		case !known:
+			return nil, metier.Errorf(metier.Invalid, "tool_unknown", "tools: "+strings.Join(config.ToolNames(), ", ")+"; "+ToolsDefault+" is the profile's set", "there is no tool %q", n)
+		case n == settings.ToolRunSkillScript && s.NoScripts():
+			return nil, metier.Errorf(metier.Invalid, "scripts_off", "choose another with --profile, or set scripts and tool_script", "this profile runs no scripts of skills")
+		case mode == agent.ModePlan && effect != policy.Read || slices.Contains(out, n):
+			continue
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/config"
+	"metier/internal/distinct"
+	"metier/internal/plural"
+	"metier/policy"
+)
+
+// LaunchPolicy is what policy files say of a run, as they were read when it
+// began. What they grant is in the lists of the launch.
+type LaunchPolicy struct {
+	Files     []string           `json:"files"`
+	Rules     []policy.Rule      `json:"rules,omitempty"`
+	Skills    []policy.SkillRule `json:"skills,omitempty"`
+	BindArgs  bool               `json:"bindArgs,omitempty"`
+	Approvals int                `json:"approvals,omitempty"` // how many of the approved scripts are from them
+}
+
+// PolicyOf reads the policy files of the configuration and of the flags. None of
+// them takes back what another says: their rules add up.
+func (e *Engine) PolicyOf(flags []string, op config.Operator) (_ *LaunchPolicy, g policy.Grants, _ error) {
+	files := slices.Clone(op.Policies)
+	for _, flag := range flags {
+		if flag == "" {
+			return nil, g, metier.Errorf(metier.Invalid, "policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "--policy names no file")
+		}
+		files = append(files, e.Env.Path(flag))
+	}
+	if len(files) == 0 {
+		return nil, g, nil
+	}
+	for _, p := range files {
+		f, err := config.ReadPolicy(p)
+		if err != nil {
+			return nil, g, err
+		}
+		f.Grant(&g)
+	}
+	return &LaunchPolicy{Files: files, Rules: g.Rules, Skills: g.Skills, BindArgs: g.BindArgs, Approvals: len(g.Approved)}, g, nil
+}
+
+// planPolicy puts what policy files grant into the launch. No tool writes them.
+func (l *Launch) planPolicy(p *LaunchPolicy, g policy.Grants) {
+	if p == nil {
+		return
+	}
+	l.Policy = p
+	l.Scripts, l.Hosts = distinct.Of(append(l.Scripts, g.Scripts...)), distinct.Of(append(l.Hosts, g.Hosts...))
+	l.Approved = append(l.Approved, g.Approved...)
+	l.Sources = append(l.Sources, p.Files...)
+}
+
+// strictest adds the denials of today's policy files of the configuration to
+// those a resumed run began with.
+func (l *Launch) strictest(op config.Operator) error {
+	for _, p := range op.Policies {
+		f, err := config.ReadPolicy(p)
+		if err != nil {
+			return err
+		}
+		if l.Policy == nil {
+			l.Policy = &LaunchPolicy{Files: []string{}}
+		}
+		for _, u := range f.Rules {
+			if u.Effect == policy.RuleDeny && !slices.Contains(l.Policy.Rules, u) {
+				l.Policy.Rules = append(l.Policy.Rules, u)
+			}
+		}
+		for _, u := range f.Skills {
+			if u.Effect == policy.RuleDeny && !slices.Contains(l.Policy.Skills, u) {
+				l.Policy.Skills = append(l.Policy.Skills, u)
+			}
+		}
+	}
+	return nil
+}
+
+// grant adds the rules to grants.
+func (p *LaunchPolicy) grant(g *policy.Grants) {
+	if p != nil {
+		g.Rules, g.Skills, g.BindArgs = p.Rules, p.Skills, p.BindArgs
+	}
+}
+
+// Words describes the policy in a line.
+func (p *LaunchPolicy) Words() string {
+	var names []string
+	for _, f := range p.Files {
+		names = append(names, filepath.Base(f))
+	}
+	s := fmt.Sprintf("%s: %s, %s, %s", strings.Join(names, ", "), plural.Of(len(p.Rules), "rule"), plural.Of(len(p.Skills), "rule")+" of skills", plural.Of(p.Approvals, "approval"))
+	if p.BindArgs {
+		s += " that bind arguments"
+	}
+	return s
+}

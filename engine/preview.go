@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"metier"
+	"metier/agent"
+	"metier/agent/subagent"
+	"metier/mcp/host"
+	"metier/model"
+	"metier/policy"
+	"metier/record"
+	"metier/sandbox"
+	"metier/skillroots"
+)
+
+// Preview is what a run would begin with.
+type Preview struct {
+	Phase     string
+	Model     string
+	Scripted  bool
+	Mode      string
+	Workspace string
+	Batch     bool
+	Policy    *LaunchPolicy
+	Roots     []skillroots.Root
+	Prompt    string
+	Role      policy.Role // of the prompt
+	Enforcing policy.Mode
+
+	Active      []metier.Activation // skills that are loaded before the task
+	Catalog     metier.Catalog
+	Subagents   []PreviewSubagent // that the model may start
+	Sandbox     *sandbox.Report   // nil: no tool runs programs
+	Request     model.Request     // the first one
+	Diagnostics []metier.Diagnostic
+}
+
+// Preview returns what a plan would begin with. It asks no model and leaves no
+// record.
+func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
+	j, err := e.prepare(ctx, p, Hooks{})
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = closed(j.Close(context.WithoutCancel(ctx)), err) }()
+	if err := j.known(); err != nil {
+		return v, err
+	}
+	mem := record.NewMemory()
+	j.session, err = metier.Open(ctx, metier.Config{ID: "dry-run", By: e.Principal(), Log: mem, Blobs: mem, Snapshot: j.snapshot, Tools: j.tools(),
+		Settings: j.settings, Grants: j.grants(), View: j.view, Batch: p.launch.Batch, Now: e.Now})
+	if err != nil {
+		return v, err
+	}
+	if err := j.begin(ctx); err != nil {
+		return v, err
+	}
+	req, err := agent.Preview(ctx, agent.Config{Session: j.session, Log: mem, Blobs: mem, Model: p.model.Model, Spec: p.launch.Spec, Inject: p.settings.Activate.Role,
+		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project()}})
+	if err != nil {
+		return v, err
+	}
+	if p.model.Model == (unasked{}) {
+		e.note("", "a run needs a model: %s", p.model.Note)
+	}
+	l := p.launch
+	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Roots: l.Roots,
+		Prompt: l.Prompt, Role: l.PromptRole, Enforcing: j.grants().Mode, Active: j.session.State().Active, Catalog: j.session.Catalog(ctx), Subagents: j.previewSubagents(),
+		Request: req, Diagnostics: j.snapshot.Diagnostics()}
+	if j.sandbox != nil {
+		r := j.sandbox.Probe(ctx)
+		v.Sandbox = &r
+	}
+	return v, nil
+}
+
+// PreviewSubagent is a profile that a run's model may begin.
+type PreviewSubagent struct {
+	Name            string   `json:"name"`
+	Skills          []string `json:"skills"`        // that it begins with and that are here
+	MissingSkills   []string `json:"missingSkills"` // and that are not
+	Tools           []string `json:"tools"`
+	MissingTools    []string `json:"missingTools"` // of servers, that the run has not
+	Scripts         []string `json:"scripts"`
+	ExecutionTarget string   `json:"executionTarget"`
+	Hosts           []string `json:"hosts"` // that it may reach; *: every one
+	MaxTurns        int      `json:"maxTurns"`
+}
+
+// previewSubagents are what the job's model may begin.
+func (j *Run) previewSubagents() []PreviewSubagent {
+	out := []PreviewSubagent{}
+	if !j.launch.Subagents.may() {
+		return out
+	}
+	for _, p := range j.launch.Subagents.Profiles {
+		have, missing := j.there(p.Skills)
+		without := []string{}
+		for _, t := range p.Tools {
+			if strings.HasPrefix(t, host.Prefix) && len(childTools(subagent.Profile{Tools: []string{t}}, j.launch.Tools, false)) == 0 {
+				without = append(without, t)
+			}
+		}
+		out = append(out, PreviewSubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), without, append([]string{}, p.Scripts...), p.Target, j.reached(p), p.MaxTurns})
+	}
+	return out
+}
+
+// reached are the hosts that a profile's child may reach under the settings.
+func (j *Run) reached(p subagent.Profile) []string {
+	hosts, inherits := profileHosts(p, j.launch.Hosts)
+	switch policy.NetworkRule(j.settings.Exec.Exact(len(hosts) > 0, inherits).Network) {
+	case policy.NetworkOff:
+		return []string{}
+	case policy.NetworkOn:
+		return []string{"*"}
+	}
+	return append([]string{}, hosts...)
+}
+
+// unasked is the model of a dry run on a host that has none.
+type unasked struct{}
+
+func (unasked) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) { yield(model.Chunk{}, errors.New("a dry run asks no model")) }
+}

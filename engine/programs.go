@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/config"
+	"metier/harness"
+	"metier/internal/confine"
+	"metier/internal/distinct"
+	"metier/internal/egress"
+	"metier/policy"
+	"metier/program"
+	"metier/sandbox"
+	"metier/sandbox/gvisor"
+	"metier/sandbox/native"
+	"metier/sandbox/quarantine"
+	"metier/sandbox/unsafe"
+	"metier/settings"
+)
+
+// The sandboxes by name. The last one is none, and has to be asked for.
+const (
+	BackendNative = native.Backend
+	BackendGVisor = gvisor.Backend
+	BackendUnsafe = unsafe.Name
+)
+
+// Backends lists the sandboxes by name.
+func Backends() []string { return []string{BackendNative, BackendGVisor, BackendUnsafe} }
+
+// Backend returns the sandbox to use: the one asked for, the configured one, or the
+// native one.
+func Backend(asked string, op config.Operator) (string, error) {
+	name := cmp.Or(asked, op.Sandbox.Backend, BackendNative)
+	if !slices.Contains(Backends(), name) {
+		return "", metier.Errorf(metier.Invalid, "usage", "sandboxes: "+strings.Join(Backends(), ", "), "there is no sandbox %q", name)
+	}
+	if name == BackendUnsafe && asked != BackendUnsafe {
+		return "", metier.Errorf(metier.Invalid, "config_invalid", "name it with --sandbox for each command that needs it", "%s is no sandbox, so a configuration file cannot choose it", name)
+	}
+	return name, nil
+}
+
+// OpenSandbox opens a sandbox by name. The second result says that the operator
+// takes whatever isolation it gives.
+func (e *Engine) OpenSandbox(name string, op config.Operator) (sandbox.Sandbox, bool, error) {
+	switch name {
+	case BackendUnsafe:
+		return unsafe.New(nil), true, nil
+	case BackendGVisor:
+		if op.Sandbox.Runsc == "" {
+			return nil, false, metier.Errorf(metier.Invalid, "runsc_unset", "set sandbox.runsc in the configuration to the path of gVisor's runsc", "no runsc is configured")
+		}
+		s, err := gvisor.New(gvisor.Options{Path: op.Sandbox.Runsc, Platform: op.Sandbox.Platform, Visible: op.Sandbox.Visible, Log: e.Logger()})
+		return quarantine.New(s, e.journal()), false, err
+	case BackendNative:
+		s, err := native.New(&native.Options{Visible: op.Sandbox.Visible, Log: e.Logger()})
+		return quarantine.New(s, e.journal()), false, err
+	}
+	return nil, false, metier.Errorf(metier.Invalid, "usage", "sandboxes: "+strings.Join(Backends(), ", "), "there is no sandbox %q", name)
+}
+
+// ScriptEntries reads --allow-skill-script and its likes: SKILL:scripts/PATH,
+// normalized, each once. from is where they stand.
+func ScriptEntries(from string, list []string) ([]string, error) {
+	var out []string
+	for _, f := range list {
+		skill, file, ok := cutEntry(f)
+		clean, err := confine.Clean(file)
+		if !ok || err != nil || !strings.HasPrefix(clean, "scripts/") || strings.HasSuffix(file, "/") {
+			return nil, metier.Errorf(metier.Invalid, "usage", "write it as SKILL:scripts/PATH, for example report:scripts/report.py", "%s %q names no script of a skill", from, f)
+		}
+		if e := skill + ":" + clean; !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// cutEntry splits SKILL:PATH at the last colon before scripts/, since an ID has
+// a colon of its own.
+func cutEntry(entry string) (skill, file string, ok bool) {
+	i := strings.LastIndex(entry, ":scripts/")
+	if i <= 0 || strings.ContainsAny(entry[:i], "*?") || strings.TrimSpace(entry[:i]) != entry[:i] {
+		return "", "", false
+	}
+	return entry[:i], entry[i+1:], path.Clean(entry[i+1:]) != "scripts"
+}
+
+// approve ties the scripts that the operator named to the skills as they are
+// now: naming one is the approval of that tree.
+func (j *Run) approve(ctx context.Context, entries []string) error {
+	for _, e := range entries {
+		name, file, _ := cutEntry(e)
+		sk, err := j.snapshot.Find(name)
+		if err != nil {
+			return err
+		}
+		if sk, err = j.snapshot.Index(ctx, sk); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Path == file }) {
+			return &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + name + "' lists its files",
+				Err: fmt.Errorf("the skill %s has no script %s", name, file)}
+		}
+		a := policy.ApprovedScript{Entry: sk.Name + ":" + file, Tree: string(sk.Tree)}
+		j.launch.Approved = append(j.launch.Approved, a)
+		j.launch.Scripts = distinct.Of(append(j.launch.Scripts, a.Entry)) // a flag may give the ID
+	}
+	return nil
+}
+
+// planPrograms fills what a launch says of programs, policy files included, and
+// returns the tools that those grant. A script that a flag names is allowed and
+// approved; one in the configuration is allowed.
+func (e *Engine) planPrograms(l *Launch, q Request, op config.Operator) (tools []string, err error) {
+	if l.Named, err = ScriptEntries("--allow-skill-script", q.Scripts); err != nil {
+		return nil, err
+	}
+	if len(l.Roots) == 0 && slices.ContainsFunc(l.Named, OfRoot) {
+		return nil, metier.Errorf(metier.Invalid, "usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
+	}
+	standing, err := ScriptEntries("allow_skill_scripts of the configuration:", op.Scripts)
+	if err != nil {
+		return nil, err
+	}
+	l.Scripts = distinct.Of(slices.Concat(l.Named, standing))
+	l.Hosts = distinct.Of(slices.Concat(q.Hosts, op.Hosts))
+	for _, h := range l.Hosts {
+		if err := egress.CheckHost(h); err != nil {
+			return nil, metier.Errorf(metier.Invalid, "hosts_invalid", "name hosts as example.com or *.example.com, with --allow-host or allow_hosts", "%w", err)
+		}
+	}
+	if l.Sandbox, err = Backend(q.Sandbox, op); err != nil {
+		return nil, err
+	}
+	p, grants, err := e.PolicyOf(q.Policies, op)
+	l.planPolicy(p, grants)
+	return grants.Tools, err
+}
+
+// runs reports whether the launch lets the model run programs.
+func (l Launch) runs() bool {
+	return slices.Contains(l.Tools, settings.ToolRunSkillScript) || slices.Contains(l.Tools, settings.ToolBash)
+}
+
+// programs are the tools that run programs, in the launch's sandbox.
+func (j *Run) programs() []metier.Tool {
+	if j.sandbox == nil {
+		return withheld(j.settings.Tools.Script)
+	}
+	id := "" // a dry run has no folder, and runs nothing
+	if j.folder != nil {
+		id = j.folder.ID()
+	}
+	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.e.sandboxed(j.launch, j.protected, j.op.Secrets), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.e.o.Egress, Host: j.exact, Secrets: j.e.scriptSecrets(j.op.Secrets), Output: j.hooks.Output, Logger: j.e.Logger()}
+	if j.launch.harnessed() {
+		o.ByPath = harness.Script
+	}
+	return program.Tools(o)
+}
+
+// sandboxed is the workspace as programs see it: protected paths are read-only,
+// and records and secrets look empty. All of .git is protected: besides hooks and
+// config, a commondir and an index also make git run what they say.
+func (e *Engine) sandboxed(l Launch, protected []string, secrets []config.Secret) *sandbox.Workspace {
+	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
+	links := ways{}
+	add := func(list *[]string, p string) {
+		for _, rel := range links.inWorkspace(l.Workspace, p) {
+			if !slices.Contains(*list, rel) {
+				*list = append(*list, rel)
+			}
+		}
+	}
+	readOnly, hidden := e.guarded(l.Workspace, l.Cwd)
+	for _, p := range slices.Concat(protected, readOnly) {
+		add(&w.ReadOnly, p)
+	}
+	for _, p := range slices.Concat(e.closed(l, secrets), hidden, []string{l.Artifacts}) {
+		add(&w.Hidden, p)
+	}
+	w.Hidden = outermost(w.Hidden)
+	w.ReadOnly = slices.DeleteFunc(outermost(w.ReadOnly), func(p string) bool {
+		return slices.ContainsFunc(w.Hidden, func(h string) bool { return p == h || strings.HasPrefix(p, h+"/") })
+	})
+	return w
+}
+
+// skillsAround is a folder of skills that is the workspace or holds it, or "".
+// Programs do not write to such a workspace: anything in it can become a skill.
+func (l Launch) skillsAround() string {
+	for _, r := range l.Roots {
+		if r.Path != "" && !r.Unused && confine.Within(r.Path, l.Workspace) {
+			return r.Path
+		}
+	}
+	return ""
+}
+
+// outermost drops what lies in another path of the list, and sorts it.
+func outermost(list []string) []string {
+	slices.Sort(list)
+	var out []string
+	for _, p := range list {
+		if !slices.ContainsFunc(out, func(o string) bool { return p == o || strings.HasPrefix(p, o+"/") }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}

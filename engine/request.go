@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"encoding/json"
+	"slices"
+
+	"metier/config"
+	"metier/model"
+	"metier/model/provider"
+	"metier/policy"
+	"metier/settings"
+	"metier/tool"
+)
+
+// Request is what a caller asks of a run. A zero field means the default of the
+// configuration. Paths are absolute, or relative to the folder of the environment;
+// roots and harnesses are relative to the workspace.
+type Request struct {
+	Surface   string       // what the user works with, such as "cli"
+	Workspace string       // "": the folder of the environment
+	Cwd       string       // folder in the workspace that relative paths start at
+	Mounts    []tool.Mount // more folders
+	Artifacts string       // folder of records
+
+	Roots     []string // folders of skills
+	Harnesses []string // folders with a HARNESS.md
+	Skills    []string // to load before the task, in order
+	Deny      []string // skills, by name or ID
+
+	Profile string
+	Layers  []settings.Layer // settings, weakest first
+
+	Model  string // PROVIDER:NAME
+	Script string // file of recorded turns that replaces a model if none can be reached
+
+	Prompt     string
+	PromptRole policy.Role
+	Mode       string          // chat, code, or plan
+	Output     json.RawMessage // JSON schema of the answer
+	MaxTurns   int
+	MaxTokens  int64
+	Batch      bool // no person answers
+	Park       bool // leave questions open instead of answering no
+	Phase      string
+
+	Tools        []string // exactly these; nil: the default ones
+	Scripts      []string // SKILL:scripts/PATH, allowed and approved as they are
+	Hosts        []string // that programs and web_fetch may reach
+	Sandbox      string   // backend
+	Policies     []string // policy files
+	Servers      []string // files of MCP servers
+	Subagents    []string // profiles that the model may start
+	SubagentDirs []string // folders of more profiles
+	Browser      BrowserRequest
+
+	Sources []string // files that the request was made from: no tool writes them
+	Closed  []string // files that no tool reads
+
+	// NoModel accepts a request for which there is no model. Such a plan can be
+	// previewed and not started.
+	NoModel bool
+}
+
+// BrowserRequest asks for a browser session that subagents share.
+type BrowserRequest struct {
+	Endpoint string // DevTools address on this machine
+	Origin   string // the one origin that pages may be of
+	Until    string // a duration or a time
+}
+
+// Plan is a request with everything resolved: what a run would be.
+type Plan struct {
+	launch   Launch
+	op       config.Operator
+	settings settings.Settings
+	origins  json.RawMessage
+	model    provider.Model
+	surface  string
+}
+
+// Phase returns the name of the phase, or "".
+func (p *Plan) Phase() string { return p.launch.Phase }
+
+// Workspace returns the folder the run would work in.
+func (p *Plan) Workspace() string { return p.launch.Workspace }
+
+// Model returns the model that the run would ask.
+func (p *Plan) Model() model.Model { return p.model.Model }
+
+// WithModel returns a copy of the plan that asks another model.
+func (p *Plan) WithModel(m model.Model) *Plan {
+	q := *p
+	q.model.Model = m
+	return &q
+}
+
+// Records returns the folder that the record of the run is created in.
+func (p *Plan) Records() string { return p.launch.Artifacts }
+
+// GrantHarness grants the tool that reads a harness, if there is one.
+func (p *Plan) GrantHarness() {
+	if p.launch.harnessed() {
+		p.launch.Tools = append(p.launch.Tools, settings.ToolLoadContent)
+	}
+}
+
+// GrantScripts grants the tool that runs scripts, if the operator named some or
+// granted names it, and if the profile runs scripts.
+func (p *Plan) GrantScripts(granted []string) {
+	if (len(p.launch.Scripts) > 0 || slices.Contains(granted, settings.ToolRunSkillScript)) && !p.settings.NoScripts() {
+		p.launch.Tools = append(p.launch.Tools, settings.ToolRunSkillScript)
+	}
+}

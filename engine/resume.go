@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"metier"
+	"metier/agent"
+	"metier/config"
+	"metier/event"
+	"metier/internal/digest"
+	"metier/internal/distinct"
+	"metier/model"
+	"metier/model/provider"
+	"metier/record"
+	"metier/run"
+	"metier/settings"
+)
+
+// ResumeOptions change what a resumed run began with. Zero fields keep it.
+type ResumeOptions struct {
+	Surface     string // what the user works with
+	Batch       *bool  // whether no person answers
+	Park        bool   // leave questions open instead of answering no
+	OnDrift     string // what to do with changed skills: fail, warn, reload, or ignore
+	Model       string
+	MaxTurns    int
+	MaxTokens   int64
+	TrustRecord bool // accept a record that was not written here, or lost entries
+	Browser     BrowserRequest
+}
+
+// Resume opens the run in the folder id of root again. It uses what the record says
+// the run was started with. On error the run is closed.
+func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h Hooks) (_ *Run, err error) {
+	op, err := config.Load(e.Env)
+	if err != nil {
+		return nil, err
+	}
+	ro := e.RunOptions()
+	ro.Witnessed = !o.TrustRecord
+	folder, err := run.Open(root, id, ro)
+	if err != nil {
+		return nil, err
+	}
+	var j *Run
+	defer func() {
+		if err == nil {
+			return
+		}
+		if j == nil || j.folder == nil {
+			err = closed(folder.Close(), err)
+		}
+		if j != nil {
+			err = closed(j.Close(context.WithoutCancel(ctx)), err)
+		}
+	}()
+	restored, err := folder.Restore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	past, err := readPast(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	e.noteRecovered(past)
+	l := past.launch
+	if l.Model == modelNone {
+		return nil, metier.Errorf(metier.Invalid, "run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to go on with", folder.ID())
+	}
+	if err := ofParent(ctx, folder); err != nil {
+		return nil, err
+	}
+	l.Artifacts = filepath.Dir(folder.Dir()) // where it is now
+	if past.runs > 0 && !past.ended {        // an earlier resume may have changed them
+		l.Spec.MaxTurns, l.Spec.MaxTokens = past.limits.MaxTurns, past.limits.MaxTokens
+	}
+	if j, err = e.reopen(ctx, &l, o, op, h); err != nil {
+		return nil, err
+	}
+	folder.KeepOut(j.secrets...) // which servers there are is in the record, so they were not known before
+	j.run, j.trusted = past.run, o.TrustRecord
+	return j, j.continueFrom(ctx, folder, restored, past)
+}
+
+// continueFrom opens the session of a record and records what changed since.
+func (j *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run.Restored, past past) error {
+	if over := restored.State.Status; over == run.StatusDone || over == run.StatusDenied {
+		return j.open(ctx, folder) // Drive returns how it ended, and does nothing
+	}
+	j.noteLease()
+	d, err := j.drift(restored)
+	if err != nil {
+		return err
+	}
+	if err := j.driftOfChildren(ctx, folder.Dir(), restored.State); err != nil {
+		return err
+	}
+	j.anew = len(d.all()) > 0 && j.onDrift() == "reload"
+	if err := j.open(ctx, folder); err != nil {
+		return err
+	}
+	if err := j.resumed(ctx, restored, d, j.onDrift()); err != nil {
+		return err
+	}
+	if err := j.settle(ctx); err != nil {
+		return err
+	}
+	if past.ended {
+		return j.goOn(ctx, past, restored.State.Code)
+	}
+	return nil
+}
+
+// reopen prepares the recorded launch as it can be had today: the operator's
+// denials of today count, and skills that are gone are drift, not an error.
+func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op config.Operator, h Hooks) (*Run, error) {
+	layers := []settings.Layer{{Name: "record", Operator: true, Values: l.Settings}}
+	if o.OnDrift != "" { // the session asks the settings when a skill is taken up again
+		layers = append(layers, settings.Layer{Name: "flag --on-drift", Operator: true, Values: map[string]string{"drift_batch": o.OnDrift, "drift_interactive": o.OnDrift}})
+	}
+	set, origins, err := settings.Resolve(layers...)
+	if err != nil {
+		return nil, err
+	}
+	if o.Batch != nil {
+		l.Batch = *o.Batch
+	}
+	l.Park = l.Park || o.Park
+	if err := e.relend(l, o.Browser, op); err != nil {
+		return nil, err
+	}
+	l.Denied = distinct.Of(append(l.Denied, op.Deny...))
+	if err := l.strictest(op); err != nil {
+		return nil, err
+	}
+	if err := checkLimits(o.MaxTurns, o.MaxTokens); err != nil {
+		return nil, err
+	}
+	l.Spec.MaxTurns, l.Spec.MaxTokens = cmp.Or(o.MaxTurns, l.Spec.MaxTurns), cmp.Or(o.MaxTokens, l.Spec.MaxTokens)
+	for i := range l.Roots {
+		l.Roots[i].Named = false
+		if err := e.Finder().Place(&l.Roots[i], set.Discover, l.Workspace, l.Mounts); err != nil {
+			return nil, err
+		}
+	}
+	m, err := provider.Open(cmp.Or(o.Model, l.Model), op.Models(e.Env))
+	if err != nil {
+		return nil, err
+	}
+	l.Spec.Model, l.resumed = m.ID, true
+	j, err := e.prepare(ctx, &Plan{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m, surface: o.Surface}, h)
+	if err != nil {
+		return nil, err
+	}
+	j.limited = agent.Limits{MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens}
+	return j, nil
+}
+
+// goOn begins the next run of the session whose last one failed or was
+// cancelled: the conversation stays, and the model is told to go on.
+func (j *Run) goOn(ctx context.Context, p past, code string) error {
+	j.run = fmt.Sprintf("%s.%d", j.folder.ID(), p.runs+1)
+	text := fmt.Sprintf("The work was stopped before the task was done (%s). Go on with the task.", cmp.Or(code, "stopped"))
+	_, err := j.session.Say(ctx, metier.Input{ID: "again-" + j.run, Parts: []model.Part{model.Text(text)}, Role: j.launch.PromptRole, Surface: j.from, By: j.e.Principal()})
+	return err
+}
+
+// past is what the record says of a run's beginning and of how far it came.
+type past struct {
+	launch Launch
+	run    string // the last run of the session, "" before the first
+	runs   int
+	ended  bool
+	limits agent.Limits      // of the last run
+	lost   []event.Recovered // what this opening took off the end of the record
+}
+
+// readPast folds the record.
+func readPast(ctx context.Context, folder *run.Folder) (past, error) {
+	var p past
+	var started, lease record.Ref
+	for en, err := range folder.Log().Read(ctx, 1) {
+		if err != nil {
+			return p, err
+		}
+		e, err := event.Decode(en)
+		if err != nil {
+			continue // Restore has judged it
+		}
+		if r, recovered := e.(event.Recovered); recovered {
+			p.lost = append(p.lost, r)
+		} else {
+			p.lost = nil
+		}
+		switch e := e.(type) {
+		case event.Opened:
+			if started.Digest == "" {
+				started = e.Launch
+			}
+		case event.Begun:
+			p.run, p.ended, p.limits = e.Run, false, agent.Limits{MaxTurns: e.MaxTurns, MaxTokens: e.MaxTokens}
+			p.runs++
+		case event.Limited:
+			p.limits = agent.Limits{MaxTurns: cmp.Or(e.MaxTurns, p.limits.MaxTurns), MaxTokens: cmp.Or(e.MaxTokens, p.limits.MaxTokens)}
+		case event.Resumed:
+			if e.Lease.Digest != "" {
+				lease = e.Lease
+			}
+		case event.Ended:
+			p.ended = true
+		}
+	}
+	missing := &metier.Error{Op: "resume", Path: folder.Dir(), Kind: metier.Invalid, Code: "run_not_begun",
+		Hint: "start the task as a new run", Err: errors.New("the record does not say what the run was started with")}
+	if started.Digest == "" {
+		return p, missing
+	}
+	b, err := folder.Blobs().Open(ctx, started)
+	if err == nil {
+		err = json.Unmarshal(b, &p.launch)
+	}
+	if err == nil && lease.Digest != "" {
+		if b, err = folder.Blobs().Open(ctx, lease); err == nil {
+			p.launch.Browser = nil // none of it is mixed with the one before
+			err = json.Unmarshal(b, &p.launch.Browser)
+		}
+	}
+	if err != nil {
+		missing.Code, missing.Err = "launch_unreadable", fmt.Errorf("what the run was started with cannot be read: %w", err)
+		return p, missing
+	}
+	return p, nil
+}
+
+// ReadLaunch reads what the run was started with.
+func ReadLaunch(ctx context.Context, folder *run.Folder) (Launch, error) {
+	p, err := readPast(ctx, folder)
+	return p.launch, err
+}
+
+// noteRecovered reports what opening the record took off its end.
+func (e *Engine) noteRecovered(p past) {
+	for _, x := range p.lost {
+		whole := "all before them is whole"
+		switch {
+		case x.Unanchored > 0:
+			e.note("record_unanchored", "no recorded head covers what followed entry %d (%d in all): another program wrote it, or a power failure took the head. It does not count and is in %s",
+				x.Seq, x.Unanchored, x.Kept)
+			continue
+		case x.LostID != "":
+			whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", x.LostID, x.LostType)
+		}
+		e.note("record_recovered", "a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s", x.Bytes, x.Seq, whole)
+	}
+}
+
+// ofParent refuses what is done to a subagent by itself: its parent takes it up.
+func ofParent(ctx context.Context, folder *run.Folder) error {
+	l, err := ReadLaunch(ctx, folder)
+	if err != nil || l.Child == nil {
+		return nil // what cannot be read is told elsewhere
+	}
+	return &metier.Error{Op: "run", Path: folder.Dir(), Kind: metier.Conflict, Code: "run_is_subagent", Hint: "name the run that began it: " + l.Child.Manifest.Parent,
+		Err: fmt.Errorf("%s is a subagent of another run, which goes on with it", folder.ID())}
+}
+
+// resumed records that the run goes on, with what was found.
+func (j *Run) resumed(ctx context.Context, r run.Restored, d drifts, choice string) error {
+	reg, err := json.Marshal(r.Registry)
+	if err != nil {
+		return err
+	}
+	var evs []event.Event
+	for _, x := range d.all() {
+		evs = append(evs, x)
+	}
+	if r.Registry.Unbound() {
+		j.unbound()
+		evs = append(evs, event.Note{Code: codeUnbound})
+	}
+	lease, err := j.keepLease(ctx)
+	if err != nil {
+		return err
+	}
+	evs = append(evs, event.Resumed{Run: j.folder.ID(), Registry: digest.Bytes(reg), Active: len(r.Activations.Activations),
+		Verified: len(r.Active) - len(d.active), Drifted: len(d.all()), OnDrift: choice, Lease: lease})
+	if err := j.append(ctx, evs); err != nil {
+		return err
+	}
+	if !j.anew {
+		return nil
+	}
+	if err := metier.Refresh(ctx, j.session); err != nil {
+		return err
+	}
+	for _, x := range d.active {
+		if _, err := j.session.Activate(ctx, x.SkillID, j.source()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// codeUnbound is the code of a note: the list of skills of the run's start is
+// not in the record.
+const codeUnbound = "registry_unbound"
+
+func (j *Run) unbound() {
+	j.note(codeUnbound, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now")
+}
+
+// source is the activation source of what the run begins with.
+func (j *Run) source() string {
+	if j.launch.Child != nil {
+		return sourceChild
+	}
+	return sourceRun
+}
+
+// append writes entries of the command itself.
+func (j *Run) append(ctx context.Context, evs []event.Event) error {
+	head, err := j.log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	var entries []record.Entry
+	for i, e := range evs {
+		en, err := event.New(e, fmt.Sprintf("%s@%d", e.Type(), head.Seq+uint64(i)+1), j.e.Principal(), j.e.Now())
+		if err != nil {
+			return err
+		}
+		entries = append(entries, en)
+	}
+	_, err = j.log.Append(ctx, head, entries...)
+	return err
+}

@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/agent"
+	"metier/config"
+	"metier/internal/confine"
+	"metier/internal/distinct"
+	"metier/internal/namedfile"
+	"metier/mcp/host"
+	"metier/policy"
+	"metier/record"
+	"metier/skillmd"
+	"metier/skillroots"
+)
+
+// LaunchMCP is what a run has of servers. Their commands and secrets are not
+// in the record: a resume reads the operator's files again.
+type LaunchMCP struct {
+	Files   []string `json:"files,omitempty"`   // named by flags
+	Servers []string `json:"servers,omitempty"` // labels
+	Tools   []string `json:"tools,omitempty"`   // granted, as they were written
+	// Pins are the granted tools as they were when the run began, by digest.
+	Pins map[string]string `json:"pins,omitempty"`
+}
+
+// Servers lists the MCP servers of the configuration and of files, expanded.
+func (e *Engine) Servers(op config.Operator, files []string) ([]host.Server, error) {
+	out, _, err := e.mcpServers(op, e.Env.Paths(files))
+	return out, err
+}
+
+// mcpServers are the servers of the configuration and of the files that flags
+// name, expanded. A workspace's own .mcp.json is not among them unless somebody
+// names it. Their secrets are kept out of all that is written from here on.
+func (e *Engine) mcpServers(op config.Operator, files []string) (out []host.Server, secrets []record.Secret, err error) {
+	var all []host.Server
+	for _, name := range slices.Sorted(maps.Keys(op.MCP.Servers)) {
+		all = append(all, op.MCP.Servers[name])
+	}
+	for _, f := range distinct.Of(slices.Concat(op.MCPFiles, files)) {
+		b, err := namedfile.Read(f, maxServers)
+		if err != nil {
+			return nil, nil, metier.Errorf(metier.Invalid, "mcp_config", "name a file that is there with --mcp-config, or in mcp_config", "read %s: %w", f, err)
+		}
+		s, err := host.Parse(f, b)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, s...)
+	}
+	from := map[string]string{}
+	for _, s := range all {
+		if other, twice := from[s.Label]; twice {
+			return nil, nil, metier.Errorf(metier.Invalid, "mcp_config", "give one of them another name", "the server %s stands in %s and in %s", s.Label, other, s.File)
+		}
+		from[s.Label] = s.File
+		s, used, err := s.Expand(e.Env.Lookup)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !used {
+			continue
+		}
+		for name, v := range s.Secrets() {
+			secrets = append(secrets, record.Secret{Name: name, Value: v})
+		}
+		out = append(out, s)
+	}
+	return out, secrets, nil
+}
+
+// OfRoot reports whether a name is one of a skill in a root, and not of a
+// server's.
+func OfRoot(name string) bool { return !strings.HasPrefix(name, host.MountLabel("")) }
+
+// planServers takes the tools of servers out of the granted ones.
+func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
+	m := &LaunchMCP{Files: e.Env.Paths(q.Servers)}
+	servers, _, err := e.mcpServers(op, m.Files)
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		m.Servers = append(m.Servers, s.Label)
+	}
+	l.Sources = append(l.Sources, m.Files...)
+	l.Sources = append(l.Sources, op.MCPFiles...)
+	l.Tools = slices.DeleteFunc(l.Tools, func(t string) bool {
+		if !strings.HasPrefix(t, host.Prefix) {
+			return false
+		}
+		m.Tools = append(m.Tools, t)
+		return true
+	})
+	for _, t := range q.Tools {
+		if strings.HasPrefix(t, host.Prefix) && !slices.ContainsFunc(m.Servers, func(s string) bool {
+			return t == host.Prefix+s || strings.HasPrefix(t, host.Prefix+s+"__") || t == host.Prefix+"*"
+		}) {
+			return metier.Errorf(metier.Invalid, "tool_unknown", "name servers with --mcp-config FILE, or in mcp: of the configuration; 'metier mcp ls' lists them", "there is no server for the tool %q", t)
+		}
+	}
+	if len(servers) > 0 {
+		l.MCP = m
+	}
+	return nil
+}
+
+// connect opens the servers of a run, and finds which of their tools the
+// operator granted. A resumed run keeps the servers and tools it had; what is
+// not there any more, or is another, is told.
+func (j *Run) connect(ctx context.Context) error {
+	m := j.launch.MCP
+	if m == nil {
+		return nil
+	}
+	servers, secrets, err := j.e.mcpServers(j.op, m.Files)
+	if err != nil {
+		return err
+	}
+	j.secrets = secrets
+	o := &host.Options{Dir: j.launch.Workspace, Cache: j.serverCache()}
+	if j.launch.resumed {
+		servers = slices.DeleteFunc(servers, func(s host.Server) bool { return !slices.Contains(m.Servers, s.Label) })
+		for _, l := range m.Servers {
+			if !slices.ContainsFunc(servers, func(s host.Server) bool { return s.Label == l }) {
+				j.note("mcp_server_unknown", "the server %s of this run is not configured any more", l)
+			}
+		}
+		if j.onDrift() != "reload" {
+			o.Pins = m.Pins
+		}
+	}
+	if j.host, err = j.e.OpenHost(ctx, servers, o); err != nil {
+		return err
+	}
+	if j.owned = append(j.owned, j.host); j.launch.resumed {
+		return nil
+	}
+	m.Pins = map[string]string{}
+	pins := j.host.Pins()
+	for _, t := range j.host.Tools() {
+		spec, _ := t.Spec(ctx, nil)
+		granted := slices.ContainsFunc(m.Tools, func(p string) bool {
+			return p == spec.Canonical || policy.ParsePattern(p).Matches(policy.Request{Tool: spec.Canonical})
+		})
+		if granted && (j.launch.Spec.Mode != agent.ModePlan || spec.Effect == policy.Read) {
+			j.launch.Tools = append(j.launch.Tools, spec.Canonical)
+			m.Pins[spec.Canonical] = pins[spec.Canonical]
+		}
+	}
+	return nil
+}
+
+// serverCache is where files of servers' skills are kept: in the user's cache,
+// unless that is a place where this run looks for skills or its tools write.
+func (j *Run) serverCache() string {
+	dir, _ := j.e.Env.CacheDir(CacheServers)
+	closed := []string{j.launch.Workspace}
+	for _, r := range j.launch.Roots {
+		closed = append(closed, r.Path)
+	}
+	if dir == "" || slices.ContainsFunc(closed, func(p string) bool { return confine.Within(p, dir) }) {
+		return ""
+	}
+	return dir
+}
+
+// maxServers is the longest file of MCP servers, in bytes.
+const maxServers = 1 << 20
+
+// CacheServers is the name of the folder in the user's cache that keeps files of MCP
+// servers.
+const CacheServers = "mcp" // its name in the user's cache
+
+// OpenHost connects to servers.
+func (e *Engine) OpenHost(ctx context.Context, servers []host.Server, o *host.Options) (*host.Host, error) {
+	o.Version, o.Now, o.Logger, o.Env = e.o.Version, e.Now, e.Logger(), e.Env.Lookup
+	return host.Open(ctx, servers, o)
+}
+
+// served are the tools of servers.
+func (j *Run) served() []metier.Tool {
+	if j.host == nil {
+		return nil
+	}
+	return j.host.Tools()
+}
+
+// look lists the skills of the roots and of the servers.
+func (j *Run) look(ctx context.Context) (*metier.Snapshot, error) {
+	if j.host == nil {
+		return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
+	}
+	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, ServerMounts(j.host)...)
+}
+
+// OpenServers opens the MCP servers of files for commands that only look at their
+// skills.
+func (e *Engine) OpenServers(ctx context.Context, files []string, workspace string, roots []skillroots.Root) (*host.Host, error) {
+	servers, _, err := e.mcpServers(config.Operator{}, e.Env.Paths(files))
+	if err != nil {
+		return nil, err
+	}
+	j := &Run{e: e, launch: Launch{Workspace: workspace, Roots: roots}}
+	return e.OpenHost(ctx, servers, &host.Options{Dir: workspace, Cache: j.serverCache()})
+}
+
+// ServerMounts are the roots that servers bring: those with skills, and those
+// of which there is something to say.
+func ServerMounts(h *host.Host) []metier.Mount {
+	var out []metier.Mount
+	for _, l := range h.Labels() {
+		m := metier.Mount{Label: host.MountLabel(l), Kind: "mcp", Tier: policy.ThirdParty, Source: noSkills{}}
+		src := h.Source(l)
+		if src != nil {
+			m = host.Mount(l, src)
+		}
+		for _, n := range h.Notes() {
+			if n.Path == m.Label {
+				m.Notes = append(m.Notes, n)
+			}
+		}
+		if src != nil || len(m.Notes) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// noSkills is the source of a server that is only told of.
+type noSkills struct{}
+
+func (noSkills) List(context.Context) iter.Seq2[*metier.Head, error] {
+	return func(func(*metier.Head, error) bool) {}
+}
+
+func (noSkills) Open(_ context.Context, path string) (metier.Bundle, error) {
+	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("this server gives no skills")}
+}
+
+// Why says of every path what there is to say of the server.
+func (noSkills) Why(string) metier.Diagnostic {
+	return metier.Diagnostic{Severity: skillmd.Warning, Code: "mcp-no-skills", Detail: "this server gives no skills"}
+}

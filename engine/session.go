@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"metier"
+	"metier/policy"
+	"metier/record"
+	"metier/settings"
+)
+
+// Open opens the workspace, skills, and tools of a plan for a program that calls
+// tools itself. [Run.Session] opens its sessions.
+func (e *Engine) Open(ctx context.Context, p *Plan, h Hooks) (*Run, error) {
+	return e.prepare(ctx, p, h)
+}
+
+// SessionOptions describe a session of a run that has many.
+type SessionOptions struct {
+	Log      record.Log // nil: a record of its own
+	Blobs    record.Blobs
+	ID       string // of the session, with Log
+	Tools    []metier.Tool
+	Snapshot func(context.Context) (*metier.Snapshot, error) // the skills
+	Like     *metier.Session                                 // another session of the same run, or nil
+	Output   func(call, stream string, p []byte)             // receives what programs write
+}
+
+// Session opens a session with the skills, tools, and grants of the run. end closes
+// it.
+func (j *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session, end func() error, err error) {
+	k := *j
+	k.owned = nil // they belong to the run
+	if k.snapshot, err = o.Snapshot(ctx); err != nil {
+		return nil, nil, err
+	}
+	k.hooks.Output = o.Output
+	k.surface = surface{o.Tools, o.Snapshot, o.Like}
+	if o.Log != nil {
+		err := k.openOn(ctx, o.ID, o.Log, o.Blobs)
+		return k.session, func() error { return nil }, err
+	}
+	folder, err := k.e.CreateRecord(ctx, k.launch.Workspace, k.launch.Artifacts, k.e.RunID())
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() error { return k.Close(ctx) }
+	if err := k.open(ctx, folder); err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	return k.session, end, nil
+}
+
+// Skills lists the skills of the run's roots as they are now.
+func (j *Run) Skills(ctx context.Context) (*metier.Snapshot, error) {
+	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
+}
+
+// Grants returns what the operator allows.
+func (j *Run) Grants() policy.Grants { return j.grants() }
+
+// Settings returns the settings of the run.
+func (j *Run) Settings() settings.Settings { return j.settings }
+
+// Records returns the workspace of the run, and the folder of its records.
+func (j *Run) Records() (workspace, root string) { return j.launch.Workspace, j.launch.Artifacts }

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/visible"
+	"metier/policy"
+	"metier/settings"
+)
+
+// typed is a task that names a skill: /NAME ARGUMENTS.
+type typed struct {
+	skill     metier.Skill
+	name      string // as it was typed: what the skill calls itself is no word of the person's
+	arguments []string
+}
+
+// typed reads the task as such a line. It is none where the settings do not let
+// a typed line activate, where the text is no direct command, and where the
+// first word has another slash, as paths have. A name that is no skill's for
+// people is an error, or text for the model where unknown_slash is pass.
+func (j *Run) typed() (*typed, error) {
+	name, rest, _ := strings.Cut(strings.TrimSpace(j.launch.Prompt), " ")
+	name, is := strings.CutPrefix(name, "/")
+	if !is || name == "" || strings.ContainsAny(name, "/\n\r\t") || !j.settings.Activate.Ways.Has(settings.WaySlash) || j.launch.PromptRole != policy.DirectCommand {
+		return nil, nil
+	}
+	sk, err := j.snapshot.Find(name)
+	switch {
+	case err == nil && sk.UserInvocable:
+		return &typed{sk, name, strings.Fields(rest)}, nil
+	case j.settings.Chat.UnknownSlash == settings.UnknownSlashPass && (err == nil || metier.KindOf(err) == metier.NotFound):
+		return nil, nil
+	case err != nil && metier.KindOf(err) != metier.NotFound:
+		return nil, err
+	}
+	return nil, metier.Errorf(metier.Invalid, "slash_unknown", j.slashes()+"; begin a task that is no command with another character", "%s is no skill that people can call", visible.Quote("/"+name))
+}
+
+// slashes lists what can be typed, at most twenty.
+func (j *Run) slashes() string {
+	var names []string
+	for _, sk := range j.snapshot.Skills() {
+		if sk.UserInvocable {
+			names = append(names, "/"+visible.Line(sk.Name))
+		}
+	}
+	switch most := 20; {
+	case len(names) == 0:
+		return "there is no skill that people can call"
+	case len(names) > most:
+		return fmt.Sprintf("available: %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return "available: " + strings.Join(names, ", ")
+}
+
+// follow puts the skill into the session as the person's choice and returns the
+// task in words: the line itself was for us.
+func (t typed) follow(ctx context.Context, s *metier.Session) (string, error) {
+	if !slices.ContainsFunc(s.State().Active, func(a metier.Activation) bool { return a.SkillID == t.skill.ID.String() }) {
+		if _, err := s.Activate(ctx, t.skill.ID.String(), "user-explicit", t.arguments...); err != nil {
+			return "", err
+		}
+	}
+	task := fmt.Sprintf("Follow the skill %s.", visible.Quote(t.name))
+	if len(t.arguments) > 0 {
+		task += "\nArguments: " + strings.Join(t.arguments, " ")
+	}
+	return task, nil
+}

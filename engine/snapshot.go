@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"context"
+
+	"metier"
+	"metier/settings"
+	"metier/skillroots"
+)
+
+// Snapshot lists the roots and applies the rules, and what people decided. kept
+// is the index on disk, or nil where only the files themselves count.
+func (e *Engine) Snapshot(ctx context.Context, roots []skillroots.Root, s settings.Settings, workspace string, kept *skillroots.Scans, more ...metier.Mount) (*metier.Snapshot, error) {
+	mounts, err := skillroots.Mounts(roots, s, kept)
+	if err != nil {
+		return nil, err
+	}
+	e.State().Decisions(s.Discover, workspace).Apply(mounts)
+	return Build(ctx, append(mounts, more...), s)
+}
+
+// Build lists the mounts and applies the rules.
+func Build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*metier.Snapshot, error) {
+	return metier.Build(ctx, mounts, s.Parse, s.Names, s.Read.IndexRoot, indexesAtStart(s.Discover))
+}
+
+// indexesAtStart reports whether the files of all skills are indexed when a run
+// begins.
+func indexesAtStart(s settings.Discover) bool { return s.ResourceIndex == settings.ResourceIndexStart }

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"metier"
+	"metier/agent"
+	"metier/event"
+	"metier/run"
+)
+
+// Outcome is how a run ended, or what it waits for.
+type Outcome struct {
+	agent.Outcome
+	Phase     string
+	Workspace string
+	Dir       string            // of the record
+	Denied    []event.Denial    // calls, those of subagents included
+	Catalog   run.CatalogReport // the skills that the model was shown
+}
+
+// Check finds what is wrong with a plan before it is started.
+func (e *Engine) Check(ctx context.Context, p *Plan) error {
+	j, err := e.prepare(ctx, p, Hooks{Notify: func(Notice) {}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.known(), j.Close(ctx))
+}
+
+// Start opens a run with an ID of [Engine.RunID]. On error the run is closed. It is
+// not nil if there is a record, which can be resumed.
+func (e *Engine) Start(ctx context.Context, p *Plan, id string, h Hooks) (*Run, error) {
+	j, err := e.prepare(ctx, p, h)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.known(); err != nil {
+		return nil, closed(j.Close(context.WithoutCancel(ctx)), err)
+	}
+	folder, err := e.CreateRecord(ctx, p.launch.Workspace, p.launch.Artifacts, id, j.secrets...)
+	if err != nil {
+		return nil, closed(j.Close(context.WithoutCancel(ctx)), err)
+	}
+	if err := j.open(ctx, folder); err != nil {
+		return j, closed(j.Close(context.WithoutCancel(ctx)), err)
+	}
+	return j, nil
+}
+
+// ID returns the ID of the run.
+func (j *Run) ID() string { return j.folder.ID() }
+
+// Dir returns the folder of the record.
+func (j *Run) Dir() string { return j.folder.Dir() }
+
+// Clean removes secrets from a text.
+func (j *Run) Clean(s string) string {
+	b, _ := j.redactor().Clean([]byte(j.e.Clean(s)))
+	return string(b)
+}
+
+// Drive works on the task until it is done, or until only a person can continue. An
+// outcome without an ID means that the work did not begin.
+func (j *Run) Drive(ctx context.Context) (Outcome, error) {
+	if j.model.Note != "" {
+		j.note("", "%s", j.model.Note)
+	}
+	if err := j.presentHarnesses(ctx); err != nil {
+		return Outcome{}, err
+	}
+	j.noteSkipped()
+	j.noteHosts()
+	j.NoteReadOnly()
+	j.noteBrowser()
+	if err := j.begin(ctx); err != nil {
+		return Outcome{}, err
+	}
+	j.noteCatalog(ctx)
+	if err := j.folder.Project(ctx); err != nil { // the registry is in its file from the start
+		return Outcome{}, err
+	}
+	o, err := j.drive(ctx, j.hooks.Progress)
+	if err != nil {
+		o.Status, o.Code = "interrupted", codeOf(err)
+	}
+	o.Run = j.folder.ID()
+	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
+	return Outcome{Outcome: o, Phase: j.launch.Phase, Workspace: j.launch.Workspace, Dir: j.folder.Dir(), Denied: calls, Catalog: j.catalogReport(ctx)}, closed(failed, err)
+}
+
+// codeOf returns the code of an error, or "failed".
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		return metier.CodeOf(e)
+	}
+	return "failed"
+}
+
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*metier.Error](err); ok {
+		return e.Hint
+	}
+	return ""
+}
+
+// childProgress returns the function that receives the progress of a subagent.
+func (j *Run) childProgress(name string) func(agent.Progress) {
+	if j.hooks.Child == nil {
+		return func(agent.Progress) {}
+	}
+	return j.hooks.Child(name)
+}

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"metier"
+	"metier/model"
+	"metier/policy"
+	"metier/settings"
+)
+
+// withheldTool stands for a tool that the launch does not grant, where there is
+// no sandbox for it either: no model is offered it, and a call of it is refused
+// by its name rather than as unknown.
+type withheldTool struct{ name, canonical string }
+
+func withheld(scripts string) []metier.Tool {
+	out := []metier.Tool{withheldTool{settings.ToolBash, settings.ToolBash}}
+	if scripts != "" {
+		out = append(out, withheldTool{scripts, settings.ToolRunSkillScript})
+	}
+	return out
+}
+
+// Spec implements metier.Tool.
+func (t withheldTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return metier.Spec{ToolSpec: model.ToolSpec{Name: t.name}, Canonical: t.canonical, Effect: policy.SideEffect}, false
+}
+
+// Facts implements metier.Tool.
+func (withheldTool) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
+	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect}}, nil
+}
+
+// Invoke implements metier.Tool. Policy refuses before it.
+func (t withheldTool) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+	return metier.Failure(&metier.Error{Op: "call", Kind: metier.Denied, Code: policy.CodeToolNotAllowed, Err: fmt.Errorf("there is nothing for %s to run in", t.name)}), nil
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"metier"
+	"metier/config"
+	"metier/internal/confine"
+	"metier/sandbox"
+	"metier/skillroots"
+)
+
+// WorkspaceDir resolves the folder of a workspace. "" means the folder of the
+// environment.
+func (e *Engine) WorkspaceDir(p string) (string, error) {
+	dir := e.Env.Path(cmp.Or(p, e.Env.Dir))
+	real, err := confine.RealPath(dir)
+	if err != nil {
+		code := "workspace_unreadable"
+		if errors.Is(err, fs.ErrNotExist) {
+			code, err = "workspace_missing", errors.New("there is no such folder")
+		}
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Hint: "give a folder that exists with --workspace", Err: err}
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Hint: "give a folder with --workspace", Err: errors.New("it is not a folder")}
+	}
+	return real, nil
+}
+
+// Enter resolves the folder of a workspace in which skills and settings are read,
+// after it moved aside what a killed run left there.
+func (e *Engine) Enter(ctx context.Context, p string) (string, error) {
+	real, err := e.WorkspaceDir(p)
+	if err != nil {
+		return "", err
+	}
+	return real, e.sweep(ctx, real)
+}
+
+// SandboxFolder returns a workspace as programs of a run would have it.
+func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace, error) {
+	ws, err := e.Enter(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	op, err := config.Load(e.Env)
+	if err != nil {
+		return nil, err
+	}
+	set, _, _, err := op.Resolve(e.Env, "", "")
+	if err != nil {
+		return nil, err
+	}
+	l := Launch{Workspace: ws}
+	for _, c := range op.Skills {
+		l.Roots = append(l.Roots, skillroots.Root{Path: c.Path})
+	}
+	if l.Artifacts, err = e.RunsRoot("", op, ws); err != nil {
+		return nil, err
+	}
+	return e.sandboxed(l, e.protected(l, op, set.Discover), op.Secrets), nil
+}
