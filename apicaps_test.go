@@ -14,7 +14,7 @@ import (
 // readable in an afternoon; what does not fit is an adapter or a package of
 // its own.
 const (
-	maxRootFiles = 20
+	maxRootFiles = 24
 	maxRootNames = 80 // exported constants, variables, types and functions; methods and fields not counted
 	maxSession   = 10 // methods of Session
 	maxMethods   = 5  // of an interface

@@ -202,6 +202,10 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 		return bad, s.mediated(err)
 	}
 	f.Tool = canonical
+	if f.Effect == "" { // the tool does not say less of this call
+		spec, _ := t.Spec(ctx, s)
+		f.Effect = spec.Effect
+	}
 	if f.Skill != nil && strings.Contains(f.Skill.Name, ":") {
 		sub := *f.Skill
 		sk, err := s.Snapshot().Find(sub.Name)

@@ -77,7 +77,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"github.com/spf13/cobra", "cli", "flags are a matter of the command line"},
 	{"github.com/spf13/pflag", "cli", "flags are a matter of the command line"},
 	{"golang.org/x/term", "cli", "only the command line has a terminal"},
-	{"github.com/google/jsonschema-go", "agent mcp/host mcp/server", "final answers are checked where they are asked for, and results are described where they are served; other code passes schemas as JSON"},
+	{"github.com/google/jsonschema-go", "agent mcp/host mcp/server internal/schemaof", "final answers are checked where they are asked for, and results are described where they are served; other code passes schemas as JSON"},
 	{"github.com/modelcontextprotocol/go-sdk", "mcp/server mcp/host", "one protocol library, behind what we serve and what we call"},
 	{"github.com/gofrs/flock", "internal/lockfile", "one writer at a time means the same for a run folder and for a state file"},
 	{"github.com/coder/websocket", "browser browser/page", "only a browser is spoken to by WebSocket"},

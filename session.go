@@ -129,6 +129,10 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	if c.Log == nil || c.Blobs == nil {
 		return nil, &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: errors.New("a session needs a log and blobs")}
 	}
+	var err error
+	if c.Grants, err = c.Grants.WithDefaults(); err != nil {
+		return nil, &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: err}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -213,6 +217,8 @@ func (s *Session) addTool(ctx context.Context, t Tool) error {
 	switch {
 	case spec.Canonical == "" || spec.Name == "":
 		return bad("tool %q has no name or no canonical name", spec.Name)
+	case spec.Effect == "":
+		return bad("tool %q has no effect in its Spec", spec.Name)
 	case s.tools[spec.Canonical] != nil:
 		return bad("two tools have the canonical name %q", spec.Canonical)
 	case s.names[spec.Name] != "":

@@ -4,16 +4,18 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"metier/config"
 	"metier/engine"
 )
 
 // resumeFlags are the flags that go with --resume. All others are in the
 // record: a resumed run keeps what it began with.
-var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "max-turns", "max-tokens", "result-json", "trust-record", "json",
+var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "prompt", "prompt-file", "max-turns", "max-tokens", "result-json", "trust-record", "json",
 	"browser-endpoint", "browser-origin", "browser-until", "fail-on"}
 
 // resume goes on with a run that was stopped, killed or parked, or that failed.
@@ -37,6 +39,14 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 		return err
 	}
 	o := engine.ResumeOptions{Surface: surface, Park: f.park, OnDrift: f.onDrift, Model: f.model, MaxTurns: f.maxTurns, MaxTokens: f.maxTokens, TrustRecord: f.trustRecord, Browser: f.browser.request()}
+	if f.prompt != "" || f.promptFile != "" {
+		if o.Prompt, err = a.promptText(ctx, f, config.Phase{}); err != nil {
+			return err
+		}
+		if strings.TrimSpace(o.Prompt) == "" {
+			return wrong("usage", "give a message, or leave the flag out to continue the task", "there is no task in the message")
+		}
+	}
 	if f.outputMode != "" {
 		batch, err := a.batch(f.outputMode)
 		if err != nil {

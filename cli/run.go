@@ -61,7 +61,8 @@ func (a *app) runCommand() *cobra.Command {
 leaves a record of what it was told, read and did.
 
 The answer goes to standard output, progress to standard error. A run that is
-stopped or killed goes on with --resume.`,
+stopped or killed continues with --resume, and a finished one with --resume and a
+further --prompt.`,
 		Example: `  metier run -f examples/quickstart/run.yaml
   metier run --skill report --prompt "Write the weekly report"
   metier run --harness examples/sales-desk --prompt "Which shop sold most?"
@@ -94,7 +95,7 @@ stopped or killed goes on with --resume.`,
 	f.subagents.add(fl)
 	fl.StringArrayVar(&f.deny, "deny-skill", nil, "deny a skill, by name or ID (repeatable)")
 	fl.StringVar(&f.model, "model", "", "provider:name, or scripted:FILE")
-	fl.StringVar(&f.prompt, "prompt", "", "the task; '/NAME words' calls the skill NAME with these arguments")
+	fl.StringVar(&f.prompt, "prompt", "", "the task, or the next message with --resume; '/NAME words' calls the skill NAME")
 	fl.StringVar(&f.promptFile, "prompt-file", "", "file with the task, - for standard input")
 	fl.StringVar(&f.mode, "mode", "", "chat; code: write code and run it; or plan: read only, answer with a plan (default chat)")
 	fl.StringVar(&f.outputMode, "output-mode", "", "operator: a person is there; batch: nobody answers (default: operator in a terminal)")
@@ -109,7 +110,7 @@ stopped or killed goes on with --resume.`,
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 3 if a run that is done has these: denied (calls; repeatable)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, ask no model")
 	fl.BoolVar(&f.park, "park", false, "batch: leave questions open (exit 7) instead of answering no")
-	fl.StringVar(&f.resume, "resume", "", "run to go on with: id, folder or 'latest'")
+	fl.StringVar(&f.resume, "resume", "", "continue this run: an ID, a folder, or 'latest'; add --prompt for a further message")
 	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume a record that was not written here or lost entries, with all that it allows")
 	a.completions(c)
 	return c

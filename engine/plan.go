@@ -48,6 +48,9 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	if l.Tools, err = grantedTools(q.Tools, granted, p.op, set, l.Spec.Mode); err != nil {
 		return nil, err
 	}
+	if err := p.grantCustom(ctx); err != nil {
+		return nil, err
+	}
 	if err := e.planServers(l, q, p.op); err != nil {
 		return nil, err
 	}
@@ -108,7 +111,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 	if l.Roots, err = e.Finder().Find(q.Roots, q.Harnesses, op.Skills, set.Discover, ws, l.Mounts); err != nil {
 		return nil, err
 	}
-	return &Plan{launch: l, op: op, settings: set, origins: settings.Snapshot(set, origins), surface: q.Surface}, nil
+	return &Plan{launch: l, op: op, settings: set, origins: settings.Snapshot(set, origins), surface: q.Surface, custom: q.Custom}, nil
 }
 
 func (e *Engine) planArtifacts(p *Plan, q Request) (err error) {
@@ -119,8 +122,12 @@ func (e *Engine) planArtifacts(p *Plan, q Request) (err error) {
 // planModel chooses and opens the model.
 func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) {
 	want := []string{q.Model, e.Env.Get("METIER_MODEL"), p.op.Model}
-	p.model, err = provider.Choose(ctx, q.Script, p.op.Models(e.Env), want...)
-	if code := metier.CodeOf(err); err != nil && q.NoModel && (code == "no_model" || code == "no_key") {
+	if q.Custom.Model == nil {
+		p.model, err = provider.Choose(ctx, q.Script, p.op.Models(e.Env), want...)
+	}
+	if code := metier.CodeOf(err); q.Custom.Model != nil {
+		p.model = provider.Model{Model: q.Custom.Model, ID: cmp.Or(q.Model, customModel)}
+	} else if err != nil && q.NoModel && (code == "no_model" || code == "no_key") {
 		p.model = provider.Model{Model: unasked{}, ID: cmp.Or(append(want, modelNone)...), Note: err.Error() + ": " + hintOf(err)}
 	} else if err != nil {
 		return err
@@ -131,6 +138,25 @@ func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) 
 		l.Model = provider.Scripted + p.model.Script
 	}
 	l.Spec.Price = p.op.Price(p.model.ID)
+	return nil
+}
+
+// customModel is the name of a model that an embedding program brings.
+const customModel = "custom:model"
+
+// grantCustom grants the tools that an embedding program brings. In plan mode, it
+// leaves out tools that do more than read.
+func (p *Plan) grantCustom(ctx context.Context) error {
+	for _, t := range p.custom.Tools {
+		s, _ := t.Spec(ctx, nil)
+		name := cmp.Or(s.Canonical, s.Name)
+		if _, taken := config.ToolEffect(name); taken || name == "" || slices.Contains(p.launch.Tools, name) {
+			return metier.Errorf(metier.Invalid, "tool_name_taken", "give each tool a name of its own", "a custom tool cannot have the name %q", name)
+		}
+		if p.launch.Spec.Mode != agent.ModePlan || s.Effect == policy.Read {
+			p.launch.Tools = append(p.launch.Tools, name)
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"metier"
 	"metier/config"
 	"metier/model"
 	"metier/model/provider"
@@ -56,9 +57,19 @@ type Request struct {
 	Sources []string // files that the request was made from: no tool writes them
 	Closed  []string // files that no tool reads
 
+	Custom Custom // what a program brings itself
+
 	// NoModel accepts a request for which there is no model. Such a plan can be
 	// previewed and not started.
 	NoModel bool
+}
+
+// Custom holds what an embedding program brings itself. None of it is recorded: a
+// resumed run needs it again.
+type Custom struct {
+	Tools  []metier.Tool  // granted to the model
+	Model  model.Model    // asked instead of one that is chosen by name
+	Mounts []metier.Mount // more sources of skills
 }
 
 // BrowserRequest asks for a browser session that subagents share.
@@ -76,6 +87,7 @@ type Plan struct {
 	origins  json.RawMessage
 	model    provider.Model
 	surface  string
+	custom   Custom
 }
 
 // Phase returns the name of the phase, or "".

@@ -24,6 +24,8 @@ import (
 // ResumeOptions change what a resumed run began with. Zero fields keep it.
 type ResumeOptions struct {
 	Surface     string // what the user works with
+	Prompt      string // the next message of the user; "": continue the task
+	Custom      Custom
 	Batch       *bool  // whether no person answers
 	Park        bool   // leave questions open instead of answering no
 	OnDrift     string // what to do with changed skills: fail, warn, reload, or ignore
@@ -84,12 +86,20 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	}
 	folder.KeepOut(j.secrets...) // which servers there are is in the record, so they were not known before
 	j.run, j.trusted = past.run, o.TrustRecord
-	return j, j.continueFrom(ctx, folder, restored, past)
+	return j, j.continueFrom(ctx, folder, restored, past, o.Prompt)
 }
 
 // continueFrom opens the session of a record and records what changed since.
-func (j *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run.Restored, past past) error {
-	if over := restored.State.Status; over == run.StatusDone || over == run.StatusDenied {
+func (j *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run.Restored, past past, prompt string) error {
+	if prompt != "" { // checked before anything is recorded
+		if err := checkPrompt(prompt); err != nil {
+			return err
+		}
+		if _, err := j.typed(prompt); err != nil {
+			return err
+		}
+	}
+	if over := restored.State.Status; prompt == "" && (over == run.StatusDone || over == run.StatusDenied) {
 		return j.open(ctx, folder) // Drive returns how it ended, and does nothing
 	}
 	j.noteLease()
@@ -110,7 +120,10 @@ func (j *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 	if err := j.settle(ctx); err != nil {
 		return err
 	}
-	if past.ended {
+	switch {
+	case prompt != "":
+		return j.say(ctx, past, prompt)
+	case past.ended:
 		return j.goOn(ctx, past, restored.State.Code)
 	}
 	return nil
@@ -148,12 +161,14 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 			return nil, err
 		}
 	}
-	m, err := provider.Open(cmp.Or(o.Model, l.Model), op.Models(e.Env))
-	if err != nil {
-		return nil, err
+	m := provider.Model{Model: o.Custom.Model, ID: cmp.Or(o.Model, l.Model)}
+	if m.Model == nil {
+		if m, err = provider.Open(m.ID, op.Models(e.Env)); err != nil {
+			return nil, err
+		}
 	}
 	l.Spec.Model, l.resumed = m.ID, true
-	j, err := e.prepare(ctx, &Plan{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m, surface: o.Surface}, h)
+	j, err := e.prepare(ctx, &Plan{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m, surface: o.Surface, custom: o.Custom}, h)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +190,7 @@ type past struct {
 	launch Launch
 	run    string // the last run of the session, "" before the first
 	runs   int
+	inputs int
 	ended  bool
 	limits agent.Limits      // of the last run
 	lost   []event.Recovered // what this opening took off the end of the record
@@ -211,6 +227,8 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 			if e.Lease.Digest != "" {
 				lease = e.Lease
 			}
+		case event.Said:
+			p.inputs++
 		case event.Ended:
 			p.ended = true
 		}

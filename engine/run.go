@@ -36,6 +36,7 @@ type Run struct {
 	settings settings.Settings
 	origins  json.RawMessage
 	model    provider.Model
+	custom   Custom
 	view     metier.View
 	surface  surface
 	from     string // what the user works with
@@ -62,6 +63,7 @@ type Run struct {
 
 	secrets []record.Secret // of servers
 	run     string          // name of the run in the log; the folder's id, and more for one that goes on after its end
+	begun   bool            // the beginning was reported
 	limited agent.Limits    // the run, where it is under way
 	anew    bool            // skills changed, and the files of today count
 	trusted bool            // its record, whoever wrote it
@@ -82,7 +84,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if h.Notify == nil {
 		h.Notify = e.o.Notify
 	}
-	j := &Run{e: e, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, hooks: h, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
+	j := &Run{e: e, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
 	defer func() {
 		if err != nil {
 			err = closed(j.letGo(), err)
@@ -98,7 +100,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if err := CheckHarnesses(ctx, j.snapshot, l.Roots); err != nil {
 		return nil, err
 	}
-	if _, err := j.typed(); err != nil && !l.resumed {
+	if _, err := j.typed(j.launch.Prompt); err != nil && !l.resumed {
 		return nil, err
 	}
 	if !l.resumed {
@@ -131,7 +133,7 @@ func (j *Run) openSandbox() (err error) {
 
 // tools are the file tools of the job, those that run programs or read pages, and those of servers.
 func (j *Run) tools() []metier.Tool {
-	return slices.Concat(j.files(), j.byPath(), j.programs(), j.pages(), j.served(), j.delegation())
+	return slices.Concat(j.files(), j.byPath(), j.programs(), j.pages(), j.served(), j.delegation(), j.custom.Tools)
 }
 
 func (j *Run) files() []metier.Tool {
@@ -229,7 +231,7 @@ func (j *Run) begin(ctx context.Context) error {
 		return nil // in the words that are recorded, which are not the typed ones where /NAME was typed
 	}
 	task := j.launch.Prompt
-	line, err := j.typed()
+	line, err := j.typed(j.launch.Prompt)
 	if err == nil && line != nil {
 		task, err = line.follow(ctx, j.session)
 	}

@@ -196,10 +196,11 @@ func (j *Run) served() []metier.Tool {
 
 // look lists the skills of the roots and of the servers.
 func (j *Run) look(ctx context.Context) (*metier.Snapshot, error) {
-	if j.host == nil {
-		return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
+	more := j.custom.Mounts
+	if j.host != nil {
+		more = slices.Concat(more, ServerMounts(j.host))
 	}
-	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, ServerMounts(j.host)...)
+	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, more...)
 }
 
 // OpenServers opens the MCP servers of files for commands that only look at their

@@ -23,8 +23,8 @@ type typed struct {
 // a typed line activate, where the text is no direct command, and where the
 // first word has another slash, as paths have. A name that is no skill's for
 // people is an error, or text for the model where unknown_slash is pass.
-func (j *Run) typed() (*typed, error) {
-	name, rest, _ := strings.Cut(strings.TrimSpace(j.launch.Prompt), " ")
+func (j *Run) typed(text string) (*typed, error) {
+	name, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	name, is := strings.CutPrefix(name, "/")
 	if !is || name == "" || strings.ContainsAny(name, "/\n\r\t") || !j.settings.Activate.Ways.Has(settings.WaySlash) || j.launch.PromptRole != policy.DirectCommand {
 		return nil, nil

@@ -3,10 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"metier"
 	"metier/agent"
 	"metier/event"
+	"metier/model"
 	"metier/run"
 )
 
@@ -64,22 +66,11 @@ func (j *Run) Clean(s string) string {
 // Drive works on the task until it is done, or until only a person can continue. An
 // outcome without an ID means that the work did not begin.
 func (j *Run) Drive(ctx context.Context) (Outcome, error) {
-	if j.model.Note != "" {
-		j.note("", "%s", j.model.Note)
-	}
-	if err := j.presentHarnesses(ctx); err != nil {
-		return Outcome{}, err
-	}
-	j.noteSkipped()
-	j.noteHosts()
-	j.NoteReadOnly()
-	j.noteBrowser()
-	if err := j.begin(ctx); err != nil {
-		return Outcome{}, err
-	}
-	j.noteCatalog(ctx)
-	if err := j.folder.Project(ctx); err != nil { // the registry is in its file from the start
-		return Outcome{}, err
+	if !j.begun {
+		if err := j.introduce(ctx); err != nil {
+			return Outcome{}, err
+		}
+		j.begun = true
 	}
 	o, err := j.drive(ctx, j.hooks.Progress)
 	if err != nil {
@@ -88,6 +79,71 @@ func (j *Run) Drive(ctx context.Context) (Outcome, error) {
 	o.Run = j.folder.ID()
 	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
 	return Outcome{Outcome: o, Phase: j.launch.Phase, Workspace: j.launch.Workspace, Dir: j.folder.Dir(), Denied: calls, Catalog: j.catalogReport(ctx)}, closed(failed, err)
+}
+
+// introduce gives the notices of the beginning and puts skills and task into the
+// session.
+func (j *Run) introduce(ctx context.Context) error {
+	if j.model.Note != "" {
+		j.note("", "%s", j.model.Note)
+	}
+	if err := j.presentHarnesses(ctx); err != nil {
+		return err
+	}
+	j.noteSkipped()
+	j.noteHosts()
+	j.NoteReadOnly()
+	j.noteBrowser()
+	if err := j.begin(ctx); err != nil {
+		return err
+	}
+	j.noteCatalog(ctx)
+	return j.folder.Project(ctx) // the registry is in its file from the start
+}
+
+// Send adds a message of the user to the conversation. [Run.Drive] answers it.
+func (j *Run) Send(ctx context.Context, text string) error {
+	if err := checkPrompt(text); err != nil {
+		return err
+	}
+	if _, err := j.typed(text); err != nil {
+		return err
+	}
+	p, err := readPast(ctx, j.folder)
+	if err != nil {
+		return err
+	}
+	if p.ended {
+		if err := j.reopened(ctx); err != nil {
+			return err
+		}
+	}
+	return j.say(ctx, p, text)
+}
+
+// say records a message of the user, in the next run of the session if the last one
+// ended.
+func (j *Run) say(ctx context.Context, p past, text string) error {
+	id := fmt.Sprintf("message-%d", p.inputs+1)
+	if p.ended {
+		j.run = fmt.Sprintf("%s.%d", j.folder.ID(), p.runs+1)
+	}
+	task := text
+	line, err := j.typed(text)
+	if err == nil && line != nil {
+		task, err = line.follow(ctx, j.session)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = j.session.Say(ctx, metier.Input{ID: id, Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: j.from, By: j.e.Principal()})
+	return err
+}
+
+// reopened records that a run whose session is still open continues after its end.
+func (j *Run) reopened(ctx context.Context) error {
+	active := len(j.session.State().Active)
+	return j.append(ctx, []event.Event{event.Resumed{Run: j.folder.ID(), Active: active, Verified: active, OnDrift: j.onDrift()}})
 }
 
 // codeOf returns the code of an error, or "failed".

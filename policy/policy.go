@@ -8,6 +8,13 @@
 // text can turn a deny into an allow.
 package policy
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Tier is how far a source of skills is trusted. The zero value is
 // third_party.
 type Tier string
@@ -305,4 +312,24 @@ type Grants struct {
 	Skills   []SkillRule `json:"skills,omitempty"`
 	// Answers holds what was approved before: Question.Binds, exact.
 	Answers map[string]Answer `json:"-"`
+}
+
+// WithDefaults returns grants with the default for each empty field: mode observe,
+// and lists of allowed tools that narrow and intersect. It fails for a value that does
+// not exist.
+func (g Grants) WithDefaults() (Grants, error) {
+	g.Mode, g.Narrow, g.Merge = cmp.Or(g.Mode, Observe), cmp.Or(g.Narrow, NarrowNarrow), cmp.Or(g.Merge, MergeIntersection)
+	for _, f := range []struct {
+		field, value string
+		known        []string
+	}{
+		{"Mode", string(g.Mode), []string{string(Disabled), string(Observe), string(EnforceExplicit), string(EnforceStrict)}},
+		{"Narrow", string(g.Narrow), []string{string(NarrowIgnore), string(NarrowAdvise), string(NarrowNarrow), string(NarrowEnforce), string(NarrowPreapprove)}},
+		{"Merge", string(g.Merge), []string{string(MergeIntersection), string(MergeUnion), string(MergeLast)}},
+	} {
+		if !slices.Contains(f.known, f.value) {
+			return g, fmt.Errorf("Grants.%s is %q; it is one of %s", f.field, f.value, strings.Join(f.known, ", "))
+		}
+	}
+	return g, nil
 }

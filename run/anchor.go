@@ -130,12 +130,12 @@ func (t *loose) problem() Problem {
 type order struct {
 	begun bool // a run has started
 	over  bool // the run or the session has ended
-	done  bool // and a resume does not continue it
+	done  bool // and nothing continues it: it was no run of an agent
 }
 
 // next takes an event, nil for one of an unknown type. It returns the code of what
-// is wrong with its place, or "". After the end of a run only a recovery may
-// follow, or a resume of a run that failed or was cancelled.
+// is wrong with its place, or "". After the end of a run, only a recovery may
+// follow, or a resume that continues the conversation.
 func (o *order) next(e event.Event) string {
 	if o.over {
 		switch e.(type) {
@@ -149,7 +149,7 @@ func (o *order) next(e event.Event) string {
 		}
 		return CodeAfterEnd
 	}
-	switch e := e.(type) {
+	switch e.(type) {
 	case event.Begun:
 		o.begun = true
 	case event.ModelStarted, event.Replied, event.Failed, event.Compacted, event.Checked, event.Parked:
@@ -160,7 +160,7 @@ func (o *order) next(e event.Event) string {
 		if !o.begun {
 			return CodeNoStart
 		}
-		o.over, o.done = true, e.Status == StatusDone || e.Status == StatusDenied
+		o.over = true
 	case event.Closed:
 		o.over, o.done = true, true
 	}

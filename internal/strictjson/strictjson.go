@@ -5,6 +5,7 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func checkKeys(raw json.RawMessage, into any) error {
 	known := map[string]bool{}
 	for i := range fields.NumField() {
 		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		known[name] = true
+		known[cmp.Or(name, fields.Field(i).Name)] = true
 	}
 	seen := map[string]bool{}
 	for d.More() {

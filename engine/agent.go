@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"metier"
+	"metier/agent"
+	"metier/config"
+	"metier/model"
+	"metier/policy"
+)
+
+// AgentOptions configure an [Agent]. Skills or tools and a model are all that most
+// programs need.
+type AgentOptions struct {
+	Skills []string      // folders that hold skills; nil: those of the workspace and the user
+	Model  string        // PROVIDER:NAME; "": METIER_MODEL, or the first provider with a key
+	Client model.Model   // a model of your own, asked instead
+	Tools  []metier.Tool // tools of your own, granted to the model; see [metier.FuncTool]
+
+	Workspace string   // folder that the agent works in; "": the working folder of the process
+	Records   string   // folder of the records; "": .metier/runs in the workspace
+	Allow     []string // built-in tools, exactly; nil: those that read and write files and load skills
+	Scripts   []string // scripts of skills that may run, as SKILL:scripts/PATH
+	MaxTurns  int      // of one answer; 0: 50
+	MaxTokens int64    // of one answer; 0: no limit
+	Environ   []string // NAME=value; nil: the environment of the process
+
+	// Approve answers questions of the policy, such as whether a script may run. nil:
+	// every answer is no.
+	Approve func(context.Context, Question) (policy.Answer, error)
+	// Progress receives what happens, such as text while the model writes it.
+	Progress func(agent.Progress)
+	// Notify receives what the user should know. nil: dropped.
+	Notify func(Notice)
+}
+
+// Agent is a conversation with a model that has skills and tools. Its methods are
+// safe for concurrent use; one answer is worked on at a time.
+type Agent struct {
+	engine *Engine
+	o      AgentOptions
+
+	mu  sync.Mutex
+	run *Run // nil before the first question
+}
+
+// NewAgent returns an agent. It opens the model, the skills, and the tools, so that
+// what is wrong with them is known before the first question.
+func NewAgent(ctx context.Context, o AgentOptions) (*Agent, error) {
+	dir, err := os.Getwd()
+	if err != nil && o.Workspace == "" {
+		return nil, metier.Errorf(metier.Unavailable, "workspace_missing", "set AgentOptions.Workspace", "find the working folder: %w", err)
+	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	a := &Agent{engine: New(config.NewEnv(o.Environ, dir), Options{Notify: o.Notify}), o: o}
+	p, err := a.engine.Plan(ctx, a.request("Hello."))
+	if err != nil {
+		return nil, err
+	}
+	return a, a.engine.Check(ctx, p)
+}
+
+func (a *Agent) request(prompt string) Request {
+	o := a.o
+	return Request{Surface: "embedded", Workspace: o.Workspace, Artifacts: o.Records, Roots: a.engine.Env.Paths(o.Skills), Model: o.Model, Prompt: prompt, Tools: o.Allow, Scripts: o.Scripts,
+		MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens, Batch: o.Approve == nil, Custom: Custom{Tools: o.Tools, Model: o.Client}}
+}
+
+// Ask sends a message and returns the answer. The first message begins a run, and
+// further ones continue its conversation. If the work ends in another way than with an
+// answer, the error has the code of the reason, such as turn_limit.
+func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
+	o, err := a.Run(ctx, prompt)
+	if err != nil {
+		return "", err
+	}
+	if o.Status == agentDone {
+		return o.Answer, nil
+	}
+	kind := metier.Unavailable
+	switch o.Status {
+	case "denied":
+		kind = metier.Denied
+	case "parked":
+		kind = metier.Approval
+	case "cancelled", "interrupted":
+		kind = metier.Conflict
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Err: fmt.Errorf("run %s ended as %s: %w", o.Run, o.Status, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
+}
+
+const agentDone = "done"
+
+// Run is Ask with all that is known of the outcome.
+func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.run != nil {
+		if err := a.run.Send(ctx, prompt); err != nil {
+			return Outcome{}, err
+		}
+		return a.run.Drive(ctx)
+	}
+	p, err := a.engine.Plan(ctx, a.request(prompt))
+	if err != nil {
+		return Outcome{}, err
+	}
+	r, err := a.engine.Start(ctx, p, a.engine.RunID(), Hooks{Ask: a.o.Approve, Notify: a.o.Notify, Progress: a.o.Progress})
+	if err != nil {
+		return Outcome{}, err
+	}
+	a.run = r
+	return r.Drive(ctx)
+}
+
+// Close makes the record durable and ends the conversation.
+func (a *Agent) Close(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer a.engine.Close()
+	if a.run == nil {
+		return nil
+	}
+	r := a.run
+	a.run = nil
+	return r.Close(ctx)
+}

@@ -1,0 +1,92 @@
+package metier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"metier/internal/schemaof"
+	"metier/model"
+	"metier/policy"
+)
+
+// FuncTool makes a tool of a function. In is a struct whose exported fields are the
+// arguments: json tags name them, jsonschema tags describe them, and fields without
+// omitempty are required. The model sees Out as text if it is a string, and as JSON
+// otherwise. An error of fn is a failed call: the model sees its text, and the code of
+// an [*Error]. effect is the worst that fn can do; calls that write or have side
+// effects are recorded before fn runs.
+//
+// FuncTool fails if the name, the description, or the function is missing, or if In
+// has no JSON Schema.
+func FuncTool[In, Out any](name, description string, effect policy.Effect, fn func(context.Context, In) (Out, error)) (Tool, error) {
+	invalid := func(format string, args ...any) (Tool, error) {
+		return nil, Errorf(Invalid, "tool_invalid", "", "tool %q: %w", name, fmt.Errorf(format, args...))
+	}
+	switch {
+	case name == "":
+		return invalid("the name is missing")
+	case description == "":
+		return invalid("the description is missing; the model chooses a tool by it")
+	case fn == nil:
+		return invalid("the function is missing")
+	case effect != policy.Read && effect != policy.Write && effect != policy.SideEffect:
+		return invalid("the effect is %q; it is policy.Read, policy.Write, or policy.SideEffect", effect)
+	}
+	schema, err := schemaof.Struct[In]()
+	if err != nil {
+		return invalid("%w", err)
+	}
+	return &funcTool[In, Out]{spec: Spec{ToolSpec: model.ToolSpec{Name: name, Description: description, Schema: schema.JSON}, Canonical: name, Effect: effect}, schema: schema, fn: fn}, nil
+}
+
+type funcTool[In, Out any] struct {
+	spec   Spec
+	schema *schemaof.Schema
+	fn     func(context.Context, In) (Out, error)
+}
+
+func (t *funcTool[In, Out]) decode(args json.RawMessage) (in In, err error) {
+	if err = DecodeArgs(args, &in); err != nil {
+		return in, err
+	}
+	if err := t.schema.Check(args); err != nil {
+		return in, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
+	}
+	return in, nil
+}
+
+// Spec implements [Tool].
+func (t *funcTool[In, Out]) Spec(context.Context, *Session) (Spec, bool) { return t.spec, true }
+
+// Facts implements [Tool].
+func (t *funcTool[In, Out]) Facts(_ context.Context, _ *Session, args json.RawMessage) (Facts, error) {
+	if _, err := t.decode(args); err != nil {
+		return Facts{}, err
+	}
+	return Facts{Request: policy.Request{Effect: t.spec.Effect}}, nil
+}
+
+// Invoke implements [Tool].
+func (t *funcTool[In, Out]) Invoke(ctx context.Context, x *Scope) (Result, error) {
+	in, err := t.decode(x.call.Args)
+	if err != nil {
+		return Failure(err), nil
+	}
+	out, err := t.fn(ctx, in)
+	if err != nil {
+		if _, ours := errors.AsType[*Error](err); !ours {
+			err = &Error{Op: t.spec.Name, Kind: Unavailable, Code: "tool_failed", Err: err}
+		}
+		return Failure(err), nil
+	}
+	if s, is := any(out).(string); is {
+		return Text(s), nil
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return Failure(&Error{Op: t.spec.Name, Kind: Internal, Code: "tool_failed", Err: err}), nil
+	}
+	return Text(string(b)), nil
+}

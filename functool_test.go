@@ -1,0 +1,120 @@
+package metier_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier"
+	"metier/policy"
+	"metier/record"
+)
+
+type weatherIn struct {
+	City string `json:"city" jsonschema:"the city"`
+	Days int    `json:"days,omitempty" jsonschema:"how many days"`
+}
+
+func callTool(t *testing.T, tool metier.Tool, args string) metier.Observation {
+	t.Helper()
+	mem := record.NewMemory()
+	s, err := metier.Open(t.Context(), metier.Config{ID: "s", By: "ada", Log: mem, Blobs: mem, Tools: []metier.Tool{tool}, Grants: policy.Grants{Tools: []string{"weather"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Call(t.Context(), metier.Call{Tool: "weather", Args: []byte(args)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestFuncTool_SpecHoldsSchema(t *testing.T) {
+	t.Parallel()
+	tool, err := metier.FuncTool("weather", "Forecast the weather.", policy.Read, func(context.Context, weatherIn) (string, error) { return "", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, offered := tool.Spec(t.Context(), nil)
+	if !offered {
+		t.Error("the tool is not offered")
+	}
+	want := `{"type":"object","properties":{"city":{"type":"string","description":"the city"},"days":{"type":"integer","description":"how many days"}},"required":["city"],"additionalProperties":false}`
+	if diff := cmp.Diff(want, string(spec.Schema)); diff != "" {
+		t.Errorf("schema (-want +got):\n%s", diff)
+	}
+}
+
+func TestFuncTool_Call(t *testing.T) {
+	t.Parallel()
+	type out struct {
+		Sky string `json:"sky"`
+	}
+	text, err := metier.FuncTool("weather", "Forecast.", policy.SideEffect, func(_ context.Context, in weatherIn) (string, error) {
+		if in.City == "Atlantis" {
+			return "", errors.New("there is no such city")
+		}
+		if in.City == "Oslo" {
+			return "", &metier.Error{Kind: metier.Denied, Code: "city_closed", Err: errors.New("closed")}
+		}
+		return "rain in " + in.City, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := metier.FuncTool("weather", "Forecast.", policy.Read, func(_ context.Context, in weatherIn) (out, error) { return out{"blue"}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		tool       metier.Tool
+		args       string
+		code, text string
+	}{
+		"text":          {text, `{"city":"Rome"}`, "", "rain in Rome"},
+		"JSON":          {object, `{"city":"Rome"}`, "", `{"sky":"blue"}`},
+		"failure":       {text, `{"city":"Atlantis"}`, "tool_failed", "tool_failed: weather: there is no such city"},
+		"own code":      {text, `{"city":"Oslo"}`, "city_closed", "city_closed: closed"},
+		"missing":       {text, `{"days":1}`, "invalid_arguments", ""},
+		"unknown field": {text, `{"city":"Rome","x":1}`, "invalid_arguments", ""},
+		"wrong type":    {text, `{"city":1}`, "invalid_arguments", ""},
+		"no object":     {text, `[]`, "invalid_arguments", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := callTool(t, tt.tool, tt.args)
+			if diff := cmp.Diff(tt.code, o.Code()); diff != "" {
+				t.Errorf("code (-want +got):\n%s%s", diff, o.Text())
+			}
+			if tt.text != "" {
+				if diff := cmp.Diff(tt.text, o.Text()); diff != "" {
+					t.Errorf("text (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	fn := func(context.Context, weatherIn) (string, error) { return "", nil }
+	for name, make := range map[string]func() (metier.Tool, error){
+		"name":        func() (metier.Tool, error) { return metier.FuncTool("", "d", policy.Read, fn) },
+		"description": func() (metier.Tool, error) { return metier.FuncTool("n", "", policy.Read, fn) },
+		"effect":      func() (metier.Tool, error) { return metier.FuncTool("n", "d", "", fn) },
+		"function":    func() (metier.Tool, error) { return metier.FuncTool[weatherIn, string]("n", "d", policy.Read, nil) },
+		"struct": func() (metier.Tool, error) {
+			return metier.FuncTool("n", "d", policy.Read, func(context.Context, string) (string, error) { return "", nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tool, err := make()
+			if tool != nil || metier.CodeOf(err) != "tool_invalid" {
+				t.Errorf("%v, %v", tool, err)
+			}
+		})
+	}
+}
