@@ -43,7 +43,7 @@ var layers = []layer{
 	{"engine", 56, []string{"engine"}, "the application knows no surface, so that every surface can call it"},
 	{"server", 58, []string{"mcp/serve"}, "a surface is a thin client of the engine"},
 	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},
-	{"main", 70, []string{"cmd/", "conformance/"}, "main holds nothing worth importing"},
+	{"main", 70, []string{"cmd/", "conformance/", "examples/"}, "main holds nothing worth importing"},
 }
 
 // fence says what a package may import beyond what its layer says.

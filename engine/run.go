@@ -162,7 +162,7 @@ func (j *Run) grants() policy.Grants {
 func (j *Run) open(ctx context.Context, f *run.Folder) error {
 	j.folder = f
 	var err error
-	if j.log, j.unfollow, err = j.e.Follow(ctx, f); err != nil {
+	if j.log, j.unfollow, err = j.e.Trace(ctx, f); err != nil {
 		return err
 	}
 	return j.openOn(ctx, f.ID(), j.log, f.Blobs())

@@ -31,8 +31,8 @@ func (w *watchers) failed(err error) {
 	}
 }
 
-// Follow returns the log of a run, watched where the environment asks for that.
-func (e *Engine) Follow(ctx context.Context, f *run.Folder) (log record.Log, stop func(), err error) {
+// Trace returns the log of a run, watched where the environment asks for that.
+func (e *Engine) Trace(ctx context.Context, f *run.Folder) (log record.Log, stop func(), err error) {
 	env := func(k string) string { return e.Env.Get(k) }
 	if !telemetry.Wanted(env) {
 		return f.Log(), func() {}, nil

@@ -65,5 +65,8 @@ func readHolder(path string) (holder, bool) {
 	return h, err == nil && json.Unmarshal(b, &h) == nil && h.PID > 0
 }
 
+// Busy reports whether a process works on a run of root.
+func Busy(root, id string) bool { return CheckID(id) == nil && held(filepath.Join(root, id)) }
+
 // held reports whether some process has the folder open for writing.
 func held(dir string) bool { return lockfile.Held(filepath.Join(dir, lockName)) }

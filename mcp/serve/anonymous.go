@@ -184,7 +184,7 @@ func (g *guests) next(ctx context.Context) error {
 		return err
 	}
 	b := &book{folder: folder}
-	if b.log, b.unfollow, err = g.e.Follow(ctx, folder); err != nil {
+	if b.log, b.unfollow, err = g.e.Trace(ctx, folder); err != nil {
 		return cmp.Or(err, folder.Close())
 	}
 	if err := g.copy(ctx, b, "", g.base...); err != nil {

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"metier"
+	"metier/event"
+	"metier/record"
+	"metier/run"
+)
+
+// Event is an entry of the record of a run.
+type Event struct {
+	Seq   uint64
+	Type  string
+	At    time.Time
+	Event event.Event // nil for a type that this release does not know
+}
+
+// followEvery is how long Follow waits before it looks for new entries.
+const followEvery = 100 * time.Millisecond
+
+// Runs lists the runs in a folder of records, oldest first.
+func (e *Engine) Runs(ctx context.Context, root string) ([]run.Summary, error) {
+	return run.List(ctx, root)
+}
+
+// Follow yields the events of a run after an entry, those of the past first, until the
+// run ends or waits for an answer, or until no process works on it. The run may belong
+// to another process. An error ends it.
+func (e *Engine) Follow(ctx context.Context, root, id string, after uint64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := run.CheckID(id); err != nil {
+			yield(Event{}, err)
+			return
+		}
+		log, size := filepath.Join(root, id, run.FileLog), int64(-1)
+		for {
+			busy := run.Busy(root, id) // before the log is read: what the process wrote last is in it
+			info, err := os.Stat(log)
+			var rest []record.Entry
+			if err == nil && info.Size() != size {
+				size = info.Size()
+				rest, err = e.entries(ctx, root, id, after)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				err = &metier.Error{Op: "follow", Path: filepath.Join(root, id), Kind: metier.NotFound, Code: "run_not_found", Err: errors.New("there is no such run")}
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for i, en := range rest {
+				ev, err := event.Decode(en)
+				if err != nil {
+					ev = nil
+				}
+				final := i == len(rest)-1 && terminal(ev)
+				if final && busy { // who sees the end may answer or resume: the process has to be done with the record
+					size = -1
+					break
+				}
+				after = en.Seq
+				if !yield(Event{en.Seq, en.Type, en.At, ev}, nil) || final {
+					return
+				}
+			}
+			if !busy {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				yield(Event{}, ctx.Err())
+				return
+			case <-e.after(followEvery):
+			}
+		}
+	}
+}
+
+// terminal reports whether nothing follows an event until a person acts.
+func terminal(e event.Event) bool {
+	switch e.(type) {
+	case event.Ended, event.Closed, event.Parked:
+		return true
+	}
+	return false
+}
+
+func (e *Engine) after(d time.Duration) <-chan time.Time {
+	if e.o.After != nil {
+		return e.o.After(d)
+	}
+	return time.After(d)
+}
+
+// entries reads the entries after one.
+func (e *Engine) entries(ctx context.Context, root, id string, after uint64) (out []record.Entry, err error) {
+	f, err := run.Look(root, id, e.RunOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = closed(f.Close(), err) }()
+	for en, err := range f.Log().Read(ctx, after+1) {
+		if err != nil {
+			return nil, &metier.Error{Op: "follow", Path: f.Dir(), Kind: metier.KindOf(err), Code: metier.CodeOf(err), Err: err}
+		}
+		out = append(out, en)
+	}
+	return out, nil
+}
