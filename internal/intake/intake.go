@@ -13,13 +13,10 @@ const Deepest = 100
 
 // Guard looks at how long and how deep messages are.
 type Guard struct {
-	Most  int64 // bytes of one message; 0: any number
-	All   int64 // bytes in all; 0: any number
-	Lines bool  // a blank line ends a message: events
+	Most int64 // bytes of one message; 0: any number
 
-	depth, size, total int64
-	quoted, escaped    bool
-	blank              bool // the line has nothing yet
+	depth, size     int64
+	quoted, escaped bool
 }
 
 // What See reports.
@@ -34,13 +31,7 @@ func (g *Guard) See(p []byte) error {
 		g.size++
 		switch {
 		case b == '\n': // no string goes over a line
-			if g.Lines && g.blank {
-				g.depth, g.size = 0, 0
-			}
-			g.quoted, g.escaped, g.blank = false, false, true
-			continue
-		case b == '\r':
-			continue
+			g.quoted, g.escaped = false, false
 		case g.quoted:
 			switch {
 			case g.escaped:
@@ -57,14 +48,12 @@ func (g *Guard) See(p []byte) error {
 				return ErrTooDeep
 			}
 		case (b == '}' || b == ']') && g.depth > 0:
-			if g.depth--; g.depth == 0 && !g.Lines {
+			if g.depth--; g.depth == 0 {
 				g.size = 0
 			}
 		}
-		g.blank = false
 	}
-	g.total += int64(len(p))
-	if g.Most > 0 && g.size > g.Most || g.All > 0 && g.total > g.All {
+	if g.Most > 0 && g.size > g.Most {
 		return ErrTooMuch
 	}
 	return nil

@@ -92,11 +92,7 @@ func (c *connection) open(ctx context.Context) {
 
 func (c *connection) connect(ctx context.Context) error {
 	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.dirty = true
-		}}
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { c.heard(toolsChanged) }} // where there is one, servers are asked for news
 	client := mcp.NewClient(&mcp.Implementation{Name: "metier", Version: c.host.opts.Version}, o)
 	if err := mcp.AddSendingCustomMethod[*listParams, *listResult](client, "skills/list"); err != nil {
 		return err

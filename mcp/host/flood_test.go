@@ -101,7 +101,8 @@ func TestFloodsEnd(t *testing.T) {
 		"HTTP: an event without end":  {write: sse("data: ", strings.Repeat("x", 4096)), code: "mcp_"},
 		"HTTP: events without end":    {write: sse("", `data: {"jsonrpc":"2.0","method":"notifications/x","params":{"a":"`+strings.Repeat("x", 60<<10)+`"}}`+"\n\n"), code: "mcp_too_much"},
 		"HTTP: comments without end":  {write: sse("", ": still here "+strings.Repeat("x", 60<<10)+"\n\n"), code: "mcp_too_much"},
-		"HTTP: depth in an event":     {write: sse("data: ", strings.Repeat("[", 4096)), code: "mcp_too_deep"},
+		"HTTP: depth in an event":     {write: sse("", "data: "+strings.Repeat("[", 4096)+"\n"), code: "mcp_too_deep"},
+		"HTTP: depth behind comments": {write: sse("", "data: "+strings.Repeat("[", 50)+"\n: "+strings.Repeat("]", 50)+"\n"), code: "mcp_too_deep"},
 		"HTTP: depth over many lines": {write: sse("", "data: [\n"), code: "mcp_too_deep"},
 	} {
 		t.Run(name, func(t *testing.T) {

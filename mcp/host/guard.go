@@ -12,18 +12,28 @@ import (
 	"metier/internal/intake"
 )
 
-// seen holds what was read against a guard, counts it, and keeps what is wrong
-// for the error of the call.
+// seen counts what was read, and checks it.
 func (c *connection) seen(g *intake.Guard, p []byte) error {
 	c.received.Add(int64(len(p)))
+	return c.checked(g, p)
+}
+
+// checked holds a part of a message against a guard, and keeps what is wrong for
+// the error of the call.
+func (c *connection) checked(g *intake.Guard, p []byte) error {
 	err := g.See(p)
 	switch {
 	case errors.Is(err, intake.ErrTooDeep):
 		c.blame("mcp_too_deep", "", fmt.Errorf("%w, more than %d", err, intake.Deepest))
 	case err != nil:
-		c.blame("mcp_too_much", "ask for less", fmt.Errorf("%w: a message has at most %d bytes", err, g.Most))
+		return c.tooMuch()
 	}
 	return err
+}
+
+func (c *connection) tooMuch() error {
+	c.blame("mcp_too_much", "ask for less", fmt.Errorf("%w: a message has at most %d bytes", intake.ErrTooMuch, c.host.opts.Message))
+	return intake.ErrTooMuch
 }
 
 // blame keeps why the connection breaks; the first reason counts.
@@ -48,30 +58,48 @@ func (c *connection) reason() *metier.Error {
 // of events four times that.
 type body struct {
 	io.ReadCloser
-	c   *connection
-	g   intake.Guard
-	ctx context.Context // of the request
+	c      *connection
+	g      intake.Guard
+	ctx    context.Context // of the request
+	stream *events         // nil: the answer is one message
 }
 
 func (c *connection) body(r *http.Response) *body {
 	most := int64(c.host.opts.Message)
-	b := &body{ReadCloser: r.Body, c: c, ctx: r.Request.Context(), g: intake.Guard{Most: most, All: most}}
+	b := &body{ReadCloser: r.Body, c: c, ctx: r.Request.Context(), g: intake.Guard{Most: most}}
 	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Type"))), "text/event-stream") {
-		b.g.Lines, b.g.All = true, 4*most
+		b.stream = newEvents(c, &counted{r.Body, c, 4 * most})
 	}
 	return b
 }
 
-func (b *body) Read(p []byte) (int, error) {
-	if b.g.Lines {
-		if err := b.c.replies.wait(b.ctx); err != nil {
-			return 0, err
+func (b *body) Read(p []byte) (n int, err error) {
+	if b.stream == nil {
+		n, err = b.ReadCloser.Read(p)
+		if bad := b.c.seen(&b.g, p[:n]); bad != nil {
+			n, err = 0, bad
 		}
+	} else if err = b.c.replies.wait(b.ctx); err == nil {
+		n, err = b.stream.Read(p)
 	}
-	n, err := b.ReadCloser.Read(p)
-	if bad := b.c.seen(&b.g, p[:n]); bad != nil {
+	if errors.Is(err, intake.ErrTooMuch) || errors.Is(err, intake.ErrTooDeep) {
 		_ = b.ReadCloser.Close()
-		return 0, bad
+	}
+	return n, err
+}
+
+// counted is what a stream may have in all.
+type counted struct {
+	io.Reader
+	c    *connection
+	left int64
+}
+
+func (r *counted) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.c.received.Add(int64(n))
+	if r.left -= int64(n); r.left < 0 {
+		return 0, r.c.tooMuch()
 	}
 	return n, err
 }

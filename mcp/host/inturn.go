@@ -10,19 +10,24 @@ import (
 
 // inTurn is a transport that reads no more while a request of the server waits
 // for its answer. The library reads ahead without a limit, so a server that asks
-// faster than it reads the answers would fill the memory.
-type inTurn struct{ mcp.Transport }
+// faster than it reads the answers would fill the memory. Notifications end here:
+// heard gets their methods.
+type inTurn struct {
+	mcp.Transport
+	heard func(method string)
+}
 
 func (t inTurn) Connect(ctx context.Context) (mcp.Connection, error) {
 	c, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &turns{Connection: c, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+	return &turns{Connection: c, heard: t.heard, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
 }
 
 type turns struct {
 	mcp.Connection
+	heard    func(method string)
 	asked    bool          // of Read alone: the last message was a request
 	answered chan struct{} // it has its answer
 	end      sync.Once     // closes closed
@@ -38,10 +43,16 @@ func (c *turns) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, ctx.Err()
 		}
 	}
-	m, err := c.Connection.Read(ctx)
-	r, is := m.(*jsonrpc.Request)
-	c.asked = is && r.IsCall()
-	return m, err
+	for {
+		m, err := c.Connection.Read(ctx)
+		r, is := m.(*jsonrpc.Request)
+		if err == nil && is && !r.IsCall() {
+			c.heard(r.Method)
+			continue
+		}
+		c.asked = is && r.IsCall()
+		return m, err
+	}
 }
 
 func (c *turns) Write(ctx context.Context, m jsonrpc.Message) error {

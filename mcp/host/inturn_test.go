@@ -33,7 +33,7 @@ func TestInTurn_WaitsForTheAnswer(t *testing.T) {
 				sent.Add(1)
 			}
 		}()
-		s, err := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), inTurn{&mcp.IOTransport{Reader: fromServer, Writer: toServer}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		s, err := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), inTurn{&mcp.IOTransport{Reader: fromServer, Writer: toServer}, func(string) {}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -177,7 +177,7 @@ func (p *process) end() {
 
 // transport is the connection as the protocol library takes it.
 func (p *process) transport(limit int) mcp.Transport {
-	return inTurn{&mcp.IOTransport{Reader: p, Writer: writer{p}, MaxLineLength: limit}}
+	return inTurn{&mcp.IOTransport{Reader: p, Writer: writer{p}, MaxLineLength: limit}, p.c.heard}
 }
 
 // writer is its standard input; the end of it comes with Close of the reader. A
