@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,6 +67,48 @@ func TestAScriptTellsOfItsProgressAndCanBeCancelled(t *testing.T) {
 			}
 			end()
 		})
+	}
+}
+
+// Scripts of one client run eight at a time, so that their limits bound the machine.
+func TestMCP_BoundsScriptsThatRunAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"shelf/report/scripts/slow.sh": "mktemp /workspace/run.XXXXXX\nuntil test -e /workspace/go; do sleep 0.1; done\n"})
+	transport := &mcp.CommandTransport{Command: p.command("metier", "mcp", "--allow-skill-script", "report:scripts/slow.sh"), TerminateDuration: 30 * time.Second}
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	(mcpClient{c, t}).call("load_skill", map[string]any{"name": "report"})
+	call := &mcp.CallToolParams{Name: "run_skill_script", Arguments: map[string]any{"skill": "report", "path": "scripts/slow.sh"}}
+	done := make(chan error, 8)
+	for range 8 {
+		go func() { _, err := c.CallTool(t.Context(), call); done <- err }()
+	}
+	for n := 0; n < 8 && t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
+		running, err := filepath.Glob(filepath.Join(p.dir, "run.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = len(running)
+	}
+	if _, err := c.CallTool(t.Context(), call); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+		t.Errorf("one more: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.CallTool(t.Context(), call); err != nil {
+		t.Errorf("one after them: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

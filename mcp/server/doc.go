@@ -54,7 +54,7 @@ type Client struct {
 type Options struct {
 	Version  string        // of this build
 	PageSize int           // entries of one page; 0: 200
-	Body     time.Duration // how long the body of a request over HTTP may take to come; 0: 1 minute
+	Body     time.Duration // how long the body of a request over HTTP may take to come, and a MiB of its answer to be read; 0: 1 minute
 	Progress time.Duration // between two notifications of the progress of a call; 0: a second
 	Now      func() time.Time
 	NewID    func() string
@@ -127,11 +127,15 @@ type Server struct {
 	closing chan struct{} // two sessions at once
 
 	sessions sessions
+
+	requests          requests
+	content, programs room
 }
 
 // New makes a server. It lists and hashes the skills once.
 func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
-	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2)}
+	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2),
+		content: room{most: mostContent, ofOne: contentOfOne}, programs: room{most: mostPrograms, ofOne: programsOfOne}}
 	if o != nil {
 		s.opts = *o
 	}

@@ -54,6 +54,11 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if !ok {
 		return nil, noResource(uri)
 	}
+	done, err := s.holds(req, v.size(path))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	c, release, err := s.acquire(ctx, req)
 	if err != nil {
 		return nil, s.fault(ctx, err)
@@ -78,6 +83,16 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		rc.Blob = append([]byte{}, b...) // of an empty file too: the library leaves out an empty text, and contents need one of the two
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{rc}}, nil
+}
+
+// size is how many bytes a file is known to have, or may have.
+func (v *served) size(path string) int64 {
+	for _, f := range v.files {
+		if f.path == path {
+			return min(f.Size, mostBytes)
+		}
+	}
+	return mostBytes
 }
 
 type fileArgs struct {
@@ -185,6 +200,11 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 	if err != nil || !sk.UserInvocable {
 		return nil, invalid("there is no prompt %s", a.Skill)
 	}
+	done, err := s.holds(req, sk.Head.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	a.Skill = sk.ID.String()
 	for _, p := range prompt(sk).Arguments {
 		a.Arguments = append(a.Arguments, req.Params.Arguments[p.Name])

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -36,8 +35,6 @@ type Access struct {
 const (
 	mostBody    = 4 << 20  // bytes of a request
 	largeBody   = 64 << 10 // a request with more is large
-	mostLarge   = 32       // large requests that are read and answered at a time
-	mostOfOne   = 8        // those of one principal
 	idleSession = 30 * time.Minute
 )
 
@@ -68,7 +65,7 @@ func (s *Server) Handler(a Access) http.Handler {
 		}
 		sessions.ServeHTTP(w, r)
 	})
-	h = (&large{by: map[string]int{}}).bounded(h)
+	h = s.held(bounded(h))
 	if len(a.Tokens) > 0 {
 		h = auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h)
 	}
@@ -124,36 +121,10 @@ type readAgain struct {
 	io.Closer
 }
 
-// large bounds the large requests that are in memory at a time.
-type large struct {
-	mu sync.Mutex
-	by map[string]int // principal
-	n  int
-}
-
-func (l *large) begin(by string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.n >= mostLarge || l.by[by] >= mostOfOne {
-		return false
-	}
-	l.n++
-	l.by[by]++
-	return true
-}
-
-func (l *large) end(by string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.n--
-	if l.by[by]--; l.by[by] == 0 {
-		delete(l.by, by)
-	}
-}
-
 // bounded refuses a large request where too many are there, and says what is
 // wrong with a body where the library would say only that it cannot be read.
-func (l *large) bounded(next http.Handler) http.Handler {
+func bounded(next http.Handler) http.Handler {
+	l := &room{most: mostLarge, ofOne: mostOfOne}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			b, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
@@ -174,13 +145,13 @@ func (l *large) bounded(next http.Handler) http.Handler {
 		if t := auth.TokenInfoFromContext(r.Context()); t != nil {
 			by = t.UserID
 		}
-		if !l.begin(by) {
+		if !l.take(by, 1) {
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close") // or the body would be read first
 			http.Error(w, "too many large requests at a time; send this one again", http.StatusServiceUnavailable)
 			return
 		}
-		defer l.end(by)
+		defer l.give(by, 1)
 		h.ServeHTTP(w, r)
 	})
 }

@@ -107,6 +107,13 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if answered != nil {
 		call.ID = answered.Call
 	}
+	if (*s.canonical.Load())[call.Tool] == settings.ToolRunSkillScript {
+		done, err := s.runs(req)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	defer s.progress(ctx, req, call.ID)()
 	o, err := s.consented(ctx, c, req, call, answered)
 	if ask, is := errors.AsType[*question](err); is {

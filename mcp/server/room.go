@@ -1,0 +1,172 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bounds of what the calls of clients hold at a time, of all and of one principal.
+const (
+	mostLarge      = 32 // large requests that are read and answered
+	mostOfOne      = 8
+	mostPrograms   = 32 // scripts that run
+	programsOfOne  = 8
+	mostContent    = 64 << 20 // bytes of files and prompts, until their answers are written
+	contentOfOne   = 32 << 20
+	answerPart     = 1 << 20          // bytes of an answer that a client has to take within Options.Body
+	requestsHeader = "Metier-Request" // of a request, for the handlers of its calls; what a client sends is replaced
+)
+
+// room bounds something that principals take and give back.
+type room struct {
+	most, ofOne int64
+
+	mu  sync.Mutex
+	all int64
+	by  map[string]int64 // principal
+}
+
+// take takes n where there is room.
+func (r *room) take(by string, n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all+n > r.most || r.by[by]+n > r.ofOne {
+		return false
+	}
+	if r.by == nil {
+		r.by = map[string]int64{}
+	}
+	r.all += n
+	r.by[by] += n
+	return true
+}
+
+func (r *room) give(by string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all -= n
+	if r.by[by] -= n; r.by[by] == 0 {
+		delete(r.by, by)
+	}
+}
+
+// busy is the answer to a call for which there is no room.
+func busy(text string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too_many_calls: " + text + " at a time; make this call again once another one is answered"}
+}
+
+// requests are those over HTTP that are being answered, with what has to be given
+// back once they are.
+type requests struct {
+	mu   sync.Mutex
+	last uint64
+	open map[string][]func()
+}
+
+func (q *requests) begin(r *http.Request) (end func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open == nil {
+		q.open = map[string][]func(){}
+	}
+	q.last++
+	id := strconv.FormatUint(q.last, 10)
+	q.open[id] = nil
+	r.Header.Set(requestsHeader, id)
+	return func() {
+		q.mu.Lock()
+		give := q.open[id]
+		delete(q.open, id)
+		q.mu.Unlock()
+		for _, f := range give {
+			f()
+		}
+	}
+}
+
+// later calls give once the request that a call came in is answered, and reports
+// whether there is such a request.
+func (q *requests) later(req mcp.Request, give func()) bool {
+	extra := req.GetExtra()
+	if extra == nil || extra.Header == nil {
+		return false
+	}
+	id := extra.Header.Get(requestsHeader)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	fs, open := q.open[id]
+	if open {
+		q.open[id] = append(fs, give)
+	}
+	return open
+}
+
+// holds takes room for bytes that a call answers with. done has to be called
+// when the call is made; over HTTP the room is given back when the answer is
+// written.
+func (s *Server) holds(req mcp.Request, n int64) (done func(), err error) {
+	by := principal(req)
+	if !s.content.take(by, n) {
+		return nil, busy("too much is being read")
+	}
+	give := func() { s.content.give(by, n) }
+	if s.requests.later(req, give) {
+		return func() {}, nil
+	}
+	return give, nil
+}
+
+// runs takes room for a script.
+func (s *Server) runs(req mcp.Request) (done func(), err error) {
+	by := principal(req)
+	if !s.programs.take(by, 1) {
+		return nil, busy("too many scripts run")
+	}
+	return func() { s.programs.give(by, 1) }, nil
+}
+
+// answer is an answer over HTTP that the client has to take: what it leaves lying
+// stays in memory.
+type answer struct {
+	http.ResponseWriter
+	conn *http.ResponseController
+	due  time.Duration
+}
+
+func (a *answer) extend() { _ = a.conn.SetWriteDeadline(time.Now().Add(a.due)) } // of the kernel's clock; a writer that has none bounds it itself
+
+func (a *answer) Write(p []byte) (n int, err error) {
+	for first := true; first || len(p) > 0; first = false {
+		part := p[:min(len(p), answerPart)]
+		a.extend()
+		m, err := a.ResponseWriter.Write(part)
+		if n += m; err != nil {
+			return n, err
+		}
+		p = p[len(part):]
+	}
+	return n, nil
+}
+
+func (a *answer) Flush() {
+	a.extend()
+	_ = a.conn.Flush()
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// held bounds what a request holds, and for how long.
+func (s *Server) held(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &answer{w, http.NewResponseController(w), s.opts.Body}
+		defer s.requests.begin(r)()
+		defer a.extend() // the rest is written after this
+		next.ServeHTTP(a, r)
+	})
+}

@@ -1,0 +1,92 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"metier/mcp/server"
+)
+
+// unread asks for a resource, and reads the first line of the answer alone.
+func unread(t *testing.T, address, token, uri string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":%q,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, uri, newest)
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: %s\r\nMcp-Method: resources/read\r\nMcp-Name: %s\r\nMetier-Request: 0\r\nContent-Length: %d\r\n\r\n%s", token, newest, uri, len(body), body)
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+		t.Fatal(line, err)
+	}
+	return c
+}
+
+// Files that one principal reads, and does not take, leave room for others, and
+// for it again once it takes them.
+func TestHandler_BoundsContentUntilItIsWritten(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", "Read."), "pdf/large.txt": strings.Repeat("words ", 2<<20), "pdf/small.txt": "words"}
+	w := start(t, files)
+	h := w.http(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890", "bob": "token-of-bob-1234567890"}})
+	ada, bob := w.over(h, "token-of-ada-1234567890", newest, nil), w.over(h, "token-of-bob-1234567890", newest, nil)
+	list, err := ada.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatal(list, err)
+	}
+	folder := strings.TrimSuffix(list.Resources[0].URI, "SKILL.md")
+	read := func(c *client, file string) error {
+		_, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: folder + file})
+		return err
+	}
+	held := []net.Conn{}
+	for range 2 {
+		held = append(held, unread(t, h.Listener.Addr().String(), "token-of-ada-1234567890", folder+"large.txt"))
+	}
+	if err := read(ada, "large.txt"); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+		t.Errorf("a third one: %v", err)
+	}
+	if err := read(ada, "small.txt"); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	if err := read(bob, "large.txt"); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	for read(ada, "large.txt") != nil {
+		if t.Context().Err() != nil {
+			t.Fatal("there is no room again")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A client that takes nothing of an answer is hung up on.
+func TestHandler_EndsAnswersThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", "Read."), "pdf/large.txt": strings.Repeat("words ", 2<<20)}
+	w := start(t, files, func(w *world) { w.body = 200 * time.Millisecond })
+	h := w.http(server.Access{})
+	list, err := w.over(h, "", newest, nil).ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatal(list, err)
+	}
+	c := unread(t, h.Listener.Addr().String(), "", strings.TrimSuffix(list.Resources[0].URI, "SKILL.md")+"large.txt")
+	time.Sleep(2 * time.Second)
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, c); n > 12<<20 {
+		t.Errorf("%d bytes were kept: %v", n, err)
+	}
+}
