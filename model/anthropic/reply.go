@@ -29,7 +29,7 @@ type content struct {
 	start   wire.Object
 	kind    string
 	text    strings.Builder // text, thinking or partial JSON
-	sign    string
+	sign    strings.Builder
 	cites   []json.RawMessage
 	closed  bool
 	touched bool
@@ -108,7 +108,7 @@ func (r *reply) begin(start wire.Object) {
 		b.add(r, model.ChunkText, start.String("text"))
 	case "thinking":
 		b.add(r, model.ChunkReasoning, start.String("thinking"))
-		b.sign = start.String("signature")
+		b.sign.WriteString(start.String("signature"))
 	}
 }
 
@@ -136,7 +136,7 @@ func (r *reply) delta(b *content, raw json.RawMessage) error {
 	case "thinking_delta":
 		b.add(r, model.ChunkReasoning, d.Thinking)
 	case "signature_delta":
-		b.sign += d.Signature
+		b.sign.WriteString(d.Signature)
 	case "input_json_delta":
 		b.text.WriteString(d.PartialJSON)
 	case "citations_delta":
@@ -161,7 +161,7 @@ func (b *content) part(names *model.NameMap) model.Part {
 		}
 		return p
 	case "thinking":
-		b.start["thinking"], b.start["signature"] = wire.Raw(b.text.String()), wire.Raw(b.sign)
+		b.start["thinking"], b.start["signature"] = wire.Raw(b.text.String()), wire.Raw(b.sign.String())
 		return model.Part{Kind: model.PartReasoning, Text: b.text.String(), Provider: provider, Opaque: wire.Raw(b.start)}
 	case "tool_use":
 		raw := b.text.String()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"metier/model"
 	"metier/model/internal/wire"
@@ -21,6 +22,7 @@ type reply struct {
 	finish  string
 	blocked string
 	parts   []model.Part
+	run     *strings.Builder // the text of the last part, where that grows
 	usage   wire.Object
 }
 
@@ -93,8 +95,11 @@ func (r *reply) part(o wire.Object) {
 	}
 	if plain {
 		if n := len(r.parts); n > 0 && r.parts[n-1].Kind == kind && r.parts[n-1].Opaque == nil {
-			r.parts[n-1].Text += text
+			r.run.WriteString(text)
+			r.parts[n-1].Text = r.run.String() // nothing is copied
 		} else if text != "" {
+			r.run = &strings.Builder{}
+			r.run.WriteString(text)
 			r.parts = append(r.parts, model.Part{Kind: kind, Text: text})
 		}
 		return

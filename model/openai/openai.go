@@ -68,7 +68,7 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 		names := model.WireNames(r.Tools, maxToolName, wire.Word)
 		call := a.client.Post(ctx, a.body(r, names))
 		defer call.End()
-		reply := &reply{provider: a.provider, names: names, yield: yield, extra: wire.Object{}}
+		reply := &reply{provider: a.provider, names: names, yield: yield, extra: fields{}}
 		for event := range call.Events() {
 			if err := reply.chunk(event); err != nil {
 				yield(model.Chunk{}, call.Bad("%v", err))

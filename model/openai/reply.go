@@ -26,7 +26,7 @@ type reply struct {
 	refusal  strings.Builder
 	thought  strings.Builder
 	calls    []*call
-	extra    wire.Object // fields of the message the protocol does not know
+	extra    fields // of the message
 	usage    wire.Object
 }
 
@@ -35,8 +35,8 @@ type call struct {
 	index    string
 	id, name string
 	args     strings.Builder
-	more     wire.Object
-	inside   wire.Object // the same, in its function
+	more     fields
+	inside   fields // the same, in its function
 	told     bool
 }
 
@@ -112,7 +112,7 @@ func (r *reply) delta(d wire.Object) error {
 		switch k {
 		case "role", "content", "refusal", "tool_calls", "annotations":
 		default:
-			grow(r.extra, k, v)
+			r.extra.grow(k, v)
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (r *reply) call(d wire.Object) error {
 		if len(r.calls) == maxCalls {
 			return fmt.Errorf("the reply holds more than %d tool calls", maxCalls)
 		}
-		c = &call{index: index, more: wire.Object{}, inside: wire.Object{}}
+		c = &call{index: index, more: fields{}, inside: fields{}}
 		r.calls = append(r.calls, c)
 	}
 	if id != "" {
@@ -144,12 +144,12 @@ func (r *reply) call(d wire.Object) error {
 	c.args.WriteString(f.String("arguments"))
 	for k, v := range d {
 		if k != "index" && k != "id" && k != "type" && k != "function" {
-			grow(c.more, k, v)
+			c.more.grow(k, v)
 		}
 	}
 	for k, v := range f {
 		if k != "name" && k != "arguments" {
-			grow(c.inside, k, v)
+			c.inside.grow(k, v)
 		}
 	}
 	if c.name != "" && !c.told {
@@ -160,61 +160,10 @@ func (r *reply) call(d wire.Object) error {
 	return nil
 }
 
-// textual are the fields that arrive in pieces; every other value arrives whole.
-var textual = []string{"reasoning_content", "reasoning", "text", "summary", "thinking"}
-
-// grow adds a delta to an unknown field: texts and lists grow, the rest is replaced.
-func grow(o wire.Object, key string, v json.RawMessage) {
-	if s := string(v); s == "null" || s == `""` || s == "[]" {
-		return
-	}
-	old, ok := o[key]
-	if !ok {
-		old = nil
-	}
-	var a, b string
-	if old != nil && slices.Contains(textual, key) && json.Unmarshal(old, &a) == nil && json.Unmarshal(v, &b) == nil {
-		o[key] = wire.Raw(a + b)
-		return
-	}
-	var list, more []json.RawMessage
-	if json.Unmarshal(v, &more) == nil {
-		if old != nil && json.Unmarshal(old, &list) != nil {
-			list = nil
-		}
-		for _, e := range more {
-			list = join(list, e)
-		}
-		o[key] = wire.Raw(list)
-		return
-	}
-	o[key] = v
-}
-
-// join adds an item to a list. A piece of a text item grows the one it belongs to: same index and type. Anything else is its own item.
-func join(list []json.RawMessage, item json.RawMessage) []json.RawMessage {
-	piece, ok := wire.Parse(item)
-	if !ok {
-		return append(list, item)
-	}
-	text := slices.ContainsFunc(textual, func(k string) bool { return piece.String(k) != "" }) || piece.String("signature") != ""
-	if n := len(list); n > 0 && text && len(piece["index"]) > 0 {
-		last, _ := wire.Parse(list[n-1])
-		if string(last["index"]) == string(piece["index"]) && last.String("type") == piece.String("type") {
-			for k, v := range piece {
-				grow(last, k, v)
-			}
-			list[n-1] = wire.Raw(last)
-			return list
-		}
-	}
-	return append(list, item)
-}
-
 func (r *reply) done() model.Chunk {
 	m := &model.Message{Role: model.RoleAssistant, Parts: []model.Part{}}
 	if len(r.extra) > 0 || r.thought.Len() > 0 {
-		p := model.Part{Kind: model.PartReasoning, Text: r.thought.String(), Provider: r.provider, Opaque: wire.Raw(r.extra)}
+		p := model.Part{Kind: model.PartReasoning, Text: r.thought.String(), Provider: r.provider, Opaque: wire.Raw(r.extra.object())}
 		if p.Text == "" {
 			p.Kind = model.PartOpaque
 		}
@@ -230,10 +179,10 @@ func (r *reply) done() model.Chunk {
 		}
 		p := model.Call(c.id, tool, c.args.String())
 		if len(c.inside) > 0 {
-			c.more["function"] = wire.Raw(c.inside)
+			c.more["function"] = &field{raw: wire.Raw(c.inside.object())}
 		}
 		if len(c.more) > 0 {
-			p.Provider, p.Opaque = r.provider, wire.Raw(c.more)
+			p.Provider, p.Opaque = r.provider, wire.Raw(c.more.object())
 		}
 		m.Parts = append(m.Parts, p)
 	}
