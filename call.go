@@ -53,7 +53,7 @@ type Call struct {
 	ID    string // unique in the session; a call that already returned gives the recorded result again
 	Tool  string // as the model called it, or canonical
 	Args  json.RawMessage
-	Bad   bool // Args is not what the model wrote, because that was no JSON
+	Bad   bool // Args is not JSON, or nested too deep
 	Actor policy.Actor
 	By    string // the principal
 	Try   int    // 0, or higher after a crash

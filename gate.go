@@ -192,7 +192,7 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 		return bad, fmt.Sprintf("there is no tool %s", visible.Quote(c.Tool))
 	case c.Bad:
 		bad.Invalid = "invalid_arguments"
-		return bad, "the arguments are not valid JSON"
+		return bad, "the arguments are not valid JSON, or nested more than 100 deep"
 	}
 	f, err := state(ctx, s, t, c.Args)
 	if err != nil {

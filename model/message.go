@@ -46,19 +46,42 @@ type Part struct {
 // Text returns a text part.
 func Text(s string) Part { return Part{Kind: PartText, Text: s} }
 
+// deepest is how many objects and lists of a call's arguments may be in one another.
+const deepest = 100
+
 // Call returns a call part from the arguments as the provider sent them. No arguments at all are an empty object; what is not valid
-// JSON is kept in Text, with Args nil, so that the caller can tell the model.
+// JSON, or nested more than 100 deep, is kept in Text, with Args nil, so that the caller can tell the model.
 func Call(wireID, tool, raw string) Part {
 	p := Part{Kind: PartCall, WireID: wireID, Tool: tool}
 	switch {
 	case strings.TrimSpace(raw) == "":
 		p.Args = json.RawMessage("{}")
-	case json.Valid([]byte(raw)):
+	case json.Valid([]byte(raw)) && depth(raw) <= deepest:
 		p.Args = json.RawMessage(raw)
 	default:
 		p.Text = raw
 	}
 	return p
+}
+
+// depth is how many objects and lists of valid JSON are in one another.
+func depth(valid string) (most int) {
+	now, quoted := 0, false
+	for i := 0; i < len(valid); i++ {
+		switch c := valid[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
 }
 
 // Result returns the part that answers call.

@@ -217,3 +217,13 @@ func TestUsageAddsAndCosts(t *testing.T) {
 		t.Errorf("cost %v", got)
 	}
 }
+
+func TestCall_TakesArgumentsOfLimitedDepth(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + `"[{\"["` + strings.Repeat("]}", n/2) }
+	for raw, taken := range map[string]bool{nested(100): true, nested(102): false, `[` + strings.Repeat("[],", 200) + `{}]`: true, "{": false} {
+		if p := model.Call("id", "t", raw); (p.Args != nil) != taken || !taken && p.Text != raw {
+			t.Errorf("%.40s…: %s %q", raw, p.Args, p.Text)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"metier/internal/intake"
 	"metier/record"
 )
 
@@ -37,8 +38,8 @@ func (c *contents) load(ctx context.Context, r record.Ref) ([]byte, *Gap, error)
 	return b, nil, nil
 }
 
-// raw returns JSON content as it is, text as a JSON string, a gap as its
-// object, and null for nothing.
+// raw returns JSON content as it is, text and JSON that is nested too deep as a
+// JSON string, a gap as its object, and null for nothing.
 func (c *contents) raw(ctx context.Context, r record.Ref) (json.RawMessage, error) {
 	b, gap, err := c.load(ctx, r)
 	if err != nil {
@@ -50,7 +51,16 @@ func (c *contents) raw(ctx context.Context, r record.Ref) (json.RawMessage, erro
 	if b == nil {
 		return json.RawMessage("null"), nil
 	}
-	if json.Valid(b) {
+	return embedded(b)
+}
+
+// deepest is more than anything has that a run takes.
+const deepest = 128
+
+// embedded is content as it stands in an artifact. Artifacts are indented, which
+// takes the square of the depth: 20 KB of brackets would come to 200 MB.
+func embedded(b []byte) (json.RawMessage, error) {
+	if json.Valid(b) && (&intake.Guard{Deep: deepest}).See(b) == nil {
 		return plain(b), nil
 	}
 	return compact(string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))

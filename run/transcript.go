@@ -225,7 +225,7 @@ func (p *projector) messageParts(ctx context.Context, r record.Ref) (json.RawMes
 	if b == nil || json.Unmarshal(b, &m) != nil || m.Parts == nil {
 		return p.c.raw(ctx, r)
 	}
-	return plain(m.Parts), nil
+	return embedded(m.Parts)
 }
 
 // textParts returns text as one part, or the gap.

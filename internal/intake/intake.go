@@ -4,6 +4,7 @@
 package intake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -14,6 +15,7 @@ const Deepest = 100
 // Guard looks at how long and how deep messages are.
 type Guard struct {
 	Most int64 // bytes of one message; 0: any number
+	Deep int64 // objects and lists in one another; 0: Deepest
 
 	depth, size     int64
 	quoted, escaped bool
@@ -27,6 +29,7 @@ var (
 
 // See reports what is wrong with the next bytes.
 func (g *Guard) See(p []byte) error {
+	deepest := cmp.Or(g.Deep, Deepest)
 	for _, b := range p {
 		g.size++
 		switch {
@@ -44,7 +47,7 @@ func (g *Guard) See(p []byte) error {
 		case b == '"':
 			g.quoted = true
 		case b == '{' || b == '[':
-			if g.depth++; g.depth > Deepest {
+			if g.depth++; g.depth > deepest {
 				return ErrTooDeep
 			}
 		case (b == '}' || b == ']') && g.depth > 0:
