@@ -128,14 +128,15 @@ type Server struct {
 
 	sessions sessions
 
-	requests          requests
-	content, programs room
+	requests                     requests
+	content, programs, listeners room
 }
 
 // New makes a server. It lists and hashes the skills once.
 func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2),
-		content: room{most: mostContent, ofOne: contentOfOne}, programs: room{most: mostPrograms, ofOne: programsOfOne}}
+		content: room{most: mostContent, ofOne: contentOfOne}, programs: room{most: mostPrograms, ofOne: programsOfOne},
+		listeners: room{most: mostListeners, ofOne: listenersOfOne}}
 	if o != nil {
 		s.opts = *o
 	}
@@ -151,7 +152,7 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 		s.opts.Protocol(po)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "metier", Title: "Agent Skills by metier", Version: s.opts.Version}, po)
-	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.fitted)
+	s.mcp.AddReceivingMiddleware(addressed, s.enters, s.listening, s.fitted)
 	if err := s.extend(); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -16,6 +17,8 @@ const (
 	mostOfOne      = 8
 	mostPrograms   = 32 // scripts that run
 	programsOfOne  = 8
+	mostListeners  = mostSessions // requests that stay open for news
+	listenersOfOne = mostListeners / 2
 	mostContent    = 64 << 20 // bytes of files and prompts, until their answers are written
 	contentOfOne   = 32 << 20
 	answerPart     = 1 << 20          // bytes of an answer that a client has to take within Options.Body
@@ -128,6 +131,21 @@ func (s *Server) runs(req mcp.Request) (done func(), err error) {
 		return nil, busy("too many scripts run")
 	}
 	return func() { s.programs.give(by, 1) }, nil
+}
+
+// listening bounds the requests by which clients wait for news, each of which
+// keeps a session of the protocol.
+func (s *Server) listening(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == "subscriptions/listen" {
+			by := principal(req)
+			if !s.listeners.take(by, 1) {
+				return nil, busy("too many wait for news")
+			}
+			defer s.listeners.give(by, 1)
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // answer is an answer over HTTP that the client has to take: what it leaves lying

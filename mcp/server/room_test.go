@@ -17,17 +17,25 @@ import (
 // unread asks for a resource, and reads the first line of the answer alone.
 func unread(t *testing.T, address, token, uri string) net.Conn {
 	t.Helper()
+	c, r := asks(t, address, token, "resources/read", uri, fmt.Sprintf(`"uri":%q`, uri))
+	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+		t.Fatal(line, err)
+	}
+	return c
+}
+
+// asks sends a request of the newest revision. A client cannot say which request
+// it is for the server.
+func asks(t *testing.T, address, token, method, name, params string) (net.Conn, *bufio.Reader) {
+	t.Helper()
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":%q,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, uri, newest)
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: %s\r\nMcp-Method: resources/read\r\nMcp-Name: %s\r\nMetier-Request: 0\r\nContent-Length: %d\r\n\r\n%s", token, newest, uri, len(body), body)
-	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200 ") {
-		t.Fatal(line, err)
-	}
-	return c
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params, newest)
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: %s\r\nMcp-Method: %s\r\nMcp-Name: %s\r\nMetier-Request: 0\r\nContent-Length: %d\r\n\r\n%s", token, newest, method, name, len(body), body)
+	return c, bufio.NewReader(c)
 }
 
 // Files that one principal reads, and does not take, leave room for others, and
@@ -88,5 +96,36 @@ func TestHandler_EndsAnswersThatAreNotTaken(t *testing.T) {
 	}
 	if n, err := io.Copy(io.Discard, c); n > 12<<20 {
 		t.Errorf("%d bytes were kept: %v", n, err)
+	}
+}
+
+func TestHandler_BoundsListeners(t *testing.T) {
+	t.Parallel()
+	w := start(t, library)
+	h := w.http(server.Access{Tokens: map[string]string{"ada": "token-of-ada-1234567890", "bob": "token-of-bob-1234567890"}})
+	listens := func(token string) (answer string) {
+		c, r := asks(t, h.Listener.Addr().String(), token, "subscriptions/listen", "", `"notifications":{"toolsListChanged":true}`)
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		for !strings.Contains(answer, `"method"`) && !strings.Contains(answer, `"error"`) {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatal(answer, err)
+			}
+			answer += line
+		}
+		return answer
+	}
+	for i := range 400 {
+		if got := listens("token-of-ada-1234567890"); !strings.Contains(got, "acknowledged") {
+			t.Fatalf("%d: %s", i, got)
+		}
+	}
+	if got := listens("token-of-ada-1234567890"); !strings.Contains(got, "too_many_calls") {
+		t.Errorf("one more: %s", got)
+	}
+	if got := listens("token-of-bob-1234567890"); !strings.Contains(got, "acknowledged") {
+		t.Errorf("somebody else: %s", got)
 	}
 }
