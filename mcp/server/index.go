@@ -235,11 +235,14 @@ func (x *index) sortChildren() {
 	}
 }
 
+// longest is more than any address here has, whose path the system takes.
+const longest = 16 << 10
+
 // find is the skill that an address lies in and the path there: the innermost
 // one. The address has to be written as we write it.
 func (x *index) find(uri string) (v *served, file string, ok bool) {
 	rest, is := strings.CutPrefix(uri, Scheme)
-	if !is {
+	if !is || len(uri) > longest { // each folder above is looked up
 		return nil, "", false
 	}
 	parts := strings.Split(rest, "/")

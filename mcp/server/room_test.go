@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -127,5 +128,22 @@ func TestHandler_BoundsListeners(t *testing.T) {
 	}
 	if got := listens("token-of-bob-1234567890"); !strings.Contains(got, "acknowledged") {
 		t.Errorf("somebody else: %s", got)
+	}
+}
+
+// Each folder above a file is looked up by its address: of one with a million
+// parts that took a minute.
+func TestAddress_OfAMillionPartsIsNone(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for i := range 20 { // in a map of few nothing is hashed
+		files[fmt.Sprintf("s%d/SKILL.md", i)] = skill(fmt.Sprintf("s%d", i), "Read.", "Read.")
+	}
+	c := start(t, files).stdio(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := c.ReadResource(ctx, &mcp.ReadResourceParams{URI: "skill://" + strings.Repeat("a/", 1_500_000) + "a"})
+	if err == nil || !strings.Contains(err.Error(), "there is no resource") {
+		t.Error(err)
 	}
 }
