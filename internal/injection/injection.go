@@ -24,8 +24,9 @@ type Finding struct {
 // Most is how many findings are given for one text; there may be more.
 const Most = 10
 
-// MaxText is how many bytes of a text are looked at.
-const MaxText = 4 << 20
+// MaxText is how many bytes of a text are looked at: as many as a file has that is
+// given out as a whole.
+const MaxText = 16 << 20
 
 // phrase is a sequence of sets of words; before each but the first, fillers may
 // stand.
