@@ -74,26 +74,36 @@ func TestAScriptTellsOfItsProgressAndCanBeCancelled(t *testing.T) {
 func TestMCP_BoundsScriptsThatRunAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.write(map[string]string{"shelf/report/scripts/slow.sh": "mktemp /workspace/run.XXXXXX\nuntil test -e /workspace/go; do sleep 0.1; done\n"})
+	p.write(map[string]string{"shelf/report/scripts/slow.sh": "until test -e /workspace/go; do sleep 0.1; done\n"})
 	transport := &mcp.CommandTransport{Command: p.command("metier", "mcp", "--allow-skill-script", "report:scripts/slow.sh"), TerminateDuration: 30 * time.Second}
-	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	told := make(chan any, 1000)
+	o := &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+		told <- r.Params.ProgressToken
+	}}
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(), transport, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	(mcpClient{c, t}).call("load_skill", map[string]any{"name": "report"})
-	call := &mcp.CallToolParams{Name: "run_skill_script", Arguments: map[string]any{"skill": "report", "path": "scripts/slow.sh"}}
+	run := func(token string) error {
+		call := &mcp.CallToolParams{Name: "run_skill_script", Arguments: map[string]any{"skill": "report", "path": "scripts/slow.sh"}}
+		call.SetProgressToken(token)
+		_, err := c.CallTool(t.Context(), call)
+		return err
+	}
 	done := make(chan error, 8)
-	for range 8 {
-		go func() { _, err := c.CallTool(t.Context(), call); done <- err }()
+	for i := range 8 {
+		go func() { done <- run(string(rune('a' + i))) }()
 	}
-	for n := 0; n < 8 && t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-		running, err := filepath.Glob(filepath.Join(p.dir, "run.*"))
-		if err != nil {
-			t.Fatal(err)
+	for running := map[any]bool{}; len(running) < 8; {
+		select {
+		case token := <-told:
+			running[token] = true
+		case err := <-done:
+			t.Fatalf("a call ended: %v", err)
 		}
-		n = len(running)
 	}
-	if _, err := c.CallTool(t.Context(), call); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
+	if err := run("x"); err == nil || !strings.Contains(err.Error(), "too_many_calls") {
 		t.Errorf("one more: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
@@ -104,7 +114,7 @@ func TestMCP_BoundsScriptsThatRunAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := c.CallTool(t.Context(), call); err != nil {
+	if err := run("y"); err != nil {
 		t.Errorf("one after them: %v", err)
 	}
 	if err := c.Close(); err != nil {
