@@ -2,16 +2,22 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
+	"testing/fstest"
 
 	"metier"
+	"metier/agent"
+	"metier/config"
 	"metier/engine"
 	"metier/model"
 	"metier/model/scripted"
 	"metier/policy"
+	"metier/source/embedded"
 )
 
 // An agent with a tool of its own. A real program names a model, such as
@@ -49,6 +55,121 @@ turns:
 	// Yes, a large one.
 }
 
+// Find skills as `metier list` does, and say why one is left out.
+func ExampleEngine_Discover() {
+	ws := temp()
+	file(filepath.Join(ws, ".agents", "skills", "umbrella", "SKILL.md"), "---\nname: umbrella\ndescription: Say when to take an umbrella. Use when it rains.\n---\nTake one.\n")
+	file(filepath.Join(ws, ".agents", "skills", "broken", "SKILL.md"), "---\nname: [\n---\n")
+	e := engine.New(config.NewEnv([]string{"HOME=" + temp()}, ws), engine.Options{})
+	snap, _, err := e.Discover(context.Background(), engine.Request{Roots: []string{".agents/skills"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, sk := range snap.All() {
+		fmt.Println(sk.Name, sk.State)
+	}
+	// Output:
+	// broken refused
+	// umbrella loaded
+}
+
+// Text arrives while the model writes it.
+func ExampleNewAgent_streaming() {
+	ctx := context.Background()
+	a, err := engine.NewAgent(ctx, engine.AgentOptions{Client: replay("turns: [{say: Good morning.}]"), Workspace: temp(), Environ: []string{"HOME=" + temp()},
+		Progress: func(p agent.Progress) {
+			if p.Kind == agent.Texted {
+				fmt.Print(p.Text)
+			}
+		}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close(ctx)
+	if _, err := a.Ask(ctx, "Hello."); err != nil {
+		log.Fatal(err)
+	}
+	// Output: Good morning.
+}
+
+// A person answers what the policy asks.
+func ExampleNewAgent_approvals() {
+	ctx := context.Background()
+	outside := temp()
+	file(filepath.Join(outside, "notes.txt"), "Buy milk.\n")
+	a, err := engine.NewAgent(ctx, engine.AgentOptions{Workspace: temp(), Environ: []string{"HOME=" + temp()}, Client: replay(`
+turns:
+  - calls: [{tool: read_file, args: {path: "` + outside + `/notes.txt"}}]
+  - say: "The notes say: {{ result \"read_file\" 1 }}"
+`), Approve: func(_ context.Context, q engine.Question) (policy.Answer, error) {
+		asked, _ := policy.Words(q.Text)
+		fmt.Println(strings.ReplaceAll(asked, outside, "/notes"))
+		return policy.Answer{Question: q.ID, Allow: false, Scope: policy.ScopeOnce, By: "ada"}, nil
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close(ctx)
+	o, err := a.Run(ctx, "What is in my notes?")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(o.Status, o.Denied[0].Tool, o.Denied[0].Code)
+	// Output:
+	// read outside the workspace: /notes/notes.txt
+	// done read_file refused
+}
+
+// Another process continues a run with a further message.
+func ExampleEngine_Resume() {
+	ctx := context.Background()
+	env, records := config.NewEnv([]string{"HOME=" + temp()}, temp()), temp()
+	model := replay("turns: [{say: First.}, {say: Second.}]")
+
+	e := engine.New(env, engine.Options{})
+	p, err := e.Plan(ctx, engine.Request{Prompt: "Begin.", Artifacts: records, Custom: engine.Custom{Model: model}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := e.Start(ctx, p, "run-1", engine.Hooks{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(drive(ctx, r))
+
+	e = engine.New(env, engine.Options{}) // as in another process
+	r, err = e.Resume(ctx, records, "run-1", engine.ResumeOptions{Prompt: "And then?", Custom: engine.Custom{Model: model}}, engine.Hooks{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(drive(ctx, r))
+	// Output:
+	// First.
+	// Second.
+}
+
+func drive(ctx context.Context, r *engine.Run) string {
+	o, err := r.Drive(ctx)
+	if err = errors.Join(err, r.Close(ctx)); err != nil {
+		log.Fatal(err)
+	}
+	return o.Answer
+}
+
+// Skills that are part of the program, from any fs.FS such as an embed.FS.
+func ExampleCustom_source() {
+	ctx := context.Background()
+	skills := fstest.MapFS{"umbrella/SKILL.md": {Data: []byte("---\nname: umbrella\ndescription: Say when to take an umbrella.\n---\nTake one.\n")}}
+	e := engine.New(config.NewEnv([]string{"HOME=" + temp()}, temp()), engine.Options{})
+	snap, _, err := e.Discover(ctx, engine.Request{Profile: "cf-harness", Custom: engine.Custom{Mounts: []metier.Mount{{Label: "program", Tier: policy.Builtin, Source: embedded.New(skills)}}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	sk, err := snap.Find("umbrella")
+	fmt.Println(sk.ID, sk.Tier, err)
+	// Output: program:umbrella builtin <nil>
+}
+
 // replay is a model that replays recorded turns.
 func replay(turns string) model.Model {
 	m, err := scripted.New([]byte(turns), nil)
@@ -69,4 +190,13 @@ func temp() string {
 		log.Fatal(err)
 	}
 	return dir
+}
+
+func file(path, text string) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		log.Fatal(err)
+	}
 }
