@@ -41,7 +41,7 @@ var layers = []layer{
 	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
 	{"application", 54, []string{"skillroots", "userstate"}, "each part of the application can be used without the others"},
 	{"engine", 56, []string{"engine"}, "the application knows no surface, so that every surface can call it"},
-	{"server", 58, []string{"mcp/serve"}, "a surface is a thin client of the engine"},
+	{"server", 58, []string{"mcp/serve", "mcp/install"}, "a surface is a thin client of the engine"},
 	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},
 	{"main", 70, []string{"cmd/", "conformance/", "examples/"}, "main holds nothing worth importing"},
 }

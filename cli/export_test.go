@@ -6,6 +6,7 @@ import (
 
 	"metier/fetch"
 	"metier/internal/egress"
+	"metier/internal/rootfile"
 )
 
 // MainNoWait is Main without the waits between tries of a model call.
@@ -62,6 +63,6 @@ func MainHaving(ctx context.Context, args, env []string, std IO, has func(progra
 
 // Rewrite puts a new file in the place of one that still holds what it held; else it gives ErrChanged.
 var (
-	Rewrite    = rewrite
-	ErrChanged = errChanged
+	Rewrite    = rootfile.Replace
+	ErrChanged = rootfile.ErrChanged
 )

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"metier/internal/atomicfile"
 	"metier/internal/plural"
+	"metier/internal/rootfile"
 	"metier/internal/visible"
 	"metier/skillmd"
 	"metier/skillmd/reference"
@@ -189,8 +188,8 @@ func (a *app) fixOne(p string, write bool) fixed {
 	}
 	mended := f.mend(src)
 	if f.Changed && write {
-		switch err := rewrite(root, name, src, mended, info.Mode().Perm()); {
-		case errors.Is(err, errChanged):
+		switch err := rootfile.Replace(root, name, src, mended, info.Mode().Perm()); {
+		case errors.Is(err, rootfile.ErrChanged):
 			return fail(codeChanged, name+" changed while it was mended, and is not written; run the command again")
 		case err != nil:
 			return fail(codeUnreadable, name+" is not written: "+err.Error())
@@ -216,42 +215,4 @@ func (f *fixed) mend(src []byte) []byte {
 		f.Diff = unified("a/"+slash, "b/"+slash, string(src), string(out))
 	}
 	return out
-}
-
-var errChanged = errors.New("the file changed meanwhile")
-
-// rewrite puts a new file in the place of one that still holds old, or of none (nil): written beside it, then renamed over it.
-func rewrite(root *os.Root, name string, old, text []byte, perm fs.FileMode) (err error) {
-	beside := "." + name + "." + rand.Text()[:12] + ".tmp"
-	tmp, err := root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, root.Remove(beside))
-		}
-	}()
-	_, err = tmp.Write(text)
-	if err == nil {
-		err = tmp.Chmod(perm)
-	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err = closed(tmp.Close(), err); err != nil {
-		return err
-	}
-	if info, err := root.Lstat(name); old == nil && !errors.Is(err, fs.ErrNotExist) || old != nil && (err != nil || info.Mode()&fs.ModeSymlink != 0) {
-		return errChanged
-	}
-	if old != nil {
-		if now, err := readBelow(root, name, int64(len(old))); err != nil || !bytes.Equal(now, old) {
-			return errChanged
-		}
-	}
-	if err := root.Rename(beside, name); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(root.Name())
 }

@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"metier/internal/confusable"
-	"metier/internal/namedfile"
 	"metier/internal/nfkc"
 	"metier/internal/plural"
+	"metier/internal/rootfile"
 	"metier/internal/visible"
 	"metier/skillmd"
 	"metier/skillmd/reference"
@@ -266,34 +264,7 @@ func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
 
 // readSkillFile reads a regular file that lies in the folder, links followed.
 func readSkillFile(root *os.Root, name string) ([]byte, error) {
-	return readBelow(root, name, maxSkillFile)
-}
-
-// readBelow reads a regular file of a folder. A link in it must stay there.
-func readBelow(root *os.Root, name string, most int64) ([]byte, error) {
-	info, err := root.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s is a link that leads nowhere or out of its folder", name)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() { // it was another file a moment ago
-		err = fmt.Errorf("%s is no regular file", name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s: %w", name, namedfile.TooLong(most))
-	}
-	return b, err
+	return rootfile.Read(root, name, maxSkillFile)
 }
 
 func (j *judgement) add(diags ...skillmd.Diagnostic) { j.Diagnostics = append(j.Diagnostics, diags...) }

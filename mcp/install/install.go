@@ -1,0 +1,293 @@
+// Package install writes the entry by which MCP clients start metier, or find it, into
+// their configuration files.
+package install
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"metier"
+	"metier/internal/jsonedit"
+	"metier/internal/rootfile"
+)
+
+// Client is a program that can use metier as an MCP server.
+type Client struct {
+	Name, Title string
+	user        []string // its file below the home
+	project     []string // its file in a workspace; nil: it has none
+	member      string   // of the file, in which entries stand by name; "": TOML, as a table of mcp_servers
+	bearer      string   // how it writes the Authorization of a token that the environment variable %s holds; "": TOML has a field for it
+	entry       func(Server) any
+}
+
+// Server is a program that the client starts, or the address of a server that runs.
+type Server struct {
+	Name     string   // in the client
+	Command  []string // that the client starts, or none
+	URL      string   // of a server that runs
+	TokenEnv string   // environment variable with the token for URL, or ""
+
+	headers map[string]string
+}
+
+// plainEntry is the entry that most clients share.
+func plainEntry(s Server) any {
+	return struct {
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		URL     string            `json:"url,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}{s.program(), s.args(), s.URL, s.headers}
+}
+
+// typedEntry says besides whether the server is started or at an address.
+func typedEntry(s Server) any {
+	kind := "stdio"
+	if s.URL != "" {
+		kind = "http"
+	}
+	return struct {
+		Type    string            `json:"type"`
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		URL     string            `json:"url,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}{kind, s.program(), s.args(), s.URL, s.headers}
+}
+
+// geminiEntry has a word of its own for the address: url is documented for the
+// transport before this one.
+func geminiEntry(s Server) any {
+	return struct {
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		URL     string            `json:"httpUrl,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+	}{s.program(), s.args(), s.URL, s.headers}
+}
+
+func opencodeEntry(s Server) any {
+	kind := "local"
+	if s.URL != "" {
+		kind = "remote"
+	}
+	return struct {
+		Type    string            `json:"type"`
+		Command []string          `json:"command,omitempty"`
+		URL     string            `json:"url,omitempty"`
+		Headers map[string]string `json:"headers,omitempty"`
+		Enabled bool              `json:"enabled"`
+	}{kind, s.Command, s.URL, s.headers, true}
+}
+
+func (s Server) program() string {
+	if len(s.Command) == 0 {
+		return ""
+	}
+	return s.Command[0]
+}
+
+func (s Server) args() []string {
+	if len(s.Command) == 0 {
+		return nil
+	}
+	return s.Command[1:]
+}
+
+// Clients lists the clients. The path of the file of VS Code depends on the system.
+func Clients() []Client {
+	code := []string{".config", "Code", "User", "mcp.json"}
+	switch runtime.GOOS {
+	case "darwin":
+		code = []string{"Library", "Application Support", "Code", "User", "mcp.json"}
+	case "windows":
+		code = []string{"AppData", "Roaming", "Code", "User", "mcp.json"}
+	}
+	return []Client{
+		{"claude-code", "Claude Code", []string{".claude.json"}, []string{".mcp.json"}, "mcpServers", "Bearer ${%s}", typedEntry},
+		{"codex", "Codex", []string{".codex", "config.toml"}, nil, "", "", nil},
+		{"cursor", "Cursor", []string{".cursor", "mcp.json"}, []string{".cursor", "mcp.json"}, "mcpServers", "Bearer ${env:%s}", plainEntry},
+		{"gemini", "Gemini CLI", []string{".gemini", "settings.json"}, []string{".gemini", "settings.json"}, "mcpServers", "Bearer ${%s}", geminiEntry},
+		{"opencode", "opencode", []string{".config", "opencode", "opencode.json"}, []string{"opencode.json"}, "mcp", "Bearer {env:%s}", opencodeEntry},
+		{"vscode", "VS Code", code, []string{".vscode", "mcp.json"}, "servers", "Bearer ${env:%s}", typedEntry},
+	}
+}
+
+// File returns the path of the client's file, below the home or in a project.
+func (m Client) File(home, project string, inProject bool) (string, error) {
+	switch {
+	case !inProject && home == "":
+		return "", metier.Errorf(metier.Invalid, "home_unset", "set HOME, or use --project", "the file of %s is below the home, and there is none", m.Title)
+	case !inProject:
+		return filepath.Join(append([]string{home}, m.user...)...), nil
+	case m.project == nil:
+		return "", metier.Errorf(metier.Invalid, "usage", "leave --project out", "%s has no file of its own for a project", m.Title)
+	}
+	return filepath.Join(append([]string{project}, m.project...)...), nil
+}
+
+// Entry returns what a file holds that has nothing but the entry: its text and, unless it
+// is TOML, its JSON.
+func (m Client) Entry(served Server) (text string, entry json.RawMessage, err error) {
+	served = m.authorized(served)
+	if m.member == "" {
+		return tableTOML(served), nil, nil
+	}
+	if entry, err = json.Marshal(map[string]any{m.member: map[string]any{served.Name: m.entry(served)}}); err != nil {
+		return "", nil, err
+	}
+	var b bytes.Buffer
+	err = json.Indent(&b, entry, "", "  ")
+	return b.String() + "\n", entry, err
+}
+
+// authorized is the server with the header that brings the token of a client.
+func (m Client) authorized(s Server) Server {
+	if s.TokenEnv != "" && m.bearer != "" {
+		s.headers = map[string]string{"Authorization": fmt.Sprintf(m.bearer, s.TokenEnv)}
+	}
+	return s
+}
+
+// Write adds the entry to the file of a client. Everything else in it stays as it is.
+func (m Client) Write(served Server, file, project string, inProject bool) error {
+	root, name, err := m.folder(file, project, inProject)
+	if err == nil {
+		defer root.Close()
+		err = m.writeBelow(root, name, m.authorized(served))
+	}
+	if err != nil {
+		return &metier.Error{Op: "install", Path: file, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "without --write the entry is printed: paste it", Err: err}
+	}
+	return nil
+}
+
+func tableTOML(served Server) string {
+	text := fmt.Sprintf("[mcp_servers.%s]\n", served.Name)
+	if served.URL != "" {
+		text += "url = " + quoteTOML(served.URL) + "\n"
+		if served.TokenEnv != "" {
+			text += "bearer_token_env_var = " + quoteTOML(served.TokenEnv) + "\n"
+		}
+		return text
+	}
+	var args []string
+	for _, x := range served.args() {
+		args = append(args, quoteTOML(x))
+	}
+	return text + fmt.Sprintf("command = %s\nargs = [%s]\n", quoteTOML(served.program()), strings.Join(args, ", "))
+}
+
+// quoteTOML is a text as a basic string of TOML: JSON's escapes are among its own.
+func quoteTOML(s string) string {
+	b, _ := json.Marshal(s) // a text always marshals
+	return string(b)
+}
+
+// folder opens the folder of a client's file. A person may keep the file
+// of the home elsewhere, behind a link. A project does not say which other files
+// are changed, also while one of its programs puts a link there.
+func (m Client) folder(file, in string, inProject bool) (*os.Root, string, error) {
+	if !inProject {
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			file = real
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return nil, "", err
+		}
+		root, err := os.OpenRoot(filepath.Dir(file))
+		return root, filepath.Base(file), err
+	}
+	project, err := os.OpenRoot(in)
+	if err != nil {
+		return nil, "", err
+	}
+	defer project.Close()
+	dir := filepath.Dir(filepath.Join(m.project...))
+	if err := project.MkdirAll(dir, 0o755); err != nil {
+		return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
+	}
+	root, err := project.OpenRoot(dir)
+	if err != nil {
+		return nil, "", fmt.Errorf("a link may lead out of the project: %w", err)
+	}
+	return root, filepath.Base(file), nil
+}
+
+// writeBelow merges the entry into a client's file.
+func (m Client) writeBelow(root *os.Root, name string, served Server) error {
+	var old []byte
+	mode := fs.FileMode(0o600)
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return errors.New("it is a link, and a project does not say which other files are changed")
+	default:
+		mode = info.Mode().Perm()
+		if old, err = rootfile.Read(root, name, 4<<20); err != nil {
+			return err
+		}
+	}
+	text, err := m.merged(old, served)
+	if err != nil {
+		return err
+	}
+	return rootfile.Replace(root, name, old, text, mode)
+}
+
+// merged is the client's file with the entry in it.
+func (m Client) merged(old []byte, served Server) ([]byte, error) {
+	name := served.Name
+	if m.member == "" {
+		text := tableTOML(served)
+		if strings.Contains(string(old), "[mcp_servers."+name+"]") {
+			return nil, fmt.Errorf("it has a server %s already: remove that, or choose another name with --as", name)
+		}
+		if len(old) > 0 {
+			text = strings.TrimRight(string(old), "\n") + "\n\n" + text
+		}
+		return []byte(text), nil
+	}
+	file, err := object(old)
+	if err != nil {
+		return nil, err
+	}
+	raw, _ := file.Get(m.member)
+	servers, err := object(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.member, err)
+	}
+	entry, err := json.Marshal(m.entry(served))
+	if err != nil {
+		return nil, err
+	}
+	servers.Set(name, entry)
+	if raw, err = servers.MarshalJSON(); err != nil {
+		return nil, err
+	}
+	file.Set(m.member, raw)
+	return file.Text()
+}
+
+// object reads a JSON object that may not be there.
+func object(b []byte) (*jsonedit.Object, error) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return &jsonedit.Object{}, nil
+	}
+	o, err := jsonedit.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("it is not plain JSON, so it is left alone: %w", err)
+	}
+	return o, nil
+}
