@@ -337,7 +337,7 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: sk.ID.String(), N: n})
 	}
-	if PlainReplies(s) && x.call.Actor == policy.ByModel {
+	if s.PlainReplies() && x.call.Actor == policy.ByModel {
 		return text, content, doc.Front, nil
 	}
 	if s.enveloped() && x.call.Actor == policy.ByModel {

@@ -16,7 +16,7 @@ import (
 const (
 	maxRootFiles = 24
 	maxRootNames = 80 // exported constants, variables, types and functions; methods and fields not counted
-	maxSession   = 10 // methods of Session
+	maxSession   = 16 // methods of Session
 	maxMethods   = 5  // of an interface
 )
 

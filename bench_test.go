@@ -97,7 +97,7 @@ func BenchmarkTenThousand(b *testing.B) {
 	})
 	b.Run("offer", func(b *testing.B) {
 		for b.Loop() {
-			metier.Offer(b.Context(), w.Session)
+			w.Session.Offer(b.Context())
 		}
 	})
 	b.Run("call", func(b *testing.B) {

@@ -208,7 +208,7 @@ func (x *Scope) Put(ctx context.Context, media string, b []byte) (record.Ref, er
 
 // Files returns a skill with its files as the session knows them, and records
 // nothing: what a tool's Facts may look at.
-func Files(ctx context.Context, s *Session, sk Skill) (Skill, error) { return s.index(ctx, nil, sk) }
+func (s *Session) Files(ctx context.Context, sk Skill) (Skill, error) { return s.index(ctx, nil, sk) }
 
 // Record adds an event to what the call leaves in the log. Tools use it for
 // notes; skill events are written by Activate and Read.

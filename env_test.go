@@ -268,7 +268,7 @@ func (w *world) said() string {
 // spec is a tool as it is offered now.
 func (w *world) spec(name string) (metier.Spec, bool) {
 	w.t.Helper()
-	all := metier.Offer(w.t.Context(), w.Session)
+	all := w.Session.Offer(w.t.Context())
 	i := slices.IndexFunc(all, func(s metier.Spec) bool { return s.Canonical == name })
 	if i < 0 {
 		return metier.Spec{}, false

@@ -48,7 +48,7 @@ func (s *Session) canonical(name string) string {
 
 // Offer returns the tools the model may be shown now: granted, and of use to
 // the session. The order is stable, since prompt caches depend on it.
-func Offer(ctx context.Context, s *Session) []Spec {
+func (s *Session) Offer(ctx context.Context) []Spec {
 	var out []Spec
 	for _, name := range s.order {
 		if !s.granted(name) {

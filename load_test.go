@@ -222,7 +222,7 @@ func TestNoSkillsNoTool(t *testing.T) {
 		}
 		for _, stage := range []string{"empty", "with what cannot be used"} {
 			w.open()
-			for _, s := range metier.Offer(t.Context(), w.Session) {
+			for _, s := range w.Session.Offer(t.Context()) {
 				if strings.Contains(s.Canonical, "skill") && s.Canonical != "search_skills" && s.Canonical != "list_skills" {
 					t.Errorf("%s: %s is offered", stage, s.Name)
 				}

@@ -80,7 +80,7 @@ type State struct {
 	Active  []Activation
 	Slots   []policy.Slot // of the newest input
 	Calls   map[string]CallState
-	Answers map[answerKey]policy.Answer
+	given   map[answerKey]policy.Answer
 	Inputs  map[string]record.Ref // ID of each input → its content
 	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
 	Opened  bool
@@ -380,7 +380,7 @@ func (s *Session) State() State {
 // Refresh takes a new snapshot where the session was given a way to make one
 // (Config.Refresh) and records it if anything changed. Surfaces call it before
 // a turn.
-func Refresh(ctx context.Context, s *Session) error {
+func (s *Session) Refresh(ctx context.Context) error {
 	if s.cfg.Refresh == nil {
 		return nil
 	}

@@ -111,7 +111,7 @@ func identified(props map[string]any, byID bool, name string, required ...string
 // Identify returns how a call names a skill: by name, or by ID where the model
 // is shown no paths (setting paths). field is what the tool calls the name. The
 // error has Kind Invalid, or NotFound for an ID that no usable skill has.
-func Identify(s *Session, field, name, id string) (string, error) {
+func (s *Session) Identify(field, name, id string) (string, error) {
 	var err error
 	switch {
 	case id != "" && !s.byID():
@@ -161,7 +161,7 @@ func (loadTool) args(s *Session, raw json.RawMessage) (a loadArgs, err error) {
 	if a.FilePath != "" && s.enveloped() {
 		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
 	}
-	a.Name, err = Identify(s, "name", a.Name, a.SkillID)
+	a.Name, err = s.Identify("name", a.Name, a.SkillID)
 	return a, err
 }
 
@@ -193,7 +193,7 @@ func (s *Session) subject(ctx context.Context, name, file string) *policy.Subjec
 // Entry returns the skill of a name or ID, or the group or document of an ID,
 // as the facts of a call need it. told says whether the model may hear of it.
 // The error is that of Snapshot.Find.
-func Entry(ctx context.Context, s *Session, name string) (sk Skill, told bool, err error) {
+func (s *Session) Entry(ctx context.Context, name string) (sk Skill, told bool, err error) {
 	if sk, err = s.Snapshot().entry(name); err != nil {
 		return sk, false, err
 	}
@@ -316,7 +316,7 @@ func (s *Session) enveloped() bool { return s.cfg.Settings.Tools.Reply == settin
 
 // PlainReplies reports whether the skill tools answer with instructions, files,
 // and what scripts print as they are (setting tool_reply).
-func PlainReplies(s *Session) bool { return s.cfg.Settings.Tools.Reply == settings.ReplyPlain }
+func (s *Session) PlainReplies() bool { return s.cfg.Settings.Tools.Reply == settings.ReplyPlain }
 
 // replyError tells the model why it got nothing.
 func (s *Session) replyError(err error) Result { return s.enclosed(Failure(err)) }
@@ -396,7 +396,7 @@ func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 		return a, err
 	}
 	var err error
-	a.Skill, err = Identify(s, field, a.Skill, a.SkillID)
+	a.Skill, err = s.Identify(field, a.Skill, a.SkillID)
 	return a, err
 }
 
@@ -479,7 +479,7 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 			return Result{}, err
 		}
 		text = string(b)
-	case PlainReplies(s) && r.Status != "binary" && !r.Truncated && more == "":
+	case s.PlainReplies() && r.Status != "binary" && !r.Truncated && more == "":
 		text = r.Text
 	case r.Status == "binary" && r.Text == "":
 		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", wrap.Plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))

@@ -14,14 +14,14 @@ import (
 )
 
 func newState() State {
-	return State{Calls: map[string]CallState{}, Answers: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Indexes: map[string]record.Ref{}}
+	return State{Calls: map[string]CallState{}, given: map[answerKey]policy.Answer{}, Inputs: map[string]record.Ref{}, Indexes: map[string]record.Ref{}}
 }
 
 func (st State) clone() State {
 	st.Active = slices.Clone(st.Active)
 	st.Slots = slices.Clone(st.Slots)
 	st.Calls = maps.Clone(st.Calls)
-	st.Answers = maps.Clone(st.Answers)
+	st.given = maps.Clone(st.given)
 	st.Inputs = maps.Clone(st.Inputs)
 	st.Indexes = maps.Clone(st.Indexes)
 	return st
@@ -108,7 +108,7 @@ func (st *State) apply(e event.Event, at time.Time) {
 				st.Calls[id] = c
 			}
 		}
-		st.Answers[keyOf(e.Scope, e.Call, e.Binds)] = policy.Answer{Question: e.ID, Allow: e.Allow, Scope: e.Scope, By: e.By}
+		st.given[keyOf(e.Scope, e.Call, e.Binds)] = policy.Answer{Question: e.ID, Allow: e.Allow, Scope: e.Scope, By: e.By}
 	case event.Expired:
 		if c := st.Calls[e.Call]; c.Question.ID == e.ID {
 			c.Question = policy.Question{}
@@ -161,12 +161,12 @@ func keyOf(scope, call, binds string) answerKey {
 // this call wins over one for the session.
 func (st *State) answers(call string) map[string]policy.Answer {
 	out := map[string]policy.Answer{}
-	for k, a := range st.Answers {
+	for k, a := range st.given {
 		if k.call == "" {
 			out[k.binds] = a
 		}
 	}
-	for k, a := range st.Answers {
+	for k, a := range st.given {
 		if k.call == call {
 			out[k.binds] = a
 		}

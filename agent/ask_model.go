@@ -22,7 +22,7 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 		return blocked, nil
 	}
 	if a.Try == 0 {
-		if err := metier.Refresh(ctx, d.Session); err != nil {
+		if err := d.Session.Refresh(ctx); err != nil {
 			return started, err
 		}
 	}
@@ -68,7 +68,7 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 	}
 	e := event.Offered{Omitted: cat.Omitted}
 	var specs []model.ToolSpec
-	shown = metier.Offer(ctx, d.Session)
+	shown = d.Session.Offer(ctx)
 	for _, sp := range shown {
 		e.Names = append(e.Names, sp.Name)
 		specs = append(specs, sp.ToolSpec)

@@ -104,7 +104,7 @@ func (d *driver) call(ctx context.Context, c metier.Call) ([]event.Event, error)
 func (d *driver) reads(ctx context.Context, tool string) bool {
 	if d.effect == nil {
 		d.effect = map[string]bool{}
-		for _, sp := range metier.Offer(ctx, d.Session) {
+		for _, sp := range d.Session.Offer(ctx) {
 			d.effect[sp.Canonical] = sp.Effect == policy.Read
 		}
 	}

@@ -313,7 +313,7 @@ func (j *Run) resumed(ctx context.Context, r run.Restored, d drifts, choice stri
 	if !j.anew {
 		return nil
 	}
-	if err := metier.Refresh(ctx, j.session); err != nil {
+	if err := j.session.Refresh(ctx); err != nil {
 		return err
 	}
 	for _, x := range d.active {

@@ -69,7 +69,7 @@ func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Re
 			}
 		}
 	}
-	if metier.PlainReplies(x.Session()) && !r.Truncated && r.Encoding == "" && stray == 0 && len(r.Diagnostics) == 0 {
+	if x.Session().PlainReplies() && !r.Truncated && r.Encoding == "" && stray == 0 && len(r.Diagnostics) == 0 {
 		return r.Text, nil
 	}
 	var b strings.Builder

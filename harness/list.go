@@ -83,7 +83,7 @@ func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) 
 	}
 	items, left, more, size := []item{}, 0, 0, 0
 	for _, n := range children {
-		_, told, err := metier.Entry(ctx, x.Session(), place{p.label, p.h, n, ""}.id())
+		_, told, err := x.Session().Entry(ctx, place{p.label, p.h, n, ""}.id())
 		switch {
 		case ctx.Err() != nil:
 			return metier.Result{}, ctx.Err()

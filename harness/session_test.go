@@ -70,7 +70,7 @@ func TestBaselineWithAllExtras(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "references", "style", "late.md"), []byte(late), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := metier.Refresh(t.Context(), d.s); err != nil {
+			if err := d.s.Refresh(t.Context()); err != nil {
 				t.Error(err)
 			}
 			d.gives("load_reference", "style/late.md", late)
@@ -88,7 +88,7 @@ func TestBaselineWithAllExtras(t *testing.T) {
 func TestToolsAreOfferedWithAHarness(t *testing.T) {
 	t.Parallel()
 	names := func(d *desk) (out []string) {
-		for _, s := range metier.Offer(t.Context(), d.s) {
+		for _, s := range d.s.Offer(t.Context()) {
 			out = append(out, s.Name)
 		}
 		return out
@@ -177,7 +177,7 @@ func TestEarlierHarnessesComeFirst(t *testing.T) {
 			return metier.Build(ctx, append(mounts, metier.Mount{Label: "later", Tier: policy.ThirdParty, Source: src, Root: later, ByPath: true}), c.Settings.Parse, c.Settings.Names, c.Settings.Read.IndexRoot, false)
 		}
 	})
-	if err := metier.Refresh(t.Context(), d.s); err != nil {
+	if err := d.s.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d.gives("load_skill", "skills/x", d.file("skills/x/SKILL.md"))

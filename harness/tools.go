@@ -115,14 +115,14 @@ func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage
 	}
 	p, err := find(ctx, s, a.Path, t.below...)
 	if metier.KindOf(err) == metier.NotFound && t.canonical == settings.ToolLoadSkill {
-		if sk, told, other := metier.Entry(ctx, s, a.Path); other == nil && told && sk.Head.Kind == metier.KindSkill {
+		if sk, told, other := s.Entry(ctx, a.Path); other == nil && told && sk.Head.Kind == metier.KindSkill {
 			return place{}, sk, nil
 		}
 	}
 	if err != nil {
 		return p, metier.Skill{}, err
 	}
-	sk, _, err := metier.Entry(ctx, s, p.id())
+	sk, _, err := s.Entry(ctx, p.id())
 	return p, sk, err
 }
 
@@ -149,7 +149,7 @@ func (t loader) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, err
 // activate loads a leaf: its SKILL.md, then the names of its scripts where it
 // has any (D-010, D-042).
 func activate(ctx context.Context, x *metier.Scope, sk metier.Skill) (metier.Result, error) {
-	if _, told, err := metier.Entry(ctx, x.Session(), sk.ID.String()); err == nil && !told && !active(x, sk) {
+	if _, told, err := x.Session().Entry(ctx, sk.ID.String()); err == nil && !told && !active(x, sk) {
 		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("there is no such skill for you to load")}), nil
 	}
 	act, text, err := x.Activate(ctx, sk, nil)

@@ -44,7 +44,7 @@ func (a Script) refusal() refusal {
 }
 
 // files finds a skill's files.
-type files func(context.Context, *metier.Session, metier.Skill) (metier.Skill, error)
+type files func(context.Context, metier.Skill) (metier.Skill, error)
 
 // ready goes through the checks of contracts §2.1 in their order. The error is
 // of those before the allowlist; what is wrong after it is in broken, since the
@@ -72,7 +72,7 @@ func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index f
 	if i < 0 && !anywhere {
 		return p, fail(metier.Denied, "skill_not_activated", "the skill is not active", "load it first")
 	}
-	if p.skill, err = index(ctx, s, p.skill); err != nil {
+	if p.skill, err = index(ctx, p.skill); err != nil {
 		return p, err
 	}
 	p.broken = r.sound(ctx, s, &p, fail)

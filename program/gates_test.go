@@ -313,7 +313,7 @@ func TestGate_AnotherSkillOfTheName(t *testing.T) {
 	}
 	w.ran("scripts/a.sh")
 	w.box.jobs = nil
-	if err := metier.Refresh(t.Context(), w.s); err != nil {
+	if err := w.s.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.refuses("skill_not_activated", w.run("scripts/a.sh"))

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"metier"
 	"metier/event"
 	"metier/policy"
 	"metier/program"
@@ -251,7 +250,7 @@ func TestModelIsToldOfTheHost(t *testing.T) {
 	h := &program.Host{Scripts: []string{"demo:scripts/b.sh", "demo:scripts/a.sh"}, Leased: true}
 	w := newHosted(t, setup{profile: cfHarness}, h, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
 	about := func() string {
-		for _, spec := range metier.Offer(t.Context(), w.s) {
+		for _, spec := range w.s.Offer(t.Context()) {
 			if spec.Name == "run_skill_script" {
 				return spec.Description
 			}

@@ -104,7 +104,7 @@ func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawM
 	if t.ByPath == nil {
 		err := metier.DecodeArgs(raw, &a)
 		if err == nil {
-			a.Skill, err = metier.Identify(s, "skill", a.Skill, a.ID)
+			a.Skill, err = s.Identify("skill", a.Skill, a.ID)
 		}
 		return a, err
 	}
@@ -155,7 +155,7 @@ func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMe
 	if err != nil {
 		return metier.Facts{}, err
 	}
-	p, err := t.ready(ctx, s, a, metier.Files)
+	p, err := t.ready(ctx, s, a, s.Files)
 	if err != nil {
 		return metier.Facts{}, err
 	}
@@ -207,9 +207,7 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 	if err != nil {
 		return metier.Failure(err), nil
 	}
-	p, err := t.ready(ctx, x.Session(), a, func(ctx context.Context, _ *metier.Session, sk metier.Skill) (metier.Skill, error) {
-		return x.Files(ctx, sk)
-	})
+	p, err := t.ready(ctx, x.Session(), a, x.Files)
 	if err == nil {
 		err = p.broken
 	}
@@ -232,7 +230,7 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result,
 	}
 	x.Record(ev)
 	res, err := reply(x, ev.Execution, ev.ObservedDigest, ran, job.Argv, policy.Label{Role: policy.Context, Origin: p.skill.ID.String(), Tier: p.skill.Tier, Mediated: true})
-	if err == nil && metier.PlainReplies(x.Session()) {
+	if err == nil && x.Session().PlainReplies() {
 		res.Parts = metier.Text(plainOutput(ran)).Parts
 	}
 	if p.host && err == nil {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"metier"
 	"metier/event"
 	"metier/policy"
 	"metier/program"
@@ -117,7 +116,7 @@ func TestActivationStartsNothing(t *testing.T) {
 func TestScriptArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{profile: cfHarness}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
-	for _, spec := range metier.Offer(t.Context(), w.s) {
+	for _, spec := range w.s.Offer(t.Context()) {
 		if spec.Canonical != settings.ToolRunSkillScript {
 			continue
 		}

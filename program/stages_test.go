@@ -82,7 +82,7 @@ func TestStagesStandAlone(t *testing.T) {
 		s.Policy.AllowedTools = settings.AllowedToolsIgnore
 	}
 	offered := func(w *world) (names []string) {
-		for _, s := range metier.Offer(t.Context(), w.s) {
+		for _, s := range w.s.Offer(t.Context()) {
 			names = append(names, s.Canonical)
 		}
 		return names

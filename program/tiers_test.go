@@ -21,7 +21,7 @@ import (
 func TestScriptsAreOfferedByNameOnly(t *testing.T) {
 	t.Parallel()
 	offered := func(w *world) bool {
-		for _, s := range metier.Offer(t.Context(), w.s) {
+		for _, s := range w.s.Offer(t.Context()) {
 			if s.Canonical == settings.ToolRunSkillScript {
 				return s.Effect == policy.SideEffect
 			}

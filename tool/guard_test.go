@@ -114,7 +114,7 @@ func TestRootsOfEveryScanAreReadable(t *testing.T) {
 	e.put("HOME/.agents/skills/new/references/a.md", "reference\n")
 	e.put("HOME/.agents/skills/README.md", "of no skill\n")
 	e.refuse(policy.CodePathDenied, "read_file", args{"path": p}) // no scan yet
-	if err := metier.Refresh(t.Context(), e.s); err != nil {
+	if err := e.s.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.read(e.path("HOME/.agents/skills/new/SKILL.md")); !strings.Contains(got, "Body of new.") {

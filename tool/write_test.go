@@ -249,7 +249,7 @@ func TestSkillTextGrantsNoTool(t *testing.T) {
 		t.Fatal(o.Text())
 	}
 	e.refuse(policy.CodeToolNotAllowed, "bash", nil)
-	for _, s := range metier.Offer(t.Context(), e.s) {
+	for _, s := range e.s.Offer(t.Context()) {
 		if s.Canonical == "bash" {
 			t.Error("bash is offered")
 		}
@@ -367,7 +367,7 @@ func TestWhatTheModelIsToldOfTheTools(t *testing.T) {
 	for name, m := range map[string]settings.IfMatch{"specs.golden": settings.IfMatchNo, "specs-ifmatch.golden": settings.IfMatchYes} {
 		var b strings.Builder
 		e := newEnv(t, setup{files: func(o *Options) { o.IfMatch = m }}, nil)
-		for _, s := range metier.Offer(t.Context(), e.s) {
+		for _, s := range e.s.Offer(t.Context()) {
 			if s.Canonical == settings.ToolLoadSkill || s.Canonical == settings.ToolReadSkillResource {
 				continue
 			}

@@ -158,7 +158,7 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 		if d.Inherit == settings.InheritNone {
 			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "here a helper begins with no skills but those of its profile")
 		}
-		sk, told, err := metier.Entry(ctx, s, n)
+		sk, told, err := s.Entry(ctx, n)
 		id := ""
 		if err == nil && told {
 			id = sk.ID.String()

@@ -124,7 +124,7 @@ func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
 	}
 	// Refresh passes over sessions that are not ready: what it found meanwhile has to be looked for here.
 	if s.index.Load().snapshot != c.session.Snapshot() {
-		if err := metier.Refresh(ctx, c.session); err != nil {
+		if err := c.session.Refresh(ctx); err != nil {
 			s.opts.Logger.ErrorContext(ctx, "a session has older skills than are served", "error", err.Error())
 		}
 	}

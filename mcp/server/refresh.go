@@ -54,7 +54,7 @@ func (s *Server) Refresh(ctx context.Context) error {
 	s.mu.Unlock()
 	var errs []error
 	for _, c := range all {
-		errs = append(errs, metier.Refresh(ctx, c.session))
+		errs = append(errs, c.session.Refresh(ctx))
 	}
 	s.show(ctx)
 	return errors.Join(errs...)
@@ -101,7 +101,7 @@ func (s *Server) show(ctx context.Context) {
 	x := s.index.Load()
 	canonical := map[string]string{}
 	tools, prompts, resources := map[string]*mcp.Tool{}, map[string]*mcp.Prompt{}, map[string]*mcp.Resource{}
-	for _, spec := range metier.Offer(ctx, s.own.session) {
+	for _, spec := range s.own.session.Offer(ctx) {
 		if t := s.tool(spec); t != nil {
 			tools[t.Name], canonical[t.Name] = t, spec.Canonical
 		}
