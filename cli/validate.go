@@ -59,7 +59,7 @@ do not say when to use the skill, scripts that nothing here can run); they make
 no skill invalid.
 
 With --reference it is that validator: the same verdicts and messages, its
-oddities included, and no advice. docs/conformance.md lists the differences.
+oddities included, and no advice. docs/internal/conformance.md lists the differences.
 With --profile it is the judge that loading skills has under that profile: a
 skill is valid if it would be loaded.
 

@@ -58,7 +58,7 @@ type Folder struct {
 // Validate judges a SKILL.md by the text of the Agent Skills specification ("Frontmatter", "Progressive disclosure", "File
 // references"), strictly, as its author wants it: a file that loads after repair is still invalid. The skill is valid when no
 // diagnostic is an error; the details of errors are the messages of the reference validator where it has one. How the two
-// differ is in docs/conformance.md. Details hold text of the file, which may hold anything.
+// differ is in docs/internal/conformance.md. Details hold text of the file, which may hold anything.
 func Validate(src []byte, in Folder) []Diagnostic {
 	v := validator{in: in}
 	s := split(src, true)

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/conformance.md anew")
+var update = flag.Bool("update", false, "write docs/internal/conformance.md anew")
 
 // suite is the official suite's program.
 const suite = "@modelcontextprotocol/conformance/dist/index.js"
@@ -277,16 +277,16 @@ func TestHosts(t *testing.T) {
 	written(t, "hosts", page.String())
 }
 
-// page guards docs/conformance.md.
+// page guards docs/internal/conformance.md.
 var page sync.Mutex
 
-// written compares a part of docs/conformance.md, or writes it.
+// written compares a part of docs/internal/conformance.md, or writes it.
 func written(t *testing.T, part, text string) {
 	t.Helper()
 	page.Lock()
 	defer page.Unlock()
 	begin, end := "<!-- "+part+": written by go test -update -->\n", "<!-- end of "+part+" -->\n"
-	path := filepath.Join("..", "..", "docs", "conformance.md")
+	path := filepath.Join("..", "..", "docs", "internal", "conformance.md")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func written(t *testing.T, part, text string) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/conformance.md is not what the suite says; run go test -update in conformance/mcp:\n%s", text)
+		t.Errorf("docs/internal/conformance.md is not what the suite says; run go test -update in conformance/mcp:\n%s", text)
 	}
 }
 

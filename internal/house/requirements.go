@@ -173,7 +173,7 @@ func Rows(doc []byte) []string {
 	return rows
 }
 
-// Requirements writes docs/requirements.md. steps maps a step's name to the
+// Requirements writes docs/internal/requirements.md. steps maps a step's name to the
 // rows its tests have to name.
 func Requirements(proofs []Proof, steps map[string][]string) []byte {
 	by := map[string][]string{}

@@ -15,7 +15,7 @@ import (
 	"metier/internal/testenv"
 )
 
-var update = flag.Bool("update", false, "write docs/requirements.md")
+var update = flag.Bool("update", false, "write docs/internal/requirements.md")
 
 // steps reads the rows each step has to prove; the count beside the name
 // guards against a lost line.
@@ -77,7 +77,7 @@ func TestRequirementsAreCurrent(t *testing.T) {
 		t.Error(f)
 	}
 	want := house.Requirements(proofs, steps(t))
-	file := filepath.Join(testenv.Module(t), "docs", "requirements.md")
+	file := filepath.Join(testenv.Module(t), "docs", "internal", "requirements.md")
 	if *update {
 		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestRequirementsAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(got), string(want)); diff != "" {
-		t.Errorf("make docs writes docs/requirements.md anew (-file +tests):\n%s", diff)
+		t.Errorf("make docs writes docs/internal/requirements.md anew (-file +tests):\n%s", diff)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package reference judges a skill as skills-ref 0.1.0 does, the validator that the Agent Skills specification names, with its
 // oddities: the frontmatter ends at the second --- wherever that stands, a byte order mark is refused, flow lists are refused,
 // nested metadata reads as Python prints it. Nobody else should read a skill this way; package skillmd follows the
-// specification. docs/conformance.md lists the differences.
+// specification. docs/internal/conformance.md lists the differences.
 //
 // Messages are those of skills-ref, except what follows "Invalid YAML in frontmatter: ". Where skills-ref ends with an
 // exception, the functions here return an error.
