@@ -52,7 +52,7 @@ func pageTables(t *testing.T) (table, codes string) {
 	t.Helper()
 	word := map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied"}
 	table = "| mode | effect | without a direct command | with one |\n|---|---|---|---|\n"
-	codes = "| code | means | way out |\n|---|---|---|\n"
+	codes = "| code | meaning | fix |\n|---|---|---|\n"
 	seen := map[string]bool{}
 	for _, m := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
 		for _, e := range []policy.Effect{policy.Read, policy.Write, policy.SideEffect} {
@@ -75,7 +75,7 @@ func pageTables(t *testing.T) (table, codes string) {
 	}
 	for _, r := range [][3]string{
 		{policy.CodeToolNotAllowed, "the operator did not allow the tool", "name it with `--allow-tool`, or under `tools` in a policy file"},
-		{policy.CodeInvalidCall, "the call could not be read: there is no such tool, or its arguments are not what it takes", "the model is told what is wrong, and may call again"},
+		{policy.CodeInvalidCall, "the call is invalid: the tool does not exist, or its arguments do not match its schema", "the model gets the error and may call again"},
 		{policy.CodeProfile, "a subagent of this profile may start, and the mode allows the call", ""},
 		{policy.CodeProfileDenied, "the operator did not allow subagents of this profile", "allow the profile, or delegate to one that is allowed"},
 	} {
@@ -84,18 +84,18 @@ func pageTables(t *testing.T) (table, codes string) {
 	return table, codes
 }
 
-// meaning is what a mode's code means and, where it warns or refuses, the way out.
+// meaning is what a mode's code means and, if it warns or refuses, the fix.
 func meaning(m policy.Mode, d policy.Decision) string {
-	const fix = " | give the task as a direct command (`--prompt-slot-role direct-command`, which is the default), or choose another mode (`--enforcement-mode`)"
+	const fix = " | give the task as a direct command (`--prompt-slot-role direct-command`, the default), or choose another mode (`--enforcement-mode`)"
 	switch {
 	case m == policy.Disabled:
-		return "the mode asks for no evidence | "
+		return "the mode requires no evidence | "
 	case strings.HasSuffix(d.Code, "_read"):
-		return "it only reads, which this mode lets pass | "
+		return "the call only reads, which this mode allows | "
 	case d.Outcome == policy.Allow:
-		return "a direct command of the turn is there | "
+		return "the turn has a direct command | "
 	case d.Outcome == policy.Warn:
-		return "no direct command of the turn is there; the call goes on with this warning" + fix
+		return "the turn has no direct command; the call continues with this warning" + fix
 	}
-	return "no direct command of the turn is there; the call is refused" + fix
+	return "the turn has no direct command; the call is refused" + fix
 }
