@@ -5,7 +5,7 @@ func execRows() []Row {
 		choice("scripts", "Which scripts of skills may run.",
 			func(s *Settings) *Scripts { return &s.Exec.Scripts }, []value[Scripts]{
 				{ScriptsOff, "none"},
-				{ScriptsExact, "those the operator named"},
+				{ScriptsExact, "those that the operator named"},
 				{ScriptsTiered, "those of active skills, by tier"},
 				{ScriptsBundled, "any script of a known skill"},
 			}),
@@ -15,7 +15,7 @@ func execRows() []Row {
 				{ApprovalByTier, "those of user and third_party"},
 				{ApprovalNever, "none"},
 			}),
-		set("script_runtimes", "What may run a script.", "none",
+		set("script_runtimes", "Interpreters that may run a script.", "none",
 			func(s *Settings) *Set[Runtime] { return &s.Exec.Runtimes }, []value[Runtime]{
 				{RuntimeBash, "bash"},
 				{RuntimeSh, "sh"},
@@ -31,7 +31,7 @@ func execRows() []Row {
 			}),
 		choice("script_stage", "How the code of a script reaches the sandbox.",
 			func(s *Settings) *Stage { return &s.Exec.Stage }, []value[Stage]{
-				{StageStdin, "the one file on standard input; no helpers beside it"},
+				{StageStdin, "the one file on standard input, without the other files of the skill"},
 				{StageTree, "an immutable copy of the skill's verified files"},
 			}),
 		choice("script_cwd", "The working folder of a script.",
@@ -40,23 +40,23 @@ func execRows() []Row {
 				{CwdWorkspace, "the root of the workspace, or the folder in it that the call names"},
 				{CwdCall, "the folder of the workspace or the skill that the call names"},
 			}),
-		choice("script_network", "Which network a script has, and what web_fetch may reach. It is always our proxy, never a raw network.",
+		choice("script_network", "Which hosts a script and web_fetch may reach, always through metier's proxy.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},
-				{NetworkTiered, "granted hosts; others are asked for, and refused to third_party"},
+				{NetworkTiered, "granted hosts; other hosts need an approval, and are refused for third_party"},
 				{NetworkOn, "any public host"},
 			}),
-		choice("host_cdp", "Whether a browser script that runs on the host is given --cdp with the endpoint that is leased to it.",
+		choice("host_cdp", "Whether a call of a browser script on the host passes --cdp with the endpoint of its session.",
 			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
-				{HostCDPForbid, "it must not be given"},
-				{HostCDPRequire, "it must be given"},
+				{HostCDPForbid, "it must not"},
+				{HostCDPRequire, "it must"},
 			}),
-		choice("missing_dependency", "What becomes of a script of a skill whose dependency is not there. Nothing is ever installed.",
+		choice("missing_dependency", "How a script with a missing dependency is handled. Dependencies are never installed.",
 			func(s *Settings) *MissingDependency { return &s.Exec.MissingDependency }, []value[MissingDependency]{
 				{MissingDependencyReject, "it does not run"},
 				{MissingDependencyWarn, "it runs with a warning"},
 			}),
-		choice("script_target", "Where scripts run. On the host are exact scripts of subagents whose profile says so, and no others: a run with script_target=host is refused.",
+		choice("script_target", "Where scripts run. Only exact scripts of subagents can run on the host, if their profile allows it. A run with script_target=host is refused.",
 			func(s *Settings) *Target { return &s.Exec.Target }, []value[Target]{
 				{TargetSandbox, "in the sandbox"},
 				{TargetHost, "on the host"},
@@ -66,26 +66,26 @@ func execRows() []Row {
 
 func policyRows() []Row {
 	return []Row{
-		preapproving(choice("allowed_tools", "What the field allowed-tools does. It never adds authority.",
+		preapproving(choice("allowed_tools", "Effect of the field allowed-tools. It never adds authority.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
 				{AllowedToolsEnforce, "as narrow"},
 				{AllowedToolsNarrow, "calls beyond the lists of the active skills are denied"},
 				{AllowedToolsAdvise, "calls beyond the lists are allowed and reported"},
 				{AllowedToolsIgnore, "nothing"},
-				{AllowedToolsPreapprove, "enforce; a listed call that the operator allows anyway is not asked for"},
+				{AllowedToolsPreapprove, "as enforce; a listed call that the operator allows anyway needs no approval"},
 			})),
 		choice("allowed_tools_merge", "How the allowed-tools of several active skills combine.",
 			func(s *Settings) *Merge { return &s.Policy.Merge }, []value[Merge]{
-				{MergeIntersection, "a call must satisfy all that declare it"},
+				{MergeIntersection, "a call must satisfy the lists of all skills that have one"},
 				{MergeLast, "the skill activated last decides"},
-				{MergeUnion, "a call must satisfy one"},
+				{MergeUnion, "a call must satisfy one list"},
 			}),
 		choice("enforcement_mode", "How much evidence of a direct command a call needs.",
 			func(s *Settings) *Mode { return &s.Policy.Mode }, []value[Mode]{
-				{ModeStrict, "every call needs a direct command, reads too"},
+				{ModeStrict, "every call needs a direct command, including reads"},
 				{ModeExplicit, "writes and side effects need a direct command"},
-				{ModeObserve, "as enforce-explicit, but a lack only warns"},
-				{ModeDisabled, "no slot rules; grants and tiers still hold"},
+				{ModeObserve, "as enforce-explicit, but a missing command only warns"},
+				{ModeDisabled, "no rules about prompt slots; grants and tiers still apply"},
 			}),
 		choice("prompt_slot_role", "The role of the prompt slot that typed input fills.",
 			func(s *Settings) *SlotRole { return &s.Policy.SlotRole }, []value[SlotRole]{
@@ -93,7 +93,7 @@ func policyRows() []Row {
 				{SlotRoleContext, "context"},
 				{SlotRoleDirect, "a direct command"},
 			}),
-		choice("guard_allow", "What file tools may read outside the workspace, unasked, because skills are there.",
+		choice("guard_allow", "What file tools may read outside the workspace without an approval, because skills are there.",
 			func(s *Settings) *GuardAllow { return &s.Policy.GuardAllow }, []value[GuardAllow]{
 				{GuardAllowNone, "nothing"},
 				{GuardAllowSkillDirs, "the folders of known skills"},
@@ -108,9 +108,9 @@ func harnessRows() []Row {
 			func(s *Settings) *Layout { return &s.Harness.Layout }, []value[Layout]{
 				{LayoutV1, "skills and references, SKILLS.md and REFERENCES.md"},
 				{LayoutV2, "any folder, leaf files, leaf detectors"},
-				{LayoutAuto, "v2 where its signs are found, else v1"},
+				{LayoutAuto, "v2 if its signs are found, otherwise v1"},
 			}),
-		choice("group_summary", "What a group without its summary file is.",
+		choice("group_summary", "How a group without its summary file is reported.",
 			func(s *Settings) *GroupSummary { return &s.Harness.GroupSummary }, []value[GroupSummary]{
 				{GroupSummaryError, "an error"},
 				{GroupSummaryWarn, "a warning"},
@@ -120,20 +120,20 @@ func harnessRows() []Row {
 
 func agentRows() []Row {
 	return []Row{
-		choice("inherit", "Which of the parent's active skills a child run begins with.",
+		choice("inherit", "Which of the parent's active skills a subagent starts with.",
 			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
 				{InheritNone, "none, whatever the call names"},
-				{InheritListed, "those that the child's profile or the call names"},
-				{InheritAll, "all of its parent's"},
+				{InheritListed, "those that the subagent's profile or the call names"},
+				{InheritAll, "all skills of its parent"},
 			}),
 	}
 }
 
 func chatRows() []Row {
 	return []Row{
-		choice("unknown_slash", "What becomes of a typed /NAME that is no skill people can call.",
+		choice("unknown_slash", "How a typed /NAME is handled if no skill that users can call has that name.",
 			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
-				{UnknownSlashError, "an error that lists what there is"},
+				{UnknownSlashError, "an error that lists the available skills"},
 				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends as with error"},
 				{UnknownSlashPass, "it is sent to the model as text"},
 			}),
@@ -148,16 +148,16 @@ func installRows() []Row {
 				{InstallFromZip, "an archive"},
 				{InstallFromRegistry, "a registry, pinned"},
 			}),
-		choice("archive_layout", "How an archive must be laid out.",
+		choice("archive_layout", "Required layout of an archive.",
 			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{
 				{ArchiveLayoutWrapper, "one folder that holds SKILL.md"},
 				{ArchiveLayoutEither, "one folder, or SKILL.md at the top"},
 			}),
-		choice("install_validation", "How strictly SKILL.md is judged before it is installed.",
+		choice("install_validation", "How strictly SKILL.md is checked before it is installed.",
 			func(s *Settings) *InstallValidation { return &s.Install.Validation }, []value[InstallValidation]{
 				{InstallValidationStrict, "an error refuses the install"},
 				{InstallValidationLenient, "it is installed with warnings"},
-				{InstallValidationMinimal, "only name and description are looked at"},
+				{InstallValidationMinimal, "only name and description are checked"},
 			}),
 	}
 }

@@ -25,7 +25,7 @@ func families() []value[Family] {
 
 func discoverRows() []Row {
 	return []Row{
-		set("roots", "Which roots are searched without being named. Named roots are always searched.", "none",
+		set("roots", "Roots to search by default. Named roots are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
 				{RootOrg, "the skills of the machine: /etc/metier/skills"},
@@ -33,128 +33,128 @@ func discoverRows() []Row {
 				{RootHome, "the skill folders of the home"},
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
-				{RootHarness, "the workspace, where it is a harness: a folder with HARNESS.md"},
+				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
 			}),
-		set("root_families", "Whose skill folders auto:project, auto:home and env search, in this order.", "none",
+		set("root_families", "Agents whose skill folders auto:project, auto:home, and env search, in this order.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
-		choice("root_ancestors", "Whether auto:project means the folders above the workspace too.",
+		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
 				{AncestorsNo, "the workspace's own skill folders only"},
-				{AncestorsYes, "those above it too, up to the folder that holds .git; never the home, and no folder that others can write"},
+				{AncestorsYes, "also the folders above it, up to the one with .git; never the home, and no folder that others can write"},
 			}),
-		choice("root_scope", "Where a root may lie.",
+		choice("root_scope", "Where a root may be.",
 			func(s *Settings) *RootScope { return &s.Discover.RootScope }, []value[RootScope]{
 				{RootScopeWorkspace, "inside the workspace, or in a declared mount"},
-				{RootScopeAllowlisted, "also in a folder the operator listed"},
-				{RootScopeAnywhere, "wherever the operator says"},
+				{RootScopeAllowlisted, "also in a folder that the operator listed"},
+				{RootScopeAnywhere, "anywhere the operator names"},
 			}),
 		choice("scan", "How deep a root is searched for skills.",
 			func(s *Settings) *Scan { return &s.Discover.Scan }, []value[Scan]{
 				{ScanChildren, "the root itself or its direct children"},
 				{ScanRecursive, "any depth, up to the caps"},
-				{ScanGrouped, "any depth; of a harness, groups and documents are entries too"},
+				{ScanGrouped, "any depth; in a harness, groups and documents are entries too"},
 			}),
 		choice("nested_skills", "Whether the folder of a skill is searched for more skills.",
 			func(s *Settings) *Nested { return &s.Discover.Nested }, []value[Nested]{
-				{NestedNo, "what lies in it are its files"},
-				{NestedYes, "a skill in it is a skill of its own, and its files are the outer one's too"},
+				{NestedNo, "everything in it is a file of the skill"},
+				{NestedYes, "a skill in it is a separate skill, and its files also belong to the outer one"},
 			}),
 		choice("file_names", "Which file names make an entry.",
 			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
 				{FileNamesExact, "SKILL.md"},
-				{FileNamesLower, "SKILL.md, else skill.md"},
-				{FileNamesHarness, "SKILL.md; of a harness HARNESS.md and the summaries of groups too"},
+				{FileNamesLower, "SKILL.md, or else skill.md"},
+				{FileNamesHarness, "SKILL.md; in a harness also HARNESS.md and the summaries of groups"},
 			}),
-		choice("symlinks", "What becomes of symbolic links. One that leaves its bounds is never followed.",
+		choice("symlinks", "How symbolic links are handled. A link that leaves its bounds is never followed.",
 			func(s *Settings) *Symlinks { return &s.Discover.Symlinks }, []value[Symlinks]{
 				{SymlinksIgnore, "links are not followed"},
 				{SymlinksInBounds, "links that stay in bounds are resolved once and opened by their target"},
 			}),
-		choice("reload", "When the snapshot is built again.",
+		choice("reload", "When the snapshot is rebuilt.",
 			func(s *Settings) *Reload { return &s.Discover.Reload }, []value[Reload]{
 				{ReloadSnapshot, "once, at the start"},
 				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
-				{ReloadTagged, "when a change of the store marks it stale; per_turn until there is one"},
-				{ReloadWatch, "when a file changes; per_turn until files are watched"},
-				{ReloadPerCall, "whenever it is asked for; a run asks once a turn"},
+				{ReloadTagged, "when a change of the store marks it stale; per_turn until a store exists"},
+				{ReloadWatch, "when a file changes; per_turn until file watching is built"},
+				{ReloadPerCall, "at each request; a run requests it once per turn"},
 			}),
 		choice("resource_index", "When the files of a skill are indexed and hashed.",
 			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
 				{ResourceIndexStart, "with the snapshot"},
 				{ResourceIndexActivation, "when the skill is first used"},
 			}),
-		adding(choice("state_store", "Where it is kept which skills a person switched off. What the operator denies stays denied.",
+		adding(choice("state_store", "Where the list of disabled skills is stored. Skills that the operator denies stay denied.",
 			func(s *Settings) *StateStore { return &s.Discover.StateStore }, []value[StateStore]{
-				{StateStoreProject, "in the workspace's .metier/skills.json, which can only switch off; user_file counts too"},
+				{StateStoreProject, "in the workspace's .metier/skills.json, which can only disable; user_file also applies"},
 				{StateStoreUser, "by skill, in metier's state folder"},
 				{StateStoreKeen, "by name, in ~/.keen/skills/config.json"},
 				{StateStoreNone, "nowhere"},
 			})),
-		number("max_depth", "Folders below a root that a scan goes down.",
+		number("max_depth", "Maximum depth of a scan below a root.",
 			func(s *Settings) *int { return &s.Discover.MaxDepth }, 1, 64),
-		number("max_dirs", "Folders that one scan of one root opens.",
+		number("max_dirs", "Maximum number of folders that one scan of one root opens.",
 			func(s *Settings) *int { return &s.Discover.MaxDirs }, 1, 10000000),
-		number("max_resources", "Files indexed for one skill.",
+		number("max_resources", "Maximum number of files indexed per skill.",
 			func(s *Settings) *int { return &s.Discover.MaxResources }, 1, 1000000),
 	}
 }
 
 func parseRows() []Row {
 	return []Row{
-		choice("validation", "How strictly SKILL.md is judged on load.",
+		choice("validation", "How strictly SKILL.md is checked on load.",
 			func(s *Settings) *Validation { return &s.Parse.Validation }, []value[Validation]{
-				{ValidationStrict, "a skill with an error is refused, and so is frontmatter that had to be repaired"},
+				{ValidationStrict, "a skill with an error, or with frontmatter that needs a repair, is refused"},
 				{ValidationLenient, "it is loaded with warnings"},
-				{ValidationMinimal, "only name and description are looked at"},
+				{ValidationMinimal, "only name and description are checked"},
 			}),
-		choice("name_charset", "Which letters a name may have.",
+		choice("name_charset", "Which characters a name may have.",
 			func(s *Settings) *NameCharset { return &s.Parse.NameCharset }, []value[NameCharset]{
-				{NameCharsetASCII, "lower-case ASCII letters, digits and hyphens"},
-				{NameCharsetUnicode, "lower-case letters of any script, digits and hyphens"},
+				{NameCharsetASCII, "lowercase ASCII letters, digits, and hyphens"},
+				{NameCharsetUnicode, "lowercase letters of any script, digits, and hyphens"},
 				{NameCharsetAny, "anything on one line"},
 			}),
-		choice("missing_name", "What becomes of a skill without a name.",
+		choice("missing_name", "How a skill without a name is handled.",
 			func(s *Settings) *MissingName { return &s.Parse.MissingName }, []value[MissingName]{
 				{MissingNameReject, "it is refused"},
-				{MissingNameFolder, "it takes its folder's name"},
+				{MissingNameFolder, "the name of its folder is used"},
 			}),
-		choice("missing_description", "What becomes of a skill without a description.",
+		choice("missing_description", "How a skill without a description is handled.",
 			func(s *Settings) *MissingDescription { return &s.Parse.MissingDescription }, []value[MissingDescription]{
 				{MissingDescriptionReject, "it is refused"},
-				{MissingDescriptionSkip, "it is left out, with a diagnostic"},
-				{MissingDescriptionFolder, "it takes its folder's name"},
-				{MissingDescriptionParagraph, "it takes the first paragraph of the body, else it is left out"},
+				{MissingDescriptionSkip, "it is skipped, with a diagnostic"},
+				{MissingDescriptionFolder, "the name of its folder is used"},
+				{MissingDescriptionParagraph, "the first paragraph of the body is used; without one it is skipped"},
 			}),
-		choice("no_frontmatter", "What becomes of a SKILL.md without frontmatter.",
+		choice("no_frontmatter", "How a SKILL.md without frontmatter is handled.",
 			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{
 				{NoFrontmatterReject, "it is refused"},
-				{NoFrontmatterFollow, "as a missing name and a missing description"},
+				{NoFrontmatterFollow, "as with a missing name and a missing description"},
 				{NoFrontmatterPlain, "it is a plain Markdown skill named after its folder"},
 			}),
-		choice("unknown_fields", "What becomes of frontmatter fields that the specification does not name.",
+		choice("unknown_fields", "How frontmatter fields outside the specification are handled.",
 			func(s *Settings) *UnknownFields { return &s.Parse.UnknownFields }, []value[UnknownFields]{
 				{UnknownFieldsReject, "an error"},
 				{UnknownFieldsIgnore, "dropped"},
 				{UnknownFieldsKeep, "kept and shown, without effect"},
 			}),
-		choice("known_extensions", "Which fields beyond the specification unknown_fields lets pass. A mark that hides a skill counts in any case.",
+		choice("known_extensions", "Which fields outside the specification unknown_fields allows. A field that hides a skill always applies.",
 			func(s *Settings) *KnownExtensions { return &s.Parse.KnownExtensions }, []value[KnownExtensions]{
 				{KnownExtensionsNone, "none"},
 				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
 			}),
-		choice("yaml_report", "In what words a frontmatter that is no YAML is reported. Such a skill is never loaded.",
+		choice("yaml_report", "How invalid YAML in a frontmatter is reported. Such a skill is never loaded.",
 			func(s *Settings) *YAMLReport { return &s.Parse.YAMLReport }, []value[YAMLReport]{
 				{YAMLReportUser, "one sentence that names the skill"},
-				{YAMLReportDiagnostic, "what is wrong, with line and column"},
-				{YAMLReportBoth, "the sentence, then what is wrong"},
+				{YAMLReportDiagnostic, "the cause, with line and column"},
+				{YAMLReportBoth, "the sentence, then the cause"},
 			}),
-		number("compatibility_max", "Characters that the field compatibility may have.",
+		number("compatibility_max", "Maximum number of characters of the field compatibility.",
 			func(s *Settings) *int { return &s.Parse.CompatibilityMax }, 1, 100000),
-		choice("platform_filter", "What becomes of a skill that names operating systems, and not this one.",
+		choice("platform_filter", "How a skill for other operating systems is handled.",
 			func(s *Settings) *PlatformFilter { return &s.Parse.PlatformFilter }, []value[PlatformFilter]{
 				{PlatformFilterRefuse, "it is refused"},
-				{PlatformFilterHide, "the model is not told of it; it may still be named"},
+				{PlatformFilterHide, "it is not shown to the model; it can still be named"},
 				{PlatformFilterOff, "it is loaded"},
 			}),
 	}
@@ -162,32 +162,32 @@ func parseRows() []Row {
 
 func namesRows() []Row {
 	return []Row{
-		choice("identity", "What a skill is called.",
+		choice("identity", "How the name of a skill is chosen.",
 			func(s *Settings) *Identity { return &s.Names.Identity }, []value[Identity]{
-				{IdentityEqual, "frontmatter name and folder name must be equal"},
+				{IdentityEqual, "the frontmatter name, which must equal the folder name"},
 				{IdentityPath, "its path below the root"},
 				{IdentityName, "the frontmatter name"},
 				{IdentityFolder, "the folder's name"},
 			}),
-		choice("match", "How a name that is asked for is compared.",
+		choice("match", "How a requested name is compared.",
 			func(s *Settings) *Match { return &s.Names.Match }, []value[Match]{
 				{MatchExact, "byte by byte"},
-				{MatchNFKC, "after Unicode normalisation form KC"},
-				{MatchCasefold, "trimmed, normalised and case-folded"},
+				{MatchNFKC, "after Unicode normalization form KC"},
+				{MatchCasefold, "trimmed, normalized, and case-folded"},
 			}),
-		order("precedence", "Who wins when two skills have one name, winner first. What is not listed comes last, in the order of the roots.",
+		order("precedence", "Which of several skills with the same name wins, winner first. Kinds that are not listed come last, in the order of the roots.",
 			func(s *Settings) *[]string { return &s.Names.Precedence }, kinds),
-		choice("protect_names", "Whether a skill of a lower tier may take the name of one of a higher tier.",
+		choice("protect_names", "Whether names of a higher tier are protected from skills of a lower tier.",
 			func(s *Settings) *Protect { return &s.Names.Protect }, []value[Protect]{
-				{ProtectYes, "it may not, whatever the precedence"},
-				{ProtectNo, "precedence decides alone"},
+				{ProtectYes, "they are protected, regardless of the precedence"},
+				{ProtectNo, "only the precedence decides"},
 			}),
 	}
 }
 
 func catalogRows() []Row {
 	return []Row{
-		choice("catalog_format", "The form of the catalog that the model sees.",
+		choice("catalog_format", "Format of the catalog that the model sees.",
 			func(s *Settings) *CatalogFormat { return &s.Catalog.Format }, []value[CatalogFormat]{
 				{CatalogFormatNone, "no catalog"},
 				{CatalogFormatMarkdown, "a Markdown list"},
@@ -195,33 +195,33 @@ func catalogRows() []Row {
 				{CatalogFormatXML, "an available_skills element"},
 				{CatalogFormatPaths, "a Markdown list with the path of each SKILL.md"},
 			}),
-		choice("catalog_place", "Where the catalog stands.",
+		choice("catalog_place", "Where the catalog is shown.",
 			func(s *Settings) *CatalogPlace { return &s.Catalog.Place }, []value[CatalogPlace]{
 				{CatalogPlaceNone, "nowhere"},
 				{CatalogPlaceTool, "in the description of the load tool"},
 				{CatalogPlaceSystem, "in the system prompt"},
 			}),
-		free(choice("empty_catalog", "What the model is told when there is no skill.",
+		free(choice("empty_catalog", "What the model is shown if there are no skills.",
 			func(s *Settings) *EmptyCatalog { return &s.Catalog.Empty }, []value[EmptyCatalog]{
 				{EmptyCatalogSilent, "nothing"},
 				{EmptyCatalogSayNone, "one sentence"},
 			})),
-		budgeted("catalog_max", "Skills in the catalog; 0: as many as catalog_budget has room for. The number of omitted ones is stated.",
+		budgeted("catalog_max", "Maximum number of skills in the catalog; 0: as many as fit catalog_budget. The number of omitted skills is shown.",
 			func(s *Settings) *int { return &s.Catalog.Max }, 100000),
-		budgeted("catalog_desc_max", "Characters of one description in the catalog; 0: 1,024, the specification's limit, which no value exceeds.",
+		budgeted("catalog_desc_max", "Maximum number of characters of a description in the catalog; 0: 1,024, the specification's limit, which is also the maximum.",
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
-		budgeted("catalog_budget", "Tokens of the whole catalog, as metier estimates them; 0: any number. What does not fit is told in less words: "+
-			"descriptions are cut to one length, then only names are given, then as many names as fit; the model finds the rest with the tool that searches. "+
-			"The default is 2 % of a window of 200,000 tokens. The estimate was 1.1 to 1.4 times what tokenizers of two providers counted on Markdown and "+
+		budgeted("catalog_budget", "Maximum number of tokens of the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
+			"descriptions are cut to one length, then only names are shown, then as many names as fit. The model finds the rest with the search tool. "+
+			"The default is 2 % of a window of 200,000 tokens. The estimate was 1.1 to 1.4 times the count of two providers' tokenizers on Markdown and "+
 			"XML catalogs of real skills, and up to 1.7 times on JSON.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
 		choice("paths", "Which paths of skills the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
-				{PathsNone, "none; skills are listed with their skillId, which calls take in place of the name"},
+				{PathsNone, "none; skills are listed with their skillId, which calls use instead of the name"},
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},
-				{PathsAuto, "as sandbox: file tools map what was shown, so no host path has to be"},
+				{PathsAuto, "as sandbox: file tools map the shown paths, so no host path is needed"},
 				{PathsHost, "paths of the host"},
 			}),
 	}

@@ -11,7 +11,7 @@ const (
 	RootHome    Root = "auto:home"    // the skill folders of the home
 	RootEnv     Root = "env"          // roots named by environment variables
 	RootDB      Root = "db"           // skills stored per project; no store yet
-	RootHarness Root = "harness"      // the workspace, where it is a harness: a folder with HARNESS.md
+	RootHarness Root = "harness"      // the workspace, if it is a harness: a folder with HARNESS.md
 )
 
 // Family is an agent whose skill folders auto:project, auto:home and env search.
@@ -24,7 +24,7 @@ type Ancestors string
 // The values of Ancestors, narrowest first.
 const (
 	AncestorsNo  Ancestors = "no"  // the workspace's own skill folders only
-	AncestorsYes Ancestors = "yes" // those above it too, up to the folder that holds .git; never the home, and no folder that others can write
+	AncestorsYes Ancestors = "yes" // also the folders above it, up to the one with .git; never the home, and no folder that others can write
 )
 
 // RootScope says where a root may lie.
@@ -33,8 +33,8 @@ type RootScope string
 // The values of RootScope, narrowest first.
 const (
 	RootScopeWorkspace   RootScope = "workspace"   // inside the workspace, or in a declared mount
-	RootScopeAllowlisted RootScope = "allowlisted" // also in a folder the operator listed
-	RootScopeAnywhere    RootScope = "anywhere"    // wherever the operator says
+	RootScopeAllowlisted RootScope = "allowlisted" // also in a folder that the operator listed
+	RootScopeAnywhere    RootScope = "anywhere"    // anywhere the operator names
 )
 
 // Scan says how deep a root is searched for skills.
@@ -44,7 +44,7 @@ type Scan string
 const (
 	ScanChildren  Scan = "children"  // the root itself or its direct children
 	ScanRecursive Scan = "recursive" // any depth, up to the caps
-	ScanGrouped   Scan = "grouped"   // any depth; of a harness, groups and documents are entries too
+	ScanGrouped   Scan = "grouped"   // any depth; in a harness, groups and documents are entries too
 )
 
 // Nested says whether the folder of a skill is searched for more skills.
@@ -52,8 +52,8 @@ type Nested string
 
 // The values of Nested, narrowest first.
 const (
-	NestedNo  Nested = "no"  // what lies in it are its files
-	NestedYes Nested = "yes" // a skill in it is a skill of its own, and its files are the outer one's too
+	NestedNo  Nested = "no"  // everything in it is a file of the skill
+	NestedYes Nested = "yes" // a skill in it is a separate skill, and its files also belong to the outer one
 )
 
 // FileNames says which file names make an entry.
@@ -62,8 +62,8 @@ type FileNames string
 // The values of FileNames, narrowest first.
 const (
 	FileNamesExact   FileNames = "exact"     // SKILL.md
-	FileNamesLower   FileNames = "lower_too" // SKILL.md, else skill.md
-	FileNamesHarness FileNames = "harness"   // SKILL.md; of a harness HARNESS.md and the summaries of groups too
+	FileNamesLower   FileNames = "lower_too" // SKILL.md, or else skill.md
+	FileNamesHarness FileNames = "harness"   // SKILL.md; in a harness also HARNESS.md and the summaries of groups
 )
 
 // Symlinks says what becomes of symbolic links. One that leaves its root is never followed.
@@ -83,9 +83,9 @@ const (
 	ReloadSnapshot Reload = "snapshot" // once, at the start
 	ReloadAuto     Reload = "auto"     // per_turn in a conversation, snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
-	ReloadTagged   Reload = "tagged"   // when a change of the store marks it stale; per_turn until there is one
-	ReloadWatch    Reload = "watch"    // when a file changes; per_turn until files are watched
-	ReloadPerCall  Reload = "per_call" // whenever it is asked for; a run asks once a turn
+	ReloadTagged   Reload = "tagged"   // when a change of the store marks it stale; per_turn until a store exists
+	ReloadWatch    Reload = "watch"    // when a file changes; per_turn until file watching is built
+	ReloadPerCall  Reload = "per_call" // at each request; a run requests it once per turn
 )
 
 // ResourceIndex says when the files of a skill are indexed and hashed.
@@ -102,7 +102,7 @@ type StateStore string
 
 // The values of StateStore, narrowest first. Each adds to what switches off, so only a move that loses nothing narrows.
 const (
-	StateStoreProject StateStore = "project_file" // in the workspace's .metier/skills.json, which can only switch off; user_file counts too
+	StateStoreProject StateStore = "project_file" // in the workspace's .metier/skills.json, which can only disable; user_file also applies
 	StateStoreUser    StateStore = "user_file"    // by skill, in metier's state folder
 	StateStoreKeen    StateStore = "keen_file"    // by name, in ~/.keen/skills/config.json
 	StateStoreNone    StateStore = "none"         // nowhere
@@ -114,7 +114,7 @@ type PlatformFilter string
 // The values of PlatformFilter, narrowest first.
 const (
 	PlatformFilterRefuse PlatformFilter = "refuse" // it is refused
-	PlatformFilterHide   PlatformFilter = "hide"   // the model is not told of it; it may still be named
+	PlatformFilterHide   PlatformFilter = "hide"   // it is not shown to the model; it can still be named
 	PlatformFilterOff    PlatformFilter = "off"    // it is loaded
 )
 
@@ -123,9 +123,9 @@ type Validation string
 
 // The values of Validation, narrowest first.
 const (
-	ValidationStrict  Validation = "strict"  // a skill with an error is refused, and so is frontmatter that had to be repaired
+	ValidationStrict  Validation = "strict"  // a skill with an error, or with frontmatter that needs a repair, is refused
 	ValidationLenient Validation = "lenient" // it is loaded with warnings
-	ValidationMinimal Validation = "minimal" // only name and description are looked at
+	ValidationMinimal Validation = "minimal" // only name and description are checked
 )
 
 // NameCharset says which letters a name may have.
@@ -133,8 +133,8 @@ type NameCharset string
 
 // The values of NameCharset, narrowest first.
 const (
-	NameCharsetASCII   NameCharset = "ascii"   // lower-case ASCII letters, digits and hyphens
-	NameCharsetUnicode NameCharset = "unicode" // lower-case letters of any script, digits and hyphens
+	NameCharsetASCII   NameCharset = "ascii"   // lowercase ASCII letters, digits, and hyphens
+	NameCharsetUnicode NameCharset = "unicode" // lowercase letters of any script, digits, and hyphens
 	NameCharsetAny     NameCharset = "any"     // anything on one line
 )
 
@@ -144,7 +144,7 @@ type MissingName string
 // The values of MissingName, narrowest first.
 const (
 	MissingNameReject MissingName = "reject" // it is refused
-	MissingNameFolder MissingName = "folder" // it takes its folder's name
+	MissingNameFolder MissingName = "folder" // the name of its folder is used
 )
 
 // MissingDescription says what becomes of a skill without a description.
@@ -153,9 +153,9 @@ type MissingDescription string
 // The values of MissingDescription, narrowest first.
 const (
 	MissingDescriptionReject    MissingDescription = "reject"          // it is refused
-	MissingDescriptionSkip      MissingDescription = "skip"            // it is left out, with a diagnostic
-	MissingDescriptionFolder    MissingDescription = "folder"          // it takes its folder's name
-	MissingDescriptionParagraph MissingDescription = "first_paragraph" // it takes the first paragraph of the body, else it is left out
+	MissingDescriptionSkip      MissingDescription = "skip"            // it is skipped, with a diagnostic
+	MissingDescriptionFolder    MissingDescription = "folder"          // the name of its folder is used
+	MissingDescriptionParagraph MissingDescription = "first_paragraph" // the first paragraph of the body is used; without one it is skipped
 )
 
 // NoFrontmatter says what becomes of a SKILL.md without frontmatter.
@@ -164,7 +164,7 @@ type NoFrontmatter string
 // The values of NoFrontmatter, narrowest first.
 const (
 	NoFrontmatterReject NoFrontmatter = "reject" // it is refused
-	NoFrontmatterFollow NoFrontmatter = "follow" // as a missing name and a missing description
+	NoFrontmatterFollow NoFrontmatter = "follow" // as with a missing name and a missing description
 	NoFrontmatterPlain  NoFrontmatter = "plain"  // it is a plain Markdown skill named after its folder
 )
 
@@ -184,8 +184,8 @@ type YAMLReport string
 // The values of YAMLReport, narrowest first: least told first.
 const (
 	YAMLReportUser       YAMLReport = "user_message" // one sentence that names the skill
-	YAMLReportDiagnostic YAMLReport = "diagnostic"   // what is wrong, with line and column
-	YAMLReportBoth       YAMLReport = "both"         // the sentence, then what is wrong
+	YAMLReportDiagnostic YAMLReport = "diagnostic"   // the cause, with line and column
+	YAMLReportBoth       YAMLReport = "both"         // the sentence, then the cause
 )
 
 // KnownExtensions says which fields beyond the specification are known, so that UnknownFields does not touch them.
@@ -202,7 +202,7 @@ type Identity string
 
 // The values of Identity, narrowest first.
 const (
-	IdentityEqual  Identity = "equal"  // frontmatter name and folder name must be equal
+	IdentityEqual  Identity = "equal"  // the frontmatter name, which must equal the folder name
 	IdentityPath   Identity = "path"   // its path below the root
 	IdentityName   Identity = "name"   // the frontmatter name
 	IdentityFolder Identity = "folder" // the folder's name
@@ -214,8 +214,8 @@ type Match string
 // The values of Match, narrowest first.
 const (
 	MatchExact    Match = "exact"    // byte by byte
-	MatchNFKC     Match = "nfkc"     // after Unicode normalisation form KC
-	MatchCasefold Match = "casefold" // trimmed, normalised and case-folded
+	MatchNFKC     Match = "nfkc"     // after Unicode normalization form KC
+	MatchCasefold Match = "casefold" // trimmed, normalized, and case-folded
 )
 
 // Protect says whether a skill of a lower tier may take the name of one of a higher tier.
@@ -223,8 +223,8 @@ type Protect string
 
 // The values of Protect, narrowest first.
 const (
-	ProtectYes Protect = "yes" // it may not, whatever the precedence
-	ProtectNo  Protect = "no"  // precedence decides alone
+	ProtectYes Protect = "yes" // they are protected, regardless of the precedence
+	ProtectNo  Protect = "no"  // only the precedence decides
 )
 
 // CatalogFormat is the form of the catalog.
@@ -263,10 +263,10 @@ type Paths string
 
 // The values of Paths, narrowest first.
 const (
-	PathsNone    Paths = "none"    // none; skills are listed with their skillId, which calls take in place of the name
+	PathsNone    Paths = "none"    // none; skills are listed with their skillId, which calls use instead of the name
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...
-	PathsAuto    Paths = "auto"    // as sandbox: file tools map what was shown, so no host path has to be
+	PathsAuto    Paths = "auto"    // as sandbox: file tools map the shown paths, so no host path is needed
 	PathsHost    Paths = "host"    // paths of the host
 )

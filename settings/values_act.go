@@ -6,7 +6,7 @@ type Scripts string
 // The values of Scripts, narrowest first.
 const (
 	ScriptsOff     Scripts = "off"         // none
-	ScriptsExact   Scripts = "exact"       // those the operator named
+	ScriptsExact   Scripts = "exact"       // those that the operator named
 	ScriptsTiered  Scripts = "tiered"      // those of active skills, by tier
 	ScriptsBundled Scripts = "any_bundled" // any script of a known skill
 )
@@ -44,7 +44,7 @@ type Stage string
 
 // The values of Stage, narrowest first.
 const (
-	StageStdin Stage = "stdin"       // the one file on standard input; no helpers beside it
+	StageStdin Stage = "stdin"       // the one file on standard input, without the other files of the skill
 	StageTree  Stage = "staged_tree" // an immutable copy of the skill's verified files
 )
 
@@ -64,7 +64,7 @@ type Network string
 // The values of Network, narrowest first.
 const (
 	NetworkOff    Network = "off"    // none
-	NetworkTiered Network = "tiered" // granted hosts; others are asked for, and refused to third_party
+	NetworkTiered Network = "tiered" // granted hosts; other hosts need an approval, and are refused for third_party
 	NetworkOn     Network = "on"     // any public host
 )
 
@@ -73,8 +73,8 @@ type HostCDP string
 
 // The values of HostCDP, narrowest first.
 const (
-	HostCDPForbid  HostCDP = "forbid"  // it must not be given
-	HostCDPRequire HostCDP = "require" // it must be given
+	HostCDPForbid  HostCDP = "forbid"  // it must not
+	HostCDPRequire HostCDP = "require" // it must
 )
 
 // MissingDependency says what becomes of a skill whose dependency is not there.
@@ -104,7 +104,7 @@ const (
 	AllowedToolsNarrow     AllowedTools = "narrow"             // calls beyond the lists of the active skills are denied
 	AllowedToolsAdvise     AllowedTools = "advise"             // calls beyond the lists are allowed and reported
 	AllowedToolsIgnore     AllowedTools = "ignore"             // nothing
-	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // enforce; a listed call that the operator allows anyway is not asked for
+	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // as enforce; a listed call that the operator allows anyway needs no approval
 )
 
 // Merge says how the allowed-tools of several active skills combine.
@@ -112,9 +112,9 @@ type Merge string
 
 // The values of Merge, narrowest first.
 const (
-	MergeIntersection Merge = "intersection" // a call must satisfy all that declare it
+	MergeIntersection Merge = "intersection" // a call must satisfy the lists of all skills that have one
 	MergeLast         Merge = "last"         // the skill activated last decides
-	MergeUnion        Merge = "union"        // a call must satisfy one
+	MergeUnion        Merge = "union"        // a call must satisfy one list
 )
 
 // Mode is the enforcement mode of the policy.
@@ -122,10 +122,10 @@ type Mode string
 
 // The values of Mode, narrowest first.
 const (
-	ModeStrict   Mode = "enforce-strict"   // every call needs a direct command, reads too
+	ModeStrict   Mode = "enforce-strict"   // every call needs a direct command, including reads
 	ModeExplicit Mode = "enforce-explicit" // writes and side effects need a direct command
-	ModeObserve  Mode = "observe"          // as enforce-explicit, but a lack only warns
-	ModeDisabled Mode = "disabled"         // no slot rules; grants and tiers still hold
+	ModeObserve  Mode = "observe"          // as enforce-explicit, but a missing command only warns
+	ModeDisabled Mode = "disabled"         // no rules about prompt slots; grants and tiers still apply
 )
 
 // SlotRole is the role of the prompt slot of typed input.
@@ -155,7 +155,7 @@ type Layout string
 const (
 	LayoutV1   Layout = "v1"   // skills and references, SKILLS.md and REFERENCES.md
 	LayoutV2   Layout = "v2"   // any folder, leaf files, leaf detectors
-	LayoutAuto Layout = "auto" // v2 where its signs are found, else v1
+	LayoutAuto Layout = "auto" // v2 if its signs are found, otherwise v1
 )
 
 // GroupSummary says what a group without its summary file is.
@@ -173,8 +173,8 @@ type Inherit string
 // The values of Inherit, narrowest first.
 const (
 	InheritNone   Inherit = "none"   // none, whatever the call names
-	InheritListed Inherit = "listed" // those that the child's profile or the call names
-	InheritAll    Inherit = "all"    // all of its parent's
+	InheritListed Inherit = "listed" // those that the subagent's profile or the call names
+	InheritAll    Inherit = "all"    // all skills of its parent
 )
 
 // UnknownSlash says what becomes of a typed /name that is no command and no skill.
@@ -182,7 +182,7 @@ type UnknownSlash string
 
 // The values of UnknownSlash, narrowest first.
 const (
-	UnknownSlashError  UnknownSlash = "error"  // an error that lists what there is
+	UnknownSlashError  UnknownSlash = "error"  // an error that lists the available skills
 	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent, and a run ends as with error
 	UnknownSlashPass   UnknownSlash = "pass"   // it is sent to the model as text
 )
@@ -213,7 +213,7 @@ type InstallValidation string
 const (
 	InstallValidationStrict  InstallValidation = "strict"  // an error refuses the install
 	InstallValidationLenient InstallValidation = "lenient" // it is installed with warnings
-	InstallValidationMinimal InstallValidation = "minimal" // only name and description are looked at
+	InstallValidationMinimal InstallValidation = "minimal" // only name and description are checked
 )
 
 // The kinds that Names.Precedence lists.

@@ -5,11 +5,11 @@ type Way string
 
 // The values of Way, narrowest first.
 const (
-	WayPreload      Way = "preload"       // named when the run starts; what the operator names is loaded in any case
+	WayPreload      Way = "preload"       // named at the start of the run; skills that the operator names are always loaded
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
 	WayReadFile     Way = "read_file"     // the model reads a whole local SKILL.md
-	WaySlash        Way = "slash"         // the task that a person gives begins with /NAME
-	WaySessionStart Way = "session_start" // with the session, unasked: the HARNESS.md of a harness that was found; one that is named is loaded in any case
+	WaySlash        Way = "slash"         // the task of the user begins with /NAME
+	WaySessionStart Way = "session_start" // at the start of the session: the HARNESS.md of a harness that was found. A named harness is always loaded
 )
 
 // Content is the text an activation delivers.
@@ -18,8 +18,8 @@ type Content string
 // The values of Content, narrowest first.
 const (
 	ContentBody Content = "body"      // without the frontmatter
-	ContentMeta Content = "body+meta" // the body after the fields that matter to the reader
-	ContentRaw  Content = "raw"       // the file as it is
+	ContentMeta Content = "body+meta" // the fields that matter to the reader, then the body
+	ContentRaw  Content = "raw"       // the unchanged file
 )
 
 // InjectRole is the role in which an activation enters the conversation.
@@ -28,8 +28,8 @@ type InjectRole string
 // The values of InjectRole, narrowest first.
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
-	InjectRoleToolResult InjectRole = "tool_result" // the result of the call; what no call loaded, as context
-	InjectRoleUser       InjectRole = "user"        // a user message that policy still sees as context; what typed input loads, once there is a chat
+	InjectRoleToolResult InjectRole = "tool_result" // the result of the call; context if no call loaded it
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; for what typed input loads, once there is a chat
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
 
@@ -40,7 +40,7 @@ type Args string
 const (
 	ArgsNone    Args = "none"     // not at all
 	ArgsKeenRFC Args = "keen_rfc" // $ARGUMENTS, $ARGUMENTS[N] and $0 to $9, counted from 0; an Arguments line
-	ArgsClaude  Args = "claude"   // as keen_rfc; without a placeholder the arguments follow the text
+	ArgsClaude  Args = "claude"   // as keen_rfc; without a placeholder, the arguments follow the text
 )
 
 // DriftBatch says what a batch run does when an active skill changed on disk.
@@ -49,9 +49,9 @@ type DriftBatch string
 // The values of DriftBatch, narrowest first.
 const (
 	DriftBatchFail   DriftBatch = "fail"   // it ends
-	DriftBatchWarn   DriftBatch = "warn"   // it keeps the frozen text and says so
-	DriftBatchReload DriftBatch = "reload" // it takes the new text and says so
-	DriftBatchIgnore DriftBatch = "ignore" // it keeps the frozen text; only the record says so
+	DriftBatchWarn   DriftBatch = "warn"   // it keeps the recorded text and reports the change
+	DriftBatchReload DriftBatch = "reload" // it uses the new text and reports the change
+	DriftBatchIgnore DriftBatch = "ignore" // it keeps the recorded text; only the record has the change
 )
 
 // DriftInteractive is DriftBatch for conversations.
@@ -60,9 +60,9 @@ type DriftInteractive string
 // The values of DriftInteractive, narrowest first.
 const (
 	DriftInteractiveFail   DriftInteractive = "fail"   // it ends
-	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the frozen text and says so
-	DriftInteractiveReload DriftInteractive = "reload" // it takes the new text and says so
-	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the frozen text; only the record says so
+	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the recorded text and reports the change
+	DriftInteractiveReload DriftInteractive = "reload" // it uses the new text and reports the change
+	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the recorded text; only the record has the change
 )
 
 // Injection says what becomes of skill text that looks like an injection.
@@ -71,7 +71,7 @@ type Injection string
 // The values of Injection, narrowest first.
 const (
 	InjectionBlock     Injection = "block"           // not delivered
-	InjectionUntrusted Injection = "block_untrusted" // not delivered when its tier is third_party; else an event
+	InjectionUntrusted Injection = "block_untrusted" // not delivered if its tier is third_party; otherwise delivered, with an event
 	InjectionEvent     Injection = "event"           // delivered, with an event
 )
 
@@ -95,7 +95,7 @@ type ResourceScope string
 
 // The values of ResourceScope, narrowest first.
 const (
-	ResourceScopeOneLevel ResourceScope = "one_level" // files of the folder and of its direct subfolders
+	ResourceScopeOneLevel ResourceScope = "one_level" // files of the folder and its direct subfolders
 	ResourceScopeIndexed  ResourceScope = "indexed"   // files of the index
 	ResourceScopeFolder   ResourceScope = "folder"    // any file of the folder
 )
@@ -124,9 +124,9 @@ type Binary string
 // The values of Binary, narrowest first.
 const (
 	BinaryRefuse   Binary = "refuse"   // with an error
-	BinaryMetadata Binary = "metadata" // kind, size and digest, no content
+	BinaryMetadata Binary = "metadata" // kind, size, and digest, no content
 	BinaryBase64   Binary = "base64"   // as base64
-	BinaryRaw      Binary = "raw"      // its bytes; where only text fits, base64
+	BinaryRaw      Binary = "raw"      // its bytes; base64 if only text is possible
 )
 
 // ReadOver says what becomes of a file longer than the read may be.
@@ -144,7 +144,7 @@ type Reply string
 // The values of Reply, narrowest first.
 const (
 	ReplyText     Reply = "text"     // text for the model
-	ReplyPlain    Reply = "plain"    // the text itself, without an element around it
+	ReplyPlain    Reply = "plain"    // the text only, without an enclosing element
 	ReplyEnvelope Reply = "envelope" // a JSON object with ok, and the data or the error
 )
 
@@ -154,5 +154,5 @@ type IfMatch string
 // The values of IfMatch, narrowest first.
 const (
 	IfMatchYes IfMatch = "yes" // a call without it, or with a stale one, is refused
-	IfMatchNo  IfMatch = "no"  // it is checked when given
+	IfMatchNo  IfMatch = "no"  // it is checked if it is given
 )
