@@ -12,7 +12,6 @@ import (
 	"metier/internal/distinct"
 	"metier/internal/plural"
 	"metier/internal/visible"
-	"metier/policy"
 	"metier/settings"
 	"metier/skillroots"
 )
@@ -96,18 +95,10 @@ func includeFlag(agents ...string) string {
 	return "--set root_families=+" + strings.Join(agents, ",")
 }
 
-// includedBy is the one flag that has a folder of an agent searched under s.
+// includedBy is the one flag that includes a folder of an agent under s.
 func includedBy(r skillroots.Root, s settings.Discover) string {
-	kind := settings.RootProject
-	if r.Tier == policy.User {
-		kind = settings.RootHome
-	}
-	place, family := s.Roots.Has(kind), s.Families.Has(settings.Family(r.Agent))
-	switch {
-	case place && !family:
-		return includeFlag(r.Agent)
-	case family && !place:
-		return "--set roots=+" + string(kind)
+	if set := r.IncludedBy(s); set != "" {
+		return "--set " + set
 	}
 	return "--skills-root " + visible.Word(r.Path)
 }
