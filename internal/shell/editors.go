@@ -29,8 +29,8 @@ func awk(args []word) bool {
 	return false
 }
 
-// sedOptions are the options of sed; -i takes a suffix in the same word only.
-var sedOptions = wrapper{flags: "nErsuz", valued: "e", long: "quiet silent regexp-extended null-data separate unbuffered in-place posix debug", with: "expression"}
+// sedWords are the options of sed in full, those that start nothing.
+var sedWords = set("quiet silent regexp-extended null-data separate unbuffered in-place posix debug")
 
 // sed reports whether a sed script starts nothing: it is written out, and has
 // no command e and no flag e.
@@ -47,29 +47,19 @@ func (s *starter) sed(args []word) bool {
 			return false
 		case w.text == "--":
 			ends = true
-		case w.text == "-e", w.text == "--expression":
-			if i++; i >= len(args) || !args[i].known {
-				return false
-			}
-			scripts = append(scripts, args[i].text)
 		default:
-			if name, val, has := strings.Cut(w.text, "="); has && name == "--expression" {
-				scripts = append(scripts, val)
-				continue
-			}
-			name := w.text
-			if i := strings.IndexByte(name, 'i'); i > 0 && name[1] != '-' { // the rest is a suffix
-				name = name[:i]
-			}
-			if name, _, ok := strings.Cut(name, "="); ok && name != "--in-place" {
-				return false
-			}
-			if rest, given, ok := sedOptions.options(plain([]string{strings.TrimSuffix(name, "="), "--"})); name != "-" && (!ok || len(rest) > 0 || len(given) > 0) {
-				if script, is := given['e']; is && ok && len(rest) == 0 {
-					scripts = append(scripts, script.text)
-					continue
+			script, follows, ok := sedOption(w.text)
+			if follows {
+				if i++; i >= len(args) || !args[i].known {
+					return false
 				}
+				script = args[i].text
+			}
+			if !ok {
 				return false
+			}
+			if script != "" || follows {
+				scripts = append(scripts, script)
 			}
 		}
 	}
@@ -80,6 +70,30 @@ func (s *starter) sed(args []word) bool {
 		scripts = []string{operands[0].text}
 	}
 	return sedScript(strings.Join(scripts, "\n"))
+}
+
+// sedOption reads one option of sed: the script it has, or that the script is
+// the next word. Letters stand together up to one with a value: behind i is a
+// suffix, behind e a script.
+func sedOption(text string) (script string, follows, ok bool) {
+	if long, is := strings.CutPrefix(text, "--"); is {
+		name, val, has := strings.Cut(long, "=")
+		if name == "expression" {
+			return val, !has, true
+		}
+		return "", false, sedWords[name] && (!has || name == "in-place")
+	}
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == 'i':
+			return "", false, true
+		case c == 'e':
+			return text[i+1:], i+1 == len(text), true
+		case strings.IndexByte("nErsuz", c) < 0:
+			return "", false, false
+		}
+	}
+	return "", false, true
 }
 
 // sedScript reads a script of sed: addresses and a command, again and again.
@@ -98,7 +112,8 @@ func sedScript(s string) bool {
 		case '#':
 			_, s, _ = strings.Cut(s, "\n")
 		case ':', 'b', 't', 'T':
-			i := strings.IndexAny(s+"\n", ";}\n")
+			s = strings.TrimLeft(s, " \t") // a label ends at a space, too: ":a 1e rm"
+			i := strings.IndexAny(s+"\n", " \t;}\n")
 			s = s[min(i, len(s)):]
 		case '/', '\\':
 			if c == '\\' {
