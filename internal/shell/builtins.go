@@ -74,6 +74,9 @@ func (s *starter) file(w word) bool {
 	if strings.HasPrefix(p, "/dev/") || strings.HasPrefix(p, "/proc/") || w.text == "-" || strings.Contains(p, "..") && (strings.Contains(p, "dev/") || strings.Contains(p, "proc/")) {
 		return false
 	}
+	if base := path.Base(p); base == "stdin" || digits(base) { // cd /dev; bash fd/0
+		return false
+	}
 	s.run[w.text] = true
 	s.starts([]string{w.text, Dynamic}) // a shell looks for it among programs too
 	return true
