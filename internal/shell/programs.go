@@ -29,10 +29,12 @@ var own = map[string]string{
 }
 
 // helped are programs that are data except for options that name a program: the
-// letters of short options, and long options, which may be abbreviated.
-var helped = map[string]struct{ short, long string }{
-	"sort": {"", "compress-program"}, "split": {"", "filter"}, "install": {"", "strip-program"}, "rg": {"", "pre hostname-bin"}, "zip": {"T", "unzip-command"},
-	"tar": {"IF", "use-compress-program checkpoint-action to-command info-script new-volume-script rsh-command rmt-command"}, "rsync": {"e", "rsh rsync-path"},
+// letters of short options, and long options, which may be abbreviated. Behind
+// an option that is not all flags, -- may be its value.
+var helped = map[string]struct{ short, long, flags string }{
+	"sort": {"", "compress-program", "bcdfghiMmnRrsuVz"}, "split": {"", "filter", "deux"}, "install": {"", "strip-program", "bCcDdpsTv"}, "rg": {"", "pre hostname-bin", "FHILNPSachilnopqsuvwxz0"}, "zip": {"T", "unzip-command", "rqjmv9"},
+	"tar":   {"IF", "use-compress-program checkpoint-action to-command info-script new-volume-script rsh-command rmt-command", "Jacjkmprtuvxz"},
+	"rsync": {"e", "rsh rsync-path", "DHSabcghlnoprtuvxz"},
 }
 
 // wrapper is the grammar of a program that starts another: its options, those
@@ -213,7 +215,7 @@ func (s *starter) find(words []word, fed bool) {
 func (s *starter) withHelp(words []word) {
 	h := helped[path.Base(words[0].text)]
 	for i, w := range words[1:] {
-		if w.known && w.text == "--" {
+		if w.known && w.text == "--" && ends(words[:i+1], h.flags) {
 			return
 		}
 		long := strings.HasPrefix(w.text, "--")
@@ -228,6 +230,31 @@ func (s *starter) withHelp(words []word) {
 			return
 		}
 	}
+}
+
+// ends reports whether -- behind these words ends the options, and is not the
+// value of one: tar -cf -- -I prog.
+func ends(words []word, flags string) bool {
+	w := words[len(words)-1]
+	switch {
+	case len(words) == 1:
+		return true
+	case !w.known:
+		return false
+	case strings.HasPrefix(w.text, "-"):
+		return w.text != "-" && strings.Trim(w.text[1:], flags) == ""
+	}
+	first := words[1]
+	if path.Base(words[0].text) != "tar" || strings.HasPrefix(first.text, "-") {
+		return true
+	}
+	values := 0 // the first word of tar is options, too; their values follow it
+	for _, c := range first.text {
+		if !strings.ContainsRune(flags, c) {
+			values++
+		}
+	}
+	return first.known && len(words) > 1+values
 }
 
 func abbreviates(name, options string) bool {
