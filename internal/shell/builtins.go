@@ -272,6 +272,7 @@ func (s *starter) names(builtin string, args []string) bool {
 		case builtin == "unset" && !special(n):
 		default:
 			s.sets(n, anything)
+			s.arrays[n] = s.arrays[n] || builtin != "unset" // of read -a and mapfile
 		}
 	}
 	return true

@@ -34,12 +34,15 @@ type starter struct {
 	// not, and hyphens those that may.
 	needs, hyphens map[string]bool
 
+	// What declare gives an array may not be a text in brackets.
+	arrays, compounds map[string]bool
+
 	// A file that is run may not be one that the text writes.
 	run, written map[string]bool
 }
 
 func newStarter() *starter {
-	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, run: map[string]bool{}, written: map[string]bool{}}
+	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, arrays: map[string]bool{"MAPFILE": true}, compounds: map[string]bool{}, run: map[string]bool{}, written: map[string]bool{}}
 }
 
 // all are the commands in the order they were found.
@@ -51,6 +54,11 @@ func (s *starter) all() [][]string {
 	}
 	for name := range s.needs {
 		if s.hyphens[name] || s.hyphens["IFS"] {
+			s.unknown()
+		}
+	}
+	for name := range s.compounds {
+		if s.arrays[name] {
 			s.unknown()
 		}
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -139,6 +140,9 @@ func (s *starter) assigns(n *syntax.Assign) {
 	}
 	s.sum(n.Index)
 	v := content(n.Value)
+	if n.Array != nil || n.Index != nil {
+		s.arrays[n.Name.Value] = true
+	}
 	if n.Array != nil {
 		for _, e := range n.Array.Elems {
 			v = min(v, content(e.Value))
@@ -153,8 +157,16 @@ func (s *starter) assigns(n *syntax.Assign) {
 // declares is declare, export, local, readonly or typeset.
 func (s *starter) declares(n *syntax.DeclClause) {
 	s.starts([]string{n.Variant.Value, Dynamic})
+	array := slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool {
+		if a.Name != nil || a.Value == nil {
+			return false
+		}
+		w := read(a.Value)
+		return strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, "aA")
+	})
 	for _, a := range n.Args {
 		if a.Name != nil && a.Name.Value != "" {
+			s.compound(a.Name.Value, a.Value, array)
 			if text, known := value(a.Value); known && a.Value != nil { // exported, a program may run it
 				s.starts(strings.Fields(text))
 			}
@@ -174,7 +186,23 @@ func (s *starter) declares(n *syntax.DeclClause) {
 		default:
 			name, text, _ := strings.Cut(w.text, "=")
 			s.sets(name, textual(text))
+			if strings.HasPrefix(text, "(") {
+				s.compounds[name] = true
+			}
+			s.arrays[name] = s.arrays[name] || array
 		}
+	}
+}
+
+// compound notes what declare gives a variable. For an array, declare reads a
+// text in brackets as a list and runs the substitutions in it, quoted or not.
+func (s *starter) compound(name string, w *syntax.Word, array bool) {
+	s.arrays[name] = s.arrays[name] || array
+	if w == nil {
+		return
+	}
+	if r := read(w); strings.HasPrefix(r.text, "(") || r.text == "" && !r.known {
+		s.compounds[name] = true
 	}
 }
 
@@ -203,6 +231,7 @@ func (s *starter) expands(n *syntax.ParamExp) {
 	switch n.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		s.sets(n.Param.Value, content(n.Exp.Word))
+		s.arrays[n.Param.Value] = s.arrays[n.Param.Value] || n.Index != nil
 	case syntax.OtherParamOps:
 		if op := n.Exp.Word.Lit(); op == "" || strings.Trim(op, "QEAaKkuUL") != "" { // not P: the text as a prompt
 			s.unknown()
