@@ -312,6 +312,9 @@ func (s *starter) tails(words []word, fed bool) {
 			continue
 		}
 		s.starts(texts(words[i:]))
+		if strings.Contains(w.text, "/") {
+			s.passed[w.text] = true
+		}
 		if base := path.Base(w.text); s.grammar(base) {
 			s.command(words[i:], fed)
 		}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -39,10 +40,15 @@ type starter struct {
 
 	// A file that is run may not be one that the text writes.
 	run, written map[string]bool
+
+	// Nor may one that is passed to a program that may start it, or that is found
+	// where the text says where programs are searched.
+	passed, found map[string]bool
+	searched      bool
 }
 
 func newStarter() *starter {
-	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, arrays: map[string]bool{"MAPFILE": true}, compounds: map[string]bool{}, run: map[string]bool{}, written: map[string]bool{}}
+	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, arrays: map[string]bool{"MAPFILE": true}, compounds: map[string]bool{}, run: map[string]bool{}, passed: map[string]bool{}, found: map[string]bool{}, written: map[string]bool{}}
 }
 
 // all are the commands in the order they were found.
@@ -67,18 +73,53 @@ func (s *starter) all() [][]string {
 			s.unknown()
 		}
 	}
+	if s.searched {
+		maps.Copy(s.passed, s.found)
+	}
+	for _, c := range s.out {
+		if !writer(c) {
+			continue
+		}
+		for _, w := range c[1:] {
+			s.written[path.Base(w)] = true
+		}
+	}
+	for name := range s.passed {
+		if s.written[path.Base(name)] {
+			s.unknown()
+		}
+	}
 	return s.out
 }
 
 // writers are programs that write a file that their words name.
-var writers = map[string]bool{"awk": true, "busybox": true, "cp": true, "curl": true, "dd": true, "ed": true, "ex": true, "gawk": true, "install": true, "link": true, "ln": true,
-	"mawk": true, "mv": true, "nawk": true, "patch": true, "rsync": true, "scp": true, "sed": true, "sort": true, "split": true, "sponge": true, "tee": true, "truncate": true, "wget": true}
+var writers = set(`awk bunzip2 busybox bzip2 cp curl dd dos2unix ed ex find gawk gunzip gzip iconv install link ln lz4 lzma mawk mv nawk openssl patch rsync scp sed shuf sort sponge tee tree truncate
+ uniq unix2dos unlzma unxz unzstd uudecode wget xxd xz yq zstd`)
 
-// writes reports whether a command may write a file of a name.
+// writes reports whether a command of the text may write a file of a name.
 func (s *starter) writes(base string) bool {
 	return slices.ContainsFunc(s.out, func(c []string) bool {
-		return writers[path.Base(c[0])] && slices.ContainsFunc(c[1:], func(w string) bool { return w == Dynamic || strings.Contains(w, base) })
+		return writer(c) && slices.ContainsFunc(c[1:], func(w string) bool { return w == Dynamic || strings.Contains(w, base) })
 	})
+}
+
+// writer reports whether a command may write files.
+func writer(c []string) bool {
+	name := path.Base(c[0])
+	return writers[name] && (name != "find" || slices.ContainsFunc(c, printed))
+}
+
+// printed reports whether an argument of find, or an unknown one, writes a file.
+func printed(arg string) bool {
+	return arg == Dynamic || strings.HasPrefix(arg, "-fprint") || arg == "-fls"
+}
+
+// spreads notes a program that writes files of names that its words do not have:
+// the parts of its input.
+func (s *starter) spreads(base string, fed bool) {
+	if base == "split" || base == "csplit" || fed && set("tar bsdtar cpio unzip bsdunzip 7z ar uudecode git patch")[base] {
+		s.written[Dynamic] = true
+	}
 }
 
 // unknown notes a command that cannot be told from the text.
@@ -339,7 +380,10 @@ func (s *starter) command(words []word, fed bool) {
 	base := path.Base(name)
 	if strings.Contains(name, "/") {
 		s.run[name] = true
+	} else {
+		s.found[name] = true
 	}
+	s.spreads(base, fed)
 	g, wraps := wrappers[base]
 	_, decides := own[base]
 	_, helps := helped[base]

@@ -73,6 +73,7 @@ func (s *starter) sets(name string, value int) {
 		s.unknown()
 		return
 	}
+	s.searched = s.searched || name == "PATH"
 	if value < integral {
 		s.tainted[name] = true
 	}
