@@ -37,6 +37,9 @@ func (s *starter) builtin(name string, words []word, fed bool) bool {
 		understood = s.sed(args)
 	case "set":
 		understood = setOptions(args)
+		s.exports = s.exports || slices.ContainsFunc(args, func(w word) bool {
+			return w.text == "allexport" || strings.HasPrefix(w.text, "-") && strings.Contains(w.text, "a")
+		})
 	case "shopt":
 		understood = known && !slices.ContainsFunc(texts(args), func(o string) bool {
 			return !set("-s -u -q -p nullglob globstar dotglob extglob nocaseglob failglob nocasematch lastpipe inherit_errexit")[o]

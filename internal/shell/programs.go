@@ -148,7 +148,7 @@ func (s *starter) wrapped(g wrapper, words []word, fed bool) {
 		}
 		s.sets(name, v)
 		if rest[0].known {
-			s.starts(strings.Fields(text))
+			s.environment(text)
 		}
 		rest = rest[1:]
 	}

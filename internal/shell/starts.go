@@ -45,6 +45,10 @@ type starter struct {
 	// where the text says where programs are searched.
 	passed, found map[string]bool
 	searched      bool
+
+	// The values of variables, which programs have where the text exports some.
+	values  []string
+	exports bool
 }
 
 func newStarter() *starter {
@@ -71,6 +75,11 @@ func (s *starter) all() [][]string {
 	for name := range s.run {
 		if base := path.Base(name); s.written[base] || s.written[Dynamic] || s.writes(base) {
 			s.unknown()
+		}
+	}
+	if s.exports {
+		for _, v := range s.values {
+			s.environment(v)
 		}
 	}
 	if s.searched {
@@ -337,11 +346,16 @@ func (s *starter) visit(n syntax.Node) {
 // call is one simple command.
 func (s *starter) call(n *syntax.CallExpr, fed bool) {
 	if len(n.Args) == 0 {
+		for _, a := range n.Assigns {
+			if text, known := value(a.Value); known {
+				s.values = append(s.values, text)
+			}
+		}
 		return
 	}
 	for _, a := range n.Assigns {
-		if text, known := value(a.Value); known { // a program may run what a variable says
-			s.starts(strings.Fields(text))
+		if text, known := value(a.Value); known {
+			s.environment(text)
 		}
 	}
 	words := make([]word, len(n.Args))

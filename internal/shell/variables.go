@@ -12,6 +12,10 @@ func special(name string) bool {
 	return strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "LD_") || len(name) == 3 && strings.HasPrefix(name, "PS") || set("ENV PROMPT_COMMAND SHELLOPTS FCEDIT POSIXLY_CORRECT")[name]
 }
 
+// launching are variables that are options of programs which take a program to
+// start as an option.
+var launching = set("TAR_OPTIONS RIPGREP_CONFIG_PATH ZIPOPT RSYNC_CONNECT_PROG")
+
 // counted are variables that evaluate what they are set to.
 var counted = set("RANDOM SRANDOM SECONDS LINENO OPTIND EPOCHSECONDS EPOCHREALTIME HISTCMD UID EUID PPID COLUMNS LINES TMOUT IGNOREEOF HISTSIZE HISTFILESIZE MAILCHECK FUNCNEST")
 
@@ -69,7 +73,7 @@ func textual(s string) int {
 
 // sets notes that a variable gets a value, and what that can be.
 func (s *starter) sets(name string, value int) {
-	if !identifier(name) || special(name) || value < integral && counted[name] {
+	if !identifier(name) || special(name) || launching[name] || value < integral && counted[name] {
 		s.unknown()
 		return
 	}
@@ -155,21 +159,29 @@ func (s *starter) assigns(n *syntax.Assign) {
 	s.sets(n.Name.Value, v)
 }
 
+// environment notes the commands that could begin at any word of a variable's
+// value: a program may run it, as a pager or an editor.
+func (s *starter) environment(value string) {
+	parts := strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(value), func(r rune) bool { return strings.ContainsRune(" \t\n=,:;&|<>(){}$`", r) })
+	words := plain(parts)
+	for i := range words {
+		if !s.spends(words[i:]) {
+			return
+		}
+		s.starts(parts[i:])
+	}
+}
+
 // declares is declare, export, local, readonly or typeset.
 func (s *starter) declares(n *syntax.DeclClause) {
 	s.starts([]string{n.Variant.Value, Dynamic})
-	array := slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool {
-		if a.Name != nil || a.Value == nil {
-			return false
-		}
-		w := read(a.Value)
-		return strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, "aA")
-	})
+	array := flagged(n, "aA")
+	s.exports = s.exports || n.Variant.Value == "export" || flagged(n, "x")
 	for _, a := range n.Args {
 		if a.Name != nil && a.Name.Value != "" {
 			s.compound(a.Name.Value, a.Value, array)
-			if text, known := value(a.Value); known && a.Value != nil { // exported, a program may run it
-				s.starts(strings.Fields(text))
+			if text, known := value(a.Value); known && a.Value != nil {
+				s.environment(text)
 			}
 			continue
 		}
@@ -193,6 +205,17 @@ func (s *starter) declares(n *syntax.DeclClause) {
 			s.arrays[name] = s.arrays[name] || array
 		}
 	}
+}
+
+// flagged reports whether a declaration has one of some options.
+func flagged(n *syntax.DeclClause, letters string) bool {
+	return slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool {
+		if a.Name != nil || a.Value == nil {
+			return false
+		}
+		w := read(a.Value)
+		return strings.HasPrefix(w.text, "-") && strings.ContainsAny(w.text, letters)
+	})
 }
 
 // compound notes what declare gives a variable. For an array, declare reads a
