@@ -195,7 +195,7 @@ func (p Pattern) touches(r Request) bool {
 	if len(r.Paths)+len(r.Hosts) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return p.path(u.Path) }) || slices.ContainsFunc(r.Hosts, p.host)
+	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return p.path(u.Path) || slices.ContainsFunc(u.Names, p.path) }) || slices.ContainsFunc(r.Hosts, p.host)
 }
 
 // script holds a pattern against a script: its entries, or the command lines by

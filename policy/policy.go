@@ -134,10 +134,12 @@ type Subject struct {
 	Named bool `json:"-"`
 }
 
-// PathUse is one path a call would touch: the path the model wrote, cleaned,
-// and the zone of what it resolves to.
+// PathUse is one path a call would touch: the path as the model is shown it, links
+// resolved, and its zone. Names are other paths of the same: as the model wrote it,
+// as a file of its skill, and on the host. Rules that deny or ask match them too.
 type PathUse struct {
 	Path  string
+	Names []string
 	Zone  Zone
 	Write bool
 	Why   string // for a denied zone: the code of the reason

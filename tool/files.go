@@ -155,23 +155,49 @@ func locate(snap *metier.Snapshot, t Target) (best metier.Skill, rel string, fou
 	return best, rel, found
 }
 
-// facts states one path. For what is not plainly in the workspace it also
-// states where the path led, so that Invoke can see that it still does.
+// facts states one path. For what is not plainly in the workspace, and for links,
+// it also states where the path led, so that Invoke can see that it still does.
 func (f files) facts(s *metier.Session, p string, e policy.Effect) (metier.Facts, Target, error) {
 	t, err := f.target(s, p, e == policy.Write)
 	if err != nil {
 		return metier.Facts{}, t, err
 	}
-	r := policy.Request{Effect: e, Paths: []policy.PathUse{{Path: t.Path, Zone: t.Zone, Write: e == policy.Write, Why: t.Why}}}
+	names, err := f.names(p, t)
+	if err != nil {
+		return metier.Facts{}, t, err
+	}
+	r := policy.Request{Effect: e, Paths: []policy.PathUse{{Path: t.Path, Names: names, Zone: t.Zone, Write: e == policy.Write, Why: t.Why}}}
 	if t.Skill != nil {
 		sub := t.Skill.Subject()
 		r.Skill = &sub
 	}
 	fa := metier.Facts{Request: r}
-	if e == policy.Read && t.Zone != policy.ZoneWorkspace {
+	if e == policy.Read && (t.Zone != policy.ZoneWorkspace || t.Path != names[0]) {
 		fa.Intent = intent{Path: t.Path}.json()
 	}
 	return fa, t, nil
+}
+
+// names are the paths by which a target can be meant in a rule: as the model wrote
+// it, on the host, and as a file of its skill.
+func (f files) names(p string, t Target) ([]string, error) {
+	abs, err := f.w.absolute(p)
+	if err != nil {
+		return nil, err
+	}
+	out := []string{abs}
+	if t.Host != "" {
+		out = append(out, filepath.ToSlash(t.Host))
+		for _, b := range f.w.bases { // a mount may lie in the workspace, or a skill
+			if t.Host == b.host || below(b.host, t.Host) {
+				out = append(out, path.Join(b.target, relTo(b.host, t.Host)))
+			}
+		}
+	}
+	if t.Skill != nil {
+		out = append(out, path.Join(metier.SkillsPath, t.Skill.Slug, t.Rel), path.Join(f.o.View.Sandbox(*t.Skill), t.Rel))
+	}
+	return out, nil
 }
 
 // again resolves the path of a call that may act now. Where it leads elsewhere
@@ -181,8 +207,12 @@ func (f files) again(x *metier.Scope, p string, write bool) (Target, error) {
 	if err != nil {
 		return t, err
 	}
+	abs, err := f.w.absolute(p)
+	if err != nil {
+		return t, err
+	}
 	was := readIntent(x.Intent())
-	ok := t.Zone == policy.ZoneWorkspace
+	ok := t.Zone == policy.ZoneWorkspace && t.Path == abs // a link that appeared since may lead to what is denied
 	if was.Path != "" {
 		ok = t.Path == was.Path && (t.Zone == policy.ZoneWorkspace || !write && t.Zone != policy.ZoneDenied)
 	}

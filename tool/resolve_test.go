@@ -221,6 +221,23 @@ func TestLinkSwappedInAfterTheDecision(t *testing.T) {
 	}
 }
 
+// A link that appears in the workspace may lead to a file that a rule denies.
+func TestLinkSwappedInAfterTheDecision_WithinTheWorkspace(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]args{"read_file": {"path": "d/f"}, "list_files": {"path": "d"}, "search_files": {"path": "d", "pattern": "s"}} {
+		var e *env
+		e = newEnv(t, setup{tools: swapping(func() {
+			if err := os.Rename(e.at("d"), e.at("moved")); err != nil {
+				t.Error(err)
+			}
+			e.link("denied", "d")
+		})}, map[string]string{"d/f": "s", "denied/f": "s secret"})
+		if o := e.refuse("path_changed", name, a); strings.Contains(o.Text(), "secret") {
+			t.Error(o.Text())
+		}
+	}
+}
+
 func TestFolderSwappedForALinkAllTheTime(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{}, map[string]string{"d/f": "in", "OUT/f": "secret"})
