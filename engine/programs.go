@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"metier"
 	"metier/config"
@@ -159,12 +160,30 @@ func (j *Run) programs() []metier.Tool {
 	if j.folder != nil {
 		id = j.folder.ID()
 	}
-	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Workspace: j.e.sandboxed(j.launch, j.protected, j.op.Secrets), Exec: j.settings.Exec, Name: j.settings.Tools.Script,
+	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Exec: j.settings.Exec, Name: j.settings.Tools.Script,
 		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.e.o.Egress, Host: j.exact, Secrets: j.e.scriptSecrets(j.op.Secrets), Output: j.hooks.Output, Logger: j.e.Logger()}
+	o.Current = j.current()
+	o.Workspace = o.Current()
 	if j.launch.harnessed() {
 		o.ByPath = harness.Script
 	}
 	return program.Tools(o)
+}
+
+// current is the workspace as programs see it at the moment. Only projects below it, in
+// which other processes run metier, change that.
+func (j *Run) current() func() *sandbox.Workspace {
+	var mu sync.Mutex
+	dirs := j.e.projectDirs(j.launch.Workspace, j.launch.Cwd)
+	w := j.e.sandboxed(j.launch, j.protected, j.op.Secrets)
+	return func() *sandbox.Workspace {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := j.e.projectDirs(j.launch.Workspace, j.launch.Cwd); !slices.Equal(now, dirs) {
+			dirs, w = now, j.e.sandboxed(j.launch, j.e.protected(j.launch, j.op, j.settings.Discover), j.op.Secrets)
+		}
+		return w
+	}
 }
 
 // sandboxed is the workspace as programs see it: protected paths are read-only,

@@ -27,7 +27,10 @@ import (
 type Options struct {
 	Sandbox   sandbox.Sandbox
 	Workspace *sandbox.Workspace // where they work; nil: a scratch folder of their own
-	Limits    sandbox.Limits     // zero fields take sandbox.DefaultLimits
+	// Current is Workspace with what has to be protected when a program starts,
+	// which other processes may add to; nil: Workspace.
+	Current func() *sandbox.Workspace
+	Limits  sandbox.Limits // zero fields take sandbox.DefaultLimits
 	// AcceptLevel lets programs have whatever isolation the sandbox gives, down
 	// to none. It is an operator's word, never a setting below.
 	AcceptLevel bool

@@ -151,6 +151,14 @@ func (r *runner) least(host bool) sandbox.Level {
 	return sandbox.L2
 }
 
+// workspace is where programs work, as a program starts.
+func (r *runner) workspace() *sandbox.Workspace {
+	if r.Current == nil {
+		return r.Workspace
+	}
+	return r.Current()
+}
+
 // home is where a program works when nothing else is said.
 func (r *runner) home() string {
 	if r.Workspace == nil {

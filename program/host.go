@@ -129,7 +129,7 @@ func (r *runner) hostCwd(p *prepared, deny denial) error {
 		return deny("give another folder of "+sandbox.WorkspaceDir, "the working folder cannot be used: %v", err)
 	}
 	rel = filepath.ToSlash(rel)
-	for _, h := range r.Workspace.Hidden {
+	for _, h := range r.workspace().Hidden {
 		if rel == h || strings.HasPrefix(rel, h+"/") {
 			return deny("give another folder of "+sandbox.WorkspaceDir, "the working folder holds the records of runs, where nothing on the host works")
 		}

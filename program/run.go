@@ -92,7 +92,7 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, p *pre
 	for _, v := range secrets {
 		j.Env = append(j.Env, v.Name+"="+v.Value)
 	}
-	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(host), r.Workspace
+	j.Limits, j.MinLevel, j.Workspace = j.Limits.Or(r.Limits), r.least(host), r.workspace()
 	end, endpoint, err := r.lend(ctx, host)
 	if err != nil {
 		return sandbox.Result{}, err
