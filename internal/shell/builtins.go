@@ -13,13 +13,16 @@ func (s *starter) builtin(name string, words []word, fed bool) bool {
 	known := !slices.ContainsFunc(args, func(w word) bool { return !w.known })
 	understood := true
 	switch name {
-	case "sh", "bash", "dash":
+	case "sh", "bash", "dash", "rbash", "ash", "ksh", "mksh":
 		s.shell(words, fed)
 	case "eval":
 		if understood = known; known {
 			s.text(strings.Join(texts(args), " "), s.posix, fed)
 		}
 	case "source", ".":
+		if len(args) > 0 && args[0].known && args[0].text == "--" {
+			args = args[1:]
+		}
 		understood = len(args) > 0 && s.file(args[0])
 	case "trap":
 		if len(args) > 0 && args[0].known && args[0].text == "--" {
@@ -85,7 +88,7 @@ func (s *starter) file(w word) bool {
 	return true
 }
 
-// shell is sh, bash or dash: with -c it runs a text, otherwise a file or what
+// shell is sh, bash, or a shell like them: with -c it runs a text, otherwise a file or what
 // it reads.
 func (s *starter) shell(words []word, fed bool) {
 	text := false
@@ -108,12 +111,18 @@ func (s *starter) shell(words []word, fed bool) {
 				s.unknown()
 				return
 			}
+			if w.text == "--login" {
+				s.login()
+			}
 			continue
 		}
 		letters := w.text[1:]
 		if letters == "" || w.text[0] == '+' && strings.Contains(letters, "c") || strings.Trim(letters, "ceuxfnvbhlaCBo") != "" {
 			s.unknown()
 			return
+		}
+		if strings.Contains(letters, "l") {
+			s.login()
 		}
 		text = text || strings.Contains(letters, "c")
 		for range strings.Count(letters, "o") {
@@ -131,6 +140,13 @@ func (s *starter) shell(words []word, fed bool) {
 		s.text(args[0].text, path.Base(words[0].text) != "bash", fed)
 	case text || !s.file(args[0]):
 		s.unknown()
+	}
+}
+
+// login notes the files in the home that a login shell runs.
+func (s *starter) login() {
+	for _, name := range []string{".profile", ".bash_profile", ".bash_login", ".bash_logout"} {
+		s.run[name] = true
 	}
 }
 

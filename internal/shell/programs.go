@@ -159,6 +159,9 @@ func (s *starter) wrapped(g wrapper, words []word, fed bool) {
 		}
 		rest = rest[1:]
 	}
+	if name == "exec" && len(words) > len(rest)+1 { // -l, or a name that starts with a hyphen
+		s.login()
+	}
 	if name == "xargs" && len(rest) > 0 {
 		rest = appended(rest, given)
 	}
@@ -291,8 +294,12 @@ func (s *starter) strict(words []word, fed bool) {
 	if fed {
 		s.unknown()
 	}
+	runs := set("zsh fish csh tcsh yash posh")[path.Base(words[0].text)] // shells that read texts in ways of their own
 	var parts []string
 	for _, w := range words[1:] {
+		if runs {
+			s.run[w.text] = true
+		}
 		if !w.known || strings.ContainsAny(w.text, "'\"\\$`*?[]{}~!\n;&|<>()") {
 			s.unknown()
 			return

@@ -422,7 +422,7 @@ func (s *starter) command(words []word, fed bool) {
 // grammar reports whether a program starts others by a grammar that is known.
 func (s *starter) grammar(name string) bool {
 	_, wraps := wrappers[name]
-	return wraps || set("sh bash dash eval source . find awk gawk mawk sed trap")[name]
+	return wraps || set("sh bash dash rbash ash ksh mksh eval source . find awk gawk mawk sed trap")[name]
 }
 
 // scripted reports whether a file is a script by its name: what it starts, it
