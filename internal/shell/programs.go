@@ -299,6 +299,7 @@ func (s *starter) strict(words []word, fed bool) {
 	for _, w := range words[1:] {
 		if runs {
 			s.run[w.text] = true
+			runs = strings.HasPrefix(w.text, "-") // the first operand is the script
 		}
 		if !w.known || strings.ContainsAny(w.text, "'\"\\$`*?[]{}~!\n;&|<>()") {
 			s.unknown()
