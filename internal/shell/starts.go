@@ -72,45 +72,55 @@ func (s *starter) all() [][]string {
 			s.unknown()
 		}
 	}
-	for name := range s.run {
-		if base := path.Base(name); s.written[base] || s.written[Dynamic] || s.writes(base) {
-			s.unknown()
-		}
-	}
+	s.runsWritten()
+	return s.out
+}
+
+// runsWritten doubts a text that may run a file that it writes.
+func (s *starter) runsWritten() {
 	if s.exports {
 		for _, v := range s.values {
 			s.environment(v)
 		}
 	}
-	if s.searched {
-		maps.Copy(s.passed, s.found)
-	}
+	words := map[string]bool{} // of programs that write files, each once: chains of programs repeat them
 	for _, c := range s.out {
 		if !writer(c) {
 			continue
 		}
 		for _, w := range c[1:] {
-			s.written[path.Base(w)] = true
+			words[w] = true
 		}
+	}
+	for name := range s.run {
+		base := path.Base(name)
+		if s.written[base] || s.written[Dynamic] || words[Dynamic] {
+			s.unknown()
+			return
+		}
+		for w := range words {
+			if strings.Contains(w, base) {
+				s.unknown()
+				return
+			}
+		}
+	}
+	for w := range words {
+		s.written[path.Base(w)] = true
+	}
+	if s.searched {
+		maps.Copy(s.passed, s.found)
 	}
 	for name := range s.passed {
 		if s.written[path.Base(name)] {
 			s.unknown()
 		}
 	}
-	return s.out
 }
 
 // writers are programs that write a file that their words name.
 var writers = set(`awk bunzip2 busybox bzip2 cp curl dd dos2unix ed ex find gawk gunzip gzip iconv install link ln lz4 lzma mawk mv nawk openssl patch rsync scp sed shuf sort sponge tee tree truncate
  uniq unix2dos unlzma unxz unzstd uudecode wget xxd xz yq zstd`)
-
-// writes reports whether a command of the text may write a file of a name.
-func (s *starter) writes(base string) bool {
-	return slices.ContainsFunc(s.out, func(c []string) bool {
-		return writer(c) && slices.ContainsFunc(c[1:], func(w string) bool { return w == Dynamic || strings.Contains(w, base) })
-	})
-}
 
 // writer reports whether a command may write files.
 func writer(c []string) bool {
