@@ -71,7 +71,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []
 	for _, f := range e.Env.Files() {
 		out = append(out, filepath.Join(filepath.Dir(f), config.SubagentsDir))
 	}
-	for _, f := range slices.Concat(e.State().Own(), e.State().Files(s, l.Workspace)) {
+	for _, f := range slices.Concat(e.State().Own(), e.State().Files(s, l.Workspace), e.State().Files(settings.Discover{StateStore: settings.StateStoreKeen}, l.Workspace)) {
 		out = append(out, f.Path)
 	}
 	if f := e.State().ApprovalFile(); f != "" {
