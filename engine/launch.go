@@ -90,7 +90,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []
 		out = append(out, linkedSkills(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
 	}
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
-		out = append(append(out, filepath.Join(dir, harness.File)), gitFolders(dir)...)
+		out = append(append(out, filepath.Join(dir, harness.File)), repositories(dir)...)
 	}
 	return out
 }

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"metier/internal/confine"
+)
+
+// Limits of reading where a repository has submodules.
+const (
+	mostIndex     = 256 << 20 // bytes of an index
+	mostLinked    = 1000      // submodules, with those in them
+	deepestLinked = 8
+)
+
+// repositories returns what git obeys of the repository that a folder is in: the
+// folders that a .git file names, and the .git of each submodule, there or not. git
+// that is started at the top also runs in these.
+func repositories(dir string) []string {
+	out := gitFolders(dir)
+	top := dir
+	for {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			break
+		}
+		if top = filepath.Dir(top); top == filepath.Dir(top) {
+			return out
+		}
+	}
+	left := mostLinked
+	var visit func(top string, depth int)
+	visit = func(top string, depth int) {
+		for _, name := range submodules(gitDir(top)) {
+			if left--; left < 0 || depth == deepestLinked {
+				return
+			}
+			sub := filepath.Join(top, filepath.FromSlash(name))
+			out = append(append(out, filepath.Join(sub, ".git")), gitFolders(sub)...)
+			visit(sub, depth+1)
+		}
+	}
+	visit(top, 0)
+	return out
+}
+
+// gitDir returns the folder of the repository of a working tree.
+func gitDir(dir string) string {
+	if named := gitFolders(dir); len(named) > 0 {
+		return named[0]
+	}
+	return filepath.Join(dir, ".git")
+}
+
+// submodules lists the slash paths of the submodules in the index of a repository.
+func submodules(gitDir string) (out []string) {
+	hash := 20
+	if b, _, err := confine.ReadBeneath(gitDir, "config", 1<<20); err == nil && bytes.Contains(bytes.ToLower(b), []byte("sha256")) {
+		hash = 32
+	}
+	files := []string{"index"}
+	entries, _ := os.ReadDir(gitDir) // none: there is no index either
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "sharedindex.") { // entries of a split index
+			files = append(files, e.Name())
+		}
+	}
+	for _, name := range files {
+		if b, _, err := confine.ReadBeneath(gitDir, name, mostIndex); err == nil {
+			out = append(out, gitlinks(b, hash)...)
+		}
+	}
+	return out
+}
+
+// gitlinks lists the submodules in an index of git, versions 2 to 4, as far as it can
+// be read (gitformat-index).
+func gitlinks(b []byte, hash int) (out []string) {
+	if len(b) < 12 || string(b[:4]) != "DIRC" {
+		return nil
+	}
+	version, count := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
+	b = b[12:]
+	name := ""
+	for range count {
+		size := 42 + hash
+		if len(b) < size+2 {
+			return out
+		}
+		if version >= 3 && b[size-2]&0x40 != 0 { // extended flags
+			size += 2
+		}
+		rest := b[size:]
+		keep := 0
+		if version == 4 { // the name without what it shares with the one before
+			cut, n := offset(rest)
+			if n == 0 || cut > len(name) {
+				return out
+			}
+			rest, keep = rest[n:], len(name)-cut
+		}
+		end := bytes.IndexByte(rest, 0)
+		if end < 0 {
+			return out
+		}
+		name = name[:keep] + string(rest[:end])
+		if binary.BigEndian.Uint32(b[24:])>>12 == 0o16 && filepath.IsLocal(filepath.FromSlash(name)) {
+			out = append(out, name)
+		}
+		if version == 4 {
+			b = rest[end+1:]
+			continue
+		}
+		if size = (size + end + 8) &^ 7; size > len(b) {
+			return out
+		}
+		b = b[size:]
+	}
+	return out
+}
+
+// offset reads a number as git writes it in packs; n is 0 if it is cut or too large.
+func offset(b []byte) (v, n int) {
+	for n < min(len(b), 4) {
+		c := b[n]
+		n++
+		v = v<<7 | int(c&0x7f)
+		if c&0x80 == 0 {
+			return v, n
+		}
+		v++
+	}
+	return 0, 0
+}

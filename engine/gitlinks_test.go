@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// gitEntry is one entry of an index of git: its mode, name, and in version 4 how
+// many bytes of the name before it are cut.
+type gitEntry struct {
+	mode     uint32
+	name     string
+	cut      byte
+	extended bool
+}
+
+func gitIndex(version uint32, hash int, entries ...gitEntry) []byte {
+	b := binary.BigEndian.AppendUint32([]byte("DIRC"), version)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(entries)))
+	for _, e := range entries {
+		head := make([]byte, 42+hash)
+		binary.BigEndian.PutUint32(head[24:], e.mode)
+		if e.extended {
+			head[len(head)-2] = 0x40
+			head = append(head, 0, 0)
+		}
+		if version == 4 {
+			b = append(append(append(append(b, head...), e.cut), e.name...), 0)
+			continue
+		}
+		head = append(head, e.name...)
+		b = append(append(b, head...), make([]byte, 8-len(head)%8)...)
+	}
+	return b
+}
+
+func TestGitlinks_OfEachVersion(t *testing.T) {
+	t.Parallel()
+	const file, link = 0o100644, 0o160000
+	plain := []gitEntry{{mode: file, name: "a"}, {mode: link, name: "lib/one"}, {mode: file, name: "lib/s"}, {mode: link, name: "two"}, {mode: link, name: "../out"}}
+	want := []string{"lib/one", "two"}
+	for name, b := range map[string][]byte{
+		"2": gitIndex(2, 20, plain...),
+		"3": gitIndex(3, 20, append([]gitEntry{{mode: file, name: "0", extended: true}}, plain...)...),
+		"4": gitIndex(4, 20, gitEntry{mode: file, name: "a"}, gitEntry{mode: link, name: "lib/one", cut: 1}, gitEntry{mode: file, name: "s", cut: 3}, gitEntry{mode: link, name: "two", cut: 5}),
+	} {
+		if diff := cmp.Diff(want, gitlinks(b, 20)); diff != "" {
+			t.Errorf("version %s: %s", name, diff)
+		}
+		for cut := range b { // one that is cut is read as far as it goes
+			gitlinks(b[:cut], 20)
+		}
+	}
+	if diff := cmp.Diff(want, gitlinks(gitIndex(2, 32, plain...), 32)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Git that is started at the top of a repository obeys the .git of its submodules, so
+// these are protected, in a workspace that is a folder of the repository, too.
+func TestProtected_HasSubmodules(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	for name, b := range map[string][]byte{
+		".git/index":                  gitIndex(2, 20, gitEntry{mode: 0o160000, name: "pkg/sub"}),
+		"pkg/sub/.git":                []byte("gitdir: ../../.git/modules/pkg/sub\n"),
+		".git/modules/pkg/sub/config": []byte("[core]\n"),
+		".git/modules/pkg/sub/index":  gitIndex(2, 20, gitEntry{mode: 0o160000, name: "deep"}),
+	} {
+		p := filepath.Join(top, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := filepath.Join(top, ".git", "modules", "pkg", "sub")
+	want := []string{filepath.Join(top, "pkg", "sub", ".git"), own, filepath.Join(top, "pkg", "sub", "deep", ".git")}
+	for _, dir := range []string{top, filepath.Join(top, "pkg")} {
+		if diff := cmp.Diff(want, repositories(dir)); diff != "" {
+			t.Errorf("%s: %s", dir, diff)
+		}
+	}
+}
+
+func FuzzGitlinks(f *testing.F) {
+	f.Add(gitIndex(2, 20, gitEntry{mode: 0o160000, name: "a"}))
+	f.Add(gitIndex(4, 20, gitEntry{mode: 0o160000, name: "a"}))
+	f.Fuzz(func(_ *testing.T, b []byte) { gitlinks(b, 20) })
+}
