@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"metier/internal/confine"
-	"metier/policy"
 	"metier/settings"
 )
 
@@ -63,21 +62,4 @@ func countSkills(ctx context.Context, s settings.Settings, roots []Root, seen ma
 		n++
 	}
 	return n
-}
-
-// IncludedBy returns the one setting, as NAME=VALUE, with which s includes the folder of
-// an agent. It returns "" if one setting is not enough.
-func (r Root) IncludedBy(s settings.Discover) string {
-	kind := settings.RootProject
-	if r.Tier == policy.User {
-		kind = settings.RootHome
-	}
-	place, family := s.Roots.Has(kind), s.Families.Has(settings.Family(r.Agent))
-	switch {
-	case place && !family:
-		return "root_families=+" + r.Agent
-	case family && !place:
-		return "roots=+" + string(kind)
-	}
-	return ""
 }
