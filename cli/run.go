@@ -44,7 +44,6 @@ type runFlags struct {
 	resume       string
 	trustRecord  bool
 	mcpConfig    []string
-	granted      []string // tools of policy files
 	failOn       []string
 	subagents    subagentFlags
 	browser      browserFlags

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -42,10 +41,4 @@ func (a *app) versionCommand() *cobra.Command {
 		_, err := fmt.Fprintf(a.Out, "metier %s, %s, %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return err
 	}}
-}
-
-// product is the version as one word, for headers.
-func product() string {
-	v, _, _ := strings.Cut(buildVersion(), " ")
-	return v
 }

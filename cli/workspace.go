@@ -4,9 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"metier/skillroots"
 	"metier/tool"
-	"metier/userstate"
 )
 
 // parseMount reads --mount name=,source=,target=,mode=.
@@ -35,9 +33,3 @@ func (a *app) parseMount(v string) (tool.Mount, error) {
 	}
 	return m, nil
 }
-
-// finder finds the roots of skills of this invocation.
-func (a *app) finder() skillroots.Finder { return skillroots.Finder{Env: a.env, Org: a.org} }
-
-// state is what the user of this invocation decided.
-func (a *app) state() userstate.Store { return userstate.New(a.env) }

@@ -22,7 +22,7 @@ import (
 	"metier/tool"
 )
 
-// launch is everything a run was started with. It is kept in the record, and a
+// Launch is everything a run was started with. It is kept in the record, and a
 // resume uses it, not the flags and files of the day.
 type Launch struct {
 	Workspace  string                  `json:"workspace"`
@@ -71,7 +71,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []
 	for _, f := range e.Env.Files() {
 		out = append(out, filepath.Join(filepath.Dir(f), config.SubagentsDir))
 	}
-	for _, f := range slices.Concat(e.State().Own(), e.State().Files(s, l.Workspace), e.State().Files(settings.Discover{StateStore: settings.StateStoreKeen}, l.Workspace)) {
+	for _, f := range e.State().All(l.Workspace) {
 		out = append(out, f.Path)
 	}
 	if f := e.State().ApprovalFile(); f != "" {
@@ -128,7 +128,7 @@ func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) 
 	return err
 }
 
-// runsRoot is the folder of runs: the flag, the configuration, or .metier/runs
+// RunsRoot returns the folder of runs: the flag, the configuration, or .metier/runs
 // in the workspace. The workspace is not trusted: a link in the place of the
 // latter would take records to where others lie, or file tools write.
 func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (string, error) {

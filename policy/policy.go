@@ -330,7 +330,7 @@ func (g Grants) WithDefaults() (Grants, error) {
 		{"Merge", string(g.Merge), []string{string(MergeIntersection), string(MergeUnion), string(MergeLast)}},
 	} {
 		if !slices.Contains(f.known, f.value) {
-			return g, fmt.Errorf("Grants.%s is %q; it is one of %s", f.field, f.value, strings.Join(f.known, ", "))
+			return g, fmt.Errorf("field %s of the grants is %q; it is one of %s", f.field, f.value, strings.Join(f.known, ", "))
 		}
 	}
 	return g, nil

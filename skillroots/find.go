@@ -180,7 +180,7 @@ func (f Finder) above(workspace string) []string {
 	return nil
 }
 
-// viewOf is how the model is shown paths of a workspace. Those of paths=repo begin
+// View is how the model is shown paths of a workspace. Those of paths=repo begin
 // at the top of its project.
 func (f Finder) View(s settings.Settings, workspace string) metier.View {
 	v := metier.View{Paths: s.Catalog.Paths, Workspace: workspace}
@@ -204,7 +204,7 @@ func (f Finder) ofHome(s settings.Discover) []Root {
 	return out
 }
 
-// agentFolders lists the skill folders of every known agent in the places that
+// AgentFolders lists the skill folders of every known agent in the places that
 // the setting roots searches.
 func (f Finder) AgentFolders(s settings.Discover, workspace string) []Root {
 	s.Families = nil
@@ -224,13 +224,13 @@ func (f Finder) AgentFolders(s settings.Discover, workspace string) []Root {
 	return out
 }
 
-// everywhere is s with all places in which agents keep skills.
+// Everywhere is s with all places in which agents keep skills.
 func Everywhere(s settings.Discover) settings.Discover {
 	s.Roots, s.Ancestors = append(slices.Clone(s.Roots), settings.RootProject, settings.RootHome), settings.AncestorsYes
 	return s
 }
 
-// homeFolders returns an agent's skill folders in the home.
+// HomeFolders returns an agent's skill folders in the home.
 func (f Finder) HomeFolders(of agentdirs.Agent) []string {
 	return of.HomeFolders(f.Env.Home(), func(k string) string { return f.Env.Get(k) })
 }
@@ -261,7 +261,7 @@ func (f Finder) envFolders(s settings.Discover) ([]string, error) {
 	return out, nil
 }
 
-// tierOf is the tier of a root nobody gave one: project inside the workspace,
+// TierOf is the tier of a root nobody gave one: project inside the workspace,
 // user in the home's own folders, org below /etc/metier, else third_party.
 func (f Finder) TierOf(p, workspace string) (policy.Tier, string) {
 	if confine.Within(workspace, p) {

@@ -120,7 +120,7 @@ func (r Root) reach(others []string) []string {
 	return append(slices.Clone(others), r.Bound)
 }
 
-// labelled gives every root a label of its own: stable, since IDs carry it. A
+// Label gives every root a label of its own: stable, since IDs carry it. A
 // folder that comes twice is one root; the one that counts says so.
 func Label(in []Root) []Root {
 	var out []Root

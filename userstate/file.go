@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"metier"
 	"metier/config"
@@ -75,6 +76,11 @@ func (st Store) Files(s settings.Discover, workspace string) []File {
 		}
 	}
 	return nil
+}
+
+// All lists the files that any settings use.
+func (st Store) All(workspace string) []File {
+	return slices.Concat(st.Files(settings.Discover{StateStore: settings.StateStoreProject}, workspace), st.Files(settings.Discover{StateStore: settings.StateStoreKeen}, workspace))
 }
 
 // Writable returns the file that commands write to.
