@@ -53,6 +53,31 @@ func TestWholeFileIsInjected(t *testing.T) {
 	}
 }
 
+// One session takes skills from the operator and from its model, and says which
+// came from whom, whether or not the caller names a source.
+//
+// req: A-013
+func TestPreloadsAndTheModelsLoadsGoTogether(t *testing.T) {
+	t.Parallel()
+	inBoth(t, func(t *testing.T, profile string) {
+		w := opened(t, profile, map[string]string{"skills/alpha/SKILL.md": skillFile("alpha", ""), "skills/beta/SKILL.md": skillFile("beta", "")})
+		if _, err := w.Activate(t.Context(), "alpha", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, offered := w.spec(settings.ToolLoadSkill); !offered {
+			t.Error("after a preload the model is offered no load_skill")
+		}
+		w.works("load_skill", args{"name": "beta"})
+		var got []string
+		for _, e := range events[event.Activated](w) {
+			got = append(got, e.Name+" "+e.ActivationSource)
+		}
+		if want := []string{"alpha cli-preload", "beta model-tool"}; !slices.Equal(got, want) {
+			t.Errorf("activated %q, want %q", got, want)
+		}
+	})
+}
+
 // contextElement is the element an activation is wrapped in.
 type contextElement struct {
 	XMLName xml.Name `xml:"skill_context"`

@@ -194,6 +194,31 @@ func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
 	}
 }
 
+// A skill that enters again, and a file that is read again, are listed again.
+//
+// req: A-009
+func TestEachActivationAndReadIsListed(t *testing.T) {
+	t.Parallel()
+	f, a := create(t, t.TempDir(), "again", nil)
+	work(t, f, skillsFolder(t), a.now, counter("id"))
+	a.add(event.Activated{Call: "t2.c1", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("changed")), DigestChanged: true, ActivationSource: "user-explicit"},
+		event.ResourceRead{Call: "t2.c2", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Status: "read"})
+	ok(t, f.Project(t.Context()))
+	var acts, reads []string
+	for _, x := range readJSON[run.Activations](t, f, run.FileActivations).Activations {
+		acts = append(acts, x.Name+" "+x.Source)
+	}
+	for _, x := range readJSON[run.Reads](t, f, run.FileReads).Reads {
+		reads = append(reads, x.OutputID+" "+x.Path+" "+x.Status)
+	}
+	if d := cmp.Diff([]string{"alpha cli-preload", "beta model-tool", "alpha user-explicit"}, acts); d != "" {
+		t.Errorf("activations (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]string{"t1.c2 references/guide.md read", "t1.c3 assets/logo.bin binary", "t1.c4 references/none.md error", "t1.c5  error", "t2.c2 references/guide.md read"}, reads); d != "" {
+		t.Errorf("reads (-want +got):\n%s", d)
+	}
+}
+
 // required walks a value along its schema and calls use for every object with
 // the names that are required of it.
 func required(s, root map[string]any, v any, path string, use func(path string, object map[string]any, names []string)) {

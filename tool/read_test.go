@@ -182,18 +182,17 @@ func TestReadingAWholeSkillFileActivatesWhereTheSettingSaysSo(t *testing.T) {
 func TestDocumentsOutsideASkillAreWorkspaceFiles(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{profile: "cf-harness", roots: []string{"skills"}}, map[string]string{"skills/a/SKILL.md": skillText("a"), "docs/design.md": "the design\n"})
-	for _, p := range []string{"docs/design.md"} {
-		e.refuse("resource_not_indexed", "read_skill_resource", args{"skill": "a", "path": p})
+	e.refuse("resource_not_indexed", "read_skill_resource", args{"skill": "a", "path": "docs/design.md"})
+	if o := e.call("load_skill", args{"name": "a"}); o.Code() != "" { // an active skill is one that a read could be put down to
+		t.Fatal(o.Text())
 	}
 	for _, p := range []string{"docs/design.md", "/workspace/docs/design.md"} {
 		if got := e.read(p); got != "the design\n" {
 			t.Errorf("%s: %q", p, got)
 		}
 	}
-	for _, r := range events[event.ResourceRead](e) {
-		if r.Status == "read" {
-			t.Errorf("recorded as a file of the skill: %+v", r)
-		}
+	if reads := events[event.ResourceRead](e); len(reads) != 1 || reads[0].Status != "error" {
+		t.Errorf("recorded as files of the skill: %+v", reads)
 	}
 }
 
