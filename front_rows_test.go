@@ -116,30 +116,32 @@ func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
 // req: A-023, A-031
 func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
 	t.Parallel()
-	w, all := judged(t, cfHarness, map[string]string{
-		"noname": "---\ndescription: Use when asked.\n---\n", "nodesc": "---\nname: nodesc\n---\nText.\n", "blank": "---\nname: blank\ndescription: '  '\n---\n",
-		"list": "---\nname: list\ndescription: [a, b]\n---\n", "cut": "---\nname: cut\ndescription: \"no end\n---\n", "null": "---\nname:\ndescription: Use when asked.\n---\n", "map": "---\nname: map\ndescription: {a: b}\n---\n", "good": skillFile("good", ""),
-		"blankname": "---\nname: ' '\ndescription: Use when asked.\n---\n", "listname": "---\nname: [a]\ndescription: Use when asked.\n---\n",
-	})
-	r := w.registry()
-	for folder, code := range map[string]string{"noname": "missing-name", "null": "missing-name", "blankname": "missing-name", "listname": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description",
-		"map": "missing-description", "cut": "invalid-yaml"} {
-		sk := all[folder]
-		i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == code && d.Severity == skillmd.Error })
-		if sk.State != metier.Refused || i < 0 || sk.Diagnostics[i].Path != w.at("skills/"+folder+"/SKILL.md") {
-			t.Errorf("%s: %s %+v, want an error %s with its path", folder, sk.State, sk.Diagnostics, code)
+	for _, profile := range []string{cfHarness, runtimeProf} {
+		w, all := judged(t, profile, map[string]string{
+			"noname": "---\ndescription: Use when asked.\n---\n", "nodesc": "---\nname: nodesc\n---\nText.\n", "blank": "---\nname: blank\ndescription: '  '\n---\n",
+			"list": "---\nname: list\ndescription: [a, b]\n---\n", "cut": "---\nname: cut\ndescription: \"no end\n---\n", "null": "---\nname:\ndescription: Use when asked.\n---\n", "map": "---\nname: map\ndescription: {a: b}\n---\n", "good": skillFile("good", ""),
+			"blankname": "---\nname: ' '\ndescription: Use when asked.\n---\n", "listname": "---\nname: [a]\ndescription: Use when asked.\n---\n",
+		})
+		r := w.registry()
+		for folder, code := range map[string]string{"noname": "missing-name", "null": "missing-name", "blankname": "missing-name", "listname": "missing-name", "nodesc": "missing-description", "blank": "missing-description", "list": "missing-description",
+			"map": "missing-description", "cut": "invalid-yaml"} {
+			sk := all[folder]
+			i := slices.IndexFunc(sk.Diagnostics, func(d metier.Diagnostic) bool { return d.Code == code && d.Severity == skillmd.Error })
+			if sk.State != metier.Refused || i < 0 || sk.Diagnostics[i].Path != w.at("skills/"+folder+"/SKILL.md") {
+				t.Errorf("%s: %s: %s %+v, want an error %s with its path", profile, folder, sk.State, sk.Diagnostics, code)
+			}
+			if !slices.ContainsFunc(r.Diagnostics, func(d metier.Diagnostic) bool {
+				return d.Code == code && d.Severity == skillmd.Error && d.Path == w.at("skills/"+folder+"/SKILL.md")
+			}) {
+				t.Errorf("%s: the registry has no %s of %s: %+v", profile, code, folder, r.Diagnostics)
+			}
 		}
-		if !slices.ContainsFunc(r.Diagnostics, func(d metier.Diagnostic) bool {
-			return d.Code == code && d.Severity == skillmd.Error && d.Path == w.at("skills/"+folder+"/SKILL.md")
-		}) {
-			t.Errorf("the registry has no %s of %s: %+v", code, folder, r.Diagnostics)
+		if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
+			t.Errorf("%s: the catalog has %q", profile, got)
 		}
-	}
-	if got := w.catalogNames(); !slices.Equal(got, []string{"good"}) {
-		t.Errorf("the catalog has %q", got)
-	}
-	if len(r.Skills) != 1 || len(r.Others) != 9 || r.Skills[0].Name != "good" {
-		t.Errorf("the registry has %+v and %+v", r.Skills, r.Others)
+		if len(r.Skills) != 1 || len(r.Others) != 9 || r.Skills[0].Name != "good" {
+			t.Errorf("%s: the registry has %+v and %+v", profile, r.Skills, r.Others)
+		}
 	}
 }
 
