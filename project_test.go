@@ -224,7 +224,7 @@ func TestReadFileStaysInTheSkill(t *testing.T) {
 	w.put("secret", "canary-secret")
 	w.put("skills/secret", "canary-secret")
 	for _, p := range []string{"/etc/passwd", w.at("skills/my-skill/references/a.md"), "//etc/passwd", `C:\x`, "C:/x", "c:x", "./C:/x",
-		"../secret", "references/../../secret", "references/..", "..", `..\secret`} {
+		"../secret", "references/../../secret", "references/..", "..", `..\secret`, "references/../references/a.md", "references/../SKILL.md", "./references/../references/a.md"} {
 		w.refusal("skills.readFile", args{"name": "My Skill", "path": p})
 		if e := last[event.ResourceRead](w); e.Code != "resource_path_invalid" {
 			t.Errorf("%q: %s", p, e.Code)

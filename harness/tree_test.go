@@ -267,8 +267,9 @@ func TestUndescribedMarkdown(t *testing.T) {
 // req: D-020
 func TestEachLevelHasItsSummary(t *testing.T) {
 	t.Parallel()
-	h := load(t, map[string]string{"HARNESS.md": selfText, "skills/SKILLS.md": summaryText("zero"), "skills/a/SKILLS.md": summaryText("one"), "skills/a/b/SKILLS.md": summaryText("two"), "skills/a/b/c/SKILLS.md": summaryText("three"),
-		"skills/a/b/c/x/SKILL.md": skillText("x", "the leaf")}, v1())
+	files := map[string]string{"HARNESS.md": selfText, "skills/SKILLS.md": summaryText("zero"), "skills/a/SKILLS.md": summaryText("one"), "skills/a/b/SKILLS.md": summaryText("two"), "skills/a/b/c/SKILLS.md": summaryText("three"),
+		"skills/a/b/c/x/SKILL.md": skillText("x", "the leaf")}
+	h := load(t, files, v1())
 	for path, want := range map[string]string{"skills": "zero", "skills/a": "one", "skills/a/b": "two", "skills/a/b/c": "three"} {
 		if n := h.At(path); n == nil || n.Description != want || n.File != "SKILLS.md" {
 			t.Errorf("%s: %+v", path, n)
@@ -276,6 +277,10 @@ func TestEachLevelHasItsSummary(t *testing.T) {
 	}
 	if len(h.Diagnostics) > 0 {
 		t.Error(h.Diagnostics)
+	}
+	d := openDesk(t, write(t, files)) // and each is given by itself
+	for _, path := range []string{"a", "a/b", "a/b/c"} {
+		d.gives("load_skill", path, files["skills/"+path+"/SKILLS.md"])
 	}
 }
 

@@ -75,6 +75,9 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 		"compatibility one more":  {"word-count", "name: word-count\ncompatibility: " + strings.Repeat("c", 501) + about, "Compatibility exceeds 500 character limit (501 chars)", 0},
 		"name in spaces":          {"word-count", "name: \"  word-count \"" + about, "", 0},
 		"long name in spaces":     {strings.Repeat("b", 64), "name: \" " + strings.Repeat("b", 64) + " \"" + about, "", 0},
+		"name in separators":      {"word-count", `name: "\x1c\x1dword-count\x1e\x1f"` + about, "", 0}, // white space to Python
+		"name of separators":      {"word-count", `name: "\x1c\x1f"` + about, "Field 'name' must be a non-empty string", 0},
+		"description of them":     {"word-count", "name: word-count\ndescription: \"\\x1d \\x1e\"", "Field 'description' must be a non-empty string", 0},
 		"40 wide folder":          {"\uff57", "name: w" + about, "", 0},
 	}
 	for name, tt := range tests {
