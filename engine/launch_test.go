@@ -1,0 +1,62 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier/engine"
+)
+
+// Records hold a launch, and older ones have to be read: no field of it is named
+// anew, goes or gets another type. A new one that may be left out is added to the
+// file. The runs in testdata/records, which cli resumes, have most of them.
+func TestFieldsOfALaunchStayAsTheyAreRecorded(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/launch.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := fieldsOf(reflect.TypeFor[engine.Launch](), "")
+	if d := cmp.Diff(strings.Split(strings.TrimSpace(string(b)), "\n"), is); d != "" {
+		t.Errorf("testdata/launch.txt (-recorded +is):\n%s", d)
+	}
+}
+
+// fieldsOf lists the fields of a type as its JSON names them, each with its kind.
+func fieldsOf(t reflect.Type, path string) (out []string) {
+	marshals := t.Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
+	switch {
+	case marshals || t == reflect.TypeFor[time.Time]():
+		return []string{path + " " + t.String()}
+	case t.Kind() == reflect.Pointer:
+		return fieldsOf(t.Elem(), path)
+	case t.Kind() == reflect.Slice:
+		return fieldsOf(t.Elem(), path+"[]")
+	case t.Kind() == reflect.Map:
+		return fieldsOf(t.Elem(), path+"{}")
+	case t.Kind() != reflect.Struct:
+		return []string{path + " " + t.Kind().String()}
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, more, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "-" || len(f.Index) > 1 {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		if more != "" {
+			name += "?"
+		}
+		out = append(out, fieldsOf(f.Type, strings.TrimPrefix(path+"."+name, "."))...)
+	}
+	slices.Sort(out)
+	return out
+}

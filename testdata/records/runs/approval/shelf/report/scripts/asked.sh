@@ -1,0 +1,1 @@
+echo "asked $*" >>/workspace/ran.txt

@@ -1,0 +1,1 @@
+echo "named $*" >>/workspace/ran.txt
