@@ -105,6 +105,17 @@ docs: ## write the generated documents anew
 	$(GO) test -run TestDocumentationIsTheTable ./settings -update
 	$(GO) test -run TestEnforcementPageIsTheTable ./policy -update
 
+# make gives PATH to all that it runs. Where PATH is meant as that of the module, programs are found as before: in the PATH that make
+# itself was started with, which Linux tells of a process, and what else has from its own environment.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+override PATH := $(shell if [ -r /proc/$$PPID/environ ]; then while IFS= read -r -d '' v; do case $$v in (PATH=*) echo "$${v:5}" ;; esac; done </proc/$$PPID/environ; else echo "$$PATH"; fi)
+endif
+
+.PHONY: module
+module: ## another module path, in a copy: make module MODULE=github.com/you/metier OUT=../copy (or PATH=…; OUT=. is in place)
+	@GO=$(GO) tools/module '$(MODULE)' '$(OUT)'
+
 .PHONY: fuzz
 fuzz: ## fuzz every target in the source: readers of what people wrote for FUZZTIME (60s), the others for a quarter
 	tools/fuzz $(FUZZTIME)

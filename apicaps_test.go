@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"metier/internal/house"
+	"metier/internal/testenv"
 )
 
 // The root package is what one reads to understand metier. These caps keep it
@@ -73,7 +74,7 @@ func TestOnlySessionAsksPolicy(t *testing.T) {
 	for _, name := range []string{"Decide", "Release"} {
 		calls := 0
 		for _, f := range tree.Go(func(p string) bool { return house.IsGo(p) && !house.IsTest(p) }) {
-			all := f.Uses("metier/policy", name)
+			all := f.Uses(testenv.ModulePath+"/policy", name)
 			if len(all) == 0 {
 				continue
 			}

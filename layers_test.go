@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"metier/internal/house"
+	"metier/internal/testenv"
 )
 
 // layer is a set of packages at one height. A package imports lower heights
@@ -126,12 +127,12 @@ func list(t *testing.T) []listed {
 	return pkgs
 }
 
-// relative turns metier/x into x and metier into "."; others stay.
+// relative turns paths of this module into its folders, the root into "."; others stay.
 func relative(p string) string {
-	if p == "metier" {
+	if p == testenv.ModulePath {
 		return "."
 	}
-	return strings.TrimPrefix(p, "metier/")
+	return strings.TrimPrefix(p, testenv.ModulePath+"/")
 }
 
 // fits says whether pkg is path or, for "x/", below x.
@@ -164,7 +165,7 @@ func broken(pkg, imp string) string {
 	if !ok && !forTests(pkg) {
 		return pkg + " is in no layer: give it a place in layers_test.go, and say why"
 	}
-	if !strings.HasPrefix(imp, "metier/") && imp != "metier" {
+	if !strings.HasPrefix(imp, testenv.ModulePath+"/") && imp != testenv.ModulePath {
 		return foreign(pkg, imp)
 	}
 	imp = relative(imp)
@@ -273,7 +274,11 @@ func TestDirectionIsUnderstood(t *testing.T) {
 		{"surprise", "fmt", "in no layer"},
 	}
 	for _, tt := range tests {
-		got := broken(tt.pkg, tt.imp)
+		imp := tt.imp
+		if rel, ours := strings.CutPrefix(imp, "metier"); ours {
+			imp = testenv.ModulePath + rel
+		}
+		got := broken(tt.pkg, imp)
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s imports %s: got %q, want %q", tt.pkg, tt.imp, got, tt.want)
 		}
@@ -299,8 +304,8 @@ func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 		}
 		for _, im := range f.Imports {
 			path := strings.Trim(im.Path.Value, `"`)
-			if !strings.Contains(strings.Split(path, "/")[0], ".") {
-				continue
+			if host, _, _ := strings.Cut(path, "/"); !strings.Contains(host, ".") || relative(path) != path {
+				continue // the standard library, or ours
 			}
 			checked++
 			name := f.Local(path)

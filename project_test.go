@@ -259,14 +259,14 @@ func TestReadFileHasALimit(t *testing.T) {
 func dependencies(t *testing.T) []string {
 	t.Helper()
 	gotool := testenv.NeedTool(t, "go", "golang-go")
-	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", "metier", "metier/source/local", "metier/source/embedded")
+	cmd := exec.CommandContext(t.Context(), gotool, "list", "-deps", testenv.ModulePath, testenv.ModulePath+"/source/local", testenv.ModulePath+"/source/embedded")
 	cmd.Dir = testenv.Module(t)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	deps := strings.Fields(string(out))
-	if !slices.Contains(deps, "metier") || len(deps) < 50 {
+	if !slices.Contains(deps, testenv.ModulePath) || len(deps) < 50 {
 		t.Fatalf("only %v", deps)
 	}
 	return deps
@@ -276,14 +276,14 @@ func dependencies(t *testing.T) []string {
 func TestSkillToolsCannotStartAProcess(t *testing.T) {
 	t.Parallel()
 	deps := dependencies(t)
-	for _, p := range []string{"os/exec", "plugin", "metier/sandbox"} {
+	for _, p := range []string{"os/exec", "plugin", testenv.ModulePath + "/sandbox"} {
 		if slices.Contains(deps, p) {
 			t.Errorf("the skill tools depend on %s", p)
 		}
 	}
 	starts := regexp.MustCompile(`\b(StartProcess|ForkExec|CreateProcess\w*|(syscall|unix|windows)\.Exec\w*)\b`) // what os/exec itself is made of
 	for _, p := range deps {
-		rel, ours := strings.CutPrefix(p+"/", "metier/")
+		rel, ours := strings.CutPrefix(p+"/", testenv.ModulePath+"/")
 		if !ours {
 			continue
 		}

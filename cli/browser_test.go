@@ -73,7 +73,7 @@ var builtPagehand = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	dir = filepath.Join(filepath.Dir(filepath.Dir(self)), "pagehand")
-	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "metier/cmd/pagehand").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), testenv.ModulePath+"/cmd/pagehand").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return dir, nil

@@ -60,7 +60,7 @@ var pagehand = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	built = dir
-	out, err := exec.Command("go", "build", "-o", dir, "metier/cmd/pagehand").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir, testenv.ModulePath+"/cmd/pagehand").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

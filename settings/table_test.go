@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"metier/internal/testenv"
 	"metier/settings"
 )
 
@@ -223,7 +224,7 @@ func users(t *testing.T) map[string][]string {
 	src := readSource(t)
 	used := map[string][]string{}
 	for path, f := range outside(t) {
-		for name := range namesUsed(f, "metier/settings") {
+		for name := range namesUsed(f, testenv.ModulePath+"/settings") {
 			typ := src.typeOf[name]
 			if src.types[name] {
 				typ = name
@@ -321,11 +322,11 @@ func namesUsed(f *ast.File, pkg string) map[string]bool {
 
 func TestNamesUsed(t *testing.T) {
 	t.Parallel()
-	f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nimport st \"metier/settings\"\nvar a, b = st.ScanChildren, fmt.Scan\n", 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nimport st \""+testenv.ModulePath+"/settings\"\nvar a, b = st.ScanChildren, fmt.Scan\n", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]bool{"ScanChildren": true}, namesUsed(f, "metier/settings")); d != "" {
+	if d := cmp.Diff(map[string]bool{"ScanChildren": true}, namesUsed(f, testenv.ModulePath+"/settings")); d != "" {
 		t.Error(d)
 	}
 }

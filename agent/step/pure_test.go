@@ -12,12 +12,13 @@ import (
 
 	"metier/agent/step"
 	"metier/event"
+	"metier/internal/testenv"
 )
 
 func TestPureImportsOnlyWhatHasNoWorld(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"encoding/json", "errors", "fmt", "slices", "strings", "unicode",
-		"metier/event", "metier/model", "metier/policy", "metier/record"}
+		testenv.ModulePath + "/event", testenv.ModulePath + "/model", testenv.ModulePath + "/policy", testenv.ModulePath + "/record"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)

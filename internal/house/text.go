@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"metier/internal/testenv"
 )
 
 // Texts that belong to one machine or to how the work was done, not into a
@@ -64,7 +66,7 @@ func (t *Tree) Modules() []Finding {
 	return out
 }
 
-var nestedReplace = regexp.MustCompile(`^(replace)?\s*metier => (\.\./)*\.\.$`)
+var nestedReplace = regexp.MustCompile(`^(replace)?\s*\S+ => (\.\./)*\.\.$`)
 
 // systems are the names that tie a file to one operating system.
 var systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "linux", "netbsd", "openbsd", "plan9", "solaris", "unix", "windows"}
@@ -133,7 +135,7 @@ func (t *Tree) Waits() []Finding {
 			if !ok || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {
 				return true
 			}
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == f.Local("metier/internal/testenv") {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == f.Local(testenv.ModulePath+"/internal/testenv") {
 				return true
 			}
 			out = append(out, Finding{f.Path, f.Line(call.Pos()), s.Sel.Name + ": use testenv.Skip(t, reason), which CI can forbid"})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,10 @@ const NoSkip = "METIER_NO_SKIP"
 // ../shared also where NoSkip forbids skips. make test sets it in a clone
 // without that folder; CI does not.
 const NoShared = "METIER_NO_SHARED"
+
+// ModulePath is the path of this module, by which its packages are imported. Whoever
+// takes it over may give it another one (make module).
+var ModulePath = strings.TrimSuffix(reflect.TypeFor[Kills]().PkgPath(), "/internal/testenv")
 
 // Count returns short if the tests run with -short, as in make test, and full
 // otherwise, as in make test-all. It scales how many inputs, runs or points a
@@ -97,12 +102,12 @@ func Module(t testing.TB) string {
 	}
 	for {
 		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && slices.Contains(strings.Split(string(b), "\n"), "module metier") {
+		if err == nil && slices.Contains(strings.Split(string(b), "\n"), "module "+ModulePath) {
 			return dir
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("no go.mod of module metier above the test")
+			t.Fatal("no go.mod of module " + ModulePath + " above the test")
 		}
 		dir = parent
 	}

@@ -69,7 +69,7 @@ func TestCorpus_AbsentIsASkipOrAFailure(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(clone, "deep"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(clone, "go.mod"), []byte("module metier\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(clone, "go.mod"), []byte("module "+testenv.ModulePath+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Join(clone, "deep"))
