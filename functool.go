@@ -15,8 +15,10 @@ import (
 // arguments: json tags name them, jsonschema tags describe them, and fields without
 // omitempty are required. The model sees Out as text if it is a string, and as JSON
 // otherwise. An error of fn is a failed call: the model sees its text, and the code of
-// an [*Error]. effect is the worst that fn can do; calls that write or have side
-// effects are recorded before fn runs.
+// an [*Error]. effect is the worst that fn can do: policy.Read if it changes nothing,
+// or policy.SideEffect. A call with side effects is recorded before fn runs, and it is
+// not repeated if the process is killed meanwhile: the model is told that the outcome is
+// unknown.
 //
 // FuncTool fails if the name, the description, or the function is missing, or if In
 // has no JSON Schema.
@@ -31,8 +33,8 @@ func FuncTool[In, Out any](name, description string, effect policy.Effect, fn fu
 		return invalid("the description is missing; the model chooses a tool by it")
 	case fn == nil:
 		return invalid("the function is missing")
-	case effect != policy.Read && effect != policy.Write && effect != policy.SideEffect:
-		return invalid("the effect is %q; it is policy.Read, policy.Write, or policy.SideEffect", effect)
+	case effect != policy.Read && effect != policy.SideEffect:
+		return invalid("the effect is %q; it is policy.Read or policy.SideEffect", effect)
 	}
 	schema, err := schemaof.Struct[In]()
 	if err != nil {

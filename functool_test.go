@@ -2,12 +2,15 @@ package metier_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"metier"
+	"metier/event"
+	"metier/model"
 	"metier/policy"
 	"metier/record"
 )
@@ -104,6 +107,7 @@ func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
 		"name":        func() (metier.Tool, error) { return metier.FuncTool("", "d", policy.Read, fn) },
 		"description": func() (metier.Tool, error) { return metier.FuncTool("n", "", policy.Read, fn) },
 		"effect":      func() (metier.Tool, error) { return metier.FuncTool("n", "d", "", fn) },
+		"write":       func() (metier.Tool, error) { return metier.FuncTool("n", "d", policy.Write, fn) },
 		"function":    func() (metier.Tool, error) { return metier.FuncTool[weatherIn, string]("n", "d", policy.Read, nil) },
 		"struct": func() (metier.Tool, error) {
 			return metier.FuncTool("n", "d", policy.Read, func(context.Context, string) (string, error) { return "", nil })
@@ -117,4 +121,48 @@ func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// plainWrite is a tool that writes and does not say what is there before and after.
+type plainWrite struct{}
+
+func (plainWrite) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return metier.Spec{ToolSpec: model.ToolSpec{Name: "weather"}, Canonical: "weather", Effect: policy.Write}, true
+}
+
+func (plainWrite) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
+	return metier.Facts{}, nil
+}
+
+func (plainWrite) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+	return metier.Text("written"), nil
+}
+
+// A call that is cut off is made again only if its claim says how to see whether it
+// happened. Without that, a write is claimed as a side effect.
+func TestCall_WriteWithoutIntentIsClaimedAsSideEffect(t *testing.T) {
+	t.Parallel()
+	mem := record.NewMemory()
+	s, err := metier.Open(t.Context(), metier.Config{ID: "s", By: "ada", Log: mem, Blobs: mem, Tools: []metier.Tool{plainWrite{}}, Grants: policy.Grants{Tools: []string{"weather"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Call(t.Context(), metier.Call{Tool: "weather", Args: []byte(`{}`)})
+	if err != nil || o.Code() != "" {
+		t.Fatalf("%v: %s", err, o.Text())
+	}
+	for en, err := range mem.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := event.Decode(en); err == nil {
+			if started, is := e.(event.Started); is {
+				if diff := cmp.Diff(policy.SideEffect, started.Effect); diff != "" {
+					t.Errorf("effect of the claim (-want +got):\n%s", diff)
+				}
+				return
+			}
+		}
+	}
+	t.Error("no claim was recorded")
 }

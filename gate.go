@@ -368,7 +368,11 @@ func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec eve
 	if prev.Started && prev.Try == c.Try {
 		return nil, nil // a read that is taken up again
 	}
-	return []event.Event{rec, event.Started{ID: c.ID, Try: c.Try, Tool: rec.Tool, Effect: f.Effect, Args: rec.Args, Intent: intent, Active: cl.active}}, nil
+	effect := f.Effect
+	if effect == policy.Write && intent.Digest == "" {
+		effect = policy.SideEffect // after a crash nothing tells whether it happened, so it is not made again
+	}
+	return []event.Event{rec, event.Started{ID: c.ID, Try: c.Try, Tool: rec.Tool, Effect: effect, Args: rec.Args, Intent: intent, Active: cl.active}}, nil
 }
 
 // finish releases a result and records it with everything the tool recorded.
