@@ -35,6 +35,7 @@ type result struct {
 	Denied denied          `json:"denied"` // with those of subagents
 	// Catalog counts the skills that the model is shown.
 	Catalog run.CatalogReport `json:"catalog"`
+	Notices []engine.Notice   `json:"notices"`
 	Head    string            `json:"head"`
 	Dir     string            `json:"dir"`
 
@@ -56,7 +57,7 @@ type ask struct {
 
 func outcomeResult(o engine.Outcome) result {
 	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
-		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}}
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...)}
 	if o.Head.Seq > 0 {
 		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
 	}

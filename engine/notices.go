@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"metier"
 	"metier/internal/plural"
@@ -124,6 +125,27 @@ func (j *Run) noteBrowser() {
 			j.note("", "no browser is lent to helpers of %s: --browser-endpoint, --browser-origin and --browser-until lend one", p.Name)
 		}
 	}
+}
+
+// notices are those of a run and of its subagents.
+type notices struct {
+	to func(Notice)
+
+	mu   sync.Mutex
+	list []Notice
+}
+
+func (n *notices) add(one Notice) {
+	n.mu.Lock()
+	n.list = append(n.list, one)
+	n.mu.Unlock()
+	n.to(one)
+}
+
+func (n *notices) all() []Notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.list)
 }
 
 // note gives the user of a run a notice.

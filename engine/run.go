@@ -59,7 +59,8 @@ type Run struct {
 	session  *metier.Session
 	toolset  []metier.Tool // of the session
 	hooks    Hooks
-	family   *family // its children and theirs; nil where it has none
+	notices  *notices // that were given
+	family   *family  // its children and theirs; nil where it has none
 
 	secrets []record.Secret // of servers
 	run     string          // name of the run in the log; the folder's id, and more for one that goes on after its end
@@ -84,7 +85,9 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if h.Notify == nil {
 		h.Notify = e.o.Notify
 	}
-	j := &Run{e: e, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
+	given := &notices{to: h.Notify}
+	h.Notify = given.add
+	j := &Run{e: e, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, notices: given, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
 	defer func() {
 		if err != nil {
 			err = closed(j.letGo(), err)

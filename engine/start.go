@@ -20,6 +20,7 @@ type Outcome struct {
 	Dir       string            // of the record
 	Denied    []event.Denial    // calls, those of subagents included
 	Catalog   run.CatalogReport // the skills that the model was shown
+	Notices   []Notice          // what the user should know
 }
 
 // Check finds what is wrong with a plan before it is started.
@@ -78,7 +79,7 @@ func (j *Run) Drive(ctx context.Context) (Outcome, error) {
 	}
 	o.Run = j.folder.ID()
 	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
-	return Outcome{Outcome: o, Phase: j.launch.Phase, Workspace: j.launch.Workspace, Dir: j.folder.Dir(), Denied: calls, Catalog: j.catalogReport(ctx)}, closed(failed, err)
+	return Outcome{Outcome: o, Phase: j.launch.Phase, Workspace: j.launch.Workspace, Dir: j.folder.Dir(), Denied: calls, Catalog: j.catalogReport(ctx), Notices: j.notices.all()}, closed(failed, err)
 }
 
 // introduce gives the notices of the beginning and puts skills and task into the
