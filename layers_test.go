@@ -324,3 +324,40 @@ func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 		t.Error("no import of another module was seen")
 	}
 }
+
+// Every surface can call the application: it knows no flags and no terminal, and the
+// command line does nothing of its own with runs and sessions.
+func TestEngineKnowsNoSurface(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", "./engine").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	for _, p := range []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"} {
+		if slices.Contains(deps, p) {
+			t.Errorf("engine depends on %s", p)
+		}
+	}
+	if len(deps) < 100 {
+		t.Errorf("only %d packages are named", len(deps))
+	}
+	tree, err := house.Load(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, f := range tree.Go(func(p string) bool {
+		return strings.HasPrefix(p, "cli/") && house.IsGo(p) && !house.IsTest(p)
+	}) {
+		read++
+		for _, own := range [][2]string{{"metier/agent", "Run"}, {"metier/run", "Create"}, {"metier", "Open"}} {
+			for _, at := range f.Uses(own[0], own[1]) {
+				t.Errorf("%s:%d: %s.%s is the engine's to call", f.Path, f.Line(at.Pos()), own[0], own[1])
+			}
+		}
+	}
+	if read < 30 {
+		t.Errorf("only %d files of cli were read", read)
+	}
+}
