@@ -65,7 +65,10 @@ func NewAgent(ctx context.Context, o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, a.engine.Check(ctx, p)
+	if err := a.engine.Check(ctx, p); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 func (a *Agent) request(prompt string) Request {

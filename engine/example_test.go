@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log"
 	"os"
 	"path/filepath"
@@ -168,6 +169,31 @@ func ExampleCustom_source() {
 	sk, err := snap.Find("umbrella")
 	fmt.Println(sk.ID, sk.Tier, err)
 	// Output: program:umbrella builtin <nil>
+}
+
+// shout is a model of one's own: it answers in capitals.
+type shout struct{}
+
+func (shout) Stream(_ context.Context, r model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) {
+		text := strings.ToUpper(r.Messages[len(r.Messages)-1].Text())
+		if !yield(model.Chunk{Kind: model.ChunkText, Text: text}, nil) {
+			return
+		}
+		yield(model.Chunk{Kind: model.ChunkDone, Stop: model.StopEnd, Message: &model.Message{Role: model.RoleAssistant, Parts: []model.Part{model.Text(text)}}}, nil)
+	}
+}
+
+// A model of one's own needs one method.
+func ExampleNewAgent_model() {
+	ctx := context.Background()
+	a, err := engine.NewAgent(ctx, engine.AgentOptions{Client: shout{}, Workspace: temp(), Environ: []string{"HOME=" + temp()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer a.Close(ctx)
+	fmt.Println(a.Ask(ctx, "Good morning."))
+	// Output: GOOD MORNING. <nil>
 }
 
 // replay is a model that replays recorded turns.
