@@ -56,7 +56,8 @@ type book struct {
 	log      record.Log
 	unfollow func()
 
-	writing sync.Mutex // one append at a time
+	writing sync.Mutex     // one append at a time
+	pruning sync.WaitGroup // old records are removed, and it names them
 
 	mu          sync.Mutex
 	came, bytes int
@@ -193,7 +194,7 @@ func (g *guests) next(ctx context.Context) error {
 	}
 	g.retire()
 	g.book = b
-	g.closing.Go(func() { g.prune(context.WithoutCancel(ctx), b) })
+	b.pruning.Go(func() { g.prune(context.WithoutCancel(ctx), b) })
 	return nil
 }
 
@@ -222,6 +223,7 @@ func (g *guests) left(b *book) {
 // shut makes a record durable. Of the artifacts it writes the checkpoint alone,
 // for lists: the others would double its size, and its log has what they say.
 func (g *guests) shut(b *book) {
+	b.pruning.Wait()
 	b.writing.Lock()
 	err := g.e.EndRecord(context.Background(), b.log, g.id)
 	b.writing.Unlock()
