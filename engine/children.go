@@ -104,7 +104,7 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 // that was there and is gone is not made again: what it did would happen twice.
 func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, error) {
 	j, f := c.parent, c.parent.family
-	root, o := j.folder.Children(), j.e.RunOptions()
+	root, o := j.folder.Children(), j.e.RunOptions(j.secrets...)
 	dir := filepath.Join(root, ch.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,7 +41,7 @@ func (j *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 		err := k.openOn(ctx, o.ID, o.Log, o.Blobs)
 		return k.session, func() error { return nil }, err
 	}
-	folder, err := k.e.CreateRecord(ctx, k.launch.Workspace, k.launch.Artifacts, k.e.RunID())
+	folder, err := k.e.CreateRecord(ctx, k.launch.Workspace, k.launch.Artifacts, k.e.RunID(), k.secrets...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,81 @@
+package engine_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"metier/config"
+	"metier/engine"
+)
+
+// deskServer is an MCP server with one tool.
+const deskServer = `while IFS= read -r line; do
+  id=$(printf '%s\n' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
+  case $line in
+    *'"method":"initialize"'*) out='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"desk","version":"1"}}' ;;
+    *'"method":"tools/list"'*) out='{"tools":[{"name":"look","description":"Looks.","inputSchema":{"type":"object"}}]}' ;;
+    *) out='{}' ;;
+  esac
+  [ -z "$id" ] || printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$out"
+done
+`
+
+// The records of subagents keep out the secrets of the servers that the run has, as the
+// record of the run does.
+func TestStart_KeepsServerSecretsOutOfSubagentRecords(t *testing.T) {
+	t.Parallel()
+	const token = "desk-token-0123456789"
+	dir := t.TempDir()
+	home, ws := filepath.Join(dir, "home"), filepath.Join(dir, "ws")
+	write(t, filepath.Join(dir, "server.sh"), deskServer)
+	write(t, filepath.Join(ws, "letter.txt"), "The token is "+token+".\n")
+	write(t, filepath.Join(home, "profiles", "clerk.yaml"), "name: clerk\ndescription: Reads letters.\ntools: [read_file]\n")
+	write(t, filepath.Join(home, ".config", "metier", "config.yaml"), fmt.Sprintf("mcp: {servers: {desk: {command: sh, args: [%s], env: {DESK_TOKEN: '${DESK_TOKEN}'}, readOnly: [look]}}}\n", filepath.Join(dir, "server.sh")))
+	env := config.NewEnv([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "DESK_TOKEN=" + token}, ws)
+	e := engine.New(env, engine.Options{})
+	defer e.Close()
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Read.", Artifacts: filepath.Join(dir, "records"), Batch: true, Tools: []string{"read_file"},
+		Subagents: []string{"clerk"}, SubagentDirs: []string{filepath.Join(home, "profiles")}, Custom: engine.Custom{Model: replay(`
+turns:
+  - when: '{{ offered "delegate_task" }}'
+    calls: [{tool: delegate_task, args: {profile: clerk, task: Read the letter.}}]
+  - when: '{{ not (offered "delegate_task") }}'
+    calls: [{tool: read_file, args: {path: letter.txt}}]
+  - when: '{{ not (offered "delegate_task") }}'
+    say: Read.
+  - say: Done.
+`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := r.Drive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redacted := false
+	err = filepath.WalkDir(o.Dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if strings.Contains(string(b), token) {
+			t.Errorf("%s holds the secret of the server", p)
+		}
+		redacted = redacted || strings.Contains(string(b), "The token is ")
+		return err
+	})
+	if err != nil || !redacted {
+		t.Errorf("no record holds the letter (%v); the run ended as %s: %s", err, o.Status, o.Answer)
+	}
+}
