@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"metier"
 	"metier/agent"
@@ -28,8 +30,9 @@ func (j *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) 
 	}
 	q.Text = run.Text(p.Text)
 	ans, err := j.hooks.Ask(ctx, Question{Question: q, Subagent: Asker(p), Args: p.Args})
-	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways {
-		return ans, err
+	ans.By = cmp.Or(ans.By, j.e.Principal())
+	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways || !slices.Contains(q.Scopes, ans.Scope) {
+		return ans, err // the session refuses a scope that the question does not have
 	}
 	if err := j.e.keepApproval(ctx, newApproval(q.Asked, q.Text, j.folder.ID(), ans.By, j.e.Now())); err != nil {
 		j.note(metier.CodeOf(err), "the answer holds for this session only: %v", err)
