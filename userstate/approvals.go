@@ -57,12 +57,15 @@ func approvalsOf(o *jsonedit.Object) ([]Approval, error) {
 		if err := json.Unmarshal(r, &out[i]); err != nil {
 			return nil, fmt.Errorf("%s: entry %d: %w", keyApprovals, i+1, err)
 		}
-		if p := out[i]; !bindsForm.MatchString(p.Binds) || p.ID == "" || p.By == "" {
+		if !out[i].complete() {
 			return nil, fmt.Errorf("%s: entry %d: it does not say what was approved, or by whom", keyApprovals, i+1)
 		}
 	}
 	return out, nil
 }
+
+// complete reports whether an approval says what was approved, and by whom.
+func (p Approval) complete() bool { return bindsForm.MatchString(p.Binds) && p.ID != "" && p.By != "" }
 
 // Approvals lists the permanent approvals. A file that cannot be used is an error,
 // and no approval in it counts.
@@ -90,6 +93,9 @@ func (st Store) Approvals() ([]Approval, error) {
 // Approve keeps a permanent approval, in place of an older one for the same. kept is
 // the path of a copy if the file could not be understood.
 func (st Store) Approve(ctx context.Context, p Approval) (kept string, err error) {
+	if !p.complete() { // it would make the whole file one that says nothing
+		return "", metier.Errorf(metier.Invalid, "approval_incomplete", "set ID, Binds, and By", "the approval %q does not say what was approved, or by whom", p.ID)
+	}
 	return st.changeApprovals(ctx, func(q Approval) bool { return q.Binds == p.Binds }, &p)
 }
 
