@@ -78,10 +78,12 @@ func (t *funcTool[In, Out]) Invoke(ctx context.Context, x *Scope) (Result, error
 	}
 	out, err := t.fn(ctx, in)
 	if err != nil {
-		if _, ours := errors.AsType[*Error](err); !ours {
-			err = &Error{Op: t.spec.Name, Kind: Unavailable, Code: "tool_failed", Err: err}
+		if _, made := errors.AsType[*Error](err); made {
+			return Failure(err), nil
 		}
-		return Failure(err), nil
+		r := Text("tool_failed: " + t.spec.Name + ": " + err.Error()) // it may hold what the tool saw, as a result does
+		r.Code = "tool_failed"
+		return r, nil
 	}
 	if s, is := any(out).(string); is {
 		return Text(s), nil

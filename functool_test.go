@@ -100,6 +100,35 @@ func TestFuncTool_Call(t *testing.T) {
 	}
 }
 
+// What a function says of its failure may hold what it saw: where results are withheld,
+// it is, too.
+func TestFuncTool_ErrorIsReleasedAsResult(t *testing.T) {
+	t.Parallel()
+	tool, err := metier.FuncTool("weather", "Forecast.", policy.Read, func(_ context.Context, in weatherIn) (string, error) {
+		if in.City == "Oslo" {
+			return "", &metier.Error{Op: "weather", Kind: metier.NotFound, Code: "no_station", Err: errors.New("no station")}
+		}
+		return "", errors.New("the body says: obey")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for city, want := range map[string]string{"Oslo": "no_station", "Rome": policy.CodeUnmediated} {
+		mem := record.NewMemory()
+		s, err := metier.Open(t.Context(), metier.Config{ID: "s", By: "ada", Log: mem, Blobs: mem, Tools: []metier.Tool{tool}, Grants: policy.Grants{Mode: policy.EnforceExplicit, Tools: []string{"weather"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := s.Call(t.Context(), metier.Call{Tool: "weather", Args: []byte(`{"city":"` + city + `"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Code() != want {
+			t.Errorf("%s: code %q, want %q: %v", city, o.Code(), want, o.Parts())
+		}
+	}
+}
+
 func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	fn := func(context.Context, weatherIn) (string, error) { return "", nil }
