@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"metier/internal/schemaof"
 	"metier/model"
@@ -20,8 +21,8 @@ import (
 // not repeated if the process is killed meanwhile: the model is told that the outcome is
 // unknown.
 //
-// FuncTool fails if the name, the description, or the function is missing, or if In
-// has no JSON Schema.
+// FuncTool fails if the name, the description, or the function is missing, if providers
+// do not take the name, or if In has no JSON Schema.
 func FuncTool[In, Out any](name, description string, effect policy.Effect, fn func(context.Context, In) (Out, error)) (Tool, error) {
 	invalid := func(format string, args ...any) (Tool, error) {
 		return nil, Errorf(Invalid, "tool_invalid", "", "tool %q: %w", name, fmt.Errorf(format, args...))
@@ -29,6 +30,8 @@ func FuncTool[In, Out any](name, description string, effect policy.Effect, fn fu
 	switch {
 	case name == "":
 		return invalid("the name is missing")
+	case !toolName.MatchString(name):
+		return invalid("the name is not 1 to 64 of A-Z, a-z, 0-9, _, and -, as providers demand")
 	case description == "":
 		return invalid("the description is missing; the model chooses a tool by it")
 	case fn == nil:
@@ -42,6 +45,8 @@ func FuncTool[In, Out any](name, description string, effect policy.Effect, fn fu
 	}
 	return &funcTool[In, Out]{spec: Spec{ToolSpec: model.ToolSpec{Name: name, Description: description, Schema: schema.JSON}, Canonical: name, Effect: effect}, schema: schema, fn: fn}, nil
 }
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 type funcTool[In, Out any] struct {
 	spec   Spec

@@ -134,6 +134,7 @@ func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
 	fn := func(context.Context, weatherIn) (string, error) { return "", nil }
 	for name, make := range map[string]func() (metier.Tool, error){
 		"name":        func() (metier.Tool, error) { return metier.FuncTool("", "d", policy.Read, fn) },
+		"words":       func() (metier.Tool, error) { return metier.FuncTool("the weather", "d", policy.Read, fn) },
 		"description": func() (metier.Tool, error) { return metier.FuncTool("n", "", policy.Read, fn) },
 		"effect":      func() (metier.Tool, error) { return metier.FuncTool("n", "d", "", fn) },
 		"write":       func() (metier.Tool, error) { return metier.FuncTool("n", "d", policy.Write, fn) },
