@@ -148,8 +148,14 @@ const customModel = "custom:model"
 // leaves out tools that do more than read.
 func (p *Plan) grantCustom(ctx context.Context) error {
 	for _, t := range p.custom.Tools {
+		if t == nil {
+			return metier.Errorf(metier.Invalid, "tool_invalid", "check the error of metier.FuncTool", "a custom tool is nil")
+		}
 		s, _ := t.Spec(ctx, nil)
 		name := cmp.Or(s.Canonical, s.Name)
+		if strings.HasPrefix(name, host.Prefix) {
+			return metier.Errorf(metier.Invalid, "tool_name_taken", "give it another name", "a custom tool cannot have the name %q: %s begins the names of tools of MCP servers", name, host.Prefix)
+		}
 		if _, taken := config.ToolEffect(name); taken || name == "" || slices.Contains(p.launch.Tools, name) {
 			return metier.Errorf(metier.Invalid, "tool_name_taken", "give each tool a name of its own", "a custom tool cannot have the name %q", name)
 		}

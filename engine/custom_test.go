@@ -1,0 +1,34 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+
+	"metier"
+	"metier/config"
+	"metier/engine"
+	"metier/policy"
+)
+
+// A custom tool that is nil, or that could not be granted, fails before the run begins.
+func TestPlan_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
+	t.Parallel()
+	named := func(name string) metier.Tool {
+		tool, err := metier.FuncTool(name, "Look.", policy.Read, func(context.Context, struct{}) (string, error) { return "", nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tool
+	}
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	for want, tools := range map[string][]metier.Tool{
+		"":                {named("look")},
+		"tool_invalid":    {nil},
+		"tool_name_taken": {named("mcp__desk__look")},
+	} {
+		_, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Custom: engine.Custom{Tools: tools, Model: replay("turns: [{say: Done.}]")}})
+		if (err == nil) != (want == "") || err != nil && metier.CodeOf(err) != want {
+			t.Errorf("error %v, want code %q", err, want)
+		}
+	}
+}
