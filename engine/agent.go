@@ -46,8 +46,9 @@ type Agent struct {
 	engine *Engine
 	o      AgentOptions
 
-	mu  sync.Mutex
-	run *Run // nil before the first question
+	mu     sync.Mutex
+	run    *Run // nil before the first question
+	closed bool
 }
 
 // NewAgent returns an agent. It opens the model, the skills, and the tools, so that
@@ -109,6 +110,9 @@ const agentDone = "done"
 func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return Outcome{}, metier.Errorf(metier.Conflict, "agent_closed", "make another one with NewAgent", "the agent is closed")
+	}
 	if a.run != nil {
 		if err := a.run.Send(ctx, prompt); err != nil {
 			return Outcome{}, err
@@ -131,6 +135,10 @@ func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
 func (a *Agent) Close(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	a.closed = true
 	defer a.engine.Close()
 	if a.run == nil {
 		return nil

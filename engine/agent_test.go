@@ -64,3 +64,21 @@ func TestAgent_AskReturnsTheReason(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// After Close, an agent begins no other conversation.
+func TestAgent_AskFailsAfterClose(t *testing.T) {
+	t.Parallel()
+	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: replay("turns: [{say: Done.}]"), Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := a.Ask(t.Context(), "Again?"); err == nil || metier.CodeOf(err) != "agent_closed" {
+		t.Errorf("Ask after Close = %q, %v, want agent_closed", answer, err)
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
