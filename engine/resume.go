@@ -100,6 +100,7 @@ func (j *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 		}
 	}
 	if over := restored.State.Status; prompt == "" && (over == run.StatusDone || over == run.StatusDenied) {
+		j.over = &restored
 		return j.open(ctx, folder) // Drive returns how it ended, and does nothing
 	}
 	j.noteLease()

@@ -67,6 +67,7 @@ type Run struct {
 	begun   bool            // the beginning was reported
 	limited agent.Limits    // the run, where it is under way
 	anew    bool            // skills changed, and the files of today count
+	over    *run.Restored   // a record that was opened to tell how it ended; nil once it continues
 	trusted bool            // its record, whoever wrote it
 }
 

@@ -114,10 +114,14 @@ func (j *Run) Send(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if p.ended {
-		if err := j.reopened(ctx); err != nil {
-			return err
-		}
+	switch {
+	case j.over != nil:
+		err = j.reopenOver(ctx)
+	case p.ended:
+		err = j.reopened(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	return j.say(ctx, p, text)
 }
@@ -145,6 +149,26 @@ func (j *Run) say(ctx context.Context, p past, text string) error {
 func (j *Run) reopened(ctx context.Context) error {
 	active := len(j.session.State().Active)
 	return j.append(ctx, []event.Event{event.Resumed{Run: j.folder.ID(), Active: active, Verified: active, OnDrift: j.onDrift()}})
+}
+
+// reopenOver checks what changed since a run ended, and records that it continues.
+func (j *Run) reopenOver(ctx context.Context) error {
+	j.noteLease()
+	d, err := j.drift(*j.over)
+	if err != nil {
+		return err
+	}
+	if len(d.all()) > 0 && j.onDrift() == "reload" {
+		j.anew = true
+		if err := errors.Join(j.session.Close(ctx), j.openOn(ctx, j.folder.ID(), j.log, j.folder.Blobs())); err != nil {
+			return err
+		}
+	}
+	if err := j.resumed(ctx, *j.over, d, j.onDrift()); err != nil {
+		return err
+	}
+	j.over = nil
+	return nil
 }
 
 // codeOf returns the code of an error, or "failed".

@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"metier"
+	"metier/config"
+	"metier/engine"
+)
+
+// A message to a finished run is held against the skills of today, as a resume with the
+// message is.
+func TestRun_SendAfterResumeChecksDrift(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	skill, records := filepath.Join(dir, "skills", "count", "SKILL.md"), filepath.Join(dir, "records")
+	write(t, skill, "---\nname: count\ndescription: Count. Use when asked.\n---\nCount.\n")
+	write(t, filepath.Join(dir, "ws", "own.txt"), "own\n")
+	e := engine.New(config.NewEnv([]string{"HOME=" + filepath.Join(dir, "home")}, filepath.Join(dir, "ws")), engine.Options{})
+	m := replay("turns: [{calls: [{tool: load_skill, args: {name: count}}]}, {say: One.}, {say: Two.}]")
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Count.", Roots: []string{filepath.Join(dir, "skills")}, Artifacts: records, Batch: true, Custom: engine.Custom{Model: m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Answer != "One." {
+		t.Fatalf("Drive: %q, %v", o.Answer, err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, skill, "---\nname: count\ndescription: Count. Use when asked.\n---\nCount twice.\n")
+	for _, test := range []struct{ choice, want string }{{"fail", "skill_drifted"}, {"reload", ""}} {
+		choice, want := test.choice, test.want
+		r, err := e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: engine.Custom{Model: m}, OnDrift: choice}, engine.Hooks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Send(t.Context(), "And now?"); (err == nil) != (want == "") || err != nil && metier.CodeOf(err) != want {
+			t.Errorf("%s: Send: %v, want code %q", choice, err, want)
+		}
+		if want == "" {
+			if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Two." {
+				t.Errorf("%s: Drive: %q, %v", choice, o.Answer, err)
+			}
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
