@@ -4,9 +4,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/config"
 	"metier/engine"
+	"metier/event"
 )
 
 // A message to a finished run is held against the skills of today, as a resume with the
@@ -51,5 +54,41 @@ func TestRun_SendAfterResumeChecksDrift(t *testing.T) {
 		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A message that is sent before the work begins follows the task.
+func TestRun_SendBeforeDriveKeepsOrder(t *testing.T) {
+	t.Parallel()
+	ws, records := t.TempDir(), t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, ws), engine.Options{})
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "First.", Artifacts: records, Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Send(t.Context(), "Second."); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Done." {
+		t.Errorf("Drive: %q, %v", o.Answer, err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for ev, err := range e.Follow(t.Context(), records, r.ID(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, is := ev.Event.(event.Said); is {
+			said = append(said, s.ID)
+		}
+	}
+	if diff := cmp.Diff([]string{"prompt", "message-2"}, said); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }

@@ -71,7 +71,6 @@ func (j *Run) Drive(ctx context.Context) (Outcome, error) {
 		if err := j.introduce(ctx); err != nil {
 			return Outcome{}, err
 		}
-		j.begun = true
 	}
 	o, err := j.drive(ctx, j.hooks.Progress)
 	if err != nil {
@@ -99,7 +98,11 @@ func (j *Run) introduce(ctx context.Context) error {
 		return err
 	}
 	j.noteCatalog(ctx)
-	return j.folder.Project(ctx) // the registry is in its file from the start
+	if err := j.folder.Project(ctx); err != nil { // the registry is in its file from the start
+		return err
+	}
+	j.begun = true
+	return nil
 }
 
 // Send adds a message of the user to the conversation. [Run.Drive] answers it.
@@ -115,6 +118,10 @@ func (j *Run) Send(ctx context.Context, text string) error {
 		return err
 	}
 	switch {
+	case !j.begun && !p.ended: // the task comes before what follows it
+		if err = j.introduce(ctx); err == nil {
+			p, err = readPast(ctx, j.folder)
+		}
 	case j.over != nil:
 		err = j.reopenOver(ctx)
 	case p.ended:
