@@ -58,6 +58,17 @@ type Launch struct {
 	relent  bool // Browser is not the one of the record
 }
 
+// own returns the launch of one run of a plan. What opening the run adds does not reach
+// the plan, so that a plan can be started many times and at once.
+func (l Launch) own() Launch {
+	l.Tools, l.Scripts, l.Approved = slices.Clip(l.Tools), slices.Clip(l.Scripts), slices.Clip(l.Approved)
+	if l.MCP != nil {
+		m := *l.MCP
+		l.MCP = &m
+	}
+	return l
+}
+
 // protected are the files no tool may write: roots of skills and skills that are linked into folders of skills,
 // configuration and the files it names, which skills are switched off, and what the run itself was begun with,
 // since the next one would obey it.

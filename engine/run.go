@@ -82,7 +82,7 @@ type surface struct {
 // prepare opens workspace, skills and tools of a launch: everything that can
 // be wrong is found here, before any model call.
 func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err error) {
-	l, s := p.launch, p.settings
+	l, s := p.launch.own(), p.settings
 	if h.Notify == nil {
 		h.Notify = e.o.Notify
 	}
