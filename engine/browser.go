@@ -98,7 +98,7 @@ func (j *Run) onHost() (*program.Host, error) {
 	if b == nil || !c.Browser {
 		return h, nil
 	}
-	lent, err := browser.Open(*b, &browser.Options{Now: j.e.Now, Logger: j.e.Logger()})
+	lent, err := browser.Open(*b, &browser.Options{Now: j.e.Now, Logger: j.logger()})
 	if err != nil {
 		return nil, err
 	}

@@ -3,13 +3,16 @@ package engine_test
 import (
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"metier/config"
 	"metier/engine"
+	"metier/record"
 )
 
 // deskServer is an MCP server with one tool.
@@ -24,8 +27,8 @@ const deskServer = `while IFS= read -r line; do
 done
 `
 
-// The records of subagents keep out the secrets of the servers that the run has, as the
-// record of the run does.
+// The records of subagents and the logs of a run keep out the secrets of the servers that
+// the run has, as its record does.
 func TestStart_KeepsServerSecretsOutOfSubagentRecords(t *testing.T) {
 	t.Parallel()
 	const token = "desk-token-0123456789"
@@ -36,7 +39,13 @@ func TestStart_KeepsServerSecretsOutOfSubagentRecords(t *testing.T) {
 	write(t, filepath.Join(home, "profiles", "clerk.yaml"), "name: clerk\ndescription: Reads letters.\ntools: [read_file]\n")
 	write(t, filepath.Join(home, ".config", "metier", "config.yaml"), fmt.Sprintf("mcp: {servers: {desk: {command: sh, args: [%s], env: {DESK_TOKEN: '${DESK_TOKEN}'}, readOnly: [look]}}}\n", filepath.Join(dir, "server.sh")))
 	env := config.NewEnv([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "DESK_TOKEN=" + token}, ws)
-	e := engine.New(env, engine.Options{})
+	withToken := 0
+	e := engine.New(env, engine.Options{Logger: func(secrets []record.Secret) *slog.Logger {
+		if slices.ContainsFunc(secrets, func(s record.Secret) bool { return s.Value == token }) {
+			withToken++
+		}
+		return slog.New(slog.DiscardHandler)
+	}})
 	defer e.Close()
 	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Read.", Artifacts: filepath.Join(dir, "records"), Batch: true, Tools: []string{"read_file"},
 		Subagents: []string{"clerk"}, SubagentDirs: []string{filepath.Join(home, "profiles")}, Custom: engine.Custom{Model: replay(`
@@ -55,6 +64,9 @@ turns:
 	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if withToken < 2 { // of the record and of the session
+		t.Errorf("%d logs keep the secret of the server out, want at least 2", withToken)
 	}
 	o, err := r.Drive(t.Context())
 	if err != nil {

@@ -121,7 +121,8 @@ func (e *Engine) Clean(s string) string {
 // RunOptions are the options with which run folders are opened. more are secrets of
 // one run.
 func (e *Engine) RunOptions(more ...record.Secret) *run.Options {
-	return &run.Options{Now: e.o.Now, By: e.Principal(), Logger: e.Logger(), StateDir: e.Env.StateDir(), Secrets: append(e.Secrets(), more...)}
+	secrets := append(e.Secrets(), more...)
+	return &run.Options{Now: e.o.Now, By: e.Principal(), Logger: e.o.Logger(secrets), StateDir: e.Env.StateDir(), Secrets: secrets}
 }
 
 // RunID returns a new ID: the time, and four random bytes.

@@ -161,7 +161,7 @@ func (j *Run) programs() []metier.Tool {
 		id = j.folder.ID()
 	}
 	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Exec: j.settings.Exec, Name: j.settings.Tools.Script,
-		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.e.o.Egress, Host: j.exact, Secrets: j.e.scriptSecrets(j.op.Secrets), Output: j.hooks.Output, Logger: j.e.Logger()}
+		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.e.o.Egress, Host: j.exact, Secrets: j.e.scriptSecrets(j.op.Secrets), Output: j.hooks.Output, Logger: j.logger()}
 	o.Current = j.current()
 	o.Workspace = o.Current()
 	if j.launch.harnessed() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,7 +181,7 @@ func (j *Run) openOn(ctx context.Context, id string, log record.Log, blobs recor
 	}
 	c := metier.Config{ID: id, By: j.e.Principal(), Build: j.e.o.Version, Log: log, Blobs: blobs, Snapshot: j.snapshot,
 		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.e.Now,
-		Logger: j.e.Logger(), ToolsOnly: j.surface.tools != nil}
+		Logger: j.logger(), ToolsOnly: j.surface.tools != nil}
 	c.Tools, c.Like = append(c.Tools, j.surface.tools...), j.surface.like
 	j.toolset = c.Tools
 	if j.anew {
@@ -256,7 +257,7 @@ func (j *Run) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	spec := l.Spec
 	spec.Run = cmp.Or(j.run, j.folder.ID())
 	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.Model, By: j.e.Principal(), Spec: spec, Limits: j.limited, Inject: j.settings.Activate.Role,
-		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.e.Now, After: j.e.o.After, Logger: j.e.Logger()}
+		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.e.Now, After: j.e.o.After, Logger: j.logger()}
 	if l.Subagents.may() {
 		c.Children = l.childrenAtOnce()
 	}
@@ -330,6 +331,9 @@ func closed(closing, work error) error {
 	}
 	return closing
 }
+
+// logger is the log of the run. Its secrets do not appear in it, either.
+func (j *Run) logger() *slog.Logger { return j.e.o.Logger(append(j.e.Secrets(), j.secrets...)) }
 
 // redactor removes the secrets of the run's servers.
 func (j *Run) redactor() *record.Redactor { return record.Redact(nil, j.secrets...) }
