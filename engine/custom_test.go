@@ -3,11 +3,13 @@ package engine_test
 import (
 	"context"
 	"testing"
+	"testing/fstest"
 
 	"metier"
 	"metier/config"
 	"metier/engine"
 	"metier/policy"
+	"metier/source/embedded"
 )
 
 // A custom tool that is nil, or that could not be granted, fails before the run begins.
@@ -30,5 +32,28 @@ func TestPlan_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && metier.CodeOf(err) != want {
 			t.Errorf("error %v, want code %q", err, want)
 		}
+	}
+}
+
+// A server serves the sources of skills that its program brings.
+func TestRun_SkillsHoldCustomMounts(t *testing.T) {
+	t.Parallel()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	src := embedded.New(fstest.MapFS{"count/SKILL.md": {Data: []byte("---\nname: count\ndescription: Count. Use when asked.\n---\nCount.\n")}})
+	p, _, err := e.PlanTools(t.Context(), engine.Request{Custom: engine.Custom{Mounts: []metier.Mount{{Label: "shop", Tier: policy.User, Source: src}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Open(t.Context(), p, engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(t.Context())
+	snap, err := r.Skills(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := snap.Find("count"); err != nil {
+		t.Error(err)
 	}
 }

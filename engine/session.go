@@ -52,9 +52,10 @@ func (j *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 	return k.session, end, nil
 }
 
-// Skills lists the skills of the run's roots as they are now.
+// Skills lists the skills of the run's roots, and of the sources that the program
+// brings, as they are now.
 func (j *Run) Skills(ctx context.Context) (*metier.Snapshot, error) {
-	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil)
+	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, j.custom.Mounts...)
 }
 
 // Grants returns what the operator allows.
