@@ -62,7 +62,7 @@ func newServer(data, tokens, model string, environ []string) (*server, error) {
 	s := &server{users: map[string]*user{}, model: model}
 	for pair := range strings.SplitSeq(tokens, ",") {
 		name, token, ok := strings.Cut(pair, ":")
-		if !ok || name != filepath.Base(name) || len(token) < 16 {
+		if !ok || name != filepath.Base(name) || name == "." || name == ".." || len(token) < 16 {
 			return nil, errors.New("give -tokens USER:TOKEN,..., with tokens of at least 16 characters")
 		}
 		dir, err := filepath.Abs(filepath.Join(data, name))
@@ -74,7 +74,9 @@ func newServer(data, tokens, model string, environ []string) (*server, error) {
 		}
 		env := config.NewEnv(environ, filepath.Join(dir, "workspace"))
 		env.Vars["HOME"], env.Vars["METIER_PRINCIPAL"] = filepath.Join(dir, "home"), name
-		delete(env.Vars, "XDG_STATE_HOME")
+		for _, shared := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
+			delete(env.Vars, shared)
+		}
 		s.users[token] = &user{engine: engine.New(env, engine.Options{}), records: filepath.Join(dir, "records"), cancel: map[string]context.CancelFunc{}}
 	}
 	return s, nil
@@ -130,6 +132,9 @@ func (u *user) drive(w http.ResponseWriter, id string, open func(context.Context
 	u.work.Go(func() {
 		defer stop()
 		_, err := run.Drive(ctx)
+		u.mu.Lock()
+		delete(u.cancel, id) // while the record is locked: an answer that opens it again comes after
+		u.mu.Unlock()
 		if err = errors.Join(err, run.Close(context.Background())); err != nil {
 			log.Printf("run %s: %v", id, err)
 		}

@@ -146,6 +146,7 @@ func TestServer_RunsOfTwoUsers(t *testing.T) {
 	if last[len(last)-1] != "run.ended" {
 		t.Errorf("events: %v", last)
 	}
+	ada.do("POST", "/runs/"+id+"/cancel", "", http.StatusNotFound) // it is over
 	if diff := cmp.Diff(first, last[:len(first)]); diff != "" {
 		t.Errorf("events before the answer (-then +now):\n%s", diff)
 	}
@@ -157,6 +158,16 @@ func TestServer_RunsOfTwoUsers(t *testing.T) {
 		t.Errorf("runs: %+v", runs)
 	}
 	bob.events(bob.start(`{"prompt": "Say done."}`))
+}
+
+// The name of a user is a folder of its own in the data.
+func TestNewServer_RefusesNamesThatLeaveTheData(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", ".", "..", "a/b"} {
+		if _, err := newServer(t.TempDir(), name+":"+adaToken, "", nil); err == nil {
+			t.Errorf("name %q is taken", name)
+		}
+	}
 }
 
 func TestServer_CancelStopsARun(t *testing.T) {
