@@ -148,8 +148,10 @@ type Notice struct {
 }
 
 // Hooks connect a run with the user or program it is for. Nil hooks are not called.
+// Subagents work at the same time, so several goroutines can call a hook at once.
 type Hooks struct {
-	// Ask brings a question to a person. Without it, no one can answer.
+	// Ask brings a question to a person. Without it, no one can answer. An answer
+	// without By is the user's, and one without Scope holds once.
 	Ask func(context.Context, Question) (policy.Answer, error)
 	// Notify receives notices of the run.
 	Notify func(Notice)
