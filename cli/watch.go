@@ -93,7 +93,7 @@ func (w *watcher) endText() {
 func (w *watcher) notice(n engine.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.live {
+	if !w.live || w.quiet { // with --json, warnings are printed all the same
 		w.a.notice(n)
 		return
 	}
