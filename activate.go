@@ -199,8 +199,8 @@ func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, su
 }
 
 // suspected records where a text that is about to be delivered reads like an
-// injection. Where the setting keeps such text of the skill's tier from
-// the model it is an error; elsewhere it goes on. from is the place of the
+// injection. Where the setting keeps such text of the skill's tier from
+// the model it is an error; elsewhere it goes on. from is the place of the
 // text in its file.
 func (s *Session) suspected(x *Scope, sk Skill, file, text string, from int) error {
 	found := injection.Find(text)
@@ -347,7 +347,7 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 }
 
 // shownDigest is a digest for the model, or nothing where the setting keeps
-// digests out of its text.
+// digests out of its text.
 func (s *Session) shownDigest(before string, d Digest, after string) string {
 	if s.cfg.Settings.Activate.ShowDigest != settings.ShowDigestYes {
 		return ""
@@ -373,7 +373,7 @@ func metaLines(sk Skill, f skillmd.Front) string {
 
 // indexFor indexes a skill's files when an activation needs them: to know what
 // may be read, or to list them. Elsewhere no file is opened before somebody
-// asks for it (C-032).
+// asks for it.
 func (s *Session) indexFor(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
 	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 {
 		return sk, nil

@@ -145,7 +145,7 @@ func (x *Scope) withdraw() {
 }
 
 // stale reports whether a skill this call puts in became active, with the same
-// text, since the call looked: then a second body would enter.
+// text, since the call looked: then a second body would enter.
 func (x *Scope) stale(st *State) bool {
 	return slices.ContainsFunc(x.events, func(e event.Event) bool {
 		act, is := e.(event.Activated)

@@ -287,7 +287,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 
 // consented are the approvals of a call that the record does not hold yet: what
 // the operator's grants answered before anybody was asked. Nothing that needs
-// an approval starts without one in the record (C-041, C-051). They count for
+// an approval starts without one in the record. They count for
 // this call alone, so that taking a grant back ends it.
 func (s *Session) consented(st *State, call string, cs []policy.Consent) []event.Event {
 	var out []event.Event
@@ -492,7 +492,7 @@ func (s *Session) failed(err error, e policy.Effect) Result {
 }
 
 // mediated is what a model may read of a tool's error: an *Error is made to be read;
-// another one, and a panic, may hold what the tool saw, as a result does.
+// another one, and a panic, may hold what the tool saw, as a result does.
 func (s *Session) mediated(err error) string {
 	if e, made := err.(*Error); (!made || e.Code == codePanic) && !s.release(policy.Label{}).Allowed() {
 		return "what the tool says of it is withheld: nobody mediated that"

@@ -54,7 +54,7 @@ var fieldWeights = []float32{inName: 3, inDescription: 1.5, inWhen: 1.5, inTags:
 const (
 	maxQuery = 512 // bytes
 	// headedMost is how many skills a snapshot may have for the headings of
-	// their bodies to be searched. A listing reads no bodies (C-002), so each
+	// their bodies to be searched. A listing reads no bodies, so each
 	// costs an open and a read: for more skills it would cost more than it finds.
 	headedMost = 2000
 	headedRead = 64 << 10 // bytes of SKILL.md that are looked at for headings

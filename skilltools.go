@@ -63,7 +63,7 @@ type loadArgs struct {
 	Offset   int64  `json:"offset,omitempty"` // with Config.ToolsOnly
 }
 
-// loadTool activates a skill (A-122..A-133, E-032..E-037).
+// loadTool activates a skill.
 type loadTool struct{}
 
 func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
@@ -79,7 +79,7 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 }
 
 // enumMax is how many names still go into the schema; more are in the catalog
-// alone (A-123).
+// alone.
 const enumMax = 200
 
 func loadSchema(names []string, filePath, enum, offset, byID bool) json.RawMessage {
@@ -321,7 +321,7 @@ func (s *Session) PlainReplies() bool { return s.cfg.Settings.Tools.Reply == set
 // replyError tells the model why it got nothing.
 func (s *Session) replyError(err error) Result { return s.enclosed(Failure(err)) }
 
-// enclosed puts a failure into the envelope where replies have one (E-034).
+// enclosed puts a failure into the envelope where replies have one.
 func (s *Session) enclosed(r Result) Result {
 	if s.enveloped() {
 		b, _ := json.Marshal(map[string]any{"ok": false, "error": r.Parts[0].Text}) // plain data
@@ -356,7 +356,7 @@ type envelopeReadArgs struct {
 	Offset  int64  `json:"offset,omitempty"`
 }
 
-// resourceTool reads one file of a skill (A-047..A-060, E-038..E-045).
+// resourceTool reads one file of a skill.
 type resourceTool struct{ operator bool } // operator: the plain arguments, whatever the settings
 
 func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {

@@ -52,7 +52,7 @@ func (st *State) subjects() []policy.Subject {
 	return out
 }
 
-// skillRefs is what every turn and tool event says of the active skills (C-088).
+// skillRefs is what every turn and tool event says of the active skills.
 func (st *State) skillRefs() []event.SkillRef {
 	var out []event.SkillRef
 	for _, a := range st.Active {

@@ -66,7 +66,7 @@ func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (stri
 		}
 		return cat.Text, nil
 	}
-	for _, prepare := range []func(context.Context, *metier.Session) (string, error){skills, p.Prepare} { // in every mode (E-052, E-054)
+	for _, prepare := range []func(context.Context, *metier.Session) (string, error){skills, p.Prepare} { // in every mode
 		if prepare == nil {
 			continue
 		}

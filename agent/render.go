@@ -15,7 +15,7 @@ import (
 
 // render makes the request of a turn from the state and the blobs: the system
 // prompt, the tools, the instructions of skills that no message carries, then
-// the conversation. The same state gives the same request. names has a
+// the conversation. The same state gives the same request. names has a
 // line for each part that is sent, in order, with the digest of its content.
 func (d *driver) render(ctx context.Context) (req model.Request, names []string, err error) {
 	if err := d.loadOffer(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 // not here is refused: cookies and storage (Network.getAllCookies, Storage),
 // files (DOM.setFileInputFiles, IO, Page.captureSnapshot, Page.printToPDF,
 // Browser.setDownloadBehavior), interception (Fetch), other targets (Target),
-// the browser itself.
+// the browser itself.
 var passed = map[string]string{
 	"Page": "enable disable navigate reload stopLoading getFrameTree getLayoutMetrics captureScreenshot handleJavaScriptDialog bringToFront " +
 		"getNavigationHistory navigateToHistoryEntry setLifecycleEventsEnabled createIsolatedWorld",

@@ -10,7 +10,7 @@ import (
 	"metier/skillmd"
 )
 
-// indexEntry are the fields that clients of an index of skills expect (C-022, C-063), beside those of skillRow. What the skill does
+// indexEntry are the fields that clients of an index of skills expect, beside those of skillRow. What the skill does
 // not say is left out.
 type indexEntry struct {
 	SkillID       string          `json:"skillId"`

@@ -19,7 +19,7 @@ import (
 	"metier/settings"
 )
 
-// lentFor is how long a browser is lent where nothing is said.
+// lentFor is the default length of a browser session.
 const lentFor = time.Hour
 
 // planBrowser fills what a launch says of a browser: flags, then the
@@ -53,7 +53,7 @@ func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) er
 	return nil
 }
 
-// until reads how long a browser is lent.
+// until returns when a browser session ends.
 func (e *Engine) until(s string) (time.Time, error) {
 	if s == "" {
 		return e.Now().Add(lentFor), nil
@@ -107,7 +107,7 @@ func (j *Run) onHost() (*program.Host, error) {
 	return h, nil
 }
 
-// relend lends the browser of a resumed run anew, where a flag says so.
+// relend renews the browser session of a resumed run if the request asks for it.
 func (e *Engine) relend(l *Launch, f BrowserRequest, op config.Operator) error {
 	if f == (BrowserRequest{}) {
 		return nil

@@ -25,7 +25,7 @@ import (
 	"metier/settings"
 )
 
-// The sandboxes by name. The last one is none, and has to be asked for.
+// The sandboxes by name. The last one does not isolate, so a caller must ask for it.
 const (
 	BackendNative = native.Backend
 	BackendGVisor = gvisor.Backend

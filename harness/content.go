@@ -46,7 +46,7 @@ func read(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metie
 
 // content is what the model reads of a file: its text as it is, in an element
 // that it cannot leave unless replies are plain; what is no text as base64. Text with bytes that are no
-// UTF-8 is text: they are replaced, and that is said (D-022, D-043).
+// UTF-8 is text: they are replaced, and that is said.
 func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Reading) (string, error) {
 	shown := path.Join(p.node.Path, file)
 	if p.node.Kind == Document {

@@ -54,7 +54,7 @@ func of(ctx context.Context, s *metier.Session) ([]mounted, error) {
 	return out, err
 }
 
-// find says what a path means (D-013, D-044). It is relative to the folder that
+// find says what a path means. It is relative to the folder that
 // the tool is about (below, "" for the top), else to the harness: in v1
 // query-database and skills/query-database are one skill. "." is the harness
 // itself, "" the folder the tool is about. LABEL: before it names one harness of

@@ -17,7 +17,7 @@ func (r *reader) leaf(n *Node, list []confine.Entry) bool {
 	if top(n.Path) != skillsDir || !file(list, skillFile) {
 		return false
 	}
-	if file(list, skillsFile) { // the group's file wins (D-041)
+	if file(list, skillsFile) { // the group's file wins
 		r.note(skillmd.Warning, "harness-both-files", n.Path, "the folder has SKILLS.md and SKILL.md: it is a group, and its SKILL.md is not a skill")
 		return false
 	}

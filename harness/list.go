@@ -14,7 +14,7 @@ import (
 	"metier/settings"
 )
 
-// listTool is discovery: what is in a group, descriptions alone (D-003).
+// listTool is discovery: what is in a group, descriptions alone.
 type listTool struct{ name string }
 
 // Instead names the skill tool that this one stands in for.

@@ -147,7 +147,7 @@ func (t loader) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, err
 }
 
 // activate loads a leaf: its SKILL.md, then the names of its scripts where it
-// has any (D-010, D-042).
+// has any.
 func activate(ctx context.Context, x *metier.Scope, sk metier.Skill) (metier.Result, error) {
 	if _, told, err := x.Session().Entry(ctx, sk.ID.String()); err == nil && !told && !active(x, sk) {
 		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("there is no such skill for you to load")}), nil

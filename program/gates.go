@@ -168,8 +168,8 @@ func (r *runner) home() string {
 }
 
 // cwd is a script's working folder. One that the call names has to lie in the
-// workspace or, where the setting says so, in the skill. On the
-// host it is the workspace under every setting.
+// workspace or, where the setting says so, in the skill. On the
+// host it is the workspace under every setting.
 func (r *runner) cwd(asked, skill string, host bool, fail refusal) (string, error) {
 	home, in := r.home(), []string{r.home()}
 	switch {

@@ -110,7 +110,7 @@ func (r *runner) hostRules(p *prepared, fail refusal) error {
 type denial func(hint, format string, a ...any) error
 
 // hostCwd holds a script to the workspace, links resolved, and outside of the
-// records there.
+// records there.
 func (r *runner) hostCwd(p *prepared, deny denial) error {
 	if r.Workspace == nil {
 		return deny("run with a workspace", "a script on the host works in the workspace, and there is none")
@@ -172,7 +172,7 @@ func (r *runner) leaseRules(p *prepared, deny denial) error {
 }
 
 // cdpRule is the setting host_cdp: a script says --cdp with exactly the
-// endpoint of its lease, or does not say it at all.
+// endpoint of its lease, or does not say it at all.
 func (r *runner) cdpRule(args []string, deny denial) error {
 	var given []string
 	for i, a := range args {

@@ -15,7 +15,7 @@ import (
 
 // dependencies looks whether the packages that a script or its skill declares
 // are where it runs. What is not there is requested in the record, and nothing
-// fetches it (C-080); whether the script runs all the same is a setting (C-081).
+// fetches it; whether the script runs all the same is a setting.
 func (r *runner) dependencies(ctx context.Context, x *metier.Scope, p prepared) error {
 	names := slices.Clone(p.command.Needs)
 	for _, d := range p.skill.Head.Front.Dependencies {

@@ -128,7 +128,7 @@ func (r *runner) run(ctx context.Context, x *metier.Scope, j sandbox.Job, p *pre
 }
 
 // secrets are the variables of a script that the operator declared for its
-// skill. On the host only a script with a grant has them.
+// skill. On the host only a script with a grant has them.
 func (r *runner) secrets(ctx context.Context, p *prepared) ([]record.Secret, error) {
 	if p == nil || r.Secrets == nil || p.host && !p.granted {
 		return nil, nil

@@ -44,7 +44,7 @@ type Script struct {
 	Stdin string   `json:"stdin,omitempty"`     // not with script_stage=stdin
 }
 
-// scriptTool runs a script of a skill (A-061..A-093, C-038..C-042).
+// scriptTool runs a script of a skill.
 type scriptTool struct{ *runner }
 
 func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, bool) {

@@ -114,7 +114,7 @@ func (r Registry) List() ([]registry.Skill, error) {
 func (r Registry) Unbound() bool { return r.Gap != nil || r.GeneratedAt == "" }
 
 // empty reports that the run had nothing to do with skills: then it has no
-// skill artifacts.
+// skill artifacts.
 func (r Registry) empty() bool {
 	return r.Gap == nil && r.SkillsRoot == "" && len(r.Skills) == 0 && (string(r.Roots) == "[]" || string(r.Roots) == "null")
 }

@@ -157,7 +157,7 @@ func activate(active []ActiveVersion, v ActiveVersion) []ActiveVersion {
 	return append(active, v)
 }
 
-// skillMessage shows a skill's instructions once: where the call's
+// skillMessage shows a skill's instructions once: where the call's
 // result carries them, there.
 func (p *projector) skillMessage(ctx context.Context, e event.Activated) (Message, error) {
 	m := Message{Role: "context", CFCPromptRole: promptRole, Call: e.Call, Skill: &ActiveVersion{e.SkillID, e.Name, e.Hash}, Digest: e.Text.Digest,

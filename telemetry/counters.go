@@ -11,7 +11,7 @@ import (
 	"metier/policy"
 )
 
-// counters are the instruments: of each skill (C-087), of decisions, and those
+// counters are the instruments: of each skill, of decisions, and those
 // of the GenAI conventions.
 type counters struct {
 	activations, activationFailures, reads, readErrors, scriptRuns, scriptFailures, decisions metric.Int64Counter

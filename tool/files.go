@@ -131,7 +131,7 @@ func (f files) skillTarget(sk metier.Skill, rel, shown string) Target {
 }
 
 // locate finds the skill a resolved host path lies in, so that no spelling and
-// no link reads a skill's file past the session (C-033).
+// no link reads a skill's file past the session.
 func locate(snap *metier.Snapshot, t Target) (best metier.Skill, rel string, found bool) {
 	match := func(sk metier.Skill, dir string) {
 		if dir != "" && (t.Host == dir || below(dir, t.Host)) && (!found || len(sk.Dir()) > len(best.Dir())) {

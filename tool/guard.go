@@ -17,9 +17,9 @@ import (
 type kind int
 
 const (
-	homeDots  kind = iota // dot-paths directly below are closed (B-053)
+	homeDots  kind = iota // dot-paths directly below are closed
 	closed                // neither read nor written; a deeper grant opens again
-	granted               // read as skill folders, never written (B-048, B-054)
+	granted               // read as skill folders, never written
 	protected             // never written
 	skillRoot             // protected, and holds skills
 	denied                // neither read nor written, whatever lies below

@@ -176,7 +176,7 @@ func (t searchFiles) tree(ctx context.Context, x *metier.Scope, tg Target, h *hu
 }
 
 // skill searches the text files of a skill through the session, so that the
-// settings of reads hold and each read is recorded (C-033, C-036).
+// settings of reads hold and each read is recorded.
 func (t searchFiles) skill(ctx context.Context, x *metier.Scope, tg Target, h *hunt) error {
 	var paths []string
 	base := tg.Rel

@@ -33,7 +33,7 @@ type Options struct {
 // maxTask bounds the task of one call, in bytes.
 const maxTask = 64 << 10
 
-// delegate is the tool delegate_task (A-160..A-168, A-176, A-177).
+// delegate is the tool delegate_task.
 type delegate struct {
 	Options
 	slots chan struct{} // also for children that a driver did not know for such
@@ -149,7 +149,7 @@ func (d *delegate) Facts(ctx context.Context, s *metier.Session, raw json.RawMes
 }
 
 // lets gives the skills that a call names, beside those of the profile: each is one
-// the profile lets it name, and one the model may know of.
+// the profile lets it name, and one the model may know of.
 func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names []string) (gives []policy.Subject, err error) {
 	for _, n := range names {
 		refuse := func(code, hint string, kind metier.Kind, format string, a ...any) ([]policy.Subject, error) {

@@ -11,7 +11,7 @@ import (
 // onStdin is the way of seed 000: the interpreter reads the script from its
 // standard input, so what runs is what was checked and nothing else is there.
 // Hence no helpers: a script that names one by a relative path is refused
-// before it starts.
+// before it starts.
 func (r Request) onStdin(run runtime, line string, flags []string) (Command, error) {
 	c := Command{Runtime: run.name}
 	switch run.name {
@@ -57,7 +57,7 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 func relative(source string) bool { return !strings.HasPrefix(source, "/") }
 
 // denoFlags are the permissions and other flags of a deno-run shebang; a
-// shebang of deno without run gives none.
+// shebang of deno without run gives none.
 func denoFlags(words []string) []string {
 	if len(words) == 0 || words[0] != "run" {
 		return nil

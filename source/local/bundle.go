@@ -102,7 +102,7 @@ func (b *bundle) resolve(rel string) (target, error) {
 	}
 	t, err := b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
 	if _, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel)); err == nil && rel != b.name && (t.at != b.node.at || !within) {
-		return target{dir: t.dir}, errOutside // a skill's files are the ones in its folder (A-131, E-044)
+		return target{dir: t.dir}, errOutside // a skill's files are the ones in its folder
 	}
 	return t, err
 }
