@@ -95,13 +95,13 @@ cross: ## vet everything, tests included, for the other systems
 
 .PHONY: generated
 generated: ## generated documents are what the code says
-	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/house
+	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/repocheck
 	$(GO) test -run TestDocumentationIsTheTable ./settings
 	$(GO) test -run TestEnforcementPageIsTheTable ./policy
 
 .PHONY: docs
 docs: ## write the generated documents anew
-	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/house -update
+	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/repocheck -update
 	$(GO) test -run TestDocumentationIsTheTable ./settings -update
 	$(GO) test -run TestEnforcementPageIsTheTable ./policy -update
 

@@ -12,8 +12,8 @@ import (
 	"metier/internal/arguments"
 	"metier/internal/digest"
 	"metier/internal/injection"
-	"metier/internal/visible"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/record"
 	"metier/registry"
@@ -82,7 +82,7 @@ func (t operatorLoad) Facts(context.Context, *Session, json.RawMessage) (Facts, 
 	return Facts{Request: policy.Request{Effect: policy.Read, Skill: &sub}}, nil
 }
 
-func (t operatorLoad) Invoke(ctx context.Context, x *Scope) (Result, error) {
+func (t operatorLoad) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	act, text, err := x.Activate(ctx, t.skill, t.arguments)
 	if err != nil {
 		return Failure(err), nil
@@ -93,7 +93,7 @@ func (t operatorLoad) Invoke(ctx context.Context, x *Scope) (Result, error) {
 // activate reads SKILL.md whole, freezes its text with its digest and records
 // the activation on the scope. The text is what the caller shows the model;
 // for a skill that is active already it only says so, but see Config.ToolsOnly.
-func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []string) (Activation, string, error) {
+func (s *Session) activate(ctx context.Context, x *ToolContext, sk Skill, arguments []string) (Activation, string, error) {
 	if err := s.refused(sk); err != nil {
 		return Activation{}, "", err
 	}
@@ -119,7 +119,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if known == sum && len(arguments) == 0 && !anew {
-			return s.again(ctx, x, sk, old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", wrap.Attribute(sk.Name), s.shownDigest(" (", sum, ")")))
+			return s.again(ctx, x, sk, old, fmt.Sprintf("The skill %s is active already; its instructions are above and unchanged%s.\n", promptescape.Attribute(sk.Name), s.shownDigest(" (", sum, ")")))
 		}
 		if sk, err = s.indexFor(ctx, x, sk); err != nil {
 			return Activation{}, "", err
@@ -133,7 +133,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 			return Activation{}, "", err
 		}
 		if keep {
-			return s.again(ctx, x, sk, old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", wrap.Attribute(sk.Name)))
+			return s.again(ctx, x, sk, old, fmt.Sprintf("The skill %s is active already. Its file changed since then; the instructions above stay in force.\n", promptescape.Attribute(sk.Name)))
 		}
 	}
 	if !was && len(arguments) == 0 {
@@ -144,7 +144,7 @@ func (s *Session) activate(ctx context.Context, x *Scope, sk Skill, arguments []
 
 // again answers a second activation: the text is in the conversation, unless
 // that is kept elsewhere and may have lost it.
-func (s *Session) again(ctx context.Context, x *Scope, sk Skill, old Activation, text string) (Activation, string, error) {
+func (s *Session) again(ctx context.Context, x *ToolContext, sk Skill, old Activation, text string) (Activation, string, error) {
 	if !s.cfg.ToolsOnly {
 		return old, text, nil
 	}
@@ -164,7 +164,7 @@ func (s *Session) again(ctx context.Context, x *Scope, sk Skill, old Activation,
 }
 
 // freeze records an activation with its text.
-func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, sum Digest, arguments []string, changed bool) (Activation, string, error) {
+func (s *Session) freeze(ctx context.Context, x *ToolContext, sk Skill, raw []byte, sum Digest, arguments []string, changed bool) (Activation, string, error) {
 	if err := s.suspected(x, sk, firstOf(sk.Head.FileName, "SKILL.md"), string(raw), 0); err != nil {
 		return Activation{}, "", err
 	}
@@ -188,28 +188,28 @@ func (s *Session) freeze(ctx context.Context, x *Scope, sk Skill, raw []byte, su
 	if err != nil {
 		return Activation{}, "", s.fault("activate", err)
 	}
-	ev := event.Activated{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Hash: string(sum), Tree: string(sk.Tree), Source: sk.Tier,
+	ev := event.SkillActivated{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Hash: string(sum), Tree: string(sk.Tree), Source: sk.Tier,
 		ActivationSource: x.source(), SessionID: s.cfg.ID, TaskID: x.call.ID, Dir: s.cfg.View.Dir(sk), HostPath: sk.Head.Location,
 		AllowedTools: front.AllowedTools, Declared: front.AllowedToolsDeclared, Text: ref, Original: orig, DigestChanged: changed, Role: policy.Context}
 	if ev.Dir != "" {
 		ev.Path = ev.Dir + "/" + sk.Head.FileName
 	}
 	x.Record(ev)
-	return Activation{Activated: ev, At: s.cfg.Now()}, reply, nil
+	return Activation{SkillActivated: ev, At: s.cfg.Now()}, reply, nil
 }
 
 // suspected records where a text that is about to be delivered reads like an
 // injection. Where the setting keeps such text of the skill's tier from
 // the model it is an error; elsewhere it goes on. from is the place of the
 // text in its file.
-func (s *Session) suspected(x *Scope, sk Skill, file, text string, from int) error {
+func (s *Session) suspected(x *ToolContext, sk Skill, file, text string, from int) error {
 	found := injection.Find(text)
 	if len(found) == 0 {
 		return nil
 	}
 	blocked := BlocksInjection(s.cfg.Settings.Activate.Injection, sk.Tier) && injection.Orders(found)
 	for _, f := range found {
-		x.Record(event.Suspected{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier.Or(), Path: file, Kind: f.Kind, Offset: from + f.Offset, Blocked: blocked && !f.Mentioned})
+		x.Record(event.SkillSuspected{Call: x.call.ID, SkillID: sk.ID.String(), Name: sk.Name, Source: sk.Tier.Or(), Path: file, Kind: f.Kind, Offset: from + f.Offset, Blocked: blocked && !f.Mentioned})
 	}
 	if !blocked {
 		return nil
@@ -223,10 +223,10 @@ func (s *Session) suspected(x *Scope, sk Skill, file, text string, from int) err
 // drift says what becomes of a skill whose bytes are not the ones that were
 // indexed or activated: refused, its frozen text kept, or the new text taken.
 // All but ignore is recorded.
-func (s *Session) drift(x *Scope, sk Skill, known, now Digest, was bool) (keep bool, err error) {
+func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (keep bool, err error) {
 	choice := s.onDrift()
 	if choice != string(settings.DriftBatchIgnore) {
-		x.Record(event.Drifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: choice})
+		x.Record(event.SkillDrifted{SkillID: sk.ID.String(), Path: sk.Head.FileName, Was: string(known), Now: string(now), Choice: choice})
 	}
 	if choice == string(settings.DriftBatchFail) {
 		err := errors.New("the file changed since it was indexed")
@@ -249,7 +249,7 @@ func (s *Session) onDrift() string {
 
 // renewed reports whether other files of an active skill than its SKILL.md are
 // taken anew: they changed, and that is what the operator chose.
-func (s *Session) renewed(ctx context.Context, x *Scope, sk Skill, old Activation) (bool, error) {
+func (s *Session) renewed(ctx context.Context, x *ToolContext, sk Skill, old Activation) (bool, error) {
 	if old.Tree == "" || s.onDrift() != string(settings.DriftBatchReload) {
 		return false, nil
 	}
@@ -298,7 +298,7 @@ func (s *Session) readSkill(ctx context.Context, sk Skill) ([]byte, error) {
 // content. block is wrapped so that it cannot pass for anything else; reply is
 // what a call of the model returns, which is bare where the reply is a JSON
 // object that nothing can leave.
-func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, x *Scope) (text, reply string, front skillmd.Front, err error) {
+func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, x *ToolContext) (text, reply string, front skillmd.Front, err error) {
 	set := s.cfg.Settings.Activate
 	doc, diags := skillmd.Parse(raw)
 	if i := slices.IndexFunc(diags, func(d Diagnostic) bool { return unreadable(d, s.cfg.Settings.Parse) }); i >= 0 && sk.Head.Front.Present {
@@ -320,11 +320,11 @@ func (s *Session) instructions(raw []byte, sk Skill, sum Digest, args []string, 
 		return "", "", doc.Front, &Error{Op: "activate", Skill: sk.Name, Kind: LimitReached, Code: "skill_too_large",
 			Err: fmt.Errorf("with its arguments the text has more than %d bytes", 2*skillMax)}
 	}
-	w := wrap.Skill{Name: sk.Name, ThirdParty: sk.Tier.Or() == policy.ThirdParty, Content: content, Digest: s.shownDigest("", sum, "")}
+	w := promptescape.Skill{Name: sk.Name, ThirdParty: sk.Tier.Or() == policy.ThirdParty, Content: content, Digest: s.shownDigest("", sum, "")}
 	if sk.Head.Kind != KindGroup { // what lies beside a group are entries of their own
 		listed := min(set.ResourceList, len(sk.Resources))
 		for _, r := range sk.Resources[:listed] {
-			w.Files = append(w.Files, wrap.File{Path: r.Path, Kind: string(r.Kind), Content: contentKind(r.Text), Size: r.Size, Digest: string(r.Digest)})
+			w.Files = append(w.Files, promptescape.File{Path: r.Path, Kind: string(r.Kind), Content: contentKind(r.Text), Size: r.Size, Digest: string(r.Digest)})
 		}
 		if w.Dir = s.cfg.View.Dir(sk); listed > 0 {
 			w.More = len(sk.Resources) - listed
@@ -361,12 +361,12 @@ func (s *Session) byReadFile() bool { return s.cfg.Settings.Activate.ByReading()
 // metaLines is what body+meta puts before the body.
 func metaLines(sk Skill, f skillmd.Front) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Skill: %s\nDescription: %s\n", visible.Line(sk.Name), visible.Line(sk.Description))
+	fmt.Fprintf(&b, "Skill: %s\nDescription: %s\n", termtext.Line(sk.Name), termtext.Line(sk.Description))
 	if f.Compatibility != "" {
-		fmt.Fprintf(&b, "Compatibility: %s\n", visible.Line(f.Compatibility))
+		fmt.Fprintf(&b, "Compatibility: %s\n", termtext.Line(f.Compatibility))
 	}
 	if f.License != "" {
-		fmt.Fprintf(&b, "License: %s\n", visible.Line(f.License))
+		fmt.Fprintf(&b, "License: %s\n", termtext.Line(f.License))
 	}
 	return b.String() + "\n"
 }
@@ -374,7 +374,7 @@ func metaLines(sk Skill, f skillmd.Front) string {
 // indexFor indexes a skill's files when an activation needs them: to know what
 // may be read, or to list them. Elsewhere no file is opened before somebody
 // asks for it.
-func (s *Session) indexFor(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
+func (s *Session) indexFor(ctx context.Context, x *ToolContext, sk Skill) (Skill, error) {
 	if !s.cfg.Settings.Read.OnlyIndexed() && s.cfg.Settings.Activate.ResourceList == 0 {
 		return sk, nil
 	}
@@ -384,7 +384,7 @@ func (s *Session) indexFor(ctx context.Context, x *Scope, sk Skill) (Skill, erro
 // index returns the skill with its files, as the record knows them if it does,
 // else as they are now; the first use is recorded, where there is a scope. After Refresh the files are
 // the ones of the new snapshot.
-func (s *Session) index(ctx context.Context, x *Scope, sk Skill) (Skill, error) {
+func (s *Session) index(ctx context.Context, x *ToolContext, sk Skill) (Skill, error) {
 	id := sk.ID
 	s.mu.Lock()
 	known, ok := s.files[id]

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"metier/internal/house"
+	"metier/internal/repocheck"
 	"metier/internal/testenv"
 )
 
@@ -28,7 +28,7 @@ func TestRootStaysSmall(t *testing.T) {
 	for _, f := range root(t) {
 		files++
 		lines += f.Lines()
-		for _, id := range house.Exported(f.File) {
+		for _, id := range repocheck.Exported(f.File) {
 			names = append(names, id.Name)
 		}
 		for _, d := range f.Decls {
@@ -53,7 +53,7 @@ func TestRootStaysSmall(t *testing.T) {
 
 func TestInterfacesAreSmall(t *testing.T) {
 	t.Parallel()
-	for _, f := range load(t).Go(func(p string) bool { return house.IsGo(p) && !house.IsTest(p) }) {
+	for _, f := range load(t).Go(func(p string) bool { return repocheck.IsGo(p) && !repocheck.IsTest(p) }) {
 		ast.Inspect(f.File, func(n ast.Node) bool {
 			if y, ok := n.(*ast.TypeSpec); ok {
 				if i, ok := y.Type.(*ast.InterfaceType); ok && len(i.Methods.List) > maxMethods {
@@ -73,7 +73,7 @@ func TestOnlySessionAsksPolicy(t *testing.T) {
 	tree := load(t)
 	for _, name := range []string{"Decide", "Release"} {
 		calls := 0
-		for _, f := range tree.Go(func(p string) bool { return house.IsGo(p) && !house.IsTest(p) }) {
+		for _, f := range tree.Go(func(p string) bool { return repocheck.IsGo(p) && !repocheck.IsTest(p) }) {
 			all := f.Uses(testenv.ModulePath+"/policy", name)
 			if len(all) == 0 {
 				continue
@@ -105,7 +105,7 @@ func TestOnlySessionAsksPolicy(t *testing.T) {
 // around another tool hands on its own Invoke.
 func TestOnlySessionInvokesTools(t *testing.T) {
 	t.Parallel()
-	for _, f := range load(t).Go(func(p string) bool { return house.IsGo(p) && !house.IsTest(p) }) {
+	for _, f := range load(t).Go(func(p string) bool { return repocheck.IsGo(p) && !repocheck.IsTest(p) }) {
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || f.Path == "gate.go" || fn.Recv != nil && fn.Name.Name == "Invoke" {
@@ -121,16 +121,16 @@ func TestOnlySessionInvokesTools(t *testing.T) {
 	}
 }
 
-func load(t *testing.T) *house.Tree {
+func load(t *testing.T) *repocheck.Tree {
 	t.Helper()
-	tree, err := house.Load(os.DirFS("."))
+	tree, err := repocheck.Load(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tree
 }
 
-func root(t *testing.T) []house.GoFile {
+func root(t *testing.T) []repocheck.GoFile {
 	t.Helper()
 	return load(t).Go(func(p string) bool { return !strings.Contains(p, "/") && !strings.HasSuffix(p, "_test.go") })
 }

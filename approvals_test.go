@@ -34,11 +34,14 @@ func shellTool(acts *atomic.Int64) made {
 			f, err := shell.Facts(a.Command)
 			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Commands: f.Commands, Starts: f.Starts, Opaque: f.Opaque, OpaqueWhy: strings.Join(f.Why, ", "), Summary: a.Command, Hosts: a.Hosts}}, err
 		},
-		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
+		act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
+			acts.Add(1)
+			return mediated("ran"), nil
+		}}
 }
 
 // governed opens a session with a shell under grants of the test's own.
-func governed(t *testing.T, acts *atomic.Int64, change func(*policy.Grants), files map[string]string) *world {
+func governed(t *testing.T, acts *atomic.Int64, change func(*policy.Grants), files map[string]string) *fixture {
 	t.Helper()
 	w := withTools(t, files, shellTool(acts))
 	with := w.config
@@ -50,7 +53,7 @@ func governed(t *testing.T, acts *atomic.Int64, change func(*policy.Grants), fil
 }
 
 // asked makes a call that has to ask, and returns what it asks.
-func (w *world) asked(id, name string, a args) policy.Question {
+func (w *fixture) asked(id, name string, a args) policy.Question {
 	w.t.Helper()
 	_, err := w.try1(id, name, a)
 	q, is := errors.AsType[*metier.NeedsApproval](err)
@@ -60,7 +63,7 @@ func (w *world) asked(id, name string, a args) policy.Question {
 	return q.Question
 }
 
-func (w *world) try1(id, name string, a args) (metier.Observation, error) {
+func (w *fixture) try1(id, name string, a args) (metier.Observation, error) {
 	w.t.Helper()
 	raw, err := json.Marshal(a)
 	if err != nil {
@@ -69,7 +72,7 @@ func (w *world) try1(id, name string, a args) (metier.Observation, error) {
 	return w.Call(w.t.Context(), metier.Call{ID: id, Tool: name, Args: raw})
 }
 
-func (w *world) answer(id string, q policy.Question, allow bool, scope string) {
+func (w *fixture) answer(id string, q policy.Question, allow bool, scope string) {
 	w.t.Helper()
 	if err := w.Answer(w.t.Context(), id, policy.Answer{Question: q.ID, Allow: allow, Scope: scope, By: "owner"}); err != nil {
 		w.t.Fatal(err)
@@ -152,7 +155,7 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 		t.Run(string(narrow), func(t *testing.T) {
 			t.Parallel()
 			var acts, searches atomic.Int64
-			search := made{name: "web_search", effect: policy.Read, act: func(context.Context, *metier.Scope) (metier.Result, error) {
+			search := made{name: "web_search", effect: policy.Read, act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
 				searches.Add(1)
 				return mediated("found"), nil
 			}}
@@ -172,7 +175,7 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 				t.Error("what the skill lists, or what ran before it, did not act")
 			}
 			o := w.model("bash", args{"command": "make all"})
-			d := last[event.Decided](w)
+			d := last[event.PolicyDecided](w)
 			if d.Code != want.code || d.Outcome != want.out || acts.Load() != want.acts || (o.Code() == "") != (want.acts == 1) {
 				t.Errorf("%+v, acted %d times: %s", d, acts.Load(), o.Text())
 			}
@@ -187,7 +190,7 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 // req: C-043, C-044, C-086
 func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T, acts *atomic.Int64, change func(*policy.Grants)) *world {
+	open := func(t *testing.T, acts *atomic.Int64, change func(*policy.Grants)) *fixture {
 		w := governed(t, acts, func(g *policy.Grants) {
 			g.Narrow, g.Mode = policy.NarrowPreapprove, policy.Disabled
 			g.Rules = []policy.Rule{{Effect: policy.RuleAsk, Pattern: "Bash"}}
@@ -206,8 +209,8 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 				t.Errorf("%q: %s", command, o.Text())
 			}
 		}
-		if acts.Load() != 4 || len(events[event.Asked](w)) != 1 {
-			t.Errorf("acted %d times, asked %d times", acts.Load(), len(events[event.Asked](w)))
+		if acts.Load() != 4 || len(events[event.ApprovalRequested](w)) != 1 {
+			t.Errorf("acted %d times, asked %d times", acts.Load(), len(events[event.ApprovalRequested](w)))
 		}
 		for _, command := range []string{"ls", "git status; rm -rf /", "git status > f", "G=1 git status", "git $(ls)", "env git status", "gitk status", "sh -c 'git status; ls'", "git status && ls", "ls | git status"} {
 			o := w.fails(policy.CodeNotNarrowed, "bash", args{"command": command})
@@ -285,7 +288,7 @@ func TestDestructiveAndExternalActsWait(t *testing.T) {
 				t.Errorf("%v %q, acted %d times", err, o.Text(), acts.Load())
 			}
 			q = w.asked("yes", "bash", a)
-			if len(events[event.Started](w)) != 0 {
+			if len(events[event.ToolCallStarted](w)) != 0 {
 				t.Error("started before the answer")
 			}
 			w.answer("yes", q, true, "once")
@@ -295,11 +298,11 @@ func TestDestructiveAndExternalActsWait(t *testing.T) {
 			var order []string
 			for _, e := range events[event.Event](w) {
 				switch e := e.(type) {
-				case event.Answered:
+				case event.ApprovalAnswered:
 					if e.Call == "yes" && e.Allow {
 						order = append(order, "answered")
 					}
-				case event.Started:
+				case event.ToolCallStarted:
 					order = append(order, "started "+e.ID)
 				}
 			}
@@ -320,7 +323,7 @@ func TestDecide_DirectCommandHoldsForItsTurn(t *testing.T) {
 	var acts atomic.Int64
 	w := governed(t, &acts, func(g *policy.Grants) { g.Mode = policy.EnforceExplicit }, nil)
 	say := func(r policy.Role) {
-		if _, err := w.Say(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: r, Surface: "cli", By: "u"}); err != nil {
+		if _, err := w.Send(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: r, Surface: "cli", By: "u"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -347,7 +350,7 @@ func TestAnswer_NoRecordsResult(t *testing.T) {
 			want = append(want, "c2")
 		}
 		var got []string
-		for _, e := range eventtest.All[event.Returned](t, w.log) {
+		for _, e := range eventtest.All[event.ToolResult](t, w.log) {
 			if e.Tool != "bash" || e.Code != policy.CodeRefused || e.Content.Digest == "" {
 				t.Errorf("%s: %+v", scope, e)
 			}

@@ -18,7 +18,7 @@ import (
 func BenchmarkCall(b *testing.B) {
 	for _, effect := range []policy.Effect{policy.Read, policy.Write} {
 		b.Run(string(effect), func(b *testing.B) {
-			noop := made{name: "noop", effect: effect, act: func(context.Context, *metier.Scope) (metier.Result, error) { return mediated("ok"), nil }}
+			noop := made{name: "noop", effect: effect, act: func(context.Context, *metier.ToolContext) (metier.Result, error) { return mediated("ok"), nil }}
 			w := withTools(b, guide(), noop).onFile().open()
 			for b.Loop() {
 				w.works("noop", args{})
@@ -37,7 +37,7 @@ func BenchmarkUse(b *testing.B) {
 		files[fmt.Sprintf("skills/s%04d/SKILL.md", i)] = skillFile(fmt.Sprintf("s%04d", i), body)
 	}
 	b.Run("floor", func(b *testing.B) {
-		w := newWorld(b, settings.DefaultProfile, files)
+		w := newFixture(b, settings.DefaultProfile, files)
 		for b.Loop() {
 			raw, err := os.ReadFile(w.at("skills/s0000/SKILL.md"))
 			if err != nil {

@@ -23,14 +23,14 @@ type Tool interface {
 	Facts(ctx context.Context, s *Session, args json.RawMessage) (Facts, error)
 	// Invoke does it. Only Session.Call calls it. A failed act is a Result with
 	// a Code; an error means that the act may or may not have happened.
-	Invoke(ctx context.Context, x *Scope) (Result, error)
+	Invoke(ctx context.Context, x *ToolContext) (Result, error)
 }
 
 // Stager is a Tool that runs what a skill brings. Stage puts the skill's files
 // where they will run from, before its instructions enter the session, and
 // records that. An error keeps the skill from being activated.
 type Stager interface {
-	Stage(ctx context.Context, x *Scope, sk Skill) error
+	Stage(ctx context.Context, x *ToolContext, sk Skill) error
 }
 
 // Spec describes a tool. Canonical is the name grants, policy and records use;
@@ -112,7 +112,7 @@ type NeedsApproval struct {
 }
 
 func (n *NeedsApproval) Error() string {
-	ask, _ := policy.Words(n.Question.Text)
+	ask, _ := policy.SplitQuestion(n.Question.Text)
 	return "needs approval: " + ask
 }
 
@@ -124,10 +124,10 @@ type Suspended struct{ Question *policy.Question }
 
 func (*Suspended) Error() string { return "the call is not over; it goes on when it is made again" }
 
-// Scope is what a tool may touch while it is invoked: the session's skills,
+// ToolContext is what a tool may touch while it is invoked: the session's skills,
 // under a decision that was already taken. What it records goes into the log
 // in one piece with the call's result, or not at all.
-type Scope struct {
+type ToolContext struct {
 	s      *Session
 	call   Call
 	intent json.RawMessage
@@ -139,16 +139,16 @@ type Scope struct {
 }
 
 // withdraw takes back activations whose text nobody will be shown.
-func (x *Scope) withdraw() {
+func (x *ToolContext) withdraw() {
 	x.loads = nil
-	x.events = slices.DeleteFunc(x.events, func(e event.Event) bool { _, is := e.(event.Activated); return is })
+	x.events = slices.DeleteFunc(x.events, func(e event.Event) bool { _, is := e.(event.SkillActivated); return is })
 }
 
 // stale reports whether a skill this call puts in became active, with the same
 // text, since the call looked: then a second body would enter.
-func (x *Scope) stale(st *State) bool {
+func (x *ToolContext) stale(st *State) bool {
 	return slices.ContainsFunc(x.events, func(e event.Event) bool {
-		act, is := e.(event.Activated)
+		act, is := e.(event.SkillActivated)
 		if !is || !slices.Contains(x.loads, act.SkillID) {
 			return false
 		}
@@ -158,47 +158,51 @@ func (x *Scope) stale(st *State) bool {
 }
 
 // Session returns the session, for its snapshot, view and settings.
-func (x *Scope) Session() *Session { return x.s }
+func (x *ToolContext) Session() *Session { return x.s }
 
 // Call returns the call, its arguments included.
-func (x *Scope) Call() Call { return x.call }
+func (x *ToolContext) Call() Call { return x.call }
 
 // Intent returns what Facts said a write would do, as it was claimed the first
 // time: after a crash the tool compares it with what is there.
-func (x *Scope) Intent() json.RawMessage { return x.intent }
+func (x *ToolContext) Intent() json.RawMessage { return x.intent }
 
 // Answers are what people said to questions of this call or for the whole
 // session, by Question.Binds.
-func (x *Scope) Answers() map[string]policy.Answer {
+func (x *ToolContext) Answers() map[string]policy.Answer {
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
 	return x.s.state.answers(x.call.ID)
 }
 
 // Active returns the active skills: the skill context of the call.
-func (x *Scope) Active() []event.SkillRef { return x.active }
+func (x *ToolContext) Active() []event.SkillRef { return x.active }
 
 // Activate puts a skill's instructions into the session. See Session.Activate.
-func (x *Scope) Activate(ctx context.Context, sk Skill, arguments []string) (Activation, string, error) {
+func (x *ToolContext) Activate(ctx context.Context, sk Skill, arguments []string) (Activation, string, error) {
 	return x.s.activate(ctx, x, sk, arguments)
 }
 
 // Read reads a file of a skill under the settings of reads, and records it,
 // failures included. max is in bytes; 0 takes the default.
-func (x *Scope) Read(ctx context.Context, skill, path string, max int) (Reading, error) {
+func (x *ToolContext) Read(ctx context.Context, skill, path string, max int) (Reading, error) {
 	return x.s.readResource(ctx, x, skill, path, max)
 }
 
 // Files returns a skill with its files as the record knows them, and records
 // them where it does not.
-func (x *Scope) Files(ctx context.Context, sk Skill) (Skill, error) { return x.s.index(ctx, x, sk) }
+func (x *ToolContext) Files(ctx context.Context, sk Skill) (Skill, error) {
+	return x.s.index(ctx, x, sk)
+}
 
 // Readable reports whether the call may read a skill's files without asking
 // anybody: the model may know of the skill, and no rule is against it.
-func (x *Scope) Readable(ctx context.Context, sk Skill) bool { return x.s.readable(ctx, x.call, sk) }
+func (x *ToolContext) Readable(ctx context.Context, sk Skill) bool {
+	return x.s.readable(ctx, x.call, sk)
+}
 
 // Put keeps content in the record's blobs: what events refer to.
-func (x *Scope) Put(ctx context.Context, media string, b []byte) (record.Ref, error) {
+func (x *ToolContext) Put(ctx context.Context, media string, b []byte) (record.Ref, error) {
 	ref, err := x.s.cfg.Blobs.Put(ctx, media, b)
 	if err != nil {
 		return ref, x.s.fault("record", err)
@@ -212,15 +216,15 @@ func (s *Session) Files(ctx context.Context, sk Skill) (Skill, error) { return s
 
 // Record adds an event to what the call leaves in the log. Tools use it for
 // notes; skill events are written by Activate and Read.
-func (x *Scope) Record(e event.Event) { x.events = append(x.events, e) }
+func (x *ToolContext) Record(e event.Event) { x.events = append(x.events, e) }
 
 // Suspect records what in a skill's text reads like an injection; the error keeps it from the model.
-func (x *Scope) Suspect(sk Skill, file, text string) error {
+func (x *ToolContext) Suspect(sk Skill, file, text string) error {
 	return x.s.suspected(x, sk, file, text, 0)
 }
 
 // source is how the call's activations are recorded (ruling 10).
-func (x *Scope) source() string {
+func (x *ToolContext) source() string {
 	if x.call.Source != "" {
 		return x.call.Source
 	}

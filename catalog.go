@@ -10,8 +10,8 @@ import (
 
 	"metier/internal/catalog"
 	"metier/internal/injection"
+	"metier/internal/termtext"
 	"metier/internal/tokens"
-	"metier/internal/visible"
 	"metier/policy"
 	"metier/settings"
 )
@@ -247,7 +247,7 @@ func (c *Catalog) count(sk *Skill, e CatalogEntry) {
 	switch {
 	case e.Description == "" && sk.Description != "":
 		c.Dropped++
-	case e.Description != "" && e.Description != visible.Line(sk.Description):
+	case e.Description != "" && e.Description != termtext.Line(sk.Description):
 		c.Cut++
 	}
 }
@@ -267,7 +267,7 @@ func favoured(snap *Snapshot, all []int) func(n int) []int {
 
 // entry is what a rung tells of a skill.
 func (s *Session) entry(sk *Skill, rung string, cut int) CatalogEntry {
-	e := CatalogEntry{Name: visible.Line(sk.Name)}
+	e := CatalogEntry{Name: termtext.Line(sk.Name)}
 	if rung == rungFull || !s.loadable() { // else the name is enough to load it
 		e.SkillID = s.shownID(sk)
 	}
@@ -304,7 +304,7 @@ func (s *Session) location(sk *Skill) string {
 	if d == "" {
 		return ""
 	}
-	if d != visible.Escape(d) {
+	if d != termtext.Escape(d) {
 		d = path.Join(SkillsPath, sk.Slug)
 	}
 	return d + "/" + sk.Head.FileName
@@ -319,7 +319,7 @@ func (s *Session) shownID(sk *Skill) string {
 	if !s.byID() {
 		return ""
 	}
-	return visible.Line(sk.ID.String())
+	return termtext.Line(sk.ID.String())
 }
 
 // denied reports whether the operator denies a skill, in any letters; so does Decide.

@@ -19,15 +19,15 @@ import (
 )
 
 // many writes so many skills with long descriptions.
-func many(w *world, n int) {
+func many(w *fixture, n int) {
 	for i := range n {
 		w.put(fmt.Sprintf("skills/s%04d/SKILL.md", i), fmt.Sprintf("---\nname: s%04d\ndescription: Number %d. %s\n---\nThe body of s%04d.\n", i, i, strings.Repeat("It does something else for you. ", 20), i))
 	}
 }
 
-func withBudget(t *testing.T, skills, budget int) *world {
+func withBudget(t *testing.T, skills, budget int) *fixture {
 	t.Helper()
-	w := newWorld(t, settings.DefaultProfile, nil)
+	w := newFixture(t, settings.DefaultProfile, nil)
 	w.set.Catalog.Budget = budget
 	many(w, skills)
 	return w.open()
@@ -81,7 +81,7 @@ func TestCatalogGoesDownTheLadder(t *testing.T) {
 // Descriptions are cut to the same length, and to the greatest that fits.
 func TestDescriptionsAreCutEvenly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/a-short/SKILL.md": "---\nname: a-short\ndescription: Short.\ncompatibility: " + strings.Repeat("Needs much. ", 30) + "\n---\n"})
+	w := newFixture(t, settings.DefaultProfile, map[string]string{"skills/a-short/SKILL.md": "---\nname: a-short\ndescription: Short.\ncompatibility: " + strings.Repeat("Needs much. ", 30) + "\n---\n"})
 	w.set.Catalog.Budget = 4000
 	many(w, 60)
 	cat := w.open().Catalog(t.Context())
@@ -142,8 +142,8 @@ func TestCatalogIsStable(t *testing.T) {
 }
 
 // other opens a second session, with a record of its own.
-func (w *world) other() *metier.Session {
-	fresh := newWorld(w.t, w.profile, nil)
+func (w *fixture) other() *metier.Session {
+	fresh := newFixture(w.t, w.profile, nil)
 	w.log, w.blobs = fresh.log, fresh.blobs
 	return w.session()
 }
@@ -151,7 +151,7 @@ func (w *world) other() *metier.Session {
 // Many skills of a stranger do not push out one's own.
 func TestTrustedSkillsAreNamedFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, nil)
+	w := newFixture(t, settings.DefaultProfile, nil)
 	many(w, 60)
 	w.put("own/zz-own/SKILL.md", skillFile("zz-own", "x"))
 	w.set.Catalog.Budget = 300
@@ -233,7 +233,7 @@ func entryKeys(t *testing.T, e metier.CatalogEntry) (keys []string) {
 func TestEntryIsNameAndDescriptionWhateverTheSkillHolds(t *testing.T) {
 	t.Parallel()
 	text := func(files int) string {
-		w := newWorld(t, cfHarness, map[string]string{"skills/big/SKILL.md": skillFile("big", strings.Repeat("The body goes on. ", 5000), "compatibility: needs git", "license: MIT", "metadata:\n  a: b")})
+		w := newFixture(t, cfHarness, map[string]string{"skills/big/SKILL.md": skillFile("big", strings.Repeat("The body goes on. ", 5000), "compatibility: needs git", "license: MIT", "metadata:\n  a: b")})
 		for i := range files {
 			w.put(fmt.Sprintf("skills/big/references/d%d/f%d.md", i/100, i), "x")
 		}
@@ -249,12 +249,12 @@ func TestEntryIsNameAndDescriptionWhateverTheSkillHolds(t *testing.T) {
 		mentions(t, cat.Text, "big", "Use when testing big.")
 		return cat.Text
 	}
-	w := newWorld(t, cfHarness, map[string]string{"skills/plain/SKILL.md": skillFile("plain", "Body.\n", "user-invocable: false", "when_to_use: Later.", "version: 1.2.3")})
+	w := newFixture(t, cfHarness, map[string]string{"skills/plain/SKILL.md": skillFile("plain", "Body.\n", "user-invocable: false", "when_to_use: Later.", "version: 1.2.3")})
 	if got := entryKeys(t, w.open().Catalog(t.Context()).Entries[0]); !slices.Equal(got, []string{"description", "name"}) {
 		t.Errorf("without compatibility an entry has %v", got)
 	}
 	const most = 1024 // characters of one text
-	w = newWorld(t, cfHarness, map[string]string{"skills/long/SKILL.md": skillFile("long", "", "compatibility: "+strings.Repeat("c", 5000))})
+	w = newFixture(t, cfHarness, map[string]string{"skills/long/SKILL.md": skillFile("long", "", "compatibility: "+strings.Repeat("c", 5000))})
 	w.put("skills/wide/SKILL.md", "---\nname: wide\ndescription: "+strings.Repeat("d", 5000)+"\n---\n")
 	cut := w.open().Catalog(t.Context()).Entries
 	want := []metier.CatalogEntry{{Name: "long", Description: "Use when testing long.", Compatibility: strings.Repeat("c", most-1) + "…"}, {Name: "wide", Description: strings.Repeat("d", most-1) + "…"}}
@@ -271,7 +271,7 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{settings.DefaultProfile, cfHarness} {
 		for _, place := range []settings.CatalogPlace{"", settings.CatalogPlaceTool, settings.CatalogPlaceSystem} {
-			w := newWorld(t, profile, guide())
+			w := newFixture(t, profile, guide())
 			if place != "" {
 				w.set.Catalog.Place = place
 			}
@@ -286,7 +286,7 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 		for i := range 70 {
 			long[fmt.Sprintf("skills/s%02d/SKILL.md", i)] = fmt.Sprintf("---\nname: s%02d\ndescription: %s\n---\n", i, strings.Repeat("Long. ", 170))
 		}
-		w := newWorld(t, profile, long)
+		w := newFixture(t, profile, long)
 		w.set.Catalog.Budget, w.set.Catalog.Max, w.set.Catalog.DescMax = 0, 0, 0
 		cat := w.open().Catalog(t.Context())
 		spec, _ := w.spec("load_skill")
@@ -297,8 +297,8 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 }
 
 // kept is a workspace with skills that a model may not hear of.
-func kept(t *testing.T, profile string) *world {
-	w := newWorld(t, profile, map[string]string{
+func kept(t *testing.T, profile string) *fixture {
+	w := newFixture(t, profile, map[string]string{
 		"skills/alpha/SKILL.md":  skillFile("alpha", "a"),
 		"skills/loud/SKILL.md":   skillFile("loud", "l", "disable-model-invocation: false", "user-invocable: false"),
 		"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
@@ -316,7 +316,7 @@ func kept(t *testing.T, profile string) *world {
 }
 
 // toldNames are the names in the catalog and in the schema of the load tool.
-func toldNames(t *testing.T, w *world) (names, enum []string) {
+func toldNames(t *testing.T, w *fixture) (names, enum []string) {
 	t.Helper()
 	for _, e := range w.Catalog(t.Context()).Entries {
 		names = append(names, e.Name)
@@ -351,7 +351,7 @@ func TestBrokenAndDeniedSkillsAreNotTold(t *testing.T) {
 		}
 		_, err := w.Activate(t.Context(), "denied", "cli-preload")
 		wantError(t, err, "skill_denied", metier.Denied)
-		if n := len(events[event.Activated](w)); n != 0 {
+		if n := len(events[event.SkillActivated](w)); n != 0 {
 			t.Errorf("%d activations", n)
 		}
 		w.fails("skill_not_found", "load_skill", args{"name": "broken"})
@@ -409,7 +409,7 @@ func TestKeensCatalogIsItsText(t *testing.T) {
 // req: C-025, C-026
 func TestRuntimeCatalogIsAnElement(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, runtimeProf, map[string]string{"skills/one/SKILL.md": "---\nname: one\ndescription: Does <b>this</b> & \"that\" in 'quotes'\n---\nx", "skills/two/SKILL.md": "---\nname: two\ndescription: Does more\n---\nx"})
+	w := newFixture(t, runtimeProf, map[string]string{"skills/one/SKILL.md": "---\nname: one\ndescription: Does <b>this</b> & \"that\" in 'quotes'\n---\nx", "skills/two/SKILL.md": "---\nname: two\ndescription: Does more\n---\nx"})
 	cat := w.open().Catalog(t.Context())
 	if !cat.InSystem() {
 		t.Errorf("it stands in %s", cat.Place)
@@ -443,7 +443,7 @@ func TestRuntimeCatalogIsAnElement(t *testing.T) {
 // req: C-027
 func TestClientsWithoutFilesGetNoLocations(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, runtimeProf, guide())
+	w := newFixture(t, runtimeProf, guide())
 	w.set.Catalog.Paths = settings.PathsNone
 	w.open()
 	cat := w.Catalog(t.Context())
@@ -465,11 +465,11 @@ func TestPathsNone_SkillID(t *testing.T) {
 		settings.CatalogFormatJSON:     `"skillId":"skills:guide"`,
 		settings.CatalogFormatMarkdown: "- guide (skills:guide): ",
 	} {
-		w := newWorld(t, runtimeProf, guide())
+		w := newFixture(t, runtimeProf, guide())
 		w.set.Catalog.Paths, w.set.Catalog.Format = settings.PathsNone, format
 		mentions(t, w.open().Catalog(t.Context()).Text, want)
 	}
-	w := newWorld(t, runtimeProf, guide())
+	w := newFixture(t, runtimeProf, guide())
 	w.set.Catalog.Paths = settings.PathsNone
 	w.config = func(c *metier.Config) { c.ToolsOnly = true }
 	w.open()
@@ -544,7 +544,7 @@ func TestCatalogHasSeveralForms(t *testing.T) {
 	texts := map[string]bool{}
 	for format, has := range map[settings.CatalogFormat]string{settings.CatalogFormatXML: "<available_skills>\n  <skill>\n    <name>guide</name>", settings.CatalogFormatJSON: `{"skills":[{"name":"guide"`,
 		settings.CatalogFormatMarkdown: "\n- guide: Use when", settings.CatalogFormatPaths: "## Available Skills\n"} {
-		w := newWorld(t, runtimeProf, guide())
+		w := newFixture(t, runtimeProf, guide())
 		w.set.Catalog.Format = format
 		cat := w.open().Catalog(t.Context())
 		mentions(t, cat.Text, has, "guide", "Use when testing guide.")
@@ -587,7 +587,7 @@ func TestNamesMatchAfterTrimAndLowerCase(t *testing.T) {
 // req: E-048, E-049, E-050
 func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, project, nil)
+	w := newFixture(t, project, nil)
 	many(w, 55)
 	cat := w.open().Catalog(t.Context())
 	if !cat.InSystem() || len(cat.Entries) != 50 || cat.Omitted != 5 || strings.Count(cat.Text, "\n- ") != 50 {
@@ -600,7 +600,7 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 		}
 	}
 
-	w = newWorld(t, project, nil)
+	w = newFixture(t, project, nil)
 	many(w, 49)
 	exact := strings.Repeat("é", 200)
 	w.put("skills/exact/SKILL.md", "---\nname: exact\ndescription: "+exact+"\n---\nText.\n")

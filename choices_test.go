@@ -24,7 +24,7 @@ func switchedOff(ids ...string) func(*metier.Head, metier.ID, string) (string, b
 
 func TestASkillThatIsSwitchedOffIsNotUsed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, keen, keenFiles())
+	w := newFixture(t, keen, keenFiles())
 	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
 	w.roots[0].Off = switchedOff("skills:demo")
 	w.open()
@@ -35,7 +35,7 @@ func TestASkillThatIsSwitchedOffIsNotUsed(t *testing.T) {
 		t.Errorf("activated by name: %v", err)
 	}
 	w.fails("skill_disabled", "read_file", args{"path": w.at("skills/demo/SKILL.md")})
-	if n := len(events[event.Activated](w)); n != 0 {
+	if n := len(events[event.SkillActivated](w)); n != 0 {
 		t.Errorf("%d activations", n)
 	}
 	all := w.Snapshot().All()
@@ -50,7 +50,7 @@ func TestASkillThatIsSwitchedOffIsNotUsed(t *testing.T) {
 
 func TestTheModelCannotLoadASkillThatIsSwitchedOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", map[string]string{"skills/demo/SKILL.md": skillFile("demo", "Demo.\n"), "skills/demo/a.md": "a", "skills/b/SKILL.md": skillFile("b", "B.\n")})
+	w := newFixture(t, "default", map[string]string{"skills/demo/SKILL.md": skillFile("demo", "Demo.\n"), "skills/demo/a.md": "a", "skills/b/SKILL.md": skillFile("b", "B.\n")})
 	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
 	w.roots[0].Off = switchedOff("skills:demo")
 	w.open()
@@ -61,7 +61,7 @@ func TestTheModelCannotLoadASkillThatIsSwitchedOff(t *testing.T) {
 // What nobody switched off, and what somebody switched on, stays denied.
 func TestTheOperatorsDenyBeatsEverySwitch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", keenFiles())
+	w := newFixture(t, "default", keenFiles())
 	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
 	w.roots[0].Off = switchedOff()
 	w.config = func(c *metier.Config) { c.Grants.Denied = []string{"demo"} }
@@ -74,7 +74,7 @@ func TestTheOperatorsDenyBeatsEverySwitch(t *testing.T) {
 func TestADenyHoldsForTwinsOfTheName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"DEMO", "Demo", "ｄｅｍｏ", " demo "} {
-		w := newWorld(t, "default", map[string]string{"skills/x/SKILL.md": skillFile("x", "Text.\n")})
+		w := newFixture(t, "default", map[string]string{"skills/x/SKILL.md": skillFile("x", "Text.\n")})
 		w.put("skills/x/SKILL.md", "---\nname: \""+name+"\"\ndescription: d\n---\nText.\n")
 		w.roots = []metier.Mount{w.mount("skills", policy.Project)}
 		w.config = func(c *metier.Config) { c.Grants.Denied = []string{"demo"} }
@@ -101,7 +101,7 @@ func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
 		{policy.User, policy.ThirdParty, settings.ProtectYes, metier.Shadowed},
 		{policy.ThirdParty, policy.User, settings.ProtectYes, metier.Loaded},
 	} {
-		w := newWorld(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "b/same/SKILL.md": skillFile("same", "B.\n")})
+		w := newFixture(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "b/same/SKILL.md": skillFile("same", "B.\n")})
 		w.set.Names.Protect = tt.protect
 		w.roots = []metier.Mount{w.mount("a", tt.off), w.mount("b", tt.next)}
 		w.roots[0].Off = switchedOff("a:same")
@@ -117,7 +117,7 @@ func TestTheNameOfASkillThatIsSwitchedOff(t *testing.T) {
 // another calls itself.
 func TestASourceIsNamedForItsOwnSkillsAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", map[string]string{"org/known/SKILL.md": skillFile("known", "A.\n"), "work/x/SKILL.md": skillFile("\"org:deploy\"", "B.\n"), "work/y/SKILL.md": skillFile("\"work:z\"", "C.\n"), "work/z/SKILL.md": skillFile("\"free:z\"", "D.\n")})
+	w := newFixture(t, "default", map[string]string{"org/known/SKILL.md": skillFile("known", "A.\n"), "work/x/SKILL.md": skillFile("\"org:deploy\"", "B.\n"), "work/y/SKILL.md": skillFile("\"work:z\"", "C.\n"), "work/z/SKILL.md": skillFile("\"free:z\"", "D.\n")})
 	w.roots = []metier.Mount{w.mount("org", policy.Org), w.mount("work", policy.Project)}
 	for name, want := range map[string]string{"org:deploy": "", "org:known": "org:known", "work:x": "work:x", "work:z": "work:z", "free:z": "work:z"} {
 		sk, err := w.snapshot().Find(name)
@@ -131,7 +131,7 @@ func TestASourceIsNamedForItsOwnSkillsAlone(t *testing.T) {
 // of a more trusted one that is refused for that.
 func TestTheNameOfATrustedSkillThatIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", map[string]string{
+	w := newFixture(t, "default", map[string]string{
 		"a/same/SKILL.md": skillFile("same", "A.\n", "odd: x"), "b/same/SKILL.md": skillFile("same", "B.\n")})
 	w.set.Parse.UnknownFields = settings.UnknownFieldsReject
 	w.roots = []metier.Mount{w.mount("a", policy.Org), w.mount("b", policy.Project)}
@@ -145,7 +145,7 @@ func TestTheNameOfATrustedSkillThatIsRefused(t *testing.T) {
 }
 
 // trusting gives a tier to the tree that a skill has now.
-func trusting(t *testing.T, w *world, tier policy.Tier) func(*metier.Head, metier.ID) (policy.Tier, metier.Digest) {
+func trusting(t *testing.T, w *fixture, tier policy.Tier) func(*metier.Head, metier.ID) (policy.Tier, metier.Digest) {
 	t.Helper()
 	tree := map[metier.ID]metier.Digest{}
 	n := w.snapshot()
@@ -164,9 +164,9 @@ func trusting(t *testing.T, w *world, tier policy.Tier) func(*metier.Head, metie
 	}
 }
 
-func lifted(t *testing.T, tier policy.Tier) *world {
+func lifted(t *testing.T, tier policy.Tier) *fixture {
 	t.Helper()
-	w := newWorld(t, "default", map[string]string{
+	w := newFixture(t, "default", map[string]string{
 		"skills/known/SKILL.md": skillFile("known", "Read a.md.\n"), "skills/known/a.md": "canary\n", "skills/plain/SKILL.md": skillFile("plain", "Plain.\n"), "skills/plain/b.md": "b"})
 	w.roots = []metier.Mount{w.mount("skills", policy.ThirdParty)}
 	w.roots[0].Trusted = trusting(t, w, tier)
@@ -202,11 +202,11 @@ func TestTrustLiftsTheFilesThatWereSeen(t *testing.T) {
 // The skill's own word lends nothing, and any changed file ends the trust.
 func TestTrustEndsWithTheFirstChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(w *world){
-		"a file more":     func(w *world) { w.put("skills/known/new.md", "x") },
-		"another text":    func(w *world) { w.put("skills/known/a.md", "Canary\n") },
-		"other SKILL.md":  func(w *world) { w.put("skills/known/SKILL.md", skillFile("known", "Read b.md.\n")) },
-		"a word in front": func(w *world) { w.put("skills/known/SKILL.md", skillFile("known", "Read a.md.\n", "tier: builtin")) },
+	for name, change := range map[string]func(w *fixture){
+		"a file more":     func(w *fixture) { w.put("skills/known/new.md", "x") },
+		"another text":    func(w *fixture) { w.put("skills/known/a.md", "Canary\n") },
+		"other SKILL.md":  func(w *fixture) { w.put("skills/known/SKILL.md", skillFile("known", "Read b.md.\n")) },
+		"a word in front": func(w *fixture) { w.put("skills/known/SKILL.md", skillFile("known", "Read a.md.\n", "tier: builtin")) },
 	} {
 		w := lifted(t, policy.User)
 		change(w)
@@ -263,7 +263,7 @@ func TestAChangeAfterTheSnapshotIsJudgedWithoutTrust(t *testing.T) {
 	if o := w.model("read_skill_resource", args{"skill": "known", "path": "a.md"}); o.Code() != "injection_blocked" || strings.Contains(o.Text(), attack) {
 		t.Errorf("a changed file: %s %q", o.Code(), o.Text())
 	}
-	if e := last[event.Suspected](w); e.Source != policy.ThirdParty || !e.Blocked {
+	if e := last[event.SkillSuspected](w); e.Source != policy.ThirdParty || !e.Blocked {
 		t.Errorf("it is recorded as %+v", e)
 	}
 }
@@ -272,7 +272,7 @@ func TestAChangeAfterTheSnapshotIsJudgedWithoutTrust(t *testing.T) {
 // that nobody trusts.
 func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "skills/same/SKILL.md": skillFile("same", "B.\n")})
+	w := newFixture(t, "default", map[string]string{"a/same/SKILL.md": skillFile("same", "A.\n"), "skills/same/SKILL.md": skillFile("same", "B.\n")})
 	w.roots = []metier.Mount{w.mount("a", policy.ThirdParty), w.mount("skills", policy.ThirdParty)}
 	give := trusting(t, w, policy.User)
 	w.roots[1].Trusted = give
@@ -287,7 +287,7 @@ func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 // req: C-071
 func TestOnlyTheFieldsOfTheSpecificationLoad(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "agent-runtime", map[string]string{
+	w := newFixture(t, "agent-runtime", map[string]string{
 		"skills/all/SKILL.md": skillFile("all", "", "license: MIT", "compatibility: Linux", "metadata: {a: b}", "allowed-tools: Read"),
 		"skills/odd/SKILL.md": skillFile("odd", "", "version: 1")})
 	got := map[string]metier.Status{}
@@ -306,7 +306,7 @@ func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {
 	t.Parallel()
 	var told [][]string
 	for _, front := range [][]string{nil, {"x-foo: bar", "tier: builtin", "trusted: true", "permissions: {write: all}", "scripts: allow", "is_enabled: true"}} {
-		w := newWorld(t, cfHarness, map[string]string{"skills/odd/SKILL.md": skillFile("odd", "Text.\n", front...), "skills/odd/a.md": "a\n", "a.txt": "x\n"})
+		w := newFixture(t, cfHarness, map[string]string{"skills/odd/SKILL.md": skillFile("odd", "Text.\n", front...), "skills/odd/a.md": "a\n", "a.txt": "x\n"})
 		w.config = func(c *metier.Config) { c.Grants.Mode = policy.EnforceStrict }
 		w.open()
 		for _, c := range []struct {
@@ -319,7 +319,7 @@ func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {
 			w.model(c.tool, c.args)
 		}
 		var lines []string
-		for _, e := range events[event.Decided](w) {
+		for _, e := range events[event.PolicyDecided](w) {
 			lines = append(lines, fmt.Sprintf("%s %s %s %s %v", e.Tool, e.Outcome, e.Code, e.Rule, e.Risk))
 		}
 		told = append(told, lines)
@@ -340,7 +340,7 @@ func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {
 
 func TestTheIDOfASkillThatCannotBeUsedIsNobodysName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "x\n"), "skills/other/SKILL.md": skillFile("skills:demo", "y\n")})
+	w := newFixture(t, settings.DefaultProfile, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "x\n"), "skills/other/SKILL.md": skillFile("skills:demo", "y\n")})
 	w.roots = []metier.Mount{w.mount("skills", policy.Project)}
 	w.roots[0].Off = switchedOff("skills:demo")
 	w.open()

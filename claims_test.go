@@ -53,7 +53,7 @@ func TestBuild_NameOfAnotherFolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			for _, r := range []struct {
 				label, skills string
 				tier          policy.Tier
@@ -93,7 +93,7 @@ func TestBuild_NameOfAnotherFolder(t *testing.T) {
 // req: A-032
 func TestFind_HonestFolderOwnsItsName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cfHarness, nil)
+	w := newFixture(t, cfHarness, nil)
 	w.put("skills/aaa/SKILL.md", skillFile("cf", "Squats.\n"))
 	w.put("skills/cf/SKILL.md", skillFile("cf", "Honest.\n"))
 	w.open()
@@ -127,7 +127,7 @@ func TestFind_HonestFolderOwnsItsName(t *testing.T) {
 // req: A-032
 func TestOpen_ResumeKeepsNameOfFolderAddedLater(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.set.Discover.ResourceIndex = settings.ResourceIndexStart
 	w.put("skills/aaa/SKILL.md", skillFile("cf", "Text.\n"))
 	w.open()
@@ -158,7 +158,7 @@ func TestBuild_ReportsConfusableNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			for _, r := range []struct {
 				label string
 				tier  policy.Tier
@@ -193,7 +193,7 @@ func TestBuild_ReportsConfusableNames(t *testing.T) {
 // their number: each has its names folded a few times, not once for each other.
 func TestBuild_CopiesOfAClaimAreNotComparedWithEachOther(t *testing.T) {
 	allocs := func(copies int) float64 {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		for i := range copies {
 			w.put(fmt.Sprintf("skills/set%03d/Ähre/SKILL.md", i), skillFile("ähnlich", "Text.\n"))
 		}

@@ -21,7 +21,7 @@ func TestOpen_AllowsNamesWithColon(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", files)
+			w := newFixture(t, "default", files)
 			w.config = func(c *metier.Config) { grant(&c.Grants) }
 			w.open()
 			mentions(t, w.works("load_skill", args{"name": "ckm:brand"}).Text(), "Brand.")

@@ -14,7 +14,7 @@ import (
 
 // scripted opens a session with one tool that runs a script of the skill s, as
 // far as policy sees it.
-func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*policy.Grants)) *world {
+func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*policy.Grants)) *fixture {
 	t.Helper()
 	tool := made{name: "run_skill_script", effect: policy.SideEffect,
 		facts: func(raw json.RawMessage) (metier.Facts, error) {
@@ -23,7 +23,10 @@ func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*polic
 			return metier.Facts{Request: policy.Request{Effect: policy.SideEffect, Entry: "s:" + cmp.Or(a.Path, "scripts/a.sh"), Level: "L2",
 				Skill: &policy.Subject{ID: "src:s", Name: "s", Tree: *tree, Tier: policy.ThirdParty}}}, err
 		},
-		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("ran"), nil }}
+		act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
+			acts.Add(1)
+			return mediated("ran"), nil
+		}}
 	w := withTools(t, nil, tool)
 	with := w.config
 	w.config = func(c *metier.Config) {
@@ -37,21 +40,21 @@ func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*polic
 
 // before fails unless an approval of the call stands in the log right before
 // its decision and its start.
-func (w *world) before(call, by, rule string) event.Answered {
+func (w *fixture) before(call, by, rule string) event.ApprovalAnswered {
 	w.t.Helper()
-	var ans event.Answered
+	var ans event.ApprovalAnswered
 	step := 0
 	for _, e := range events[event.Event](w) {
 		switch e := e.(type) {
-		case event.Answered:
+		case event.ApprovalAnswered:
 			if e.Call == call {
 				ans, step = e, 1
 			}
-		case event.Decided:
+		case event.PolicyDecided:
 			if step == 1 && e.Call == call && e.Outcome == policy.Allow && e.Rule == rule {
 				step = 2
 			}
-		case event.Started:
+		case event.ToolCallStarted:
 			if e.ID == call && step == 2 {
 				step = 3
 			} else if e.ID == call {
@@ -72,7 +75,7 @@ func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
 	tree := "sha256:aa"
 	w := scripted(t, &acts, &tree, func(*policy.Grants) {})
 	q := w.asked("a", "run_skill_script", nil)
-	if acts.Load() != 0 || len(events[event.Started](w)) != 0 {
+	if acts.Load() != 0 || len(events[event.ToolCallStarted](w)) != 0 {
 		t.Fatal("it started before anybody answered")
 	}
 	w.answer("a", q, true, "once")

@@ -6,7 +6,7 @@ import (
 
 	"metier/internal/confusable"
 	"metier/internal/nfkc"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -159,14 +159,14 @@ func (c *contest) took(sk *Skill) bool {
 // taken says why sk does not have the name it took. It notes that by won the
 // name, if it did.
 func (c *contest) taken(sk, by *Skill) string {
-	detail := "its folder is " + visible.Quote(sk.folder) + ", and the name " + visible.Quote(sk.Name)
+	detail := "its folder is " + termtext.Quote(sk.folder) + ", and the name " + termtext.Quote(sk.Name)
 	if c.n.key(by.folder) != c.n.key(sk.Name) {
-		return detail + " is also that of " + visible.Quote(by.ID.String())
+		return detail + " is also that of " + termtext.Quote(by.ID.String())
 	}
 	if by.usable() && c.n.key(by.Name) == c.n.key(sk.Name) {
 		c.n.won[by.ID] = true
 	}
-	return detail + " belongs to the folder of " + visible.Quote(by.ID.String())
+	return detail + " belongs to the folder of " + termtext.Quote(by.ID.String())
 }
 
 // hide leaves a skill no name but its ID.
@@ -231,12 +231,12 @@ func (n *Snapshot) shadow(loser, winner int, code string) {
 	l, w := &n.skills[loser], &n.skills[winner]
 	l.State, l.ShadowedBy = Shadowed, w.ID
 	if l.Head.Location != "" && l.Head.Location == w.Head.Location { // a link: there is one skill, and nothing to warn of
-		l.note(skillmd.Advice, sameFiles, "skill "+visible.Quote(l.Name)+" is shadowed by "+visible.Quote(w.ID.String()))
+		l.note(skillmd.Advice, sameFiles, "skill "+termtext.Quote(l.Name)+" is shadowed by "+termtext.Quote(w.ID.String()))
 		return
 	}
 	n.won[w.ID] = true
 	d := Diagnostic{Severity: "warning", Code: code, Path: l.Head.Location,
-		Detail: "skill " + visible.Quote(l.Name) + " is shadowed by " + visible.Quote(w.ID.String())}
+		Detail: "skill " + termtext.Quote(l.Name) + " is shadowed by " + termtext.Quote(w.ID.String())}
 	l.Diagnostics = append(l.Diagnostics, d)
 	n.diags = append(n.diags, d)
 }
@@ -270,7 +270,7 @@ func (n *Snapshot) compareNames() {
 		}
 		by := &n.skills[original[confusable.Skeleton(sk.Name)]]
 		if by.ID != sk.ID {
-			sk.note(skillmd.Warning, confusableName, confusable.Alike(sk.Name, by.Name, visible.Line(by.ID.String())))
+			sk.note(skillmd.Warning, confusableName, confusable.Alike(sk.Name, by.Name, termtext.Line(by.ID.String())))
 			n.diags = append(n.diags, sk.Diagnostics[len(sk.Diagnostics)-1])
 		}
 	}

@@ -19,12 +19,12 @@ import (
 	"metier"
 	"metier/event"
 	"metier/event/eventtest"
+	"metier/filetool"
 	"metier/internal/testenv"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
 	"metier/source/local"
-	"metier/tool"
 )
 
 // profiles with tests of their own, and the one everybody gets.
@@ -35,8 +35,8 @@ const (
 	project     = "project-skills"
 )
 
-// world is a workspace with a skills root, and sessions over them.
-type world struct {
+// fixture is a workspace with a skills root, and sessions over them.
+type fixture struct {
 	t       testing.TB
 	dir     string // the workspace, links resolved
 	profile string
@@ -50,8 +50,8 @@ type world struct {
 	calls int
 }
 
-// newWorld writes files below the workspace; skills/ is the root.
-func newWorld(t testing.TB, profile string, files map[string]string) *world {
+// newFixture writes files below the workspace; skills/ is the root.
+func newFixture(t testing.TB, profile string, files map[string]string) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -66,7 +66,7 @@ func newWorld(t testing.TB, profile string, files map[string]string) *world {
 		t.Fatal(err)
 	}
 	mem := record.NewMemory()
-	w := &world{t: t, dir: dir, profile: profile, set: set, log: mem, blobs: mem}
+	w := &fixture{t: t, dir: dir, profile: profile, set: set, log: mem, blobs: mem}
 	for name, text := range files {
 		w.put(name, text)
 	}
@@ -74,19 +74,19 @@ func newWorld(t testing.TB, profile string, files map[string]string) *world {
 }
 
 // open builds the snapshot of skills/ and opens a session.
-func (w *world) open() *world {
+func (w *fixture) open() *fixture {
 	w.t.Helper()
 	w.Session = w.session()
 	return w
 }
 
 // opened is newWorld and open.
-func opened(t testing.TB, profile string, files map[string]string) *world {
+func opened(t testing.TB, profile string, files map[string]string) *fixture {
 	t.Helper()
-	return newWorld(t, profile, files).open()
+	return newFixture(t, profile, files).open()
 }
 
-func (w *world) session() *metier.Session {
+func (w *fixture) session() *metier.Session {
 	w.t.Helper()
 	s, err := w.try()
 	if err != nil {
@@ -95,15 +95,15 @@ func (w *world) session() *metier.Session {
 	return s
 }
 
-func (w *world) try() (*metier.Session, error) {
+func (w *fixture) try() (*metier.Session, error) {
 	w.t.Helper()
 	view := metier.View{Paths: w.set.Catalog.Paths, Workspace: w.dir}
-	ws, err := tool.OpenWorkspace(w.dir, &tool.WorkspaceOptions{Home: "-"})
+	ws, err := filetool.OpenWorkspace(w.dir, &filetool.WorkspaceOptions{Home: "-"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { ws.Close() })
-	files := tool.Files(ws, tool.Options{View: view, IfMatch: w.set.Tools.IfMatch, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)})
+	files := filetool.Files(ws, filetool.Options{View: view, IfMatch: w.set.Tools.IfMatch, Guard: w.set.Policy.GuardAllow, ActivateOnRead: w.set.Activate.Ways.Has(settings.WayReadFile)})
 	c := metier.Config{ID: "s1", By: "tester", Log: w.log, Blobs: w.blobs, Snapshot: w.snapshot(), Tools: files, Settings: w.set, View: view, Batch: true,
 		Grants: policy.Grants{Mode: policy.Mode(w.set.Policy.Mode), Tools: w.set.Tools.Default, Narrow: policy.Narrowing(w.set.Policy.AllowedTools), Merge: policy.Merge(w.set.Policy.Merge)}}
 	if w.config != nil {
@@ -112,7 +112,7 @@ func (w *world) try() (*metier.Session, error) {
 	return metier.Open(w.t.Context(), c)
 }
 
-func (w *world) snapshot() *metier.Snapshot {
+func (w *fixture) snapshot() *metier.Snapshot {
 	w.t.Helper()
 	mounts := w.roots
 	if root := w.at("skills"); mounts == nil && exists(root) {
@@ -125,7 +125,7 @@ func (w *world) snapshot() *metier.Snapshot {
 	return n
 }
 
-func (w *world) mount(dir string, tier policy.Tier) metier.Mount {
+func (w *fixture) mount(dir string, tier policy.Tier) metier.Mount {
 	w.t.Helper()
 	d := w.set.Discover
 	src, err := local.New(w.at(dir), &local.Options{Scan: d.Scan, FileNames: d.FileNames, Symlinks: d.Symlinks, MaxDepth: d.MaxDepth, MaxDirs: d.MaxDirs, MaxResourceFiles: d.MaxResources})
@@ -141,9 +141,9 @@ func (w *world) mount(dir string, tier policy.Tier) metier.Mount {
 
 func exists(p string) bool { _, err := os.Lstat(p); return err == nil }
 
-func (w *world) at(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
+func (w *fixture) at(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
 
-func (w *world) put(name, text string) {
+func (w *fixture) put(name, text string) {
 	w.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(w.at(name)), 0o755); err != nil {
 		w.t.Fatal(err)
@@ -154,7 +154,7 @@ func (w *world) put(name, text string) {
 }
 
 // link replaces name by a symlink.
-func (w *world) link(target, name string) {
+func (w *fixture) link(target, name string) {
 	w.t.Helper()
 	if err := os.RemoveAll(w.at(name)); err != nil {
 		w.t.Fatal(err)
@@ -172,7 +172,7 @@ func skillFile(name, body string, front ...string) string {
 type args map[string]any
 
 // model calls a tool as the model does.
-func (w *world) model(name string, a args) metier.Observation {
+func (w *fixture) model(name string, a args) metier.Observation {
 	w.t.Helper()
 	o, err := w.ask(name, a)
 	if err != nil {
@@ -181,7 +181,7 @@ func (w *world) model(name string, a args) metier.Observation {
 	return o
 }
 
-func (w *world) ask(name string, a args) (metier.Observation, error) {
+func (w *fixture) ask(name string, a args) (metier.Observation, error) {
 	w.t.Helper()
 	raw, err := json.Marshal(a)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *world) ask(name string, a args) (metier.Observation, error) {
 }
 
 // works is model for a call that has to succeed.
-func (w *world) works(name string, a args) metier.Observation {
+func (w *fixture) works(name string, a args) metier.Observation {
 	w.t.Helper()
 	o := w.model(name, a)
 	if o.Code() != "" {
@@ -202,7 +202,7 @@ func (w *world) works(name string, a args) metier.Observation {
 }
 
 // fails is model for a call that has to end with a code.
-func (w *world) fails(code, name string, a args) metier.Observation {
+func (w *fixture) fails(code, name string, a args) metier.Observation {
 	w.t.Helper()
 	o := w.model(name, a)
 	if o.Code() != code {
@@ -212,7 +212,7 @@ func (w *world) fails(code, name string, a args) metier.Observation {
 }
 
 // activate puts a skill in as the operator does.
-func (w *world) activate(name string, arguments ...string) (metier.Activation, string) {
+func (w *fixture) activate(name string, arguments ...string) (metier.Activation, string) {
 	w.t.Helper()
 	a, err := w.Activate(w.t.Context(), name, "cli-preload", arguments...)
 	if err != nil {
@@ -221,7 +221,7 @@ func (w *world) activate(name string, arguments ...string) (metier.Activation, s
 	return a, w.blob(a.Text)
 }
 
-func (w *world) blob(r record.Ref) string {
+func (w *fixture) blob(r record.Ref) string {
 	w.t.Helper()
 	b, err := w.blobs.Open(w.t.Context(), r)
 	if err != nil {
@@ -231,12 +231,12 @@ func (w *world) blob(r record.Ref) string {
 }
 
 // events returns the events of one type in the log.
-func events[T event.Event](w *world) []T {
+func events[T event.Event](w *fixture) []T {
 	w.t.Helper()
 	return eventtest.All[T](w.t, w.log)
 }
 
-func one[T event.Event](w *world) T {
+func one[T event.Event](w *fixture) T {
 	w.t.Helper()
 	all := events[T](w)
 	if len(all) != 1 {
@@ -246,7 +246,7 @@ func one[T event.Event](w *world) T {
 }
 
 // last is the newest event of a type.
-func last[T event.Event](w *world) T {
+func last[T event.Event](w *fixture) T {
 	w.t.Helper()
 	all := events[T](w)
 	if len(all) == 0 {
@@ -256,17 +256,17 @@ func last[T event.Event](w *world) T {
 }
 
 // said is everything models were shown: the content of every returned call.
-func (w *world) said() string {
+func (w *fixture) said() string {
 	w.t.Helper()
 	var s strings.Builder
-	for _, r := range events[event.Returned](w) {
+	for _, r := range events[event.ToolResult](w) {
 		s.WriteString(w.blob(r.Content))
 	}
 	return s.String()
 }
 
 // spec is a tool as it is offered now.
-func (w *world) spec(name string) (metier.Spec, bool) {
+func (w *fixture) spec(name string) (metier.Spec, bool) {
 	w.t.Helper()
 	all := w.Session.Offer(w.t.Context())
 	i := slices.IndexFunc(all, func(s metier.Spec) bool { return s.Canonical == name })

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Kind is the class of an error: one of ten, with one table each for exit
@@ -44,10 +44,10 @@ func (e *Error) Error() string {
 		b.WriteString(e.Op + ": ")
 	}
 	if e.Skill != "" {
-		b.WriteString("skill " + visible.Quote(e.Skill) + ": ")
+		b.WriteString("skill " + termtext.Quote(e.Skill) + ": ")
 	}
 	if e.Path != "" {
-		b.WriteString(visible.Quote(e.Path) + ": ")
+		b.WriteString(termtext.Quote(e.Path) + ": ")
 	}
 	switch {
 	case e.Err != nil:

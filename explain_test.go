@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"metier"
-	"metier/internal/rules"
+	"metier/internal/diagcodes"
 	"metier/internal/testenv"
 	"metier/settings"
 	"metier/skillmd"
@@ -55,13 +55,13 @@ func TestEveryStateAndRuleIsExplained(t *testing.T) {
 	if len(all) < 55 {
 		t.Fatalf("only %d codes were found: %q", len(all), all)
 	}
-	w := newWorld(t, "default", map[string]string{"skills/a/SKILL.md": skillFile("a", "")})
+	w := newFixture(t, "default", map[string]string{"skills/a/SKILL.md": skillFile("a", "")})
 	snap := w.snapshot()
 	one := snap.All()[0]
 	for _, code := range all {
-		r, known := rules.Of(code)
+		r, known := diagcodes.Of(code)
 		if !known || r.Why == "" {
-			t.Errorf("%s has no explanation: write one in internal/rules", code)
+			t.Errorf("%s has no explanation: write one in internal/diagcodes", code)
 		}
 		for _, state := range []metier.Status{metier.Loaded, metier.Hidden, metier.Disabled, metier.Shadowed, metier.Refused} {
 			for _, severity := range []skillmd.Severity{skillmd.Error, skillmd.Warning, skillmd.Advice} {
@@ -122,7 +122,7 @@ func TestExplain(t *testing.T) {
 			for p, text := range c.files {
 				files["skills/"+p] = text
 			}
-			w := newWorld(t, "default", files)
+			w := newFixture(t, "default", files)
 			for _, r := range settings.Table() {
 				if v, ok := c.set[r.Name]; ok {
 					if err := r.Set(&w.set, v); err != nil {
@@ -154,7 +154,7 @@ func TestExplainPath(t *testing.T) {
 		testenv.Skip(t, "links need a privilege on this system")
 	}
 	deep := strings.Repeat("d/", 13)
-	w := newWorld(t, "default", map[string]string{"skills/a/SKILL.md": skillFile("a", ""), "skills/a/references/x.md": "text", "skills/a/node_modules/m/x": "x",
+	w := newFixture(t, "default", map[string]string{"skills/a/SKILL.md": skillFile("a", ""), "skills/a/references/x.md": "text", "skills/a/node_modules/m/x": "x",
 		"skills/a/sub/SKILL.md": skillFile("sub", ""), "skills/empty/README.md": "hello", "skills/.git/s/SKILL.md": skillFile("s", ""),
 		"skills/group/g/SKILL.md": skillFile("g", ""), "skills/" + deep + "SKILL.md": skillFile("d", ""), "elsewhere/e/SKILL.md": skillFile("e", "")})
 	root := filepath.Join(w.dir, "skills")
@@ -208,7 +208,7 @@ func TestRealSkillsAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	if corpus, err = filepath.EvalSymlinks(corpus); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestRealSkillsAreExplained(t *testing.T) {
 	entry := map[string]bool{}
 	for _, sk := range snap.All() {
 		e := snap.Explain(sk, metier.Catalog{}, nil)
-		if _, known := rules.Of(e.Rule); !known || e.Reason == "" || e.State == metier.Refused && e.Fix == "" {
+		if _, known := diagcodes.Of(e.Rule); !known || e.Reason == "" || e.State == metier.Refused && e.Fix == "" {
 			t.Errorf("%s is %s by %q: %q, %q", sk.ID, e.State, e.Rule, e.Reason, e.Fix)
 		}
 		entry[filepath.Join(corpus, filepath.FromSlash(sk.ID.Path))] = true

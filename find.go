@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"metier/internal/slug"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/policy"
 )
 
@@ -33,9 +33,9 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 		return n.skills[i], nil
 	}
 	for _, sk := range n.skills {
-		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || visible.Line(sk.Name) == name) {
+		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || termtext.Line(sk.Name) == name) {
 			return Skill{}, &Error{Op: "find", Skill: name, Kind: Denied, Code: "skill_disabled",
-				Hint: "switch it on again with: metier enable " + visible.Word(sk.ID.String()), Err: errors.New("a person switched this skill off")}
+				Hint: "switch it on again with: metier enable " + termtext.Word(sk.ID.String()), Err: errors.New("a person switched this skill off")}
 		}
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",
@@ -71,7 +71,7 @@ func (n *Snapshot) available() string {
 			continue
 		}
 		if total++; total <= mostListed {
-			names = append(names, visible.Line(n.skills[i].Name))
+			names = append(names, termtext.Line(n.skills[i].Name))
 		}
 	}
 	return listed(names, total)
@@ -177,7 +177,7 @@ func (n *Snapshot) indexNames() byName {
 	for i := range n.skills {
 		if sk := &n.skills[i]; sk.usable() {
 			add(by.text, sk.Slug, i)
-			add(by.text, visible.Line(sk.Name), i)
+			add(by.text, termtext.Line(sk.Name), i)
 		}
 	}
 	return by

@@ -20,13 +20,13 @@ import (
 )
 
 // judged reads skills under a profile: folder to the text of its SKILL.md.
-func judged(t *testing.T, profile string, texts map[string]string) (*world, map[string]metier.Skill) {
+func judged(t *testing.T, profile string, texts map[string]string) (*fixture, map[string]metier.Skill) {
 	t.Helper()
 	files := map[string]string{}
 	for folder, text := range texts {
 		files["skills/"+folder+"/SKILL.md"] = text
 	}
-	w := newWorld(t, profile, files)
+	w := newFixture(t, profile, files)
 	out := map[string]metier.Skill{}
 	for _, sk := range w.snapshot().All() {
 		out[sk.ID.Path] = sk
@@ -46,7 +46,7 @@ func found(sk metier.Skill, severity skillmd.Severity) []string {
 }
 
 // catalogNames are the skills that a session under the world's settings tells its model of.
-func (w *world) catalogNames() []string {
+func (w *fixture) catalogNames() []string {
 	w.t.Helper()
 	var out []string
 	for _, e := range w.open().Catalog(w.t.Context()).Entries {
@@ -56,7 +56,7 @@ func (w *world) catalogNames() []string {
 }
 
 // registry is the registry of the world's snapshot, as the artifact has it.
-func (w *world) registry() registry.List {
+func (w *fixture) registry() registry.List {
 	w.t.Helper()
 	return w.snapshot().Registry(metier.View{Paths: w.set.Catalog.Paths, Workspace: w.dir})
 }
@@ -74,7 +74,7 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 		files["skills/unit/"+p] = "x"
 	}
 	for _, profile := range []string{cfHarness, project} {
-		w := newWorld(t, profile, files)
+		w := newFixture(t, profile, files)
 		snap := w.snapshot()
 		sk, err := snap.Index(t.Context(), snap.All()[0])
 		if err != nil || sk.State != metier.Loaded {
@@ -148,7 +148,7 @@ func TestWithoutNameOrDescriptionASkillIsNotInTheCatalog(t *testing.T) {
 // req
 func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cfHarness, map[string]string{
+	w := newFixture(t, cfHarness, map[string]string{
 		"skills/unit/SKILL.md": skillFile("unit", ""), "skills/unit/scripts/run": "#!/bin/bash\necho\n", "skills/unit/scripts/tool.ts": "x\n",
 		"skills/unit/scripts/what": "x\n", "skills/unit/scripts/bare": "x\n", "skills/unit/scripts/b.py": "x\n",
 		"skills/unit/scripts/env": "#!/usr/bin/env -S deno run --allow-read\n", "skills/unit/scripts/node.ts": "#!/usr/bin/env node\n", "skills/unit/scripts/awk": "#!/usr/bin/awk -f\n",
@@ -236,7 +236,7 @@ func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
 		}
 	}
 	// Where unknown fields are refused, these are known.
-	w := newWorld(t, cfHarness, map[string]string{"skills/rich/SKILL.md": skillFile("rich", "", claudeFields...), "skills/odd/SKILL.md": skillFile("odd", "", "x-foo: bar")})
+	w := newFixture(t, cfHarness, map[string]string{"skills/rich/SKILL.md": skillFile("rich", "", claudeFields...), "skills/odd/SKILL.md": skillFile("odd", "", "x-foo: bar")})
 	w.set.Parse.UnknownFields = "reject"
 	for _, sk := range w.snapshot().All() {
 		if want := map[string]metier.Status{"rich": metier.Loaded, "odd": metier.Refused}[sk.ID.Path]; sk.State != want {

@@ -76,7 +76,7 @@ func (t *funcTool[In, Out]) Facts(_ context.Context, _ *Session, args json.RawMe
 }
 
 // Invoke implements [Tool].
-func (t *funcTool[In, Out]) Invoke(ctx context.Context, x *Scope) (Result, error) {
+func (t *funcTool[In, Out]) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	in, err := t.decode(x.call.Args)
 	if err != nil {
 		return Failure(err), nil

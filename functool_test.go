@@ -164,7 +164,7 @@ func (plainWrite) Facts(context.Context, *metier.Session, json.RawMessage) (meti
 	return metier.Facts{}, nil
 }
 
-func (plainWrite) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+func (plainWrite) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
 	return metier.Text("written"), nil
 }
 
@@ -186,7 +186,7 @@ func TestCall_WriteWithoutIntentIsClaimedAsSideEffect(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, err := event.Decode(en); err == nil {
-			if started, is := e.(event.Started); is {
+			if started, is := e.(event.ToolCallStarted); is {
 				if diff := cmp.Diff(policy.SideEffect, started.Effect); diff != "" {
 					t.Errorf("effect of the claim (-want +got):\n%s", diff)
 				}

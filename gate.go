@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"metier/event"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -139,7 +139,7 @@ func (s *Session) call(ctx context.Context, c Call, t Tool, canonical string) (O
 // act invokes a claimed call and records its result.
 func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e policy.Effect, cl claim) (Observation, error) {
 	for turn := 1; ; turn++ {
-		x := &Scope{s: s, call: c, intent: cl.intent, active: cl.active}
+		x := &ToolContext{s: s, call: c, intent: cl.intent, active: cl.active}
 		res, err := invoke(ctx, t, x)
 		if c.Before != nil {
 			c.Before()
@@ -164,7 +164,7 @@ func (s *Session) act(ctx context.Context, c Call, t Tool, canonical string, e p
 
 // suspend records the question of an act that goes on later. Without one the
 // claim stays open: a call with a higher try takes the act up again.
-func (s *Session) suspend(ctx context.Context, c Call, x *Scope, later *Suspended) error {
+func (s *Session) suspend(ctx context.Context, c Call, x *ToolContext, later *Suspended) error {
 	q := later.Question
 	if q == nil {
 		return cmp.Or(ctx.Err(), error(later))
@@ -177,7 +177,7 @@ func (s *Session) suspend(ctx context.Context, c Call, x *Scope, later *Suspende
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = s.append(ctx, c.By, func(*State) ([]event.Event, error) {
-		return append(x.events, event.Asked{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text, Child: q.Child, ChildCall: q.ChildCall}), nil
+		return append(x.events, event.ApprovalRequested{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text, Child: q.Child, ChildCall: q.ChildCall}), nil
 	})
 	return cmp.Or(err, error(&NeedsApproval{Call: c.ID, Question: *q}))
 }
@@ -189,7 +189,7 @@ func (s *Session) facts(ctx context.Context, c Call, t Tool, canonical string) (
 	switch {
 	case t == nil:
 		bad.Tool, bad.Invalid = "unknown", "unknown_tool"
-		return bad, fmt.Sprintf("there is no tool %s", visible.Quote(c.Tool))
+		return bad, fmt.Sprintf("there is no tool %s", termtext.Quote(c.Tool))
 	case c.Bad:
 		bad.Invalid = "invalid_arguments"
 		return bad, "the arguments are not valid JSON, or nested more than 100 deep"
@@ -253,7 +253,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 			return nil, nil
 		case prev.Started && prev.Try >= c.Try && prev.Effect != policy.Read:
 			return nil, &Error{Op: "call", Kind: Conflict, Code: "call_claimed", Hint: "wait for its result, or call with a higher try if its process is gone",
-				Err: fmt.Errorf("call %s is under way elsewhere", visible.Quote(c.ID))}
+				Err: fmt.Errorf("call %s is under way elsewhere", termtext.Quote(c.ID))}
 		}
 		r := f.Request
 		r.Call, r.Actor, r.Args = c.ID, c.Actor, args.Digest
@@ -265,7 +265,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		}
 		maps.Copy(g.Answers, st.answers(c.ID)) // what was said in this session wins
 		d := s.judge(&g, r)
-		rec := event.Decided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
+		rec := event.PolicyDecided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
 			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call", Profile: r.Profile}
 		if r.Skill != nil {
 			rec.Skill = r.Skill.ID
@@ -300,22 +300,22 @@ func (s *Session) consented(st *State, call string, cs []policy.Consent) []event
 		if by == "" {
 			by = s.cfg.By
 		}
-		out = append(out, event.Answered{ID: c.Question.ID, Call: call, Binds: c.Question.Binds, Allow: true, Scope: scopeOnce, By: by})
+		out = append(out, event.ApprovalAnswered{ID: c.Question.ID, Call: call, Binds: c.Question.Binds, Allow: true, Scope: scopeOnce, By: by})
 	}
 	return out
 }
 
-func (s *Session) ask(ctx context.Context, st *State, c Call, d policy.Decision, rec event.Decided, cl *claim) ([]event.Event, error) {
+func (s *Session) ask(ctx context.Context, st *State, c Call, d policy.Decision, rec event.PolicyDecided, cl *claim) ([]event.Event, error) {
 	cl.question = d.Question
 	if st.Calls[c.ID].Question.ID == d.Question.ID {
 		return nil, nil // asked before, still open
 	}
 	text, err := s.putText(ctx, d.Question.Text)
 	q := d.Question
-	return []event.Event{rec, event.Asked{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text}}, err
+	return []event.Event{rec, event.ApprovalRequested{Call: c.ID, ID: q.ID, Code: q.Code, Binds: q.Binds, Scopes: q.Scopes, Text: text}}, err
 }
 
-func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec event.Decided, why string, cl *claim) ([]event.Event, error) {
+func (s *Session) refuse(ctx context.Context, c Call, d policy.Decision, rec event.PolicyDecided, why string, cl *claim) ([]event.Event, error) {
 	code, reason := d.Code, d.Reason
 	if d.Code == policy.CodeInvalidCall && why != "" {
 		code, reason = d.Reason, why // the tool's own words: unknown_tool, invalid_arguments
@@ -348,7 +348,7 @@ func (s *Session) refusedBy(ctx context.Context, st *State, call string, a polic
 	return out, nil
 }
 
-func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec event.Decided, cl *claim) ([]event.Event, error) {
+func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec event.PolicyDecided, cl *claim) ([]event.Event, error) {
 	cl.intent = f.Intent
 	prev := st.Calls[c.ID]
 	intent := prev.Intent
@@ -372,20 +372,20 @@ func (s *Session) claim(ctx context.Context, st *State, c Call, f Facts, rec eve
 	if effect == policy.Write && intent.Digest == "" {
 		effect = policy.SideEffect // after a crash nothing tells whether it happened, so it is not made again
 	}
-	return []event.Event{rec, event.Started{ID: c.ID, Try: c.Try, Tool: rec.Tool, Effect: effect, Args: rec.Args, Intent: intent, Active: cl.active}}, nil
+	return []event.Event{rec, event.ToolCallStarted{ID: c.ID, Try: c.Try, Tool: rec.Tool, Effect: effect, Args: rec.Args, Intent: intent, Active: cl.active}}, nil
 }
 
 // finish releases a result and records it with everything the tool recorded.
 // again says that a skill became active meanwhile, so the tool has to look
 // once more.
-func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope, res Result) (o Observation, again bool, err error) {
+func (s *Session) finish(ctx context.Context, c Call, canonical string, x *ToolContext, res Result) (o Observation, again bool, err error) {
 	var evs []event.Event
 	if res.Label.Role != policy.Quote {
 		res.Label.Role = policy.Context // results are no commands, whoever made them
 	}
 	d := s.release(res.Label)
 	if !d.Allowed() {
-		evs = append(evs, event.Decided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Stage: "release"})
+		evs = append(evs, event.PolicyDecided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Stage: "release"})
 		label := res.Label
 		res = failure(d.Code, "the result is withheld: "+d.Reason)
 		res.Label = label
@@ -403,7 +403,7 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope
 		if again = !x.last && x.stale(st); again {
 			return nil, nil
 		}
-		var ret event.Returned
+		var ret event.ToolResult
 		var err error
 		o, ret, err = s.result(ctx, c, canonical, res, st.skillRefs())
 		return slices.Concat(evs, x.events, []event.Event{ret}), err
@@ -415,22 +415,22 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *Scope
 }
 
 // result puts a result into the blobs and makes its event.
-func (s *Session) result(ctx context.Context, c Call, canonical string, res Result, active []event.SkillRef) (Observation, event.Returned, error) {
+func (s *Session) result(ctx context.Context, c Call, canonical string, res Result, active []event.SkillRef) (Observation, event.ToolResult, error) {
 	res.Parts = slices.Clone(res.Parts)
 	for i := range res.Parts {
 		res.Parts[i].Kind, res.Parts[i].Call, res.Parts[i].Tool, res.Parts[i].Error = model.PartResult, c.ID, canonical, res.Code != ""
 	}
 	content, err := s.putJSON(ctx, res.Parts)
 	if err != nil {
-		return Observation{}, event.Returned{}, err
+		return Observation{}, event.ToolResult{}, err
 	}
 	var detail record.Ref
 	if res.Detail != nil {
 		if detail, err = s.cfg.Blobs.Put(ctx, "application/json", res.Detail); err != nil {
-			return Observation{}, event.Returned{}, s.fault("call", err)
+			return Observation{}, event.ToolResult{}, s.fault("call", err)
 		}
 	}
-	return Observation{res}, event.Returned{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
+	return Observation{res}, event.ToolResult{ID: c.ID, Tool: canonical, Code: res.Code, Content: content, Detail: detail, Label: res.Label, Active: active}, nil
 }
 
 // recorded returns the observation of a call that already returned.
@@ -465,7 +465,7 @@ func (s *Session) replay(ctx context.Context, id string) (Observation, error) {
 }
 
 // invoke runs the tool; a panic is the tool's failure, not the session's.
-func invoke(ctx context.Context, t Tool, x *Scope) (res Result, err error) {
+func invoke(ctx context.Context, t Tool, x *ToolContext) (res Result, err error) {
 	defer caught(&err)
 	return t.Invoke(ctx, x)
 }

@@ -28,7 +28,7 @@ type made struct {
 	name   string
 	effect policy.Effect
 	facts  func(args json.RawMessage) (metier.Facts, error) // nil: the effect alone
-	act    func(ctx context.Context, x *metier.Scope) (metier.Result, error)
+	act    func(ctx context.Context, x *metier.ToolContext) (metier.Result, error)
 }
 
 func (m made) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -42,7 +42,7 @@ func (m made) Facts(_ context.Context, _ *metier.Session, args json.RawMessage) 
 	return metier.Facts{Request: policy.Request{Effect: m.effect}}, nil
 }
 
-func (m made) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (m made) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	return m.act(ctx, x)
 }
 
@@ -53,9 +53,9 @@ func mediated(text string) metier.Result {
 }
 
 // withTools opens sessions that also have the given tools, granted.
-func withTools(t testing.TB, files map[string]string, tools ...metier.Tool) *world {
+func withTools(t testing.TB, files map[string]string, tools ...metier.Tool) *fixture {
 	t.Helper()
-	w := newWorld(t, settings.DefaultProfile, files)
+	w := newFixture(t, settings.DefaultProfile, files)
 	w.config = func(c *metier.Config) {
 		c.Tools = append(c.Tools, tools...)
 		for _, m := range tools {
@@ -67,7 +67,7 @@ func withTools(t testing.TB, files map[string]string, tools ...metier.Tool) *wor
 }
 
 // onFile keeps the record of a world in files.
-func (w *world) onFile() *world {
+func (w *fixture) onFile() *fixture {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	blobs, err := record.OpenBlobs(filepath.Join(dir, "blobs"), nil)
@@ -95,7 +95,7 @@ func TestOneCallActsOnceWhoeverAsks(t *testing.T) {
 	t.Parallel()
 	var acts atomic.Int64
 	begin := make(chan struct{})
-	tool := made{name: "act", effect: policy.SideEffect, act: func(context.Context, *metier.Scope) (metier.Result, error) {
+	tool := made{name: "act", effect: policy.SideEffect, act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
 		<-begin
 		return mediated(fmt.Sprint("done ", acts.Add(1))), nil
 	}}
@@ -111,7 +111,7 @@ func TestOneCallActsOnceWhoeverAsks(t *testing.T) {
 	}
 	close(begin)
 	wg.Wait()
-	if n := acts.Load(); n != 1 || len(events[event.Started](w)) != 1 || len(events[event.Returned](w)) != 1 {
+	if n := acts.Load(); n != 1 || len(events[event.ToolCallStarted](w)) != 1 || len(events[event.ToolResult](w)) != 1 {
 		t.Errorf("acted %d times", n)
 	}
 }
@@ -121,7 +121,7 @@ func TestClaimIsWonOnce(t *testing.T) {
 	t.Parallel()
 	var acts atomic.Int64
 	entered, begin := make(chan struct{}, 2), make(chan struct{})
-	tool := made{name: "act", effect: policy.Write, act: func(context.Context, *metier.Scope) (metier.Result, error) {
+	tool := made{name: "act", effect: policy.Write, act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
 		entered <- struct{}{}
 		<-begin
 		acts.Add(1)
@@ -152,7 +152,7 @@ func TestClaimIsWonOnce(t *testing.T) {
 // Two sessions, 64 goroutines, one log: nothing is lost, all states are equal.
 func TestRacingSessionsLoseNothing(t *testing.T) {
 	t.Parallel()
-	echo := made{name: "echo", effect: policy.Read, act: func(_ context.Context, x *metier.Scope) (metier.Result, error) {
+	echo := made{name: "echo", effect: policy.Read, act: func(_ context.Context, x *metier.ToolContext) (metier.Result, error) {
 		x.Record(event.Note{Code: "echoed", On: x.Call().ID})
 		return mediated(string(x.Call().Args)), nil
 	}}
@@ -170,7 +170,7 @@ func TestRacingSessionsLoseNothing(t *testing.T) {
 				if err != nil || o.Text() != string(raw) {
 					t.Errorf("%s: %v %q", id, err, o.Text())
 				}
-				if _, err := s.Say(t.Context(), metier.Input{ID: "in-" + id, Parts: []model.Part{model.Text(id)}}); err != nil {
+				if _, err := s.Send(t.Context(), metier.Input{ID: "in-" + id, Parts: []model.Part{model.Text(id)}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -181,7 +181,7 @@ func TestRacingSessionsLoseNothing(t *testing.T) {
 	}
 	wg.Wait()
 	for _, s := range sessions {
-		if _, err := s.Say(t.Context(), metier.Input{ID: "fold what the other one did"}); err != nil {
+		if _, err := s.Send(t.Context(), metier.Input{ID: "fold what the other one did"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,8 +189,8 @@ func TestRacingSessionsLoseNothing(t *testing.T) {
 	for _, n := range events[event.Note](w) {
 		notes[n.On]++
 	}
-	if len(notes) != goroutines*each || len(events[event.Activated](w)) != 1 || len(events[event.Said](w)) != goroutines*each+1 {
-		t.Errorf("%d notes, %d activations, %d inputs", len(notes), len(events[event.Activated](w)), len(events[event.Said](w)))
+	if len(notes) != goroutines*each || len(events[event.SkillActivated](w)) != 1 || len(events[event.Input](w)) != goroutines*each+1 {
+		t.Errorf("%d notes, %d activations, %d inputs", len(notes), len(events[event.SkillActivated](w)), len(events[event.Input](w)))
 	}
 	for id, n := range notes {
 		if n != 1 {
@@ -220,13 +220,13 @@ func TestParallelLoadsGiveOneBody(t *testing.T) {
 	if n := strings.Count(w.said(), "Read references/a.md when needed."); n != 1 {
 		t.Errorf("%d bodies", n)
 	}
-	one[event.Activated](w)
+	one[event.SkillActivated](w)
 }
 
 func TestPanickingToolIsAFailedCall(t *testing.T) {
 	t.Parallel()
 	boom := func(effect policy.Effect) made {
-		return made{name: "boom-" + string(effect), effect: effect, act: func(context.Context, *metier.Scope) (metier.Result, error) { panic("at once") }}
+		return made{name: "boom-" + string(effect), effect: effect, act: func(context.Context, *metier.ToolContext) (metier.Result, error) { panic("at once") }}
 	}
 	early := made{name: "early", effect: policy.Write, facts: func(json.RawMessage) (metier.Facts, error) { panic("in facts") }}
 	w := withTools(t, nil, boom(policy.Read), boom(policy.Write), early).open()
@@ -242,8 +242,8 @@ func TestPanickingToolIsAFailedCall(t *testing.T) {
 // what it would have put into the session is taken back.
 func TestErrorAfterAWrite(t *testing.T) {
 	t.Parallel()
-	var w *world
-	half := made{name: "half", effect: policy.Write, act: func(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	var w *fixture
+	half := made{name: "half", effect: policy.Write, act: func(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 		sk, err := x.Session().Snapshot().Find("guide")
 		if err != nil {
 			return metier.Result{}, err
@@ -256,7 +256,7 @@ func TestErrorAfterAWrite(t *testing.T) {
 	}}
 	w = withTools(t, guide(), half).open()
 	w.fails("outcome_unknown", "half", args{})
-	if e := one[event.Note](w); e.Code != "half-done" || len(events[event.Activated](w)) != 0 {
+	if e := one[event.Note](w); e.Code != "half-done" || len(events[event.SkillActivated](w)) != 0 {
 		t.Errorf("%+v, active %+v", e, w.State().Active)
 	}
 	again, err := w.Call(t.Context(), metier.Call{ID: "c1", Tool: "half", Args: json.RawMessage(`{}`)})
@@ -269,7 +269,7 @@ func TestCancelledReadIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	slow := made{name: "slow", effect: policy.Read, act: func(ctx context.Context, _ *metier.Scope) (metier.Result, error) {
+	slow := made{name: "slow", effect: policy.Read, act: func(ctx context.Context, _ *metier.ToolContext) (metier.Result, error) {
 		if tries++; tries == 1 {
 			cancel()
 			return metier.Result{}, ctx.Err()
@@ -282,14 +282,14 @@ func TestCancelledReadIsTakenUpAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := w.Call(t.Context(), call)
-	if err != nil || o.Text() != "at last" || len(events[event.Started](w)) != 1 {
+	if err != nil || o.Text() != "at last" || len(events[event.ToolCallStarted](w)) != 1 {
 		t.Errorf("%v %q", err, o.Text())
 	}
 }
 
 func TestUnmediatedResultsAreWithheld(t *testing.T) {
 	t.Parallel()
-	raw := made{name: "raw", effect: policy.Read, act: func(context.Context, *metier.Scope) (metier.Result, error) {
+	raw := made{name: "raw", effect: policy.Read, act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
 		return metier.Text("canary-unmediated"), nil
 	}}
 	for _, mode := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
@@ -297,7 +297,7 @@ func TestUnmediatedResultsAreWithheld(t *testing.T) {
 		plain := w.config
 		w.config = func(c *metier.Config) { plain(c); c.Grants.Mode = mode }
 		w.open()
-		if _, err := w.Say(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: policy.DirectCommand}); err != nil {
+		if _, err := w.Send(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: policy.DirectCommand}); err != nil {
 			t.Fatal(err)
 		}
 		withheld := mode == policy.EnforceExplicit || mode == policy.EnforceStrict
@@ -306,7 +306,7 @@ func TestUnmediatedResultsAreWithheld(t *testing.T) {
 			t.Errorf("%s: %q %q", mode, o.Code(), o.Text())
 		}
 		var stages []string
-		for _, d := range events[event.Decided](w) {
+		for _, d := range events[event.PolicyDecided](w) {
 			stages = append(stages, d.Stage)
 		}
 		if want := map[bool]int{true: 2, false: 1}[withheld]; len(stages) != want {
@@ -323,8 +323,8 @@ func TestUnmediatedResultsAreWithheld(t *testing.T) {
 func TestWordsOfAFailedToolAreMediated(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-in-an-error"
-	fails := func(err error) func(context.Context, *metier.Scope) (metier.Result, error) {
-		return func(context.Context, *metier.Scope) (metier.Result, error) { return metier.Result{}, err }
+	fails := func(err error) func(context.Context, *metier.ToolContext) (metier.Result, error) {
+		return func(context.Context, *metier.ToolContext) (metier.Result, error) { return metier.Result{}, err }
 	}
 	early := func(err error) func(json.RawMessage) (metier.Facts, error) {
 		return func(json.RawMessage) (metier.Facts, error) { return metier.Facts{}, err }
@@ -334,7 +334,7 @@ func TestWordsOfAFailedToolAreMediated(t *testing.T) {
 		made{name: "fails", effect: policy.Read, act: fails(errors.New(canary))},
 		made{name: "wraps", effect: policy.Read, act: fails(fmt.Errorf(canary+": %w", &metier.Error{Code: "inner", Err: errors.New("x")}))},
 		made{name: "half", effect: policy.SideEffect, act: fails(errors.New(canary))},
-		made{name: "panics", effect: policy.Read, act: func(context.Context, *metier.Scope) (metier.Result, error) { panic(canary) }},
+		made{name: "panics", effect: policy.Read, act: func(context.Context, *metier.ToolContext) (metier.Result, error) { panic(canary) }},
 		made{name: "early", effect: policy.Read, facts: early(errors.New(canary))},
 		made{name: "earlypanic", effect: policy.Read, facts: func(json.RawMessage) (metier.Facts, error) { panic(canary) }},
 		made{name: "meant", effect: policy.Read, act: fails(meant)},
@@ -346,7 +346,7 @@ func TestWordsOfAFailedToolAreMediated(t *testing.T) {
 		plain := w.config
 		w.config = func(c *metier.Config) { plain(c); c.Grants.Mode = mode }
 		w.open()
-		if _, err := w.Say(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: policy.DirectCommand}); err != nil {
+		if _, err := w.Send(t.Context(), metier.Input{Parts: []model.Part{model.Text("go")}, Role: policy.DirectCommand}); err != nil {
 			t.Fatal(err)
 		}
 		for name, code := range codes {
@@ -365,7 +365,10 @@ func asking(acts *atomic.Int64) made {
 		facts: func(raw json.RawMessage) (metier.Facts, error) {
 			return metier.Facts{Request: policy.Request{Effect: policy.Read, Paths: []policy.PathUse{{Path: string(raw), Zone: policy.ZoneOutside}}}}, nil
 		},
-		act: func(context.Context, *metier.Scope) (metier.Result, error) { acts.Add(1); return mediated("read"), nil }}
+		act: func(context.Context, *metier.ToolContext) (metier.Result, error) {
+			acts.Add(1)
+			return mediated("read"), nil
+		}}
 }
 
 func TestAnswersCoverWhatTheyBind(t *testing.T) {
@@ -390,7 +393,7 @@ func TestAnswersCoverWhatTheyBind(t *testing.T) {
 	if q.ID == "" || acts.Load() != 0 {
 		t.Fatal("acted before the answer")
 	}
-	if again, _ := question("a", "/x"); again.ID != q.ID || len(events[event.Asked](w)) != 1 {
+	if again, _ := question("a", "/x"); again.ID != q.ID || len(events[event.ApprovalRequested](w)) != 1 {
 		t.Error("one question was asked twice")
 	}
 	wantError(t, answer("a", policy.Question{ID: "q-other"}, true, "once"), "question_not_open", metier.Conflict)
@@ -442,14 +445,14 @@ func TestInputIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	w := opened(t, settings.DefaultProfile, nil)
 	say := func(id, text string) (policy.Slot, error) {
-		return w.Say(t.Context(), metier.Input{ID: id, Parts: []model.Part{model.Text(text)}, Role: policy.DirectCommand})
+		return w.Send(t.Context(), metier.Input{ID: id, Parts: []model.Part{model.Text(text)}, Role: policy.DirectCommand})
 	}
 	for _, id := range []string{"a", "b", "a"} {
 		if _, err := say(id, "text of "+id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(events[event.Said](w)); n != 2 {
+	if n := len(events[event.Input](w)); n != 2 {
 		t.Errorf("%d inputs", n)
 	}
 	_, err := say("a", "something else")
@@ -458,7 +461,7 @@ func TestInputIsSaidOnce(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	nothing := func(context.Context, *metier.Scope) (metier.Result, error) { return mediated(""), nil }
+	nothing := func(context.Context, *metier.ToolContext) (metier.Result, error) { return mediated(""), nil }
 	for name, tt := range map[string]struct {
 		log  record.Entry
 		conf func(*metier.Config)
@@ -490,7 +493,7 @@ func TestOpenRefuses(t *testing.T) {
 			_, err := w.try()
 			wantError(t, err, tt.code, tt.kind)
 			if tt.log.Type != "" { // a session that is open already stops as well
-				_, err := w.Say(t.Context(), metier.Input{})
+				_, err := w.Send(t.Context(), metier.Input{})
 				wantError(t, err, tt.code, tt.kind)
 			}
 		})
@@ -513,10 +516,10 @@ func TestUnknownEntryThatMayBeSkippedIs(t *testing.T) {
 // A name that came to mean a denied skill after the call was judged.
 func TestDenyHoldsForTheSkillThatIsUsed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, guide())
+	w := newFixture(t, settings.DefaultProfile, guide())
 	w.put("skills/bad/SKILL.md", skillFile("bad", "canary-denied"))
 	w.put("skills/bad/a.md", "canary-denied")
-	direct := made{name: "direct", effect: policy.Read, act: func(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+	direct := made{name: "direct", effect: policy.Read, act: func(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 		sk, err := x.Session().Snapshot().Find("bad")
 		if err != nil {
 			return metier.Result{}, err

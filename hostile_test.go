@@ -54,7 +54,7 @@ func seen(s string) string {
 func TestTextCannotLeaveItsElement(t *testing.T) {
 	t.Parallel()
 	for i, bad := range lookAlikes {
-		w := newWorld(t, settings.DefaultProfile, map[string]string{
+		w := newFixture(t, settings.DefaultProfile, map[string]string{
 			"skills/bad/SKILL.md": skillFile("bad", "before "+bad+" after\n<b>kept</b> a < b &lt;/skill_context&gt;\n"),
 			"skills/bad/r.md":     "resource " + bad + " end\n",
 		})
@@ -120,7 +120,7 @@ func listedAs(t testing.TB, format settings.CatalogFormat, heads ...metier.Head)
 // budgeted is listedAs with so many tokens for the catalog.
 func budgeted(t testing.TB, format settings.CatalogFormat, budget int, heads ...metier.Head) *metier.Session {
 	t.Helper()
-	w := &world{t: t, dir: "/ws"}
+	w := &fixture{t: t, dir: "/ws"}
 	layer, err := settings.Profile(settings.DefaultProfile)
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestHugeAndOddNames(t *testing.T) {
 func TestCatalogOfManySkillsCountsWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	for format, says := range map[settings.CatalogFormat]string{settings.CatalogFormatXML: "(5 more omitted; ", settings.CatalogFormatMarkdown: "(5 more omitted; ", settings.CatalogFormatJSON: `"omitted":5`} {
-		w := newWorld(t, project, nil)
+		w := newFixture(t, project, nil)
 		for i := range 55 {
 			w.put(fmt.Sprintf("skills/s%02d/SKILL.md", i), skillFile(fmt.Sprintf("s%02d", i), "x"))
 		}
@@ -274,7 +274,7 @@ func TestEmptyCatalog(t *testing.T) {
 	t.Parallel()
 	for empty, want := range map[settings.EmptyCatalog]string{settings.EmptyCatalogSilent: "", settings.EmptyCatalogSayNone: "No skills are configured."} {
 		for _, profile := range []string{cfHarness, project} {
-			w := newWorld(t, profile, nil)
+			w := newFixture(t, profile, nil)
 			w.set.Catalog.Empty = empty
 			if cat := w.open().Catalog(t.Context()); cat.Text != want || cat.InTool() || cat.InSystem() != (want != "") {
 				t.Errorf("%s %s: %+v", profile, empty, cat)
@@ -295,25 +295,25 @@ func TestChangedSkill(t *testing.T) {
 	} {
 		t.Run(string(choice), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, cfHarness, guide()) // it indexes at the start
+			w := newFixture(t, cfHarness, guide()) // it indexes at the start
 			w.set.Activate.DriftBatch, w.set.Activate.ShowDigest = choice, settings.ShowDigestNo
 			w.open()
 			w.put("skills/guide/SKILL.md", after)
 			o := w.fails(want.first, "load_skill", args{"name": "guide"}) // changed between index and activation
 			silent(t, o.Text(), "sha256:", w.dir)
 			if want.first == "" {
-				if e := one[event.Activated](w); !e.DigestChanged || !e.Declared {
+				if e := one[event.SkillActivated](w); !e.DigestChanged || !e.Declared {
 					t.Errorf("%+v", e)
 				}
 			}
 
-			w = newWorld(t, cfHarness, guide())
+			w = newFixture(t, cfHarness, guide())
 			w.set.Activate.DriftBatch = choice
 			w.open()
 			w.works("load_skill", args{"name": "guide"})
 			w.put("skills/guide/SKILL.md", after) // changed after activation
 			mentions(t, w.model("load_skill", args{"name": "guide"}).Text(), want.second)
-			if d := events[event.Drifted](w); len(d) > 1 || (len(d) == 1) != (want.record != "") || len(d) == 1 && d[0].Choice != want.record {
+			if d := events[event.SkillDrifted](w); len(d) > 1 || (len(d) == 1) != (want.record != "") || len(d) == 1 && d[0].Choice != want.record {
 				t.Errorf("record %+v", d)
 			}
 			if st := w.State(); st.Active[0].Declared != (want.second == "New body.") {
@@ -330,7 +330,7 @@ func TestSkillThatBreaksOrGrows(t *testing.T) {
 		skillFile("guide", strings.Repeat("x", 4<<20)):                    "skill_too_large",
 		"---\nname: guide\ndescription: d\nname: twice\n---\ncanary-body": "skill_broken",
 	} {
-		w := newWorld(t, cfHarness, guide())
+		w := newFixture(t, cfHarness, guide())
 		w.set.Activate.DriftBatch = settings.DriftBatchIgnore
 		w.open()
 		w.put("skills/guide/SKILL.md", text)
@@ -355,7 +355,7 @@ func TestSkillThatBreaksOrGrows(t *testing.T) {
 // At any moment a session that folds the log knows what the live one knows.
 func TestStateIsAFoldOfTheLog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, guide())
+	w := newFixture(t, settings.DefaultProfile, guide())
 	w.put("skills/second/SKILL.md", skillFile("second", "$ARGUMENTS", "allowed-tools: Read load_skill"))
 	w.snapshot()
 	rapid.Check(t, func(r *rapid.T) {
@@ -378,7 +378,7 @@ func TestStateIsAFoldOfTheLog(t *testing.T) {
 			case 2:
 				run.model(resourceCall, args{"skill": skill, "path": rapid.SampledFrom([]string{"references/a.md", "../x", "none"}).Draw(r, "path")})
 			case 3:
-				_, _ = run.Say(t.Context(), metier.Input{ID: id, Parts: []model.Part{model.Text("hello")}, Role: policy.DirectCommand})
+				_, _ = run.Send(t.Context(), metier.Input{ID: id, Parts: []model.Part{model.Text("hello")}, Role: policy.DirectCommand})
 			case 4:
 				_, _ = run.Call(t.Context(), metier.Call{ID: id, Tool: "ask", Args: json.RawMessage(`"/x"`)})
 			case 5:

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"metier/internal/script"
-	"metier/internal/visible"
+	"metier/internal/runtimes"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -49,7 +49,7 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	labels := map[string]bool{}
 	for _, m := range mounts {
 		if labels[m.Label] {
-			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", visible.Quote(m.Label))}
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", termtext.Quote(m.Label))}
 		}
 		labels[m.Label] = true
 		heads, err := n.list(ctx, m)
@@ -146,7 +146,7 @@ func spaced(skills []Skill, space string, key func(string) string) {
 		name := sk.Name
 		if count[key(name)] > 1 {
 			name = sk.ID.Path
-			sk.note(skillmd.Warning, "name-by-path", "another skill of this origin has the name "+visible.Quote(sk.Name)+"; both are named by their paths")
+			sk.note(skillmd.Warning, "name-by-path", "another skill of this origin has the name "+termtext.Quote(sk.Name)+"; both are named by their paths")
 		}
 		sk.Name, sk.folder = space+":"+name, ""
 	}
@@ -176,7 +176,7 @@ func (n *Snapshot) weigh(ctx context.Context, sk Skill, m Mount) Skill {
 		return sk
 	}
 	if tier != policy.Project && tier != policy.User {
-		return lapsed("trust can make a skill one of the project or the user, not %s", visible.Quote(string(tier)))
+		return lapsed("trust can make a skill one of the project or the user, not %s", termtext.Quote(string(tier)))
 	}
 	full, err := n.Index(ctx, sk)
 	delete(n.indexed, sk.ID) // it is not judged to the end yet
@@ -398,7 +398,7 @@ func (n *Snapshot) Index(ctx context.Context, sk Skill) (Skill, error) {
 		}
 		r := Resource{File: f, Kind: kindOfPath(f.Path)}
 		if r.Kind == Script {
-			r.Runtime = script.Runtime(f.Path, f.Shebang)
+			r.Runtime = runtimes.Runtime(f.Path, f.Shebang)
 		}
 		sk.Resources = append(sk.Resources, r)
 	}

@@ -13,7 +13,7 @@ import (
 	"metier/internal/confusable"
 	"metier/internal/nfkc"
 	"metier/internal/skillname"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -70,7 +70,7 @@ func judge(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
 	if parse.UnknownFields == settings.UnknownFieldsReject {
 		for _, fl := range f.Fields {
 			if !slices.Contains(standardFields, fl.Key) && !exempt(fl.Key, parse.KnownExtensions) {
-				sk = sk.refuse("unexpected-field", "field "+visible.Quote(fl.Key)+" is not one of "+strings.Join(standardFields, ", "))
+				sk = sk.refuse("unexpected-field", "field "+termtext.Quote(fl.Key)+" is not one of "+strings.Join(standardFields, ", "))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (sk *Skill) reportYAML(folder string, how settings.YAMLReport) {
 		if !d.NotYAML() || how == settings.YAMLReportDiagnostic {
 			continue
 		}
-		message := "Skill " + visible.Line(folder) + " failed to load due to YAML parsing issue"
+		message := "Skill " + termtext.Line(folder) + " failed to load due to YAML parsing issue"
 		if how == settings.YAMLReportBoth {
 			message += ": " + d.Detail
 		}
@@ -140,7 +140,7 @@ func (sk *Skill) judgeName(folder string, parse settings.Parse, names settings.N
 	}
 	problems := skillname.Problems(name, parse.NameCharset == settings.NameCharsetAny, parse.NameCharset == settings.NameCharsetASCII)
 	if names.Identity != settings.IdentityPath && nfkc.String(name) != nfkc.String(folder) {
-		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", visible.Quote(name), visible.Quote(folder))})
+		problems = append(problems, [2]string{"name-directory-mismatch", fmt.Sprintf("name %s, folder %s", termtext.Quote(name), termtext.Quote(folder))})
 	}
 	for _, p := range problems {
 		switch {
@@ -171,7 +171,7 @@ func (sk Skill) reserved(m Mount) Skill {
 	}
 	name := sk.Name
 	sk.Name = sk.ID.String() // nor does it keep the name from that one
-	return sk.refuse("name-reserved", "the name "+visible.Quote(name)+" is one of a server's skill")
+	return sk.refuse("name-reserved", "the name "+termtext.Quote(name)+" is one of a server's skill")
 }
 
 // judgePlatform hides or refuses a skill that names operating systems and not
@@ -184,7 +184,7 @@ func (sk *Skill) judgePlatform(system string, parse settings.Parse) {
 	if fits {
 		return
 	}
-	detail := "it is for " + visible.Line(joined(said, len(said))) + ", and this is " + system
+	detail := "it is for " + termtext.Line(joined(said, len(said))) + ", and this is " + system
 	if parse.PlatformFilter == settings.PlatformFilterRefuse {
 		*sk = sk.refuse("other-platform", detail)
 		return

@@ -60,7 +60,7 @@ func TestParseSettingsJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", map[string]string{"skills/odd/SKILL.md": c.text})
+			w := newFixture(t, "default", map[string]string{"skills/odd/SKILL.md": c.text})
 			for _, r := range settings.Table() {
 				if v, ok := c.set[r.Name]; ok {
 					if err := r.Set(&w.set, v); err != nil {
@@ -101,7 +101,7 @@ func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
 	}
 	judged := func(profile string) map[string]string {
 		codes := map[string]string{}
-		for _, sk := range newWorld(t, profile, files).snapshot().All() {
+		for _, sk := range newFixture(t, profile, files).snapshot().All() {
 			code := string(sk.State)
 			for _, d := range sk.Diagnostics {
 				if sk.State == metier.Refused && d.Severity == "error" {
@@ -130,7 +130,7 @@ func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
 func TestChangedFileIsJudgedAtActivationAsItWasAtDiscovery(t *testing.T) {
 	t.Parallel()
 	for validation, refused := range map[string]bool{"lenient": false, "strict": true} {
-		w := newWorld(t, "default", map[string]string{"skills/odd/SKILL.md": skillFile("odd", "before\n")})
+		w := newFixture(t, "default", map[string]string{"skills/odd/SKILL.md": skillFile("odd", "before\n")})
 		for _, r := range settings.Table() {
 			if r.Name == "validation" {
 				if err := r.Set(&w.set, validation); err != nil {

@@ -41,7 +41,7 @@ func TestReadingSkillMDActivates(t *testing.T) {
 	mentions(t, text, keenFiles()["skills/demo/SKILL.md"])
 	w.put("skills/demo/references/SKILL.md", skillFile("inner", "canary-inner\n"))
 	mentions(t, w.works("read_file", args{"path": w.at("skills/demo/references/SKILL.md")}).Text(), "canary-inner")
-	if e := one[event.Activated](w); e.Name != "demo" || e.ActivationSource != "model-tool" || w.blob(e.Text) != text {
+	if e := one[event.SkillActivated](w); e.Name != "demo" || e.ActivationSource != "model-tool" || w.blob(e.Text) != text {
 		t.Errorf("record: %+v", e)
 	}
 }
@@ -53,7 +53,7 @@ func TestReadingSkillMDActivates(t *testing.T) {
 func TestEachInvocationGivesTheTextOfThatMoment(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []bool{false, true} {
-		w := newWorld(t, keen, keenFiles())
+		w := newFixture(t, keen, keenFiles())
 		w.config = func(c *metier.Config) { c.Batch = batch }
 		w.open()
 		read := func() string { return w.works("read_file", args{"path": w.at("skills/demo/SKILL.md")}).Text() }
@@ -98,7 +98,7 @@ func TestCatalogAloneLeadsToTheSkill(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "demo", "other"} {
 		long["skills/"+name+"/SKILL.md"] = "---\nname: " + name + "\ndescription: " + strings.Repeat("Long text. ", 90) + "\n---\n"
 	}
-	w := newWorld(t, keen, long)
+	w := newFixture(t, keen, long)
 	bare := w.open().Catalog(t.Context())
 	for w.set.Catalog.Budget = bare.Tokens; bare.Rung != "names" && w.set.Catalog.Budget > 0; w.set.Catalog.Budget -= 10 {
 		bare = w.open().Catalog(t.Context())
@@ -118,7 +118,7 @@ func TestCatalogAloneLeadsToTheSkill(t *testing.T) {
 			t.Errorf("%s is said to be at %s", name, p)
 		}
 		w.works("read_file", args{"path": p})
-		if e := last[event.Activated](w); e.Name != name {
+		if e := last[event.SkillActivated](w); e.Name != name {
 			t.Errorf("%s activated %s", p, e.Name)
 		}
 	}
@@ -135,7 +135,7 @@ func TestCatalogSaysHowPathsResolve(t *testing.T) {
 // invoked is what a skill's body becomes with arguments, through a session.
 func invoked(t *testing.T, dialect settings.Args, body string, arguments ...string) string {
 	t.Helper()
-	w := newWorld(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "<<"+body+">>\n")})
+	w := newFixture(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "<<"+body+">>\n")})
 	w.set.Activate.Args = dialect
 	w.open()
 	_, text := w.activate("demo", arguments...)

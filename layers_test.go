@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"metier/internal/house"
+	"metier/internal/repocheck"
 	"metier/internal/testenv"
 )
 
@@ -36,13 +36,13 @@ var layers = []layer{
 	{"core", 30, []string{"."}, "the flow knows its ports, never who implements or calls them"},
 	{"child", 35, []string{"agent/subagent"}, "what a child is and what comes back of it stands below the driver that runs it"},
 	{"inner", 35, []string{"source/internal/", "model/internal/", "sandbox/internal/", "sandbox/gvisor/internal/", "sandbox/native/internal/"}, "what adapters of one port share stands below them"},
-	{"adapter", 40, []string{"agent", "browser", "browser/", "fetch", "program", "run", "telemetry", "tool", "source/", "model/", "harness", "sandbox/"}, "only cli picks implementations, so adapters can be swapped and tested one at a time"},
+	{"adapter", 40, []string{"agent", "browser", "browser/", "fetch", "exectool", "run", "telemetry", "filetool", "source/", "model/", "harness", "sandbox/"}, "only the engine picks implementations, so adapters can be swapped and tested one at a time"},
 	{"providers", 45, []string{"model/provider"}, "which models there are is known above their adapters"},
-	{"surface", 50, []string{"mcp/", "chat", "httpapi", "web", "install", "project", "durable", "eval"}, "a surface shows the core to somebody; surfaces meet in cli"},
+	{"protocol", 50, []string{"mcp/"}, "a protocol is spoken below the application that uses it"},
 	{"configuration", 52, []string{"config"}, "what an operator and a project wrote down is read in one place, for every surface"},
 	{"application", 54, []string{"skillroots", "userstate"}, "each part of the application can be used without the others"},
 	{"engine", 56, []string{"engine"}, "the application knows no surface, so that every surface can call it"},
-	{"server", 58, []string{"mcp/serve", "mcp/install"}, "a surface is a thin client of the engine"},
+	{"surface", 58, []string{"mcp/serve", "mcp/install", "chat", "httpapi", "web", "worker"}, "a surface is a thin client of the engine"},
 	{"wiring", 60, []string{"cli"}, "everything is put together here, and only main stands above"},
 	{"main", 70, []string{"cmd/", "conformance/", "examples/"}, "main holds nothing worth importing"},
 }
@@ -82,7 +82,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"github.com/modelcontextprotocol/go-sdk", "mcp/server mcp/host", "one protocol library, behind what we serve and what we call"},
 	{"github.com/gofrs/flock", "internal/lockfile", "one writer at a time means the same for a run folder and for a state file"},
 	{"github.com/coder/websocket", "browser browser/page", "only a browser is spoken to by WebSocket"},
-	{"golang.org/x/sys", "internal/confine internal/typeahead sandbox/native sandbox/quarantine sandbox/unsafe sandbox/internal/signals", "system calls are behind few doors: files, what was typed, and what programs run in"},
+	{"golang.org/x/sys", "internal/confine internal/typeahead sandbox/native sandbox/quarantine sandbox/unconfined sandbox/internal/signals", "system calls are behind few doors: files, what was typed, and what programs run in"},
 	{"github.com/fsnotify/fsnotify", "sandbox/quarantine", "only paths that no mount can protect are watched"},
 	{"mvdan.cc/sh/v3", "internal/shell", "what a shell text does is read in one place, and what is not understood matches no rule"},
 	{"golang.org/x/text", "internal/nfkc", "a name is spelled the same way wherever it is compared"},
@@ -156,7 +156,7 @@ func layerOf(pkg string) (found layer, ok bool) {
 // packages beside the ports with programs they run, and what the repository
 // checks itself with.
 func forTests(pkg string) bool {
-	return pkg == "internal/house" || pkg == "internal/testenv" || strings.HasSuffix(pkg, "test") || strings.Contains(pkg, "test/")
+	return pkg == "internal/repocheck" || pkg == "internal/testenv" || strings.HasSuffix(pkg, "test") || strings.Contains(pkg, "test/")
 }
 
 // broken explains what is wrong with pkg importing imp; "" means nothing is.
@@ -255,7 +255,7 @@ func TestDirectionIsUnderstood(t *testing.T) {
 		{"record/recordtest", "github.com/google/go-cmp/cmp", ""},
 		{"internal/jsonl", "metier/internal/atomicfile", ""},
 		{".", "metier/agent", "which is above it"},
-		{"agent", "metier/tool", "sibling"},
+		{"agent", "metier/filetool", "sibling"},
 		{"source/local", "metier/source/embedded", "sibling"},
 		{"model", "metier/policy", "sibling"},
 		{"skillmd", "metier/settings", "which is above it"},
@@ -266,7 +266,7 @@ func TestDirectionIsUnderstood(t *testing.T) {
 		{"agent/step", "metier/settings", "reads no clock"},
 		{"agent/step", "time", "reads no clock"},
 		{"policy", "golang.org/x/text/unicode/norm", "standard library alone"},
-		{"tool", "go.yaml.in/yaml/v4", "belongs to internal/yaml alone"},
+		{"filetool", "go.yaml.in/yaml/v4", "belongs to internal/yaml alone"},
 		{"run", "github.com/google/go-cmp/cmp", "belongs to tests alone"},
 		{"run", "metier/record/recordtest", "which is for tests"},
 		{"run", "testing", "outside a test"},
@@ -291,14 +291,14 @@ func TestDirectionIsUnderstood(t *testing.T) {
 // and so uses that library already.
 func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 	t.Parallel()
-	tree, err := house.Load(os.DirFS("."))
+	tree, err := repocheck.Load(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const sdk = "mcp/server github.com/modelcontextprotocol/go-sdk/mcp."
 	asked := map[string]bool{sdk + "ServerOptions": true, sdk + "Server": true}
 	checked := 0
-	for _, f := range tree.Go(func(p string) bool { return house.IsGo(p) && !house.IsTest(p) }) {
+	for _, f := range tree.Go(func(p string) bool { return repocheck.IsGo(p) && !repocheck.IsTest(p) }) {
 		if strings.HasPrefix(f.Dir, "internal/") || strings.HasPrefix(f.Dir, "cmd/") || strings.HasPrefix(f.Dir, "bench") || strings.HasPrefix(f.Dir, "conformance") {
 			continue
 		}
@@ -310,7 +310,7 @@ func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 			checked++
 			name := f.Local(path)
 			for _, d := range f.Decls {
-				for _, at := range house.Shown(d) {
+				for _, at := range repocheck.Shown(d) {
 					if s, ok := at.(*ast.SelectorExpr); ok && ast.IsExported(s.Sel.Name) {
 						if x, ok := s.X.(*ast.Ident); ok && x.Name == name && !asked[f.Dir+" "+path+"."+s.Sel.Name] {
 							t.Errorf("%s:%d: an exported declaration names %s.%s of %s", f.Path, f.Line(s.Pos()), x.Name, s.Sel.Name, path)
@@ -342,13 +342,13 @@ func TestEngineKnowsNoSurface(t *testing.T) {
 	if len(deps) < 100 {
 		t.Errorf("only %d packages are named", len(deps))
 	}
-	tree, err := house.Load(os.DirFS("."))
+	tree, err := repocheck.Load(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	read := 0
 	for _, f := range tree.Go(func(p string) bool {
-		return strings.HasPrefix(p, "cli/") && house.IsGo(p) && !house.IsTest(p)
+		return strings.HasPrefix(p, "cli/") && repocheck.IsGo(p) && !repocheck.IsTest(p)
 	}) {
 		read++
 		for _, own := range [][2]string{{"metier/agent", "Run"}, {"metier/run", "Create"}, {"metier", "Open"}} {

@@ -32,7 +32,7 @@ func (idle) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error]
 }
 
 // preview is the first request a run on this session would send.
-func (w *world) preview() model.Request {
+func (w *fixture) preview() model.Request {
 	w.t.Helper()
 	req, err := agent.Preview(w.t.Context(), agent.Config{Session: w.Session, Log: w.log, Blobs: w.blobs, Model: idle{}})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestPreloadsAndTheModelsLoadsGoTogether(t *testing.T) {
 		}
 		w.works("load_skill", args{"name": "beta"})
 		var got []string
-		for _, e := range events[event.Activated](w) {
+		for _, e := range events[event.SkillActivated](w) {
 			got = append(got, e.Name+" "+e.ActivationSource)
 		}
 		if want := []string{"alpha cli-preload", "beta model-tool"}; !slices.Equal(got, want) {
@@ -127,8 +127,8 @@ func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
 		for target, want := range map[string]string{"": "/skills/far", "/more": "/more/deep/far"} {
-			w := newWorld(t, profile, nil)
-			elsewhere := newWorld(t, profile, map[string]string{"skills/deep/far/SKILL.md": skillFile("far", "Far body.\n")})
+			w := newFixture(t, profile, nil)
+			elsewhere := newFixture(t, profile, map[string]string{"skills/deep/far/SKILL.md": skillFile("far", "Far body.\n")})
 			m := elsewhere.mount("skills", policy.Project)
 			m.Target = target
 			w.roots = []metier.Mount{m}
@@ -137,7 +137,7 @@ func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
 			mentions(t, text, `source="`+want+`/SKILL.md"`, "\nSkill directory: "+want+"\n")
 			silent(t, text, w.dir, elsewhere.dir)
 		}
-		w := newWorld(t, profile, map[string]string{"skills/small/skill.md": skillFile("small", "Small body.\n")})
+		w := newFixture(t, profile, map[string]string{"skills/small/skill.md": skillFile("small", "Small body.\n")})
 		w.set.Discover.FileNames = settings.FileNamesLower
 		w.open()
 		_, text := w.activate("small")
@@ -149,7 +149,7 @@ func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
 func TestLoadToolNamesTheCatalog(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := newWorld(t, profile, map[string]string{
+		w := newFixture(t, profile, map[string]string{
 			"skills/beta/SKILL.md":   skillFile("beta", "b"),
 			"skills/alpha/SKILL.md":  skillFile("alpha", "a"),
 			"skills/quiet/SKILL.md":  skillFile("quiet", "q", "disable-model-invocation: true"),
@@ -188,7 +188,7 @@ func TestLoadToolNamesTheCatalog(t *testing.T) {
 		}
 	})
 	for _, n := range []int{200, 201} { // of more the names stand in the description alone
-		w := newWorld(t, cfHarness, nil)
+		w := newFixture(t, cfHarness, nil)
 		for i := range n {
 			w.put(fmt.Sprintf("skills/s%03d/SKILL.md", i), skillFile(fmt.Sprintf("s%03d", i), ""))
 		}
@@ -206,7 +206,7 @@ func TestLoadToolNamesTheCatalog(t *testing.T) {
 func TestCatalogElsewhereLeavesTheToolAlone(t *testing.T) {
 	t.Parallel()
 	for _, place := range []settings.CatalogPlace{settings.CatalogPlaceSystem, settings.CatalogPlaceNone} {
-		w := newWorld(t, cfHarness, guide())
+		w := newFixture(t, cfHarness, guide())
 		w.set.Catalog.Place = place
 		w.open()
 		spec, offered := w.spec("load_skill")
@@ -229,7 +229,7 @@ func TestCatalogElsewhereLeavesTheToolAlone(t *testing.T) {
 func TestCatalogIsNotLostWithTheLoadTool(t *testing.T) {
 	t.Parallel()
 	for tool, want := range map[string]settings.CatalogPlace{settings.ToolReadFile: settings.CatalogPlaceSystem, settings.ToolWriteFile: settings.CatalogPlaceNone} {
-		w := newWorld(t, settings.DefaultProfile, guide())
+		w := newFixture(t, settings.DefaultProfile, guide())
 		w.config = func(c *metier.Config) { c.Grants.Tools = []string{tool} }
 		if cat := w.open().Catalog(t.Context()); cat.Place != want || cat.InSystem() != (want == settings.CatalogPlaceSystem) {
 			t.Errorf("%s: %q %q", tool, cat.Place, cat.Text)
@@ -241,7 +241,7 @@ func TestCatalogIsNotLostWithTheLoadTool(t *testing.T) {
 func TestNoSkillsNoTool(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := newWorld(t, profile, nil)
+		w := newFixture(t, profile, nil)
 		if err := os.Mkdir(w.at("skills"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func TestLoadGivesNameContentFolderAndFiles(t *testing.T) {
 		for _, list := range []int{0, 2} {
 			files := guide()
 			files["skills/guide/SKILL.md"] = skillFile("guide", "Read references/a.md when needed.\n", "license: MIT", "compatibility: git 2")
-			w := newWorld(t, cfHarness, files)
+			w := newFixture(t, cfHarness, files)
 			w.set.Activate.Content, w.set.Activate.ResourceList = content, list
 			w.open()
 			text := w.works("load_skill", args{"name": "guide"}).Text()
@@ -296,17 +296,17 @@ func TestLoadGivesNameContentFolderAndFiles(t *testing.T) {
 func TestDigestGoesToTheRecord(t *testing.T) {
 	t.Parallel()
 	for _, show := range []settings.ShowDigest{settings.ShowDigestYes, settings.ShowDigestNo} {
-		w := newWorld(t, cfHarness, guide())
+		w := newFixture(t, cfHarness, guide())
 		w.set.Activate.ShowDigest = show
 		w.open()
 		text := w.works("load_skill", args{"name": "guide"}).Text() + w.works("load_skill", args{"name": "guide"}).Text() +
 			w.works(resourceCall, args{"skill": "guide", "path": "assets/logo.png"}).Text()
 		sum := digest.Bytes([]byte(guide()["skills/guide/SKILL.md"]))
-		if e := one[event.Activated](w); e.Hash != sum {
+		if e := one[event.SkillActivated](w); e.Hash != sum {
 			t.Errorf("record: %+v", e)
 		}
 		var detail struct{ Hash string }
-		if err := json.Unmarshal([]byte(w.blob(events[event.Returned](w)[0].Detail)), &detail); err != nil || detail.Hash != sum {
+		if err := json.Unmarshal([]byte(w.blob(events[event.ToolResult](w)[0].Detail)), &detail); err != nil || detail.Hash != sum {
 			t.Errorf("output: %+v, %v", detail, err)
 		}
 		if show == settings.ShowDigestYes {
@@ -343,7 +343,7 @@ func TestLoadedFilesStayInTheFolder(t *testing.T) {
 func TestLoadSkill_FileLinkedToAllowedRoot(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
-		w := newWorld(t, profile, guide())
+		w := newFixture(t, profile, guide())
 		w.put("shared/guide/references/a.md", "canary-secret")
 		m := w.mount("skills", policy.Project)
 		src, err := local.New(w.at("skills"), &local.Options{Symlinks: settings.SymlinksInBounds, AllowedRoots: []string{w.at("shared")}})
@@ -379,7 +379,7 @@ func TestLoadedFilesAreRelativeToTheSkill(t *testing.T) {
 		if diff := cmp.Diff([]string{"references/a.md read text", "references/u.md read text", "references/deep/b.md read text"}, kinds); diff != "" {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
-		if n := len(events[event.Activated](w)); n != 0 {
+		if n := len(events[event.SkillActivated](w)); n != 0 {
 			t.Errorf("reading a file activated %d skills", n)
 		}
 	})
@@ -394,7 +394,7 @@ func TestOperatorLoadsWhatUsersMayNot(t *testing.T) {
 		w.fails("skill_not_found", resourceCall, args{"skill": "inner", "path": "SKILL.md"})
 		_, text := w.activate("inner")
 		mentions(t, text, "Inner body.")
-		if e := one[event.Activated](w); e.ActivationSource != "cli-preload" || e.Name != "inner" {
+		if e := one[event.SkillActivated](w); e.ActivationSource != "cli-preload" || e.Name != "inner" {
 			t.Errorf("record: %+v", e)
 		}
 	})
@@ -412,7 +412,7 @@ func TestActiveSkillIsNotPutInTwice(t *testing.T) {
 		if n := strings.Count(w.said(), "Read references/a.md when needed."); n != 1 {
 			t.Errorf("the body was shown %d times", n)
 		}
-		one[event.Activated](w)
+		one[event.SkillActivated](w)
 		resumed := *w
 		resumed.Session = w.session() // the log alone, as after a restart
 		resumed.calls = 100
@@ -424,7 +424,7 @@ func TestActiveSkillIsNotPutInTwice(t *testing.T) {
 		if n := strings.Count(resumed.said(), "Read references/a.md when needed."); n != 1 {
 			t.Errorf("after the restart the operator's activation shows the body again: %d", n)
 		}
-		one[event.Activated](&resumed)
+		one[event.SkillActivated](&resumed)
 	})
 }
 
@@ -435,7 +435,7 @@ func TestPreloadIsRawOrStripped(t *testing.T) {
 	const head, tail = "<skill_context name=\"two\" source=\"/workspace/skills/two/SKILL.md\">\n",
 		"\nSkill directory: /workspace/skills/two\nRelative paths in this skill resolve against that directory unless stated otherwise.\n</skill_context>\n"
 	for content, body := range map[settings.Content]string{settings.ContentRaw: file, settings.ContentBody: "\n# Body\n"} {
-		w := newWorld(t, cfHarness, map[string]string{"skills/two/SKILL.md": file})
+		w := newFixture(t, cfHarness, map[string]string{"skills/two/SKILL.md": file})
 		w.set.Activate.Content, w.set.Activate.ShowDigest = content, settings.ShowDigestNo
 		w.open()
 		if _, text := w.activate("two"); text != head+body+tail {
@@ -449,15 +449,15 @@ func TestBothWaysOfActivationGiveTheSame(t *testing.T) {
 	t.Parallel()
 	for profile, how := range map[string]struct {
 		tool string
-		args func(w *world) args
+		args func(w *fixture) args
 	}{
-		keen:      {"read_file", func(w *world) args { return args{"path": w.at("skills/guide/SKILL.md")} }},
-		cfHarness: {"load_skill", func(*world) args { return args{"name": "guide"} }},
+		keen:      {"read_file", func(w *fixture) args { return args{"path": w.at("skills/guide/SKILL.md")} }},
+		cfHarness: {"load_skill", func(*fixture) args { return args{"name": "guide"} }},
 	} {
 		w := opened(t, profile, guide())
 		text := w.works(how.tool, how.args(w)).Text()
 		mentions(t, text, guide()["skills/guide/SKILL.md"], `<skill_context name="guide"`)
-		e := one[event.Activated](w)
+		e := one[event.SkillActivated](w)
 		if e.Name != "guide" || e.Hash != digest.Bytes([]byte(guide()["skills/guide/SKILL.md"])) || e.ActivationSource != "model-tool" || e.Role != policy.Context || e.Call != "c1" {
 			t.Errorf("%s: %+v", profile, e)
 		}

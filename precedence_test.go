@@ -34,7 +34,7 @@ func outcomes(n *metier.Snapshot) []string {
 }
 
 // twins is a list of skills of a few names.
-func twins(t *testing.T, w *world, dir string, names ...string) {
+func twins(t *testing.T, w *fixture, dir string, names ...string) {
 	t.Helper()
 	for i, name := range names {
 		w.put(fmt.Sprintf("%s/f%d/%s/SKILL.md", dir, i, name), skillFile(name, fmt.Sprintf("The %d. of %s.\n", i, dir)))
@@ -66,7 +66,7 @@ func TestTheOrderOfDirectoriesDecidesNothing(t *testing.T) {
 	var first []string
 	for round := range 100 {
 		dice := rand.New(rand.NewPCG(uint64(round), 33))
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		for _, i := range dice.Perm(len(names)) {
 			for _, root := range []string{"a", "b"} {
 				w.put(fmt.Sprintf("%s/f%d/%s/SKILL.md", root, i, names[i]), skillFile(names[i], "Text.\n"))
@@ -106,7 +106,7 @@ func TestTwinsByCaseAndByNormalisation(t *testing.T) {
 		match settings.Match
 		want  int // usable ones of: same Same SAME ﬁx fix säme (two spellings)
 	}{{settings.MatchExact, 7}, {settings.MatchNFKC, 5}, {settings.MatchCasefold, 3}} {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		w.set.Names.Match = tt.match
 		twins(t, w, "skills", "same", "Same", "SAME", "\ufb01x", "fix", "sa\u0308me", "s\u00e4me")
 		n := w.snapshot()
@@ -122,7 +122,7 @@ func TestProtectedNames(t *testing.T) {
 	t.Parallel()
 	tiers := []policy.Tier{policy.ThirdParty, policy.User, policy.Project, policy.Org, policy.Builtin}
 	for _, protect := range []settings.Protect{settings.ProtectYes, settings.ProtectNo} {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		w.set.Names.Protect, w.set.Names.Precedence = protect, []string{"third_party", "user", "project", "org", "builtin"}
 		for _, tier := range tiers {
 			twins(t, w, string(tier), "same")
@@ -150,7 +150,7 @@ func TestProtectedNames(t *testing.T) {
 func TestOneFolderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for _, identity := range []settings.Identity{settings.IdentityName, settings.IdentityFolder, settings.IdentityPath} {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		w.set.Names.Identity = identity
 		w.put("skills/group/same/SKILL.md", skillFile("same", "Text.\n"))
 		w.roots = []metier.Mount{w.mount("skills", policy.User), w.mount("skills/group", policy.Project)}
@@ -171,7 +171,7 @@ func TestOneFolderCountsOnce(t *testing.T) {
 // A SKILL.md that is linked into two folders is a skill in each of them.
 func TestALinkedFileIsNoLinkedFolder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, keen, nil)
+	w := newFixture(t, keen, nil)
 	w.put("shared/SKILL.md", skillFile("shared", "Text.\n"))
 	w.put("one/a/x.md", "x")
 	w.put("two/b/x.md", "x")
@@ -210,7 +210,7 @@ func TestSkillsForOtherSystems(t *testing.T) {
 		{"license: MIT", true},
 	} {
 		for _, filter := range []settings.PlatformFilter{settings.PlatformFilterRefuse, settings.PlatformFilterHide, settings.PlatformFilterOff} {
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			w.set.Parse.PlatformFilter = filter
 			w.put("skills/s/SKILL.md", skillFile("s", "Text.\n", tt.front))
 			m := w.mount("skills", policy.Project)
@@ -236,7 +236,7 @@ func TestASkillForAnotherSystemYieldsTheName(t *testing.T) {
 		foreign, fitting policy.Tier
 		want             metier.Status
 	}{{policy.Project, policy.User, metier.Loaded}, {policy.Org, policy.Project, metier.Shadowed}} {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		w.put("a/same/SKILL.md", skillFile("same", "Foreign.\n", "platforms: [plan9, windows]"))
 		w.put("b/same/SKILL.md", skillFile("same", "Fitting.\n"))
 		w.roots = []metier.Mount{w.mount("a", tt.foreign), w.mount("b", tt.fitting)}
@@ -266,7 +266,7 @@ func TestProtectedNames_HiddenBuiltinYieldsToProject(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			w.set.Names.Precedence = []string{"third_party", "user", "project", "org", "builtin"}
 			head := "---\nname: same\ndescription: Use it.\n"
 			if tt.hidden {

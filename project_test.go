@@ -49,7 +49,7 @@ func keys(m map[string]any) []string {
 }
 
 // refusal checks the reply {ok: false, error}.
-func (w *world) refusal(name string, a args, says ...string) {
+func (w *fixture) refusal(name string, a args, says ...string) {
 	w.t.Helper()
 	o := w.model(name, a)
 	m := envelope(w.t.(*testing.T), o.Text())
@@ -97,7 +97,7 @@ func TestSkillToolsOnlyRead(t *testing.T) {
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "../new"})
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "/etc/passwd"})
 	w.refusal("skills.readFile", args{"name": "My Skill", "path": "references/a.md", "content": "x"})
-	for _, e := range events[event.Started](w) {
+	for _, e := range events[event.ToolCallStarted](w) {
 		if e.Effect != policy.Read {
 			t.Errorf("%+v", e)
 		}
@@ -164,7 +164,7 @@ func TestLoadFailureIsAnEnvelope(t *testing.T) {
 	w.refusal("skills.load", args{"name": ""})
 	w.refusal("skills.load", args{"name": "My Skill", "other": 1}, "other")
 	w.refusal("skills.load", args{"name": 7}, "name")
-	denied := newWorld(t, project, projectFiles())
+	denied := newFixture(t, project, projectFiles())
 	denied.config = func(c *metier.Config) { c.Grants.Denied = []string{"My Skill"} }
 	denied.open()
 	denied.refusal("skills.load", args{"name": "My Skill"}, "denied")
@@ -178,14 +178,14 @@ func TestSkillDirectoryIsRelativeToTheRepository(t *testing.T) {
 	if m["skillDirectory"] != "skills/my-skill" {
 		t.Errorf("%v", m)
 	}
-	e := one[event.Activated](w)
+	e := one[event.SkillActivated](w)
 	silent(t, w.said()+e.Path+e.Dir, w.dir)
 	if e.Path != "skills/my-skill/SKILL.md" {
 		t.Errorf("%+v", e)
 	}
 
 	// A root anywhere in the repository: the whole way from its top.
-	w = newWorld(t, project, map[string]string{"apps/web/skills/deep/SKILL.md": skillFile("deep", "Deep.\n")})
+	w = newFixture(t, project, map[string]string{"apps/web/skills/deep/SKILL.md": skillFile("deep", "Deep.\n")})
 	w.roots = []metier.Mount{w.mount("apps/web/skills", policy.Project)}
 	w.open()
 	m = envelope(t, w.works("skills.load", args{"name": "deep"}).Text())

@@ -13,9 +13,9 @@ import (
 	"metier/event"
 	"metier/internal/confine"
 	"metier/internal/digest"
+	"metier/internal/promptescape"
 	"metier/internal/sniff"
-	"metier/internal/visible"
-	"metier/internal/wrap"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 )
@@ -71,7 +71,7 @@ func (s *Session) Read(ctx context.Context, skill, path string, max int) (Observ
 
 // readResource reads, records the read on the scope, failures included, and
 // returns what was found. The error says why nothing was.
-func (s *Session) readResource(ctx context.Context, x *Scope, skill, path string, max int) (Reading, error) {
+func (s *Session) readResource(ctx context.Context, x *ToolContext, skill, path string, max int) (Reading, error) {
 	r := Reading{Skill: skill, Path: path, Status: "error", Diagnostics: []Diagnostic{}, MaxBytes: s.cap(max), Offset: x.offset, page: s.page(x.call)}
 	sk, err := s.resource(ctx, x, &r)
 	if r.Matches == nil || !*r.Matches {
@@ -124,7 +124,7 @@ func (s *Session) page(c Call) int {
 }
 
 // resource goes through the checks in the order of contracts §2.1.
-func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, error) {
+func (s *Session) resource(ctx context.Context, x *ToolContext, r *Reading) (Skill, error) {
 	fail := func(k Kind, code, text string) error {
 		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: errors.New(text)}
 	}
@@ -167,7 +167,7 @@ func (s *Session) resource(ctx context.Context, x *Scope, r *Reading) (Skill, er
 
 // hidden reports whether the model may not know of a skill: it is left out of
 // the catalog and nobody else put it into the session.
-func (s *Session) hidden(x *Scope, sk Skill) bool {
+func (s *Session) hidden(x *ToolContext, sk Skill) bool {
 	if x.call.Actor != policy.ByModel || sk.ModelInvocable {
 		return false
 	}
@@ -273,8 +273,8 @@ func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error
 	}
 	rest := r.Size - r.Offset
 	r.Text = encode(data)
-	for r.page > 0 && !wrap.Fits(r.Text, r.page) {
-		data = wrap.Fit(data, len(data)*min(r.page, len(r.Text)-1)/len(r.Text))
+	for r.page > 0 && !promptescape.Fits(r.Text, r.page) {
+		data = promptescape.Fit(data, len(data)*min(r.page, len(r.Text)-1)/len(r.Text))
 		if !r.IsText {
 			data = data[:max(len(data)/3*3, 1)] // the texts of all pages make one text
 		}
@@ -323,7 +323,7 @@ func shortPath(p string) string {
 	if len(p) > most {
 		p = strings.ToValidUTF8(p[:most], "")
 	}
-	return visible.Line(p)
+	return termtext.Line(p)
 }
 
 func hostPath(sk Skill, p string) string {
@@ -336,7 +336,7 @@ func hostPath(sk Skill, p string) string {
 // resourceText is what the model reads of one file of a skill, and how many
 // look-alike tags were neutralized.
 func resourceText(r Reading, more string) (string, int) {
-	w := wrap.Resource{Skill: r.Skill, Path: path.Clean(r.Path), Kind: string(r.Kind), Size: r.Size, Offset: r.Offset, Cut: r.Truncated, Encoding: r.Encoding, Late: r.Late, Content: r.Text}
+	w := promptescape.Resource{Skill: r.Skill, Path: path.Clean(r.Path), Kind: string(r.Kind), Size: r.Size, Offset: r.Offset, Cut: r.Truncated, Encoding: r.Encoding, Late: r.Late, Content: r.Text}
 	if r.Matches != nil && !*r.Matches {
 		w.Changed, w.WasSize = true, r.IndexedSize
 	}

@@ -62,7 +62,7 @@ func TestNoReferenceIsPastedEagerly(t *testing.T) {
 		w := opened(t, profile, files)
 		w.activate("guide")
 		w.works("load_skill", args{"name": "guide"})
-		silent(t, w.said()+w.blob(one[event.Activated](w).Text)+w.Catalog(t.Context()).Text, append(others, "canary-reference")...)
+		silent(t, w.said()+w.blob(one[event.SkillActivated](w).Text)+w.Catalog(t.Context()).Text, append(others, "canary-reference")...)
 		w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
 		mentions(t, w.said(), "canary-reference")
 		silent(t, w.said(), others...)
@@ -220,7 +220,7 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 	if err := metier.DecodeArgs([]byte(`{"skill":"guide","skill":"other"}`), &into); metier.CodeOf(err) != "invalid_arguments" {
 		t.Errorf("a key that is there twice: %v, %+v", err, into)
 	}
-	if n := len(events[event.Started](w)); n != 1 {
+	if n := len(events[event.ToolCallStarted](w)); n != 1 {
 		t.Errorf("%d calls began", n)
 	}
 }
@@ -447,7 +447,7 @@ func TestBinaryIsMetadataOnly(t *testing.T) {
 			t.Errorf("record: %+v", e)
 		}
 	}
-	for _, r := range events[event.Returned](w) {
+	for _, r := range events[event.ToolResult](w) {
 		silent(t, w.blob(r.Content), "\x9f\x92", "AJ+S")
 	}
 	// A NUL is enough, also far from the start, and so is one byte that is no UTF-8.
@@ -489,7 +489,7 @@ func TestEveryReadLeavesItsProvenance(t *testing.T) {
 		if len(got) != len(want) {
 			t.Fatalf("%d records: %+v", len(got), got)
 		}
-		returned := events[event.Returned](w)
+		returned := events[event.ToolResult](w)
 		for i, g := range got {
 			if g.Call != want[i].Call || g.Name != want[i].Name || g.Path != want[i].Path || g.Kind != want[i].Kind || g.Status != want[i].Status || g.Code != want[i].Code || g.ContentKind != want[i].ContentKind || g.Role != policy.Context {
 				t.Errorf("record %d: %+v", i, g)
@@ -506,7 +506,7 @@ func TestEveryReadLeavesItsProvenance(t *testing.T) {
 }
 
 // missingFile removes an indexed file and returns its path.
-func missingFile(w *world) string {
+func missingFile(w *fixture) string {
 	w.t.Helper()
 	if err := os.Remove(w.at("skills/guide/references/twenty")); err != nil {
 		w.t.Fatal(err)

@@ -43,7 +43,7 @@ func questions(t *testing.T) []question {
 }
 
 // corpusWorld has the corpus of real skills as its one root.
-func corpusWorld(t *testing.T) *world {
+func corpusWorld(t *testing.T) *fixture {
 	t.Helper()
 	corpus, err := filepath.EvalSymlinks(testenv.Corpus(t))
 	if err != nil {
@@ -53,7 +53,7 @@ func corpusWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, settings.DefaultProfile, nil)
+	w := newFixture(t, settings.DefaultProfile, nil)
 	w.roots = []metier.Mount{{Label: "corpus", Source: src, Root: corpus}}
 	return w.open()
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"metier/internal/diagcodes"
 	"metier/internal/injection"
-	"metier/internal/rules"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/registry"
 	"metier/skillmd"
@@ -89,7 +89,7 @@ func (n *Snapshot) Entries(name string) []Skill {
 	for _, is := range []func(sk *Skill) bool{
 		func(sk *Skill) bool { return sk.ID.String() == name },
 		func(sk *Skill) bool {
-			return n.key(sk.Name) == key || visible.Line(sk.Name) == name || sk.Head.Front.HasName && n.key(sk.Head.Front.Name) == key
+			return n.key(sk.Name) == key || termtext.Line(sk.Name) == name || sk.Head.Front.HasName && n.key(sk.Head.Front.Name) == key
 		},
 		func(sk *Skill) bool {
 			return name != "." && path.Base(sk.ID.Path) == name || sk.Slug != "" && sk.Slug == name
@@ -161,7 +161,7 @@ func (n *Snapshot) Rule(sk *Skill) string { return n.decisive(sk).Code }
 
 // reasoned words a finding with the rule behind it, and the way out.
 func reasoned(d Diagnostic) (reason, fix string) {
-	r, _ := rules.Of(d.Code)
+	r, _ := diagcodes.Of(d.Code)
 	parts := slices.DeleteFunc([]string{r.Why, d.Detail}, func(s string) bool { return s == "" })
 	return strings.Join(parts, ": "), r.Fix
 }
@@ -206,7 +206,7 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 	if !c.shown() {
 		return Diagnostic{Code: "no-catalog"}
 	}
-	name := visible.Line(sk.Name)
+	name := termtext.Line(sk.Name)
 	i := slices.IndexFunc(c.Entries, func(x CatalogEntry) bool { return x.Name == name })
 	switch {
 	case i < 0 && c.Search != "":
@@ -215,7 +215,7 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 		return Diagnostic{Code: "catalog-full", Detail: fmt.Sprintf("%d entries are in it, %d are left out", len(c.Entries), c.Omitted)}
 	case c.Rung == rungNames:
 		return Diagnostic{Code: "listed-by-name"}
-	case c.Entries[i].Description != visible.Line(sk.Description):
+	case c.Entries[i].Description != termtext.Line(sk.Description):
 		return Diagnostic{Code: "listed-cut", Detail: "its description is cut to fit"}
 	}
 	return Diagnostic{Code: "listed"}
@@ -305,7 +305,7 @@ func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
 
 // inSkill says what a path inside a skill's folder is.
 func (n *Snapshot) inSkill(ctx context.Context, sk Skill, host, in string) Diagnostic {
-	d := Diagnostic{Code: "inside-skill", Detail: "it lies in the skill " + visible.Quote(sk.Name) + " (" + visible.Line(sk.ID.String()) + ")"}
+	d := Diagnostic{Code: "inside-skill", Detail: "it lies in the skill " + termtext.Quote(sk.Name) + " (" + termtext.Line(sk.ID.String()) + ")"}
 	full, err := n.Index(ctx, sk)
 	if err != nil || !sk.usable() {
 		return d
@@ -317,7 +317,7 @@ func (n *Snapshot) inSkill(ctx context.Context, sk Skill, host, in string) Diagn
 	}
 	for _, r := range full.Resources {
 		if r.Path == in {
-			return Diagnostic{Code: "skill-file", Detail: fmt.Sprintf("it is a file of the skill %s (%s, %d bytes)", visible.Quote(sk.Name), r.Kind, r.Size)}
+			return Diagnostic{Code: "skill-file", Detail: fmt.Sprintf("it is a file of the skill %s (%s, %d bytes)", termtext.Quote(sk.Name), r.Kind, r.Size)}
 		}
 	}
 	return d

@@ -27,7 +27,7 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 	if !slices.Contains(opens, "one/SKILL.md") || slices.ContainsFunc(opens, func(s string) bool { return s != "one/SKILL.md" && s != "one/*" }) {
 		t.Errorf("loading one opened %v", opens)
 	}
-	acts := events[event.Activated](w)
+	acts := events[event.SkillActivated](w)
 	if len(acts) != 1 || acts[0].SkillID != "skills:one" || acts[0].Hash != digest.Bytes([]byte(skillFile("one", "Body of one.\n"))) {
 		t.Errorf("activations in the log: %+v", acts)
 	}
@@ -61,7 +61,7 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 // req: A-173
 func TestOneOfANameIsUsed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, map[string]string{
+	w := newFixture(t, settings.DefaultProfile, map[string]string{
 		"one/b/same/SKILL.md": skillFile("same", "One, b.\n"), "one/a/SKILL.md": skillFile("other", "One, a.\n"),
 		"two/a/same/SKILL.md": skillFile("same", "Two, a.\n"), "two/b/SAME/SKILL.md": skillFile("SAME", "Two, b.\n"), "two/c/SKILL.md": skillFile("only", "Two, c.\n"),
 	})

@@ -16,7 +16,7 @@ import (
 )
 
 // loadNames is what the load and the resource tool of a profile are called.
-func (w *world) tools() (load, resource string) { return w.set.Tools.Load, w.set.Tools.Resource }
+func (w *fixture) tools() (load, resource string) { return w.set.Tools.Load, w.set.Tools.Resource }
 
 func runtimeFiles() map[string]string {
 	return map[string]string{
@@ -29,9 +29,9 @@ func runtimeFiles() map[string]string {
 	}
 }
 
-func traced(t *testing.T, profile string, files map[string]string) *world {
+func traced(t *testing.T, profile string, files map[string]string) *fixture {
 	t.Helper()
-	w := newWorld(t, profile, files)
+	w := newFixture(t, profile, files)
 	w.trace = &trace{}
 	return w.open()
 }
@@ -83,7 +83,7 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 			w.works("read_file", args{"path": w.at("skills/one/SKILL.md")})
 			mentions(t, w.works("read_file", args{"path": w.at("skills/one/references/a.md")}).Text(), "canary-reference")
 		}
-		e := one[event.Activated](w)
+		e := one[event.SkillActivated](w)
 		mentions(t, w.blob(e.Text), "Body of one.", "The end of one.")
 		silent(t, w.blob(e.Text), "description:")
 		req := w.preview() // what the model reads next
@@ -100,12 +100,12 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 // req: C-030, C-064
 func TestActivationEventHasItsFields(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, runtimeProf, runtimeFiles())
+	w := newFixture(t, runtimeProf, runtimeFiles())
 	w.config = func(c *metier.Config) { c.ID, c.Now = "session-7", tick() }
 	w.open()
 	load, _ := w.tools()
 	w.works(load, args{"name": "one"})
-	e := one[event.Activated](w)
+	e := one[event.SkillActivated](w)
 	if e.SkillID != "skills:one" || e.Hash != digest.Bytes([]byte(runtimeFiles()["skills/one/SKILL.md"])) || e.Source != policy.Project ||
 		e.ActivationSource != "model-tool" || e.SessionID != "session-7" || e.TaskID != "c1" {
 		t.Errorf("%+v", e)
@@ -128,10 +128,10 @@ func TestActivationEventHasItsFields(t *testing.T) {
 		}
 	}
 	w.activate("two") // before the run
-	want := event.Activated{SkillID: "skills:two", Name: "two", Hash: digest.Bytes([]byte(runtimeFiles()["skills/two/SKILL.md"])), Source: policy.Project,
+	want := event.SkillActivated{SkillID: "skills:two", Name: "two", Hash: digest.Bytes([]byte(runtimeFiles()["skills/two/SKILL.md"])), Source: policy.Project,
 		ActivationSource: "cli-preload", SessionID: "session-7"}
-	got := last[event.Activated](w)
-	if diff := cmp.Diff(want, event.Activated{SkillID: got.SkillID, Name: got.Name, Hash: got.Hash, Source: got.Source, ActivationSource: got.ActivationSource, SessionID: got.SessionID}); diff != "" {
+	got := last[event.SkillActivated](w)
+	if diff := cmp.Diff(want, event.SkillActivated{SkillID: got.SkillID, Name: got.Name, Hash: got.Hash, Source: got.Source, ActivationSource: got.ActivationSource, SessionID: got.SessionID}); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -145,7 +145,7 @@ func TestSeveralSkillsAreActive(t *testing.T) {
 		w.works(load, args{"name": n})
 	}
 	var recorded, active []string
-	for _, e := range events[event.Activated](w) {
+	for _, e := range events[event.SkillActivated](w) {
 		recorded = append(recorded, e.Name)
 	}
 	for _, a := range w.State().Active {
@@ -156,7 +156,7 @@ func TestSeveralSkillsAreActive(t *testing.T) {
 	}
 	w.works("list_files", args{"path": w.dir})
 	var named []string
-	for _, a := range last[event.Returned](w).Active {
+	for _, a := range last[event.ToolResult](w).Active {
 		named = append(named, a.Name)
 	}
 	if want := []string{"two", "one", "three"}; !slices.Equal(named, want) {
@@ -167,11 +167,11 @@ func TestSeveralSkillsAreActive(t *testing.T) {
 // req: C-032
 func TestReferencesWaitUntilAsked(t *testing.T) {
 	t.Parallel()
-	load, resource := newWorld(t, runtimeProf, nil).tools()
-	for how, activate := range map[string]func(*world){
-		"by the tool": func(w *world) { w.works(load, args{"name": "one"}) },
-		"by the file": func(w *world) { w.works("read_file", args{"path": w.at("skills/one/SKILL.md")}) },
-		"by a person": func(w *world) { w.activate("one") },
+	load, resource := newFixture(t, runtimeProf, nil).tools()
+	for how, activate := range map[string]func(*fixture){
+		"by the tool": func(w *fixture) { w.works(load, args{"name": "one"}) },
+		"by the file": func(w *fixture) { w.works("read_file", args{"path": w.at("skills/one/SKILL.md")}) },
+		"by a person": func(w *fixture) { w.activate("one") },
 	} {
 		w := traced(t, runtimeProf, runtimeFiles())
 		activate(w)
@@ -266,7 +266,7 @@ func TestTraversalIsBlocked(t *testing.T) {
 	for _, p := range []string{"references/a.md", "./references/a.md"} { // what stays inside is read
 		mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
 	}
-	for _, r := range events[event.Returned](w) {
+	for _, r := range events[event.ToolResult](w) {
 		if r.Tool == settings.ToolReadSkillResource {
 			silent(t, w.blob(r.Content), "canary-secret")
 		}
@@ -307,7 +307,7 @@ func TestReadsAreTracked(t *testing.T) {
 func TestNestedReferencesNeedTheSwitch(t *testing.T) {
 	t.Parallel()
 	for scope, code := range map[settings.ResourceScope]string{settings.ResourceScopeOneLevel: "resource_too_deep", settings.ResourceScopeFolder: "", settings.ResourceScopeIndexed: ""} {
-		w := newWorld(t, runtimeProf, runtimeFiles())
+		w := newFixture(t, runtimeProf, runtimeFiles())
 		if scope == settings.ResourceScopeOneLevel && w.set.Read.Scope != scope {
 			t.Fatalf("the profile has %s", w.set.Read.Scope)
 		}

@@ -13,8 +13,8 @@ import (
 
 	"metier/internal/bm25"
 	"metier/internal/catalog"
-	"metier/internal/visible"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -196,8 +196,8 @@ const (
 	resultDesc     = 300
 )
 
-// toldSkill is one skill in the answer of a tool.
-type toldSkill struct {
+// describedSkill is one skill in the answer of a tool.
+type describedSkill struct {
 	Name        string  `json:"name"`
 	SkillID     string  `json:"skillId,omitempty"`
 	Description string  `json:"description"`
@@ -205,12 +205,12 @@ type toldSkill struct {
 	Score       float64 `json:"score,omitempty"`
 }
 
-func (s *Session) told(sk *Skill, score float64) toldSkill {
+func (s *Session) describe(sk *Skill, score float64) describedSkill {
 	most := resultDesc
 	if m := s.cfg.Settings.Catalog.DescMax; m > 0 {
 		most = min(most, m)
 	}
-	t := toldSkill{Name: visible.Line(sk.Name), SkillID: s.shownID(sk), Description: catalog.Clamp(sk.Description, most), Score: score}
+	t := describedSkill{Name: termtext.Line(sk.Name), SkillID: s.shownID(sk), Description: catalog.Clamp(sk.Description, most), Score: score}
 	if !s.loadable() {
 		t.Location = s.location(sk)
 	}
@@ -218,10 +218,10 @@ func (s *Session) told(sk *Skill, score float64) toldSkill {
 }
 
 // tell words an answer about skills. Their text is anybody's.
-func (s *Session) tell(head string, skills []toldSkill, detail map[string]any) (Result, error) {
+func (s *Session) matches(head string, skills []describedSkill, detail map[string]any) (Result, error) {
 	detail["results"] = skills
 	if skills == nil {
-		detail["results"] = []toldSkill{}
+		detail["results"] = []describedSkill{}
 	}
 	d, err := json.Marshal(detail)
 	if err != nil {
@@ -229,13 +229,13 @@ func (s *Session) tell(head string, skills []toldSkill, detail map[string]any) (
 	}
 	text := head + "\n"
 	for _, t := range skills {
-		text += "- " + wrap.Markdown(t.Name)
+		text += "- " + promptescape.Markdown(t.Name)
 		if t.SkillID != "" {
-			text += " (" + wrap.Markdown(t.SkillID) + ")"
+			text += " (" + promptescape.Markdown(t.SkillID) + ")"
 		}
-		text += ": " + wrap.Markdown(t.Description)
+		text += ": " + promptescape.Markdown(t.Description)
 		if t.Location != "" {
-			text += " → read " + wrap.Markdown(t.Location)
+			text += " → read " + promptescape.Markdown(t.Location)
 		}
 		text += "\n"
 	}
@@ -306,7 +306,7 @@ func (t searchTool) Facts(_ context.Context, s *Session, raw json.RawMessage) (F
 	return knowing(s)
 }
 
-func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
+func (t searchTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	var a searchArgs
 	if err := decodeLimited(x.call.Args, &a, &a.Limit); err != nil {
 		return x.s.replyError(err), nil
@@ -319,9 +319,9 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		}
 		return x.s.replyError(err), nil
 	}
-	var out []toldSkill
+	var out []describedSkill
 	for i := range found.Skills {
-		out = append(out, x.s.told(&found.Skills[i], found.Scores[i]))
+		out = append(out, x.s.describe(&found.Skills[i], found.Scores[i]))
 	}
 	head := fmt.Sprintf("The best %d of %d skills that have any of these words, best first:", len(out), found.Total)
 	switch found.Total {
@@ -333,9 +333,9 @@ func (t searchTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 		head = fmt.Sprintf("%d skills have any of these words, best first:", found.Total)
 	}
 	if found.Meant != "" {
-		head = "Searched for " + wrap.Markdown(visible.Quote(found.Meant)) + ", since no skill has some of these words. " + head
+		head = "Searched for " + promptescape.Markdown(termtext.Quote(found.Meant)) + ", since no skill has some of these words. " + head
 	}
-	return x.s.tell(head, out, map[string]any{"query": a.Query, "meant": found.Meant, "total": found.Total})
+	return x.s.matches(head, out, map[string]any{"query": a.Query, "meant": found.Meant, "total": found.Total})
 }
 
 type listArgs struct {
@@ -369,7 +369,7 @@ func (l *listing) after(name string) int {
 	}
 	next := len(l.may)
 	for at, i := range slices.Backward(l.may) {
-		switch shown := visible.Line(l.snap.skills[i].Name); {
+		switch shown := termtext.Line(l.snap.skills[i].Name); {
 		case shown == name:
 			return at + 1
 		case shown > name:
@@ -379,7 +379,7 @@ func (l *listing) after(name string) int {
 	return next
 }
 
-func (pageTool) Invoke(_ context.Context, x *Scope) (Result, error) {
+func (pageTool) Invoke(_ context.Context, x *ToolContext) (Result, error) {
 	var a listArgs
 	if err := decodeLimited(x.call.Args, &a, &a.Limit); err != nil {
 		return x.s.replyError(err), nil
@@ -387,15 +387,15 @@ func (pageTool) Invoke(_ context.Context, x *Scope) (Result, error) {
 	l := x.s.listing()
 	left := len(l.may)
 	from := l.after(a.After)
-	var out []toldSkill
+	var out []describedSkill
 	for _, i := range l.may[from:min(from+a.Limit, left)] {
-		out = append(out, x.s.told(&l.snap.skills[i], 0))
+		out = append(out, x.s.describe(&l.snap.skills[i], 0))
 	}
 	head := fmt.Sprintf("Skills %d to %d of %d, by name:", from+1, from+len(out), left)
 	if len(out) == 0 {
 		head = fmt.Sprintf("None of the %d skills comes after that name.", left)
 	} else if from+len(out) < left {
-		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page begins after %s:", from+1, from+len(out), left, wrap.Markdown(visible.Quote(out[len(out)-1].Name)))
+		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page begins after %s:", from+1, from+len(out), left, promptescape.Markdown(termtext.Quote(out[len(out)-1].Name)))
 	}
-	return x.s.tell(head, out, map[string]any{"after": a.After, "total": left})
+	return x.s.matches(head, out, map[string]any{"after": a.After, "total": left})
 }

@@ -114,8 +114,8 @@ func TestRegistryAnswersEveryQuestion(t *testing.T) {
 }
 
 // searching is a session whose catalog leaves most skills out.
-func searching(t *testing.T, profile string, files map[string]string) *world {
-	w := newWorld(t, profile, files)
+func searching(t *testing.T, profile string, files map[string]string) *fixture {
+	w := newFixture(t, profile, files)
 	w.set.Catalog.Max, w.set.Tools.Search, w.set.Tools.List = 1, "search_skills", "list_skills"
 	w.config = func(c *metier.Config) {
 		c.Grants.Tools = append(slices.Clone(c.Grants.Tools), settings.ToolSearchSkills, settings.ToolListSkills)
@@ -165,11 +165,11 @@ func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 	if r := detail(t, o.Detail()); r.Query != "deploy" || r.Total != 1 || r.Results[0].Name != "kube" || r.Results[0].Score <= 0 {
 		t.Errorf("detail: %+v", r)
 	}
-	ret := last[event.Returned](w)
+	ret := last[event.ToolResult](w)
 	if ret.Tool != "search_skills" || string(w.blob(ret.Detail)) != string(o.Detail()) || ret.Label.Role != policy.Context || !ret.Label.Mediated {
 		t.Errorf("record: %+v", ret)
 	}
-	if d := last[event.Decided](w); d.Tool != "search_skills" || d.Effect != policy.Read || d.Outcome != policy.Allow {
+	if d := last[event.PolicyDecided](w); d.Tool != "search_skills" || d.Effect != policy.Read || d.Outcome != policy.Allow {
 		t.Errorf("decision: %+v", d)
 	}
 	mentions(t, w.works("search_skills", args{"query": "kuberntes"}).Text(), `Searched for "kubernetes", since no skill has some of these words.`)
@@ -260,7 +260,7 @@ func TestSearchResultsStayOnTheirLine(t *testing.T) {
 // Where the model is told of no skills, no tool tells of them.
 func TestSearchToolIsSilentWithoutACatalog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, settings.DefaultProfile, secretive())
+	w := newFixture(t, settings.DefaultProfile, secretive())
 	w.set.Catalog.Place = settings.CatalogPlaceNone
 	w.open()
 	for tool, a := range map[string]args{"search_skills": {"query": "deploy"}, "list_skills": {}} {
@@ -277,7 +277,7 @@ const (
 )
 
 // offsetOf is where a phrase begins in a file of the workspace.
-func offsetOf(t *testing.T, w *world, file string) int {
+func offsetOf(t *testing.T, w *fixture, file string) int {
 	t.Helper()
 	b, err := os.ReadFile(w.at(file))
 	if err != nil {
@@ -307,7 +307,7 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, c.profile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "# Évil\n\n"+attack+"\n"), "skills/evil/references/a.md": attack + second,
+			w := newFixture(t, c.profile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "# Évil\n\n"+attack+"\n"), "skills/evil/references/a.md": attack + second,
 				"skills/evil/references/mentions.md": "\"Ignore all previous instructions\" is a phrase of attackers.\n" + second, "skills/good/SKILL.md": skillFile("good", "Fine.\n")})
 			if c.guard != "" {
 				w.set.Activate.Injection = c.guard
@@ -315,15 +315,15 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 			w.roots = []metier.Mount{w.mount("skills", c.tier)}
 			w.open()
 			o := w.model("load_skill", args{"name": "evil"})
-			e := one[event.Suspected](w)
+			e := one[event.SkillSuspected](w)
 			if e.SkillID != "skills:evil" || e.Name != "evil" || e.Path != "SKILL.md" || e.Offset != offsetOf(t, w, "skills/evil/SKILL.md") || e.Offset == 0 || e.Kind != "override" || e.Blocked != c.blocked || e.Source != c.tier {
 				t.Errorf("event: %+v", e)
 			}
-			if n := len(events[event.Activated](w)); c.blocked != (n == 0) || c.blocked != (o.Code() == "injection_blocked") || c.blocked == strings.Contains(o.Text(), attack) {
+			if n := len(events[event.SkillActivated](w)); c.blocked != (n == 0) || c.blocked != (o.Code() == "injection_blocked") || c.blocked == strings.Contains(o.Text(), attack) {
 				t.Errorf("%d activations, code %q: %s", n, o.Code(), o.Text())
 			}
 			o = w.model(resourceCall, args{"skill": "evil", "path": "references/a.md"})
-			all := events[event.Suspected](w)
+			all := events[event.SkillSuspected](w)
 			if len(all) != 3 || all[1].Offset != 0 || all[2].Kind != "prompt" {
 				t.Fatalf("events: %+v", all)
 			}
@@ -331,20 +331,20 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 				t.Errorf("a resource: %+v\n%s", e, o.Text())
 			}
 			w.works("load_skill", args{"name": "good"})
-			if n := len(events[event.Suspected](w)); n != 3 {
+			if n := len(events[event.SkillSuspected](w)); n != 3 {
 				t.Errorf("%d events", n)
 			}
 			_, err := w.Activate(t.Context(), "evil", "cli-preload")
 			if c.blocked {
 				wantError(t, err, "injection_blocked", metier.Denied)
-				if n := len(events[event.Suspected](w)); n != 4 {
+				if n := len(events[event.SkillSuspected](w)); n != 4 {
 					t.Errorf("%d events after the operator's own try", n)
 				}
 			} else if err != nil {
 				t.Error(err)
 			}
 			o = w.model(resourceCall, args{"skill": "evil", "path": "references/mentions.md"}) // an order after one that is only mentioned
-			all = events[event.Suspected](w)
+			all = events[event.SkillSuspected](w)
 			if e := all[len(all)-1]; e.Path != "references/mentions.md" || e.Kind != "prompt" || e.Blocked != c.blocked || c.blocked == strings.Contains(o.Text(), strings.TrimSpace(second)) {
 				t.Errorf("an order after a mention: %+v\n%s", e, o.Text())
 			}
@@ -366,7 +366,7 @@ func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
 	at := strings.Index(text, strings.TrimSpace(second))
 	for tier, code := range map[policy.Tier]string{policy.Project: "", policy.ThirdParty: "injection_blocked"} {
 		for _, offset := range []int{0, at - 5000, at - 1000, at} {
-			w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "Fine.\n"), "skills/evil/references/a.md": text})
+			w := newFixture(t, settings.DefaultProfile, map[string]string{"skills/evil/SKILL.md": skillFile("evil", "Fine.\n"), "skills/evil/references/a.md": text})
 			w.roots = []metier.Mount{w.mount("skills", tier)}
 			w.config = func(c *metier.Config) { c.ToolsOnly = true }
 			w.open()
@@ -374,7 +374,7 @@ func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
 			if diff := cmp.Diff(code, o.Code()); diff != "" {
 				t.Errorf("%s from %d: %s\n%s", tier, offset, diff, o.Text())
 			}
-			if diff := cmp.Diff(at, last[event.Suspected](w).Offset); diff != "" {
+			if diff := cmp.Diff(at, last[event.SkillSuspected](w).Offset); diff != "" {
 				t.Errorf("%s from %d: %s", tier, offset, diff)
 			}
 			if says := fmt.Sprintf("the text at byte %d ", at); code != "" && !strings.Contains(o.Text(), says) {
@@ -388,7 +388,7 @@ func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
 func TestDescriptionLikeAnInjectionIsNotTold(t *testing.T) {
 	t.Parallel()
 	for tier, told := range map[policy.Tier]bool{policy.Project: true, policy.ThirdParty: false} {
-		w := newWorld(t, settings.DefaultProfile, map[string]string{"skills/evil/SKILL.md": "---\nname: evil\ndescription: Helps. " + attack + "\n---\nBody.\n", "skills/good/SKILL.md": skillFile("good", "x")})
+		w := newFixture(t, settings.DefaultProfile, map[string]string{"skills/evil/SKILL.md": "---\nname: evil\ndescription: Helps. " + attack + "\n---\nBody.\n", "skills/good/SKILL.md": skillFile("good", "x")})
 		w.roots = []metier.Mount{w.mount("skills", tier)}
 		w.open()
 		cat := w.Catalog(t.Context())

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"metier/event"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 	"metier/record"
@@ -84,7 +84,7 @@ type State struct {
 	Inputs  map[string]record.Ref // ID of each input → its content
 	Indexes map[string]record.Ref // skill ID → blob of its registry.Skill
 	Opened  bool
-	Indexed event.Indexed
+	Indexed event.SkillsDiscovered
 }
 
 // CallState is a call as the log knows it.
@@ -94,7 +94,7 @@ type CallState struct {
 	Try      int
 	Effect   policy.Effect
 	Intent   record.Ref
-	Returned *event.Returned
+	Returned *event.ToolResult
 	Question policy.Question // asked and not answered
 	// ChildAsks reports that the question is a subagent's.
 	ChildAsks bool
@@ -102,7 +102,7 @@ type CallState struct {
 
 // Activation is one skill's instructions in a session, frozen with its digest.
 type Activation struct {
-	event.Activated
+	event.SkillActivated
 	At time.Time
 }
 
@@ -172,7 +172,7 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 		return nil, err
 	}
 	if s.cfg.ID != "" && s.cfg.ID != s.state.Session {
-		return nil, &Error{Op: "open", Kind: Conflict, Code: "session_other", Err: fmt.Errorf("the log is of session %s, not %s", visible.Quote(s.state.Session), visible.Quote(s.cfg.ID))}
+		return nil, &Error{Op: "open", Kind: Conflict, Code: "session_other", Err: fmt.Errorf("the log is of session %s, not %s", termtext.Quote(s.state.Session), termtext.Quote(s.cfg.ID))}
 	}
 	s.cfg.ID = s.state.Session
 	return s, nil
@@ -243,7 +243,7 @@ func (s *Session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opened := event.Opened{Session: s.cfg.ID, Build: s.cfg.Build, Settings: set, Grants: grants}
+	opened := event.SessionOpened{Session: s.cfg.ID, Build: s.cfg.Build, Settings: set, Grants: grants}
 	if s.cfg.Launch != nil {
 		if opened.Launch, err = s.cfg.Blobs.Put(ctx, "application/json", s.cfg.Launch); err != nil {
 			return s.fault("open", err)
@@ -262,7 +262,7 @@ func (s *Session) begin(ctx context.Context) error {
 }
 
 // indexed puts a snapshot's registry into the blobs.
-func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, error) {
+func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.SkillsDiscovered, error) {
 	if e, b := s.cfg.Like.reported(ctx, snap); b != nil {
 		var err error
 		if e.Registry, err = s.cfg.Blobs.Put(ctx, "application/json", b); err != nil {
@@ -272,9 +272,9 @@ func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, e
 	}
 	ref, err := s.putJSON(ctx, snap.Registry(s.cfg.View))
 	if err != nil {
-		return event.Indexed{}, err
+		return event.SkillsDiscovered{}, err
 	}
-	e := event.Indexed{Registry: ref, Diagnostics: len(snap.diags)}
+	e := event.SkillsDiscovered{Registry: ref, Diagnostics: len(snap.diags)}
 	for i := range snap.skills {
 		sk := &snap.skills[i]
 		n := slices.IndexFunc(e.Sources, func(f event.Found) bool { return f.Label == sk.ID.Source })
@@ -294,9 +294,9 @@ func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.Indexed, e
 
 // reported is what the session recorded of a snapshot, and the registry; nil where
 // that is of another one.
-func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.Indexed, []byte) {
+func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.SkillsDiscovered, []byte) {
 	if s == nil {
-		return event.Indexed{}, nil
+		return event.SkillsDiscovered{}, nil
 	}
 	s.mu.Lock()
 	e, same := s.state.Indexed, s.Snapshot() == snap
@@ -311,11 +311,11 @@ func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.Indexed, 
 	return e, b
 }
 
-// Say records an input and returns its slot. It is the only maker of
+// Send records an input and returns its slot. It is the only maker of
 // direct-command evidence: nothing a tool, skill or model says passes here. An
 // ID that was said before with the same content changes nothing; with another
 // content it is refused with Kind Conflict.
-func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
+func (s *Session) Send(ctx context.Context, in Input) (policy.Slot, error) {
 	if in.ID == "" {
 		in.ID = s.cfg.NewID()
 	}
@@ -332,11 +332,11 @@ func (s *Session) Say(ctx context.Context, in Input) (policy.Slot, error) {
 	return slot, s.append(ctx, in.By, func(st *State) ([]event.Event, error) {
 		if said, ok := st.Inputs[in.ID]; ok {
 			if said.Digest != ref.Digest {
-				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", visible.Quote(in.ID))}
+				return nil, &Error{Op: "say", Kind: Conflict, Code: "input_exists", Err: fmt.Errorf("input %s was said before with another text", termtext.Quote(in.ID))}
 			}
 			return nil, nil
 		}
-		return []event.Event{event.Said{ID: in.ID, Slot: slot, Content: ref}}, nil
+		return []event.Event{event.Input{ID: in.ID, Slot: slot, Content: ref}}, nil
 	})
 }
 
@@ -357,7 +357,7 @@ func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) erro
 		if !slices.Contains(c.Question.Scopes, a.Scope) {
 			return nil, &Error{Op: "answer", Kind: Invalid, Code: "scope_unknown", Err: fmt.Errorf("the question can be answered for %q, not for %q", c.Question.Scopes, a.Scope)}
 		}
-		out := []event.Event{event.Answered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}
+		out := []event.Event{event.ApprovalAnswered{ID: a.Question, Call: call, Binds: c.Question.Binds, Allow: a.Allow, Scope: a.Scope, By: a.By}}
 		if a.Allow {
 			return out, nil
 		}
@@ -498,7 +498,7 @@ const mostDone = 32
 // takes a new ID each time. What had an effect stays known, since it must never
 // happen twice; the log has all of it. The caller holds mu.
 func (s *Session) forget(e event.Event) {
-	r, is := e.(event.Returned)
+	r, is := e.(event.ToolResult)
 	if !is || !s.cfg.ToolsOnly || s.state.Calls[r.ID].Effect != policy.Read {
 		return
 	}

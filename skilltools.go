@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"metier/event"
+	"metier/internal/promptescape"
 	"metier/internal/strictjson"
-	"metier/internal/wrap"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -212,7 +212,7 @@ func (s *Session) asked(ctx context.Context, sk Skill) Skill {
 	return sk
 }
 
-func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
+func (t loadTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	s := x.s
 	a, err := t.args(s, x.call.Args)
 	if err != nil {
@@ -241,15 +241,15 @@ func (t loadTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 	if s.enveloped() {
 		return s.envelope(x, sk, act, text, int(a.Offset))
 	}
-	if most := x.call.Page; a.Offset > 0 || most > 0 && !wrap.Fits(text, most) {
-		text, _ = wrap.Page(text, sk.Name, fmt.Sprintf("%s with name %q", x.call.Tool, a.Name), int(a.Offset), cmp.Or(most, math.MaxInt32))
+	if most := x.call.Page; a.Offset > 0 || most > 0 && !promptescape.Fits(text, most) {
+		text, _ = promptescape.Page(text, sk.Name, fmt.Sprintf("%s with name %q", x.call.Tool, a.Name), int(a.Offset), cmp.Or(most, math.MaxInt32))
 	}
 	return activated(act, text), nil
 }
 
 // unknown is the error for a name that means nothing to whoever asks. The model
 // is told only of skills it may know.
-func (s *Session) unknown(x *Scope, name string) error {
+func (s *Session) unknown(x *ToolContext, name string) error {
 	e := &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found", Err: errors.New("there is no such skill")}
 	if l := s.listing(); x.call.Actor != policy.ByModel {
 		e.Hint = s.Snapshot().available()
@@ -265,7 +265,7 @@ func (s *Session) unknown(x *Scope, name string) error {
 // activated is the result of an activation; Detail is the tool output artifact.
 func activated(act Activation, text string) Result {
 	r := Text(text)
-	r.Detail, _ = json.Marshal(act.Activated) // plain data
+	r.Detail, _ = json.Marshal(act.SkillActivated) // plain data
 	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
 	return r
 }
@@ -273,7 +273,7 @@ func activated(act Activation, text string) Result {
 // envelope is the reply of profiles with tool_reply=envelope: {ok, name,
 // source, skillDirectory, content}, with the content from an offset on. Where
 // more follows it has nextOffset too.
-func (s *Session) envelope(x *Scope, sk Skill, act Activation, text string, from int) (Result, error) {
+func (s *Session) envelope(x *ToolContext, sk Skill, act Activation, text string, from int) (Result, error) {
 	reply := struct {
 		OK             bool    `json:"ok"`
 		Name           string  `json:"name"`
@@ -300,7 +300,7 @@ func (s *Session) envelope(x *Scope, sk Skill, act Activation, text string, from
 		if most := x.call.Page; most == 0 || len(b) <= most || len(part) < 2 {
 			return activated(act, string(b)), nil
 		}
-		part = wrap.Fit(part, len(part)*x.call.Page/len(b))
+		part = promptescape.Fit(part, len(part)*x.call.Page/len(b))
 	}
 }
 
@@ -426,7 +426,7 @@ func (s *Session) innermost(sk Skill, file string) Skill {
 	return sk
 }
 
-func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
+func (t resourceTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) {
 	a, err := t.args(x.s, x.call.Args)
 	if err != nil {
 		return x.s.replyError(err), nil
@@ -440,7 +440,7 @@ func (t resourceTool) Invoke(ctx context.Context, x *Scope) (Result, error) {
 }
 
 // readResult reads and words the result for the model.
-func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Result, error) {
+func readResult(ctx context.Context, x *ToolContext, skill, path string, max int) (Result, error) {
 	s := x.s
 	r, err := x.Read(ctx, skill, path, max)
 	if err != nil {
@@ -482,7 +482,7 @@ func readResult(ctx context.Context, x *Scope, skill, path string, max int) (Res
 	case s.PlainReplies() && r.Status != "binary" && !r.Truncated && more == "":
 		text = r.Text
 	case r.Status == "binary" && r.Text == "":
-		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", wrap.Plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))
+		text = fmt.Sprintf("%s is a binary file: %d bytes%s. Its content is not shown.\n", promptescape.Plain(r.Path), r.Size, s.shownDigest(", ", r.Digest, ""))
 	}
 	res := Text(text)
 	res.Detail, _ = json.Marshal(r) // plain data

@@ -62,7 +62,7 @@ func TestSecondListReadsNothing(t *testing.T) {
 	if _, err := w.Snapshot().Find("b"); err != nil {
 		t.Error(err)
 	}
-	w = newWorld(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/a/references/r.md": "r"})
+	w = newFixture(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/a/references/r.md": "r"})
 	snap := w.snapshot()
 	files := func() []metier.Resource {
 		sk, err := snap.Index(t.Context(), snap.All()[0])
@@ -76,7 +76,7 @@ func TestSecondListReadsNothing(t *testing.T) {
 	if d := cmp.Diff(indexed, files()); d != "" {
 		t.Errorf("the files are read again: %s", d)
 	}
-	w = newWorld(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/g/b/SKILL.md": skillFile("b", "y\n")})
+	w = newFixture(t, settings.DefaultProfile, map[string]string{"skills/a/SKILL.md": skillFile("a", "x\n"), "skills/g/b/SKILL.md": skillFile("b", "y\n")})
 	w.config = func(c *metier.Config) { c.ToolsOnly = true }
 	w.open()
 	first := w.works("list_skills", args{}).Text()

@@ -82,25 +82,25 @@ func (s *Session) fold(en record.Entry) error {
 // apply folds one event, written at a time.
 func (st *State) apply(e event.Event, at time.Time) {
 	switch e := e.(type) {
-	case event.Opened:
+	case event.SessionOpened:
 		st.Opened, st.Session = true, e.Session
-	case event.Indexed:
+	case event.SkillsDiscovered:
 		st.Indexed = e
 	case event.ResourcesIndexed:
 		st.Indexes[e.SkillID] = e.Registry
-	case event.Said:
+	case event.Input:
 		st.Slots = append(st.Slots[:0:0], e.Slot)
 		st.Inputs[e.ID] = e.Content
-	case event.Decided:
+	case event.PolicyDecided:
 		c := st.Calls[e.Call]
 		c.Tool = e.Tool
 		st.Calls[e.Call] = c
-	case event.Asked:
+	case event.ApprovalRequested:
 		c := st.Calls[e.Call]
 		c.Question = policy.Question{ID: e.ID, Code: e.Code, Binds: e.Binds, Scopes: e.Scopes}
 		c.ChildAsks = e.Child != ""
 		st.Calls[e.Call] = c
-	case event.Answered:
+	case event.ApprovalAnswered:
 		wide := e.Scope == scopeSession || e.Scope == scopeAlways
 		for id, c := range st.Calls {
 			if id == e.Call || wide && c.Question.Binds == e.Binds {
@@ -109,24 +109,24 @@ func (st *State) apply(e event.Event, at time.Time) {
 			}
 		}
 		st.given[keyOf(e.Scope, e.Call, e.Binds)] = policy.Answer{Question: e.ID, Allow: e.Allow, Scope: e.Scope, By: e.By}
-	case event.Expired:
+	case event.ApprovalExpired:
 		if c := st.Calls[e.Call]; c.Question.ID == e.ID {
 			c.Question = policy.Question{}
 			st.Calls[e.Call] = c
 		}
-	case event.Started:
+	case event.ToolCallStarted:
 		c := st.Calls[e.ID]
 		c.Started, c.Try, c.Effect, c.Question = true, e.Try, e.Effect, policy.Question{}
 		if e.Intent.Digest != "" {
 			c.Intent = e.Intent
 		}
 		st.Calls[e.ID] = c
-	case event.Returned:
+	case event.ToolResult:
 		c := st.Calls[e.ID]
 		c.Returned, c.Question = &e, policy.Question{}
 		st.Calls[e.ID] = c
-	case event.Activated:
-		st.activate(Activation{Activated: e, At: at})
+	case event.SkillActivated:
+		st.activate(Activation{SkillActivated: e, At: at})
 	}
 }
 
@@ -178,15 +178,15 @@ func (st *State) answers(call string) map[string]policy.Answer {
 // can be written once; the rest is numbered.
 func entryID(e event.Event, seq uint64) string {
 	switch e := e.(type) {
-	case event.Opened:
+	case event.SessionOpened:
 		return "opened"
-	case event.Said:
+	case event.Input:
 		return "said:" + e.ID
-	case event.Started:
+	case event.ToolCallStarted:
 		return fmt.Sprintf("started:%s#%d", e.ID, e.Try)
-	case event.Returned:
+	case event.ToolResult:
 		return "returned:" + e.ID
-	case event.Answered:
+	case event.ApprovalAnswered:
 		return "answered:" + e.Call + ":" + e.ID
 	}
 	return fmt.Sprintf("%s@%d", e.Type(), seq)

@@ -43,13 +43,13 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 	if o := d.st.Pending; o == nil || o.ID != a.ID || o.Status != step.Started {
 		return changed, nil // somebody else has it
 	}
-	d.tell(Progress{Kind: TurnBegan, Turn: d.st.Turn})
+	d.report(Progress{Kind: TurnStart, Turn: d.st.Turn})
 	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
 	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		if err := d.pause(ctx, wait); err != nil {
 			return lost(at), nil
 		}
-		done, err := d.stream(ctx, req, func(p Progress) { p.Turn = at.turn; d.tell(p) })
+		done, err := d.stream(ctx, req, func(p Progress) { p.Turn = at.turn; d.report(p) })
 		if err != nil {
 			return d.modelFailed(ctx, at, err)
 		}
@@ -66,7 +66,7 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	e := event.Offered{Omitted: cat.Omitted}
+	e := event.ToolsOffered{Omitted: cat.Omitted}
 	var specs []model.ToolSpec
 	shown = d.Session.Offer(ctx)
 	for _, sp := range shown {
@@ -98,7 +98,7 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 		}
 	}
 	d.effect = nil
-	return shown, true, d.append(ctx, e, event.Catalogued{Text: e.Catalog, Format: string(cat.Format), Place: string(cat.Place), Rung: cat.Rung, Tokens: cat.Tokens,
+	return shown, true, d.append(ctx, e, event.CatalogSent{Text: e.Catalog, Format: string(cat.Format), Place: string(cat.Place), Rung: cat.Rung, Tokens: cat.Tokens,
 		Budget: cat.Budget, Listed: listed, Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Search: cat.Search})
 }
 
@@ -144,11 +144,11 @@ func (d *driver) stream(ctx context.Context, req model.Request, show func(Progre
 		}
 		switch c.Kind {
 		case model.ChunkText:
-			show(Progress{Kind: Texted, Text: c.Text})
+			show(Progress{Kind: TextDelta, Text: c.Text})
 		case model.ChunkReasoning:
-			show(Progress{Kind: Reasoned, Text: c.Text})
+			show(Progress{Kind: ReasoningDelta, Text: c.Text})
 		case model.ChunkCall:
-			show(Progress{Kind: CallNamed, Tool: c.Tool})
+			show(Progress{Kind: ToolCallStart, Tool: c.Tool})
 		case model.ChunkDone:
 			done = c
 		}
@@ -164,7 +164,7 @@ func (d *driver) stream(ctx context.Context, req model.Request, show func(Progre
 func (d *driver) replied(ctx context.Context, id string, shown []metier.Spec, done model.Chunk) ([]event.Event, error) {
 	ctx = context.WithoutCancel(ctx)
 	msg := *done.Message
-	e := event.Replied{ID: id, Usage: d.usage(done.Usage), Stop: string(done.Stop), Model: modelName(done.Model)}
+	e := event.ModelReplied{ID: id, Usage: d.usage(done.Usage), Stop: string(done.Stop), Model: modelName(done.Model)}
 	n := 0
 	for i := range msg.Parts {
 		p := &msg.Parts[i]
@@ -226,20 +226,20 @@ func (d *driver) usage(u model.Usage) event.Usage {
 
 // lost says that a claimed model call was given up: nobody waits for it any
 // more.
-func lost(at attempt) []event.Event { return []event.Event{event.Lost{ID: at.id, Try: at.try}} }
+func lost(at attempt) []event.Event { return []event.Event{event.ToolCallLost{ID: at.id, Try: at.try}} }
 
 // modelFailed records a failed model call and whether it is tried again.
 func (d *driver) modelFailed(ctx context.Context, at attempt, err error) ([]event.Event, error) {
 	if ctx.Err() != nil {
 		return lost(at), nil
 	}
-	e := event.Failed{ID: at.id, Try: at.try, Code: string(model.CodeUnreachable)}
+	e := event.ModelFailed{ID: at.id, Try: at.try, Code: string(model.CodeUnreachable)}
 	if m, ok := errors.AsType[*model.Error](err); ok {
 		e.Code, e.Status = string(m.Code), m.Status
 		if at.failures < m.Retries(d.Spec.MaxRetries) {
 			wait := model.Backoff(at.failures, m.RetryAfter, d.Random)
 			e.Retry, e.WaitMS = true, wait.Milliseconds()
-			d.tell(Progress{Kind: Retried, Turn: at.turn, Code: e.Code, Wait: wait, Text: m.Error()})
+			d.report(Progress{Kind: ModelRetry, Turn: at.turn, Code: e.Code, Wait: wait, Text: m.Error()})
 		}
 	}
 	ref, perr := d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(err.Error()))
@@ -260,7 +260,7 @@ func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
 	if err := d.claimModel(ctx, a.ID, a.Try, append(names, "compact")); err != nil {
 		return err
 	}
-	d.tell(Progress{Kind: Compacting, Turn: d.st.Turn})
+	d.report(Progress{Kind: Compacting, Turn: d.st.Turn})
 	wait, at := d.wait[a.Key()].Sub(d.Now()), d.attempt(a.ID, a.Try)
 	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		if err := d.pause(ctx, wait); err != nil {
@@ -273,7 +273,7 @@ func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
 		ctx = context.WithoutCancel(ctx)
 		text := "Summary of the conversation so far:\n\n" + done.Message.Text()
 		ref, err := d.putJSON(ctx, model.UserText(text))
-		return []event.Event{event.Compacted{ID: a.ID, Upto: a.Upto, Summary: ref, Usage: d.usage(done.Usage)}}, err
+		return []event.Event{event.ContextCompacted{ID: a.ID, Upto: a.Upto, Summary: ref, Usage: d.usage(done.Usage)}}, err
 	})
 	return nil
 }

@@ -83,7 +83,7 @@ func (d *driver) callOf(ctx context.Context, a step.CallTool) (metier.Call, erro
 	if err != nil {
 		return metier.Call{}, fault(err)
 	}
-	d.tell(Progress{Kind: CallBegan, Turn: d.st.Turn, Call: a.ID, Tool: a.Tool, Args: args})
+	d.report(Progress{Kind: ToolCallRunning, Turn: d.st.Turn, Call: a.ID, Tool: a.Tool, Args: args})
 	return metier.Call{ID: a.ID, Tool: a.Tool, Args: args, Bad: a.Bad, Actor: policy.ByModel, By: d.By, Try: a.Try}, nil
 }
 
@@ -94,7 +94,7 @@ func (d *driver) call(ctx context.Context, c metier.Call) ([]event.Event, error)
 		return nil, nil // the session asked; the machine awaits
 	}
 	if _, later := errors.AsType[*metier.Suspended](err); later || err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return []event.Event{event.Lost{ID: c.ID, Try: c.Try}}, nil
+		return []event.Event{event.ToolCallLost{ID: c.ID, Try: c.Try}}, nil
 	}
 	return nil, err
 }
@@ -131,7 +131,7 @@ func (d *driver) calling(children bool) bool {
 // startAwait brings a question to a person, answers it with no where nobody
 // is there, or leaves it open.
 func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) {
-	q := Question{Asked: a.Question, Text: d.text(ctx, a.Question.Text)}
+	q := Question{ApprovalRequested: a.Question, Text: d.text(ctx, a.Question.Text)}
 	if d.Ask == nil {
 		if d.Park {
 			return started, nil
@@ -142,14 +142,14 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 		}
 		return changed, d.refresh(ctx)
 	}
-	d.tell(Progress{Kind: Asking, Turn: d.st.Turn, Call: a.ID, Text: q.Text})
+	d.report(Progress{Kind: ApprovalRequested, Turn: d.st.Turn, Call: a.ID, Text: q.Text})
 	d.launch(ctx, a, func(ctx context.Context) ([]event.Event, error) {
 		ans, err := d.Ask(ctx, q)
 		if ctx.Err() != nil {
 			return nil, nil // the question stays open
 		}
 		if err != nil {
-			return []event.Event{event.Stopped{Scope: "run", Reason: "nobody answered: " + err.Error(), By: d.By}}, nil
+			return []event.Event{event.RunStopped{Scope: "run", Reason: "nobody answered: " + err.Error(), By: d.By}}, nil
 		}
 		ans.Question = q.ID
 		ctx = context.WithoutCancel(ctx) // what was answered is recorded, whatever ends the question meanwhile
@@ -182,25 +182,25 @@ func toolName(shown []metier.Spec, name string) string {
 // watcher what it means.
 func (d *driver) observe(e event.Event, at time.Time) {
 	switch e := e.(type) {
-	case event.Failed:
+	case event.ModelFailed:
 		d.reason = e.Detail
 		if e.Retry {
 			d.wait[fmt.Sprintf("%s#%d", e.ID, e.Try+1)] = at.Add(time.Duration(e.WaitMS) * time.Millisecond)
 		}
-	case event.Returned:
+	case event.ToolResult:
 		d.asked = slices.DeleteFunc(d.asked, func(c event.CallRef) bool { return c.ID == e.ID })
-		d.tell(Progress{Kind: CallEnded, Turn: d.st.Turn, Call: e.ID, Tool: e.Tool, Code: e.Code})
-	case event.Activated:
+		d.report(Progress{Kind: ToolResult, Turn: d.st.Turn, Call: e.ID, Tool: e.Tool, Code: e.Code})
+	case event.SkillActivated:
 		d.effect = nil
-		d.tell(Progress{Kind: SkillBegan, Turn: d.st.Turn, Skill: e.Name})
-	case event.Begun:
+		d.report(Progress{Kind: SkillActivated, Turn: d.st.Turn, Skill: e.Name})
+	case event.RunStarted:
 		d.asked = nil
-	case event.Replied:
+	case event.ModelReplied:
 		d.asked = append(d.asked, e.Calls...)
 		d.reason = record.Ref{}
-		d.tell(Progress{Kind: Tokens, Turn: d.st.Turn, Usage: d.st.Usage})
-	case event.Compacted:
-		d.tell(Progress{Kind: Tokens, Turn: d.st.Turn, Usage: d.st.Usage})
+		d.report(Progress{Kind: TokenUsage, Turn: d.st.Turn, Usage: d.st.Usage})
+	case event.ContextCompacted:
+		d.report(Progress{Kind: TokenUsage, Turn: d.st.Turn, Usage: d.st.Usage})
 	}
 }
 

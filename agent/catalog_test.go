@@ -13,7 +13,7 @@ import (
 )
 
 // recorded are the events of one type in the run's log.
-func recorded[T event.Event](w *world) []T {
+func recorded[T event.Event](w *fixture) []T {
 	w.t.Helper()
 	return eventtest.All[T](w.t, w.log)
 }
@@ -38,13 +38,13 @@ func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", c.values)
+			w := newFixture(t, "default", c.values)
 			for i := range 40 {
 				w.skill(fmt.Sprintf("s%02d", i), fmt.Sprintf("number %d <b> & \"quoted\" %s", i, strings.Repeat("and it goes on ", 20)), "Body.\n")
 			}
 			w.server.Say(modeltest.Turn{Text: "done"})
 			w.run("go")
-			all := recorded[event.Catalogued](w)
+			all := recorded[event.CatalogSent](w)
 			if len(all) != 1 {
 				t.Fatalf("%d events: %+v", len(all), all)
 			}
@@ -86,7 +86,7 @@ func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
 // A model finds a skill that its catalog leaves out, and loads it.
 func TestModelFindsALeftOutSkillAndLoadsIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", map[string]string{"catalog_budget": "200"})
+	w := newFixture(t, "default", map[string]string{"catalog_budget": "200"})
 	for i := range 40 {
 		w.skill(fmt.Sprintf("s%02d", i), "does something else", "Body.\n")
 	}
@@ -122,7 +122,7 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 		values map[string]string
 		broken bool // a skill is there that cannot be used
 	}{{}, {values: map[string]string{"catalog_format": "none", "catalog_place": "none", "activation": "none"}}, {broken: true}} {
-		w := newWorld(t, "keen", c.values)
+		w := newFixture(t, "keen", c.values)
 		if c.broken {
 			w.file(".agents/skills/bad/SKILL.md", "---\nname: bad\ndescription: [no end\n---\n")
 		}
@@ -145,7 +145,7 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 	t.Parallel()
 	size := func(skills int) (sent int, text string) {
-		w := newWorld(t, "cf-harness", map[string]string{"catalog_budget": "1500"})
+		w := newFixture(t, "cf-harness", map[string]string{"catalog_budget": "1500"})
 		for i := range skills {
 			w.skill(fmt.Sprintf("s%02d", i), "Does one thing. Use when that thing is asked for. "+strings.Repeat("More words. ", 30), strings.Repeat("Body of a skill.\n", 1200))
 			w.file(fmt.Sprintf(".agents/skills/s%02d/references/doc.md", i), strings.Repeat("Reference of a skill.\n", 1000))
@@ -156,7 +156,7 @@ func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 		if body := string(r.Body); strings.Contains(body, "Body of a skill.") || strings.Contains(body, "Reference of a skill.") {
 			t.Error("the first request carries a skill's files")
 		}
-		for _, e := range recorded[event.Catalogued](w) {
+		for _, e := range recorded[event.CatalogSent](w) {
 			if e.Tokens > 1500 {
 				t.Errorf("the catalog has %d tokens, over its budget", e.Tokens)
 			}
@@ -167,7 +167,7 @@ func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {
 		if in, sent := strings.Count(text, "Does one thing."), strings.Count(string(r.Body), "Does one thing."); in != sent || in == 0 {
 			t.Errorf("the catalog has %d descriptions, the request %d", in, sent)
 		}
-		if got := recorded[event.Activated](w); len(got) > 0 {
+		if got := recorded[event.SkillActivated](w); len(got) > 0 {
 			t.Errorf("nothing was loaded, and these are active: %+v", got)
 		}
 		return len(r.Body), text

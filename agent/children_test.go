@@ -28,7 +28,7 @@ func (backwards) Facts(context.Context, *metier.Session, json.RawMessage) (metie
 	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
 }
 
-func (b backwards) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (b backwards) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	n := 0
 	if _, err := fmt.Sscanf(x.Call().ID, "t1.c%d", &n); err != nil {
 		return metier.Result{}, err
@@ -50,7 +50,7 @@ func (b backwards) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, 
 // req: C-006
 func TestChildren_RecordedInTheOrderOfTheirCalls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.file("a.txt", "one\n")
 	b := backwards{make([]chan struct{}, 6)}
 	var calls []modeltest.Call
@@ -75,9 +75,9 @@ func TestChildren_RecordedInTheOrderOfTheirCalls(t *testing.T) {
 	var got []string
 	for _, e := range w.events() {
 		switch e := e.(type) {
-		case event.Started:
+		case event.ToolCallStarted:
 			got = append(got, "started "+e.ID)
-		case event.Returned:
+		case event.ToolResult:
 			got = append(got, "returned "+e.ID)
 		}
 	}

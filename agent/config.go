@@ -119,7 +119,7 @@ func Modes() []string { return []string{ModeChat, ModeCode, ModePlan} }
 
 // Question is what a person has to answer before a call may happen.
 type Question struct {
-	event.Asked
+	event.ApprovalRequested
 	Text string
 }
 

@@ -160,7 +160,7 @@ func (d *driver) begin(ctx context.Context) error {
 	}
 	if d.st.Rules == 0 {
 		for _, p := range d.held {
-			d.tell(p) // the session was prepared for this run
+			d.report(p) // the session was prepared for this run
 		}
 	}
 	d.held = nil
@@ -176,7 +176,7 @@ func (d *driver) begin(ctx context.Context) error {
 	}
 	d.Spec.Mode = d.mode(ctx)
 	if turns, tokens := cmp.Or(d.Limits.MaxTurns, d.st.Spec.MaxTurns), cmp.Or(d.Limits.MaxTokens, d.st.Spec.MaxTokens); turns != d.st.Spec.MaxTurns || tokens != d.st.Spec.MaxTokens {
-		if err := d.append(ctx, event.Limited{Run: d.st.Run, MaxTurns: turns, MaxTokens: tokens}); err != nil {
+		if err := d.append(ctx, event.RunLimited{Run: d.st.Run, MaxTurns: turns, MaxTokens: tokens}); err != nil {
 			return err
 		}
 	}
@@ -188,9 +188,9 @@ func (d *driver) begin(ctx context.Context) error {
 	return nil
 }
 
-func (d *driver) begun(ctx context.Context) (event.Begun, error) {
+func (d *driver) begun(ctx context.Context) (event.RunStarted, error) {
 	s := d.Spec
-	e := event.Begun{Run: s.Run, Rules: step.Rules, Model: s.Model, MaxTurns: s.MaxTurns, MaxCalls: s.MaxCalls, MaxRepeats: s.MaxRepeats,
+	e := event.RunStarted{Run: s.Run, Rules: step.Rules, Model: s.Model, MaxTurns: s.MaxTurns, MaxCalls: s.MaxCalls, MaxRepeats: s.MaxRepeats,
 		MaxRetries: s.MaxRetries, Window: s.Window, CompactAt: s.CompactAt, KeepLast: s.KeepLast, MaxTokens: s.MaxTokens, OutputTries: s.OutputTries, Results: true}
 	var err error
 	if e.Spec, err = d.putJSON(ctx, s); err != nil {
@@ -331,17 +331,17 @@ func (d *driver) moved(key string) error {
 }
 
 func (d *driver) end(ctx context.Context, a step.End) error {
-	if err := d.append(ctx, event.Ended{Run: a.Run, Status: a.Status, Code: a.Code, Answer: a.Answer, Output: a.Output}); err != nil {
+	if err := d.append(ctx, event.RunEnded{Run: a.Run, Status: a.Status, Code: a.Code, Answer: a.Answer, Output: a.Output}); err != nil {
 		return err
 	}
-	d.tell(Progress{Kind: RunEnded, Text: a.Status, Code: a.Code, Turn: d.st.Turn})
+	d.report(Progress{Kind: RunEnded, Text: a.Status, Code: a.Code, Turn: d.st.Turn})
 	return nil
 }
 
 // rest is where nothing is in flight and the run has not ended: it is parked,
 // or waits for input that will not come.
 func (d *driver) rest(ctx context.Context) (Outcome, error) {
-	if !step.Parked(&d.st) {
+	if !step.Waiting(&d.st) {
 		if d.st.Phase != step.Idle {
 			return Outcome{}, &metier.Error{Op: "run", Kind: metier.Internal, Code: "stuck", Err: fmt.Errorf("nothing is outstanding in phase %s", d.st.Phase)}
 		}
@@ -353,7 +353,7 @@ func (d *driver) rest(ctx context.Context) (Outcome, error) {
 			ids = append(ids, c.Ask.ID)
 		}
 	}
-	if err := d.append(ctx, event.Parked{Run: d.st.Run, Asks: ids}); err != nil {
+	if err := d.append(ctx, event.RunWaiting{Run: d.st.Run, Asks: ids}); err != nil {
 		return Outcome{}, err
 	}
 	d.parked = true
@@ -366,7 +366,7 @@ func (d *driver) outcome(ctx context.Context) Outcome {
 		o.Status = "parked"
 		for _, c := range d.st.Calls {
 			if c.Ask != nil {
-				o.Asks = append(o.Asks, Question{Asked: *c.Ask, Text: d.text(ctx, c.Ask.Text)})
+				o.Asks = append(o.Asks, Question{ApprovalRequested: *c.Ask, Text: d.text(ctx, c.Ask.Text)})
 			}
 		}
 	}
@@ -380,8 +380,8 @@ func (d *driver) outcome(ctx context.Context) Outcome {
 	return o
 }
 
-// tell reports progress, one at a time.
-func (d *driver) tell(p Progress) {
+// report reports progress, one at a time.
+func (d *driver) report(p Progress) {
 	if d.folding {
 		d.held = append(d.held, p)
 		return

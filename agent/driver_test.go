@@ -25,7 +25,7 @@ import (
 )
 
 // events decodes the log.
-func (w *world) events() []event.Event {
+func (w *fixture) events() []event.Event {
 	w.t.Helper()
 	return eventtest.All[event.Event](w.t, w.log)
 }
@@ -52,14 +52,14 @@ func (boaster) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, err
 
 func TestWhatAProviderCountsIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	c := w.prepare("go")
 	c.Model = boaster{}
 	out, err := agent.Run(t.Context(), c)
 	if err != nil || out.Status != "done" {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	_, r := count[event.Replied](w.events())
+	_, r := count[event.ModelReplied](w.events())
 	if u := r.Usage; len(r.Model) > 300 || u.Input != 0 || u.Output <= 0 || u.Output > 1<<40 || u.CostMicroUSD != nil {
 		t.Errorf("recorded: model of %d bytes, %+v", len(r.Model), u)
 	}
@@ -82,10 +82,10 @@ func TestModelFaultsAreRetriedOnTheRecord(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			w.server.Say(modeltest.Turn{Text: "half of a reply", Fault: &tc.fault}, modeltest.Turn{Text: "done"})
 			out := w.run("go")
-			n, failed := count[event.Failed](w.events())
+			n, failed := count[event.ModelFailed](w.events())
 			if n != 1 || failed.Code != tc.code || failed.Retry != tc.retried {
 				t.Errorf("%d failures, last %+v", n, failed)
 			}
@@ -98,7 +98,7 @@ func TestModelFaultsAreRetriedOnTheRecord(t *testing.T) {
 
 func TestRetriesEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.server.Answer(func(*modeltest.Request) modeltest.Turn { return modeltest.Turn{Fault: &modeltest.Fault{Status: 500}} })
 	out := w.run("go")
 	if out.Status != "failed" || out.Code != "model_server" {
@@ -111,7 +111,7 @@ func TestRetriesEnd(t *testing.T) {
 
 func TestEndlessToolLoopIsStopped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.file("a.txt", "a\n")
 	w.server.Answer(func(*modeltest.Request) modeltest.Turn { return call("read_file", `{"path":"a.txt"}`) })
 	if out := w.run("go"); out.Status != "failed" || out.Code != step.CodeLoop {
@@ -121,7 +121,7 @@ func TestEndlessToolLoopIsStopped(t *testing.T) {
 
 func TestUnknownToolAndBadArgumentsAreToldToTheModel(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.server.Say(
 		modeltest.Turn{Calls: []modeltest.Call{{Tool: "rm_rf", Args: `{}`}, {Tool: "read_file", Args: `{"path":`}, {Tool: "read_file", Args: `{"pth":"x"}`}}},
 		modeltest.Turn{Text: "done"})
@@ -133,7 +133,7 @@ func TestUnknownToolAndBadArgumentsAreToldToTheModel(t *testing.T) {
 // Compaction replaces older messages and loses no active skill.
 func TestCompactionKeepsActiveSkills(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.skill("guide", "guides", "THE GUIDE BODY\n")
 	w.file("a.txt", strings.Repeat("a long line of text\n", 20))
 	n := 0
@@ -154,7 +154,7 @@ func TestCompactionKeepsActiveSkills(t *testing.T) {
 	if out.Status != "done" {
 		t.Fatalf("outcome %+v", out)
 	}
-	if n, _ := count[event.Compacted](w.events()); n == 0 {
+	if n, _ := count[event.ContextCompacted](w.events()); n == 0 {
 		t.Fatal("nothing was compacted")
 	}
 	reqs := w.server.Requests()
@@ -175,7 +175,7 @@ func TestCompactionKeepsActiveSkills(t *testing.T) {
 // A context overflow is answered by one compaction and the same turn again.
 func TestContextOverflowCompactsOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.file("a.txt", "a\n")
 	n := 0
 	w.server.Answer(func(r *modeltest.Request) modeltest.Turn {
@@ -191,7 +191,7 @@ func TestContextOverflowCompactsOnce(t *testing.T) {
 		return modeltest.Turn{Text: "done"}
 	})
 	out := w.run("go")
-	if c, _ := count[event.Compacted](w.events()); out.Status != "done" || c != 1 {
+	if c, _ := count[event.ContextCompacted](w.events()); out.Status != "done" || c != 1 {
 		t.Errorf("outcome %+v, %d compactions", out, c)
 	}
 }
@@ -199,7 +199,7 @@ func TestContextOverflowCompactsOnce(t *testing.T) {
 // When the context ends the run is left open, and goes on where it was.
 func TestInterruptedRunGoesOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.file("a.txt", "one\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
@@ -222,7 +222,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 	if err != nil || out.Status != "done" {
 		t.Fatalf("outcome %+v, %v", out, err)
 	}
-	if n, _ := count[event.Begun](w.events()); n != 1 {
+	if n, _ := count[event.RunStarted](w.events()); n != 1 {
 		t.Errorf("the run began %d times", n)
 	}
 	again, err := agent.Run(t.Context(), cfg)
@@ -237,7 +237,7 @@ func TestParkedRunGoesOnWithAnAnswer(t *testing.T) {
 	for _, allow := range []bool{true, false} {
 		t.Run(fmt.Sprint(allow), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			outside := t.TempDir()
 			w.server.Say(call("list_files", `{"path":"`+outside+`"}`), modeltest.Turn{Text: "done"})
 			cfg := w.prepare("go")
@@ -266,12 +266,12 @@ func TestParkedRunGoesOnWithAnAnswer(t *testing.T) {
 // Without anybody to ask, a batch answers with no and goes on.
 func TestBatchAnswersQuestionsWithNo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.server.Say(call("read_file", `{"path":"`+t.TempDir()+`/x"}`), modeltest.Turn{Text: "done"})
 	if out := w.run("go"); out.Status != "done" {
 		t.Fatalf("outcome %+v", out)
 	}
-	_, answered := count[event.Answered](w.events())
+	_, answered := count[event.ApprovalAnswered](w.events())
 	if answered.Allow || answered.By != "batch" {
 		t.Errorf("answered %+v", answered)
 	}
@@ -282,7 +282,7 @@ func TestBatchAnswersQuestionsWithNo(t *testing.T) {
 // them seeing what was written.
 func TestCallsOfOneReplyActInOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.file("a.txt", "0")
 	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{
 		{Tool: "edit_file", Args: `{"path":"a.txt","old":"0","new":"01"}`},
@@ -309,7 +309,7 @@ func TestLimitsEndARun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			w.file("a.txt", "a\n")
 			n := 0
 			w.server.Answer(func(*modeltest.Request) modeltest.Turn {
@@ -328,7 +328,7 @@ func TestLimitsEndARun(t *testing.T) {
 
 func TestAnswerThatNeverFitsItsSchemaFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.output = `{"type":"object","required":["n"]}`
 	w.server.Answer(func(*modeltest.Request) modeltest.Turn { return modeltest.Turn{Text: "no JSON at all"} })
 	if out := w.run("go"); out.Status != "failed" || out.Code != step.CodeOutputInvalid {
@@ -342,7 +342,7 @@ func TestAnswerThatNeverFitsItsSchemaFails(t *testing.T) {
 // The price of the operator gives the cost of a run.
 func TestCostIsCountedWhereAPriceIsKnown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.server.Say(modeltest.Turn{Text: "done", Usage: model.Usage{Input: 1_000_000, Output: 1_000_000}})
 	cfg := w.prepare("go")
 	cfg.Spec.Price = &model.Price{Input: 3, Output: 15}
@@ -356,7 +356,7 @@ func TestCostIsCountedWhereAPriceIsKnown(t *testing.T) {
 // nobody is asked any longer about the other.
 func TestAnAnswerForTheSessionEndsTheOtherQuestion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	outside := modeltest.Call{Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, t.TempDir())}
 	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{outside, outside}}, modeltest.Turn{Text: "done"})
 	cfg := w.prepare("go")
@@ -389,7 +389,7 @@ type slowLog struct {
 
 func (l *slowLog) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
 	head, err := l.Memory.Append(ctx, after, e...)
-	if slices.ContainsFunc(e, func(e record.Entry) bool { return e.Type == event.Answered{}.Type() }) {
+	if slices.ContainsFunc(e, func(e record.Entry) bool { return e.Type == event.ApprovalAnswered{}.Type() }) {
 		l.answers.Add(1)
 	}
 	return head, err
@@ -412,7 +412,7 @@ func (l *slowLog) Sync(ctx context.Context) error {
 // question is answered: nobody is asked any longer, and the run goes on.
 func TestAnswer_IsRecordedWhateverHappensMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	slow := &slowLog{Memory: w.log, first: make(chan struct{}), second: make(chan struct{})}
 	w.slow = slow
 	var calls []modeltest.Call
@@ -423,7 +423,7 @@ func TestAnswer_IsRecordedWhateverHappensMeanwhile(t *testing.T) {
 	cfg := w.prepare("go")
 	idle := make(chan struct{}) // closed when the driver stands still
 	cfg.Observe = func(p agent.Progress) {
-		if p.Kind == agent.CallEnded && p.Call == "t1.c2" {
+		if p.Kind == agent.ToolResult && p.Call == "t1.c2" {
 			close(idle)
 			<-slow.second
 		}
@@ -454,7 +454,7 @@ func (endless) Facts(context.Context, *metier.Session, json.RawMessage) (metier.
 	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
 }
 
-func (e endless) Invoke(ctx context.Context, _ *metier.Scope) (metier.Result, error) {
+func (e endless) Invoke(ctx context.Context, _ *metier.ToolContext) (metier.Result, error) {
 	close(e.begun)
 	<-ctx.Done()
 	return metier.Result{}, ctx.Err()
@@ -464,7 +464,7 @@ func (e endless) Invoke(ctx context.Context, _ *metier.Scope) (metier.Result, er
 // flight and ends.
 func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	e := endless{make(chan struct{})}
 	w.more, w.grants = []metier.Tool{e}, append(slices.Clone(w.grants), "endless")
 	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{{Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, t.TempDir())}, {Tool: "endless", Args: `{}`}}}, modeltest.Turn{Text: "done"})
@@ -485,7 +485,7 @@ func TestCalls_OneOrderInTheLog(t *testing.T) {
 	t.Parallel()
 	var first []string
 	for run := range 12 {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		w.skill("guide", "Guides. Use when lost.", "Body of the guide.\n")
 		var calls []modeltest.Call
 		for _, name := range []string{"a.txt", "b.txt", "c.txt", "d.txt"} {
@@ -498,11 +498,11 @@ func TestCalls_OneOrderInTheLog(t *testing.T) {
 		var got []string
 		for _, e := range w.events() {
 			switch e := e.(type) {
-			case event.Started:
+			case event.ToolCallStarted:
 				got = append(got, "started "+e.ID)
-			case event.Activated:
+			case event.SkillActivated:
 				got = append(got, "activated "+e.Call)
-			case event.Returned:
+			case event.ToolResult:
 				got = append(got, "returned "+e.ID+" "+e.Content.Digest)
 			}
 		}

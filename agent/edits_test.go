@@ -17,7 +17,7 @@ import (
 // req: B-005
 func TestEditsOfTheSkillsShowInTheNextMessage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "keen", nil)
+	w := newFixture(t, "keen", nil)
 	w.skill("first", "Was there.", "Text.")
 	for _, name := range []string{"3.txt", "2.txt", "1.txt"} {
 		w.file(name, "x")

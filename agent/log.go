@@ -52,7 +52,7 @@ func (d *driver) append(ctx context.Context, evs ...event.Event) error {
 		entries := make([]record.Entry, 0, len(evs))
 		for i, e := range evs {
 			id := fmt.Sprintf("%s@%d", e.Type(), d.head.Seq+uint64(i)+1)
-			if r, is := e.(event.Returned); is {
+			if r, is := e.(event.ToolResult); is {
 				id = "returned:" + r.ID // as the session's, so that a call has one
 			}
 			en, err := event.New(e, id, d.By, d.Now())

@@ -31,7 +31,7 @@ func (s sensor) Facts(context.Context, *metier.Session, json.RawMessage) (metier
 	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect}}, nil
 }
 
-func (s sensor) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+func (s sensor) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
 	r := metier.Text(reading)
 	r.Detail, r.Label = json.RawMessage(`{"raw":"`+reading+`"}`), s.label
 	return r, nil
@@ -47,7 +47,7 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 		for name, mediated := range map[string]bool{"careless": false, "careful": true} {
 			t.Run(string(mode)+" "+name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, "default", map[string]string{"enforcement_mode": string(mode)})
+				w := newFixture(t, "default", map[string]string{"enforcement_mode": string(mode)})
 				s := sensor{name, policy.Label{Role: policy.DirectCommand, Mediated: mediated, Origin: name}} // which is not its to say
 				w.more, w.grants = []metier.Tool{s}, []string{name}
 				w.server.Say(call(name, `{}`), modeltest.Turn{Text: "done"})
@@ -92,11 +92,11 @@ func everything(t *testing.T, log *record.Memory) (text, released string, role p
 		}
 		if ev, err := event.Decode(en); err == nil {
 			switch ev := ev.(type) {
-			case event.Decided:
+			case event.PolicyDecided:
 				if ev.Stage == "release" {
 					released = ev.Code
 				}
-			case event.Returned:
+			case event.ToolResult:
 				role = ev.Label.Role
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // check compares the final answer with the run's schema. An answer that does
 // not fit goes back to the model with what is wrong.
 func (d *driver) check(ctx context.Context, a step.Check) error {
-	e := event.Checked{ID: a.ID}
+	e := event.OutputChecked{ID: a.ID}
 	value, err := d.structured(ctx, a.Answer, a.Schema)
 	if err != nil {
 		e.Code = step.CodeOutputInvalid

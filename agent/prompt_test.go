@@ -32,7 +32,7 @@ func skillPrompts(t *testing.T, words ...string) {
 	for _, profile := range []string{"cf-harness", settings.DefaultProfile} {
 		for _, base := range []string{"", "You are somebody else's agent."} { // a host's own text does not take its place
 			for _, preloads := range [][]string{nil, {"one"}} {
-				w := newWorld(t, profile, nil)
+				w := newFixture(t, profile, nil)
 				w.skill("one", "does one thing", "Do it.\n")
 				w.prompt = agent.Prompt{Base: base}
 				w.server.Say(modeltest.Turn{Text: "done"})
@@ -52,7 +52,7 @@ func TestSystemPromptSaysHowSupportingFilesAreRead(t *testing.T) {
 // req: A-113
 func TestMessagesAreSystemThenSkillContextThenTask(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "cf-harness", nil)
+	w := newFixture(t, "cf-harness", nil)
 	w.skill("one", "does one thing", "The body of one.\n")
 	w.skill("other", "does another thing", "The body of the other.\n")
 	w.server.Say(modeltest.Turn{Text: "done"})
@@ -80,7 +80,7 @@ func TestMessagesAreSystemThenSkillContextThenTask(t *testing.T) {
 // req: B-017, B-006
 func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "keen", nil)
+	w := newFixture(t, "keen", nil)
 	w.skill("first", "is there from the start", "x\n")
 	w.skill("off", "is disabled", "x\n")
 	w.denied = []string{"off"}
@@ -122,7 +122,7 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 // req: B-051
 func TestNewGlobalSkillIsReadableOnTheNextTurn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "keen", nil)
+	w := newFixture(t, "keen", nil)
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestNewGlobalSkillIsReadableOnTheNextTurn(t *testing.T) {
 // req: B-007
 func TestSkillTextIsFreshAtInvocation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "keen", nil)
+	w := newFixture(t, "keen", nil)
 	w.skill("fresh", "changes between reads", "The old text.\n")
 	path := filepath.Join(w.ws, ".agents", "skills", "fresh", "SKILL.md")
 	n := 0
@@ -187,7 +187,7 @@ func TestSkillTextIsFreshAtInvocation(t *testing.T) {
 // req: B-041
 func TestCatalogComesAfterTheProjectsInstructions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "keen", nil)
+	w := newFixture(t, "keen", nil)
 	w.skill("one", "does one thing", "x\n")
 	w.prompt = agent.Prompt{Project: "Always use tabs."}
 	w.server.Say(modeltest.Turn{Text: "done"})
@@ -209,7 +209,7 @@ func TestPromptBuilderScansAndAppendsForAnyCaller(t *testing.T) {
 	_ = build
 	var sys []string
 	for _, skills := range []int{0, 1} {
-		w := newWorld(t, "keen", nil)
+		w := newFixture(t, "keen", nil)
 		if skills > 0 {
 			w.skill("one", "does one thing", "x\n")
 		}
@@ -226,7 +226,7 @@ func TestPromptBuilderScansAndAppendsForAnyCaller(t *testing.T) {
 // req: E-010, E-050, E-056
 func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "project-skills", nil)
+	w := newFixture(t, "project-skills", nil)
 	w.skill("planner", "how to plan", "Plan in steps.\n")
 	w.mode = agent.ModePlan
 	w.output = `{"type":"object","properties":{"steps":{"type":"array","items":{"type":"string"},"minItems":1}},"required":["steps"],"additionalProperties":false}`
@@ -249,7 +249,7 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	want(t, w.server.Requests()[2].Messages[len(w.server.Requests()[2].Messages)-1].Text, "does not have the form")
 
 	// An answer that never has the form is none.
-	never := newWorld(t, "project-skills", nil)
+	never := newFixture(t, "project-skills", nil)
 	never.mode, never.output = w.mode, w.output
 	bad := modeltest.Turn{Text: `{"steps": []}`}
 	never.server.Say(bad, bad, bad, bad)
@@ -261,7 +261,7 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 // A host's prepare hook adds its fragment last.
 func TestPrepareHookAppendsItsFragment(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, "default", nil)
+	w := newFixture(t, "default", nil)
 	w.prompt = agent.Prompt{Prepare: func(context.Context, *metier.Session) (string, error) { return "FRAGMENT", nil }}
 	w.server.Say(modeltest.Turn{Text: "done"})
 	w.run("go")
@@ -274,7 +274,7 @@ func TestPrepareHookAppendsItsFragment(t *testing.T) {
 func TestLoadedSkillsStandWhereTheSettingSays(t *testing.T) {
 	t.Parallel()
 	for role, inSystem := range map[settings.InjectRole]bool{settings.InjectRoleSystem: true, settings.InjectRoleContext: false, settings.InjectRoleUser: false} {
-		w := newWorld(t, "default", nil)
+		w := newFixture(t, "default", nil)
 		w.skill("one", "does one thing", "The body of one.\n")
 		w.server.Say(modeltest.Turn{Text: "done"})
 		cfg := w.prepare("go", "one")
@@ -298,7 +298,7 @@ func TestSystemPromptOfEachMode(t *testing.T) {
 	for _, profile := range settings.Profiles() {
 		var plain string
 		for _, mode := range agent.Modes() {
-			w := newWorld(t, profile, nil)
+			w := newFixture(t, profile, nil)
 			w.skill("one", "does one thing", "x\n")
 			w.mode = mode
 			w.prompt = agent.Prompt{Workspace: "WORKSPACE", Prepare: func(context.Context, *metier.Session) (string, error) { return "FRAGMENT", nil }}

@@ -32,7 +32,7 @@ func (d *driver) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		ret := event.Returned{ID: c.ID, Tool: c.Tool, Code: code, Content: content, Active: d.active(),
+		ret := event.ToolResult{ID: c.ID, Tool: c.Tool, Code: code, Content: content, Active: d.active(),
 			Label: policy.Label{Role: policy.Context, Origin: "metier", Mediated: true}}
 		if err := d.append(ctx, ret); err != nil {
 			return err

@@ -20,10 +20,10 @@ import (
 )
 
 // returned are the results of the log: call, code and text.
-func (w *world) returned() (out []string) {
+func (w *fixture) returned() (out []string) {
 	w.t.Helper()
 	for _, e := range w.events() {
-		if e, is := e.(event.Returned); is {
+		if e, is := e.(event.ToolResult); is {
 			b, err := w.log.Open(w.t.Context(), e.Content)
 			var parts []model.Part
 			if err != nil || json.Unmarshal(b, &parts) != nil || len(parts) != 1 {
@@ -37,7 +37,7 @@ func (w *world) returned() (out []string) {
 }
 
 // write appends events as a process that is gone did.
-func (w *world) write(evs ...event.Event) {
+func (w *fixture) write(evs ...event.Event) {
 	w.t.Helper()
 	for _, e := range evs {
 		head, err := w.log.Head(w.t.Context())
@@ -55,7 +55,7 @@ func (w *world) write(evs ...event.Event) {
 }
 
 // claimed writes a run whose model asked for one call, which was claimed.
-func (w *world) claimed(tool string, e policy.Effect) {
+func (w *fixture) claimed(tool string, e policy.Effect) {
 	w.t.Helper()
 	put := func(v any) record.Ref {
 		b, err := json.Marshal(v)
@@ -69,10 +69,10 @@ func (w *world) claimed(tool string, e policy.Effect) {
 		return r
 	}
 	args := json.RawMessage(`{"path":"a.txt"}`)
-	w.write(event.Begun{Run: "r", Rules: 1, MaxTurns: 9, Results: true, Spec: put(agent.Spec{Run: "r"})}, event.ModelStarted{ID: "t1.m"},
-		event.Replied{ID: "t1.m", Calls: []event.CallRef{{ID: "t1.c0", Tool: tool, Args: put(args)}},
+	w.write(event.RunStarted{Run: "r", Rules: 1, MaxTurns: 9, Results: true, Spec: put(agent.Spec{Run: "r"})}, event.ModelStarted{ID: "t1.m"},
+		event.ModelReplied{ID: "t1.m", Calls: []event.CallRef{{ID: "t1.c0", Tool: tool, Args: put(args)}},
 			Message: put(model.Message{Role: model.RoleAssistant, Parts: []model.Part{{Kind: model.PartCall, Call: "t1.c0", WireID: "w", Tool: tool, Args: args}}})},
-		event.Started{ID: "t1.c0", Tool: tool, Effect: e, Args: put(args)})
+		event.ToolCallStarted{ID: "t1.c0", Tool: tool, Effect: e, Args: put(args)})
 }
 
 // Each call that a model asks for has one result in the log, in the order of the
@@ -83,39 +83,39 @@ func TestCalls_EachHasOneResultWhoeverEndsIt(t *testing.T) {
 	t.Parallel()
 	read := modeltest.Call{Tool: "read_file", Args: `{"path":"a.txt"}`}
 	for name, c := range map[string]struct {
-		prepare func(w *world, cfg *agent.Config)
+		prepare func(w *fixture, cfg *agent.Config)
 		want    []string
 	}{
-		"call_limit": {func(w *world, cfg *agent.Config) {
+		"call_limit": {func(w *fixture, cfg *agent.Config) {
 			cfg.Spec.MaxCalls = 1
 			w.server.Say(modeltest.Turn{Calls: []modeltest.Call{read, read, read}}, modeltest.Turn{Text: "done"})
 		}, []string{"t1.c0 read_file  one\n", "t1.c1 read_file call_limit call_limit", "t1.c2 read_file call_limit call_limit"}},
-		"loop_detected": {func(w *world, cfg *agent.Config) {
+		"loop_detected": {func(w *fixture, cfg *agent.Config) {
 			cfg.Spec.MaxRepeats = 2
 			w.server.Say(modeltest.Turn{Calls: []modeltest.Call{read}}, modeltest.Turn{Calls: []modeltest.Call{read}})
 		}, []string{"t1.c0 read_file  one\n", "t2.c0 read_file loop_detected loop_detected"}},
-		"cancelled": {func(w *world, cfg *agent.Config) {
+		"cancelled": {func(w *fixture, cfg *agent.Config) {
 			outside := modeltest.Call{Tool: "list_files", Args: fmt.Sprintf(`{"path":%q}`, w.t.TempDir())}
 			w.server.Say(modeltest.Turn{Calls: []modeltest.Call{outside, outside, read}}, modeltest.Turn{Text: "done"})
 			cfg.Ask = func(context.Context, agent.Question) (policy.Answer, error) {
 				return policy.Answer{}, errors.New("closed")
 			}
 		}, []string{"t1.c0 list_files cancelled cancelled", "t1.c1 list_files cancelled cancelled"}},
-		"outcome_unknown": {func(w *world, cfg *agent.Config) {
+		"outcome_unknown": {func(w *fixture, cfg *agent.Config) {
 			w.claimed("bash", policy.SideEffect)
 			w.server.Say(modeltest.Turn{Text: "done"})
 		}, []string{"t1.c0 bash outcome_unknown outcome_unknown"}},
-		"lost_too_often": {func(w *world, cfg *agent.Config) {
+		"lost_too_often": {func(w *fixture, cfg *agent.Config) {
 			w.claimed("read_file", policy.Read)
 			for try := range 19 {
-				w.write(event.Lost{ID: "t1.c0", Try: try}, event.Started{ID: "t1.c0", Try: try + 1, Tool: "read_file", Effect: policy.Read})
+				w.write(event.ToolCallLost{ID: "t1.c0", Try: try}, event.ToolCallStarted{ID: "t1.c0", Try: try + 1, Tool: "read_file", Effect: policy.Read})
 			}
 			w.server.Say(modeltest.Turn{Text: "done"})
 		}, []string{"t1.c0 read_file lost_too_often lost_too_often"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "default", nil)
+			w := newFixture(t, "default", nil)
 			w.file("a.txt", "one\n")
 			cfg := w.prepare("go")
 			c.prepare(w, &cfg)
@@ -127,7 +127,7 @@ func TestCalls_EachHasOneResultWhoeverEndsIt(t *testing.T) {
 				t.Error(d)
 			}
 			last := w.events()[len(w.events())-1].Type()
-			if d := cmp.Diff(event.Ended{}.Type(), last); d != "" {
+			if d := cmp.Diff(event.RunEnded{}.Type(), last); d != "" {
 				t.Error(d)
 			}
 		})

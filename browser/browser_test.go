@@ -62,7 +62,7 @@ func html(s string) http.HandlerFunc {
 }
 
 // lend opens a lease of the real browser for an origin.
-func lend(t *testing.T, origin string, o *browser.Options) *browser.Lent {
+func lend(t *testing.T, origin string, o *browser.Options) *browser.Session {
 	t.Helper()
 	l, err := browser.Open(browser.Lease{Endpoint: testenv.Chromium(t), Origin: origin, Until: time.Now().Add(time.Hour)}, o)
 	if err != nil {
@@ -72,7 +72,7 @@ func lend(t *testing.T, origin string, o *browser.Options) *browser.Lent {
 	return l
 }
 
-func begin(t *testing.T, l *browser.Lent) func() []event.HostUse {
+func begin(t *testing.T, l *browser.Session) func() []event.HostUse {
 	t.Helper()
 	end, err := l.Begin(t.Context())
 	if err != nil {
@@ -232,7 +232,7 @@ func get(t *testing.T, method, address string, into any) (status int, body strin
 }
 
 // first connects to the lease's page.
-func first(t *testing.T, l *browser.Lent) *devtools {
+func first(t *testing.T, l *browser.Session) *devtools {
 	t.Helper()
 	var pages []listed
 	get(t, "GET", l.Endpoint()+"/json/list", &pages)

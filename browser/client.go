@@ -11,8 +11,8 @@ import (
 // client is one connection of a script: to a page, or to the browser as the
 // lease shows it, with sessions of pages in it.
 type client struct {
-	lent   *Lent
-	at     *place
+	lent   *Session
+	at     *hostBrowser
 	conn   *websocket.Conn
 	page   string // the session of a connection to a page
 	out    chan []byte
@@ -167,8 +167,8 @@ func (c *client) refuse(m message, code, at string) {
 	c.reply(m, nil, &fault{-32601, "a lease does not cover " + short(m.Method)})
 }
 
-func (l *Lent) elsewhere() *fault {
-	return &fault{-32000, "the browser is leased for " + l.lease.Origin + " and goes nowhere else"}
+func (s *Session) elsewhere() *fault {
+	return &fault{-32000, "the browser is leased for " + s.lease.Origin + " and goes nowhere else"}
 }
 
 func short(s string) string { return s[:min(len(s), 64)] }

@@ -13,21 +13,21 @@ import (
 
 // answer serves the endpoint of the lease: what a browser serves below /json
 // and /devtools, of the lease's own pages.
-func (l *Lent) answer(w http.ResponseWriter, r *http.Request) {
-	addr := l.listen.Addr().String()
+func (s *Session) answer(w http.ResponseWriter, r *http.Request) {
+	addr := s.listen.Addr().String()
 	token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
 	case r.Host != addr || len(r.Header.Values("Origin")) > 0: // a page, or a name that leads here
 		http.Error(w, "this endpoint is for programs", http.StatusForbidden)
 		return
-	case subtle.ConstantTimeCompare([]byte(token), []byte(l.token)) != 1:
+	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
 		http.NotFound(w, r)
 		return
 	}
-	at, err := l.usable()
+	at, err := s.usable()
 	var end func()
 	if err == nil {
-		r, end, err = l.answering(r)
+		r, end, err = s.answering(r)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
@@ -35,22 +35,22 @@ func (l *Lent) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer end()
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		l.connect(w, r, at, rest)
+		s.connect(w, r, at, rest)
 		return
 	}
 	switch name, of, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(rest, "json"), "/"), "/"); {
 	case rest == "" || rest == "json/version":
-		l.version(w, r, at)
+		s.version(w, r, at)
 	case !strings.HasPrefix(rest, "json"):
 		http.NotFound(w, r)
 	case name == "" && of == "" || of == "list":
-		l.list(w, r, at)
+		s.list(w, r, at)
 	case of == "new":
-		l.fresh(w, r, at)
+		s.fresh(w, r, at)
 	case strings.HasPrefix(of, "close/"):
-		l.onPage(w, r, at, "Target.closeTarget", strings.TrimPrefix(of, "close/"))
+		s.onPage(w, r, at, "Target.closeTarget", strings.TrimPrefix(of, "close/"))
 	case strings.HasPrefix(of, "activate/"):
-		l.onPage(w, r, at, "Target.activateTarget", strings.TrimPrefix(of, "activate/"))
+		s.onPage(w, r, at, "Target.activateTarget", strings.TrimPrefix(of, "activate/"))
 	default:
 		http.NotFound(w, r)
 	}
@@ -63,7 +63,7 @@ func write(w http.ResponseWriter, v any) {
 
 func failed(w http.ResponseWriter, err error) { http.Error(w, err.Error(), http.StatusBadGateway) }
 
-func (l *Lent) version(w http.ResponseWriter, r *http.Request, at *place) {
+func (s *Session) version(w http.ResponseWriter, r *http.Request, at *hostBrowser) {
 	var v struct {
 		Product  string `json:"product"`
 		Protocol string `json:"protocolVersion"`
@@ -74,12 +74,12 @@ func (l *Lent) version(w http.ResponseWriter, r *http.Request, at *place) {
 		failed(w, err)
 		return
 	}
-	write(w, map[string]string{"Browser": v.Product, "Protocol-Version": v.Protocol, "User-Agent": v.Agent, "V8-Version": v.JS, "webSocketDebuggerUrl": l.socket("browser/lease")})
+	write(w, map[string]string{"Browser": v.Product, "Protocol-Version": v.Protocol, "User-Agent": v.Agent, "V8-Version": v.JS, "webSocketDebuggerUrl": s.socket("browser/lease")})
 }
 
 // socket is the address of a connection of the endpoint.
-func (l *Lent) socket(of string) string {
-	return "ws://" + l.listen.Addr().String() + "/" + l.token + "/devtools/" + of
+func (s *Session) socket(of string) string {
+	return "ws://" + s.listen.Addr().String() + "/" + s.token + "/devtools/" + of
 }
 
 // info is a page as the protocol shows it.
@@ -92,7 +92,7 @@ type info struct {
 }
 
 // infos are the lease's own pages, in the browser's order.
-func (l *Lent) infos(ctx context.Context, at *place) ([]info, error) {
+func (s *Session) infos(ctx context.Context, at *hostBrowser) ([]info, error) {
 	var all struct {
 		List []info `json:"targetInfos"`
 	}
@@ -107,25 +107,25 @@ func (l *Lent) infos(ctx context.Context, at *place) ([]info, error) {
 }
 
 // entry is a page as /json/list shows it.
-func (l *Lent) entry(i info) map[string]string {
-	return map[string]string{"id": i.ID, "type": i.Type, "title": i.Title, "url": i.URL, "webSocketDebuggerUrl": l.socket("page/" + i.ID)}
+func (s *Session) entry(i info) map[string]string {
+	return map[string]string{"id": i.ID, "type": i.Type, "title": i.Title, "url": i.URL, "webSocketDebuggerUrl": s.socket("page/" + i.ID)}
 }
 
-func (l *Lent) list(w http.ResponseWriter, r *http.Request, at *place) {
-	infos, err := l.infos(r.Context(), at)
+func (s *Session) list(w http.ResponseWriter, r *http.Request, at *hostBrowser) {
+	infos, err := s.infos(r.Context(), at)
 	if err != nil {
 		failed(w, err)
 		return
 	}
 	out := []map[string]string{}
 	for _, i := range infos {
-		out = append(out, l.entry(i))
+		out = append(out, s.entry(i))
 	}
 	write(w, out)
 }
 
 // fresh makes a page: PUT /json/new?ADDRESS.
-func (l *Lent) fresh(w http.ResponseWriter, r *http.Request, at *place) {
+func (s *Session) fresh(w http.ResponseWriter, r *http.Request, at *hostBrowser) {
 	address, err := url.QueryUnescape(r.URL.RawQuery)
 	if address == "" {
 		address = blank
@@ -134,20 +134,20 @@ func (l *Lent) fresh(w http.ResponseWriter, r *http.Request, at *place) {
 	case r.Method != http.MethodPut:
 		http.Error(w, "use PUT", http.StatusMethodNotAllowed)
 		return
-	case err != nil || !l.covers(address):
-		l.refuse(refusedOrigin, address)
-		http.Error(w, l.elsewhere().Message, http.StatusForbidden)
+	case err != nil || !s.covers(address):
+		s.refuse(refusedOrigin, address)
+		http.Error(w, s.elsewhere().Message, http.StatusForbidden)
 		return
 	}
-	id, err := l.page(r.Context(), at, address)
+	id, err := s.page(r.Context(), at, address)
 	if err != nil {
 		failed(w, err)
 		return
 	}
-	write(w, l.entry(info{ID: id, Type: "page", URL: address}))
+	write(w, s.entry(info{ID: id, Type: "page", URL: address}))
 }
 
-func (l *Lent) onPage(w http.ResponseWriter, r *http.Request, at *place, method, id string) {
+func (s *Session) onPage(w http.ResponseWriter, r *http.Request, at *hostBrowser, method, id string) {
 	if at.watcher(id) == "" {
 		http.Error(w, "the lease has no such page", http.StatusNotFound)
 		return
@@ -159,7 +159,7 @@ func (l *Lent) onPage(w http.ResponseWriter, r *http.Request, at *place, method,
 
 // connect takes a connection to the browser, as the lease shows it, or to one
 // of its pages.
-func (l *Lent) connect(w http.ResponseWriter, r *http.Request, at *place, rest string) {
+func (s *Session) connect(w http.ResponseWriter, r *http.Request, at *hostBrowser, rest string) {
 	page, isPage := strings.CutPrefix(rest, "devtools/page/")
 	if isPage && at.watcher(page) == "" || !isPage && rest != "" && !strings.HasPrefix(rest, "devtools/browser") {
 		http.NotFound(w, r)
@@ -179,8 +179,8 @@ func (l *Lent) connect(w http.ResponseWriter, r *http.Request, at *place, rest s
 	}
 	conn.SetReadLimit(fromScript)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	c := &client{lent: l, at: at, conn: conn, page: session, out: make(chan []byte, queued), sessions: map[string]bool{}, cancel: cancel}
-	if !l.take(c) {
+	c := &client{lent: s, at: at, conn: conn, page: session, out: make(chan []byte, queued), sessions: map[string]bool{}, cancel: cancel}
+	if !s.take(c) {
 		c.close()
 		return
 	}
@@ -191,7 +191,7 @@ func (l *Lent) connect(w http.ResponseWriter, r *http.Request, at *place, rest s
 }
 
 // join attaches to a page.
-func join(ctx context.Context, at *place, page string) (string, error) {
+func join(ctx context.Context, at *hostBrowser, page string) (string, error) {
 	var joined struct {
 		ID string `json:"sessionId"`
 	}
@@ -203,18 +203,18 @@ func join(ctx context.Context, at *place, page string) (string, error) {
 const mostClients = 16
 
 // take counts a connection among those that end with the script.
-func (l *Lent) take(c *client) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.open || l.over != nil || len(l.clients) >= mostClients {
+func (s *Session) take(c *client) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open || s.over != nil || len(s.clients) >= mostClients {
 		return false
 	}
-	l.clients[c] = true
+	s.clients[c] = true
 	return true
 }
 
-func (l *Lent) leave(c *client) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.clients, c)
+func (s *Session) leave(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.clients, c)
 }

@@ -14,12 +14,12 @@ type asking struct {
 
 // watching is what makes a session the one by which the lease watches a page, or
 // a frame that the browser keeps apart from its page.
-func (l *Lent) watching() []asking {
+func (s *Session) watching() []asking {
 	return []asking{
 		{"Fetch.enable", map[string]any{"patterns": []any{map[string]any{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}}}},
 		{"Audits.enable", map[string]any{}}, // tells what framing kept from leaving
 		{"Page.enable", map[string]any{}},
-		{"Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(framing, l.lease.Origin), "worldName": "lease", "runImmediately": true}},
+		{"Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(framing, s.lease.Origin), "worldName": "lease", "runImmediately": true}},
 		{"Target.setAutoAttach", map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
 	}
 }
@@ -34,7 +34,7 @@ func (l *Lent) watching() []asking {
 var framing string
 
 // kept takes an issue of a page: a frame that its policy kept from leaving.
-func (l *Lent) kept(params json.RawMessage) {
+func (s *Session) kept(params json.RawMessage) {
 	var e struct {
 		Issue struct {
 			Details struct {
@@ -48,8 +48,8 @@ func (l *Lent) kept(params json.RawMessage) {
 	if json.Unmarshal(params, &e) != nil || e.Issue.Details.Policy.Directive != "frame-src" {
 		return
 	}
-	if o, err := originOf(e.Issue.Details.Policy.Address); err != nil || o != l.lease.Origin {
-		l.refuse(refusedOrigin, e.Issue.Details.Policy.Address)
+	if o, err := originOf(e.Issue.Details.Policy.Address); err != nil || o != s.lease.Origin {
+		s.refuse(refusedOrigin, e.Issue.Details.Policy.Address)
 	}
 }
 
@@ -57,7 +57,7 @@ func (l *Lent) kept(params json.RawMessage) {
 // browser keeps in a process of its own: a frame that is sandboxed, say. The
 // documents of such a frame are not stopped by its page's session, so it has to
 // be watched by one of its own before it goes on.
-func (l *Lent) apart(at *place, params json.RawMessage) {
+func (s *Session) apart(at *hostBrowser, params json.RawMessage) {
 	var e struct {
 		Session string `json:"sessionId"`
 		Info    info   `json:"targetInfo"`
@@ -69,16 +69,16 @@ func (l *Lent) apart(at *place, params json.RawMessage) {
 		at.send(e.Session, "Runtime.runIfWaitingForDebugger", map[string]any{}, nil)
 		return
 	}
-	at.listen(e.Session, func(m message) { l.watch(at, m) })
-	l.ask(at, e.Session, l.watching())
+	at.listen(e.Session, func(m message) { s.watch(at, m) })
+	s.ask(at, e.Session, s.watching())
 }
 
 // ask has a frame watched step by step, and then go on from where it may be.
-func (l *Lent) ask(at *place, session string, steps []asking) {
+func (s *Session) ask(at *hostBrowser, session string, steps []asking) {
 	if len(steps) > 0 {
 		at.send(session, steps[0].method, steps[0].params, func(m message) {
 			if m.Error == nil {
-				l.ask(at, session, steps[1:])
+				s.ask(at, session, steps[1:])
 			}
 		})
 		return
@@ -94,8 +94,8 @@ func (l *Lent) ask(at *place, session string, steps []asking) {
 		if m.Error != nil {
 			return
 		}
-		if json.Unmarshal(m.Result, &is) != nil || !l.mayBe(is.Tree.Frame.URL, false) {
-			l.left(is.Tree.Frame.URL)
+		if json.Unmarshal(m.Result, &is) != nil || !s.mayBe(is.Tree.Frame.URL, false) {
+			s.left(is.Tree.Frame.URL)
 			return
 		}
 		at.send(session, "Runtime.runIfWaitingForDebugger", map[string]any{}, nil)
@@ -103,8 +103,8 @@ func (l *Lent) ask(at *place, session string, steps []asking) {
 }
 
 // left ends the lease of a page that is somewhere else after all.
-func (l *Lent) left(address string) {
-	l.refuse(refusedOrigin, address)
-	l.o.Logger.Warn("a leased page is somewhere else: the lease ends")
-	l.end(ErrLeft)
+func (s *Session) left(address string) {
+	s.refuse(refusedOrigin, address)
+	s.o.Logger.Warn("a leased page is somewhere else: the lease ends")
+	s.end(ErrLeft)
 }

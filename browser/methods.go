@@ -99,7 +99,7 @@ const blank = "about:blank"
 // vet looks at what a script asks of a page and gives its parameters anew,
 // where they count, so that the browser reads what was checked. code is what is
 // wrong, as the record has it, at the address it is about.
-func (l *Lent) vet(method string, params json.RawMessage) (out json.RawMessage, code, at string) {
+func (s *Session) vet(method string, params json.RawMessage) (out json.RawMessage, code, at string) {
 	if !passes(method) {
 		return nil, refusedMethod, ""
 	}
@@ -110,7 +110,7 @@ func (l *Lent) vet(method string, params json.RawMessage) (out json.RawMessage, 
 		if json.Unmarshal(params, &n) != nil {
 			return nil, refusedMethod, ""
 		}
-		if !l.covers(n.URL) {
+		if !s.covers(n.URL) {
 			return nil, refusedOrigin, n.URL
 		}
 		v = n
@@ -140,10 +140,10 @@ const (
 )
 
 // covers reports whether a page of the lease may be at an address.
-func (l *Lent) covers(address string) bool {
+func (s *Session) covers(address string) bool {
 	if address == blank {
 		return true
 	}
 	o, err := originOf(address)
-	return err == nil && o == l.lease.Origin
+	return err == nil && o == s.lease.Origin
 }

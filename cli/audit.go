@@ -105,7 +105,7 @@ func (a *app) showVerify(r run.VerifyReport) {
 		}
 	}
 	witness := "none: no head of this record is kept outside of the workspace"
-	if r.Witnessed {
+	if r.HasHeads {
 		witness = plural.Of(r.Record.Heads, "head") + " kept outside of the workspace"
 	}
 	t := table{}

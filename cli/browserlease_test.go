@@ -97,7 +97,7 @@ func TestALeaseThatEndedIsNotTakenUpAgain(t *testing.T) {
 	}
 }
 
-// Lent anew it works, for that long and over further stops; the record says so.
+// Session anew it works, for that long and over further stops; the record says so.
 func TestALeaseThatEndedIsLentAnew(t *testing.T) {
 	t.Parallel()
 	l := newLessee(t, 4)

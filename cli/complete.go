@@ -12,7 +12,7 @@ import (
 	"metier/agent"
 	"metier/config"
 	"metier/engine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/model/provider"
 	"metier/policy"
 	"metier/run"
@@ -121,7 +121,7 @@ func starting(all []cobra.Completion, typed string) []cobra.Completion {
 	}
 	return slices.DeleteFunc(all, func(s cobra.Completion) bool {
 		word := wordOf(s)
-		return !strings.HasPrefix(word, typed) || !visible.Plain(word) || times[word] > 1
+		return !strings.HasPrefix(word, typed) || !termtext.Plain(word) || times[word] > 1
 	})
 }
 
@@ -213,7 +213,7 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveDefault // the script's own arguments
 	}
-	sh, err := a.look(c.Context(), completedPlace(c))
+	sh, err := a.openIndex(c.Context(), completedPlace(c))
 	if err != nil {
 		return nil, none
 	}
@@ -234,8 +234,8 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 }
 
 // completedPlace is where skills are, by the flags that were typed so far.
-func completedPlace(c *cobra.Command) skillPlace {
-	place := skillPlace{workspace: flagText(c, "workspace"), profile: flagText(c, "profile"), typing: true}
+func completedPlace(c *cobra.Command) skillLocation {
+	place := skillLocation{workspace: flagText(c, "workspace"), profile: flagText(c, "profile"), typing: true}
 	place.set, _ = c.Flags().GetStringArray("set") // a command without the flag sets nothing
 	place.roots, _ = c.Flags().GetStringArray("skills-root")
 	return place
@@ -247,7 +247,7 @@ func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) b
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	sh, err := a.look(ctx, completedPlace(c))
+	sh, err := a.openIndex(ctx, completedPlace(c))
 	if err != nil {
 		return nil, none
 	}
@@ -263,7 +263,7 @@ func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) b
 // completing is the word by which a command line names a skill: its name or, where
 // that is more than a word, its slug, unless another skill has that for its name.
 func completing(snap *metier.Snapshot, sk metier.Skill) string {
-	if visible.Plain(sk.Name) {
+	if termtext.Plain(sk.Name) {
 		return sk.Name
 	}
 	if found, err := snap.Find(sk.Slug); err == nil && found.ID == sk.ID {

@@ -20,9 +20,9 @@ import (
 	"metier"
 	"metier/config"
 	"metier/engine"
+	"metier/internal/diagcodes"
 	"metier/internal/plural"
-	"metier/internal/rules"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/mcp/server"
 	"metier/model/provider"
 	"metier/policy"
@@ -135,7 +135,7 @@ func (d *doctor) sandbox(ctx context.Context) {
 		d.bad("sandbox", err)
 	case !p.Available:
 		m := p.Missing[0]
-		d.note("sandbox", m.Fix, "%s cannot run scripts here: %s: %s", name, m.Primitive, visible.Line(m.Detail))
+		d.note("sandbox", m.Fix, "%s cannot run scripts here: %s: %s", name, m.Primitive, termtext.Line(m.Detail))
 	default:
 		d.ok("sandbox", "%s runs scripts at %s%s", name, p.Level, map[bool]string{true: "; " + strings.Join(p.Notes, ", ")}[len(p.Notes) > 0])
 	}
@@ -243,12 +243,12 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 		if s.Problem != "" {
 			count["with a problem"]++
 		}
-		if s.Status == run.StatusInterrupted || s.Status == run.StatusParked {
+		if s.Status == run.StatusInterrupted || s.Status == run.StatusWaiting {
 			count[s.Status]++
 		}
 	}
 	text := fmt.Sprintf("%s in %s", plural.Of(len(list), "run"), root)
-	for _, k := range []string{run.StatusInterrupted, run.StatusParked, "with a problem"} {
+	for _, k := range []string{run.StatusInterrupted, run.StatusWaiting, "with a problem"} {
 		if count[k] > 0 {
 			text += fmt.Sprintf(", %d %s", count[k], k)
 		}
@@ -305,11 +305,11 @@ func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings
 	found := 0
 	for _, sk := range snap.All() {
 		for _, g := range sk.Diagnostics {
-			if !rules.Naming(g.Code) {
+			if !diagcodes.Naming(g.Code) {
 				continue
 			}
 			if found++; found <= most {
-				d.note("names", "see 'metier explain "+visible.Line(sk.ID.String())+"'", "%s (%s): %s", visible.Line(sk.ID.String()), g.Code, visible.Line(g.Detail))
+				d.note("names", "see 'metier explain "+termtext.Line(sk.ID.String())+"'", "%s (%s): %s", termtext.Line(sk.ID.String()), g.Code, termtext.Line(g.Detail))
 			}
 		}
 	}

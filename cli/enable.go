@@ -50,9 +50,9 @@ only switch off.`
 }
 
 func (a *app) switchCommand(on bool) *cobra.Command {
-	var place skillPlace
+	var place skillLocation
 	c := &cobra.Command{Use: "enable NAME|PATH", GroupID: "skills", Args: oneSkill, RunE: func(c *cobra.Command, args []string) error {
-		sh, err := a.look(c.Context(), place)
+		sh, err := a.openIndex(c.Context(), place)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 }
 
 // switchSkills switches what a person named, and says what came of it.
-func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
+func (sh *skillIndex) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
 	file, err := sh.a.engine().State().Writable(sh.settings.Discover, sh.workspace)
 	if err != nil {
 		return switchedSkills{}, err
@@ -106,7 +106,7 @@ func (sh *shelf) switchSkills(ctx context.Context, subject string, on bool) (swi
 
 // targets are the skills a person means. A file that goes by names means all of
 // a name.
-func (sh *shelf) targets(file userstate.File, subject string) []metier.Skill {
+func (sh *skillIndex) targets(file userstate.File, subject string) []metier.Skill {
 	found := sh.entries(subject)
 	if !file.ByName() {
 		return found
@@ -120,7 +120,7 @@ func (sh *shelf) targets(file userstate.File, subject string) []metier.Skill {
 	return out
 }
 
-func (sh *shelf) nothingAt(subject string) error {
+func (sh *skillIndex) nothingAt(subject string) error {
 	if err := sh.missing(subject); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (sh *shelf) nothingAt(subject string) error {
 }
 
 // outcome looks at the skills again.
-func (sh *shelf) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
+func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
 	snap, err := sh.a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, nil)
 	if err != nil {
 		return err

@@ -261,7 +261,7 @@ func TestOutputOfProgramsIsMediated(t *testing.T) {
 		labels := 0
 		for _, en := range entriesOf(t, k.folder) {
 			ev, err := event.Decode(en)
-			if r, is := ev.(event.Returned); err == nil && is && strings.HasPrefix(r.ID, "t1.") {
+			if r, is := ev.(event.ToolResult); err == nil && is && strings.HasPrefix(r.ID, "t1.") {
 				labels++
 				if !r.Label.Mediated || r.Label.Role != policy.Context {
 					t.Errorf("%s: %s has the label %+v", mode, r.Tool, r.Label)

@@ -31,7 +31,7 @@ func eraseRegistry(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(json.Unmarshal(line, &en))
 		e, err := event.Decode(en)
 		ts.Check(err)
-		if e, is := e.(event.Indexed); is {
+		if e, is := e.(event.SkillsDiscovered); is {
 			ts.Check(blobs.Erase(context.Background(), e.Registry))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"metier"
 	"metier/internal/nearest"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/settings"
 )
 
@@ -26,7 +26,7 @@ const (
 	exitNotFound    = 4
 	exitDrift       = 5
 	exitSandbox     = 6
-	exitParked      = 7
+	exitWaiting     = 7
 	exitInterrupted = 130
 )
 
@@ -110,7 +110,7 @@ func namesCommands(root *cobra.Command) {
 func flagUsage(c *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if kind, ok := flagKinds[bad.GetFlag().Value.Type()]; ok {
-			return usage(c, fmt.Errorf("--%s %s is not %s", bad.GetFlag().Name, visible.Quote(bad.GetValue()), kind))
+			return usage(c, fmt.Errorf("--%s %s is not %s", bad.GetFlag().Name, termtext.Quote(bad.GetValue()), kind))
 		}
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
@@ -142,7 +142,7 @@ func exitOf(k metier.Kind) int {
 	case metier.Drift:
 		return exitDrift
 	case metier.Approval:
-		return exitParked
+		return exitWaiting
 	}
 	return exitFailed
 }

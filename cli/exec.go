@@ -13,15 +13,15 @@ import (
 
 	"metier"
 	"metier/engine"
-	"metier/internal/visible"
+	"metier/exectool"
+	"metier/internal/termtext"
 	"metier/policy"
-	"metier/program"
 	"metier/sandbox"
 )
 
 // execFlags are the flags of `metier exec`.
 type execFlags struct {
-	placeFlags
+	rootFlags
 	cwd     string
 	timeout time.Duration
 	stdin   bool
@@ -67,7 +67,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 			f.scripts = append(f.scripts, named)
 		}
 	}
-	call := program.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
+	call := exectool.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
 	if f.timeout < 0 || f.timeout > 0 && f.timeout < time.Millisecond {
 		return wrong("usage", "give a time such as 30s", "--timeout %s is no time a script can have", f.timeout)
 	}
@@ -82,7 +82,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 		}
 		call.Stdin = string(b)
 	}
-	q, err := a.placeRequest(f.placeFlags)
+	q, err := a.rootRequest(f.rootFlags)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 // execResult shows how it ended. A script that ran and failed is an exit code,
 // not an error of ours.
 func (a *app) execResult(o metier.Observation) error {
-	var res program.Result
+	var res exectool.Result
 	if o.Detail() == nil || json.Unmarshal(o.Detail(), &res) != nil {
 		return refusedScript(o)
 	}
@@ -122,7 +122,7 @@ func (a *app) execResult(o metier.Observation) error {
 }
 
 // ended says how the program ended, and what gives it more time.
-func ended(r program.Result) string {
+func ended(r exectool.Result) string {
 	if r.Limit == sandbox.LimitWall {
 		return r.Ended() + " time; --timeout gives it more"
 	}
@@ -130,7 +130,7 @@ func ended(r program.Result) string {
 }
 
 // noteCut says that there was more output than is kept.
-func (a *app) noteCut(res program.Result) {
+func (a *app) noteCut(res exectool.Result) {
 	if res.Truncated {
 		fmt.Fprintf(a.Err, "note: the output is cut: the first %d bytes of each stream are kept\n", sandbox.DefaultLimits.Output)
 	}
@@ -193,7 +193,7 @@ func (a *app) passOn(_, stream string, p []byte) {
 	if terminal {
 		lines := strings.Split(strings.ToValidUTF8(string(p), "\uFFFD"), "\n")
 		for i := range lines {
-			lines[i] = visible.Escape(strings.TrimSuffix(lines[i], "\r"))
+			lines[i] = termtext.Escape(strings.TrimSuffix(lines[i], "\r"))
 		}
 		p = []byte(strings.Join(lines, "\n"))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier"
-	"metier/internal/rules"
+	"metier/internal/diagcodes"
 	"metier/mcp/server"
 )
 
@@ -66,7 +66,7 @@ type mcpSees struct {
 
 // overMCP checks whether skills/list of 'metier mcp' has a loaded skill. It is
 // nil for the skill of another server, whose files would have to be fetched.
-func (sh *shelf) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, error) {
+func (sh *skillIndex) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, error) {
 	if sk.State != metier.Loaded || sk.Head.Remote {
 		return nil, nil
 	}
@@ -77,7 +77,7 @@ func (sh *shelf) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, error)
 	if d.Code == "" {
 		return &mcpSees{Listed: true}, nil
 	}
-	r, _ := rules.Of(d.Code)
+	r, _ := diagcodes.Of(d.Code)
 	reason := r.Why
 	if d.Detail != "" {
 		reason += ": " + d.Detail
@@ -91,14 +91,14 @@ type mendableFind struct {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var place skillPlace
+	var place skillLocation
 	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill was loaded, hidden, or refused, and how to fix it",
 		Long: `Explain says of every skill of a name, or of what lies at a path, whether a run
 with the same flags would load it, which rule decided, what else was found and
 how to mend it, and whether the model would be told of it.`,
 		Example: "  metier explain table-report\n  metier explain ./skills/mine\n  metier explain table-report --profile cf-harness --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
-			sh, err := a.look(c.Context(), place)
+			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ how to mend it, and whether the model would be told of it.`,
 }
 
 // explain makes the document about a name or path.
-func (sh *shelf) explain(ctx context.Context, subject string) (explained, error) {
+func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, error) {
 	doc := explained{Subject: subject}
 	found := sh.entries(subject)
 	if len(found) == 0 {
@@ -156,7 +156,7 @@ func (sh *shelf) explain(ctx context.Context, subject string) (explained, error)
 }
 
 // unlisted explains a path that is not a skill of the snapshot.
-func (sh *shelf) unlisted(ctx context.Context, subject string) (explainedEntry, error) {
+func (sh *skillIndex) unlisted(ctx context.Context, subject string) (explainedEntry, error) {
 	places := sh.places(subject)
 	e := sh.snapshot.ExplainPath(ctx, places[0])
 	for _, p := range places[1:] {
@@ -191,7 +191,7 @@ func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
 		out.ShadowedBy = &shadow{e.By.ID.String(), e.By.Head.Location, string(e.By.Tier.Or())}
 	}
 	for i, d := range diagnostics(sk.Diagnostics) {
-		r, _ := rules.Of(sk.Diagnostics[i].Code)
+		r, _ := diagcodes.Of(sk.Diagnostics[i].Code)
 		out.Diagnostics = append(out.Diagnostics, mendableFind{d, r.Fix})
 	}
 	return out
@@ -281,7 +281,7 @@ func modelLine(m modelSees) string {
 		return "is not told of it: " + m.Reason
 	}
 	text := "is told of it " + map[string]string{"tool": "in the description of the tool that loads skills", "system": "in the system prompt"}[m.Place]
-	rule, _ := rules.Of(m.Rule)
+	rule, _ := diagcodes.Of(m.Rule)
 	if detail, ok := strings.CutPrefix(m.Reason, rule.Why+": "); ok {
 		text += "; " + detail
 	}

@@ -15,7 +15,7 @@ import (
 
 	"metier/internal/plural"
 	"metier/internal/rootfile"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 	"metier/skillmd/reference"
 )
@@ -41,7 +41,7 @@ type fixed struct {
 
 func (a *app) fixCommand() *cobra.Command {
 	var write bool
-	c := &cobra.Command{Use: "fix PATH...", GroupID: "judge", Short: "Repair the frontmatter of skills",
+	c := &cobra.Command{Use: "fix PATH...", GroupID: "author", Short: "Repair the frontmatter of skills",
 		Long: `Fix mends the frontmatter of skills that metier can read only by repairing them:
 values that need quotes, a missing closing line, a code fence around the file,
 lines before the frontmatter, broken escapes, misspelt fields. The values stay
@@ -112,7 +112,7 @@ func (a *app) showFixed(f fixed, write bool) {
 	}
 	switch {
 	case f.Changed && !write:
-		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Mended), "repair"), visible.Word(f.Path))
+		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Mended), "repair"), termtext.Word(f.Path))
 	case !f.Changed && f.OK:
 		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' judges the rest)\n", oneLine(f.File))
 	}
@@ -186,7 +186,7 @@ func (a *app) fixOne(p string, write bool) fixed {
 	if err != nil {
 		return fail(codeUnreadable, err.Error())
 	}
-	mended := f.mend(src)
+	mended := f.fix(src)
 	if f.Changed && write {
 		switch err := rootfile.Replace(root, name, src, mended, info.Mode().Perm()); {
 		case errors.Is(err, rootfile.ErrChanged):
@@ -199,8 +199,8 @@ func (a *app) fixOne(p string, write bool) fixed {
 	return f
 }
 
-// mend gives the text as it should be, and notes what is mended and what is left.
-func (f *fixed) mend(src []byte) []byte {
+// fix gives the text as it should be, and notes what is mended and what is left.
+func (f *fixed) fix(src []byte) []byte {
 	file := skillmd.Open(src)
 	f.Mended = append(f.Mended, file.Mend()...)
 	for _, d := range file.Diagnostics() {

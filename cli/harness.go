@@ -12,12 +12,12 @@ import (
 	"metier/config"
 	"metier/harness"
 	"metier/internal/plural"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
 func (a *app) harnessCommand() *cobra.Command {
-	c := &cobra.Command{Use: "harness", GroupID: "judge", Short: "Create, validate, and show harnesses",
+	c := &cobra.Command{Use: "harness", GroupID: "author", Short: "Create, validate, and show harnesses",
 		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent: 'metier run --harness DIR' gives it to one. docs/HARNESS.md says more.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.harnessValidateCommand(), a.harnessShowCommand(), a.harnessReadCommand(), a.harnessPromptCommand(), a.harnessInitCommand())
@@ -110,13 +110,13 @@ without. 1: it is not. 4: there is no such folder.`,
 			if err != nil {
 				return err
 			}
-			return a.judgeHarness(h, filepath.Clean(args[0]))
+			return a.checkHarness(h, filepath.Clean(args[0]))
 		}}
 	a.ofFolder(c, &layout, layoutAbout)
 	return c
 }
 
-func (a *app) judgeHarness(h *harness.Harness, shown string) error {
+func (a *app) checkHarness(h *harness.Harness, shown string) error {
 	v := harnessVerdict{Path: shown, Layout: h.Layout, Errors: []string{}, Warnings: []string{}, Advice: []string{}, Diagnostics: h.Diagnostics}
 	if v.Diagnostics == nil {
 		v.Diagnostics = []skillmd.Diagnostic{}
@@ -293,7 +293,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := harness.ParseLayout(layout)
 			if err != nil {
-				return wrong("usage", "layouts: v1, v2", "--layout %s is not a layout", visible.Quote(layout))
+				return wrong("usage", "layouts: v1, v2", "--layout %s is not a layout", termtext.Quote(layout))
 			}
 			shown := filepath.Clean(args[0])
 			if err := a.engine().Claim(c.Context(), filepath.Join(a.env.Path(shown), harness.File)); err != nil {
@@ -312,7 +312,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 			for _, f := range files {
 				fmt.Fprintf(a.Out, "made %s\n", oneLine(filepath.Join(shown, filepath.FromSlash(f))))
 			}
-			_, err = fmt.Fprintf(a.Out, "Next: say in %s what the agent is for, then: metier harness validate %s\n", harness.File, visible.Word(shown))
+			_, err = fmt.Fprintf(a.Out, "Next: say in %s what the agent is for, then: metier harness validate %s\n", harness.File, termtext.Word(shown))
 			return err
 		}}
 	c.Flags().BoolVar(&empty, "empty", false, "make HARNESS.md and no skill or reference")

@@ -81,7 +81,7 @@ func recordOf(t *testing.T, e event.Event, media string, fits bool) string {
 	if fill(p, blob, 0); fits {
 		whereItIs(p, id)
 	}
-	for _, e := range []event.Event{event.Opened{Session: id}, event.Begun{Run: id, Rules: 1}, p.Interface().(event.Event)} {
+	for _, e := range []event.Event{event.SessionOpened{Session: id}, event.RunStarted{Run: id, Rules: 1}, p.Interface().(event.Event)} {
 		head, err := f.Log().Head(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"metier/internal/nfkc"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -22,7 +22,7 @@ var newSkillBody string
 
 func (a *app) initCommand() *cobra.Command {
 	var parent string
-	c := &cobra.Command{Use: "init NAME", GroupID: "judge", Short: "Create a new skill",
+	c := &cobra.Command{Use: "init NAME", GroupID: "author", Short: "Create a new skill",
 		Long: `Init makes the folder NAME with a SKILL.md that is valid as it is: 'metier
 validate' and the reference validator accept it. What is there is never
 overwritten.`,
@@ -43,7 +43,7 @@ overwritten.`,
 			if a.json {
 				return a.document(map[string]string{"name": name, "dir": shown, "file": file})
 			}
-			_, err = fmt.Fprintf(a.Out, "made %s\nNext: say in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), visible.Word(shown))
+			_, err = fmt.Fprintf(a.Out, "made %s\nNext: say in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
 	c.Flags().StringVar(&parent, "dir", "", "folder to make it in (default: the current one)")

@@ -13,9 +13,9 @@ import (
 
 	"metier"
 	"metier/harness"
+	"metier/internal/diagcodes"
 	"metier/internal/distinct"
 	"metier/internal/plural"
-	"metier/internal/rules"
 	"metier/policy"
 	"metier/skillmd"
 )
@@ -72,7 +72,7 @@ type listFlags struct {
 var states = []string{string(metier.Loaded), string(metier.Hidden), string(metier.Disabled), string(metier.Shadowed), string(metier.Refused)}
 
 func (a *app) listCommand() *cobra.Command {
-	var place skillPlace
+	var place skillLocation
 	var f listFlags
 	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills a run would find here",
 		Long: `List shows every skill that a run with the same flags would find, by name, as
@@ -88,7 +88,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			sh, err := a.look(c.Context(), place)
+			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func (a *app) noteRoots(snap *metier.Snapshot) {
 func (a *app) noteNames(list []metier.Skill) {
 	for _, sk := range list {
 		for _, d := range sk.Diagnostics {
-			if rules.Naming(d.Code) && sk.State == metier.Loaded {
+			if diagcodes.Naming(d.Code) && sk.State == metier.Loaded {
 				fmt.Fprintf(a.Err, "note: %s: %s: %s\n", oneLine(d.Path), d.Code, oneLine(d.Detail))
 			}
 		}

@@ -287,7 +287,7 @@ func stepTimes(b *testing.B, a *app, p *engine.Plan, id string) []time.Duration 
 	var out []time.Duration
 	var last time.Time
 	r, err := a.engine().Start(b.Context(), p.WithModel(m), id, engine.Hooks{Progress: func(g agent.Progress) {
-		if g.Kind == agent.TurnBegan {
+		if g.Kind == agent.TurnStart {
 			now := time.Now()
 			if !last.IsZero() {
 				out = append(out, now.Sub(last)-m.took)

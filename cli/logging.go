@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/record"
 )
 
@@ -38,7 +38,7 @@ type cleanLines struct {
 
 func (c *cleanLines) Write(p []byte) (int, error) {
 	clean, _ := c.redact.Clean(p)
-	line := visible.Line(strings.ToValidUTF8(strings.TrimSuffix(string(clean), "\n"), "\uFFFD"))
+	line := termtext.Line(strings.ToValidUTF8(strings.TrimSuffix(string(clean), "\n"), "\uFFFD"))
 	if _, err := io.WriteString(c.w, line+"\n"); err != nil {
 		return 0, err
 	}

@@ -170,7 +170,7 @@ func (a *app) root() *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, errors as JSON on standard error")
 	c.SetFlagErrorFunc(flagUsage)
-	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "judge", Title: "Write and check skills:"},
+	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "author", Title: "Write and check skills:"},
 		&cobra.Group{ID: "proof", Title: "Look back and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.execCommand(), a.mcpCommand(), a.sandboxCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.subagentsCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand(), a.enableCommand(), a.disableCommand(), a.trustCommand())

@@ -21,7 +21,7 @@ import (
 
 // mcpFlags are the flags of `metier mcp`.
 type mcpFlags struct {
-	placeFlags
+	rootFlags
 	http, tokens   string
 	names, origins []string
 	watch          time.Duration

@@ -11,7 +11,7 @@ import (
 	"metier/internal/confine"
 	"metier/internal/distinct"
 	"metier/internal/plural"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/settings"
 	"metier/skillroots"
 )
@@ -25,7 +25,7 @@ type otherFolder struct {
 
 // others counts the skills that are not searched at a place. It returns none if
 // flags name the folders to search.
-func (sh *shelf) others(ctx context.Context, p skillPlace) []otherFolder {
+func (sh *skillIndex) others(ctx context.Context, p skillLocation) []otherFolder {
 	out := []otherFolder{}
 	if len(p.roots)+len(p.harness) > 0 {
 		return out
@@ -62,7 +62,7 @@ func (a *app) shortPath(p, workspace string) string {
 
 // agentFolderOf returns the agent in whose folder a path is, and the flag that
 // includes that folder under the settings.
-func (sh *shelf) agentFolderOf(path string) (agent agentdirs.Agent, flag string, ok bool) {
+func (sh *skillIndex) agentFolderOf(path string) (agent agentdirs.Agent, flag string, ok bool) {
 	for _, r := range sh.a.engine().Finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
 		if confine.Within(r.Path, path) {
 			i := slices.IndexFunc(agentdirs.All(), func(a agentdirs.Agent) bool { return a.Name == r.Agent })
@@ -74,7 +74,7 @@ func (sh *shelf) agentFolderOf(path string) (agent agentdirs.Agent, flag string,
 
 // unsearched returns the skill of a name in a folder of an agent that is not
 // searched, and the flag that includes the folder.
-func (sh *shelf) unsearched(name string) (path, flag string, ok bool) {
+func (sh *skillIndex) unsearched(name string) (path, flag string, ok bool) {
 	if !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return "", "", false
 	}
@@ -100,5 +100,5 @@ func includedBy(r skillroots.Root, s settings.Discover) string {
 	if set := r.IncludedBy(s); set != "" {
 		return "--set " + set
 	}
-	return "--skills-root " + visible.Word(r.Path)
+	return "--skills-root " + termtext.Word(r.Path)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"metier"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillroots"
 )
 
@@ -20,7 +20,7 @@ type outsider struct {
 
 // outside reads the skill at a path that is in no searched folder. It returns
 // nil if the path is in one or has no SKILL.md.
-func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error) {
+func (sh *skillIndex) outside(ctx context.Context, subject string) (*outsider, error) {
 	dir := ""
 	for _, p := range sh.places(subject) {
 		if sh.snapshot.ExplainPath(ctx, p).Rule != "outside-roots" {
@@ -45,7 +45,7 @@ func (sh *shelf) outside(ctx context.Context, subject string) (*outsider, error)
 		return nil, nil
 	}
 	parent := filepath.Dir(dir)
-	o := &outsider{skill: found[0], snapshot: snap, reason: "no searched folder contains it", fix: "search its parent with --skills-root " + visible.Word(parent) + ", or add that folder to skills: in the configuration"}
+	o := &outsider{skill: found[0], snapshot: snap, reason: "no searched folder contains it", fix: "search its parent with --skills-root " + termtext.Word(parent) + ", or add that folder to skills: in the configuration"}
 	if agent, flag, ok := sh.agentFolderOf(dir); ok {
 		o.reason, o.fix = "it is in a skill folder of "+agent.Title+", which is not searched", "include that folder with "+flag
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) readPropertiesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "read-properties PATH", GroupID: "judge", Short: "Print a skill's properties as JSON, as skills-ref does",
+	c := &cobra.Command{Use: "read-properties PATH", GroupID: "author", Short: "Print a skill's properties as JSON, as skills-ref does",
 		Long: `Read-properties reads the frontmatter of a skill as the reference validator
 skills-ref does, oddities included, and prints name, description and what
 optional fields are there as JSON. It does not validate.
@@ -35,7 +35,7 @@ Exit 1: the skill cannot be read. 2: there is nothing at PATH.`,
 }
 
 func (a *app) toPromptCommand() *cobra.Command {
-	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "judge", Short: "Print skills as the <available_skills> block of a prompt, as skills-ref does",
+	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as the <available_skills> block of a prompt, as skills-ref does",
 		Long: `To-prompt prints name, description and location of each skill as the block
 <available_skills> for a system prompt, byte for byte as the reference validator
 skills-ref does. The first skill that cannot be read ends it, and then nothing

@@ -153,7 +153,7 @@ func recordedLaunch(t *testing.T, log string) []byte {
 	for lines.Scan() {
 		var en record.Entry
 		must(t, json.Unmarshal(lines.Bytes(), &en))
-		if en.Type != (event.Opened{}).Type() {
+		if en.Type != (event.SessionOpened{}).Type() {
 			continue
 		}
 		e, err := event.Decode(en)
@@ -161,7 +161,7 @@ func recordedLaunch(t *testing.T, log string) []byte {
 		blobs, err := record.OpenBlobs(filepath.Join(filepath.Dir(log), "blobs"), &record.Options{ReadOnly: true})
 		must(t, err)
 		defer blobs.Close()
-		b, err := blobs.Open(t.Context(), e.(event.Opened).Launch)
+		b, err := blobs.Open(t.Context(), e.(event.SessionOpened).Launch)
 		must(t, err)
 		return b
 	}

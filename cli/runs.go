@@ -76,7 +76,7 @@ func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string) (*run.
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Vouch(ctx); err != nil {
+	if err := f.VerifyHead(ctx); err != nil {
 		return nil, closed(f.Close(), err)
 	}
 	return f, nil

@@ -14,8 +14,8 @@ import (
 	"metier"
 	"metier/config"
 	"metier/engine"
-	"metier/internal/visible"
-	"metier/program"
+	"metier/exectool"
+	"metier/internal/termtext"
 	"metier/sandbox"
 )
 
@@ -117,9 +117,9 @@ func probeText(w io.Writer, list []probed, def string) {
 		}
 		fmt.Fprintf(w, "%s: %s\n", p.Name, state)
 		for _, m := range p.Missing {
-			fmt.Fprintf(w, "  missing %s: %s\n", m.Primitive, visible.Line(m.Detail))
+			fmt.Fprintf(w, "  missing %s: %s\n", m.Primitive, termtext.Line(m.Detail))
 			if m.Fix != "" {
-				fmt.Fprintf(w, "    %s\n", visible.Line(m.Fix))
+				fmt.Fprintf(w, "    %s\n", termtext.Line(m.Fix))
 			}
 		}
 		if len(p.Notes) > 0 {
@@ -170,7 +170,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	}
 	least, err := sandbox.ParseLevel(f.level)
 	if err != nil {
-		return wrong("usage", "levels: L0, L1, L2, L3", "--level %s is not a level", visible.Quote(f.level))
+		return wrong("usage", "levels: L0, L1, L2, L3", "--level %s is not a level", termtext.Quote(f.level))
 	}
 	if f.timeout < 0 {
 		return wrong("usage", "give a time such as 10s", "--timeout cannot be negative")
@@ -183,7 +183,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	if accept {
 		least = sandbox.L0
 	}
-	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}, Env: program.Environment()}
+	j := sandbox.Job{Argv: args, MinLevel: least, Limits: sandbox.Limits{Wall: f.timeout}, Env: exectool.Environment()}
 	if f.workspace != "" {
 		if j.Workspace, err = a.engine().SandboxFolder(ctx, f.workspace); err != nil {
 			return err
@@ -201,10 +201,10 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 
 // ranCommand shows how a command ended, and ends as it did.
 func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
-	res := program.Result{Status: "executed", Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Truncated: r.StdoutTruncated || r.StderrTruncated,
+	res := exectool.Result{Status: "executed", Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Truncated: r.StdoutTruncated || r.StderrTruncated,
 		Backend: r.Backend, Level: r.Level.String(), Argv: j.Argv}
 	for _, q := range r.Quarantined {
-		res.Quarantined = append(res.Quarantined, program.Quarantined(q))
+		res.Quarantined = append(res.Quarantined, exectool.Quarantined(q))
 	}
 	if r.Signal == "" && r.Limit == "" {
 		res.ExitCode = &r.Exit
@@ -240,5 +240,5 @@ func programError(err error) error {
 	if _, lacks := errors.AsType[*sandbox.Unavailable](err); !lacks && errors.Is(err, fs.ErrNotExist) {
 		return &metier.Error{Op: "run", Kind: metier.NotFound, Code: "program_missing", Hint: "programs below a home folder are not visible in the sandbox", Err: err}
 	}
-	return program.Unavailable(err)
+	return exectool.Unavailable(err)
 }

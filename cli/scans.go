@@ -13,7 +13,7 @@ import (
 	"metier"
 	"metier/engine"
 	"metier/internal/plural"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/mcp/host"
 	"metier/skillroots"
 	"metier/source/local"
@@ -23,7 +23,7 @@ func (a *app) scans(ctx context.Context) *skillroots.Scans {
 	dir, _ := a.env.IndexDir()
 	if _, err := os.Lstat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) {
 		if err := a.engine().Claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
-			fmt.Fprintf(a.Err, "note: the index of skills is not used: %s\n", visible.Line(err.Error()))
+			fmt.Fprintf(a.Err, "note: the index of skills is not used: %s\n", termtext.Line(err.Error()))
 			dir = ""
 		}
 	}

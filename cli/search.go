@@ -40,7 +40,7 @@ const (
 )
 
 func (a *app) searchCommand() *cobra.Command {
-	var place skillPlace
+	var place skillLocation
 	var f listFlags
 	limit := searchShown
 	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
@@ -60,7 +60,7 @@ references of a harness are found by their names and descriptions.`,
 			if limit < 1 || limit > searchMost {
 				return wrong("usage", fmt.Sprintf("give a number from 1 to %d", searchMost), "--limit %d is out of range", limit)
 			}
-			sh, err := a.look(c.Context(), place)
+			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ references of a harness are found by their names and descriptions.`,
 	return c
 }
 
-func (sh *shelf) search(ctx context.Context, query string, f listFlags, limit int) (searched, metier.Found, error) {
+func (sh *skillIndex) search(ctx context.Context, query string, f listFlags, limit int) (searched, metier.Found, error) {
 	doc := searched{Query: query, Results: []searchedRow{}}
 	chosen, _, err := f.choose(sh.snapshot)
 	if err != nil {

@@ -41,7 +41,7 @@ type shownFile struct {
 }
 
 func (a *app) showCommand() *cobra.Command {
-	var place skillPlace
+	var place skillLocation
 	var body bool
 	c := &cobra.Command{Use: "show NAME|PATH", GroupID: "skills", Short: "Show one skill: its fields and files",
 		Long: `Show prints a skill as a run with the same flags would find it, with the digest
@@ -50,7 +50,7 @@ uses; 'metier explain' lists the others. A path also shows a skill in a folder
 that is not searched. Nothing the skill says gives it authority.`,
 		Example: "  metier show table-report\n  metier show ./skills/mine --body\n  metier show table-report --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
-			sh, err := a.look(c.Context(), place)
+			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ that is not searched. Nothing the skill says gives it authority.`,
 }
 
 // one finds the skill that counts under a name or at a path.
-func (sh *shelf) one(subject string) (metier.Skill, error) {
+func (sh *skillIndex) one(subject string) (metier.Skill, error) {
 	if sk, err := sh.snapshot.Find(subject); err == nil {
 		return sk, nil
 	}

@@ -66,7 +66,7 @@ func TestPromptSlotsAreBoundToWhatWasSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content := ev.(event.Said).Content
+		content := ev.(event.Input).Content
 		text, err := k.blob(content)
 		if err != nil || s.ValueDigest != content.Digest || !strings.Contains(string(text), "Read the note.") {
 			t.Errorf("valueDigest leads to %q, %v", text, err)
@@ -78,9 +78,9 @@ func TestPromptSlotsAreBoundToWhatWasSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch ev := ev.(type) {
-			case event.Opened:
+			case event.SessionOpened:
 				inForce.Settings, inForce.Grants = ev.Settings.Digest, ev.Grants.Digest
-			case event.Indexed:
+			case event.SkillsDiscovered:
 				inForce.Registry = ev.Registry.Digest
 			}
 		}

@@ -65,7 +65,7 @@ func (k *kin) counts() map[string]int {
 		switch e := e.(type) {
 		case event.ChildEnded:
 			out["ended"]++
-		case event.Returned:
+		case event.ToolResult:
 			if e.Tool == "delegate_task" {
 				out["returned "+e.Code]++
 			}

@@ -26,7 +26,7 @@ type trustedSkill struct {
 }
 
 func (a *app) trustCommand() *cobra.Command {
-	var place skillPlace
+	var place skillLocation
 	var tier string
 	var revoke bool
 	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
@@ -40,7 +40,7 @@ first: metier show NAME --body.`,
 			if t := policy.Tier(tier); t != policy.User && t != policy.Project {
 				return wrong("tier_not_given", "tiers that can be given: user, project", "--tier %q cannot be given to a skill", tier)
 			}
-			sh, err := a.look(c.Context(), place)
+			sh, err := a.openIndex(c.Context(), place)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ first: metier show NAME --body.`,
 }
 
 // trust gives a tier to the files of a skill, or takes it back.
-func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
+func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
 	own := sh.a.engine().State().Own()
 	if len(own) == 0 {
 		return trustedSkill{}, userstate.ErrNoHome
@@ -100,7 +100,7 @@ func (sh *shelf) trust(ctx context.Context, subject string, tier policy.Tier, re
 }
 
 // distrust takes back what was given to a skill that is not there any more.
-func (sh *shelf) distrust(ctx context.Context, file userstate.File, subject string, missing error) (trustedSkill, error) {
+func (sh *skillIndex) distrust(ctx context.Context, file userstate.File, subject string, missing error) (trustedSkill, error) {
 	doc := trustedSkill{Name: subject, File: file.Path}
 	var err error
 	doc.Changed, doc.Kept, err = file.DistrustMissing(ctx, subject)
@@ -111,7 +111,7 @@ func (sh *shelf) distrust(ctx context.Context, file userstate.File, subject stri
 }
 
 // rootTier is the tier of the root a skill is from.
-func (sh *shelf) rootTier(sk metier.Skill) policy.Tier {
+func (sh *skillIndex) rootTier(sk metier.Skill) policy.Tier {
 	for _, m := range sh.snapshot.Mounts() {
 		if m.Label == sk.ID.Source {
 			return m.Tier.Or()

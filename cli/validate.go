@@ -15,7 +15,7 @@ import (
 	"metier/internal/nfkc"
 	"metier/internal/plural"
 	"metier/internal/rootfile"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 	"metier/skillmd/reference"
 )
@@ -36,8 +36,8 @@ const (
 	codeReferenceEnd = "reference-exception" // where it ends with an exception
 )
 
-// judgement is what `validate` says about one path.
-type judgement struct {
+// verdict is what `validate` says about one path.
+type verdict struct {
 	Path        string               `json:"path"` // as it was given, cleaned
 	OK          bool                 `json:"ok"`
 	Errors      []string             `json:"errors"`
@@ -51,7 +51,7 @@ type judgement struct {
 func (a *app) validateCommand() *cobra.Command {
 	var format, profile string
 	var ref bool
-	c := &cobra.Command{Use: "validate PATH...", GroupID: "judge", Short: "Check skills against the specification",
+	c := &cobra.Command{Use: "validate PATH...", GroupID: "author", Short: "Check skills against the specification",
 		Long: `Validate judges each skill folder, or the SKILL.md in it, by the text of the
 Agent Skills specification, in the words of the reference validator skills-ref.
 Beyond it come warnings (links that lead nowhere) and advice (descriptions that
@@ -94,9 +94,9 @@ Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
 
 // validate judges the paths in their order, and prints each as soon as it is
 // judged where the format has no end to wait for.
-func (a *app) validate(ctx context.Context, paths []string, judge func(string) judgement, show shower, quiet bool) error {
+func (a *app) validate(ctx context.Context, paths []string, judge func(string) verdict, show shower, quiet bool) error {
 	invalid, missing := 0, 0
-	seen := map[string]judgement{}
+	seen := map[string]verdict{}
 	for _, p := range paths {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(string) j
 
 // compared adds a warning if the name looks like that of a skill before it. seen
 // has those by the shape of their names.
-func (j judgement) compared(seen map[string]judgement) judgement {
+func (j verdict) compared(seen map[string]verdict) verdict {
 	if j.name == "" {
 		return j
 	}
@@ -141,7 +141,7 @@ func (j judgement) compared(seen map[string]judgement) judgement {
 		return j
 	}
 	if nfkc.String(first.name) != nfkc.String(j.name) {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Warning, Code: "confusable-name", Detail: confusable.Alike(j.name, first.name, visible.Line(first.Path))})
+		j.add(skillmd.Diagnostic{Severity: skillmd.Warning, Code: "confusable-name", Detail: confusable.Alike(j.name, first.name, termtext.Line(first.Path))})
 	}
 	return j.done()
 }
@@ -159,9 +159,9 @@ func countOf(n, of int, word string) string {
 }
 
 // judgeAsReference is the reference validator on one path.
-func (a *app) judgeAsReference(p string) judgement {
+func (a *app) judgeAsReference(p string) verdict {
 	s := reference.At(a.Dir, p)
-	j := judgement{Path: s.Path, missing: !s.Exists(), file: filepath.Join(s.Path, "SKILL.md")}
+	j := verdict{Path: s.Path, missing: !s.Exists(), file: filepath.Join(s.Path, "SKILL.md")}
 	messages, err := s.Validate()
 	for _, m := range messages {
 		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeReference, Detail: m})
@@ -173,10 +173,10 @@ func (a *app) judgeAsReference(p string) judgement {
 }
 
 // judge is the specification on one path.
-func (a *app) judge(p string) judgement {
+func (a *app) judge(p string) verdict {
 	s := reference.At(a.Dir, p)
-	j := judgement{Path: s.Path, file: s.Path}
-	fail := func(code, detail string) judgement {
+	j := verdict{Path: s.Path, file: s.Path}
+	fail := func(code, detail string) verdict {
 		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: code, Detail: detail})
 		return j.done()
 	}
@@ -267,10 +267,10 @@ func readSkillFile(root *os.Root, name string) ([]byte, error) {
 	return rootfile.Read(root, name, maxSkillFile)
 }
 
-func (j *judgement) add(diags ...skillmd.Diagnostic) { j.Diagnostics = append(j.Diagnostics, diags...) }
+func (j *verdict) add(diags ...skillmd.Diagnostic) { j.Diagnostics = append(j.Diagnostics, diags...) }
 
 // done derives the messages from the diagnostics.
-func (j *judgement) done() judgement {
+func (j *verdict) done() verdict {
 	j.Errors, j.Warnings = []string{}, []string{}
 	for _, d := range j.Diagnostics {
 		if d.Severity == skillmd.Error {

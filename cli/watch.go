@@ -108,19 +108,19 @@ func (w *watcher) child(name string) func(agent.Progress) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		switch p.Kind {
-		case agent.TurnBegan:
+		case agent.TurnStart:
 			w.line("%sasking the model", name)
-		case agent.CallBegan:
+		case agent.ToolCallRunning:
 			given := ""
 			if w.a.Terminal {
 				given = brief(p.Args)
 			}
 			w.line("%s%s %s", name, p.Tool, given)
-		case agent.CallEnded:
+		case agent.ToolResult:
 			if p.Code != "" {
 				w.line("%s%s: %s", name, p.Tool, p.Code)
 			}
-		case agent.Retried:
+		case agent.ModelRetry:
 			w.line("%smodel: %s; trying again in %s", name, p.Code, elapsed(p.Wait))
 		case agent.RunEnded:
 			w.line("%s%s", name, strings.TrimSpace(p.Text+" "+p.Code))
@@ -133,35 +133,35 @@ func (w *watcher) observe(p agent.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch p.Kind {
-	case agent.TurnBegan:
+	case agent.TurnStart:
 		w.turn, w.live = p.Turn, true
 		w.said.Reset()
 		w.line("asking the model")
-	case agent.Texted:
+	case agent.TextDelta:
 		if w.quiet || !w.a.Terminal {
 			return // the answer is printed whole at the end
 		}
 		w.said.WriteString(p.Text)
 		w.text(w.clean(p.Text))
-	case agent.CallBegan:
+	case agent.ToolCallRunning:
 		w.calls[p.Call] = p.Tool
 		w.line("%s %s", p.Tool, brief(p.Args))
-	case agent.CallEnded:
+	case agent.ToolResult:
 		if p.Code != "" {
 			w.line("%s: %s", cmp.Or(w.calls[p.Call], p.Tool), p.Code) // the record says unknown for a tool that is not there
 		}
 		delete(w.calls, p.Call)
-	case agent.SkillBegan:
+	case agent.SkillActivated:
 		w.line("skill %s is active", p.Skill)
-	case agent.Retried:
+	case agent.ModelRetry:
 		w.line("model: %s; trying again in %s", p.Code, elapsed(p.Wait))
 	case agent.Compacting:
 		w.line("summarizing older messages")
-	case agent.Tokens:
+	case agent.TokenUsage:
 		w.tokens, w.cost = p.Usage.Input+p.Usage.Output, p.Usage.CostMicroUSD
 		w.line("%d tokens so far%s", w.tokens, describeCost(w.cost))
-	case agent.Asking:
-		asked, _ := policy.Words(p.Text)
+	case agent.ApprovalRequested:
+		asked, _ := policy.SplitQuestion(p.Text)
 		w.line("needs an answer: %s", asked)
 	}
 }

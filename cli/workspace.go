@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"metier/tool"
+	"metier/filetool"
 )
 
 // parseMount reads --mount name=,source=,target=,mode=.
-func (a *app) parseMount(v string) (tool.Mount, error) {
-	var m tool.Mount
+func (a *app) parseMount(v string) (filetool.Mount, error) {
+	var m filetool.Mount
 	for _, part := range strings.Split(v, ",") {
 		k, val, ok := strings.Cut(part, "=")
 		if !ok {

@@ -29,7 +29,7 @@ func (e *Engine) Answer(ctx context.Context, root, id string, a AnswerRequest) (
 		return none, policy.Answer{}, metier.Errorf(metier.Invalid, "usage", "deny a skill or a call always in the configuration or a policy file; here a no holds once or for the session", "a no is not kept always")
 	}
 	o := e.RunOptions()
-	o.Witnessed = true // an answer would vouch for a record that somebody else wrote
+	o.RequireHead = true // an answer would vouch for a record that somebody else wrote
 	folder, err := run.Open(root, id, o)
 	if err != nil {
 		return none, policy.Answer{}, err
@@ -73,7 +73,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		return q, ans, err
 	}
 	if a.Scope == policy.ScopeAlways {
-		err := e.keepApproval(ctx, newApproval(event.Asked{ID: q.ID, Binds: q.Binds, Code: q.Code}, run.Text(q.Text), folder.ID(), ans.By, e.Now()))
+		err := e.keepApproval(ctx, newApproval(event.ApprovalRequested{ID: q.ID, Binds: q.Binds, Code: q.Code}, run.Text(q.Text), folder.ID(), ans.By, e.Now()))
 		if err != nil {
 			return q, ans, fmt.Errorf("the answer is in the record and holds for this run; it could not be kept for others: %w", err)
 		}
@@ -136,14 +136,14 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 
 // lastAnswer is the newest answer in the record: to the named question, or to
 // any.
-func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.Answered, error) {
-	var out *event.Answered
+func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.ApprovalAnswered, error) {
+	var out *event.ApprovalAnswered
 	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
 			return nil, err
 		}
 		if e, err := event.Decode(en); err == nil {
-			if ans, is := e.(event.Answered); is && (name == "" || name == ans.ID || name == ans.Call) {
+			if ans, is := e.(event.ApprovalAnswered); is && (name == "" || name == ans.ID || name == ans.Call) {
 				out = &ans
 			}
 		}
@@ -154,7 +154,7 @@ func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.An
 // Coverage returns what a question asks, and what its answer covers: the values of
 // one label together.
 func Coverage(text string) (asks string, covers map[string]string) {
-	asks, list := policy.Words(text)
+	asks, list := policy.SplitQuestion(text)
 	covers = map[string]string{}
 	for _, c := range list {
 		covers[c[0]] = strings.TrimPrefix(covers[c[0]]+", "+c[1], ", ")

@@ -12,15 +12,15 @@ import (
 	"metier/userstate"
 )
 
-func newApproval(q event.Asked, text, run, by string, at time.Time) userstate.Approval {
+func newApproval(q event.ApprovalRequested, text, run, by string, at time.Time) userstate.Approval {
 	_, covers := Coverage(text)
 	delete(covers, labelSubagent) // it holds for whoever asks the same
 	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
 }
 
-// standing are the answers that hold always. A file that cannot be understood
+// permanentApprovals are the answers that hold always. A file that cannot be understood
 // gives none.
-func (e *Engine) standing() map[string]policy.Answer {
+func (e *Engine) permanentApprovals() map[string]policy.Answer {
 	list, err := e.State().Approvals()
 	if err != nil {
 		e.note(metier.CodeOf(err), "%v", err)
@@ -35,15 +35,15 @@ func (e *Engine) standing() map[string]policy.Answer {
 
 // settle answers what a resumed run waits for and what was approved always since
 // it was asked.
-func (j *Run) settle(ctx context.Context) error {
-	calls := j.session.State().Calls
+func (r *Run) settle(ctx context.Context) error {
+	calls := r.session.State().Calls
 	for _, id := range slices.Sorted(maps.Keys(calls)) {
 		q := calls[id].Question
-		ans, ok := j.standing[q.Binds]
+		ans, ok := r.permanent[q.Binds]
 		if q.ID == "" || !ok {
 			continue
 		}
-		if err := j.session.Answer(ctx, id, policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: ans.By}); err != nil {
+		if err := r.session.Answer(ctx, id, policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeOnce, By: ans.By}); err != nil {
 			return err
 		}
 	}

@@ -23,19 +23,19 @@ type Question struct {
 
 // ask brings a question of the run, or of a child of it, to the terminal, and
 // keeps what is to hold always.
-func (j *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
-	p, err := j.asked(ctx, q)
+func (r *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
+	p, err := r.asked(ctx, q)
 	if err != nil {
 		return policy.Answer{}, err
 	}
 	q.Text = run.Text(p.Text)
-	ans, err := j.hooks.Ask(ctx, Question{Question: q, Subagent: Asker(p), Args: p.Args})
-	ans.By = cmp.Or(ans.By, j.e.Principal())
+	ans, err := r.hooks.Ask(ctx, Question{Question: q, Subagent: Asker(p), Args: p.Args})
+	ans.By = cmp.Or(ans.By, r.e.Principal())
 	if err != nil || !ans.Allow || ans.Scope != policy.ScopeAlways || !slices.Contains(q.Scopes, ans.Scope) {
 		return ans, err // the session refuses a scope that the question does not have
 	}
-	if err := j.e.keepApproval(ctx, newApproval(q.Asked, q.Text, j.folder.ID(), ans.By, j.e.Now())); err != nil {
-		j.note(metier.CodeOf(err), "the answer holds for this session only: %v", err)
+	if err := r.e.keepApproval(ctx, newApproval(q.ApprovalRequested, q.Text, r.folder.ID(), ans.By, r.e.Now())); err != nil {
+		r.note(metier.CodeOf(err), "the answer holds for this session only: %v", err)
 		ans.Scope = policy.ScopeSession
 	}
 	return ans, nil
@@ -43,14 +43,14 @@ func (j *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) 
 
 // given is what a call that waits was given, as JSON; nil where the record does
 // not say.
-func (j *Run) given(ctx context.Context, call string) (json.RawMessage, error) {
+func (r *Run) given(ctx context.Context, call string) (json.RawMessage, error) {
 	var ref record.Ref
-	for en, err := range j.folder.Log().Read(ctx, 1) {
+	for en, err := range r.folder.Log().Read(ctx, 1) {
 		if err != nil {
 			return nil, err
 		}
 		if e, err := event.Decode(en); err == nil {
-			if d, is := e.(event.Decided); is && d.Call == call && d.Outcome == policy.Ask {
+			if d, is := e.(event.PolicyDecided); is && d.Call == call && d.Outcome == policy.Ask {
 				ref = d.Args
 			}
 		}
@@ -58,5 +58,5 @@ func (j *Run) given(ctx context.Context, call string) (json.RawMessage, error) {
 	if ref.Digest == "" {
 		return nil, nil
 	}
-	return j.folder.Blobs().Open(ctx, ref)
+	return r.folder.Blobs().Open(ctx, ref)
 }

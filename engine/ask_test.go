@@ -50,7 +50,7 @@ turns:
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a, is := ev.Event.(event.Answered); is {
+			if a, is := ev.Event.(event.ApprovalAnswered); is {
 				by = a.By
 			}
 		}

@@ -13,9 +13,9 @@ import (
 	"metier/agent/subagent"
 	"metier/browser"
 	"metier/config"
-	"metier/program"
+	"metier/exectool"
 	"metier/record"
-	"metier/sandbox/unsafe"
+	"metier/sandbox/unconfined"
 	"metier/settings"
 )
 
@@ -83,61 +83,61 @@ var signIn = []string{"agent-browser:scripts/authenticated-session.sh"}
 
 // onHost is what a child's profile puts on the host; nil: nothing. Each child
 // has a lease of its own, and no page or cookie of another. close ends it.
-func (j *Run) onHost() (*program.Host, error) {
-	c := j.launch.Child
+func (r *Run) onHost() (*exectool.Host, error) {
+	c := r.launch.Child
 	if c == nil || c.Manifest.Target != subagent.TargetHost {
 		return nil, nil
 	}
-	bare := unsafe.New(nil)
-	j.owned = append(j.owned, bare)
-	h := &program.Host{Scripts: j.launch.Scripts, Approved: j.launch.Approved, Sandbox: bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(j.op.Browser.Path)}
+	bare := unconfined.New(nil)
+	r.owned = append(r.owned, bare)
+	h := &exectool.Host{Scripts: r.launch.Scripts, Approved: r.launch.Approved, Sandbox: bare, Leased: c.Browser, Credentials: slices.Clone(signIn), Path: slices.Clone(r.op.Browser.Path)}
 	if self, err := os.Executable(); err == nil {
 		h.Path = append(h.Path, filepath.Dir(self)) // what comes with metier lies beside it
 	}
-	b := j.launch.Browser
+	b := r.launch.Browser
 	if b == nil || !c.Browser {
 		return h, nil
 	}
-	lent, err := browser.Open(*b, &browser.Options{Now: j.e.Now, Logger: j.logger()})
+	lent, err := browser.Open(*b, &browser.Options{Now: r.e.Now, Logger: r.logger()})
 	if err != nil {
 		return nil, err
 	}
-	j.owned = append(j.owned, lent)
+	r.owned = append(r.owned, lent)
 	h.Browser = lent
 	return h, nil
 }
 
-// relend renews the browser session of a resumed run if the request asks for it.
-func (e *Engine) relend(l *Launch, f BrowserRequest, op config.Operator) error {
+// renewBrowser renews the browser session of a resumed run if the request asks for it.
+func (e *Engine) renewBrowser(l *Launch, f BrowserRequest, op config.Operator) error {
 	if f == (BrowserRequest{}) {
 		return nil
 	}
 	if was := l.Browser; was != nil {
 		f.Endpoint, f.Origin = cmp.Or(f.Endpoint, was.Endpoint), cmp.Or(f.Origin, was.Origin)
 	}
-	l.relent = true
+	l.browserRenewed = true
 	return e.planBrowser(l, f, op)
 }
 
-// keepLease puts a browser that was lent anew into the record, where the next
+// recordLease puts a browser that was lent anew into the record, where the next
 // resume finds it.
-func (j *Run) keepLease(ctx context.Context) (ref record.Ref, err error) {
-	if !j.launch.relent {
+func (r *Run) recordLease(ctx context.Context) (ref record.Ref, err error) {
+	if !r.launch.browserRenewed {
 		return ref, nil
 	}
-	b, err := json.Marshal(j.launch.Browser)
+	b, err := json.Marshal(r.launch.Browser)
 	if err != nil {
 		return ref, err
 	}
-	return j.folder.Blobs().Put(ctx, "application/json", b)
+	return r.folder.Blobs().Put(ctx, "application/json", b)
 }
 
 // noteLease says that the browser of a resumed run is of no use any more, while
 // it can still be lent anew: what the helpers of the run cannot do is done with it.
-func (j *Run) noteLease() {
-	b := j.launch.Browser
-	if b == nil || j.e.Now().Before(b.Until) {
+func (r *Run) noteLease() {
+	b := r.launch.Browser
+	if b == nil || r.e.Now().Before(b.Until) {
 		return
 	}
-	j.note("", "the lease of the browser ended at %s, so helpers work without it; --resume with --browser-until lends it anew", b.Until.UTC().Format(time.RFC3339))
+	r.note("", "the lease of the browser ended at %s, so helpers work without it; --resume with --browser-until lends it anew", b.Until.UTC().Format(time.RFC3339))
 }

@@ -12,7 +12,7 @@ import (
 	"metier"
 	"metier/agent"
 	"metier/agent/subagent"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/run"
 )
@@ -47,7 +47,7 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) r
 	if Gone(q.Text) {
 		return out
 	}
-	named, err := json.Marshal(run.Text(q.Text) + "\n" + labelSubagent + ": " + visible.Line(profile+" "+strings.Join(chain, "/")))
+	named, err := json.Marshal(run.Text(q.Text) + "\n" + labelSubagent + ": " + termtext.Line(profile+" "+strings.Join(chain, "/")))
 	if err != nil {
 		panic(err) // a string always marshals
 	}
@@ -62,7 +62,7 @@ func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending) (_ r
 		return q, err
 	}
 	defer func() { err = closed(f.Close(), err) }()
-	if err := f.Vouch(ctx); err != nil {
+	if err := f.VerifyHead(ctx); err != nil {
 		return q, err
 	}
 	r, err := run.Show(ctx, f)
@@ -87,19 +87,19 @@ func (e *Engine) ChildQuestions(ctx context.Context, dir string, open []run.Pend
 
 // asked is what a question that came up in this process asks, wherever that is
 // recorded.
-func (j *Run) asked(ctx context.Context, q agent.Question) (run.Pending, error) {
+func (r *Run) asked(ctx context.Context, q agent.Question) (run.Pending, error) {
 	words, err := json.Marshal(q.Text)
 	if err != nil {
 		return run.Pending{}, err
 	}
 	p := run.Pending{OpenQuestion: run.OpenQuestion{ID: q.ID, Call: q.Call, Code: q.Code, Scopes: q.Scopes, Binds: q.Binds, Child: q.Child, ChildCall: q.ChildCall}, Text: words}
 	if q.Child == "" {
-		p.Args, err = j.given(ctx, q.Call)
+		p.Args, err = r.given(ctx, q.Call)
 		return p, err
 	}
-	p = j.e.childQuestion(ctx, j.folder.Dir(), p)
+	p = r.e.childQuestion(ctx, r.folder.Dir(), p)
 	if Gone(p.Text) || Gone(p.Args) {
-		return p, &metier.Error{Op: "ask", Path: j.folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Err: errors.New("the record of a subagent does not hold what it asks")}
+		return p, &metier.Error{Op: "ask", Path: r.folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Err: errors.New("the record of a subagent does not hold what it asks")}
 	}
 	return p, nil
 }
@@ -114,7 +114,7 @@ func Asker(p run.Pending) string {
 
 // coveredOf are the values of a question's text by their labels.
 func coveredOf(text string) map[string]string {
-	_, list := policy.Words(text)
+	_, list := policy.SplitQuestion(text)
 	out := map[string]string{}
 	for _, c := range list {
 		out[c[0]] = c[1]

@@ -29,7 +29,7 @@ func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, erro
 		return subagent.Outcome{}, unknown
 	}
 	defer folder.Close()
-	if err := folder.Vouch(ctx); err != nil {
+	if err := folder.VerifyHead(ctx); err != nil {
 		return subagent.Outcome{}, err
 	}
 	if past, err := readPast(ctx, folder); err != nil || !past.ended {
@@ -46,7 +46,7 @@ var fileTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings
 
 // leaves reports whether what a call returned may be said again outside of the
 // child: it is the workspace's, or a report that was made for leaving a child.
-func leaves(e event.Returned) bool {
+func leaves(e event.ToolResult) bool {
 	return e.Code == "" && slices.Contains(fileTools, e.Tool) && !skillMade(e.Label) || subagent.Reported(e.Label)
 }
 
@@ -77,17 +77,17 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 			continue // Show has judged it
 		}
 		switch e := e.(type) {
-		case event.Activated:
+		case event.SkillActivated:
 			o.Skills = append(o.Skills, event.SkillRef{ID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Tier: e.Source})
 			err = keepIn(ctx, folder, &o, nil, e.Text)
-		case event.Said:
+		case event.Input:
 			if e.ID == "prompt" {
 				var m model.Message
 				if b, oerr := folder.Blobs().Open(ctx, e.Content); oerr == nil && json.Unmarshal(b, &m) == nil {
 					o.Task = m.Text()
 				}
 			}
-		case event.Returned:
+		case event.ToolResult:
 			if !leaves(e) {
 				err = keepIn(ctx, folder, &o, partsText, e.Content)
 			}
@@ -97,17 +97,17 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 			read = append(read, addressesOf(ctx, folder, e)...)
 		case event.CommandExecuted:
 			err = keepIn(ctx, folder, &o, nil, e.Stdout, e.Stderr)
-		case event.Failed:
+		case event.ModelFailed:
 			err = keepIn(ctx, folder, &o, nil, e.Detail)
-		case event.Replied:
+		case event.ModelReplied:
 			o.Turns, o.Usage = o.Turns+1, o.Usage.Add(e.Usage)
-		case event.Compacted:
+		case event.ContextCompacted:
 			o.Usage = o.Usage.Add(e.Usage)
 		case event.ChildEnded:
 			o.Usage = o.Usage.Add(e.Usage)
-		case event.Ended:
+		case event.RunEnded:
 			o.Status, o.Code = e.Status, e.Code
-			if o.Answer, o.Output, err = said(ctx, folder.Blobs(), e); err != nil {
+			if o.Answer, o.Output, err = answerOf(ctx, folder.Blobs(), e); err != nil {
 				return o, err
 			}
 		}
@@ -185,8 +185,8 @@ func partsText(b []byte) string {
 	return s
 }
 
-// said is the final text and the structured result of a run that ended.
-func said(ctx context.Context, blobs record.Blobs, e event.Ended) (answer string, output json.RawMessage, err error) {
+// answerOf is the final text and the structured result of a run that ended.
+func answerOf(ctx context.Context, blobs record.Blobs, e event.RunEnded) (answer string, output json.RawMessage, err error) {
 	if e.Answer.Digest != "" {
 		var m model.Message
 		b, err := blobs.Open(ctx, e.Answer)

@@ -108,7 +108,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 	dir := filepath.Join(root, ch.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o.Witnessed = !j.trusted && (o.StateDir != "" || !f.made[dir]) // without a place for heads, what this process made is known to it
+	o.RequireHead = !j.trusted && (o.StateDir != "" || !f.made[dir]) // without a place for heads, what this process made is known to it
 	switch _, err := os.Lstat(filepath.Join(dir, run.FileLog)); {
 	case err == nil:
 		return run.Open(root, ch.ID, o)
@@ -188,29 +188,29 @@ func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error 
 // beginChild puts a child's skills and its task into its session; done twice it
 // changes nothing. A skill of the profile that may not be loaded makes a weaker
 // child, as one that is not there does.
-func (j *Run) beginChild(ctx context.Context) error {
-	st := j.session.State()
-	for _, name := range j.launch.Skills {
-		sk, err := j.session.Snapshot().Find(name)
+func (r *Run) beginChild(ctx context.Context) error {
+	st := r.session.State()
+	for _, name := range r.launch.Skills {
+		sk, err := r.session.Snapshot().Find(name)
 		if err != nil {
 			return err
 		}
 		if isActive(st, sk.ID.String()) {
 			continue
 		}
-		_, err = j.session.Activate(ctx, name, sourceChild)
+		_, err = r.session.Activate(ctx, name, sourceChild)
 		if metier.KindOf(err) == metier.Denied {
-			err = j.append(ctx, []event.Event{event.Note{Code: metier.CodeOf(err), On: sk.ID.String()}})
+			err = r.append(ctx, []event.Event{event.Note{Code: metier.CodeOf(err), On: sk.ID.String()}})
 		}
 		if err != nil {
 			return err
 		}
 	}
-	in := metier.Input{ID: "prompt", Parts: []model.Part{model.Text(j.launch.Prompt)}, Role: policy.Context, Surface: "subagent", By: j.e.Principal()}
-	if _, err := j.session.Say(ctx, in); err != nil {
+	in := metier.Input{ID: "prompt", Parts: []model.Part{model.Text(r.launch.Prompt)}, Role: policy.Context, Surface: "subagent", By: r.e.Principal()}
+	if _, err := r.session.Send(ctx, in); err != nil {
 		return err
 	}
-	return j.folder.Project(ctx)
+	return r.folder.Project(ctx)
 }
 
 // The activation sources of what a run begins with, and of what a child does.
@@ -220,25 +220,25 @@ const (
 )
 
 // instructed is what a child's system prompt ends with.
-func (j *Run) instructed(context.Context, *metier.Session) (string, error) {
-	if j.launch.Child == nil {
+func (r *Run) instructed(context.Context, *metier.Session) (string, error) {
+	if r.launch.Child == nil {
 		return "", nil
 	}
-	return strings.TrimSpace(j.launch.Child.Instructions + "\n\n" + subagent.Rules), nil
+	return strings.TrimSpace(r.launch.Child.Instructions + "\n\n" + subagent.Rules), nil
 }
 
 // answer hands a child the answers that people gave its parent's call.
-func (j *Run) answer(ctx context.Context, ch subagent.Child) error {
+func (r *Run) answer(ctx context.Context, ch subagent.Child) error {
 	for {
-		q := firstAsk(j.session.State().Calls)
+		q := firstAsk(r.session.State().Calls)
 		if q == nil {
 			return nil
 		}
 		ans, ok := ch.Answer(q.ChildCall, *q)
 		if !ok {
-			return j.settle(ctx)
+			return r.settle(ctx)
 		}
-		if err := j.session.Answer(ctx, q.ChildCall, ans); err != nil {
+		if err := r.session.Answer(ctx, q.ChildCall, ans); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	}
 	subs := *l.Subagents
 	subs.At++
-	l.Subagents, l.MCP, l.resumed, l.relent = &subs, nil, false, false
+	l.Subagents, l.MCP, l.resumed, l.browserRenewed = &subs, nil, false, false
 	l.Tools, l.Named = childTools(p, j.launch.Tools, subs.At < subs.Depth), nil
 	l.Skills, l.Scripts, l.Approved = ch.Manifest.Skills, slices.Clone(p.Scripts), nil
 	for _, a := range j.launch.Approved {
@@ -35,7 +35,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	l.Prompt, l.PromptRole, l.Phase, l.Park = ch.Task, policy.Context, "", true
 	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: j.launch.Spec.Price}
 	k := &Run{e: j.e, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, custom: Custom{Mounts: j.custom.Mounts}, view: j.view, family: j.family,
-		protected: j.protected, workspace: j.workspace, host: j.host, standing: j.standing, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, hooks: j.hooks, secrets: j.secrets, trusted: j.trusted}
+		protected: j.protected, workspace: j.workspace, host: j.host, permanent: j.permanent, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, hooks: j.hooks, secrets: j.secrets, trusted: j.trusted}
 	if k.disk = j.disk; j.reloads() {
 		k.disk = k.snapshot
 	}
@@ -71,16 +71,16 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 			return nil, err
 		}
 	}
-	k.standing = j.e.standing()
+	k.permanent = j.e.permanentApprovals()
 	k.exact, err = k.onHost()
 	return k, err
 }
 
 // narrow takes from the settings of a child what its profile does not give:
 // scripts are exactly those it names, and hosts those it names or inherits.
-func (j *Run) narrow(p subagent.Profile, parent []string) []string {
+func (r *Run) narrow(p subagent.Profile, parent []string) []string {
 	hosts, inherits := profileHosts(p, parent)
-	j.settings.Exec = j.settings.Exec.Exact(len(hosts) > 0, inherits)
+	r.settings.Exec = r.settings.Exec.Exact(len(hosts) > 0, inherits)
 	return hosts
 }
 
@@ -93,18 +93,18 @@ func (l Launch) chain() []string {
 }
 
 // chain is how progress names the child, with its profile.
-func (j *Run) chain() string {
-	return j.launch.Child.Manifest.Profile + " " + strings.Join(j.launch.chain(), "/")
+func (r *Run) chain() string {
+	return r.launch.Child.Manifest.Profile + " " + strings.Join(r.launch.chain(), "/")
 }
 
 // there splits names into skills that can be used and those that are not there,
 // or that the operator or a person took away. A name with a star would stand for
 // others in the list of skills the child may use.
-func (j *Run) there(names []string) (have, missing []string) {
+func (r *Run) there(names []string) (have, missing []string) {
 	have, missing = []string{}, []string{}
-	g := j.snapshot.Grants(j.grants())
+	g := r.snapshot.Grants(r.grants())
 	for _, n := range names {
-		sk, err := j.snapshot.Find(n)
+		sk, err := r.snapshot.Find(n)
 		if err == nil {
 			id := sk.ID.String()
 			if effect, _ := g.Skill(id, sk.Name); effect == policy.RuleDeny || strings.Contains(n, "*") { // Find takes no name for an ID
@@ -124,17 +124,17 @@ func (j *Run) there(names []string) (have, missing []string) {
 // the operator trusts: a name says nothing of who stands behind it, so those of
 // a workspace or a stranger's root are asked for, and on the host those of a
 // user's own, too.
-func (j *Run) trust(ctx context.Context) error {
-	for _, e := range j.launch.Scripts {
+func (r *Run) trust(ctx context.Context) error {
+	for _, e := range r.launch.Scripts {
 		name, _, _ := cutEntry(e)
-		sk, err := j.snapshot.Find(name)
+		sk, err := r.snapshot.Find(name)
 		if err != nil {
 			continue // the skill is missing, and told so
 		}
-		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && (t != policy.User || j.launch.Child.Manifest.Target == subagent.TargetHost) {
+		if t := sk.Tier.Or(); t != policy.Builtin && t != policy.Org && (t != policy.User || r.launch.Child.Manifest.Target == subagent.TargetHost) {
 			continue
 		}
-		if err := j.approve(ctx, []string{e}); err != nil && metier.CodeOf(err) != "script_not_indexed" {
+		if err := r.approve(ctx, []string{e}); err != nil && metier.CodeOf(err) != "script_not_indexed" {
 			return err
 		}
 	}

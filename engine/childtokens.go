@@ -11,12 +11,12 @@ import (
 
 // tokensLeft is what the run may still use, 0 for any number and -1 for none.
 // What children used that have not ended counts, too, but for the one that asks.
-func (j *Run) tokensLeft(ctx context.Context, but string) (int64, error) {
-	most := j.launch.Spec.MaxTokens
+func (r *Run) tokensLeft(ctx context.Context, but string) (int64, error) {
+	most := r.launch.Spec.MaxTokens
 	if most == 0 {
 		return 0, nil
 	}
-	used, err := tokensUsed(ctx, j.folder, but, j.e.RunOptions())
+	used, err := tokensUsed(ctx, r.folder, but, r.e.RunOptions())
 	switch {
 	case err != nil:
 		return 0, err
@@ -28,8 +28,8 @@ func (j *Run) tokensLeft(ctx context.Context, but string) (int64, error) {
 
 // tokensFor is what a child may use, 0 for any number. It gets what is left
 // again where it is taken up.
-func (j *Run) tokensFor(ctx context.Context, ch subagent.Child) (int64, error) {
-	left, err := j.tokensLeft(ctx, ch.ID)
+func (r *Run) tokensFor(ctx context.Context, ch subagent.Child) (int64, error) {
+	left, err := r.tokensLeft(ctx, ch.ID)
 	if left < 0 {
 		left = 1 // one that is under way ends by its own limit, and is accounted for
 	}
@@ -53,14 +53,14 @@ func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Opti
 		}
 		var u event.Usage
 		switch e := e.(type) {
-		case event.Begun:
+		case event.RunStarted:
 			used, open = 0, nil // the budget is one of a run
-		case event.Replied:
+		case event.ModelReplied:
 			u = e.Usage
 			for _, c := range e.Calls {
 				open = append(open, event.ChildName(c.ID))
 			}
-		case event.Compacted:
+		case event.ContextCompacted:
 			u = e.Usage
 		case event.ChildEnded:
 			u = e.Usage

@@ -21,31 +21,31 @@ const CodeDrift = "skill_drifted"
 
 // onDrift is what happens with changed skills: the setting for batch or for a
 // person. The flag --on-drift sets both.
-func (j *Run) onDrift() string {
-	if j.launch.Batch {
-		return string(j.settings.Activate.DriftBatch)
+func (r *Run) onDrift() string {
+	if r.launch.Batch {
+		return string(r.settings.Activate.DriftBatch)
 	}
-	return string(j.settings.Activate.DriftInteractive)
+	return string(r.settings.Activate.DriftInteractive)
 }
 
 // drifts are what changed since a record was written.
 type drifts struct {
-	active   []event.Drifted // of skills whose instructions are in the conversation
-	recorded []event.Drifted // of the other skills the record lists, and of the list
+	active   []event.SkillDrifted // of skills whose instructions are in the conversation
+	recorded []event.SkillDrifted // of the other skills the record lists, and of the list
 }
 
-func (d drifts) all() []event.Drifted { return slices.Concat(d.active, d.recorded) }
+func (d drifts) all() []event.SkillDrifted { return slices.Concat(d.active, d.recorded) }
 
 // drift compares the skills of a record with what is on disk: the active ones
 // and, where the files of all were indexed at the start, all of them.
 // Where the choice is fail, it refuses and names what changed.
-func (j *Run) drift(r run.Restored) (d drifts, err error) {
-	choice := j.onDrift()
-	d.active = run.Drift(r.Active, j.digests)
-	if d.recorded, err = j.recorded(r); err != nil {
+func (r *Run) drift(restored run.Restored) (d drifts, err error) {
+	choice := r.onDrift()
+	d.active = run.Drift(restored.Active, r.digests)
+	if d.recorded, err = r.recorded(restored); err != nil {
 		return d, err
 	}
-	for _, list := range [][]event.Drifted{d.active, d.recorded} {
+	for _, list := range [][]event.SkillDrifted{d.active, d.recorded} {
 		for i := range list {
 			list[i].Choice = choice
 		}
@@ -56,7 +56,7 @@ func (j *Run) drift(r run.Restored) (d drifts, err error) {
 	}
 	if choice != "fail" {
 		for _, x := range all {
-			j.hooks.Notify(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); %s", changed(x), x.SkillID, choice)})
+			r.hooks.Notify(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); %s", changed(x), x.SkillID, choice)})
 		}
 		return d, nil
 	}
@@ -74,9 +74,9 @@ func (j *Run) drift(r run.Restored) (d drifts, err error) {
 
 // onDisk returns the skills that can be used now, and those of a record that
 // lost their name to another since. Files are indexed where the record has them.
-func (j *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
+func (r *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
 	var out []registry.Skill
-	for _, sk := range j.disk.All() {
+	for _, sk := range r.disk.All() {
 		was, known := recorded[sk.ID.String()]
 		switch {
 		case sk.State == metier.Loaded, sk.State == metier.Hidden, sk.State == metier.Shadowed && known:
@@ -84,13 +84,13 @@ func (j *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
 			continue
 		}
 		if was.Indexed {
-			full, err := j.disk.Index(context.Background(), sk)
+			full, err := r.disk.Index(context.Background(), sk)
 			if err != nil {
 				continue // it cannot be read, which counts as gone
 			}
 			sk = full
 		}
-		dir := j.view.Dir(sk)
+		dir := r.view.Dir(sk)
 		x := registry.Skill{ID: sk.ID.String(), SkillDir: dir, SkillPath: dir + "/" + sk.Head.FileName, Digest: string(sk.Digest), Tree: string(sk.Tree), Indexed: sk.Indexed}
 		for _, f := range sk.Resources {
 			x.Resources = append(x.Resources, registry.Resource{Path: f.Path, Digest: string(f.Digest)})
@@ -103,7 +103,7 @@ func (j *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
 // mostNamed is how many changes a message names.
 const mostNamed = 5
 
-func changed(d event.Drifted) string {
+func changed(d event.SkillDrifted) string {
 	switch {
 	case d.Was == "":
 		return d.Path + " was added since the run was recorded"
@@ -117,15 +117,15 @@ func changed(d event.Drifted) string {
 // Where files are indexed at first use, a skill that was added or removed is
 // only reported: the list still binds, and each file is compared when it is
 // used.
-func (j *Run) recorded(r run.Restored) ([]event.Drifted, error) {
-	was, err := r.Registry.List()
-	if err != nil || r.Registry.Unbound() || j.reloads() {
+func (r *Run) recorded(restored run.Restored) ([]event.SkillDrifted, error) {
+	was, err := restored.Registry.List()
+	if err != nil || restored.Registry.Unbound() || r.reloads() {
 		return nil, err
 	}
-	all := run.Since(was, j.onDisk(registry.List{Skills: was}.ByID()))
-	if indexesAtStart(j.settings.Discover) {
-		active := func(d event.Drifted) bool {
-			return slices.ContainsFunc(r.Active, func(a event.Activated) bool { return a.SkillID == d.SkillID })
+	all := run.Since(was, r.onDisk(registry.List{Skills: was}.ByID()))
+	if indexesAtStart(r.settings.Discover) {
+		active := func(d event.SkillDrifted) bool {
+			return slices.ContainsFunc(restored.Active, func(a event.SkillActivated) bool { return a.SkillID == d.SkillID })
 		}
 		return slices.DeleteFunc(all, active), nil
 	}
@@ -136,7 +136,7 @@ func (j *Run) recorded(r run.Restored) ([]event.Drifted, error) {
 		}
 	}
 	if n := len(added); n > 0 {
-		j.note("not-recorded", "the run does not have the skills that were added since it began: %s%s",
+		r.note("not-recorded", "the run does not have the skills that were added since it began: %s%s",
 			strings.Join(added[:min(n, mostNamed)], ", "), map[bool]string{true: fmt.Sprintf(" and %d more", n-mostNamed)}[n > mostNamed])
 	}
 	return nil, nil
@@ -145,8 +145,8 @@ func (j *Run) recorded(r run.Restored) ([]event.Drifted, error) {
 // driftOfChildren refuses as drift does, for the skills of subagents that are not
 // done: before anything goes on, so that they can be put back. With any other
 // choice each sees to its own when it is taken up.
-func (j *Run) driftOfChildren(ctx context.Context, dir string, s run.State) error {
-	if j.onDrift() != "fail" {
+func (r *Run) driftOfChildren(ctx context.Context, dir string, s run.State) error {
+	if r.onDrift() != "fail" {
 		return nil
 	}
 	root := run.ChildrenOf(dir)
@@ -161,43 +161,43 @@ func (j *Run) driftOfChildren(ctx context.Context, dir string, s run.State) erro
 		if slices.ContainsFunc(s.Children, func(c run.ChildRun) bool { return c.Run == d.Name() }) {
 			continue
 		}
-		if err := j.driftOfChild(ctx, root, d.Name()); err != nil {
+		if err := r.driftOfChild(ctx, root, d.Name()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *Run) driftOfChild(ctx context.Context, root, id string) (err error) {
-	f, err := run.Look(root, id, j.e.RunOptions())
+func (r *Run) driftOfChild(ctx context.Context, root, id string) (err error) {
+	f, err := run.Look(root, id, r.e.RunOptions())
 	if err != nil {
 		return nil // whoever takes it up says what is wrong with it
 	}
 	defer func() { err = closed(f.Close(), err) }()
-	r, err := f.Restore(ctx)
-	if err != nil || r.State.Status == run.StatusDone || r.State.Status == run.StatusFailed || r.State.Status == run.StatusDenied {
+	restored, err := f.Restore(ctx)
+	if err != nil || restored.State.Status == run.StatusDone || restored.State.Status == run.StatusFailed || restored.State.Status == run.StatusDenied {
 		return nil
 	}
-	if _, err := j.drift(r); err != nil {
+	if _, err := r.drift(restored); err != nil {
 		return fmt.Errorf("subagent %s: %w", id, err)
 	}
-	return j.driftOfChildren(ctx, f.Dir(), r.State)
+	return r.driftOfChildren(ctx, f.Dir(), restored.State)
 }
 
 // digests looks a skill up as it is on disk now.
-func (j *Run) digests(skillID string) (file, tree string, err error) {
+func (r *Run) digests(skillID string) (file, tree string, err error) {
 	ctx := context.Background()
-	for _, sk := range j.disk.All() {
+	for _, sk := range r.disk.All() {
 		if sk.ID.String() != skillID {
 			continue
 		}
-		full, err := j.disk.Index(ctx, sk)
+		full, err := r.disk.Index(ctx, sk)
 		if err != nil {
 			return "", "", err
 		}
 		return string(full.Digest), string(full.Tree), nil
 	}
-	if file, tree, ok := j.harnessDigests(ctx, skillID); ok {
+	if file, tree, ok := r.harnessDigests(ctx, skillID); ok {
 		return file, tree, nil
 	}
 	return "", "", &metier.Error{Op: "resume", Skill: skillID, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("it is gone")}

@@ -79,7 +79,7 @@ func ExampleNewAgent_streaming() {
 	ctx := context.Background()
 	a, err := engine.NewAgent(ctx, engine.AgentOptions{Client: replay("turns: [{say: Good morning.}]"), Workspace: temp(), Environ: []string{"HOME=" + temp()},
 		Progress: func(p agent.Progress) {
-			if p.Kind == agent.Texted {
+			if p.Kind == agent.TextDelta {
 				fmt.Print(p.Text)
 			}
 		}})
@@ -103,7 +103,7 @@ turns:
   - calls: [{tool: read_file, args: {path: "` + outside + `/notes.txt"}}]
   - say: "The notes say: {{ result \"read_file\" 1 }}"
 `), Approve: func(_ context.Context, q engine.Question) (policy.Answer, error) {
-		asked, _ := policy.Words(q.Text)
+		asked, _ := policy.SplitQuestion(q.Text)
 		fmt.Println(strings.ReplaceAll(asked, outside, "/notes"))
 		return policy.Answer{Question: q.ID, Allow: false, Scope: policy.ScopeOnce, By: "ada"}, nil
 	}})

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"metier"
+	"metier/exectool"
 	"metier/model"
 	"metier/policy"
-	"metier/program"
 	"metier/settings"
 )
 
@@ -19,7 +19,7 @@ const modelNone = "none"
 // Exec runs one script of a skill in a run of its own. Naming the script activates
 // the skill and approves it as it is. timeout is the most time it gets; 0 means the
 // default.
-func (e *Engine) Exec(ctx context.Context, q Request, call program.Script, timeout time.Duration, h Hooks) (o metier.Observation, err error) {
+func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, timeout time.Duration, h Hooks) (o metier.Observation, err error) {
 	q.PromptRole, q.Tools = policy.DirectCommand, []string{settings.ToolRunSkillScript}
 	p, _, err := e.PlanTools(ctx, q)
 	if err != nil {
@@ -47,10 +47,10 @@ func (e *Engine) Exec(ctx context.Context, q Request, call program.Script, timeo
 }
 
 // exec activates the skill and runs the script.
-func (j *Run) exec(ctx context.Context, call program.Script) (o metier.Observation, err error) {
-	s := j.session
+func (r *Run) exec(ctx context.Context, call exectool.Script) (o metier.Observation, err error) {
+	s := r.session
 	typed := fmt.Sprintf("run %s of %s", call.Path, call.Skill)
-	if _, err := s.Say(ctx, metier.Input{ID: "exec", Parts: []model.Part{model.Text(typed)}, Role: policy.DirectCommand, Surface: j.from, By: j.e.Principal()}); err != nil {
+	if _, err := s.Send(ctx, metier.Input{ID: "exec", Parts: []model.Part{model.Text(typed)}, Role: policy.DirectCommand, Surface: r.from, By: r.e.Principal()}); err != nil {
 		return o, err
 	}
 	if _, err := s.Activate(ctx, call.Skill, "user-explicit"); err != nil {
@@ -60,5 +60,5 @@ func (j *Run) exec(ctx context.Context, call program.Script) (o metier.Observati
 	if err != nil {
 		return o, err
 	}
-	return s.Call(ctx, metier.Call{ID: "exec", Tool: settings.ToolRunSkillScript, Args: raw, Actor: policy.ByOperator, By: j.e.Principal()})
+	return s.Call(ctx, metier.Call{ID: "exec", Tool: settings.ToolRunSkillScript, Args: raw, Actor: policy.ByOperator, By: r.e.Principal()})
 }

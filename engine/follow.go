@@ -87,7 +87,7 @@ func (e *Engine) Follow(ctx context.Context, root, id string, after uint64) iter
 // terminal reports whether nothing follows an event until a person acts.
 func terminal(e event.Event) bool {
 	switch e.(type) {
-	case event.Ended, event.Closed, event.Parked:
+	case event.RunEnded, event.SessionEnded, event.RunWaiting:
 		return true
 	}
 	return false

@@ -15,7 +15,7 @@ import (
 	"metier/internal/agentdirs"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/sandbox/quarantine"
 )
 
@@ -171,13 +171,13 @@ func (e *Engine) noteMoved(moved []quarantine.Moved) {
 		p := filepath.Join(m.Workspace, filepath.FromSlash(m.Path))
 		switch {
 		case m.Kept:
-			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("%s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.", visible.Line(p))})
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("%s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.", termtext.Line(p))})
 			continue
 		case m.To == "":
-			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program removed the link %s while its run was killed or stopped; it has been made again", visible.Line(p))})
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program removed the link %s while its run was killed or stopped; it has been made again", termtext.Line(p))})
 			continue
 		}
 		e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program created %s, which is protected, while its run was killed or stopped; it is %s now. Remove it, or rename it if it is yours.",
-			visible.Line(p), visible.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))})
+			termtext.Line(p), termtext.Line(filepath.Join(m.Workspace, filepath.FromSlash(m.To))))})
 	}
 }

@@ -37,11 +37,11 @@ func (l Launch) harnessed() bool {
 }
 
 // byPath are the tools of harnesses.
-func (j *Run) byPath() []metier.Tool {
-	if !j.launch.harnessed() {
+func (r *Run) byPath() []metier.Tool {
+	if !r.launch.harnessed() {
 		return nil
 	}
-	return harness.Tools(j.settings.Tools)
+	return harness.Tools(r.settings.Tools)
 }
 
 // CheckHarnesses refuses a harness that the operator named and that says nothing.
@@ -63,36 +63,36 @@ func isNamed(roots []skillroots.Root, label string) bool {
 }
 
 // loads reports whether a harness is put into the session when that begins.
-func (j *Run) loads(label string, h *harness.Harness) bool {
-	return h.Err() == nil && (isNamed(j.launch.Roots, label) || j.settings.Activate.AtStart())
+func (r *Run) loads(label string, h *harness.Harness) bool {
+	return h.Err() == nil && (isNamed(r.launch.Roots, label) || r.settings.Activate.AtStart())
 }
 
 // CodeHarness is the code of a notice that introduces a harness.
 const CodeHarness = "harness"
 
 // presentHarnesses tells a person what the agent is about to be.
-func (j *Run) presentHarnesses(ctx context.Context) error {
-	labels, list, err := harness.Of(ctx, j.snapshot)
+func (r *Run) presentHarnesses(ctx context.Context) error {
+	labels, list, err := harness.Of(ctx, r.snapshot)
 	for i, h := range list {
-		if j.loads(labels[i], h) {
-			j.note(CodeHarness, "%s: %s", h.Name, h.Description)
+		if r.loads(labels[i], h) {
+			r.note(CodeHarness, "%s: %s", h.Name, h.Description)
 		}
 	}
 	return err
 }
 
 // loadHarnesses puts the HARNESS.md of each into the session, once.
-func (j *Run) loadHarnesses(ctx context.Context, st metier.State) error {
-	labels, list, err := harness.Of(ctx, j.session.Snapshot())
+func (r *Run) loadHarnesses(ctx context.Context, st metier.State) error {
+	labels, list, err := harness.Of(ctx, r.session.Snapshot())
 	if err != nil {
 		return err
 	}
 	for i, h := range list {
 		id := metier.ID{Source: labels[i], Path: "."}.String()
-		if !j.loads(labels[i], h) || isActive(st, id) {
+		if !r.loads(labels[i], h) || isActive(st, id) {
 			continue
 		}
-		if _, err := j.session.Activate(ctx, id, sourceRun); err != nil {
+		if _, err := r.session.Activate(ctx, id, sourceRun); err != nil {
 			return err
 		}
 	}
@@ -100,12 +100,12 @@ func (j *Run) loadHarnesses(ctx context.Context, st metier.State) error {
 }
 
 // harnessDigests looks a HARNESS.md up as it is on disk now.
-func (j *Run) harnessDigests(ctx context.Context, id string) (file, tree string, ok bool) {
+func (r *Run) harnessDigests(ctx context.Context, id string) (file, tree string, ok bool) {
 	label, path, ok := strings.Cut(id, ":")
 	if !ok || path != "." {
 		return "", "", false
 	}
-	b, err := j.disk.Open(ctx, metier.ID{Source: label, Path: path})
+	b, err := r.disk.Open(ctx, metier.ID{Source: label, Path: path})
 	if err != nil {
 		return "", "", false
 	}

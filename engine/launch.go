@@ -13,13 +13,13 @@ import (
 	"metier/browser"
 	"metier/config"
 	"metier/event"
+	"metier/filetool"
 	"metier/harness"
 	"metier/internal/confine"
 	"metier/policy"
 	"metier/record"
 	"metier/settings"
 	"metier/skillroots"
-	"metier/tool"
 )
 
 // Launch is everything a run was started with. It is kept in the record, and a
@@ -27,7 +27,7 @@ import (
 type Launch struct {
 	Workspace  string                  `json:"workspace"`
 	Cwd        string                  `json:"cwd,omitempty"`
-	Mounts     []tool.Mount            `json:"mounts,omitempty"`
+	Mounts     []filetool.Mount        `json:"mounts,omitempty"`
 	Roots      []skillroots.Root       `json:"roots"`
 	Settings   map[string]string       `json:"settings"`
 	Skills     []string                `json:"skills,omitempty"` // preloaded, in order
@@ -54,8 +54,8 @@ type Launch struct {
 	Sources    []string                `json:"sources,omitempty"` // run file and recorded turns: no tool writes them
 	Closed     []string                `json:"closed,omitempty"`  // files with secrets: no tool reads them
 
-	resumed bool // its record is there: what that says of the task counts
-	relent  bool // Browser is not the one of the record
+	resumed        bool // its record is there: what that says of the task counts
+	browserRenewed bool // Browser is not the one of the record
 }
 
 // own returns the launch of one run of a plan. What opening the run adds does not reach
@@ -128,7 +128,7 @@ func (e *Engine) closed(l Launch, secrets []config.Secret) []string {
 // EndRecord says at the end of a record that its session, which is no run, is
 // over.
 func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) error {
-	en, err := event.New(event.Closed{Session: session}, "ended", e.Principal(), e.Now())
+	en, err := event.New(event.SessionEnded{Session: session}, "ended", e.Principal(), e.Now())
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 // known checks that every skill to be preloaded is there and can be loaded.
-func (j *Run) known() error {
-	for _, name := range j.launch.Skills {
-		if _, err := j.snapshot.Find(name); err != nil {
-			return j.unloadable(name, err)
+func (r *Run) known() error {
+	for _, name := range r.launch.Skills {
+		if _, err := r.snapshot.Find(name); err != nil {
+			return r.unloadable(name, err)
 		}
 	}
 	return nil
@@ -26,11 +26,11 @@ func (j *Run) known() error {
 
 // unloadable turns "there is no such skill" into what is wrong with its file,
 // where there is one.
-func (j *Run) unloadable(name string, err error) error {
+func (r *Run) unloadable(name string, err error) error {
 	if metier.CodeOf(err) != "skill_not_found" {
 		return err
 	}
-	for _, d := range j.snapshot.Diagnostics() {
+	for _, d := range r.snapshot.Diagnostics() {
 		if d.Severity != skillmd.Error || !strings.EqualFold(filepath.Base(filepath.Dir(d.Path)), name) {
 			continue
 		}
@@ -45,16 +45,16 @@ func (j *Run) unloadable(name string, err error) error {
 
 // noteSkipped names the skills that are there and cannot be loaded. The record
 // has all diagnostics; people are told of the first few.
-func (j *Run) noteSkipped() {
-	for _, m := range j.snapshot.Mounts() {
+func (r *Run) noteSkipped() {
+	for _, m := range r.snapshot.Mounts() {
 		for _, d := range m.Notes {
 			if d.Severity == skillmd.Warning {
-				j.note("", "%s: %s: %s", d.Path, d.Code, d.Detail)
+				r.note("", "%s: %s: %s", d.Path, d.Code, d.Detail)
 			}
 		}
 	}
-	j.noteFound("left out ", func(d metier.Diagnostic) bool { return d.Severity == skillmd.Error })
-	j.noteFound("", func(d metier.Diagnostic) bool {
+	r.noteFound("left out ", func(d metier.Diagnostic) bool { return d.Severity == skillmd.Error })
+	r.noteFound("", func(d metier.Diagnostic) bool {
 		return d.Severity == skillmd.Warning && slices.Contains(namedFaults, d.Code)
 	})
 }
@@ -64,37 +64,37 @@ func (j *Run) noteSkipped() {
 var namedFaults = []string{"name-directory-mismatch", "missing-name", "missing-description"}
 
 // noteFound prints the first few diagnostics of a kind and counts the others.
-func (j *Run) noteFound(what string, is func(metier.Diagnostic) bool) {
+func (r *Run) noteFound(what string, is func(metier.Diagnostic) bool) {
 	const most = 5
 	n := 0
-	for _, d := range j.snapshot.Diagnostics() {
+	for _, d := range r.snapshot.Diagnostics() {
 		if !is(d) {
 			continue
 		}
 		if n++; n <= most {
-			j.note("", "%s%s: %s: %s", what, d.At(), d.Code, d.Detail)
+			r.note("", "%s%s: %s: %s", what, d.At(), d.Code, d.Detail)
 		}
 	}
 	if n > most {
-		j.note("", "%d more; see them with metier list --all", n-most)
+		r.note("", "%d more; see them with metier list --all", n-most)
 	}
 }
 
 // NoteReadOnly reports that programs cannot write to the workspace.
-func (j *Run) NoteReadOnly() {
-	if dir := j.launch.skillsAround(); dir != "" && j.launch.runs() && !j.launch.harnessed() {
-		j.note("", "the workspace is in the skills folder %s, so programs cannot write to it; give another one with --workspace", dir)
+func (r *Run) NoteReadOnly() {
+	if dir := r.launch.skillsAround(); dir != "" && r.launch.runs() && !r.launch.harnessed() {
+		r.note("", "the workspace is in the skills folder %s, so programs cannot write to it; give another one with --workspace", dir)
 	}
 }
 
 // noteHosts says that granted hosts are of no use under the settings, or that
 // who is to read pages has no host to read them of.
-func (j *Run) noteHosts() {
-	if policy.NetworkRule(j.settings.Exec.Network) != policy.NetworkOff {
+func (r *Run) noteHosts() {
+	if policy.NetworkRule(r.settings.Exec.Network) != policy.NetworkOff {
 		return
 	}
 	var helpers []string // profiles that are of no use
-	if s := j.launch.Subagents; s.may() {
+	if s := r.launch.Subagents; s.may() {
 		for _, p := range s.Profiles {
 			if len(p.Hosts) > 0 && slices.ContainsFunc(p.Tools, func(t string) bool {
 				return t == settings.ToolWebFetch || t == settings.ToolBash || t == settings.ToolRunSkillScript
@@ -104,25 +104,25 @@ func (j *Run) noteHosts() {
 		}
 	}
 	switch {
-	case len(j.launch.Hosts) > 0 && (j.launch.runs() || j.launch.fetches() || helpers != nil):
-		j.note("", "%s granted, and the setting script_network is off: nothing reaches them; --set script_network=tiered, or set: in the configuration, lets programs", plural.Of(len(j.launch.Hosts), "host"))
-	case j.launch.fetches():
-		j.note("", "%s is allowed, and there is no network for it: name hosts with --allow-host", settings.ToolWebFetch)
+	case len(r.launch.Hosts) > 0 && (r.launch.runs() || r.launch.fetches() || helpers != nil):
+		r.note("", "%s granted, and the setting script_network is off: nothing reaches them; --set script_network=tiered, or set: in the configuration, lets programs", plural.Of(len(r.launch.Hosts), "host"))
+	case r.launch.fetches():
+		r.note("", "%s is allowed, and there is no network for it: name hosts with --allow-host", settings.ToolWebFetch)
 	}
-	if len(j.launch.Hosts) == 0 && helpers != nil {
-		j.note("", "there is no network for helpers of %s: name hosts with --allow-host, or set script_network=tiered for those that a profile names", strings.Join(helpers, ", "))
+	if len(r.launch.Hosts) == 0 && helpers != nil {
+		r.note("", "there is no network for helpers of %s: name hosts with --allow-host, or set script_network=tiered for those that a profile names", strings.Join(helpers, ", "))
 	}
 }
 
 // noteBrowser says which helpers need a browser that nobody lent.
-func (j *Run) noteBrowser() {
-	l := j.launch
+func (r *Run) noteBrowser() {
+	l := r.launch
 	if l.Browser != nil || !l.Subagents.may() {
 		return
 	}
 	for _, p := range l.Subagents.Profiles {
 		if p.Browser {
-			j.note("", "no browser is lent to helpers of %s: --browser-endpoint, --browser-origin and --browser-until lend one", p.Name)
+			r.note("", "no browser is lent to helpers of %s: --browser-endpoint, --browser-origin and --browser-until lend one", p.Name)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (n *notices) all() []Notice {
 }
 
 // note gives the user of a run a notice.
-func (j *Run) note(code, format string, args ...any) {
-	j.hooks.Notify(Notice{code, Note, fmt.Sprintf(format, args...)})
+func (r *Run) note(code, format string, args ...any) {
+	r.hooks.Notify(Notice{code, Note, fmt.Sprintf(format, args...)})
 }
 
 // note gives the user of the engine a notice.

@@ -31,8 +31,8 @@ func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {
 }
 
 // catalogReport counts what the catalog of the session tells and leaves out.
-func (j *Run) catalogReport(ctx context.Context) run.CatalogReport {
-	c := j.session.Catalog(ctx)
+func (r *Run) catalogReport(ctx context.Context) run.CatalogReport {
+	c := r.session.Catalog(ctx)
 	if c.Text == "" {
 		return run.CatalogReport{}
 	}
@@ -40,9 +40,9 @@ func (j *Run) catalogReport(ctx context.Context) run.CatalogReport {
 }
 
 // noteCatalog reports what the model is not told of the skills.
-func (j *Run) noteCatalog(ctx context.Context) {
-	if s := Shortened(j.catalogReport(ctx)); s != "" {
-		j.note("", "skill catalog: %s", s)
+func (r *Run) noteCatalog(ctx context.Context) {
+	if s := Shortened(r.catalogReport(ctx)); s != "" {
+		r.note("", "skill catalog: %s", s)
 	}
 }
 

@@ -92,28 +92,28 @@ type PreviewSubagent struct {
 }
 
 // previewSubagents are what the job's model may begin.
-func (j *Run) previewSubagents() []PreviewSubagent {
+func (r *Run) previewSubagents() []PreviewSubagent {
 	out := []PreviewSubagent{}
-	if !j.launch.Subagents.may() {
+	if !r.launch.Subagents.may() {
 		return out
 	}
-	for _, p := range j.launch.Subagents.Profiles {
-		have, missing := j.there(p.Skills)
+	for _, p := range r.launch.Subagents.Profiles {
+		have, missing := r.there(p.Skills)
 		without := []string{}
 		for _, t := range p.Tools {
-			if strings.HasPrefix(t, host.Prefix) && len(childTools(subagent.Profile{Tools: []string{t}}, j.launch.Tools, false)) == 0 {
+			if strings.HasPrefix(t, host.Prefix) && len(childTools(subagent.Profile{Tools: []string{t}}, r.launch.Tools, false)) == 0 {
 				without = append(without, t)
 			}
 		}
-		out = append(out, PreviewSubagent{p.Name, have, missing, childTools(p, j.launch.Tools, j.launch.Subagents.At+1 < j.launch.Subagents.Depth), without, append([]string{}, p.Scripts...), p.Target, j.reached(p), p.MaxTurns})
+		out = append(out, PreviewSubagent{p.Name, have, missing, childTools(p, r.launch.Tools, r.launch.Subagents.At+1 < r.launch.Subagents.Depth), without, append([]string{}, p.Scripts...), p.Target, r.reached(p), p.MaxTurns})
 	}
 	return out
 }
 
 // reached are the hosts that a profile's child may reach under the settings.
-func (j *Run) reached(p subagent.Profile) []string {
-	hosts, inherits := profileHosts(p, j.launch.Hosts)
-	switch policy.NetworkRule(j.settings.Exec.Exact(len(hosts) > 0, inherits).Network) {
+func (r *Run) reached(p subagent.Profile) []string {
+	hosts, inherits := profileHosts(p, r.launch.Hosts)
+	switch policy.NetworkRule(r.settings.Exec.Exact(len(hosts) > 0, inherits).Network) {
 	case policy.NetworkOff:
 		return []string{}
 	case policy.NetworkOn:

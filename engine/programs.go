@@ -11,17 +11,17 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/exectool"
 	"metier/harness"
 	"metier/internal/confine"
 	"metier/internal/distinct"
 	"metier/internal/egress"
 	"metier/policy"
-	"metier/program"
 	"metier/sandbox"
 	"metier/sandbox/gvisor"
 	"metier/sandbox/native"
 	"metier/sandbox/quarantine"
-	"metier/sandbox/unsafe"
+	"metier/sandbox/unconfined"
 	"metier/settings"
 )
 
@@ -29,7 +29,7 @@ import (
 const (
 	BackendNative = native.Backend
 	BackendGVisor = gvisor.Backend
-	BackendUnsafe = unsafe.Name
+	BackendUnsafe = unconfined.Name
 )
 
 // Backends lists the sandboxes by name.
@@ -53,7 +53,7 @@ func Backend(asked string, op config.Operator) (string, error) {
 func (e *Engine) OpenSandbox(name string, op config.Operator) (sandbox.Sandbox, bool, error) {
 	switch name {
 	case BackendUnsafe:
-		return unsafe.New(nil), true, nil
+		return unconfined.New(nil), true, nil
 	case BackendGVisor:
 		if op.Sandbox.Runsc == "" {
 			return nil, false, metier.Errorf(metier.Invalid, "runsc_unset", "set sandbox.runsc in the configuration to the path of gVisor's runsc", "no runsc is configured")
@@ -96,23 +96,23 @@ func cutEntry(entry string) (skill, file string, ok bool) {
 
 // approve ties the scripts that the operator named to the skills as they are
 // now: naming one is the approval of that tree.
-func (j *Run) approve(ctx context.Context, entries []string) error {
+func (r *Run) approve(ctx context.Context, entries []string) error {
 	for _, e := range entries {
 		name, file, _ := cutEntry(e)
-		sk, err := j.snapshot.Find(name)
+		sk, err := r.snapshot.Find(name)
 		if err != nil {
 			return err
 		}
-		if sk, err = j.snapshot.Index(ctx, sk); err != nil {
+		if sk, err = r.snapshot.Index(ctx, sk); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(sk.Resources, func(r metier.Resource) bool { return r.Path == file }) {
+		if !slices.ContainsFunc(sk.Resources, func(f metier.Resource) bool { return f.Path == file }) {
 			return &metier.Error{Op: "run", Skill: name, Path: file, Kind: metier.NotFound, Code: "script_not_indexed", Hint: "'metier show " + name + "' lists its files",
 				Err: fmt.Errorf("the skill %s has no script %s", name, file)}
 		}
 		a := policy.ApprovedScript{Entry: sk.Name + ":" + file, Tree: string(sk.Tree)}
-		j.launch.Approved = append(j.launch.Approved, a)
-		j.launch.Scripts = distinct.Of(append(j.launch.Scripts, a.Entry)) // a flag may give the ID
+		r.launch.Approved = append(r.launch.Approved, a)
+		r.launch.Scripts = distinct.Of(append(r.launch.Scripts, a.Entry)) // a flag may give the ID
 	}
 	return nil
 }
@@ -152,35 +152,35 @@ func (l Launch) runs() bool {
 }
 
 // programs are the tools that run programs, in the launch's sandbox.
-func (j *Run) programs() []metier.Tool {
-	if j.sandbox == nil {
-		return withheld(j.settings.Tools.Script)
+func (r *Run) programs() []metier.Tool {
+	if r.sandbox == nil {
+		return withheld(r.settings.Tools.Script)
 	}
 	id := "" // a dry run has no folder, and runs nothing
-	if j.folder != nil {
-		id = j.folder.ID()
+	if r.folder != nil {
+		id = r.folder.ID()
 	}
-	o := program.Options{Sandbox: j.sandbox, Limits: j.limits, AcceptLevel: j.anyLevel, Exec: j.settings.Exec, Name: j.settings.Tools.Script,
-		View: j.view, Run: id, Hosts: j.launch.Hosts, Egress: j.e.o.Egress, Host: j.exact, Secrets: j.e.scriptSecrets(j.op.Secrets), Output: j.hooks.Output, Logger: j.logger()}
-	o.Current = j.current()
+	o := exectool.Options{Sandbox: r.sandbox, Limits: r.limits, AcceptLevel: r.anyLevel, Exec: r.settings.Exec, Name: r.settings.Tools.Script,
+		View: r.view, Run: id, Hosts: r.launch.Hosts, Egress: r.e.o.Egress, Host: r.exact, Secrets: r.e.scriptSecrets(r.op.Secrets), Output: r.hooks.Output, Logger: r.logger()}
+	o.Current = r.current()
 	o.Workspace = o.Current()
-	if j.launch.harnessed() {
+	if r.launch.harnessed() {
 		o.ByPath = harness.Script
 	}
-	return program.Tools(o)
+	return exectool.Tools(o)
 }
 
 // current is the workspace as programs see it at the moment. Only projects below it, in
 // which other processes run metier, change that.
-func (j *Run) current() func() *sandbox.Workspace {
+func (r *Run) current() func() *sandbox.Workspace {
 	var mu sync.Mutex
-	dirs := j.e.projectDirs(j.launch.Workspace, j.launch.Cwd)
-	w := j.e.sandboxed(j.launch, j.protected, j.op.Secrets)
+	dirs := r.e.projectDirs(r.launch.Workspace, r.launch.Cwd)
+	w := r.e.sandboxed(r.launch, r.protected, r.op.Secrets)
 	return func() *sandbox.Workspace {
 		mu.Lock()
 		defer mu.Unlock()
-		if now := j.e.projectDirs(j.launch.Workspace, j.launch.Cwd); !slices.Equal(now, dirs) {
-			dirs, w = now, j.e.sandboxed(j.launch, j.e.protected(j.launch, j.op, j.settings.Discover), j.op.Secrets)
+		if now := r.e.projectDirs(r.launch.Workspace, r.launch.Cwd); !slices.Equal(now, dirs) {
+			dirs, w = now, r.e.sandboxed(r.launch, r.e.protected(r.launch, r.op, r.settings.Discover), r.op.Secrets)
 		}
 		return w
 	}

@@ -6,22 +6,22 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/filetool"
 	"metier/model"
 	"metier/model/provider"
 	"metier/policy"
 	"metier/settings"
-	"metier/tool"
 )
 
 // Request is what a caller asks of a run. A zero field means the default of the
 // configuration. Paths are absolute, or relative to the folder of the environment;
 // roots and harnesses are relative to the workspace.
 type Request struct {
-	Surface   string       // what the user works with, such as "cli"
-	Workspace string       // "": the folder of the environment
-	Cwd       string       // folder in the workspace that relative paths start at
-	Mounts    []tool.Mount // more folders
-	Artifacts string       // folder of records
+	Surface   string           // what the user works with, such as "cli"
+	Workspace string           // "": the folder of the environment
+	Cwd       string           // folder in the workspace that relative paths start at
+	Mounts    []filetool.Mount // more folders
+	Artifacts string           // folder of records
 
 	Roots     []string // folders of skills
 	Harnesses []string // folders with a HARNESS.md

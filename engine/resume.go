@@ -44,7 +44,7 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 		return nil, err
 	}
 	ro := e.RunOptions()
-	ro.Witnessed = !o.TrustRecord
+	ro.RequireHead = !o.TrustRecord
 	folder, err := run.Open(root, id, ro)
 	if err != nil {
 		return nil, err
@@ -90,42 +90,42 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 }
 
 // continueFrom opens the session of a record and records what changed since.
-func (j *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run.Restored, past past, prompt string) error {
+func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run.Restored, past past, prompt string) error {
 	if prompt != "" { // checked before anything is recorded
 		if err := checkPrompt(prompt); err != nil {
 			return err
 		}
-		if _, err := j.typed(prompt); err != nil {
+		if _, err := r.typed(prompt); err != nil {
 			return err
 		}
 	}
 	if over := restored.State.Status; prompt == "" && (over == run.StatusDone || over == run.StatusDenied) {
-		j.over = &restored
-		return j.open(ctx, folder) // Drive returns how it ended, and does nothing
+		r.over = &restored
+		return r.open(ctx, folder) // Drive returns how it ended, and does nothing
 	}
-	j.noteLease()
-	d, err := j.drift(restored)
+	r.noteLease()
+	d, err := r.drift(restored)
 	if err != nil {
 		return err
 	}
-	if err := j.driftOfChildren(ctx, folder.Dir(), restored.State); err != nil {
+	if err := r.driftOfChildren(ctx, folder.Dir(), restored.State); err != nil {
 		return err
 	}
-	j.anew = len(d.all()) > 0 && j.onDrift() == "reload"
-	if err := j.open(ctx, folder); err != nil {
+	r.anew = len(d.all()) > 0 && r.onDrift() == "reload"
+	if err := r.open(ctx, folder); err != nil {
 		return err
 	}
-	if err := j.resumed(ctx, restored, d, j.onDrift()); err != nil {
+	if err := r.resumed(ctx, restored, d, r.onDrift()); err != nil {
 		return err
 	}
-	if err := j.settle(ctx); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return err
 	}
 	switch {
 	case prompt != "":
-		return j.say(ctx, past, prompt)
+		return r.say(ctx, past, prompt)
 	case past.ended:
-		return j.goOn(ctx, past, restored.State.Code)
+		return r.goOn(ctx, past, restored.State.Code)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 		l.Batch = *o.Batch
 	}
 	l.Park = l.Park || o.Park
-	if err := e.relend(l, o.Browser, op); err != nil {
+	if err := e.renewBrowser(l, o.Browser, op); err != nil {
 		return nil, err
 	}
 	l.Denied = distinct.Of(append(l.Denied, op.Deny...))
@@ -179,10 +179,10 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 
 // goOn begins the next run of the session whose last one failed or was
 // cancelled: the conversation stays, and the model is told to go on.
-func (j *Run) goOn(ctx context.Context, p past, code string) error {
-	j.run = fmt.Sprintf("%s.%d", j.folder.ID(), p.runs+1)
+func (r *Run) goOn(ctx context.Context, p past, code string) error {
+	r.run = fmt.Sprintf("%s.%d", r.folder.ID(), p.runs+1)
 	text := fmt.Sprintf("The work was stopped before the task was done (%s). Go on with the task.", cmp.Or(code, "stopped"))
-	_, err := j.session.Say(ctx, metier.Input{ID: "again-" + j.run, Parts: []model.Part{model.Text(text)}, Role: j.launch.PromptRole, Surface: j.from, By: j.e.Principal()})
+	_, err := r.session.Send(ctx, metier.Input{ID: "again-" + r.run, Parts: []model.Part{model.Text(text)}, Role: r.launch.PromptRole, Surface: r.from, By: r.e.Principal()})
 	return err
 }
 
@@ -193,8 +193,8 @@ type past struct {
 	runs   int
 	inputs int
 	ended  bool
-	limits agent.Limits      // of the last run
-	lost   []event.Recovered // what this opening took off the end of the record
+	limits agent.Limits            // of the last run
+	lost   []event.RecordRecovered // what this opening took off the end of the record
 }
 
 // readPast folds the record.
@@ -209,28 +209,28 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 		if err != nil {
 			continue // Restore has judged it
 		}
-		if r, recovered := e.(event.Recovered); recovered {
+		if r, recovered := e.(event.RecordRecovered); recovered {
 			p.lost = append(p.lost, r)
 		} else {
 			p.lost = nil
 		}
 		switch e := e.(type) {
-		case event.Opened:
+		case event.SessionOpened:
 			if started.Digest == "" {
 				started = e.Launch
 			}
-		case event.Begun:
+		case event.RunStarted:
 			p.run, p.ended, p.limits = e.Run, false, agent.Limits{MaxTurns: e.MaxTurns, MaxTokens: e.MaxTokens}
 			p.runs++
-		case event.Limited:
+		case event.RunLimited:
 			p.limits = agent.Limits{MaxTurns: cmp.Or(e.MaxTurns, p.limits.MaxTurns), MaxTokens: cmp.Or(e.MaxTokens, p.limits.MaxTokens)}
-		case event.Resumed:
+		case event.RunResumed:
 			if e.Lease.Digest != "" {
 				lease = e.Lease
 			}
-		case event.Said:
+		case event.Input:
 			p.inputs++
-		case event.Ended:
+		case event.RunEnded:
 			p.ended = true
 		}
 	}
@@ -289,8 +289,8 @@ func ofParent(ctx context.Context, folder *run.Folder) error {
 }
 
 // resumed records that the run goes on, with what was found.
-func (j *Run) resumed(ctx context.Context, r run.Restored, d drifts, choice string) error {
-	reg, err := json.Marshal(r.Registry)
+func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choice string) error {
+	reg, err := json.Marshal(restored.Registry)
 	if err != nil {
 		return err
 	}
@@ -298,27 +298,27 @@ func (j *Run) resumed(ctx context.Context, r run.Restored, d drifts, choice stri
 	for _, x := range d.all() {
 		evs = append(evs, x)
 	}
-	if r.Registry.Unbound() {
-		j.unbound()
+	if restored.Registry.Unbound() {
+		r.unbound()
 		evs = append(evs, event.Note{Code: codeUnbound})
 	}
-	lease, err := j.keepLease(ctx)
+	lease, err := r.recordLease(ctx)
 	if err != nil {
 		return err
 	}
-	evs = append(evs, event.Resumed{Run: j.folder.ID(), Registry: digest.Bytes(reg), Active: len(r.Activations.Activations),
-		Verified: len(r.Active) - len(d.active), Drifted: len(d.all()), OnDrift: choice, Lease: lease})
-	if err := j.append(ctx, evs); err != nil {
+	evs = append(evs, event.RunResumed{Run: r.folder.ID(), Registry: digest.Bytes(reg), Active: len(restored.Activations.Activations),
+		Verified: len(restored.Active) - len(d.active), Drifted: len(d.all()), OnDrift: choice, Lease: lease})
+	if err := r.append(ctx, evs); err != nil {
 		return err
 	}
-	if !j.anew {
+	if !r.anew {
 		return nil
 	}
-	if err := j.session.Refresh(ctx); err != nil {
+	if err := r.session.Refresh(ctx); err != nil {
 		return err
 	}
 	for _, x := range d.active {
-		if _, err := j.session.Activate(ctx, x.SkillID, j.source()); err != nil {
+		if _, err := r.session.Activate(ctx, x.SkillID, r.source()); err != nil {
 			return err
 		}
 	}
@@ -329,32 +329,32 @@ func (j *Run) resumed(ctx context.Context, r run.Restored, d drifts, choice stri
 // not in the record.
 const codeUnbound = "registry_unbound"
 
-func (j *Run) unbound() {
-	j.note(codeUnbound, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now")
+func (r *Run) unbound() {
+	r.note(codeUnbound, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now")
 }
 
 // source is the activation source of what the run begins with.
-func (j *Run) source() string {
-	if j.launch.Child != nil {
+func (r *Run) source() string {
+	if r.launch.Child != nil {
 		return sourceChild
 	}
 	return sourceRun
 }
 
 // append writes entries of the command itself.
-func (j *Run) append(ctx context.Context, evs []event.Event) error {
-	head, err := j.log.Head(ctx)
+func (r *Run) append(ctx context.Context, evs []event.Event) error {
+	head, err := r.log.Head(ctx)
 	if err != nil {
 		return err
 	}
 	var entries []record.Entry
 	for i, e := range evs {
-		en, err := event.New(e, fmt.Sprintf("%s@%d", e.Type(), head.Seq+uint64(i)+1), j.e.Principal(), j.e.Now())
+		en, err := event.New(e, fmt.Sprintf("%s@%d", e.Type(), head.Seq+uint64(i)+1), r.e.Principal(), r.e.Now())
 		if err != nil {
 			return err
 		}
 		entries = append(entries, en)
 	}
-	_, err = j.log.Append(ctx, head, entries...)
+	_, err = r.log.Append(ctx, head, entries...)
 	return err
 }

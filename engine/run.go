@@ -16,17 +16,17 @@ import (
 	"metier/agent"
 	"metier/agent/subagent"
 	"metier/config"
+	"metier/exectool"
+	"metier/filetool"
 	"metier/internal/confine"
 	"metier/mcp/host"
 	"metier/model"
 	"metier/model/provider"
 	"metier/policy"
-	"metier/program"
 	"metier/record"
 	"metier/run"
 	"metier/sandbox"
 	"metier/settings"
-	"metier/tool"
 )
 
 // Run is a run that is open: a plan with its workspace, skills, and tools.
@@ -45,13 +45,13 @@ type Run struct {
 	snapshot  *metier.Snapshot
 	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
 	protected []string         // no tool and no program writes these
-	workspace *tool.Workspace
+	workspace *filetool.Workspace
 	host      *host.Host               // nil where no server of the Model Context Protocol is configured
 	sandbox   sandbox.Sandbox          // nil where the model runs no programs
 	anyLevel  bool                     // the operator takes any isolation it gives
 	limits    sandbox.Limits           // of programs; zero fields are the defaults
-	exact     *program.Host            // which scripts run on this machine itself; nil: none
-	standing  map[string]policy.Answer // what was approved always, by what it binds
+	exact     *exectool.Host           // which scripts run on this machine itself; nil: none
+	permanent map[string]policy.Answer // what was approved always, by what it binds
 	owned     []io.Closer              // of all these, what closes with the job: a child has the rest from its parent
 
 	folder   *run.Folder
@@ -98,7 +98,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	if j.snapshot, err = j.look(ctx); err != nil {
+	if j.snapshot, err = j.scanSkills(ctx); err != nil {
 		return nil, err
 	}
 	j.disk = j.snapshot
@@ -117,10 +117,10 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		if err := j.openSandbox(); err != nil {
 			return nil, err
 		}
-		j.standing = e.standing()
+		j.permanent = e.permanentApprovals()
 	}
 	j.protected = e.protected(l, j.op, s.Discover)
-	j.workspace, err = tool.OpenWorkspace(l.Workspace, &tool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: j.protected, Denied: e.closed(l, j.op.Secrets)})
+	j.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: j.protected, Denied: e.closed(l, j.op.Secrets)})
 	if err != nil {
 		return nil, err
 	}
@@ -129,96 +129,96 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 }
 
 // openSandbox opens what the launch's programs run in.
-func (j *Run) openSandbox() (err error) {
-	if j.sandbox, j.anyLevel, err = j.e.OpenSandbox(j.launch.Sandbox, j.op); err == nil {
-		j.owned = append(j.owned, j.sandbox)
+func (r *Run) openSandbox() (err error) {
+	if r.sandbox, r.anyLevel, err = r.e.OpenSandbox(r.launch.Sandbox, r.op); err == nil {
+		r.owned = append(r.owned, r.sandbox)
 	}
 	return err
 }
 
 // tools are the file tools of the job, those that run programs or read pages, and those of servers.
-func (j *Run) tools() []metier.Tool {
-	return slices.Concat(j.files(), j.byPath(), j.programs(), j.pages(), j.served(), j.delegation(), j.custom.Tools)
+func (r *Run) tools() []metier.Tool {
+	return slices.Concat(r.files(), r.byPath(), r.programs(), r.pages(), r.served(), r.delegation(), r.custom.Tools)
 }
 
-func (j *Run) files() []metier.Tool {
-	return tool.Files(j.workspace, tool.Options{View: j.view, IfMatch: j.settings.Tools.IfMatch, Guard: j.settings.Policy.GuardAllow,
-		ActivateOnRead: j.settings.Activate.ByReading()})
+func (r *Run) files() []metier.Tool {
+	return filetool.Files(r.workspace, filetool.Options{View: r.view, IfMatch: r.settings.Tools.IfMatch, Guard: r.settings.Policy.GuardAllow,
+		ActivateOnRead: r.settings.Activate.ByReading()})
 }
 
 // grants is what the operator allowed, as policy takes it.
-func (j *Run) grants() policy.Grants {
-	p, x := j.settings.Policy, j.settings.Exec
-	g := policy.Grants{Mode: policy.Mode(p.Mode), Tools: j.launch.Tools, Denied: j.launch.Denied,
+func (r *Run) grants() policy.Grants {
+	p, x := r.settings.Policy, r.settings.Exec
+	g := policy.Grants{Mode: policy.Mode(p.Mode), Tools: r.launch.Tools, Denied: r.launch.Denied,
 		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
 		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
-		Scripts: j.launch.Scripts, Approved: j.launch.Approved, Hosts: j.launch.Hosts, Answers: j.standing}
-	j.launch.Policy.grant(&g)
-	if j.launch.Subagents.may() {
-		g.Profiles = j.launch.Subagents.names()
+		Scripts: r.launch.Scripts, Approved: r.launch.Approved, Hosts: r.launch.Hosts, Answers: r.permanent}
+	r.launch.Policy.grant(&g)
+	if r.launch.Subagents.may() {
+		g.Profiles = r.launch.Subagents.names()
 	}
-	if j.launch.Child != nil {
-		g.Only = j.launch.Child.Only
+	if r.launch.Child != nil {
+		g.Only = r.launch.Child.Only
 	}
 	return g
 }
 
 // open opens the session on the folder's log.
-func (j *Run) open(ctx context.Context, f *run.Folder) error {
-	j.folder = f
+func (r *Run) open(ctx context.Context, f *run.Folder) error {
+	r.folder = f
 	var err error
-	if j.log, j.unfollow, err = j.e.Trace(ctx, f); err != nil {
+	if r.log, r.unfollow, err = r.e.Trace(ctx, f); err != nil {
 		return err
 	}
-	return j.openOn(ctx, f.ID(), j.log, f.Blobs())
+	return r.openOn(ctx, f.ID(), r.log, f.Blobs())
 }
 
 // openOn opens the session on a log.
-func (j *Run) openOn(ctx context.Context, id string, log record.Log, blobs record.Blobs) error {
-	raw, err := json.Marshal(j.launch)
+func (r *Run) openOn(ctx context.Context, id string, log record.Log, blobs record.Blobs) error {
+	raw, err := json.Marshal(r.launch)
 	if err != nil {
 		return err
 	}
-	c := metier.Config{ID: id, By: j.e.Principal(), Build: j.e.o.Version, Log: log, Blobs: blobs, Snapshot: j.snapshot,
-		Tools: j.tools(), Settings: j.settings, Origins: j.origins, Grants: j.grants(), Launch: raw, View: j.view, Batch: j.launch.Batch, Now: j.e.Now,
-		Logger: j.logger(), ToolsOnly: j.surface.tools != nil}
-	c.Tools, c.Like = append(c.Tools, j.surface.tools...), j.surface.like
-	j.toolset = c.Tools
-	if j.anew {
-		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return j.disk, nil }
+	c := metier.Config{ID: id, By: r.e.Principal(), Build: r.e.o.Version, Log: log, Blobs: blobs, Snapshot: r.snapshot,
+		Tools: r.tools(), Settings: r.settings, Origins: r.origins, Grants: r.grants(), Launch: raw, View: r.view, Batch: r.launch.Batch, Now: r.e.Now,
+		Logger: r.logger(), ToolsOnly: r.surface.tools != nil}
+	c.Tools, c.Like = append(c.Tools, r.surface.tools...), r.surface.like
+	r.toolset = c.Tools
+	if r.anew {
+		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return r.disk, nil }
 	}
-	if j.reloads() {
+	if r.reloads() {
 		c.Refresh = func(ctx context.Context) (*metier.Snapshot, error) {
-			return j.look(ctx)
+			return r.scanSkills(ctx)
 		}
 	}
-	if j.surface.snapshot != nil {
-		c.Refresh = j.surface.snapshot
+	if r.surface.snapshot != nil {
+		c.Refresh = r.surface.snapshot
 	}
-	j.session, err = metier.Open(ctx, c)
+	r.session, err = metier.Open(ctx, c)
 	return err
 }
 
 // reloads reports whether skills are looked for again before each turn.
-func (j *Run) reloads() bool {
-	switch j.settings.Discover.Reload {
+func (r *Run) reloads() bool {
+	switch r.settings.Discover.Reload {
 	case settings.ReloadSnapshot:
 		return false
 	case settings.ReloadAuto:
-		return !j.launch.Batch
+		return !r.launch.Batch
 	}
 	return true
 }
 
 // begin puts preloads and prompt into the session. Done twice it changes
 // nothing, so a resume may do it again.
-func (j *Run) begin(ctx context.Context) error {
-	st := j.session.State()
-	if err := j.loadHarnesses(ctx, st); err != nil {
+func (r *Run) begin(ctx context.Context) error {
+	st := r.session.State()
+	if err := r.loadHarnesses(ctx, st); err != nil {
 		return err
 	}
-	for _, name := range j.launch.Skills {
-		sk, err := j.session.Snapshot().Find(name)
+	for _, name := range r.launch.Skills {
+		sk, err := r.session.Snapshot().Find(name)
 		if err != nil {
 			if slices.ContainsFunc(st.Active, func(a metier.Activation) bool { return strings.EqualFold(a.Name, name) || a.SkillID == name }) {
 				continue // gone since: what is recorded counts, and the drift was named
@@ -228,22 +228,22 @@ func (j *Run) begin(ctx context.Context) error {
 		if isActive(st, sk.ID.String()) {
 			continue
 		}
-		if _, err := j.session.Activate(ctx, name, sourceRun); err != nil {
+		if _, err := r.session.Activate(ctx, name, sourceRun); err != nil {
 			return err
 		}
 	}
 	if _, said := st.Inputs["prompt"]; said {
 		return nil // in the words that are recorded, which are not the typed ones where /NAME was typed
 	}
-	task := j.launch.Prompt
-	line, err := j.typed(j.launch.Prompt)
+	task := r.launch.Prompt
+	line, err := r.typed(r.launch.Prompt)
 	if err == nil && line != nil {
-		task, err = line.follow(ctx, j.session)
+		task, err = line.follow(ctx, r.session)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = j.session.Say(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: j.from, By: j.e.Principal()})
+	_, err = r.session.Send(ctx, metier.Input{ID: "prompt", Parts: []model.Part{model.Text(task)}, Role: r.launch.PromptRole, Surface: r.from, By: r.e.Principal()})
 	return err
 }
 
@@ -252,39 +252,39 @@ func isActive(st metier.State, id string) bool {
 }
 
 // drive runs the agent to its end.
-func (j *Run) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outcome, error) {
-	l := j.launch
+func (r *Run) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outcome, error) {
+	l := r.launch
 	spec := l.Spec
-	spec.Run = cmp.Or(j.run, j.folder.ID())
-	c := agent.Config{Session: j.session, Log: j.log, Blobs: j.folder.Blobs(), Model: j.model.Model, By: j.e.Principal(), Spec: spec, Limits: j.limited, Inject: j.settings.Activate.Role,
-		Prompt: agent.Prompt{Workspace: j.where(), Project: j.project(), Prepare: j.instructed}, Park: l.Park, Observe: watch, Now: j.e.Now, After: j.e.o.After, Logger: j.logger()}
+	spec.Run = cmp.Or(r.run, r.folder.ID())
+	c := agent.Config{Session: r.session, Log: r.log, Blobs: r.folder.Blobs(), Model: r.model.Model, By: r.e.Principal(), Spec: spec, Limits: r.limited, Inject: r.settings.Activate.Role,
+		Prompt: agent.Prompt{Workspace: r.where(), Project: r.project(), Prepare: r.instructed}, Park: l.Park, Observe: watch, Now: r.e.Now, After: r.e.o.After, Logger: r.logger()}
 	if l.Subagents.may() {
 		c.Children = l.childrenAtOnce()
 	}
-	c.Spawns = subagent.Spawns(ctx, j.session, j.toolset)
-	if !l.Batch && j.hooks.Ask != nil && l.Child == nil {
-		c.Ask = j.ask
+	c.Spawns = subagent.Spawns(ctx, r.session, r.toolset)
+	if !l.Batch && r.hooks.Ask != nil && l.Child == nil {
+		c.Ask = r.ask
 	}
 	return agent.Run(ctx, c)
 }
 
 // where tells the model where its files are, in the paths its tools take.
-func (j *Run) where() string {
-	root := j.view.Root()
+func (r *Run) where() string {
+	root := r.view.Root()
 	s := "The workspace is " + root + ". File tools take paths below it."
-	if j.launch.Cwd != "" && j.launch.Cwd != "." {
-		s += " Relative paths start at " + root + "/" + filepath.ToSlash(j.launch.Cwd) + "."
+	if r.launch.Cwd != "" && r.launch.Cwd != "." {
+		s += " Relative paths start at " + root + "/" + filepath.ToSlash(r.launch.Cwd) + "."
 	}
 	return s
 }
 
 // project reads the workspace's own instructions for agents.
-func (j *Run) project() string {
+func (r *Run) project() string {
 	const most = 64 << 10
-	b, more, err := confine.ReadBeneath(j.launch.Workspace, "AGENTS.md", most)
+	b, more, err := confine.ReadBeneath(r.launch.Workspace, "AGENTS.md", most)
 	if err != nil {
 		if confine.CodeOf(err) != confine.NotFound {
-			j.note("", "AGENTS.md of the workspace is left out: %v", err)
+			r.note("", "AGENTS.md of the workspace is left out: %v", err)
 		}
 		return ""
 	}
@@ -297,30 +297,30 @@ func (j *Run) project() string {
 
 // Close makes the record durable, writes the artifacts and lets go of
 // everything.
-func (j *Run) Close(ctx context.Context) error {
+func (r *Run) Close(ctx context.Context) error {
 	var errs []error
-	if j.session != nil {
-		if j.launch.Model == modelNone && j.folder != nil {
-			errs = append(errs, j.e.EndRecord(ctx, j.log, j.folder.ID()))
+	if r.session != nil {
+		if r.launch.Model == modelNone && r.folder != nil {
+			errs = append(errs, r.e.EndRecord(ctx, r.log, r.folder.ID()))
 		}
-		errs = append(errs, j.session.Close(ctx))
+		errs = append(errs, r.session.Close(ctx))
 	}
-	if j.unfollow != nil {
-		j.unfollow()
+	if r.unfollow != nil {
+		r.unfollow()
 	}
-	if j.folder != nil {
-		errs = append(errs, j.folder.Project(ctx), j.folder.Close())
+	if r.folder != nil {
+		errs = append(errs, r.folder.Project(ctx), r.folder.Close())
 	}
-	return errors.Join(append(errs, j.letGo())...)
+	return errors.Join(append(errs, r.letGo())...)
 }
 
 // letGo closes what the job owns, the last first.
-func (j *Run) letGo() error {
+func (r *Run) letGo() error {
 	var errs []error
-	for _, c := range slices.Backward(j.owned) {
+	for _, c := range slices.Backward(r.owned) {
 		errs = append(errs, c.Close())
 	}
-	j.owned = nil
+	r.owned = nil
 	return errors.Join(errs...)
 }
 
@@ -333,7 +333,7 @@ func closed(closing, work error) error {
 }
 
 // logger is the log of the run. Its secrets do not appear in it, either.
-func (j *Run) logger() *slog.Logger { return j.e.o.Logger(append(j.e.Secrets(), j.secrets...)) }
+func (r *Run) logger() *slog.Logger { return r.e.o.Logger(append(r.e.Secrets(), r.secrets...)) }
 
 // redactor removes the secrets of the run's servers.
-func (j *Run) redactor() *record.Redactor { return record.Redact(nil, j.secrets...) }
+func (r *Run) redactor() *record.Redactor { return record.Redact(nil, r.secrets...) }

@@ -84,7 +84,7 @@ func TestRun_SendBeforeDriveKeepsOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, is := ev.Event.(event.Said); is {
+		if s, is := ev.Event.(event.Input); is {
 			said = append(said, s.ID)
 		}
 	}

@@ -116,43 +116,43 @@ func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
 // connect opens the servers of a run, and finds which of their tools the
 // operator granted. A resumed run keeps the servers and tools it had; what is
 // not there any more, or is another, is told.
-func (j *Run) connect(ctx context.Context) error {
-	m := j.launch.MCP
+func (r *Run) connect(ctx context.Context) error {
+	m := r.launch.MCP
 	if m == nil {
 		return nil
 	}
-	servers, secrets, err := j.e.mcpServers(j.op, m.Files)
+	servers, secrets, err := r.e.mcpServers(r.op, m.Files)
 	if err != nil {
 		return err
 	}
-	j.secrets = secrets
-	o := &host.Options{Dir: j.launch.Workspace, Cache: j.serverCache()}
-	if j.launch.resumed {
+	r.secrets = secrets
+	o := &host.Options{Dir: r.launch.Workspace, Cache: r.serverCache()}
+	if r.launch.resumed {
 		servers = slices.DeleteFunc(servers, func(s host.Server) bool { return !slices.Contains(m.Servers, s.Label) })
 		for _, l := range m.Servers {
 			if !slices.ContainsFunc(servers, func(s host.Server) bool { return s.Label == l }) {
-				j.note("mcp_server_unknown", "the server %s of this run is not configured any more", l)
+				r.note("mcp_server_unknown", "the server %s of this run is not configured any more", l)
 			}
 		}
-		if j.onDrift() != "reload" {
+		if r.onDrift() != "reload" {
 			o.Pins = m.Pins
 		}
 	}
-	if j.host, err = j.e.OpenHost(ctx, servers, o); err != nil {
+	if r.host, err = r.e.OpenHost(ctx, servers, o); err != nil {
 		return err
 	}
-	if j.owned = append(j.owned, j.host); j.launch.resumed {
+	if r.owned = append(r.owned, r.host); r.launch.resumed {
 		return nil
 	}
 	m.Pins = map[string]string{}
-	pins := j.host.Pins()
-	for _, t := range j.host.Tools() {
+	pins := r.host.Pins()
+	for _, t := range r.host.Tools() {
 		spec, _ := t.Spec(ctx, nil)
 		granted := slices.ContainsFunc(m.Tools, func(p string) bool {
 			return p == spec.Canonical || policy.ParsePattern(p).Matches(policy.Request{Tool: spec.Canonical})
 		})
-		if granted && (j.launch.Spec.Mode != agent.ModePlan || spec.Effect == policy.Read) {
-			j.launch.Tools = append(j.launch.Tools, spec.Canonical)
+		if granted && (r.launch.Spec.Mode != agent.ModePlan || spec.Effect == policy.Read) {
+			r.launch.Tools = append(r.launch.Tools, spec.Canonical)
 			m.Pins[spec.Canonical] = pins[spec.Canonical]
 		}
 	}
@@ -161,11 +161,11 @@ func (j *Run) connect(ctx context.Context) error {
 
 // serverCache is where files of servers' skills are kept: in the user's cache,
 // unless that is a place where this run looks for skills or its tools write.
-func (j *Run) serverCache() string {
-	dir, _ := j.e.Env.CacheDir(CacheServers)
-	closed := []string{j.launch.Workspace}
-	for _, r := range j.launch.Roots {
-		closed = append(closed, r.Path)
+func (r *Run) serverCache() string {
+	dir, _ := r.e.Env.CacheDir(CacheServers)
+	closed := []string{r.launch.Workspace}
+	for _, root := range r.launch.Roots {
+		closed = append(closed, root.Path)
 	}
 	if dir == "" || slices.ContainsFunc(closed, func(p string) bool { return confine.Within(p, dir) }) {
 		return ""
@@ -187,20 +187,20 @@ func (e *Engine) OpenHost(ctx context.Context, servers []host.Server, o *host.Op
 }
 
 // served are the tools of servers.
-func (j *Run) served() []metier.Tool {
-	if j.host == nil {
+func (r *Run) served() []metier.Tool {
+	if r.host == nil {
 		return nil
 	}
-	return j.host.Tools()
+	return r.host.Tools()
 }
 
-// look lists the skills of the roots and of the servers.
-func (j *Run) look(ctx context.Context) (*metier.Snapshot, error) {
-	more := j.custom.Mounts
-	if j.host != nil {
-		more = slices.Concat(more, ServerMounts(j.host))
+// scanSkills lists the skills of the roots and of the servers.
+func (r *Run) scanSkills(ctx context.Context) (*metier.Snapshot, error) {
+	more := r.custom.Mounts
+	if r.host != nil {
+		more = slices.Concat(more, ServerMounts(r.host))
 	}
-	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, more...)
+	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, more...)
 }
 
 // OpenServers opens the MCP servers of files for commands that only look at their

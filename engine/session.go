@@ -29,8 +29,8 @@ type SessionOptions struct {
 
 // Session opens a session with the skills, tools, and grants of the run. end closes
 // it.
-func (j *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session, end func() error, err error) {
-	k := *j
+func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session, end func() error, err error) {
+	k := *r
 	k.owned = nil // they belong to the run
 	if k.snapshot, err = o.Snapshot(ctx); err != nil {
 		return nil, nil, err
@@ -54,15 +54,15 @@ func (j *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 
 // Skills lists the skills of the run's roots, and of the sources that the program
 // brings, as they are now.
-func (j *Run) Skills(ctx context.Context) (*metier.Snapshot, error) {
-	return j.e.Snapshot(ctx, j.launch.Roots, j.settings, j.launch.Workspace, nil, j.custom.Mounts...)
+func (r *Run) Skills(ctx context.Context) (*metier.Snapshot, error) {
+	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, r.custom.Mounts...)
 }
 
 // Grants returns what the operator allows.
-func (j *Run) Grants() policy.Grants { return j.grants() }
+func (r *Run) Grants() policy.Grants { return r.grants() }
 
 // Settings returns the settings of the run.
-func (j *Run) Settings() settings.Settings { return j.settings }
+func (r *Run) Settings() settings.Settings { return r.settings }
 
 // Records returns the workspace of the run, and the folder of its records.
-func (j *Run) Records() (workspace, root string) { return j.launch.Workspace, j.launch.Artifacts }
+func (r *Run) Records() (workspace, root string) { return r.launch.Workspace, r.launch.Artifacts }

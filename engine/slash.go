@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"metier"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 )
@@ -23,30 +23,30 @@ type typed struct {
 // a typed line activate, where the text is no direct command, and where the
 // first word has another slash, as paths have. A name that is no skill's for
 // people is an error, or text for the model where unknown_slash is pass.
-func (j *Run) typed(text string) (*typed, error) {
+func (r *Run) typed(text string) (*typed, error) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	name, is := strings.CutPrefix(name, "/")
-	if !is || name == "" || strings.ContainsAny(name, "/\n\r\t") || !j.settings.Activate.Ways.Has(settings.WaySlash) || j.launch.PromptRole != policy.DirectCommand {
+	if !is || name == "" || strings.ContainsAny(name, "/\n\r\t") || !r.settings.Activate.Ways.Has(settings.WaySlash) || r.launch.PromptRole != policy.DirectCommand {
 		return nil, nil
 	}
-	sk, err := j.snapshot.Find(name)
+	sk, err := r.snapshot.Find(name)
 	switch {
 	case err == nil && sk.UserInvocable:
 		return &typed{sk, name, strings.Fields(rest)}, nil
-	case j.settings.Chat.UnknownSlash == settings.UnknownSlashPass && (err == nil || metier.KindOf(err) == metier.NotFound):
+	case r.settings.Chat.UnknownSlash == settings.UnknownSlashPass && (err == nil || metier.KindOf(err) == metier.NotFound):
 		return nil, nil
 	case err != nil && metier.KindOf(err) != metier.NotFound:
 		return nil, err
 	}
-	return nil, metier.Errorf(metier.Invalid, "slash_unknown", j.slashes()+"; begin a task that is no command with another character", "%s is no skill that people can call", visible.Quote("/"+name))
+	return nil, metier.Errorf(metier.Invalid, "slash_unknown", r.slashes()+"; begin a task that is no command with another character", "%s is no skill that people can call", termtext.Quote("/"+name))
 }
 
 // slashes lists what can be typed, at most twenty.
-func (j *Run) slashes() string {
+func (r *Run) slashes() string {
 	var names []string
-	for _, sk := range j.snapshot.Skills() {
+	for _, sk := range r.snapshot.Skills() {
 		if sk.UserInvocable {
-			names = append(names, "/"+visible.Line(sk.Name))
+			names = append(names, "/"+termtext.Line(sk.Name))
 		}
 	}
 	switch most := 20; {
@@ -66,7 +66,7 @@ func (t typed) follow(ctx context.Context, s *metier.Session) (string, error) {
 			return "", err
 		}
 	}
-	task := fmt.Sprintf("Follow the skill %s.", visible.Quote(t.name))
+	task := fmt.Sprintf("Follow the skill %s.", termtext.Quote(t.name))
 	if len(t.arguments) > 0 {
 		task += "\nArguments: " + strings.Join(t.arguments, " ")
 	}

@@ -53,128 +53,128 @@ func (e *Engine) Start(ctx context.Context, p *Plan, id string, h Hooks) (*Run, 
 }
 
 // ID returns the ID of the run.
-func (j *Run) ID() string { return j.folder.ID() }
+func (r *Run) ID() string { return r.folder.ID() }
 
 // Dir returns the folder of the record.
-func (j *Run) Dir() string { return j.folder.Dir() }
+func (r *Run) Dir() string { return r.folder.Dir() }
 
 // Clean removes secrets from a text.
-func (j *Run) Clean(s string) string {
-	b, _ := j.redactor().Clean([]byte(j.e.Clean(s)))
+func (r *Run) Clean(s string) string {
+	b, _ := r.redactor().Clean([]byte(r.e.Clean(s)))
 	return string(b)
 }
 
 // Drive works on the task until it is done, or until only a person can continue. An
 // outcome without an ID means that the work did not begin.
-func (j *Run) Drive(ctx context.Context) (Outcome, error) {
-	if !j.begun {
-		if err := j.introduce(ctx); err != nil {
+func (r *Run) Drive(ctx context.Context) (Outcome, error) {
+	if !r.begun {
+		if err := r.introduce(ctx); err != nil {
 			return Outcome{}, err
 		}
 	}
-	o, err := j.drive(ctx, j.hooks.Progress)
+	o, err := r.drive(ctx, r.hooks.Progress)
 	if err != nil {
 		o.Status, o.Code = "interrupted", codeOf(err)
 	}
-	o.Run = j.folder.ID()
-	calls, failed := deniedIn(context.WithoutCancel(ctx), j.log)
-	return Outcome{Outcome: o, Phase: j.launch.Phase, Workspace: j.launch.Workspace, Dir: j.folder.Dir(), Denied: calls, Catalog: j.catalogReport(ctx), Notices: j.notices.all()}, closed(failed, err)
+	o.Run = r.folder.ID()
+	calls, failed := deniedIn(context.WithoutCancel(ctx), r.log)
+	return Outcome{Outcome: o, Phase: r.launch.Phase, Workspace: r.launch.Workspace, Dir: r.folder.Dir(), Denied: calls, Catalog: r.catalogReport(ctx), Notices: r.notices.all()}, closed(failed, err)
 }
 
 // introduce gives the notices of the beginning and puts skills and task into the
 // session.
-func (j *Run) introduce(ctx context.Context) error {
-	if j.model.Note != "" {
-		j.note("", "%s", j.model.Note)
+func (r *Run) introduce(ctx context.Context) error {
+	if r.model.Note != "" {
+		r.note("", "%s", r.model.Note)
 	}
-	if err := j.presentHarnesses(ctx); err != nil {
+	if err := r.presentHarnesses(ctx); err != nil {
 		return err
 	}
-	j.noteSkipped()
-	j.noteHosts()
-	j.NoteReadOnly()
-	j.noteBrowser()
-	if err := j.begin(ctx); err != nil {
+	r.noteSkipped()
+	r.noteHosts()
+	r.NoteReadOnly()
+	r.noteBrowser()
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	j.noteCatalog(ctx)
-	if err := j.folder.Project(ctx); err != nil { // the registry is in its file from the start
+	r.noteCatalog(ctx)
+	if err := r.folder.Project(ctx); err != nil { // the registry is in its file from the start
 		return err
 	}
-	j.begun = true
+	r.begun = true
 	return nil
 }
 
 // Send adds a message of the user to the conversation. [Run.Drive] answers it.
-func (j *Run) Send(ctx context.Context, text string) error {
+func (r *Run) Send(ctx context.Context, text string) error {
 	if err := checkPrompt(text); err != nil {
 		return err
 	}
-	if _, err := j.typed(text); err != nil {
+	if _, err := r.typed(text); err != nil {
 		return err
 	}
-	p, err := readPast(ctx, j.folder)
+	p, err := readPast(ctx, r.folder)
 	if err != nil {
 		return err
 	}
 	switch {
-	case !j.begun && !p.ended: // the task comes before what follows it
-		if err = j.introduce(ctx); err == nil {
-			p, err = readPast(ctx, j.folder)
+	case !r.begun && !p.ended: // the task comes before what follows it
+		if err = r.introduce(ctx); err == nil {
+			p, err = readPast(ctx, r.folder)
 		}
-	case j.over != nil:
-		err = j.reopenOver(ctx)
+	case r.over != nil:
+		err = r.reopenOver(ctx)
 	case p.ended:
-		err = j.reopened(ctx)
+		err = r.reopened(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return j.say(ctx, p, text)
+	return r.say(ctx, p, text)
 }
 
 // say records a message of the user, in the next run of the session if the last one
 // ended.
-func (j *Run) say(ctx context.Context, p past, text string) error {
+func (r *Run) say(ctx context.Context, p past, text string) error {
 	id := fmt.Sprintf("message-%d", p.inputs+1)
 	if p.ended {
-		j.run = fmt.Sprintf("%s.%d", j.folder.ID(), p.runs+1)
+		r.run = fmt.Sprintf("%s.%d", r.folder.ID(), p.runs+1)
 	}
 	task := text
-	line, err := j.typed(text)
+	line, err := r.typed(text)
 	if err == nil && line != nil {
-		task, err = line.follow(ctx, j.session)
+		task, err = line.follow(ctx, r.session)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = j.session.Say(ctx, metier.Input{ID: id, Parts: []model.Part{model.Text(task)}, Role: j.launch.PromptRole, Surface: j.from, By: j.e.Principal()})
+	_, err = r.session.Send(ctx, metier.Input{ID: id, Parts: []model.Part{model.Text(task)}, Role: r.launch.PromptRole, Surface: r.from, By: r.e.Principal()})
 	return err
 }
 
 // reopened records that a run whose session is still open continues after its end.
-func (j *Run) reopened(ctx context.Context) error {
-	active := len(j.session.State().Active)
-	return j.append(ctx, []event.Event{event.Resumed{Run: j.folder.ID(), Active: active, Verified: active, OnDrift: j.onDrift()}})
+func (r *Run) reopened(ctx context.Context) error {
+	active := len(r.session.State().Active)
+	return r.append(ctx, []event.Event{event.RunResumed{Run: r.folder.ID(), Active: active, Verified: active, OnDrift: r.onDrift()}})
 }
 
 // reopenOver checks what changed since a run ended, and records that it continues.
-func (j *Run) reopenOver(ctx context.Context) error {
-	j.noteLease()
-	d, err := j.drift(*j.over)
+func (r *Run) reopenOver(ctx context.Context) error {
+	r.noteLease()
+	d, err := r.drift(*r.over)
 	if err != nil {
 		return err
 	}
-	if len(d.all()) > 0 && j.onDrift() == "reload" {
-		j.anew = true
-		if err := errors.Join(j.session.Close(ctx), j.openOn(ctx, j.folder.ID(), j.log, j.folder.Blobs())); err != nil {
+	if len(d.all()) > 0 && r.onDrift() == "reload" {
+		r.anew = true
+		if err := errors.Join(r.session.Close(ctx), r.openOn(ctx, r.folder.ID(), r.log, r.folder.Blobs())); err != nil {
 			return err
 		}
 	}
-	if err := j.resumed(ctx, *j.over, d, j.onDrift()); err != nil {
+	if err := r.resumed(ctx, *r.over, d, r.onDrift()); err != nil {
 		return err
 	}
-	j.over = nil
+	r.over = nil
 	return nil
 }
 
@@ -194,9 +194,9 @@ func hintOf(err error) string {
 }
 
 // childProgress returns the function that receives the progress of a subagent.
-func (j *Run) childProgress(name string) func(agent.Progress) {
-	if j.hooks.Child == nil {
+func (r *Run) childProgress(name string) func(agent.Progress) {
+	if r.hooks.Child == nil {
 		return func(agent.Progress) {}
 	}
-	return j.hooks.Child(name)
+	return r.hooks.Child(name)
 }

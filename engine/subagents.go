@@ -224,24 +224,24 @@ func (l Launch) childrenAtOnce() int {
 }
 
 // delegation are the tools by which the job's model begins children.
-func (j *Run) delegation() []metier.Tool {
-	s := j.launch.Subagents
-	if !s.may() || !slices.Contains(j.launch.Tools, settings.ToolDelegateTask) {
+func (r *Run) delegation() []metier.Tool {
+	s := r.launch.Subagents
+	if !s.may() || !slices.Contains(r.launch.Tools, settings.ToolDelegateTask) {
 		return nil
 	}
-	if j.family == nil && j.folder != nil { // a dry run has no folder, and begins nothing
-		j.family = &family{root: j.folder.Children(), made: map[string]bool{}}
+	if r.family == nil && r.folder != nil { // a dry run has no folder, and begins nothing
+		r.family = &family{root: r.folder.Children(), made: map[string]bool{}}
 	}
-	return subagent.Tools(subagent.Options{Runner: &children{parent: j}, Profiles: s.Profiles, Allowed: s.names(), Inherit: j.settings.Agent.Inherit,
-		Parallel: j.launch.childrenAtOnce(), Within: strings.Join(j.launch.chain(), "/"), Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
+	return subagent.Tools(subagent.Options{Runner: &children{parent: r}, Profiles: s.Profiles, Allowed: s.names(), Inherit: r.settings.Agent.Inherit,
+		Parallel: r.launch.childrenAtOnce(), Within: strings.Join(r.launch.chain(), "/"), Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
 }
 
 // only are the skills a child may use: those it begins with, and those its
 // profile lets it load; and none that a parent which is a child may not.
-func (j *Run) only(p subagent.Profile, begin []string, parent *LaunchChild) [][]string {
+func (r *Run) only(p subagent.Profile, begin []string, parent *LaunchChild) [][]string {
 	own := []string{}
 	for _, n := range begin {
-		if sk, err := j.snapshot.Find(n); err == nil { // it was found, and nobody else's name counts
+		if sk, err := r.snapshot.Find(n); err == nil { // it was found, and nobody else's name counts
 			own = append(own, sk.ID.String())
 		}
 	}

@@ -35,6 +35,6 @@ func (withheldTool) Facts(context.Context, *metier.Session, json.RawMessage) (me
 }
 
 // Invoke implements metier.Tool. Policy refuses before it.
-func (t withheldTool) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+func (t withheldTool) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
 	return metier.Failure(&metier.Error{Op: "call", Kind: metier.Denied, Code: policy.CodeToolNotAllowed, Err: fmt.Errorf("there is nothing for %s to run in", t.name)}), nil
 }

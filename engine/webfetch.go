@@ -13,12 +13,12 @@ import (
 func (l Launch) fetches() bool { return slices.Contains(l.Tools, settings.ToolWebFetch) }
 
 // pages is the tool that reads pages, where the operator named it.
-func (j *Run) pages() []metier.Tool {
-	if !j.launch.fetches() {
+func (r *Run) pages() []metier.Tool {
+	if !r.launch.fetches() {
 		return nil
 	}
-	o := j.e.o.Fetch
-	version, _, _ := strings.Cut(j.e.o.Version, " ")
+	o := r.e.o.Fetch
+	version, _, _ := strings.Cut(r.e.o.Version, " ")
 	o.UserAgent = "metier/" + version
 	return []metier.Tool{fetch.Tool(o)}
 }

@@ -82,11 +82,11 @@ var types = func() map[string]reflect.Type {
 // the documentation.
 func All() []Event {
 	return []Event{
-		Opened{}, Closed{}, Indexed{}, ResourcesIndexed{}, Said{}, Decided{}, Asked{}, Answered{}, Expired{},
-		Started{}, Returned{}, Lost{}, Staged{}, Activated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{}, PageFetched{},
-		Drifted{}, Suspected{}, Catalogued{},
-		Begun{}, Limited{}, Resumed{}, Offered{}, ModelStarted{}, Replied{}, Failed{}, Compacted{},
-		Checked{}, ChildEnded{}, Stopped{}, Parked{}, Ended{}, Recovered{}, Note{},
+		SessionOpened{}, SessionEnded{}, SkillsDiscovered{}, ResourcesIndexed{}, Input{}, PolicyDecided{}, ApprovalRequested{}, ApprovalAnswered{}, ApprovalExpired{},
+		ToolCallStarted{}, ToolResult{}, ToolCallLost{}, Staged{}, SkillActivated{}, ResourceRead{}, FileRead{}, ScriptExecuted{}, CommandExecuted{}, PackagesRequested{}, PageFetched{},
+		SkillDrifted{}, SkillSuspected{}, CatalogSent{},
+		RunStarted{}, RunLimited{}, RunResumed{}, ToolsOffered{}, ModelStarted{}, ModelReplied{}, ModelFailed{}, ContextCompacted{},
+		OutputChecked{}, ChildEnded{}, RunStopped{}, RunWaiting{}, RunEnded{}, RecordRecovered{}, Note{},
 	}
 }
 

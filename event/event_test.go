@@ -145,14 +145,14 @@ func TestGoldenData(t *testing.T) {
 		}
 	}
 	// A type that was renamed reads as what it is called today.
-	for old, zero := range map[string]event.Event{"skill.indexed": event.Indexed{}} {
+	for old, zero := range map[string]event.Event{"skill.indexed": event.SkillsDiscovered{}} {
 		want = append(want, old+".json")
 		b, err := os.ReadFile(filepath.Join(golden, old+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		e, err := event.Decode(record.Entry{V: 1, Seq: 1, Type: old, Data: b})
-		if i, is := e.(event.Indexed); err != nil || !is || i.Loaded != 1006 || i.Registry.Digest == "" || e.Type() != zero.Type() {
+		if i, is := e.(event.SkillsDiscovered); err != nil || !is || i.Loaded != 1006 || i.Registry.Digest == "" || e.Type() != zero.Type() {
 			t.Errorf("%s reads as %+v, %v", old, e, err)
 		}
 	}
@@ -245,11 +245,11 @@ func TestRefs(t *testing.T) {
 	}
 	ref := func(s string) record.Ref { return record.Ref{Digest: s, Size: 1} }
 	for want, e := range map[string]event.Event{
-		"a b":   event.Started{Args: ref("a"), Intent: ref("b")},
-		"b":     event.Started{Intent: ref("b")},
-		"m x y": event.Replied{Message: ref("m"), Calls: []event.CallRef{{Args: ref("x")}, {}, {Args: ref("y")}}},
-		"c d":   event.Returned{Content: ref("c"), Detail: ref("d"), Active: []event.SkillRef{{Digest: "no blob"}}},
-		"":      event.Said{},
+		"a b":   event.ToolCallStarted{Args: ref("a"), Intent: ref("b")},
+		"b":     event.ToolCallStarted{Intent: ref("b")},
+		"m x y": event.ModelReplied{Message: ref("m"), Calls: []event.CallRef{{Args: ref("x")}, {}, {Args: ref("y")}}},
+		"c d":   event.ToolResult{Content: ref("c"), Detail: ref("d"), Active: []event.SkillRef{{Digest: "no blob"}}},
+		"":      event.Input{},
 	} {
 		var got []string
 		for _, r := range event.Refs(e) {

@@ -6,9 +6,9 @@ import (
 	"metier/record"
 )
 
-// Begun begins a run of the agent on this log. Rules is the version of the
-// step machine; a run keeps the one it began with.
-type Begun struct {
+// RunStarted starts a run of the agent on this log. Rules is the version of the
+// step machine; a run keeps the version it started with.
+type RunStarted struct {
 	Run         string     `json:"run"`
 	Rules       int        `json:"rules"`
 	Model       string     `json:"model"`
@@ -26,16 +26,17 @@ type Begun struct {
 	Results     bool       `json:"results,omitempty"` // every call of a reply gets one call.returned before the next turn or the end
 }
 
-// Limited changes limits of a run that is under way: it was taken up again with
-// others than it had. Zero leaves what there is.
-type Limited struct {
+// RunLimited changes the limits of a run that was resumed with others. Zero keeps
+// a limit.
+type RunLimited struct {
 	Run       string `json:"run"`
 	MaxTurns  int    `json:"maxTurns,omitempty"`
 	MaxTokens int64  `json:"maxTokens,omitempty"`
 }
 
-// Resumed says a run was taken up again, and how its skills were found.
-type Resumed struct {
+// RunResumed records that a run was resumed, and how its skills compare with the
+// record.
+type RunResumed struct {
 	Run      string `json:"run"`
 	Registry string `json:"registry"` // digest of the recorded registry that was loaded
 	Active   int    `json:"active"`   // recorded activations that were loaded
@@ -47,10 +48,10 @@ type Resumed struct {
 	Lease record.Ref `json:"lease,omitzero"`
 }
 
-// Offered says what the model is shown from the next turn on: Tools is the
-// blob of []model.ToolSpec, System of the system prompt, Catalog of the
-// catalog's text (empty when there is none).
-type Offered struct {
+// ToolsOffered records what the model is shown from the next turn on: Tools is the
+// blob of []model.ToolSpec, System of the system prompt, and Catalog of the
+// catalog's text, empty if there is no catalog.
+type ToolsOffered struct {
 	Digest  string     `json:"digest"`
 	Names   []string   `json:"names"`
 	Tools   record.Ref `json:"tools"`
@@ -59,9 +60,9 @@ type Offered struct {
 	Omitted int        `json:"omitted,omitempty"`
 }
 
-// ModelStarted claims a model call (or a compaction): it is in the log before
-// the request is sent. Request is the digest of a list of what is sent: offer,
-// skills and messages, each by the digest of its content.
+// ModelStarted claims a model call or a compaction: it is in the log before the
+// request is sent. Request is the digest of the list of what is sent: offer,
+// skills, and messages, each by the digest of its content.
 type ModelStarted struct {
 	ID      string `json:"id"`
 	Try     int    `json:"try"`
@@ -78,8 +79,8 @@ type CallRef struct {
 	Child bool `json:"child,omitempty"`
 }
 
-// Usage counts tokens; CostMicroUSD is in millionths of a dollar and only
-// there when a price is known.
+// Usage counts tokens. CostMicroUSD is in millionths of a dollar, and nil if no
+// price is known.
 type Usage struct {
 	Input        int64  `json:"input"`
 	Output       int64  `json:"output"`
@@ -107,9 +108,9 @@ func (u Usage) Add(v Usage) Usage {
 // Total is every token, cached or not.
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
-// Replied is a whole reply. Message is the blob of the model.Message, opaque
-// parts verbatim.
-type Replied struct {
+// ModelReplied is a complete reply. Message is the blob of the model.Message, with
+// opaque parts unchanged.
+type ModelReplied struct {
 	ID      string     `json:"id"`
 	Message record.Ref `json:"message"`
 	Calls   []CallRef  `json:"calls,omitempty"`
@@ -118,9 +119,9 @@ type Replied struct {
 	Model   string     `json:"model"`
 }
 
-// Failed is a model call that gave no reply. Retry says another try follows,
-// after WaitMS milliseconds.
-type Failed struct {
+// ModelFailed is a model call without a reply. If Retry is set, another attempt
+// follows after WaitMS milliseconds.
+type ModelFailed struct {
 	ID     string     `json:"id"`
 	Try    int        `json:"try"`
 	Code   string     `json:"code"`
@@ -130,26 +131,26 @@ type Failed struct {
 	Detail record.Ref `json:"detail"`
 }
 
-// Compacted replaces the messages before Upto by a summary.
-type Compacted struct {
+// ContextCompacted replaces the messages before Upto with a summary.
+type ContextCompacted struct {
 	ID      string     `json:"id"`
 	Upto    int        `json:"upto"`
 	Summary record.Ref `json:"summary"` // blob of a model.Message
 	Usage   Usage      `json:"usage"`
 }
 
-// Checked says whether a final answer fits the run's schema. Code is empty when
-// it does, and then Output is the blob of the structured result; else Errors is
-// the blob of a model.Message that tells the model what is wrong.
-type Checked struct {
+// OutputChecked records whether a final answer matches the run's schema. If it does,
+// Code is empty and Output is the blob of the structured result. Otherwise Errors is
+// the blob of a model.Message that describes the errors to the model.
+type OutputChecked struct {
 	ID     string     `json:"id"`
 	Code   string     `json:"code,omitempty"`
 	Output record.Ref `json:"output"`
 	Errors record.Ref `json:"errors"`
 }
 
-// ChildEnded ties a child's chain in by its head, and counts what it used. The
-// call that began it ends with Returned, which is appended with it.
+// ChildEnded binds a child's chain by its head, and counts what the child used. It is
+// appended with the ToolResult that ends the call of the child.
 type ChildEnded struct {
 	ID    string      `json:"id"`             // of the call
 	Run   string      `json:"run"`            // name of the child's folder below children/
@@ -167,8 +168,8 @@ type Denial struct {
 	Count int    `json:"count"`
 }
 
-// ChildName is the name of the folder of the child that a call begins. The ID of
-// a call that a driver gave holds no other letters.
+// ChildName is the folder name of the child that a call starts. Call IDs that a
+// driver assigns contain no other characters.
 func ChildName(call string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
@@ -178,22 +179,23 @@ func ChildName(call string) string {
 	}, call)
 }
 
-// Stopped asks the run (or only the turn) to end: cancel, deadline, budget.
-type Stopped struct {
+// RunStopped asks the run or the turn to end, because of a cancel, a deadline, or a
+// budget.
+type RunStopped struct {
 	Scope  string `json:"scope"` // turn, run
 	Reason string `json:"reason"`
 	By     string `json:"by,omitempty"`
 }
 
-// Parked says that only questions are left: the process may exit.
-type Parked struct {
+// RunWaiting records that only open questions are left, so that the process may exit.
+type RunWaiting struct {
 	Run  string   `json:"run"`
 	Asks []string `json:"asks"`
 }
 
-// Ended ends the run. Status is done, failed, cancelled or denied; Code says
-// why it is not done.
-type Ended struct {
+// RunEnded ends the run. Status is done, failed, cancelled, or denied. Code is the
+// reason if it is not done.
+type RunEnded struct {
 	Run    string     `json:"run"`
 	Status string     `json:"status"`
 	Code   string     `json:"code,omitempty"`
@@ -201,10 +203,10 @@ type Ended struct {
 	Output record.Ref `json:"output"` // the structured result, when a schema was given
 }
 
-// Recovered says that the log lost its tail in a crash and went on: Bytes were
-// cut off after Seq. LostID and LostType name the entry that is known, from
-// the heads kept elsewhere, to have been there.
-type Recovered struct {
+// RecordRecovered records that the log lost its end in a crash and continued: Bytes
+// were cut off after Seq. LostID and LostType name the entry that, according to the
+// heads kept elsewhere, was there.
+type RecordRecovered struct {
 	Seq      uint64 `json:"seq"`
 	Bytes    int    `json:"bytes"`
 	Digest   string `json:"digest"`
@@ -219,36 +221,36 @@ type Recovered struct {
 	Kept       string `json:"kept,omitempty"`
 }
 
-func (Opened) Type() string           { return "session.opened" }
-func (Closed) Type() string           { return "session.ended" }
-func (Indexed) Type() string          { return "skill.discovered" }
-func (ResourcesIndexed) Type() string { return "skill.resources_indexed" }
-func (Said) Type() string             { return "input.said" }
-func (Decided) Type() string          { return "policy.decided" }
-func (Asked) Type() string            { return "approval.asked" }
-func (Answered) Type() string         { return "approval.answered" }
-func (Expired) Type() string          { return "approval.expired" }
-func (Started) Type() string          { return "call.started" }
-func (Returned) Type() string         { return "call.returned" }
-func (Lost) Type() string             { return "op.lost" }
-func (Activated) Type() string        { return "skill.activated" }
-func (ResourceRead) Type() string     { return "skill.resource_read" }
-func (FileRead) Type() string         { return "skill.file_read" }
-func (Drifted) Type() string          { return "skill.drifted" }
-func (Suspected) Type() string        { return "skill.suspected" }
-func (Catalogued) Type() string       { return "skill.catalog" }
-func (Begun) Type() string            { return "run.begun" }
-func (Limited) Type() string          { return "run.limited" }
-func (Resumed) Type() string          { return "run.resumed" }
-func (Offered) Type() string          { return "tools.offered" }
-func (ModelStarted) Type() string     { return "model.started" }
-func (Replied) Type() string          { return "model.replied" }
-func (Failed) Type() string           { return "model.failed" }
-func (Compacted) Type() string        { return "context.compacted" }
-func (Checked) Type() string          { return "output.checked" }
-func (ChildEnded) Type() string       { return "child.ended" }
-func (Stopped) Type() string          { return "run.stopped" }
-func (Parked) Type() string           { return "run.parked" }
-func (Ended) Type() string            { return "run.ended" }
-func (Recovered) Type() string        { return "record.recovered" }
-func (Note) Type() string             { return "note" }
+func (SessionOpened) Type() string     { return "session.opened" }
+func (SessionEnded) Type() string      { return "session.ended" }
+func (SkillsDiscovered) Type() string  { return "skill.discovered" }
+func (ResourcesIndexed) Type() string  { return "skill.resources_indexed" }
+func (Input) Type() string             { return "input.said" }
+func (PolicyDecided) Type() string     { return "policy.decided" }
+func (ApprovalRequested) Type() string { return "approval.asked" }
+func (ApprovalAnswered) Type() string  { return "approval.answered" }
+func (ApprovalExpired) Type() string   { return "approval.expired" }
+func (ToolCallStarted) Type() string   { return "call.started" }
+func (ToolResult) Type() string        { return "call.returned" }
+func (ToolCallLost) Type() string      { return "op.lost" }
+func (SkillActivated) Type() string    { return "skill.activated" }
+func (ResourceRead) Type() string      { return "skill.resource_read" }
+func (FileRead) Type() string          { return "skill.file_read" }
+func (SkillDrifted) Type() string      { return "skill.drifted" }
+func (SkillSuspected) Type() string    { return "skill.suspected" }
+func (CatalogSent) Type() string       { return "skill.catalog" }
+func (RunStarted) Type() string        { return "run.begun" }
+func (RunLimited) Type() string        { return "run.limited" }
+func (RunResumed) Type() string        { return "run.resumed" }
+func (ToolsOffered) Type() string      { return "tools.offered" }
+func (ModelStarted) Type() string      { return "model.started" }
+func (ModelReplied) Type() string      { return "model.replied" }
+func (ModelFailed) Type() string       { return "model.failed" }
+func (ContextCompacted) Type() string  { return "context.compacted" }
+func (OutputChecked) Type() string     { return "output.checked" }
+func (ChildEnded) Type() string        { return "child.ended" }
+func (RunStopped) Type() string        { return "run.stopped" }
+func (RunWaiting) Type() string        { return "run.parked" }
+func (RunEnded) Type() string          { return "run.ended" }
+func (RecordRecovered) Type() string   { return "record.recovered" }
+func (Note) Type() string              { return "note" }

@@ -5,9 +5,9 @@ import (
 	"metier/record"
 )
 
-// Opened begins a session. Settings is the blob of every setting with its
+// SessionOpened begins a session. Settings is the blob of every setting with its
 // origin, Grants the blob of the operator's grants.
-type Opened struct {
+type SessionOpened struct {
 	Session  string     `json:"session"`
 	Build    string     `json:"build"`
 	Settings record.Ref `json:"settings"`
@@ -15,17 +15,17 @@ type Opened struct {
 	Launch   record.Ref `json:"launch"` // what a resume needs to open the session again; its form is the surface's
 }
 
-// Closed ends a session that is no run of the agent: a client of a server left,
-// or a command is done. A record without it was left in the middle, unless
-// somebody still writes to it.
-type Closed struct {
+// SessionEnded ends a session that is not a run of the agent: a client of a server left,
+// or a command ended. A record without it was interrupted, unless another process
+// still writes to it.
+type SessionEnded struct {
 	Session string `json:"session"`
 }
 
-// Indexed says which skills were found (skill.discovered): Registry is
-// the blob of the registry, which lists each of them with what discovery knows.
-// Instructions enter with Activated.
-type Indexed struct {
+// SkillsDiscovered lists the skills that were found. Registry is the blob of the
+// registry, which has everything that discovery knows about each skill. Instructions
+// enter with SkillActivated.
+type SkillsDiscovered struct {
 	Registry    record.Ref `json:"registry"`
 	Loaded      int        `json:"loaded"`
 	Other       int        `json:"other"` // hidden, disabled, shadowed, refused
@@ -33,7 +33,7 @@ type Indexed struct {
 	Sources     []Found    `json:"sources,omitempty"` // in the order of the registry; those without a skill are not there
 }
 
-// Found is how many skills one source has.
+// Found counts the skills of one source.
 type Found struct {
 	Label  string      `json:"label"`
 	Source policy.Tier `json:"source"` // tier
@@ -51,15 +51,15 @@ type ResourcesIndexed struct {
 	Registry record.Ref `json:"registry"`
 }
 
-// Said is one input: what was typed, sent or injected, with the role the
+// Input is one input: what was typed, sent, or injected, with the role that the
 // surface gave it.
-type Said struct {
+type Input struct {
 	ID      string      `json:"id"`
 	Slot    policy.Slot `json:"slot"`
 	Content record.Ref  `json:"content"` // blob of a model.Message
 }
 
-// SkillRef names a skill and the bytes it stood for.
+// SkillRef names a skill and the digest of its bytes.
 type SkillRef struct {
 	ID     string      `json:"id"`
 	Name   string      `json:"name"`
@@ -68,8 +68,8 @@ type SkillRef struct {
 	Tier   policy.Tier `json:"tier,omitempty"`
 }
 
-// Decided is one decision of policy (the policy trace).
-type Decided struct {
+// PolicyDecided is one decision of policy (the policy trace).
+type PolicyDecided struct {
 	Call    string         `json:"call"`
 	Tool    string         `json:"tool"`
 	Actor   policy.Actor   `json:"actor"`
@@ -86,9 +86,9 @@ type Decided struct {
 	Stage   string         `json:"stage"` // call, release
 }
 
-// Asked is a question that has to be answered before a call may happen, or
-// before a subagent, which is one, can go on.
-type Asked struct {
+// ApprovalRequested is a question that must be answered before a call, or a
+// subagent, can continue.
+type ApprovalRequested struct {
 	Call      string     `json:"call"`
 	ID        string     `json:"id"`
 	Code      string     `json:"code"`
@@ -99,9 +99,9 @@ type Asked struct {
 	ChildCall string     `json:"childCall,omitempty"` // and the call there that asks; its record has what it asks
 }
 
-// Answered is the reply to a question; one that the operator's grants answered
-// before it came up was never asked.
-type Answered struct {
+// ApprovalAnswered is the answer to a question. A question that the operator's grants
+// answered in advance has no ApprovalRequested.
+type ApprovalAnswered struct {
 	ID    string `json:"id"`
 	Call  string `json:"call"`
 	Binds string `json:"binds"`
@@ -110,16 +110,16 @@ type Answered struct {
 	By    string `json:"by"`
 }
 
-// Expired ends a question nobody answered.
-type Expired struct {
+// ApprovalExpired ends a question that was not answered.
+type ApprovalExpired struct {
 	ID   string `json:"id"`
 	Call string `json:"call"`
 }
 
-// Started is the claim of a call: it is in the log before the call acts.
-// Intent is what a write found before and will leave after, so that a crash in
-// between can be told from an act that happened.
-type Started struct {
+// ToolCallStarted claims a call: it is in the log before the call acts. For a write,
+// Intent has the state before and the intended state after, so that a resume can
+// determine whether the write happened.
+type ToolCallStarted struct {
 	ID     string        `json:"id"`
 	Try    int           `json:"try"`
 	Tool   string        `json:"tool"`
@@ -129,9 +129,9 @@ type Started struct {
 	Active []SkillRef    `json:"active,omitempty"`
 }
 
-// Returned ends a call. Code is empty for success. Content is the blob of the
+// ToolResult ends a call. Code is empty for success. Content is the blob of the
 // released []model.Part; Detail, if any, of the JSON the artifacts show.
-type Returned struct {
+type ToolResult struct {
 	ID      string       `json:"id"`
 	Tool    string       `json:"tool"`
 	Code    string       `json:"code,omitempty"`
@@ -141,14 +141,14 @@ type Returned struct {
 	Active  []SkillRef   `json:"active,omitempty"`
 }
 
-// Lost says that an op was started and nobody knows how it ended.
-type Lost struct {
+// ToolCallLost records that a call was started and its outcome is unknown.
+type ToolCallLost struct {
 	ID  string `json:"id"`
 	Try int    `json:"try"`
 }
 
-// Activated is one skill's instructions entering the session.
-type Activated struct {
+// SkillActivated records that the instructions of a skill entered the session.
+type SkillActivated struct {
 	Call             string      `json:"call"`
 	SkillID          string      `json:"skillId"`
 	Name             string      `json:"name"`
@@ -169,7 +169,7 @@ type Activated struct {
 	Role             policy.Role `json:"role"`
 }
 
-// ResourceRead is one read of a skill's file, failures included.
+// ResourceRead is one read of a skill's file, including failed reads.
 type ResourceRead struct {
 	Call           string      `json:"call"`
 	SkillID        string      `json:"skillId,omitempty"`
@@ -192,15 +192,16 @@ type ResourceRead struct {
 	Role           policy.Role `json:"role"`
 }
 
-// FileRead is a whole SKILL.md read by a file tool where that is no activation.
+// FileRead is a read of a complete SKILL.md by a file tool that does not activate the
+// skill.
 type FileRead struct {
 	Call    string `json:"call"`
 	SkillID string `json:"skillId"`
 	Digest  string `json:"digest"`
 }
 
-// Drifted says that a file or a skill is not what the record has.
-type Drifted struct {
+// SkillDrifted records that a file or a skill differs from the record.
+type SkillDrifted struct {
 	SkillID string `json:"skillId"`
 	Path    string `json:"path"`
 	Was     string `json:"was"` // empty: added since
@@ -208,9 +209,9 @@ type Drifted struct {
 	Choice  string `json:"choice"`
 }
 
-// Suspected says that text of a skill that was to be delivered reads like an
-// injection, and where. Blocked: it was not delivered.
-type Suspected struct {
+// SkillSuspected records where text of a skill reads like a prompt injection. If
+// Blocked is set, the text was not delivered.
+type SkillSuspected struct {
 	Call    string      `json:"call"`
 	SkillID string      `json:"skillId"`
 	Name    string      `json:"name"`
@@ -221,11 +222,11 @@ type Suspected struct {
 	Blocked bool        `json:"blocked,omitempty"`
 }
 
-// Catalogued says what the model is told of the skills there are, from here on:
-// Text is the blob of the catalog, empty where there is none. Tokens is an
-// estimate; Omitted skills could be used and are not listed. Of the listed
-// skills, Cut have a shortened description and Dropped have lost it.
-type Catalogued struct {
+// CatalogSent records the catalog that the model is shown from now on. Text is its
+// blob, empty if there is no catalog. Tokens is an estimate. Omitted skills could be
+// used and are not listed. Of the listed skills, Cut have a shortened description
+// and Dropped have none.
+type CatalogSent struct {
 	Text    record.Ref `json:"text"`
 	Format  string     `json:"format"`
 	Place   string     `json:"place"`
@@ -239,8 +240,8 @@ type Catalogued struct {
 	Dropped int        `json:"dropped,omitempty"`
 }
 
-// Note is a diagnostic worth keeping: something cut, skipped, moved or fallen
-// back to.
+// Note is a diagnostic that is kept: something was cut, skipped, moved, or replaced by
+// a fallback.
 type Note struct {
 	Code string `json:"code"`
 	On   string `json:"on,omitempty"` // the skill or call it is about

@@ -128,7 +128,7 @@ func (t tool) Facts(_ context.Context, _ *metier.Session, raw json.RawMessage) (
 }
 
 // Invoke reads the page. The error is that of a call that was cancelled.
-func (t tool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (t tool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	a, to, err := t.args(x.Call().Args)
 	if err != nil {
 		return metier.Failure(err), nil
@@ -175,7 +175,7 @@ const (
 )
 
 // keep puts what the record refers to into the blobs.
-func keep(ctx context.Context, x *metier.Scope, asked address, got answer, ev *event.PageFetched) (err error) {
+func keep(ctx context.Context, x *metier.ToolContext, asked address, got answer, ev *event.PageFetched) (err error) {
 	if ev.URL, err = x.Put(ctx, "text/plain", []byte(asked.String())); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ type detail struct {
 }
 
 // show makes the result of an answer.
-func show(x *metier.Scope, a call, got answer, ev *event.PageFetched) (metier.Result, error) {
+func show(x *metier.ToolContext, a call, got answer, ev *event.PageFetched) (metier.Result, error) {
 	d := detail{URL: a.URL, FinalURL: got.at.String(), Status: got.status, Size: int64(len(got.body)), Digest: digest.Bytes(got.body), Cut: got.more, Location: got.to}
 	ev.Digest, ev.Size, ev.Truncated = d.Digest, d.Size, d.Cut
 	if got.to != "" {

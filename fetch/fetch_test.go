@@ -86,7 +86,7 @@ func pages(w http.ResponseWriter, r *http.Request) {
 func TestAPageIsReadThroughTheProxyAndRecorded(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, pages)
-	w := newWorld(t, n, allowing("example.com"), nil)
+	w := newFixture(t, n, allowing("example.com"), nil)
 	o := w.fetch("https://EXAMPLE.com.#top")
 	const want = `<web_page url="https://example.com/" type="text/html" origin="third-party, untrusted">
 Title: Hello
@@ -113,12 +113,12 @@ Read [more](https://example.com/more).
 		!cmp.Equal(f.Hosts[0].Addresses, []string{"93.184.216.34:443"}) || f.Hosts[0].Received == 0 {
 		t.Errorf("%+v", f.Hosts)
 	}
-	for _, ret := range eventtest.All[event.Returned](t, w.log) {
+	for _, ret := range eventtest.All[event.ToolResult](t, w.log) {
 		if want := (policy.Label{Role: policy.Context, Origin: "web:example.com", Tier: policy.ThirdParty, Mediated: true}); ret.Label != want {
 			t.Errorf("labelled %+v", ret.Label)
 		}
 	}
-	for _, d := range eventtest.All[event.Decided](t, w.log) {
+	for _, d := range eventtest.All[event.PolicyDecided](t, w.log) {
 		if d.Effect != policy.SideEffect || !cmp.Equal(d.Risk, []string{"side-effect", "network"}) {
 			t.Errorf("decided %+v", d)
 		}
@@ -136,7 +136,7 @@ Read [more](https://example.com/more).
 func TestEachKindOfAnswer(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, pages)
-	w := newWorld(t, n, allowing("example.com"), nil)
+	w := newFixture(t, n, allowing("example.com"), nil)
 	for _, tt := range []struct{ url, code, status, text string }{
 		{"http://example.com/json", "", "read", "type=\"application/json\" origin=\"third-party, untrusted\">\n{\"a\": [1, 2]}\n</web_page>\n"},
 		{"http://example.com/image", "", "binary", "The server answered 200 OK with what is no text: image/png, 9 bytes, sha256:"},
@@ -181,7 +181,7 @@ func TestEachKindOfAnswer(t *testing.T) {
 
 func TestALongPageComesInParts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, newInternet(t, pages), allowing("example.com"), nil)
+	w := newFixture(t, newInternet(t, pages), allowing("example.com"), nil)
 	o := w.fetch(map[string]any{"url": "http://example.com/long", "maxBytes": 1001})
 	if !strings.Contains(o.Text(), `from="0" shown="1000" of="2000"`) || !strings.HasSuffix(o.Text(), "[bytes 0 to 1000 of 2000; continue with start 1000]\n") {
 		t.Error(o.Text())
@@ -202,7 +202,7 @@ func TestWhatIsNoPublicAddressIsNeverReached(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, pages)
 	every := policy.Grants{Network: policy.NetworkOn}
-	w := newWorld(t, n, every, nil)
+	w := newFixture(t, n, every, nil)
 	for _, tt := range []struct{ url, code string }{
 		{"http://inside.example.com/", "address_not_public"}, {"http://loop.example.com/", "address_not_public"}, {"http://metadata.example.com/", "address_not_public"},
 		{"https://six.example.com/", "address_not_public"}, {"http://127.0.0.1/", "address_not_public"}, {"http://[::1]/", "address_not_public"}, {"http://169.254.169.254/latest", "address_not_public"},
@@ -255,7 +255,7 @@ func TestPolicyDecidesByTheHost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			n := newInternet(t, pages)
-			w := newWorld(t, n, tt.g, nil)
+			w := newFixture(t, n, tt.g, nil)
 			o, err := w.try(t.Context(), map[string]string{"url": tt.url})
 			ask, asks := errors.AsType[*metier.NeedsApproval](err)
 			if asks != tt.asks || err != nil && !asks || !asks && o.Code() != tt.code {
@@ -281,7 +281,7 @@ func TestPolicyDecidesByTheHost(t *testing.T) {
 func TestACertificateHasToBeTrusted(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, pages)
-	w := newWorld(t, n, allowing("example.com"), func(o *fetch.Options) { o.Roots = nil })
+	w := newFixture(t, n, allowing("example.com"), func(o *fetch.Options) { o.Roots = nil })
 	if o := w.fetch("https://example.com/json"); o.Code() != "tls_untrusted" || len(n.requests()) > 0 {
 		t.Errorf("%s: %s", o.Code(), o.Text())
 	}
@@ -305,14 +305,14 @@ func TestNoWordsOfAHostStandOutsideOfItsPage(t *testing.T) {
 				_ = c.Close()
 			}
 		})
-		w := newWorld(t, n, allowing("example.com"), nil)
+		w := newFixture(t, n, allowing("example.com"), nil)
 		if o := w.fetch("https://example.com/"); o.Code() != code || strings.Contains(o.Text(), words) {
 			t.Errorf("%q: %s: %s", answer, o.Code(), o.Text())
 		}
 	}
 	n := newInternet(t, pages)
 	n.certify(t, words)
-	w := newWorld(t, n, allowing("example.com"), nil)
+	w := newFixture(t, n, allowing("example.com"), nil)
 	if o := w.fetch("https://example.com/"); o.Code() != "tls_untrusted" || strings.Contains(o.Text(), words) || !strings.Contains(o.Text(), "it is for other hosts") {
 		t.Errorf("the certificate: %s: %s", o.Code(), o.Text())
 	}
@@ -328,7 +328,7 @@ func TestASilentHostEndsTheCall(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(done) })
-	w := newWorld(t, n, allowing("example.com"), func(o *fetch.Options) { o.Timeout = 100 * time.Millisecond })
+	w := newFixture(t, n, allowing("example.com"), func(o *fetch.Options) { o.Timeout = 100 * time.Millisecond })
 	o := w.fetch("http://example.com/")
 	if f := w.fetched(); o.Code() != "fetch_timeout" && o.Code() != "idle" || len(f) != 1 || f[0].Code != o.Code() || f[0].Status != "error" {
 		t.Errorf("%s: %s\n%+v", o.Code(), o.Text(), w.fetched())
@@ -345,7 +345,7 @@ func TestACancelledCallEndsAtOnceAndIsRecorded(t *testing.T) {
 		cancel()
 		<-r.Context().Done() // the connection is closed, or nothing ends here
 	})
-	w := newWorld(t, n, allowing("example.com"), nil)
+	w := newFixture(t, n, allowing("example.com"), nil)
 	o, err := w.try(ctx, map[string]string{"url": "http://example.com/"})
 	if err != nil || o.Code() != "outcome_unknown" {
 		t.Fatalf("%v, %s", err, o.Text())

@@ -9,24 +9,24 @@ import (
 	"metier/event"
 	"metier/internal/injection"
 	"metier/internal/pagetext"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
 )
 
 // page is what the model reads: where the text is from, the text in an element
 // that it cannot leave, and how to go on.
-func page(x *metier.Scope, got answer, p pagetext.Page, part string, d detail) string {
+func page(x *metier.ToolContext, got answer, p pagetext.Page, part string, d detail) string {
 	var b strings.Builder
 	if got.status != http.StatusOK {
 		fmt.Fprintf(&b, "The server answered %s.\n", status(got.status))
 	}
-	attributes := fmt.Sprintf(` url="%s" type="%s" origin="third-party, untrusted"`, wrap.Attribute(d.FinalURL), wrap.Attribute(d.ContentType))
+	attributes := fmt.Sprintf(` url="%s" type="%s" origin="third-party, untrusted"`, promptescape.Attribute(d.FinalURL), promptescape.Attribute(d.ContentType))
 	if d.From > 0 || d.Next > 0 {
 		attributes += fmt.Sprintf(` from="%d" shown="%d" of="%d"`, d.From, len(part), d.Text)
 	}
 	if p.Title != "" && d.From == 0 {
 		part = "Title: " + p.Title + "\n\n" + part
 	}
-	text, n := wrap.Element("web_page", attributes, part)
+	text, n := promptescape.Element("web_page", attributes, part)
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: x.Call().ID, N: n})
 	}
@@ -59,16 +59,16 @@ func binary(got answer, d detail) string {
 	if kind == "" {
 		kind = "no type that is said"
 	}
-	return fmt.Sprintf("The server answered %s with what is no text: %s, %s, %s. It is not shown.\n", status(got.status), wrap.Plain(kind), size, d.Digest)
+	return fmt.Sprintf("The server answered %s with what is no text: %s, %s, %s. It is not shown.\n", status(got.status), promptescape.Plain(kind), size, d.Digest)
 }
 
 // redirected says where a page leads that was not followed.
 func redirected(got answer) string {
 	if got.why == codeRound {
-		return fmt.Sprintf("%s: the page leads on and on; %d redirects were followed. The next would be:\n%s\n", got.why, got.redirects, wrap.Plain(got.to))
+		return fmt.Sprintf("%s: the page leads on and on; %d redirects were followed. The next would be:\n%s\n", got.why, got.redirects, promptescape.Plain(got.to))
 	}
 	return fmt.Sprintf("%s: the page is elsewhere (%s). Another host, or the same without TLS, is another request: call web_fetch again with this address if you want it.\n%s\n",
-		got.why, status(got.status), wrap.Plain(got.to))
+		got.why, status(got.status), promptescape.Plain(got.to))
 }
 
 // status is a status in words that are not the server's.

@@ -14,13 +14,13 @@ import (
 	"metier"
 	"metier/event"
 	"metier/internal/confine"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
 	"metier/policy"
 )
 
 // read gives one file whole, through the session's read of files: caps, digest,
 // record and the look for injections are those of every read.
-func read(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metier.Result, error) {
+func read(ctx context.Context, x *metier.ToolContext, p location, sk metier.Skill) (metier.Result, error) {
 	file := p.file
 	if file == "" {
 		file = p.node.File
@@ -47,13 +47,13 @@ func read(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metie
 // content is what the model reads of a file: its text as it is, in an element
 // that it cannot leave unless replies are plain; what is no text as base64. Text with bytes that are no
 // UTF-8 is text: they are replaced, and that is said.
-func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Reading) (string, error) {
+func content(x *metier.ToolContext, p location, sk metier.Skill, file string, r metier.Reading) (string, error) {
 	shown := path.Join(p.node.Path, file)
 	if p.node.Kind == Document {
 		shown = p.node.Path
 	}
 	if r.Status == "binary" && r.Text == "" {
-		return fmt.Sprintf("%s is a binary file: %d bytes. Its content is not shown.\n", wrap.Plain(shown), r.Size), nil
+		return fmt.Sprintf("%s is a binary file: %d bytes. Its content is not shown.\n", promptescape.Plain(shown), r.Size), nil
 	}
 	stray := 0
 	if r.Encoding == "base64" {
@@ -73,7 +73,7 @@ func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Re
 		return r.Text, nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, ` path="%s" kind="%s" size="%d"`, wrap.Attribute(shown), wrap.Attribute(p.node.kind()), r.Size)
+	fmt.Fprintf(&b, ` path="%s" kind="%s" size="%d"`, promptescape.Attribute(shown), promptescape.Attribute(p.node.kind()), r.Size)
 	if r.Truncated {
 		fmt.Fprintf(&b, ` truncated="true" shown="%d"`, len(r.Text))
 	}
@@ -83,7 +83,7 @@ func content(x *metier.Scope, p place, sk metier.Skill, file string, r metier.Re
 	if stray > 0 {
 		fmt.Fprintf(&b, ` replaced="%d"`, stray)
 	}
-	text, n := wrap.Element("skill_resource", b.String(), r.Text)
+	text, n := promptescape.Element("skill_resource", b.String(), r.Text)
 	if n > 0 {
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: p.id(), N: n})
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -12,7 +12,7 @@ import (
 func (r *reader) document(parent *Node, name, real string) {
 	n := &Node{Path: join(parent.Path, name), Kind: Document, Name: name, File: name, real: real, file: real}
 	if _, err := confine.Clean(n.Path); err != nil {
-		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a file cannot be named in a call, and is left out: %s", visible.Quote(name))
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a file cannot be named in a call, and is left out: %s", termtext.Quote(name))
 		return
 	}
 	r.add(parent, n)

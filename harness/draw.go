@@ -3,7 +3,7 @@ package harness
 import (
 	"strings"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Draw is the tree for people: one line for each node, with what it says of
@@ -16,7 +16,7 @@ func (h *Harness) Draw(width int) string {
 		}
 		b.WriteString(s + "\n")
 	}
-	line(about(visible.Line(h.Root.Name), h.Description))
+	line(about(termtext.Line(h.Root.Name), h.Description))
 	var walk func(n *Node, indent string)
 	walk = func(n *Node, indent string) {
 		for i, c := range n.Children {
@@ -33,12 +33,12 @@ func (h *Harness) Draw(width int) string {
 }
 
 func (n *Node) line() string {
-	name := visible.Line(n.Base())
+	name := termtext.Line(n.Base())
 	switch {
 	case n.Skill() && n.named:
-		name += " [skill] " + visible.Line(n.Name)
+		name += " [skill] " + termtext.Line(n.Name)
 	case n.Kind == Leaf:
-		name += " [" + visible.Line(n.Type) + "]"
+		name += " [" + termtext.Line(n.Type) + "]"
 	case n.Kind == Group:
 		name += "/"
 	}
@@ -46,7 +46,7 @@ func (n *Node) line() string {
 }
 
 func about(name, description string) string {
-	if d := visible.Line(description); d != "" {
+	if d := termtext.Line(description); d != "" {
 		return name + ": " + d
 	}
 	return name

@@ -8,12 +8,12 @@ import (
 	"metier"
 	"metier/internal/confine"
 	"metier/internal/nearest"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
-// place is what a path means: a node of a harness, and below a leaf one of its
+// location is what a path means: a node of a harness, and below a leaf one of its
 // files.
-type place struct {
+type location struct {
 	label string
 	h     *Harness
 	node  *Node
@@ -21,7 +21,7 @@ type place struct {
 }
 
 // id is the ID of the node's entry.
-func (p place) id() string { return metier.ID{Source: p.label, Path: p.node.Path}.String() }
+func (p location) id() string { return metier.ID{Source: p.label, Path: p.node.Path}.String() }
 
 // mounted is a harness of a session.
 type mounted struct {
@@ -59,13 +59,13 @@ func of(ctx context.Context, s *metier.Session) ([]mounted, error) {
 // query-database and skills/query-database are one skill. "." is the harness
 // itself, "" the folder the tool is about. LABEL: before it names one harness of
 // several. A path that leaves the harness is refused with harness_path_invalid.
-func find(ctx context.Context, s *metier.Session, path string, below ...string) (place, error) {
-	fail := func(k metier.Kind, code, text, hint string) (place, error) {
-		return place{}, &metier.Error{Op: "find", Path: visible.Line(path), Kind: k, Code: code, Hint: hint, Err: errors.New(text)}
+func find(ctx context.Context, s *metier.Session, path string, below ...string) (location, error) {
+	fail := func(k metier.Kind, code, text, hint string) (location, error) {
+		return location{}, &metier.Error{Op: "find", Path: termtext.Line(path), Kind: k, Code: code, Hint: hint, Err: errors.New(text)}
 	}
 	all, err := of(ctx, s)
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	rel := path
 	for _, m := range all {
@@ -100,14 +100,14 @@ func near(ctx context.Context, s *metier.Session, all []mounted, rel string) str
 		for _, n := range m.h.All() {
 			if _, twice := ids[n.Path]; !twice && len(known) < 2000 {
 				known = append(known, n.Path)
-				ids[n.Path] = place{m.label, m.h, n, ""}.id()
+				ids[n.Path] = location{m.label, m.h, n, ""}.id()
 			}
 		}
 	}
 	var told []string
 	for _, path := range nearest.Names(rel, known) {
 		if _, ok, err := s.Entry(ctx, ids[path]); err == nil && ok {
-			told = append(told, visible.Line(path))
+			told = append(told, termtext.Line(path))
 		}
 	}
 	if len(told) == 0 {
@@ -117,7 +117,7 @@ func near(ctx context.Context, s *metier.Session, all []mounted, rel string) str
 }
 
 // at is find in one harness.
-func (m mounted) at(dir, rel string) (place, bool) {
+func (m mounted) at(dir, rel string) (location, bool) {
 	full := rel
 	switch {
 	case rel == "" && dir == "", rel == ".":
@@ -128,25 +128,25 @@ func (m mounted) at(dir, rel string) (place, bool) {
 		full = dir + "/" + rel
 	}
 	if rel == "." && dir != "" {
-		return place{}, false
+		return location{}, false
 	}
 	if n := m.h.At(full); n != nil {
-		return place{m.label, m.h, n, ""}, true
+		return location{m.label, m.h, n, ""}, true
 	}
 	for up := full; ; {
 		i := strings.LastIndexByte(up, '/')
 		if i < 0 {
-			return place{}, false
+			return location{}, false
 		}
 		up = up[:i]
 		switch n := m.h.At(up); {
 		case n == nil:
 		case n.Kind == Leaf:
-			return place{m.label, m.h, n, full[i+1:]}, true
+			return location{m.label, m.h, n, full[i+1:]}, true
 		case n.Kind == Group && full == join(up, n.File) && n.File != "": // a summary by its own name
-			return place{m.label, m.h, n, ""}, true
+			return location{m.label, m.h, n, ""}, true
 		default:
-			return place{}, false
+			return location{}, false
 		}
 	}
 }

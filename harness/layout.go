@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/settings"
 	"metier/skillmd"
 )
@@ -181,7 +181,7 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 		case len(typ) > maxType || !utf8.ValidString(typ):
 			bad(i+1, "the type is longer than %d bytes, or no UTF-8", maxType)
 		case err != nil:
-			bad(i+1, "the path of the type %s is not one inside a leaf", visible.Quote(typ))
+			bad(i+1, "the path of the type %s is not one inside a leaf", termtext.Quote(typ))
 		default:
 			list = append(list, Detector{typ, clean})
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -80,7 +80,7 @@ func (r *reader) skill(n *Node, mark string) {
 	if mark != skillFile {
 		if _, err := r.dir.Stat(join(n.real, skillFile)); err != nil {
 			n.File = ""
-			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: the leaf is a skill by %s", visible.Quote(mark))
+			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: the leaf is a skill by %s", termtext.Quote(mark))
 			return
 		}
 	}

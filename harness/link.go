@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -82,7 +82,7 @@ func (r *reader) follow(l link) {
 	}
 	for _, n := range r.h.byPath {
 		if n.Kind == Leaf && strings.HasPrefix(l.real, n.real+"/") {
-			r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads into the leaf %s", visible.Quote(n.Path))
+			r.note(skillmd.Advice, "harness-link-duplicate", l.path(), "left out: the link leads into the leaf %s", termtext.Quote(n.Path))
 			return
 		}
 	}

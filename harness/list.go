@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"metier"
-	"metier/internal/visible"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 )
@@ -24,10 +24,10 @@ func (t listTool) Spec(ctx context.Context, s *metier.Session) (metier.Spec, boo
 	return describes(t.name, settings.ToolListSkills, listText), offered(ctx, s, false)
 }
 
-func (t listTool) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (place, error) {
+func (t listTool) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (location, error) {
 	var a pathArgs
 	if err := metier.DecodeArgs(raw, &a); err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	if a.Path == "" {
 		a.Path = "."
@@ -44,7 +44,7 @@ func (t listTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMess
 }
 
 // Invoke implements metier.Tool.
-func (t listTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (t listTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	p, err := t.what(ctx, x.Session(), x.Call().Args)
 	if err != nil {
 		return metier.Failure(err), nil
@@ -76,14 +76,14 @@ func (n *Node) kind() string {
 
 // list words what is in a group; of anything else, what it is. What the model
 // may not hear of is counted and not named.
-func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) {
+func list(ctx context.Context, x *metier.ToolContext, p location) (metier.Result, error) {
 	children := p.node.Children
 	if p.node.Kind != Group {
 		children = []*Node{p.node}
 	}
 	items, left, more, size := []item{}, 0, 0, 0
 	for _, n := range children {
-		_, told, err := x.Session().Entry(ctx, place{p.label, p.h, n, ""}.id())
+		_, told, err := x.Session().Entry(ctx, location{p.label, p.h, n, ""}.id())
 		switch {
 		case ctx.Err() != nil:
 			return metier.Result{}, ctx.Err()
@@ -101,7 +101,7 @@ func list(ctx context.Context, x *metier.Scope, p place) (metier.Result, error) 
 		fmt.Fprintf(&b, "Content of %s:\n", shown(p.node))
 	}
 	for _, it := range items {
-		fmt.Fprintf(&b, "- %s (%s)", wrap.Plain(it.Path), wrap.Plain(it.Kind))
+		fmt.Fprintf(&b, "- %s (%s)", promptescape.Plain(it.Path), promptescape.Plain(it.Kind))
 		if d := short(it.Description); d != "" {
 			b.WriteString(": " + d)
 		}
@@ -126,21 +126,21 @@ func shown(n *Node) string {
 	if n.Path == "." {
 		return "the harness"
 	}
-	return wrap.Plain(n.Path)
+	return promptescape.Plain(n.Path)
 }
 
 // short makes a description one line.
 func short(d string) string {
-	text := []rune(visible.Line(d))
+	text := []rune(termtext.Line(d))
 	if len(text) > longest {
 		text = append(text[:longest-1], '…')
 	}
-	out, _ := wrap.Neutralize(string(text))
+	out, _ := promptescape.Neutralize(string(text))
 	return out
 }
 
 // files lists an opaque leaf that has no file of its own to read.
-func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (metier.Result, error) {
+func files(ctx context.Context, x *metier.ToolContext, p location, sk metier.Skill) (metier.Result, error) {
 	full, err := x.Files(ctx, sk)
 	if err != nil {
 		return metier.Failure(err), nil
@@ -156,7 +156,7 @@ func files(ctx context.Context, x *metier.Scope, p place, sk metier.Skill) (meti
 			more++
 			continue
 		}
-		fmt.Fprintf(&b, "- %s (%d bytes)\n", wrap.Plain(path.Join(p.node.Path, f.Path)), f.Size)
+		fmt.Fprintf(&b, "- %s (%d bytes)\n", promptescape.Plain(path.Join(p.node.Path, f.Path)), f.Size)
 	}
 	switch {
 	case n == 0:

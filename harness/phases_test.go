@@ -177,7 +177,7 @@ func TestActivationOfLeaves(t *testing.T) {
 	if o := d.call("load_skill", "writing/short-report"); strings.Contains(o.Text(), "vailable scripts") {
 		t.Error(o.Text())
 	}
-	acts := events[event.Activated](d)
+	acts := events[event.SkillActivated](d)
 	if len(acts) != 2 || acts[0].SkillID != "desk:skills/figures/sum-orders" || acts[0].ActivationSource != "model-tool" || acts[0].Hash == "" {
 		t.Errorf("%+v", acts)
 	}
@@ -302,7 +302,7 @@ func TestProgressiveTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch e := e.(type) {
-		case event.Activated:
+		case event.SkillActivated:
 			trace = append(trace, "load "+e.SkillID+" "+filepath.Base(e.HostPath))
 		case event.ResourceRead:
 			trace = append(trace, "read "+e.SkillID+" "+e.Path)

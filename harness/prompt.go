@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Prompt is the harness as XML for a system prompt: its name, description and
@@ -71,7 +71,7 @@ var (
 )
 
 // attribute is a value between quotes: one line, nothing in it hidden.
-func attribute(s string) string { return attrMarkup.Replace(visible.Line(s)) }
+func attribute(s string) string { return attrMarkup.Replace(termtext.Line(s)) }
 
 // text is what stands between tags: characters that XML does not allow, or that
 // a terminal may obey, become U+FFFD, all others stay.

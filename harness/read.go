@@ -10,7 +10,7 @@ import (
 
 	"metier"
 	"metier/internal/confine"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -130,7 +130,7 @@ func listed(names []string) string {
 	const most = 10
 	var out []string
 	for _, n := range names[:min(len(names), most)] {
-		out = append(out, visible.Quote(n))
+		out = append(out, termtext.Quote(n))
 	}
 	if more := len(names) - most; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(out, ", "), more)
@@ -252,7 +252,7 @@ func (r *reader) list(at, shown string) ([]confine.Entry, error) {
 	usable := list[:0]
 	for _, e := range list {
 		if _, err := confine.Clean(e.Name); err != nil {
-			r.note(skillmd.Warning, "harness-name-unusable", shown, "a file cannot be named in a call, and is left out: %s", visible.Quote(e.Name))
+			r.note(skillmd.Warning, "harness-name-unusable", shown, "a file cannot be named in a call, and is left out: %s", termtext.Quote(e.Name))
 			continue
 		}
 		usable = append(usable, e)
@@ -285,7 +285,7 @@ func (r *reader) folder(parent *Node, name, real string) {
 		return
 	}
 	if _, err := confine.Clean(n.Path); err != nil {
-		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a folder cannot be named in a call, and is left out: %s", visible.Quote(name))
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a folder cannot be named in a call, and is left out: %s", termtext.Quote(name))
 		return
 	}
 	r.walked[real] = true

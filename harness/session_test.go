@@ -266,10 +266,10 @@ func TestTextOfAHarnessIsContext(t *testing.T) {
 	}
 	d.call("load_reference", "plain.md")
 	d.call("load_reference", "stray.md")
-	if got := events[event.Suspected](d); len(got) < 2 {
+	if got := events[event.SkillSuspected](d); len(got) < 2 {
 		t.Errorf("%+v", got)
 	}
-	for _, l := range events[event.Returned](d) {
+	for _, l := range events[event.ToolResult](d) {
 		if l.Label.Role != policy.Context {
 			t.Errorf("%+v", l)
 		}

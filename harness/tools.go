@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"metier"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -108,15 +108,15 @@ func (t loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessag
 
 // what finds what a call means: a place in a harness, else a skill of another
 // root by its name.
-func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (place, metier.Skill, error) {
+func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (location, metier.Skill, error) {
 	var a pathArgs
 	if err := metier.DecodeArgs(raw, &a); err != nil {
-		return place{}, metier.Skill{}, err
+		return location{}, metier.Skill{}, err
 	}
 	p, err := find(ctx, s, a.Path, t.below...)
 	if metier.KindOf(err) == metier.NotFound && t.canonical == settings.ToolLoadSkill {
 		if sk, told, other := s.Entry(ctx, a.Path); other == nil && told && sk.Head.Kind == metier.KindSkill {
-			return place{}, sk, nil
+			return location{}, sk, nil
 		}
 	}
 	if err != nil {
@@ -128,10 +128,10 @@ func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage
 
 // hollow reports whether nothing stands for the place but the list of what is
 // in it.
-func (p place) hollow() bool { return p.node.File == "" && p.file == "" }
+func (p location) hollow() bool { return p.node.File == "" && p.file == "" }
 
 // Invoke implements metier.Tool.
-func (t loader) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (t loader) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	p, sk, err := t.what(ctx, x.Session(), x.Call().Args)
 	switch {
 	case err != nil:
@@ -148,7 +148,7 @@ func (t loader) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, err
 
 // activate loads a leaf: its SKILL.md, then the names of its scripts where it
 // has any.
-func activate(ctx context.Context, x *metier.Scope, sk metier.Skill) (metier.Result, error) {
+func activate(ctx context.Context, x *metier.ToolContext, sk metier.Skill) (metier.Result, error) {
 	if _, told, err := x.Session().Entry(ctx, sk.ID.String()); err == nil && !told && !active(x, sk) {
 		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("there is no such skill for you to load")}), nil
 	}
@@ -160,12 +160,12 @@ func activate(ctx context.Context, x *metier.Scope, sk metier.Skill) (metier.Res
 		text += scripts(full)
 	}
 	r := metier.Text(text)
-	r.Detail = detail(act.SkillID, sk.Name, act.Activated)
+	r.Detail = detail(act.SkillID, sk.Name, act.SkillActivated)
 	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
 	return r, nil
 }
 
-func active(x *metier.Scope, sk metier.Skill) bool {
+func active(x *metier.ToolContext, sk metier.Skill) bool {
 	for _, a := range x.Active() {
 		if a.ID == sk.ID.String() {
 			return true
@@ -186,7 +186,7 @@ func scripts(sk metier.Skill) string {
 		if !ok {
 			continue
 		}
-		name = wrap.Plain(name)
+		name = promptescape.Plain(name)
 		if bytes += len(name); bytes > namesMax {
 			more++
 			continue

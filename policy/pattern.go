@@ -106,7 +106,7 @@ func parsePattern(s string) (Pattern, error) {
 		}
 	}
 	p := Pattern{Tool: name, Arg: arg}
-	if err := p.idle(); err != nil {
+	if err := p.unmatchable(); err != nil {
 		return Pattern{}, err
 	}
 	return p, nil

@@ -29,7 +29,7 @@ type need struct {
 
 func (n need) question() *Question {
 	b := bind(n.kind, n.binds...)
-	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: worded(n.text, n.facts), Scopes: n.scopes}
+	return &Question{ID: "q-" + b[:16], Code: n.code, Binds: b, Text: questionText(n.text, n.facts), Scopes: n.scopes}
 }
 
 // needs are the questions of a call, in the order they are asked. Each is

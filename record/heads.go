@@ -331,9 +331,9 @@ func (h *Heads) Check(ctx context.Context, name string, l Log) error {
 	return nil
 }
 
-// Vouch compares a log with the newest head known when h was opened, and only
+// VerifyHead compares a log with the newest head known when h was opened, and only
 // that: a log that is written to meanwhile is not called cut. Errors as Check.
-func (h *Heads) Vouch(ctx context.Context, name string, l Log) error {
+func (h *Heads) VerifyHead(ctx context.Context, name string, l Log) error {
 	n, ok := h.Newest(name)
 	if !ok {
 		return nil

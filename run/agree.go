@@ -32,11 +32,11 @@ func (p *projector) disagreements(ctx context.Context) ([]Problem, error) {
 	for _, f := range p.h.facts {
 		var err error
 		switch e := f.event.(type) {
-		case event.Indexed:
+		case event.SkillsDiscovered:
 			err = a.list(ctx, e)
 		case event.ResourcesIndexed:
 			err = a.index(ctx, f.Seq, e)
-		case event.Activated:
+		case event.SkillActivated:
 			a.activated(f.Seq, e)
 		case event.ResourceRead:
 			a.read(f.Seq, e)
@@ -59,7 +59,7 @@ func (a *agreement) note(seq uint64, file, field string, has, other any) {
 	a.found = append(a.found, Problem{Code: CodeDisagree, Seq: seq, On: file, Detail: fmt.Sprintf("%s is %v, but %v", field, has, other)})
 }
 
-func (a *agreement) list(ctx context.Context, e event.Indexed) error {
+func (a *agreement) list(ctx context.Context, e event.SkillsDiscovered) error {
 	b, gap, err := a.p.c.load(ctx, e.Registry)
 	a.listed = nil
 	if err != nil || gap != nil {
@@ -97,7 +97,7 @@ func (a *agreement) skill(id string) (registry.Skill, bool) {
 	return w, ok
 }
 
-func (a *agreement) activated(seq uint64, e event.Activated) {
+func (a *agreement) activated(seq uint64, e event.SkillActivated) {
 	w, known := a.skill(e.SkillID)
 	at := func(field string) string { return fmt.Sprintf("activations[outputId=%s].%s", e.Call, field) }
 	first := !a.active[e.SkillID]

@@ -44,7 +44,7 @@ func (f *Folder) unanchored(ctx context.Context) error {
 	switch {
 	case covered == head, !known && f.readOnly:
 		return nil
-	case !f.readOnly && !f.opt.Witnessed:
+	case !f.readOnly && !f.opt.RequireHead:
 		_, err := f.scanTail(ctx, covered, head)
 		return err
 	case !known:
@@ -74,7 +74,7 @@ func (f *Folder) scanTail(ctx context.Context, covered, head record.Head) (*loos
 		if code := o.next(e); code != "" && t.misplaced == nil {
 			t.misplaced = misplacedAt(code, en)
 		}
-		if s, is := e.(event.Started); is && en.Seq > t.after && t.claim == nil && s.Effect != policy.Read {
+		if s, is := e.(event.ToolCallStarted); is && en.Seq > t.after && t.claim == nil && s.Effect != policy.Read {
 			t.claim = &fact{en, e}
 		}
 	}
@@ -111,8 +111,8 @@ func (f *Folder) setAside(ctx context.Context, covered, head record.Head) error 
 
 // recovered is what the log says of a tail that was set aside. A call in it that
 // may have acted counts as lost, so that the machine does not make it again.
-func (t *loose) recovered() event.Recovered {
-	e := event.Recovered{Seq: t.after, Bytes: t.bytes, Digest: t.digest, Unanchored: int(t.last - t.after), Kept: t.file}
+func (t *loose) recovered() event.RecordRecovered {
+	e := event.RecordRecovered{Seq: t.after, Bytes: t.bytes, Digest: t.digest, Unanchored: int(t.last - t.after), Kept: t.file}
 	if t.claim != nil {
 		e.LostID, e.LostType = t.claim.ID, t.claim.Type
 	}
@@ -139,9 +139,9 @@ type order struct {
 func (o *order) next(e event.Event) string {
 	if o.over {
 		switch e.(type) {
-		case event.Recovered:
+		case event.RecordRecovered:
 			return ""
-		case event.Drifted, event.Resumed:
+		case event.SkillDrifted, event.RunResumed:
 			if !o.done {
 				o.over = false
 				return ""
@@ -150,18 +150,18 @@ func (o *order) next(e event.Event) string {
 		return CodeAfterEnd
 	}
 	switch e.(type) {
-	case event.Begun:
+	case event.RunStarted:
 		o.begun = true
-	case event.ModelStarted, event.Replied, event.Failed, event.Compacted, event.Checked, event.Parked:
+	case event.ModelStarted, event.ModelReplied, event.ModelFailed, event.ContextCompacted, event.OutputChecked, event.RunWaiting:
 		if !o.begun {
 			return CodeNoStart
 		}
-	case event.Ended:
+	case event.RunEnded:
 		if !o.begun {
 			return CodeNoStart
 		}
 		o.over = true
-	case event.Closed:
+	case event.SessionEnded:
 		o.over, o.done = true, true
 	}
 	return ""

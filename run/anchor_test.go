@@ -46,8 +46,8 @@ func verified(t *testing.T, root, id, state string) run.VerifyReport {
 	return must[run.VerifyReport](t)(run.VerifyAt(t.Context(), root, id, &run.Options{StateDir: state}))
 }
 
-func answered(call string) event.Answered {
-	return event.Answered{ID: "q-1", Call: call, Binds: "b", Allow: true, Scope: policy.ScopeOnce, By: "ada"}
+func answered(call string) event.ApprovalAnswered {
+	return event.ApprovalAnswered{ID: "q-1", Call: call, Binds: "b", Allow: true, Scope: policy.ScopeOnce, By: "ada"}
 }
 
 // openRun is the folder of a run that is under way, closed.
@@ -70,19 +70,19 @@ func TestOpen_SetsAsideEntriesWithoutHead(t *testing.T) {
 	if diff := cmp.Diff([]string{run.CodeUnanchored}, codes(verified(t, root, "r", state).Problems)); diff != "" {
 		t.Error(diff)
 	}
-	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true}))
-	var rec event.Recovered
+	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true}))
+	var rec event.RecordRecovered
 	for en, err := range f.Log().Read(t.Context(), 1) {
 		ok(t, err)
 		switch e := must[event.Event](t)(event.Decode(en)).(type) {
-		case event.Recovered:
+		case event.RecordRecovered:
 			rec = e
-		case event.Answered:
+		case event.ApprovalAnswered:
 			t.Error("the forged answer is in the log")
 		}
 	}
 	kept := string(must[[]byte](t)(os.ReadFile(f.Path(rec.Kept))))
-	want := event.Recovered{Seq: uint64(strings.Count(whole, "\n")), Bytes: len(kept), Digest: digest.Bytes([]byte(kept)), Unanchored: 1, Kept: rec.Kept}
+	want := event.RecordRecovered{Seq: uint64(strings.Count(whole, "\n")), Bytes: len(kept), Digest: digest.Bytes([]byte(kept)), Unanchored: 1, Kept: rec.Kept}
 	if diff := cmp.Diff(want, rec); diff != "" {
 		t.Error(diff)
 	}
@@ -97,8 +97,8 @@ func TestOpen_CountsClaimsWithoutHeadAsLost(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
 	f := openRun(t, root, "r", state)
-	forged(t, f.Dir(), event.Started{ID: "t1.c9", Tool: "write_file", Effect: policy.Write})
-	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true}))
+	forged(t, f.Dir(), event.ToolCallStarted{ID: "t1.c9", Tool: "write_file", Effect: policy.Write})
+	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true}))
 	rep := must[run.Report](t)(run.Show(t.Context(), f))
 	i := slices.IndexFunc(rep.Problems, func(p run.Problem) bool { return p.Code == run.CodeUnanchored })
 	if i < 0 || !strings.Contains(rep.Problems[i].Detail, "lost: call.started") {
@@ -132,7 +132,7 @@ func TestOpen_ResumesAfterKillBetweenHeadAndAppend(t *testing.T) {
 	if diff := cmp.Diff([]string{}, codes(verified(t, root, "r", state).Problems)); diff != "" {
 		t.Error(diff)
 	}
-	f := must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true}))
+	f := must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true}))
 	if head := must[record.Head](t)(f.Log().Head(t.Context())); head.Seq != newest.Seq {
 		t.Errorf("the log ends at %d, want %d", head.Seq, newest.Seq)
 	}
@@ -152,14 +152,14 @@ func TestOpen_ResumesWithPendingHeadsOnly(t *testing.T) {
 		}
 	}
 	ok(t, os.WriteFile(heads[0], []byte(strings.Join(pending, "")), 0o600))
-	if r := verified(t, root, "r", state); !r.OK || !r.Witnessed {
-		t.Errorf("ok %v, witnessed %v: %+v", r.OK, r.Witnessed, r.Problems)
+	if r := verified(t, root, "r", state); !r.OK || !r.HasHeads {
+		t.Errorf("ok %v, witnessed %v: %+v", r.OK, r.HasHeads, r.Problems)
 	}
 	forged(t, f.Dir(), answered("t1.c0"))
 	if diff := cmp.Diff([]string{run.CodeUnanchored}, codes(verified(t, root, "r", state).Problems)); diff != "" {
 		t.Error(diff)
 	}
-	ok(t, must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true})).Close())
+	ok(t, must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true})).Close())
 }
 
 // The folder of one run is put in the place of another: both are genuine.
@@ -169,13 +169,13 @@ func TestOpen_RefusesRecordOfAnotherRun(t *testing.T) {
 	one, two := openRun(t, root, "one", state), openRun(t, root, "two", state)
 	ok(t, os.RemoveAll(one.Dir()))
 	ok(t, os.Rename(two.Dir(), one.Dir()))
-	_, err := run.Open(root, "one", &run.Options{StateDir: state, Witnessed: true})
+	_, err := run.Open(root, "one", &run.Options{StateDir: state, RequireHead: true})
 	wantCode(t, err, run.CodeHeads, metier.Drift)
 	if r := verified(t, root, "one", state); r.OK {
 		t.Error("the record verifies")
 	}
 	ok(t, os.Rename(one.Dir(), filepath.Join(root, "three")))
-	_, err = run.Open(root, "three", &run.Options{StateDir: state, Witnessed: true})
+	_, err = run.Open(root, "three", &run.Options{StateDir: state, RequireHead: true})
 	wantCode(t, err, run.CodeStranger, metier.Denied)
 }
 
@@ -185,13 +185,13 @@ func TestOpen_RefusesOlderStateOfTheRun(t *testing.T) {
 	root, state := t.TempDir(), t.TempDir()
 	f := openRun(t, root, "r", state)
 	old := must[[]byte](t)(os.ReadFile(f.Path(run.FileLog)))
-	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true}))
+	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true}))
 	head := must[record.Head](t)(f.Log().Head(t.Context()))
 	_, err := f.Log().Append(t.Context(), head, must[record.Entry](t)(event.New(answered("t1.c0"), "a", "ada", clock()())))
 	ok(t, err)
 	ok(t, f.Close())
 	ok(t, os.WriteFile(f.Path(run.FileLog), old, 0o600))
-	_, err = run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true})
+	_, err = run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true})
 	wantCode(t, err, run.CodeHeads, metier.Drift)
 }
 
@@ -201,7 +201,7 @@ func TestOpen_RefusesWithoutOwnHeads(t *testing.T) {
 	root, state, other := t.TempDir(), t.TempDir(), t.TempDir()
 	openRun(t, root, "r", state)
 	for range 2 { // the first refusal leaves nothing that a second one takes for heads
-		_, err := run.Open(root, "r", &run.Options{StateDir: other, Witnessed: true})
+		_, err := run.Open(root, "r", &run.Options{StateDir: other, RequireHead: true})
 		wantCode(t, err, run.CodeStranger, metier.Denied)
 	}
 }
@@ -209,8 +209,8 @@ func TestOpen_RefusesWithoutOwnHeads(t *testing.T) {
 func TestVerify_FindsEntriesAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]event.Event{
-		"run":     event.Ended{Run: "r", Status: run.StatusDone},
-		"session": event.Closed{Session: "r"},
+		"run":     event.RunEnded{Run: "r", Status: run.StatusDone},
+		"session": event.SessionEnded{Session: "r"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -238,7 +238,7 @@ func TestVerify_FindsForgedEntriesOfSubagents(t *testing.T) {
 	f, a := create(t, root, "r", o())
 	a.open("cli-preload")
 	a.begin()
-	a.add(event.Started{ID: "t1.c5", Tool: "delegate_task", Effect: policy.SideEffect})
+	a.add(event.ToolCallStarted{ID: "t1.c5", Tool: "delegate_task", Effect: policy.SideEffect})
 	k, ka := create(t, f.Children(), "t1.c5", o())
 	ka.open("subagent-inherit")
 	ok(t, k.Close())
@@ -252,11 +252,11 @@ func TestVerify_FindsForgedEntriesOfSubagents(t *testing.T) {
 	}
 
 	// It ended, and the run names its last entry.
-	ok(t, must[*run.Folder](t)(run.Open(f.Children(), "t1.c5", &run.Options{StateDir: state, Witnessed: true})).Close())
+	ok(t, must[*run.Folder](t)(run.Open(f.Children(), "t1.c5", &run.Options{StateDir: state, RequireHead: true})).Close())
 	k = must[*run.Folder](t)(run.Look(f.Children(), "t1.c5", o()))
 	head := must[record.Head](t)(k.Log().Head(t.Context()))
 	ok(t, k.Close())
-	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true}))
+	f = must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true}))
 	end := must[record.Entry](t)(event.New(event.ChildEnded{ID: "t1.c5", Run: "t1.c5", Head: head}, "ce", "ada", clock()()))
 	_, err := f.Log().Append(t.Context(), must[record.Head](t)(f.Log().Head(t.Context())), end)
 	ok(t, err)
@@ -308,8 +308,8 @@ func TestVerify_ReadsHeadsOfOlderBuilds(t *testing.T) {
 		}
 	}
 	ok(t, os.WriteFile(heads[0], []byte(strings.Join(sure, "")), 0o600))
-	if r := verified(t, root, "r", state); !r.OK || !r.Witnessed {
-		t.Errorf("ok %v, witnessed %v: %+v", r.OK, r.Witnessed, r.Problems)
+	if r := verified(t, root, "r", state); !r.OK || !r.HasHeads {
+		t.Errorf("ok %v, witnessed %v: %+v", r.OK, r.HasHeads, r.Problems)
 	}
-	ok(t, must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, Witnessed: true})).Close())
+	ok(t, must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true})).Close())
 }

@@ -72,24 +72,24 @@ func real(t *testing.T) *run.Folder {
 	f, a := create(t, t.TempDir(), "real", nil)
 	work(t, f, skillsFolder(t), a.now, counter("id"))
 	a.begin()
-	a.add(event.Offered{Digest: "d", Names: []string{"write_file"}, Tools: a.json([]model.ToolSpec{}), System: a.text("Be brief."), Catalog: a.text("<catalog/>")})
+	a.add(event.ToolsOffered{Digest: "d", Names: []string{"write_file"}, Tools: a.json([]model.ToolSpec{}), System: a.text("Be brief."), Catalog: a.text("<catalog/>")})
 	a.turn(1)
 	script := a.json(map[string]any{"skill": "alpha", "path": "scripts/count.ts", "args": []string{"-x"}})
 	ran := a.executed("t1.c9")
-	a.add(event.Started{ID: "t1.c9", Tool: "run_skill_script", Effect: policy.SideEffect, Args: script},
+	a.add(event.ToolCallStarted{ID: "t1.c9", Tool: "run_skill_script", Effect: policy.SideEffect, Args: script},
 		event.PackagesRequested{Call: "t1.c9", SkillID: "skills:alpha", Path: "scripts/count.ts", Runtime: "deno", Packages: []string{"lodash"}}, ran,
-		event.Returned{ID: "t1.c9", Tool: "run_skill_script", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
-		event.Decided{Call: "t1.c10", Tool: "run_skill_script", Actor: policy.ByModel, Effect: policy.SideEffect, Outcome: policy.Deny, Code: "script_not_allowlisted", Args: script, Stage: "call"},
-		event.Returned{ID: "t1.c10", Tool: "run_skill_script", Code: "script_not_allowlisted", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
-		event.Started{ID: "t1.c11", Tool: "bash", Effect: policy.SideEffect, Args: a.json(map[string]string{"command": "ls"})},
+		event.ToolResult{ID: "t1.c9", Tool: "run_skill_script", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+		event.PolicyDecided{Call: "t1.c10", Tool: "run_skill_script", Actor: policy.ByModel, Effect: policy.SideEffect, Outcome: policy.Deny, Code: "script_not_allowlisted", Args: script, Stage: "call"},
+		event.ToolResult{ID: "t1.c10", Tool: "run_skill_script", Code: "script_not_allowlisted", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+		event.ToolCallStarted{ID: "t1.c11", Tool: "bash", Effect: policy.SideEffect, Args: a.json(map[string]string{"command": "ls"})},
 		event.CommandExecuted{Execution: a.executed("t1.c11").Execution},
-		event.Returned{ID: "t1.c11", Tool: "bash", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
-		event.Asked{Call: "t1.c4", ID: "q1", Code: "path_outside", Binds: "b", Scopes: []string{"once"}, Text: a.text("read outside?")},
-		event.Answered{ID: "q1", Call: "t1.c4", Binds: "b", Allow: true, Scope: "once", By: "user"},
-		event.Asked{Call: "t1.c5", ID: "q2", Code: "path_outside", Binds: "c", Scopes: []string{"once"}, Text: a.text("and here?")},
-		event.Started{ID: "t1.c6", Tool: "read_file", Effect: policy.Read},
+		event.ToolResult{ID: "t1.c11", Tool: "bash", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}},
+		event.ApprovalRequested{Call: "t1.c4", ID: "q1", Code: "path_outside", Binds: "b", Scopes: []string{"once"}, Text: a.text("read outside?")},
+		event.ApprovalAnswered{ID: "q1", Call: "t1.c4", Binds: "b", Allow: true, Scope: "once", By: "user"},
+		event.ApprovalRequested{Call: "t1.c5", ID: "q2", Code: "path_outside", Binds: "c", Scopes: []string{"once"}, Text: a.text("and here?")},
+		event.ToolCallStarted{ID: "t1.c6", Tool: "read_file", Effect: policy.Read},
 		event.ChildEnded{ID: "t1.c7", Run: "child", Head: record.Head{}},
-		event.Drifted{SkillID: "skills:beta", Path: "SKILL.md", Was: "sha256:1", Now: "", Choice: "warn"})
+		event.SkillDrifted{SkillID: "skills:beta", Path: "SKILL.md", Was: "sha256:1", Now: "", Choice: "warn"})
 	ok(t, f.Project(t.Context()))
 	return f
 }
@@ -201,7 +201,7 @@ func TestEachActivationAndReadIsListed(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "again", nil)
 	work(t, f, skillsFolder(t), a.now, counter("id"))
-	a.add(event.Activated{Call: "t2.c1", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("changed")), DigestChanged: true, ActivationSource: "user-explicit"},
+	a.add(event.SkillActivated{Call: "t2.c1", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("changed")), DigestChanged: true, ActivationSource: "user-explicit"},
 		event.ResourceRead{Call: "t2.c2", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Status: "read"})
 	ok(t, f.Project(t.Context()))
 	var acts, reads []string
@@ -396,7 +396,7 @@ func TestSkillArtifactsLieUnderTheRunRoot(t *testing.T) {
 		}
 	}
 	idle, a := create(t, t.TempDir(), "idle", nil) // also where nothing was done with a skill
-	a.add(event.Opened{Session: "idle", Build: "test"}, event.Indexed{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}},
+	a.add(event.SessionOpened{Session: "idle", Build: "test"}, event.SkillsDiscovered{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}},
 		Skills: []registry.Skill{{ID: "skills:alpha", Name: "alpha"}}})})
 	ok(t, idle.Project(t.Context()))
 	if acts := readJSON[run.Activations](t, idle, run.FileActivations); acts.Version != 1 || len(acts.Activations) != 0 {
@@ -489,7 +489,7 @@ func TestTranscriptOfAResumedRunHoldsTheSkillBlockOnce(t *testing.T) {
 	defer f.Close()
 	r := must[run.Restored](t)(f.Restore(t.Context()))
 	a.f = f
-	a.add(event.Resumed{Run: "r", Verified: len(r.Active)})
+	a.add(event.RunResumed{Run: "r", Verified: len(r.Active)})
 	a.turn(2)
 	ok(t, f.Project(t.Context()))
 	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
@@ -564,7 +564,7 @@ func TestActivationEventHasHashSourceAndSession(t *testing.T) {
 func TestARunWithoutSkillsHasNoSkillArtifacts(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "plain", nil)
-	a.add(event.Opened{Session: "plain"}, event.Indexed{Registry: a.json(map[string]any{"skillsRoot": "", "roots": []any{}, "skills": []any{}, "diagnostics": []any{}, "others": []any{}})})
+	a.add(event.SessionOpened{Session: "plain"}, event.SkillsDiscovered{Registry: a.json(map[string]any{"skillsRoot": "", "roots": []any{}, "skills": []any{}, "diagnostics": []any{}, "others": []any{}})})
 	a.begin()
 	ok(t, f.Project(t.Context()))
 	for name := range files(t, f) {
@@ -588,7 +588,7 @@ func TestRead_ChangedFileHasBothDigests(t *testing.T) {
 	same, size, found := false, int64(3), int64(6)
 	a.add(event.ResourceRead{Call: "t1.c1", SkillID: "skills:alpha", Name: "alpha", Path: "references/guide.md", Kind: "reference", Status: "read", ContentKind: "text",
 		RegistryDigest: was, ObservedDigest: now, Matches: &same, RegistrySize: &size, ObservedSize: &found, MaxBytes: 9, Role: policy.Context},
-		event.Returned{ID: "t1.c1", Tool: "read_skill_resource", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}})
+		event.ToolResult{ID: "t1.c1", Tool: "read_skill_resource", Content: a.json([]model.Part{}), Label: policy.Label{Role: policy.Context}})
 	ok(t, f.Project(t.Context()))
 	for name, reads := range map[string][]run.Read{run.FileReads: readJSON[run.Reads](t, f, run.FileReads).Reads,
 		"tool-outputs": readJSON[run.Output](t, f, "tool-outputs/t1.c1-read_skill_resource.json").Reads} {
@@ -610,10 +610,10 @@ func TestTranscript_RefersToLongResults(t *testing.T) {
 	a.open("cli-preload")
 	a.begin()
 	long := strings.Repeat("long line\n", 500)
-	result := func(call, text string) event.Returned {
-		return event.Returned{ID: call, Tool: "read_skill_resource", Content: a.json([]model.Part{{Kind: model.PartResult, Call: call, Text: text}}), Label: policy.Label{Role: policy.Context, Mediated: true}}
+	result := func(call, text string) event.ToolResult {
+		return event.ToolResult{ID: call, Tool: "read_skill_resource", Content: a.json([]model.Part{{Kind: model.PartResult, Call: call, Text: text}}), Label: policy.Label{Role: policy.Context, Mediated: true}}
 	}
-	act := event.Activated{Call: "t1.c3", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("new")), DigestChanged: true, Source: policy.Project, ActivationSource: "model-tool",
+	act := event.SkillActivated{Call: "t1.c3", SkillID: "skills:alpha", Name: "alpha", Hash: digest.Bytes([]byte("new")), DigestChanged: true, Source: policy.Project, ActivationSource: "model-tool",
 		HostPath: "/w/skills/alpha/SKILL.md", Text: a.text(long), Original: a.text(long), Role: policy.Context}
 	a.add(result("t1.c1", "short"), result("t1.c2", long), act, result("t1.c3", long))
 	ok(t, f.Project(t.Context()))
@@ -652,7 +652,7 @@ func TestErasedContentStandsAsAGap(t *testing.T) {
 	a.open("cli-preload")
 	a.begin()
 	secret := a.json(model.UserText("forget me"))
-	a.add(event.Said{ID: "x", Slot: policy.Slot{Role: policy.Context}, Content: secret})
+	a.add(event.Input{ID: "x", Slot: policy.Slot{Role: policy.Context}, Content: secret})
 	ok(t, f.Blobs().(record.Eraser).Erase(t.Context(), secret))
 	ok(t, f.Project(t.Context()))
 	b := must[[]byte](t)(os.ReadFile(f.Path(run.FileTranscript)))
@@ -672,10 +672,10 @@ func TestErasedContentStandsAsAGap(t *testing.T) {
 func TestToolOutputNamesAreSafeAndDistinct(t *testing.T) {
 	t.Parallel()
 	f, a := create(t, t.TempDir(), "names", nil)
-	a.add(event.Opened{Session: "names"})
+	a.add(event.SessionOpened{Session: "names"})
 	long := strings.Repeat("x", 400)
 	for _, id := range []string{"a/b", "a_b", "A_b", "../../etc", "..", long} {
-		a.add(event.Returned{ID: id, Tool: "read_file", Content: a.json([]model.Part{})})
+		a.add(event.ToolResult{ID: id, Tool: "read_file", Content: a.json([]model.Part{})})
 	}
 	ok(t, f.Project(t.Context()))
 	entries := must[[]os.DirEntry](t)(os.ReadDir(f.Path("tool-outputs")))

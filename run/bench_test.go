@@ -40,15 +40,15 @@ func BenchmarkProject(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	add(event.Opened{Session: "bench"}, "opened")
+	add(event.SessionOpened{Session: "bench"}, "opened")
 	for i := range 500 {
 		call := fmt.Sprintf("t%d.c1", i)
 		args := put(fmt.Sprintf(`{"path":"/workspace/%d"}`, i))
 		add(event.ModelStarted{ID: call + "m"}, "m"+call)
-		add(event.Replied{ID: call + "m", Message: put(fmt.Sprintf(`{"role":"assistant","parts":[{"kind":"text","text":"turn %d"}]}`, i))}, "r"+call)
-		add(event.Decided{Call: call, Tool: "read_file", Outcome: policy.Allow, Code: "allowed", Args: args, Stage: "call"}, "d"+call)
-		add(event.Started{ID: call, Tool: "read_file", Effect: policy.Read, Args: args}, "s"+call)
-		add(event.Returned{ID: call, Tool: "read_file", Content: put(fmt.Sprintf(`[{"kind":"%s","text":"%d"}]`, model.PartResult, i))}, "e"+call)
+		add(event.ModelReplied{ID: call + "m", Message: put(fmt.Sprintf(`{"role":"assistant","parts":[{"kind":"text","text":"turn %d"}]}`, i))}, "r"+call)
+		add(event.PolicyDecided{Call: call, Tool: "read_file", Outcome: policy.Allow, Code: "allowed", Args: args, Stage: "call"}, "d"+call)
+		add(event.ToolCallStarted{ID: call, Tool: "read_file", Effect: policy.Read, Args: args}, "s"+call)
+		add(event.ToolResult{ID: call, Tool: "read_file", Content: put(fmt.Sprintf(`[{"kind":"%s","text":"%d"}]`, model.PartResult, i))}, "e"+call)
 	}
 	for b.Loop() {
 		if err := f.Project(b.Context()); err != nil {

@@ -52,9 +52,9 @@ func (f *Folder) projector(ctx context.Context) (*projector, error) {
 type Restored struct {
 	State       State
 	Registry    Registry
-	Activations Activations       // as persisted and found right
-	Active      []event.Activated // in force, from the log
-	Projected   bool              // the artifacts had never been written; they came from the log
+	Activations Activations            // as persisted and found right
+	Active      []event.SkillActivated // in force, from the log
+	Projected   bool                   // the artifacts had never been written; they came from the log
 }
 
 // Restore reads what a run needs to go on: the persisted registry and
@@ -123,11 +123,11 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 
 // active returns the activations in force, in order of first activation, each
 // with its newest text.
-func (p *projector) active() []event.Activated {
-	var out []event.Activated
+func (p *projector) active() []event.SkillActivated {
+	var out []event.SkillActivated
 next:
 	for _, f := range p.h.facts {
-		e, ok := f.event.(event.Activated)
+		e, ok := f.event.(event.SkillActivated)
 		if !ok {
 			continue
 		}
@@ -199,7 +199,7 @@ func (j *judge) of(ctx context.Context, name string, data []byte) (string, error
 	tried := 0
 	for i := len(j.h.facts) - 1; i >= 0 && tried < most; i-- {
 		switch j.h.facts[i].event.(type) {
-		case event.Indexed, event.ResourcesIndexed, event.Activated, event.ResourceRead, event.Returned, event.Offered, event.Begun, event.Opened:
+		case event.SkillsDiscovered, event.ResourcesIndexed, event.SkillActivated, event.ResourceRead, event.ToolResult, event.ToolsOffered, event.RunStarted, event.SessionOpened:
 			tried++
 			if same, err := try(j.h.facts[i].Seq - 1); err != nil || same {
 				return artifactStale, err

@@ -30,12 +30,12 @@ func Denied(events iter.Seq[event.Event]) []event.Denial {
 	}
 	for e := range events {
 		switch e := e.(type) {
-		case event.Decided:
+		case event.PolicyDecided:
 			tools[e.Call] = e.Tool
 			if e.Outcome == policy.Deny && e.Stage == "call" && e.Code != policy.CodeInvalidCall {
 				one(e.Call, e.Code)
 			}
-		case event.Answered:
+		case event.ApprovalAnswered:
 			if !e.Allow {
 				one(e.Call, policy.CodeRefused)
 			}

@@ -21,8 +21,8 @@ type Now func(skillID string) (file, tree string, err error)
 // changed around an unchanged SKILL.md. Choice is empty: what to do about it is
 // the caller's to decide and to record. Skills without a Drifted are
 // verified.
-func Drift(active []event.Activated, now Now) []event.Drifted {
-	var out []event.Drifted
+func Drift(active []event.SkillActivated, now Now) []event.SkillDrifted {
+	var out []event.SkillDrifted
 	for _, a := range active {
 		file, tree, err := now(a.SkillID)
 		if err != nil {
@@ -31,9 +31,9 @@ func Drift(active []event.Activated, now Now) []event.Drifted {
 		path := cmp.Or(a.Path, a.HostPath)
 		switch {
 		case file != a.Hash:
-			out = append(out, event.Drifted{SkillID: a.SkillID, Path: path, Was: a.Hash, Now: file})
+			out = append(out, event.SkillDrifted{SkillID: a.SkillID, Path: path, Was: a.Hash, Now: file})
 		case a.Tree != "" && tree != "" && tree != a.Tree:
-			out = append(out, event.Drifted{SkillID: a.SkillID, Path: cmp.Or(a.Dir, dirOf(path)), Was: a.Tree, Now: tree})
+			out = append(out, event.SkillDrifted{SkillID: a.SkillID, Path: cmp.Or(a.Dir, dirOf(path)), Was: a.Tree, Now: tree})
 		}
 	}
 	return out
@@ -44,17 +44,17 @@ func Drift(active []event.Activated, now Now) []event.Drifted {
 // changed, is gone (Now is empty) or was added (Was is empty); one for each
 // skill that is gone, and for each that was added, with the path of its
 // SKILL.md. Choice is empty, as in Drift.
-func Since(was, now []registry.Skill) []event.Drifted {
-	var out []event.Drifted
+func Since(was, now []registry.Skill) []event.SkillDrifted {
+	var out []event.SkillDrifted
 	there, known := registry.List{Skills: now}.ByID(), registry.List{Skills: was}.ByID()
 	for _, w := range was {
 		n, found := there[w.ID]
 		if !found {
-			out = append(out, event.Drifted{SkillID: w.ID, Path: w.SkillPath, Was: cmp.Or(w.Digest, w.Tree)})
+			out = append(out, event.SkillDrifted{SkillID: w.ID, Path: w.SkillPath, Was: cmp.Or(w.Digest, w.Tree)})
 			continue
 		}
 		if w.Digest != "" && n.Digest != "" && n.Digest != w.Digest {
-			out = append(out, event.Drifted{SkillID: w.ID, Path: w.SkillPath, Was: w.Digest, Now: n.Digest})
+			out = append(out, event.SkillDrifted{SkillID: w.ID, Path: w.SkillPath, Was: w.Digest, Now: n.Digest})
 		}
 		if w.Indexed && n.Indexed {
 			out = append(out, filesSince(w, n)...)
@@ -62,7 +62,7 @@ func Since(was, now []registry.Skill) []event.Drifted {
 	}
 	for _, n := range now {
 		if _, listed := known[n.ID]; !listed {
-			out = append(out, event.Drifted{SkillID: n.ID, Path: n.SkillPath, Now: cmp.Or(n.Digest, n.Tree)})
+			out = append(out, event.SkillDrifted{SkillID: n.ID, Path: n.SkillPath, Now: cmp.Or(n.Digest, n.Tree)})
 		}
 	}
 	return out
@@ -70,14 +70,14 @@ func Since(was, now []registry.Skill) []event.Drifted {
 
 // filesSince compares the files of one skill beside SKILL.md, by path. Where
 // only a mode changed, it returns one Drifted for the tree.
-func filesSince(was, now registry.Skill) (out []event.Drifted) {
+func filesSince(was, now registry.Skill) (out []event.SkillDrifted) {
 	old, there := map[string]string{}, map[string]bool{}
 	for _, f := range was.Resources {
 		old[f.Path] = f.Digest
 	}
 	drifted := func(path, before, after string) {
 		if before != after && was.SkillDir+"/"+path != was.SkillPath {
-			out = append(out, event.Drifted{SkillID: was.ID, Path: was.SkillDir + "/" + path, Was: before, Now: after})
+			out = append(out, event.SkillDrifted{SkillID: was.ID, Path: was.SkillDir + "/" + path, Was: before, Now: after})
 		}
 	}
 	for _, f := range now.Resources {
@@ -90,19 +90,19 @@ func filesSince(was, now registry.Skill) (out []event.Drifted) {
 		}
 	}
 	if len(out) == 0 && was.Digest == now.Digest && was.Tree != now.Tree {
-		out = append(out, event.Drifted{SkillID: was.ID, Path: was.SkillDir, Was: was.Tree, Now: now.Tree})
+		out = append(out, event.SkillDrifted{SkillID: was.ID, Path: was.SkillDir, Was: was.Tree, Now: now.Tree})
 	}
 	return out
 }
 
 // ReplayReport is what a record proves of the skills a run used.
 type ReplayReport struct {
-	ID       string           `json:"id"`
-	OK       bool             `json:"ok"`
-	Head     record.Head      `json:"head"`
-	Active   []ReplayedSkill  `json:"active"`  // the active set at the end, in order of first activation
-	Changed  []event.Drifted  `json:"changed"` // hashes that are not the recorded ones any more
-	Problems []record.Problem `json:"problems"`
+	ID       string               `json:"id"`
+	OK       bool                 `json:"ok"`
+	Head     record.Head          `json:"head"`
+	Active   []ReplayedSkill      `json:"active"`  // the active set at the end, in order of first activation
+	Changed  []event.SkillDrifted `json:"changed"` // hashes that are not the recorded ones any more
+	Problems []record.Problem     `json:"problems"`
 }
 
 // ReplayedSkill is one skill of the active set. State is verified, changed,
@@ -124,7 +124,7 @@ type ReplayedSkill struct {
 // every digest, and compares the active set with the skills on disk, where now
 // is not nil.
 func Replay(ctx context.Context, f *Folder, now Now) (ReplayReport, error) {
-	r := ReplayReport{ID: f.id, Active: []ReplayedSkill{}, Changed: []event.Drifted{}}
+	r := ReplayReport{ID: f.id, Active: []ReplayedSkill{}, Changed: []event.SkillDrifted{}}
 	rec, err := f.verifyRecord(ctx)
 	if err != nil {
 		return r, err
@@ -156,7 +156,7 @@ func Replay(ctx context.Context, f *Folder, now Now) (ReplayReport, error) {
 	return r, nil
 }
 
-func stateOf(a event.Activated, changed []event.Drifted, looked bool) string {
+func stateOf(a event.SkillActivated, changed []event.SkillDrifted, looked bool) string {
 	for _, d := range changed {
 		if d.SkillID == a.SkillID {
 			if d.Now == "" {
@@ -171,7 +171,7 @@ func stateOf(a event.Activated, changed []event.Drifted, looked bool) string {
 	return "verified"
 }
 
-func (p *projector) original(ctx context.Context, a event.Activated) (string, error) {
+func (p *projector) original(ctx context.Context, a event.SkillActivated) (string, error) {
 	b, gap, err := p.c.load(ctx, a.Original)
 	switch {
 	case err != nil:

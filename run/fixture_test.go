@@ -102,7 +102,7 @@ func work(t *testing.T, f *run.Folder, skills string, now func() time.Time, newI
 		Settings: set, Origins: settings.Snapshot(set, origins), Now: now, NewID: newID, View: metier.View{Paths: set.Catalog.Paths, Workspace: filepath.Dir(skills)},
 		Grants: policy.Grants{Mode: policy.Observe, Narrow: policy.NarrowNarrow, Merge: policy.MergeUnion, Tools: []string{"load_skill", "read_skill_resource"}, Scripts: []string{"alpha:scripts/count.ts"}}}))
 	must[metier.Activation](t)(s.Activate(ctx, "alpha", "cli-preload"))
-	must[policy.Slot](t)(s.Say(ctx, metier.Input{Parts: []model.Part{model.Text("count")}, Role: policy.DirectCommand, Surface: "cli", By: "user"}))
+	must[policy.Slot](t)(s.Send(ctx, metier.Input{Parts: []model.Part{model.Text("count")}, Role: policy.DirectCommand, Surface: "cli", By: "user"}))
 	for i, c := range []metier.Call{
 		{Tool: "load_skill", Args: json.RawMessage(`{"name":"beta"}`)},
 		{Tool: "read_skill_resource", Args: json.RawMessage(`{"skill":"alpha","path":"references/guide.md","maxBytes":3}`)},
@@ -150,24 +150,24 @@ func (a *author) json(v any) record.Ref    { return a.blob("application/json", v
 const skillText = "---\nname: alpha\ndescription: Use when counting.\n---\nCount.\n"
 
 // open begins a session with one indexed skill that it activates.
-func (a *author) open(source string) event.Activated {
+func (a *author) open(source string) event.SkillActivated {
 	a.t.Helper()
 	sum := digest.Bytes([]byte(skillText))
 	a.add(
-		event.Opened{Session: a.f.ID(), Build: "test", Settings: a.json(map[string]any{"catalog_format": map[string]string{"value": "xml", "layer": "profile"}, "catalog_place": map[string]string{"value": "tool", "layer": "flag"}}),
+		event.SessionOpened{Session: a.f.ID(), Build: "test", Settings: a.json(map[string]any{"catalog_format": map[string]string{"value": "xml", "layer": "profile"}, "catalog_place": map[string]string{"value": "tool", "layer": "flag"}}),
 			Grants: a.json(policy.Grants{Mode: policy.Observe, Tools: []string{"read_file"}, Scripts: []string{"alpha:scripts/a.sh"}, Denied: []string{"beta"}})},
-		event.Indexed{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", SandboxSkillsRoot: "/workspace/skills",
+		event.SkillsDiscovered{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", SandboxSkillsRoot: "/workspace/skills",
 			Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}}, Others: []registry.Other{},
 			Diagnostics: []metier.Diagnostic{{Severity: "warning", Code: "skill-scan-outside-root", Detail: "a link leaves the root"}, {Severity: "advice", Code: "description-no-use", Detail: "say when"}},
 			Skills: []registry.Skill{{ID: "skills:alpha", Name: "alpha", Description: "Use when counting.", Tier: "project", State: "loaded", SkillPath: "/w/skills/alpha/SKILL.md",
 				SkillDir: "/w/skills/alpha", SandboxSkillPath: "/workspace/skills/alpha/SKILL.md", SandboxSkillDir: "/workspace/skills/alpha", Digest: sum,
 				Resources: []registry.Resource{}, Frontmatter: json.RawMessage(`{"name":"alpha"}`), Diagnostics: []metier.Diagnostic{}}}})})
-	act := event.Activated{Call: "load1", SkillID: "skills:alpha", Name: "alpha", Hash: sum, Tree: digest.Bytes([]byte("tree")), Source: policy.Project, ActivationSource: source,
+	act := event.SkillActivated{Call: "load1", SkillID: "skills:alpha", Name: "alpha", Hash: sum, Tree: digest.Bytes([]byte("tree")), Source: policy.Project, ActivationSource: source,
 		SessionID: a.f.ID(), TaskID: "load1", Path: "/workspace/skills/alpha/SKILL.md", Dir: "/workspace/skills/alpha", HostPath: "/w/skills/alpha/SKILL.md",
 		Text: a.text("<skill_context name=\"alpha\">\nCount.\n</skill_context>\n"), Original: a.blob("text/markdown", skillText), Role: policy.Context}
-	a.add(event.Decided{Call: "load1", Tool: "load_skill", Actor: policy.ByOperator, Effect: policy.Read, Outcome: policy.Allow, Code: "cfc_observe_read", Args: a.json(map[string]string{"name": "alpha"}), Stage: "call"},
-		event.Started{ID: "load1", Tool: "load_skill", Effect: policy.Read, Args: a.json(map[string]string{"name": "alpha"})}, act,
-		event.Returned{ID: "load1", Tool: "load_skill", Content: a.json([]model.Part{{Kind: model.PartResult, Call: "load1", Text: "<skill_context name=\"alpha\">\nCount.\n</skill_context>\n"}}), Label: policy.Label{Role: policy.Context, Mediated: true}})
+	a.add(event.PolicyDecided{Call: "load1", Tool: "load_skill", Actor: policy.ByOperator, Effect: policy.Read, Outcome: policy.Allow, Code: "cfc_observe_read", Args: a.json(map[string]string{"name": "alpha"}), Stage: "call"},
+		event.ToolCallStarted{ID: "load1", Tool: "load_skill", Effect: policy.Read, Args: a.json(map[string]string{"name": "alpha"})}, act,
+		event.ToolResult{ID: "load1", Tool: "load_skill", Content: a.json([]model.Part{{Kind: model.PartResult, Call: "load1", Text: "<skill_context name=\"alpha\">\nCount.\n</skill_context>\n"}}), Label: policy.Label{Role: policy.Context, Mediated: true}})
 	return act
 }
 
@@ -178,17 +178,17 @@ func (a *author) turn(n int) {
 	cost := int64(2500)
 	args := a.json(map[string]string{"path": "/workspace/out.txt", "content": "x"})
 	a.add(event.ModelStarted{ID: op, Request: digest.Bytes([]byte(op))},
-		event.Replied{ID: op, Message: a.json(model.Message{Role: model.RoleAssistant, Parts: []model.Part{model.Text("writing"), {Kind: model.PartCall, Call: call, Tool: "write_file", Args: json.RawMessage(`{}`)}}}),
+		event.ModelReplied{ID: op, Message: a.json(model.Message{Role: model.RoleAssistant, Parts: []model.Part{model.Text("writing"), {Kind: model.PartCall, Call: call, Tool: "write_file", Args: json.RawMessage(`{}`)}}}),
 			Calls: []event.CallRef{{ID: call, Tool: "write_file", Args: args}}, Usage: event.Usage{Input: 100, Output: 10, CacheRead: 5, CostMicroUSD: &cost}, Stop: "tools", Model: "m-1"},
-		event.Decided{Call: call, Tool: "write_file", Actor: policy.ByModel, Effect: policy.Write, Outcome: policy.Warn, Code: "write_file_observe_requires_direct_command", Rule: "enforcement_mode=observe", Args: args, Stage: "call"},
-		event.Started{ID: call, Tool: "write_file", Effect: policy.Write, Args: args, Intent: a.json(map[string]string{"path": "/workspace/out.txt", "before": "absent", "after": digest.Bytes([]byte("x"))})},
-		event.Returned{ID: call, Tool: "write_file", Content: a.json([]model.Part{{Kind: model.PartResult, Call: call, Text: "written"}}), Label: policy.Label{Role: policy.Context, Mediated: true}})
+		event.PolicyDecided{Call: call, Tool: "write_file", Actor: policy.ByModel, Effect: policy.Write, Outcome: policy.Warn, Code: "write_file_observe_requires_direct_command", Rule: "enforcement_mode=observe", Args: args, Stage: "call"},
+		event.ToolCallStarted{ID: call, Tool: "write_file", Effect: policy.Write, Args: args, Intent: a.json(map[string]string{"path": "/workspace/out.txt", "before": "absent", "after": digest.Bytes([]byte("x"))})},
+		event.ToolResult{ID: call, Tool: "write_file", Content: a.json([]model.Part{{Kind: model.PartResult, Call: call, Text: "written"}}), Label: policy.Label{Role: policy.Context, Mediated: true}})
 }
 
 // begin begins the run of the agent.
 func (a *author) begin() {
-	a.add(event.Begun{Run: a.f.ID(), Rules: 1, Model: "scripted:x", Spec: a.json(map[string]int{"maxTurns": 3})},
-		event.Said{ID: "said-" + a.f.ID(), Slot: policy.Slot{Role: policy.DirectCommand, Origin: "user", Surface: "cli"}, Content: a.json(model.UserText("please write"))})
+	a.add(event.RunStarted{Run: a.f.ID(), Rules: 1, Model: "scripted:x", Spec: a.json(map[string]int{"maxTurns": 3})},
+		event.Input{ID: "said-" + a.f.ID(), Slot: policy.Slot{Role: policy.DirectCommand, Origin: "user", Surface: "cli"}, Content: a.json(model.UserText("please write"))})
 }
 
 func create(t *testing.T, root, id string, o *run.Options) (*run.Folder, *author) {

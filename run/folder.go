@@ -27,12 +27,12 @@ type Options struct {
 	// logs, in heads/ below it; see [StateDir]. Empty: none are kept, and a log
 	// that was cut or written anew as a whole looks right.
 	StateDir string
-	// Witnessed makes Open refuse a record that this user's StateDir does not
+	// RequireHead makes Open refuse a record that this user's StateDir does not
 	// know (run_unwitnessed), or that none vouches for: it came with the
 	// workspace, or from elsewhere, and what it says the operator allowed was not
 	// said here. A torn log that lost confirmed entries is refused, too
 	// (heads_mismatch); else it is cut and an entry says what is gone.
-	Witnessed bool
+	RequireHead bool
 	// Secrets are taken out of content before it is hashed and stored.
 	Secrets []record.Secret
 }
@@ -221,7 +221,7 @@ func (f *Folder) openRecord() (err error) {
 		f.opt.Logger.Warn("a secret is too short to be kept out of the record", "name", name, "shortest", record.MinSecret)
 	}
 	o := f.recordOptions()
-	if f.heads != nil && f.opt.Witnessed {
+	if f.heads != nil && f.opt.RequireHead {
 		o.Noted, _ = f.heads.Newest(f.name)
 	}
 	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), o); record.CodeOf(err) == record.CodeCut {
@@ -273,7 +273,7 @@ func (f *Folder) begin(ctx context.Context) error {
 	}
 	if rec != nil {
 		f.opt.Logger.Warn("the log lost its tail in a crash", "run", f.id, "after", head.Seq, "bytes", rec.Bytes, "lost", lost.ID)
-		if err := f.note(ctx, event.Recovered{Seq: head.Seq, Bytes: rec.Bytes, Digest: rec.Digest, LostID: lost.ID, LostType: lost.Type}); err != nil {
+		if err := f.note(ctx, event.RecordRecovered{Seq: head.Seq, Bytes: rec.Bytes, Digest: rec.Digest, LostID: lost.ID, LostType: lost.Type}); err != nil {
 			return err
 		}
 	}
@@ -287,7 +287,7 @@ func (f *Folder) begin(ctx context.Context) error {
 }
 
 // note appends what was recovered.
-func (f *Folder) note(ctx context.Context, e event.Recovered) error {
+func (f *Folder) note(ctx context.Context, e event.RecordRecovered) error {
 	head, err := f.file.Head(ctx)
 	if err != nil {
 		return fault("open", f.dir, err)

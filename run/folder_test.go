@@ -367,11 +367,11 @@ func TestTornTailIsRecordedWithWhatWasLost(t *testing.T) {
 	b := must[[]byte](t)(os.ReadFile(path))
 	ok(t, os.WriteFile(path, b[:len(b)-7], 0o600))
 	f = must[*run.Folder](t)(run.Open(root, "torn", opt()))
-	var rec event.Recovered
+	var rec event.RecordRecovered
 	for en, err := range f.Log().Read(t.Context(), 1) {
 		ok(t, err)
 		if e, err := event.Decode(en); err == nil {
-			if r, isRec := e.(event.Recovered); isRec {
+			if r, isRec := e.(event.RecordRecovered); isRec {
 				rec = r
 			}
 		}
@@ -430,7 +430,7 @@ func TestARunMadeAgainInTheSamePlaceHasItsOwnHeads(t *testing.T) {
 		f, a := create(t, root, "again", &run.Options{StateDir: state})
 		a.open("cli-preload")
 		ok(t, f.Close())
-		if r := must[run.VerifyReport](t)(run.VerifyAt(t.Context(), root, "again", &run.Options{StateDir: state})); !r.Witnessed {
+		if r := must[run.VerifyReport](t)(run.VerifyAt(t.Context(), root, "again", &run.Options{StateDir: state})); !r.HasHeads {
 			t.Error("the heads are gone")
 		}
 		ok(t, os.RemoveAll(f.Dir()))
@@ -450,8 +450,8 @@ func TestADamagedHeadIsNamed(t *testing.T) {
 	ok(t, os.WriteFile(files[0], append(must[[]byte](t)(os.ReadFile(files[0])), "no head\n"...), 0o600))
 	r := must[run.VerifyReport](t)(run.VerifyAt(t.Context(), root, "run", &run.Options{StateDir: state}))
 	named := slices.ContainsFunc(r.Warnings, func(p run.Problem) bool { return p.Code == run.CodeHeadsBad })
-	if !r.Witnessed || !named {
-		t.Errorf("witnessed %v, warnings %+v", r.Witnessed, r.Warnings)
+	if !r.HasHeads || !named {
+		t.Errorf("witnessed %v, warnings %+v", r.HasHeads, r.Warnings)
 	}
 }
 
@@ -462,7 +462,7 @@ func TestSecretsDoNotReachTheFolder(t *testing.T) {
 		Secrets: []record.Secret{{Name: "KEY", Value: "sk-very-secret-value"}, {Name: "PIN", Value: "1234"}}})
 	a.open("cli-preload")
 	a.begin()
-	a.add(event.Said{ID: "s", Content: a.json(map[string]any{"role": "user", "parts": []any{map[string]string{"kind": "text", "text": "use sk-very-secret-value"}}})})
+	a.add(event.Input{ID: "s", Content: a.json(map[string]any{"role": "user", "parts": []any{map[string]string{"kind": "text", "text": "use sk-very-secret-value"}}})})
 	ok(t, f.Project(t.Context()))
 	for path, b := range tree(t, f.Dir()) {
 		if strings.Contains(b, "sk-very-secret-value") {

@@ -35,19 +35,19 @@ func newNormalizer(h *history, blobs record.Blobs) *normalizer {
 	}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {
-		case event.Opened:
+		case event.SessionOpened:
 			name("session", e.Session)
-		case event.Begun:
+		case event.RunStarted:
 			name("run", e.Run)
-		case event.Said:
+		case event.Input:
 			name("input", e.ID)
 		case event.ChildEnded:
 			name("run", e.Run)
-		case event.Decided:
+		case event.PolicyDecided:
 			name("call", e.Call)
-		case event.Started:
+		case event.ToolCallStarted:
 			name("call", e.ID)
-		case event.Returned:
+		case event.ToolResult:
 			name("call", e.ID)
 		}
 		if id, ok := strings.CutPrefix(f.ID, "recovered:"); ok {

@@ -53,7 +53,7 @@ func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
 	}
 	out, names := map[string]Output{}, p.outputNames()
 	for _, f := range p.h.facts {
-		e, ok := f.event.(event.Returned)
+		e, ok := f.event.(event.ToolResult)
 		if !ok {
 			continue
 		}
@@ -80,14 +80,14 @@ func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
 func (p *projector) outputNames() map[string]string {
 	out, taken := map[string]string{}, map[string]bool{}
 	for _, f := range p.h.facts {
-		if e, ok := f.event.(event.Returned); ok {
+		if e, ok := f.event.(event.ToolResult); ok {
 			out[e.ID] = outputName(taken, e.ID, e.Tool)
 		}
 	}
 	return out
 }
 
-func (p *projector) fill(ctx context.Context, o *Output, args record.Ref, e event.Returned) (err error) {
+func (p *projector) fill(ctx context.Context, o *Output, args record.Ref, e event.ToolResult) (err error) {
 	if o.Args, err = p.c.raw(ctx, args); err != nil {
 		return err
 	}
@@ -115,10 +115,10 @@ type Capabilities struct {
 
 func (p *projector) capabilities(ctx context.Context) (Capabilities, error) {
 	c := Capabilities{Type: typePrefix + "capabilities", Version: 1, RunID: p.h.id, Skills: !p.reg.empty(), ToolNames: []string{}, Tools: json.RawMessage("null")}
-	if b, _, ok := last[event.Begun](p.h); ok {
+	if b, _, ok := last[event.RunStarted](p.h); ok {
 		c.Model = b.Model
 	}
-	o, _, ok := last[event.Offered](p.h)
+	o, _, ok := last[event.ToolsOffered](p.h)
 	if !ok {
 		return c, nil
 	}
@@ -133,27 +133,27 @@ func (p *projector) capabilities(ctx context.Context) (Capabilities, error) {
 
 // Manifest is run-manifest.json: what the run was told to be.
 type Manifest struct {
-	Type      string          `json:"type"`
-	Version   int             `json:"version"`
-	RunID     string          `json:"runId"`
-	Build     string          `json:"build"`
-	By        string          `json:"by"`
-	StartedAt string          `json:"startedAt"`
-	Begun     []event.Begun   `json:"runs"` // of a conversation there are several
-	Spec      json.RawMessage `json:"spec"` // of the newest
+	Type      string             `json:"type"`
+	Version   int                `json:"version"`
+	RunID     string             `json:"runId"`
+	Build     string             `json:"build"`
+	By        string             `json:"by"`
+	StartedAt string             `json:"startedAt"`
+	Begun     []event.RunStarted `json:"runs"` // of a conversation there are several
+	Spec      json.RawMessage    `json:"spec"` // of the newest
 }
 
 func (p *projector) manifest(ctx context.Context) (Manifest, error) {
-	m := Manifest{Type: typePrefix + "run-manifest", Version: 1, RunID: p.h.id, StartedAt: stamp(p.h.began()), Begun: []event.Begun{}, Spec: json.RawMessage("null")}
+	m := Manifest{Type: typePrefix + "run-manifest", Version: 1, RunID: p.h.id, StartedAt: stamp(p.h.began()), Begun: []event.RunStarted{}, Spec: json.RawMessage("null")}
 	for _, f := range p.h.facts {
 		switch e := f.event.(type) {
-		case event.Opened:
+		case event.SessionOpened:
 			m.Build, m.By = e.Build, f.By
-		case event.Begun:
+		case event.RunStarted:
 			m.Begun = append(m.Begun, e)
 		}
 	}
-	if b, _, ok := last[event.Begun](p.h); ok {
+	if b, _, ok := last[event.RunStarted](p.h); ok {
 		var err error
 		if m.Spec, err = p.c.raw(ctx, b.Spec); err != nil {
 			return m, err

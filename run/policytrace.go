@@ -76,7 +76,7 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 		Settings: json.RawMessage("null"), Grants: json.RawMessage("null"), AllowedTools: []string{}, AllowedScripts: []string{},
 		DeniedSkills: []string{}, AllowedProfiles: []string{}, SkillsRoot: p.reg.SkillsRoot, LoadedSkills: []LoadedSkill{}, ActivationSources: []string{},
 		InjectedAsContext: true, Diagnostics: []json.RawMessage{}}
-	opened, _, ok := last[event.Opened](p.h)
+	opened, _, ok := last[event.SessionOpened](p.h)
 	if ok {
 		var err error
 		if out.Settings, err = p.c.raw(ctx, opened.Settings); err != nil {
@@ -93,14 +93,14 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 			out.AllowedProfiles = some(g.Profiles)
 		}
 	}
-	if o, _, ok := last[event.Offered](p.h); ok {
+	if o, _, ok := last[event.ToolsOffered](p.h); ok {
 		out.CatalogMode = CatalogMode{Disclosed: o.Catalog.Digest != "", Digest: o.Catalog.Digest, Omitted: o.Omitted}
 	}
-	if c, _, ok := last[event.Catalogued](p.h); ok {
+	if c, _, ok := last[event.CatalogSent](p.h); ok {
 		out.CatalogMode.Rung, out.CatalogMode.Listed, out.CatalogMode.Tokens, out.CatalogMode.Budget = c.Rung, c.Listed, c.Tokens, c.Budget
 		out.CatalogMode.Cut, out.CatalogMode.Dropped = c.Cut, c.Dropped
 	}
-	if s, _, ok := last[event.Said](p.h); ok {
+	if s, _, ok := last[event.Input](p.h); ok {
 		out.PromptSlotRole = string(s.Slot.Role)
 	}
 	out.CatalogMode.Format, out.CatalogMode.Place = setting(out.Settings, "catalog_format"), setting(out.Settings, "catalog_place")
@@ -111,7 +111,7 @@ func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) 
 func (p *projector) loadedSkills(out *PolicySnapshot) {
 	seen := map[string]bool{}
 	for _, f := range p.h.facts {
-		e, ok := f.event.(event.Activated)
+		e, ok := f.event.(event.SkillActivated)
 		if !ok {
 			continue
 		}
@@ -170,9 +170,9 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 // trustFact words an event that matters for trust; "" for any other.
 func trustFact(ev event.Event) (code, on, detail string) {
 	switch e := ev.(type) {
-	case event.Drifted:
+	case event.SkillDrifted:
 		return CodeDrift, e.Path, fmt.Sprintf("%s was %s and is %s; chosen: %s", e.SkillID, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))
-	case event.Suspected:
+	case event.SkillSuspected:
 		did := "delivered"
 		if e.Blocked {
 			did = "not delivered"
@@ -283,7 +283,7 @@ var verdicts = map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "
 func (p *projector) decisions(slots []PromptSlot) []Decision {
 	out := []Decision{}
 	for _, f := range p.h.facts {
-		e, ok := f.event.(event.Decided)
+		e, ok := f.event.(event.PolicyDecided)
 		if !ok {
 			continue
 		}
@@ -310,20 +310,20 @@ func (p *projector) questions(ctx context.Context) ([]Question, error) {
 	}
 	for _, f := range p.h.facts {
 		switch e := f.event.(type) {
-		case event.Asked:
+		case event.ApprovalRequested:
 			text, err := p.c.text(ctx, e.Text)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, Question{ID: e.ID, Call: e.Call, Code: e.Code, Binds: e.Binds, Scopes: some(e.Scopes), AskedAt: stamp(f.At), Text: text})
-		case event.Answered:
+		case event.ApprovalAnswered:
 			q := open(e.Call, e.ID)
 			if q == nil { // a grant answered it before it was asked
 				out = append(out, Question{ID: e.ID, Call: e.Call, Code: policy.CodeAnswered, Binds: e.Binds, Scopes: []string{e.Scope}, AskedAt: stamp(f.At), Text: json.RawMessage("null")})
 				q = &out[len(out)-1]
 			}
 			q.Answer = &Answer{e.Allow, e.Scope, e.By, stamp(f.At)}
-		case event.Expired:
+		case event.ApprovalExpired:
 			if q := open(e.Call, e.ID); q != nil {
 				q.Expired = true
 			}

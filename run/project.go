@@ -43,9 +43,9 @@ type projector struct {
 	c        *contents
 	reg      Registry
 	skills   map[string]registry.Skill
-	started  map[string]event.Started
-	decided  map[string]event.Decided // the newest of each call
-	returned map[string]event.Returned
+	started  map[string]event.ToolCallStarted
+	decided  map[string]event.PolicyDecided // the newest of each call
+	returned map[string]event.ToolResult
 	asked    map[string]event.CallRef // as the model asked for it
 	executed map[string]executed
 	readList []Read // what reads found, once it has
@@ -63,17 +63,17 @@ type executed struct {
 }
 
 func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
-	p := &projector{h: h, c: &contents{blobs}, started: map[string]event.Started{}, decided: map[string]event.Decided{},
-		returned: map[string]event.Returned{}, executed: map[string]executed{}, noted: map[string]bool{}, asked: map[string]event.CallRef{}}
+	p := &projector{h: h, c: &contents{blobs}, started: map[string]event.ToolCallStarted{}, decided: map[string]event.PolicyDecided{},
+		returned: map[string]event.ToolResult{}, executed: map[string]executed{}, noted: map[string]bool{}, asked: map[string]event.CallRef{}}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {
-		case event.Started:
+		case event.ToolCallStarted:
 			p.started[e.ID] = e
-		case event.Decided:
+		case event.PolicyDecided:
 			p.decided[e.Call] = e
-		case event.Returned:
+		case event.ToolResult:
 			p.returned[e.ID] = e
-		case event.Replied:
+		case event.ModelReplied:
 			for _, c := range e.Calls {
 				p.asked[c.ID] = c
 			}
@@ -143,7 +143,7 @@ func (p *projector) args(ctx context.Context, call string, v any) error {
 
 // badIndex is a registry in the record that does not hold skills.
 func badIndex(err error) error {
-	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("the registry of %s: %w", event.Indexed{}.Type(), err),
+	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("the registry of %s: %w", event.SkillsDiscovered{}.Type(), err),
 		Hint: "the blob is whole but does not hold what its entry says; another program wrote it"}
 }
 

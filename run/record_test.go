@@ -89,7 +89,7 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	if r.OK || r.Active[0].State != "changed" {
 		t.Errorf("a changed skill replays: %+v", r)
 	}
-	changed := []event.Drifted{{SkillID: "skills:alpha", Path: act.Path, Was: act.Hash, Now: now}, {SkillID: "skills:beta", Path: act.Path, Was: act.Hash, Now: now}}
+	changed := []event.SkillDrifted{{SkillID: "skills:alpha", Path: act.Path, Was: act.Hash, Now: now}, {SkillID: "skills:beta", Path: act.Path, Was: act.Hash, Now: now}}
 	if diff := cmp.Diff(changed, r.Changed); diff != "" {
 		t.Error(diff)
 	}
@@ -130,20 +130,20 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 // req: A-157
 func TestUnchangedSkillsAreVerifiedAndChangedOnesDrift(t *testing.T) {
 	t.Parallel()
-	a := event.Activated{SkillID: "s:a", Hash: "sha256:h", Tree: "sha256:t", Path: "/skills/a/SKILL.md", Dir: "/skills/a"}
+	a := event.SkillActivated{SkillID: "s:a", Hash: "sha256:h", Tree: "sha256:t", Path: "/skills/a/SKILL.md", Dir: "/skills/a"}
 	for name, c := range map[string]struct {
 		file, tree string
 		err        error
-		want       []event.Drifted
+		want       []event.SkillDrifted
 	}{
 		"unchanged":        {"sha256:h", "sha256:t", nil, nil},
 		"tree not known":   {"sha256:h", "", nil, nil},
-		"instructions":     {"sha256:x", "sha256:t", nil, []event.Drifted{{SkillID: "s:a", Path: "/skills/a/SKILL.md", Was: "sha256:h", Now: "sha256:x"}}},
-		"another file":     {"sha256:h", "sha256:x", nil, []event.Drifted{{SkillID: "s:a", Path: "/skills/a", Was: "sha256:t", Now: "sha256:x"}}},
-		"gone":             {"", "", fs.ErrNotExist, []event.Drifted{{SkillID: "s:a", Path: "/skills/a/SKILL.md", Was: "sha256:h"}}},
-		"error with bytes": {"sha256:h", "sha256:t", errors.New("io"), []event.Drifted{{SkillID: "s:a", Path: "/skills/a/SKILL.md", Was: "sha256:h"}}},
+		"instructions":     {"sha256:x", "sha256:t", nil, []event.SkillDrifted{{SkillID: "s:a", Path: "/skills/a/SKILL.md", Was: "sha256:h", Now: "sha256:x"}}},
+		"another file":     {"sha256:h", "sha256:x", nil, []event.SkillDrifted{{SkillID: "s:a", Path: "/skills/a", Was: "sha256:t", Now: "sha256:x"}}},
+		"gone":             {"", "", fs.ErrNotExist, []event.SkillDrifted{{SkillID: "s:a", Path: "/skills/a/SKILL.md", Was: "sha256:h"}}},
+		"error with bytes": {"sha256:h", "sha256:t", errors.New("io"), []event.SkillDrifted{{SkillID: "s:a", Path: "/skills/a/SKILL.md", Was: "sha256:h"}}},
 	} {
-		got := run.Drift([]event.Activated{a}, func(id string) (string, string, error) {
+		got := run.Drift([]event.SkillActivated{a}, func(id string) (string, string, error) {
 			if id != "s:a" {
 				t.Errorf("asked for %s", id)
 			}
@@ -153,11 +153,11 @@ func TestUnchangedSkillsAreVerifiedAndChangedOnesDrift(t *testing.T) {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	b, c := event.Activated{SkillID: "s:b", Hash: "sha256:h", HostPath: "/host/b/SKILL.md"}, event.Activated{SkillID: "s:c", Hash: "sha256:h", Path: "/skills/c/SKILL.md"}
-	got := run.Drift([]event.Activated{a, b, c}, func(id string) (string, string, error) {
+	b, c := event.SkillActivated{SkillID: "s:b", Hash: "sha256:h", HostPath: "/host/b/SKILL.md"}, event.SkillActivated{SkillID: "s:c", Hash: "sha256:h", Path: "/skills/c/SKILL.md"}
+	got := run.Drift([]event.SkillActivated{a, b, c}, func(id string) (string, string, error) {
 		return map[string]string{"s:a": "sha256:h", "s:b": "sha256:y", "s:c": "sha256:z"}[id], "", nil
 	})
-	want := []event.Drifted{{SkillID: "s:b", Path: "/host/b/SKILL.md", Was: "sha256:h", Now: "sha256:y"}, {SkillID: "s:c", Path: "/skills/c/SKILL.md", Was: "sha256:h", Now: "sha256:z"}}
+	want := []event.SkillDrifted{{SkillID: "s:b", Path: "/host/b/SKILL.md", Was: "sha256:h", Now: "sha256:y"}, {SkillID: "s:c", Path: "/skills/c/SKILL.md", Was: "sha256:h", Now: "sha256:z"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("of three skills: %s", d)
 	}
@@ -330,7 +330,7 @@ func TestShowReportsWhatTheRunDid(t *testing.T) {
 	f = must[*run.Folder](t)(run.Open(root, "show", nil))
 	defer f.Close()
 	a.f = f
-	a.add(event.Ended{Run: "show", Status: "done", Answer: a.text("all done")})
+	a.add(event.RunEnded{Run: "show", Status: "done", Answer: a.text("all done")})
 	r = must[run.Report](t)(run.Show(t.Context(), f))
 	if r.Status != run.StatusDone || string(r.Answer) != `"all done"` {
 		t.Errorf("ended: %s %s", r.Status, r.Answer)
@@ -346,7 +346,7 @@ func TestListHidesNothing(t *testing.T) {
 	f, a := create(t, root, "a-parked", nil)
 	a.open("cli-preload")
 	a.begin()
-	a.add(event.Asked{Call: "t1.c1", ID: "q", Code: "c", Scopes: []string{"once"}, Text: a.text("?")}, event.Parked{Run: "a-parked", Asks: []string{"q"}})
+	a.add(event.ApprovalRequested{Call: "t1.c1", ID: "q", Code: "c", Scopes: []string{"once"}, Text: a.text("?")}, event.RunWaiting{Run: "a-parked", Asks: []string{"q"}})
 	ok(t, f.Close())
 	_, a = create(t, root, "b-running", nil)
 	a.open("cli-preload")

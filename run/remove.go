@@ -37,7 +37,7 @@ func Remove(ctx context.Context, root, id string, o *Options, noted func(record.
 	}
 	heads := ""
 	if f.opt.StateDir != "" {
-		if heads, err = f.witness(); err != nil {
+		if heads, err = f.headsFile(); err != nil {
 			return err
 		}
 	}

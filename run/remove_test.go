@@ -90,12 +90,12 @@ func TestASessionThatIsNoRunEnds(t *testing.T) {
 		end      bool
 	}{{"left", run.StatusInterrupted, false}, {"done", run.StatusEnded, true}} {
 		f, a := create(t, root, tt.id, nil)
-		a.add(event.Opened{Session: tt.id})
+		a.add(event.SessionOpened{Session: tt.id})
 		if got := status(tt.id); got != run.StatusOpen {
 			t.Errorf("%s, while it is written to: %s", tt.id, got)
 		}
 		if tt.end {
-			a.add(event.Closed{Session: tt.id})
+			a.add(event.SessionEnded{Session: tt.id})
 			ok(t, f.Checkpoint(t.Context()))
 			valid(t, run.FileState, must[[]byte](t)(os.ReadFile(f.Path(run.FileState))))
 		}

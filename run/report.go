@@ -74,12 +74,12 @@ func (p *projector) pending(ctx context.Context, open []OpenQuestion) ([]Pending
 		for _, f := range p.h.facts {
 			var err error
 			switch e := f.event.(type) {
-			case event.Asked:
+			case event.ApprovalRequested:
 				if e.Call == q.Call && e.ID == q.ID {
 					w.AskedAt = stamp(f.At)
 					w.Text, err = p.c.text(ctx, e.Text)
 				}
-			case event.Decided:
+			case event.PolicyDecided:
 				if e.Call == q.Call && (e.Outcome == policy.Ask || q.Child != "") {
 					w.Tool = e.Tool
 					w.Args, err = p.c.raw(ctx, e.Args)
@@ -127,7 +127,7 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 	if r.Files, err = p.files(ctx); err != nil {
 		return r, err
 	}
-	if e, _, ok := last[event.Ended](p.h); ok && s.Status == e.Status {
+	if e, _, ok := last[event.RunEnded](p.h); ok && s.Status == e.Status {
 		if r.Answer, err = p.answer(ctx, e.Answer); err != nil {
 			return r, err
 		}
@@ -135,7 +135,7 @@ func (p *projector) report(ctx context.Context) (Report, error) {
 			return r, err
 		}
 	}
-	if c, _, ok := last[event.Catalogued](p.h); ok {
+	if c, _, ok := last[event.CatalogSent](p.h); ok {
 		r.Catalog = &CatalogReport{c.Listed, c.Omitted, c.Cut, c.Dropped, c.Tokens, c.Budget}
 	}
 	r.Problems = p.problems()
@@ -155,7 +155,7 @@ func (p *projector) answer(ctx context.Context, r record.Ref) (json.RawMessage, 
 func (p *projector) files(ctx context.Context) ([]FileChange, error) {
 	out := []FileChange{}
 	for _, f := range p.h.facts {
-		e, ok := f.event.(event.Returned)
+		e, ok := f.event.(event.ToolResult)
 		started := p.started[e.ID]
 		if !ok || e.Code != "" || started.Effect != policy.Write {
 			continue
@@ -189,14 +189,14 @@ func (p *projector) problems() []Problem {
 				code = CodeNewer
 			}
 			add(code, f.Type, "this build does not know the type %s, version %d", f.Type, f.V)
-		case event.Lost:
+		case event.ToolCallLost:
 			add(CodeLost, e.ID, "try %d was started and did not return before the process ended", e.Try)
-		case event.Drifted:
+		case event.SkillDrifted:
 			add(CodeDrift, e.SkillID, "%s was %s and is %s; chosen: %s", e.Path, e.Was, cmp.Or(e.Now, "gone"), cmp.Or(e.Choice, "nothing yet"))
-		case event.Suspected:
+		case event.SkillSuspected:
 			_, _, detail := trustFact(e)
 			add(CodeSuspect, e.SkillID, "%s: %s", e.Path, detail)
-		case event.Recovered:
+		case event.RecordRecovered:
 			lost := ""
 			if e.LostID != "" {
 				lost = fmt.Sprintf("; lost: %s (%s)", e.LostType, e.LostID)
@@ -206,7 +206,7 @@ func (p *projector) problems() []Problem {
 				continue
 			}
 			add(CodeRecovered, "", "%d bytes after entry %d were not complete and were cut off%s", e.Bytes, e.Seq, lost)
-		case event.Failed:
+		case event.ModelFailed:
 			if !e.Retry {
 				add(CodeModelFailed, e.ID, "%s (HTTP %d) after try %d", e.Code, e.Status, e.Try)
 			}

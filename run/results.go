@@ -23,18 +23,18 @@ func (h *history) results() (found []Problem) {
 	}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {
-		case event.Begun:
+		case event.RunStarted:
 			promised, asked = e.Results, nil
-		case event.Replied:
+		case event.ModelReplied:
 			check(f.Seq)
 			if promised {
 				asked = e.Calls
 			}
-		case event.Returned:
+		case event.ToolResult:
 			if returned[e.ID]++; promised && returned[e.ID] > 1 {
 				found = append(found, Problem{Code: CodeTwoResults, Seq: f.Seq, On: e.ID, Detail: fmt.Sprintf("a call of %s has a result already", e.Tool)})
 			}
-		case event.Ended:
+		case event.RunEnded:
 			check(f.Seq)
 		}
 	}

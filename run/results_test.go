@@ -32,13 +32,13 @@ func TestVerify_FindsCallsWithoutExactlyOneResult(t *testing.T) {
 			t.Parallel()
 			f, a := create(t, t.TempDir(), "results", nil)
 			a.open("cli-preload")
-			a.add(event.Begun{Run: f.ID(), Rules: 1, Results: c.promised, Spec: a.json(map[string]int{"maxTurns": 3})},
-				event.ModelStarted{ID: "t2.m"}, event.Replied{ID: "t2.m", Message: a.json(model.UserText("reading")),
+			a.add(event.RunStarted{Run: f.ID(), Rules: 1, Results: c.promised, Spec: a.json(map[string]int{"maxTurns": 3})},
+				event.ModelStarted{ID: "t2.m"}, event.ModelReplied{ID: "t2.m", Message: a.json(model.UserText("reading")),
 					Calls: []event.CallRef{{ID: "t2.c0", Tool: "read_file", Args: a.json(map[string]string{"path": "a"})}}})
 			for range c.times {
-				a.add(event.Returned{ID: "t2.c0", Tool: "read_file", Code: "call_limit", Content: a.text("call_limit")})
+				a.add(event.ToolResult{ID: "t2.c0", Tool: "read_file", Code: "call_limit", Content: a.text("call_limit")})
 			}
-			a.add(event.ModelStarted{ID: "t3.m"}, event.Replied{ID: "t3.m", Message: a.json(model.UserText("done"))}, event.Ended{Run: f.ID(), Status: "done"})
+			a.add(event.ModelStarted{ID: "t3.m"}, event.ModelReplied{ID: "t3.m", Message: a.json(model.UserText("done"))}, event.RunEnded{Run: f.ID(), Status: "done"})
 			if d := cmp.Diff(c.want, problems(t, f)); d != "" {
 				t.Error(d)
 			}
@@ -55,10 +55,10 @@ func TestProject_ShowsCallsThatEndedBeforeTheyWereDecided(t *testing.T) {
 	f, a := create(t, t.TempDir(), "early", nil)
 	a.open("cli-preload")
 	read, script := a.json(map[string]string{"skill": "alpha", "path": "references/guide.md"}), a.json(map[string]any{"skill": "alpha", "path": "scripts/a.sh", "args": []string{"-x"}})
-	a.add(event.Begun{Run: f.ID(), Rules: 1, Results: true, Spec: a.json(map[string]int{"maxTurns": 3})}, event.ModelStarted{ID: "t1.m"},
-		event.Replied{ID: "t1.m", Message: a.json(model.UserText("both")), Calls: []event.CallRef{{ID: "t1.c0", Tool: "read_skill_resource", Args: read}, {ID: "t1.c1", Tool: "run_skill_script", Args: script}}})
+	a.add(event.RunStarted{Run: f.ID(), Rules: 1, Results: true, Spec: a.json(map[string]int{"maxTurns": 3})}, event.ModelStarted{ID: "t1.m"},
+		event.ModelReplied{ID: "t1.m", Message: a.json(model.UserText("both")), Calls: []event.CallRef{{ID: "t1.c0", Tool: "read_skill_resource", Args: read}, {ID: "t1.c1", Tool: "run_skill_script", Args: script}}})
 	for id, tool := range map[string]string{"t1.c0": "read_skill_resource", "t1.c1": "run_skill_script"} {
-		a.add(event.Returned{ID: id, Tool: tool, Code: "call_limit", Content: a.json([]model.Part{{Kind: model.PartResult, Call: id, Text: "call_limit: too many"}}), Label: policy.Label{Role: policy.Context}})
+		a.add(event.ToolResult{ID: id, Tool: tool, Code: "call_limit", Content: a.json([]model.Part{{Kind: model.PartResult, Call: id, Text: "call_limit: too many"}}), Label: policy.Label{Role: policy.Context}})
 	}
 	ok(t, f.Project(t.Context()))
 	type shown struct {

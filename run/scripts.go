@@ -110,7 +110,7 @@ func (p *projector) scripts(ctx context.Context) ([]Script, error) {
 			continue
 		case event.ScriptExecuted:
 			s, err = p.script(ctx, e, f)
-		case event.Returned:
+		case event.ToolResult:
 			if _, known := place[e.ID]; known || e.Tool != settings.ToolRunSkillScript {
 				continue
 			}
@@ -152,7 +152,7 @@ func (p *projector) script(ctx context.Context, e event.ScriptExecuted, f fact) 
 }
 
 // refusedScript is a call that never got as far as its script.
-func (p *projector) refusedScript(ctx context.Context, e event.Returned, f fact) (Script, error) {
+func (p *projector) refusedScript(ctx context.Context, e event.ToolResult, f fact) (Script, error) {
 	s := Script{OutputID: e.ID, RunID: p.h.id, Status: "error", ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, Program: noProgram(), Diagnostics: json.RawMessage("[]"), Error: failed(e.Code)}
 	var args struct{ Skill, Path, Cwd string }
 	var err error

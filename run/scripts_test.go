@@ -146,7 +146,7 @@ func TestEveryCodeOfAScriptIsWorded(t *testing.T) {
 	t.Parallel()
 	code := regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)"`)
 	n := 0
-	for _, glob := range []string{"../program/*.go", "../internal/script/*.go", "../policy/codes.go"} {
+	for _, glob := range []string{"../exectool/*.go", "../internal/runtimes/*.go", "../policy/codes.go"} {
 		for _, file := range must[[]string](t)(filepath.Glob(glob)) {
 			if strings.HasSuffix(file, "_test.go") {
 				continue

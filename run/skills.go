@@ -44,7 +44,7 @@ type Registry struct {
 func (p *projector) registry(ctx context.Context) (Registry, error) {
 	out := Registry{Type: typeRegistry, Version: 1, RunID: p.h.id, Skills: []json.RawMessage{}, Diagnostics: []json.RawMessage{},
 		Roots: json.RawMessage("[]"), Others: json.RawMessage("[]")}
-	e, at, ok := last[event.Indexed](p.h)
+	e, at, ok := last[event.SkillsDiscovered](p.h)
 	if !ok {
 		return out, nil
 	}
@@ -154,14 +154,14 @@ type Activation struct {
 func (p *projector) activations() []Activation {
 	out := []Activation{}
 	for _, f := range p.h.facts {
-		if e, ok := f.event.(event.Activated); ok {
+		if e, ok := f.event.(event.SkillActivated); ok {
 			out = append(out, p.activation(e, f))
 		}
 	}
 	return out
 }
 
-func (p *projector) activation(e event.Activated, f fact) Activation {
+func (p *projector) activation(e event.SkillActivated, f fact) Activation {
 	a := Activation{Name: e.Name, SkillID: e.SkillID, Source: e.ActivationSource, Tier: string(e.Source.Or()), RunID: p.h.id, SessionID: e.SessionID,
 		TaskID: e.TaskID, OutputID: e.Call, Digest: e.Hash, Tree: e.Tree, DigestChanged: e.DigestChanged, AllowedTools: e.AllowedTools,
 		ActivatedAt: stamp(f.At), CFCPromptRole: promptRole, Text: e.Text}
@@ -243,7 +243,7 @@ func (p *projector) reads(ctx context.Context) ([]Read, error) {
 				return nil, err
 			}
 			out = append(out, r)
-		case event.Returned:
+		case event.ToolResult:
 			if e.Tool != settings.ToolReadSkillResource || recorded[e.ID] {
 				continue
 			}
@@ -286,7 +286,7 @@ func (p *projector) read(ctx context.Context, e event.ResourceRead, f fact) (Rea
 	return r, err
 }
 
-func (p *projector) refusedRead(ctx context.Context, e event.Returned, f fact) (Read, error) {
+func (p *projector) refusedRead(ctx context.Context, e event.ToolResult, f fact) (Read, error) {
 	var args struct {
 		Skill, Name, Path string
 		MaxBytes          int

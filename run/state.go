@@ -18,7 +18,7 @@ const (
 	StatusOpen        = "open"  // a session without a run of the agent
 	StatusEnded       = "ended" // such a session, and it is over
 	StatusRunning     = "running"
-	StatusParked      = "parked"
+	StatusWaiting     = "parked"
 	StatusDone        = "done"
 	StatusFailed      = "failed"
 	StatusCancelled   = "cancelled"
@@ -119,26 +119,26 @@ func (p *projector) state() State {
 // life folds what begins, parks and ends a run.
 func (s *State) life(f fact) {
 	switch e := f.event.(type) {
-	case event.Opened:
+	case event.SessionOpened:
 		s.Session, s.Build, s.By = e.Session, e.Build, f.By
-	case event.Closed:
+	case event.SessionEnded:
 		if s.Status == StatusOpen {
 			s.Status = StatusEnded
 		}
-	case event.Begun:
+	case event.RunStarted:
 		s.Status, s.Code, s.Model, s.StepRules = StatusRunning, "", e.Model, e.Rules
-	case event.Resumed:
+	case event.RunResumed:
 		s.Resumes++
-		if s.Status == StatusParked {
+		if s.Status == StatusWaiting {
 			s.Status = StatusRunning
 		}
-	case event.ModelStarted, event.Started:
-		if s.Status == StatusParked {
+	case event.ModelStarted, event.ToolCallStarted:
+		if s.Status == StatusWaiting {
 			s.Status = StatusRunning
 		}
-	case event.Parked:
-		s.Status = StatusParked
-	case event.Ended:
+	case event.RunWaiting:
+		s.Status = StatusWaiting
+	case event.RunEnded:
 		s.Status, s.Code = e.Status, e.Code
 	}
 }
@@ -146,31 +146,31 @@ func (s *State) life(f fact) {
 // work folds what was done.
 func (s *State) work(f fact) {
 	switch e := f.event.(type) {
-	case event.Activated:
+	case event.SkillActivated:
 		s.Activations = activate(s.Activations, ActiveVersion{e.SkillID, e.Name, e.Hash})
-	case event.Started:
+	case event.ToolCallStarted:
 		s.close(e.ID)
 		s.OpenCalls = append(s.OpenCalls, OpenCall{e.ID, e.Tool, string(e.Effect)})
-	case event.Returned:
+	case event.ToolResult:
 		s.close(e.ID)
 		s.Calls++
 		s.settle(e.ID, "")
-	case event.Lost:
+	case event.ToolCallLost:
 		s.close(e.ID)
-	case event.Asked:
+	case event.ApprovalRequested:
 		s.settle(e.Call, e.ID)
 		s.Questions = append(s.Questions, OpenQuestion{e.ID, e.Call, e.Code, some(e.Scopes), e.Binds, e.Child, e.ChildCall})
-	case event.Answered:
+	case event.ApprovalAnswered:
 		s.answered(e)
-	case event.Expired:
+	case event.ApprovalExpired:
 		s.settle(e.Call, e.ID)
-	case event.Replied:
+	case event.ModelReplied:
 		s.Turns++
 		s.spend(e.Usage)
 		if e.Model != "" && s.Model == "" {
 			s.Model = e.Model
 		}
-	case event.Compacted:
+	case event.ContextCompacted:
 		s.spend(e.Usage)
 	case event.ChildEnded:
 		if slices.ContainsFunc(s.Children, func(c ChildRun) bool { return c.ID == e.ID }) {
@@ -193,12 +193,12 @@ func (s *State) close(call string) {
 // answered takes out the question that was answered and, where the answer holds
 // for more than one call, those that ask the same. A run is parked as long as
 // one is open.
-func (s *State) answered(e event.Answered) {
+func (s *State) answered(e event.ApprovalAnswered) {
 	s.settle(e.Call, e.ID)
 	if e.Scope == policy.ScopeSession || e.Scope == policy.ScopeAlways {
 		s.Questions = slices.DeleteFunc(s.Questions, func(q OpenQuestion) bool { return q.Binds == e.Binds })
 	}
-	if s.Status == StatusParked && len(s.Questions) == 0 {
+	if s.Status == StatusWaiting && len(s.Questions) == 0 {
 		s.Status = StatusRunning
 	}
 }

@@ -188,7 +188,7 @@ func (t *tally) of(skill, run string) *counted {
 
 func (t *tally) count(f fact, run string) {
 	switch e := f.event.(type) {
-	case event.Activated:
+	case event.SkillActivated:
 		c := t.of(e.SkillID, run)
 		c.Activations++
 		c.Uses++
@@ -239,7 +239,7 @@ func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[attemp
 	out := map[attempt]int{}
 	var p *projector
 	for _, fact := range h.facts {
-		e, ok := fact.event.(event.Returned)
+		e, ok := fact.event.(event.ToolResult)
 		if !ok || e.Code == "" || e.Tool != settings.ToolLoadSkill && e.Tool != settings.ToolRunSkillScript || fact.At.Before(t.o.Since) {
 			continue
 		}

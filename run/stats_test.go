@@ -18,14 +18,14 @@ func TestCountFoldsRuns(t *testing.T) {
 	root := t.TempDir()
 	day := func(n int) time.Time { return time.Date(2031, 5, n, 10, 0, 0, 0, time.UTC) }
 	for i, evs := range [][]event.Event{
-		{event.Activated{Call: "c1", SkillID: "s:a", Name: "a", Hash: "h1"}, event.Activated{Call: "c2", SkillID: "s:b", Name: "b", Hash: "h"}},
-		{event.Activated{Call: "c1", SkillID: "s:a", Name: "a", Hash: "h2"}, event.ResourceRead{Call: "c2", SkillID: "s:a", Name: "a", Status: "read"}},
-		{event.Activated{Call: "c1", SkillID: "s:a", Name: "new", Hash: "h2"}, event.ResourceRead{Call: "c2", SkillID: "s:a", Status: "error"},
-			event.ResourceRead{Call: "c3", Status: "error"}, event.Returned{ID: "c4", Tool: "load_skill", Code: "skill_not_found"}},
+		{event.SkillActivated{Call: "c1", SkillID: "s:a", Name: "a", Hash: "h1"}, event.SkillActivated{Call: "c2", SkillID: "s:b", Name: "b", Hash: "h"}},
+		{event.SkillActivated{Call: "c1", SkillID: "s:a", Name: "a", Hash: "h2"}, event.ResourceRead{Call: "c2", SkillID: "s:a", Name: "a", Status: "read"}},
+		{event.SkillActivated{Call: "c1", SkillID: "s:a", Name: "new", Hash: "h2"}, event.ResourceRead{Call: "c2", SkillID: "s:a", Status: "error"},
+			event.ResourceRead{Call: "c3", Status: "error"}, event.ToolResult{ID: "c4", Tool: "load_skill", Code: "skill_not_found"}},
 	} {
 		now := func() time.Time { return day(i + 1) }
 		f, a := create(t, root, "run-"+string(rune('1'+i)), &run.Options{Now: now})
-		a.add(event.Opened{Session: "s"})
+		a.add(event.SessionOpened{Session: "s"})
 		a.add(evs...)
 		ok(t, f.Close())
 	}
@@ -79,17 +79,17 @@ func TestCountersOfASkill(t *testing.T) {
 	good.Exit = &zero
 	unfit := a.executed("s3")
 	unfit.Status, unfit.Code = "error", "sandbox_unavailable"
-	returned := func(id, tool, code string) event.Returned { return event.Returned{ID: id, Tool: tool, Code: code} }
-	a.add(event.Started{ID: "s1", Tool: "run_skill_script", Args: script}, good, returned("s1", "run_skill_script", ""),
-		event.Started{ID: "s2", Tool: "run_skill_script", Args: script}, a.executed("s2"), returned("s2", "run_skill_script", "script_failed"),
-		event.Started{ID: "s3", Tool: "run_skill_script", Args: script}, unfit, returned("s3", "run_skill_script", "sandbox_unavailable"),
-		event.Decided{Call: "s4", Tool: "run_skill_script", Args: script}, returned("s4", "run_skill_script", "script_not_allowlisted"),
-		event.Decided{Call: "s5", Tool: "run_skill_script", Args: a.json(map[string]string{"skill": "nobody"})}, returned("s5", "run_skill_script", "skill_not_found"),
-		event.Decided{Call: "l1", Tool: "load_skill", Args: a.json(map[string]string{"name": "alpha"})}, returned("l1", "load_skill", "skill_denied"),
+	returned := func(id, tool, code string) event.ToolResult { return event.ToolResult{ID: id, Tool: tool, Code: code} }
+	a.add(event.ToolCallStarted{ID: "s1", Tool: "run_skill_script", Args: script}, good, returned("s1", "run_skill_script", ""),
+		event.ToolCallStarted{ID: "s2", Tool: "run_skill_script", Args: script}, a.executed("s2"), returned("s2", "run_skill_script", "script_failed"),
+		event.ToolCallStarted{ID: "s3", Tool: "run_skill_script", Args: script}, unfit, returned("s3", "run_skill_script", "sandbox_unavailable"),
+		event.PolicyDecided{Call: "s4", Tool: "run_skill_script", Args: script}, returned("s4", "run_skill_script", "script_not_allowlisted"),
+		event.PolicyDecided{Call: "s5", Tool: "run_skill_script", Args: a.json(map[string]string{"skill": "nobody"})}, returned("s5", "run_skill_script", "skill_not_found"),
+		event.PolicyDecided{Call: "l1", Tool: "load_skill", Args: a.json(map[string]string{"name": "alpha"})}, returned("l1", "load_skill", "skill_denied"),
 		event.ResourceRead{Call: "r1", SkillID: "skills:alpha", Name: "alpha", Status: "read"},
 		event.ResourceRead{Call: "r2", SkillID: "skills:alpha", Name: "alpha", Status: "binary"},
 		event.ResourceRead{Call: "r3", SkillID: "skills:alpha", Name: "alpha", Status: "error", Code: "resource_not_found"},
-		event.Activated{Call: "l2", SkillID: "skills:beta", Name: "beta", Hash: "sha256:bb"}, event.ResourceRead{Call: "r4", SkillID: "skills:beta", Name: "beta", Status: "error", Code: "resource_path_invalid"})
+		event.SkillActivated{Call: "l2", SkillID: "skills:beta", Name: "beta", Hash: "sha256:bb"}, event.ResourceRead{Call: "r4", SkillID: "skills:beta", Name: "beta", Status: "error", Code: "resource_path_invalid"})
 	count := func() run.SkillUse {
 		t.Helper()
 		got, err := run.Count(t.Context(), root, run.StatsOptions{})
@@ -107,7 +107,7 @@ func TestCountersOfASkill(t *testing.T) {
 	if d := cmp.Diff([]int{1, 1, 2, 1, 2, 3, 5}, got); d != "" {
 		t.Errorf("activations, failures, reads, read errors, scripts, script failures, uses (-want +got):\n%s", d)
 	}
-	a.add(event.Activated{Call: "load2", SkillID: "skills:alpha", Name: "alpha", Hash: u.Digest})
+	a.add(event.SkillActivated{Call: "load2", SkillID: "skills:alpha", Name: "alpha", Hash: u.Digest})
 	if again := count(); again.Uses != u.Uses+1 || again.Activations != 2 {
 		t.Errorf("uses %d and then %d", u.Uses, again.Uses)
 	}

@@ -109,31 +109,31 @@ func (p *projector) transcript(ctx context.Context) (Transcript, error) {
 		var m Message
 		var err error
 		switch e := f.event.(type) {
-		case event.Offered:
+		case event.ToolsOffered:
 			if e.System.Digest == "" || e.System.Digest == system {
 				continue
 			}
 			system = e.System.Digest
 			m = Message{Role: "system", Digest: e.System.Digest}
 			m.Content, err = p.textParts(ctx, e.System)
-		case event.Said:
+		case event.Input:
 			m = Message{Role: "user", By: f.By, CFCPromptRole: string(e.Slot.Role), Slot: &e.Slot, Digest: e.Content.Digest}
 			m.Content, err = p.messageParts(ctx, e.Content)
-		case event.Activated:
+		case event.SkillActivated:
 			active = activate(active, ActiveVersion{e.SkillID, e.Name, e.Hash})
 			m, err = p.skillMessage(ctx, e)
-		case event.Replied:
+		case event.ModelReplied:
 			out.Turns = append(out.Turns, Turn{len(out.Turns) + 1, e.ID, stamp(f.At), e.Model, e.Stop, e.Usage, some(append([]ActiveVersion(nil), active...))})
 			m = Message{Role: "assistant", Turn: len(out.Turns), Digest: e.Message.Digest}
 			m.Content, err = p.messageParts(ctx, e.Message)
-		case event.Returned:
+		case event.ToolResult:
 			role := string(e.Label.Role)
 			if role == "" {
 				role = promptRole
 			}
 			m = Message{Role: "tool", CFCPromptRole: role, Call: e.ID, Tool: e.Tool, Code: e.Code, Digest: e.Content.Digest}
 			m.Content, err = p.c.raw(ctx, e.Content)
-		case event.Compacted:
+		case event.ContextCompacted:
 			m = Message{Role: "summary", CFCPromptRole: promptRole, Digest: e.Summary.Digest}
 			m.Content, err = p.messageParts(ctx, e.Summary)
 		default:
@@ -159,7 +159,7 @@ func activate(active []ActiveVersion, v ActiveVersion) []ActiveVersion {
 
 // skillMessage shows a skill's instructions once: where the call's
 // result carries them, there.
-func (p *projector) skillMessage(ctx context.Context, e event.Activated) (Message, error) {
+func (p *projector) skillMessage(ctx context.Context, e event.SkillActivated) (Message, error) {
 	m := Message{Role: "context", CFCPromptRole: promptRole, Call: e.Call, Skill: &ActiveVersion{e.SkillID, e.Name, e.Hash}, Digest: e.Text.Digest,
 		Content: json.RawMessage("null")}
 	text, gap, err := p.c.load(ctx, e.Text)

@@ -21,7 +21,7 @@ type VerifyReport struct {
 	OK        bool              `json:"ok"`
 	Head      record.Head       `json:"head"`
 	Record    record.Report     `json:"record"`
-	Witnessed bool              `json:"witnessed"` // heads of this log are kept elsewhere
+	HasHeads  bool              `json:"witnessed"` // heads of this log are kept elsewhere
 	Artifacts map[string]string `json:"artifacts"` // file → equal, stale, missing, differs, unknown
 	Problems  []Problem         `json:"problems"`
 	Warnings  []Problem         `json:"warnings"`
@@ -76,7 +76,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Record, r.Head, r.Witnessed = rec, rec.Head, rec.Heads > 0
+	r.Record, r.Head, r.HasHeads = rec, rec.Head, rec.Heads > 0
 	for _, p := range rec.Problems {
 		r.Problems = append(r.Problems, Problem{Code: string(p.Code), Seq: p.Seq, Detail: p.Detail})
 	}
@@ -91,7 +91,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 			r.Problems = append(r.Problems, Problem{Code: "child_unverified", On: c.Name, Detail: "the record of a child run does not verify: " + worst(c)})
 		}
 	}
-	if !r.Witnessed {
+	if !r.HasHeads {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeNoHeads, Detail: "no heads of this log are recorded outside of the workspace: entries that were cut off or added, or a log that was rewritten, would not show"})
 	}
 	if f.heads != nil && f.heads.Bad() > 0 {

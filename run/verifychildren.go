@@ -61,9 +61,9 @@ func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error 
 	ended, open, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, fa := range h.facts {
 		switch e := fa.event.(type) {
-		case event.Started:
+		case event.ToolCallStarted:
 			open[event.ChildName(e.ID)] = true
-		case event.Returned:
+		case event.ToolResult:
 			name := event.ChildName(e.ID)
 			failed[name] = open[name] && e.Code != ""
 			open[name] = false
@@ -131,7 +131,7 @@ func (f *Folder) verifyLoose(ctx context.Context, name string, failed bool, r *V
 		return err
 	case err != nil:
 		r.Problems = append(r.Problems, Problem{Code: metier.CodeOf(err), On: on, Detail: err.Error()})
-	case r.Witnessed && !in.Witnessed:
+	case r.HasHeads && !in.HasHeads:
 		r.Problems = append(r.Problems, Problem{Code: CodeChild, On: on, Detail: "no head of this record is recorded, so another program wrote it; remove it"})
 	case failed:
 		r.Warnings = append(r.Warnings, Problem{Code: CodeChild, On: on, Detail: "the call failed, and nothing of this record was used"})

@@ -13,12 +13,12 @@ import (
 
 	"metier"
 	"metier/config"
+	"metier/filetool"
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
-	"metier/tool"
 )
 
 // Finder finds the roots of skills for one user of a machine.
@@ -32,7 +32,7 @@ const OrgFolder = "/etc/metier/skills"
 
 // Find lists the roots that apply in a workspace: the named ones in their order,
 // or else the configured ones, and then those that the setting roots finds.
-func (f Finder) Find(named, harnesses []string, configured []config.Root, s settings.Discover, workspace string, mounts []tool.Mount) ([]Root, error) {
+func (f Finder) Find(named, harnesses []string, configured []config.Root, s settings.Discover, workspace string, mounts []filetool.Mount) ([]Root, error) {
 	out := f.harnessRoots(harnesses, workspace)
 	for _, p := range named {
 		if !filepath.IsAbs(p) {

@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"metier"
+	"metier/filetool"
 	"metier/internal/agentdirs"
 	"metier/internal/confine"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
-	"metier/tool"
 )
 
 // Root is a folder of skills. It is recorded, so that a resumed run opens the
@@ -58,7 +58,7 @@ func rootLabel(base string, of agentdirs.Agent) string {
 
 // Place checks that a root is where the settings allow one and finds its path in
 // the sandbox.
-func (f Finder) Place(r *Root, s settings.Discover, workspace string, mounts []tool.Mount) error {
+func (f Finder) Place(r *Root, s settings.Discover, workspace string, mounts []filetool.Mount) error {
 	if r.Unused {
 		return nil
 	}

@@ -29,7 +29,7 @@ func (l *trail) chat(more ...attribute.KeyValue) []attribute.KeyValue {
 	return append(more, attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.provider.name", provider(l.model)), attribute.String("gen_ai.request.model", modelName(l.model)))
 }
 
-func (l *trail) replied(e event.Replied) {
+func (l *trail) replied(e event.ModelReplied) {
 	l.t.counters.modelCall(l.ctx, l.took(e.ID), e.Usage.Input, e.Usage.Output, l.chat()...)
 	l.end(e.ID, "", attribute.String("gen_ai.response.model", short(e.Model)), attribute.StringSlice("gen_ai.response.finish_reasons", []string{short(e.Stop)}),
 		attribute.Int64("gen_ai.usage.input_tokens", e.Usage.Input), attribute.Int64("gen_ai.usage.output_tokens", e.Usage.Output),
@@ -37,14 +37,14 @@ func (l *trail) replied(e event.Replied) {
 		attribute.Int("metier.calls", len(e.Calls)))
 }
 
-func (l *trail) modelFailed(e event.Failed) {
+func (l *trail) modelFailed(e event.ModelFailed) {
 	l.t.counters.modelCall(l.ctx, l.took(e.ID), 0, 0, l.chat(attribute.String(errorType, short(e.Code)))...)
 	l.end(e.ID, e.Code, attribute.Int("http.response.status_code", e.Status), attribute.Bool("metier.retry", e.Retry))
 }
 
 // decided opens the span of a call, which a refusal ends at once and a question
 // leaves open until it is answered.
-func (l *trail) decided(e event.Decided) {
+func (l *trail) decided(e event.PolicyDecided) {
 	l.t.counters.decisions.Add(l.ctx, 1, metric.WithAttributes(attribute.String(keyOutcome, string(e.Outcome)), attribute.String(keyCode, short(e.Code)), attribute.String("gen_ai.tool.name", short(e.Tool))))
 	if e.Stage != "call" {
 		l.point(e.Type(), l.op(e.Call), attribute.String(keyOutcome, string(e.Outcome)), attribute.String(keyCode, short(e.Code)))
@@ -71,11 +71,11 @@ func (l *trail) tool(id, name string) open {
 		attribute.String("gen_ai.tool.call.id", short(id)), attribute.String("gen_ai.tool.type", "function"))
 }
 
-func (l *trail) started(e event.Started) {
+func (l *trail) started(e event.ToolCallStarted) {
 	l.tool(e.ID, e.Tool).span.SetAttributes(attribute.Int("metier.try", e.Try))
 }
 
-func (l *trail) returned(e event.Returned) {
+func (l *trail) returned(e event.ToolResult) {
 	l.tool(e.ID, e.Tool)
 	c := l.calls[e.ID]
 	delete(l.calls, e.ID)

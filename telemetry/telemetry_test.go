@@ -87,19 +87,19 @@ func TestEventsAreShownWithTheTimesOfTheRecord(t *testing.T) {
 	r := telemetrytest.New(t)
 	to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": r.URL + "/"}, must(t))
 	s, stop := follow(t, to, "run-1", record.NewMemory())
-	s.add(event.Opened{Session: "run-1"}, // 1 s
-		event.Indexed{Loaded: 2, Sources: []event.Found{{Label: "skills", Source: policy.Project, Loaded: 2}}},
-		event.Begun{Run: "run-1", Model: "openai:m:1"},
+	s.add(event.SessionOpened{Session: "run-1"}, // 1 s
+		event.SkillsDiscovered{Loaded: 2, Sources: []event.Found{{Label: "skills", Source: policy.Project, Loaded: 2}}},
+		event.RunStarted{Run: "run-1", Model: "openai:m:1"},
 		event.ModelStarted{ID: "t1.m"}, // 4 s
-		event.Failed{ID: "t1.m", Code: "model_rate_limited", Status: 429, Retry: true},
+		event.ModelFailed{ID: "t1.m", Code: "model_rate_limited", Status: 429, Retry: true},
 		event.ModelStarted{ID: "t1.m", Try: 1}, // 6 s
-		event.Replied{ID: "t1.m", Model: "m:1-2031\x1b[31m", Stop: "tools", Usage: event.Usage{Input: 10, Output: 2}},
-		event.Decided{Call: "t1.c1", Tool: "read_file", Outcome: policy.Deny, Code: "path_outside", Stage: "call", Effect: policy.Read, Active: []event.SkillRef{{ID: "s:a", Digest: "sha256:1"}}},
-		event.Returned{ID: "t1.c1", Tool: "read_file", Code: "path_outside"}, // 9 s
-		event.ModelStarted{ID: "t2.m"},                                       // 10 s
-		event.Replied{ID: "t2.m", Stop: "end"},
-		event.Started{ID: "t2.c1", Tool: "write_file"}, // never returns
-		event.Ended{Run: "run-1", Status: "failed", Code: "turn_limit"})
+		event.ModelReplied{ID: "t1.m", Model: "m:1-2031\x1b[31m", Stop: "tools", Usage: event.Usage{Input: 10, Output: 2}},
+		event.PolicyDecided{Call: "t1.c1", Tool: "read_file", Outcome: policy.Deny, Code: "path_outside", Stage: "call", Effect: policy.Read, Active: []event.SkillRef{{ID: "s:a", Digest: "sha256:1"}}},
+		event.ToolResult{ID: "t1.c1", Tool: "read_file", Code: "path_outside"}, // 9 s
+		event.ModelStarted{ID: "t2.m"},                                         // 10 s
+		event.ModelReplied{ID: "t2.m", Stop: "end"},
+		event.ToolCallStarted{ID: "t2.c1", Tool: "write_file"}, // never returns
+		event.RunEnded{Run: "run-1", Status: "failed", Code: "turn_limit"})
 	stop()
 	to.Close(t.Context())
 	spans := r.Spans()
@@ -141,13 +141,13 @@ func TestOnlyWhatIsNewIsShown(t *testing.T) {
 	to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": r.URL}, must(t))
 	log := record.NewMemory()
 	before := &session{t: t, log: log}
-	before.add(event.Opened{Session: "s"}, event.Activated{SkillID: "s:old", Hash: "sha256:0"})
+	before.add(event.SessionOpened{Session: "s"}, event.SkillActivated{SkillID: "s:old", Hash: "sha256:0"})
 	s, stop := follow(t, to, "s", log)
 	s.n = 10
-	s.add(event.Resumed{Run: "s", Verified: 1})
-	(&session{t: t, log: log, n: 20}).add(event.Activated{SkillID: "s:new", Hash: "sha256:1", Source: policy.User})
+	s.add(event.RunResumed{Run: "s", Verified: 1})
+	(&session{t: t, log: log, n: 20}).add(event.SkillActivated{SkillID: "s:new", Hash: "sha256:1", Source: policy.User})
 	s.n = 30
-	s.add(event.Parked{Run: "s", Asks: []string{"q"}})
+	s.add(event.RunWaiting{Run: "s", Asks: []string{"q"}})
 	stop()
 	to.Close(t.Context())
 	root := find(t, r.Spans(), "metier.session")
@@ -169,7 +169,7 @@ func TestAFollowedLogIsTheLog(t *testing.T) {
 	to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
 	log := record.NewMemory()
 	s, _ := follow(t, to, "s", log)
-	s.add(event.Opened{Session: "s"})
+	s.add(event.SessionOpened{Session: "s"})
 	en, err := event.New(event.Note{Code: "x"}, "late", "tester", began)
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestSendingTriesAgainAndReportsOnce(t *testing.T) {
 			var reports atomic.Int64
 			to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": r.URL}, func(error) { reports.Add(1) })
 			s, stop := follow(t, to, "s", record.NewMemory())
-			s.add(event.Opened{Session: "s"}, event.Activated{SkillID: "s:a"})
+			s.add(event.SessionOpened{Session: "s"}, event.SkillActivated{SkillID: "s:a"})
 			stop()
 			to.Close(t.Context())
 			if got := len(r.Spans()); got != tt.spans || reports.Load() != tt.reports {
@@ -229,7 +229,7 @@ func TestWhatTheQueueCannotHoldIsReported(t *testing.T) {
 	r.Hold(hold)
 	s, stop := follow(t, to, "s", record.NewMemory())
 	for i := range 10000 {
-		s.add(event.Started{ID: fmt.Sprint(i), Tool: "x"}, event.Returned{ID: fmt.Sprint(i), Tool: "x"})
+		s.add(event.ToolCallStarted{ID: fmt.Sprint(i), Tool: "x"}, event.ToolResult{ID: fmt.Sprint(i), Tool: "x"})
 	}
 	close(hold)
 	stop()
@@ -263,7 +263,7 @@ func TestSignalsAreChosen(t *testing.T) {
 		r := telemetrytest.New(t)
 		to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": r.URL, "OTEL_" + signal + "_EXPORTER": "none"}, must(t))
 		s, stop := follow(t, to, "s", record.NewMemory())
-		s.add(event.Opened{Session: "s"}, event.Activated{SkillID: "s:a"})
+		s.add(event.SessionOpened{Session: "s"}, event.SkillActivated{SkillID: "s:a"})
 		stop()
 		to.Close(t.Context())
 		if spans, metrics := len(r.Spans()) > 0, len(r.Metrics()) > 0; spans != (signal == "METRICS") || metrics != (signal == "TRACES") {

@@ -74,24 +74,24 @@ func (l *trail) show(en record.Entry) {
 		l.begin()
 	}
 	switch e := e.(type) {
-	case event.Begun:
+	case event.RunStarted:
 		l.begun(e)
-	case event.Resumed:
+	case event.RunResumed:
 		l.point(e.Type(), nil, attribute.Int("metier.skills.verified", e.Verified), attribute.Int("metier.skills.drifted", e.Drifted))
-	case event.Parked:
+	case event.RunWaiting:
 		l.point(e.Type(), nil, attribute.Int("metier.questions", len(e.Asks)))
 		l.finish("parked", "")
-	case event.Ended:
+	case event.RunEnded:
 		l.finish(e.Status, e.Code)
-	case event.Closed:
+	case event.SessionEnded:
 		l.finish("ended", "")
 	case event.ModelStarted:
 		l.modelStarted(e)
-	case event.Replied:
+	case event.ModelReplied:
 		l.replied(e)
-	case event.Failed:
+	case event.ModelFailed:
 		l.modelFailed(e)
-	case event.Compacted:
+	case event.ContextCompacted:
 		l.end(e.ID, "", attribute.Int64("gen_ai.usage.input_tokens", e.Usage.Input), attribute.Int64("gen_ai.usage.output_tokens", e.Usage.Output))
 	default:
 		l.acted(en, e)
@@ -101,15 +101,15 @@ func (l *trail) show(en record.Entry) {
 // acted shows what tools and skills did.
 func (l *trail) acted(en record.Entry, e event.Event) {
 	switch e := e.(type) {
-	case event.Decided:
+	case event.PolicyDecided:
 		l.decided(e)
-	case event.Started:
+	case event.ToolCallStarted:
 		l.started(e)
-	case event.Returned:
+	case event.ToolResult:
 		l.returned(e)
-	case event.Lost:
+	case event.ToolCallLost:
 		l.end(e.ID, "outcome_unknown")
-	case event.Activated:
+	case event.SkillActivated:
 		l.t.counters.activations.Add(l.ctx, 1, ofSkill(e.SkillID, e.Source.Or(), attribute.String("metier.activation.source", e.ActivationSource)))
 		l.point(e.Type(), l.op(e.Call), skill(e.SkillID, e.Source, e.Hash, attribute.String("metier.activation.source", e.ActivationSource), attribute.String("metier.skill.tree", e.Tree))...)
 	case event.ResourceRead:
@@ -122,11 +122,11 @@ func (l *trail) acted(en record.Entry, e event.Event) {
 		l.point(e.Type(), l.op(e.Call), attribute.String(keyExecuted, e.Status), attribute.Int("http.response.status_code", e.HTTP), attribute.Int64("metier.bytes", e.Size), attribute.Int("metier.sandbox.hosts", len(e.Hosts)))
 	case event.Staged:
 		l.point(e.Type(), l.op(e.Call), attribute.String(keySkillID, e.SkillID), attribute.String("metier.skill.tree", e.Tree), attribute.Int("metier.files", e.Files), attribute.Int64("metier.bytes", e.Bytes))
-	case event.Indexed:
+	case event.SkillsDiscovered:
 		l.point(e.Type(), nil, attribute.Int("metier.skills.loaded", e.Loaded), attribute.Int("metier.skills.other", e.Other), attribute.String("metier.registry.digest", e.Registry.Digest))
 	case event.PackagesRequested:
 		l.point(e.Type(), l.op(e.Call), attribute.String(keySkillID, e.SkillID), attribute.Int("metier.packages", len(e.Packages)), attribute.Bool("metier.rejected", e.Rejected))
-	case event.Drifted, event.Suspected, event.Asked, event.Answered, event.Expired, event.Stopped, event.Limited, event.Recovered, event.ChildEnded, event.Checked, event.Catalogued:
+	case event.SkillDrifted, event.SkillSuspected, event.ApprovalRequested, event.ApprovalAnswered, event.ApprovalExpired, event.RunStopped, event.RunLimited, event.RecordRecovered, event.ChildEnded, event.OutputChecked, event.CatalogSent:
 		l.point(e.Type(), nil, attribute.Int64(keySeq, int64(en.Seq)))
 	}
 }
@@ -139,7 +139,7 @@ func (l *trail) begin() {
 }
 
 // begun makes the root the run of an agent.
-func (l *trail) begun(e event.Begun) {
+func (l *trail) begun(e event.RunStarted) {
 	l.model = e.Model
 	l.root.span.SetName("invoke_agent metier")
 	l.root.span.SetAttributes(attribute.String("gen_ai.operation.name", "invoke_agent"), attribute.String("gen_ai.agent.name", "metier"), attribute.String("gen_ai.provider.name", provider(e.Model)),

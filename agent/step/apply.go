@@ -15,7 +15,7 @@ var ErrRules = errors.New("the run has other rules")
 // is none of the machine's, or is late, doubled or already decided. An error
 // (other rules, an event that contradicts the machine) changes nothing either.
 //
-// Said, Offered and Activated count before a run begins, too: a session may be
+// Input, ToolsOffered and SkillActivated count before a run begins, too: a session may be
 // prepared first.
 func (s *State) Apply(e event.Event) (used bool, err error) {
 	if s.Rules != 0 && s.Rules != Rules {
@@ -30,49 +30,49 @@ func (s *State) Apply(e event.Event) (used bool, err error) {
 
 func (s *State) fold(e event.Event) (bool, error) {
 	switch e := e.(type) {
-	case event.Begun:
+	case event.RunStarted:
 		return s.begin(e)
-	case event.Limited:
+	case event.RunLimited:
 		return s.limit(e), nil
-	case event.Said:
-		return s.said(e), nil
-	case event.Offered:
+	case event.Input:
+		return s.input(e), nil
+	case event.ToolsOffered:
 		return s.offer(e), nil
-	case event.Activated:
+	case event.SkillActivated:
 		return s.activate(e), nil
-	case event.Recovered:
+	case event.RecordRecovered:
 		return s.recovered(e), nil
 	case event.ModelStarted:
 		return s.claimModel(e), nil
-	case event.Replied:
+	case event.ModelReplied:
 		return s.replied(e)
-	case event.Failed:
+	case event.ModelFailed:
 		return s.failed(e), nil
-	case event.Compacted:
+	case event.ContextCompacted:
 		return s.compacted(e), nil
-	case event.Checked:
+	case event.OutputChecked:
 		return s.checked(e), nil
-	case event.Started:
+	case event.ToolCallStarted:
 		return s.claim(e), nil
-	case event.Asked:
+	case event.ApprovalRequested:
 		return s.asked(e), nil
-	case event.Answered:
+	case event.ApprovalAnswered:
 		return s.answered(e), nil
-	case event.Expired:
+	case event.ApprovalExpired:
 		return s.expired(e), nil
-	case event.Returned:
+	case event.ToolResult:
 		return s.returned(e.ID, e.Code, e.Content), nil
 	case event.ChildEnded:
 		return s.childEnded(e), nil
-	case event.Lost:
+	case event.ToolCallLost:
 		return s.lost(e), nil
-	case event.Stopped:
+	case event.RunStopped:
 		return s.stop(e)
-	case event.Ended:
+	case event.RunEnded:
 		return s.ended(e), nil
-	case event.Opened, event.Indexed, event.ResourcesIndexed, event.Decided, event.ResourceRead, event.FileRead,
+	case event.SessionOpened, event.SkillsDiscovered, event.ResourcesIndexed, event.PolicyDecided, event.ResourceRead, event.FileRead,
 		event.Staged, event.ScriptExecuted, event.CommandExecuted, event.PackagesRequested, event.PageFetched,
-		event.Drifted, event.Suspected, event.Catalogued, event.Resumed, event.Parked, event.Note, event.Closed:
+		event.SkillDrifted, event.SkillSuspected, event.CatalogSent, event.RunResumed, event.RunWaiting, event.Note, event.SessionEnded:
 		return false, nil // facts for others; a drift that reloads a skill comes with Activated
 	}
 	return false, fmt.Errorf("the step machine does not know the event %T", e)
@@ -80,7 +80,7 @@ func (s *State) fold(e event.Event) (bool, error) {
 
 // begin starts a run. On a log whose last run ended it goes on with the same
 // conversation, skills and numbering of turns.
-func (s *State) begin(e event.Begun) (bool, error) {
+func (s *State) begin(e event.RunStarted) (bool, error) {
 	if e.Rules != Rules {
 		return false, fmt.Errorf("%w: it began with %d, this build has %d: use the version of metier that began it", ErrRules, e.Rules, Rules)
 	}
@@ -94,7 +94,7 @@ func (s *State) begin(e event.Begun) (bool, error) {
 
 // limit changes the limits of the run that is under way; the next turn is judged
 // by them.
-func (s *State) limit(e event.Limited) bool {
+func (s *State) limit(e event.RunLimited) bool {
 	was := s.Spec
 	if s.Rules == 0 || s.Phase == Ended || e.Run != s.Run {
 		return false
@@ -108,7 +108,7 @@ func (s *State) limit(e event.Limited) bool {
 	return s.Spec != was
 }
 
-func (s *State) said(e event.Said) bool {
+func (s *State) input(e event.Input) bool {
 	for i := range s.Queue {
 		if s.Queue[i].ID == e.ID {
 			return false
@@ -125,7 +125,7 @@ func (s *State) said(e event.Said) bool {
 
 // offer takes what the model is shown. Within a turn that was shown something
 // already, the change waits.
-func (s *State) offer(e event.Offered) bool {
+func (s *State) offer(e event.ToolsOffered) bool {
 	newest := &s.Offered
 	if s.NewOffer != nil {
 		newest = s.NewOffer
@@ -156,7 +156,7 @@ func (s *State) shown() bool {
 
 // activate keeps a skill's instructions. The result of the call that loaded it
 // carries the text; any other activation is rendered by the driver.
-func (s *State) activate(e event.Activated) bool {
+func (s *State) activate(e event.SkillActivated) bool {
 	l := Loaded{SkillID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Text: e.Text, Call: e.Call, InMessage: s.carrier(e.Call)}
 	for i := range s.Active {
 		if s.Active[i].SkillID != l.SkillID {

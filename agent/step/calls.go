@@ -10,7 +10,7 @@ import (
 
 // claim takes a call for whoever wrote the event: a second claim of the same
 // try is refused.
-func (s *State) claim(e event.Started) bool {
+func (s *State) claim(e event.ToolCallStarted) bool {
 	o := s.call(e.ID)
 	if o == nil || o.Status != Ready || o.Try != e.Try {
 		return false
@@ -22,7 +22,7 @@ func (s *State) claim(e event.Started) bool {
 // asked puts a call off until its question is answered. A tool asks before it
 // is claimed; what asks later is a child that is parked, whatever the call
 // looked like when it was made.
-func (s *State) asked(e event.Asked) bool {
+func (s *State) asked(e event.ApprovalRequested) bool {
 	o := s.call(e.Call)
 	if o == nil || o.Status == Done || o.Status == Started && o.Kind != KindChild && e.Child == "" {
 		return false
@@ -40,7 +40,7 @@ func (s *State) asked(e event.Asked) bool {
 
 // answered takes an answer to the question a call waits for. One that holds
 // for more than this call frees the calls that wait for the same facts.
-func (s *State) answered(e event.Answered) bool {
+func (s *State) answered(e event.ApprovalAnswered) bool {
 	asks := func(o *Op) bool { return o.Status == Asking && o.Ask != nil && o.Ask.Binds == e.Binds }
 	o := s.call(e.Call)
 	if o == nil || !asks(o) || o.Ask.ID != e.ID {
@@ -59,7 +59,7 @@ func (s *State) answered(e event.Answered) bool {
 	return true
 }
 
-func (s *State) expired(e event.Expired) bool {
+func (s *State) expired(e event.ApprovalExpired) bool {
 	o := s.call(e.Call)
 	if o == nil || o.Status != Asking || o.Ask == nil || o.Ask.ID != e.ID {
 		return false
@@ -78,7 +78,7 @@ func (s *State) returned(id, code string, content record.Ref) bool {
 	return true
 }
 
-// childEnded counts what a child used; its call ends with Returned.
+// childEnded counts what a child used; its call ends with ToolResult.
 func (s *State) childEnded(e event.ChildEnded) bool {
 	o := s.call(e.ID)
 	if o == nil || !o.open() || o.Kind != KindChild || o.Spent {
@@ -90,7 +90,7 @@ func (s *State) childEnded(e event.ChildEnded) bool {
 }
 
 // lost says of a claimed op that nobody knows how it ended.
-func (s *State) lost(e event.Lost) bool {
+func (s *State) lost(e event.ToolCallLost) bool {
 	if p := s.pending(e.ID); p != nil {
 		if p.Status != Started || p.Try != e.Try {
 			return false
@@ -127,7 +127,7 @@ func (s *State) lost(e event.Lost) bool {
 
 // stop ends the turn or the run as soon as what is in flight has ended. Calls
 // that have not begun are cancelled at once.
-func (s *State) stop(e event.Stopped) (bool, error) {
+func (s *State) stop(e event.RunStopped) (bool, error) {
 	if e.Scope != "turn" && e.Scope != "run" {
 		return false, fmt.Errorf("stop: unknown scope %q, want turn or run", e.Scope)
 	}
@@ -156,7 +156,7 @@ func (s *State) stop(e event.Stopped) (bool, error) {
 
 // ended closes the run. The log is the truth: an end in it counts whatever the
 // machine was waiting for, and leaves a conversation another run can go on with.
-func (s *State) ended(e event.Ended) bool {
+func (s *State) ended(e event.RunEnded) bool {
 	if s.Rules == 0 || s.Phase == Ended || s.Run != e.Run {
 		return false
 	}

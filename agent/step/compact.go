@@ -22,7 +22,7 @@ func (s *State) cut() int {
 
 // compacted replaces the oldest messages by their summary. Active skills whose
 // text was among them are rendered from the state from now on.
-func (s *State) compacted(e event.Compacted) bool {
+func (s *State) compacted(e event.ContextCompacted) bool {
 	p := s.pending(e.ID)
 	if p == nil || p.Kind != KindCompact || p.Status != Started || p.Upto != e.Upto || e.Upto > len(s.Messages) {
 		return false

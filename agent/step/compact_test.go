@@ -15,13 +15,13 @@ import (
 
 func TestCompactionByThreshold(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{CompactAt: 100, KeepLast: 2})
-	must(t, s, event.Offered{Digest: "a"}, event.Activated{Call: "cli", SkillID: "s:a", Text: ref("a")})
+	s := started(t, event.RunStarted{CompactAt: 100, KeepLast: 2})
+	must(t, s, event.ToolsOffered{Digest: "a"}, event.SkillActivated{Call: "cli", SkillID: "s:a", Text: ref("a")})
 	reply(t, s, "load_skill", "read")
-	load := event.Activated{Call: "t1.c0", SkillID: "s:b", Hash: "h", Text: ref("b")}
+	load := event.SkillActivated{Call: "t1.c0", SkillID: "s:b", Hash: "h", Text: ref("b")}
 	must(t, s, load)
 	refuse(t, s, load)
-	must(t, s, event.Returned{ID: "t1.c0"}, event.Returned{ID: "t1.c1"})
+	must(t, s, event.ToolResult{ID: "t1.c0"}, event.ToolResult{ID: "t1.c1"})
 	if s.Active[1].InMessage != 2 || s.Active[0].InMessage != -1 {
 		t.Fatalf("active %+v", s.Active)
 	}
@@ -30,10 +30,10 @@ func TestCompactionByThreshold(t *testing.T) {
 	if c := step.Next(s)[0]; c != (step.Compact{ID: "t3.k", Upto: 3}) {
 		t.Fatalf("%+v", c)
 	}
-	refuse(t, s, event.Compacted{ID: "t3.k", Upto: 3}) // not claimed
-	must(t, s, event.ModelStarted{ID: "t3.k"}, event.Said{ID: "i2"}, event.Lost{ID: "t3.k"}, event.ModelStarted{ID: "t3.k", Try: 1})
-	refuse(t, s, event.Compacted{ID: "t3.k", Upto: 2}, event.ModelStarted{ID: "t3.m"})
-	must(t, s, event.Compacted{ID: "t3.k", Upto: 3, Summary: ref("sum"), Usage: event.Usage{Input: 7}})
+	refuse(t, s, event.ContextCompacted{ID: "t3.k", Upto: 3}) // not claimed
+	must(t, s, event.ModelStarted{ID: "t3.k"}, event.Input{ID: "i2"}, event.ToolCallLost{ID: "t3.k"}, event.ModelStarted{ID: "t3.k", Try: 1})
+	refuse(t, s, event.ContextCompacted{ID: "t3.k", Upto: 2}, event.ModelStarted{ID: "t3.m"})
+	must(t, s, event.ContextCompacted{ID: "t3.k", Upto: 3, Summary: ref("sum"), Usage: event.Usage{Input: 7}})
 	if m := s.Messages; len(m) != 3 || m[0].Content != ref("sum") || m[0].Slot.Origin != step.OriginSummary || m[1].Role != model.RoleAssistant {
 		t.Fatal(dump(t, s))
 	}
@@ -41,24 +41,24 @@ func TestCompactionByThreshold(t *testing.T) {
 		t.Fatal(dump(t, s))
 	}
 	wants(t, s, "t3.m#0")
-	refuse(t, s, load, event.Compacted{ID: "t3.k", Upto: 3})
+	refuse(t, s, load, event.ContextCompacted{ID: "t3.k", Upto: 3})
 }
 
 func TestActivatedAfterItsCallReturnedIsCarriedByTheResult(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	reply(t, s, "load_skill")
-	must(t, s, event.Returned{ID: "t1.c0"}, event.Activated{Call: "t1.c0", SkillID: "s:b", Hash: "1", Text: ref("b")})
+	must(t, s, event.ToolResult{ID: "t1.c0"}, event.SkillActivated{Call: "t1.c0", SkillID: "s:b", Hash: "1", Text: ref("b")})
 	if s.Active[0].InMessage != 2 {
 		t.Fatalf("active %+v", s.Active)
 	}
 	reply(t, s, "exec") // the same text again, outside of a result: the first message still carries it
-	must(t, s, event.Activated{Call: "user", SkillID: "s:b", Hash: "1", Text: ref("b")}, event.Returned{ID: "t2.c0"})
+	must(t, s, event.SkillActivated{Call: "user", SkillID: "s:b", Hash: "1", Text: ref("b")}, event.ToolResult{ID: "t2.c0"})
 	if s.Active[0].InMessage != 2 {
 		t.Fatalf("active %+v", s.Active)
 	}
 	reply(t, s, "load_skill") // the file changed, and the turn was stopped before the new text was given
-	must(t, s, event.Activated{Call: "t3.c0", SkillID: "s:b", Hash: "2", Text: ref("b2"), DigestChanged: true}, event.Stopped{Scope: "turn"})
+	must(t, s, event.SkillActivated{Call: "t3.c0", SkillID: "s:b", Hash: "2", Text: ref("b2"), DigestChanged: true}, event.RunStopped{Scope: "turn"})
 	if len(s.Active) != 1 || s.Active[0].InMessage != -1 || s.Active[0].Digest != "2" {
 		t.Fatalf("active %+v", s.Active)
 	}
@@ -66,18 +66,18 @@ func TestActivatedAfterItsCallReturnedIsCarriedByTheResult(t *testing.T) {
 
 func TestFailedPrecautionIsNoEnd(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{CompactAt: 100, KeepLast: 1, MaxRetries: 1})
+	s := started(t, event.RunStarted{CompactAt: 100, KeepLast: 1, MaxRetries: 1})
 	turn(t, s)
 	turn(t, s)
 	wants(t, s, "t3.k#0")
-	must(t, s, event.Failed{ID: "t3.k", Code: "model_server", Retry: true}, event.Failed{ID: "t3.k", Try: 1, Code: "model_server", Retry: true})
+	must(t, s, event.ModelFailed{ID: "t3.k", Code: "model_server", Retry: true}, event.ModelFailed{ID: "t3.k", Try: 1, Code: "model_server", Retry: true})
 	wants(t, s, "t3.m#0")
-	over := func(try int) event.Failed {
-		return event.Failed{ID: "t3.m", Try: try, Code: string(model.CodeContextOverflow), Retry: true}
+	over := func(try int) event.ModelFailed {
+		return event.ModelFailed{ID: "t3.m", Try: try, Code: string(model.CodeContextOverflow), Retry: true}
 	}
 	must(t, s, event.ModelStarted{ID: "t3.m"}, over(0))
 	wants(t, s, "t3.k#2") // now it has to be
-	must(t, s, event.ModelStarted{ID: "t3.k", Try: 2}, event.Compacted{ID: "t3.k", Upto: 3})
+	must(t, s, event.ModelStarted{ID: "t3.k", Try: 2}, event.ContextCompacted{ID: "t3.k", Upto: 3})
 	wants(t, s, "t3.m#1")
 	must(t, s, over(1))
 	ends(t, s, "failed", "model_context_overflow")
@@ -85,36 +85,36 @@ func TestFailedPrecautionIsNoEnd(t *testing.T) {
 
 func TestOverflowIsAnsweredByOneCompaction(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{KeepLast: 2, CompactAt: 100})
+	s := started(t, event.RunStarted{KeepLast: 2, CompactAt: 100})
 	reply(t, s, "read")
 	for _, in := range []string{"a", "b", "c", "d", "e"} {
-		must(t, s, event.Said{ID: in})
+		must(t, s, event.Input{ID: in})
 	}
-	must(t, s, event.Returned{ID: "t1.c0"}, event.ModelStarted{ID: "t2.k"})
+	must(t, s, event.ToolResult{ID: "t1.c0"}, event.ModelStarted{ID: "t2.k"})
 	for _, in := range []string{"f", "g", "h"} { // too late for this turn
-		must(t, s, event.Said{ID: in})
+		must(t, s, event.Input{ID: in})
 	}
-	must(t, s, event.Compacted{ID: "t2.k", Upto: 6})
-	over := func(try int) event.Failed {
-		return event.Failed{ID: "t2.m", Try: try, Code: string(model.CodeContextOverflow)}
+	must(t, s, event.ContextCompacted{ID: "t2.k", Upto: 6})
+	over := func(try int) event.ModelFailed {
+		return event.ModelFailed{ID: "t2.m", Try: try, Code: string(model.CodeContextOverflow)}
 	}
-	must(t, s, event.Recovered{Seq: 1, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"}, over(0))
+	must(t, s, event.RecordRecovered{Seq: 1, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"}, over(0))
 	wants(t, s, "t2.k#1") // another key than the precaution's
 	for seq := range uint64(5) {
-		must(t, s, event.Recovered{Seq: seq + 2, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"})
+		must(t, s, event.RecordRecovered{Seq: seq + 2, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"})
 	}
-	must(t, s, event.ModelStarted{ID: "t2.k", Try: 1}, event.Compacted{ID: "t2.k", Upto: 2}, over(1)) // there would be more to summarize
+	must(t, s, event.ModelStarted{ID: "t2.k", Try: 1}, event.ContextCompacted{ID: "t2.k", Upto: 2}, over(1)) // there would be more to summarize
 	ends(t, s, "failed", "model_context_overflow")
 }
 
 func TestStopWhileCompacting(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{KeepLast: 1, CompactAt: 100})
+	s := started(t, event.RunStarted{KeepLast: 1, CompactAt: 100})
 	turn(t, s)
 	turn(t, s)
-	must(t, s, event.ModelStarted{ID: "t3.k"}, event.Stopped{Scope: "turn"})
+	must(t, s, event.ModelStarted{ID: "t3.k"}, event.RunStopped{Scope: "turn"})
 	wants(t, s, "t3.k#0!")
-	must(t, s, event.Compacted{ID: "t3.k", Upto: 3, Summary: ref("sum")}) // it was faster, and is kept
+	must(t, s, event.ContextCompacted{ID: "t3.k", Upto: 3, Summary: ref("sum")}) // it was faster, and is kept
 	wants(t, s)
 	if s.Phase != step.Idle || s.Messages[0].Content != ref("sum") {
 		t.Fatal(dump(t, s))
@@ -123,14 +123,14 @@ func TestStopWhileCompacting(t *testing.T) {
 
 func TestOverflowWithoutAnythingToSummarizeFails(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{KeepLast: 4})
-	must(t, s, event.Failed{ID: "t1.m", Code: string(model.CodeContextOverflow)})
+	s := started(t, event.RunStarted{KeepLast: 4})
+	must(t, s, event.ModelFailed{ID: "t1.m", Code: string(model.CodeContextOverflow)})
 	ends(t, s, "failed", "model_context_overflow")
 
-	s = started(t, event.Begun{KeepLast: 1})
+	s = started(t, event.RunStarted{KeepLast: 1})
 	turn(t, s)
 	turn(t, s)
-	must(t, s, event.Failed{ID: "t3.m", Code: string(model.CodeContextOverflow)}, event.Failed{ID: "t3.k", Code: "model_auth"})
+	must(t, s, event.ModelFailed{ID: "t3.m", Code: string(model.CodeContextOverflow)}, event.ModelFailed{ID: "t3.k", Code: "model_auth"})
 	ends(t, s, "failed", "model_auth")
 }
 
@@ -144,14 +144,14 @@ func TestCompactionKeepsPairsSkillsAndTheLastMessages(t *testing.T) {
 				r.Fatalf("%+v: %t %v", e, used, err)
 			}
 		}
-		apply(event.Begun{Run: "r", Rules: step.Rules, KeepLast: keep, CompactAt: 1})
-		apply(event.Said{ID: "i"})
+		apply(event.RunStarted{Run: "r", Rules: step.Rules, KeepLast: keep, CompactAt: 1})
+		apply(event.Input{ID: "i"})
 		var skills []string
 		for n := range rapid.IntRange(1, 25).Draw(r, "turns") {
 			if s.Pending.Kind == step.KindCompact {
 				before, upto := slices.Clone(s.Messages), s.Pending.Upto
 				apply(event.ModelStarted{ID: s.Pending.ID})
-				apply(event.Compacted{ID: s.Pending.ID, Upto: upto, Summary: ref(fmt.Sprint("sum", n))})
+				apply(event.ContextCompacted{ID: s.Pending.ID, Upto: upto, Summary: ref(fmt.Sprint("sum", n))})
 				if len(before)-upto < max(keep, 1) {
 					r.Fatalf("%d of %d messages went, %d stay", upto, len(before), keep)
 				}
@@ -161,7 +161,7 @@ func TestCompactionKeepsPairsSkillsAndTheLastMessages(t *testing.T) {
 				}
 			}
 			calls := rapid.IntRange(1, 4).Draw(r, "calls")
-			e := event.Replied{ID: s.Pending.ID, Message: ref("m"), Usage: event.Usage{Input: int64(rapid.IntRange(0, 1).Draw(r, "tokens"))}}
+			e := event.ModelReplied{ID: s.Pending.ID, Message: ref("m"), Usage: event.Usage{Input: int64(rapid.IntRange(0, 1).Draw(r, "tokens"))}}
 			for i := range calls {
 				e.Calls = append(e.Calls, event.CallRef{ID: fmt.Sprintf("t%d.c%d", s.Turn, i), Tool: "load_skill", Args: ref(fmt.Sprint(n, i))})
 			}
@@ -169,13 +169,13 @@ func TestCompactionKeepsPairsSkillsAndTheLastMessages(t *testing.T) {
 			apply(e)
 			for i, c := range e.Calls {
 				if id := fmt.Sprint("s:", n, i); rapid.Bool().Draw(r, "loads") {
-					apply(event.Activated{Call: c.ID, SkillID: id, Text: ref(id)})
+					apply(event.SkillActivated{Call: c.ID, SkillID: id, Text: ref(id)})
 					skills = append(skills, id)
 				}
 				if rapid.Bool().Draw(r, "said") {
-					apply(event.Said{ID: fmt.Sprint("in", n, i)})
+					apply(event.Input{ID: fmt.Sprint("in", n, i)})
 				}
-				apply(event.Returned{ID: c.ID, Content: ref(c.ID)})
+				apply(event.ToolResult{ID: c.ID, Content: ref(c.ID)})
 			}
 			pairs(t, s)
 			for i, l := range s.Active { // nothing lost, and each is where it is said to be

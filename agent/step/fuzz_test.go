@@ -13,7 +13,7 @@ import (
 
 func TestStateStaysSmall(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{MaxTurns: 500})
+	s := started(t, event.RunStarted{MaxTurns: 500})
 	for range 500 {
 		reply(t, s, "read_file", "run_skill_script", "write_file", "load_skill")
 		for i := len(s.Calls) - 1; i >= 0; i-- {
@@ -23,8 +23,8 @@ func TestStateStaysSmall(t *testing.T) {
 				}
 			}
 			id := s.Calls[i].ID
-			must(event.Started{ID: id, Effect: policy.SideEffect})
-			must(event.Returned{ID: id, Content: ref(id)})
+			must(event.ToolCallStarted{ID: id, Effect: policy.SideEffect})
+			must(event.ToolResult{ID: id, Content: ref(id)})
 		}
 	}
 	size := len(dump(t, s))
@@ -45,56 +45,56 @@ func fuzzEvent(s *step.State, kind, x byte) event.Event {
 	question := fmt.Sprint("q", x>>3&1)
 	switch kind % 19 {
 	case 0:
-		return event.Said{ID: fmt.Sprint(x), Content: ref("said")}
+		return event.Input{ID: fmt.Sprint(x), Content: ref("said")}
 	case 1:
-		return event.Offered{Digest: fmt.Sprint(n)}
+		return event.ToolsOffered{Digest: fmt.Sprint(n)}
 	case 2, 3:
 		return event.ModelStarted{ID: top, Try: try}
 	case 4, 5:
-		e := event.Replied{ID: top, Stop: []string{"end", "tools", "length", "refusal"}[x>>2&3], Usage: event.Usage{Input: int64(x)}}
+		e := event.ModelReplied{ID: top, Stop: []string{"end", "tools", "length", "refusal"}[x>>2&3], Usage: event.Usage{Input: int64(x)}}
 		for i := range n {
 			e.Calls = append(e.Calls, event.CallRef{ID: fmt.Sprintf("t%d.c%d", s.Turn, i), Tool: "x", Args: ref(fmt.Sprint(x)), Child: x&8 != 0})
 		}
 		return e
 	case 6:
-		return event.Failed{ID: top, Try: try, Code: []string{"model_server", "model_context_overflow"}[x>>5&1], Retry: x&8 != 0}
+		return event.ModelFailed{ID: top, Try: try, Code: []string{"model_server", "model_context_overflow"}[x>>5&1], Retry: x&8 != 0}
 	case 7:
-		e := event.Compacted{ID: top, Upto: n}
+		e := event.ContextCompacted{ID: top, Upto: n}
 		if s.Pending != nil && x&8 == 0 {
 			e.Upto = s.Pending.Upto
 		}
 		return e
 	case 8:
-		return event.Started{ID: call, Try: try, Effect: []policy.Effect{"read", "write", "side-effect", ""}[x>>3&3]}
+		return event.ToolCallStarted{ID: call, Try: try, Effect: []policy.Effect{"read", "write", "side-effect", ""}[x>>3&3]}
 	case 9:
-		return event.Asked{ID: question, Call: call, Binds: "b"}
+		return event.ApprovalRequested{ID: question, Call: call, Binds: "b"}
 	case 10:
-		return event.Answered{ID: question, Call: call, Binds: "b", Allow: x&64 != 0, Scope: []string{"once", "session"}[x>>5&1]}
+		return event.ApprovalAnswered{ID: question, Call: call, Binds: "b", Allow: x&64 != 0, Scope: []string{"once", "session"}[x>>5&1]}
 	case 11:
-		return event.Expired{ID: question, Call: call}
+		return event.ApprovalExpired{ID: question, Call: call}
 	case 12:
-		return event.Returned{ID: call, Content: ref(call)}
+		return event.ToolResult{ID: call, Content: ref(call)}
 	case 13:
-		return event.Activated{Call: call, SkillID: fmt.Sprint("s", x>>4&3), Text: ref(fmt.Sprint(x >> 6))}
+		return event.SkillActivated{Call: call, SkillID: fmt.Sprint("s", x>>4&3), Text: ref(fmt.Sprint(x >> 6))}
 	case 14:
 		if x&8 != 0 {
-			return event.Lost{ID: call, Try: try}
+			return event.ToolCallLost{ID: call, Try: try}
 		}
-		return event.Lost{ID: top, Try: try}
+		return event.ToolCallLost{ID: top, Try: try}
 	case 15:
-		return event.Stopped{Scope: []string{"turn", "turn", "turn", "run"}[n]}
+		return event.RunStopped{Scope: []string{"turn", "turn", "turn", "run"}[n]}
 	case 16:
-		return event.Checked{ID: top, Code: []string{"", "schema"}[x>>3&1]}
+		return event.OutputChecked{ID: top, Code: []string{"", "schema"}[x>>3&1]}
 	case 17:
-		return event.Recovered{Seq: uint64(x), LostID: "started:" + call + "#0", LostType: "call.started", LostSeq: uint64(x) + uint64(x>>3&1)}
+		return event.RecordRecovered{Seq: uint64(x), LostID: "started:" + call + "#0", LostType: "call.started", LostSeq: uint64(x) + uint64(x>>3&1)}
 	}
 	if x&3 == 2 {
-		return event.Limited{Run: s.Run, MaxTurns: int(x >> 4), MaxTokens: int64(x >> 3)}
+		return event.RunLimited{Run: s.Run, MaxTurns: int(x >> 4), MaxTokens: int64(x >> 3)}
 	}
 	if x&1 == 0 {
-		return event.Ended{Run: s.Run, Status: "failed"}
+		return event.RunEnded{Run: s.Run, Status: "failed"}
 	}
-	return event.Begun{Run: fmt.Sprint("r", x), Rules: step.Rules, MaxTurns: int(x >> 4), MaxCalls: 2, MaxRepeats: 3, MaxRetries: 1,
+	return event.RunStarted{Run: fmt.Sprint("r", x), Rules: step.Rules, MaxTurns: int(x >> 4), MaxCalls: 2, MaxRepeats: 3, MaxRetries: 1,
 		CompactAt: int(x), KeepLast: int(x >> 6), OutputTries: 1, Schema: ref("s")}
 }
 
@@ -129,7 +129,7 @@ func endure(t *testing.T, in []byte) {
 		if moves := len(seen)+len(step.Interrupted(s)) > 0; moves == waits {
 			t.Fatalf("%T %+v leaves phase %s with %v outstanding: %s", e, e, s.Phase, seen, after)
 		}
-		if step.Parked(s) && len(step.Interrupted(s)) > 0 {
+		if step.Waiting(s) && len(step.Interrupted(s)) > 0 {
 			t.Fatalf("parked with work in flight: %s", after)
 		}
 	}
@@ -166,7 +166,7 @@ func BenchmarkTurn(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		if n%500 == 0 {
 			s = &step.State{}
-			for _, e := range []event.Event{event.Begun{Run: "r", Rules: step.Rules, MaxRepeats: 1000}, event.Said{ID: "i", Content: content}} {
+			for _, e := range []event.Event{event.RunStarted{Run: "r", Rules: step.Rules, MaxRepeats: 1000}, event.Input{ID: "i", Content: content}} {
 				if _, err := s.Apply(e); err != nil {
 					b.Fatal(err)
 				}
@@ -176,9 +176,9 @@ func BenchmarkTurn(b *testing.B) {
 		id := s.Pending.ID
 		for _, e := range []event.Event{
 			event.ModelStarted{ID: id},
-			event.Replied{ID: id, Message: content, Calls: []event.CallRef{{ID: c0, Tool: "a", Args: content}, {ID: c1, Tool: "b", Args: content}}},
-			event.Started{ID: c0}, event.Started{ID: c1},
-			event.Returned{ID: c1, Content: content}, event.Returned{ID: c0, Content: content},
+			event.ModelReplied{ID: id, Message: content, Calls: []event.CallRef{{ID: c0, Tool: "a", Args: content}, {ID: c1, Tool: "b", Args: content}}},
+			event.ToolCallStarted{ID: c0}, event.ToolCallStarted{ID: c1},
+			event.ToolResult{ID: c1, Content: content}, event.ToolResult{ID: c0, Content: content},
 		} {
 			if used, err := s.Apply(e); err != nil || !used {
 				b.Fatal(used, err)

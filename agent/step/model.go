@@ -116,7 +116,7 @@ func (s *State) claimModel(e event.ModelStarted) bool {
 	return true
 }
 
-func (s *State) replied(e event.Replied) (bool, error) {
+func (s *State) replied(e event.ModelReplied) (bool, error) {
 	p := s.pending(e.ID)
 	if p == nil || p.Kind != KindModel || p.Status != Started {
 		return false, nil
@@ -189,7 +189,7 @@ func (s *State) repeats() (loop bool) {
 
 // final takes a reply without calls. Input that came meanwhile makes it an
 // answer on the way, not the last one.
-func (s *State) final(e event.Replied) {
+func (s *State) final(e event.ModelReplied) {
 	if len(s.Queue) > 0 {
 		return
 	}
@@ -211,7 +211,7 @@ func (s *State) final(e event.Replied) {
 
 // checked takes the verdict on a final answer: the end, or what is wrong with
 // it as a message, and another turn.
-func (s *State) checked(e event.Checked) bool {
+func (s *State) checked(e event.OutputChecked) bool {
 	p := s.pending(e.ID)
 	if p == nil || p.Kind != KindCheck {
 		return false
@@ -235,7 +235,7 @@ func (s *State) checked(e event.Checked) bool {
 }
 
 // failed takes a model call or a compaction without a result.
-func (s *State) failed(e event.Failed) bool {
+func (s *State) failed(e event.ModelFailed) bool {
 	p := s.pending(e.ID)
 	if p == nil || p.Try != e.Try || p.Kind == KindCheck {
 		return false

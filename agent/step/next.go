@@ -20,7 +20,7 @@ type CallModel struct {
 }
 
 // CallTool asks for one tool call. Session.Call decides and claims it; it ends
-// with Returned, or is put off with Asked. Bad: the arguments are not JSON.
+// with ToolResult, or is deferred by ApprovalRequested. Bad: the arguments are not JSON.
 type CallTool struct {
 	ID   string
 	Try  int
@@ -30,8 +30,8 @@ type CallTool struct {
 }
 
 // Spawn asks for a call that is a child run. Session.Call decides and claims it;
-// it ends with Returned, and ChildEnded before it says what the child used.
-// Asked puts it off while the child is parked. A try above 0 takes the same
+// it ends with ToolResult, and ChildEnded before it says what the child used.
+// ApprovalRequested defers it while the child waits for approval. A try above 0 takes the same
 // child up again.
 type Spawn struct {
 	ID   string
@@ -57,15 +57,15 @@ type Check struct {
 	Schema record.Ref
 }
 
-// Await says that a call waits for an answer. It ends with Answered or Expired.
+// Await says that a call waits for an answer. It ends with ApprovalAnswered or ApprovalExpired.
 type Await struct {
 	ID       string
 	Try      int
-	Question event.Asked
+	Question event.ApprovalRequested
 }
 
 // Cancel asks the driver to stop what it does for an op, and to end the op as
-// it really ended: Returned, Failed or Lost.
+// it really ended: ToolResult, ModelFailed or ToolCallLost.
 type Cancel struct {
 	ID  string
 	Try int
@@ -144,8 +144,8 @@ func Next(s *State) []Action {
 	return out
 }
 
-// Parked reports whether only answers are waited for: the process may exit.
-func Parked(s *State) bool {
+// Waiting reports whether only answers are waited for: the process may exit.
+func Waiting(s *State) bool {
 	if s.Pending != nil {
 		return false
 	}
@@ -164,14 +164,14 @@ func Parked(s *State) bool {
 
 // Interrupted lists the ops that are claimed. A driver that folds the log after
 // a crash appends these events for all of them: nobody works on them any more.
-func Interrupted(s *State) []event.Lost {
-	var out []event.Lost
+func Interrupted(s *State) []event.ToolCallLost {
+	var out []event.ToolCallLost
 	if p := s.Pending; p != nil && p.Status == Started {
-		out = append(out, event.Lost{ID: p.ID, Try: p.Try})
+		out = append(out, event.ToolCallLost{ID: p.ID, Try: p.Try})
 	}
 	for i := range s.Calls {
 		if o := &s.Calls[i]; o.Status == Started {
-			out = append(out, event.Lost{ID: o.ID, Try: o.Try})
+			out = append(out, event.ToolCallLost{ID: o.ID, Try: o.Try})
 		}
 	}
 	return out

@@ -73,12 +73,12 @@ func TestStateHoldsNoMapChannelFuncOrInterface(t *testing.T) {
 func TestEveryEventIsKnown(t *testing.T) {
 	t.Parallel()
 	for _, e := range event.All() {
-		if b, ok := e.(event.Begun); ok {
+		if b, ok := e.(event.RunStarted); ok {
 			b.Rules = step.Rules
 			e = b
 		}
-		if _, ok := e.(event.Stopped); ok {
-			e = event.Stopped{Scope: "run"}
+		if _, ok := e.(event.RunStopped); ok {
+			e = event.RunStopped{Scope: "run"}
 		}
 		if _, err := new(step.State).Apply(e); err != nil {
 			t.Errorf("%s: %v", e.Type(), err)

@@ -17,7 +17,7 @@ import (
 // entry lost that is the call it names; with more, or an unknown number, it is
 // every call of the turn that looks unclaimed. When the lost entry names a call
 // of which the log holds no request and no result, the model is told by a message.
-func (s *State) recovered(e event.Recovered) bool {
+func (s *State) recovered(e event.RecordRecovered) bool {
 	if e.LostID == "" && e.LostType == "" {
 		return false
 	}
@@ -40,12 +40,12 @@ func (s *State) recovered(e event.Recovered) bool {
 	if at, _ := s.result(lost); lost == "" || known || !isCall || at >= 0 {
 		return used
 	}
-	return s.tell(fmt.Sprintf("%s:%d:%s", OriginRecovery, e.Seq, lost)) || used
+	return s.report(fmt.Sprintf("%s:%d:%s", OriginRecovery, e.Seq, lost)) || used
 }
 
-// tell puts a message without content where the model reads it next. It opens
+// report puts a message without content where the model reads it next. It opens
 // no turn by itself.
-func (s *State) tell(id string) bool {
+func (s *State) report(id string) bool {
 	slot := policy.Slot{Role: policy.Context, Origin: OriginRecovery}
 	for i := range s.Messages {
 		if s.Messages[i].Input == id {
@@ -53,7 +53,7 @@ func (s *State) tell(id string) bool {
 		}
 	}
 	if len(s.Calls) > 0 {
-		return s.said(event.Said{ID: id, Slot: slot})
+		return s.input(event.Input{ID: id, Slot: slot})
 	}
 	s.Messages = append(s.Messages, Message{Role: model.RoleUser, Input: id, Slot: slot})
 	return true

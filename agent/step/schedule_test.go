@@ -11,14 +11,14 @@ import (
 
 func TestAnyScheduleWithCrashesGivesOneTranscript(t *testing.T) {
 	t.Parallel()
-	first := newWorld(t, 0, 0)
+	first := newFixture(t, 0, 0)
 	if s := first.run(); s.Phase != step.Ended || s.Status != step.RunDone || s.Output != ref("output") || s.Turn != 10 {
 		t.Fatalf("the plain run ended otherwise: %s", dump(t, s))
 	}
 	want, unknown, crashed := first.transcript(), 0, 0
 	schedules := testenv.Count(200, 2400)
 	for seed := range uint64(schedules) {
-		w := newWorld(t, seed, int(seed%7))
+		w := newFixture(t, seed, int(seed%7))
 		left := w.crashes
 		w.run()
 		crashed += left - w.crashes
@@ -35,7 +35,7 @@ func TestAnyScheduleWithCrashesGivesOneTranscript(t *testing.T) {
 
 // effects checks that no side effect happened twice and that one which is said
 // to have happened did; it counts those of which nobody knows.
-func (w *world) effects() (unknown int) {
+func (w *fixture) effects() (unknown int) {
 	w.t.Helper()
 	for call, n := range w.acts {
 		if n > 1 {
@@ -45,16 +45,16 @@ func (w *world) effects() (unknown int) {
 	seen := 0
 	execs := map[string]bool{}
 	for _, e := range w.log { // compaction hides old results; the log has all
-		if c, ok := e.(event.Started); ok && c.Tool == "exec" {
+		if c, ok := e.(event.ToolCallStarted); ok && c.Tool == "exec" {
 			execs[c.ID] = true
 		}
-		if r, ok := e.(event.Returned); ok && r.Tool == "exec" {
+		if r, ok := e.(event.ToolResult); ok && r.Tool == "exec" {
 			seen++
 			if w.acts[r.ID] != 1 {
 				w.t.Fatalf("%s returned and acted %d times", r.ID, w.acts[r.ID])
 			}
 		}
-		if l, ok := e.(event.Lost); ok && execs[l.ID] {
+		if l, ok := e.(event.ToolCallLost); ok && execs[l.ID] {
 			unknown++
 		}
 	}
@@ -66,7 +66,7 @@ func (w *world) effects() (unknown int) {
 
 func TestNextIsIdempotentAndSurvivesJSON(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, 4)
+	w := newFixture(t, 3, 4)
 	w.run()
 	s := &step.State{}
 	known := map[string]bool{}
@@ -95,7 +95,7 @@ func TestNextIsIdempotentAndSurvivesJSON(t *testing.T) {
 
 func TestDoubledAndLateEventsChangeNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5, 6)
+	w := newFixture(t, 5, 6)
 	w.run()
 	s := &step.State{}
 	var before []event.Event
@@ -104,8 +104,8 @@ func TestDoubledAndLateEventsChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch e.(type) {
-		case event.Offered: // an older offer is a new change
-		case event.Said: // nobody remembers an input that was compacted away
+		case event.ToolsOffered: // an older offer is a new change
+		case event.Input: // nobody remembers an input that was compacted away
 			refuse(t, s, e)
 		default:
 			before = append(before, e)
@@ -116,18 +116,18 @@ func TestDoubledAndLateEventsChangeNothing(t *testing.T) {
 
 func TestStopAtEveryPointLeavesAWholeConversation(t *testing.T) {
 	t.Parallel()
-	plain := newWorld(t, 11, 0)
+	plain := newFixture(t, 11, 0)
 	plain.run()
 	stopped := 0
 	for at := 3; at <= len(plain.log); at++ {
 		for seed := range uint64(2) {
-			w := newWorld(t, 11+seed, 2)
+			w := newFixture(t, 11+seed, 2)
 			w.stopAt = at
 			s := w.run()
 			if s.Phase == step.Idle { // the turn was stopped: more input opens the next
 				stopped++
 				turn := s.Turn
-				w.append(event.Said{ID: "i2", Content: ref("again")})
+				w.append(event.Input{ID: "i2", Content: ref("again")})
 				if s.Turn != turn+1 || s.Messages[len(s.Messages)-1].Input != "i2" {
 					t.Fatalf("stop after %d: %s", at, dump(t, s))
 				}
@@ -148,10 +148,10 @@ func TestStopAtEveryPointLeavesAWholeConversation(t *testing.T) {
 
 func TestStopOfTheRunAtEveryPointEndsIt(t *testing.T) {
 	t.Parallel()
-	plain := newWorld(t, 11, 0)
+	plain := newFixture(t, 11, 0)
 	plain.run()
 	for at := 4; at < len(plain.log)-2; at++ {
-		w := newWorld(t, 11, 0)
+		w := newFixture(t, 11, 0)
 		s := w.s
 		for range 5000 {
 			next := step.Next(s)
@@ -159,7 +159,7 @@ func TestStopOfTheRunAtEveryPointEndsIt(t *testing.T) {
 				break
 			}
 			if len(w.log) >= at && s.Stopping == "" && s.Status == "" {
-				w.append(event.Stopped{Scope: "run", Reason: "deadline"})
+				w.append(event.RunStopped{Scope: "run", Reason: "deadline"})
 				w.flight = nil // what was in flight ends by its Cancel
 				continue
 			}

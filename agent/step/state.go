@@ -106,18 +106,18 @@ const OriginSummary = "compaction"
 // State is a run, whole. It holds no map and no pointer into an event, and
 // survives JSON unchanged.
 type State struct {
-	Rules int         `json:"rules"` // 0 until a run begins
-	Run   string      `json:"run"`
-	Turn  int         `json:"turn"`  // counts on over the runs of one log, so that op ids stay unique
-	First int         `json:"first"` // turns before this run
-	Phase Phase       `json:"phase"`
-	Spec  event.Begun `json:"spec"`
+	Rules int              `json:"rules"` // 0 until a run begins
+	Run   string           `json:"run"`
+	Turn  int              `json:"turn"`  // counts on over the runs of one log, so that op ids stay unique
+	First int              `json:"first"` // turns before this run
+	Phase Phase            `json:"phase"`
+	Spec  event.RunStarted `json:"spec"`
 
-	Messages []Message      `json:"messages,omitempty"`
-	Active   []Loaded       `json:"active,omitempty"` // in the order of activation
-	Offered  event.Offered  `json:"offered"`
-	NewOffer *event.Offered `json:"newOffer,omitempty"` // waits for the turn's end
-	Queue    []event.Said   `json:"queue,omitempty"`    // said while busy
+	Messages []Message           `json:"messages,omitempty"`
+	Active   []Loaded            `json:"active,omitempty"` // in the order of activation
+	Offered  event.ToolsOffered  `json:"offered"`
+	NewOffer *event.ToolsOffered `json:"newOffer,omitempty"` // waits for the turn's end
+	Queue    []event.Input       `json:"queue,omitempty"`    // said while busy
 
 	Pending *Op  `json:"pending,omitempty"` // the turn's model call, compaction or check
 	Calls   []Op `json:"calls,omitempty"`   // the reply's calls in the model's order
@@ -143,7 +143,7 @@ type State struct {
 // the Calls of the assistant message before it, in that order.
 type Message struct {
 	Role    model.Role      `json:"role"`
-	Input   string          `json:"input,omitempty"` // user: event.Said.ID
+	Input   string          `json:"input,omitempty"` // user: event.Input.ID
 	Slot    policy.Slot     `json:"slot,omitzero"`
 	Content record.Ref      `json:"content,omitzero"`
 	Calls   []event.CallRef `json:"calls,omitempty"`
@@ -183,14 +183,14 @@ type Op struct {
 	Lost   int    `json:"lost,omitempty"` // times it was lost in a crash
 	// Claimed says that a try of it was begun, Spent that what its child used is
 	// counted, whatever became of it after.
-	Claimed bool          `json:"claimed,omitempty"`
-	Spent   bool          `json:"spent,omitempty"`
-	Tool    string        `json:"tool,omitempty"`
-	Effect  policy.Effect `json:"effect,omitempty"` // from the claim
-	Args    record.Ref    `json:"args,omitzero"`
-	Bad     bool          `json:"bad,omitempty"`
-	Upto    int           `json:"upto,omitempty"` // compact
-	Ask     *event.Asked  `json:"ask,omitempty"`
+	Claimed bool                     `json:"claimed,omitempty"`
+	Spent   bool                     `json:"spent,omitempty"`
+	Tool    string                   `json:"tool,omitempty"`
+	Effect  policy.Effect            `json:"effect,omitempty"` // from the claim
+	Args    record.Ref               `json:"args,omitzero"`
+	Bad     bool                     `json:"bad,omitempty"`
+	Upto    int                      `json:"upto,omitempty"` // compact
+	Ask     *event.ApprovalRequested `json:"ask,omitempty"`
 	// Answered is the question that was answered with yes: a double of it asks nothing.
 	Answered string     `json:"answered,omitempty"`
 	Code     string     `json:"code,omitempty"`

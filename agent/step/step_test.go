@@ -12,18 +12,18 @@ import (
 )
 
 // started is a run that has been told to go.
-func started(t testing.TB, b event.Begun) *step.State {
+func started(t testing.TB, b event.RunStarted) *step.State {
 	t.Helper()
 	b.Run, b.Rules = "r1", step.Rules
 	s := &step.State{}
-	must(t, s, b, event.Said{ID: "i1", Content: ref("go")})
+	must(t, s, b, event.Input{ID: "i1", Content: ref("go")})
 	return s
 }
 
 // reply claims the outstanding model call and answers it with calls of tools.
 func reply(t testing.TB, s *step.State, tools ...string) {
 	t.Helper()
-	e := event.Replied{ID: s.Pending.ID, Message: ref(s.Pending.ID), Usage: event.Usage{Input: 100, Output: 20}}
+	e := event.ModelReplied{ID: s.Pending.ID, Message: ref(s.Pending.ID), Usage: event.Usage{Input: 100, Output: 20}}
 	for i, n := range tools {
 		e.Calls = append(e.Calls, event.CallRef{ID: fmt.Sprintf("t%d.c%d", s.Turn, i), Tool: n, Args: ref(fmt.Sprint(s.Turn, n)), Child: n == "child"})
 	}
@@ -34,7 +34,7 @@ func reply(t testing.TB, s *step.State, tools ...string) {
 func turn(t testing.TB, s *step.State) {
 	t.Helper()
 	reply(t, s, "read")
-	must(t, s, event.Returned{ID: s.Calls[0].ID, Content: ref("r")})
+	must(t, s, event.ToolResult{ID: s.Calls[0].ID, Content: ref("r")})
 }
 
 // ends fails unless the run is about to end like this.
@@ -48,7 +48,7 @@ func ends(t testing.TB, s *step.State, status, code string) {
 	if !ok || end.Status != status || end.Code != code || end.Run != "r1" {
 		t.Fatalf("got %+v, want the end %s %s; state %s", next[0], status, code, dump(t, s))
 	}
-	must(t, s, event.Ended{Run: end.Run, Status: end.Status, Code: end.Code})
+	must(t, s, event.RunEnded{Run: end.Run, Status: end.Status, Code: end.Code})
 	wants(t, s)
 }
 
@@ -68,16 +68,16 @@ func results(s *step.State) string {
 
 func TestFinalReplyEndsTheRun(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	wants(t, s, "t1.m#0")
 	reply(t, s, "read", "child")
 	wants(t, s, "t1.c0#0", "t1.c1#0")
 	if _, ok := step.Next(s)[1].(step.Spawn); !ok {
 		t.Fatalf("a child is a tool: %v", step.Next(s))
 	}
-	must(t, s, event.ChildEnded{ID: "t1.c1", Usage: event.Usage{Input: 3}}, event.Returned{ID: "t1.c1", Content: ref("b")})
+	must(t, s, event.ChildEnded{ID: "t1.c1", Usage: event.Usage{Input: 3}}, event.ToolResult{ID: "t1.c1", Content: ref("b")})
 	refuse(t, s, event.ChildEnded{ID: "t1.c0"}, event.ChildEnded{ID: "t1.c1"})
-	must(t, s, event.Returned{ID: "t1.c0", Content: ref("a")})
+	must(t, s, event.ToolResult{ID: "t1.c0", Content: ref("a")})
 	if r := s.Messages[2].Results; r[0].Content != ref("a") || r[1].Content != ref("b") {
 		t.Fatalf("results are not in the model's order: %+v", r)
 	}
@@ -93,18 +93,18 @@ func TestFinalReplyEndsTheRun(t *testing.T) {
 
 func TestInputSaidWhileBusyOpensTheNextTurn(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	reply(t, s, "read")
-	must(t, s, event.Said{ID: "i2", Slot: policy.Slot{Role: policy.Quote}, Content: ref("more")})
-	refuse(t, s, event.Said{ID: "i2"}, event.Said{ID: "i1"})
-	must(t, s, event.Returned{ID: "t1.c0"})
+	must(t, s, event.Input{ID: "i2", Slot: policy.Slot{Role: policy.Quote}, Content: ref("more")})
+	refuse(t, s, event.Input{ID: "i2"}, event.Input{ID: "i1"})
+	must(t, s, event.ToolResult{ID: "t1.c0"})
 	if m := s.Messages[3]; m.Input != "i2" || m.Slot.Role != policy.Quote {
 		t.Fatalf("message %+v", m)
 	}
-	must(t, s, event.ModelStarted{ID: "t2.m"}, event.Said{ID: "i3"}, event.Replied{ID: "t2.m"})
+	must(t, s, event.ModelStarted{ID: "t2.m"}, event.Input{ID: "i3"}, event.ModelReplied{ID: "t2.m"})
 	wants(t, s, "t3.m#0") // not the last answer: somebody spoke meanwhile
 	reply(t, s)
-	must(t, s, event.Said{ID: "i4"}) // before the end was written
+	must(t, s, event.Input{ID: "i4"}) // before the end was written
 	wants(t, s, "t4.m#0")
 	reply(t, s)
 	ends(t, s, "done", "")
@@ -112,14 +112,14 @@ func TestInputSaidWhileBusyOpensTheNextTurn(t *testing.T) {
 
 func TestSecondRunGoesOnWithTheConversation(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{MaxTurns: 1})
+	s := started(t, event.RunStarted{MaxTurns: 1})
 	reply(t, s)
-	b := event.Begun{Run: "r2", Rules: step.Rules, MaxTurns: 1}
+	b := event.RunStarted{Run: "r2", Rules: step.Rules, MaxTurns: 1}
 	refuse(t, s, b)
 	ends(t, s, "done", "")
-	must(t, s, event.Said{ID: "i2"})
+	must(t, s, event.Input{ID: "i2"})
 	wants(t, s)
-	refuse(t, s, event.Begun{Run: "r1", Rules: step.Rules})
+	refuse(t, s, event.RunStarted{Run: "r1", Rules: step.Rules})
 	must(t, s, b)
 	wants(t, s, "t2.m#0") // turns count on, and the limit is the new run's own
 	if len(s.Messages) != 3 || s.Usage.Input != 0 || s.Run != "r2" {
@@ -129,10 +129,10 @@ func TestSecondRunGoesOnWithTheConversation(t *testing.T) {
 
 func TestStateKeepsNoSliceOfAnEvent(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	names, calls, scopes := []string{"read"}, []event.CallRef{{ID: "t1.c0", Tool: "read"}}, []string{"once"}
-	must(t, s, event.Offered{Digest: "a", Names: names}, event.ModelStarted{ID: "t1.m"}, event.Replied{ID: "t1.m", Calls: calls},
-		event.Asked{Call: "t1.c0", ID: "q", Scopes: scopes})
+	must(t, s, event.ToolsOffered{Digest: "a", Names: names}, event.ModelStarted{ID: "t1.m"}, event.ModelReplied{ID: "t1.m", Calls: calls},
+		event.ApprovalRequested{Call: "t1.c0", ID: "q", Scopes: scopes})
 	before := dump(t, s)
 	names[0], calls[0].Tool, scopes[0] = "x", "x", "x"
 	if dump(t, s) != before {
@@ -143,24 +143,24 @@ func TestStateKeepsNoSliceOfAnEvent(t *testing.T) {
 func TestOtherRulesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := &step.State{}
-	if _, err := s.Apply(event.Begun{Run: "r", Rules: step.Rules + 1}); !errors.Is(err, step.ErrRules) || s.Rules != 0 {
+	if _, err := s.Apply(event.RunStarted{Run: "r", Rules: step.Rules + 1}); !errors.Is(err, step.ErrRules) || s.Rules != 0 {
 		t.Fatalf("error %v, rules %d", err, s.Rules)
 	}
 	s.Rules = step.Rules + 1
-	if _, err := s.Apply(event.Said{ID: "i"}); !errors.Is(err, step.ErrRules) {
+	if _, err := s.Apply(event.Input{ID: "i"}); !errors.Is(err, step.ErrRules) {
 		t.Fatalf("error %v", err)
 	}
 }
 
 func TestSecondClaimIsRefused(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	must(t, s, event.ModelStarted{ID: "t1.m"})
 	refuse(t, s, event.ModelStarted{ID: "t1.m"}, event.ModelStarted{ID: "t2.m"})
-	must(t, s, event.Replied{ID: "t1.m", Calls: []event.CallRef{{ID: "t1.c0", Tool: "exec"}}})
-	refuse(t, s, event.Started{ID: "t1.c0", Try: 1})
-	must(t, s, event.Started{ID: "t1.c0", Effect: policy.SideEffect})
-	refuse(t, s, event.Started{ID: "t1.c0", Effect: policy.SideEffect}, event.Started{ID: "elsewhere"})
+	must(t, s, event.ModelReplied{ID: "t1.m", Calls: []event.CallRef{{ID: "t1.c0", Tool: "exec"}}})
+	refuse(t, s, event.ToolCallStarted{ID: "t1.c0", Try: 1})
+	must(t, s, event.ToolCallStarted{ID: "t1.c0", Effect: policy.SideEffect})
+	refuse(t, s, event.ToolCallStarted{ID: "t1.c0", Effect: policy.SideEffect}, event.ToolCallStarted{ID: "elsewhere"})
 	wants(t, s)
 }
 
@@ -171,17 +171,17 @@ func TestLostOpsByEffect(t *testing.T) {
 		effect policy.Effect
 		code   string // "": asked for again
 	}{{"read", policy.Read, ""}, {"write", policy.Write, ""}, {"child", "", ""}, {"exec", policy.SideEffect, step.CodeOutcomeUnknown}, {"odd", "", step.CodeOutcomeUnknown}} {
-		s := started(t, event.Begun{})
-		must(t, s, event.ModelStarted{ID: "t1.m"}, event.Lost{ID: "t1.m"})
+		s := started(t, event.RunStarted{})
+		must(t, s, event.ModelStarted{ID: "t1.m"}, event.ToolCallLost{ID: "t1.m"})
 		wants(t, s, "t1.m#1")
-		refuse(t, s, event.Lost{ID: "t1.m"}, event.Lost{ID: "t1.m", Try: 1}, event.Replied{ID: "t1.m"})
+		refuse(t, s, event.ToolCallLost{ID: "t1.m"}, event.ToolCallLost{ID: "t1.m", Try: 1}, event.ModelReplied{ID: "t1.m"})
 		reply(t, s, c.tool)
-		refuse(t, s, event.Lost{ID: "t1.c0"})
-		must(t, s, event.Started{ID: "t1.c0", Effect: c.effect})
+		refuse(t, s, event.ToolCallLost{ID: "t1.c0"})
+		must(t, s, event.ToolCallStarted{ID: "t1.c0", Effect: c.effect})
 		if got := step.Interrupted(s); len(got) != 1 || got[0].ID != "t1.c0" {
 			t.Fatalf("interrupted %v", got)
 		}
-		must(t, s, event.Lost{ID: "t1.c0"})
+		must(t, s, event.ToolCallLost{ID: "t1.c0"})
 		if c.code == "" {
 			wants(t, s, "t1.c0#1")
 			continue
@@ -189,22 +189,22 @@ func TestLostOpsByEffect(t *testing.T) {
 		if results(s) != c.code || s.Messages[2].Results[0].Call != "t1.c0" {
 			t.Fatalf("%s: %s", c.tool, dump(t, s))
 		}
-		refuse(t, s, event.Returned{ID: "t1.c0"})
+		refuse(t, s, event.ToolResult{ID: "t1.c0"})
 	}
 }
 
 func TestOpThatKillsItsProcessIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	reply(t, s, "read")
 	for try := range step.MaxLost {
-		must(t, s, event.Started{ID: "t1.c0", Try: try, Effect: policy.Read}, event.Lost{ID: "t1.c0", Try: try})
+		must(t, s, event.ToolCallStarted{ID: "t1.c0", Try: try, Effect: policy.Read}, event.ToolCallLost{ID: "t1.c0", Try: try})
 	}
 	if results(s) != step.CodeLostTooOften {
 		t.Fatal(dump(t, s))
 	}
 	for try := range step.MaxLost {
-		must(t, s, event.ModelStarted{ID: "t2.m", Try: try}, event.Lost{ID: "t2.m", Try: try})
+		must(t, s, event.ModelStarted{ID: "t2.m", Try: try}, event.ToolCallLost{ID: "t2.m", Try: try})
 	}
 	ends(t, s, "failed", step.CodeLostTooOften)
 }
@@ -212,70 +212,70 @@ func TestOpThatKillsItsProcessIsGivenUp(t *testing.T) {
 func TestRecoveredLogDoesNotRepeatACall(t *testing.T) {
 	t.Parallel()
 	three := func() *step.State {
-		s := started(t, event.Begun{})
+		s := started(t, event.RunStarted{})
 		reply(t, s, "exec", "exec2", "read")
-		must(t, s, event.Asked{Call: "t1.c1", ID: "q", Binds: "b"})
+		must(t, s, event.ApprovalRequested{Call: "t1.c1", ID: "q", Binds: "b"})
 		return s
 	}
 	s := three() // exactly one entry lost: the call it names
-	must(t, s, event.Recovered{Seq: 9, LostSeq: 10, LostID: "started:t1.c0#0", LostType: "call.started"})
+	must(t, s, event.RecordRecovered{Seq: 9, LostSeq: 10, LostID: "started:t1.c0#0", LostType: "call.started"})
 	wants(t, s, "t1.c1#0?q", "t1.c2#0")
-	must(t, s, event.Expired{ID: "q", Call: "t1.c1"}, event.Returned{ID: "t1.c2"})
+	must(t, s, event.ApprovalExpired{ID: "q", Call: "t1.c1"}, event.ToolResult{ID: "t1.c2"})
 	if got := results(s); got != "outcome_unknown expired " {
 		t.Fatalf("results %q", got)
 	}
 
 	s = three() // more may be lost: no call of the turn is safe
-	must(t, s, event.Recovered{Seq: 9, LostSeq: 12, LostID: "returned:t1.c2", LostType: "call.returned"})
+	must(t, s, event.RecordRecovered{Seq: 9, LostSeq: 12, LostID: "returned:t1.c2", LostType: "call.returned"})
 	if got := results(s); got != "outcome_unknown outcome_unknown outcome_unknown" {
 		t.Fatalf("results %q", got)
 	}
 
 	s = three() // nothing that acts was lost
-	refuse(t, s, event.Recovered{Seq: 9}, event.Recovered{Seq: 9, LostSeq: 10, LostID: "said:i2", LostType: "input.said"})
+	refuse(t, s, event.RecordRecovered{Seq: 9}, event.RecordRecovered{Seq: 9, LostSeq: 10, LostID: "said:i2", LostType: "input.said"})
 
-	s = started(t, event.Begun{}) // the reply that asked for the call is gone with it
+	s = started(t, event.RunStarted{}) // the reply that asked for the call is gone with it
 	must(t, s, event.ModelStarted{ID: "t1.m"})
-	lost := event.Recovered{Seq: 4, LostSeq: 9, LostID: "started:t1.c0#0", LostType: "call.started"}
+	lost := event.RecordRecovered{Seq: 4, LostSeq: 9, LostID: "started:t1.c0#0", LostType: "call.started"}
 	must(t, s, lost)
 	refuse(t, s, lost)
-	must(t, s, event.Lost{ID: "t1.m"})
+	must(t, s, event.ToolCallLost{ID: "t1.m"})
 	if m := s.Messages[1]; m.Slot.Origin != step.OriginRecovery || m.Content.Digest != "" {
 		t.Fatalf("the model is not told: %s", dump(t, s))
 	}
-	refuse(t, s, event.Recovered{Seq: 4, LostSeq: 5, LostID: "started:http-7#0", LostType: "call.started"}) // no call of the model
+	refuse(t, s, event.RecordRecovered{Seq: 4, LostSeq: 5, LostID: "started:http-7#0", LostType: "call.started"}) // no call of the model
 }
 
 func TestModelFailures(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{MaxRetries: 2})
-	busy := func(id string, try int) event.Failed {
-		return event.Failed{ID: id, Try: try, Code: "model_overloaded", Retry: true}
+	s := started(t, event.RunStarted{MaxRetries: 2})
+	busy := func(id string, try int) event.ModelFailed {
+		return event.ModelFailed{ID: id, Try: try, Code: "model_overloaded", Retry: true}
 	}
 	must(t, s, event.ModelStarted{ID: "t1.m"}, busy("t1.m", 0))
-	refuse(t, s, busy("t1.m", 0), event.Failed{ID: "t9.m"})
+	refuse(t, s, busy("t1.m", 0), event.ModelFailed{ID: "t9.m"})
 	must(t, s, busy("t1.m", 1))
 	wants(t, s, "t1.m#2")
 	reply(t, s, "read") // a success begins the count again
-	must(t, s, event.Returned{ID: "t1.c0"}, busy("t2.m", 0), busy("t2.m", 1), busy("t2.m", 2))
+	must(t, s, event.ToolResult{ID: "t1.c0"}, busy("t2.m", 0), busy("t2.m", 1), busy("t2.m", 2))
 	ends(t, s, "failed", "model_overloaded")
 
-	s = started(t, event.Begun{MaxRetries: 2})
-	must(t, s, event.Failed{ID: "t1.m", Code: "model_auth"})
+	s = started(t, event.RunStarted{MaxRetries: 2})
+	must(t, s, event.ModelFailed{ID: "t1.m", Code: "model_auth"})
 	ends(t, s, "failed", "model_auth")
 }
 
 func TestRepliesThatAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	for stop, code := range map[string]string{"refusal": "model_refused", "length": step.CodeReplyCut} {
-		s := started(t, event.Begun{})
-		must(t, s, event.ModelStarted{ID: "t1.m"}, event.Replied{ID: "t1.m", Stop: stop})
+		s := started(t, event.RunStarted{})
+		must(t, s, event.ModelStarted{ID: "t1.m"}, event.ModelReplied{ID: "t1.m", Stop: stop})
 		ends(t, s, "failed", code)
 	}
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	must(t, s, event.ModelStarted{ID: "t1.m"})
 	before := dump(t, s)
-	if _, err := s.Apply(event.Replied{ID: "t1.m", Calls: []event.CallRef{{ID: "toolu_1"}}}); err == nil || dump(t, s) != before {
+	if _, err := s.Apply(event.ModelReplied{ID: "t1.m", Calls: []event.CallRef{{ID: "toolu_1"}}}); err == nil || dump(t, s) != before {
 		t.Fatalf("a reply with foreign ids was taken: %v", err)
 	}
 }
@@ -284,53 +284,53 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("turns", func(t *testing.T) {
 		t.Parallel()
-		s := started(t, event.Begun{MaxTurns: 2})
+		s := started(t, event.RunStarted{MaxTurns: 2})
 		turn(t, s)
 		turn(t, s)
 		ends(t, s, "failed", step.CodeTurnLimit)
-		s = started(t, event.Begun{MaxTurns: 2})
+		s = started(t, event.RunStarted{MaxTurns: 2})
 		turn(t, s)
 		reply(t, s) // an answer in the last turn is an answer
 		ends(t, s, "done", "")
 	})
 	t.Run("changed under way", func(t *testing.T) {
 		t.Parallel()
-		s := started(t, event.Begun{MaxTurns: 9})
-		refuse(t, s, event.Limited{Run: "another", MaxTurns: 2})
-		refuse(t, s, event.Limited{Run: s.Run, MaxTurns: 9})
+		s := started(t, event.RunStarted{MaxTurns: 9})
+		refuse(t, s, event.RunLimited{Run: "another", MaxTurns: 2})
+		refuse(t, s, event.RunLimited{Run: s.Run, MaxTurns: 9})
 		turn(t, s)
-		must(t, s, event.Limited{Run: s.Run, MaxTokens: 1})
+		must(t, s, event.RunLimited{Run: s.Run, MaxTokens: 1})
 		if s.Spec.MaxTurns != 9 {
 			t.Errorf("a limit that is not named changed: %+v", s.Spec)
 		}
-		must(t, s, event.Limited{Run: s.Run, MaxTurns: 2, MaxTokens: 1e6})
+		must(t, s, event.RunLimited{Run: s.Run, MaxTurns: 2, MaxTokens: 1e6})
 		turn(t, s)
 		ends(t, s, "failed", step.CodeTurnLimit)
-		refuse(t, s, event.Limited{Run: s.Run, MaxTurns: 3}) // it is over
+		refuse(t, s, event.RunLimited{Run: s.Run, MaxTurns: 3}) // it is over
 	})
 	t.Run("calls in one reply", func(t *testing.T) {
 		t.Parallel()
-		s := started(t, event.Begun{MaxCalls: 2})
+		s := started(t, event.RunStarted{MaxCalls: 2})
 		reply(t, s, "a", "b", "c", "d")
 		wants(t, s, "t1.c0#0", "t1.c1#0")
-		refuse(t, s, event.Started{ID: "t1.c2"})
-		must(t, s, event.Returned{ID: "t1.c0"}, event.Returned{ID: "t1.c1", Code: "x"})
+		refuse(t, s, event.ToolCallStarted{ID: "t1.c2"})
+		must(t, s, event.ToolResult{ID: "t1.c0"}, event.ToolResult{ID: "t1.c1", Code: "x"})
 		if got := results(s); got != " x call_limit call_limit" {
 			t.Fatalf("results %q", got)
 		}
 	})
 	t.Run("the same call in a row", func(t *testing.T) {
 		t.Parallel()
-		s := started(t, event.Begun{MaxRepeats: 3})
+		s := started(t, event.RunStarted{MaxRepeats: 3})
 		same := func(args ...string) {
-			e := event.Replied{ID: s.Pending.ID}
+			e := event.ModelReplied{ID: s.Pending.ID}
 			for i, a := range args {
 				e.Calls = append(e.Calls, event.CallRef{ID: fmt.Sprintf("t%d.c%d", s.Turn, i), Tool: "read", Args: ref(a)})
 			}
 			must(t, s, event.ModelStarted{ID: s.Pending.ID}, e)
 			for i := range s.Calls {
 				if len(s.Calls) > 0 && s.Calls[i].Status == step.Ready {
-					must(t, s, event.Returned{ID: e.Calls[i].ID})
+					must(t, s, event.ToolResult{ID: e.Calls[i].ID})
 				}
 			}
 		}
@@ -348,7 +348,7 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("tokens", func(t *testing.T) {
 		t.Parallel()
-		s := started(t, event.Begun{MaxTokens: 240})
+		s := started(t, event.RunStarted{MaxTokens: 240})
 		turn(t, s)
 		wants(t, s, "t2.m#0")
 		turn(t, s)
@@ -358,12 +358,12 @@ func TestLimits(t *testing.T) {
 
 func TestUsageAddsUpWithWhatIsKnownOfTheCost(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{CompactAt: 60, MaxTokens: 1000})
+	s := started(t, event.RunStarted{CompactAt: 60, MaxTokens: 1000})
 	cost := int64(30)
 	for i, c := range []*int64{&cost, nil, &cost} {
 		id := fmt.Sprintf("t%d.m", i+1)
-		must(t, s, event.ModelStarted{ID: id}, event.Said{ID: id},
-			event.Replied{ID: id, Usage: event.Usage{Input: 10, Output: 1, CacheRead: 20, CacheWrite: 5, CostMicroUSD: c}})
+		must(t, s, event.ModelStarted{ID: id}, event.Input{ID: id},
+			event.ModelReplied{ID: id, Usage: event.Usage{Input: 10, Output: 1, CacheRead: 20, CacheWrite: 5, CostMicroUSD: c}})
 	}
 	if u := s.Usage; u.Input != 30 || u.Output != 3 || u.CacheRead != 60 || u.CacheWrite != 15 || *u.CostMicroUSD != 60 || cost != 30 {
 		t.Fatalf("usage %+v", u)
@@ -375,20 +375,20 @@ func TestUsageAddsUpWithWhatIsKnownOfTheCost(t *testing.T) {
 
 func TestOfferWaitsForTheTurnsEnd(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
-	must(t, s, event.Offered{Digest: "a"}) // nothing was sent yet
-	refuse(t, s, event.Offered{Digest: "a"})
-	must(t, s, event.ModelStarted{ID: "t1.m"}, event.Offered{Digest: "b"})
-	refuse(t, s, event.Offered{Digest: "b"})
+	s := started(t, event.RunStarted{})
+	must(t, s, event.ToolsOffered{Digest: "a"}) // nothing was sent yet
+	refuse(t, s, event.ToolsOffered{Digest: "a"})
+	must(t, s, event.ModelStarted{ID: "t1.m"}, event.ToolsOffered{Digest: "b"})
+	refuse(t, s, event.ToolsOffered{Digest: "b"})
 	if s.Offered.Digest != "a" || s.NewOffer.Digest != "b" {
 		t.Fatal(dump(t, s))
 	}
-	must(t, s, event.Lost{ID: "t1.m"}, event.Offered{Digest: "c"}) // a second try of the same turn is shown the same
+	must(t, s, event.ToolCallLost{ID: "t1.m"}, event.ToolsOffered{Digest: "c"}) // a second try of the same turn is shown the same
 	reply(t, s, "read")
 	if s.Offered.Digest != "a" {
 		t.Fatal(dump(t, s))
 	}
-	must(t, s, event.Returned{ID: "t1.c0"})
+	must(t, s, event.ToolResult{ID: "t1.c0"})
 	if s.Offered.Digest != "c" || s.NewOffer != nil {
 		t.Fatal(dump(t, s))
 	}
@@ -396,13 +396,13 @@ func TestOfferWaitsForTheTurnsEnd(t *testing.T) {
 
 func TestAnswerIsCheckedAgainstTheSchema(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{Schema: ref("schema"), OutputTries: 1})
+	s := started(t, event.RunStarted{Schema: ref("schema"), OutputTries: 1})
 	reply(t, s)
 	if c := step.Next(s)[0].(step.Check); c.ID != "t1.o" || c.Answer != ref("t1.m") || c.Schema != ref("schema") {
 		t.Fatalf("check %+v", c)
 	}
-	refuse(t, s, event.ModelStarted{ID: "t1.o"}, event.Failed{ID: "t1.o"}, event.Checked{ID: "t2.o"})
-	must(t, s, event.Offered{Digest: "new"}, event.Checked{ID: "t1.o", Code: "schema", Errors: ref("errors")})
+	refuse(t, s, event.ModelStarted{ID: "t1.o"}, event.ModelFailed{ID: "t1.o"}, event.OutputChecked{ID: "t2.o"})
+	must(t, s, event.ToolsOffered{Digest: "new"}, event.OutputChecked{ID: "t1.o", Code: "schema", Errors: ref("errors")})
 	if s.Offered.Digest != "new" || s.NewOffer != nil {
 		t.Fatal(dump(t, s))
 	}
@@ -410,36 +410,36 @@ func TestAnswerIsCheckedAgainstTheSchema(t *testing.T) {
 		t.Fatalf("message %+v", m)
 	}
 	reply(t, s)
-	must(t, s, event.Said{ID: "i2"}) // said while the check runs: no end yet
+	must(t, s, event.Input{ID: "i2"}) // said while the check runs: no end yet
 	wants(t, s, "t2.o#0")
-	must(t, s, event.Checked{ID: "t2.o", Output: ref("out")})
+	must(t, s, event.OutputChecked{ID: "t2.o", Output: ref("out")})
 	wants(t, s, "t3.m#0")
 	reply(t, s)
-	must(t, s, event.Checked{ID: "t3.o", Output: ref("out3")})
+	must(t, s, event.OutputChecked{ID: "t3.o", Output: ref("out3")})
 	if end := step.Next(s)[0].(step.End); end.Output != ref("out3") || end.Answer != ref("t3.m") {
 		t.Fatalf("end %+v", end)
 	}
 	ends(t, s, "done", "")
 
-	s = started(t, event.Begun{Schema: ref("schema"), OutputTries: 1})
+	s = started(t, event.RunStarted{Schema: ref("schema"), OutputTries: 1})
 	reply(t, s)
-	must(t, s, event.Checked{ID: "t1.o", Code: "schema"})
+	must(t, s, event.OutputChecked{ID: "t1.o", Code: "schema"})
 	reply(t, s)
-	must(t, s, event.Checked{ID: "t2.o", Code: "schema"})
+	must(t, s, event.OutputChecked{ID: "t2.o", Code: "schema"})
 	ends(t, s, "failed", step.CodeOutputInvalid)
 }
 
 func TestEndInTheLogClosesWhatIsOpen(t *testing.T) {
 	t.Parallel()
-	s := started(t, event.Begun{})
+	s := started(t, event.RunStarted{})
 	reply(t, s, "read", "exec", "ask", "child", "done")
-	must(t, s, event.Started{ID: "t1.c0", Effect: policy.Read}, event.Started{ID: "t1.c1", Effect: policy.SideEffect},
-		event.Asked{Call: "t1.c2", ID: "q"}, event.Returned{ID: "t1.c4"})
-	refuse(t, s, event.Ended{Run: "other"})
-	must(t, s, event.Ended{Run: "r1", Status: "failed", Code: "abandoned"})
+	must(t, s, event.ToolCallStarted{ID: "t1.c0", Effect: policy.Read}, event.ToolCallStarted{ID: "t1.c1", Effect: policy.SideEffect},
+		event.ApprovalRequested{Call: "t1.c2", ID: "q"}, event.ToolResult{ID: "t1.c4"})
+	refuse(t, s, event.RunEnded{Run: "other"})
+	must(t, s, event.RunEnded{Run: "r1", Status: "failed", Code: "abandoned"})
 	if got := results(s); got != "cancelled outcome_unknown cancelled cancelled " {
 		t.Fatalf("results %q", got)
 	}
-	refuse(t, s, event.Ended{Run: "r1", Status: "done"}, event.Stopped{Scope: "run"}, event.Returned{ID: "t1.c1"})
+	refuse(t, s, event.RunEnded{Run: "r1", Status: "done"}, event.RunStopped{Scope: "run"}, event.ToolResult{ID: "t1.c1"})
 	wants(t, s)
 }

@@ -58,7 +58,7 @@ type delegateArgs struct {
 
 func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
-	profile := text("Which kind of helper: " + strings.Join(d.told(), "; "))
+	profile := text("Which kind of helper: " + strings.Join(d.described(), "; "))
 	profile["enum"] = d.Allowed
 	props := map[string]any{
 		"profile": profile,
@@ -85,8 +85,8 @@ func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 		ToolSpec: model.ToolSpec{Name: settings.ToolDelegateTask, Description: strings.TrimSpace(delegateText), Schema: b}}, len(d.Allowed) > 0
 }
 
-// told are the profiles the model may choose from, each with its description.
-func (d *delegate) told() []string {
+// described are the profiles the model may choose from, each with its description.
+func (d *delegate) described() []string {
 	var out []string
 	for _, p := range d.Profiles {
 		if slices.Contains(d.Allowed, p.Name) {
@@ -185,7 +185,7 @@ func summary(p Profile, a delegateArgs) string {
 	return fmt.Sprintf("subagent %s: %s", p.Name, task)
 }
 
-func (d *delegate) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (d *delegate) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	a, p, err := d.args(x.Call().Args)
 	if err != nil {
 		return metier.Result{}, err
@@ -194,7 +194,7 @@ func (d *delegate) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, 
 }
 
 // spawn runs a child for a call, or takes it up again, and makes the result.
-func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.Result, error) {
+func (d *delegate) spawn(ctx context.Context, x *metier.ToolContext, c Child) (metier.Result, error) {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
@@ -220,7 +220,7 @@ func (d *delegate) spawn(ctx context.Context, x *metier.Scope, c Child) (metier.
 }
 
 // run runs the child on as long as what it asks was answered for the session.
-func (d *delegate) run(ctx context.Context, x *metier.Scope, c Child) (Outcome, error) {
+func (d *delegate) run(ctx context.Context, x *metier.ToolContext, c Child) (Outcome, error) {
 	const most = 100 // questions of one child that were answered before
 	for range most {
 		c.Answers = x.Answers()
@@ -242,7 +242,7 @@ func (c Child) asks(q policy.Question) *policy.Question {
 
 // begin are the skills a child begins with: the profile's, those that were
 // asked for and, where the setting inherit is all, its parent's.
-func (d *delegate) begin(x *metier.Scope, c Child) []string {
+func (d *delegate) begin(x *metier.ToolContext, c Child) []string {
 	out := slices.Clone(c.Profile.Skills)
 	add := func(n string) {
 		if !slices.Contains(out, n) {
@@ -266,7 +266,7 @@ func (d *delegate) begin(x *metier.Scope, c Child) []string {
 // refused is the result of a child that did not come about or cannot be read.
 // What is wrong with a record is the operator's matter, not the model's: the
 // parent's record has its code.
-func (d *delegate) refused(x *metier.Scope, c Child, err error) metier.Result {
+func (d *delegate) refused(x *metier.ToolContext, c Child, err error) metier.Result {
 	if Told(err) {
 		return metier.Failure(err)
 	}

@@ -19,7 +19,7 @@ func (forks) Spec(context.Context, *metier.Session) (metier.Spec, bool) { return
 func (forks) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
 	return metier.Facts{}, invalid("this is no tool")
 }
-func (forks) Invoke(context.Context, *metier.Scope) (metier.Result, error) {
+func (forks) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
 	return metier.Result{}, invalid("this is no tool")
 }
 
@@ -86,7 +86,7 @@ func (l loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessag
 	return f, nil
 }
 
-func (l loader) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (l loader) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	c, _, is := l.child(ctx, x.Session(), x.Call().Args)
 	if !is {
 		return l.Tool.Invoke(ctx, x)

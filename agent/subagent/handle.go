@@ -54,7 +54,7 @@ func (t handleTool) Facts(_ context.Context, _ *metier.Session, raw json.RawMess
 	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, err
 }
 
-func (t handleTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (t handleTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	a, err := t.args(x.Call().Args)
 	if err != nil {
 		return metier.Result{}, err

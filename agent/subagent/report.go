@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"metier"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
 	"metier/policy"
 	"metier/settings"
 )
@@ -64,7 +64,7 @@ func reportOf(c Child, o Outcome) Report {
 	r := Report{Profile: c.Profile.Name, Run: c.ID, Status: "done", Skills: []string{}, Files: []string{}, Turns: o.Turns, Tokens: o.Usage.Total()}
 	s := newSieve(o.Private, o.Blind, o.Task)
 	var code string
-	r.Summary, r.Output, code = said(o, s)
+	r.Summary, r.Output, code = resultOf(o, s)
 	if r.Failure = failure(o, code); r.Failure != "" {
 		r.Status = "failed"
 	}
@@ -93,7 +93,7 @@ func reportOf(c Child, o Outcome) Report {
 
 // said is what a child said, cleaned: its words, unless they are the structured
 // result and nothing else, that result, and the failure it ends with.
-func said(o Outcome, s *sieve) (words string, output json.RawMessage, code string) {
+func resultOf(o Outcome, s *sieve) (words string, output json.RawMessage, code string) {
 	answer, code := failureLine(o.Answer)
 	if o.Output != nil {
 		if output = s.json(o.Output); !strings.Contains(answer, strings.TrimSpace(string(o.Output))) {
@@ -107,7 +107,7 @@ func said(o Outcome, s *sieve) (words string, output json.RawMessage, code strin
 // whole is all of what a report was made from, for whoever reads it by its
 // handle.
 func whole(o Outcome) string {
-	words, output, _ := said(o, newSieve(o.Private, o.Blind, o.Task))
+	words, output, _ := resultOf(o, newSieve(o.Private, o.Blind, o.Task))
 	if output == nil {
 		return words
 	}
@@ -153,7 +153,7 @@ func (r Report) result() (metier.Result, error) {
 	if err != nil {
 		return metier.Result{}, err
 	}
-	shown, _ := wrap.Neutralize(string(line))
+	shown, _ := promptescape.Neutralize(string(line))
 	text := element(r.Run, r.Profile, r.Summary) + "State: " + shown + "\n"
 	if r.Cut {
 		text += fmt.Sprintf("Not all of it is here; %s with handle %q has the rest.\n", settings.ToolDescribeHandle, r.Handle)
@@ -168,11 +168,11 @@ func (r Report) result() (metier.Result, error) {
 
 // element wraps what a child said.
 func element(run, profile, text string) string {
-	attributes := fmt.Sprintf(` run="%s"`, wrap.Attribute(run))
+	attributes := fmt.Sprintf(` run="%s"`, promptescape.Attribute(run))
 	if profile != "" {
-		attributes += fmt.Sprintf(` profile="%s"`, wrap.Attribute(profile))
+		attributes += fmt.Sprintf(` profile="%s"`, promptescape.Attribute(profile))
 	}
-	text, _ = wrap.Element("subagent_report", attributes, strings.TrimSpace(text))
+	text, _ = promptescape.Element("subagent_report", attributes, strings.TrimSpace(text))
 	return text
 }
 

@@ -106,7 +106,7 @@ func (k *task) merged(where string) (reported map[string]bool) {
 			ends[e.Run]++
 			sum := int64(0)
 			for _, in := range logs[filepath.Join("children", e.Run)] {
-				if r, ok := in.(event.Replied); ok {
+				if r, ok := in.(event.ModelReplied); ok {
 					sum += r.Usage.Input + r.Usage.Output
 				}
 			}
@@ -114,9 +114,9 @@ func (k *task) merged(where string) (reported map[string]bool) {
 				k.t.Errorf("%s: %s used %d tokens, and %d are counted", where, e.Run, sum, got)
 			}
 			used += sum
-		case event.Replied:
+		case event.ModelReplied:
 			used += e.Usage.Input + e.Usage.Output
-		case event.Returned:
+		case event.ToolResult:
 			if e.Tool == "delegate_task" {
 				returns[e.ID]++
 				codes[e.ID] = e.Code
@@ -249,11 +249,11 @@ func TestKilledWhileASubagentWaitsForAnAnswer(t *testing.T) {
 		asked, ends, said := 0, 0, 0
 		for _, e := range k.logs()["."] {
 			switch e := e.(type) {
-			case event.Asked:
+			case event.ApprovalRequested:
 				asked++
 			case event.ChildEnded:
 				ends++
-			case event.Returned:
+			case event.ToolResult:
 				if e.Tool == "delegate_task" && e.Code == "" {
 					said++
 				}

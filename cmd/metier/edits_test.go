@@ -93,11 +93,11 @@ func (k *task) unknown() map[string]bool {
 	calls := map[string]bool{}
 	for _, e := range k.events() {
 		switch e := e.(type) {
-		case event.Recovered:
+		case event.RecordRecovered:
 			if id := regexp.MustCompile(`^[a-z]+:(t\d+\.c\d+)`).FindStringSubmatch(e.LostID); id != nil {
 				calls[id[1]] = true
 			}
-		case event.Returned:
+		case event.ToolResult:
 			if e.Code == "outcome_unknown" {
 				calls[e.ID] = true
 			}

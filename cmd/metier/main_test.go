@@ -272,7 +272,7 @@ func (k *task) events() []event.Event {
 func (k *task) replied() int {
 	n := 0
 	for _, e := range k.events() {
-		if _, ok := e.(event.Replied); ok {
+		if _, ok := e.(event.ModelReplied); ok {
 			n++
 		}
 	}

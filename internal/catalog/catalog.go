@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"metier/internal/visible"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
+	"metier/internal/termtext"
 )
 
 // Form is how a catalog is written: what the settings make of its format and
@@ -74,15 +74,15 @@ func (f Form) Entry(e Entry, bare bool) string {
 		j, _ := json.Marshal(e) // plain data
 		return string(j) + ","
 	}
-	text := "- " + wrap.Markdown(e.Name)
+	text := "- " + promptescape.Markdown(e.Name)
 	if e.SkillID != "" {
-		text += " (" + wrap.Markdown(e.SkillID) + ")"
+		text += " (" + promptescape.Markdown(e.SkillID) + ")"
 	}
 	if !bare {
-		text += ": " + wrap.Markdown(e.Description)
+		text += ": " + promptescape.Markdown(e.Description)
 	}
 	if f.Paths && e.Location != "" {
-		text += " → read " + wrap.Markdown(e.Location)
+		text += " → read " + promptescape.Markdown(e.Location)
 	}
 	return text + "\n"
 }
@@ -90,23 +90,23 @@ func (f Form) Entry(e Entry, bare bool) string {
 func xmlEntry(e Entry, bare bool) string {
 	var b strings.Builder
 	if bare {
-		fmt.Fprintf(&b, `  <skill name="%s"`, wrap.Attribute(e.Name))
+		fmt.Fprintf(&b, `  <skill name="%s"`, promptescape.Attribute(e.Name))
 		if e.Location != "" {
-			fmt.Fprintf(&b, ` location="%s"`, wrap.Attribute(e.Location))
+			fmt.Fprintf(&b, ` location="%s"`, promptescape.Attribute(e.Location))
 		}
 		b.WriteString("/>\n")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "  <skill>\n    <name>%s</name>\n", wrap.Attribute(e.Name))
+	fmt.Fprintf(&b, "  <skill>\n    <name>%s</name>\n", promptescape.Attribute(e.Name))
 	if e.SkillID != "" {
-		fmt.Fprintf(&b, "    <skillId>%s</skillId>\n", wrap.Attribute(e.SkillID))
+		fmt.Fprintf(&b, "    <skillId>%s</skillId>\n", promptescape.Attribute(e.SkillID))
 	}
-	fmt.Fprintf(&b, "    <description>%s</description>\n", wrap.Attribute(e.Description))
+	fmt.Fprintf(&b, "    <description>%s</description>\n", promptescape.Attribute(e.Description))
 	if e.Location != "" {
-		fmt.Fprintf(&b, "    <location>%s</location>\n", wrap.Attribute(e.Location))
+		fmt.Fprintf(&b, "    <location>%s</location>\n", promptescape.Attribute(e.Location))
 	}
 	if e.Compatibility != "" {
-		fmt.Fprintf(&b, "    <compatibility>%s</compatibility>\n", wrap.Attribute(e.Compatibility))
+		fmt.Fprintf(&b, "    <compatibility>%s</compatibility>\n", promptescape.Attribute(e.Compatibility))
 	}
 	b.WriteString("  </skill>\n")
 	return b.String()
@@ -180,7 +180,7 @@ func Clamp(s string, most int) string {
 	if cut {
 		s = strings.ToValidUTF8(s[:widest*most], "")
 	}
-	s = visible.Line(s)
+	s = termtext.Line(s)
 	if !cut && utf8.RuneCountInString(s) <= most {
 		return s
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Finding is one phrase and where it begins.
@@ -259,7 +259,7 @@ func hides(text string) bool {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if !common(r) && (wide(r) || alike[r] != 0 || visible.Hidden(r)) {
+		if !common(r) && (wide(r) || alike[r] != 0 || termtext.Hidden(r)) {
 			return true
 		}
 		i += size
@@ -289,7 +289,7 @@ func bare(text string) (string, []int) {
 			out, places = append(out, byte(r-0xfee0)), append(places, i)
 		case alike[r] != 0:
 			out, places = append(out, alike[r]), append(places, i)
-		case r >= utf8.RuneSelf && visible.Hidden(r):
+		case r >= utf8.RuneSelf && termtext.Hidden(r):
 		case r < utf8.RuneSelf:
 			out, places = append(out, byte(r)), append(places, i)
 		default:

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"metier/internal/nfkc"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Max is the length in bytes of the longest name that is accepted at all: 64
@@ -38,11 +38,11 @@ func Problems(name string, anything, ascii bool) [][2]string {
 	case utf8.RuneCountInString(n) > 64:
 		out = append(out, [2]string{"invalid-name", "name is longer than 64 characters"})
 	case strings.HasPrefix(n, "-"), strings.HasSuffix(n, "-"):
-		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " begins or ends with a hyphen"})
+		out = append(out, [2]string{"invalid-name", "name " + termtext.Quote(name) + " begins or ends with a hyphen"})
 	case strings.Contains(n, "--"):
-		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has two hyphens in a row"})
+		out = append(out, [2]string{"invalid-name", "name " + termtext.Quote(name) + " has two hyphens in a row"})
 	case strings.ContainsFunc(n, bad):
-		out = append(out, [2]string{"invalid-name", "name " + visible.Quote(name) + " has characters other than lower-case letters, digits and hyphens"})
+		out = append(out, [2]string{"invalid-name", "name " + termtext.Quote(name) + " has characters other than lower-case letters, digits and hyphens"})
 	}
 	return out
 }

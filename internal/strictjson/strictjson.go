@@ -13,7 +13,7 @@ import (
 	"reflect"
 	"strings"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Decode reads one object into the flat struct that into points to. An error
@@ -60,7 +60,7 @@ func checkKeys(raw json.RawMessage, into any) error {
 		var value json.RawMessage
 		switch {
 		case !known[key]:
-			return fmt.Errorf("unknown field %s", visible.Quote(key))
+			return fmt.Errorf("unknown field %s", termtext.Quote(key))
 		case seen[key]:
 			return fmt.Errorf("field %q is there twice", key)
 		}

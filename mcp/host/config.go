@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"metier"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Server is one server as the operator configured it, in the shape of
@@ -104,7 +104,7 @@ func Parse(file string, data []byte) ([]Server, error) {
 }
 
 // quoted is a key for people.
-func quoted(name string) string { return visible.Line(clipped(name, 64)) }
+func quoted(name string) string { return termtext.Line(clipped(name, 64)) }
 
 // strict decodes one JSON object; its own members are unique and known.
 func strict(data []byte, into any) error {

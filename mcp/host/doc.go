@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"metier"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // Options are optional.
@@ -122,7 +122,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 // note keeps something to report of a server.
 func (h *Host) note(c *connection, code, format string, args ...any) {
 	d := metier.Diagnostic{Severity: "warning", Code: code, Path: MountLabel(c.server.Label),
-		Detail: "server " + c.server.Label + ": " + visible.Line(clipped(c.clean(fmt.Sprintf(format, args...)), 500))}
+		Detail: "server " + c.server.Label + ": " + termtext.Line(clipped(c.clean(fmt.Sprintf(format, args...)), 500))}
 	h.opts.Logger.Warn(d.Detail, "code", code, "server", c.server.Label)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,7 +182,7 @@ type Status struct {
 func (h *Host) Servers() []Status {
 	var out []Status
 	for _, c := range h.servers {
-		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: visible.Line(c.clean(c.info)), Tools: len(c.offered), Skills: c.skills, Err: c.failed}
+		s := Status{Label: c.server.Label, Transport: "stdio", Version: c.version, Info: termtext.Line(c.clean(c.info)), Tools: len(c.offered), Skills: c.skills, Err: c.failed}
 		if c.server.URL != "" {
 			s.Transport = "http"
 		}

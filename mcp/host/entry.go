@@ -14,7 +14,7 @@ import (
 
 	"metier/internal/confine"
 	"metier/internal/digest"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/skillmd"
 )
 
@@ -126,10 +126,10 @@ func (e Entry) check() (*held, error) {
 		return nil, unusable("its frontmatter has no name or no description")
 	}
 	if strings.ContainsAny(name, "/:\\") { // it could be read as the ID of another skill
-		return nil, unusable("its name %s is none", visible.Quote(name))
+		return nil, unusable("its name %s is none", termtext.Quote(name))
 	}
 	if last, err := url.PathUnescape(path.Base(folder)); err != nil || last != name {
-		return nil, unusable("the last part of its address is not its name %s", visible.Quote(name))
+		return nil, unusable("the last part of its address is not its name %s", termtext.Quote(name))
 	}
 	if err := h.read(e.Frontmatter); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (e Entry) check() (*held, error) {
 }
 
 func visibleOnly(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || visible.Hidden(r) })
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || termtext.Hidden(r) })
 }
 
 // placeOf is the path of a skill in our source: scheme and address, each part
@@ -219,11 +219,11 @@ func (h *held) list(raw json.RawMessage) error {
 		case err != nil:
 			return err
 		case seen[p]:
-			return unusable("it lists %s twice", visible.Quote(p))
+			return unusable("it lists %s twice", termtext.Quote(p))
 		case !digest.Valid(f.Digest):
-			return unusable("the digest of %s is not sha256: and 64 lower-case hex digits", visible.Quote(p))
+			return unusable("the digest of %s is not sha256: and 64 lower-case hex digits", termtext.Quote(p))
 		case f.Size == nil || *f.Size < 0:
-			return unusable("%s has no size", visible.Quote(p))
+			return unusable("%s has no size", termtext.Quote(p))
 		}
 		seen[p], main = true, main || f.URI == h.uri
 		h.files = append(h.files, listedFile{p, f.URI, f.Digest, *f.Size})
@@ -261,14 +261,14 @@ func resource(raw json.RawMessage) (f listing, err error) {
 func (h *held) within(uri string) (string, error) {
 	rest, ok := strings.CutPrefix(uri, h.folder+"/")
 	if !ok || strings.ContainsAny(rest, "?#\\") {
-		return "", unusable("it lists %s, which is not in its folder", visible.Quote(clipped(uri, 200)))
+		return "", unusable("it lists %s, which is not in its folder", termtext.Quote(clipped(uri, 200)))
 	}
 	p, err := url.PathUnescape(rest)
 	if err != nil || strings.Count(p, "/") != strings.Count(rest, "/") {
-		return "", unusable("it lists %s, which is no path", visible.Quote(clipped(uri, 200)))
+		return "", unusable("it lists %s, which is no path", termtext.Quote(clipped(uri, 200)))
 	}
 	if clean, err := confine.Clean(p); err != nil || clean != p {
-		return "", unusable("it lists %s, which is no path", visible.Quote(clipped(uri, 200)))
+		return "", unusable("it lists %s, which is no path", termtext.Quote(clipped(uri, 200)))
 	}
 	return p, nil
 }
@@ -319,7 +319,7 @@ func (h *held) differs(raw []byte) error {
 			theirs, listed := h.fields[k]
 			ours, there := file[k]
 			if !listed || !there || !equal(theirs, ours) {
-				return fmt.Errorf("the field %s of the file is not the one of the entry", visible.Quote(clipped(k, 64)))
+				return fmt.Errorf("the field %s of the file is not the one of the entry", termtext.Quote(clipped(k, 64)))
 			}
 		}
 	}

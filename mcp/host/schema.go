@@ -13,7 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"metier/internal/regex"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // maxSchemas is how many schemas one of a tool may come to with every reference
@@ -128,7 +128,7 @@ func plain(m map[string]any, inner bool) error {
 	for key := range m {
 		for _, known := range slices.Concat(oneBelow, someBelow, namedThem, otherKeys) {
 			if key != known && strings.EqualFold(key, known) {
-				return fmt.Errorf("it has the key %s in place of %s", visible.Quote(key), known)
+				return fmt.Errorf("it has the key %s in place of %s", termtext.Quote(key), known)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func plain(m map[string]any, inner bool) error {
 	}
 	for _, k := range kinds {
 		if !slices.Contains(types, k) {
-			return fmt.Errorf("it has the type %v", visible.Quote(clipped(fmt.Sprint(k), 40)))
+			return fmt.Errorf("it has the type %v", termtext.Quote(clipped(fmt.Sprint(k), 40)))
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func plain(m map[string]any, inner bool) error {
 
 // find is what a reference leads to: a JSON Pointer into the schema.
 func (w *walk) find(ref string) (any, error) {
-	bad := fmt.Errorf("its reference %s leads nowhere in it", visible.Quote(clipped(ref, 100)))
+	bad := fmt.Errorf("its reference %s leads nowhere in it", termtext.Quote(clipped(ref, 100)))
 	text, is := strings.CutPrefix(ref, "#")
 	text, err := url.PathUnescape(text)
 	if !is || err != nil || text != "" && text[0] != '/' {

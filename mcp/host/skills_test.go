@@ -13,11 +13,11 @@ import (
 	"testing"
 
 	"metier"
+	"metier/exectool"
 	"metier/internal/digest"
 	"metier/mcp/host"
 	"metier/mcp/host/hosttest"
 	"metier/policy"
-	"metier/program"
 	"metier/record"
 	"metier/settings"
 )
@@ -727,7 +727,7 @@ func TestNoScriptIsFetchedBeforeItRuns(t *testing.T) {
 	set := standard(t)
 	mem := record.NewMemory()
 	s, err := metier.Open(t.Context(), metier.Config{ID: "s", By: "me", Log: mem, Blobs: mem, Snapshot: build(t, m), Settings: set,
-		Tools:  program.Tools(program.Options{Exec: set.Exec, Name: settings.ToolRunSkillScript}),
+		Tools:  exectool.Tools(exectool.Options{Exec: set.Exec, Name: settings.ToolRunSkillScript}),
 		Grants: policy.Grants{Mode: policy.Disabled, Tools: []string{settings.ToolLoadSkill, settings.ToolRunSkillScript}, Narrow: policy.NarrowIgnore, ScriptRule: policy.ScriptsBundled, Approval: policy.ApprovalNever}})
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"metier"
 	"metier/event"
 	"metier/internal/digest"
-	"metier/internal/visible"
-	"metier/internal/wrap"
+	"metier/internal/promptescape"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 )
@@ -81,11 +81,11 @@ func (h *Host) name() {
 			x, err := c.take(t, ours)
 			switch {
 			case err != nil:
-				h.note(c, "mcp-tool-refused", "the tool %s is left out: %v", visible.Quote(t.Name), err)
+				h.note(c, "mcp-tool-refused", "the tool %s is left out: %v", termtext.Quote(t.Name), err)
 			case seen[t.Name] || taken[ours]:
-				h.note(c, "mcp-tool-clash", "the tool %s is left out: another one is called %s", visible.Quote(t.Name), ours)
+				h.note(c, "mcp-tool-clash", "the tool %s is left out: another one is called %s", termtext.Quote(t.Name), ours)
 			case h.opts.Pins[ours] != "" && h.opts.Pins[ours] != x.pinned:
-				h.note(c, "mcp-tool-drifted", "the tool %s is left out: the server changed it since the run began", visible.Quote(t.Name))
+				h.note(c, "mcp-tool-drifted", "the tool %s is left out: the server changed it since the run began", termtext.Quote(t.Name))
 			default:
 				h.tools = append(h.tools, x)
 			}
@@ -136,7 +136,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 
 // words is a text of a server as a model may read it in a description.
 func (c *connection) words(s string) string {
-	s, _ = wrap.Neutralize(visible.Escape(c.clean(s)))
+	s, _ = promptescape.Neutralize(termtext.Escape(c.clean(s)))
 	return s
 }
 
@@ -185,7 +185,7 @@ func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage)
 		return bad(err)
 	}
 	return metier.Facts{Request: policy.Request{Tool: t.ours, Effect: t.spec.Effect,
-		Summary: "call " + visible.Quote(t.name) + " of the server " + t.c.server.Label + ": " + clipped(string(args), 400)}}, nil
+		Summary: "call " + termtext.Quote(t.name) + " of the server " + t.c.server.Label + ": " + clipped(string(args), 400)}}, nil
 }
 
 // skill is what a server is told of an active skill: never its text.
@@ -204,7 +204,7 @@ func skillContext(active []event.SkillRef) []skill {
 }
 
 // Invoke implements metier.Tool.
-func (t *tool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (t *tool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, t.c.server.call())
 	defer cancel()
@@ -244,7 +244,7 @@ func (t *tool) label() policy.Label {
 // wrapped is text of the server in an element that names it, and how many
 // look-alikes of our elements it contained.
 func (t *tool) wrapped(text, attributes string) (string, int) {
-	return wrap.Element("mcp_result", fmt.Sprintf(` server="%s" tool="%s"`, wrap.Attribute(t.c.server.Label), wrap.Attribute(t.name))+attributes, text)
+	return promptescape.Element("mcp_result", fmt.Sprintf(` server="%s" tool="%s"`, promptescape.Attribute(t.c.server.Label), promptescape.Attribute(t.name))+attributes, text)
 }
 
 // failed is an error, which the server may have written, as a result.

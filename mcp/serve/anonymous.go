@@ -26,7 +26,7 @@ const (
 	mostGuestBytes = 64 << 20 // of content
 )
 
-// guests are requests over HTTP that name nobody. Each has a session of its
+// anonymousSessions are requests over HTTP that name nobody. Each has a session of its
 // own, and a record for each would be a folder for each: with a thousand skills
 // 2 MB and some ten milliseconds. So they share one record after the other. A
 // session sees of it how the server was opened, which skills there are, and
@@ -34,7 +34,7 @@ const (
 //
 // Of the records the newest are kept. Which were removed, and the hash they
 // ended with, stands in the one that is being written.
-type guests struct {
+type anonymousSessions struct {
 	e               *engine.Engine
 	id              string // of the server's own session, and of theirs
 	workspace, root string // the latter of records
@@ -43,15 +43,15 @@ type guests struct {
 	clean           *record.Redactor // before content
 
 	mu   sync.Mutex
-	base []record.Entry // how the server's own session was opened, and the skills it serves now
-	book *book          // being written to; nil before the first guest
-	came int            // guests so far
+	base []record.Entry   // how the server's own session was opened, and the skills it serves now
+	book *anonymousRecord // being written to; nil before the first guest
+	came int              // guests so far
 
 	closing sync.WaitGroup
 }
 
-// book is one record of guests.
-type book struct {
+// anonymousRecord is one record of guests.
+type anonymousRecord struct {
 	folder   *run.Folder
 	log      record.Log
 	unfollow func()
@@ -69,8 +69,8 @@ const guestSuffix = "-anonymous"
 
 var guestID = regexp.MustCompile(`^\d{8}-\d{6}-[0-9a-f]{8}` + guestSuffix + `$`)
 
-func newGuests(e *engine.Engine, workspace, root string, keep int) *guests {
-	g := &guests{e: e, id: e.RunID(), workspace: workspace, root: root, keep: keep, content: record.NewMemory()}
+func newAnonymousSessions(e *engine.Engine, workspace, root string, keep int) *anonymousSessions {
+	g := &anonymousSessions{e: e, id: e.RunID(), workspace: workspace, root: root, keep: keep, content: record.NewMemory()}
 	g.clean = record.Redact(g.content, e.Secrets()...)
 	return g
 }
@@ -79,7 +79,7 @@ func newGuests(e *engine.Engine, workspace, root string, keep int) *guests {
 // record of guests begins with what counts of it.
 type ownLog struct {
 	*record.Memory
-	g *guests
+	g *anonymousSessions
 }
 
 func (h ownLog) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
@@ -92,13 +92,13 @@ func (h ownLog) Append(ctx context.Context, after record.Head, e ...record.Entry
 
 // opened takes up how the server's session was opened, and what skills there
 // are from now on.
-func (g *guests) opened(ctx context.Context, e []record.Entry) error {
+func (g *anonymousSessions) opened(ctx context.Context, e []record.Entry) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	base := g.base
 	for _, en := range e {
 		switch i := slices.IndexFunc(base, func(b record.Entry) bool { return b.Type == en.Type }); {
-		case en.Type != event.Opened{}.Type() && en.Type != event.Indexed{}.Type():
+		case en.Type != event.SessionOpened{}.Type() && en.Type != event.SkillsDiscovered{}.Type():
 			return fmt.Errorf("the server's own session recorded %s", en.Type) // it makes no calls
 		case i < 0:
 			en.Seq = uint64(len(base)) + 1
@@ -124,7 +124,7 @@ func (g *guests) opened(ctx context.Context, e []record.Entry) error {
 }
 
 // copy writes entries of the server's session, and their content, into a record.
-func (g *guests) copy(ctx context.Context, b *book, prefix string, e ...record.Entry) error {
+func (g *anonymousSessions) copy(ctx context.Context, b *anonymousRecord, prefix string, e ...record.Entry) error {
 	for _, en := range e {
 		for _, r := range en.Refs {
 			data, err := g.content.Open(ctx, r)
@@ -140,7 +140,7 @@ func (g *guests) copy(ctx context.Context, b *book, prefix string, e ...record.E
 }
 
 // append writes entries at the end of a record, wherever that is.
-func (b *book) append(ctx context.Context, prefix string, e []record.Entry) error {
+func (b *anonymousRecord) append(ctx context.Context, prefix string, e []record.Entry) error {
 	e = slices.Clone(e)
 	for i := range e {
 		e[i].Seq, e[i].Prev, e[i].ID = 0, "", prefix+e[i].ID
@@ -156,7 +156,7 @@ func (b *book) append(ctx context.Context, prefix string, e []record.Entry) erro
 
 // enter gives a guest the log it writes to. leave has to be called when the
 // request ends.
-func (g *guests) enter(ctx context.Context) (_ *guest, leave func(), err error) {
+func (g *anonymousSessions) enter(ctx context.Context) (_ *anonymousSession, leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.book == nil || g.book.isFull() {
@@ -169,22 +169,22 @@ func (g *guests) enter(ctx context.Context) (_ *guest, leave func(), err error) 
 	b.came, b.inside = b.came+1, b.inside+1
 	b.mu.Unlock()
 	g.came++
-	return &guest{book: b, prefix: fmt.Sprintf("g%d:", g.came), entries: slices.Clip(g.base)}, func() { g.left(b) }, nil
+	return &anonymousSession{book: b, prefix: fmt.Sprintf("g%d:", g.came), entries: slices.Clip(g.base)}, func() { g.left(b) }, nil
 }
 
-func (b *book) isFull() bool {
+func (b *anonymousRecord) isFull() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.came >= mostGuests || b.bytes >= mostGuestBytes
 }
 
 // next begins a record and lets go of the one before. The caller holds mu.
-func (g *guests) next(ctx context.Context) error {
+func (g *anonymousSessions) next(ctx context.Context) error {
 	folder, err := g.e.CreateRecord(ctx, g.workspace, g.root, g.e.RunID()+guestSuffix)
 	if err != nil {
 		return err
 	}
-	b := &book{folder: folder}
+	b := &anonymousRecord{folder: folder}
 	if b.log, b.unfollow, err = g.e.Trace(ctx, folder); err != nil {
 		return cmp.Or(err, folder.Close())
 	}
@@ -200,7 +200,7 @@ func (g *guests) next(ctx context.Context) error {
 
 // retire lets go of the record that is being written: it is closed when the
 // last guest left it. The caller holds mu.
-func (g *guests) retire() {
+func (g *anonymousSessions) retire() {
 	if b := g.book; b != nil {
 		b.mu.Lock()
 		b.full = true
@@ -212,7 +212,7 @@ func (g *guests) retire() {
 	g.book = nil
 }
 
-func (g *guests) left(b *book) {
+func (g *anonymousSessions) left(b *anonymousRecord) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inside--; b.full && b.inside == 0 {
@@ -222,7 +222,7 @@ func (g *guests) left(b *book) {
 
 // shut makes a record durable. Of the artifacts it writes the checkpoint alone,
 // for lists: the others would double its size, and its log has what they say.
-func (g *guests) shut(b *book) {
+func (g *anonymousSessions) shut(b *anonymousRecord) {
 	b.pruning.Wait()
 	b.writing.Lock()
 	err := g.e.EndRecord(context.Background(), b.log, g.id)
@@ -235,7 +235,7 @@ func (g *guests) shut(b *book) {
 
 // prune removes the oldest records of guests beyond those to keep, of servers
 // before this one too. What is removed stands in the log of the newest first.
-func (g *guests) prune(ctx context.Context, b *book) {
+func (g *anonymousSessions) prune(ctx context.Context, b *anonymousRecord) {
 	if g.keep == 0 {
 		return
 	}
@@ -275,7 +275,7 @@ func (g *guests) prune(ctx context.Context, b *book) {
 	}
 }
 
-func (g *guests) remove(ctx context.Context, b *book, id string) error {
+func (g *anonymousSessions) remove(ctx context.Context, b *anonymousRecord, id string) error {
 	var head record.Head
 	err := run.Remove(ctx, g.root, id, g.e.RunOptions(), func(last record.Head) error {
 		head = last
@@ -297,34 +297,34 @@ func (g *guests) remove(ctx context.Context, b *book, id string) error {
 }
 
 // close lets go of the records. No guest may come after it.
-func (g *guests) close() {
+func (g *anonymousSessions) close() {
 	g.mu.Lock()
 	g.retire()
 	g.mu.Unlock()
 	g.closing.Wait()
 }
 
-// guest is the log of one request: how the server was opened, and what the
+// anonymousSession is the log of one request: how the server was opened, and what the
 // request did. What is appended is in the record first.
-type guest struct {
-	book   *book
+type anonymousSession struct {
+	book   *anonymousRecord
 	prefix string
 
 	mu      sync.Mutex
 	entries []record.Entry
 }
 
-func (l *guest) head() record.Head { return record.Head{Seq: uint64(len(l.entries))} }
+func (l *anonymousSession) head() record.Head { return record.Head{Seq: uint64(len(l.entries))} }
 
 // Head implements record.Log.
-func (l *guest) Head(ctx context.Context) (record.Head, error) {
+func (l *anonymousSession) Head(ctx context.Context) (record.Head, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head(), ctx.Err()
 }
 
 // Append implements record.Log.
-func (l *guest) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
+func (l *anonymousSession) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after.Seq != uint64(len(l.entries)) {
@@ -347,7 +347,7 @@ func (l *guest) Append(ctx context.Context, after record.Head, e ...record.Entry
 }
 
 // Read implements record.Log.
-func (l *guest) Read(ctx context.Context, from uint64) iter.Seq2[record.Entry, error] {
+func (l *anonymousSession) Read(ctx context.Context, from uint64) iter.Seq2[record.Entry, error] {
 	return func(yield func(record.Entry, error) bool) {
 		l.mu.Lock()
 		all := l.entries
@@ -361,7 +361,7 @@ func (l *guest) Read(ctx context.Context, from uint64) iter.Seq2[record.Entry, e
 }
 
 // Sync implements record.Syncer: before a script runs, its claim is on the disk.
-func (l *guest) Sync(ctx context.Context) error {
+func (l *anonymousSession) Sync(ctx context.Context) error {
 	if s, is := l.book.log.(record.Syncer); is {
 		return s.Sync(ctx)
 	}
@@ -369,7 +369,7 @@ func (l *guest) Sync(ctx context.Context) error {
 }
 
 // Put implements record.Blobs.
-func (b *book) Put(ctx context.Context, media string, data []byte) (record.Ref, error) {
+func (b *anonymousRecord) Put(ctx context.Context, media string, data []byte) (record.Ref, error) {
 	b.mu.Lock()
 	b.bytes += len(data)
 	b.mu.Unlock()
@@ -377,6 +377,6 @@ func (b *book) Put(ctx context.Context, media string, data []byte) (record.Ref, 
 }
 
 // Open implements record.Blobs.
-func (b *book) Open(ctx context.Context, r record.Ref) ([]byte, error) {
+func (b *anonymousRecord) Open(ctx context.Context, r record.Ref) ([]byte, error) {
 	return b.folder.Blobs().Open(ctx, r)
 }

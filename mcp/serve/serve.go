@@ -28,7 +28,7 @@ type Options struct {
 type Server struct {
 	*server.Server
 	run    *engine.Run
-	guests *guests
+	guests *anonymousSessions
 	stop   func()
 }
 
@@ -58,7 +58,7 @@ func Open(ctx context.Context, e *engine.Engine, p *engine.Plan, o Options) (*Se
 		return nil, err
 	}
 	workspace, root := r.Records()
-	b := &backend{run: r, guests: newGuests(e, workspace, root, o.Anonymous)}
+	b := &backend{run: r, guests: newAnonymousSessions(e, workspace, root, o.Anonymous)}
 	s, err := server.New(ctx, b, &server.Options{Version: o.Version, Now: e.Now, Logger: e.Logger()})
 	if err != nil {
 		return nil, errors.Join(err, r.Close(context.WithoutCancel(ctx)))
@@ -89,7 +89,7 @@ func (s *Server) Close(ctx context.Context) error {
 // those of anonymous requests, which share one.
 type backend struct {
 	run    *engine.Run
-	guests *guests
+	guests *anonymousSessions
 	own    *metier.Session               // the server's
 	server atomic.Pointer[server.Server] // set once it is there
 }

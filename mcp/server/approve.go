@@ -81,7 +81,7 @@ func canAsk(req *mcp.CallToolRequest) bool {
 
 // refusal is what a client is told that has nobody to ask.
 func refusal(q policy.Question) *mcp.CallToolResult {
-	text, _ := policy.Words(q.Text)
+	text, _ := policy.SplitQuestion(q.Text)
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
 		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user; the operator of the server can allow it with 'metier mcp --policy FILE'.", text)}}}
 }

@@ -15,7 +15,7 @@ import (
 	"metier/policy"
 )
 
-func asking(w *world) {
+func asking(w *fixture) {
 	w.grants = func(g *policy.Grants) {
 		g.Skills = append(g.Skills, policy.SkillRule{Skill: "guide", Effect: policy.RuleAsk})
 	}
@@ -77,7 +77,7 @@ func TestAClientThatCannotAskIsToldWhatWouldBeNeeded(t *testing.T) {
 			t.Errorf("%s: %s", version, said(r))
 		}
 	}
-	if n := len(events[event.Activated](w, process)); n != 0 {
+	if n := len(events[event.SkillActivated](w, process)); n != 0 {
 		t.Errorf("%d activations", n)
 	}
 }
@@ -101,7 +101,7 @@ func TestResourcesAreJudgedAsAClientsOwn(t *testing.T) {
 		t.Errorf("it is loaded by a yes, and not read: %s", said(r))
 	}
 	for mode, want := range map[policy.Mode]bool{policy.EnforceExplicit: true, policy.EnforceStrict: false} {
-		w := start(t, library, func(w *world) { w.grants = func(g *policy.Grants) { g.Mode = mode } })
+		w := start(t, library, func(w *fixture) { w.grants = func(g *policy.Grants) { g.Mode = mode } })
 		if got := reads(w.stdio(nil), main); got != want {
 			t.Errorf("%s: read %v", mode, got)
 		}
@@ -112,7 +112,7 @@ func TestResourcesAreJudgedAsAClientsOwn(t *testing.T) {
 // it was given to, and as it was given.
 func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	t.Parallel()
-	w := start(t, library, func(w *world) {
+	w := start(t, library, func(w *fixture) {
 		w.grants = func(g *policy.Grants) {
 			g.Skills = append(g.Skills, policy.SkillRule{Skill: "guide", Effect: policy.RuleAsk}, policy.SkillRule{Skill: "hello", Effect: policy.RuleAsk})
 		}
@@ -174,7 +174,7 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	if r := try(ann, "hello", state, yes); r.InputRequests == nil || len(r.Content) != 0 {
 		t.Errorf("an old state was taken for another call: %s", said(r))
 	}
-	if n := len(events[event.Activated](w, server.Client{Principal: "bob"})); n != 0 {
+	if n := len(events[event.SkillActivated](w, server.Client{Principal: "bob"})); n != 0 {
 		t.Errorf("bob has %d activations", n)
 	}
 }

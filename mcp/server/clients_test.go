@@ -25,7 +25,7 @@ var tokens = map[string]string{"ann": "token-of-ann-0123456789", "bob": "token-o
 func TestOpeningASessionHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	entered, open := make(chan struct{}, 10), make(chan struct{})
-	w := start(t, library, func(w *world) {
+	w := start(t, library, func(w *fixture) {
 		w.opening = func(c server.Client) error {
 			if c.Principal == "ann" {
 				entered <- struct{}{}
@@ -78,7 +78,7 @@ func TestASessionThatCannotBeOpenedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
 	full.Store(true)
-	w := start(t, library, func(w *world) {
+	w := start(t, library, func(w *fixture) {
 		w.opening = func(c server.Client) error {
 			if c.Principal == "ann" && full.Load() {
 				return &os.PathError{Op: "mkdir", Path: filepath.Join(w.dir, "records"), Err: errors.New("no space")}

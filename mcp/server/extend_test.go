@@ -31,7 +31,7 @@ func (echo) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Fac
 	return metier.Facts{Request: policy.Request{Effect: policy.Read}}, nil
 }
 
-func (echo) Invoke(_ context.Context, x *metier.Scope) (metier.Result, error) {
+func (echo) Invoke(_ context.Context, x *metier.ToolContext) (metier.Result, error) {
 	var a struct {
 		Text string `json:"text"`
 	}
@@ -44,8 +44,8 @@ func (echo) Invoke(_ context.Context, x *metier.Scope) (metier.Result, error) {
 	return metier.Text(a.Text), nil
 }
 
-func embedding(change func(*server.Options)) func(*world) {
-	return func(w *world) { w.tools, w.options = append(w.tools, echo{}), change }
+func embedding(change func(*server.Options)) func(*fixture) {
+	return func(w *fixture) { w.tools, w.options = append(w.tools, echo{}), change }
 }
 
 // An embedder's tool is seen where it is named, and goes through the session of
@@ -75,7 +75,7 @@ func TestAnEmbeddersToolPassesTheGate(t *testing.T) {
 		t.Errorf("a picture is %#v", r.Content[0])
 	}
 	recorded := 0
-	for _, e := range events[event.Started](w, process) {
+	for _, e := range events[event.ToolCallStarted](w, process) {
 		if e.Tool == "echo" {
 			recorded++
 		}
@@ -83,7 +83,7 @@ func TestAnEmbeddersToolPassesTheGate(t *testing.T) {
 	if recorded != 2 {
 		t.Errorf("%d calls are on the record", recorded)
 	}
-	asks := start(t, library, own, func(w *world) {
+	asks := start(t, library, own, func(w *fixture) {
 		w.grants = func(g *policy.Grants) {
 			g.Rules = append(g.Rules, policy.Rule{Effect: policy.RuleAsk, Pattern: "echo"})
 		}
@@ -123,7 +123,7 @@ func TestAnEmbedderAddsToTheServer(t *testing.T) {
 	if err != nil || len(r.Completion.Values) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	failed := &world{t: t, dir: t.TempDir(), profile: w.profile, logs: w.logs, ends: make(chan server.Client, 1)}
+	failed := &fixture{t: t, dir: t.TempDir(), profile: w.profile, logs: w.logs, ends: make(chan server.Client, 1)}
 	_, err = server.New(t.Context(), failed, &server.Options{Extend: func(*mcp.Server) error { return errors.New("no room") }})
 	if err == nil || !strings.Contains(err.Error(), "no room") || failed.open.Load() != 0 {
 		t.Errorf("%v; %d sessions are open", err, failed.open.Load())

@@ -14,7 +14,7 @@ import (
 	"metier"
 	"metier/event"
 	"metier/internal/digest"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/model"
 	"metier/policy"
 )
@@ -126,7 +126,7 @@ func readFacts(s *metier.Session, id string) (metier.Facts, error) {
 	return metier.Facts{Request: policy.Request{Effect: policy.Read, Skill: &sub}}, nil
 }
 
-func (fileTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (fileTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	var a fileArgs
 	if err := metier.DecodeArgs(x.Call().Args, &a); err != nil {
 		return metier.Failure(err), nil
@@ -176,13 +176,13 @@ func whole(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, path str
 
 // prompt is a skill that people can call, as a prompt.
 func prompt(sk metier.Skill) *mcp.Prompt {
-	p := &mcp.Prompt{Name: sk.Slug, Title: visible.Line(sk.Name), Description: visible.Escape(sk.Description)} // clients show these
+	p := &mcp.Prompt{Name: sk.Slug, Title: termtext.Line(sk.Name), Description: termtext.Escape(sk.Description)} // clients show these
 	front := sk.Head.Front
 	for _, name := range front.Arguments {
 		p.Arguments = append(p.Arguments, &mcp.PromptArgument{Name: name})
 	}
 	if len(p.Arguments) == 0 && front.ArgumentHint != "" {
-		p.Arguments = []*mcp.PromptArgument{{Name: "arguments", Description: visible.Escape(front.ArgumentHint)}}
+		p.Arguments = []*mcp.PromptArgument{{Name: "arguments", Description: termtext.Escape(front.ArgumentHint)}}
 	}
 	return p
 }
@@ -217,7 +217,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 	if o.Code() != "" {
 		return nil, invalid("%s cannot be used: "+o.Text(), req.Params.Name)
 	}
-	return &mcp.GetPromptResult{Description: visible.Escape(sk.Description), Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: o.Text()}}}}, nil
+	return &mcp.GetPromptResult{Description: termtext.Escape(sk.Description), Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: o.Text()}}}}, nil
 }
 
 type promptArgs struct {
@@ -240,7 +240,7 @@ func (promptTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessag
 	return readFacts(s, a.Skill)
 }
 
-func (promptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, error) {
+func (promptTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
 	var a promptArgs
 	if err := metier.DecodeArgs(x.Call().Args, &a); err != nil {
 		return metier.Failure(err), nil
@@ -257,7 +257,7 @@ func (promptTool) Invoke(ctx context.Context, x *metier.Scope) (metier.Result, e
 		return metier.Result{}, errors.New("the skill has no text")
 	}
 	r := metier.Text(text)
-	r.Detail, _ = json.Marshal(act.Activated) // plain data
+	r.Detail, _ = json.Marshal(act.SkillActivated) // plain data
 	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
 	return r, nil
 }

@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 
 	"metier"
+	"metier/internal/diagcodes"
 	"metier/internal/digest"
 	"metier/internal/injection"
-	"metier/internal/rules"
-	"metier/internal/visible"
+	"metier/internal/termtext"
 	"metier/policy"
 	"metier/settings"
 	"metier/skillmd"
@@ -61,7 +61,7 @@ func omitted(code, format string, args ...any) metier.Diagnostic {
 func unlisted(sk metier.Skill, head metier.Head, files int, size int64) metier.Diagnostic {
 	switch {
 	case head.FileName != "SKILL.md":
-		return omitted("mcp-unlisted-file-name", "its file is named %s", visible.Quote(head.FileName))
+		return omitted("mcp-unlisted-file-name", "its file is named %s", termtext.Quote(head.FileName))
 	case !sk.ModelInvocable:
 		return omitted(CodeHidden, "")
 	case files > mostFiles:
@@ -70,7 +70,7 @@ func unlisted(sk metier.Skill, head metier.Head, files int, size int64) metier.D
 		return omitted("mcp-unlisted-size", "its files have %d bytes", size)
 	}
 	for _, d := range head.Diagnostics {
-		if rules.Repaired(d.Code) {
+		if diagcodes.Repaired(d.Code) {
 			return omitted("mcp-unlisted-frontmatter", "the frontmatter needed a repair (%s)", d.Code)
 		}
 	}
@@ -87,7 +87,7 @@ func required(front json.RawMessage) metier.Diagnostic {
 	case !is:
 		return omitted("mcp-unlisted-name", "name is missing or not text")
 	case len(name) > mostName || !listedName.MatchString(name):
-		return omitted("mcp-unlisted-name", "the name is %s", visible.Quote(name))
+		return omitted("mcp-unlisted-name", "the name is %s", termtext.Quote(name))
 	}
 	description, is := f["description"].(string)
 	n := utf8.RuneCountInString(description)
@@ -153,9 +153,9 @@ func (c *checks) verify(ctx context.Context, b metier.Bundle, v *served, files [
 		case ctx.Err() != nil:
 			return metier.Diagnostic{}, ctx.Err()
 		case err != nil:
-			return omitted(codeUnreadable, "%s: %v", visible.Quote(f.Path), err), nil
+			return omitted(codeUnreadable, "%s: %v", termtext.Quote(f.Path), err), nil
 		case k.suspect && guarded:
-			return omitted("mcp-unlisted-injection", "the file is %s", visible.Quote(f.Path)), nil
+			return omitted("mcp-unlisted-injection", "the file is %s", termtext.Quote(f.Path)), nil
 		case f.Path == main && k.frontErr != "":
 			return omitted("mcp-unlisted-frontmatter", "%s", k.frontErr), nil
 		case f.Path == main:
@@ -216,7 +216,7 @@ func (x *index) misplaced(v *served) metier.Diagnostic {
 		if same {
 			continue // a skill inside another shares its files with it
 		}
-		return omitted("mcp-unlisted-address", "the address is %s", visible.Quote(f.URI))
+		return omitted("mcp-unlisted-address", "the address is %s", termtext.Quote(f.URI))
 	}
 	return metier.Diagnostic{}
 }

@@ -131,7 +131,7 @@ func TestPages_AreWholeObjectsInTheEnvelope(t *testing.T) {
 	t.Parallel()
 	body := longText(100_000)
 	w := start(t, map[string]string{"long/SKILL.md": skill("long", "Long.", body), "long/references/all.md": body},
-		func(w *world) { w.profile = "project-skills" })
+		func(w *fixture) { w.profile = "project-skills" })
 	c := w.named("claude-code")
 	for title, args := range map[string]map[string]any{"Load a skill": {"name": "long"}, "Read a file of a skill": {"name": "long", "path": "references/all.md"}} {
 		tools, err := c.ListTools(t.Context(), nil)

@@ -81,7 +81,7 @@ func TestHandler_BoundsContentUntilItIsWritten(t *testing.T) {
 func TestHandler_EndsAnswersThatAreNotTaken(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", "Read."), "pdf/large.txt": strings.Repeat("words ", 2<<20)}
-	w := start(t, files, func(w *world) { w.body = 500 * time.Millisecond })
+	w := start(t, files, func(w *fixture) { w.body = 500 * time.Millisecond })
 	h := w.http(server.Access{})
 	c := w.over(h, "", newest, nil)
 	list, err := c.ListResources(t.Context(), nil)

@@ -49,7 +49,7 @@ var library = map[string]string{
 	"guide/nested/deep/a/b/c.txt": "c\n",
 }
 
-func denied(w *world) {
+func denied(w *fixture) {
 	w.grants = func(g *policy.Grants) {
 		g.Skills = append(g.Skills, policy.SkillRule{Skill: "secret", Effect: policy.RuleDeny})
 	}
@@ -108,7 +108,7 @@ func TestToolsAnswerAsTheirSchemasSay(t *testing.T) {
 			t.Errorf("%s tells where the skills lie: %s", name, b)
 		}
 	}
-	got := events[event.Activated](w, process)
+	got := events[event.SkillActivated](w, process)
 	if len(got) != 1 || got[0].Name != "guide" || got[0].ActivationSource != "model-tool" {
 		t.Errorf("activations %+v", got)
 	}
@@ -127,7 +127,7 @@ func TestAnActiveSkillIsShownAgain(t *testing.T) {
 	if said(first) != said(again) || !strings.Contains(said(again), "Read references/way.md.") {
 		t.Errorf("first %q, again %q", said(first), said(again))
 	}
-	if n := len(events[event.Activated](w, process)); n != 1 {
+	if n := len(events[event.SkillActivated](w, process)); n != 1 {
 		t.Errorf("%d activations", n)
 	}
 }
@@ -167,7 +167,7 @@ func TestFilesAreServedAsTheyAre(t *testing.T) {
 			t.Errorf("%q was read: %+v", uri, r.Contents[0])
 		}
 	}
-	if n := len(events[event.Activated](w, process)); n != 0 {
+	if n := len(events[event.SkillActivated](w, process)); n != 0 {
 		t.Errorf("reading SKILL.md activated %d skills", n)
 	}
 	reads := events[event.ResourceRead](w, process)
@@ -374,7 +374,7 @@ func TestPromptsAreTheSkillsOfPeople(t *testing.T) {
 	if text := r.Messages[0].Content.(*mcp.TextContent).Text; !strings.Contains(text, "Say hello to the world.") {
 		t.Errorf("the prompt: %q", text)
 	}
-	got := events[event.Activated](w, process)
+	got := events[event.SkillActivated](w, process)
 	if len(got) != 1 || got[0].ActivationSource != "user-explicit" {
 		t.Errorf("activations %+v", got)
 	}
@@ -477,12 +477,12 @@ func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 		}
 	}
 	for _, id := range sessions {
-		if got := len(events[event.Activated](w, server.Client{Session: id})); id == "" || got != 1 {
+		if got := len(events[event.SkillActivated](w, server.Client{Session: id})); id == "" || got != 1 {
 			t.Errorf("session %q: %d activations", id, got)
 		}
 	}
 	for who, want := range map[server.Client]int{{Principal: "ann"}: 1, {Principal: "bob"}: 1, nobody: 2} {
-		if got := len(events[event.Activated](w, who)); got != want {
+		if got := len(events[event.SkillActivated](w, who)); got != want {
 			t.Errorf("%+v: %d activations, want %d", who, got, want)
 		}
 	}
@@ -491,7 +491,7 @@ func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 		t.Fatal(said(r))
 	}
 	for who, want := range map[server.Client]string{{Principal: "ann"}: "ann", {Principal: "bob"}: "bob", {Session: old.ID()}: "ann", nobody: "mcp"} {
-		if by := w.actors(who, event.Activated{}); len(by) == 0 || len(slices.Compact(by)) != 1 || by[0] != want {
+		if by := w.actors(who, event.SkillActivated{}); len(by) == 0 || len(slices.Compact(by)) != 1 || by[0] != want {
 			t.Errorf("%+v: the record says that %q activated, not %s", who, by, want)
 		}
 	}
@@ -538,7 +538,7 @@ func TestASkillWhoseFileIsNoneIsNotAnsweredFor(t *testing.T) {
 func TestADeniedSkillInsideAnotherIsNotThere(t *testing.T) {
 	t.Parallel()
 	w := start(t, map[string]string{"o/SKILL.md": skill("o", "Around.", "Outer."), "o/in/SKILL.md": skill("in", "Inside.", "CANARY"), "o/in/a/b.md": "CANARY", "o/inn/c.md": "fine"},
-		func(w *world) {
+		func(w *fixture) {
 			w.nested = settings.NestedYes
 			w.grants = func(g *policy.Grants) { g.Denied = []string{"in"} }
 		})

@@ -43,7 +43,7 @@ type wait struct {
 	begun chan struct{}
 }
 
-func (t wait) Invoke(ctx context.Context, _ *metier.Scope) (metier.Result, error) {
+func (t wait) Invoke(ctx context.Context, _ *metier.ToolContext) (metier.Result, error) {
 	close(t.begun)
 	<-ctx.Done()
 	return metier.Result{}, ctx.Err()
@@ -53,7 +53,7 @@ func (t wait) Invoke(ctx context.Context, _ *metier.Scope) (metier.Result, error
 func TestAnEndedSessionCancelsItsCalls(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
-	w := start(t, library, func(w *world) {
+	w := start(t, library, func(w *fixture) {
 		w.tools = append(w.tools, wait{begun: begun})
 		w.options = func(o *server.Options) { o.Tools = map[string]string{"echo": "Wait"} }
 	})
@@ -116,7 +116,7 @@ func initialize(t *testing.T, url, token string) {
 // A request whose body does not come is given up; a whole one is not hurried.
 func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	t.Parallel()
-	w := start(t, library, func(w *world) { w.body = 200 * time.Millisecond })
+	w := start(t, library, func(w *fixture) { w.body = 200 * time.Millisecond })
 	h := w.http(server.Access{})
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.Listener.Addr().String())
 	if err != nil {

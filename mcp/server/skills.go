@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"metier/internal/visible"
+	"metier/internal/termtext"
 )
 
 // stateless is the revision from which requests carry everything with them.
@@ -103,7 +103,7 @@ func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *extPara
 	now, err := s.checks.held(ctx, x.snapshot, v.skill, x.denied)
 	switch {
 	case err != nil:
-		return nil, invalid("the skill at %s cannot be read: "+visible.Line(err.Error()), p.URI)
+		return nil, invalid("the skill at %s cannot be read: "+termtext.Line(err.Error()), p.URI)
 	case now.main != v.main:
 		return nil, invalid("the skill at %s has another name now", p.URI)
 	}
@@ -163,7 +163,7 @@ func invalid(format, uri string) error {
 	if len(uri) > 200 {
 		uri = strings.ToValidUTF8(uri[:200], "") + "…"
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: strings.Replace(format, "%s", visible.Quote(uri), 1)}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: strings.Replace(format, "%s", termtext.Quote(uri), 1)}
 }
 
 // page is the part of a list that a request asks for, and the cursor of the

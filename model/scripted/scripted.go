@@ -168,13 +168,13 @@ func (s *script) check(t *turn) error {
 	return nil
 }
 
-// place is where a conversation stands: n replies of turn Turn (from 0) are behind it.
-type place struct {
+// position is where a conversation stands: n replies of turn Turn (from 0) are behind it.
+type position struct {
 	Turn int `json:"turn"`
 	N    int `json:"n"`
 }
 
-func standing(messages []model.Message) (p place) {
+func positionOf(messages []model.Message) (p position) {
 	replies := 0
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := messages[i]
@@ -189,7 +189,7 @@ func standing(messages []model.Message) (p place) {
 		}
 		replies++
 	}
-	return place{Turn: replies}
+	return position{Turn: replies}
 }
 
 // Stream implements model.Model.
@@ -222,7 +222,7 @@ func (s *script) fail(code model.Code, format string, args ...any) *model.Error 
 
 // reply takes the conversation's next turn.
 func (s *script) reply(r model.Request) (model.Chunk, error) {
-	at := standing(r.Messages)
+	at := positionOf(r.Messages)
 	talk := &talk{request: r}
 	for i := at.Turn; i < len(s.turns); i++ {
 		t := &s.turns[i]
@@ -252,7 +252,7 @@ func (s *script) reply(r model.Request) (model.Chunk, error) {
 			}
 			return model.Chunk{}, &model.Error{Code: *t.Error, Provider: provider, RetryAfter: t.retryAfter, Message: message(t, i)}
 		}
-		return s.answer(t, place{Turn: i, N: n + 1}, talk)
+		return s.answer(t, position{Turn: i, N: n + 1}, talk)
 	}
 	return model.Chunk{}, s.fail(model.CodeScriptEnded, "%s: all %d turns are used: add a turn, or end the run at the last", s.name, len(s.turns))
 }
@@ -287,7 +287,7 @@ func (s *script) spent(r model.Request, turn, repeat int) bool {
 	return false
 }
 
-func (s *script) answer(t *turn, p place, talk *talk) (model.Chunk, error) {
+func (s *script) answer(t *turn, p position, talk *talk) (model.Chunk, error) {
 	failed := func(what string, err error) (model.Chunk, error) {
 		return model.Chunk{}, s.fail(model.CodeScriptFailed, "%s: turn %d: %s: %v", s.name, p.Turn+1, what, err)
 	}

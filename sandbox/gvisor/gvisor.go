@@ -28,7 +28,7 @@ import (
 
 	"metier/sandbox"
 	"metier/sandbox/gvisor/internal/guest"
-	"metier/sandbox/internal/folders"
+	"metier/sandbox/internal/hostpaths"
 )
 
 // Backend is the name of this backend in reports, results and errors.
@@ -69,11 +69,11 @@ func New(o Options) (*Sandbox, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, p := range o.Visible {
-		if err := folders.Check(p, guest.Hide); err != nil {
+		if err := hostpaths.Check(p, guest.Hide); err != nil {
 			return nil, err
 		}
 	}
-	o.Visible = append(slices.Clone(folders.Visible), o.Visible...)
+	o.Visible = append(slices.Clone(hostpaths.Visible), o.Visible...)
 	return &Sandbox{o: o, ended: make(chan struct{}), starting: make(chan struct{}, max(2, runtime.NumCPU()))}, nil
 }
 

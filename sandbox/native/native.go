@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"metier/sandbox"
-	"metier/sandbox/internal/folders"
+	"metier/sandbox/internal/hostpaths"
 )
 
 // Backend is the name of this backend in reports, results and errors.
@@ -32,9 +32,9 @@ func New(o *Options) (*Sandbox, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Sandbox{visible: slices.Clone(folders.Visible), log: o.Log}
+	s := &Sandbox{visible: slices.Clone(hostpaths.Visible), log: o.Log}
 	for _, p := range o.Visible {
-		if err := folders.Check(p); err != nil {
+		if err := hostpaths.Check(p); err != nil {
 			return nil, err
 		}
 		s.visible = append(s.visible, p)

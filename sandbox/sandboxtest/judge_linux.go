@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"metier/sandbox"
-	"metier/sandbox/unsafe"
+	"metier/sandbox/unconfined"
 )
 
 // enter does what a process of a cell is there for, and says whether this is
@@ -100,7 +100,7 @@ func (c *cell) open(open func(t *testing.T) sandbox.Sandbox) sandbox.Sandbox {
 	case c.way.careless:
 		return &careless{}
 	}
-	return unsafe.New(nil)
+	return unconfined.New(nil)
 }
 
 func (c *cell) add(list *[]string, format string, a ...any) {

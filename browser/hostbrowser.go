@@ -1,0 +1,298 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// hostBrowser is what a lease has in the browser: a connection, a context of its own,
+// and pages in it, each with a session by which the lease watches it.
+type hostBrowser struct {
+	*wire
+	context string
+
+	mu      sync.Mutex
+	pages   map[string]string // target to the session that watches it
+	making  bool              // the browser was asked for a page
+	unknown []string          // pages that came up meanwhile
+}
+
+// mostPages is how many pages a lease may have.
+const mostPages = 8
+
+// ready connects to the browser where that has not been done, and makes a
+// context of the lease's own: the browser throws it away, pages and cookies with
+// it, when the connection ends, however that comes about.
+func (s *Session) ready(ctx context.Context) error {
+	s.mu.Lock()
+	at := s.at
+	s.mu.Unlock()
+	if at != nil && at.alive() {
+		return nil
+	}
+	w, err := dial(ctx, s.lease.Endpoint)
+	if err != nil {
+		return err
+	}
+	at = &hostBrowser{wire: w, pages: map[string]string{}}
+	go w.serve(context.Background())
+	if err := s.settle(ctx, at); err != nil {
+		w.end(errGone)
+		return err
+	}
+	return nil
+}
+
+func (s *Session) settle(ctx context.Context, at *hostBrowser) error {
+	var made struct {
+		ID string `json:"browserContextId"`
+	}
+	if err := at.call(ctx, "", "Target.createBrowserContext", map[string]any{"disposeOnDetach": true}, &made); err != nil {
+		return err
+	}
+	if at.context = made.ID; at.context == "" {
+		return errors.New("the browser makes no context of its own for the lease")
+	}
+	at.listen("", func(m message) { s.happened(at, m) })
+	if err := at.call(ctx, "", "Browser.setDownloadBehavior", map[string]any{"behavior": "deny", "browserContextId": at.context}, nil); err != nil {
+		return err
+	}
+	if err := at.call(ctx, "", "Target.setDiscoverTargets", map[string]any{"discover": true}, nil); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.over != nil {
+		defer s.mu.Unlock()
+		return s.over
+	}
+	s.at = at
+	s.mu.Unlock()
+	_, err := s.page(ctx, at, blank)
+	return err
+}
+
+// page makes a page, watches it, and then only has it go somewhere.
+func (s *Session) page(ctx context.Context, at *hostBrowser, address string) (id string, err error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	at.mu.Lock()
+	full := len(at.pages) >= mostPages
+	at.making = !full
+	at.mu.Unlock()
+	if full {
+		return "", fmt.Errorf("a lease has at most %d pages", mostPages)
+	}
+	id, err = s.watched(ctx, at)
+	at.mu.Lock()
+	popups := slices.DeleteFunc(at.unknown, func(t string) bool { return t == id })
+	at.making, at.unknown = false, nil
+	at.mu.Unlock()
+	for _, p := range popups {
+		s.unwanted(at, p)
+	}
+	if err != nil {
+		if id != "" {
+			at.send("", "Target.closeTarget", map[string]any{"targetId": id}, nil)
+		}
+		return "", err
+	}
+	if address != blank {
+		err = at.call(ctx, at.watcher(id), "Page.navigate", map[string]any{"url": address}, nil)
+	}
+	return id, err
+}
+
+// watched makes an empty page whose documents are stopped until the lease has
+// seen where they come from.
+func (s *Session) watched(ctx context.Context, at *hostBrowser) (string, error) {
+	var made struct {
+		ID string `json:"targetId"`
+	}
+	if err := at.call(ctx, "", "Target.createTarget", map[string]any{"url": blank, "browserContextId": at.context}, &made); err != nil {
+		return "", err
+	}
+	session, err := join(ctx, at, made.ID)
+	if err != nil {
+		return made.ID, err
+	}
+	at.listen(session, func(m message) { s.watch(at, m) })
+	for _, m := range s.watching() {
+		if err := at.call(ctx, session, m.method, m.params, nil); err != nil {
+			return made.ID, err
+		}
+	}
+	at.mu.Lock()
+	at.pages[made.ID] = session
+	at.mu.Unlock()
+	return made.ID, nil
+}
+
+// settled waits a moment until what pages did so far has been told.
+func (p *hostBrowser) settled() {
+	p.mu.Lock()
+	sessions := slices.Collect(maps.Values(p.pages))
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, s := range sessions {
+		_ = p.call(ctx, s, "Page.getFrameTree", map[string]any{}, nil)
+	}
+}
+
+// watcher is the session that watches a page, "" where there is no such page.
+func (p *hostBrowser) watcher(target string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pages[target]
+}
+
+// happened takes an event of the browser. Pages that nobody asked for, as a
+// page opens them, are closed: nothing watched them from the start.
+func (s *Session) happened(at *hostBrowser, m message) {
+	var e struct {
+		Session string `json:"sessionId"`
+		Target  string `json:"targetId"`
+		Info    struct {
+			Target  string `json:"targetId"`
+			Type    string `json:"type"`
+			Context string `json:"browserContextId"`
+		} `json:"targetInfo"`
+	}
+	if json.Unmarshal(m.Params, &e) != nil {
+		return
+	}
+	switch m.Method {
+	case "Target.targetCreated":
+		if e.Info.Context != at.context || e.Info.Type != "page" {
+			return
+		}
+		at.mu.Lock()
+		_, known := at.pages[e.Info.Target]
+		making := at.making
+		if !known && making {
+			at.unknown = append(at.unknown, e.Info.Target)
+		}
+		at.mu.Unlock()
+		if !known && !making {
+			s.unwanted(at, e.Info.Target)
+		}
+	case "Target.targetDestroyed":
+		at.mu.Lock()
+		delete(at.pages, e.Target)
+		at.mu.Unlock()
+	case "Target.detachedFromTarget":
+		s.detached(at, e.Session)
+	}
+}
+
+// unwanted closes a page that the lease did not make.
+func (s *Session) unwanted(at *hostBrowser, target string) {
+	s.refuse(refusedPopup, "")
+	at.send("", "Target.closeTarget", map[string]any{"targetId": target}, nil)
+}
+
+// detached forgets a session. A page that is no longer watched is closed.
+func (s *Session) detached(at *hostBrowser, session string) {
+	at.listen(session, nil)
+	at.mu.Lock()
+	for target, of := range at.pages {
+		if of == session {
+			delete(at.pages, target)
+			at.send("", "Target.closeTarget", map[string]any{"targetId": target}, nil)
+		}
+	}
+	at.mu.Unlock()
+	s.mu.Lock()
+	var cut []*client
+	for c := range s.clients {
+		if c.lost(session) {
+			cut = append(cut, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range cut {
+		c.close()
+	}
+}
+
+// watch takes an event of a page: each document it wants is let through or
+// refused, and where it is after all is looked at again.
+func (s *Session) watch(at *hostBrowser, m message) {
+	switch m.Method {
+	case "Fetch.requestPaused":
+		var e struct {
+			ID      string `json:"requestId"`
+			Request struct {
+				URL string `json:"url"`
+			} `json:"request"`
+		}
+		if json.Unmarshal(m.Params, &e) != nil {
+			return // it stays stopped
+		}
+		if err := s.Live(); err != nil { // the machine slept, and so did the lease's timer
+			go s.end(err)
+			return
+		}
+		if o, err := originOf(e.Request.URL); err == nil && o == s.lease.Origin {
+			s.passedOn()
+			at.send(m.Session, "Fetch.continueRequest", map[string]any{"requestId": e.ID}, nil)
+			return
+		}
+		s.refuse(refusedOrigin, e.Request.URL)
+		at.send(m.Session, "Fetch.failRequest", map[string]any{"requestId": e.ID, "errorReason": "BlockedByClient"}, nil)
+	case "Page.frameNavigated":
+		var e struct {
+			Frame struct {
+				URL    string `json:"url"`
+				Parent string `json:"parentId"`
+			} `json:"frame"`
+		}
+		if json.Unmarshal(m.Params, &e) != nil || !s.mayBe(e.Frame.URL, e.Frame.Parent == "") {
+			s.left(e.Frame.URL)
+		}
+	case "Audits.issueAdded":
+		s.kept(m.Params)
+	case "Target.attachedToTarget":
+		s.apart(at, m.Params)
+	case "Target.detachedFromTarget":
+		var e struct {
+			Session string `json:"sessionId"`
+		}
+		if json.Unmarshal(m.Params, &e) == nil {
+			at.listen(e.Session, nil)
+		}
+	}
+}
+
+// mayBe reports whether a frame may be where it says it is.
+func (s *Session) mayBe(address string, top bool) bool {
+	inner := strings.TrimPrefix(address, "blob:")
+	if address == "" || s.covers(inner) || strings.HasPrefix(address, "chrome-error://") {
+		return true
+	}
+	o, err := originOf(inner)
+	return !top && (err != nil || o == s.lease.Origin) // about:srcdoc, data: and the like, in a frame of a page
+}
+
+// hostPort is the host and port of an address, for the record.
+func hostPort(address string) (string, int) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "", 0
+	}
+	p := u.Port()
+	if p == "" {
+		p = defaultPort[strings.ToLower(u.Scheme)]
+	}
+	n, _ := strconv.Atoi(p)
+	return u.Hostname(), n
+}

@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"metier/agent"
+	"metier/config"
+	"metier/engine"
+	"metier/internal/namedfile"
+	"metier/policy"
+	"metier/settings"
+)
+
+// readIn reads standard input, until an interrupt comes.
+func (a *app) readIn(ctx context.Context, most int64) ([]byte, error) {
+	type read struct {
+		b   []byte
+		err error
+	}
+	ch := make(chan read, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(a.In, most))
+		ch <- read{b, err}
+	}()
+	select {
+	case r := <-ch:
+		return r.b, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// promptText finds the task.
+func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (string, error) {
+	text, file := f.prompt, f.promptFile
+	if ph.Prompt != "" || ph.PromptFile != "" {
+		text, file = ph.Prompt, ph.PromptFile
+	}
+	const most = engine.MaxPrompt
+	if text != "" && file != "" {
+		return "", wrong("usage", "give one of them", "--prompt and --prompt-file do not go together")
+	}
+	if file == "-" {
+		b, err := a.readIn(ctx, most+1)
+		if err != nil {
+			return "", fmt.Errorf("read the task from standard input: %w", err)
+		}
+		text = string(b)
+	} else if file != "" {
+		b, err := namedfile.Read(a.env.Path(file), most)
+		if _, long := errors.AsType[namedfile.TooLong](err); long {
+			return "", wrong("prompt_too_large", "put the material into files of the workspace and name them in the task", "the task: %w", err)
+		}
+		if err != nil {
+			return "", wrong("prompt_unreadable", "give the path of a text file", "read the task: %w", err)
+		}
+		text = string(b)
+	}
+	return text, nil
+}
+
+// mergeFile fills flags that were not given from the run file.
+func (a *app) mergeFile(f *runFlags) (config.RunFile, error) {
+	var rf config.RunFile
+	if f.file == "" {
+		return rf, nil
+	}
+	rf, err := config.ReadRunFile(a.env.Path(f.file))
+	if err != nil {
+		return rf, err
+	}
+	text := func(flag *string, file string) {
+		if *flag == "" {
+			*flag = file
+		}
+	}
+	for _, p := range []struct {
+		flag *string
+		file string
+	}{{&f.workspace, rf.Workspace}, {&f.cwd, rf.Cwd}, {&f.profile, rf.Profile}, {&f.mode, rf.Mode}, {&f.outputMode, rf.OutputMode},
+		{&f.outputSchema, rf.OutputSchema}, {&f.resultJSON, rf.ResultJSON}, {&f.onDrift, rf.OnDrift}, {&f.artifacts, rf.Artifacts}} {
+		text(p.flag, p.file)
+	}
+	if f.prompt == "" && f.promptFile == "" {
+		f.prompt, f.promptFile = rf.Prompt, rf.PromptFile
+	}
+	list := func(flag *[]string, file []string) {
+		if len(*flag) == 0 {
+			*flag = file
+		}
+	}
+	list(&f.mounts, rf.Mounts)
+	list(&f.roots, rf.SkillsRoots)
+	list(&f.harness, rf.Harness)
+	list(&f.skills, rf.Skills)
+	list(&f.allowTools, rf.AllowTools)
+	list(&f.scripts, rf.Scripts)
+	list(&f.hosts, rf.Hosts)
+	list(&f.subagents.profiles, rf.Subagents)
+	list(&f.subagents.dirs, rf.SubagentDirs)
+	f.noCatalog = f.noCatalog || rf.NoCatalog
+	if f.maxTurns == 0 {
+		f.maxTurns = rf.MaxTurns
+	}
+	if f.maxTokens == 0 {
+		f.maxTokens = rf.MaxTokens
+	}
+	return rf, nil
+}
+
+func (a *app) batch(mode string) (bool, error) {
+	switch mode {
+	case "":
+		return !a.asks(), nil
+	case "operator":
+		return false, nil
+	case "batch":
+		return true, nil
+	}
+	return false, wrong("usage", "modes: operator, batch", "--output-mode %q is not a mode", mode)
+}
+
+// flagLayers are the settings of the run file and of the flags.
+func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error) {
+	out := []settings.Layer{engine.HarnessLayer(f.harness)}
+	if len(rf.Set) > 0 {
+		out = append(out, settings.Layer{Name: f.file, Operator: true, Values: rf.Set})
+	}
+	l, err := setFlag(f.set)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.hosts) > 0 && l.Values["script_network"] == "" {
+		l.Values["script_network"], l.Name = "tiered", "flags" // naming a host is what it is for
+	}
+	if f.noCatalog {
+		l.Values["catalog_place"], l.Name = "none", "flags"
+	}
+	if f.enforcement != "" {
+		if !slices.Contains(enforcementModes, f.enforcement) {
+			return nil, wrong("usage", "modes: "+strings.Join(enforcementModes, ", "), "--enforcement-mode %q is not a mode", f.enforcement)
+		}
+		l.Values["enforcement_mode"], l.Name = f.enforcement, "flags"
+	}
+	if f.target != "" {
+		l.Values["script_target"], l.Name = f.target, "flags"
+	}
+	if err := checkDriftFlag(f.onDrift); err != nil {
+		return nil, err
+	}
+	if f.onDrift != "" {
+		l.Values["drift_batch"], l.Values["drift_interactive"] = f.onDrift, f.onDrift
+	}
+	return append(out, l), nil
+}
+
+// requests turns flags and run file into one request per phase.
+func (a *app) requests(ctx context.Context, f runFlags) (_ []engine.Request, resultJSON string, err error) {
+	asked := f
+	rf, err := a.mergeFile(&f)
+	if err != nil {
+		return nil, "", err
+	}
+	phases := rf.Phases
+	if len(phases) == 0 {
+		phases = []config.Phase{{}}
+	} else if asked.prompt != "" || asked.promptFile != "" || len(asked.skills) > 0 {
+		return nil, "", wrong("usage", "give prompt and skills in the phases of the run file", "--prompt, --prompt-file and --skill do not go with a run file that has phases")
+	}
+	var out []engine.Request
+	for _, ph := range phases {
+		q, err := a.request(ctx, f, rf, ph)
+		if err != nil {
+			return nil, "", err
+		}
+		out = append(out, q)
+	}
+	return out, f.resultJSON, nil
+}
+
+// request is what the flags, the run file, and a phase ask.
+func (a *app) request(ctx context.Context, f runFlags, rf config.RunFile, ph config.Phase) (q engine.Request, err error) {
+	q = engine.Request{Surface: surface, Workspace: f.workspace, Cwd: f.cwd, Artifacts: f.artifacts, Roots: f.roots, Harnesses: f.harness,
+		Skills: slices.Concat(f.skills, ph.Skills), Deny: f.deny, Profile: f.profile, Model: cmp.Or(ph.Model, f.model, rf.Model), Script: cmp.Or(ph.Script, rf.Script),
+		PromptRole: policy.Role(f.promptRole), Mode: cmp.Or(ph.Mode, f.mode), MaxTurns: cmp.Or(ph.MaxTurns, f.maxTurns), MaxTokens: f.maxTokens, Park: f.park, Phase: ph.Name,
+		Tools: f.allowTools, Servers: f.mcpConfig, Subagents: f.subagents.profiles, SubagentDirs: f.subagents.dirs, Browser: f.browser.request(), NoModel: f.dryRun,
+		Sources: append(rf.Files(), f.file, f.outputSchema)}
+	f.programFlags.request(&q)
+	if ph.AllowTools != nil {
+		q.Tools = ph.AllowTools
+	}
+	if f.promptFile != "-" {
+		q.Sources = append(q.Sources, f.promptFile)
+	}
+	if q.Layers, err = a.flagLayers(f, rf); err != nil {
+		return q, err
+	}
+	for _, m := range f.mounts {
+		mount, err := a.parseMount(m)
+		if err != nil {
+			return q, err
+		}
+		q.Mounts = append(q.Mounts, mount)
+	}
+	if q.Batch, err = a.batch(f.outputMode); err != nil {
+		return q, err
+	}
+	if q.Prompt, err = a.promptText(ctx, f, ph); err != nil {
+		return q, err
+	}
+	if f.outputSchema != "" {
+		q.Output, err = a.schema(f.outputSchema)
+	}
+	return q, err
+}
+
+func (a *app) schema(file string) (json.RawMessage, error) {
+	b, err := namedfile.Read(a.env.Path(file), 1<<20)
+	if err != nil {
+		return nil, wrong("schema_unreadable", "give the path of a JSON schema", "read the output schema: %w", err)
+	}
+	if err := agent.CheckSchema(b); err != nil {
+		return nil, wrong("schema_invalid", "it has to be a JSON schema of draft 2020-12", "%s: %w", file, err)
+	}
+	return b, nil
+}
+
+// enforcementModes are the values of --enforcement-mode, laxest first.
+var enforcementModes = []string{string(policy.Disabled), string(policy.Observe), string(policy.EnforceExplicit), string(policy.EnforceStrict)}
+
+func checkDriftFlag(v string) error {
+	if v != "" && !slices.Contains([]string{"fail", "warn", "reload", "ignore"}, v) {
+		return wrong("usage", "choices: fail, warn, reload, ignore", "--on-drift %q is not a choice", v)
+	}
+	return nil
+}

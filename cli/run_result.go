@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/engine"
+	"metier/event"
+	"metier/internal/atomicfile"
+	"metier/internal/confine"
+	"metier/internal/plural"
+	"metier/policy"
+	"metier/run"
+)
+
+// result is what a finished run tells.
+type result struct {
+	Run    string          `json:"run"`
+	Phase  string          `json:"phase,omitempty"`
+	Status string          `json:"status"`
+	Code   string          `json:"code,omitempty"`
+	Reason string          `json:"reason,omitempty"` // what the model's provider said
+	Answer string          `json:"answer"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Turns  int             `json:"turns"`
+	Tokens int64           `json:"tokens"`
+	Cost   *float64        `json:"costUSD,omitempty"`
+	Asks   []ask           `json:"asks,omitempty"`
+	Denied denied          `json:"denied"` // with those of subagents
+	// Catalog counts the skills that the model is shown.
+	Catalog run.CatalogReport `json:"catalog"`
+	Notices []engine.Notice   `json:"notices"`
+	Head    string            `json:"head"`
+	Dir     string            `json:"dir"`
+
+	shown     bool // the terminal has the answer already
+	workspace string
+}
+
+// denied are the denied calls of a run.
+type denied struct {
+	Count int            `json:"count"`
+	Calls []event.Denial `json:"calls"`
+}
+
+type ask struct {
+	Call     string `json:"call"`
+	ID       string `json:"id"`
+	Question string `json:"question"`
+}
+
+func outcomeResult(o engine.Outcome) result {
+	r := result{Run: o.Run, Phase: o.Phase, Status: o.Status, Code: o.Code, Reason: o.Reason, Answer: o.Answer, Output: o.Output, Turns: o.Turns,
+		Tokens: o.Usage.Input + o.Usage.Output, Dir: o.Dir, workspace: o.Workspace, Catalog: o.Catalog, Denied: denied{deniedCalls(o.Denied), o.Denied}, Notices: append([]engine.Notice{}, o.Notices...)}
+	if o.Head.Seq > 0 {
+		r.Head = fmt.Sprintf("%d:%s", o.Head.Seq, o.Head.Hash)
+	}
+	if o.Usage.CostMicroUSD != nil {
+		usd := float64(*o.Usage.CostMicroUSD) / 1e6
+		r.Cost = &usd
+	}
+	for _, q := range o.Asks {
+		r.Asks = append(r.Asks, ask{Call: q.Call, ID: q.ID, Question: q.Text})
+	}
+	return r
+}
+
+// finishRun prints answers and where the records are, and turns the last status
+// into an exit code. work is what kept the last run from ending well: what was
+// done before it is told all the same.
+func (a *app) finishRun(f runFlags, rs []result, work error) error {
+	file := f.resultJSON
+	if len(rs) == 0 {
+		return work
+	}
+	if file != "" {
+		b, err := json.MarshalIndent(oneOrMany(rs), "", "  ")
+		if err != nil {
+			return err
+		}
+		file = a.env.Path(file)
+		if dir := filepath.Dir(file); engine.LeadsOut(rs[0].workspace, dir) {
+			err = fmt.Errorf("a symbolic link in the workspace leads out of it, to %s", confine.RealPathOfExisting(dir))
+		} else {
+			err = atomicfile.Write(file, append(b, '\n'), 0o644)
+		}
+		if err != nil {
+			work = errors.Join(work, &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "give another file with --result-json", Err: err})
+		}
+	}
+	if a.json {
+		if err := a.document(oneOrMany(rs)); err != nil {
+			return err
+		}
+	} else {
+		for _, r := range rs {
+			a.showResult(r)
+		}
+	}
+	if work != nil {
+		return work
+	}
+	if err := a.statusError(rs[len(rs)-1]); err != nil {
+		return err
+	}
+	return a.failOn(f.failOn, rs)
+}
+
+// failOn is the exit of runs that are done, where --fail-on asks for more.
+func (a *app) failOn(conditions []string, rs []result) error {
+	for _, r := range rs {
+		if slices.Contains(conditions, failOnDenied) && r.Denied.Count > 0 {
+			return &problem{exit: exitDenied, code: "calls_denied", err: fmt.Errorf("run %s is done with denied calls: %s", r.Run, deniedLine(r.Denied.Calls)),
+				hint: "see 'metier runs show " + a.named(r) + "'; grant what the task needs with --allow-tool or a policy file"}
+		}
+	}
+	return nil
+}
+
+func oneOrMany(rs []result) any {
+	if len(rs) == 1 {
+		return rs[0]
+	}
+	return map[string]any{"runs": rs}
+}
+
+func (a *app) showResult(r result) {
+	if r.Output != nil {
+		fmt.Fprintf(a.Out, "%s\n", harmless(r.Output))
+	} else if r.Answer != "" && !r.shown {
+		fmt.Fprintf(a.Out, "%s\n", strings.TrimRight(printable(r.Answer), "\n"))
+	}
+	cost := ""
+	if r.Cost != nil {
+		cost = fmt.Sprintf(", $%.4f", *r.Cost)
+	}
+	fmt.Fprintf(a.Err, "run %s: %s, %s, %d tokens%s\n", r.Run, statusText(r), plural.Of(r.Turns, "turn"), r.Tokens, cost)
+	if s := deniedLine(r.Denied.Calls); s != "" {
+		fmt.Fprintf(a.Err, "denied: %s; see 'metier runs show %s'\n", s, a.named(r))
+	}
+	fmt.Fprintf(a.Err, "record: %s\n", oneLine(filepath.Join(r.Dir, "events.jsonl")))
+	if r.Head != "" {
+		fmt.Fprintf(a.Err, "head: %s\n", r.Head)
+	}
+	if a.env.StateDir() == "" {
+		fmt.Fprintln(a.Err, "note: no head of this record is kept outside of the workspace: set HOME or XDG_STATE_HOME [heads_missing]")
+	}
+	for _, q := range r.Asks {
+		asked, _ := policy.SplitQuestion(q.Question)
+		fmt.Fprintf(a.Err, "waits for an answer: %s\n", oneLine(asked))
+	}
+}
+
+func statusText(r result) string {
+	if r.Code != "" {
+		return r.Status + " (" + r.Code + ")"
+	}
+	return r.Status
+}
+
+// statusError is the exit of a run that is not done.
+func (a *app) statusError(r result) error {
+	err := fmt.Errorf("run %s ended as %s", r.Run, statusText(r))
+	if r.Status == "parked" {
+		err = fmt.Errorf("run %s waits for an answer", r.Run)
+	}
+	if r.Reason != "" {
+		err = fmt.Errorf("%w: %s", err, r.Reason)
+	}
+	p := &problem{code: cmp.Or(r.Code, "run_"+r.Status), err: err, hint: a.hintOf(r)}
+	switch r.Status {
+	case "done":
+		return nil
+	case "parked":
+		p.exit = exitWaiting
+	case "denied":
+		p.exit = exitDenied
+	case "cancelled", "interrupted":
+		p.exit = exitInterrupted
+	default:
+		p.exit = exitFailed
+	}
+	return p
+}
+
+// again is the command that goes on with a run, as it can be typed here.
+func (a *app) again(r result) string { return "metier run --resume " + a.named(r) }
+
+// named is a run as commands take it here.
+func (a *app) named(r result) string {
+	what := r.Run
+	if filepath.Dir(confine.RealPathOfExisting(r.Dir)) != filepath.Join(confine.RealPathOfExisting(a.Dir), ".metier", "runs") {
+		what = r.Dir
+	}
+	if strings.ContainsAny(what, " \t\"'$&;()<>|*?\\") {
+		what = "'" + strings.ReplaceAll(what, "'", `'\''`) + "'"
+	}
+	return what
+}
+
+// resumable adds to an error of the record, or of the disk below it, how the
+// run goes on once its cause is gone.
+func (a *app) resumable(id, dir string, err error) error {
+	if err == nil || metier.KindOf(err) != metier.Unavailable {
+		return err
+	}
+	p := *problemOf(err)
+	if p.hint == "" && p.code == "disk_full" {
+		p.hint = "free some space"
+	}
+	if p.hint != "" {
+		p.hint += "; then "
+	}
+	p.hint += "go on with: " + a.again(result{Run: id, Dir: dir})
+	return &p
+}
+
+// hintOf names the way out of a run that is not done.
+func (a *app) hintOf(r result) string {
+	again, show := a.again(r), "metier runs show "+r.Run
+	switch r.Code {
+	case "model_auth", "model_forbidden":
+		return "check the provider's key; then go on with: " + again
+	case "model_not_found":
+		return "check the model's name; go on with: " + again + " --model provider:name"
+	case "model_bad_request", "model_refused":
+		return "the provider does not take this conversation; another one may: " + again + " --model provider:name"
+	case "model_context_overflow":
+		return "go on with a model that has a larger window: " + again + " --model provider:name; or begin again with fewer skills and files"
+	case "model_rate_limited", "model_overloaded", "model_server", "model_cut", "model_bad_reply", "model_unreachable":
+		return "the provider failed several times; wait a little, then go on with: " + again
+	case "script_ended", "script_failed":
+		return "the recorded turns do not fit this run; mend the script, or go on with a model: " + again + " --model provider:name"
+	case "turn_limit":
+		return "allow more turns: " + again + " --max-turns N"
+	case "token_budget":
+		return "allow more tokens: " + again + " --max-tokens N"
+	case "loop_detected":
+		return "the model made the same call again and again, see '" + show + "'; another one may go on: " + again + " --model provider:name"
+	case "output_invalid":
+		return "no answer fitted the schema, see '" + show + "'; try again with: " + again
+	case "reply_cut":
+		return "the answer was longer than the model may write; ask for less, or go on with: " + again
+	}
+	switch r.Status {
+	case "parked":
+		return "see and answer it with: metier runs answer " + a.named(r) + "; then go on with: " + again
+	case "interrupted":
+		return "go on with: " + again
+	}
+	return "see '" + show + "'"
+}

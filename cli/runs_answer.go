@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/engine"
+	"metier/internal/plural"
+	"metier/policy"
+	"metier/run"
+)
+
+// answerFlags are the flags of `metier runs answer`.
+type answerFlags struct {
+	runPlace
+	question, scope string
+}
+
+func (a *app) runsAnswerCommand() *cobra.Command {
+	var f answerFlags
+	c := &cobra.Command{Use: "answer RUN [yes|no]", Short: "Answer what a parked run waits for",
+		Long: `Answer writes a person's answer into the record of a run that waits for one.
+Without yes or no it shows what is asked and what a yes would cover. The answer
+holds for that and nothing else: when a file of the skill changes, it is asked
+anew. Then 'metier run --resume RUN' goes on.`,
+		Example: "  metier runs answer latest\n  metier runs answer latest yes\n  metier runs answer latest yes --scope always\n  metier runs answer latest no --question q-e33acb2b6745dced",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 && args[1] != "yes" && args[1] != "no" {
+				return wrong("usage", "write it as: metier runs answer RUN yes, or no", "%q is no answer", args[1])
+			}
+			if len(args) == 2 {
+				args = args[:1]
+			}
+			return oneRun(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if c.Flags().Changed("scope") {
+					return wrong("usage", "write it as: metier runs answer RUN yes --scope "+f.scope, "--scope is for an answer, and there is none")
+				}
+				return a.openQuestions(c.Context(), f, args[0])
+			}
+			return a.answer(c.Context(), f, args[0], args[1] == "yes")
+		}}
+	f.flags(c)
+	c.Flags().StringVar(&f.question, "question", "", "which one, by its id or its call (default: the only one)")
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer holds: once, session (of this run), always (a yes to a script, in every run)")
+	a.completions(c)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return starting([]cobra.Completion{"yes", "no"}, typed), cobra.ShellCompDirectiveNoFileComp
+		}
+		return firstArg(1, a.completeRuns)(c, args, typed)
+	}
+	return c
+}
+
+// question is one open question as `runs answer --json` and `runs show` have it.
+type question struct {
+	ID      string            `json:"id"`
+	Call    string            `json:"call"`
+	Code    string            `json:"code"`
+	Tool    string            `json:"tool"`
+	Asks    string            `json:"asks"`
+	Covers  map[string]string `json:"covers"`
+	Given   json.RawMessage   `json:"given"` // the arguments of the call
+	Scopes  []string          `json:"scopes"`
+	Binds   string            `json:"binds"`
+	AskedAt string            `json:"askedAt"`
+	// Subagent is the profile and the name of the one that asks, "" for the run itself.
+	Subagent string `json:"subagent"`
+}
+
+func questionOf(p run.Pending) question {
+	asks, covers := engine.Coverage(run.Text(p.Text))
+	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt, Subagent: engine.Asker(p)}
+}
+
+// openQuestions lists what a run waits for. It changes nothing.
+func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (err error) {
+	folder, err := a.lookAtVouched(ctx, f.runPlace, what)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(folder.Close(), err) }()
+	r, err := run.Show(ctx, folder)
+	if err != nil {
+		return err
+	}
+	open := slices.DeleteFunc(r.Questions, func(q run.Pending) bool { return f.question != "" && q.ID != f.question && q.Call != f.question })
+	if f.question != "" && len(open) == 0 {
+		return a.nextStep(folder.ID(), folder.Dir(), engine.NotOpen(ctx, folder, r.Status, f.question))
+	}
+	a.engine().ChildQuestions(ctx, folder.Dir(), open)
+	if a.json {
+		out := []question{}
+		for _, q := range open {
+			out = append(out, questionOf(q))
+		}
+		return a.document(map[string]any{"run": r.ID, "status": r.Status, "questions": out})
+	}
+	if len(open) == 0 {
+		_, err := fmt.Fprintf(a.Out, "run %s waits for no answer\n", r.ID)
+		return err
+	}
+	for _, q := range open {
+		a.showPending(q, "")
+	}
+	fmt.Fprintf(a.Out, "\nanswer with: metier runs answer %s yes|no%s\n", a.named(result{Run: folder.ID(), Dir: folder.Dir()}), pick(open))
+	return nil
+}
+
+// pick is what names one of several questions.
+func pick(open []run.Pending) string {
+	if len(open) > 1 {
+		return " --question ID"
+	}
+	return ""
+}
+
+// showPending prints one open question.
+func (a *app) showPending(q run.Pending, indent string) {
+	fmt.Fprintf(a.Out, "%s%s, for %s, asked %s, may hold: %s\n", indent, oneLine(q.ID), oneLine(q.Call), oneLine(localTime(q.AskedAt)), oneLine(strings.Join(q.Scopes, ", ")))
+	a.showQuestion(a.Out, indent+"  ", run.Text(q.Text), q.Args)
+}
+
+func yesNo(allow bool) string {
+	if allow {
+		return "yes"
+	}
+	return "no"
+}
+
+// answer writes one answer into the record.
+func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool) error {
+	root, id, err := a.findRun(f.runPlace, what)
+	if err != nil {
+		return err
+	}
+	q, ans, err := a.engine().Answer(ctx, root, id, engine.AnswerRequest{Question: f.question, Allow: allow, Scope: f.scope})
+	if err != nil {
+		dir := filepath.Join(root, id)
+		return a.resumable(id, dir, a.nextStep(id, dir, err))
+	}
+	return a.answered(ctx, root, id, q, ans)
+}
+
+// nextStep adds the command that continues a run to the error that nothing waits for an
+// answer.
+func (a *app) nextStep(id, dir string, err error) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok || e.Code != "question_answered" && e.Code != "question_not_open" {
+		return err
+	}
+	with := *e
+	with.Hint = "go on with: " + a.again(result{Run: id, Dir: dir})
+	return &with
+}
+
+// answered tells what was written and how it goes on.
+func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans policy.Answer) (err error) {
+	folder, err := run.Look(root, id, a.engine().RunOptions())
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(folder.Close(), err) }()
+	r, err := run.Show(ctx, folder)
+	if err != nil {
+		return err
+	}
+	here := result{Run: folder.ID(), Dir: folder.Dir()}
+	if a.json {
+		return a.document(map[string]any{"run": folder.ID(), "question": questionOf(q), "answer": yesNo(ans.Allow), "scope": ans.Scope, "by": ans.By,
+			"open": len(r.Questions), "head": fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash)})
+	}
+	fmt.Fprintf(a.Out, "%s is answered with %s (%s) by %s\n", q.ID, yesNo(ans.Allow), ans.Scope, oneLine(ans.By))
+	if ans.Scope == policy.ScopeAlways {
+		fmt.Fprintln(a.Out, "it holds while the skill's files, the isolation and the network are the same; 'metier runs approvals' takes it back for other runs")
+	}
+	if n := len(r.Questions); n > 0 {
+		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural.Of(n, "question")+" more", a.named(here))
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "go on with: %s\n", a.again(here))
+	return err
+}

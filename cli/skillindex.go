@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"metier"
+	"metier/config"
+	"metier/engine"
+	"metier/internal/confine"
+	"metier/internal/distinct"
+	"metier/internal/nearest"
+	"metier/internal/plural"
+	"metier/internal/termtext"
+	"metier/settings"
+	"metier/skillroots"
+)
+
+// skillLocation are the flags that say which skills a command looks at: those that
+// `metier run` would find with the same ones.
+type skillLocation struct {
+	workspace string
+	roots     []string
+	profile   string
+	set       []string
+	mcp       []string // files of servers whose skills are looked at too
+	harness   []string
+	typing    bool // for completion, which changes no file
+}
+
+func (p *skillLocation) flags(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&p.workspace, "workspace", "", "folder of the project (default: the current one)")
+	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
+	harnessFlag(fl, &p.harness)
+	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
+	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
+}
+
+// servers is the flag of commands that look at skills of servers too. They are
+// started or called, so a command does that only where somebody names them.
+func (p *skillLocation) servers(c *cobra.Command) {
+	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "file of MCP servers to ask for their skills too (repeatable)")
+}
+
+// skillIndex is what a run would find at a place.
+type skillIndex struct {
+	a         *app
+	workspace string
+	settings  settings.Settings
+	roots     []skillroots.Root
+	tools     []string
+	denied    []string
+	policy    *engine.LaunchPolicy
+	snapshot  *metier.Snapshot
+	scans     *skillroots.Scans
+}
+
+// openIndex finds the skills of a place, as a run there would.
+func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, error) {
+	if a.env.Get("GOGC") == "" { // the command ends soon: more memory for less time
+		debug.SetGCPercent(400)
+	}
+	op, err := config.Load(a.env)
+	if err != nil {
+		return nil, err
+	}
+	sh := &skillIndex{a: a}
+	enter := a.engine().Enter
+	if p.typing {
+		enter = func(_ context.Context, dir string) (string, error) { return a.engine().WorkspaceDir(dir) }
+	}
+	if sh.workspace, err = enter(ctx, p.workspace); err != nil {
+		return nil, err
+	}
+	layer, err := setFlag(p.set)
+	if err != nil {
+		return nil, err
+	}
+	var denied []string
+	if sh.settings, _, denied, err = op.Resolve(a.env, p.profile, sh.workspace, engine.HarnessLayer(p.harness), layer); err != nil {
+		return nil, profileHint(cmp.Or(p.profile, a.env.Get("METIER_PROFILE"), op.Profile), err)
+	}
+	if sh.policy, _, err = a.engine().PolicyOf(nil, op); err != nil {
+		return nil, err
+	}
+	sh.denied = slices.Concat(op.Deny, denied)
+	if sh.roots, err = a.engine().Finder().Find(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
+		return nil, err
+	}
+	sh.settings.Tools.Default = engine.HarnessTools(sh.settings.Tools.Default, sh.roots)
+	if sh.tools, err = engine.DefaultTools(op, sh.settings); err != nil {
+		return nil, err
+	}
+	sh.scans = a.scans(ctx)
+	if len(p.mcp) > 0 {
+		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
+	} else {
+		sh.snapshot, err = a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sh, engine.CheckHarnesses(ctx, sh.snapshot, sh.roots)
+}
+
+// entries finds what a person calls a skill, whatever its state: by ID, by
+// name, else by the path of its folder or of its SKILL.md.
+func (sh *skillIndex) entries(subject string) []metier.Skill {
+	if found := sh.snapshot.Entries(subject); len(found) > 0 {
+		return found
+	}
+	for _, p := range sh.places(subject) {
+		if found := sh.snapshot.At(p); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// places are the ways to write a path: as it was given, with the links above
+// it followed, and with all links followed.
+func (sh *skillIndex) places(subject string) []string {
+	p := filepath.Clean(sh.a.env.Path(subject))
+	out := []string{p}
+	if dir, err := confine.RealPath(filepath.Dir(p)); err == nil {
+		out = append(out, filepath.Join(dir, filepath.Base(p)))
+	}
+	if real, err := confine.RealPath(p); err == nil {
+		out = append(out, real)
+	}
+	return distinct.Of(out)
+}
+
+// missing is the error for a name nobody has: with what it may have meant. A
+// path at which there is something is none; then it gives nil.
+func (sh *skillIndex) missing(subject string) error {
+	_, err := os.Lstat(sh.a.env.Path(subject))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var names []string
+	for _, sk := range sh.snapshot.All() {
+		names = append(names, termtext.Line(sk.Name))
+	}
+	what := "there is no such skill"
+	if strings.ContainsAny(subject, `/\`) {
+		what = "there is no skill of that name, and nothing at that path"
+	}
+	if !engine.OfRoot(subject) && len(sh.a.hosts) == 0 {
+		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
+			Hint: "name the file of its server with --mcp-config; 'metier mcp inspect SERVER' shows it too", Err: errors.New("servers are asked only where they are named")}
+	}
+	if len(sh.roots) == 0 {
+		return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_registry_missing",
+			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
+	}
+	hint := "'metier list --all' shows what there is"
+	if path, flag, ok := sh.unsearched(subject); ok {
+		hint = path + " is in a folder that is not searched; include it with " + flag
+	}
+	return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
+		Hint: hint, Err: errors.New(what + nearest.Hint(subject, distinct.Of(names)))}
+}
+
+// oneSkill are the arguments of a command about one skill.
+func oneSkill(c *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" {
+		return nil
+	}
+	what := plural.Of(len(args), "skill")
+	if len(args) == 1 {
+		what = "an empty name"
+	}
+	return &problem{exit: exitUsage, code: "usage", err: errors.New(c.CommandPath() + " needs one skill, not " + what),
+		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
+}
+
+// catalog is what a run would show its model of the skills.
+func (sh *skillIndex) catalog(ctx context.Context) (metier.Catalog, error) {
+	l := engine.Launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}
+	return sh.a.engine().Catalog(ctx, l, sh.settings, sh.snapshot)
+}
+
+// withServers finds the skills of a place and of the servers of files. The servers
+// end with the command.
+func (a *app) withServers(ctx context.Context, sh *skillIndex, files []string) (*metier.Snapshot, error) {
+	h, err := a.engine().OpenServers(ctx, files, sh.workspace, sh.roots)
+	if err != nil {
+		return nil, err
+	}
+	a.hosts = append(a.hosts, h)
+	return a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, sh.scans, engine.ServerMounts(h)...)
+}

@@ -1,0 +1,298 @@
+package exectool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/internal/confine"
+	"metier/internal/runtimes"
+	"metier/internal/termtext"
+	"metier/policy"
+	"metier/record"
+	"metier/sandbox"
+	"metier/settings"
+)
+
+// Host puts exact scripts on this machine itself, where nothing is kept from
+// them but this process's environment. It comes from a subagent's
+// profile, which is an operator's word; a run of its own has none.
+// Every other script stays in the sandbox.
+//
+// A name alone puts nobody's code on the host: a script of a skill that did not
+// come with metier or from the organization also has to be in Approved, in the
+// very tree that runs.
+type Host struct {
+	Scripts  []string // SKILL:scripts/PATH, SKILL a name or an ID
+	Approved []policy.ApprovedScript
+	Sandbox  sandbox.Sandbox // runs them: one of level L0
+	Path     []string        // absolute folders after the system's in their PATH
+	// Leased has the scripts need Browser, which they find by AGENT_BROWSER_CDP.
+	// They are then held to the setting host_cdp, and to its origin.
+	Leased  bool
+	Browser Browser // nil: there is no lease
+	// Credentials are the scripts, as in Scripts, that sign in somewhere. Each
+	// needs a grant of the lease, bound to its origin. Scripts with a
+	// grant get their skill's secrets; no other script on the host does.
+	Credentials []string
+}
+
+// Browser is a lease of a browser: one origin, until some time, through an
+// endpoint of its own. It is safe for concurrent use.
+type Browser interface {
+	Endpoint() string // what scripts are given; it answers between Begin and end
+	Origin() string
+	Live() error // why it cannot be used, worded for people; nil: it can
+	// Granted is the origin to which the operator bound the credentials of a
+	// script, and whether there is a grant at all.
+	Granted(entry string) (origin string, ok bool)
+	// Begin opens the endpoint for one script; end cuts its connections and says
+	// what the script asked of the browser, and what was refused.
+	Begin(ctx context.Context) (end func() []event.HostUse, err error)
+}
+
+// The variable by which a script finds its browser, and the argument by which
+// it is told.
+const (
+	cdpEnv  = "AGENT_BROWSER_CDP"
+	cdpFlag = "--cdp"
+)
+
+// listed reports whether a list names a script of a skill.
+func listed(list []string, sk metier.Skill, file string) bool {
+	return slices.Contains(list, sk.Name+":"+file) || slices.Contains(list, sk.ID.String()+":"+file)
+}
+
+// on reports whether a script runs on the host.
+func (h *Host) on(sk metier.Skill, file string) bool { return h != nil && listed(h.Scripts, sk, file) }
+
+// trusted reports whether a skill's scripts may run on the host as they are.
+func (h *Host) trusted(sk metier.Skill, file string) bool {
+	if t := sk.Tier.Or(); t == policy.Builtin || t == policy.Org {
+		return true
+	}
+	return slices.ContainsFunc(h.Approved, func(a policy.ApprovedScript) bool {
+		return a.Tree != "" && a.Tree == string(sk.Tree) && listed([]string{a.Entry}, sk, file)
+	})
+}
+
+// box is where a script runs.
+func (r *runner) box(host bool) sandbox.Sandbox {
+	if host {
+		return r.Host.Sandbox
+	}
+	return r.Sandbox
+}
+
+// hostRules are the last gates of contracts §2.1, for a script on the host.
+func (r *runner) hostRules(p *prepared, fail refusal) error {
+	deny := func(hint, format string, a ...any) error {
+		return fail(metier.Denied, "permission_denied", fmt.Sprintf(format, a...), hint)
+	}
+	if !r.Host.trusted(p.skill, p.script.Path) {
+		return deny("the operator approves it as it is by --allow-skill-script "+termtext.Word(p.entry()), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
+	}
+	if err := r.hostCwd(p, deny); err != nil {
+		return err
+	}
+	if !r.Host.Leased {
+		return nil
+	}
+	return r.leaseRules(p, deny)
+}
+
+type denial func(hint, format string, a ...any) error
+
+// hostCwd holds a script to the workspace, links resolved, and outside of the
+// records there.
+func (r *runner) hostCwd(p *prepared, deny denial) error {
+	if r.Workspace == nil {
+		return deny("run with a workspace", "a script on the host works in the workspace, and there is none")
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(p.cwd, sandbox.WorkspaceDir), "/")
+	root, err := confine.RealPath(r.Workspace.Host)
+	if err == nil {
+		var real string
+		if real, err = confine.RealPath(filepath.Join(root, filepath.FromSlash(rel))); err == nil {
+			if rel, err = filepath.Rel(root, real); err == nil && !filepath.IsLocal(rel) {
+				err = errors.New("it leads out of the workspace")
+			}
+		}
+	}
+	if err != nil {
+		return deny("give another folder of "+sandbox.WorkspaceDir, "the working folder cannot be used: %v", err)
+	}
+	rel = filepath.ToSlash(rel)
+	for _, h := range r.workspace().Hidden {
+		if rel == h || strings.HasPrefix(rel, h+"/") {
+			return deny("give another folder of "+sandbox.WorkspaceDir, "the working folder holds the records of runs, where nothing on the host works")
+		}
+	}
+	if p.cwd = sandbox.WorkspaceDir; rel != "." {
+		p.cwd += "/" + rel
+	}
+	return nil
+}
+
+// leaseRules hold a script to the browser that it was lent.
+func (r *runner) leaseRules(p *prepared, deny denial) error {
+	b := r.Host.Browser
+	if b == nil {
+		return deny("the operator lends one: --browser-endpoint, --browser-origin and --browser-until", "no browser is leased to this run")
+	}
+	if err := b.Live(); err != nil {
+		return deny("the operator can lend one anew, with --browser-until where the run is resumed; work on without the browser, or say so", "the lease of the browser cannot be used: %v", err)
+	}
+	granted, ok := b.Granted(p.entry())
+	if !ok {
+		granted, ok = b.Granted(p.skill.ID.String() + ":" + p.script.Path)
+	}
+	switch {
+	case ok && granted != b.Origin():
+		return deny("the operator grants it for "+b.Origin(), "the credentials of this script are bound to %s, and the browser is leased for %s", granted, b.Origin())
+	case !ok && listed(r.Host.Credentials, p.skill, p.script.Path):
+		return deny("the operator grants it under browser: grants: in the configuration", "the script signs in with credentials, and has no grant for %s", b.Origin())
+	}
+	p.granted = ok
+	if err := r.cdpRule(p.script.Args, deny); err != nil {
+		return err
+	}
+	for _, a := range p.script.Args {
+		if o, is := otherOrigin(a, b); is {
+			return deny("work with "+b.Origin()+" only", "the argument names %s, and the browser is leased for %s", termtext.Line(o), b.Origin())
+		}
+	}
+	return nil
+}
+
+// cdpRule is the setting host_cdp: a script says --cdp with exactly the
+// endpoint of its lease, or does not say it at all.
+func (r *runner) cdpRule(args []string, deny denial) error {
+	var given []string
+	for i, a := range args {
+		switch value, has := strings.CutPrefix(a, cdpFlag+"="); {
+		case has:
+			given = append(given, value)
+		case a == cdpFlag && i+1 < len(args):
+			given = append(given, args[i+1])
+		case a == cdpFlag:
+			given = append(given, "")
+		}
+	}
+	if r.Exec.HostCDP != settings.HostCDPRequire {
+		if len(given) > 0 {
+			return deny("leave "+cdpFlag+" out: the script finds the browser by itself", "a script on the host is not given %s (host_cdp=forbid)", cdpFlag)
+		}
+		return nil
+	}
+	hint := "pass " + cdpFlag + " " + r.Host.Browser.Endpoint()
+	if len(given) == 0 {
+		return deny(hint, "a script on the host is given %s (host_cdp=require)", cdpFlag)
+	}
+	for _, v := range given {
+		if v != r.Host.Browser.Endpoint() {
+			return deny(hint, "%s does not name the endpoint that is leased", cdpFlag)
+		}
+	}
+	return nil
+}
+
+// otherOrigin says which address an argument names, if it is one that the lease
+// does not cover. The lease itself holds the browser to its origin, whatever
+// words a script uses; this says so before anything starts.
+func otherOrigin(arg string, b Browser) (string, bool) {
+	if arg == b.Endpoint() || arg == cdpFlag+"="+b.Endpoint() {
+		return "", false
+	}
+	u, err := url.Parse(arg)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "ws", "wss", "ftp", "file"}, strings.ToLower(u.Scheme)) {
+		return "", false
+	}
+	o, err := url.Parse(b.Origin())
+	if err == nil && strings.EqualFold(o.Scheme, u.Scheme) && strings.EqualFold(o.Hostname(), u.Hostname()) && port(o) == port(u) && u.User == nil {
+		return "", false
+	}
+	return u.Scheme + "://" + u.Host, true
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+}
+
+// environment is what a program on the host or apart from it finds.
+func (r *runner) environment(host bool) []string {
+	env := Environment()
+	if !host {
+		return env
+	}
+	search := append([]string{runtimes.SearchPath}, slices.DeleteFunc(slices.Clone(r.Host.Path), func(d string) bool { return !filepath.IsAbs(d) })...)
+	env = append(env, "PATH="+strings.Join(search, string(filepath.ListSeparator)))
+	if r.Host.Leased && r.Host.Browser != nil {
+		env = append(env, cdpEnv+"="+r.Host.Browser.Endpoint())
+	}
+	return env
+}
+
+// useBrowser opens the browser for one script, where it has one. Its endpoint is kept
+// out of what the script prints, as a backstop.
+func (r *runner) useBrowser(ctx context.Context, host bool) (end func() []event.HostUse, hide []record.Secret, err error) {
+	if !host || !r.Host.Leased {
+		return func() []event.HostUse { return nil }, nil, nil
+	}
+	if end, err = r.Host.Browser.Begin(ctx); err != nil {
+		return nil, nil, &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "browser_unavailable", Hint: "the operator looks whether the browser answers at --browser-endpoint", Err: err}
+	}
+	at := r.Host.Browser.Endpoint()
+	_, rest, _ := strings.Cut(at, "://")
+	return end, []record.Secret{{Name: cdpEnv, Value: at}, {Name: cdpEnv, Value: rest}}, nil
+}
+
+// leased tells the model what its browser refused, and that the lease ended.
+func (r *runner) leased(res metier.Result, uses []event.HostUse) metier.Result {
+	if !r.Host.Leased || len(res.Parts) == 0 {
+		return res
+	}
+	var b strings.Builder
+	for _, u := range uses {
+		switch {
+		case u.Code == "":
+		case u.Host != "":
+			fmt.Fprintf(&b, "The browser did not go to %s:%d (%s): it is leased for %s.\n", termtext.Line(u.Host), u.Port, u.Code, r.Host.Browser.Origin())
+		default:
+			fmt.Fprintf(&b, "The browser refused what a lease does not cover (%s), times: %d.\n", u.Code, u.Requests)
+		}
+	}
+	if err := r.Host.Browser.Live(); err != nil {
+		fmt.Fprintf(&b, "The lease of the browser cannot be used any longer: %v.\n", err)
+	}
+	res.Parts[0].Text += b.String()
+	return res
+}
+
+// about tells the model which scripts run on the host, and with what.
+func (h *Host) about(cdp settings.HostCDP) string {
+	if h == nil || len(h.Scripts) == 0 {
+		return ""
+	}
+	text := " These scripts run on this machine itself, in the workspace: " + strings.Join(slices.Sorted(slices.Values(h.Scripts)), ", ") + "."
+	switch {
+	case !h.Leased:
+		return text
+	case h.Browser == nil:
+		return text + " They need a browser, and none is leased to this run."
+	}
+	text += " They have a browser that is leased for " + h.Browser.Origin() + " alone."
+	if cdp == settings.HostCDPRequire {
+		text += " Pass them " + cdpFlag + " with the endpoint of the lease, which the refusal of a call without it names."
+	}
+	return text
+}

@@ -1,0 +1,195 @@
+package exectool
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"metier"
+	"metier/event"
+	"metier/internal/promptescape"
+	"metier/internal/termtext"
+	"metier/policy"
+	"metier/sandbox"
+)
+
+// Result is how a program ended, as documents show it.
+type Result struct {
+	Status    string   `json:"status"`
+	ExitCode  *int     `json:"exitCode"`
+	Signal    string   `json:"signal"`
+	Limit     string   `json:"limit"`
+	Stdout    string   `json:"stdout"`
+	Stderr    string   `json:"stderr"`
+	Truncated bool     `json:"truncated"`
+	Backend   string   `json:"backend"`
+	Level     string   `json:"level"`
+	Digest    string   `json:"digest"`
+	Runtime   string   `json:"runtime"`
+	Argv      []string `json:"argv"`
+	// Quarantined lists what appeared at protected paths of the workspace.
+	Quarantined []Quarantined `json:"quarantined,omitempty"`
+}
+
+// Quarantined is something that appeared at a protected path. To is where
+// metier moved it, "" if it is gone.
+type Quarantined struct {
+	Path string `json:"path"`
+	To   string `json:"to,omitempty"`
+}
+
+// Ended says how the program ended, after "the script".
+func (r Result) Ended() string {
+	switch {
+	case len(r.Quarantined) > 0:
+		return "was ended: " + r.Quarantined[0].text()
+	case r.Limit != "":
+		return "was ended at a limit: " + r.Limit
+	case r.Signal != "":
+		return "was ended by " + r.Signal
+	case r.ExitCode == nil:
+		return "did not run"
+	}
+	return fmt.Sprintf("exited with %d", *r.ExitCode)
+}
+
+// text says what happened at a protected path.
+func (q Quarantined) text() string {
+	s := strconv.Quote(q.Path) + " is protected, and a program that runs in this workspace created or removed it"
+	if q.To != "" {
+		s += "; metier moved it to " + strconv.Quote(q.To)
+	}
+	return s
+}
+
+// reply is what a call returns of a program that ran. digest is of a script's
+// file, "" for a command.
+func reply(x *metier.ToolContext, e event.Execution, digest string, r sandbox.Result, argv []string, label policy.Label) (res metier.Result, err error) {
+	res = metier.Text(outputText(x, r))
+	res.Code, res.Label = endCode(r), label
+	var moved []Quarantined
+	for _, q := range r.Quarantined {
+		moved = append(moved, Quarantined(q))
+	}
+	res.Detail, err = json.Marshal(Result{Status: e.Status, ExitCode: e.Exit, Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr),
+		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: digest, Runtime: e.Runtime, Argv: argv, Quarantined: moved})
+	return res, err
+}
+
+// The codes of a program that ran and did not end well.
+const (
+	codeFailed = "script_failed" // it exited with another code than 0, or a signal ended it
+	codeLimit  = "script_limit"  // it ran into a limit
+)
+
+func endCode(r sandbox.Result) string {
+	switch {
+	case r.Limit != "":
+		return codeLimit
+	case r.Signal != "" || r.Exit != 0:
+		return codeFailed
+	}
+	return ""
+}
+
+// plainOutput is what a script printed; of one that failed, how it ended and what
+// it wrote to standard error come first.
+func plainOutput(r sandbox.Result) string {
+	out, _, _ := shown(r.Stdout, r.StdoutTruncated)
+	if endCode(r) == "" && len(r.Quarantined) == 0 {
+		return out
+	}
+	errs, _, _ := shown(r.Stderr, r.StderrTruncated)
+	return ending(r) + errs + out
+}
+
+// ending says how a program ended.
+func ending(r sandbox.Result) string {
+	var b strings.Builder
+	switch {
+	case len(r.Quarantined) > 0:
+		for _, q := range r.Quarantined {
+			fmt.Fprintf(&b, "Ended: %s.\n", Quarantined(q).text())
+		}
+	case r.Limit != "":
+		fmt.Fprintf(&b, "Ended at a limit: %s.\n", r.Limit)
+	case r.Signal != "":
+		fmt.Fprintf(&b, "Ended by %s.\n", r.Signal)
+	default:
+		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
+		b.WriteString(missingModule(r.Stderr))
+	}
+	return b.String()
+}
+
+// What Python, Node.js and Deno report of a package that is not installed. A
+// relative path is a file of the skill, and does not match.
+var (
+	pythonModule = regexp.MustCompile(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([A-Za-z0-9_.]{1,100})'?\s*$`)
+	nodeModule   = regexp.MustCompile(`Cannot find (?:module|package) '(@?[A-Za-z0-9][A-Za-z0-9_./-]{0,100})'`)
+)
+
+// missingModule names the package for want of which a script failed, "" if its
+// standard error names none.
+func missingModule(stderr []byte) string {
+	kind, m := "Python package", pythonModule.FindSubmatch(stderr)
+	if m == nil {
+		kind, m = "Node.js module", nodeModule.FindSubmatch(stderr)
+	}
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("The %s %s is not installed where scripts run, and the sandbox has no network to fetch it. Install it in a system folder.\n", kind, m[1])
+}
+
+// outputText is what the model reads of a program: how it ended, then what it
+// wrote, each stream in an element that it cannot leave.
+func outputText(x *metier.ToolContext, r sandbox.Result) string {
+	var b strings.Builder
+	b.WriteString(ending(r))
+	out, n := stream("stdout", r.Stdout, r.StdoutTruncated)
+	errs, m := stream("stderr", r.Stderr, r.StderrTruncated)
+	b.WriteString(out + errs)
+	if n += m; n > 0 {
+		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: x.Call().ID, N: n})
+	}
+	return b.String()
+}
+
+// Of a long stream the model reads the beginning and the end; all that was kept
+// is in the record.
+const shownHead, shownTail = 32 << 10, 16 << 10
+
+func stream(name string, data []byte, cut bool) (text string, neutralized int) {
+	if len(data) == 0 && !cut {
+		return "", 0
+	}
+	text, kept, cut := shown(data, cut)
+	attributes := fmt.Sprintf(" stream=%q", name)
+	if cut {
+		attributes += fmt.Sprintf(` truncated="true" shown="%d"`, kept)
+	}
+	return promptescape.Element("program_output", attributes, text)
+}
+
+// shown is the text of a stream for the model, how many of its bytes that is, and
+// whether it is less than all.
+func shown(data []byte, cut bool) (text string, kept int, less bool) {
+	if len(data) <= shownHead+shownTail {
+		return strings.ToValidUTF8(string(data), "\uFFFD"), len(data), cut
+	}
+	head, tail := data[:shownHead], data[len(data)-shownTail:]
+	left := len(data) - len(head) - len(tail)
+	return strings.ToValidUTF8(string(head), "\uFFFD") + fmt.Sprintf("\n[%d bytes left out]\n", left) + strings.ToValidUTF8(string(tail), "\uFFFD"), len(head) + len(tail), true
+}
+
+// short is a model's path as a fact: escaped, at most 1,024 bytes.
+func short(p string) string {
+	const most = 1024
+	if len(p) > most {
+		p = strings.ToValidUTF8(p[:most], "")
+	}
+	return termtext.Line(p)
+}

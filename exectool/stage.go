@@ -1,0 +1,92 @@
+package exectool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"metier"
+	"metier/internal/digest"
+	"metier/sandbox"
+)
+
+// stagedAt is the folder of a skill's staged files.
+func stagedAt(sk metier.Skill) string { return path.Join(sandbox.SkillsDir, sk.Slug) }
+
+// stage reads all files of a skill, each compared with the index, as the tree
+// that its scripts run from: the bytes that run are the ones that were hashed
+// (D3). total is what other skills of the same job have of treeMax.
+func (r *runner) stage(ctx context.Context, s *metier.Session, sk metier.Skill, total int64) (sandbox.Tree, error) {
+	t := sandbox.Tree{Path: stagedAt(sk)}
+	files := slices.Clone(sk.Resources)
+	if name := sk.Head.FileName; name != "" && !slices.ContainsFunc(files, func(f metier.Resource) bool { return f.Path == name }) {
+		files = append(files, metier.Resource{File: metier.File{Path: name, Digest: sk.Digest, Size: -1}})
+	}
+	size := int64(0)
+	for _, f := range files {
+		size += max(f.Size, 0)
+	}
+	if total += size; total > treeMax {
+		return t, &metier.Error{Op: "stage", Skill: sk.Name, Kind: metier.LimitReached, Code: "skill_too_large", Err: fmt.Errorf("its files have %d bytes, at most %d can be staged", size, treeMax)}
+	}
+	b, err := s.Snapshot().Open(ctx, sk.ID)
+	if err != nil {
+		return t, err
+	}
+	defer b.Close()
+	for _, f := range files {
+		data, err := verified(ctx, b, sk, f)
+		if err != nil {
+			return t, err
+		}
+		t.Files = append(t.Files, sandbox.File{Path: f.Path, Exec: f.Exec, Data: data})
+	}
+	return t, nil
+}
+
+// skillMax is the largest SKILL.md whose size the index does not know.
+const skillMax = 4 << 20
+
+// verified reads one file of a skill whole and compares it with the index. A
+// size below zero is not compared.
+func verified(ctx context.Context, b metier.Bundle, sk metier.Skill, f metier.Resource) ([]byte, error) {
+	fail := func(k metier.Kind, code string, err error) error {
+		return &metier.Error{Op: "run", Skill: sk.Name, Path: f.Path, Kind: k, Code: code, Err: err}
+	}
+	file, err := b.Open(ctx, f.Path)
+	if err != nil {
+		return nil, fail(metier.KindOf(err), openCode(err), err)
+	}
+	defer file.Close()
+	most := f.Size
+	if most < 0 {
+		most = skillMax
+	}
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, fail(metier.Unavailable, "unknown", err)
+	}
+	if f.Size >= 0 && int64(len(data)) != f.Size || metier.Digest(digest.Bytes(data)) != f.Digest {
+		return nil, fail(metier.Drift, "script_snapshot_mismatch", errors.New("the file is not the one that was indexed; nothing ran"))
+	}
+	return data, nil
+}
+
+// openCode names a failed open as contracts §2.1 does for scripts.
+func openCode(err error) string {
+	switch metier.KindOf(err) {
+	case metier.NotFound:
+		return "script_not_found"
+	case metier.Denied:
+		if metier.CodeOf(err) == "permission_denied" {
+			return "permission_denied"
+		}
+		return "script_outside_root"
+	case metier.Invalid:
+		return "script_not_file"
+	}
+	return "unknown"
+}

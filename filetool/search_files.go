@@ -1,0 +1,305 @@
+package filetool
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/internal/regex"
+	"metier/internal/termtext"
+	"metier/policy"
+	"metier/settings"
+)
+
+// Limits of search_files.
+const (
+	searchMatches  = 100       // shown, unless asked for others
+	searchMost     = 500       // shown at most
+	searchFilesMax = 10_000    // files read
+	searchBytes    = 128 << 20 // bytes read in all
+	searchFileMax  = 4 << 20   // bytes of one file
+	searchLine     = 300       // bytes of a line that are shown
+	searchPattern  = 1000      // bytes of a pattern
+	searchStates   = 2000      // states of a pattern, by which each byte that is searched costs more
+	searchSkill    = 200       // files of a skill
+)
+
+//go:embed search_files.md
+var searchText string
+
+type searchFiles struct{ files }
+
+type searchArgs struct {
+	Pattern string `json:"pattern"`
+	Path    string `json:"path,omitempty"`
+	Glob    string `json:"glob,omitempty"`
+	Limit   int    `json:"limit,omitempty"`
+
+	re   *regexp.Regexp
+	glob glob
+}
+
+// searchDetail is the tool output artifact of search_files.
+type searchDetail struct {
+	Path    string   `json:"path"`
+	Matches int      `json:"matches"`
+	Files   int      `json:"filesSearched"`
+	Bytes   int64    `json:"bytesSearched"`
+	Notes   []string `json:"notes"`
+}
+
+var searchSchema = sync.OnceValue(func() json.RawMessage {
+	return schema(map[string]any{
+		"pattern": text("Regular expression, RE2 syntax."),
+		"path":    text("Folder or file to search; the working folder unless given."),
+		"glob":    text("Glob that names or paths of files must match."),
+		"limit":   map[string]any{"type": "integer", "minimum": 1, "maximum": searchMost, "description": fmt.Sprintf("Most matches to show; %d unless given.", searchMatches)},
+	}, "pattern")
+})
+
+func (t searchFiles) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
+	return t.spec(settings.ToolSearchFiles, searchText, policy.Read, searchSchema()), true
+}
+
+func (t searchFiles) args(raw json.RawMessage) (searchArgs, error) {
+	var a searchArgs
+	if err := metier.DecodeArgs(raw, &a); err != nil {
+		return a, err
+	}
+	var err error
+	switch {
+	case a.Pattern == "":
+		return a, missing("pattern")
+	case len(a.Pattern) > searchPattern:
+		return a, invalid(fmt.Errorf("pattern is longer than %d bytes", searchPattern))
+	case a.Limit < 0 || a.Limit > searchMost:
+		return a, invalid(fmt.Errorf("limit is not between 1 and %d", searchMost))
+	}
+	if states, err := regex.States(a.Pattern); err != nil {
+		return a, invalid(fmt.Errorf("pattern: %w", err))
+	} else if states > searchStates {
+		return a, invalid(fmt.Errorf("pattern has %d states, more than %d; use smaller repetitions", states, searchStates))
+	}
+	if a.re, err = regexp.Compile(a.Pattern); err != nil {
+		return a, invalid(fmt.Errorf("pattern: %w", err))
+	}
+	if a.glob, err = parseGlob(a.Glob); err != nil {
+		return a, invalid(fmt.Errorf("glob: %w", err))
+	}
+	if a.Limit == 0 {
+		a.Limit = searchMatches
+	}
+	return a, nil
+}
+
+func (t searchFiles) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
+	a, err := t.args(raw)
+	if err != nil {
+		return metier.Facts{}, err
+	}
+	fa, _, err := t.facts(s, where(a.Path), policy.Read)
+	return fa, err
+}
+
+func (t searchFiles) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result, error) {
+	a, err := t.args(x.Call().Args)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	tg, err := t.again(x, where(a.Path), false)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	h := hunt{args: a}
+	switch {
+	case tg.Skill != nil:
+		err = t.skill(ctx, x, tg, &h)
+	case tg.skills:
+		err = &metier.Error{Op: "search_files", Path: tg.Path, Kind: metier.Denied, Code: "skill_root", Hint: "name the folder of one skill, or list the folder and read its files one by one",
+			Err: errors.New("folders of skills are searched one skill at a time")}
+	default:
+		err = t.tree(ctx, x, tg, &h)
+	}
+	if err != nil {
+		return failed(ctx, err)
+	}
+	s, d := h.report(tg.Path)
+	r := t.result(settings.ToolSearchFiles, s, d)
+	if tg.Skill != nil { // what it found is what the skill says
+		r.Label.Origin, r.Label.Tier = tg.Skill.ID.String(), tg.Skill.Tier
+	}
+	return r, nil
+}
+
+// tree searches a folder, or one file.
+func (t searchFiles) tree(ctx context.Context, x *metier.ToolContext, tg Target, h *hunt) error {
+	d, rel, done, err := tg.open()
+	if err != nil {
+		return folderError("search_files", tg.Path, err)
+	}
+	defer done()
+	prefix := strings.TrimSuffix(h.args.Path, "/")
+	rules := t.w.rules(x.Session().Snapshot(), t.o.Guard)
+	if rel != "." {
+		if info, err := d.Stat(rel); err == nil && info.Mode.IsRegular() {
+			h.file(d, rel, prefix)
+			return nil
+		}
+	}
+	k := &walker{w: t.w, rules: rules, dir: d, host: hostOfDir(tg), start: rel, skipSkills: true}
+	k.visit = func(sub string, e confine.Entry) bool {
+		if !e.Type.IsRegular() || !h.args.glob.match(sub) {
+			return true
+		}
+		at := path.Join(rel, sub)
+		if v := t.w.judge(filepath.Join(k.host, filepath.FromSlash(at)), rules); v.read == policy.ZoneDenied {
+			h.closed++
+			return true
+		}
+		return h.file(d, at, join(prefix, sub))
+	}
+	if err := k.walk(ctx, walkDepth); err != nil {
+		return folderError("search_files", tg.Path, err)
+	}
+	h.links = k.links
+	h.notes = append(h.notes, k.notes()...)
+	return nil
+}
+
+// skill searches the text files of a skill through the session, so that the
+// settings of reads hold and each read is recorded.
+func (t searchFiles) skill(ctx context.Context, x *metier.ToolContext, tg Target, h *hunt) error {
+	var paths []string
+	base := tg.Rel
+	if all, err := skillPaths(ctx, x.Session().Snapshot(), tg); err == nil {
+		paths = all
+	} else if metier.CodeOf(err) == "not_found" && tg.Rel != "." {
+		paths, base = []string{path.Base(tg.Rel)}, path.Dir(tg.Rel) // perhaps a file
+	} else {
+		return err
+	}
+	prefix := strings.TrimSuffix(h.args.Path, "/")
+	for i, p := range paths {
+		rel := path.Join(base, p)
+		switch {
+		case rel == tg.Skill.Head.FileName || !h.args.glob.match(p):
+			continue
+		case i >= searchSkill:
+			h.cut = fmt.Sprintf("stopped after %d files", searchSkill)
+			return nil
+		}
+		r, err := x.Read(ctx, tg.Skill.ID.String(), rel, readBytes)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		shown := join(prefix, p)
+		if rel == tg.Rel {
+			shown = prefix
+		}
+		switch {
+		case r.Digest != "" && !r.IsText:
+			h.binary++
+		case err != nil && len(paths) == 1:
+			return err
+		case err != nil:
+			h.unreadable++
+		case !h.scan(shown, []byte(r.Text)):
+			return nil
+		}
+	}
+	return nil
+}
+
+// hunt is one search under way.
+type hunt struct {
+	args  searchArgs
+	text  strings.Builder
+	notes []string
+	cut   string
+
+	matches, files                         int
+	bytes                                  int64
+	binary, big, unreadable, links, closed int
+}
+
+// file searches one file; false ends the search.
+func (h *hunt) file(d *confine.Dir, rel, shown string) bool {
+	if h.files >= searchFilesMax || h.bytes >= searchBytes {
+		h.cut = fmt.Sprintf("stopped after %d files and %d bytes", h.files, h.bytes)
+		return false
+	}
+	b, _, err := d.ReadFile(rel, searchFileMax)
+	switch confine.CodeOf(err) {
+	case "":
+	case confine.TooBig:
+		h.big++
+		return true
+	default:
+		h.unreadable++
+		return true
+	}
+	if !isText(b) {
+		h.binary++
+		return true
+	}
+	return h.scan(shown, b)
+}
+
+// scan adds the matching lines of a file; false ends the search.
+func (h *hunt) scan(shown string, b []byte) bool {
+	h.files++
+	h.bytes += int64(len(b))
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		n++
+		line = strings.TrimRight(line, "\r\n")
+		if !h.args.re.MatchString(line) {
+			continue
+		}
+		if h.matches == h.args.Limit {
+			h.cut = fmt.Sprintf("stopped after %d matches; there are more", h.matches)
+			return false
+		}
+		h.matches++
+		if len(line) > searchLine {
+			line = strings.ToValidUTF8(line[:searchLine], "") + "…"
+		}
+		fmt.Fprintf(&h.text, "%s:%d: %s\n", termtext.Escape(shown), n, termtext.Escape(strings.ReplaceAll(line, "\t", "  ")))
+	}
+	return true
+}
+
+func (h *hunt) report(p string) (string, searchDetail) {
+	if h.matches == 0 {
+		h.notes = append([]string{fmt.Sprintf("no match in %d file(s)", h.files)}, h.notes...)
+	}
+	if h.cut != "" {
+		h.notes = append([]string{h.cut}, h.notes...)
+	}
+	add := func(n int, format string) {
+		if n > 0 {
+			h.notes = append(h.notes, fmt.Sprintf(format, n))
+		}
+	}
+	add(h.binary, "%d binary file(s) skipped")
+	add(h.big, "%d file(s) over 4 MiB skipped")
+	add(h.unreadable, "%d file(s) could not be read")
+	add(h.closed, "%d file(s) that may not be read skipped")
+	add(h.links, "%d symlink(s) not followed")
+	for _, n := range h.notes {
+		h.text.WriteString("[" + n + "]\n")
+	}
+	if h.notes == nil {
+		h.notes = []string{}
+	}
+	return h.text.String(), searchDetail{Path: p, Matches: h.matches, Files: h.files, Bytes: h.bytes, Notes: h.notes}
+}

@@ -1,0 +1,289 @@
+package filetool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"metier"
+	"metier/internal/confine"
+	"metier/settings"
+)
+
+// Mount is a folder outside the workspace that the operator declared
+// (--mount name=,source=,target=,mode=).
+type Mount struct {
+	Name   string
+	Source string // host path
+	Target string // the model's path, absolute
+	Mode   string // ro or rw; "" is ro
+}
+
+// WorkspaceOptions is all that is not the root. The zero value is a workspace
+// with nothing beside it.
+type WorkspaceOptions struct {
+	Cwd    string // slash path below the root that relative paths start at
+	Mounts []Mount
+	// Protected are host files and folders that no tool writes, there or not
+	// yet: roots of skills, configuration and policy files.
+	Protected []string
+	// Denied are host files and folders that no tool reads or writes.
+	Denied []string
+	// Home is the user's home: its dot-paths are closed unless they were
+	// granted or hold the workspace. "" takes os.UserHomeDir; "-" none.
+	Home string
+}
+
+// base is a folder the model knows under a path of its own.
+type base struct {
+	name   string // mount name; "" is the workspace
+	target string // the model's path
+	host   string // resolved
+	info   fs.FileInfo
+	write  bool
+	dir    *confine.Dir // for reads
+	root   *os.Root     // for writes; nil when read only
+}
+
+// Workspace is the files a session may see: one root, mounts, and roots
+// granted for reads. It is safe for concurrent use; one Workspace serves any
+// number of sessions.
+type Workspace struct {
+	bases []base
+	cwd   string
+	home  string
+	fixed []rule
+
+	writing sync.Mutex // one write at a time
+
+	mu     sync.Mutex
+	grants []rule // AddReadRoot
+	last   scan   // of the newest snapshot
+}
+
+// OpenWorkspace opens the folder at root. Errors have Kind NotFound or Invalid
+// and name the path. Close it when no session uses it any more.
+func OpenWorkspace(root string, o *WorkspaceOptions) (*Workspace, error) {
+	if o == nil {
+		o = &WorkspaceOptions{}
+	}
+	w := &Workspace{cwd: "."}
+	mounts := append([]Mount{{Source: root, Target: metier.WorkspacePath, Mode: "rw"}}, o.Mounts...)
+	for _, m := range mounts {
+		b, err := openBase(m, w.bases)
+		if err != nil {
+			w.Close()
+			return nil, err
+		}
+		w.bases = append(w.bases, b)
+	}
+	if o.Cwd != "" && o.Cwd != "." {
+		clean, err := confine.Clean(o.Cwd)
+		if err == nil {
+			var d *confine.Dir
+			if d, err = w.bases[0].dir.Sub(clean); err == nil {
+				d.Close()
+			}
+		}
+		if err != nil {
+			w.Close()
+			if confine.CodeOf(err) == confine.NotFound {
+				err = errors.New("the workspace has no such folder")
+			}
+			return nil, &metier.Error{Op: "workspace", Path: o.Cwd, Kind: metier.Invalid, Code: "cwd_invalid",
+				Hint: "name an existing folder inside the workspace", Err: err}
+		}
+		w.cwd = clean
+	}
+	w.fixed = fixedRules(o)
+	for _, r := range w.fixed {
+		if r.kind == homeDots {
+			w.home = r.path
+		}
+	}
+	return w, nil
+}
+
+func openBase(m Mount, others []base) (base, error) {
+	fail := func(code string, err error) (base, error) {
+		return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.Invalid, Code: code, Err: err}
+	}
+	switch {
+	case m.Mode != "" && m.Mode != "ro" && m.Mode != "rw":
+		return fail("mount_invalid", fmt.Errorf("mode %q is not ro or rw", m.Mode))
+	case !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/":
+		return fail("mount_invalid", fmt.Errorf("target %q is not a clean absolute path", m.Target))
+	case slices.ContainsFunc(others, func(b base) bool { return b.target == m.Target }):
+		return fail("mount_invalid", fmt.Errorf("target %q is used twice", m.Target))
+	}
+	host, err := confine.Resolve(m.Source)
+	if err != nil {
+		if confine.CodeOf(err) == confine.NotFound {
+			return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
+				Hint: "name a folder that exists", Err: errors.New("there is no such folder")}
+		}
+		return fail("workspace_unreadable", err)
+	}
+	b := base{name: m.Name, target: m.Target, host: host, write: m.Mode == "rw"}
+	if b.dir, err = confine.OpenDir(host); err != nil {
+		return fail("workspace_unreadable", err)
+	}
+	if b.info, err = os.Stat(host); err == nil && b.write {
+		b.root, err = os.OpenRoot(host)
+	}
+	if err != nil {
+		b.dir.Close()
+		return fail("workspace_unreadable", err)
+	}
+	return b, nil
+}
+
+// fixedRules are the rules that hold for the workspace's whole life.
+func fixedRules(o *WorkspaceOptions) []rule {
+	var rules []rule
+	home := o.Home
+	if home == "" {
+		home, _ = os.UserHomeDir() // no home: there are no dot-paths to close
+	}
+	if home != "" && home != "-" {
+		rules = append(rules, rule{settle(home), homeDots})
+	}
+	if runtime.GOOS != "windows" {
+		for _, p := range []string{"/proc", "/sys", "/dev"} {
+			rules = append(rules, rule{p, closed})
+		}
+	}
+	for _, p := range o.Protected {
+		rules = append(rules, rule{settle(p), protected})
+	}
+	for _, p := range o.Denied {
+		rules = append(rules, rule{settle(p), denied})
+	}
+	return rules
+}
+
+// settle resolves a path as far as it exists.
+func settle(p string) string {
+	abs, err := filepath.Abs(p)
+	if err != nil {
+		return p
+	}
+	if r, err := resolve(abs); err == nil {
+		return r.real
+	}
+	return abs
+}
+
+// Root returns the host path of the workspace, all links resolved.
+func (w *Workspace) Root() string { return w.bases[0].host }
+
+// Close releases the handles.
+func (w *Workspace) Close() error {
+	var errs []error
+	for _, b := range w.bases {
+		errs = append(errs, b.dir.Close())
+		if b.root != nil {
+			errs = append(errs, b.root.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AddReadRoot grants reads, never writes, of a folder and all below it, also
+// outside the workspace and in the home's dot-folders.
+// A path that is a symlink is resolved now, and what it points to is granted.
+// Granting twice changes nothing.
+func (w *Workspace) AddReadRoot(p string) error {
+	real, err := confine.Resolve(p)
+	if err != nil {
+		return &metier.Error{Op: "grant", Path: p, Kind: metier.NotFound, Code: "root_not_found", Err: err}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := (rule{real, granted}); !slices.Contains(w.grants, r) {
+		w.grants = append(w.grants, r)
+	}
+	return nil
+}
+
+// Options is what the file tools take from the settings of a session.
+type Options struct {
+	View    metier.View         // the session's: how skill folders look to the model
+	IfMatch settings.IfMatch    // "" is no
+	Guard   settings.GuardAllow // "" is none
+	// ActivateOnRead makes reading a whole local SKILL.md an activation: the
+	// setting activation holds read_file.
+	ActivateOnRead bool
+}
+
+// strict reports whether a write needs the digest last read.
+func (f files) strict() bool { return f.o.IfMatch == settings.IfMatchYes }
+
+// scan is what one snapshot adds to the rules.
+type scan struct {
+	snap    *metier.Snapshot
+	guard   settings.GuardAllow
+	roots   []rule
+	granted map[string]bool
+	guarded map[string]bool
+}
+
+// rules returns all rules for a session with this snapshot; nil keeps the last.
+func (w *Workspace) rules(snap *metier.Snapshot, guard settings.GuardAllow) ruleset {
+	w.mu.Lock()
+	if snap != nil && (snap != w.last.snap || guard != w.last.guard) {
+		w.last = w.scanned(snap, guard)
+	}
+	last := w.last
+	all := slices.Concat(w.grants, last.roots, w.fixed)
+	w.mu.Unlock()
+	return ruleset{list: identify(all), granted: last.granted, guarded: last.guarded}
+}
+
+// scanned makes the rules of a snapshot. A root that holds the workspace would
+// close all of it, so there each skill's folder stands for itself.
+func (w *Workspace) scanned(snap *metier.Snapshot, guard settings.GuardAllow) scan {
+	sc := scan{snap: snap, guard: guard, granted: map[string]bool{}, guarded: map[string]bool{}}
+	wide := map[string]bool{}
+	for _, m := range snap.Mounts() {
+		if m.Root == "" {
+			continue
+		}
+		real := settle(m.Root)
+		if real == w.Root() || below(real, w.Root()) {
+			wide[m.Label] = true
+		} else {
+			sc.roots = append(sc.roots, rule{real, skillRoot})
+		}
+		if guard == settings.GuardAllowRoots {
+			sc.roots = append(sc.roots, rule{real, granted})
+		}
+	}
+	for _, sk := range snap.All() {
+		dir := sk.Dir()
+		usable := guard == settings.GuardAllowSkillDirs && (sk.State == metier.Loaded || sk.State == metier.Hidden)
+		if dir == "" || !usable && !wide[sk.ID.Source] {
+			continue
+		}
+		real := settle(dir)
+		if wide[sk.ID.Source] {
+			sc.guarded[fold(real)] = true
+		}
+		if usable {
+			sc.granted[real] = true
+		}
+	}
+	return sc
+}
+
+// below reports whether p lies below top, by spelling; both are resolved.
+func below(top, p string) bool {
+	return strings.HasPrefix(p, strings.TrimSuffix(top, string(filepath.Separator))+string(filepath.Separator))
+}

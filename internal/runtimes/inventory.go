@@ -1,0 +1,34 @@
+package runtimes
+
+// pythonInventory prints the names among its arguments that are installed as
+// distributions or can be imported.
+const pythonInventory = `import sys, importlib.metadata as m, importlib.util as u
+for n in sys.argv[1:]:
+    try:
+        m.version(n)
+    except Exception:
+        try:
+            if u.find_spec(n.replace("-", "_").split(".")[0]) is None:
+                continue
+        except Exception:
+            continue
+    print(n)
+`
+
+// nodeInventory prints the names among its arguments that can be resolved.
+const nodeInventory = `for (const n of process.argv.slice(1)) { try { require.resolve(n); console.log(n) } catch {} }`
+
+// Inventory is the command that prints which of the packages named after it a
+// runtime has, one a line; nil where there is no way to ask.
+func Inventory(runtime string, find func(string) (string, bool)) []string {
+	if runtime == "node" {
+		if node, ok := find("node"); ok {
+			return []string{node, "-e", nodeInventory, "--"}
+		}
+		return nil
+	}
+	if python, ok := find("python3"); ok {
+		return []string{python, "-E", "-s", "-B", "-c", pythonInventory}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package runtimes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"metier/internal/shell"
+)
+
+// onStdin is the way of seed 000: the interpreter reads the script from its
+// standard input, so what runs is what was checked and nothing else is there.
+// Hence no helpers: a script that names one by a relative path is refused
+// before it starts.
+func (r Request) onStdin(run runtime, line string, flags []string) (Command, error) {
+	c := Command{Runtime: run.name}
+	switch run.name {
+	case "bash":
+		if line == "" {
+			return c, unsupported("begin it with #!/bin/bash", "it has no bash shebang")
+		}
+		if len(flags) > 0 {
+			return c, unsupported("use set inside the script", "the bash shebang has arguments: %s", strings.Join(flags, " "))
+		}
+		if len(r.Code) > shell.MaxSources {
+			return c, unsupported("shorten it; the setting script_stage has another way", "it has %d bytes, and at most %d can be looked through for files it includes", len(r.Code), shell.MaxSources)
+		}
+		sources, err := shell.Sources(string(r.Code))
+		if err != nil {
+			return c, unsupported("", "bash would not understand it: %v", err)
+		}
+		if i := slices.IndexFunc(sources, relative); i >= 0 {
+			return c, unsupported("put everything into the one file", "it includes %q, and nothing beside it is there when it runs", sources[i])
+		}
+	case "deno":
+		if from := imports(string(r.Code)); len(from) > 0 {
+			return c, unsupported("put everything into the one file", "it imports %q, and nothing beside it is there when it runs", from[0])
+		}
+		c.Env = run.env
+	default:
+		return c, unsupported("the setting script_stage has another way", "%s cannot be run from standard input; bash and deno can", cmp.Or(run.name, executable))
+	}
+	found, err := r.find(run)
+	if err != nil {
+		return c, err
+	}
+	if run.name == "bash" {
+		c.Argv = slices.Concat([]string{found, "-s", "--"}, r.Args)
+	} else {
+		c.Argv = slices.Concat([]string{found, "run"}, denoFlags(flags), []string{"-"}, r.Args)
+	}
+	return c, nil
+}
+
+// relative reports whether an include is looked for beside the script: any
+// that is no absolute path.
+func relative(source string) bool { return !strings.HasPrefix(source, "/") }
+
+// denoFlags are the permissions and other flags of a deno-run shebang; a
+// shebang of deno without run gives none.
+func denoFlags(words []string) []string {
+	if len(words) == 0 || words[0] != "run" {
+		return nil
+	}
+	return words[1:]
+}

@@ -1,0 +1,53 @@
+// Package runtimes tells what runs a script.
+package runtimes
+
+import (
+	"path"
+	"strings"
+)
+
+// runtimes maps what a shebang names to what we call it.
+var runtimes = map[string]string{"bash": "bash", "sh": "sh", "deno": "deno", "node": "node", "python": "python3", "python3": "python3",
+	"ruby": "ruby", "perl": "perl", "pwsh": "pwsh"}
+
+// Runtime infers what would run a script from its shebang line, "" for none,
+// else from its extension: bash, deno, python3 and so on, "shebang" for an
+// interpreter that is none of them, "unknown".
+func Runtime(file, shebang string) string {
+	if shebang != "" {
+		if r, ok := runtimes[path.Base(Program(shebang))]; ok {
+			return r
+		}
+		return "shebang"
+	}
+	switch path.Ext(file) {
+	case ".ts", ".mts", ".js", ".mjs":
+		return "deno"
+	case ".py":
+		return "python3"
+	case ".rb":
+		return "ruby"
+	case ".go":
+		return "go"
+	case ".pl":
+		return "perl"
+	case ".ps1":
+		return "pwsh"
+	}
+	return "unknown"
+}
+
+// Program is the program that a shebang line names, with the path it has there,
+// or "". env, its options and its variables are passed over.
+func Program(shebang string) string {
+	words := strings.Fields(strings.TrimPrefix(shebang, "#!"))
+	if len(words) == 0 || path.Base(words[0]) != "env" {
+		return strings.Join(words[:min(1, len(words))], "")
+	}
+	for _, w := range words[1:] {
+		if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
+			return w
+		}
+	}
+	return ""
+}

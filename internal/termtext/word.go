@@ -1,0 +1,26 @@
+package termtext
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Plain reports whether every shell reads s as one word of just these letters,
+// and not as a flag.
+func Plain(s string) bool {
+	if s == "" || strings.ContainsRune("-_~=@", rune(s[0])) || Line(s) != s {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:/@+,=", r)
+	})
+}
+
+// Word is Line as one word of a command line that is there to be copied: in
+// single quotes where it is not [Plain].
+func Word(s string) string {
+	if Plain(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(Line(s), "'", `'\''`) + "'"
+}

@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ServedPrefix begins the ID and the name of every skill that came from a server
+// of the Model Context Protocol, and of no other: the label of its origin, which
+// the operator gives, follows.
+const ServedPrefix = "mcp:"
+
+// fromServer reports whether a skill came from such a server.
+func (s Subject) fromServer() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
+
+// servedNeed asks before a program runs on the host while a skill of a server
+// is active, whether it is the skill's own script or a command its text may have
+// asked for (SEP-2640, no implicit local execution). No rule answers it, since a
+// rule says nothing of what the skill holds: an answer is bound to all files of
+// the skills, for as long as they stay as they are, and one without fixed content
+// is asked for each time.
+func servedNeed(g *Grants, r Request) *need {
+	if r.Actor == ByOperator || r.Entry == "" && r.Tool != toolBash && len(r.Commands) == 0 {
+		return nil
+	}
+	subjects := slices.Clone(r.Active)
+	if r.Skill != nil && !slices.ContainsFunc(subjects, func(s Subject) bool { return s.ID == r.Skill.ID }) {
+		subjects = append(subjects, *r.Skill)
+	}
+	own := scriptNeed(g, r)
+	var names, binds []string
+	scopes := []string{ScopeOnce, ScopeSession, ScopeAlways}
+	for _, s := range subjects {
+		if !s.fromServer() || own != nil && r.Skill != nil && s.ID == r.Skill.ID {
+			continue
+		}
+		names, binds = append(names, s.Name), append(binds, s.ID, s.Digest, s.Tree)
+		if s.Tree == "" {
+			scopes = []string{ScopeOnce}
+			binds = append(binds, r.Call)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &need{code: CodeServedAsk, kind: "served", scopes: scopes, binds: append([]string{r.Tool}, binds...),
+		text:  fmt.Sprintf("%s runs on this machine while skills of MCP servers are active: %s; go on?", described(r), strings.Join(names, ", ")),
+		facts: append(labelled("tool", r.Tool, "script", r.Entry), each("skill", names)...)}
+}

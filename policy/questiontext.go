@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// inner begins each further line of what is asked, so that none of them can be
+// taken for what the answer covers.
+const inner = "    "
+
+// questionText is the text of a question: what is asked, then what the answer covers.
+func questionText(ask string, covers [][2]string) string {
+	text := strings.ReplaceAll(printable(ask), "\n", "\n"+inner)
+	for _, f := range covers {
+		text += "\n" + f[0] + ": " + strings.ReplaceAll(printable(f[1]), "\n", string(unicode.ReplacementChar))
+	}
+	return text
+}
+
+// SplitQuestion splits the text of a question: what is asked, in one line or more, and
+// what the answer covers, each value with its label.
+func SplitQuestion(text string) (ask string, covers [][2]string) {
+	for i, line := range strings.Split(text, "\n") {
+		if more, is := strings.CutPrefix(line, inner); is && i > 0 {
+			ask += "\n" + more
+			continue
+		}
+		if i == 0 {
+			ask = line
+			continue
+		}
+		label, value, _ := strings.Cut(line, ": ")
+		covers = append(covers, [2]string{label, value})
+	}
+	return ask, covers
+}
+
+// Shown is what a person is shown of a question: the lines of what is asked, and
+// labels with values of what an answer covers and what the call was given; the
+// last row may have no label. Further lines of what is asked are marked: unmarked,
+// they could pass for lines of what an answer covers.
+func Shown(text string, args json.RawMessage) (asked []string, rows [][2]string) {
+	ask, covers := SplitQuestion(text)
+	for i, line := range strings.Split(strings.TrimSuffix(ask, "\n"), "\n") {
+		if i > 0 {
+			line = "| " + line
+		}
+		asked = append(asked, line)
+	}
+	covered := ""
+	for _, c := range covers {
+		switch {
+		case c[0] != "arguments":
+			rows = append(rows, c)
+		case c[1] == anyArgs:
+			covered = "any arguments"
+		default:
+			covered = c[1]
+		}
+	}
+	given := given(args)
+	if given == "" {
+		return asked, rows
+	}
+	rows = append(rows, [2]string{"given", given})
+	if covered != "" {
+		rows = append(rows, [2]string{"", "(a yes covers " + covered + ")"})
+	}
+	return asked, rows
+}
+
+// given words the arguments of a call.
+func given(args json.RawMessage) string {
+	const most = 4000
+	s := string(args)
+	switch {
+	case s == "null":
+		return ""
+	case len(s) > most:
+		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+	}
+	return s
+}
+
+// Plain is what a person is shown of a question, as one text.
+func (q Question) Plain(args json.RawMessage) string {
+	lines, rows := Shown(q.Text, args)
+	for _, r := range rows {
+		line := strings.ReplaceAll(printable(r[1]), "\n", " ")
+		if r[0] != "" {
+			line = r[0] + ": " + line
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// labelled pairs labels and values; what has no value is left out.
+func labelled(words ...string) [][2]string {
+	var out [][2]string
+	for i := 0; i+1 < len(words); i += 2 {
+		if words[i+1] != "" {
+			out = append(out, [2]string{words[i], words[i+1]})
+		}
+	}
+	return out
+}
+
+// callWords says in words what callBinds covers.
+func callWords(r Request) [][2]string {
+	if r.Level == "" && r.Network == "" { // it runs no program
+		return labelled("tool", r.Tool, "arguments", argsOfCall)
+	}
+	return labelled("tool", r.Tool, "sandbox", r.Level, "network", networkWords(r.Network), "arguments", argsOfCall)
+}
+
+// argsOfCall and anyArgs say which arguments an answer covers.
+const (
+	argsOfCall = "only those of this call"
+	anyArgs    = "any"
+)
+
+func networkWords(n string) string {
+	if n == "" {
+		return "none"
+	}
+	return n
+}
+
+func each(label string, values []string) [][2]string {
+	var out [][2]string
+	for _, v := range values {
+		out = append(out, [2]string{label, v})
+	}
+	return out
+}
+
+// described says what a call would do, whole: what is cut off is said to be, or
+// a person would say yes to what they were not shown.
+func described(r Request) string {
+	const most = 4000
+	s := "call " + r.Tool
+	var parts []string
+	switch {
+	case r.Entry != "":
+		s = "run the script " + r.Entry
+	case r.Summary != "":
+		s += ": " + r.Summary
+	case len(r.Commands) > 0 || r.Opaque:
+		for _, c := range r.Commands {
+			parts = append(parts, line(c))
+		}
+		if r.Opaque {
+			parts = append(parts, "and more that cannot be told: "+r.OpaqueWhy)
+		}
+	default:
+		for _, p := range r.Paths {
+			parts = append(parts, p.Path)
+		}
+		parts = append(parts, r.Hosts...)
+	}
+	if len(parts) > 0 {
+		s += ": " + strings.Join(parts, "; ")
+	}
+	if len(s) > most {
+		return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(s[:most], ""), len(s)-most)
+	}
+	return s
+}
+
+// line is a command in words that cannot be taken for others.
+func line(c []string) string {
+	out := make([]string, len(c))
+	for i, w := range c {
+		switch {
+		case w == Dynamic:
+			out[i] = "…"
+		case w == "" || strings.ContainsAny(w, " \t\n\"'\\;|&<>()$`…"):
+			out[i] = strconv.Quote(w)
+		default:
+			out[i] = w
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// printable keeps a question on its lines: what would move the cursor, turn the
+// direction of writing or not be seen is shown as a mark.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

@@ -1,0 +1,111 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"metier/event"
+	"metier/internal/digest"
+	"metier/policy"
+)
+
+// PromptSlot binds one input to where it came from and to what was in force
+// when it came: the evidence that decisions were taken on.
+// Nothing but an input of a surface fills one; skills, harnesses, resources,
+// tool results and children never do.
+type PromptSlot struct {
+	Type       string      `json:"type"` // metier.prompt-slot
+	Source     string      `json:"source"`
+	Role       policy.Role `json:"role"`
+	KernelName string      `json:"kernelName"` // what gave the role: metier
+	Surface    string      `json:"surface"`
+	Subject    string      `json:"subject"` // the input's ID: prompt, exec …
+	RenderRef  RenderRef   `json:"renderRef"`
+	EventID    string      `json:"eventId"`
+	// ValueDigest is over the text as it was said, SnapshotDigest over the
+	// settings, grants and registry of that moment, SlotDigest over the binding
+	// as JSON, with slotDigest and targetPath "".
+	ValueDigest    string `json:"valueDigest"`
+	SlotDigest     string `json:"slotDigest"`
+	SnapshotDigest string `json:"snapshotDigest"`
+	TargetPath     string `json:"targetPath"` // JSON pointer to the text in transcript.json
+}
+
+// RenderRef is where in the record a slot was filled: the entry, and the hash
+// of all that stood before it.
+type RenderRef struct {
+	Seq     uint64 `json:"seq"`
+	RootRef string `json:"rootRef"`
+}
+
+// SlotUse is a slot as a decision saw it. SlotDigest names its PromptSlot.
+type SlotUse struct {
+	policy.Slot
+	SlotDigest string `json:"slotDigest"`
+}
+
+const kernelName = "metier"
+
+// promptSlots are all inputs of the record, in their order.
+func (p *projector) promptSlots() ([]PromptSlot, error) {
+	out := []PromptSlot{}
+	var inForce struct{ Settings, Grants, Registry string }
+	for _, f := range p.h.facts {
+		switch e := f.event.(type) {
+		case event.SessionOpened:
+			inForce.Settings, inForce.Grants = e.Settings.Digest, e.Grants.Digest
+		case event.SkillsDiscovered:
+			inForce.Registry = e.Registry.Digest
+		case event.Input:
+			s := PromptSlot{Type: typePrefix + "prompt-slot", Source: e.Slot.Origin, Role: e.Slot.Role, KernelName: kernelName, Surface: e.Slot.Surface, Subject: e.ID,
+				RenderRef: RenderRef{f.Seq, f.Prev}, EventID: f.ID, ValueDigest: e.Content.Digest}
+			var err error
+			if s.SnapshotDigest, err = digestOf(inForce); err != nil {
+				return nil, err
+			}
+			if s.SlotDigest, err = digestOf(s); err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+func digestOf(v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fault("project", "", err)
+	}
+	return digest.Bytes(b), nil
+}
+
+// uses are the slots of a decision at seq. A decision looks at the newest input
+// of its turn.
+func uses(slots []PromptSlot, seq uint64, seen []policy.Slot) []SlotUse {
+	out := []SlotUse{}
+	for _, s := range seen {
+		u := SlotUse{Slot: s}
+		for _, b := range slots {
+			if b.RenderRef.Seq < seq && (b.ValueDigest == s.Digest || s.Digest == "") && b.Role == s.Role && b.Surface == s.Surface && b.Source == s.Origin {
+				u.SlotDigest = b.SlotDigest
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// pointed says where in the transcript each slot's text stands.
+func pointed(slots []PromptSlot, t Transcript) []PromptSlot {
+	at := map[uint64]int{}
+	for i, m := range t.Messages {
+		at[m.Seq] = i
+	}
+	for i := range slots {
+		if n, ok := at[slots[i].RenderRef.Seq]; ok {
+			slots[i].TargetPath = fmt.Sprintf("/messages/%d/content", n)
+		}
+	}
+	return slots
+}

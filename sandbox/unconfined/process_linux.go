@@ -1,0 +1,30 @@
+package unconfined
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// wait waits until the program has ended and calls over before it reaps it:
+// until then its number, which is its group's too, belongs to nobody else.
+func wait(cmd *exec.Cmd, over func()) error {
+	for unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	over()
+	return cmd.Wait()
+}
+
+func maxRSS(s *os.ProcessState) int64 {
+	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
+		return u.Maxrss << 10
+	}
+	return 0
+}
+
+// held is a path of an open folder that leads there as long as it is open,
+// whatever becomes of its name.
+func held(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package unconfined
+
+import (
+	"os"
+	"os/exec"
+)
+
+// There are no process groups here: only the program itself is killed.
+
+func ownGroup(*exec.Cmd) {}
+
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+func ended(s *os.ProcessState) (exit int, signal string) { return s.ExitCode(), "" }
