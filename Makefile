@@ -98,12 +98,14 @@ generated: ## generated documents are what the code says
 	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/repocheck
 	$(GO) test -run TestDocumentationIsTheTable ./settings
 	$(GO) test -run TestEnforcementPageIsTheTable ./policy
+	$(GO) test -run TestErrorsPage_IsTheRegistry ./cli
 
 .PHONY: docs
-docs: ## write the generated documents anew
+docs: ## write the generated documents
 	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/repocheck -update
 	$(GO) test -run TestDocumentationIsTheTable ./settings -update
 	$(GO) test -run TestEnforcementPageIsTheTable ./policy -update
+	$(GO) test -run TestErrorsPage_IsTheRegistry ./cli -update
 
 # make gives PATH to all that it runs. Where PATH is meant as that of the module, programs are found as before: in the PATH that make
 # itself was started with, which Linux tells of a process, and what else has from its own environment.

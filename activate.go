@@ -234,7 +234,7 @@ func (s *Session) drift(x *ToolContext, sk Skill, known, now Digest, was bool) (
 			err = fmt.Errorf("the file changed: %s before, %s now", known, now)
 		}
 		return false, &Error{Op: "activate", Skill: sk.Name, Path: sk.Head.FileName, Kind: Drift, Code: "skill_drifted",
-			Hint: "run again to index the new text, or take it with --on-drift warn", Err: err}
+			Hint: "start a new run to index the new text, or accept it with ResumeOptions.OnDrift warn", Err: err}
 	}
 	return was && choice == string(settings.DriftBatchWarn), nil
 }

@@ -8,33 +8,34 @@ import (
 	"metier/internal/termtext"
 )
 
-// Kind is the class of an error: one of ten, with one table each for exit
-// codes, HTTP and MCP at the surfaces. Code says exactly what happened.
+// Kind is the class of an error. Each surface maps kinds to its own results, such
+// as exit statuses. The code of an error is more specific.
 type Kind string
 
 // The kinds.
 const (
 	Invalid      Kind = "invalid"     // the input is wrong
 	NotFound     Kind = "not_found"   // the thing does not exist
-	Denied       Kind = "denied"      // policy says no
-	Approval     Kind = "approval"    // somebody has to answer first
-	Drift        Kind = "drift"       // bytes are not the ones that were recorded
-	Conflict     Kind = "conflict"    // somebody else changed it, or holds it
-	Unsupported  Kind = "unsupported" // this build or host cannot
-	LimitReached Kind = "limit"       // a stated limit was hit
-	Unavailable  Kind = "unavailable" // something outside failed; again may help
-	Internal     Kind = "internal"    // our fault
+	Denied       Kind = "denied"      // a rule or a permission denies it
+	Approval     Kind = "approval"    // a user must approve it first
+	Drift        Kind = "drift"       // bytes differ from the recorded ones
+	Conflict     Kind = "conflict"    // another process changed or holds it
+	Unsupported  Kind = "unsupported" // this build or host cannot do it
+	LimitReached Kind = "limit"       // a documented limit was reached
+	Unavailable  Kind = "unavailable" // something outside failed; a retry may help
+	Internal     Kind = "internal"    // a bug in metier
 )
 
-// Error is every error of this package: what was tried, on which skill and
-// path, its class, an exact code and the way out.
+// Error is the error type of this module: what failed, for which skill and
+// path, its class, its exact code, and the fix. docs/ERRORS.md lists the codes.
 type Error struct {
-	Op    string // activate, read, call, scan, open …
-	Skill string // name or ID, if one is concerned
+	Op    string // activate, read, call, scan, open, …
+	Skill string // name or ID, if the error is about a skill
 	Path  string // as the caller wrote it
+	Field string // field of the request at fault, such as Request.Workspace; empty if none is
 	Kind  Kind
-	Code  string // open list, spelled as the source documents spell it (skill_not_found)
-	Hint  string // the way out, one sentence
+	Code  string // snake_case, for example skill_not_found
+	Hint  string // the fix, one sentence; it names fields as Field does
 	Err   error
 }
 
@@ -61,6 +62,32 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// HTTPStatus returns the status that an HTTP service answers with.
+func (k Kind) HTTPStatus() int {
+	switch k {
+	case Invalid:
+		return 400
+	case NotFound:
+		return 404
+	case Denied:
+		return 403
+	case Approval, Drift, Conflict:
+		return 409
+	case Unsupported:
+		return 501
+	case LimitReached:
+		return 429
+	case Unavailable:
+		return 503
+	}
+	return 500
+}
+
+// Fieldf returns an *Error like [Errorf], about a field of a request.
+func Fieldf(kind Kind, field, code, hint, format string, args ...any) error {
+	return &Error{Field: field, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
+}
 
 // Errorf returns an *Error with the kind, the code, and the hint given; format
 // and args make the message, as in fmt.Errorf.

@@ -19,7 +19,7 @@ import (
 func (n *Snapshot) Find(name string) (Skill, error) {
 	if len(n.mounts) == 0 {
 		return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_registry_missing",
-			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
+			Field: "Request.Roots", Hint: "name a folder of skills with Request.Roots", Err: errors.New("there is no folder of skills")}
 	}
 	by := n.named()
 	i, ok := by.text[name]
@@ -35,7 +35,7 @@ func (n *Snapshot) Find(name string) (Skill, error) {
 	for _, sk := range n.skills {
 		if sk.State == Disabled && (sk.ID.String() == name || n.key(sk.Name) == n.key(name) || termtext.Line(sk.Name) == name) {
 			return Skill{}, &Error{Op: "find", Skill: name, Kind: Denied, Code: "skill_disabled",
-				Hint: "switch it on again with: metier enable " + termtext.Word(sk.ID.String()), Err: errors.New("a person switched this skill off")}
+				Hint: "enable it with: metier enable " + termtext.Word(sk.ID.String()), Err: errors.New("a user disabled this skill")}
 		}
 	}
 	return Skill{}, &Error{Op: "find", Skill: name, Kind: NotFound, Code: "skill_not_found",

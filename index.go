@@ -48,6 +48,9 @@ func Build(ctx context.Context, mounts []Mount, parse settings.Parse, names sett
 	n := &Snapshot{mounts: mounts, key: matchKey(names.Match), read: root, won: map[ID]bool{}, others: map[string]Skill{}, indexed: map[ID]Skill{}, folders: map[View]map[string]int{}}
 	labels := map[string]bool{}
 	for _, m := range mounts {
+		if m.Source == nil {
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "source_missing", Hint: "set Mount.Source", Err: fmt.Errorf("the mount %s has no source", termtext.Quote(m.Label))}
+		}
 		if labels[m.Label] {
 			return nil, &Error{Op: "scan", Path: m.Root, Kind: Invalid, Code: "label_taken", Hint: "give each root a label of its own", Err: fmt.Errorf("two roots have the label %s", termtext.Quote(m.Label))}
 		}
@@ -93,7 +96,7 @@ func (n *Snapshot) list(ctx context.Context, m Mount) ([]*Head, error) {
 			if e, ok := errors.AsType[*Error](err); ok {
 				return nil, e
 			}
-			return nil, &Error{Op: "scan", Path: m.Root, Kind: Unavailable, Code: "unresolvable-skill-scan-path", Err: fmt.Errorf("source %s: %w", m.Label, err)}
+			return nil, &Error{Op: "scan", Path: m.Root, Kind: Unavailable, Code: "unresolvable_skill_scan_path", Err: fmt.Errorf("source %s: %w", m.Label, err)}
 		}
 		if h.Kind != "" && h.Kind != KindSkill {
 			n.other(h, m)

@@ -88,3 +88,19 @@ func TestSecondListReadsNothing(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestBuild_RefusesAMountWithoutASource(t *testing.T) {
+	t.Parallel()
+	layer, err := settings.Profile(settings.DefaultProfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := settings.Resolve(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = metier.Build(t.Context(), []metier.Mount{{Label: "shop"}}, set.Parse, set.Names, set.Read.IndexRoot, false)
+	if diff := cmp.Diff("source_missing", metier.CodeOf(err)); diff != "" {
+		t.Errorf("code (-want +got):\n%s", diff)
+	}
+}

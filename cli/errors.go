@@ -33,10 +33,11 @@ const (
 // problem is an error as the command line shows it: an exit code, a code for
 // machines, and the way out.
 type problem struct {
-	exit int
-	code string
-	hint string
-	err  error
+	exit  int
+	code  string
+	field string // the field of the request at fault, or ""
+	hint  string
+	err   error
 	// silent: the command already printed what there is to say.
 	silent bool
 }
@@ -157,7 +158,7 @@ func problemOf(err error) *problem {
 		if e.Code == "sandbox_unavailable" {
 			exit = exitSandbox
 		}
-		return &problem{exit: exit, code: metier.CodeOf(e), hint: e.Hint, err: err}
+		return &problem{exit: exit, code: metier.CodeOf(e), field: e.Field, hint: e.Hint, err: err}
 	}
 	if e, ok := errors.AsType[*settings.Error](err); ok {
 		hint := "see 'metier profile show' for every setting and its values"
@@ -189,18 +190,21 @@ func (a *app) report(ctx context.Context, err error) int {
 // what a message quotes cannot pass for a line of ours.
 func (a *app) say(p *problem) {
 	if a.json {
-		body := map[string]string{"code": p.code, "message": p.err.Error()}
+		body := map[string]string{"code": p.code, "message": asFlags(p.err.Error())}
 		if p.hint != "" {
-			body["hint"] = p.hint
+			body["hint"] = asFlags(p.hint)
+		}
+		if flag := flagOf[p.field]; flag != "" {
+			body["flag"] = flag
 		}
 		b, _ := json.Marshal(map[string]any{"error": body}) // strings only
 		fmt.Fprintf(a.Err, "%s\n", harmless(b))
 		return
 	}
 	indent := strings.NewReplacer("\n", "\n  ")
-	fmt.Fprintf(a.Err, "metier: %s [%s]\n", indent.Replace(printable(p.err.Error())), p.code)
+	fmt.Fprintf(a.Err, "metier: %s [%s]\n", indent.Replace(printable(asFlags(p.err.Error()))), p.code)
 	if p.hint != "" {
-		fmt.Fprintf(a.Err, "  hint: %s\n", indent.Replace(printable(p.hint)))
+		fmt.Fprintf(a.Err, "  hint: %s\n", indent.Replace(printable(asFlags(p.hint))))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func sentences(t *testing.T) (out []sentence) {
 		case err != nil:
 			return err
 		case d.IsDir() && path != root:
-			if name := d.Name(); strings.HasPrefix(name, ".") || name == "testdata" || name == "conformance" || name == "bench" || name == "tools" || name == "examples" || name == "house" {
+			if name := d.Name(); strings.HasPrefix(name, ".") || name == "testdata" || name == "conformance" || name == "bench" || name == "tools" || name == "examples" || name == "repocheck" {
 				return filepath.SkipDir
 			}
 			return nil
@@ -93,14 +94,14 @@ var (
 )
 
 // verbs follow the name of the program in sentences.
-var verbs = map[string]bool{"that": true, "can": true, "finds": true, "brings": true, "wrote": true, "writes": true, "above": true, "moved": true, "did": true,
+var verbs = map[string]bool{"does": true, "has": true, "returns": true, "that": true, "can": true, "finds": true, "brings": true, "wrote": true, "writes": true, "above": true, "moved": true, "did": true,
 	"disagree": true, "estimates": true, "speaks": true, "session": true}
 
 // otherFlags are flags of other programs that metier's texts name.
 var otherFlags = map[string]bool{"remote-debugging-port": true, "month": true, "env": true, "cdp": true, "universal": true, "norc": true, "noprofile": true,
 	"login": true, "security-opt": true}
 
-func flagOf(c *cobra.Command, name string) bool {
+func hasFlag(c *cobra.Command, name string) bool {
 	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil || name == "help" || name == "version"
 }
 
@@ -139,7 +140,7 @@ func TestTexts_NameCommandsAndFlagsThatExist(t *testing.T) {
 					break
 				}
 				if name, is := strings.CutPrefix(w, "--"); is {
-					if name, _, _ = strings.Cut(name, "="); !flagOf(c, strings.TrimRight(name, ".,;:)]")) {
+					if name, _, _ = strings.Cut(name, "="); !hasFlag(c, strings.TrimRight(name, ".,;:)]")) {
 						t.Errorf("%s: %q: %s has no flag --%s", s.at, line, c.CommandPath(), name)
 					}
 				}
@@ -161,5 +162,62 @@ func TestTexts_NameCommandsAndFlagsThatExist(t *testing.T) {
 	}
 	if lines < 50 || flags < 100 {
 		t.Errorf("%d commands and %d flags were found in the texts: the search is broken", lines, flags)
+	}
+}
+
+// Packages below the command line name the fields of requests. Each has a flag.
+func TestTexts_NameFieldsThatHaveFlags(t *testing.T) {
+	t.Parallel()
+	root := newApp(nil, IO{}).root()
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, _, err := root.Find([]string{"runs", "answer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, flag := range flagOf {
+		if name := strings.TrimPrefix(flag, "--"); !hasFlag(run, name) && !hasFlag(answer, name) {
+			t.Errorf("%s: no command has the flag %s", field, flag)
+		}
+	}
+	fields := 0
+	for _, s := range sentences(t) {
+		for _, field := range fieldName.FindAllString(s.text, -1) {
+			fields++
+			if flagOf[field] == "" && !strings.HasPrefix(s.at, "../cli/") {
+				t.Errorf("%s: the field %s has no flag in flagOf", s.at, field)
+			}
+		}
+	}
+	if fields < 30 {
+		t.Errorf("only %d fields are named", fields)
+	}
+}
+
+// A text of a library is read by users of every surface, so it names no flag of
+// the command line.
+func TestTexts_OfLibrariesNameNoFlags(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		for _, s := range c.Commands() {
+			visit(s)
+		}
+	}
+	visit(newApp(nil, IO{}).root())
+	for _, s := range sentences(t) {
+		if slices.ContainsFunc([]string{"../cli/", "../cmd/", "../sandbox/", "../internal/shell/", "../internal/testenv/", "../policy/commands.go", "../internal/runtimes/", "../internal/diagcodes/", "../settings/"},
+			func(dir string) bool { return strings.HasPrefix(s.at, dir) }) {
+			continue
+		}
+		for _, m := range aFlag.FindAllStringSubmatch(s.text, -1) {
+			if known[m[1]] && !otherFlags[m[1]] {
+				t.Errorf("%s: %.100q names the flag --%s; name the field of the request", s.at, s.text, m[1])
+			}
+		}
 	}
 }

@@ -192,19 +192,27 @@ func (a *app) newEngine() *engine.Engine {
 	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice})
 }
 
-// notice prints a notice.
+// notice prints a notice. With --json, notes are part of the result.
 func (a *app) notice(n engine.Notice) {
-	prefix := map[string]string{engine.CodeDrift: "drift: ", engine.CodeHarness: "harness ", engine.CodeMoved: "metier: "}[n.Code]
-	switch {
-	case n.Severity == engine.Note && a.json:
-		return
-	case prefix == "":
-		prefix = "note: "
-		if n.Code != "" {
-			n.Text += " [" + n.Code + "]"
-		}
+	if n.Severity != engine.Note || !a.json {
+		fmt.Fprintln(a.Err, noticeLine(n))
 	}
-	fmt.Fprintf(a.Err, "%s%s\n", prefix, oneLine(n.Text))
+}
+
+// noticeLine is one line with a notice: its kind, its text, and its code.
+func noticeLine(n engine.Notice) string {
+	text := oneLine(asFlags(n.Text))
+	switch n.Code {
+	case engine.CodeDrift:
+		return "drift: " + text
+	case engine.CodeHarness:
+		return "harness " + text
+	case engine.CodeMoved:
+		return "metier: " + text
+	case "":
+		return "note: " + text
+	}
+	return "note: " + text + " [" + n.Code + "]"
 }
 
 // hangUp ends the servers of a command that is done.

@@ -170,7 +170,7 @@ func TestOldRecordsOfNobodyAreRemovedAndNamed(t *testing.T) {
 		w := p.servesHTTP("--anonymous-records", "2")
 		w.client("2026-07-28").call("load_skill", map[string]any{"name": "report"})
 		said := w.end(i == 0)
-		if removed := strings.Contains(said, "record-removed"); removed != (i > 1) {
+		if removed := strings.Contains(said, "record_removed"); removed != (i > 1) {
 			t.Errorf("server %d said %q", i, said)
 		}
 		ids, _ := p.recorded()
@@ -183,7 +183,7 @@ func TestOldRecordsOfNobodyAreRemovedAndNamed(t *testing.T) {
 		heads[id] = "sha256:" + hex.EncodeToString(sum[:])
 		for old, head := range heads {
 			kept := slices.Contains(ids, old)
-			if named := strings.Contains(string(log), `"code":"record-removed","on":"`+old+"@"+head); !kept && !named && len(heads) < 4 {
+			if named := strings.Contains(string(log), `"code":"record_removed","on":"`+old+"@"+head); !kept && !named && len(heads) < 4 {
 				t.Errorf("%s was removed, and the record does not say so: %s", old, log)
 			}
 		}

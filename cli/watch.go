@@ -97,7 +97,7 @@ func (w *watcher) notice(n engine.Notice) {
 		w.a.notice(n)
 		return
 	}
-	w.line("note: %s", n.Text)
+	w.line("%s", noticeLine(n))
 }
 
 // child watches a child of the run: what it does, on lines with its name. What

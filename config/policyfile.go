@@ -42,13 +42,13 @@ const (
 
 // ReadPolicy reads a policy file. It is strict, so that a broken file never means
 // fewer rules: anything unknown in it fails with line and column, and so does a
-// file that is empty or missing.
-func ReadPolicy(path string) (Policy, error) {
+// file that is empty or missing. Rules can be about the given custom tools.
+func ReadPolicy(path string, custom ...string) (Policy, error) {
 	b, err := namedfile.Read(path, maxFile)
 	if err != nil {
 		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "read the policy file %s: %w", path, err)
 	}
-	f, err := parsePolicyFile(b)
+	f, err := parsePolicyFile(b, custom)
 	if err != nil {
 		return Policy{}, metier.Errorf(metier.Invalid, "policy_file_invalid", "fix the lines that are named (docs/POLICY.md); until then nothing starts", "the policy file %s: %w", path, err)
 	}
@@ -75,12 +75,12 @@ func (f Policy) Grant(g *policy.Grants) {
 	g.BindArgs = g.BindArgs || f.BindArgs
 }
 
-func parsePolicyFile(src []byte) (Policy, error) {
+func parsePolicyFile(src []byte, custom []string) (Policy, error) {
 	n, err := yaml.Parse(src, &yaml.Options{MaxBytes: maxFile, MaxNodes: 8 * 5 * policyItems})
 	if err != nil {
 		return Policy{}, err
 	}
-	r := policyReader{}
+	r := policyReader{custom: custom}
 	r.file(n)
 	return r.out, errors.Join(r.faults...)
 }
@@ -88,6 +88,7 @@ func parsePolicyFile(src []byte) (Policy, error) {
 // policyReader walks a policy file and collects what is wrong with it.
 type policyReader struct {
 	out    Policy
+	custom []string // names of custom tools
 	faults []error
 }
 
@@ -198,7 +199,7 @@ func (r *policyReader) rules(n *yaml.Node) {
 		}
 		err := u.Check()
 		if err == nil {
-			err = checkRuleTool(u)
+			err = checkRuleTool(u, r.custom)
 		}
 		if err != nil {
 			r.fault(item, "rule %q: %v", short(u.String()), err)
@@ -275,7 +276,7 @@ func (r *policyReader) approvals(n *yaml.Node) {
 			"script": checked(&a.Entry, "script", policy.CheckScript),
 			"tree": checked(&a.Tree, "tree", func(s string) error {
 				if !treeDigest.MatchString(s) {
-					return fmt.Errorf("%q is no digest of a tree: metier show NAME --json says it, as sha256: and 64 digits", short(s))
+					return fmt.Errorf("%q is not the digest of a tree, which is sha256: and 64 digits; metier show prints it", short(s))
 				}
 				return nil
 			}),
@@ -296,18 +297,19 @@ func (r *policyReader) approvals(n *yaml.Node) {
 // a later version, and the names that skills use.
 func ruleTools() []string { return append(ToolNames(), "web_search") }
 
-// checkRuleTool refuses a rule about a tool that there is not: it would be one
-// in name only. Tools of servers are not ours to know.
-func checkRuleTool(u policy.Rule) error {
+// checkRuleTool refuses a rule about a tool that does not exist, because it could
+// never match. Tools of MCP servers are unknown here.
+func checkRuleTool(u policy.Rule, custom []string) error {
+	tools := append(ruleTools(), custom...)
 	p := policy.ParsePattern(u.Pattern)
 	about := policy.Pattern{Tool: p.Tool}
-	if strings.HasPrefix(p.Tool, "mcp__") || slices.ContainsFunc(ruleTools(), func(t string) bool { return about.Matches(policy.Request{Tool: t}) }) {
+	if strings.HasPrefix(p.Tool, "mcp__") || slices.ContainsFunc(tools, func(t string) bool { return about.Matches(policy.Request{Tool: t}) }) {
 		return nil
 	}
 	if stem, open := strings.CutSuffix(p.Tool, "*"); open && strings.HasPrefix("mcp__", stem) {
 		return nil
 	}
-	names := append(ruleTools(), "Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS", "Bash", "WebFetch", "WebSearch")
+	names := append(tools, "Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS", "Bash", "WebFetch", "WebSearch")
 	return fmt.Errorf("there is no tool %q%s", short(p.Tool), nearest.Hint(p.Tool, names))
 }
 

@@ -18,13 +18,14 @@ import (
 type AnswerRequest struct {
 	Question string // ID of the question or of its call; "": the only one that is open
 	Allow    bool
-	Scope    string // once, session, or always
+	Scope    string // once, session, or always; "": once
 }
 
 // Answer writes an answer into the record of the run in the folder id of root,
 // under its lock.
 func (e *Engine) Answer(ctx context.Context, root, id string, a AnswerRequest) (_ run.Pending, _ policy.Answer, err error) {
 	var none run.Pending
+	a.Scope = cmp.Or(a.Scope, policy.ScopeOnce)
 	if a.Scope == policy.ScopeAlways && !a.Allow {
 		return none, policy.Answer{}, metier.Errorf(metier.Invalid, "usage", "deny a skill or a call always in the configuration or a policy file; here a no holds once or for the session", "a no is not kept always")
 	}
@@ -108,9 +109,9 @@ func pickQuestion(ctx context.Context, folder *run.Folder, status string, open [
 		for _, q := range found {
 			names = append(names, q.ID+" for "+q.Call)
 		}
-		return none, metier.Errorf(metier.Invalid, "question_ambiguous", "name one with --question, by its id or its call: "+strings.Join(names, "; "), "%d questions are open", len(found))
+		return none, metier.Fieldf(metier.Invalid, "AnswerRequest.Question", "question_ambiguous", "name one with AnswerRequest.Question, by its ID or its call: "+strings.Join(names, "; "), "%d questions are open", len(found))
 	case !slices.Contains(found[0].Scopes, a.Scope):
-		return none, metier.Errorf(metier.Invalid, "scope_unknown", "give --scope "+strings.Join(found[0].Scopes, " or "), "this question cannot be answered for %q", a.Scope)
+		return none, metier.Fieldf(metier.Invalid, "AnswerRequest.Scope", "scope_unknown", "use AnswerRequest.Scope "+strings.Join(found[0].Scopes, " or "), "this question cannot be answered for %q", a.Scope)
 	}
 	return found[0], nil
 }

@@ -31,7 +31,7 @@ func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) er
 		if c.Until == "" {
 			return nil
 		}
-		return metier.Errorf(metier.Invalid, "lease_invalid", "name it with --browser-endpoint, and where it may be with --browser-origin", "--browser-until: no browser is lent")
+		return metier.Fieldf(metier.Invalid, "Request.Browser.Endpoint", "lease_invalid", "name the browser with Request.Browser.Endpoint, and its origin with Request.Browser.Origin", "Request.Browser.Until is set without a browser")
 	}
 	until, err := e.until(c.Until)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Engine) until(s string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, metier.Errorf(metier.Invalid, "lease_invalid", "write a duration, as 20m, or a time, as 2030-01-02T15:04:05Z", "--browser-until %q is neither", s)
+		return t, metier.Fieldf(metier.Invalid, "Request.Browser.Until", "lease_invalid", "use a duration such as 20m, or a time such as 2030-01-02T15:04:05Z", "Request.Browser.Until %q is neither a duration nor a time", s)
 	}
 	return t, nil
 }
@@ -74,7 +74,7 @@ func checkTarget(t settings.Target) error {
 	if t != settings.TargetHost {
 		return nil
 	}
-	return metier.Errorf(metier.Invalid, "execution_target_refused", "let a subagent whose profile has target: host do it (--allow-subagent-profile), or give up isolation as a whole with --sandbox "+BackendUnsafe,
+	return metier.Fieldf(metier.Invalid, "Request.Layers", "execution_target_refused", "allow a subagent whose profile has target: host with Request.Subagents, or disable isolation with Request.Sandbox "+BackendUnsafe,
 		"scripts of a run do not run on the host (script_target=host)")
 }
 
@@ -139,5 +139,5 @@ func (r *Run) noteLease() {
 	if b == nil || r.e.Now().Before(b.Until) {
 		return
 	}
-	r.note("", "the lease of the browser ended at %s, so helpers work without it; --resume with --browser-until lends it anew", b.Until.UTC().Format(time.RFC3339))
+	r.note("browser_expired", "the shared browser session ended at %s, so subagents work without it; resume with ResumeOptions.Browser.Until to renew it", b.Until.UTC().Format(time.RFC3339))
 }

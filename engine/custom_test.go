@@ -2,12 +2,16 @@ package engine_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"metier"
 	"metier/config"
 	"metier/engine"
+	"metier/event"
 	"metier/policy"
 	"metier/source/embedded"
 )
@@ -55,5 +59,93 @@ func TestRun_SkillsHoldCustomMounts(t *testing.T) {
 	}
 	if _, err := snap.Find("count"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A resumed run needs the model of the program that started it, and reports
+// missing tools.
+func TestResume_NamesWhatTheProgramBrought(t *testing.T) {
+	t.Parallel()
+	look, err := metier.FuncTool("look", "Look.", policy.Read, func(context.Context, struct{}) (string, error) { return "", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	m := replay("turns: [{say: One.}, {say: Two.}]")
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: engine.Custom{Model: m, Tools: []metier.Tool{look}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again."}, engine.Hooks{})
+	if metier.CodeOf(err) != "model_custom" {
+		t.Errorf("without the model: %v, want model_custom", err)
+	}
+	_, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again.", Custom: engine.Custom{Model: m, Tools: []metier.Tool{nil}}}, engine.Hooks{})
+	if metier.CodeOf(err) != "tool_invalid" {
+		t.Errorf("with a nil tool: %v, want tool_invalid", err)
+	}
+	var codes []string
+	r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again.", Custom: engine.Custom{Model: m}}, engine.Hooks{Notify: func(n engine.Notice) { codes = append(codes, n.Code) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Two." {
+		t.Errorf("Drive: %q, %v", o.Answer, err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"tool_unknown"}, codes); diff != "" {
+		t.Errorf("notices (-want +got):\n%s", diff)
+	}
+}
+
+// A rule of a policy file can be about a custom tool, and denies it.
+func TestPlan_PolicyFilesNameCustomTools(t *testing.T) {
+	t.Parallel()
+	called := false
+	look, err := metier.FuncTool("look", "Look.", policy.Read, func(context.Context, struct{}) (string, error) { called = true; return "", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(t.TempDir(), "policy.yaml")
+	write(t, rules, "version: 1\nrules: [{deny: look}]\n")
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	q := engine.Request{Prompt: "Look.", Artifacts: t.TempDir(), Batch: true, Policies: []string{rules}, Custom: engine.Custom{Model: replay("turns: [{calls: [{tool: look, args: {}}]}, {say: Done.}]"), Tools: []metier.Tool{look}}}
+	p, err := e.Plan(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := r.Drive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if called {
+		t.Error("a denied tool was called")
+	}
+	if diff := cmp.Diff([]event.Denial{{Tool: "look", Code: "rule_denied", Count: 1}}, o.Denied); diff != "" {
+		t.Errorf("denied calls (-want +got):\n%s", diff)
+	}
+	q.Custom.Tools = nil
+	if _, err := e.Plan(t.Context(), q); metier.CodeOf(err) != "policy_file_invalid" {
+		t.Errorf("without the tool: %v, want policy_file_invalid", err)
 	}
 }

@@ -68,7 +68,7 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return d, &metier.Error{Op: "resume", Skill: all[0].SkillID, Path: all[0].Path, Kind: metier.Drift, Code: "skill_drifted",
-		Hint: "put the skills back, or choose --on-drift warn (keep what was recorded) or --on-drift reload (take what is there now)",
+		Hint: "restore the skills, or choose ResumeOptions.OnDrift warn (keep the recorded text) or ResumeOptions.OnDrift reload (use the files on disk)",
 		Err:  fmt.Errorf("skills changed since the run was recorded: %s", strings.Join(texts, "; "))}
 }
 

@@ -26,7 +26,7 @@ func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, time
 		return o, err
 	}
 	if p.settings.NoScripts() {
-		return o, metier.Errorf(metier.Invalid, "scripts_off", "choose another with --profile", "this profile runs no scripts of skills")
+		return o, metier.Fieldf(metier.Invalid, "Request.Profile", "scripts_off", "choose another profile with Request.Profile", "this profile does not run scripts of skills")
 	}
 	j, err := e.prepare(ctx, p, h)
 	if err != nil {

@@ -18,7 +18,7 @@ func HarnessLayer(named []string) settings.Layer {
 	if len(named) == 0 {
 		return settings.Layer{}
 	}
-	return settings.Layer{Name: "flag --harness", Operator: true, Values: map[string]string{
+	return settings.Layer{Name: "Request.Harnesses", Operator: true, Values: map[string]string{
 		"tool_load": "load_skill", "tool_resource": "load_reference", "tool_list": "list_content", "tool_script": "run_script"}}
 }
 

@@ -151,7 +151,7 @@ func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (st
 		dir = filepath.Join(dir, name)
 		if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 			return "", &metier.Error{Op: "run", Path: dir, Kind: metier.Denied, Code: "artifact_root_linked",
-				Hint: "remove it, or say where records are with --artifact-root", Err: fmt.Errorf("%s is a link or a file: records stay in the workspace unless you say otherwise", dir)}
+				Field: "Request.Artifacts", Hint: "remove it, or choose a folder for records with Request.Artifacts", Err: fmt.Errorf("%s is a link or a file, so records would leave the workspace", dir)}
 		}
 	}
 	return dir, nil

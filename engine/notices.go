@@ -49,7 +49,7 @@ func (r *Run) noteSkipped() {
 	for _, m := range r.snapshot.Mounts() {
 		for _, d := range m.Notes {
 			if d.Severity == skillmd.Warning {
-				r.note("", "%s: %s: %s", d.Path, d.Code, d.Detail)
+				r.note(d.Code, "%s: %s", d.Path, d.Detail)
 			}
 		}
 	}
@@ -72,18 +72,18 @@ func (r *Run) noteFound(what string, is func(metier.Diagnostic) bool) {
 			continue
 		}
 		if n++; n <= most {
-			r.note("", "%s%s: %s: %s", what, d.At(), d.Code, d.Detail)
+			r.note(d.Code, "%s%s: %s", what, d.At(), d.Detail)
 		}
 	}
 	if n > most {
-		r.note("", "%d more; see them with metier list --all", n-most)
+		r.note("more", "%d more; metier list shows them", n-most)
 	}
 }
 
 // NoteReadOnly reports that programs cannot write to the workspace.
 func (r *Run) NoteReadOnly() {
 	if dir := r.launch.skillsAround(); dir != "" && r.launch.runs() && !r.launch.harnessed() {
-		r.note("", "the workspace is in the skills folder %s, so programs cannot write to it; give another one with --workspace", dir)
+		r.note("workspace_read_only", "the workspace is in the skills folder %s, so programs cannot write to it; choose another one with Request.Workspace", dir)
 	}
 }
 
@@ -105,12 +105,12 @@ func (r *Run) noteHosts() {
 	}
 	switch {
 	case len(r.launch.Hosts) > 0 && (r.launch.runs() || r.launch.fetches() || helpers != nil):
-		r.note("", "%s granted, and the setting script_network is off: nothing reaches them; --set script_network=tiered, or set: in the configuration, lets programs", plural.Of(len(r.launch.Hosts), "host"))
+		r.note("hosts_unused", "%s granted, but the setting script_network is off, so programs cannot reach them; set script_network=tiered to allow it", plural.Of(len(r.launch.Hosts), "host"))
 	case r.launch.fetches():
-		r.note("", "%s is allowed, and there is no network for it: name hosts with --allow-host", settings.ToolWebFetch)
+		r.note("no_hosts", "%s is allowed, but no host is granted; name hosts with Request.Hosts", settings.ToolWebFetch)
 	}
 	if len(r.launch.Hosts) == 0 && helpers != nil {
-		r.note("", "there is no network for helpers of %s: name hosts with --allow-host, or set script_network=tiered for those that a profile names", strings.Join(helpers, ", "))
+		r.note("no_hosts", "subagents of %s have no network; name hosts with Request.Hosts, or set script_network=tiered for the hosts of a profile", strings.Join(helpers, ", "))
 	}
 }
 
@@ -122,7 +122,7 @@ func (r *Run) noteBrowser() {
 	}
 	for _, p := range l.Subagents.Profiles {
 		if p.Browser {
-			r.note("", "no browser is lent to helpers of %s: --browser-endpoint, --browser-origin and --browser-until lend one", p.Name)
+			r.note("no_browser", "subagents of %s have no browser; share one with Request.Browser.Endpoint, Request.Browser.Origin, and Request.Browser.Until", p.Name)
 		}
 	}
 }

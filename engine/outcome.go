@@ -42,7 +42,7 @@ func (r *Run) catalogReport(ctx context.Context) run.CatalogReport {
 // noteCatalog reports what the model is not told of the skills.
 func (r *Run) noteCatalog(ctx context.Context) {
 	if s := Shortened(r.catalogReport(ctx)); s != "" {
-		r.note("", "skill catalog: %s", s)
+		r.note("catalog_shortened", "skill catalog: %s", s)
 	}
 }
 
@@ -63,7 +63,7 @@ func Shortened(c run.CatalogReport) string {
 	}
 	text := strings.Join(parts, ", ")
 	if c.Budget > 0 {
-		text += fmt.Sprintf(" (catalog_budget is %d tokens; --set catalog_budget=0 removes the limit)", c.Budget)
+		text += fmt.Sprintf(" (catalog_budget is %d tokens; set catalog_budget=0 to remove the limit)", c.Budget)
 	}
 	return text
 }

@@ -28,7 +28,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	}
 	l, set := &p.launch, p.settings
 	if len(l.Roots) == 0 && slices.ContainsFunc(l.Skills, OfRoot) {
-		return nil, metier.Errorf(metier.Invalid, "usage", "name the folder of skills with --skills-root", "--skill needs --skills-root")
+		return nil, metier.Fieldf(metier.Invalid, "Request.Skills", "usage", "name the folder of skills with Request.Roots", "Request.Skills needs Request.Roots")
 	}
 	if err := checkPrompt(q.Prompt); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	if l.Spec, err = spec(q); err != nil {
 		return nil, err
 	}
-	granted, err := e.planPrograms(l, q, p.op)
+	granted, err := e.planPrograms(ctx, l, q, p.op)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 		return nil, err
 	}
 	if confine.RealPathOfExisting(l.Artifacts) == l.Workspace {
-		return nil, metier.Errorf(metier.Invalid, "artifact_root_is_workspace", "give a folder of its own with --artifact-root", "the records would lie open in the workspace %s", l.Workspace)
+		return nil, metier.Fieldf(metier.Invalid, "Request.Artifacts", "artifact_root_is_workspace", "choose a separate folder with Request.Artifacts", "the records would be readable in the workspace %s", l.Workspace)
 	}
 	for _, s := range append(slices.Clone(q.Sources), p.model.Script) {
 		if s != "" {
@@ -88,7 +88,7 @@ func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []s
 	}
 	l := &p.launch
 	l.Model, l.Spec, l.PromptRole, l.Batch, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Tools
-	granted, err = e.planPrograms(l, q, p.op)
+	granted, err = e.planPrograms(ctx, l, q, p.op)
 	return p, granted, err
 }
 
@@ -147,23 +147,59 @@ const customModel = "custom:model"
 // grantCustom grants the tools that an embedding program brings. In plan mode, it
 // leaves out tools that do more than read.
 func (p *Plan) grantCustom(ctx context.Context) error {
-	for _, t := range p.custom.Tools {
-		if t == nil {
-			return metier.Errorf(metier.Invalid, "tool_invalid", "check the error of metier.FuncTool", "a custom tool is nil")
-		}
-		s, _ := t.Spec(ctx, nil)
+	specs, err := p.custom.specs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
 		name := cmp.Or(s.Canonical, s.Name)
-		if strings.HasPrefix(name, host.Prefix) {
-			return metier.Errorf(metier.Invalid, "tool_name_taken", "give it another name", "a custom tool cannot have the name %q: %s begins the names of tools of MCP servers", name, host.Prefix)
-		}
-		if _, taken := config.ToolEffect(name); taken || name == "" || slices.Contains(p.launch.Tools, name) {
-			return metier.Errorf(metier.Invalid, "tool_name_taken", "give each tool a name of its own", "a custom tool cannot have the name %q", name)
+		if slices.Contains(p.launch.Tools, name) {
+			return metier.Fieldf(metier.Invalid, "Request.Custom", "tool_name_taken", "give each tool its own name", "a custom tool cannot have the name %q", name)
 		}
 		if p.launch.Spec.Mode != agent.ModePlan || s.Effect == policy.Read {
 			p.launch.Tools = append(p.launch.Tools, name)
 		}
 	}
 	return nil
+}
+
+// specs returns what the custom tools say of themselves, in their order.
+func (c Custom) specs(ctx context.Context) ([]metier.Spec, error) {
+	var out []metier.Spec
+	for _, t := range c.Tools {
+		if t == nil {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Custom", "tool_invalid", "check the error of metier.FuncTool", "a custom tool is nil")
+		}
+		s, _ := t.Spec(ctx, nil)
+		name := cmp.Or(s.Canonical, s.Name)
+		if strings.HasPrefix(name, host.Prefix) {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Custom", "tool_name_taken", "choose another name", "a custom tool cannot have the name %q, because names of tools of MCP servers start with %s", name, host.Prefix)
+		}
+		if _, taken := config.ToolEffect(name); taken || name == "" {
+			return nil, metier.Fieldf(metier.Invalid, "Request.Custom", "tool_name_taken", "give each tool its own name", "a custom tool cannot have the name %q", name)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// names returns the names of the custom tools.
+func (c Custom) names(ctx context.Context) ([]string, error) {
+	specs, err := c.specs(ctx)
+	var out []string
+	for _, s := range specs {
+		out = append(out, cmp.Or(s.Canonical, s.Name))
+	}
+	return out, err
+}
+
+// absent returns the custom tools of a recorded run that c does not have.
+func (c Custom) absent(ctx context.Context, recorded []string) ([]string, error) {
+	names, err := c.names(ctx)
+	return slices.DeleteFunc(slices.Clone(recorded), func(name string) bool {
+		_, known := config.ToolEffect(name)
+		return known || strings.HasPrefix(name, host.Prefix) || slices.Contains(names, name)
+	}), err
 }
 
 func values(o settings.Origins) map[string]string {
@@ -185,7 +221,7 @@ func checkPrompt(text string) error {
 		return metier.Errorf(metier.Invalid, "prompt_not_text", "save it as UTF-8", "the task is not UTF-8 text")
 	}
 	if strings.TrimSpace(text) == "" {
-		return metier.Errorf(metier.Invalid, "usage", "give it with --prompt, --prompt-file or a run file", "there is no task")
+		return metier.Fieldf(metier.Invalid, "Request.Prompt", "usage", "set Request.Prompt, or prompt in a run file", "there is no task")
 	}
 	return nil
 }
@@ -195,7 +231,7 @@ func promptRole(asked policy.Role, set settings.Settings) (policy.Role, error) {
 		asked = policy.Role(set.Policy.SlotRole)
 	}
 	if !slices.Contains([]policy.Role{policy.DirectCommand, policy.Context, policy.Quote}, asked) {
-		return "", metier.Errorf(metier.Invalid, "usage", "roles: direct-command, context, quote", "--prompt-slot-role %q is not a role", asked)
+		return "", metier.Fieldf(metier.Invalid, "Request.PromptRole", "usage", "roles: direct-command, context, quote", "Request.PromptRole %q is not a role", asked)
 	}
 	return asked, nil
 }
@@ -206,14 +242,14 @@ func spec(q Request) (agent.Spec, error) {
 		s.Mode = agent.ModeChat
 	}
 	if !slices.Contains(agent.Modes(), s.Mode) {
-		return s, metier.Errorf(metier.Invalid, "usage", "modes: "+strings.Join(agent.Modes(), ", "), "--mode %q is not a mode", s.Mode)
+		return s, metier.Fieldf(metier.Invalid, "Request.Mode", "usage", "modes: "+strings.Join(agent.Modes(), ", "), "Request.Mode %q is not a mode", s.Mode)
 	}
 	return s, checkLimits(q.MaxTurns, q.MaxTokens)
 }
 
 func checkLimits(turns int, tokens int64) error {
 	if turns < 0 || tokens < 0 {
-		return metier.Errorf(metier.Invalid, "usage", "give a positive number", "--max-turns and --max-tokens cannot be negative")
+		return metier.Fieldf(metier.Invalid, "Request.MaxTurns", "usage", "use a positive number", "Request.MaxTurns and Request.MaxTokens cannot be negative")
 	}
 	return nil
 }
@@ -257,7 +293,7 @@ func grantedTools(named, granted []string, op config.Operator, s settings.Settin
 		case !known:
 			return nil, metier.Errorf(metier.Invalid, "tool_unknown", "tools: "+strings.Join(config.ToolNames(), ", ")+"; "+ToolsDefault+" is the profile's set", "there is no tool %q", n)
 		case n == settings.ToolRunSkillScript && s.NoScripts():
-			return nil, metier.Errorf(metier.Invalid, "scripts_off", "choose another with --profile, or set scripts and tool_script", "this profile runs no scripts of skills")
+			return nil, metier.Fieldf(metier.Invalid, "Request.Profile", "scripts_off", "choose another profile with Request.Profile, or change the settings scripts and tool_script", "this profile does not run scripts of skills")
 		case mode == agent.ModePlan && effect != policy.Read || slices.Contains(out, n):
 			continue
 		}

@@ -23,13 +23,13 @@ type LaunchPolicy struct {
 	Approvals int                `json:"approvals,omitempty"` // how many of the approved scripts are from them
 }
 
-// PolicyOf reads the policy files of the configuration and of the flags. None of
-// them takes back what another says: their rules add up.
-func (e *Engine) PolicyOf(flags []string, op config.Operator) (_ *LaunchPolicy, g policy.Grants, _ error) {
+// PolicyOf reads the policy files of the configuration and of a request. Their
+// rules add up. Rules can be about the given custom tools.
+func (e *Engine) PolicyOf(flags []string, op config.Operator, custom ...string) (_ *LaunchPolicy, g policy.Grants, _ error) {
 	files := slices.Clone(op.Policies)
 	for _, flag := range flags {
 		if flag == "" {
-			return nil, g, metier.Errorf(metier.Invalid, "policy_file_unreadable", "name a policy file that can be read; without its rules nothing starts", "--policy names no file")
+			return nil, g, metier.Fieldf(metier.Invalid, "Request.Policies", "policy_file_unreadable", "name a readable policy file; nothing starts without its rules", "Request.Policies has an empty name")
 		}
 		files = append(files, e.Env.Path(flag))
 	}
@@ -37,7 +37,7 @@ func (e *Engine) PolicyOf(flags []string, op config.Operator) (_ *LaunchPolicy, 
 		return nil, g, nil
 	}
 	for _, p := range files {
-		f, err := config.ReadPolicy(p)
+		f, err := config.ReadPolicy(p, custom...)
 		if err != nil {
 			return nil, g, err
 		}
@@ -61,7 +61,7 @@ func (l *Launch) planPolicy(p *LaunchPolicy, g policy.Grants) {
 // those a resumed run began with.
 func (l *Launch) strictest(op config.Operator) error {
 	for _, p := range op.Policies {
-		f, err := config.ReadPolicy(p)
+		f, err := config.ReadPolicy(p, l.Tools...)
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 		return v, err
 	}
 	if p.model.Model == (unasked{}) {
-		e.note("", "a run needs a model: %s", p.model.Note)
+		e.note("no_model", "a run needs a model: %s", p.model.Note)
 	}
 	l := p.launch
 	v = Preview{Phase: l.Phase, Model: l.Spec.Model, Scripted: p.model.Script != "", Mode: l.Spec.Mode, Workspace: l.Workspace, Batch: l.Batch, Policy: l.Policy, Roots: l.Roots,

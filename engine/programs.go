@@ -43,7 +43,7 @@ func Backend(asked string, op config.Operator) (string, error) {
 		return "", metier.Errorf(metier.Invalid, "usage", "sandboxes: "+strings.Join(Backends(), ", "), "there is no sandbox %q", name)
 	}
 	if name == BackendUnsafe && asked != BackendUnsafe {
-		return "", metier.Errorf(metier.Invalid, "config_invalid", "name it with --sandbox for each command that needs it", "%s is no sandbox, so a configuration file cannot choose it", name)
+		return "", metier.Errorf(metier.Invalid, "config_invalid", "choose it with Request.Sandbox for each command that needs it", "%s is no sandbox, so a configuration file cannot choose it", name)
 	}
 	return name, nil
 }
@@ -120,12 +120,12 @@ func (r *Run) approve(ctx context.Context, entries []string) error {
 // planPrograms fills what a launch says of programs, policy files included, and
 // returns the tools that those grant. A script that a flag names is allowed and
 // approved; one in the configuration is allowed.
-func (e *Engine) planPrograms(l *Launch, q Request, op config.Operator) (tools []string, err error) {
-	if l.Named, err = ScriptEntries("--allow-skill-script", q.Scripts); err != nil {
+func (e *Engine) planPrograms(ctx context.Context, l *Launch, q Request, op config.Operator) (tools []string, err error) {
+	if l.Named, err = ScriptEntries("Request.Scripts", q.Scripts); err != nil {
 		return nil, err
 	}
 	if len(l.Roots) == 0 && slices.ContainsFunc(l.Named, OfRoot) {
-		return nil, metier.Errorf(metier.Invalid, "usage", "name the folder of skills with --skills-root", "--allow-skill-script needs --skills-root")
+		return nil, metier.Fieldf(metier.Invalid, "Request.Scripts", "usage", "name the folder of skills with Request.Roots", "Request.Scripts needs Request.Roots")
 	}
 	standing, err := ScriptEntries("allow_skill_scripts of the configuration:", op.Scripts)
 	if err != nil {
@@ -135,13 +135,17 @@ func (e *Engine) planPrograms(l *Launch, q Request, op config.Operator) (tools [
 	l.Hosts = distinct.Of(slices.Concat(q.Hosts, op.Hosts))
 	for _, h := range l.Hosts {
 		if err := egress.CheckHost(h); err != nil {
-			return nil, metier.Errorf(metier.Invalid, "hosts_invalid", "name hosts as example.com or *.example.com, with --allow-host or allow_hosts", "%w", err)
+			return nil, metier.Fieldf(metier.Invalid, "Request.Hosts", "hosts_invalid", "use example.com or *.example.com in Request.Hosts or allow_hosts", "%w", err)
 		}
 	}
 	if l.Sandbox, err = Backend(q.Sandbox, op); err != nil {
 		return nil, err
 	}
-	p, grants, err := e.PolicyOf(q.Policies, op)
+	custom, err := q.Custom.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, grants, err := e.PolicyOf(q.Policies, op, custom...)
 	l.planPolicy(p, grants)
 	return grants.Tools, err
 }

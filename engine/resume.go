@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"strings"
 
 	"metier"
 	"metier/agent"
@@ -14,6 +16,7 @@ import (
 	"metier/event"
 	"metier/internal/digest"
 	"metier/internal/distinct"
+	"metier/internal/plural"
 	"metier/model"
 	"metier/model/provider"
 	"metier/record"
@@ -92,6 +95,9 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 // continueFrom opens the session of a record and records what changed since.
 func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run.Restored, past past, prompt string) error {
 	if prompt != "" { // checked before anything is recorded
+		if err := past.answered(); err != nil {
+			return err
+		}
 		if err := checkPrompt(prompt); err != nil {
 			return err
 		}
@@ -135,7 +141,7 @@ func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op config.Operator, h Hooks) (*Run, error) {
 	layers := []settings.Layer{{Name: "record", Operator: true, Values: l.Settings}}
 	if o.OnDrift != "" { // the session asks the settings when a skill is taken up again
-		layers = append(layers, settings.Layer{Name: "flag --on-drift", Operator: true, Values: map[string]string{"drift_batch": o.OnDrift, "drift_interactive": o.OnDrift}})
+		layers = append(layers, settings.Layer{Name: "ResumeOptions.OnDrift", Operator: true, Values: map[string]string{"drift_batch": o.OnDrift, "drift_interactive": o.OnDrift}})
 	}
 	set, origins, err := settings.Resolve(layers...)
 	if err != nil {
@@ -162,7 +168,14 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 			return nil, err
 		}
 	}
+	absent, err := o.Custom.absent(ctx, l.Tools)
+	if err != nil {
+		return nil, err
+	}
 	m := provider.Model{Model: o.Custom.Model, ID: cmp.Or(o.Model, l.Model)}
+	if m.Model == nil && m.ID == customModel {
+		return nil, metier.Fieldf(metier.Invalid, "ResumeOptions.Custom", "model_custom", "resume it with ResumeOptions.Model, or from the program that started it", "the run used a model of the program that started it")
+	}
 	if m.Model == nil {
 		if m, err = provider.Open(m.ID, op.Models(e.Env)); err != nil {
 			return nil, err
@@ -172,6 +185,9 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 	j, err := e.prepare(ctx, &Plan{launch: *l, op: op, settings: set, origins: settings.Snapshot(set, origins), model: m, surface: o.Surface, custom: o.Custom}, h)
 	if err != nil {
 		return nil, err
+	}
+	if len(absent) > 0 {
+		j.note("tool_unknown", "the run continues without %s of the program that started it", strings.Join(absent, ", "))
 	}
 	j.limited = agent.Limits{MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens}
 	return j, nil
@@ -195,11 +211,21 @@ type past struct {
 	ended  bool
 	limits agent.Limits            // of the last run
 	lost   []event.RecordRecovered // what this opening took off the end of the record
+	asks   map[string]string       // call of each open question, by its ID
+}
+
+// answered returns an error while a question is open: a message cannot take the
+// place of its answer.
+func (p past) answered() error {
+	if len(p.asks) == 0 || p.ended {
+		return nil
+	}
+	return &metier.Error{Op: "send", Kind: metier.Approval, Code: "run_parked", Hint: "answer it first, then send the message", Err: fmt.Errorf("%s of the run is open", plural.Of(len(p.asks), "question"))}
 }
 
 // readPast folds the record.
 func readPast(ctx context.Context, folder *run.Folder) (past, error) {
-	var p past
+	p := past{asks: map[string]string{}}
 	var started, lease record.Ref
 	for en, err := range folder.Log().Read(ctx, 1) {
 		if err != nil {
@@ -230,6 +256,14 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 			}
 		case event.Input:
 			p.inputs++
+		case event.ApprovalRequested:
+			p.asks[e.ID] = e.Call
+		case event.ApprovalAnswered:
+			delete(p.asks, e.ID)
+		case event.ApprovalExpired:
+			delete(p.asks, e.ID)
+		case event.ToolResult:
+			maps.DeleteFunc(p.asks, func(_, call string) bool { return call == e.ID })
 		case event.RunEnded:
 			p.ended = true
 		}

@@ -284,7 +284,7 @@ func (r *Run) project() string {
 	b, more, err := confine.ReadBeneath(r.launch.Workspace, "AGENTS.md", most)
 	if err != nil {
 		if confine.CodeOf(err) != confine.NotFound {
-			r.note("", "AGENTS.md of the workspace is left out: %v", err)
+			r.note("instructions_unreadable", "AGENTS.md of the workspace is left out: %v", err)
 		}
 		return ""
 	}

@@ -92,3 +92,55 @@ func TestRun_SendBeforeDriveKeepsOrder(t *testing.T) {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }
+
+// A message cannot take the place of an answer: while a question is open, it is
+// refused, and the call keeps the words it was decided with.
+func TestRun_SendWaitsForTheAnswer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	records := filepath.Join(dir, "records")
+	write(t, filepath.Join(dir, "ws", "own.txt"), "own\n")
+	write(t, filepath.Join(dir, "policy.yaml"), "version: 1\nrules: [{ask: read_file}]\n")
+	e := engine.New(config.NewEnv([]string{"HOME=" + filepath.Join(dir, "home")}, filepath.Join(dir, "ws")), engine.Options{})
+	m := engine.Custom{Model: replay("turns: [{calls: [{tool: read_file, args: {path: own.txt}}]}, {say: Done.}, {say: Again.}]")}
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Read it.", Artifacts: records, Park: true, Policies: []string{filepath.Join(dir, "policy.yaml")}, Custom: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Status != "parked" {
+		t.Fatalf("Drive: %q, %v", o.Status, err)
+	}
+	if diff := cmp.Diff("run_parked", metier.CodeOf(r.Send(t.Context(), "Never mind."))); diff != "" {
+		t.Errorf("Send to a waiting run (-want +got):\n%s", diff)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: m, Prompt: "Never mind."}, engine.Hooks{})
+	if diff := cmp.Diff("run_parked", metier.CodeOf(err)); diff != "" {
+		t.Errorf("Resume with a message (-want +got):\n%s", diff)
+	}
+	if _, ans, err := e.Answer(t.Context(), records, r.ID(), engine.AnswerRequest{Allow: true}); err != nil || ans.Scope != "once" {
+		t.Fatalf("Answer: scope %q, %v", ans.Scope, err)
+	}
+	r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: m}, engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Done." {
+		t.Fatalf("Drive after the answer: %q, %v", o.Answer, err)
+	}
+	if err := r.Send(t.Context(), "Once more."); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Again." {
+		t.Errorf("Drive after the message: %q, %v", o.Answer, err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -48,7 +48,7 @@ func (e *Engine) mcpServers(op config.Operator, files []string) (out []host.Serv
 	for _, f := range distinct.Of(slices.Concat(op.MCPFiles, files)) {
 		b, err := namedfile.Read(f, maxServers)
 		if err != nil {
-			return nil, nil, metier.Errorf(metier.Invalid, "mcp_config", "name a file that is there with --mcp-config, or in mcp_config", "read %s: %w", f, err)
+			return nil, nil, metier.Fieldf(metier.Invalid, "Request.Servers", "mcp_config", "name an existing file with Request.Servers, or in mcp_config", "read %s: %w", f, err)
 		}
 		s, err := host.Parse(f, b)
 		if err != nil {
@@ -104,7 +104,7 @@ func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
 		if strings.HasPrefix(t, host.Prefix) && !slices.ContainsFunc(m.Servers, func(s string) bool {
 			return t == host.Prefix+s || strings.HasPrefix(t, host.Prefix+s+"__") || t == host.Prefix+"*"
 		}) {
-			return metier.Errorf(metier.Invalid, "tool_unknown", "name servers with --mcp-config FILE, or in mcp: of the configuration; 'metier mcp ls' lists them", "there is no server for the tool %q", t)
+			return metier.Fieldf(metier.Invalid, "Request.Tools", "tool_unknown", "name servers with Request.Servers, or in mcp: of the configuration; 'metier mcp ls' lists them", "there is no server for the tool %q", t)
 		}
 	}
 	if len(servers) > 0 {

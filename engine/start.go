@@ -85,7 +85,7 @@ func (r *Run) Drive(ctx context.Context) (Outcome, error) {
 // session.
 func (r *Run) introduce(ctx context.Context) error {
 	if r.model.Note != "" {
-		r.note("", "%s", r.model.Note)
+		r.note("model_substituted", "%s", r.model.Note)
 	}
 	if err := r.presentHarnesses(ctx); err != nil {
 		return err
@@ -115,6 +115,9 @@ func (r *Run) Send(ctx context.Context, text string) error {
 	}
 	p, err := readPast(ctx, r.folder)
 	if err != nil {
+		return err
+	}
+	if err := p.answered(); err != nil {
 		return err
 	}
 	switch {

@@ -24,10 +24,10 @@ func (e *Engine) WorkspaceDir(p string) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			code, err = "workspace_missing", errors.New("there is no such folder")
 		}
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Hint: "give a folder that exists with --workspace", Err: err}
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Field: "Request.Workspace", Hint: "name an existing folder with Request.Workspace", Err: err}
 	}
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Hint: "give a folder with --workspace", Err: errors.New("it is not a folder")}
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Field: "Request.Workspace", Hint: "name a folder with Request.Workspace", Err: errors.New("it is not a folder")}
 	}
 	return real, nil
 }

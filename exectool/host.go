@@ -96,7 +96,7 @@ func (r *runner) hostRules(p *prepared, fail refusal) error {
 		return fail(metier.Denied, "permission_denied", fmt.Sprintf(format, a...), hint)
 	}
 	if !r.Host.trusted(p.skill, p.script.Path) {
-		return deny("the operator approves it as it is by --allow-skill-script "+termtext.Word(p.entry()), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
+		return deny("the operator can approve the script "+termtext.Word(p.entry()), "scripts of the tier %s run on the host only where the operator approved the skill's files as they are", p.skill.Tier.Or())
 	}
 	if err := r.hostCwd(p, deny); err != nil {
 		return err
@@ -144,10 +144,10 @@ func (r *runner) hostCwd(p *prepared, deny denial) error {
 func (r *runner) leaseRules(p *prepared, deny denial) error {
 	b := r.Host.Browser
 	if b == nil {
-		return deny("the operator lends one: --browser-endpoint, --browser-origin and --browser-until", "no browser is leased to this run")
+		return deny("the operator can share one with the run", "no browser is shared with this run")
 	}
 	if err := b.Live(); err != nil {
-		return deny("the operator can lend one anew, with --browser-until where the run is resumed; work on without the browser, or say so", "the lease of the browser cannot be used: %v", err)
+		return deny("continue without the browser; the operator can renew the session on resume", "the shared browser session cannot be used: %v", err)
 	}
 	granted, ok := b.Granted(p.entry())
 	if !ok {
@@ -249,7 +249,7 @@ func (r *runner) useBrowser(ctx context.Context, host bool) (end func() []event.
 		return func() []event.HostUse { return nil }, nil, nil
 	}
 	if end, err = r.Host.Browser.Begin(ctx); err != nil {
-		return nil, nil, &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "browser_unavailable", Hint: "the operator looks whether the browser answers at --browser-endpoint", Err: err}
+		return nil, nil, &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "browser_unavailable", Hint: "the operator has to check that the browser answers at its endpoint", Err: err}
 	}
 	at := r.Host.Browser.Endpoint()
 	_, rest, _ := strings.Cut(at, "://")

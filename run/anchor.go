@@ -57,7 +57,7 @@ func (f *Folder) unanchored(ctx context.Context) error {
 }
 
 func (f *Folder) stranger() error {
-	return wrong(metier.Denied, CodeStranger, f.dir, "look at it with `metier runs show`; --trust-record continues with it and with all that it allows",
+	return wrong(metier.Denied, CodeStranger, f.dir, "look at it with `metier runs show`; ResumeOptions.TrustRecord accepts it and everything that it allows",
 		"the record of run %q was not written here by you: nothing shows who wrote it", f.id)
 }
 

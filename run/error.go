@@ -85,7 +85,7 @@ func fault(op, path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		out.Kind, out.Code = metier.NotFound, CodeNotFound
 	case errors.Is(err, fs.ErrPermission), isReadOnly(err):
-		out.Code, out.Hint = "read_only", "make the folder writable, or put runs elsewhere with --artifact-root"
+		out.Code, out.Hint = "read_only", "make the folder writable, or choose another one with Request.Artifacts"
 	case isFull(err):
 		out.Code, out.Hint = "disk_full", "free some space and try again; what was there is still whole"
 	}

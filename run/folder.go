@@ -226,7 +226,7 @@ func (f *Folder) openRecord() (err error) {
 	}
 	if f.file, err = record.OpenFile(filepath.Join(f.dir, FileLog), o); record.CodeOf(err) == record.CodeCut {
 		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
-			Hint: "the log was cut, or the disk lost what it had confirmed; 'metier audit verify RUN' names it; --trust-record goes on without what is gone, and the record says so"}
+			Hint: "the log was cut, or the disk lost confirmed data; 'metier audit verify RUN' names it; ResumeOptions.TrustRecord continues without it and records that"}
 	}
 	if err != nil {
 		return fault("open", f.dir, err)

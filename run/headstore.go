@@ -22,7 +22,7 @@ func (f *Folder) openHeads(fresh bool) error {
 	f.name = f.id
 	if f.opt.StateDir == "" {
 		if !fresh && !f.readOnly && f.opt.RequireHead {
-			return wrong(metier.Denied, CodeStranger, f.dir, "set HOME or XDG_STATE_HOME to where heads were kept; --trust-record continues with it and with all that it allows",
+			return wrong(metier.Denied, CodeStranger, f.dir, "set HOME or XDG_STATE_HOME to the folder where heads were kept; ResumeOptions.TrustRecord accepts the record and everything that it allows",
 				"there is no place where heads of records are kept: nothing shows who wrote the one of run %q", f.id)
 		}
 		return nil

@@ -57,7 +57,7 @@ func Find(root, what string) (string, string, error) {
 		if id := latest(root, ids); id != "" {
 			return root, id, nil
 		}
-		return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the folder that another worked in with --workspace", "there is no run yet")
+		return "", "", wrong(metier.NotFound, CodeNotFound, root, "start one with `metier run`, or name the workspace of another one with Request.Workspace", "there is no run yet")
 	}
 	var match []string
 	for _, id := range ids {

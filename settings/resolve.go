@@ -14,7 +14,7 @@ import (
 
 // Layer is a source of values: a profile, a file, the flags.
 type Layer struct {
-	Name     string            // as people know it: "profile:keen", "/etc/metier/config.yaml", "flag --set"
+	Name     string            // as people know it: "profile:keen", "/etc/metier/config.yaml", "--set"
 	Operator bool              // whether it may widen; false for everything a repository or a skill can write
 	Values   map[string]string // by the name of the setting
 }

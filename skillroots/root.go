@@ -82,7 +82,7 @@ func (f Finder) Place(r *Root, s settings.Discover, workspace string, mounts []f
 		return nil
 	}
 	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
-		Hint: "move it into the workspace; metier run also takes --mount name=NAME,source=DIR,target=/PATH,mode=ro",
+		Hint: "move it into the workspace, or mount it with Request.Mounts",
 		Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
 }
 
@@ -92,21 +92,21 @@ func (r Root) Resolve() (string, error) {
 	if r.Path == "" {
 		return "", nil
 	}
-	op, flag, holds := "skills root", "--skills-root", "a skills root is a folder that holds skill folders"
+	op, field, holds := "skills root", "Request.Roots", "a skills root is a folder that contains skill folders"
 	if r.Harness {
-		op, flag, holds = "harness", "--harness", "a harness is a folder that holds a HARNESS.md"
+		op, field, holds = "harness", "Request.Harnesses", "a harness is a folder that contains a HARNESS.md"
 	}
 	real, err := confine.RealPath(r.Path)
 	if err != nil {
 		if r.Named {
 			return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.NotFound, Code: "skills_root_missing",
-				Hint: "name a folder that exists with " + flag, Err: errors.New("there is no such folder")}
+				Field: field, Hint: "name an existing folder with " + field, Err: errors.New("the folder does not exist")}
 		}
 		return "", nil
 	}
 	if info, err := os.Stat(real); r.Named && err == nil && !info.IsDir() {
 		return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
-			Hint: holds, Err: errors.New("it is not a folder")}
+			Field: field, Hint: holds, Err: errors.New("it is not a folder")}
 	}
 	return real, nil
 }

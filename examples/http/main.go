@@ -9,7 +9,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +89,7 @@ func (s *server) handler() http.Handler {
 			if u == nil {
 				reply(w, http.StatusUnauthorized, map[string]string{"error": "unauthorized"})
 			} else if err := do(u, w, r); err != nil {
-				reply(w, status(err), map[string]string{"error": metier.CodeOf(err), "message": err.Error()})
+				reply(w, metier.KindOf(err).HTTPStatus(), map[string]string{"error": metier.CodeOf(err), "message": err.Error()})
 			}
 		})
 	}
@@ -190,13 +189,6 @@ func cancel(u *user, w http.ResponseWriter, r *http.Request) error {
 	}
 	stop()
 	return reply(w, http.StatusAccepted, map[string]string{"run": r.PathValue("id")})
-}
-
-// status maps kinds of errors to HTTP.
-func status(err error) int {
-	codes := map[metier.Kind]int{metier.Invalid: http.StatusBadRequest, metier.NotFound: http.StatusNotFound, metier.Denied: http.StatusForbidden, metier.Conflict: http.StatusConflict,
-		metier.Approval: http.StatusConflict, metier.Drift: http.StatusConflict, metier.Unavailable: http.StatusServiceUnavailable}
-	return cmp.Or(codes[metier.KindOf(err)], http.StatusInternalServerError)
 }
 
 func decode(r *http.Request, into any) error {

@@ -12,7 +12,7 @@ type Rule struct {
 // Of returns what is known of a code. A code of a later release, or of a source
 // that is not ours, is unknown: its diagnostic speaks for itself.
 func Of(code string) (r Rule, known bool) {
-	for _, t := range []map[string]Rule{outcome, naming, served, unlisted, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog} {
+	for _, t := range []map[string]Rule{outcome, naming, served, unlisted, harnesses, parsing, repaired, writing, judging, advice, finding, roots, files, nowhere, catalog, notes} {
 		if r, known = t[code]; known {
 			return r, true
 		}
@@ -259,4 +259,21 @@ var catalog = map[string]Rule{
 	"catalog-full":             {"the catalog has room for so many entries and no more, and the model has no tool that searches skills (settings catalog_max, catalog_budget)", "raise them, allow search_skills, or load it by name: metier run --skill NAME"},
 	"injection-blocked":        {"what it says of itself reads like an injection, and text of its tier that does is kept from the model (setting injection)", "read it; if it is honest, reword it, or give its root a tier that is trusted"},
 	"injection-like-text":      {"text that tells a model to drop its instructions, to tell its prompt or to hide what it does is reported (setting injection)", "read it before you trust it; reword it if it is honest"},
+}
+
+// Notes about single files, and what validate and fix report.
+var notes = map[string]Rule{
+	"wrapper-tag-neutralized":   {"text that contains a tag of metier's own markup is escaped before a model reads it", ""},
+	"resource-digest-mismatch":  {"a file changed after the skill was indexed", "start a new run, or restore the file"},
+	"resource-late":             {"a file was added after the skill was indexed", "start a new run to index it"},
+	"skill-not-staged":          {"the files of a skill could not be copied for its programs", "check the files that the detail names"},
+	"page-reads-like-injection": {"a web page contains text that reads like a prompt injection", ""},
+	"skill-file-link":           {"SKILL.md is a link, and only regular files are changed", "run the command on the target of the link"},
+	"skill-file-missing":        {"the folder has no SKILL.md", "give the path of a folder with a SKILL.md"},
+	"skill-file-changed":        {"another program changed SKILL.md while it was being fixed", "run the command again"},
+	"reference":                 {"the reference validator reports an error", "fix the error in the detail"},
+	"reference-exception":       {"the reference validator fails with an exception on this file", "fix the error in the detail"},
+	"holds-skills":              {"the folder is not a skill, but folders in it are", "validate those folders"},
+	"interpreter-missing":       {"the interpreter of a script is not installed on this machine", "install it"},
+	"scripts-not-looked-at":     {"the folder has more scripts than validate checks", ""},
 }

@@ -125,11 +125,11 @@ func Clients() []Client {
 func (m Client) File(home, project string, inProject bool) (string, error) {
 	switch {
 	case !inProject && home == "":
-		return "", metier.Errorf(metier.Invalid, "home_unset", "set HOME, or use --project", "the file of %s is below the home, and there is none", m.Title)
+		return "", metier.Errorf(metier.Invalid, "home_unset", "set HOME, or install for the project", "the file of %s is in the home folder, and HOME is not set", m.Title)
 	case !inProject:
 		return filepath.Join(append([]string{home}, m.user...)...), nil
 	case m.project == nil:
-		return "", metier.Errorf(metier.Invalid, "usage", "leave --project out", "%s has no file of its own for a project", m.Title)
+		return "", metier.Errorf(metier.Invalid, "usage", "install for the user", "%s has no configuration file for a project", m.Title)
 	}
 	return filepath.Join(append([]string{project}, m.project...)...), nil
 }
@@ -165,7 +165,7 @@ func (m Client) Write(served Server, file, project string, inProject bool) error
 		err = m.writeBelow(root, name, m.authorized(served))
 	}
 	if err != nil {
-		return &metier.Error{Op: "install", Path: file, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "without --write the entry is printed: paste it", Err: err}
+		return &metier.Error{Op: "install", Path: file, Kind: metier.Unavailable, Code: "client_file_unusable", Hint: "paste the entry into the file yourself", Err: err}
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (m Client) merged(old []byte, served Server) ([]byte, error) {
 	if m.member == "" {
 		text := tableTOML(served)
 		if strings.Contains(string(old), "[mcp_servers."+name+"]") {
-			return nil, fmt.Errorf("it has a server %s already: remove that, or choose another name with --as", name)
+			return nil, fmt.Errorf("it already has a server %s; remove it, or choose another name", name)
 		}
 		if len(old) > 0 {
 			text = strings.TrimRight(string(old), "\n") + "\n\n" + text

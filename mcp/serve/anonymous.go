@@ -279,7 +279,7 @@ func (g *anonymousSessions) remove(ctx context.Context, b *anonymousRecord, id s
 	var head record.Head
 	err := run.Remove(ctx, g.root, id, g.e.RunOptions(), func(last record.Head) error {
 		head = last
-		note, err := event.New(event.Note{Code: "record-removed", On: id + "@" + cmp.Or(head.Hash, "unreadable"), N: int(head.Seq)}, "removed:"+id, g.e.Principal(), g.e.Now())
+		note, err := event.New(event.Note{Code: "record_removed", On: id + "@" + cmp.Or(head.Hash, "unreadable"), N: int(head.Seq)}, "removed:"+id, g.e.Principal(), g.e.Now())
 		if err != nil {
 			return err
 		}
@@ -291,8 +291,8 @@ func (g *anonymousSessions) remove(ctx context.Context, b *anonymousRecord, id s
 	if err != nil {
 		return err
 	}
-	g.e.Logger().Warn("an old record of anonymous requests was removed", "code", "record-removed", "record", id, "entries", head.Seq, "head", head.Hash, "kept", g.keep)
-	g.e.Notify(engine.Notice{Code: "record-removed", Severity: engine.Note, Text: fmt.Sprintf("the record %s of anonymous requests was removed, %d are kept (--anonymous-records)", id, g.keep)})
+	g.e.Logger().Warn("an old record of anonymous requests was removed", "code", "record_removed", "record", id, "entries", head.Seq, "head", head.Hash, "kept", g.keep)
+	g.e.Notify(engine.Notice{Code: "record_removed", Severity: engine.Note, Text: fmt.Sprintf("the record %s of anonymous requests was removed, because %d are kept", id, g.keep)})
 	return nil
 }
 

@@ -83,7 +83,7 @@ func canAsk(req *mcp.CallToolRequest) bool {
 func refusal(q policy.Question) *mcp.CallToolResult {
 	text, _ := policy.SplitQuestion(q.Text)
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
-		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user; the operator of the server can allow it with 'metier mcp --policy FILE'.", text)}}}
+		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user. The operator of the server can allow it with a policy file.", text)}}}
 }
 
 // scopes are those that the person at a client can choose. What holds always is

@@ -71,11 +71,11 @@ func (s *Server) Handler(a Access) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.host(r.Host) {
-			http.Error(w, "this server is not called by that name; the operator allows it with --name", http.StatusMisdirectedRequest)
+			http.Error(w, "this server does not have that host name; its operator can allow it", http.StatusMisdirectedRequest)
 			return
 		}
 		if o := r.Header.Get("Origin"); o != "" && !a.origin(o, scheme(r)+"://"+r.Host) {
-			http.Error(w, "pages of that origin may not call this server; the operator allows it with --allow-origin", http.StatusForbidden)
+			http.Error(w, "pages of that origin cannot call this server; its operator can allow it", http.StatusForbidden)
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {

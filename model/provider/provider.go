@@ -172,7 +172,7 @@ func Choose(ctx context.Context, script string, o Options, asked ...string) (Mod
 		}
 	}
 	if script == "" {
-		return Model{}, metier.Errorf(metier.Invalid, "no_model", "set a key such as ANTHROPIC_API_KEY, start Ollama, or give --model provider:name (providers: "+known()+")",
+		return Model{}, metier.Fieldf(metier.Invalid, "Request.Model", "no_model", "set a key such as ANTHROPIC_API_KEY, start Ollama, or name a model as provider:name with Request.Model (providers: "+known()+")",
 			"there is no model to ask")
 	}
 	m, err := openScript(script, o)

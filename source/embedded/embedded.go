@@ -87,7 +87,7 @@ func (s *Source) scan(ctx context.Context) ([]metier.Head, error) {
 		if cerr := ctx.Err(); cerr != nil {
 			return nil, cerr
 		}
-		return nil, &metier.Error{Op: "scan", Kind: metier.Unavailable, Code: "unresolvable-skill-scan-path", Err: err}
+		return nil, &metier.Error{Op: "scan", Kind: metier.Unavailable, Code: "unresolvable_skill_scan_path", Err: err}
 	}
 	slices.SortFunc(heads, func(a, b metier.Head) int { return strings.Compare(a.Path, b.Path) })
 	return heads, nil
@@ -250,7 +250,7 @@ func (b *bundle) file(ctx context.Context, rel string) (metier.File, error) {
 		return f, err
 	}
 	if len(data) > MaxFileBytes {
-		return f, &metier.Error{Op: "open", Path: rel, Kind: metier.LimitReached, Code: "resource-too-large"}
+		return f, &metier.Error{Op: "open", Path: rel, Kind: metier.LimitReached, Code: "resource_too_large"}
 	}
 	if info, err := r.(fs.File).Stat(); err == nil {
 		f.Exec = info.Mode().Perm()&0o111 != 0

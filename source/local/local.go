@@ -147,7 +147,7 @@ func (s *Source) resolve() (string, error) {
 		return "", s.rootError(err)
 	}
 	if _, ok := inside(bound, path); !ok {
-		return "", &metier.Error{Op: "scan", Path: s.given, Kind: metier.Denied, Code: "skill-scan-outside-root",
+		return "", &metier.Error{Op: "scan", Path: s.given, Kind: metier.Denied, Code: "skill_scan_outside_root",
 			Hint: "name a folder inside " + s.opt.Within, Err: errors.New("the skills folder leaves the folder it must lie in")}
 	}
 	return path, nil
@@ -162,14 +162,14 @@ func (s *Source) openRoot(path string) (*confine.Dir, error) {
 }
 
 func (s *Source) rootError(err error) error {
-	e := &metier.Error{Op: "scan", Path: s.given, Kind: metier.Unavailable, Code: "unresolvable-skill-scan-path", Err: err}
+	e := &metier.Error{Op: "scan", Path: s.given, Kind: metier.Unavailable, Code: "unresolvable_skill_scan_path", Err: err}
 	switch confine.CodeOf(err) {
 	case confine.NotFound:
 		e.Kind, e.Hint = metier.NotFound, "create the folder or name another one"
 	case confine.NotRegular:
 		e.Kind, e.Hint = metier.Invalid, "name a folder that holds skills"
 	case confine.Outside:
-		e.Kind, e.Code, e.Hint = metier.Denied, "skill-scan-outside-root", "the folder was replaced by a symlink while in use; look at it and start again"
+		e.Kind, e.Code, e.Hint = metier.Denied, "skill_scan_outside_root", "the folder was replaced by a symlink while in use; look at it and start again"
 	case confine.Permission:
 		e.Kind, e.Code, e.Hint = metier.Denied, "permission_denied", "make the folder readable"
 	}

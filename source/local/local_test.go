@@ -224,7 +224,7 @@ func TestMissingRoot(t *testing.T) {
 	dir := base(t)
 	gone := filepath.Join(dir, "gone")
 	_, err := local.New(gone, nil)
-	if metier.KindOf(err) != metier.NotFound || metier.CodeOf(err) != "unresolvable-skill-scan-path" || !strings.Contains(err.Error(), "gone") {
+	if metier.KindOf(err) != metier.NotFound || metier.CodeOf(err) != "unresolvable_skill_scan_path" || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("missing: %v", err)
 	}
 	if e, ok := errors.AsType[*metier.Error](err); !ok || e.Hint == "" {
@@ -257,7 +257,7 @@ func TestMissingRoot(t *testing.T) {
 	if err := os.RemoveAll(root); err != nil {
 		t.Fatal(err)
 	}
-	want(t, outcome(t, fixed), "error unresolvable-skill-scan-path")
+	want(t, outcome(t, fixed), "error unresolvable_skill_scan_path")
 }
 
 func TestRootSwappedForALink(t *testing.T) {
@@ -270,7 +270,7 @@ func TestRootSwappedForALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(t, "evil", filepath.Join(dir, "root"))
-	want(t, outcome(t, s), "error skill-scan-outside-root")
+	want(t, outcome(t, s), "error skill_scan_outside_root")
 }
 
 func TestWithin(t *testing.T) {

@@ -1,0 +1,51 @@
+package cli
+
+import "regexp"
+
+// flagOf is the flag of each field that errors, hints, and notices of the
+// packages below name.
+var flagOf = map[string]string{
+	"AnswerRequest.Question":         "--question",
+	"AnswerRequest.Scope":            "--scope",
+	"Request.Artifacts":              "--artifact-root",
+	"Request.Browser.Endpoint":       "--browser-endpoint",
+	"Request.Browser.Origin":         "--browser-origin",
+	"Request.Browser.Until":          "--browser-until",
+	"Request.Harnesses":              "--harness",
+	"Request.Hosts":                  "--allow-host",
+	"Request.Layers":                 "--set",
+	"Request.MaxTokens":              "--max-tokens",
+	"Request.MaxTurns":               "--max-turns",
+	"Request.Mode":                   "--mode",
+	"Request.Model":                  "--model",
+	"Request.Mounts":                 "--mount",
+	"Request.Policies":               "--policy",
+	"Request.Profile":                "--profile",
+	"Request.Prompt":                 "--prompt",
+	"Request.PromptRole":             "--prompt-slot-role",
+	"Request.Roots":                  "--skills-root",
+	"Request.Sandbox":                "--sandbox",
+	"Request.Scripts":                "--allow-skill-script",
+	"Request.Servers":                "--mcp-config",
+	"Request.Skills":                 "--skill",
+	"Request.Subagents":              "--allow-subagent-profile",
+	"Request.Tools":                  "--allow-tool",
+	"Request.Workspace":              "--workspace",
+	"ResumeOptions.Browser.Endpoint": "--browser-endpoint",
+	"ResumeOptions.Browser.Until":    "--browser-until",
+	"ResumeOptions.Model":            "--model",
+	"ResumeOptions.OnDrift":          "--on-drift",
+	"ResumeOptions.TrustRecord":      "--trust-record",
+}
+
+var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+`)
+
+// asFlags replaces the names of fields by those of their flags.
+func asFlags(text string) string {
+	return fieldName.ReplaceAllStringFunc(text, func(field string) string {
+		if flag, ok := flagOf[field]; ok {
+			return flag
+		}
+		return field
+	})
+}
