@@ -220,6 +220,23 @@ func (s *Session) judge(g *policy.Grants, r policy.Request) policy.Decision {
 	return policy.Decide(g, r)
 }
 
+// answered judges a request that questions of this session were answered for. What was
+// approved always is looked up where there would be a question.
+func (s *Session) answered(r policy.Request, said map[string]policy.Answer) policy.Decision {
+	g := s.cfg.Grants
+	with := func(always map[string]policy.Answer) policy.Decision {
+		g.Answers = map[string]policy.Answer{}
+		maps.Copy(g.Answers, always)
+		maps.Copy(g.Answers, said) // what was said in this session wins
+		return s.judge(&g, r)
+	}
+	d := with(g.Answers)
+	if d.Outcome == policy.Ask && s.cfg.Permanent != nil {
+		d = with(s.cfg.Permanent())
+	}
+	return d
+}
+
 // readable reports whether a call may read a skill's files without asking.
 func (s *Session) readable(ctx context.Context, c Call, sk Skill) bool {
 	g := &s.cfg.Grants
@@ -258,13 +275,7 @@ func (s *Session) decide(ctx context.Context, c Call, f Facts, why string) (clai
 		r := f.Request
 		r.Call, r.Actor, r.Args = c.ID, c.Actor, args.Digest
 		r.Active, r.Slots = st.subjects(), st.Slots
-		g := s.cfg.Grants
-		g.Answers = maps.Clone(s.cfg.Grants.Answers)
-		if g.Answers == nil {
-			g.Answers = map[string]policy.Answer{}
-		}
-		maps.Copy(g.Answers, st.answers(c.ID)) // what was said in this session wins
-		d := s.judge(&g, r)
+		d := s.answered(r, st.answers(c.ID))
 		rec := event.PolicyDecided{Call: c.ID, Tool: r.Tool, Actor: r.Actor, Effect: r.Effect, Outcome: d.Outcome, Code: d.Code,
 			Rule: d.Rule, Risk: d.Risk, Args: args, Active: cl.active, Slots: st.Slots, Stage: "call", Profile: r.Profile}
 		if r.Skill != nil {

@@ -46,6 +46,9 @@ type Config struct {
 	// Refresh gives a new snapshot where the setting reload asks for one; nil:
 	// the snapshot stays as it is.
 	Refresh func(ctx context.Context) (*Snapshot, error)
+	// Permanent gives the answers that hold always, as they are now; nil: those of Grants.
+	// It is called before a question is asked, so that one that is taken back ends.
+	Permanent func() map[string]policy.Answer
 	// Like is a session with the same settings, grants and view, or nil: its catalog and its registry are taken where
 	// both have the same snapshot, since making those of a thousand skills takes longer than a call.
 	Like   *Session

@@ -18,13 +18,19 @@ func newApproval(q event.ApprovalRequested, text, run, by string, at time.Time) 
 	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
 }
 
-// permanentApprovals are the answers that hold always. A file that cannot be understood
-// gives none.
+// noteApprovals reports a file of approvals that cannot be used.
+func (e *Engine) noteApprovals() {
+	if _, err := e.State().Approvals(); err != nil {
+		e.note(metier.CodeOf(err), "%v", err)
+	}
+}
+
+// permanentApprovals returns the current permanent approvals. A file that cannot be
+// read gives none.
 func (e *Engine) permanentApprovals() map[string]policy.Answer {
 	list, err := e.State().Approvals()
 	if err != nil {
-		e.note(metier.CodeOf(err), "%v", err)
-		e.Logger().Warn("no standing approval counts", "err", err)
+		e.Logger().Warn("no permanent approval applies", "err", err)
 	}
 	out := make(map[string]policy.Answer, len(list))
 	for _, p := range list {
@@ -36,10 +42,13 @@ func (e *Engine) permanentApprovals() map[string]policy.Answer {
 // settle answers what a resumed run waits for and what was approved always since
 // it was asked.
 func (r *Run) settle(ctx context.Context) error {
-	calls := r.session.State().Calls
+	if !r.launch.runs() {
+		return nil
+	}
+	calls, approved := r.session.State().Calls, r.e.permanentApprovals()
 	for _, id := range slices.Sorted(maps.Keys(calls)) {
 		q := calls[id].Question
-		ans, ok := r.permanent[q.Binds]
+		ans, ok := approved[q.Binds]
 		if q.ID == "" || !ok {
 			continue
 		}

@@ -46,13 +46,12 @@ type Run struct {
 	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
 	protected []string         // no tool and no program writes these
 	workspace *filetool.Workspace
-	host      *host.Host               // nil where no server of the Model Context Protocol is configured
-	sandbox   sandbox.Sandbox          // nil where the model runs no programs
-	anyLevel  bool                     // the operator takes any isolation it gives
-	limits    sandbox.Limits           // of programs; zero fields are the defaults
-	exact     *exectool.Host           // which scripts run on this machine itself; nil: none
-	permanent map[string]policy.Answer // what was approved always, by what it binds
-	owned     []io.Closer              // of all these, what closes with the job: a child has the rest from its parent
+	host      *host.Host      // nil where no server of the Model Context Protocol is configured
+	sandbox   sandbox.Sandbox // nil where the model runs no programs
+	anyLevel  bool            // the operator takes any isolation it gives
+	limits    sandbox.Limits  // of programs; zero fields are the defaults
+	exact     *exectool.Host  // which scripts run on this machine itself; nil: none
+	owned     []io.Closer     // of all these, what closes with the job: a child has the rest from its parent
 
 	folder   *run.Folder
 	log      record.Log // of the folder, and of whoever watches
@@ -117,7 +116,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		if err := j.openSandbox(); err != nil {
 			return nil, err
 		}
-		j.permanent = e.permanentApprovals()
+		e.noteApprovals()
 	}
 	j.protected = e.protected(l, j.op, s.Discover)
 	j.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: j.protected, Denied: e.closed(l, j.op.Secrets)})
@@ -152,7 +151,7 @@ func (r *Run) grants() policy.Grants {
 	g := policy.Grants{Mode: policy.Mode(p.Mode), Tools: r.launch.Tools, Denied: r.launch.Denied,
 		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
 		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
-		Scripts: r.launch.Scripts, Approved: r.launch.Approved, Hosts: r.launch.Hosts, Answers: r.permanent}
+		Scripts: r.launch.Scripts, Approved: r.launch.Approved, Hosts: r.launch.Hosts}
 	r.launch.Policy.grant(&g)
 	if r.launch.Subagents.may() {
 		g.Profiles = r.launch.Subagents.names()
@@ -184,6 +183,9 @@ func (r *Run) openOn(ctx context.Context, id string, log record.Log, blobs recor
 		Logger: r.logger(), ToolsOnly: r.surface.tools != nil}
 	c.Tools, c.Like = append(c.Tools, r.surface.tools...), r.surface.like
 	r.toolset = c.Tools
+	if r.launch.runs() {
+		c.Permanent = r.e.permanentApprovals
+	}
 	if r.anew {
 		c.Refresh = func(context.Context) (*metier.Snapshot, error) { return r.disk, nil }
 	}

@@ -1,0 +1,40 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A server that runs asks again once an approval is taken back, in the session that used
+// it too, and takes one that is given meanwhile.
+func TestMCP_AsksAgainAfterRevoke(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(map[string]string{"config.yaml": "skills: [{path: shelf, tier: third_party, label: shelf}]\nallow_tools: [load_skill, run_skill_script]\nallow_skill_scripts: ['report:scripts/a.sh']\n"})
+	approve := func() {
+		t.Helper()
+		if exit, out := p.metier("run", "--park", "--output-mode", "batch", "--prompt", "Count.", "--model", "scripted:"+p.home+"/turns.yaml"); exit != 7 {
+			t.Fatalf("exit %d: %s", exit, out)
+		}
+		if exit, out := p.metier("runs", "answer", "latest", "yes", "--scope", "always"); exit != 0 {
+			t.Fatalf("exit %d: %s", exit, out)
+		}
+	}
+	approve()
+	c := p.serves()
+	c.call("load_skill", map[string]any{"name": "report"})
+	run := func(want int) {
+		t.Helper()
+		text, _, _ := c.call("run_skill_script", map[string]any{"skill": "report", "path": "scripts/a.sh"})
+		if p.ran() != want {
+			t.Errorf("ran %d times, want %d: %s", p.ran(), want, text)
+		}
+	}
+	run(1)
+	if exit, out := p.metier("runs", "approvals", "--revoke", "report"); exit != 0 || !strings.Contains(out, "is not approved any more") {
+		t.Fatalf("exit %d: %s", exit, out)
+	}
+	run(1)
+	approve()
+	run(2)
+}
