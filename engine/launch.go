@@ -44,7 +44,8 @@ type Launch struct {
 	PromptRole policy.Role             `json:"promptRole"`
 	Batch      bool                    `json:"batch"`
 	Park       bool                    `json:"park"`
-	Model      string                  `json:"model"` // provider:name, or scripted:/absolute/path
+	Confined   bool                    `json:"confined,omitempty"` // no question lets it read outside of the workspace
+	Model      string                  `json:"model"`              // provider:name, or scripted:/absolute/path
 	Spec       agent.Spec              `json:"spec"`
 	Artifacts  string                  `json:"artifacts"`
 	Phase      string                  `json:"phase,omitempty"`

@@ -33,7 +33,7 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	if err := checkPrompt(q.Prompt); err != nil {
 		return nil, err
 	}
-	l.Prompt, l.Batch, l.Park = q.Prompt, q.Batch, q.Park
+	l.Prompt, l.Batch, l.Park, l.Confined = q.Prompt, q.Batch, q.Park, q.Confined
 	if l.PromptRole, err = promptRole(q.PromptRole, set); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []s
 		return nil, nil, err
 	}
 	l := &p.launch
-	l.Model, l.Spec, l.PromptRole, l.Batch, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Tools
+	l.Model, l.Spec, l.PromptRole, l.Batch, l.Confined, l.Tools = modelNone, agent.Spec{Mode: agent.ModeChat}, q.PromptRole, q.Batch, q.Confined, q.Tools
 	granted, err = e.planPrograms(ctx, l, q, p.op)
 	return p, granted, err
 }

@@ -42,6 +42,7 @@ type Request struct {
 	MaxTokens  int64
 	Batch      bool // no person answers
 	Park       bool // leave questions open instead of answering no
+	Confined   bool // refuse reads outside of the workspace: who answers questions may not see all that this process can read
 	Phase      string
 
 	Tools        []string // exactly these; nil: the default ones

@@ -151,7 +151,7 @@ func (r *Run) grants() policy.Grants {
 	g := policy.Grants{Mode: policy.Mode(p.Mode), Tools: r.launch.Tools, Denied: r.launch.Denied,
 		Narrow: policy.Narrowing(p.AllowedTools), Merge: policy.Merge(p.Merge),
 		ScriptRule: policy.ScriptRule(x.Scripts), Approval: policy.Approval(x.Approval), Network: policy.NetworkRule(x.Network),
-		Scripts: r.launch.Scripts, Approved: r.launch.Approved, Hosts: r.launch.Hosts}
+		Scripts: r.launch.Scripts, Approved: r.launch.Approved, Hosts: r.launch.Hosts, Confined: r.launch.Confined}
 	r.launch.Policy.grant(&g)
 	if r.launch.Subagents.may() {
 		g.Profiles = r.launch.Subagents.names()

@@ -130,13 +130,13 @@ func judgeModes(g *Grants, r Request) (Decision, bool) {
 	return d, !d.Allowed()
 }
 
-func judgePaths(_ *Grants, r Request) (Decision, bool) {
+func judgePaths(g *Grants, r Request) (Decision, bool) {
 	for _, p := range r.Paths {
 		d := Decision{Outcome: Deny, Rule: "workspace", Reason: p.Why}
 		switch {
 		case p.Zone == ZoneWorkspace, p.Zone == ZoneSkill && !p.Write:
 			continue
-		case p.Zone == ZoneOutside && !p.Write:
+		case p.Zone == ZoneOutside && !p.Write && !g.Confined:
 			continue // a read outside asks (ruling 21): see outsideNeed
 		case p.Zone == ZoneSkill:
 			d.Code = CodePathReadOnly

@@ -110,6 +110,8 @@ func TestDecide(t *testing.T) {
 		{"reads a skill", nil, call(paths(zone(policy.ZoneSkill, false))), policy.Allow, "cfc_disabled"},
 		{"writes into a skill", nil, call(paths(zone(policy.ZoneSkill, true))), policy.Deny, policy.CodePathReadOnly},
 		{"reads outside", nil, call(paths(zone(policy.ZoneOutside, false))), policy.Ask, policy.CodePathOutside},
+		{"reads outside, confined", func(g *policy.Grants) { g.Confined = true }, call(paths(zone(policy.ZoneOutside, false))), policy.Deny, policy.CodePathOutside},
+		{"reads inside, confined", func(g *policy.Grants) { g.Confined = true }, call(paths(zone(policy.ZoneWorkspace, false))), policy.Allow, "cfc_disabled"},
 		{"writes outside", nil, call(paths(zone(policy.ZoneOutside, true))), policy.Deny, policy.CodePathOutside},
 		{"denied zone", nil, call(paths(zone(policy.ZoneDenied, false))), policy.Deny, policy.CodePathDenied},
 		{"protected file", nil, call(paths(policy.PathUse{Zone: policy.ZoneDenied, Write: true, Why: policy.CodePathReadOnly})), policy.Deny, policy.CodePathReadOnly},

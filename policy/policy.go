@@ -308,6 +308,8 @@ type Grants struct {
 	// Approved are scripts of one tree each that the operator approved
 	// beforehand: by naming them exactly or in a policy file.
 	Approved []ApprovedScript `json:"approved,omitempty"`
+	// Confined refuses reads outside of the workspace instead of asking about them.
+	Confined bool `json:"confined,omitempty"`
 	// BindArgs makes the approval of a script cover one set of arguments only.
 	BindArgs bool        `json:"bindArgs,omitempty"`
 	Rules    []Rule      `json:"rules,omitempty"`

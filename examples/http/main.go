@@ -109,7 +109,8 @@ func (s *server) start(u *user, w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &body); err != nil {
 		return err
 	}
-	p, err := u.engine.Plan(r.Context(), engine.Request{Surface: "http", Prompt: body.Prompt, Model: s.model, Tools: body.Tools, Artifacts: u.records, Batch: true, Park: true})
+	p, err := u.engine.Plan(r.Context(), engine.Request{Surface: "http", Prompt: body.Prompt, Model: s.model, Tools: body.Tools, Artifacts: u.records, Batch: true, Park: true,
+		Confined: true}) // the user answers the questions, and other users' files are beside the workspace
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,5 +189,24 @@ func TestServer_CancelStopsARun(t *testing.T) {
 		if typ == "run.ended" {
 			t.Error("the run ended")
 		}
+	}
+}
+
+// A user answers the questions of a run, and yet reads no file of another user: no
+// question is about what lies outside of the workspace.
+func TestServer_ReadsOutsideOfTheWorkspaceAreRefused(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "turns.yaml")
+	ada, _ := serve(t, "scripted:"+script)
+	secret := filepath.Join(t.TempDir(), "secret.txt")
+	turns := "turns:\n  - calls:\n      - {tool: read_file, args: {path: " + secret + "}}\n      - {tool: search_files, args: {path: " + filepath.Dir(secret) + ", pattern: s}}\n  - say: Done.\n"
+	for name, text := range map[string]string{script: turns, secret: "secret\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := ada.events(ada.start(`{"prompt": "Read."}`))
+	if last := events[len(events)-1]; last != "run.ended" || slices.Contains(events, "approval.asked") {
+		t.Errorf("events: %v", events)
 	}
 }
