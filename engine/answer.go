@@ -45,7 +45,9 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 		return q, ans, err
 	}
 	if p, err := readPast(ctx, folder); err == nil {
-		e.noteRecovered(p)
+		for _, n := range p.recovered() {
+			e.o.Notify(n)
+		}
 	}
 	if err := ofParent(ctx, folder); err != nil {
 		return q, ans, err

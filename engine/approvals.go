@@ -19,9 +19,9 @@ func newApproval(q event.ApprovalRequested, text, run, by string, at time.Time) 
 }
 
 // noteApprovals reports a file of approvals that cannot be used.
-func (e *Engine) noteApprovals() {
-	if _, err := e.State().Approvals(); err != nil {
-		e.note(metier.CodeOf(err), "%v", err)
+func (r *Run) noteApprovals() {
+	if _, err := r.e.State().Approvals(); err != nil {
+		r.note(metier.CodeOf(err), "%v", err)
 	}
 }
 

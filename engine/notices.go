@@ -142,6 +142,13 @@ func (n *notices) add(one Notice) {
 	n.to(one)
 }
 
+// prepend adds notices that were given before the others.
+func (n *notices) prepend(list []Notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = slices.Concat(list, n.list)
+}
+
 func (n *notices) all() []Notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()

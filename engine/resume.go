@@ -72,7 +72,14 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	if err != nil {
 		return nil, err
 	}
-	e.noteRecovered(past)
+	tell := e.o.Notify
+	if h.Notify != nil {
+		tell = h.Notify
+	}
+	recovered := past.recovered()
+	for _, n := range recovered {
+		tell(n)
+	}
 	l := past.launch
 	if l.Model == modelNone {
 		return nil, metier.Errorf(metier.Invalid, "run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to go on with", folder.ID())
@@ -87,6 +94,7 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	if j, err = e.reopen(ctx, &l, o, op, h); err != nil {
 		return nil, err
 	}
+	j.notices.prepend(recovered)
 	folder.KeepOut(j.secrets...) // which servers there are is in the record, so they were not known before
 	j.run, j.trusted = past.run, o.TrustRecord
 	return j, j.continueFrom(ctx, folder, restored, past, o.Prompt)
@@ -296,20 +304,25 @@ func ReadLaunch(ctx context.Context, folder *run.Folder) (Launch, error) {
 	return p.launch, err
 }
 
-// noteRecovered reports what opening the record took off its end.
-func (e *Engine) noteRecovered(p past) {
+// recovered are the notices of what opening the record took off its end: warnings,
+// because another program may have written it.
+func (p past) recovered() (out []Notice) {
+	warn := func(code, format string, args ...any) {
+		out = append(out, Notice{code, Warning, fmt.Sprintf(format, args...)})
+	}
 	for _, x := range p.lost {
 		whole := "all before them is whole"
 		switch {
 		case x.Unanchored > 0:
-			e.note("record_unanchored", "no recorded head covers what followed entry %d (%d in all): another program wrote it, or a power failure took the head. It does not count and is in %s",
+			warn("record_unanchored", "no recorded head covers what followed entry %d (%d in all): another program wrote it, or a power failure took the head. It does not count and is in %s",
 				x.Seq, x.Unanchored, x.Kept)
 			continue
 		case x.LostID != "":
 			whole = fmt.Sprintf("entries that were confirmed are gone too, up to %s (%s)", x.LostID, x.LostType)
 		}
-		e.note("record_recovered", "a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s", x.Bytes, x.Seq, whole)
+		warn("record_recovered", "a crash left %d bytes of an unfinished entry after entry %d; they were cut off, %s", x.Bytes, x.Seq, whole)
 	}
+	return out
 }
 
 // ofParent refuses what is done to a subagent by itself: its parent takes it up.

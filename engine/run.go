@@ -116,7 +116,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		if err := j.openSandbox(); err != nil {
 			return nil, err
 		}
-		e.noteApprovals()
+		j.noteApprovals()
 	}
 	j.protected = e.protected(l, j.op, s.Discover)
 	j.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: j.protected, Denied: e.closed(l, j.op.Secrets)})
