@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"testing/fstest"
 
@@ -12,8 +14,10 @@ import (
 	"metier/config"
 	"metier/engine"
 	"metier/event"
+	"metier/internal/testenv"
 	"metier/policy"
 	"metier/source/embedded"
+	"metier/source/local"
 )
 
 // A custom tool that is nil, or that could not be granted, fails before the run begins.
@@ -35,6 +39,55 @@ func TestPlan_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 		_, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Custom: engine.Custom{Tools: tools, Model: replay("turns: [{say: Done.}]")}})
 		if (err == nil) != (want == "") || err != nil && metier.CodeOf(err) != want {
 			t.Errorf("error %v, want code %q", err, want)
+		}
+	}
+}
+
+// A folder of skills that the program brings is as closed to programs as one that the
+// operator names: the next run would trust what they put there.
+func TestRun_ProtectsFoldersOfCustomMounts(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		testenv.Skip(t, "programs run in a sandbox on Linux only")
+	}
+	for _, where := range []string{"shelf", "."} {
+		for _, named := range []bool{true, false} {
+			ws := t.TempDir()
+			shelf := filepath.Join(ws, where)
+			script := filepath.Join(shelf, "count", "scripts", "count.sh")
+			write(t, filepath.Join(shelf, "count", "SKILL.md"), "---\nname: count\ndescription: Count. Use when asked.\n---\nCount.\n")
+			write(t, script, "echo mine\n")
+			src, err := local.New(shelf, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := metier.Mount{Label: "shop", Tier: policy.Org, Source: src}
+			if named {
+				m.Root = shelf
+			}
+			e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, ws), engine.Options{})
+			turns := "turns: [{calls: [{tool: bash, args: {command: 'echo echo theirs > " + where + "/count/scripts/count.sh; mkdir " + where + "/more'}}]}, {say: Done.}]"
+			p, err := e.Plan(t.Context(), engine.Request{Prompt: "Go.", Artifacts: t.TempDir(), Batch: true, Tools: []string{"bash"}, Custom: engine.Custom{Model: replay(turns), Mounts: []metier.Mount{m}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Done." {
+				t.Errorf("Drive: %q, %v", o.Answer, err)
+			}
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			b, err := os.ReadFile(script)
+			if diff := cmp.Diff("echo mine\n", string(b)); err != nil || diff != "" {
+				t.Errorf("%s, root named %v: %v (-want +got):\n%s", where, named, err, diff)
+			}
+			if _, err := os.Lstat(filepath.Join(shelf, "more")); err == nil {
+				t.Errorf("%s, root named %v: a program made a folder beside the skills", where, named)
+			}
 		}
 	}
 }

@@ -57,6 +57,8 @@ type Launch struct {
 
 	resumed        bool // its record is there: what that says of the task counts
 	browserRenewed bool // Browser is not the one of the record
+
+	brought []string // folders of skills that the program brings
 }
 
 // own returns the launch of one run of a plan. What opening the run adds does not reach
@@ -68,6 +70,20 @@ func (l Launch) own() Launch {
 		l.MCP = &m
 	}
 	return l
+}
+
+// folders are those of the sources in files that a program brings.
+func (c Custom) folders() (out []string) {
+	for _, m := range c.Mounts {
+		dir := m.Root
+		if s, is := m.Source.(interface{ Root() string }); is {
+			dir = cmp.Or(dir, s.Root())
+		}
+		if filepath.IsAbs(dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
 }
 
 // protected are the files no tool may write: roots of skills and skills that are linked into folders of skills,
@@ -94,6 +110,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []
 			out, folders = append(out, r.Path), append(folders, r.Path)
 		}
 	}
+	out, folders = append(out, l.brought...), append(folders, l.brought...)
 	slices.Sort(folders)
 	for _, dir := range slices.Compact(folders) {
 		if _, err := os.Lstat(dir); err == nil && confine.Within(l.Workspace, dir) {

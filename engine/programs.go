@@ -225,6 +225,11 @@ func (l Launch) skillsAround() string {
 			return r.Path
 		}
 	}
+	for _, dir := range l.brought {
+		if confine.Within(dir, l.Workspace) {
+			return dir
+		}
+	}
 	return ""
 }
 

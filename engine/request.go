@@ -70,7 +70,7 @@ type Request struct {
 type Custom struct {
 	Tools  []metier.Tool  // granted to the model
 	Model  model.Model    // asked instead of one that is chosen by name
-	Mounts []metier.Mount // more sources of skills
+	Mounts []metier.Mount // more sources of skills; no tool writes the folder Root of one
 }
 
 // BrowserRequest asks for a browser session that subagents share.

@@ -83,6 +83,7 @@ type surface struct {
 // be wrong is found here, before any model call.
 func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err error) {
 	l, s := p.launch.own(), p.settings
+	l.brought = p.custom.folders()
 	if h.Notify == nil {
 		h.Notify = e.o.Notify
 	}

@@ -8,6 +8,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,6 +130,9 @@ func orDefault[T int | int64](v *T, def T) {
 		*v = def
 	}
 }
+
+// Root returns the folder: after links, or as it was given if it is optional.
+func (s *Source) Root() string { return cmp.Or(s.root, s.given) }
 
 // resolve returns the root's path after links and checks its bounds.
 func (s *Source) resolve() (string, error) {
