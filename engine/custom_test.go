@@ -43,6 +43,39 @@ func TestPlan_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	}
 }
 
+// A resume refuses them, too, and lets go of the record.
+func TestResume_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
+	t.Parallel()
+	records := t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	c := engine.Custom{Model: replay("turns: [{say: Done.}]")}
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Tools = []metier.Tool{nil}
+	if _, err := e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: c}, engine.Hooks{}); metier.CodeOf(err) != "tool_invalid" {
+		t.Errorf("Resume with a nil tool: %v", err)
+	}
+	c.Tools = nil
+	if r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: c}, engine.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A folder of skills that the program brings is as closed to programs as one that the
 // operator names: the next run would trust what they put there.
 func TestRun_ProtectsFoldersOfCustomMounts(t *testing.T) {
