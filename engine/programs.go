@@ -165,7 +165,7 @@ func (r *Run) programs() []metier.Tool {
 		id = r.folder.ID()
 	}
 	o := exectool.Options{Sandbox: r.sandbox, Limits: r.limits, AcceptLevel: r.anyLevel, Exec: r.settings.Exec, Name: r.settings.Tools.Script,
-		View: r.view, Run: id, Hosts: r.launch.Hosts, Egress: r.e.o.Egress, Host: r.exact, Secrets: r.e.scriptSecrets(r.op.Secrets), Output: r.hooks.Output, Logger: r.logger()}
+		View: r.view, Run: id, Hosts: r.launch.Hosts, Egress: r.e.o.Egress, Host: r.exact, Secrets: r.issued.out(r.e.scriptSecrets(r.op.Secrets)), Output: r.hooks.Output, Logger: r.logger()}
 	o.Current = r.current()
 	o.Workspace = o.Current()
 	if r.launch.harnessed() {

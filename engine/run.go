@@ -63,6 +63,7 @@ type Run struct {
 	family   *family  // its children and theirs; nil where it has none
 
 	secrets []record.Secret // of servers
+	issued  *issued         // secrets, to scripts
 	run     string          // name of the run in the log; the folder's id, and more for one that goes on after its end
 	begun   bool            // the beginning was reported
 	limited agent.Limits    // the run, where it is under way
@@ -87,9 +88,9 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if h.Notify == nil {
 		h.Notify = e.o.Notify
 	}
-	given := &notices{to: h.Notify}
-	h.Notify = given.add
-	j := &Run{e: e, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, notices: given, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
+	told := &notices{to: h.Notify}
+	h.Notify = told.add
+	j := &Run{e: e, issued: &issued{}, launch: l, op: p.op, settings: s, origins: p.origins, model: p.model, custom: p.custom, hooks: h, notices: told, from: cmp.Or(p.surface, "engine"), view: e.Finder().View(s, l.Workspace)}
 	defer func() {
 		if err != nil {
 			err = closed(j.letGo(), err)
@@ -166,6 +167,7 @@ func (r *Run) grants() policy.Grants {
 // open opens the session on the folder's log.
 func (r *Run) open(ctx context.Context, f *run.Folder) error {
 	r.folder = f
+	r.issued.open(f)
 	var err error
 	if r.log, r.unfollow, err = r.e.Trace(ctx, f); err != nil {
 		return err
@@ -313,6 +315,7 @@ func (r *Run) Close(ctx context.Context) error {
 	}
 	if r.folder != nil {
 		errs = append(errs, r.folder.Project(ctx), r.folder.Close())
+		r.issued.close(r.folder)
 	}
 	return errors.Join(append(errs, r.letGo())...)
 }
@@ -338,5 +341,7 @@ func closed(closing, work error) error {
 // logger is the log of the run. Its secrets do not appear in it, either.
 func (r *Run) logger() *slog.Logger { return r.e.o.Logger(append(r.e.Secrets(), r.secrets...)) }
 
-// redactor removes the secrets of the run's servers.
-func (r *Run) redactor() *record.Redactor { return record.Redact(nil, r.secrets...) }
+// redactor removes the secrets of the run's servers, and those that its scripts got.
+func (r *Run) redactor() *record.Redactor {
+	return record.Redact(nil, append(r.issued.all(), r.secrets...)...)
+}

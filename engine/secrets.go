@@ -3,12 +3,15 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"metier"
 	"metier/config"
 	"metier/policy"
 	"metier/record"
+	"metier/run"
 )
 
 // scriptSecrets gives a skill's scripts the variables the operator's
@@ -35,5 +38,55 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 			out = append(out, record.Secret{Name: c.Name, Value: v})
 		}
 		return out, nil
+	}
+}
+
+// issued are the secrets that scripts of a run, of its subagents, or of the sessions of a
+// server got, and the records that are open. A value that a file holds may be another
+// one than when the records were opened, and a script may leave it in the workspace.
+type issued struct {
+	mu      sync.Mutex
+	secrets []record.Secret
+	records []*run.Folder
+}
+
+func (x *issued) open(f *run.Folder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f.KeepOut(x.secrets...)
+	x.records = append(x.records, f)
+}
+
+func (x *issued) close(f *run.Folder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.records = slices.DeleteFunc(x.records, func(r *run.Folder) bool { return r == f })
+}
+
+func (x *issued) all() []record.Secret {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.secrets)
+}
+
+// out keeps the secrets of a script out of all records, before it gets them.
+func (x *issued) out(of func(context.Context, metier.Skill) ([]record.Secret, error)) func(context.Context, metier.Skill) ([]record.Secret, error) {
+	return func(ctx context.Context, sk metier.Skill) ([]record.Secret, error) {
+		list, err := of(ctx, sk)
+		if err != nil {
+			return nil, err
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, s := range list {
+			if slices.Contains(x.secrets, s) {
+				continue
+			}
+			x.secrets = append(x.secrets, s)
+			for _, f := range x.records {
+				f.KeepOut(s)
+			}
+		}
+		return list, nil
 	}
 }
