@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"metier"
 	"metier/config"
@@ -32,15 +33,19 @@ import (
 func main() {
 	address := flag.String("http", "127.0.0.1:8080", "address to serve")
 	data := flag.String("data", "data", "folder for each user's workspace and state")
-	tokens := flag.String("tokens", "", "USER:TOKEN,USER:TOKEN")
+	tokens := flag.String("tokens", "", "file with USER:TOKEN,USER:TOKEN")
 	model := flag.String("model", "", "PROVIDER:NAME")
 	flag.Parse()
-	s, err := newServer(*data, *tokens, *model, os.Environ())
+	list, err := os.ReadFile(*tokens) // arguments are shown to every user of the machine
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := newServer(*data, strings.TrimSpace(string(list)), *model, os.Environ())
 	if err != nil {
 		log.Fatal(err)
 	}
 	log.Printf("serving http://%s", *address)
-	log.Fatal(http.ListenAndServe(*address, s.handler()))
+	log.Fatal((&http.Server{Addr: *address, Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 }
 
 // user is one principal: an engine, a workspace, and the runs under way.
@@ -62,7 +67,7 @@ func newServer(data, tokens, model string, environ []string) (*server, error) {
 	for pair := range strings.SplitSeq(tokens, ",") {
 		name, token, ok := strings.Cut(pair, ":")
 		if !ok || name != filepath.Base(name) || name == "." || name == ".." || len(token) < 16 {
-			return nil, errors.New("give -tokens USER:TOKEN,..., with tokens of at least 16 characters")
+			return nil, errors.New("give -tokens a file of USER:TOKEN,..., with tokens of at least 16 characters")
 		}
 		dir, err := filepath.Abs(filepath.Join(data, name))
 		if err != nil {
