@@ -163,6 +163,15 @@ func preapproving(r Row) Row {
 	return r
 }
 
+// naming is for the one choice whose values name things: what the operator denies by name keeps its name below the
+// operator. Only a value that leaves out skills and renames none may be chosen there.
+func naming(r Row) Row {
+	r.narrower = func(from, to string) bool {
+		return from == to || to == string(IdentityEqual) && from != string(IdentityPath)
+	}
+	return r
+}
+
 // adding is for the one choice whose values each read other files: below the operator it may only move to a value that
 // reads all that was read before.
 func adding(r Row) Row {

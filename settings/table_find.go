@@ -162,13 +162,13 @@ func parseRows() []Row {
 
 func namesRows() []Row {
 	return []Row{
-		choice("identity", "How the name of a skill is chosen.",
+		naming(choice("identity", "How the name of a skill is chosen.",
 			func(s *Settings) *Identity { return &s.Names.Identity }, []value[Identity]{
 				{IdentityEqual, "the frontmatter name, which must equal the folder name"},
 				{IdentityPath, "its path below the root"},
 				{IdentityName, "the frontmatter name"},
 				{IdentityFolder, "the folder's name"},
-			}),
+			})),
 		choice("match", "How a requested name is compared.",
 			func(s *Settings) *Match { return &s.Names.Match }, []value[Match]{
 				{MatchExact, "byte by byte"},

@@ -200,7 +200,7 @@ const (
 // Identity says what a skill is called.
 type Identity string
 
-// The values of Identity, narrowest first.
+// The values of Identity. Each names skills in another way, so below the operator only a move to equal narrows.
 const (
 	IdentityEqual  Identity = "equal"  // the frontmatter name, which must equal the folder name
 	IdentityPath   Identity = "path"   // its path below the root
