@@ -23,16 +23,14 @@ func repository(t *testing.T) *repocheck.Tree {
 
 // rules are the checks over the whole tree.
 var rules = map[string]func(*repocheck.Tree) []repocheck.Finding{
-	"sizes":        (*repocheck.Tree).Sizes,
-	"format":       (*repocheck.Tree).Format,
-	"package docs": (*repocheck.Tree).PackageDocs,
-	"docs":         (*repocheck.Tree).Docs,
-	"names":        (*repocheck.Tree).Names,
-	"words":        (*repocheck.Tree).Words,
-	"modules":      (*repocheck.Tree).Modules,
-	"build tags":   (*repocheck.Tree).Tags,
-	"waits":        (*repocheck.Tree).Waits,
-	"decisions":    (*repocheck.Tree).Decisions,
+	"sizes":      (*repocheck.Tree).Sizes,
+	"docs":       (*repocheck.Tree).Docs,
+	"names":      (*repocheck.Tree).Names,
+	"words":      (*repocheck.Tree).Words,
+	"modules":    (*repocheck.Tree).Modules,
+	"build tags": (*repocheck.Tree).Tags,
+	"waits":      (*repocheck.Tree).Waits,
+	"decisions":  (*repocheck.Tree).Decisions,
 }
 
 func TestRepositoryKeepsItsRules(t *testing.T) {
@@ -63,9 +61,6 @@ func TestRulesFindWhatTheyForbid(t *testing.T) {
 		{"sizes", "a function of 91 lines", map[string]string{"p/p.go": long}, []string{"p/p.go:3: f has 91 lines"}},
 		{"sizes", "a file of 601 lines", map[string]string{"p/p.go": "package p\n" + strings.Repeat("//\n", 600), "p/p_test.go": "package p\n" + strings.Repeat("//\n", 600)},
 			[]string{"p/p.go: 60"}},
-		{"format", "spaces", map[string]string{"p/p.go": "package p\nvar  x = 1\n"}, []string{"p/p.go: gofmt"}},
-		{"package docs", "none and two", map[string]string{"p/p.go": "package p\n", "q/a.go": "// Package q\npackage q\n", "q/b.go": "// Package q\npackage q\n", "r/r.go": "// Package r\npackage r\n"},
-			[]string{"p: 0 package comments", "q: 2 package comments"}},
 		{"docs", "requirements where go doc shows them", map[string]string{"p/p.go": "// Package p (A-00" + "1).\npackage p\n\n// T (ruling 3).\ntype T struct {\n\tX int // of C-00" + "2\n\ty int // of C-00" + "2\n}\n\n// f (D1) is ours.\nfunc f() {}\n\n// F (D1) is theirs.\nfunc F() {}\n",
 			"p/p_test.go": "// Package p (A-00" + "1).\npackage p\n"},
 			[]string{"p/p.go:1: \"A-001\"", "p/p.go:4: \"ruling 3\"", "p/p.go:6: \"C-002\"", "p/p.go:13: \"(D1)\""}},

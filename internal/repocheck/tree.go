@@ -2,7 +2,6 @@ package repocheck
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -98,9 +97,6 @@ func IsTest(p string) bool {
 		dir == "internal/repocheck" || dir == "internal/testenv"
 }
 
-// Text returns a file's bytes, nil when it is not there.
-func (t *Tree) Text(p string) []byte { return t.data[p] }
-
 // Go returns the parsed Go files that keep accepts, by path.
 func (t *Tree) Go(keep func(path string) bool) []GoFile {
 	var out []GoFile
@@ -156,12 +152,4 @@ func (f GoFile) Uses(importPath, name string) []ast.Node {
 		return true
 	})
 	return at
-}
-
-// byPlace sorts findings for stable messages.
-func byPlace(fs []Finding) []Finding {
-	slices.SortStableFunc(fs, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
-	})
-	return fs
 }

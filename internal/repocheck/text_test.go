@@ -2,6 +2,7 @@ package repocheck
 
 import (
 	"bytes"
+	"cmp"
 	"go/ast"
 	"go/build/constraint"
 	"go/version"
@@ -172,4 +173,12 @@ func scriptWaits(p, text string) []Finding {
 		}
 	}
 	return out
+}
+
+// byPlace sorts findings for stable messages.
+func byPlace(fs []Finding) []Finding {
+	slices.SortStableFunc(fs, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	})
+	return fs
 }
