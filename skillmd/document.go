@@ -1,6 +1,6 @@
 // Package skillmd reads and writes the syntax of SKILL.md: YAML frontmatter between two --- lines, then Markdown
 // (Agent Skills specification, "SKILL.md format"). It applies no setting: what a missing name or an unknown key means is for
-// later stages. Verdicts are diagnostics; nothing that reads returns an error or panics on any input. [Open] changes a file.
+// later stages. Verdicts are diagnostics; nothing that reads returns an error or panics on any input. [Open] repairs a file.
 package skillmd
 
 import (

@@ -6,24 +6,19 @@ import (
 	"metier/skillmd"
 )
 
-// Change one field of a file and keep all the rest of it.
+// Repair a file and keep all the rest of it.
 func ExampleOpen() {
-	f := skillmd.Open([]byte("---\nname: demo # ours\nx-team:   [a, b]\nlicense: 'MIT'\n---\n# Demo\n"))
-	if err := f.Set("license", "Apache-2.0"); err != nil {
-		fmt.Println(err)
-	}
-	if err := f.SetValue("allowed-tools", skillmd.Value{Kind: skillmd.List, List: []skillmd.Value{{Text: "Read"}, {Text: "Bash(git:*)"}}}); err != nil {
-		fmt.Println(err)
+	f := skillmd.Open([]byte("---\nname: demo # ours\nx-team:   [a, b]\ndescription: Use when: asked\n---\n# Demo\n"))
+	for _, d := range f.Mend() {
+		fmt.Println(d.Code)
 	}
 	fmt.Print(string(f.Bytes()))
 	// Output:
+	// unquoted-colon
 	// ---
 	// name: demo # ours
 	// x-team:   [a, b]
-	// license: 'Apache-2.0'
-	// allowed-tools:
-	//   - Read
-	//   - Bash(git:*)
+	// description: "Use when: asked"
 	// ---
 	// # Demo
 }

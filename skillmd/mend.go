@@ -198,8 +198,8 @@ func (f *File) respelt() []Diagnostic {
 		if d.Code != CodeMisspeltField || i < 0 {
 			continue
 		}
-		key, was := f.doc.Front.Fields[i].Key, *f
-		if f.Rename(key, meantField(key)) != nil {
+		field, was := f.doc.Front.Fields[i], *f
+		if !f.rename(field, meantField(field.Key)) {
 			continue
 		}
 		if len(f.diags) >= len(was.diags) { // its value is not what the field takes
