@@ -198,7 +198,7 @@ func ExampleNewAgent_model() {
 
 // replay is a model that replays recorded turns.
 func replay(turns string) model.Model {
-	m, err := scripted.New([]byte(turns), nil)
+	m, err := scripted.New([]byte(turns))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func openScript(file string, o Options) (Model, error) {
 	if err != nil {
 		return Model{}, metier.Errorf(metier.Invalid, "script_unreadable", "give the path of a file of recorded turns", "scripted model: %w", err)
 	}
-	m, err := scripted.New(src, nil)
+	m, err := scripted.New(src)
 	if err != nil {
 		return Model{}, metier.Errorf(metier.Invalid, "script_invalid", "a script is YAML such as: turns: [{calls: [{tool: read_file, args: {path: a.txt}}]}, {say: Done.}]", "%s: %w", path, err)
 	}

@@ -37,23 +37,29 @@
 //
 // say, when and every string in args are Go text/template. A string argument that must not be a string is written {$json: "{{ … }}"}.
 // Rows are maps from column to text, so {{ .amount }} is a cell, and a column that does not exist is an error. Output over
-// Options.MaxOutput is an error too. Functions, the value they work on last, so they can be piped:
+// 256 KiB is an error too. Functions, the value they work on last, so they can be piped:
 //
-//	prompt                     the last text of the user          system        the system prompt
+//	prompt                     the last text of the user
 //	given                      all texts of the user, with the skills that were loaded before the task
+//	system                     the system prompt
+//	offered TOOL               whether the tool is offered
 //	result TOOL N              text of the tool's Nth result, from 1; -1 is its last
-//	results TOOL               all of them                        last          the last result of any tool
-//	failed TOOL N              whether that result was an error   offered TOOL  whether the tool is offered
-//	lines TEXT                 lines without their ends           split SEP TEXT
-//	csv TEXT                   rows by the header line            parse TEXT    the value of JSON text
-//	col NAME ROWS              one column                         count LIST    its length
-//	where NAME [OP] VALUE ROWS rows where it holds; OP is one of = != < <= > >= contains
+//	results TOOL               all of them
+//	failed TOOL N              whether that result was an error
+//	lines TEXT                 lines without their ends
+//	split SEP TEXT             the parts between separators
+//	trim TEXT                  the text without white space around it
+//	contains SUB TEXT          whether the text has that part
+//	match RE TEXT              the first group, or the whole match, or ""
+//	matches RE TEXT            all of them
+//	csv TEXT                   rows by the header line
+//	col NAME ROWS              one column
 //	groupBy NAME ROWS          groups with .Key and .Rows, in order of appearance
 //	rankBy NAME GROUPS         groups by the sum of a column, largest first
 //	sortBy NAME [desc] ROWS    by number where both are, else by text
-//	sum avg min max LIST       of numbers                         first N LIST
-//	add sub mul div A B        arithmetic                         num fixed money X   3.5, fixed 2 → 3.50, 1,234.50
-//	match RE TEXT              the first group, or the whole match, or ""
-//	matches RE TEXT            all of them                        contains SUB TEXT   hasPrefix SUB TEXT
-//	join SEP LIST   trim  lower  upper  replace OLD NEW TEXT     json VALUE    default D VALUE
+//	count LIST                 its length
+//	sum LIST, avg LIST         of numbers
+//	add A B                    their sum
+//	num X, money X             a number as 3.5 and as 1,234.50
+//	json VALUE                 the value as JSON
 package scripted

@@ -28,38 +28,23 @@ var pure = template.FuncMap{
 	"lines": func(s string) []string {
 		return strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
 	},
-	"split":     func(sep, s string) []string { return strings.Split(s, sep) },
-	"trim":      strings.TrimSpace,
-	"lower":     strings.ToLower,
-	"upper":     strings.ToUpper,
-	"replace":   func(old, with, s string) string { return strings.ReplaceAll(s, old, with) },
-	"contains":  func(sub, s string) bool { return strings.Contains(s, sub) },
-	"hasPrefix": func(sub, s string) bool { return strings.HasPrefix(s, sub) },
-	"match":     match,
-	"matches":   matches,
-	"csv":       table,
-	"parse":     decode,
-	"json":      toJSON,
-	"col":       column,
-	"where":     where,
-	"groupBy":   groupBy,
-	"rankBy":    rankBy,
-	"sortBy":    sortBy,
-	"count":     func(list any) (int, error) { l, err := items(list); return len(l), err },
-	"join":      join,
-	"first":     first,
-	"sum":       func(list any) (float64, error) { n, err := numbers(list); return total(n), err },
-	"avg":       average,
-	"min":       func(list any) (float64, error) { return extreme(list, slices.Min[[]float64]) },
-	"max":       func(list any) (float64, error) { return extreme(list, slices.Max[[]float64]) },
-	"add":       arithmetic(func(a, b float64) float64 { return a + b }),
-	"sub":       arithmetic(func(a, b float64) float64 { return a - b }),
-	"mul":       arithmetic(func(a, b float64) float64 { return a * b }),
-	"div":       arithmetic(func(a, b float64) float64 { return a / b }),
-	"num":       func(v any) (string, error) { n, err := number(v); return strconv.FormatFloat(n, 'f', -1, 64), err },
-	"fixed":     fixed,
-	"money":     money,
-	"default":   func(d, v any) any { return orDefault(d, v) },
+	"split":    func(sep, s string) []string { return strings.Split(s, sep) },
+	"trim":     strings.TrimSpace,
+	"contains": func(sub, s string) bool { return strings.Contains(s, sub) },
+	"match":    match,
+	"matches":  matches,
+	"csv":      table,
+	"json":     toJSON,
+	"col":      column,
+	"groupBy":  groupBy,
+	"rankBy":   rankBy,
+	"sortBy":   sortBy,
+	"count":    func(list any) (int, error) { l, err := items(list); return len(l), err },
+	"sum":      func(list any) (float64, error) { n, err := numbers(list); return total(n), err },
+	"avg":      average,
+	"add":      add,
+	"num":      func(v any) (string, error) { n, err := number(v); return strconv.FormatFloat(n, 'f', -1, 64), err },
+	"money":    money,
 }
 
 func match(re, s string) (string, error) {
@@ -143,46 +128,6 @@ func order(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// where is called as where NAME VALUE ROWS or where NAME OP VALUE ROWS.
-func where(name string, rest ...any) ([]row, error) {
-	op := "="
-	if len(rest) == 3 {
-		op = fmt.Sprint(rest[0])
-		rest = rest[1:]
-	}
-	if len(rest) != 2 {
-		return nil, errors.New("where wants a column, an optional operator, a value and rows")
-	}
-	rows, ok := rest[1].([]row)
-	if !ok {
-		return nil, errors.New("where wants rows last")
-	}
-	want := fmt.Sprint(rest[0])
-	holds, ok := map[string]func(string) bool{
-		"=":        func(v string) bool { return order(v, want) == 0 },
-		"!=":       func(v string) bool { return order(v, want) != 0 },
-		"<":        func(v string) bool { return order(v, want) < 0 },
-		"<=":       func(v string) bool { return order(v, want) <= 0 },
-		">":        func(v string) bool { return order(v, want) > 0 },
-		">=":       func(v string) bool { return order(v, want) >= 0 },
-		"contains": func(v string) bool { return strings.Contains(v, want) },
-	}[op]
-	if !ok {
-		return nil, fmt.Errorf("operator %q: want one of = != < <= > >= contains", op)
-	}
-	out := []row{}
-	for _, r := range rows {
-		v, err := cell(r, name)
-		if err != nil {
-			return nil, err
-		}
-		if holds(v) {
-			out = append(out, r)
-		}
-	}
-	return out, nil
-}
-
 func groupBy(name string, rows []row) ([]group, error) {
 	var out []group
 	for _, r := range rows {
@@ -200,7 +145,6 @@ func groupBy(name string, rows []row) ([]group, error) {
 	return out, nil
 }
 
-// sortBy is called as sortBy NAME ROWS or sortBy NAME "desc" ROWS.
 // rankBy orders groups by the sum of a column, largest first.
 func rankBy(name string, groups []group) ([]group, error) {
 	sums := map[string]float64{}
@@ -220,6 +164,7 @@ func rankBy(name string, groups []group) ([]group, error) {
 	return out, nil
 }
 
+// sortBy is called as sortBy NAME ROWS or sortBy NAME "desc" ROWS.
 func sortBy(name string, rest ...any) ([]row, error) {
 	if len(rest) == 0 || len(rest) > 2 {
 		return nil, errors.New("sortBy wants a column, an optional desc and rows")
@@ -254,23 +199,6 @@ func items(list any) ([]any, error) {
 		out[i] = v.Index(i).Interface()
 	}
 	return out, nil
-}
-
-func join(sep string, list any) (string, error) {
-	l, err := items(list)
-	texts := make([]string, len(l))
-	for i, v := range l {
-		texts[i] = fmt.Sprint(v)
-	}
-	return strings.Join(texts, sep), err
-}
-
-func first(n int, list any) (any, error) {
-	v := reflect.ValueOf(list)
-	if !v.IsValid() || v.Kind() != reflect.Slice || n < 0 {
-		return nil, errors.New("first wants a number and a list")
-	}
-	return v.Slice(0, min(n, v.Len())).Interface(), nil
 }
 
 // number reads a number, with thousands separators and a currency sign if it has them.
@@ -318,43 +246,15 @@ func average(list any) (float64, error) {
 	return total(n) / float64(max(len(n), 1)), err
 }
 
-func extreme(list any, f func([]float64) float64) (float64, error) {
-	n, err := numbers(list)
-	if err == nil && len(n) == 0 {
-		err = errors.New("an empty list has no least and no greatest")
-	}
-	if err != nil {
-		return 0, err
-	}
-	return f(n), nil
-}
-
-func arithmetic(f func(a, b float64) float64) func(a, b any) (float64, error) {
-	return func(a, b any) (float64, error) {
-		x, err := number(a)
-		if err != nil {
-			return 0, err
-		}
-		y, err := number(b)
-		if err != nil {
-			return 0, err
-		}
-		v := f(x, y)
-		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return 0, errors.New("the result is not a number")
-		}
-		return v, nil
-	}
-}
-
-func fixed(digits int, v any) (string, error) {
-	n, err := number(v)
-	return strconv.FormatFloat(n, 'f', max(0, min(digits, 12)), 64), err
+func add(a, b any) (float64, error) {
+	n, err := numbers([]any{a, b})
+	return total(n), err
 }
 
 // money is 1,234.50.
 func money(v any) (string, error) {
-	s, err := fixed(2, v)
+	n, err := number(v)
+	s := strconv.FormatFloat(n, 'f', 2, 64)
 	sign := ""
 	if strings.HasPrefix(s, "-") {
 		sign, s = "-", s[1:]
@@ -364,11 +264,4 @@ func money(v any) (string, error) {
 		whole = whole[:i] + "," + whole[i:]
 	}
 	return sign + whole + "." + cents, err
-}
-
-func orDefault(d, v any) any {
-	if r := reflect.ValueOf(v); !r.IsValid() || r.IsZero() {
-		return d
-	}
-	return v
 }

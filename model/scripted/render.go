@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -37,7 +38,7 @@ func (s *script) render(text string, talk *talk) (string, error) {
 	if err != nil {
 		return "", plain(err)
 	}
-	out := &bounded{limit: s.limit}
+	out := &bounded{}
 	if err := t.Funcs(talk.functions()).Execute(out, nil); err != nil {
 		return "", plain(err)
 	}
@@ -53,16 +54,12 @@ func plain(err error) error {
 	return errors.New(msg)
 }
 
-type bounded struct {
-	b     bytes.Buffer
-	limit int
-}
-
-var _ io.Writer = (*bounded)(nil)
+// bounded refuses more than maxOutput bytes.
+type bounded struct{ b bytes.Buffer }
 
 func (w *bounded) Write(p []byte) (int, error) {
-	if w.b.Len()+len(p) > w.limit {
-		return 0, fmt.Errorf("the output is longer than %d bytes", w.limit)
+	if w.b.Len()+len(p) > maxOutput {
+		return 0, fmt.Errorf("the output is longer than %d bytes", maxOutput)
 	}
 	return w.b.Write(p)
 }
@@ -209,13 +206,6 @@ func (t *talk) functions() template.FuncMap {
 		"given":  t.given,
 		"result": func(tool string, n int) (string, error) { p, err := t.nth(tool, n); return p.Text, err },
 		"failed": func(tool string, n int) (bool, error) { p, err := t.nth(tool, n); return p.Error, err },
-		"last": func() (string, error) {
-			all := t.parts(model.PartResult, "")
-			if len(all) == 0 {
-				return "", errors.New("no tool has given a result yet")
-			}
-			return all[len(all)-1].Text, nil
-		},
 		"results": func(tool string) []string {
 			var out []string
 			for _, p := range t.parts(model.PartResult, tool) {
@@ -227,8 +217,6 @@ func (t *talk) functions() template.FuncMap {
 			return slices.ContainsFunc(t.request.Tools, func(s model.ToolSpec) bool { return s.Name == tool })
 		},
 	}
-	for name, fn := range pure {
-		f[name] = fn
-	}
+	maps.Copy(f, pure)
 	return f
 }

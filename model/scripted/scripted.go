@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"regexp"
 	"sync"
 	"text/template"
@@ -18,18 +17,12 @@ import (
 )
 
 const (
-	provider         = "scripted"
-	defaultMaxOutput = 256 << 10
-	maxTurns         = 10_000
-	maxRepeat        = 1_000_000
-	maxTried         = 8192 // error turns remembered; the oldest are forgotten
+	provider  = "scripted"
+	maxOutput = 256 << 10 // bytes one template may write
+	maxTurns  = 10_000
+	maxRepeat = 1_000_000
+	maxTried  = 8192 // error turns remembered; the oldest are forgotten
 )
-
-// Options configure a script.
-type Options struct {
-	Name      string // of the script in errors; Open sets it to the path
-	MaxOutput int    // bytes one template may write; default 256 KiB
-}
 
 // file is the YAML.
 type file struct {
@@ -62,10 +55,8 @@ type usage struct {
 }
 
 type script struct {
-	name   string
 	model  string
 	turns  []turn
-	limit  int
 	parsed map[string]*template.Template // by text
 
 	mu    sync.Mutex
@@ -78,45 +69,23 @@ type attempt struct {
 	turn int
 }
 
-// Open reads a script from a file.
-func Open(path string, o *Options) (model.Model, error) {
-	src, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("open script: %w", err)
-	}
-	with := Options{Name: path}
-	if o != nil {
-		with.MaxOutput = o.MaxOutput
-	}
-	return New(src, &with)
-}
-
 // New reads a script. Faults in it, templates included, are found here and name the turn.
-func New(src []byte, o *Options) (model.Model, error) {
-	if o == nil {
-		o = &Options{}
-	}
-	s := &script{name: o.Name, limit: o.MaxOutput, parsed: map[string]*template.Template{}, tried: map[attempt]int{}}
-	if s.name == "" {
-		s.name = "script"
-	}
-	if s.limit <= 0 {
-		s.limit = defaultMaxOutput
-	}
+func New(src []byte) (model.Model, error) {
+	s := &script{parsed: map[string]*template.Template{}, tried: map[attempt]int{}}
 	var f file
 	if err := yaml.Decode(src, &f); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
+		return nil, fmt.Errorf("script: %w", err)
 	}
 	if s.model = f.Model; s.model == "" {
 		s.model = "scripted"
 	}
 	if len(f.Turns) == 0 || len(f.Turns) > maxTurns {
-		return nil, fmt.Errorf("%s: %d turns: want 1 to %d under the key turns", s.name, len(f.Turns), maxTurns)
+		return nil, fmt.Errorf("script: %d turns: want 1 to %d under the key turns", len(f.Turns), maxTurns)
 	}
 	s.turns = f.Turns
 	for i := range s.turns {
 		if err := s.check(&s.turns[i]); err != nil {
-			return nil, fmt.Errorf("%s: turn %d: %w", s.name, i+1, err)
+			return nil, fmt.Errorf("script: turn %d: %w", i+1, err)
 		}
 	}
 	return s, nil
@@ -216,7 +185,7 @@ func (s *script) Stream(ctx context.Context, r model.Request) iter.Seq2[model.Ch
 	}
 }
 
-func (s *script) fail(code model.Code, format string, args ...any) *model.Error {
+func fail(code model.Code, format string, args ...any) *model.Error {
 	return &model.Error{Code: code, Provider: provider, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -236,14 +205,14 @@ func (s *script) reply(r model.Request) (model.Chunk, error) {
 		if t.When != "" {
 			out, err := s.render(t.When, talk)
 			if err != nil {
-				return model.Chunk{}, s.fail(model.CodeScriptFailed, "%s: turn %d: when: %v", s.name, i+1, err)
+				return model.Chunk{}, fail(model.CodeScriptFailed, "script: turn %d: when: %v", i+1, err)
 			}
 			switch out {
 			case "true":
 			case "false", "":
 				continue
 			default:
-				return model.Chunk{}, s.fail(model.CodeScriptFailed, "%s: turn %d: when gives %.80q: want true or false", s.name, i+1, out)
+				return model.Chunk{}, fail(model.CodeScriptFailed, "script: turn %d: when gives %.80q: want true or false", i+1, out)
 			}
 		}
 		if t.Error != nil {
@@ -254,7 +223,7 @@ func (s *script) reply(r model.Request) (model.Chunk, error) {
 		}
 		return s.answer(t, position{Turn: i, N: n + 1}, talk)
 	}
-	return model.Chunk{}, s.fail(model.CodeScriptEnded, "%s: all %d turns are used: add a turn, or end the run at the last", s.name, len(s.turns))
+	return model.Chunk{}, fail(model.CodeScriptEnded, "script: all %d turns are used: add a turn, or end the run at the last", len(s.turns))
 }
 
 func message(t *turn, i int) string {
@@ -289,7 +258,7 @@ func (s *script) spent(r model.Request, turn, repeat int) bool {
 
 func (s *script) answer(t *turn, p position, talk *talk) (model.Chunk, error) {
 	failed := func(what string, err error) (model.Chunk, error) {
-		return model.Chunk{}, s.fail(model.CodeScriptFailed, "%s: turn %d: %s: %v", s.name, p.Turn+1, what, err)
+		return model.Chunk{}, fail(model.CodeScriptFailed, "script: turn %d: %s: %v", p.Turn+1, what, err)
 	}
 	m := &model.Message{Role: model.RoleAssistant, Parts: []model.Part{}}
 	text, err := s.render(t.Say, talk)

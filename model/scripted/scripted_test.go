@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +19,7 @@ const orders = "region,customer,amount\nnorth,Ann,100.50\nsouth,Bob,\"1,200\"\nn
 
 func script(t *testing.T, src string) model.Model {
 	t.Helper()
-	m, err := scripted.New([]byte(src), &scripted.Options{Name: "test.yaml"})
+	m, err := scripted.New([]byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +78,7 @@ turns:
       - tool: write_file
         args:
           path: out.md
-          rows: {$json: '{{ csv last | where "amount" ">" 50 | sortBy "amount" "desc" | col "amount" | json }}'}
+          rows: {$json: '{{ csv (result "read_file" -1) | sortBy "amount" "desc" | col "amount" | json }}'}
           content: |
             {{ range csv (result "read_file" 1) | groupBy "region" -}}
             {{ .Key }}: {{ .Rows | col "amount" | sum | money }} in {{ count .Rows }}
@@ -105,14 +103,14 @@ turns:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"content":"north: 150.00 in 2\nsouth: 1,200.10 in 2\n","path":"out.md","rows":["1,200","100.50"]}`
+	want := `{"content":"north: 150.00 in 2\nsouth: 1,200.10 in 2\n","path":"out.md","rows":["1,200","100.50","49.5","0.1"]}`
 	if diff := cmp.Diff(want, string(second.Calls()[0].Args)); diff != "" {
 		t.Errorf("args (-want +got):\n%s", diff)
 	}
 	if third, err := c.next(t); err != nil || third.Text() != "written, 1 read" {
 		t.Errorf("%q, %v", third.Text(), err)
 	}
-	if _, err := c.next(t); codeOf(err) != scriptEnded || !strings.Contains(err.Error(), "test.yaml: all 3 turns are used") {
+	if _, err := c.next(t); codeOf(err) != scriptEnded || !strings.Contains(err.Error(), "script: all 3 turns are used") {
 		t.Errorf("past the end: %v", err)
 	}
 }
@@ -174,7 +172,7 @@ turns:
   - {when: '{{ contains "summar" prompt }}', say: a summary}
   - {repeat: 2, say: '{{ prompt }}!'}
   - {when: '{{ eq prompt "never" }}', say: no}
-  - {when: '{{ ne last "stop" }}', repeat: 100, calls: [{tool: poll}]}
+  - {when: '{{ not (contains "stop" (results "poll" | json)) }}', repeat: 100, calls: [{tool: poll}]}
   - say: stopped
 `)
 	c := newTalk(m, "hi")
@@ -234,29 +232,23 @@ func TestPlaceTravelsWithTheConversation(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	for expr, want := range map[string]string{
-		`csv last | col "region" | join "+"`:                                     "north+south+north+south",
-		`csv last | where "region" "north" | count`:                              "2",
-		`csv last | where "amount" "<=" "100.5" | col "amount" | max | num`:      "100.5",
-		`csv last | where "customer" "contains" "i" | col "customer" | join ","`: "Di",
-		`csv last | col "amount" | min`:                                          "0.1",
-		`csv last | col "amount" | avg | fixed 3`:                                "337.525",
-		`first 1 (lines last) | join ""`:                                         "region,customer,amount",
-		`match "Ann,([0-9.]+)" last`:                                             "100.50",
-		`matches "(?m)^north,(\\w+)" last | json`:                                `["Ann","Cy"]`,
-		`match "nothing" last | default "none"`:                                  "none",
-		`(parse "{\"a\":{\"b\":12345678901234567890}}").a.b`:                     "12345678901234567890",
-		`money -1234567.891`:                                                     "-1,234,567.89",
-		`mul 6 (div 7 2) | num`:                                                  "21",
-		`add 0.1 0.2 | fixed 2`:                                                  "0.30",
-		`sub "1,000" 1 | num`:                                                    "999",
-		`replace "a" "b" (upper "xa" | lower) | trim`:                            "xb",
-		`split "," "a,b" | count`:                                                "2",
-		`offered "read_file"`:                                                    "false",
-		`failed "read_file" 1`:                                                   "true",
-		`system`:                                                                 "sys",
-		`contains "x" given`:                                                     "true",
-		`contains "sys" given`:                                                   "false",
-		`hasPrefix "reg" last`:                                                   "true",
+		`lines (result "read_file" 1) | count`:                                            "5",
+		`csv (result "read_file" 1) | col "region" | json`:                                `["north","south","north","south"]`,
+		`csv (result "read_file" 1) | sortBy "amount" | col "amount"`:                     "[0.1 49.5 100.50 1,200]",
+		`csv (result "read_file" 1) | col "amount" | avg | money`:                         "337.52",
+		`match "Ann,([0-9.]+)" (result "read_file" 1)`:                                    "100.50",
+		`matches "(?m)^north,(\\w+)" (result "read_file" 1) | json`:                       `["Ann","Cy"]`,
+		`(index (csv (result "read_file" -1) | groupBy "region") 0).Key`:                  "north",
+		`(index (csv (result "read_file" 1) | groupBy "region" | rankBy "amount") 0).Key`: "south",
+		`money -1234567.891`:       "-1,234,567.89",
+		`add "1,000" 1 | num`:      "1001",
+		`add 1 (len (trim " a "))`: "2",
+		`split "," "a,b" | count`:  "2",
+		`offered "read_file"`:      "false",
+		`failed "read_file" 1`:     "true",
+		`system`:                   "sys",
+		`contains "x" given`:       "true",
+		`contains "sys" given`:     "false",
 	} {
 		c := newTalk(script(t, "turns:\n  - calls: [{tool: read_file}]\n  - say: |-\n      {{ "+expr+" }}\n"), "x")
 		c.answer = func(model.Part) (string, bool) { return orders, true }
@@ -284,18 +276,17 @@ func TestFaultsNameTheirTurn(t *testing.T) {
 		"turns: [{error: model_cut, retry_after: soon}]":   "retry_after",
 		"turns: [{calls: [{tool: x, raw: x, args: {}}]}]":  "want one",
 	} {
-		if _, err := scripted.New([]byte(src), &scripted.Options{Name: "s.yaml"}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "s.yaml: ") {
+		if _, err := scripted.New([]byte(src)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "script: ") {
 			t.Errorf("%s: %v, want %q", src, err, want)
 		}
 	}
 	for say, want := range map[string]string{
 		`{{ result "read_file" 2 }}`:                  "there are 0",
-		`{{ last }}`:                                  "no tool has given a result",
 		`{{ range csv "a,b\n1,2" }}{{ .c }}{{ end }}`: `"c"`,
 		`{{ csv "a,b\n1" }}`:                          "row 1 has 1 cells",
 		`{{ csv "a\n1" | col "z" }}`:                  `no column "z"`,
 		`{{ sum (lines "x") }}`:                       "not a number",
-		`{{ div 1 0 }}`:                               "not a number",
+		`{{ add 1 "x" }}`:                             "not a number",
 		`{{ range 100000 }}0123456789{{ end }}`:       "longer than",
 		`{{ match "(" "x" }}`:                         "missing closing )",
 	} {
@@ -313,28 +304,6 @@ func TestRawArgumentsNeedNotBeJSON(t *testing.T) {
 	msg, _, _, err := model.Collect(m.Stream(t.Context(), model.Request{}))
 	if err != nil || msg.Calls()[0].Args != nil || msg.Calls()[0].Text != `{"a":` {
 		t.Errorf("%+v, %v", msg, err)
-	}
-}
-
-func TestOpenReadsAFileAndNamesIt(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "demo.yaml")
-	if err := os.WriteFile(path, []byte("turns: [{say: hi}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m, err := scripted.Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newTalk(m, "x")
-	if msg, err := c.next(t); err != nil || msg.Text() != "hi" {
-		t.Errorf("%q, %v", msg.Text(), err)
-	}
-	if _, err := c.next(t); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("the error does not name the file: %v", err)
-	}
-	if _, err := scripted.Open(path+"x", nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a missing file: %v", err)
 	}
 }
 
