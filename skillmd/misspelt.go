@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"metier/internal/nearest"
 )
 
 // knownFields are the keys with a meaning here or in other clients, hostFields those that only mean something in one of those.
@@ -21,7 +23,7 @@ func meantField(key string) string {
 	}
 	plain := squeeze(key)
 	for i, k := range squeezed {
-		if plain == k || swapped(plain, k) || len(k) >= 5 && len(plain) >= 5 && oneOff(plain, k) {
+		if nearest.Edits(plain, k, 1) <= 1 && (min(len(k), len(plain)) >= 5 || sameLetters(plain, k)) {
 			return allFields[i]
 		}
 	}
@@ -48,35 +50,10 @@ func squeeze(key string) string {
 	}, key)
 }
 
-// oneOff reports whether one letter changed, added or removed makes b of a.
-func oneOff(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b) > len(a)+1 {
-		return false
-	}
-	i := differ(a, b)
-	if len(b) > len(a) {
-		return a[i:] == b[i+1:]
-	}
-	return i == len(a) || a[i+1:] == b[i+1:]
-}
-
-// swapped reports whether two neighbours that changed places make b of a.
-func swapped(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	i := differ(a, b)
-	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
-}
-
-// differ is where a, the shorter one, first differs from b.
-func differ(a, b string) int {
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	return i
+// sameLetters reports whether b has the letters of a, in any order.
+func sameLetters(a, b string) bool {
+	x, y := []byte(a), []byte(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return string(x) == string(y)
 }

@@ -19,12 +19,11 @@ type Index struct {
 	words   map[string]uint32 // word as it was written → its place in spelt
 	spelt   []word            // in the order in which they were met
 	sorted  []uint32          // spelt by text
-	grams   gramIndex
-	start   []uint32  // term → its first posting; one more at the end
-	docs    []uint32  // of each posting
-	weights []float32 // of each posting: saturated and damped by length
-	idf     []float32 // of each term
-	scratch sync.Pool // *scores
+	start   []uint32          // term → its first posting; one more at the end
+	docs    []uint32          // of each posting
+	weights []float32         // of each posting: saturated and damped by length
+	idf     []float32         // of each term
+	scratch sync.Pool         // *scores
 }
 
 // word is one word as it was written first, in lower case.
@@ -81,7 +80,6 @@ func Build(n int, weights []float32, each func(doc int, add func(field int, text
 		x.sorted[i] = uint32(i)
 	}
 	slices.SortFunc(x.sorted, func(a, b uint32) int { return cmp.Compare(x.spelt[a].text, x.spelt[b].text) })
-	x.grams = indexGrams(x.spelt)
 	x.scratch.New = func() any { return &scores{of: make([]float32, n)} }
 	return x
 }

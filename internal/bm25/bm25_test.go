@@ -140,18 +140,6 @@ func TestLimitTakesTheBest(t *testing.T) {
 	}
 }
 
-func TestEdits(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "ab", 1}, {"abc", "axc", 1}, {"kitten", "sitting", 3}, {"", "abc", 3}, {strings.Repeat("a", longest), strings.Repeat("a", longest+2), 2}} {
-		if got := edits(c.a, c.b); got != c.want {
-			t.Errorf("%s, %s: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func FuzzSearch(f *testing.F) {
 	x := index("fill in PDF forms", "漢字 テスト", "straße GitHub", "a b c")
 	for _, q := range []string{"pdf", "漢", "\xff", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "grhub"} {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"metier/internal/nearest"
 )
 
 // want is one term that a query asks for.
@@ -129,17 +131,17 @@ func (x *Index) near(w string, keep func(int) bool) (best uint32, distance int) 
 		far = 2
 	}
 	found := far + 1
-	for _, i := range x.grams.like(w, far) {
-		s := x.spelt[i]
-		if len(s.text) > len(w)+far || len(w) > len(s.text)+far {
+	for i, s := range x.spelt {
+		most := far
+		if w[0] != s.text[0] {
+			most = 1 // people get the first letter right; two letters make it another word
+		}
+		d := nearest.Edits(w, s.text, most)
+		if d > most {
 			continue
 		}
-		d := edits(w, s.text)
-		if d > 1 && w[0] != s.text[0] {
-			continue // people get the first letter right; two letters make it another word
-		}
 		if (d < found || d == found && d <= far && x.better(s, x.spelt[best])) && x.kept(s.term, keep) {
-			found, best = d, i
+			found, best = d, uint32(i)
 		}
 	}
 	if found > far {
@@ -151,88 +153,4 @@ func (x *Index) near(w string, keep func(int) bool) (best uint32, distance int) 
 // better decides between two words that are equally near.
 func (x *Index) better(a, b word) bool {
 	return cmp.Or(cmp.Compare(x.holders(b.term), x.holders(a.term)), cmp.Compare(a.text, b.text)) < 0
-}
-
-// edits is the number of letters that were left out, added, changed or swapped
-// with their neighbour; a and b have at most longest+2 bytes.
-func edits(a, b string) int {
-	var before, last, row [longest + 3]int
-	for j := range len(b) + 1 {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
-}
-
-// gramIndex finds words by the triples of bytes they share.
-type gramIndex struct {
-	start []uint32 // triple → its first word; one more at the end
-	words []uint32
-	size  int
-}
-
-const gramSlots = 1 << 15
-
-// grams calls f for each triple of bytes of a word, its ends marked.
-func grams(w string, f func(slot uint32)) {
-	at := func(i int) uint32 {
-		if i < 0 || i >= len(w) {
-			return 1
-		}
-		return uint32(w[i])
-	}
-	for i := range len(w) {
-		h := at(i-1)*0x9e3779b1 ^ at(i)*0x85ebca6b ^ at(i+1)*0xc2b2ae35
-		f((h ^ h>>15) % gramSlots)
-	}
-}
-
-func indexGrams(spelt []word) gramIndex {
-	g := gramIndex{start: make([]uint32, gramSlots+1), size: len(spelt)}
-	for _, s := range spelt {
-		grams(s.text, func(slot uint32) { g.start[slot+1]++ })
-	}
-	for i := range gramSlots {
-		g.start[i+1] += g.start[i]
-	}
-	g.words = make([]uint32, g.start[gramSlots])
-	next := slices.Clone(g.start)
-	for i, s := range spelt {
-		grams(s.text, func(slot uint32) {
-			g.words[next[slot]] = uint32(i)
-			next[slot]++
-		})
-	}
-	return g
-}
-
-// like returns the words that share enough with w to be at most far letters
-// off, in the order of the index.
-func (g gramIndex) like(w string, far int) []uint32 {
-	// A letter that is off spoils three triples at most; two that are swapped, four.
-	enough := max(len(w)-3*far-1, 1)
-	count := make([]uint8, g.size)
-	var out []uint32
-	grams(w, func(slot uint32) {
-		for _, i := range g.words[g.start[slot]:g.start[slot+1]] {
-			if count[i]++; int(count[i]) == enough {
-				out = append(out, i)
-			}
-		}
-	})
-	slices.Sort(out)
-	return out
 }

@@ -1,7 +1,10 @@
 // Package nearest finds what somebody meant by a misspelt name.
 package nearest
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // most is how many bytes a name may differ by before it is another one; a short
 // one becomes another word sooner.
@@ -13,10 +16,7 @@ func Names(name string, among []string) []string {
 	far := min(most, len(name)/2) + 1
 	best, near := far, []string(nil)
 	for _, n := range among {
-		if len(name) > len(n)+far || len(n) > len(name)+far {
-			continue
-		}
-		switch d := edits(name, n, far); {
+		switch d := Edits(name, n, far); {
 		case d < best:
 			best, near = d, []string{n}
 		case d == best && d < far:
@@ -35,12 +35,17 @@ func Hint(name string, among []string) string {
 	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// edits is the number of inserted, removed and changed bytes between a and b, or
-// more than far where it is more than far: only as much of the table is filled as
-// that takes.
-func edits(a, b string, far int) int {
+// Edits is the number of bytes that were inserted, removed, changed or swapped with their neighbor between a and b. If it is more
+// than far, the result is any number above far: only as much of the table is filled as that takes.
+func Edits(a, b string, far int) int {
 	outside := far + 1
-	prev, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	if len(a) > len(b)+far || len(b) > len(a)+far {
+		return outside
+	}
+	n := len(b) + 1
+	rows := make([]int, 0, 128) // without an allocation for most words
+	rows = append(rows, make([]int, 3*n)...)
+	before, prev, row := rows[:n], rows[n:2*n], rows[2*n:]
 	for j := range prev {
 		prev[j] = j
 	}
@@ -55,11 +60,17 @@ func edits(a, b string, far int) int {
 				cost = 0
 			}
 			row[j] = min(prev[j-1]+cost, prev[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
 		if last < len(b) {
 			row[last+1] = outside
 		}
-		prev, row = row, prev
+		if slices.Min(row[first-1:last+1]) > far {
+			return outside
+		}
+		before, prev, row = prev, row, before
 	}
 	return prev[len(b)]
 }

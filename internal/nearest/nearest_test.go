@@ -43,3 +43,15 @@ func TestLongNamesAreCompared(t *testing.T) {
 		t.Errorf("%d names", len(got))
 	}
 }
+
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "ab", 1}, {"abc", "axc", 1}, {"kitten", "sitting", 3}, {"name", "nmae", 1}, {"abcdef", "badcfe", 3}, {"", "abc", 3}, {strings.Repeat("a", 32), strings.Repeat("a", 34), 2}} {
+		if got := nearest.Edits(c.a, c.b, 3); got != c.want {
+			t.Errorf("%s, %s: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
