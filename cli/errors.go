@@ -209,8 +209,7 @@ func (a *app) say(p *problem) {
 }
 
 // printable keeps control, direction and hidden characters of untrusted text
-// off the terminal; line breaks and tabs stay, and the joiners that scripts and
-// emoji need.
+// off the terminal; line breaks and tabs stay.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if hides(r) && r != '\n' && r != '\t' {
@@ -221,11 +220,8 @@ func printable(s string) string {
 }
 
 // hides reports whether a terminal obeys a character instead of showing it, or
-// shows nothing.
+// shows nothing. The joiners and variations that scripts and emoji need are
+// shown.
 func hides(r rune) bool {
-	switch {
-	case r < 0x20, r >= 0x7f && r < 0xa0, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r >= 0xe0000 && r <= 0xe0fff:
-		return true
-	}
-	return r == 0x061c || r == 0x180e || r == 0x200b || r == 0x200e || r == 0x200f || r == 0xfeff
+	return termtext.Escaped(r) && !strings.ContainsRune("\u200c\u200d\ufe0e\ufe0f", r)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"metier/internal/termtext"
 )
 
 // What a report may repeat of a child's private texts: no passage of passageMin
@@ -117,7 +119,7 @@ func newSieve(private []string, blind bool, task string) *sieve {
 				s.spots[k] = append(s.spots[k], spot{int32(i), int32(at)})
 			}
 		}
-		words(visible(strings.ToValidUTF8(p, "\uFFFD")), func(w string) {
+		words(shown(strings.ToValidUTF8(p, "\uFFFD")), func(w string) {
 			r := squeeze(w).runes
 			if len(r) < wordMin || !marked(w) || seen[string(r)] || strings.Contains(asked, string(r)) {
 				return
@@ -154,7 +156,7 @@ func (s *sieve) hash(r []rune) uint64 {
 // clean returns the text without what it copies, and without characters that
 // cannot be seen.
 func (s *sieve) clean(text string) string {
-	text = visible(strings.ToValidUTF8(text, "\uFFFD"))
+	text = shown(strings.ToValidUTF8(text, "\uFFFD"))
 	switch {
 	case text == "" || s.none:
 		return text
@@ -168,14 +170,11 @@ func (s *sieve) clean(text string) string {
 	return s.cut(text, s.word)
 }
 
-// visible leaves out characters that have no form of their own and would split
+// shown leaves out characters that have no form of their own and would split
 // a word unseen.
-func visible(s string) string {
+func shown(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r' || r >= ' ' && r < unicode.MaxASCII:
-			return r
-		case unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co):
+		if termtext.Hidden(r) || unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' {
 			return -1
 		}
 		return r
@@ -261,7 +260,7 @@ func squeeze(s string) squeezed {
 	var q squeezed
 	blank := true
 	for i, r := range s {
-		if unicode.IsSpace(r) || r > unicode.MaxASCII && unicode.Is(unicode.Cf, r) {
+		if unicode.IsSpace(r) || termtext.Hidden(r) {
 			if !blank && unicode.IsSpace(r) {
 				q.runes, q.at = append(q.runes, ' '), append(q.at, i)
 				blank = true

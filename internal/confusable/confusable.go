@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"metier/internal/nfkc"
+	"metier/internal/termtext"
 )
 
 // ascii writes the ASCII characters that look like other ones as those.
@@ -42,7 +43,7 @@ func Skeleton(name string) string {
 		switch {
 		case ok:
 			b.WriteString(to)
-		case !unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+		case !termtext.Hidden(r):
 			b.WriteRune(r)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // Escape writes control and invisible characters, and those that break a line,
 // as \x1b or \u{202e}; bytes that are not UTF-8 become U+FFFD. All else stays.
 func Escape(s string) string {
-	i := strings.IndexFunc(s, hides)
+	i := strings.IndexFunc(s, Escaped)
 	if i < 0 && utf8.ValidString(s) {
 		return s
 	}
@@ -20,7 +20,7 @@ func Escape(s string) string {
 	before := rune(0)
 	for _, r := range s {
 		// One U+FE0F after a symbol asks for its coloured form.
-		if r == 0xfe0f && before >= 0x2000 && !hides(before) || !hides(r) {
+		if r == 0xfe0f && before >= 0x2000 && !Escaped(before) || !Escaped(r) {
 			b.WriteRune(r)
 		} else {
 			b.WriteString(escape(r))
@@ -51,9 +51,9 @@ func escape(r rune) string {
 	return fmt.Sprintf(`\u{%x}`, r)
 }
 
-// hides reports whether a character is a control, breaks a line, or cannot be
+// Escaped reports whether a character is a control, breaks a line, or cannot be
 // seen.
-func hides(r rune) bool {
+func Escaped(r rune) bool {
 	switch {
 	case r < 0x20 || r >= 0x7f && r < 0xa0:
 		return true
