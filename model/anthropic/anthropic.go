@@ -27,20 +27,14 @@ const (
 
 // Options configure the adapter. The environment is not read.
 type Options struct {
-	BaseURL    string            // default https://api.anthropic.com
-	Key        string            // API key
-	Token      string            // instead of Key: a bearer token
-	HTTPClient *http.Client      // default: one over http.DefaultTransport, without a timeout
-	MaxTokens  int               // of a reply, unless the request says; default 16384
-	Headers    map[string]string // more headers
-	Params     map[string]any    // more fields of the request body: thinking, temperature, …
-	Now        func() time.Time  // for Retry-After; default time.Now
+	BaseURL    string           // default https://api.anthropic.com
+	Key        string           // API key
+	HTTPClient *http.Client     // default: one over http.DefaultTransport, without a timeout
+	Now        func() time.Time // for Retry-After; default time.Now
 }
 
 type adapter struct {
 	name   string
-	max    int
-	params map[string]any
 	client *wire.Client
 }
 
@@ -49,20 +43,12 @@ func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}
 	}
-	a := &adapter{name: name, max: o.MaxTokens, params: o.Params}
-	if a.max <= 0 {
-		a.max = defaultMaxTokens
-	}
 	header := map[string]string{"Anthropic-Version": version}
 	if o.Key != "" {
 		header["X-Api-Key"] = o.Key
 	}
-	if o.Token != "" {
-		header["Authorization"] = "Bearer " + o.Token
-	}
-	a.client = wire.New(wire.Config{Provider: provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: "v1/messages", HTTPClient: o.HTTPClient,
-		Header: header, Extra: o.Headers, Secrets: []string{o.Key, o.Token}, Now: o.Now})
-	return a
+	return &adapter{name: name, client: wire.New(wire.Config{Provider: provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: "v1/messages", HTTPClient: o.HTTPClient,
+		Header: header, Secrets: []string{o.Key}, Now: o.Now})}
 }
 
 // Stream implements model.Model.

@@ -13,11 +13,10 @@ var ephemeral = object{"type": "ephemeral"}
 
 // body is the request. Field order does not matter to the cache, the order of blocks does, and that is ours.
 func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
-	maxTokens := r.MaxTokens
-	if maxTokens <= 0 {
-		maxTokens = a.max
+	b := object{"model": a.name, "max_tokens": defaultMaxTokens, "messages": messages(r.Messages, names), "stream": true}
+	if r.MaxTokens > 0 {
+		b["max_tokens"] = r.MaxTokens
 	}
-	b := object{"model": a.name, "max_tokens": maxTokens, "messages": messages(r.Messages, names)}
 	if r.System != "" {
 		b["system"] = []object{{"type": "text", "text": r.System, "cache_control": ephemeral}}
 	}
@@ -32,8 +31,6 @@ func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
 	if len(r.Output) > 0 {
 		b["output_config"] = object{"format": object{"type": "json_schema", "schema": wire.Closed(r.Output)}}
 	}
-	b = wire.Merge(b, a.params)
-	b["stream"] = true
 	return wire.Raw(b)
 }
 

@@ -66,12 +66,11 @@ func TestPromptIsCachedAtToolsSystemAndLastTwoUserTurns(t *testing.T) {
 	}
 }
 
-func TestParamsHeadersAndDefaults(t *testing.T) {
+func TestRequest_ClosesSchemasAndLimitsReplies(t *testing.T) {
 	t.Parallel()
-	b := sent(t, anthropic.Options{MaxTokens: 99, Params: map[string]any{"temperature": 0.5, "output_config": map[string]any{"effort": "low"}}},
-		model.Request{Messages: []model.Message{model.UserText("x")}, Output: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","properties":{}}}}`)})
-	if b["max_tokens"] != 99.0 || b["temperature"] != 0.5 || at(b, "output_config", "effort") != "low" ||
-		at(b, "output_config", "format", "schema", "properties", "a", "additionalProperties") != false {
+	b := sent(t, anthropic.Options{},
+		model.Request{MaxTokens: 99, Messages: []model.Message{model.UserText("x")}, Output: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","properties":{}}}}`)})
+	if b["max_tokens"] != 99.0 || at(b, "output_config", "format", "schema", "properties", "a", "additionalProperties") != false {
 		t.Errorf("body = %v", b)
 	}
 	if b := sent(t, anthropic.Options{}, model.Request{Messages: []model.Message{model.UserText("x")}}); b["max_tokens"] != 16384.0 {

@@ -26,19 +26,14 @@ const (
 
 // Options configure the adapter. The environment is not read.
 type Options struct {
-	BaseURL    string            // without the version; default https://generativelanguage.googleapis.com/
-	Key        string            // API key
-	HTTPClient *http.Client      // default: one over http.DefaultTransport, without a timeout
-	MaxTokens  int               // of a reply, unless the request says; default: the model's
-	Headers    map[string]string // more headers
-	Params     map[string]any    // more fields of the request body, such as {"generationConfig": {"temperature": 0}}
-	Now        func() time.Time  // for Retry-After; default time.Now
+	BaseURL    string           // without the version; default https://generativelanguage.googleapis.com/
+	Key        string           // API key
+	HTTPClient *http.Client     // default: one over http.DefaultTransport, without a timeout
+	Now        func() time.Time // for Retry-After; default time.Now
 }
 
 type adapter struct {
 	name   string
-	max    int
-	params map[string]any
 	client *wire.Client
 }
 
@@ -47,14 +42,12 @@ func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}
 	}
-	a := &adapter{name: name, max: o.MaxTokens, params: o.Params}
 	header := map[string]string{}
 	if o.Key != "" {
 		header["X-Goog-Api-Key"] = o.Key
 	}
-	a.client = wire.New(wire.Config{Provider: provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: path(name), Query: "alt=sse", HTTPClient: o.HTTPClient,
-		Header: header, Extra: o.Headers, Secrets: []string{o.Key}, Now: o.Now})
-	return a
+	return &adapter{name: name, client: wire.New(wire.Config{Provider: provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: path(name), Query: "alt=sse", HTTPClient: o.HTTPClient,
+		Header: header, Secrets: []string{o.Key}, Now: o.Now})}
 }
 
 // path is where the model called name is asked. A tuned model has its collection in its name.

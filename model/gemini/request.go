@@ -15,8 +15,6 @@ func (a *adapter) body(r model.Request, names *model.NameMap) object {
 	generation := object{}
 	if n := r.MaxTokens; n > 0 {
 		generation["maxOutputTokens"] = n
-	} else if a.max > 0 {
-		generation["maxOutputTokens"] = a.max
 	}
 	system := r.System
 	if len(r.Output) > 0 {
@@ -43,7 +41,7 @@ func (a *adapter) body(r model.Request, names *model.NameMap) object {
 	if len(generation) > 0 {
 		b["generationConfig"] = generation
 	}
-	return wire.Merge(b, a.params)
+	return b
 }
 
 // old are the models that take no response schema beside tools.

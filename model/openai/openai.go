@@ -3,7 +3,7 @@
 //
 // Fields of a reply that the protocol does not know (reasoning_content, reasoning_details, extra_content on calls) are kept and go
 // back verbatim, to the provider of the same name only. The protocol has no error flag on tool results: a failed result's text begins
-// with "Error:". Caching is automatic at most providers; CacheControl adds the marks OpenRouter passes on.
+// with "Error:". Caching is automatic at most providers.
 package openai
 
 import (
@@ -25,21 +25,16 @@ const (
 
 // Options configure the adapter. The environment is not read.
 type Options struct {
-	Provider     string            // name in errors and on opaque parts; default "openai"
-	BaseURL      string            // with its /v1; default https://api.openai.com/v1
-	Key          string            // "" sends no Authorization, as local servers like it
-	HTTPClient   *http.Client      // default: one over http.DefaultTransport, without a timeout
-	MaxTokens    int               // of a reply, unless the request says; default: the provider's
-	Headers      map[string]string // more headers
-	Params       map[string]any    // more fields of the request body: temperature, reasoning_effort, prompt_cache_key, …
-	CacheControl bool              // mark system prompt and last user turn with cache_control (OpenRouter)
-	Now          func() time.Time  // for Retry-After; default time.Now
+	Provider   string           // name in errors and on opaque parts; default "openai"
+	BaseURL    string           // with its /v1; default https://api.openai.com/v1
+	Key        string           // "" sends no Authorization, as local servers like it
+	HTTPClient *http.Client     // default: one over http.DefaultTransport, without a timeout
+	Now        func() time.Time // for Retry-After; default time.Now
 }
 
 type adapter struct {
 	name     string
 	provider string
-	o        Options
 	maxField string
 	client   *wire.Client
 }
@@ -49,7 +44,7 @@ func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}
 	}
-	a := &adapter{name: name, provider: cmp.Or(o.Provider, "openai"), o: *o, maxField: "max_tokens"}
+	a := &adapter{name: name, provider: cmp.Or(o.Provider, "openai"), maxField: "max_tokens"}
 	if o.BaseURL == "" || strings.Contains(o.BaseURL, "api.openai.com") {
 		a.maxField = "max_completion_tokens" // its reasoning models refuse the old name, which most others need
 	}
@@ -58,7 +53,7 @@ func New(name string, o *Options) model.Model {
 		header["Authorization"] = "Bearer " + o.Key
 	}
 	a.client = wire.New(wire.Config{Provider: a.provider, Base: cmp.Or(o.BaseURL, defaultBaseURL), Path: "chat/completions", HTTPClient: o.HTTPClient,
-		Header: header, Extra: o.Headers, Secrets: []string{o.Key}, Now: o.Now})
+		Header: header, Secrets: []string{o.Key}, Now: o.Now})
 	return a
 }
 

@@ -15,12 +15,11 @@ func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
 	b := object{
 		"model":          a.name,
 		"messages":       a.messages(r, names),
+		"stream":         true,
 		"stream_options": object{"include_usage": true},
 	}
 	if n := r.MaxTokens; n > 0 {
 		b[a.maxField] = n
-	} else if a.o.MaxTokens > 0 {
-		b[a.maxField] = a.o.MaxTokens
 	}
 	if len(r.Tools) > 0 {
 		tools := make([]object, len(r.Tools))
@@ -33,8 +32,6 @@ func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
 	if len(r.Output) > 0 {
 		b["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "answer", "schema": r.Output}}
 	}
-	b = wire.Merge(b, a.o.Params)
-	b["stream"] = true
 	return wire.Raw(b)
 }
 
@@ -43,7 +40,6 @@ func (a *adapter) messages(r model.Request, names *model.NameMap) []object {
 	if r.System != "" {
 		out = append(out, object{"role": "system", "content": r.System})
 	}
-	last := -1
 	for _, m := range r.Messages {
 		switch m.Role {
 		case model.RoleAssistant:
@@ -57,30 +53,11 @@ func (a *adapter) messages(r model.Request, names *model.NameMap) []object {
 				}
 			}
 			if c := userContent(m); c != nil {
-				last = len(out)
 				out = append(out, object{"role": "user", "content": c})
 			}
 		}
 	}
-	if a.o.CacheControl {
-		if r.System != "" {
-			mark(out[0])
-		}
-		if last >= 0 {
-			mark(out[last])
-		}
-	}
 	return out
-}
-
-// mark puts cache_control on the last piece of a message's content.
-func mark(m object) {
-	parts, ok := m["content"].([]object)
-	if !ok {
-		parts = []object{{"type": "text", "text": m["content"]}}
-	}
-	parts[len(parts)-1]["cache_control"] = object{"type": "ephemeral"}
-	m["content"] = parts
 }
 
 func resultText(p model.Part) string {

@@ -40,7 +40,7 @@ const fine = `data: {"choices":[{"index":0,"delta":{"content":"ok"},"finish_reas
 
 func TestLocalServersNeedNoKeyNoUsageAndNoDone(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "from-the-environment")
-	m, body, header, err := local(t, "text/event-stream", fine, openai.Options{MaxTokens: 9}, model.Request{})
+	m, body, header, err := local(t, "text/event-stream", fine, openai.Options{}, model.Request{MaxTokens: 9})
 	if err != nil || m.Text() != "ok" {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -109,16 +109,6 @@ func TestErrorsInsideGoodAnswers(t *testing.T) {
 		if _, _, _, err := local(t, c.contentType, c.reply, openai.Options{}, model.Request{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.reply, err, c.want)
 		}
-	}
-}
-
-func TestCacheControlMarksSystemAndLastUserTurn(t *testing.T) {
-	t.Parallel()
-	_, body, _, err := local(t, "text/event-stream", fine, openai.Options{CacheControl: true}, model.Request{System: "sys",
-		Messages: []model.Message{model.UserText("one"), {Role: model.RoleAssistant, Parts: []model.Part{model.Text("two")}}, model.UserText("three")}})
-	if err != nil || strings.Count(body, "ephemeral") != 2 ||
-		!strings.Contains(body, `{"cache_control":{"type":"ephemeral"},"text":"three","type":"text"}`) {
-		t.Errorf("%s %v", body, err)
 	}
 }
 

@@ -104,7 +104,7 @@ func TestCallSaysWhatItIsAndWhereItGoes(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
 	var body []byte
-	_, err := ask(t, Config{Base: "/proxy/?tenant=1", Path: "v1/a%2Fb:do", Query: "alt=sse", Header: map[string]string{"X-Key": key, "X-Two": "ours"}, Extra: map[string]string{"x-two": "theirs"}},
+	_, err := ask(t, Config{Base: "/proxy/?tenant=1", Path: "v1/a%2Fb:do", Query: "alt=sse", Header: map[string]string{"X-Key": key}},
 		func(w http.ResponseWriter, r *http.Request) {
 			got = r
 			body, _ = io.ReadAll(r.Body) // a short body fails the comparison
@@ -113,7 +113,7 @@ func TestCallSaysWhatItIsAndWhereItGoes(t *testing.T) {
 	if err != nil || got.Method != "POST" || got.RequestURI != "/proxy/v1/a%2Fb:do?tenant=1&alt=sse" || string(body) != `{"a":1}` || got.ContentLength != 7 {
 		t.Errorf("%v: %s %s with %d bytes %s", err, got.Method, got.RequestURI, got.ContentLength, body)
 	}
-	for k, want := range map[string]string{"Content-Type": "application/json", "Accept": "text/event-stream", "User-Agent": "metier", "X-Key": key, "X-Two": "theirs"} {
+	for k, want := range map[string]string{"Content-Type": "application/json", "Accept": "text/event-stream", "User-Agent": "metier", "X-Key": key} {
 		if v := got.Header.Values(k); !slices.Equal(v, []string{want}) {
 			t.Errorf("%s: %q, want %q", k, v, want)
 		}
@@ -162,7 +162,7 @@ func TestSettingsThatCannotWorkShowAtTheFirstCall(t *testing.T) {
 	t.Parallel()
 	for _, c := range []Config{
 		{Base: ""}, {Base: "localhost:11434/v1"}, {Base: "ftp://x"}, {Base: "http://"}, {Base: "http://x y/" + key}, {Base: "http://user:" + key + "@[::1"},
-		{Base: "http://127.0.0.1:1", Header: map[string]string{"X-Key": key + "\n"}}, {Base: "http://127.0.0.1:1", Extra: map[string]string{"X": key + "\x00"}},
+		{Base: "http://127.0.0.1:1", Header: map[string]string{"X-Key": key + "\n"}},
 	} {
 		call := New(c).Post(t.Context(), nil)
 		for range call.Events() {

@@ -31,7 +31,6 @@ type Config struct {
 	Query      string            // for the URL, escaped
 	HTTPClient *http.Client      // default: one over http.DefaultTransport
 	Header     map[string]string // what the protocol wants
-	Extra      map[string]string // what the operator wants, over Header; the values are secrets
 	Secrets    []string          // never to be seen in an error
 	Now        func() time.Time  // for Retry-After as a date
 	Wait       time.Duration     // for an answer to begin, and for each next event; default 10 minutes
@@ -69,18 +68,13 @@ func New(c Config) *Client {
 	w.header.Set("Content-Type", "application/json")
 	w.header.Set("Accept", "text/event-stream")
 	w.header.Set("User-Agent", "metier")
-	for _, set := range []map[string]string{c.Header, c.Extra} {
-		for k, v := range set {
-			w.header.Set(k, v)
-			if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-				w.invalid = "the value for header " + k + " holds a line end or another control character: take it out of the key or setting"
-			}
+	for k, v := range c.Header {
+		w.header.Set(k, v)
+		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			w.invalid = "the value for header " + k + " holds a line end or another control character: take it out of the key or setting"
 		}
 	}
 	for _, s := range c.Secrets {
-		w.hide(s)
-	}
-	for _, s := range c.Extra {
 		w.hide(s)
 	}
 	u, err := url.Parse(c.Base)

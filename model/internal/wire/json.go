@@ -84,20 +84,6 @@ func Word(_ int, c byte) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// Merge puts the operator's extra fields over a body.
-func Merge(body map[string]any, extra map[string]any) map[string]any {
-	for k, v := range extra {
-		sub, ok := v.(map[string]any)
-		old, both := body[k].(map[string]any)
-		if ok && both {
-			body[k] = Merge(old, sub)
-			continue
-		}
-		body[k] = v
-	}
-	return body
-}
-
 // Closed adds "additionalProperties": false to each object schema that does not say: providers that constrain the output demand it,
 // and what fits the closed schema fits the open one.
 func Closed(schema json.RawMessage) json.RawMessage {
