@@ -108,13 +108,8 @@ func launchTable(t *strings.Builder, who string, all []subject.Timing) {
 			continue
 		}
 		ratio := ""
-		if n := min(len(x.Nanos), len(first.Nanos)); n > 0 && x.Name != first.Name {
-			var pairs []float64
-			for i := range n {
-				pairs = append(pairs, float64(x.Nanos[i])/float64(first.Nanos[i]))
-			}
-			slices.Sort(pairs)
-			mid := pairs[n/2]
+		if len(first.Nanos) > 0 && x.Name != first.Name {
+			mid := ratioOf(x, first)
 			ratio = fmt.Sprintf("%.2f", mid)
 			if x.Group == "`true`" && x.Name == "metier, native" && mid > launchBudget {
 				ratio += " missed"

@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,9 +60,7 @@ func write(t testing.TB, files map[string]string) string {
 // with adds files to a copy.
 func with(files map[string]string, more ...string) map[string]string {
 	out := map[string]string{}
-	for k, v := range files {
-		out[k] = v
-	}
+	maps.Copy(out, files)
 	for i := 0; i < len(more); i += 2 {
 		out[more[i]] = more[i+1]
 	}

@@ -166,7 +166,7 @@ func TestNamesCannotEscape(t *testing.T) {
 	if out := h.Draw(0); strings.ContainsAny(out, "\x1b\x01\u202e\a") {
 		t.Errorf("%q", out)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(h.Draw(30)), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(h.Draw(30)), "\n") {
 		if n := len([]rune(line)); n > 30 {
 			t.Errorf("%d columns: %q", n, line)
 		}

@@ -109,11 +109,11 @@ func inside(s string) string {
 	if i := strings.LastIndex(rest, "</skill_resource>"); i >= 0 {
 		return rest[:i]
 	}
-	i := strings.Index(rest, "</skill_context>")
-	if i < 0 {
+	before, _, ok := strings.Cut(rest, "</skill_context>")
+	if !ok {
 		return "not in an element: " + s
 	}
-	text, _, _ := strings.Cut(rest[:i], "\nFiles of this skill")
+	text, _, _ := strings.Cut(before, "\nFiles of this skill")
 	text, _, _ = strings.Cut(text, "\nSkill directory: ")
 	return text
 }

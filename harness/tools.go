@@ -1,13 +1,16 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"metier"
+	"metier/event"
 	"metier/internal/promptescape"
 	"metier/model"
 	"metier/policy"
@@ -32,18 +35,11 @@ var (
 // settings' names of tools.
 func Tools(names settings.Tools) []metier.Tool {
 	return []metier.Tool{
-		listTool{name: or(names.List, "list_content")},
-		loader{name: or(names.Load, "load_skill"), canonical: settings.ToolLoadSkill, text: loadText, below: []string{skillsDir}},
-		loader{name: or(names.Resource, "load_reference"), canonical: settings.ToolReadSkillResource, text: referenceText, below: []string{refsDir}},
+		listTool{name: cmp.Or(names.List, "list_content")},
+		loader{name: cmp.Or(names.Load, "load_skill"), canonical: settings.ToolLoadSkill, text: loadText, below: []string{skillsDir}},
+		loader{name: cmp.Or(names.Resource, "load_reference"), canonical: settings.ToolReadSkillResource, text: referenceText, below: []string{refsDir}},
 		loader{name: "load_content", canonical: settings.ToolLoadContent, text: contentText, second: true},
 	}
-}
-
-func or(name, other string) string {
-	if name == "" {
-		return other
-	}
-	return name
 }
 
 // describes is the spec of a tool that takes a path.
@@ -166,12 +162,7 @@ func activate(ctx context.Context, x *metier.ToolContext, sk metier.Skill) (meti
 }
 
 func active(x *metier.ToolContext, sk metier.Skill) bool {
-	for _, a := range x.Active() {
-		if a.ID == sk.ID.String() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.Active(), func(a event.SkillRef) bool { return a.ID == sk.ID.String() })
 }
 
 // namesMax is how many bytes of names stand in one list of files.

@@ -246,7 +246,7 @@ func TestWanted(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=http://x": true, "OTEL_EXPORTER_OTLP_ENDPOINT=http://x OTEL_SDK_DISABLED=true": false, "OTEL_EXPORTER_OTLP_ENDPOINT=http://x OTEL_SDK_DISABLED=no": true,
 	} {
 		env := map[string]string{}
-		for _, kv := range strings.Fields(text) {
+		for kv := range strings.FieldsSeq(text) {
 			k, v, _ := strings.Cut(kv, "=")
 			env[k] = v
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
@@ -43,12 +44,7 @@ func public(a netip.Addr) bool {
 	case !open6.Contains(a):
 		return false
 	}
-	for _, p := range closed {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(closed, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // interfaces are the addresses of this machine's interfaces.

@@ -1,6 +1,9 @@
 package injection
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Limits of what is read around a phrase, in bytes.
 const (
@@ -27,12 +30,7 @@ func words(list string) map[string]bool {
 // Orders reports whether a text gives one of the orders that were found, which
 // is when none of negation, quotation, code or a list of examples explains it.
 func Orders(found []Finding) bool {
-	for _, f := range found {
-		if !f.Mentioned {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(found, func(f Finding) bool { return !f.Mentioned })
 }
 
 // mentioned reports whether the phrase at text[from:] is negated, quoted, in

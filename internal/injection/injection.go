@@ -6,6 +6,7 @@
 package injection
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -200,7 +201,7 @@ func follows(text string, rest [][]string) bool {
 		switch {
 		case w == "":
 			return false
-		case contains(rest[0], w):
+		case slices.Contains(rest[0], w):
 			rest, skipped = rest[1:], 0
 		case filler(w) && skipped < maxFillers:
 			skipped++
@@ -209,15 +210,6 @@ func follows(text string, rest [][]string) bool {
 		}
 	}
 	return true
-}
-
-func contains(words []string, w string) bool {
-	for _, x := range words {
-		if x == w {
-			return true
-		}
-	}
-	return false
 }
 
 // hasWord reports whether w, in lower case, is one of the words of a line.
@@ -234,12 +226,7 @@ func hasWord(line, w string) bool {
 }
 
 func mark(text string) bool {
-	for _, m := range marks {
-		if len(text) >= len(m) && strings.EqualFold(text[:len(m)], m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(marks, func(m string) bool { return len(text) >= len(m) && strings.EqualFold(text[:len(m)], m) })
 }
 
 // letters are those of ASCII.

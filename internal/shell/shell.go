@@ -109,7 +109,7 @@ func deep(src string) bool {
 		}
 	}
 	words := 0 // what opens without a bracket
-	for _, w := range strings.Fields(src) {
+	for w := range strings.FieldsSeq(src) {
 		switch w {
 		case "if", "while", "until", "for", "case", "select", "function", "time", "coproc", "!", "-", "+", "~":
 			words++

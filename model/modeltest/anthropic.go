@@ -3,6 +3,7 @@ package modeltest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -241,9 +242,7 @@ func (w anthropicWire) frames(t Turn, r Request, n int) (frames []string, issued
 		id := fmt.Sprintf("toolu_%d_%d", n, c)
 		issued[id] = guards
 		block := map[string]any{"type": "tool_use", "id": id, "name": call.Tool, "input": map[string]any{}}
-		for k, v := range t.Extra {
-			block[k] = v
-		}
+		maps.Copy(block, t.Extra)
 		i := open(block)
 		args[i], order = append([]string{""}, pieces(call.Args, 4)...), append(order, i)
 		if !t.Interleave {

@@ -251,14 +251,14 @@ func conformReasoning(t *testing.T, a Adapter) {
 	for turn := range 4 {
 		c := done(t, s, m, r)
 		if turn == 0 {
-			var seen string
+			var seen strings.Builder
 			for _, p := range c.Message.Parts {
 				if p.Kind == model.PartReasoning {
-					seen += p.Text
+					seen.WriteString(p.Text)
 				}
 			}
-			if seen != think {
-				t.Errorf("reasoning = %q", seen)
+			if seen.String() != think {
+				t.Errorf("reasoning = %q", seen.String())
 			}
 		}
 		r.Messages = append(r.Messages, *c.Message)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -204,9 +205,7 @@ func (w geminiWire) frames(t Turn, r Request, n int) (frames []string, issued ma
 	sign := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d >>>???", n))
 	for i, c := range t.Calls {
 		part := map[string]any{"functionCall": map[string]any{"name": c.Tool, "args": json.RawMessage(c.Args)}}
-		for k, v := range t.Extra {
-			part[k] = v
-		}
+		maps.Copy(part, t.Extra)
 		if i == 0 && t.Thinking != "" { // of parallel calls only the first is signed
 			part["thoughtSignature"] = sign
 			issued[SentCall{Tool: c.Tool, Args: c.Args}.mark()] = []string{sign}

@@ -116,8 +116,8 @@ func TestPromptOfTheCorpusIsTheReferences(t *testing.T) {
 	const prefix = "\n<location>\n/corpus/"
 	var skills []Skill
 	for part := range strings.SplitSeq(string(b), prefix) {
-		if i := strings.Index(part, "/SKILL.md\n"); i >= 0 && len(part) < len(b) {
-			skills = append(skills, At("", filepath.Join(dir, filepath.FromSlash(part[:i]))))
+		if before, _, ok := strings.Cut(part, "/SKILL.md\n"); ok && len(part) < len(b) {
+			skills = append(skills, At("", filepath.Join(dir, filepath.FromSlash(before))))
 		}
 	}
 	if len(skills) != 234 {

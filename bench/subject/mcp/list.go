@@ -32,17 +32,8 @@ const (
 // shop is the backend of our server: the default settings, records in memory.
 type shop struct{ dir string }
 
-func (s shop) settings() (settings.Settings, error) {
-	layer, err := settings.Profile(settings.DefaultProfile)
-	if err != nil {
-		return settings.Settings{}, err
-	}
-	set, _, err := settings.Resolve(layer)
-	return set, err
-}
-
 func (s shop) Snapshot(ctx context.Context) (*metier.Snapshot, error) {
-	set, err := s.settings()
+	set, _, err := settings.Resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +48,7 @@ func (s shop) Serves(metier.Skill) bool { return true }
 func (s shop) Blocks(policy.Tier) bool  { return false }
 
 func (s shop) Open(ctx context.Context, _ server.Client, snapshot func(context.Context) (*metier.Snapshot, error)) (*metier.Session, func() error, error) {
-	set, err := s.settings()
+	set, _, err := settings.Resolve()
 	if err != nil {
 		return nil, nil, err
 	}

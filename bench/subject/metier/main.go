@@ -18,11 +18,7 @@ func main() {
 }
 
 func defaults() (settings.Settings, error) {
-	layer, err := settings.Profile(settings.DefaultProfile)
-	if err != nil {
-		return settings.Settings{}, err
-	}
-	s, _, err := settings.Resolve(layer)
+	s, _, err := settings.Resolve()
 	return s, err
 }
 
