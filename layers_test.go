@@ -32,6 +32,7 @@ var layers = []layer{
 	{"builtin", 0, []string{"skills"}, "embedded skills are data"},
 	{"base", 10, []string{"skillmd", "skillmd/", "policy", "record", "model", "sandbox", "sandbox/native/internal/plan", "sandbox/native/internal/filter"}, "each of these can be read, tested and used alone"},
 	{"words", 20, []string{"event", "registry", "settings"}, "they name what the layers above agree on"},
+	{"folders", 20, []string{"skillmd/folder"}, "what is in a folder of a skill is checked without settings, by both validators"},
 	{"step", 25, []string{"agent/step"}, "the step machine is data and rules; who drives it is above"},
 	{"core", 30, []string{"."}, "the flow knows its ports, never who implements or calls them"},
 	{"child", 35, []string{"agent/subagent"}, "what a child is and what comes back of it stands below the driver that runs it"},
@@ -90,7 +91,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"go.opentelemetry.io", "telemetry", "a run is the same whether anybody watches it or not"},
 	{"google.golang.org/protobuf", "telemetry", "only what is sent to OpenTelemetry is written so"},
 	{"github.com/google/go-cmp", "", "for tests"},
-	{"github.com/rogpeppe/go-internal", "", "for tests"},
+	{"github.com/rogpeppe/go-internal", "skillmd/folder", "its diff shows what a repair changes; the rest of it is for tests"},
 	{"pgregory.net/rapid", "", "for tests"},
 }
 

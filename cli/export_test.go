@@ -51,9 +51,6 @@ func noWait(time.Duration) <-chan time.Time {
 	return ch
 }
 
-// Unified is the diff that `fix` prints.
-var Unified = unified
-
 // MainHaving is Main on a machine that has exactly the programs that has knows.
 func MainHaving(ctx context.Context, args, env []string, std IO, has func(program string) bool) int {
 	a := newApp(env, std)

@@ -1,43 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"metier/internal/plural"
-	"metier/internal/rootfile"
 	"metier/internal/termtext"
 	"metier/skillmd"
-	"metier/skillmd/reference"
+	"metier/skillmd/folder"
 )
-
-// Codes of what keeps `fix` from a file.
-const (
-	codeLink    = "skill-file-link"    // SKILL.md or its folder is a link
-	codeChanged = "skill-file-changed" // somebody else wrote the file meanwhile
-)
-
-// fixed is what `fix` did with one path.
-type fixed struct {
-	Path    string               `json:"path"` // as it was given, cleaned
-	File    string               `json:"file"` // the SKILL.md, likewise
-	OK      bool                 `json:"ok"`   // nothing is left to be mended
-	Changed bool                 `json:"changed"`
-	Written bool                 `json:"written"`
-	Mended  []skillmd.Diagnostic `json:"mended"`
-	Left    []skillmd.Diagnostic `json:"left"` // only a person knows what was meant
-	Diff    string               `json:"diff"`
-	missing bool
-}
 
 func (a *app) fixCommand() *cobra.Command {
 	var write bool
@@ -65,17 +40,17 @@ mend, or a file cannot be written. 4: a path is not there.`,
 
 func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 	doc := struct {
-		OK      bool    `json:"ok"`
-		Results []fixed `json:"results"`
-	}{OK: true, Results: []fixed{}}
+		OK      bool           `json:"ok"`
+		Results []folder.Fixed `json:"results"`
+	}{OK: true, Results: []folder.Fixed{}}
 	left, missing := 0, 0
 	for _, p := range paths {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f := a.fixOne(p, write)
+		f := folder.Fix(a.Dir, p, write)
 		switch {
-		case f.missing:
+		case f.Missing:
 			missing++
 		case !f.OK:
 			left++
@@ -101,7 +76,7 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 	return nil
 }
 
-func (a *app) showFixed(f fixed, write bool) {
+func (a *app) showFixed(f folder.Fixed, write bool) {
 	switch {
 	case f.Written:
 		fmt.Fprintf(a.Out, "mended %s: %s\n", oneLine(f.File), oneLine(codesOf(f.Mended)))
@@ -117,102 +92,15 @@ func (a *app) showFixed(f fixed, write bool) {
 		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' judges the rest)\n", oneLine(f.File))
 	}
 	for _, d := range f.Left {
-		where := ""
-		if d.Line > 0 {
-			where = fmt.Sprintf("line %d: ", d.Line)
-		}
-		fmt.Fprintf(a.Err, "%s: left: %s%s [%s]\n", oneLine(f.File), where, oneLine(d.Detail), d.Code)
+		fmt.Fprintf(a.Err, "%s: left: %s%s [%s]\n", oneLine(f.File), onLine(d), oneLine(d.Detail), d.Code)
 	}
 }
 
-// codesOf names each code once, with its lines.
+// codesOf lists codes with their lines.
 func codesOf(diags []skillmd.Diagnostic) string {
 	var out []string
 	for _, d := range diags {
 		out = append(out, fmt.Sprintf("%s on line %d", d.Code, max(d.Line, 1)))
 	}
 	return strings.Join(out, ", ")
-}
-
-// fixOne mends the skill at one path.
-func (a *app) fixOne(p string, write bool) fixed {
-	s := reference.At(a.Dir, p)
-	f := fixed{Path: s.Path, File: s.Path, Mended: []skillmd.Diagnostic{}, Left: []skillmd.Diagnostic{}}
-	fail := func(code, detail string) fixed {
-		f.OK, f.Written = false, false
-		f.Left = append(f.Left, skillmd.Diagnostic{Severity: skillmd.Error, Code: code, Detail: detail})
-		return f
-	}
-	dir, err := s.Dir()
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	info, err := os.Lstat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f.missing = true
-		return fail(codePathMissing, "there is nothing at this path")
-	case err != nil:
-		return fail(codeUnreadable, err.Error())
-	case info.Mode()&fs.ModeSymlink != 0:
-		return fail(codeLink, "the folder is a link; name the folder it leads to")
-	case !info.IsDir():
-		return fail(codeNotFolder, "this is no folder and no SKILL.md")
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	defer root.Close()
-	if now, err := root.Stat("."); err != nil || !os.SameFile(info, now) {
-		return fail(codeLink, "the folder was put in the place of another one; run the command again")
-	}
-	name, err := skillFile(root)
-	switch {
-	case err != nil:
-		return fail(codeUnreadable, err.Error())
-	case name == "":
-		return fail(codeFileMissing, "there is no SKILL.md in this folder")
-	}
-	f.File = filepath.Join(s.Path, name)
-	info, err = root.Lstat(name)
-	switch {
-	case err != nil:
-		return fail(codeUnreadable, err.Error())
-	case info.Mode()&fs.ModeSymlink != 0:
-		return fail(codeLink, name+" is a link; mend the file it leads to")
-	}
-	src, err := readSkillFile(root, name)
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	mended := f.fix(src)
-	if f.Changed && write {
-		switch err := rootfile.Replace(root, name, src, mended, info.Mode().Perm()); {
-		case errors.Is(err, rootfile.ErrChanged):
-			return fail(codeChanged, name+" changed while it was mended, and is not written; run the command again")
-		case err != nil:
-			return fail(codeUnreadable, name+" is not written: "+err.Error())
-		}
-		f.Written = true
-	}
-	return f
-}
-
-// fix gives the text as it should be, and notes what is mended and what is left.
-func (f *fixed) fix(src []byte) []byte {
-	file := skillmd.Open(src)
-	f.Mended = append(f.Mended, file.Mend()...)
-	for _, d := range file.Diagnostics() {
-		if d.Repair() || d.Severity == skillmd.Error {
-			f.Left = append(f.Left, d)
-		}
-	}
-	out := file.Bytes()
-	f.OK, f.Changed = len(f.Left) == 0, !bytes.Equal(src, out)
-	if f.Changed {
-		slash := strings.TrimPrefix(filepath.ToSlash(f.File), "/")
-		f.Diff = unified("a/"+slash, "b/"+slash, string(src), string(out))
-	}
-	return out
 }

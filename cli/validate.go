@@ -2,51 +2,17 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"metier/internal/confusable"
-	"metier/internal/nfkc"
+	"metier/engine"
 	"metier/internal/plural"
-	"metier/internal/rootfile"
-	"metier/internal/termtext"
 	"metier/skillmd"
-	"metier/skillmd/reference"
+	"metier/skillmd/folder"
 )
-
-// maxSkillFile caps the SKILL.md that is validated.
-const maxSkillFile = 16 << 20
-
-// Codes of what is wrong around a SKILL.md; what is wrong in it has the codes
-// of skillmd.
-const (
-	codePathMissing  = "path-missing"
-	codeNotFolder    = "not-a-folder"
-	codeFileMissing  = "skill-file-missing"
-	codeFileName     = "skill-file-name"
-	codeHoldsSkills  = "holds-skills"
-	codeUnreadable   = "unreadable"
-	codeReference    = "reference"           // any message of the reference validator
-	codeReferenceEnd = "reference-exception" // where it ends with an exception
-)
-
-// verdict is what `validate` says about one path.
-type verdict struct {
-	Path        string               `json:"path"` // as it was given, cleaned
-	OK          bool                 `json:"ok"`
-	Errors      []string             `json:"errors"`
-	Warnings    []string             `json:"warnings"` // and advice
-	Diagnostics []skillmd.Diagnostic `json:"diagnostics,omitempty"`
-	file        string               // the SKILL.md, as the path was given
-	missing     bool
-	name        string // in the frontmatter; "" if it could not be read
-}
 
 func (a *app) validateCommand() *cobra.Command {
 	var format, profile string
@@ -67,22 +33,23 @@ Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
 		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --profile agent-runtime my-skill\n  metier validate --format sarif skills/* > skills.sarif",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			show, err := a.formatOf(c, format)
-			if err != nil {
+			if err := a.setFormat(c, &format); err != nil {
 				return err
 			}
-			judge := a.judge
+			judge := func(p string) folder.Verdict { return folder.Validate(a.Dir, p, a.has) }
 			switch {
 			case ref && profile != "":
 				return wrong("usage", "leave out one of the two", "--reference and --profile exclude each other")
 			case ref:
-				judge = a.judgeAsReference
+				judge = func(p string) folder.Verdict { return folder.ValidateAsReference(a.Dir, p) }
 			case profile != "":
-				if judge, err = a.judgeAsProfile(c.Context(), profile); err != nil {
+				s, err := profileSettings(profile)
+				if err != nil {
 					return err
 				}
+				judge = func(p string) folder.Verdict { return engine.ValidateUnder(c.Context(), a.Dir, p, s) }
 			}
-			return a.validate(c.Context(), args, judge, show, ref)
+			return a.validate(c.Context(), args, judge, format, ref)
 		}}
 	c.Flags().StringVar(&format, "format", formatText, "how to print: text, json or sarif")
 	c.Flags().BoolVar(&ref, "reference", false, "judge exactly as the reference validator skills-ref 0.1.0 does")
@@ -92,28 +59,67 @@ Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
 	return c
 }
 
-// validate judges the paths in their order, and prints each as soon as it is
-// judged where the format has no end to wait for.
-func (a *app) validate(ctx context.Context, paths []string, judge func(string) verdict, show shower, quiet bool) error {
+// The formats of `validate`.
+const (
+	formatText  = "text"
+	formatJSON  = "json"
+	formatSARIF = "sarif"
+)
+
+// setFormat checks the format; --json is --format json. From then on errors are
+// JSON too, unless it is text.
+func (a *app) setFormat(c *cobra.Command, format *string) error {
+	if a.json && !c.Flags().Changed("format") {
+		*format = formatJSON
+	}
+	switch *format {
+	case formatText:
+		if a.json {
+			return wrong("usage", "leave out one of the two", "--json and --format text exclude each other")
+		}
+	case formatJSON, formatSARIF:
+		a.json = true
+	default:
+		return wrong("usage", "formats: text, json, sarif", "there is no format %q", *format)
+	}
+	return nil
+}
+
+// validate validates the paths in their order. It prints each verdict at once if
+// the format allows it.
+func (a *app) validate(ctx context.Context, paths []string, judge func(path string) folder.Verdict, format string, quiet bool) (err error) {
 	invalid, missing := 0, 0
-	seen := map[string]verdict{}
+	seen, list := map[string]folder.Verdict{}, []folder.Verdict{}
 	for _, p := range paths {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		j := judge(p)
+		v := judge(p)
 		if !quiet {
-			j = j.compared(seen)
+			v = v.Compared(seen)
 		}
 		switch {
-		case j.missing && !quiet:
+		case v.Missing && !quiet:
 			missing++
-		case !j.OK:
+		case !v.OK:
 			invalid++
 		}
-		show.one(j)
+		if format == formatText {
+			a.showVerdict(v)
+		} else {
+			list = append(list, v)
+		}
 	}
-	if err := show.end(); err != nil {
+	switch format {
+	case formatJSON:
+		err = a.document(struct {
+			OK      bool             `json:"ok"`
+			Results []folder.Verdict `json:"results"`
+		}{invalid+missing == 0, list})
+	case formatSARIF:
+		err = a.document(folder.SARIF("metier validate", "metier "+buildVersion(), list))
+	}
+	if err != nil {
 		return err
 	}
 	switch bad := invalid + missing; {
@@ -128,22 +134,42 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(string) v
 	}
 }
 
-// compared adds a warning if the name looks like that of a skill before it. seen
-// has those by the shape of their names.
-func (j verdict) compared(seen map[string]verdict) verdict {
-	if j.name == "" {
-		return j
+// showVerdict prints as the reference validator does, and below it warnings and
+// advice.
+func (a *app) showVerdict(v folder.Verdict) {
+	w := a.Out
+	if v.OK {
+		fmt.Fprintf(w, "Valid skill: %s\n", oneLine(v.Path))
+	} else {
+		w = a.Err
+		fmt.Fprintf(w, "Validation failed for %s:\n", oneLine(v.Path))
 	}
-	shape := confusable.Skeleton(j.name)
-	first, met := seen[shape]
-	if !met {
-		seen[shape] = j
-		return j
+	for _, m := range v.Errors {
+		fmt.Fprintf(w, "  - %s\n", oneLine(m))
 	}
-	if nfkc.String(first.name) != nfkc.String(j.name) {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Warning, Code: "confusable-name", Detail: confusable.Alike(j.name, first.name, termtext.Line(first.Path))})
+	for _, d := range v.Diagnostics {
+		if d.Severity != skillmd.Error {
+			fmt.Fprintf(w, "  %s: %s%s\n", d.Severity, onLine(d), oneLine(d.Detail))
+		}
 	}
-	return j.done()
+}
+
+// onLine is where in its file a diagnostic is, as a prefix; "" if that is not known.
+func onLine(d skillmd.Diagnostic) string {
+	if d.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", d.Line)
+}
+
+// onPath finds a program in the folders of PATH.
+func (a *app) onPath(name string) bool {
+	for _, dir := range filepath.SplitList(a.env.Get("PATH")) {
+		if _, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // countOf words "1 of 3 skills is".
@@ -156,129 +182,4 @@ func countOf(n, of int, word string) string {
 		verb = " is"
 	}
 	return fmt.Sprintf("%d of %s", n, plural.Of(of, word)) + verb
-}
-
-// judgeAsReference is the reference validator on one path.
-func (a *app) judgeAsReference(p string) verdict {
-	s := reference.At(a.Dir, p)
-	j := verdict{Path: s.Path, missing: !s.Exists(), file: filepath.Join(s.Path, "SKILL.md")}
-	messages, err := s.Validate()
-	for _, m := range messages {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeReference, Detail: m})
-	}
-	if err != nil {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeReferenceEnd, Detail: err.Error()})
-	}
-	return j.done()
-}
-
-// judge is the specification on one path.
-func (a *app) judge(p string) verdict {
-	s := reference.At(a.Dir, p)
-	j := verdict{Path: s.Path, file: s.Path}
-	fail := func(code, detail string) verdict {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: code, Detail: detail})
-		return j.done()
-	}
-	dir, err := s.Dir()
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	switch info, err := os.Stat(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		j.missing = true
-		return fail(codePathMissing, "Path does not exist: "+s.Path)
-	case err != nil:
-		return fail(codeUnreadable, err.Error())
-	case !info.IsDir():
-		return fail(codeNotFolder, "Not a directory: "+s.Path)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	defer root.Close()
-	name, err := skillFile(root)
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	if name == "" {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Error, Code: codeFileMissing, Detail: "Missing required file: SKILL.md"})
-		j.add(elsewhere(root, s.Path)...)
-		return j.done()
-	}
-	j.file = filepath.Join(s.Path, name)
-	src, err := readSkillFile(root, name)
-	if err != nil {
-		return fail(codeUnreadable, err.Error())
-	}
-	doc, _ := skillmd.Parse(src)
-	j.name = doc.Front.Name
-	if mixed := confusable.Mixed(j.name); mixed != "" {
-		j.add(skillmd.Diagnostic{Severity: skillmd.Warning, Code: "mixed-script-name", Detail: mixed})
-	}
-	j.add(skillmd.Validate(src, skillmd.Folder{Name: filepath.Base(dir), Has: func(p string) bool {
-		_, err := root.Stat(filepath.FromSlash(p))
-		return err == nil
-	}})...)
-	j.add(a.missingInterpreters(root)...)
-	return j.done()
-}
-
-// skillFile is the name of the SKILL.md in a folder, or "".
-func skillFile(root *os.Root) (string, error) {
-	for _, name := range []string{"SKILL.md", "skill.md"} {
-		switch _, err := root.Lstat(name); {
-		case err == nil:
-			return name, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return "", err
-		}
-	}
-	return "", nil
-}
-
-// elsewhere says where the SKILL.md that is not here may be.
-func elsewhere(root *os.Root, shown string) []skillmd.Diagnostic {
-	f, err := root.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	names, _ := f.Readdirnames(1000) // a hint, from what can be read
-	below := 0
-	for _, n := range names {
-		if strings.EqualFold(n, "skill.md") {
-			return []skillmd.Diagnostic{{Severity: skillmd.Advice, Code: codeFileName, Detail: "rename " + n + " to SKILL.md"}}
-		}
-		if _, err := root.Stat(filepath.Join(n, "SKILL.md")); err == nil {
-			below++
-		}
-	}
-	if below == 0 {
-		return nil
-	}
-	return []skillmd.Diagnostic{{Severity: skillmd.Advice, Code: codeHoldsSkills,
-		Detail: fmt.Sprintf("%s below it: metier validate %s", plural.Of(below, "skill"), filepath.Join(shown, "*"))}}
-}
-
-// readSkillFile reads a regular file that lies in the folder, links followed.
-func readSkillFile(root *os.Root, name string) ([]byte, error) {
-	return rootfile.Read(root, name, maxSkillFile)
-}
-
-func (j *verdict) add(diags ...skillmd.Diagnostic) { j.Diagnostics = append(j.Diagnostics, diags...) }
-
-// done derives the messages from the diagnostics.
-func (j *verdict) done() verdict {
-	j.Errors, j.Warnings = []string{}, []string{}
-	for _, d := range j.Diagnostics {
-		if d.Severity == skillmd.Error {
-			j.Errors = append(j.Errors, d.Detail)
-		} else {
-			j.Warnings = append(j.Warnings, d.Detail)
-		}
-	}
-	j.OK = len(j.Errors) == 0
-	return *j
 }

@@ -1,4 +1,4 @@
-package cli
+package folder
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,8 +19,8 @@ import (
 
 // Codes of advice on a skill's scripts.
 const (
-	codeInterpreter   = "interpreter-missing"   // a script needs a program that is not on this machine
-	codeScriptsUnseen = "scripts-not-looked-at" // there are too many
+	CodeInterpreter   = "interpreter-missing"   // a script needs a program that is not on this machine
+	CodeScriptsUnseen = "scripts-not-looked-at" // there are too many
 )
 
 // maxScripts is how many files below scripts are looked at.
@@ -34,21 +33,9 @@ var byExtension = map[string][]string{
 	".go": {"go"}, ".r": {"Rscript"}, ".php": {"php"}, ".lua": {"lua"}, ".swift": {"swift"},
 }
 
-// onPath finds a program in the folders of PATH.
-func (a *app) onPath(name string) bool {
-	for _, dir := range filepath.SplitList(a.env.Get("PATH")) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if _, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// missingInterpreters advises about scripts that nothing on this machine can run: by their shebang, else by their extension.
-func (a *app) missingInterpreters(root *os.Root) []skillmd.Diagnostic {
+// missingInterpreters advises about scripts that no program on this machine can
+// run. Their shebang decides, or else their extension.
+func missingInterpreters(root *os.Root, has func(program string) bool) []skillmd.Diagnostic {
 	needs := map[string][]string{} // what is not there: the scripts that need it
 	seen := map[string]bool{}      // what was looked for: whether it is there
 	n, more := 0, false
@@ -72,7 +59,7 @@ func (a *app) missingInterpreters(root *os.Root) []skillmd.Diagnostic {
 		what := alternatives(programs)
 		there, looked := seen[what]
 		if !looked {
-			there = slices.ContainsFunc(programs, a.runs)
+			there = slices.ContainsFunc(programs, func(p string) bool { return runs(p, has) })
 			seen[what] = there
 		}
 		if !there {
@@ -87,22 +74,23 @@ func (a *app) missingInterpreters(root *os.Root) []skillmd.Diagnostic {
 		if len(files) > 1 {
 			detail = fmt.Sprintf("%s and %s need %s, which this machine does not have", files[0], plural.Of(len(files)-1, "other script"), what)
 		}
-		out = append(out, skillmd.Diagnostic{Severity: skillmd.Advice, Code: codeInterpreter, Detail: detail})
+		out = append(out, advice(CodeInterpreter, "%s", detail))
 	}
 	if more {
-		out = append(out, skillmd.Diagnostic{Severity: skillmd.Advice, Code: codeScriptsUnseen, Detail: fmt.Sprintf("only %d scripts are looked at for their interpreters", maxScripts)})
+		out = append(out, advice(CodeScriptsUnseen, "only %d scripts are looked at for their interpreters", maxScripts))
 	}
 	return out
 }
 
-// runs reports whether a program is there: one with a path at that path or, since shebangs are written for other machines, on PATH.
-func (a *app) runs(program string) bool {
+// runs reports whether a program is on this machine. One with a path may be
+// elsewhere, since shebangs are written for other machines.
+func runs(program string, has func(string) bool) bool {
 	if path.IsAbs(program) {
 		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() {
 			return true
 		}
 	}
-	return a.has(path.Base(program))
+	return has(path.Base(program))
 }
 
 // alternatives words "a, b or c".
@@ -113,7 +101,8 @@ func alternatives(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 }
 
-// interpretersOf gives what runs a script, any one of them: none where that cannot be told.
+// interpretersOf returns the programs of which any one runs a script, or none if
+// they are not known.
 func interpretersOf(root *os.Root, p string) []string {
 	f, err := root.Open(filepath.FromSlash(p))
 	if err != nil {
