@@ -1,21 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"metier/mcp/serve"
 	"metier/mcp/server"
 )
 
@@ -76,17 +72,17 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	points, err := endpoints(f)
+	points, err := serve.Endpoints(f.endpoints)
 	if err != nil {
 		return err
 	}
-	served := make([]servedEndpoint, 0, len(points))
+	served := []servedEndpoint{}
 	defer func() {
 		for _, d := range slices.Backward(served) {
 			err = closed(d.server.Close(context.WithoutCancel(ctx)), err)
 		}
 	}()
-	for _, e := range points {
+	for _, e := range append([]serve.Endpoint{{}}, points...) {
 		d, err := a.openEndpoint(ctx, e, f)
 		if err != nil {
 			return err
@@ -103,10 +99,9 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	return served[0].server.Serve(ctx, a.In, a.Out)
 }
 
-// access reads who may call, and refuses to open a door to other machines
-// without a key.
-func (a *app) access(f mcpFlags) (server.Access, error) {
-	out := server.Access{Hosts: f.names, Origins: f.origins}
+// access reads who may call.
+func (a *app) access(f mcpFlags) (out server.Access, err error) {
+	out = server.Access{Hosts: f.names, Origins: f.origins}
 	if f.anonymous < 0 {
 		return out, wrong("usage", "give 0 to keep all", "--anonymous-records cannot be negative")
 	}
@@ -116,69 +111,15 @@ func (a *app) access(f mcpFlags) (server.Access, error) {
 		}
 		return out, nil
 	}
-	host, _, err := net.SplitHostPort(f.http)
-	if err != nil {
-		return out, wrong("usage", "write it as 127.0.0.1:8931", "--http %s is no address and port", f.http)
-	}
 	if f.tokens != "" {
-		if out.Tokens, err = a.readTokens(f.tokens); err != nil {
+		if out.Tokens, err = serve.ReadTokens(a.engine(), f.tokens); err != nil {
 			return out, err
 		}
 	}
-	if ip := net.ParseIP(host); len(out.Tokens) == 0 && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return out, wrong("token_needed", "name a file of tokens with --token-file, or bind to 127.0.0.1", "other machines reach %s, and anybody there could call", f.http)
-	}
-	return out, nil
+	return out, serve.CheckAddress(f.http, len(out.Tokens) > 0)
 }
 
-// shortestToken is the least a token has to have, in bytes.
-const shortestToken = 16
-
-// readTokens reads lines of a principal and its token.
-func (a *app) readTokens(file string) (map[string]string, error) {
-	path := a.env.Path(file)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, wrong("token_file", "give a file of lines PRINCIPAL TOKEN", "the tokens cannot be read: %v", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, wrong("token_file", "give a file of lines PRINCIPAL TOKEN", "%s is no file", path)
-	}
-	out, whose := map[string]string{}, map[string]string{}
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		words := strings.Fields(line)
-		switch {
-		case len(words) != 2:
-			return nil, wrong("token_file", "each line is PRINCIPAL TOKEN", "%s:%d is no principal and token", path, n)
-		case len(words[1]) < shortestToken:
-			return nil, wrong("token_file", "use long random ones", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
-		case out[words[0]] != "":
-			return nil, wrong("token_file", "give each principal one line", "%s:%d: %s is there twice", path, n, words[0])
-		case whose[words[1]] != "":
-			return nil, wrong("token_file", "give each principal a token of its own", "%s:%d: %s has the token of %s", path, n, words[0], whose[words[1]])
-		}
-		out[words[0]], whose[words[1]] = words[1], words[0]
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	if len(out) == 0 {
-		return nil, wrong("token_file", "each line is PRINCIPAL TOKEN", "%s has no token", path)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(a.Err, "note: others on this machine can read or change the tokens in %s; chmod 600 keeps them out\n", oneLine(path))
-	}
-	return out, nil
-}
-
-// serveHTTP serves until the command is interrupted; calls under way may end.
+// serveHTTP serves until the command is interrupted.
 func (a *app) serveHTTP(ctx context.Context, address string, access server.Access, served []servedEndpoint) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -190,28 +131,10 @@ func (a *app) serveHTTP(ctx context.Context, address string, access server.Acces
 	mux := http.NewServeMux()
 	for _, e := range served {
 		mux.Handle(e.path(), e.server.Handler(access))
-	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	for _, e := range served {
 		fmt.Fprintf(a.Err, "serving skills at http://%s%s\n", l.Addr(), e.path())
 	}
 	for _, e := range served {
 		a.noteOmitted(e)
 	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := srv.Shutdown(end); err != nil {
-		_ = srv.Close() // listeners of clients that stay on
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return serve.HTTP(ctx, l, mux)
 }

@@ -1,0 +1,138 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"metier"
+	"metier/engine"
+)
+
+// Endpoint is one of several servers of a process, with its own skills and settings.
+type Endpoint struct {
+	Name    string // "": the one at /mcp
+	Profile string // "": that of the process
+	Roots   []string
+}
+
+var endpointName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// mostEndpoints bounds how many servers one process is: each holds an index of its skills.
+const mostEndpoints = 32
+
+// Endpoints reads endpoints that are written as NAME=PROFILE,ROOT,...
+func Endpoints(list []string) ([]Endpoint, error) {
+	const form = "write it as NAME=PROFILE,ROOT,...; profile and roots may be left out: NAME=,ROOT or NAME=PROFILE"
+	if len(list) > mostEndpoints {
+		return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "start a second server", "more than %d --endpoint", mostEndpoints)
+	}
+	var out []Endpoint
+	for _, text := range list {
+		name, rest, is := strings.Cut(text, "=")
+		parts := strings.Split(rest, ",")
+		switch {
+		case !is:
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "--endpoint %s is no endpoint", text)
+		case !endpointName.MatchString(name):
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "use lower-case letters, digits and hyphens, at most 32", "--endpoint %s: the name %q cannot stand in an address", text, name)
+		case slices.ContainsFunc(out, func(o Endpoint) bool { return o.Name == name }):
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "give each a name of its own", "the endpoint %s is there twice", name)
+		case slices.Contains(parts[1:], ""):
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "--endpoint %s has a root without a name", text)
+		}
+		out = append(out, Endpoint{name, parts[0], parts[1:]})
+	}
+	return out, nil
+}
+
+// shortestToken is the least a token has to have, in bytes.
+const shortestToken = 16
+
+// ReadTokens reads a file of lines PRINCIPAL TOKEN. A notice reports a file that
+// others can read.
+func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
+	path := e.Env.Path(file)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, metier.Errorf(metier.Invalid, "token_file", "give a file of lines PRINCIPAL TOKEN", "the tokens cannot be read: %v", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, metier.Errorf(metier.Invalid, "token_file", "give a file of lines PRINCIPAL TOKEN", "%s is no file", path)
+	}
+	out, whose := map[string]string{}, map[string]string{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		words := strings.Fields(line)
+		switch {
+		case len(words) != 2:
+			return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s:%d is no principal and token", path, n)
+		case len(words[1]) < shortestToken:
+			return nil, metier.Errorf(metier.Invalid, "token_file", "use long random ones", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
+		case out[words[0]] != "":
+			return nil, metier.Errorf(metier.Invalid, "token_file", "give each principal one line", "%s:%d: %s is there twice", path, n, words[0])
+		case whose[words[1]] != "":
+			return nil, metier.Errorf(metier.Invalid, "token_file", "give each principal a token of its own", "%s:%d: %s has the token of %s", path, n, words[0], whose[words[1]])
+		}
+		out[words[0]], whose[words[1]] = words[1], words[0]
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s has no token", path)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		e.Notify(engine.Notice{Severity: engine.Warning, Text: fmt.Sprintf("others on this machine can read or change the tokens in %s; chmod 600 keeps them out", path)})
+	}
+	return out, nil
+}
+
+// CheckAddress checks an address to serve HTTP at. One that other machines can
+// reach needs tokens.
+func CheckAddress(address string, tokens bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return metier.Errorf(metier.Invalid, "usage", "write it as 127.0.0.1:8931", "--http %s is no address and port", address)
+	}
+	if ip := net.ParseIP(host); !tokens && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return metier.Errorf(metier.Invalid, "token_needed", "name a file of tokens with --token-file, or bind to 127.0.0.1", "other machines reach %s, and anybody there could call", address)
+	}
+	return nil
+}
+
+// HTTP serves until the context ends. Calls that are under way get ten seconds.
+func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(end); err != nil {
+		_ = srv.Close() // listeners of clients that stay on
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
