@@ -14,15 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"metier"
-	"metier/engine"
 	"metier/event"
 	"metier/internal/nearest"
 	"metier/internal/plural"
 	"metier/record"
 	"metier/run"
-	"metier/settings"
-	"metier/skillroots"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -52,12 +48,7 @@ altered, cut, or extended by another program.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				err = a.document(r)
-			} else {
-				a.showVerify(r)
-			}
-			if err != nil || r.OK {
+			if err := a.put(r, func() { a.showVerify(r) }); err != nil || r.OK {
 				return err
 			}
 			return unverified(r)
@@ -282,20 +273,11 @@ Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.
 				return err
 			}
 			defer func() { err = closed(f.Close(), err) }()
-			now, note, err := a.skillsNow(c.Context(), f, roots)
+			r, note, err := a.engine().Replay(c.Context(), f, roots)
 			if err != nil {
 				return err
 			}
-			r, err := run.Replay(c.Context(), f, now)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				err = a.document(r)
-			} else {
-				a.showReplay(r, note)
-			}
-			if err != nil {
+			if err := a.put(r, func() { a.showReplay(r, note) }); err != nil {
 				return err
 			}
 			return r.Err()
@@ -304,67 +286,6 @@ Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.
 	c.Flags().StringArrayVar(&roots, "skills-root", nil, "look for the skills here instead (repeatable)")
 	a.completions(c)
 	return c
-}
-
-// skillsNow returns how the run's skills are looked up on disk: in the roots it
-// was started with, by the settings it was started with. Without roots in the
-// record there is nothing to compare with, which note says.
-func (a *app) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
-	l, err := engine.ReadLaunch(ctx, f)
-	switch {
-	case err == nil:
-	case metier.KindOf(err) != metier.Invalid:
-		return nil, "", err
-	case len(named) == 0:
-		return nil, "the record does not say where its skills were: not compared with the disk; name the folder with --skills-root", nil
-	}
-	set, _, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
-	if err != nil {
-		return nil, "", err
-	}
-	if len(named) > 0 {
-		l.Roots = nil
-		for _, p := range named {
-			l.Roots = append(l.Roots, skillroots.Root{Path: a.env.Path(p), Named: true})
-		}
-		for _, r := range l.Roots {
-			if _, err := r.Resolve(); err != nil {
-				return nil, "", err
-			}
-		}
-		l.Roots = skillroots.Label(l.Roots)
-	} else {
-		for i := range l.Roots {
-			l.Roots[i].Named = false // a root that is gone means skills that are gone
-		}
-	}
-	snap, err := a.engine().Snapshot(ctx, l.Roots, set, l.Workspace, nil)
-	if err != nil {
-		return nil, "", err
-	}
-	return func(id string) (string, string, error) {
-		return digestsOf(ctx, snap, id, len(named) > 0)
-	}, "", nil
-}
-
-// digestsOf looks a skill up by its ID; in roots that were named now, whose
-// labels are others, by the part of the ID behind the label.
-func digestsOf(ctx context.Context, snap *metier.Snapshot, id string, anyLabel bool) (file, tree string, err error) {
-	for _, sk := range snap.All() {
-		same := sk.ID.String() == id
-		if _, path, ok := strings.Cut(id, ":"); ok && anyLabel {
-			same = sk.ID.Path == path
-		}
-		if !same {
-			continue
-		}
-		full, err := snap.Index(ctx, sk)
-		if err != nil {
-			return "", "", err
-		}
-		return string(full.Digest), string(full.Tree), nil
-	}
-	return "", "", &metier.Error{Op: "replay", Skill: id, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("it is gone")}
 }
 
 func (a *app) showReplay(r run.ReplayReport, note string) {

@@ -20,6 +20,15 @@ func (a *app) document(v any) error {
 	return err
 }
 
+// put prints a document with --json, and text otherwise.
+func (a *app) put(v any, text func()) error {
+	if a.json {
+		return a.document(v)
+	}
+	text()
+	return nil
+}
+
 // documentOfSkills prints the document of `list --json` row by row: with many
 // skills it is much larger than they are.
 func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill, others []otherFolder) error {

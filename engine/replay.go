@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"metier"
+	"metier/run"
+	"metier/settings"
+	"metier/skillroots"
+)
+
+// Replay folds a record again from its first entry, and compares the skills that
+// were active at the end with those on disk: in the roots the run was started
+// with, or in the named ones. A note says why nothing was compared with the disk.
+func (e *Engine) Replay(ctx context.Context, f *run.Folder, named []string) (r run.ReplayReport, note string, err error) {
+	now, note, err := e.skillsNow(ctx, f, named)
+	if err != nil {
+		return r, "", err
+	}
+	r, err = run.Replay(ctx, f, now)
+	return r, note, err
+}
+
+// skillsNow returns how the run's skills are looked up on disk: in the roots and
+// by the settings it was started with. Without roots in the record there is
+// nothing to compare with, and note says so.
+func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
+	l, err := ReadLaunch(ctx, f)
+	switch {
+	case err == nil:
+	case metier.KindOf(err) != metier.Invalid:
+		return nil, "", err
+	case len(named) == 0:
+		return nil, "the record does not say where its skills were: not compared with the disk; name the folder with --skills-root", nil
+	}
+	set, _, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(named) > 0 {
+		l.Roots = nil
+		for _, p := range named {
+			l.Roots = append(l.Roots, skillroots.Root{Path: e.Env.Path(p), Named: true})
+		}
+		for _, r := range l.Roots {
+			if _, err := r.Resolve(); err != nil {
+				return nil, "", err
+			}
+		}
+		l.Roots = skillroots.Label(l.Roots)
+	} else {
+		for i := range l.Roots {
+			l.Roots[i].Named = false // a root that is gone means skills that are gone
+		}
+	}
+	snap, err := e.Snapshot(ctx, l.Roots, set, l.Workspace, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return func(id string) (string, string, error) {
+		return digestsOf(ctx, snap, id, len(named) > 0)
+	}, "", nil
+}
+
+// digestsOf looks a skill up by its ID. Roots that were named now have other
+// labels, so anyLabel compares only the part of the ID after the label.
+func digestsOf(ctx context.Context, snap *metier.Snapshot, id string, anyLabel bool) (file, tree string, err error) {
+	for _, sk := range snap.All() {
+		same := sk.ID.String() == id
+		if _, path, ok := strings.Cut(id, ":"); ok && anyLabel {
+			same = sk.ID.Path == path
+		}
+		if !same {
+			continue
+		}
+		full, err := snap.Index(ctx, sk)
+		if err != nil {
+			return "", "", err
+		}
+		return string(full.Digest), string(full.Tree), nil
+	}
+	return "", "", &metier.Error{Op: "replay", Skill: id, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("it is gone")}
+}
