@@ -285,7 +285,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
 		for _, f := range d.a.engine().Finder().Unsearched(ctx, set, d.ws, list) {
-			d.note("skills", "include them with "+includeFlag(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
+			d.note("skills", "include them with --set "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
 		}
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {

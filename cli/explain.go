@@ -176,8 +176,8 @@ func (sh *skillIndex) unlisted(ctx context.Context, subject string) (explainedEn
 		own := entryOf(o.snapshot.Explain(o.skill, metier.Catalog{}, nil), metier.Catalog{})
 		out.Name, out.Path, out.Tier, out.Diagnostics = own.Name, own.Path, own.Tier, own.Diagnostics
 		out.Reason, out.Fix = o.reason, o.fix
-	} else if agent, flag, ok := sh.agentFolderOf(places[len(places)-1]); ok {
-		out.Reason, out.Fix = "it is in a skill folder of "+agent.Title+", which is not searched", "include that folder with "+flag
+	} else if reason, fix, ok := sh.inAgentFolder(places[len(places)-1]); ok {
+		out.Reason, out.Fix = reason, fix
 	}
 	return out, nil
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"metier/internal/agentdirs"
-	"metier/internal/confine"
+	"metier"
 	"metier/internal/distinct"
 	"metier/internal/plural"
 	"metier/internal/termtext"
@@ -31,7 +29,7 @@ func (sh *skillIndex) others(ctx context.Context, p skillLocation) []otherFolder
 		return out
 	}
 	for _, u := range sh.a.engine().Finder().Unsearched(ctx, sh.settings, sh.workspace, sh.roots) {
-		out = append(out, otherFolder{u, includeFlag(u.Agent)})
+		out = append(out, otherFolder{u, "--set " + skillroots.IncludeFamilies(u.Agent)})
 	}
 	return out
 }
@@ -46,7 +44,7 @@ func (a *app) otherFoldersLine(list []otherFolder, workspace string) string {
 		parts = append(parts, fmt.Sprintf("%s (%d)", oneLine(a.shortPath(f.Path, workspace)), f.Skills))
 		agents = append(agents, f.Agent)
 	}
-	return fmt.Sprintf("not searched: %s in folders of other agents: %s; include them with %s", plural.Of(total, "skill"), strings.Join(parts, ", "), includeFlag(distinct.Of(agents)...))
+	return fmt.Sprintf("not searched: %s in folders of other agents: %s; include them with %s", plural.Of(total, "skill"), strings.Join(parts, ", "), "--set "+skillroots.IncludeFamilies(distinct.Of(agents)...))
 }
 
 // shortPath writes a path relative to the workspace or, with ~, to the home.
@@ -60,39 +58,14 @@ func (a *app) shortPath(p, workspace string) string {
 	return p
 }
 
-// agentFolderOf returns the agent in whose folder a path is, and the flag that
-// includes that folder under the settings.
-func (sh *skillIndex) agentFolderOf(path string) (agent agentdirs.Agent, flag string, ok bool) {
-	for _, r := range sh.a.engine().Finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
-		if confine.Within(r.Path, path) {
-			i := slices.IndexFunc(agentdirs.All(), func(a agentdirs.Agent) bool { return a.Name == r.Agent })
-			return agentdirs.All()[i], includedBy(r, sh.settings.Discover), true
-		}
-	}
-	return agentdirs.Agent{}, "", false
-}
-
-// unsearched returns the skill of a name in a folder of an agent that is not
-// searched, and the flag that includes the folder.
-func (sh *skillIndex) unsearched(name string) (path, flag string, ok bool) {
-	if !filepath.IsLocal(name) || filepath.Base(name) != name {
+// inAgentFolder returns why the skill at a path is not found and how to include
+// it, if it is in the folder of an agent.
+func (sh *skillIndex) inAgentFolder(path string) (reason, fix string, ok bool) {
+	r, agent, ok := sh.a.engine().Finder().AgentFolder(path, sh.settings.Discover, sh.workspace)
+	if !ok {
 		return "", "", false
 	}
-	for _, r := range sh.a.engine().Finder().AgentFolders(skillroots.Everywhere(sh.settings.Discover), sh.workspace) {
-		if slices.ContainsFunc(sh.roots, func(s skillroots.Root) bool { return s.Path == r.Path }) {
-			continue
-		}
-		path = filepath.Join(r.Path, name)
-		if skillroots.HasSkillFile(path) {
-			return sh.a.shortPath(path, sh.workspace), includedBy(r, sh.settings.Discover), true
-		}
-	}
-	return "", "", false
-}
-
-// includeFlag is the flag that adds an agent's folders to those searched.
-func includeFlag(agents ...string) string {
-	return "--set root_families=+" + strings.Join(agents, ",")
+	return "it is in a skill folder of " + agent.Title + ", which is not searched", "include that folder with " + includedBy(r, sh.settings.Discover), true
 }
 
 // includedBy is the one flag that includes a folder of an agent under s.
@@ -101,4 +74,46 @@ func includedBy(r skillroots.Root, s settings.Discover) string {
 		return "--set " + set
 	}
 	return "--skills-root " + termtext.Word(r.Path)
+}
+
+// outsider is a skill in a folder that is not searched.
+type outsider struct {
+	skill    metier.Skill
+	snapshot *metier.Snapshot // of this skill alone
+	reason   string           // why it is not searched
+	fix      string           // what includes it
+}
+
+// outside reads the skill at a path that is in no searched folder. It returns
+// nil if the path is in one or has no SKILL.md.
+func (sh *skillIndex) outside(ctx context.Context, subject string) (*outsider, error) {
+	dir := ""
+	for _, p := range sh.places(subject) {
+		if sh.snapshot.ExplainPath(ctx, p).Rule != "outside-roots" {
+			return nil, nil
+		}
+		if strings.EqualFold(filepath.Base(p), "SKILL.md") {
+			p = filepath.Dir(p)
+		}
+		dir = p
+	}
+	if !skillroots.HasSkillFile(dir) {
+		return nil, nil
+	}
+	r := skillroots.Root{Path: dir, Named: true, Label: "path"}
+	r.Tier, r.Kind = sh.a.engine().Finder().TierOf(dir, sh.workspace)
+	snap, err := sh.a.engine().Snapshot(ctx, []skillroots.Root{r}, sh.settings, sh.workspace, nil)
+	if err != nil {
+		return nil, err
+	}
+	found := snap.At(dir)
+	if len(found) == 0 {
+		return nil, nil
+	}
+	parent := filepath.Dir(dir)
+	o := &outsider{skill: found[0], snapshot: snap, reason: "no searched folder contains it", fix: "search its parent with --skills-root " + termtext.Word(parent) + ", or add that folder to skills: in the configuration"}
+	if reason, fix, ok := sh.inAgentFolder(dir); ok {
+		o.reason, o.fix = reason, fix
+	}
+	return o, nil
 }

@@ -165,8 +165,8 @@ func (sh *skillIndex) missing(subject string) error {
 			Hint: "name a folder of skills with --skills-root", Err: errors.New("there is no skills root")}
 	}
 	hint := "'metier list --all' shows what there is"
-	if path, flag, ok := sh.unsearched(subject); ok {
-		hint = path + " is in a folder that is not searched; include it with " + flag
+	if path, r, ok := sh.a.engine().Finder().InAgentFolder(subject, sh.settings.Discover, sh.workspace, sh.roots); ok {
+		hint = sh.a.shortPath(path, sh.workspace) + " is in a folder that is not searched; include it with " + includedBy(r, sh.settings.Discover)
 	}
 	return &metier.Error{Op: "find", Skill: subject, Kind: metier.NotFound, Code: "skill_not_found",
 		Hint: hint, Err: errors.New(what + nearest.Hint(subject, distinct.Of(names)))}

@@ -224,8 +224,8 @@ func (f Finder) AgentFolders(s settings.Discover, workspace string) []Root {
 	return out
 }
 
-// Everywhere is s with all places in which agents keep skills.
-func Everywhere(s settings.Discover) settings.Discover {
+// everywhere is s with all places in which agents keep skills.
+func everywhere(s settings.Discover) settings.Discover {
 	s.Roots, s.Ancestors = append(slices.Clone(s.Roots), settings.RootProject, settings.RootHome), settings.AncestorsYes
 	return s
 }
@@ -288,7 +288,7 @@ func (r Root) IncludedBy(s settings.Discover) string {
 	place, family := s.Roots.Has(kind), s.Families.Has(settings.Family(r.Agent))
 	switch {
 	case place && !family:
-		return "root_families=+" + r.Agent
+		return IncludeFamilies(r.Agent)
 	case family && !place:
 		return "roots=+" + string(kind)
 	}

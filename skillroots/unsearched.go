@@ -4,7 +4,9 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"metier/internal/agentdirs"
 	"metier/internal/confine"
 	"metier/settings"
 )
@@ -62,4 +64,34 @@ func countSkills(ctx context.Context, s settings.Settings, roots []Root, seen ma
 		n++
 	}
 	return n
+}
+
+// IncludeFamilies returns the setting, as NAME=VALUE, that adds the folders of
+// agents to those that are searched.
+func IncludeFamilies(agents ...string) string { return "root_families=+" + strings.Join(agents, ",") }
+
+// AgentFolder returns the folder of an agent that a path is in, and the agent.
+func (f Finder) AgentFolder(path string, s settings.Discover, workspace string) (r Root, of agentdirs.Agent, ok bool) {
+	for _, r := range f.AgentFolders(everywhere(s), workspace) {
+		if confine.Within(r.Path, path) {
+			i := slices.IndexFunc(agentdirs.All(), func(a agentdirs.Agent) bool { return a.Name == r.Agent })
+			return r, agentdirs.All()[i], true
+		}
+	}
+	return r, of, false
+}
+
+// InAgentFolder returns the path of the skill of a name in the folder of an agent
+// that is not among the searched roots, and that folder.
+func (f Finder) InAgentFolder(name string, s settings.Discover, workspace string, searched []Root) (path string, r Root, ok bool) {
+	if !filepath.IsLocal(name) || filepath.Base(name) != name {
+		return "", r, false
+	}
+	for _, r := range f.AgentFolders(everywhere(s), workspace) {
+		path := filepath.Join(r.Path, name)
+		if !slices.ContainsFunc(searched, func(s Root) bool { return s.Path == r.Path }) && HasSkillFile(path) {
+			return path, r, true
+		}
+	}
+	return "", r, false
 }
