@@ -93,7 +93,9 @@ names and descriptions are cut to its width; piped they are whole.`,
 				return err
 			}
 			if f.verbose {
-				a.showScans(sh.scans)
+				for _, x := range sh.scans.List {
+					fmt.Fprintln(a.Err, oneLine(x.Root+": "+x.String()))
+				}
 			}
 			others := sh.others(c.Context(), place)
 			chosen, left, err := f.choose(sh.snapshot)

@@ -57,20 +57,20 @@ func (a *app) profileListCommand() *cobra.Command {
 func profileSettings(name string) (settings.Settings, error) {
 	l, err := settings.Profile(name)
 	if err != nil {
-		return settings.Settings{}, profileHint(name, err)
+		return settings.Settings{}, profileHint(err)
 	}
 	s, _, err := settings.Resolve(l)
 	return s, err
 }
 
 // profileHint adds the names there are to the error for one that is not.
-func profileHint(name string, err error) error {
+func profileHint(err error) error {
 	e, ok := errors.AsType[*settings.Error](err)
 	if !ok || e.Code != settings.CodeProfile {
 		return err
 	}
 	names := settings.Profiles()
-	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "there is no profile %q%s", name, nearest.Hint(name, names))
+	return wrong(e.Code, "profiles: "+strings.Join(names, ", "), "there is no profile %q%s", e.Value, nearest.Hint(e.Value, names))
 }
 
 // shown is one setting of `profile show`.
@@ -115,7 +115,7 @@ of parts that are not built yet are marked: no effect yet.`,
 			name = cmp.Or(name, a.env.Get("METIER_PROFILE"), op.Profile, settings.DefaultProfile)
 			_, origins, _, err := op.Resolve(a.env, name, ws, flags)
 			if err != nil {
-				return profileHint(name, err)
+				return profileHint(err)
 			}
 			return a.showProfile(name, origins)
 		}}

@@ -28,17 +28,11 @@ func (a *app) sandboxCommand() *cobra.Command {
 
 // probed is one backend as `sandbox probe` shows it (design §4).
 type probed struct {
-	Name      string        `json:"name"`
-	Available bool          `json:"available"`
-	Level     string        `json:"level"`
-	Missing   []missingPart `json:"missing"`
-	Notes     []string      `json:"notes"`
-}
-
-type missingPart struct {
-	Primitive string `json:"primitive"`
-	Detail    string `json:"detail"`
-	Fix       string `json:"fix"`
+	Name      string            `json:"name"`
+	Available bool              `json:"available"`
+	Level     string            `json:"level"`
+	Missing   []sandbox.Missing `json:"missing"`
+	Notes     []string          `json:"notes"`
 }
 
 func (a *app) sandboxProbeCommand() *cobra.Command {
@@ -66,20 +60,16 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 	var out []probed
 	for _, name := range engine.Backends() {
 		if name == engine.BackendGVisor && op.Sandbox.Runsc == "" {
-			out = append(out, probed{Name: name, Level: sandbox.L0.String(), Notes: []string{}, Missing: []missingPart{{"runsc", "it is not configured", "set sandbox.runsc in the configuration to its path"}}})
+			out = append(out, probed{Name: name, Level: sandbox.L0.String(), Notes: []string{}, Missing: []sandbox.Missing{{Primitive: "runsc", Detail: "it is not configured", Fix: "set sandbox.runsc in the configuration to its path"}}})
 			continue
 		}
-		p, err := a.probe(ctx, name, op)
+		r, err := a.engine().Probe(ctx, name, op)
 		if err != nil {
 			return err
 		}
-		out = append(out, p)
+		out = append(out, probedOf(r))
 	}
-	if a.json {
-		err = a.document(map[string]any{"backends": out, "default": def})
-	} else {
-		probeText(a.Out, out, def)
-	}
+	err = a.put(map[string]any{"backends": out, "default": def}, func() { probeText(a.Out, out, def) })
 	for _, p := range out {
 		if err == nil && p.Name == def && !p.Available {
 			m := p.Missing[0]
@@ -89,21 +79,8 @@ func (a *app) sandboxProbe(ctx context.Context) error {
 	return err
 }
 
-func (a *app) probe(ctx context.Context, name string, op config.Operator) (probed, error) {
-	s, _, err := a.engine().OpenSandbox(name, op)
-	if err != nil {
-		return probed{}, err
-	}
-	p := probedOf(s.Probe(ctx))
-	return p, s.Close()
-}
-
 func probedOf(r sandbox.Report) probed {
-	p := probed{Name: r.Backend, Available: r.Available, Level: r.Level.String(), Missing: []missingPart{}, Notes: append([]string{}, r.Notes...)}
-	for _, m := range r.Missing {
-		p.Missing = append(p.Missing, missingPart(m))
-	}
-	return p
+	return probed{r.Backend, r.Available, r.Level.String(), append([]sandbox.Missing{}, r.Missing...), append([]string{}, r.Notes...)}
 }
 
 func probeText(w io.Writer, list []probed, def string) {

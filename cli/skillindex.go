@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -88,7 +87,7 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 	}
 	var denied []string
 	if sh.settings, _, denied, err = op.Resolve(a.env, p.profile, sh.workspace, engine.HarnessLayer(p.harness), layer); err != nil {
-		return nil, profileHint(cmp.Or(p.profile, a.env.Get("METIER_PROFILE"), op.Profile), err)
+		return nil, profileHint(err)
 	}
 	if sh.policy, _, err = a.engine().PolicyOf(nil, op); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 	if sh.tools, err = engine.DefaultTools(op, sh.settings); err != nil {
 		return nil, err
 	}
-	sh.scans = a.scans(ctx)
+	sh.scans = a.engine().Scans(ctx)
 	if len(p.mcp) > 0 {
 		sh.snapshot, err = a.withServers(ctx, sh, p.mcp)
 	} else {

@@ -67,6 +67,15 @@ func (e *Engine) OpenSandbox(name string, op config.Operator) (sandbox.Sandbox, 
 	return nil, false, metier.Errorf(metier.Invalid, "usage", "sandboxes: "+strings.Join(Backends(), ", "), "there is no sandbox %q", name)
 }
 
+// Probe reports what a sandbox can do on this host.
+func (e *Engine) Probe(ctx context.Context, name string, op config.Operator) (sandbox.Report, error) {
+	s, _, err := e.OpenSandbox(name, op)
+	if err != nil {
+		return sandbox.Report{}, err
+	}
+	return s.Probe(ctx), s.Close()
+}
+
 // ScriptEntries reads --allow-skill-script and its likes: SKILL:scripts/PATH,
 // normalized, each once. from is where they stand.
 func ScriptEntries(from string, list []string) ([]string, error) {

@@ -2,8 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 
 	"metier"
+	"metier/internal/termtext"
 	"metier/settings"
 	"metier/skillroots"
 )
@@ -27,3 +31,16 @@ func Build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*me
 // indexesAtStart reports whether the files of all skills are indexed when a run
 // begins.
 func indexesAtStart(s settings.Discover) bool { return s.ResourceIndex == settings.ResourceIndexStart }
+
+// Scans returns the index on disk for commands that show skills. A notice reports
+// an index that cannot be used.
+func (e *Engine) Scans(ctx context.Context) *skillroots.Scans {
+	dir, _ := e.Env.IndexDir()
+	if _, err := os.Lstat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) {
+		if err := e.Claim(ctx, dir); err != nil { // a run beside this would take it for the work of its program
+			e.Notify(Notice{Severity: Warning, Text: "the index of skills is not used: " + termtext.Line(err.Error())})
+			dir = ""
+		}
+	}
+	return &skillroots.Scans{Index: dir, Now: e.o.Now}
+}

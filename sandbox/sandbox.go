@@ -80,9 +80,9 @@ type Report struct {
 
 // Missing is one primitive of the host that is not there.
 type Missing struct {
-	Primitive string // user-namespaces, mount, proc, landlock, seccomp …
-	Detail    string // what the host answered
-	Fix       string // how to get it, or ""
+	Primitive string `json:"primitive"` // user-namespaces, mount, proc, landlock, seccomp …
+	Detail    string `json:"detail"`    // what the host answered
+	Fix       string `json:"fix"`       // how to get it, or ""
 }
 
 // Unavailable says that a job did not start because the host lacks a

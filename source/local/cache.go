@@ -16,6 +16,7 @@ import (
 	"metier"
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
+	"metier/internal/plural"
 )
 
 // Scanned says what one listing did, for people.
@@ -28,6 +29,21 @@ type Scanned struct {
 	Bytes   int64         // size of the index file that was read
 	Unused  string        // why there was an index file and it was not used
 	Unsaved error         // why the index could not be written
+}
+
+// String describes a listing in a clause.
+func (s Scanned) String() string {
+	text := fmt.Sprintf("%s looked at in %.1f ms", plural.Of(s.Folders, "folder"), float64(s.Took.Microseconds())/1000)
+	switch {
+	case s.Unused != "":
+		text += ", all read: the index was not used (" + s.Unused + ")"
+	case s.Index != "":
+		text += fmt.Sprintf(", %s unchanged since the index, %s read", plural.Thousands(int64(s.Known)), plural.Thousands(int64(s.Folders-s.Known)))
+	}
+	if s.Unsaved != nil {
+		text += "; the index cannot be written: " + s.Unsaved.Error()
+	}
+	return text
 }
 
 const (

@@ -1,0 +1,256 @@
+// Package doctor checks what a host provides: configuration, folders, skills,
+// models, and a sandbox.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"metier"
+	"metier/config"
+	"metier/engine"
+	"metier/internal/plural"
+	"metier/internal/termtext"
+	"metier/mcp/host"
+	"metier/run"
+	"metier/source/local"
+)
+
+// The states of a check.
+const (
+	OK      = "ok"
+	Note    = "note"
+	Problem = "problem"
+)
+
+// Check is the result of one check.
+type Check struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // ok, note, problem
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"` // how to fix it
+	Err    error  `json:"-"`              // of a problem, which has no detail and no hint of its own
+}
+
+// Options configure the checks. The zero value is ready to use.
+type Options struct {
+	Workspace    string   // "": the folder of the environment
+	Roots        []string // folders of skills; nil: those of the configuration
+	ClearIndex   bool     // first remove the index of skills
+	ClearServers bool     // first remove the cache of servers' skills
+}
+
+// Run checks what a run that is started now would use. It connects to nothing but
+// an Ollama on this machine.
+func Run(ctx context.Context, e *engine.Engine, o Options) []Check {
+	d := &doctor{e: e}
+	d.configuration()
+	d.folders(ctx, o.Workspace)
+	d.index(o.ClearIndex)
+	d.servers(o.ClearServers)
+	d.skills(ctx, o.Roots)
+	d.models(ctx)
+	d.sandbox(ctx)
+	return d.checks
+}
+
+// doctor collects checks.
+type doctor struct {
+	e      *engine.Engine
+	op     config.Operator
+	ws     string
+	checks []Check
+}
+
+func (d *doctor) ok(name, format string, args ...any) {
+	d.checks = append(d.checks, Check{Name: name, State: OK, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) note(name, hint, format string, args ...any) {
+	d.checks = append(d.checks, Check{Name: name, State: Note, Detail: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (d *doctor) bad(name string, err error) {
+	d.checks = append(d.checks, Check{Name: name, State: Problem, Err: err})
+}
+
+// sandbox checks the sandbox of scripts. A host without one can still use skills,
+// so that is a note.
+func (d *doctor) sandbox(ctx context.Context) {
+	name, err := engine.Backend("", d.op)
+	if err != nil {
+		d.bad("sandbox", err)
+		return
+	}
+	p, err := d.e.Probe(ctx, name, d.op)
+	switch {
+	case err != nil:
+		d.bad("sandbox", err)
+	case !p.Available:
+		m := p.Missing[0]
+		d.note("sandbox", m.Fix, "%s cannot run scripts here: %s: %s", name, m.Primitive, termtext.Line(m.Detail))
+	default:
+		d.ok("sandbox", "%s runs scripts at %s%s", name, p.Level, map[bool]string{true: "; " + strings.Join(p.Notes, ", ")}[len(p.Notes) > 0])
+	}
+}
+
+// configuration checks the operator's configuration.
+func (d *doctor) configuration() {
+	for _, p := range d.e.Env.Files() {
+		found, err := config.Check(p)
+		switch {
+		case err != nil:
+			d.bad("config", err)
+		case found:
+			d.ok("config", "%s is read", p)
+		default:
+			if d.e.Env.Get("METIER_CONFIG") != "" {
+				d.note("config", "name a file that exists, or unset it", "METIER_CONFIG names %s, which does not exist: no configuration is used", p)
+				continue
+			}
+			d.ok("config", "%s is not there", p)
+		}
+	}
+	d.op, _ = config.Load(d.e.Env) // its errors are told above
+	if d.e.Env.Home() == "" {
+		d.note("home", "set HOME", "there is no home folder: no user configuration, no skills of the user")
+	}
+	state := d.e.Env.StateDir()
+	err := errors.New("there is no home folder: set HOME or XDG_STATE_HOME")
+	if state != "" {
+		err = writable(state)
+	}
+	if err != nil {
+		d.note("witness", "make it writable, or name another folder with XDG_STATE_HOME",
+			"heads of records cannot be kept outside of the workspace (%v): a cut or rewritten record would not show", err)
+		return
+	}
+	d.ok("witness", "heads of records are kept in %s", filepath.Join(state, "heads"))
+}
+
+// writable tries to write below dir, or where dir would be made, and leaves
+// nothing there.
+func writable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is not a folder", dir)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := os.CreateTemp(dir, ".metier-doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// folders are the workspace and its records.
+func (d *doctor) folders(ctx context.Context, workspace string) {
+	ws, err := d.e.Enter(ctx, workspace)
+	if err != nil {
+		d.bad("workspace", err)
+		return
+	}
+	d.ws = ws
+	if err := writable(ws); err != nil {
+		d.note("workspace", "agents can read here, not write", "%s cannot be written to: %v", ws, err)
+	} else {
+		d.ok("workspace", "%s", ws)
+	}
+	root, err := d.e.RunsRoot("", d.op, ws)
+	if err != nil {
+		d.bad("records", err)
+		return
+	}
+	if err := writable(root); err != nil {
+		d.bad("records", &metier.Error{Op: "records", Path: root, Kind: metier.Unavailable, Code: "read_only", Hint: "put records elsewhere with --artifact-root or artifact_root", Err: err})
+		return
+	}
+	list, err := run.List(context.Background(), root)
+	if err != nil {
+		d.bad("records", err)
+		return
+	}
+	count := map[string]int{}
+	for _, s := range list {
+		if s.Problem != "" {
+			count["with a problem"]++
+		}
+		if s.Status == run.StatusInterrupted || s.Status == run.StatusWaiting {
+			count[s.Status]++
+		}
+	}
+	text := fmt.Sprintf("%s in %s", plural.Of(len(list), "run"), root)
+	for _, k := range []string{run.StatusInterrupted, run.StatusWaiting, "with a problem"} {
+		if count[k] > 0 {
+			text += fmt.Sprintf(", %d %s", count[k], k)
+		}
+	}
+	if len(count) > 0 {
+		d.note("records", "see 'metier runs list'", "%s", text)
+		return
+	}
+	d.ok("records", "%s", text)
+}
+
+// index is the folder of the index on disk; clear empties it first.
+func (d *doctor) index(clear bool) {
+	dir, why := d.e.Env.IndexDir()
+	if dir == "" {
+		d.ok("index", "there is none, every listing reads all heads: %s", why)
+		return
+	}
+	if clear {
+		n, err := local.Clear(dir)
+		if err != nil {
+			d.bad("index", notCleared(dir, err))
+			return
+		}
+		d.ok("index", "%s removed from %s", plural.Of(n, "file"), dir)
+	}
+	files, size := 0, int64(0)
+	list, _ := os.ReadDir(dir) // what cannot be read cannot be written
+	for _, e := range list {
+		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".idx" {
+			files, size = files+1, size+info.Size()
+		}
+	}
+	if err := writable(dir); err != nil {
+		d.note("index", "make it writable, or name another folder with METIER_INDEX", "every listing reads all heads: %v", err)
+		return
+	}
+	d.ok("index", "%s of %d kB in %s", plural.Of(files, "file"), (size+999)/1000, dir)
+}
+
+// servers is what is kept of servers' skills; clear removes it first.
+func (d *doctor) servers(clear bool) {
+	dir, why := d.e.Env.CacheDir(engine.CacheServers)
+	if dir == "" {
+		d.ok("mcp cache", "there is none, files of servers' skills are fetched each time: %s", why)
+		return
+	}
+	if clear {
+		if err := os.RemoveAll(dir); err != nil {
+			d.bad("mcp cache", notCleared(dir, err))
+			return
+		}
+	}
+	files, size := host.Cached(dir)
+	d.ok("mcp cache", "%s of %d kB in %s", plural.Of(files, "file"), (size+999)/1000, dir)
+}
+
+func notCleared(dir string, err error) error {
+	return &metier.Error{Op: "clear", Path: dir, Kind: metier.Unavailable, Code: "read_only", Hint: "remove the folder yourself", Err: err}
+}

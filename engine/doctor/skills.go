@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"metier"
+	"metier/internal/diagcodes"
+	"metier/internal/plural"
+	"metier/internal/termtext"
+	"metier/mcp/server"
+	"metier/policy"
+	"metier/settings"
+	"metier/skillroots"
+)
+
+// skills are the settings, the roots and what is in them.
+func (d *doctor) skills(ctx context.Context, named []string) {
+	set, _, denied, err := d.op.Resolve(d.e.Env, "", d.ws)
+	if err != nil {
+		d.bad("settings", err)
+		return
+	}
+	d.ok("settings", "profile %s", cmp.Or(d.e.Env.Get("METIER_PROFILE"), d.op.Profile, settings.DefaultProfile))
+	list, err := d.e.Finder().Find(d.e.Env.Paths(named), nil, d.op.Skills, set.Discover, d.ws, nil)
+	if err != nil {
+		d.bad("skills", err)
+		return
+	}
+	if len(list) == 0 {
+		d.note("skills", "name a folder with --skills-root or in the configuration", "there is no root to look for skills in")
+	}
+	for _, r := range list {
+		d.root(ctx, r, set)
+	}
+	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
+	if len(named) == 0 {
+		for _, f := range d.e.Finder().Unsearched(ctx, set, d.ws, list) {
+			d.note("skills", "include them with --set "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
+		}
+	}
+	if n := len(d.op.Deny) + len(denied); n > 0 {
+		d.ok("skills", "%s denied by configuration", plural.Of(n, "skill"))
+	}
+}
+
+// names lists skills whose names are doubtful beside those of all other roots,
+// and counts what MCP clients are shown under the grants.
+func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings.Settings, g policy.Grants) {
+	snap, err := d.e.Snapshot(ctx, list, set, d.ws, d.e.Scans(ctx))
+	if err != nil {
+		return // reported for the root it concerns
+	}
+	d.listedOverMCP(ctx, snap, set, &g)
+	const most = 20
+	found := 0
+	for _, sk := range snap.All() {
+		for _, g := range sk.Diagnostics {
+			if !diagcodes.Naming(g.Code) {
+				continue
+			}
+			if found++; found <= most {
+				d.note("names", "see 'metier explain "+termtext.Line(sk.ID.String())+"'", "%s (%s): %s", termtext.Line(sk.ID.String()), g.Code, termtext.Line(g.Detail))
+			}
+		}
+	}
+	if found > most {
+		d.note("names", "'metier list --all' shows each", "%d more names are doubtful", found-most)
+	}
+}
+
+// listedOverMCP counts the skills that skills/list of 'metier mcp' has, and those
+// that it omits by the code of the reason. It reads the files of each skill.
+func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set settings.Settings, grants *policy.Grants) {
+	const most = 2000
+	skills := snap.Skills()
+	if len(skills) > most {
+		d.note("mcp", "'metier mcp' counts them when it starts", "whether clients accept the %d skills was not checked: more than %d", len(skills), most)
+		return
+	}
+	listed, omitted, reasons := 0, 0, map[string]int{}
+	for _, sk := range skills {
+		effect, _ := grants.Skill(sk.ID.String(), sk.Name)
+		if sk.State != metier.Loaded || sk.Head.Remote || effect == policy.RuleDeny {
+			continue
+		}
+		g, err := server.Unlisted(ctx, snap, sk, set.Activate)
+		switch {
+		case err != nil: // the command was canceled
+			return
+		case g.Code == "":
+			listed++
+		case g.Code != server.CodeHidden: // that is the skill's own choice
+			omitted++
+			reasons[g.Code]++
+		}
+	}
+	if omitted == 0 {
+		d.ok("mcp", "skills/list has %s", plural.Of(listed, "skill"))
+		return
+	}
+	var why []string
+	for _, code := range slices.Sorted(maps.Keys(reasons)) {
+		why = append(why, fmt.Sprintf("%d %s", reasons[code], code))
+	}
+	d.note("mcp", "'metier explain NAME' shows the fix", "skills/list has %s and omits %d that clients reject: %s", plural.Of(listed, "skill"), omitted, strings.Join(why, ", "))
+}
+
+// root counts what is in one root.
+func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Settings) {
+	where := cmp.Or(r.Path, "embedded")
+	if r.Path != "" && !r.Named {
+		if _, err := os.Stat(r.Path); errors.Is(err, fs.ErrNotExist) {
+			d.ok("skills", "%s (%s) is not there", where, r.Tier.Or())
+			return
+		}
+	}
+	kept := d.e.Scans(ctx)
+	snap, err := d.e.Snapshot(ctx, []skillroots.Root{r}, set, d.ws, kept)
+	if err != nil {
+		d.bad("skills", err)
+		return
+	}
+	states, faults := map[string]int{}, map[string]int{}
+	for _, sk := range snap.All() {
+		states[string(sk.State)]++
+	}
+	for _, g := range snap.Diagnostics() {
+		faults[string(g.Severity)]++
+	}
+	text := fmt.Sprintf("%s (%s): %s", where, r.Tier.Or(), plural.Of(states["loaded"], "skill"))
+	for _, s := range []string{"hidden", "disabled", "shadowed", "refused"} {
+		if states[s] > 0 {
+			text += fmt.Sprintf(", %d %s", states[s], s)
+		}
+	}
+	for _, s := range []string{"error", "warning"} {
+		if faults[s] > 0 {
+			text += ", " + plural.Of(faults[s], s)
+		}
+	}
+	for _, x := range kept.List {
+		text += "; " + x.String()
+	}
+	if faults["error"] > 0 || states["loaded"] == 0 && len(states) > 0 {
+		d.note("skills", "'metier list --all' shows each, 'metier explain NAME' the way out", "%s", text)
+		return
+	}
+	d.ok("skills", "%s", text)
+}
