@@ -83,16 +83,7 @@ func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessag
 	}
 	t := table{}
 	for _, r := range rows {
-		t.add(r[0], a.shortened(r[1]))
+		t.add(r[0], cutDigest(r[1], a.Terminal || a.outTerminal()))
 	}
 	t.print(w, indent+"  ")
-}
-
-// shortened shortens digests on a terminal.
-func (a *app) shortened(value string) string {
-	const most = len("sha256:") + 12
-	if (a.Terminal || a.outTerminal()) && strings.HasPrefix(value, "sha256:") && len(value) > most {
-		return value[:most] + "…"
-	}
-	return value
 }

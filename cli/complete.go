@@ -197,13 +197,6 @@ func (a *app) completeSkills(c *cobra.Command, args []string, typed string) ([]c
 	return a.completeWhich(func(sk metier.Skill) bool { return sk.State == metier.Loaded && sk.UserInvocable })(c, args, typed)
 }
 
-// completeWhich completes the names of some of the skills.
-func (a *app) completeWhich(is func(metier.Skill) bool) completion {
-	return func(c *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return a.skillNames(c, typed, is)
-	}
-}
-
 // completeScript completes a skill, then its scripts.
 func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
@@ -235,29 +228,33 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 
 // completedPlace is where skills are, by the flags that were typed so far.
 func completedPlace(c *cobra.Command) skillLocation {
-	place := skillLocation{workspace: flagText(c, "workspace"), profile: flagText(c, "profile"), typing: true}
+	place := skillLocation{typing: true}
+	place.workspace, place.profile = flagText(c, "workspace"), flagText(c, "profile")
 	place.set, _ = c.Flags().GetStringArray("set") // a command without the flag sets nothing
 	place.roots, _ = c.Flags().GetStringArray("skills-root")
 	return place
 }
 
-func (a *app) skillNames(c *cobra.Command, typed string, is func(metier.Skill) bool) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	ctx := c.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	sh, err := a.openIndex(ctx, completedPlace(c))
-	if err != nil {
-		return nil, none
-	}
-	var out []cobra.Completion
-	for _, sk := range sh.snapshot.All() {
-		if word := completing(sh.snapshot, sk); is(sk) && word != "" {
-			out = append(out, cobra.CompletionWithDesc(word, oneLine(sk.Description)))
+// completeWhich completes the names of some of the skills.
+func (a *app) completeWhich(is func(metier.Skill) bool) completion {
+	return func(c *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		ctx := c.Context()
+		if ctx == nil {
+			ctx = context.Background()
 		}
+		sh, err := a.openIndex(ctx, completedPlace(c))
+		if err != nil {
+			return nil, none
+		}
+		var out []cobra.Completion
+		for _, sk := range sh.snapshot.All() {
+			if word := completing(sh.snapshot, sk); is(sk) && word != "" {
+				out = append(out, cobra.CompletionWithDesc(word, oneLine(sk.Description)))
+			}
+		}
+		return starting(out, typed), none
 	}
-	return starting(out, typed), none
 }
 
 // completing is the word by which a command line names a skill: its name or, where

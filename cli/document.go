@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -16,7 +17,7 @@ func (a *app) document(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.Out.Write(append(appendIndented(make([]byte, 0, len(b)+len(b)/4), b, 0), '\n'))
+	_, err = a.Out.Write(append(indented(nil, b, 0), '\n'))
 	return err
 }
 
@@ -37,11 +38,11 @@ func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill, oth
 	if err != nil {
 		return err
 	}
-	out := appendIndented(append(make([]byte, 0, 2*chunk), "{\n  \"diagnostics\": "...), b, 1)
+	out := indented(append(make([]byte, 0, 2*chunk), "{\n  \"diagnostics\": "...), b, 1)
 	if b, err = compact(others); err != nil {
 		return err
 	}
-	out = appendIndented(append(out, ",\n  \"notSearched\": "...), b, 1)
+	out = indented(append(out, ",\n  \"notSearched\": "...), b, 1)
 	out = append(out, ",\n  \"skills\": ["...)
 	for i, sk := range chosen {
 		if i > 0 {
@@ -50,7 +51,7 @@ func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill, oth
 		if b, err = compact(rowOf(snap, sk)); err != nil {
 			return err
 		}
-		out = appendIndented(append(out, "\n    "...), b, 2)
+		out = indented(append(out, "\n    "...), b, 2)
 		if len(out) < chunk {
 			continue
 		}
@@ -75,56 +76,17 @@ func compact(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// appendIndented appends compact JSON, indented by two spaces below a line of
-// the given depth, with characters that hide as escapes.
-func appendIndented(out, src []byte, depth int) []byte {
-	newline := func() {
-		out = append(out, '\n')
-		for range depth {
-			out = append(out, ' ', ' ')
-		}
-	}
-	for i := 0; i < len(src); i++ {
-		switch c := src[i]; c {
-		case '{', '[':
-			out = append(out, c)
-			if src[i+1] == c+2 { // } is { + 2, ] is [ + 2
-				out = append(out, c+2)
-				i++
-				continue
-			}
-			depth++
-			newline()
-		case '}', ']':
-			depth--
-			newline()
-			out = append(out, c)
-		case ',':
-			out = append(out, c)
-			newline()
-		case ':':
-			out = append(out, ':', ' ')
-		case '"':
-			end := i + 1
-			for src[end] != '"' {
-				if src[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			out = appendHarmless(out, src[i:end+1])
-			i = end
-		default:
-			out = append(out, c)
-		}
-	}
-	return out
+// indented appends compact JSON, indented by two spaces below a line of the given
+// depth, with characters that hide as escapes.
+func indented(out, src []byte, depth int) []byte {
+	var b bytes.Buffer
+	_ = json.Indent(&b, src, strings.Repeat("  ", depth), "  ") // it is JSON
+	return append(out, harmless(b.Bytes())...)
 }
 
 // harmless writes characters that hide as escapes, which mean the same in JSON.
-func harmless(b []byte) []byte { return appendHarmless(nil, b) }
-
-func appendHarmless(out, b []byte) []byte {
+func harmless(b []byte) []byte {
+	var out []byte
 	from := 0
 	for i := 0; i < len(b); {
 		if b[i] < 0x7f {
@@ -140,6 +102,9 @@ func appendHarmless(out, b []byte) []byte {
 			from = i + n
 		}
 		i += n
+	}
+	if from == 0 {
+		return b
 	}
 	return append(out, b[from:]...)
 }

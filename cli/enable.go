@@ -60,11 +60,7 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.document(doc)
-		}
-		a.showSwitched(doc, on)
-		return nil
+		return a.put(doc, func() { a.showSwitched(doc, on) })
 	}}
 	place.flags(c)
 	a.completions(c)
@@ -182,8 +178,6 @@ func (a *app) showSwitched(doc switchedSkills, on bool) {
 }
 
 func (a *app) noteKept(file, kept string) {
-	if kept != "" {
-		fmt.Fprintf(a.Err, "note: %s could not be understood; it is kept as %s\n", oneLine(file), oneLine(kept))
-	}
+	a.noteCopy(file, kept)
 	fmt.Fprintf(a.Err, "kept in %s\n", oneLine(file))
 }

@@ -86,7 +86,7 @@ func (sh *skillIndex) overMCP(ctx context.Context, sk metier.Skill) (*mcpSees, e
 }
 
 type mendableFind struct {
-	diagnostic
+	metier.Diagnostic
 	Fix string `json:"fix"`
 }
 
@@ -106,16 +106,14 @@ how to mend it, and whether the model would be told of it.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(doc)
-			}
-			for i, e := range doc.Entries {
-				if i > 0 {
-					fmt.Fprintln(a.Out)
+			return a.put(doc, func() {
+				for i, e := range doc.Entries {
+					if i > 0 {
+						fmt.Fprintln(a.Out)
+					}
+					a.showExplained(e)
 				}
-				a.showExplained(e)
-			}
-			return nil
+			})
 		}}
 	place.flags(c)
 	place.servers(c)
@@ -190,8 +188,8 @@ func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
 	if e.State == metier.Shadowed {
 		out.ShadowedBy = &shadow{e.By.ID.String(), e.By.Head.Location, string(e.By.Tier.Or())}
 	}
-	for i, d := range diagnostics(sk.Diagnostics) {
-		r, _ := diagcodes.Of(sk.Diagnostics[i].Code)
+	for _, d := range sk.Diagnostics {
+		r, _ := diagcodes.Of(d.Code)
 		out.Diagnostics = append(out.Diagnostics, mendableFind{d, r.Fix})
 	}
 	return out

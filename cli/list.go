@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -23,20 +25,20 @@ import (
 // skillRow is one skill of `list --json`; `show` and `explain` have the same
 // fields and more.
 type skillRow struct {
-	ID             string        `json:"id"`
-	Name           string        `json:"name"`
-	Description    string        `json:"description"`
-	Dir            string        `json:"dir"`  // host path of the folder
-	Path           string        `json:"path"` // host path of SKILL.md
-	Source         string        `json:"source"`
-	Tier           string        `json:"tier"`
-	State          metier.Status `json:"state"`
-	Code           string        `json:"code"` // the rule that decided the state
-	ShadowedBy     string        `json:"shadowedBy,omitempty"`
-	Digest         string        `json:"digest"` // of SKILL.md; "" until it was read whole
-	ModelInvocable bool          `json:"modelInvocable"`
-	UserInvocable  bool          `json:"userInvocable"`
-	Diagnostics    []diagnostic  `json:"diagnostics"`
+	ID             string              `json:"id"`
+	Name           string              `json:"name"`
+	Description    string              `json:"description"`
+	Dir            string              `json:"dir"`  // host path of the folder
+	Path           string              `json:"path"` // host path of SKILL.md
+	Source         string              `json:"source"`
+	Tier           string              `json:"tier"`
+	State          metier.Status       `json:"state"`
+	Code           string              `json:"code"` // the rule that decided the state
+	ShadowedBy     string              `json:"shadowedBy,omitempty"`
+	Digest         string              `json:"digest"` // of SKILL.md; "" until it was read whole
+	ModelInvocable bool                `json:"modelInvocable"`
+	UserInvocable  bool                `json:"userInvocable"`
+	Diagnostics    []metier.Diagnostic `json:"diagnostics"`
 	indexEntry
 }
 
@@ -50,12 +52,38 @@ func rowOf(snap *metier.Snapshot, sk metier.Skill) skillRow {
 	return r
 }
 
-func diagnostics(in []metier.Diagnostic) []diagnostic {
-	out := []diagnostic{}
-	for _, g := range in {
-		out = append(out, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
+// indexEntry are the fields that clients of an index of skills expect, beside those of skillRow. What the skill does
+// not say is left out.
+type indexEntry struct {
+	SkillID       string          `json:"skillId"`
+	SourceType    policy.Tier     `json:"sourceType"`   // builtin, org, user or third_party
+	Hash          string          `json:"hash"`         // SHA-256 of SKILL.md in bare hex; "" until it was read whole
+	LastModified  string          `json:"lastModified"` // RFC 3339, of SKILL.md; "" where its source has no times
+	License       string          `json:"license,omitempty"`
+	Compatibility string          `json:"compatibility,omitempty"`
+	Metadata      json.RawMessage `json:"metadata,omitempty"`
+	AllowedTools  *[]string       `json:"allowedTools,omitempty"` // null: not declared; an empty list allows nothing
+}
+
+func indexEntryOf(sk metier.Skill) indexEntry {
+	f := sk.Head.Front
+	e := indexEntry{SkillID: sk.ID.String(), SourceType: sk.Tier.SourceType(), Hash: strings.TrimPrefix(string(sk.Digest), "sha256:"), License: f.License, Compatibility: f.Compatibility}
+	if sk.Head.ModTime != 0 {
+		e.LastModified = time.Unix(0, sk.Head.ModTime).UTC().Format(time.RFC3339Nano)
 	}
-	return out
+	if len(f.Metadata) > 0 {
+		e.Metadata, _ = skillmd.Value{Kind: skillmd.Map, Map: f.Metadata}.MarshalJSON() // its error is always nil
+	}
+	if f.AllowedToolsDeclared {
+		tools := append([]string{}, f.AllowedTools...)
+		e.AllowedTools = &tools
+	}
+	return e
+}
+
+// diagnostics is a list that is never null in JSON.
+func diagnostics(in []metier.Diagnostic) []metier.Diagnostic {
+	return append([]metier.Diagnostic{}, in...)
 }
 
 // listFlags choose what `list` shows.

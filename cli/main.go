@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -145,9 +146,9 @@ func (a *app) interrupts(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// signals brings the interrupts of the process.
+// signals brings the signals that ask the process to stop.
 func signals(ch chan<- os.Signal) (stop func()) {
-	signal.Notify(ch, interruptSignals...)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	return func() { signal.Stop(ch) }
 }
 

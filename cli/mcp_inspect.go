@@ -39,15 +39,15 @@ type mcpTool struct {
 }
 
 type mcpSkill struct {
-	Name     string       `json:"name"`
-	ID       string       `json:"id"`
-	State    string       `json:"state"`
-	Files    int          `json:"files"`
-	Bytes    int64        `json:"bytes"`
-	Dynamic  bool         `json:"dynamic"`
-	Tree     string       `json:"tree,omitempty"`
-	Verified *bool        `json:"verified,omitempty"` // with --verify
-	Problems []diagnostic `json:"diagnostics"`
+	Name     string              `json:"name"`
+	ID       string              `json:"id"`
+	State    string              `json:"state"`
+	Files    int                 `json:"files"`
+	Bytes    int64               `json:"bytes"`
+	Dynamic  bool                `json:"dynamic"`
+	Tree     string              `json:"tree,omitempty"`
+	Verified *bool               `json:"verified,omitempty"` // with --verify
+	Problems []metier.Diagnostic `json:"diagnostics"`
 }
 
 func (a *app) mcpLsCommand() *cobra.Command {
@@ -189,11 +189,9 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 		skills = append(skills, x)
 	}
 	notes := diagnostics(h.Notes())
-	if a.json {
-		err = a.document(map[string]any{"server": serverOf(st), "tools": tools, "skills": skills, "diagnostics": notes})
-	} else {
+	err = a.put(map[string]any{"server": serverOf(st), "tools": tools, "skills": skills, "diagnostics": notes}, func() {
 		showInspected(a.Out, serverOf(st), tools, skills, notes)
-	}
+	})
 	if err == nil && bad > 0 {
 		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "a run refuses them; tell whoever runs the server", err: fmt.Errorf("%d of its skills cannot be used as they are", bad)}
 	}
@@ -233,7 +231,7 @@ func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill
 			}
 		}
 		if err != nil {
-			x.Problems = append(x.Problems, diagnostic{Severity: string(skillmd.Error), Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: f})
+			x.Problems = append(x.Problems, metier.Diagnostic{Severity: skillmd.Error, Code: metier.CodeOf(err), Detail: oneLine(err.Error()), Path: f})
 			good, err = false, nil
 		}
 	}
@@ -241,7 +239,7 @@ func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill
 	return x
 }
 
-func showInspected(w io.Writer, s mcpServer, tools []mcpTool, skills []mcpSkill, notes []diagnostic) {
+func showInspected(w io.Writer, s mcpServer, tools []mcpTool, skills []mcpSkill, notes []metier.Diagnostic) {
 	fmt.Fprintf(w, "%s: %s (it calls itself %q, which decides nothing)\n", s.Label, s.words(), s.Info)
 	for _, t := range tools {
 		fmt.Fprintf(w, "tool   %-50s %s\n", t.Name, t.Effect)

@@ -13,16 +13,11 @@ import (
 
 // runFlags are the flags of `metier run`.
 type runFlags struct {
-	programFlags
+	rootFlags
 	file         string
-	workspace    string
 	cwd          string
 	mounts       []string
-	roots        []string
-	harness      []string
 	skills       []string
-	profile      string
-	set          []string
 	noCatalog    bool
 	allowTools   []string
 	deny         []string
@@ -37,7 +32,6 @@ type runFlags struct {
 	enforcement  string
 	maxTurns     int
 	maxTokens    int64
-	artifacts    string
 	onDrift      string
 	dryRun       bool
 	park         bool
@@ -88,7 +82,7 @@ further --prompt.`,
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "tell the model of no skills but the loaded ones")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow exactly this tool (repeatable; 'default' is the profile's tools, also without the flag)")
 	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
-	f.add(fl)
+	f.programFlags.add(fl)
 	f.browser.add(fl)
 	fl.StringVar(&f.target, "skill-script-execution-target", "", "where scripts of skills run: sandbox; host is for subagents alone")
 	f.subagents.add(fl)

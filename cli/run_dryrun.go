@@ -14,15 +14,6 @@ import (
 	"metier/skillroots"
 )
 
-type diagnostic struct {
-	Severity string `json:"severity"`
-	Code     string `json:"code"`
-	Detail   string `json:"detail"`
-	Path     string `json:"path,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-}
-
 // dryRun shows what each phase would begin with. It asks no model and leaves
 // no record.
 func (a *app) dryRun(ctx context.Context, plans []*engine.Plan) error {
@@ -34,13 +25,11 @@ func (a *app) dryRun(ctx context.Context, plans []*engine.Plan) error {
 		}
 		out = append(out, dryPlanOf(v))
 	}
-	if a.json {
-		return a.document(map[string]any{"phases": out})
-	}
-	for _, d := range out {
-		a.showDry(d)
-	}
-	return nil
+	return a.put(map[string]any{"phases": out}, func() {
+		for _, d := range out {
+			a.showDry(d)
+		}
+	})
 }
 
 func (a *app) showDry(d dryPlan) {
@@ -77,7 +66,7 @@ func (a *app) showDry(d dryPlan) {
 	}
 	fmt.Fprintf(a.Out, "request    about %d tokens\n", d.Tokens)
 	for _, g := range d.Problems {
-		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, oneLine(metier.Diagnostic{Path: g.Path, Line: g.Line, Column: g.Column}.At()), g.Code, oneLine(g.Detail))
+		fmt.Fprintf(a.Out, "%-10s %s: %s: %s\n", g.Severity, oneLine(g.At()), g.Code, oneLine(g.Detail))
 	}
 	fmt.Fprintf(a.Out, "task       %s\n\n", printable(strings.TrimSpace(d.Prompt)))
 }
@@ -113,7 +102,7 @@ type dryPlan struct {
 	Enforcing policy.Mode              `json:"enforcementMode"`
 	Role      policy.Role              `json:"promptSlotRole"`  // of the prompt
 	Tokens    int                      `json:"estimatedTokens"` // of the first request, four bytes each
-	Problems  []diagnostic             `json:"diagnostics"`
+	Problems  []metier.Diagnostic      `json:"diagnostics"`
 }
 
 type drySkill struct {
@@ -138,7 +127,7 @@ func dryPlanOf(v engine.Preview) dryPlan {
 	cat := v.Catalog
 	d := dryPlan{Phase: v.Phase, Model: v.Model, Scripted: v.Scripted, Mode: v.Mode, Workspace: v.Workspace, Batch: v.Batch, Policy: v.Policy, Roots: v.Roots, Skills: []drySkill{}, Available: []string{},
 		Omitted: cat.Omitted, Cut: cat.Cut, Dropped: cat.Dropped, Budget: cat.Budget, Tools: []string{}, Subagents: v.Subagents, System: v.Request.System, Prompt: v.Prompt,
-		Enforcing: v.Enforcing, Role: v.Role, Tokens: estimate(v.Request), Problems: []diagnostic{}}
+		Enforcing: v.Enforcing, Role: v.Role, Tokens: estimate(v.Request), Problems: diagnostics(v.Diagnostics)}
 	for _, act := range v.Active {
 		d.Skills = append(d.Skills, drySkill{act.Name, act.Path, act.Hash})
 	}
@@ -151,9 +140,6 @@ func dryPlanOf(v engine.Preview) dryPlan {
 	if v.Sandbox != nil {
 		p := probedOf(*v.Sandbox)
 		d.Sandbox = &p
-	}
-	for _, g := range v.Diagnostics {
-		d.Problems = append(d.Problems, diagnostic{string(g.Severity), g.Code, g.Detail, g.Path, g.Line, g.Column})
 	}
 	return d
 }

@@ -94,17 +94,13 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 			work = errors.Join(work, &metier.Error{Op: "result", Path: file, Kind: metier.Unavailable, Code: "result_unwritable", Hint: "give another file with --result-json", Err: err})
 		}
 	}
-	if a.json {
-		if err := a.document(oneOrMany(rs)); err != nil {
-			return err
-		}
-	} else {
+	err := a.put(oneOrMany(rs), func() {
 		for _, r := range rs {
 			a.showResult(r)
 		}
-	}
-	if work != nil {
-		return work
+	})
+	if err = cmp.Or(err, work); err != nil {
+		return err
 	}
 	if err := a.statusError(rs[len(rs)-1]); err != nil {
 		return err

@@ -203,11 +203,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 				return err
 			}
 			a.engine().ChildQuestions(c.Context(), f.Dir(), r.Questions)
-			if a.json {
-				return a.document(r)
-			}
-			a.showRun(f.Dir(), r)
-			return nil
+			return a.put(r, func() { a.showRun(f.Dir(), r) })
 		}}
 	place.flags(c)
 	c.Flags().BoolVar(&transcript, "transcript", false, "print the conversation instead")

@@ -53,11 +53,7 @@ ago (90m, 12h, 30d).`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(s)
-			}
-			a.showStats(s)
-			return nil
+			return a.put(s, func() { a.showStats(s) })
 		}}
 	place.flags(c)
 	c.Flags().StringVar(&skill, "skill", "", "only the skill of this name or ID")

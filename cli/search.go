@@ -68,11 +68,7 @@ references of a harness are found by their names and descriptions.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(doc)
-			}
-			a.showSearch(doc, found)
-			return nil
+			return a.put(doc, func() { a.showSearch(doc, found) })
 		}}
 	place.flags(c)
 	place.servers(c)

@@ -252,14 +252,10 @@ func fieldText(v skillmd.Value) string {
 }
 
 // showFindings prints diagnostics, each on one line.
-func (a *app) showFindings(list []diagnostic, indent string) {
+func (a *app) showFindings(list []metier.Diagnostic, indent string) {
 	t := table{}
-	for _, g := range list {
-		where := ""
-		if g.Line > 0 {
-			where = fmt.Sprintf("line %d: ", g.Line)
-		}
-		t.add(g.Severity, g.Code, where+g.Detail)
+	for _, d := range list {
+		t.add(string(d.Severity), d.Code, onLine(d)+d.Detail)
 	}
 	t.print(a.Out, indent)
 }

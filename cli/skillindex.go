@@ -27,22 +27,13 @@ import (
 // skillLocation are the flags that say which skills a command looks at: those that
 // `metier run` would find with the same ones.
 type skillLocation struct {
-	workspace string
-	roots     []string
-	profile   string
-	set       []string
-	mcp       []string // files of servers whose skills are looked at too
-	harness   []string
-	typing    bool // for completion, which changes no file
+	placeFlags
+	mcp    []string // files of servers whose skills are looked at too
+	typing bool     // for completion, which changes no file
 }
 
 func (p *skillLocation) flags(c *cobra.Command) {
-	fl := c.Flags()
-	fl.StringVar(&p.workspace, "workspace", "", "folder of the project (default: the current one)")
-	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
-	harnessFlag(fl, &p.harness)
-	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
-	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
+	p.add(c.Flags(), "folder of the project (default: the current one)")
 }
 
 // servers is the flag of commands that look at skills of servers too. They are

@@ -198,10 +198,12 @@ func (a *app) outFile() *os.File {
 	return nil
 }
 
-// short is a digest as people compare it in a terminal; piped it is whole.
-func (a *app) short(digest string) string {
+// short is a digest as people compare it in a terminal. Piped, it is whole.
+func (a *app) short(digest string) string { return cutDigest(digest, a.outTerminal()) }
+
+func cutDigest(digest string, cut bool) string {
 	const most = len("sha256:") + 12
-	if a.outTerminal() && strings.HasPrefix(digest, "sha256:") && len(digest) > most {
+	if cut && strings.HasPrefix(digest, "sha256:") && len(digest) > most {
 		return digest[:most] + "…"
 	}
 	return digest

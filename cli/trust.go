@@ -48,11 +48,7 @@ first: metier show NAME --body.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.document(doc)
-			}
-			a.showTrusted(doc, revoke)
-			return nil
+			return a.put(doc, func() { a.showTrusted(doc, revoke) })
 		}}
 	place.flags(c)
 	c.Flags().StringVar(&tier, "tier", string(policy.User), "what the skill counts as: user or project")

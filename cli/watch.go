@@ -191,3 +191,11 @@ func describeCost(micro *int64) string {
 	}
 	return fmt.Sprintf(", $%.4f", float64(*micro)/1e6)
 }
+
+// elapsed words a duration for people.
+func elapsed(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}

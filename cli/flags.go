@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"metier/config"
+	"metier/engine"
+	"metier/filetool"
+)
+
+// placeFlags are the flags that choose a workspace, its skills, and settings.
+type placeFlags struct {
+	workspace, profile  string
+	roots, set, harness []string
+}
+
+// add adds the flags. about is what the workspace is for a command.
+func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
+	fl.StringVar(&p.workspace, "workspace", "", about)
+	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
+	harnessFlag(fl, &p.harness)
+	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
+	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
+}
+
+// rootFlags are the flags of commands that use skills without a model of their
+// own: where they work, with which skills and settings, and what may run.
+type rootFlags struct {
+	placeFlags
+	programFlags
+	artifacts string
+}
+
+func (f *rootFlags) add(fl *pflag.FlagSet) {
+	f.placeFlags.add(fl, "folder that scripts work in (default: the current one)")
+	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
+	f.programFlags.add(fl)
+}
+
+// rootRequest is what the flags ask of a run without a model.
+func (a *app) rootRequest(f rootFlags) (q engine.Request, err error) {
+	q = engine.Request{Surface: surface, Workspace: f.workspace, Artifacts: f.artifacts, Roots: f.roots, Harnesses: f.harness, Profile: f.profile}
+	f.request(&q)
+	q.Layers, err = a.flagLayers(runFlags{rootFlags: f}, config.RunFile{})
+	return q, err
+}
+
+// harnessFlag is the flag of all commands that use skills.
+func harnessFlag(fl *pflag.FlagSet, to *[]string) {
+	fl.StringArrayVar(to, "harness", nil, "folder with a HARNESS.md, relative to the workspace (repeatable); see docs/HARNESS.md")
+}
+
+// programFlags are the flags of commands that may run programs.
+type programFlags struct {
+	scripts []string
+	hosts   []string
+	sandbox string
+	policy  []string
+}
+
+func (f *programFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow, and approve as it is, exactly this script: SKILL:scripts/PATH (repeatable)")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "let programs and web_fetch reach this host, or *.host (repeatable; default: none)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "what programs run in: "+strings.Join(engine.Backends(), ", ")+" (default native)")
+	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
+}
+
+// request fills what the flags ask of programs.
+func (f programFlags) request(q *engine.Request) {
+	q.Scripts, q.Hosts, q.Sandbox, q.Policies = f.scripts, f.hosts, f.sandbox, f.policy
+}
+
+// subagentFlags are the flags of runs that may begin children.
+type subagentFlags struct {
+	profiles []string
+	dirs     []string
+}
+
+func (f *subagentFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model hand tasks to subagents of this profile (repeatable), see 'metier subagents'")
+	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder of more profiles, NAME.yaml each (repeatable)")
+}
+
+// browserFlags are those of a run that may lend a browser.
+type browserFlags struct{ endpoint, origin, until string }
+
+func (f *browserFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "lend subagents the browser whose DevTools are at this address of this machine: http://127.0.0.1:PORT")
+	fl.StringVar(&f.origin, "browser-origin", "", "the one origin the lent browser may be at: https://app.example")
+	fl.StringVar(&f.until, "browser-until", "", "how long it is lent, as 20m, or until when (default 1h)")
+}
+
+func (f browserFlags) request() engine.BrowserRequest {
+	return engine.BrowserRequest{Endpoint: f.endpoint, Origin: f.origin, Until: f.until}
+}
+
+// parseMount reads --mount name=,source=,target=,mode=.
+func (a *app) parseMount(v string) (filetool.Mount, error) {
+	var m filetool.Mount
+	for _, part := range strings.Split(v, ",") {
+		k, val, ok := strings.Cut(part, "=")
+		if !ok {
+			return m, wrong("usage", "write it as --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount: %q has no value", part)
+		}
+		switch k {
+		case "name":
+			m.Name = val
+		case "source":
+			m.Source = a.env.Path(val)
+		case "target":
+			m.Target = val
+		case "mode":
+			m.Mode = val
+		default:
+			return m, wrong("usage", "the keys are name, source, target and mode", "--mount: unknown key %q", k)
+		}
+	}
+	if m.Name == "" || m.Source == "" || !strings.HasPrefix(m.Target, "/") || !slices.Contains([]string{"", "ro", "rw"}, m.Mode) {
+		return m, wrong("usage", "write it as --mount name=NAME,source=DIR,target=/PATH,mode=ro", "--mount %q needs a name, a source, an absolute target and the mode ro or rw", v)
+	}
+	return m, nil
+}
