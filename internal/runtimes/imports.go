@@ -1,6 +1,11 @@
 package runtimes
 
-import "strings"
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
 
 // imports are the relative paths that JavaScript or TypeScript imports or
 // exports from by a literal: static, dynamic and re-export forms. It is a
@@ -42,163 +47,87 @@ type token struct {
 	text bool
 }
 
-// tokens splits JavaScript. A template without substitutions counts as a
-// string; of one with substitutions the code inside is split too.
-func tokens(code string) []token {
-	lx := lexer{code: code}
-	lx.run("")
-	return lx.out
-}
+// scanner are the expressions by which JavaScript is split.
+type scanner struct{ token, regexp, escape *regexp.Regexp }
 
-type lexer struct {
-	code string
-	at   int
-	out  []token
-	deep int
-}
+var scan = sync.OnceValue(func() scanner {
+	return scanner{
+		token: regexp.MustCompile(`^(?s:(\s+|//[^\n]*|/\*.*?(?:\*/|$))|("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)|([\w$\x{80}-\x{10ffff}]+)|.)`),
+		// A slash in brackets ends nothing.
+		regexp: regexp.MustCompile(`^/(?:\\[^\n]|\[(?:\\[^\n]|[^\]\\\n])*\]?|[^/\\\[\n])*/?`),
+		escape: regexp.MustCompile(`(?s)\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|.)`),
+	}
+})
 
-// run reads until the sign that ends a substitution, or the end.
-func (l *lexer) run(until string) {
-	open := 0
-	for l.at < len(l.code) {
-		c := l.code[l.at]
-		rest := l.code[l.at:]
+// tokens splits JavaScript. What a template holds before its first substitution
+// counts as a string, and the code in its substitutions is split too.
+func tokens(code string) (out []token) {
+	if strings.HasPrefix(code, "#!") {
+		code = "//" + code[2:]
+	}
+	var open []int // braces that are open in each substitution
+	for at := 0; at < len(code); {
+		m := scan().token.FindStringSubmatchIndex(code[at:])
+		s := code[at : at+m[1]]
+		template := s == "`"
 		switch {
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-			l.at++
-		case strings.HasPrefix(rest, "//") || l.at == 0 && strings.HasPrefix(rest, "#!"):
-			l.skip("\n", 0)
-		case strings.HasPrefix(rest, "/*"):
-			l.at += 2
-			l.skip("*/", 2)
-		case c == '"' || c == '\'':
-			l.quoted(c)
-		case c == '`':
-			l.template()
-		case c == '/' && l.regexp():
-			l.pattern()
-		case wordByte(c):
-			n := 1
-			for n < len(rest) && wordByte(rest[n]) {
-				n++
+		case m[2] >= 0: // space, or a comment
+		case m[4] >= 0:
+			out = append(out, token{unescaped(strings.TrimSuffix(s[1:], s[:1])), true})
+		case s == "/" && value(out):
+			if s = scan().regexp.FindString(code[at:]); len(s) > 1 && strings.HasSuffix(s, "/") {
+				out = append(out, token{s: ")"}) // a value ended
 			}
-			l.out = append(l.out, token{s: rest[:n]})
-			l.at += n
-		case until == "}" && c == '}' && open == 0:
-			l.at++
-			return
+		case s == "}" && len(open) > 0 && open[len(open)-1] == 0:
+			open, template = open[:len(open)-1], true
+			out = append(out, token{s: s})
+		case template:
 		default:
-			if c == '{' {
-				open++
-			} else if c == '}' {
-				open--
+			if n := len(open); n > 0 && s == "{" {
+				open[n-1]++
+			} else if n > 0 && s == "}" {
+				open[n-1]--
 			}
-			l.out = append(l.out, token{s: string(c)})
-			l.at++
+			out = append(out, token{s: s})
+		}
+		if at += len(s); template {
+			from := at
+			for at < len(code) && code[at] != '`' && !strings.HasPrefix(code[at:], "${") {
+				if at++; code[at-1] == '\\' {
+					at++
+				}
+			}
+			at = min(at, len(code))
+			if s == "`" {
+				out = append(out, token{unescaped(code[from:at]), true})
+			}
+			if strings.HasPrefix(code[at:], "${") {
+				open, out = append(open, 0), append(out, token{s: "${"})
+				at++
+			}
+			at++
 		}
 	}
+	return out
 }
 
-func wordByte(c byte) bool {
-	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= 0x80
-}
-
-// skip goes on after the next end, or to the end of the code.
-func (l *lexer) skip(end string, n int) {
-	if i := strings.Index(l.code[min(l.at, len(l.code)):], end); i >= 0 {
-		l.at += i + n
-		return
-	}
-	l.at = len(l.code)
-}
-
-func (l *lexer) quoted(q byte) {
-	var b strings.Builder
-	for l.at++; l.at < len(l.code) && l.code[l.at] != q && l.code[l.at] != '\n'; l.at++ {
-		l.escaped(&b)
-	}
-	l.at++
-	l.out = append(l.out, token{b.String(), true})
-}
-
-// escaped writes one character of a string, escapes of ASCII undone: a path
-// may be written with them.
-func (l *lexer) escaped(b *strings.Builder) {
-	if l.code[l.at] == '\\' && l.at+1 < len(l.code) {
-		l.at++
-		if c, n := hexEscape(l.code[l.at:]); n > 0 {
-			b.WriteByte(c)
-			l.at += n - 1
-			return
+// unescaped is the text of a string: a path may be written with escapes.
+func unescaped(s string) string {
+	return scan().escape.ReplaceAllStringFunc(s, func(e string) string {
+		if n, err := strconv.ParseUint(strings.Trim(e[1:], "xu{}"), 16, 32); err == nil && len(e) > 3 {
+			return string(rune(n))
 		}
-		if l.code[l.at] == '\n' {
-			return
-		}
-	}
-	b.WriteByte(l.code[l.at])
+		return strings.TrimPrefix(e[1:], "\n")
+	})
 }
 
-// hexEscape reads x2e, u002e and u{2e} as the byte they mean.
-func hexEscape(s string) (byte, int) {
-	digits, n := "", 0
-	switch {
-	case strings.HasPrefix(s, "u{"):
-		if i := strings.IndexByte(s[:min(len(s), 10)], '}'); i > 2 {
-			digits, n = s[2:i], i+1
-		}
-	case strings.HasPrefix(s, "u") && len(s) >= 5:
-		digits, n = s[1:5], 5
-	case strings.HasPrefix(s, "x") && len(s) >= 3:
-		digits, n = s[1:3], 3
-	}
-	v := 0
-	for _, c := range strings.ToLower(digits) {
-		i := strings.IndexRune("0123456789abcdef", c)
-		if i < 0 {
-			return 0, 0
-		}
-		v = v*16 + i
-	}
-	if n == 0 || v == 0 || v > 0x7e {
-		return 0, 0
-	}
-	return byte(v), n
-}
-
-// mostDeep is how deep templates may nest before the rest is read as text.
-const mostDeep = 64
-
-func (l *lexer) template() {
-	var b strings.Builder
-	plain := true
-	for l.at++; l.at < len(l.code) && l.code[l.at] != '`'; l.at++ {
-		if strings.HasPrefix(l.code[l.at:], "${") && l.deep < mostDeep {
-			plain = false
-			l.at += 2
-			l.deep++
-			l.out = append(l.out, token{s: "${"})
-			l.run("}")
-			l.out = append(l.out, token{s: "}"})
-			l.deep--
-			l.at--
-			continue
-		}
-		l.escaped(&b)
-	}
-	l.at++
-	// What comes before a substitution names a folder well enough.
-	if plain || local(b.String()) {
-		l.out = append(l.out, token{b.String(), plain})
-	}
-}
-
-// regexp reports whether a slash begins a regular expression: where a value
-// may begin.
-func (l *lexer) regexp() bool {
-	if len(l.out) == 0 {
+// value reports whether a value may begin after these tokens, so that a slash
+// begins a regular expression.
+func value(before []token) bool {
+	if len(before) == 0 {
 		return true
 	}
-	last := l.out[len(l.out)-1]
+	last := before[len(before)-1]
 	if last.text {
 		return false
 	}
@@ -208,25 +137,11 @@ func (l *lexer) regexp() bool {
 	case "return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do", "await", "yield", "instanceof":
 		return true
 	}
-	return !wordByte(last.s[len(last.s)-1])
+	return !wordy(last.s)
 }
 
-func (l *lexer) pattern() {
-	class := false
-	for l.at++; l.at < len(l.code) && l.code[l.at] != '\n'; l.at++ {
-		switch l.code[l.at] {
-		case '\\':
-			l.at++
-		case '[':
-			class = true
-		case ']':
-			class = false
-		case '/':
-			if !class {
-				l.at++
-				l.out = append(l.out, token{s: ")"}) // a value ended
-				return
-			}
-		}
-	}
+// wordy reports whether a token is a word.
+func wordy(s string) bool {
+	c := s[len(s)-1]
+	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= 0x80
 }

@@ -125,6 +125,7 @@ func TestRefused(t *testing.T) {
 		"stdin: escaped":        {request("scripts/a.ts", `import "\x2e/x.ts"`, onStdin), runtimes.CodeUnsupported, "./x.ts"},
 		"stdin: after a regexp": {request("scripts/a.ts", "const r = /[\"'`/]/; import './x.ts'", onStdin), runtimes.CodeUnsupported, "./x.ts"},
 		"stdin: a method":       {request("scripts/a.ts", "a.import ('./z')", onStdin), runtimes.CodeUnsupported, "./z"}, // taken for an import: refused, not run
+		"stdin: a part":         {request("scripts/a.ts", "await import(`./${x}.ts`)", onStdin), runtimes.CodeUnsupported, "./"},
 		"stdin: in a template":  {request("scripts/a.ts", "`${await import('./x.ts')}`", onStdin), runtimes.CodeUnsupported, "./x.ts"},
 	} {
 		c, err := runtimes.Plan(tt.r)
