@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"metier"
 	"metier/event"
@@ -108,21 +107,8 @@ func binary(b []byte) bool {
 
 // replaced is a text with each stray byte replaced, and how many there were.
 func replaced(b []byte) (string, int) {
-	if utf8.Valid(b) {
-		return string(b), 0
-	}
-	var out strings.Builder
-	out.Grow(len(b))
-	n := 0
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		if r == utf8.RuneError && size == 1 {
-			n++
-		}
-		out.WriteRune(r)
-		b = b[size:]
-	}
-	return out.String(), n
+	out := string([]rune(string(b)))
+	return out, strings.Count(out, "\uFFFD") - bytes.Count(b, []byte("\uFFFD"))
 }
 
 // filesBelow lists the regular files of a folder and of those below it, in byte

@@ -1,9 +1,6 @@
 package skillmd
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // MaxFirstParagraph caps what [FirstParagraph] returns, in characters: the limit of a description.
 const MaxFirstParagraph = 1024
@@ -24,9 +21,9 @@ func FirstParagraph(body []byte) string {
 // paragraph walks the lines of a body.
 type paragraph struct {
 	lines   []string
-	fence   string // the run that opened the code block we are in
-	comment bool   // inside <!-- -->
-	list    bool   // after a list item: indented and lazy lines belong to it
+	code    fence
+	comment bool // inside <!-- -->
+	list    bool // after a list item: indented and lazy lines belong to it
 }
 
 // add takes one line and reports whether the paragraph is complete.
@@ -40,10 +37,8 @@ func (p *paragraph) add(line string) bool {
 			return false
 		}
 	}
-	if p.fence != "" {
-		if strings.HasPrefix(text, p.fence) && strings.Trim(text, p.fence[:1]) == "" {
-			p.fence = ""
-		}
+	if p.code != "" {
+		p.code.holds(text)
 		return false
 	}
 	text = p.cutComments(text)
@@ -65,9 +60,8 @@ func (p *paragraph) add(line string) bool {
 func (p *paragraph) prose(line, text string) bool {
 	switch {
 	case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
-		run := len(text) - len(strings.TrimLeft(text, text[:1]))
 		if len(p.lines) == 0 {
-			p.fence = text[:run]
+			p.code.holds(text)
 		}
 		return false
 	case isListItem(text):
@@ -125,13 +119,29 @@ func isListItem(text string) bool {
 
 // clip cuts s to at most n characters.
 func clip(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
-		return s
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
 	}
-	i := 0
-	for range n {
-		_, size := utf8.DecodeRuneInString(s[i:])
-		i += size
+	return s
+}
+
+// fence is the run of ``` or ~~~ that opened the code block a line is in; "" is none.
+type fence string
+
+// holds reports whether a line, without the blanks around it, belongs to a code block, its fences included.
+func (f *fence) holds(text string) bool {
+	switch {
+	case *f != "":
+		if strings.HasPrefix(text, string(*f)) && strings.Trim(text, string((*f)[:1])) == "" {
+			*f = ""
+		}
+	case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
+		*f = fence(text[:len(text)-len(strings.TrimLeft(text, text[:1]))])
+	default:
+		return false
 	}
-	return s[:i]
+	return true
 }

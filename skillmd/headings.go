@@ -15,16 +15,11 @@ const (
 // fenced code. At most 64 are given, each of at most 120 characters.
 func Headings(body []byte) []string {
 	var out []string
-	fence := ""
+	var code fence
 	for line := range bytes.Lines(body) {
 		text := strings.TrimSpace(string(line))
 		switch {
-		case fence != "":
-			if strings.HasPrefix(text, fence) && strings.Trim(text, fence[:1]) == "" {
-				fence = ""
-			}
-		case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
-			fence = text[:len(text)-len(strings.TrimLeft(text, text[:1]))]
+		case code.holds(text):
 		case strings.HasPrefix(text, "#") && isHeading(text):
 			rest := strings.TrimLeft(text, "#")
 			if title := strings.TrimSpace(strings.TrimRight(rest, "# \t")); len(text)-len(rest) <= 3 && title != "" {

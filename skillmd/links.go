@@ -119,19 +119,12 @@ var (
 // links goes through the links of Markdown text and the resources it names in backticks, leaving out code blocks.
 func links(body []byte) func(yield func(link) bool) {
 	return func(yield func(link) bool) {
-		fence, n := "", -1
+		var code fence
+		n := -1
 		for raw := range bytes.Lines(body) {
 			n++
 			line := string(bytes.TrimRight(raw, "\r\n"))
-			text := strings.TrimLeft(line, " \t>")
-			if fence != "" {
-				if strings.HasPrefix(text, fence) && strings.Trim(text, fence[:1]+" \t") == "" {
-					fence = ""
-				}
-				continue
-			}
-			if strings.HasPrefix(text, "```") || strings.HasPrefix(text, "~~~") {
-				fence = text[:len(text)-len(strings.TrimLeft(text, text[:1]))]
+			if code.holds(strings.TrimRight(strings.TrimLeft(line, " \t>"), " \t")) {
 				continue
 			}
 			for _, span := range codeSpan.FindAllString(line, -1) {

@@ -16,6 +16,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,12 +111,12 @@ func New(r Rules) (*Proxy, error) {
 		return nil, errors.New("egress: there is no port 0")
 	}
 	r.Ports = slices.Clone(r.Ports)
-	fill(&r.Up, DefaultUp)
-	fill(&r.Down, DefaultDown)
-	fill(&r.Connections, 32)
-	fill(&r.Head, 10*time.Second)
-	fill(&r.Dial, 10*time.Second)
-	fill(&r.Idle, time.Minute)
+	r.Up = cmp.Or(r.Up, DefaultUp)
+	r.Down = cmp.Or(r.Down, DefaultDown)
+	r.Connections = cmp.Or(r.Connections, 32)
+	r.Head = cmp.Or(r.Head, 10*time.Second)
+	r.Dial = cmp.Or(r.Dial, 10*time.Second)
+	r.Idle = cmp.Or(r.Idle, time.Minute)
 	if r.Resolve == nil {
 		r.Resolve = resolve
 	}
@@ -132,13 +133,6 @@ func New(r Rules) (*Proxy, error) {
 	p.book.rows = map[rowKey]*Host{}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p, nil
-}
-
-func fill[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // Environ is what a program has to find in its environment to use the proxy at
