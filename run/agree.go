@@ -2,12 +2,14 @@ package run
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"reflect"
+	"slices"
 	"strings"
 
 	"metier/event"
@@ -27,15 +29,14 @@ type agreement struct {
 
 // disagreements returns one problem for each field of a skill artifact that
 // does not fit skill-registry.json as it was at that time.
-func (p *projector) disagreements(ctx context.Context) ([]Problem, error) {
+func (p *projector) disagreements() ([]Problem, error) {
 	a := &agreement{p: p, used: map[string]registry.Skill{}, active: map[string]bool{}}
 	for _, f := range p.h.facts {
-		var err error
 		switch e := f.event.(type) {
 		case event.SkillsDiscovered:
-			err = a.list(ctx, e)
+			a.list(e)
 		case event.ResourcesIndexed:
-			err = a.index(ctx, f.Seq, e)
+			a.index(f.Seq, e)
 		case event.SkillActivated:
 			a.activated(f.Seq, e)
 		case event.ResourceRead:
@@ -47,11 +48,8 @@ func (p *projector) disagreements(ctx context.Context) ([]Problem, error) {
 				a.note(f.Seq, FileRegistry, w.ID+".tree", w.Tree, e.Tree+" was staged")
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	return a.found, nil
+	return a.found, p.c.err
 }
 
 // note adds a problem: field of a file has a value that does not fit another.
@@ -59,23 +57,18 @@ func (a *agreement) note(seq uint64, file, field string, has, other any) {
 	a.found = append(a.found, Problem{Code: CodeDisagree, Seq: seq, On: file, Detail: fmt.Sprintf("%s is %v, but %v", field, has, other)})
 }
 
-func (a *agreement) list(ctx context.Context, e event.SkillsDiscovered) error {
-	b, gap, err := a.p.c.load(ctx, e.Registry)
+func (a *agreement) list(e event.SkillsDiscovered) {
 	a.listed = nil
-	if err != nil || gap != nil {
-		return err
-	}
+	b, _ := a.p.c.load(e.Registry)
 	if l, err := registry.Read(b); err == nil { // a fault is reported elsewhere
 		a.listed = l.ByID()
 	}
-	return nil
 }
 
-func (a *agreement) index(ctx context.Context, seq uint64, e event.ResourcesIndexed) error {
+func (a *agreement) index(seq uint64, e event.ResourcesIndexed) {
 	var s registry.Skill
-	b, gap, err := a.p.c.load(ctx, e.Registry)
-	if err != nil || gap != nil || json.Unmarshal(b, &s) != nil {
-		return err
+	if b, _ := a.p.c.load(e.Registry); json.Unmarshal(b, &s) != nil {
+		return
 	}
 	for _, x := range []struct{ field, has, said string }{{"id", s.ID, e.SkillID}, {"digest", s.Digest, e.Digest}, {"tree", s.Tree, e.Tree},
 		{"resources", fmt.Sprint(len(s.Resources)), fmt.Sprint(e.Files)}} {
@@ -85,7 +78,6 @@ func (a *agreement) index(ctx context.Context, seq uint64, e event.ResourcesInde
 	}
 	s.Indexed = true
 	a.used[e.SkillID] = s
-	return nil
 }
 
 // skill is a skill with its files where they are known.
@@ -210,47 +202,29 @@ func difference(want, got []byte) string {
 func differs(at string, want, got any) (field string, has, says any, is bool) {
 	switch w := want.(type) {
 	case map[string]any:
-		g, same := got.(map[string]any)
-		if !same {
-			return at, got, want, true
-		}
-		names := map[string]bool{}
-		for k := range w {
-			names[k] = true
-		}
-		for k := range g {
-			names[k] = true
-		}
-		for k := range sorted(names) {
-			if field, has, says, is := differs(at+"."+k, w[k], g[k]); is {
-				return field, has, says, true
+		if g, same := got.(map[string]any); same {
+			all := maps.Clone(g)
+			maps.Copy(all, w)
+			for _, k := range slices.Sorted(maps.Keys(all)) {
+				if field, has, says, is = differs(at+"."+k, w[k], g[k]); is {
+					break
+				}
 			}
+			return field, has, says, is
 		}
 	case []any:
-		g, same := got.([]any)
-		if !same {
-			return at, got, want, true
-		}
-		for i := range max(len(w), len(g)) {
-			var x, y any
-			if i < len(w) {
-				x = w[i]
+		if g, same := got.([]any); same {
+			n := max(len(w), len(g))
+			w, g = append(w, make([]any, n-len(w))...), append(g, make([]any, n-len(g))...)
+			for i := range w {
+				if field, has, says, is = differs(fmt.Sprintf("%s[%d]", at, i), w[i], g[i]); is {
+					break
+				}
 			}
-			if i < len(g) {
-				y = g[i]
-			}
-			if field, has, says, is := differs(fmt.Sprintf("%s[%d]", at, i), x, y); is {
-				return field, has, says, true
-			}
+			return field, has, says, is
 		}
-	default:
-		switch got.(type) {
-		case map[string]any, []any:
-			return at, got, want, true
-		}
-		return at, got, want, want != got
 	}
-	return "", nil, nil, false
+	return at, got, want, !reflect.DeepEqual(want, got)
 }
 
 // brief is a JSON value in at most 120 bytes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"metier"
 	"metier/event"
@@ -123,23 +124,22 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 
 // active returns the activations in force, in order of first activation, each
 // with its newest text.
-func (p *projector) active() []event.SkillActivated {
-	var out []event.SkillActivated
-next:
-	for _, f := range p.h.facts {
-		e, ok := f.event.(event.SkillActivated)
-		if !ok {
-			continue
+func (p *projector) active() (out []event.SkillActivated) {
+	for e := range p.h.events() {
+		if a, ok := e.(event.SkillActivated); ok {
+			out = upsert(out, a, func(x event.SkillActivated) bool { return x.SkillID == a.SkillID })
 		}
-		for i := range out {
-			if out[i].SkillID == e.SkillID {
-				out[i] = e
-				continue next
-			}
-		}
-		out = append(out, e)
 	}
 	return out
+}
+
+// upsert puts v in the place of the first element that is the same, or at the end.
+func upsert[T any](list []T, v T, same func(T) bool) []T {
+	if i := slices.IndexFunc(list, same); i >= 0 {
+		list[i] = v
+		return list
+	}
+	return append(list, v)
 }
 
 // The states of an artifact file.
@@ -225,7 +225,7 @@ func (j *judge) at(ctx context.Context, seq uint64) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.all(ctx)
+	list, err := p.all()
 	if err != nil {
 		return nil, err
 	}

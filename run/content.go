@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"metier/internal/intake"
 	"metier/record"
@@ -18,40 +19,54 @@ type Gap struct {
 	Digest  string `json:"digest"`
 }
 
-// contents reads blobs for artifacts.
-type contents struct{ blobs record.Blobs }
+// contents reads blobs for the artifacts of one call. It keeps the first error
+// and then reads nothing more, so that a printer checks err once, at its end.
+type contents struct {
+	ctx   context.Context // of that call
+	blobs record.Blobs
+	err   error
+}
 
 // load returns the bytes of r, or the gap they left. The zero Ref has neither.
-func (c *contents) load(ctx context.Context, r record.Ref) ([]byte, *Gap, error) {
-	if r.Digest == "" {
-		return nil, nil, nil
+func (c *contents) load(r record.Ref) ([]byte, *Gap) {
+	if r.Digest == "" || c.err != nil {
+		return nil, nil
 	}
-	b, err := c.blobs.Open(ctx, r)
+	b, err := c.blobs.Open(c.ctx, r)
 	switch {
 	case errors.Is(err, record.ErrErased):
-		return nil, &Gap{Erased: true, Digest: r.Digest}, nil
+		return nil, &Gap{Erased: true, Digest: r.Digest}
 	case errors.Is(err, record.ErrAltered):
-		return nil, &Gap{Altered: true, Digest: r.Digest}, nil
-	case err != nil:
-		return nil, nil, fault("read", "", err)
+		return nil, &Gap{Altered: true, Digest: r.Digest}
 	}
-	return b, nil, nil
+	c.fail(fault("read", "", err))
+	return b, nil
+}
+
+func (c *contents) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// json prints a value.
+func (c *contents) json(v any) json.RawMessage {
+	b, err := compact(v)
+	c.fail(err)
+	return b
 }
 
 // raw returns JSON content as it is, text and JSON that is nested too deep as a
 // JSON string, a gap as its object, and null for nothing.
-func (c *contents) raw(ctx context.Context, r record.Ref) (json.RawMessage, error) {
-	b, gap, err := c.load(ctx, r)
-	if err != nil {
-		return nil, err
+func (c *contents) raw(r record.Ref) json.RawMessage {
+	b, gap := c.load(r)
+	switch {
+	case gap != nil:
+		return c.json(gap)
+	case b == nil:
+		return json.RawMessage("null")
 	}
-	if gap != nil {
-		return compact(gap)
-	}
-	if b == nil {
-		return json.RawMessage("null"), nil
-	}
-	return embedded(b)
+	return c.embedded(b)
 }
 
 // deepest is more than anything has that a run takes.
@@ -59,12 +74,14 @@ const deepest = 128
 
 // embedded is content as it stands in an artifact. Artifacts are indented, which
 // takes the square of the depth: 20 KB of brackets would come to 200 MB.
-func embedded(b []byte) (json.RawMessage, error) {
+func (c *contents) embedded(b []byte) json.RawMessage {
 	if json.Valid(b) && (&intake.Guard{Deep: deepest}).See(b) == nil {
-		return plain(b), nil
+		return plain(b)
 	}
-	return compact(string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
+	return c.json(validText(b))
 }
+
+func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 // plain writes JSON without the escapes that are only for HTML, so that people
 // can read and search artifacts.
@@ -92,17 +109,15 @@ func plain(b json.RawMessage) json.RawMessage {
 var htmlEscapes = map[string]byte{`\u003c`: '<', `\u003C`: '<', `\u003e`: '>', `\u003E`: '>', `\u0026`: '&'}
 
 // text returns content as one JSON string, or the gap.
-func (c *contents) text(ctx context.Context, r record.Ref) (json.RawMessage, error) {
-	b, gap, err := c.load(ctx, r)
+func (c *contents) text(r record.Ref) json.RawMessage {
+	b, gap := c.load(r)
 	switch {
-	case err != nil:
-		return nil, err
 	case gap != nil:
-		return compact(gap)
+		return c.json(gap)
 	case r.Digest == "":
-		return json.RawMessage("null"), nil
+		return json.RawMessage("null")
 	}
-	return compact(string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))
+	return c.json(validText(b))
 }
 
 // compact is json.Marshal without escaping for HTML.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,17 +51,12 @@ func Export(ctx context.Context, f *Folder, w io.Writer, o *ExportOptions) error
 	if err := f.collect(ctx, rep, files); err != nil {
 		return err
 	}
-	names := make([]string, 0, len(files))
-	for n := range files {
-		names = append(names, n)
-	}
-	slices.Sort(names)
 	at, err := f.lastTime(ctx)
 	if err != nil {
 		return err
 	}
 	z := zip.NewWriter(w)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(files)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -114,7 +110,7 @@ func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string
 	p, err := f.projector(ctx)
 	if err == nil {
 		var list []artifact
-		if list, err = p.all(ctx); err == nil {
+		if list, err = p.all(); err == nil {
 			for _, a := range list {
 				files[a.name] = give(a.data)
 			}

@@ -106,9 +106,9 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r, err := p.report(ctx)
-	if err != nil {
-		return r, err
+	r := p.report()
+	if p.c.err != nil {
+		return r, p.c.err
 	}
 	if !p.state().over() && f.readOnly && !held(f.dir) {
 		detail := "the process that worked on the run is gone; resume the run to go on"
@@ -133,7 +133,7 @@ func Conversation(ctx context.Context, f *Folder) (Transcript, error) {
 	if err != nil {
 		return Transcript{}, err
 	}
-	return p.transcript(ctx)
+	return p.transcript(), p.c.err
 }
 
 // Path returns the host path of an artifact.

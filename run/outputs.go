@@ -1,12 +1,11 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
+	"slices"
 
 	"metier/event"
 	"metier/policy"
-	"metier/record"
 	"metier/settings"
 )
 
@@ -39,13 +38,9 @@ type Output struct {
 }
 
 // outputs prints one Output per call that returned, by file name.
-func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
-	all, err := p.reads(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (p *projector) outputs() map[string]Output {
 	reads, acts := map[string][]Read{}, map[string][]Activation{}
-	for _, r := range all {
+	for _, r := range p.reads() {
 		reads[r.OutputID] = append(reads[r.OutputID], r)
 	}
 	for _, a := range p.activations() {
@@ -66,14 +61,12 @@ func (p *projector) outputs(ctx context.Context) (map[string]Output, error) {
 		if o.Effect == "" {
 			o.Effect = string(p.decided[e.ID].Effect)
 		}
-		ref := p.argsOf(e.ID)
-		o.ArgsDigest = ref.Digest
-		if err := p.fill(ctx, &o, ref, e); err != nil {
-			return nil, err
-		}
+		args := p.argsOf(e.ID)
+		o.ArgsDigest, o.Args, o.Content, o.Detail = args.Digest, p.c.raw(args), p.c.raw(e.Content), p.c.raw(e.Detail)
+		p.ran(&o)
 		out[names[e.ID]] = o
 	}
-	return out, nil
+	return out
 }
 
 // outputNames are the names of the files of tool-outputs, by call.
@@ -85,19 +78,6 @@ func (p *projector) outputNames() map[string]string {
 		}
 	}
 	return out
-}
-
-func (p *projector) fill(ctx context.Context, o *Output, args record.Ref, e event.ToolResult) (err error) {
-	if o.Args, err = p.c.raw(ctx, args); err != nil {
-		return err
-	}
-	if o.Content, err = p.c.raw(ctx, e.Content); err != nil {
-		return err
-	}
-	if o.Detail, err = p.c.raw(ctx, e.Detail); err != nil {
-		return err
-	}
-	return p.ran(ctx, o)
 }
 
 // Capabilities is capabilities.json: what the model was last offered.
@@ -113,22 +93,18 @@ type Capabilities struct {
 	Tools        json.RawMessage `json:"tools"`
 }
 
-func (p *projector) capabilities(ctx context.Context) (Capabilities, error) {
+func (p *projector) capabilities() Capabilities {
 	c := Capabilities{Type: typePrefix + "capabilities", Version: 1, RunID: p.h.id, Skills: !p.reg.empty(), ToolNames: []string{}, Tools: json.RawMessage("null")}
 	if b, _, ok := last[event.RunStarted](p.h); ok {
 		c.Model = b.Model
 	}
 	o, _, ok := last[event.ToolsOffered](p.h)
 	if !ok {
-		return c, nil
+		return c
 	}
-	c.ToolNames, c.ToolsDigest = some(o.Names), o.Tools.Digest
-	for _, n := range o.Names {
-		c.SkillScripts = c.SkillScripts || n == settings.ToolRunSkillScript
-	}
-	var err error
-	c.Tools, err = p.c.raw(ctx, o.Tools)
-	return c, err
+	c.ToolNames, c.ToolsDigest, c.Tools = some(o.Names), o.Tools.Digest, p.c.raw(o.Tools)
+	c.SkillScripts = slices.Contains(o.Names, settings.ToolRunSkillScript)
+	return c
 }
 
 // Manifest is run-manifest.json: what the run was told to be.
@@ -143,7 +119,7 @@ type Manifest struct {
 	Spec      json.RawMessage    `json:"spec"` // of the newest
 }
 
-func (p *projector) manifest(ctx context.Context) (Manifest, error) {
+func (p *projector) manifest() Manifest {
 	m := Manifest{Type: typePrefix + "run-manifest", Version: 1, RunID: p.h.id, StartedAt: stamp(p.h.began()), Begun: []event.RunStarted{}, Spec: json.RawMessage("null")}
 	for _, f := range p.h.facts {
 		switch e := f.event.(type) {
@@ -154,10 +130,7 @@ func (p *projector) manifest(ctx context.Context) (Manifest, error) {
 		}
 	}
 	if b, _, ok := last[event.RunStarted](p.h); ok {
-		var err error
-		if m.Spec, err = p.c.raw(ctx, b.Spec); err != nil {
-			return m, err
-		}
+		m.Spec = p.c.raw(b.Spec)
 	}
-	return m, nil
+	return m
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -71,21 +70,14 @@ type LoadedSkill struct {
 // maxDiagnostics bounds those of a snapshot; the registry has them all.
 const maxDiagnostics = 1000
 
-func (p *projector) policySnapshot(ctx context.Context) (PolicySnapshot, error) {
+func (p *projector) policySnapshot() (PolicySnapshot, error) {
 	out := PolicySnapshot{Type: typePrefix + "policy-snapshot", Version: 1, RunID: p.h.id, GeneratedAt: stamp(p.h.ended()), Head: p.h.head,
 		Settings: json.RawMessage("null"), Grants: json.RawMessage("null"), AllowedTools: []string{}, AllowedScripts: []string{},
 		DeniedSkills: []string{}, AllowedProfiles: []string{}, SkillsRoot: p.reg.SkillsRoot, LoadedSkills: []LoadedSkill{}, ActivationSources: []string{},
 		InjectedAsContext: true, Diagnostics: []json.RawMessage{}}
 	opened, _, ok := last[event.SessionOpened](p.h)
 	if ok {
-		var err error
-		if out.Settings, err = p.c.raw(ctx, opened.Settings); err != nil {
-			return out, err
-		}
-		if out.Grants, err = p.c.raw(ctx, opened.Grants); err != nil {
-			return out, err
-		}
-		out.Build = opened.Build
+		out.Settings, out.Grants, out.Build = p.c.raw(opened.Settings), p.c.raw(opened.Grants), opened.Build
 		var g policy.Grants
 		if json.Unmarshal(out.Grants, &g) == nil {
 			out.EnforcementMode, out.AllowedTools = string(g.Mode), some(g.Tools)
@@ -158,11 +150,7 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 		if code == "" {
 			continue
 		}
-		d, err := compact(map[string]any{"severity": "warning", "code": code, "path": on, "detail": detail})
-		if err != nil {
-			return err
-		}
-		add(d)
+		add(p.c.json(map[string]any{"severity": "warning", "code": code, "path": on, "detail": detail}))
 	}
 	return nil
 }
@@ -298,7 +286,7 @@ func (p *projector) decisions(slots []PromptSlot) []Decision {
 	return out
 }
 
-func (p *projector) questions(ctx context.Context) ([]Question, error) {
+func (p *projector) questions() []Question {
 	out := []Question{}
 	open := func(call, id string) *Question {
 		for i := len(out) - 1; i >= 0; i-- {
@@ -311,11 +299,7 @@ func (p *projector) questions(ctx context.Context) ([]Question, error) {
 	for _, f := range p.h.facts {
 		switch e := f.event.(type) {
 		case event.ApprovalRequested:
-			text, err := p.c.text(ctx, e.Text)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, Question{ID: e.ID, Call: e.Call, Code: e.Code, Binds: e.Binds, Scopes: some(e.Scopes), AskedAt: stamp(f.At), Text: text})
+			out = append(out, Question{ID: e.ID, Call: e.Call, Code: e.Code, Binds: e.Binds, Scopes: some(e.Scopes), AskedAt: stamp(f.At), Text: p.c.text(e.Text)})
 		case event.ApprovalAnswered:
 			q := open(e.Call, e.ID)
 			if q == nil { // a grant answered it before it was asked
@@ -329,5 +313,5 @@ func (p *projector) questions(ctx context.Context) ([]Question, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }

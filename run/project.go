@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,7 +64,7 @@ type executed struct {
 }
 
 func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*projector, error) {
-	p := &projector{h: h, c: &contents{blobs}, started: map[string]event.ToolCallStarted{}, decided: map[string]event.PolicyDecided{},
+	p := &projector{h: h, c: &contents{ctx: ctx, blobs: blobs}, started: map[string]event.ToolCallStarted{}, decided: map[string]event.PolicyDecided{},
 		returned: map[string]event.ToolResult{}, executed: map[string]executed{}, noted: map[string]bool{}, asked: map[string]event.CallRef{}}
 	for _, f := range h.facts {
 		switch e := f.event.(type) {
@@ -84,7 +85,7 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 		}
 	}
 	var err error
-	if p.reg, err = p.registry(ctx); err != nil {
+	if p.reg, err = p.registry(); err != nil {
 		return nil, err
 	}
 	p.skills, err = p.reg.lookups()
@@ -93,19 +94,17 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 
 // decode reads JSON content into v as far as it fits; a gap and content of
 // another shape are noted as problems and leave v as it is.
-func (p *projector) decode(ctx context.Context, seq uint64, r record.Ref, v any) error {
-	b, gap, err := p.c.load(ctx, r)
-	if err != nil || b == nil && gap == nil {
-		return err
-	}
+func (p *projector) decode(seq uint64, r record.Ref, v any) {
+	b, gap := p.c.load(r)
 	if gap != nil {
 		p.gap(seq, gap)
-		return nil
+	}
+	if b == nil {
+		return
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		p.note(Problem{"content_unexpected", seq, r.Digest, err.Error()})
 	}
-	return nil
 }
 
 func (p *projector) gap(seq uint64, g *Gap) {
@@ -124,21 +123,16 @@ func (p *projector) note(pr Problem) {
 	}
 }
 
-func (p *projector) detail(ctx context.Context, call string, v any) error {
-	return p.decode(ctx, 0, p.returned[call].Detail, v)
-}
-
 // args reads the arguments of a call. Those the model got wrong are no JSON of
 // ours: what fits is taken.
-func (p *projector) args(ctx context.Context, call string, v any) error {
-	b, gap, err := p.c.load(ctx, p.argsOf(call))
+func (p *projector) args(call string, v any) {
+	b, gap := p.c.load(p.argsOf(call))
 	if gap != nil {
 		p.gap(0, gap)
 	}
-	if err == nil && b != nil {
+	if b != nil {
 		_ = json.Unmarshal(b, v) // arguments are the model's: any shape is possible
 	}
-	return err
 }
 
 // badIndex is a registry in the record that does not hold skills.
@@ -155,80 +149,36 @@ type artifact struct {
 
 // all prints every artifact, run-state.json last: a reader that finds it new
 // finds the others new.
-func (p *projector) all(ctx context.Context) ([]artifact, error) {
-	var out []artifact
-	add := func(name string, v any) error {
+func (p *projector) all() (out []artifact, err error) {
+	add := func(name string, v any) {
 		b, err := printed(v)
+		p.c.fail(err)
 		out = append(out, artifact{name, b})
-		return err
 	}
-	reads, err := p.reads(ctx)
-	if err != nil {
-		return nil, err
-	}
-	scripts, err := p.scripts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	acts := p.activations()
+	acts, reads, scripts := p.activations(), p.reads(), p.scripts()
 	if !p.reg.empty() || len(acts)+len(reads)+len(scripts) > 0 {
-		err = errors.Join(
-			add(FileRegistry, p.reg),
-			add(FileActivations, Activations{typeActivations, 1, p.h.id, acts}),
-			add(FileReads, Reads{typePrefix + "skill-resource-reads", 1, p.h.id, reads}),
-			add(FileScripts, Scripts{typePrefix + "skill-script-executions", 1, p.h.id, scripts}))
+		add(FileRegistry, p.reg)
+		add(FileActivations, Activations{typeActivations, 1, p.h.id, acts})
+		add(FileReads, Reads{typePrefix + "skill-resource-reads", 1, p.h.id, reads})
+		add(FileScripts, Scripts{typePrefix + "skill-script-executions", 1, p.h.id, scripts})
 	}
+	snapshot, err := p.policySnapshot()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.rest(ctx, add); err != nil {
-		return nil, err
+	slots, transcript := p.promptSlots(), p.transcript()
+	add(FilePolicySnapshot, snapshot)
+	add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, pointed(slots, transcript), p.decisions(slots), p.questions()})
+	add(FileTranscript, p.withoutOutputs(transcript))
+	add(FileCapabilities, p.capabilities())
+	add(FileManifest, p.manifest())
+	outputs := p.outputs()
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		add(outputsDir+"/"+name, outputs[name])
 	}
-	outputs, err := p.outputs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for name, o := range sorted(outputs) {
-		if err := add(outputsDir+"/"+name, o); err != nil {
-			return nil, err
-		}
-	}
-	report, err := p.report(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return out, errors.Join(add(FileReport, report), add(FileState, p.state()))
-}
-
-// rest prints the artifacts every run has.
-func (p *projector) rest(ctx context.Context, add func(string, any) error) error {
-	snapshot, err := p.policySnapshot(ctx)
-	if err != nil {
-		return err
-	}
-	questions, err := p.questions(ctx)
-	if err != nil {
-		return err
-	}
-	transcript, err := p.transcript(ctx)
-	if err != nil {
-		return err
-	}
-	slots, err := p.promptSlots()
-	if err != nil {
-		return err
-	}
-	capabilities, err := p.capabilities(ctx)
-	if err != nil {
-		return err
-	}
-	manifest, err := p.manifest(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(add(FilePolicySnapshot, snapshot),
-		add(FilePolicyTrace, PolicyTrace{typePrefix + "policy-trace", 1, p.h.id, p.h.head, pointed(slots, transcript), p.decisions(slots), questions}),
-		add(FileTranscript, p.withoutOutputs(transcript)), add(FileCapabilities, capabilities), add(FileManifest, manifest))
+	add(FileReport, p.report())
+	add(FileState, p.state())
+	return out, p.c.err
 }
 
 // Project writes every artifact anew from the log, each to a temporary file
@@ -248,7 +198,7 @@ func (f *Folder) Project(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := p.all(ctx)
+	list, err := p.all()
 	if err != nil {
 		return err
 	}
@@ -308,22 +258,6 @@ func readRegular(path string) ([]byte, error) {
 		return nil, wrong(metier.LimitReached, "artifact_too_large", path, "look at the file; metier writes none of this size", "%d bytes", info.Size())
 	}
 	return os.ReadFile(path)
-}
-
-// sorted yields a map in the order of its keys.
-func sorted[V any](m map[string]V) func(func(string, V) bool) {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return func(yield func(string, V) bool) {
-		for _, k := range keys {
-			if !yield(k, m[k]) {
-				return
-			}
-		}
-	}
 }
 
 // outputName is <outputId>-<toolId>.json with every character that is no

@@ -47,7 +47,7 @@ type SlotUse struct {
 const kernelName = "metier"
 
 // promptSlots are all inputs of the record, in their order.
-func (p *projector) promptSlots() ([]PromptSlot, error) {
+func (p *projector) promptSlots() []PromptSlot {
 	out := []PromptSlot{}
 	var inForce struct{ Settings, Grants, Registry string }
 	for _, f := range p.h.facts {
@@ -59,25 +59,20 @@ func (p *projector) promptSlots() ([]PromptSlot, error) {
 		case event.Input:
 			s := PromptSlot{Type: typePrefix + "prompt-slot", Source: e.Slot.Origin, Role: e.Slot.Role, KernelName: kernelName, Surface: e.Slot.Surface, Subject: e.ID,
 				RenderRef: RenderRef{f.Seq, f.Prev}, EventID: f.ID, ValueDigest: e.Content.Digest}
-			var err error
-			if s.SnapshotDigest, err = digestOf(inForce); err != nil {
-				return nil, err
-			}
-			if s.SlotDigest, err = digestOf(s); err != nil {
-				return nil, err
-			}
+			s.SnapshotDigest = digestOf(inForce)
+			s.SlotDigest = digestOf(s)
 			out = append(out, s)
 		}
 	}
-	return out, nil
+	return out
 }
 
-func digestOf(v any) (string, error) {
+func digestOf(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "", fault("project", "", err)
+		panic(err) // texts and a number always marshal
 	}
-	return digest.Bytes(b), nil
+	return digest.Bytes(b)
 }
 
 // uses are the slots of a decision at seq. A decision looks at the newest input

@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -67,31 +66,27 @@ type Pending struct {
 }
 
 // pending fills in the open questions.
-func (p *projector) pending(ctx context.Context, open []OpenQuestion) ([]Pending, error) {
+func (p *projector) pending(open []OpenQuestion) []Pending {
 	out := []Pending{}
 	for _, q := range open {
 		w := Pending{OpenQuestion: q, Text: json.RawMessage("null"), Args: json.RawMessage("null")}
 		for _, f := range p.h.facts {
-			var err error
 			switch e := f.event.(type) {
 			case event.ApprovalRequested:
 				if e.Call == q.Call && e.ID == q.ID {
 					w.AskedAt = stamp(f.At)
-					w.Text, err = p.c.text(ctx, e.Text)
+					w.Text = p.c.text(e.Text)
 				}
 			case event.PolicyDecided:
 				if e.Call == q.Call && (e.Outcome == policy.Ask || q.Child != "") {
 					w.Tool = e.Tool
-					w.Args, err = p.c.raw(ctx, e.Args)
+					w.Args = p.c.raw(e.Args)
 				}
-			}
-			if err != nil {
-				return nil, err
 			}
 		}
 		out = append(out, w)
 	}
-	return out, nil
+	return out
 }
 
 // FileChange is one call that wrote a file. Before and After are digests where
@@ -105,54 +100,34 @@ type FileChange struct {
 	After  string `json:"after"`
 }
 
-func (p *projector) report(ctx context.Context) (Report, error) {
+func (p *projector) report() Report {
 	s := p.state()
-	slots, err := p.promptSlots()
-	if err != nil {
-		return Report{}, err
-	}
 	r := Report{Type: typePrefix + "run-report", Version: 1, ID: p.h.id, RunID: p.h.id, Status: s.Status, Code: s.Code, Model: s.Model, StartedAt: s.StartedAt,
 		EndedAt: s.UpdatedAt, DurationMS: s.DurationMS, Turns: s.Turns, Calls: s.Calls, Tokens: s.Tokens, CostUSD: s.CostUSD, CostPartial: s.CostPartial,
-		Activations: p.activations(), Decisions: p.decisions(slots), Denied: Denied(p.h.events()), Children: s.Children,
+		Activations: p.activations(), Decisions: p.decisions(p.promptSlots()), Denied: Denied(p.h.events()), Children: s.Children,
+		Questions: p.pending(s.Questions), Reads: p.reads(), Scripts: p.scripts(), Files: p.files(),
 		Answer: json.RawMessage("null"), Output: json.RawMessage("null"), Head: p.h.head}
-	if r.Questions, err = p.pending(ctx, s.Questions); err != nil {
-		return r, err
-	}
-	if r.Reads, err = p.reads(ctx); err != nil {
-		return r, err
-	}
-	if r.Scripts, err = p.scripts(ctx); err != nil {
-		return r, err
-	}
-	if r.Files, err = p.files(ctx); err != nil {
-		return r, err
-	}
 	if e, _, ok := last[event.RunEnded](p.h); ok && s.Status == e.Status {
-		if r.Answer, err = p.answer(ctx, e.Answer); err != nil {
-			return r, err
-		}
-		if r.Output, err = p.c.raw(ctx, e.Output); err != nil {
-			return r, err
-		}
+		r.Answer, r.Output = p.answer(e.Answer), p.c.raw(e.Output)
 	}
 	if c, _, ok := last[event.CatalogSent](p.h); ok {
 		r.Catalog = &CatalogReport{c.Listed, c.Omitted, c.Cut, c.Dropped, c.Tokens, c.Budget}
 	}
 	r.Problems = p.problems()
-	return r, nil
+	return r
 }
 
 // answer is the final text: the one a reply says, or a text of its own.
-func (p *projector) answer(ctx context.Context, r record.Ref) (json.RawMessage, error) {
+func (p *projector) answer(r record.Ref) json.RawMessage {
 	var m model.Message
-	if b, gap, err := p.c.load(ctx, r); err != nil || gap != nil || json.Unmarshal(b, &m) != nil || m.Role == "" {
-		return p.c.text(ctx, r)
+	if b, _ := p.c.load(r); json.Unmarshal(b, &m) != nil || m.Role == "" {
+		return p.c.text(r)
 	}
-	return compact(m.Text())
+	return p.c.json(m.Text())
 }
 
 // files lists the writes that worked.
-func (p *projector) files(ctx context.Context) ([]FileChange, error) {
+func (p *projector) files() []FileChange {
 	out := []FileChange{}
 	for _, f := range p.h.facts {
 		e, ok := f.event.(event.ToolResult)
@@ -163,16 +138,12 @@ func (p *projector) files(ctx context.Context) ([]FileChange, error) {
 		var intent, args struct {
 			Path, Before, After string
 		}
-		if err := p.decode(ctx, f.Seq, started.Intent, &intent); err != nil {
-			return nil, err
-		}
-		if err := p.args(ctx, e.ID, &args); err != nil {
-			return nil, err
-		}
+		p.decode(f.Seq, started.Intent, &intent)
+		p.args(e.ID, &args)
 		c := FileChange{Path: cmp.Or(intent.Path, args.Path), Call: e.ID, Tool: e.Tool, At: stamp(f.At), Before: intent.Before, After: intent.After}
 		out = append(out, c)
 	}
-	return out, nil
+	return out
 }
 
 // problems lists what went wrong, as far as the log says.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 
 	"metier/event"
@@ -94,45 +93,41 @@ type Command struct {
 
 // scripts lists every execution of a script: those that were recorded, and the
 // calls of the script tool that were refused before there was one.
-func (p *projector) scripts(ctx context.Context) ([]Script, error) {
+func (p *projector) scripts() []Script {
 	if p.scriptList != nil {
-		return p.scriptList, nil
+		return p.scriptList
 	}
 	out := []Script{}
-	place := map[string]int{} // of each call in out
+	listed := map[string]bool{} // by call
 	packages := map[string][]event.PackagesRequested{}
 	for _, f := range p.h.facts {
 		var s Script
-		var err error
 		switch e := f.event.(type) {
 		case event.PackagesRequested:
 			packages[e.Call] = append(packages[e.Call], e)
 			continue
 		case event.ScriptExecuted:
-			s, err = p.script(ctx, e, f)
+			s = p.script(e, f)
 		case event.ToolResult:
-			if _, known := place[e.ID]; known || e.Tool != settings.ToolRunSkillScript {
+			if listed[e.ID] || e.Tool != settings.ToolRunSkillScript {
 				continue
 			}
-			s, err = p.refusedScript(ctx, e, f)
+			s = p.refusedScript(e, f)
 		default:
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
 		s.Packages = some(packages[s.OutputID])
-		place[s.OutputID] = len(out)
+		listed[s.OutputID] = true
 		out = append(out, s)
 	}
 	p.scriptList = out
-	return out, nil
+	return out
 }
 
-func (p *projector) script(ctx context.Context, e event.ScriptExecuted, f fact) (Script, error) {
+func (p *projector) script(e event.ScriptExecuted, f fact) Script {
 	s := Script{OutputID: e.Call, RunID: p.h.id, SkillName: e.Name, SkillID: e.SkillID, Tier: optional(string(e.Source.Or())), Path: e.Path, Entry: e.Entry, Status: e.Status,
 		ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, SkillDigest: optional(e.Hash), Tree: optional(e.Tree), ScriptPath: optional(e.HostPath), RegistryDigest: optional(e.RegistryDigest),
-		ObservedDigest: optional(e.ObservedDigest), Diagnostics: json.RawMessage("[]")}
+		ObservedDigest: optional(e.ObservedDigest), Program: p.program(e.Execution, f.Seq), Args: p.scriptArgs(e.Call, nil), Diagnostics: json.RawMessage("[]")}
 	if e.RegistryDigest != "" {
 		s.RegistrySizeBytes = &e.RegistrySize
 	}
@@ -140,25 +135,17 @@ func (p *projector) script(ctx context.Context, e event.ScriptExecuted, f fact) 
 		matches := e.ObservedDigest == e.RegistryDigest
 		s.DigestMatchesRegistry, s.ObservedSizeBytes = &matches, &e.ObservedSize
 	}
-	var err error
-	if s.Program, err = p.program(ctx, e.Execution, f.Seq); err != nil {
-		return s, err
-	}
 	if e.Status != "executed" {
 		s.Status, s.Error = "error", failed(e.Code)
 	}
-	s.Args, err = p.scriptArgs(ctx, e.Call, nil)
-	return s, err
+	return s
 }
 
 // refusedScript is a call that never got as far as its script.
-func (p *projector) refusedScript(ctx context.Context, e event.ToolResult, f fact) (Script, error) {
+func (p *projector) refusedScript(e event.ToolResult, f fact) Script {
 	s := Script{OutputID: e.ID, RunID: p.h.id, Status: "error", ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, Program: noProgram(), Diagnostics: json.RawMessage("[]"), Error: failed(e.Code)}
 	var args struct{ Skill, Path, Cwd string }
-	var err error
-	if s.Args, err = p.scriptArgs(ctx, e.ID, &args); err != nil {
-		return s, err
-	}
+	s.Args = p.scriptArgs(e.ID, &args)
 	s.SkillName, s.Path, s.Cwd = args.Skill, args.Path, optional(args.Cwd)
 	if args.Skill != "" && args.Path != "" {
 		s.Entry = args.Skill + ":" + args.Path
@@ -172,20 +159,17 @@ func (p *projector) refusedScript(ctx context.Context, e event.ToolResult, f fac
 			}
 		}
 	}
-	return s, nil
+	return s
 }
 
 // scriptArgs are the arguments of a call's script as a list, or the gap; into
 // takes the others. Arguments are the model's: what is of another shape is left
 // out here, and stands in tool-outputs as it came.
-func (p *projector) scriptArgs(ctx context.Context, call string, into any) (json.RawMessage, error) {
-	b, gap, err := p.c.load(ctx, p.argsOf(call))
-	if err != nil {
-		return nil, err
-	}
+func (p *projector) scriptArgs(call string, into any) json.RawMessage {
+	b, gap := p.c.load(p.argsOf(call))
 	if gap != nil {
 		p.gap(0, gap)
-		return compact(gap)
+		return p.c.json(gap)
 	}
 	if into != nil && b != nil {
 		_ = json.Unmarshal(b, into)
@@ -194,7 +178,7 @@ func (p *projector) scriptArgs(ctx context.Context, call string, into any) (json
 	if b == nil || json.Unmarshal(b, &args) != nil {
 		args.Args = nil
 	}
-	return compact(some(args.Args))
+	return p.c.json(some(args.Args))
 }
 
 // argsOf finds the arguments of a call, claimed, refused, or only asked for.
@@ -213,7 +197,7 @@ func noProgram() Program {
 }
 
 // program prints one execution. What was measured is null where nothing ran.
-func (p *projector) program(ctx context.Context, e event.Execution, seq uint64) (Program, error) {
+func (p *projector) program(e event.Execution, seq uint64) Program {
 	out := noProgram()
 	out.ExecutionTarget, out.Backend, out.Level, out.Runtime, out.Cwd = optional(e.Target), optional(e.Backend), optional(e.Level), optional(e.Runtime), optional(e.Cwd)
 	out.Hosts, out.RefusedRequests, out.Notes = some(e.Hosts), e.Refused, some(e.Notes)
@@ -221,7 +205,7 @@ func (p *projector) program(ctx context.Context, e event.Execution, seq uint64) 
 		out.Hosts[i].Addresses = some(out.Hosts[i].Addresses)
 	}
 	if e.Status != "executed" {
-		return out, nil
+		return out
 	}
 	network, bounds := cmp.Or(e.Network, "none"), e.Bounds
 	out.Network, out.Limits, out.ExitCode, out.Signal, out.Limit = &network, &bounds, e.Exit, optional(e.Signal), optional(e.Limit)
@@ -229,71 +213,52 @@ func (p *projector) program(ctx context.Context, e event.Execution, seq uint64) 
 	out.WallMS, out.CPUMS, out.MaxRSSBytes = &e.WallMS, &e.CPUMS, optional(e.MaxRSS)
 	out.Stdout = &Stream{Digest: e.Stdout.Digest, SizeBytes: e.Stdout.Size, Truncated: e.StdoutTruncated}
 	out.Stderr = &Stream{Digest: e.Stderr.Digest, SizeBytes: e.Stderr.Size, Truncated: e.StderrTruncated}
-	b, gap, err := p.c.load(ctx, e.Argv)
+	b, gap := p.c.load(e.Argv)
 	switch {
-	case err != nil:
-		return out, err
 	case gap != nil:
 		p.gap(seq, gap)
-		out.Argv, err = compact(gap)
+		out.Argv = p.c.json(gap)
 	case b != nil:
 		var argv []string
 		if err := json.Unmarshal(b, &argv); err != nil {
 			p.note(Problem{"content_unexpected", seq, e.Argv.Digest, err.Error()})
 		}
-		out.Argv, err = compact(some(argv))
+		out.Argv = p.c.json(some(argv))
 	}
-	return out, err
+	return out
 }
 
 // withText is a program with all it wrote.
-func (p *projector) withText(ctx context.Context, in Program, e event.Execution) (Program, error) {
-	for _, s := range []struct {
-		at  **Stream
-		ref record.Ref
-	}{{&in.Stdout, e.Stdout}, {&in.Stderr, e.Stderr}} {
-		if *s.at == nil {
-			continue
+func (p *projector) withText(in Program, e event.Execution) Program {
+	with := func(s *Stream, ref record.Ref) *Stream {
+		if s == nil {
+			return nil
 		}
-		with := **s.at
-		var err error
-		if with.Text, err = p.c.text(ctx, s.ref); err != nil {
-			return in, err
-		}
-		*s.at = &with
+		out := *s
+		out.Text = p.c.text(ref)
+		return &out
 	}
-	return in, nil
+	in.Stdout, in.Stderr = with(in.Stdout, e.Stdout), with(in.Stderr, e.Stderr)
+	return in
 }
 
 // ran prints what a call ran, with all it wrote: for its tool output.
-func (p *projector) ran(ctx context.Context, o *Output) error {
-	scripts, err := p.scripts(ctx)
-	if err != nil {
-		return err
-	}
-	for _, s := range scripts {
-		if s.OutputID != o.OutputID {
-			continue
-		}
-		if s.Program, err = p.withText(ctx, s.Program, p.executed[s.OutputID].Execution); err != nil {
-			return err
-		}
-		o.Script = &s
-	}
+func (p *projector) ran(o *Output) {
 	e, ok := p.executed[o.OutputID]
+	for _, s := range p.scripts() {
+		if s.OutputID == o.OutputID {
+			s.Program = p.withText(s.Program, e.Execution)
+			o.Script = &s
+		}
+	}
 	if !ok || e.script {
-		return nil
+		return
 	}
-	c := Command{OutputID: o.OutputID, RunID: p.h.id, Status: e.Status, ExecutedAt: stamp(e.fact.At)}
-	if c.Program, err = p.program(ctx, e.Execution, e.fact.Seq); err != nil {
-		return err
-	}
+	c := Command{OutputID: o.OutputID, RunID: p.h.id, Status: e.Status, ExecutedAt: stamp(e.fact.At), Program: p.withText(p.program(e.Execution, e.fact.Seq), e.Execution)}
 	if e.Status != "executed" {
 		c.Error = failed(e.Code)
 	}
-	c.Program, err = p.withText(ctx, c.Program, e.Execution)
 	o.Command = &c
-	return err
 }
 
 func failed(code string) *Failure {

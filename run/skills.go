@@ -1,7 +1,7 @@
 package run
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 
 	"metier/event"
@@ -41,34 +41,34 @@ type Registry struct {
 }
 
 // registry prints the newest registry of the log.
-func (p *projector) registry(ctx context.Context) (Registry, error) {
+func (p *projector) registry() (Registry, error) {
 	out := Registry{Type: typeRegistry, Version: 1, RunID: p.h.id, Skills: []json.RawMessage{}, Diagnostics: []json.RawMessage{},
 		Roots: json.RawMessage("[]"), Others: json.RawMessage("[]")}
 	e, at, ok := last[event.SkillsDiscovered](p.h)
 	if !ok {
 		return out, nil
 	}
-	b, gap, err := p.c.load(ctx, e.Registry)
+	b, gap := p.c.load(e.Registry)
 	out.GeneratedAt, out.Gap = stamp(at.At), gap
-	if err != nil || gap != nil {
-		return out, err
+	if p.c.err != nil || gap != nil {
+		return out, p.c.err
 	}
 	if err := json.Unmarshal(plain(b), &out); err != nil {
 		return out, badIndex(err)
 	}
 	out.Type, out.Version, out.RunID, out.GeneratedAt = typeRegistry, 1, p.h.id, stamp(at.At)
-	return out, p.fillIndexes(ctx, &out)
+	return out, p.fillIndexes(&out)
 }
 
 // fillIndexes puts the skills whose files were indexed on first use in the
 // place of their plain entries.
-func (p *projector) fillIndexes(ctx context.Context, r *Registry) error {
+func (p *projector) fillIndexes(r *Registry) error {
+	skills, err := r.List()
+	if err != nil {
+		return err
+	}
 	place := map[string]int{}
-	for i, raw := range r.Skills {
-		var s registry.Skill
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return badIndex(err)
-		}
+	for i, s := range skills {
 		place[s.ID] = i
 	}
 	for _, f := range p.h.facts {
@@ -80,17 +80,15 @@ func (p *projector) fillIndexes(ctx context.Context, r *Registry) error {
 		if !known {
 			continue
 		}
-		b, gap, err := p.c.load(ctx, e.Registry)
+		b, gap := p.c.load(e.Registry)
 		switch {
-		case err != nil:
-			return err
 		case gap != nil:
 			p.gap(f.Seq, gap)
 		case json.Valid(b):
 			r.Skills[i] = plain(b)
 		}
 	}
-	return nil
+	return p.c.err
 }
 
 // lookups returns the registry's skills by ID.
@@ -228,9 +226,9 @@ type Read struct {
 
 // reads lists every read: those that were recorded, and the calls of the
 // reading tool that were refused before there was one.
-func (p *projector) reads(ctx context.Context) ([]Read, error) {
+func (p *projector) reads() []Read {
 	if p.readList != nil {
-		return p.readList, nil
+		return p.readList
 	}
 	out := []Read{}
 	recorded := map[string]bool{}
@@ -238,27 +236,18 @@ func (p *projector) reads(ctx context.Context) ([]Read, error) {
 		switch e := f.event.(type) {
 		case event.ResourceRead:
 			recorded[e.Call] = true
-			r, err := p.read(ctx, e, f)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, r)
+			out = append(out, p.read(e, f))
 		case event.ToolResult:
-			if e.Tool != settings.ToolReadSkillResource || recorded[e.ID] {
-				continue
+			if e.Tool == settings.ToolReadSkillResource && !recorded[e.ID] {
+				out = append(out, p.refusedRead(e, f))
 			}
-			r, err := p.refusedRead(ctx, e, f)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, r)
 		}
 	}
 	p.readList = out
-	return out, nil
+	return out
 }
 
-func (p *projector) read(ctx context.Context, e event.ResourceRead, f fact) (Read, error) {
+func (p *projector) read(e event.ResourceRead, f fact) Read {
 	r := Read{OutputID: e.Call, RunID: p.h.id, SkillName: e.Name, SkillID: e.SkillID, Path: e.Path, Status: e.Status, ReadAt: stamp(f.At),
 		CFCPromptRole: promptRole, Kind: optional(e.Kind), RegistryDigest: optional(e.RegistryDigest), ObservedDigest: optional(e.ObservedDigest),
 		DigestMatchesRegistry: e.Matches, RegistrySizeBytes: e.RegistrySize, ObservedSizeBytes: e.ObservedSize,
@@ -279,26 +268,19 @@ func (p *projector) read(ctx context.Context, e event.ResourceRead, f fact) (Rea
 	var detail struct {
 		Diagnostics json.RawMessage `json:"diagnostics"`
 	}
-	err := p.detail(ctx, e.Call, &detail)
+	p.decode(0, p.returned[e.Call].Detail, &detail)
 	if r.Diagnostics = plain(detail.Diagnostics); r.Diagnostics == nil || string(r.Diagnostics) == "null" {
 		r.Diagnostics = json.RawMessage("[]")
 	}
-	return r, err
+	return r
 }
 
-func (p *projector) refusedRead(ctx context.Context, e event.ToolResult, f fact) (Read, error) {
+func (p *projector) refusedRead(e event.ToolResult, f fact) Read {
 	var args struct {
 		Skill, Name, Path string
 		MaxBytes          int
 	}
-	if err := p.args(ctx, e.ID, &args); err != nil {
-		return Read{}, err
-	}
-	if args.Skill == "" {
-		args.Skill = args.Name
-	}
-	r := Read{OutputID: e.ID, RunID: p.h.id, SkillName: args.Skill, Path: args.Path, MaxBytes: args.MaxBytes, Status: "error", ReadAt: stamp(f.At),
-		CFCPromptRole: promptRole, Diagnostics: json.RawMessage("[]")}
-	r.Error = failed(e.Code)
-	return r, nil
+	p.args(e.ID, &args)
+	return Read{OutputID: e.ID, RunID: p.h.id, SkillName: cmp.Or(args.Skill, args.Name), Path: args.Path, MaxBytes: args.MaxBytes, Status: "error", ReadAt: stamp(f.At),
+		CFCPromptRole: promptRole, Diagnostics: json.RawMessage("[]"), Error: failed(e.Code)}
 }

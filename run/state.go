@@ -182,12 +182,7 @@ func (s *State) work(f fact) {
 }
 
 func (s *State) close(call string) {
-	for i, c := range s.OpenCalls {
-		if c.ID == call {
-			s.OpenCalls = append(s.OpenCalls[:i], s.OpenCalls[i+1:]...)
-			return
-		}
-	}
+	s.OpenCalls = slices.DeleteFunc(s.OpenCalls, func(c OpenCall) bool { return c.ID == call })
 }
 
 // answered takes out the question that was answered and, where the answer holds
@@ -205,13 +200,7 @@ func (s *State) answered(e event.ApprovalAnswered) {
 
 // settle takes a question of a call out, all of them for id "".
 func (s *State) settle(call, id string) {
-	kept := s.Questions[:0]
-	for _, q := range s.Questions {
-		if q.Call != call || id != "" && q.ID != id {
-			kept = append(kept, q)
-		}
-	}
-	s.Questions = kept
+	s.Questions = slices.DeleteFunc(s.Questions, func(q OpenQuestion) bool { return q.Call == call && (id == "" || q.ID == id) })
 }
 
 func (s *State) spend(u event.Usage) {

@@ -250,8 +250,9 @@ func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[attemp
 			}
 		}
 		var args struct{ Name, Skill string }
-		if err := p.args(ctx, e.ID, &args); err != nil {
-			return nil, err
+		p.args(e.ID, &args)
+		if p.c.err != nil {
+			return nil, p.c.err
 		}
 		out[attempt{e.Tool, p.called(cmp.Or(p.decided[e.ID].Skill, args.Name, args.Skill))}]++
 	}

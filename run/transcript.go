@@ -2,10 +2,11 @@ package run
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 
 	"metier/event"
 	"metier/model"
@@ -87,14 +88,11 @@ func (p *projector) withoutOutputs(t Transcript) Transcript {
 // loopCall is the form of the ids of the agent's own calls: t3.c1.
 var loopCall = regexp.MustCompile(`^t[0-9]+\.`)
 
-func (p *projector) transcript(ctx context.Context) (Transcript, error) {
+func (p *projector) transcript() Transcript {
 	out := Transcript{Type: typePrefix + "transcript", Version: 1, RunID: p.h.id, Head: p.h.head, Turns: []Turn{}, Messages: []Message{}}
 	var active []ActiveVersion
 	system := ""
-	add := func(f fact, m Message, err error) error {
-		if err != nil {
-			return err
-		}
+	add := func(f fact, m Message) {
 		m.Seq, m.At = f.Seq, stamp(f.At)
 		if m.Turn == 0 {
 			m.Turn = len(out.Turns) + 1
@@ -103,139 +101,91 @@ func (p *projector) transcript(ctx context.Context) (Transcript, error) {
 			m.Turn = len(out.Turns)
 		}
 		out.Messages = append(out.Messages, m)
-		return nil
 	}
 	for _, f := range p.h.facts {
 		var m Message
-		var err error
 		switch e := f.event.(type) {
 		case event.ToolsOffered:
 			if e.System.Digest == "" || e.System.Digest == system {
 				continue
 			}
 			system = e.System.Digest
-			m = Message{Role: "system", Digest: e.System.Digest}
-			m.Content, err = p.textParts(ctx, e.System)
+			m = Message{Role: "system", Digest: e.System.Digest, Content: p.textParts(e.System)}
 		case event.Input:
-			m = Message{Role: "user", By: f.By, CFCPromptRole: string(e.Slot.Role), Slot: &e.Slot, Digest: e.Content.Digest}
-			m.Content, err = p.messageParts(ctx, e.Content)
+			m = Message{Role: "user", By: f.By, CFCPromptRole: string(e.Slot.Role), Slot: &e.Slot, Digest: e.Content.Digest, Content: p.messageParts(e.Content)}
 		case event.SkillActivated:
 			active = activate(active, ActiveVersion{e.SkillID, e.Name, e.Hash})
-			m, err = p.skillMessage(ctx, e)
+			m = p.skillMessage(e)
 		case event.ModelReplied:
-			out.Turns = append(out.Turns, Turn{len(out.Turns) + 1, e.ID, stamp(f.At), e.Model, e.Stop, e.Usage, some(append([]ActiveVersion(nil), active...))})
-			m = Message{Role: "assistant", Turn: len(out.Turns), Digest: e.Message.Digest}
-			m.Content, err = p.messageParts(ctx, e.Message)
+			out.Turns = append(out.Turns, Turn{len(out.Turns) + 1, e.ID, stamp(f.At), e.Model, e.Stop, e.Usage, some(slices.Clone(active))})
+			m = Message{Role: "assistant", Turn: len(out.Turns), Digest: e.Message.Digest, Content: p.messageParts(e.Message)}
 		case event.ToolResult:
-			role := string(e.Label.Role)
-			if role == "" {
-				role = promptRole
-			}
-			m = Message{Role: "tool", CFCPromptRole: role, Call: e.ID, Tool: e.Tool, Code: e.Code, Digest: e.Content.Digest}
-			m.Content, err = p.c.raw(ctx, e.Content)
+			m = Message{Role: "tool", CFCPromptRole: cmp.Or(string(e.Label.Role), promptRole), Call: e.ID, Tool: e.Tool, Code: e.Code, Digest: e.Content.Digest,
+				Content: p.c.raw(e.Content)}
 		case event.ContextCompacted:
-			m = Message{Role: "summary", CFCPromptRole: promptRole, Digest: e.Summary.Digest}
-			m.Content, err = p.messageParts(ctx, e.Summary)
+			m = Message{Role: "summary", CFCPromptRole: promptRole, Digest: e.Summary.Digest, Content: p.messageParts(e.Summary)}
 		default:
 			continue
 		}
-		if err := add(f, m, err); err != nil {
-			return out, err
-		}
+		add(f, m)
 	}
-	return out, nil
+	return out
 }
 
 // activate puts a version in the place of the skill's older one.
 func activate(active []ActiveVersion, v ActiveVersion) []ActiveVersion {
-	for i := range active {
-		if active[i].SkillID == v.SkillID {
-			active[i] = v
-			return active
-		}
-	}
-	return append(active, v)
+	return upsert(active, v, func(x ActiveVersion) bool { return x.SkillID == v.SkillID })
 }
 
 // skillMessage shows a skill's instructions once: where the call's
 // result carries them, there.
-func (p *projector) skillMessage(ctx context.Context, e event.SkillActivated) (Message, error) {
+func (p *projector) skillMessage(e event.SkillActivated) Message {
 	m := Message{Role: "context", CFCPromptRole: promptRole, Call: e.Call, Skill: &ActiveVersion{e.SkillID, e.Name, e.Hash}, Digest: e.Text.Digest,
 		Content: json.RawMessage("null")}
-	text, gap, err := p.c.load(ctx, e.Text)
-	if err != nil {
-		return m, err
+	if text, _ := p.c.load(e.Text); p.showsText(e.Call, text) {
+		m.ShownBy = e.Call
+	} else {
+		m.Content = p.textParts(e.Text)
 	}
-	if gap == nil {
-		shown, err := p.showsText(ctx, e.Call, text)
-		if err != nil {
-			return m, err
-		}
-		if shown {
-			m.ShownBy = e.Call
-			return m, nil
-		}
-	}
-	m.Content, err = p.textParts(ctx, e.Text)
-	return m, err
+	return m
 }
 
-func (p *projector) showsText(ctx context.Context, call string, text []byte) (bool, error) {
-	ret, ok := p.returned[call]
-	if !ok || len(text) == 0 {
-		return false, nil
-	}
-	b, gap, err := p.c.load(ctx, ret.Content)
-	if err != nil || gap != nil {
-		return false, err
+// showsText reports whether the result of a call has a text, as it is or inside JSON.
+func (p *projector) showsText(call string, text []byte) bool {
+	b, _ := p.c.load(p.returned[call].Content)
+	if len(text) == 0 || b == nil {
+		return false
 	}
 	var parts []model.Part
 	if json.Unmarshal(b, &parts) != nil {
-		return bytes.Contains(b, text), nil
+		return bytes.Contains(b, text)
 	}
-	inJSON, err := compact(string(text))
-	if err != nil {
-		return false, err
-	}
-	escaped, err := json.Marshal(string(text))
-	if err != nil {
-		return false, err
-	}
-	for _, part := range parts {
-		t := []byte(part.Text)
-		if bytes.Contains(t, text) || bytes.Contains(t, inJSON[1:len(inJSON)-1]) || bytes.Contains(t, escaped[1:len(escaped)-1]) {
-			return true, nil
+	escaped, _ := json.Marshal(string(text)) // a text always marshals
+	inJSON := p.c.json(string(text))
+	for _, in := range [][]byte{text, inJSON[1 : len(inJSON)-1], escaped[1 : len(escaped)-1]} {
+		if slices.ContainsFunc(parts, func(part model.Part) bool { return strings.Contains(part.Text, string(in)) }) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // messageParts returns the parts of a message blob, or the gap.
-func (p *projector) messageParts(ctx context.Context, r record.Ref) (json.RawMessage, error) {
-	b, gap, err := p.c.load(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	if gap != nil {
-		return compact(gap)
-	}
+func (p *projector) messageParts(r record.Ref) json.RawMessage {
 	var m struct {
 		Parts json.RawMessage `json:"parts"`
 	}
-	if b == nil || json.Unmarshal(b, &m) != nil || m.Parts == nil {
-		return p.c.raw(ctx, r)
+	if b, _ := p.c.load(r); json.Unmarshal(b, &m) != nil || m.Parts == nil {
+		return p.c.raw(r)
 	}
-	return embedded(m.Parts)
+	return p.c.embedded(m.Parts)
 }
 
 // textParts returns text as one part, or the gap.
-func (p *projector) textParts(ctx context.Context, r record.Ref) (json.RawMessage, error) {
-	b, gap, err := p.c.load(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+func (p *projector) textParts(r record.Ref) json.RawMessage {
+	b, gap := p.c.load(r)
 	if gap != nil {
-		return compact(gap)
+		return p.c.json(gap)
 	}
-	return compact([]model.Part{model.Text(string(bytes.ToValidUTF8(b, []byte("\uFFFD"))))})
+	return p.c.json([]model.Part{model.Text(validText(b))})
 }

@@ -1,11 +1,11 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,7 +160,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 	if err := f.agree(ctx, h, r); err != nil {
 		return err
 	}
-	for name := range sorted(want) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		b, err := readRegular(filepath.Join(f.dir, filepath.FromSlash(name)))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -197,7 +197,7 @@ func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.disagreements(ctx)
+	found, err := p.disagreements()
 	r.Problems = append(append(r.Problems, h.results()...), found...)
 	return err
 }
@@ -231,5 +231,3 @@ func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
 	}
 	return nil
 }
-
-func hasPlaceholder(b []byte) bool { return bytes.Contains(b, []byte("[redacted:")) }
