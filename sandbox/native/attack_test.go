@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"golang.org/x/net/bpf"
+
 	"metier/sandbox"
 	"metier/sandbox/native"
 	"metier/sandbox/native/internal/filter"
@@ -16,10 +18,10 @@ import (
 // Every attack, each in a cell of its own, as root and as an ordinary user.
 func TestWithstandsAttacks(t *testing.T) {
 	t.Parallel()
-	var program []sandboxtest.Instruction
+	var program []bpf.RawInstruction
 	filtered, _ := filter.Program(runtime.GOARCH)
 	for _, i := range filtered {
-		program = append(program, sandboxtest.Instruction(i))
+		program = append(program, bpf.RawInstruction{Op: i.Code, Jt: i.Jt, Jf: i.Jf, K: i.K})
 	}
 	sandboxtest.Run(t, func(t *testing.T) sandbox.Sandbox {
 		s, err := native.New(nil)

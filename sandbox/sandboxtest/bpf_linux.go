@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"runtime"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// Instruction is one of a filter of system calls, as the kernel has it.
-type Instruction struct {
-	Code   uint16
-	Jt, Jf uint8
-	K      uint32
-}
+// Filter is a program over the facts of a system call.
+type Filter struct{ vm *bpf.VM }
 
-// Filter is a program of classic BPF over the facts of a system call.
-type Filter []Instruction
+func newFilter(program []bpf.RawInstruction) (Filter, error) {
+	list, _ := bpf.Disassemble(program) // the machine refuses what it does not know
+	vm, err := bpf.NewVM(list)
+	return Filter{vm}, err
+}
 
 // allow is the verdict by which a call goes through.
 const allow = 0x7fff0000
@@ -35,97 +35,18 @@ func machine() (uint32, bool) {
 	return a, ok
 }
 
-// Run gives the verdict over one system call.
+// Run gives the verdict over one system call. The machine reads big-endian words
+// where the kernel reads those of the processor.
 func (f Filter) Run(arch, nr uint32, args ...uint64) (uint32, error) {
 	data := make([]byte, 64)
-	binary.LittleEndian.PutUint32(data, nr)
-	binary.LittleEndian.PutUint32(data[4:], arch)
+	binary.BigEndian.PutUint32(data, nr)
+	binary.BigEndian.PutUint32(data[4:], arch)
 	for i, a := range args {
-		binary.LittleEndian.PutUint64(data[16+8*i:], a)
+		binary.BigEndian.PutUint32(data[16+8*i:], uint32(a))
+		binary.BigEndian.PutUint32(data[20+8*i:], uint32(a>>32))
 	}
-	var a, x uint32
-	var mem [16]uint32
-	for pc := 0; pc < len(f); pc++ {
-		in := f[pc]
-		operand := in.K
-		if in.Code&0x08 != 0 && in.Code&0x07 >= 0x04 {
-			operand = x
-		}
-		switch in.Code & 0x07 {
-		case 0x00, 0x01: // load
-			v := in.K
-			switch in.Code & 0xe0 {
-			case 0x20:
-				if in.K%4 != 0 || int(in.K)+4 > len(data) {
-					return 0, fmt.Errorf("instruction %d reads at %d", pc, in.K)
-				}
-				v = binary.LittleEndian.Uint32(data[in.K:])
-			case 0x60:
-				v = mem[in.K&15]
-			case 0x80:
-				v = uint32(len(data))
-			}
-			if in.Code&0x07 == 0 {
-				a = v
-			} else {
-				x = v
-			}
-		case 0x02:
-			mem[in.K&15] = a
-		case 0x03:
-			mem[in.K&15] = x
-		case 0x04:
-			var err error
-			if a, err = compute(in.Code&0xf0, a, operand); err != nil {
-				return 0, fmt.Errorf("instruction %d: %w", pc, err)
-			}
-		case 0x05:
-			if in.Code&0xf0 == 0 {
-				pc += int(in.K)
-				continue
-			}
-			yes := map[uint16]bool{0x10: a == operand, 0x20: a > operand, 0x30: a >= operand, 0x40: a&operand != 0}[in.Code&0xf0]
-			if yes {
-				pc += int(in.Jt)
-			} else {
-				pc += int(in.Jf)
-			}
-		case 0x06:
-			if in.Code&0x18 == 0x10 {
-				return a, nil
-			}
-			return in.K, nil
-		case 0x07:
-			if in.Code&0x80 != 0 {
-				a = x
-			} else {
-				x = a
-			}
-		}
-	}
-	return 0, errors.New("the filter gives no verdict")
-}
-
-func compute(op uint16, a, b uint32) (uint32, error) {
-	switch op {
-	case 0x00:
-		return a + b, nil
-	case 0x10:
-		return a - b, nil
-	case 0x20:
-		return a * b, nil
-	case 0x40:
-		return a | b, nil
-	case 0x50:
-		return a & b, nil
-	case 0x60:
-		return a << b, nil
-	case 0x70:
-		return a >> b, nil
-	case 0xa0:
-		return a ^ b, nil
-	}
-	return 0, fmt.Errorf("operation %#x is not known", op)
+	v, err := f.vm.Run(data)
+	return uint32(v), err
 }
 
 // refuses fails if a call goes through.

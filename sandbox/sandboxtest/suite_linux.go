@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/net/bpf"
+
 	"metier/sandbox"
 )
 
@@ -16,7 +18,7 @@ type Options struct {
 	// Filter is the program by which the backend filters system calls on this
 	// machine, in the kernel's encoding. It proves what this kernel refuses to
 	// everybody. Nil: the backend has a kernel of its own.
-	Filter []Instruction
+	Filter []bpf.RawInstruction
 	// Needs names the primitives (see primitives) without which the backend
 	// cannot run. The others may go: then everything has to work as before.
 	Needs []string
@@ -95,7 +97,11 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) {
 						t.Parallel()
 					}
 					if w.golden != nil && o.Filter != nil {
-						if err := w.golden(Filter(o.Filter)); err != nil {
+						filter, err := newFilter(o.Filter)
+						if err == nil {
+							err = w.golden(filter)
+						}
+						if err != nil {
 							t.Errorf("the filter lets it through: %v", err)
 						}
 					}
@@ -116,7 +122,7 @@ func Controls(t *testing.T) {
 	if enter(t, nil, Options{}) {
 		return
 	}
-	s := newSuite(t, Options{Filter: []Instruction{}})
+	s := newSuite(t, Options{Filter: []bpf.RawInstruction{}})
 	inKernel := 0
 	for _, w := range ways() {
 		if w.kernel != "" {
