@@ -19,15 +19,15 @@ import (
 var _ = learn(map[string]func([]string) error{
 	"forks":     forks,
 	"bomb":      bomb,
-	"mem":       mem,
-	"mem-many":  memMany,
-	"mem-memfd": memMemfd,
-	"mem-shm":   memShm,
+	"mem":       holding(mem),
+	"mem-many":  holding(memMany),
+	"mem-memfd": holding(memMemfd),
+	"mem-shm":   holding(memShm),
 	"shm-of":    shmOf,
-	"fill":      fill,
-	"fill-one":  fillOne,
-	"inodes":    inodes,
-	"openfds":   openfds,
+	"fill":      holding(fill),
+	"fill-one":  holding(fillOne),
+	"inodes":    holding(inodes),
+	"openfds":   holding(openfds),
 	"flood":     flood,
 	"spin":      spin,
 	"daemon":    daemon,
@@ -83,12 +83,11 @@ func touch(mb int) error {
 
 // mem takes MB of memory.
 func mem(a []string) error {
-	if err := touch(number(a[0])); err != nil {
-		return err
+	err := touch(number(a[0]))
+	if err == nil {
+		fmt.Println("TOOK", a[0])
 	}
-	fmt.Println("TOOK", a[0])
-	hold()
-	return nil
+	return err
 }
 
 // memMany takes MB in each of N processes.
@@ -111,7 +110,6 @@ func memMany(a []string) error {
 			return errors.New("a child took no memory")
 		}
 	}
-	hold()
 	return nil
 }
 
@@ -132,7 +130,6 @@ func memMemfd(a []string) error {
 		}
 	}
 	fmt.Println("TOOK", took)
-	hold()
 	return nil
 }
 
@@ -155,7 +152,6 @@ func memShm(a []string) error {
 			return err
 		}
 	}
-	hold()
 	return nil
 }
 
@@ -227,7 +223,6 @@ func fill(a []string) error {
 		}
 	}
 	fmt.Println("FILLED", total)
-	hold()
 	return nil
 }
 
@@ -244,7 +239,6 @@ func fillOne(a []string) error {
 			break
 		}
 	}
-	hold()
 	return nil
 }
 
@@ -260,7 +254,6 @@ func inodes(a []string) error {
 		}
 	}
 	fmt.Println("MADE", total)
-	hold()
 	return nil
 }
 
@@ -273,7 +266,6 @@ func openfds(a []string) error {
 		made++
 	}
 	fmt.Println("MADE", made)
-	hold()
 	return nil
 }
 

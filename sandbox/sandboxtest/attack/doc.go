@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -47,4 +48,28 @@ var stdin = bufio.NewReader(os.Stdin)
 func hold() {
 	fmt.Println("HOLD")
 	_, _ = stdin.ReadString('\n')
+}
+
+// holding is a deed that holds once it is done.
+func holding(deed func(a []string) error) func([]string) error {
+	return func(a []string) error {
+		err := deed(a)
+		if err == nil {
+			hold()
+		}
+		return err
+	}
+}
+
+// anyOf tries each of a list until one works.
+func anyOf(list []string, try func(string) error) error {
+	var errs []error
+	for _, s := range list {
+		err := try(s)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

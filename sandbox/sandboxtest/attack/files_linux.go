@@ -28,7 +28,7 @@ var _ = learn(map[string]func([]string) error{
 	"replant":  replant,
 	"peek":     peek,
 	"handle":   handle,
-	"mknod":    mknod,
+	"mknod":    holding(mknod),
 	"sysctl":   sysctl,
 	"register": register,
 	"fds":      fds,
@@ -200,11 +200,7 @@ func show(f *os.File) error {
 }
 
 func mknod(a []string) error {
-	if err := unix.Mknod(a[0], unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); err != nil {
-		return err
-	}
-	hold()
-	return nil
+	return unix.Mknod(a[0], unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5)))
 }
 
 // sysctl writes to a file of /proc what it held, so that only the right to do

@@ -71,10 +71,13 @@ func each(pids []string, f func(pid int) error) error {
 	return errors.Join(errs...)
 }
 
-func ptrace(a []string) error {
+func ptrace(a []string) error { return holdingAny(a, unix.PtraceSeize) }
+
+// holdingAny does something to each process, and holds if it worked for one.
+func holdingAny(pids []string, f func(pid int) error) error {
 	done := false
-	err := each(a, func(pid int) error {
-		err := unix.PtraceSeize(pid)
+	err := each(pids, func(pid int) error {
+		err := f(pid)
 		done = done || err == nil
 		return err
 	})
@@ -94,74 +97,58 @@ func traceme([]string) error {
 	return cmd.Process.Kill()
 }
 
-func place(a []string) (addr uintptr, err error) {
-	n, err := strconv.ParseUint(a[0], 10, 64)
-	return uintptr(n), err
-}
-
-// vmread reads the memory of processes: ADDRESS PID…
-func vmread(a []string) error {
-	addr, err := place(a)
+// readAt prints what read finds at a place of each process: ADDRESS or FD, PID…
+func readAt(a []string, read func(pid int, at uintptr, b []byte) (int, error)) error {
+	at, err := strconv.ParseUint(a[0], 10, 64)
 	if err != nil {
 		return err
 	}
 	return each(a[1:], func(pid int) error {
 		b := make([]byte, 64)
-		n, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 64}}, []unix.RemoteIovec{{Base: addr, Len: 64}}, 0)
+		n, err := read(pid, uintptr(at), b)
 		fmt.Printf("%q\n", b[:max(n, 0)])
 		return err
 	})
 }
 
+// vmread reads the memory of processes: ADDRESS PID…
+func vmread(a []string) error {
+	return readAt(a, func(pid int, at uintptr, b []byte) (int, error) {
+		return unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}, []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
+	})
+}
+
 func vmwrite(a []string) error {
-	addr, err := place(a)
-	if err != nil {
-		return err
-	}
-	return each(a[1:], func(pid int) error {
+	return readAt(a, func(pid int, at uintptr, _ []byte) (int, error) {
 		b := []byte("harmed")
-		_, err := unix.ProcessVMWritev(pid, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}, []unix.RemoteIovec{{Base: addr, Len: len(b)}}, 0)
-		return err
+		_, err := unix.ProcessVMWritev(pid, []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}, []unix.RemoteIovec{{Base: at, Len: len(b)}}, 0)
+		return 0, err
 	})
 }
 
 func memory(a []string) error {
-	addr, err := place(a)
-	if err != nil {
-		return err
-	}
-	return each(a[1:], func(pid int) error {
+	return readAt(a, func(pid int, at uintptr, b []byte) (int, error) {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer f.Close()
-		b := make([]byte, 64)
-		n, err := f.ReadAt(b, int64(addr))
-		fmt.Printf("%q\n", b[:n])
-		return err
+		return f.ReadAt(b, int64(at))
 	})
 }
 
 // fdget takes a descriptor out of another process: FD PID…
 func fdget(a []string) error {
-	fd, err := strconv.Atoi(a[0])
-	if err != nil {
-		return err
-	}
-	return each(a[1:], func(pid int) error {
+	return readAt(a, func(pid int, fd uintptr, b []byte) (int, error) {
 		p, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		got, err := unix.PidfdGetfd(p, fd, 0)
+		got, err := unix.PidfdGetfd(p, int(fd), 0)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		b := make([]byte, 64)
-		n, err := unix.Pread(got, b, 0)
-		fmt.Printf("%q\n", b[:max(n, 0)])
-		return err
+		return unix.Pread(got, b, 0)
 	})
 }
 
@@ -174,16 +161,10 @@ func root(a []string) error {
 
 // exe takes hold of the executables of other processes.
 func exe(a []string) error {
-	done := false
-	err := each(a, func(pid int) error {
+	return holdingAny(a, func(pid int) error {
 		_, err := unix.Open(fmt.Sprintf("/proc/%d/exe", pid), unix.O_RDONLY, 0)
-		done = done || err == nil
 		return err
 	})
-	if done {
-		hold()
-	}
-	return err
 }
 
 // kill sends a signal to each process: SIGNAL PID…

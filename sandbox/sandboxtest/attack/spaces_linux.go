@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -16,19 +14,25 @@ import (
 // Each of these holds before and after, so that what changed can be seen from
 // outside: mounts, root, namespaces.
 var _ = learn(map[string]func([]string) error{
-	"mount-tmpfs":   changing(mountTmpfs),
-	"mount-bind":    changing(mountBind),
+	"mount-tmpfs":   changing(func(a []string) error { return unix.Mount("metier-harm", a[0], "tmpfs", 0, "") }),
+	"mount-bind":    changing(func(a []string) error { return unix.Mount(a[0], a[1], "", unix.MS_BIND|unix.MS_REC, "") }),
 	"mount-remount": changing(remount),
-	"mount-umount":  changing(umount),
-	"mount-new":     changing(mountNew),
-	"mount-tree":    changing(mountTree),
-	"mount-setattr": changing(mountSetattr),
-	"pivot":         changing(pivot),
-	"chroot":        changing(func(a []string) error { return unix.Chroot(a[0]) }),
-	"unshare":       changing(unshare),
-	"clone":         clone,
-	"clone3":        clone3,
-	"setns":         changing(setns),
+	"mount-umount": changing(func(a []string) error {
+		return anyOf(a, func(p string) error { return unix.Unmount(p, unix.MNT_DETACH) })
+	}),
+	"mount-new":  changing(mountNew),
+	"mount-tree": changing(mountTree),
+	"mount-setattr": changing(func(a []string) error {
+		return anyOf(a, func(p string) error {
+			return unix.MountSetattr(unix.AT_FDCWD, p, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+		})
+	}),
+	"pivot":   changing(pivot),
+	"chroot":  changing(func(a []string) error { return unix.Chroot(a[0]) }),
+	"unshare": changing(unshare),
+	"clone":   clone,
+	"clone3":  clone3,
+	"setns":   changing(setns),
 })
 
 // changing runs a deed on one thread, between two holds. The thread is the
@@ -36,51 +40,22 @@ var _ = learn(map[string]func([]string) error{
 func changing(deed func([]string) error) func([]string) error {
 	return func(a []string) error {
 		hold()
-		if err := deed(a); err != nil {
-			return err
-		}
-		hold()
-		return nil
+		return holding(deed)(a)
 	}
 }
 
 func init() { runtime.LockOSThread() }
 
-func mountTmpfs(a []string) error {
-	return unix.Mount("metier-harm", a[0], "tmpfs", 0, "")
-}
-
-func mountBind(a []string) error {
-	return unix.Mount(a[0], a[1], "", unix.MS_BIND|unix.MS_REC, "")
-}
-
 // remount makes mounts writable and their setuid files work: each of the paths,
 // by both ways of saying so.
 func remount(a []string) error {
-	var errs []error
-	for _, p := range a {
+	return anyOf(a, func(p string) error {
 		err := unix.Mount("", p, "", unix.MS_REMOUNT|unix.MS_BIND, "")
-		if err == nil {
+		if err != nil && unix.Mount("", p, "", unix.MS_REMOUNT, "") == nil {
 			return nil
 		}
-		errs = append(errs, err)
-		if err := unix.Mount("", p, "", unix.MS_REMOUNT, ""); err == nil {
-			return nil
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func umount(a []string) error {
-	var errs []error
-	for _, p := range a {
-		err := unix.Unmount(p, unix.MNT_DETACH)
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+		return err
+	})
 }
 
 // mountNew mounts by the calls that came after mount(2).
@@ -108,18 +83,6 @@ func mountTree(a []string) error {
 		return err
 	}
 	return unix.MoveMount(t, "", unix.AT_FDCWD, a[1], unix.MOVE_MOUNT_F_EMPTY_PATH)
-}
-
-func mountSetattr(a []string) error {
-	var errs []error
-	for _, p := range a {
-		err := unix.MountSetattr(unix.AT_FDCWD, p, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 func pivot(a []string) error {
@@ -217,27 +180,15 @@ func clone3(a []string) error {
 // setns enters the namespaces of another process: KIND PID…
 func setns(a []string) error {
 	_ = unix.Unshare(unix.CLONE_FS) // who shares its root cannot change its mounts
-	var errs []error
-	for _, pid := range a[1:] {
-		f, err := os.Open("/proc/" + pid + "/ns/" + a[0])
-		if err != nil {
-			errs = append(errs, err)
-			n, _ := strconv.Atoi(pid)
-			fd, err := unix.PidfdOpen(n, 0)
-			if err == nil {
-				err = unix.Setns(fd, int(spaces[a[0]]))
-			}
-			if err == nil {
-				return nil
-			}
-			errs = append(errs, fmt.Errorf("pidfd of %s: %w", pid, err))
-			continue
+	return anyOf(a[1:], func(pid string) error {
+		if f, err := os.Open("/proc/" + pid + "/ns/" + a[0]); err == nil {
+			return unix.Setns(int(f.Fd()), int(spaces[a[0]]))
 		}
-		if err := unix.Setns(int(f.Fd()), int(spaces[a[0]])); err != nil {
-			errs = append(errs, err)
-			continue
+		n, _ := strconv.Atoi(pid)
+		fd, err := unix.PidfdOpen(n, 0)
+		if err == nil {
+			err = unix.Setns(fd, int(spaces[a[0]]))
 		}
-		return nil
-	}
-	return errors.Join(errs...)
+		return err
+	})
 }
