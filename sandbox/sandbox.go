@@ -8,6 +8,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -106,6 +107,14 @@ func (u *Unavailable) Reason() string {
 }
 
 func (u *Unavailable) Unwrap() error { return u.Err }
+
+// MissingOf returns what an error of a probe says is missing.
+func MissingOf(err error) Missing {
+	if u, ok := errors.AsType[*Unavailable](err); ok {
+		return u.Missing
+	}
+	return Missing{Primitive: "probe", Detail: err.Error()}
+}
 
 // Job is one program and all it gets. Argv, Env and files are used as they are:
 // no shell, no expansion, no variable that is not in Env.

@@ -16,7 +16,6 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -29,6 +28,7 @@ import (
 	"metier/sandbox"
 	"metier/sandbox/gvisor/internal/guest"
 	"metier/sandbox/internal/hostpaths"
+	"metier/sandbox/internal/jobs"
 )
 
 // Backend is the name of this backend in reports, results and errors.
@@ -74,7 +74,7 @@ func New(o Options) (*Sandbox, error) {
 		}
 	}
 	o.Visible = append(slices.Clone(hostpaths.Visible), o.Visible...)
-	return &Sandbox{o: o, ended: make(chan struct{}), starting: make(chan struct{}, max(2, runtime.NumCPU()))}, nil
+	return &Sandbox{o: o, jobs: jobs.New(), starting: make(chan struct{}, max(2, runtime.NumCPU()))}, nil
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -104,11 +104,10 @@ type Sandbox struct {
 	swept    sync.Once
 	starting chan struct{} // held while a sandbox starts
 
-	mu      sync.Mutex    // guards what follows
-	left    []func() bool // remove the folders of jobs that ended, tried in vain
-	closed  bool
-	ended   chan struct{} // closed by Close
-	running sync.WaitGroup
+	jobs *jobs.Group
+
+	mu   sync.Mutex
+	left []func() bool // remove the folders of jobs that ended, tried in vain
 }
 
 // Probe runs an empty program to its end, each time anew.
@@ -119,54 +118,30 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 		err = unavailable("runsc", fmt.Sprintf("a program that does nothing ended with %d %s%s", r.Exit, r.Signal, r.Limit), nil)
 	}
 	if err != nil {
-		missing := sandbox.Missing{Primitive: "probe", Detail: err.Error()}
-		if u, ok := errors.AsType[*sandbox.Unavailable](err); ok {
-			missing = u.Missing
-		}
-		report.Missing = []sandbox.Missing{missing}
+		report.Missing = []sandbox.Missing{sandbox.MissingOf(err)}
 		return report
 	}
-	report.Available, report.Level, report.Notes = true, sandbox.L3, r.Notes
-	for _, p := range s.o.Visible {
-		if _, err := os.Stat(p); err == nil {
-			report.Visible = append(report.Visible, p)
-		}
-	}
+	report.Available, report.Level, report.Notes, report.Visible = true, sandbox.L3, r.Notes, hostpaths.Existing(s.o.Visible)
 	return report
 }
-
-// errClosed is what Run answers after Close.
-var errClosed = errors.New("the sandbox is closed")
 
 // Run runs one job; see sandbox.Sandbox.
 func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if err := j.Check(); err != nil {
 		return sandbox.Result{}, err
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return sandbox.Result{}, errClosed
+	leave, err := s.jobs.Enter(ctx)
+	if err != nil {
+		return sandbox.Result{}, err
 	}
-	s.running.Add(1)
-	s.mu.Unlock()
-	defer s.running.Done()
-	if err := ctx.Err(); err != nil {
-		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
-	}
+	defer leave()
 	j.Limits = j.Limits.Or(sandbox.DefaultLimits)
 	return s.run(ctx, j)
 }
 
 // Close ends all jobs and waits for them.
 func (s *Sandbox) Close() error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.ended)
-	}
-	s.mu.Unlock()
-	s.running.Wait()
+	s.jobs.Close()
 	s.tidy()
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"metier/sandbox"
 	"metier/sandbox/gvisor/internal/guest"
+	"metier/sandbox/internal/jobs"
 	"metier/sandbox/internal/output"
 	"metier/sandbox/internal/signals"
 )
@@ -78,8 +79,8 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	// the job's time.
 	select {
 	case s.starting <- struct{}{}:
-	case <-s.ended:
-		return sandbox.Result{}, errClosed
+	case <-s.jobs.Ended():
+		return sandbox.Result{}, jobs.ErrClosed
 	case <-ctx.Done():
 		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
 	}
@@ -114,7 +115,7 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	if r.mux != nil {
 		serving.Go(func() { serve(r.mux, r.job.Serve) })
 	}
-	begin = r.await(ctx, s.ended, ended, begin)
+	begin = r.await(ctx, s.jobs.Ended(), ended, begin)
 	close(r.done)
 	for _, f := range []*os.File{r.out, r.errs, r.status} {
 		_ = f.SetReadDeadline(time.Now().Add(settle)) // all that held the other ends is gone, or will be

@@ -4,11 +4,11 @@ package native
 
 import (
 	"context"
-	"errors"
 	"net"
-	"os"
+	"slices"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/hostpaths"
 )
 
 // Probe builds a whole sandbox, listener included, with no program in it. Only
@@ -23,20 +23,12 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 	report := sandbox.Report{Backend: Backend}
 	_, err := s.run(ctx, sandbox.Job{Serve: func(ln net.Listener) { _ = ln.Close() }})
 	if err != nil {
-		missing := sandbox.Missing{Primitive: "probe", Detail: err.Error()}
-		if u, ok := errors.AsType[*sandbox.Unavailable](err); ok {
-			missing = u.Missing
-		}
-		report.Missing = []sandbox.Missing{missing}
+		report.Missing = []sandbox.Missing{sandbox.MissingOf(err)}
 		return report
 	}
 	report.Available, report.Level, report.Notes = true, sandbox.L2, []string{NoteMemory}
 	report.Missing = []sandbox.Missing{unavailable("level", "L3 needs a kernel of the sandbox's own", nil).Missing}
-	for _, p := range s.visible {
-		if _, err := os.Stat(p); err == nil {
-			report.Visible = append(report.Visible, p)
-		}
-	}
+	report.Visible = hostpaths.Existing(s.visible)
 	s.mu.Lock()
 	kept := clone(report)
 	s.report = &kept
@@ -46,8 +38,6 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 
 // clone keeps callers from changing what is remembered.
 func clone(r sandbox.Report) sandbox.Report {
-	r.Missing = append([]sandbox.Missing(nil), r.Missing...)
-	r.Notes = append([]string(nil), r.Notes...)
-	r.Visible = append([]string(nil), r.Visible...)
+	r.Missing, r.Notes, r.Visible = slices.Clone(r.Missing), slices.Clone(r.Notes), slices.Clone(r.Visible)
 	return r
 }

@@ -4,7 +4,6 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/jobs"
 	"metier/sandbox/internal/output"
 	"metier/sandbox/internal/signals"
 	"metier/sandbox/native/internal/filter"
@@ -33,44 +33,23 @@ type Sandbox struct {
 	filter  []byte
 	holders holders
 
-	mu      sync.Mutex // guards what follows
-	ids     *ids       // nil: not known yet
-	closed  bool
-	ended   chan struct{} // closed by Close
-	running sync.WaitGroup
-	report  *sandbox.Report // of the last probe that found all
+	jobs *jobs.Group
+
+	mu     sync.Mutex      // guards what follows
+	ids    *ids            // nil: not known yet
+	report *sandbox.Report // of the last probe that found all
 }
 
 func (s *Sandbox) init() {
-	s.ended = make(chan struct{})
+	s.jobs = jobs.New()
 	if p, ok := filter.Program(runtime.GOARCH); ok {
 		s.filter = filter.Bytes(p)
 	}
 }
 
-// errClosed is what Run answers after Close.
-var errClosed = errors.New("the sandbox is closed")
-
-// enter counts a job as running.
-func (s *Sandbox) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errClosed
-	}
-	s.running.Add(1)
-	return nil
-}
-
 // Close ends all jobs, waits for them and gives everything back.
 func (s *Sandbox) Close() error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.ended)
-	}
-	s.mu.Unlock()
-	s.running.Wait()
+	s.jobs.Close()
 	return s.holders.close()
 }
 
@@ -88,13 +67,11 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 
 // run is Run for a job that may have no program, which is a probe.
 func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
-	if err := s.enter(); err != nil {
+	leave, err := s.jobs.Enter(ctx)
+	if err != nil {
 		return sandbox.Result{}, err
 	}
-	defer s.running.Done()
-	if err := ctx.Err(); err != nil {
-		return sandbox.Result{}, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
-	}
+	defer leave()
 	if s.filter == nil {
 		return sandbox.Result{}, unavailable("platform", "there is no system call filter for "+runtime.GOARCH, nil)
 	}
@@ -115,7 +92,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	}
 	r := &running{launched: l, job: j, begin: begin, log: s.log, starts: make(chan struct{}), done: make(chan struct{})}
 	defer l.close()
-	return r.wait(ctx, s.ended, w.notes)
+	return r.wait(ctx, s.jobs.Ended(), w.notes)
 }
 
 // who is who programs are; a failure is not kept.

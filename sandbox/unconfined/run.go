@@ -45,7 +45,7 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *location) (sandbox.Res
 	gone := make(chan struct{})
 	go func() {
 		select {
-		case <-h.end:
+		case <-h.jobs.Ended():
 			e.by(sandbox.LimitCancelled)
 		case <-gone:
 		}

@@ -12,12 +12,11 @@ package unconfined
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"sync"
 
 	"metier/sandbox"
+	"metier/sandbox/internal/jobs"
 )
 
 // Name is what this backend is called in every report and result.
@@ -39,18 +38,14 @@ type Options struct {
 // Host runs jobs on this machine as they are.
 type Host struct {
 	temp string
-	end  chan struct{} // closed by Close
-
-	mu     sync.Mutex
-	closed bool
-	jobs   sync.WaitGroup
+	jobs *jobs.Group
 }
 
 var _ sandbox.Sandbox = (*Host)(nil)
 
 // New returns a Host.
 func New(o *Options) *Host {
-	h := &Host{end: make(chan struct{}), temp: os.TempDir()}
+	h := &Host{temp: os.TempDir(), jobs: jobs.New()}
 	if o != nil && o.Temp != "" {
 		h.temp = o.Temp
 	}
@@ -67,9 +62,6 @@ func isolation(detail string) sandbox.Missing {
 	return sandbox.Missing{Primitive: "isolation", Detail: detail, Fix: "choose another backend"}
 }
 
-// errClosed is a Run after Close.
-var errClosed = errors.New("the sandbox " + Name + " is closed")
-
 // Run runs j on the host. Whole arguments and values of variables that are a
 // path below a tree, /workspace or /tmp are turned into where that is on the
 // host; nothing else is changed.
@@ -80,13 +72,11 @@ func (h *Host) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if m, bad := unfit(j); bad {
 		return sandbox.Result{}, &sandbox.Unavailable{Backend: Name, Missing: m}
 	}
-	if err := h.enter(); err != nil {
+	leave, err := h.jobs.Enter(ctx)
+	if err != nil {
 		return sandbox.Result{}, err
 	}
-	defer h.jobs.Done()
-	if err := ctx.Err(); err != nil {
-		return sandbox.Result{}, context.Cause(ctx)
-	}
+	defer leave()
 	p, err := h.stage(j)
 	if err != nil {
 		return sandbox.Result{}, fmt.Errorf("stage the files of a job: %w", err)
@@ -106,24 +96,8 @@ func unfit(j sandbox.Job) (sandbox.Missing, bool) {
 	return sandbox.Missing{}, false
 }
 
-func (h *Host) enter() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return errClosed
-	}
-	h.jobs.Add(1)
-	return nil
-}
-
 // Close ends what runs and waits until it is gone.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	if !h.closed {
-		h.closed = true
-		close(h.end)
-	}
-	h.mu.Unlock()
-	h.jobs.Wait()
+	h.jobs.Close()
 	return nil
 }

@@ -4,6 +4,7 @@ package hostpaths
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -37,4 +38,14 @@ func Check(p string, own ...string) error {
 		}
 	}
 	return nil
+}
+
+// Existing returns the paths of a list that exist.
+func Existing(list []string) (out []string) {
+	for _, p := range list {
+		if _, err := os.Stat(p); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
