@@ -2,11 +2,11 @@ package userstate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"metier"
 	"metier/internal/confine"
@@ -48,20 +48,11 @@ func approvalsOf(o *jsonedit.Object) ([]Approval, error) {
 	if o == nil {
 		return nil, nil
 	}
-	raw, err := texts(o, keyApprovals)
-	if err != nil {
-		return nil, err
+	out, err := decoded[Approval](o, keyApprovals)
+	if i := slices.IndexFunc(out, func(p Approval) bool { return !p.complete() }); i >= 0 {
+		return nil, fmt.Errorf("%s: entry %d: it does not say what was approved, or by whom", keyApprovals, i+1)
 	}
-	out := make([]Approval, len(raw))
-	for i, r := range raw {
-		if err := json.Unmarshal(r, &out[i]); err != nil {
-			return nil, fmt.Errorf("%s: entry %d: %w", keyApprovals, i+1, err)
-		}
-		if !out[i].complete() {
-			return nil, fmt.Errorf("%s: entry %d: it does not say what was approved, or by whom", keyApprovals, i+1)
-		}
-	}
-	return out, nil
+	return out, err
 }
 
 // complete reports whether an approval says what was approved, and by whom.
@@ -110,20 +101,7 @@ func (st Store) changeApprovals(ctx context.Context, gone func(Approval) bool, p
 	if err != nil {
 		return "", err
 	}
-	kept, err = f.change(ctx, func(o *jsonedit.Object) (bool, error) {
-		out, changed, err := rewritten(o, keyApprovals, gone, put)
-		if err != nil {
-			return false, err
-		}
-		if len(out) > mostApprovals {
-			return false, fmt.Errorf("it holds %d approvals, the most there can be; take some back", mostApprovals)
-		}
-		raw, err := json.Marshal(out)
-		if changed {
-			o.Set(keyApprovals, raw)
-		}
-		return changed, err
-	})
+	kept, err = f.change(ctx, func(o *jsonedit.Object) (bool, error) { return rewrite(o, keyApprovals, mostApprovals, gone, put) })
 	if err != nil {
 		return kept, f.fault(err)
 	}

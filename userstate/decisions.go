@@ -80,7 +80,7 @@ func (c *Decisions) trusting(f File, o *jsonedit.Object) {
 	if o == nil {
 		return
 	}
-	list, _ := records(o, keyTrusted) // checked by load
+	list, _ := decoded[record](o, keyTrusted) // checked by load
 	if len(list) > 0 && !confine.OnlyOwn(f.Path) {
 		c.unusable(f.Path, errors.New("others than you can write to it"), "it lends no skill trust")
 		return

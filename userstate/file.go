@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"metier"
 	"metier/config"
@@ -170,20 +171,20 @@ func (f File) check(o *jsonedit.Object) error {
 		return err
 	}
 	for _, key := range []string{keyDisabled, keyTrusted} {
-		if _, err := records(o, key); err != nil {
+		if _, err := decoded[record](o, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// records decodes a list of skills, each beside its text.
-func records(o *jsonedit.Object, key string) ([]record, error) {
+// decoded decodes a list.
+func decoded[T any](o *jsonedit.Object, key string) ([]T, error) {
 	raw, err := texts(o, key)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]record, len(raw))
+	out := make([]T, len(raw))
 	for i, r := range raw {
 		if err := json.Unmarshal(r, &out[i]); err != nil {
 			return nil, fmt.Errorf("%s: entry %d: %w", key, i+1, err)
@@ -317,30 +318,36 @@ func keepBad(path string) (string, error) {
 	return "", fmt.Errorf("there are %d files named %s.bad already", mostBad, filepath.Base(path))
 }
 
-// rewritten is a list of a file without those that are gone and, unless it is
-// nil, with put at its end. The others stay as they were written.
-func rewritten[T any](o *jsonedit.Object, key string, gone func(T) bool, put *T) (out []json.RawMessage, changed bool, err error) {
+// rewrite takes those that are gone out of a list of a file and puts one at its
+// end, unless it is nil. The others stay as they were written. It fails if the list
+// would have more than most.
+func rewrite[T any](o *jsonedit.Object, key string, most int, gone func(T) bool, put *T) (changed bool, err error) {
 	list, err := texts(o, key)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	out = []json.RawMessage{}
+	out := []string{}
 	for _, raw := range list {
 		var v T
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return nil, false, err
+			return false, err
 		}
 		if !gone(v) {
-			out = append(out, raw)
+			out = append(out, string(raw))
 		}
 	}
-	changed = len(out) != len(list)
 	if put != nil {
 		raw, err := json.Marshal(put)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
-		out, changed = append(out, raw), true
+		out = append(out, string(raw))
+	} else if len(out) == len(list) {
+		return false, nil
 	}
-	return out, changed, nil
+	if len(out) > most {
+		return false, fmt.Errorf("it holds %d %s, the most there can be; take some back", most, key)
+	}
+	o.Set(key, json.RawMessage("["+strings.Join(out, ",")+"]"))
+	return true, nil
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"metier"
@@ -52,7 +52,7 @@ func (f File) off(o *jsonedit.Object) func(*metier.Head, metier.ID, string) bool
 			return ok && string(raw) == "false"
 		}
 	}
-	list, _ := records(o, keyDisabled)                // checked by load
+	list, _ := decoded[record](o, keyDisabled)        // checked by load
 	dirs, ids := map[string]bool{}, map[string]bool{} // there may be many, of many skills
 	for _, r := range list {
 		if r.Dir != "" {
@@ -88,24 +88,6 @@ func setName(o *jsonedit.Object, name string, on bool) (bool, error) {
 		o.Set(keyEnabled, raw)
 	}
 	return true, err
-}
-
-// putRecord replaces the records that are gone by one, or only removes them
-// where it is nil. The others stay as they were written.
-func putRecord(o *jsonedit.Object, key string, gone func(record) bool, put *record) (bool, error) {
-	out, changed, err := rewritten(o, key, gone, put)
-	if err != nil {
-		return false, err
-	}
-	if !changed {
-		return false, nil
-	}
-	texts := make([]string, len(out))
-	for i, raw := range out {
-		texts[i] = string(raw)
-	}
-	o.Set(key, json.RawMessage("["+strings.Join(texts, ",")+"]"))
-	return true, nil
 }
 
 // Switch enables or disables skills. changed reports for each whether the file
@@ -154,7 +136,7 @@ func (f File) DistrustMissing(ctx context.Context, subject string) (changed bool
 
 func (f File) putTrusted(ctx context.Context, gone func(record) bool, put *record) (changed bool, kept string, err error) {
 	kept, err = f.change(ctx, func(o *jsonedit.Object) (_ bool, err error) {
-		changed, err = putRecord(o, keyTrusted, gone, put)
+		changed, err = rewrite(o, keyTrusted, math.MaxInt, gone, put)
 		return changed, err
 	})
 	return changed, kept, err
@@ -172,12 +154,12 @@ func (f File) set(o *jsonedit.Object, sk metier.Skill, on bool) (bool, error) {
 	r := record{ID: sk.ID.String(), Name: sk.Name, Dir: f.dirOf(sk.Head)}
 	is := func(x record) bool { return x.means(r.Dir, sk.ID) }
 	if on {
-		return putRecord(o, keyDisabled, is, nil)
+		return rewrite(o, keyDisabled, math.MaxInt, is, nil)
 	}
-	if list, err := records(o, keyDisabled); err != nil || slices.ContainsFunc(list, is) {
+	if list, err := decoded[record](o, keyDisabled); err != nil || slices.ContainsFunc(list, is) {
 		return false, err
 	}
-	return putRecord(o, keyDisabled, func(record) bool { return false }, &r)
+	return rewrite(o, keyDisabled, math.MaxInt, func(record) bool { return false }, &r)
 }
 
 // forget takes a skill that is not there any more out of a file: by name, ID or
@@ -186,7 +168,7 @@ func (f File) forget(o *jsonedit.Object, subject string) (bool, error) {
 	if f.byName {
 		return setName(o, subject, true)
 	}
-	return putRecord(o, keyDisabled, func(r record) bool { return r.called(subject) }, nil)
+	return rewrite(o, keyDisabled, math.MaxInt, func(r record) bool { return r.called(subject) }, nil)
 }
 
 // called reports whether a person means a record by what they typed.
