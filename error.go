@@ -95,6 +95,11 @@ func Errorf(kind Kind, code, hint, format string, args ...any) error {
 	return &Error{Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
 }
 
+// InvalidArguments returns the error of a tool for arguments that it does not take.
+func InvalidArguments(format string, args ...any) error {
+	return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, args...)}
+}
+
 // KindOf returns the kind of the first *Error in err's tree, or internal.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {

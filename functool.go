@@ -59,7 +59,7 @@ func (t *funcTool[In, Out]) decode(args json.RawMessage) (in In, err error) {
 		return in, err
 	}
 	if err := t.schema.Check(args); err != nil {
-		return in, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
+		return in, InvalidArguments("%w", err)
 	}
 	return in, nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"metier/internal/argschema"
 	"metier/internal/bm25"
 	"metier/internal/catalog"
 	"metier/internal/promptescape"
@@ -278,7 +279,7 @@ type searchTool struct{}
 func (searchTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolSearchSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.Search, settings.ToolSearchSkills), Description: strings.TrimSpace(searchText)}}
-	spec.Schema = schema(map[string]any{"query": map[string]any{"type": "string", "description": "A few words that say what is to be done."}, "limit": limitSchema()}, "query")
+	spec.Schema = argschema.Object(map[string]any{"query": argschema.Text("A few words that say what is to be done."), "limit": limitSchema()}, "query")
 	return spec, s.findable()
 }
 
@@ -292,7 +293,7 @@ func decodeLimited(raw json.RawMessage, into any, limit *int) error {
 		return err
 	}
 	if *limit < 0 || *limit > resultsMost {
-		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: fmt.Errorf("limit is not a number from 1 to %d", resultsMost)}
+		return InvalidArguments("limit is not a number from 1 to %d", resultsMost)
 	}
 	*limit = cmp.Or(*limit, resultsDefault)
 	return nil
@@ -350,7 +351,7 @@ type pageTool struct{}
 func (pageTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolListSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.List, settings.ToolListSkills), Description: strings.TrimSpace(listText)}}
-	spec.Schema = schema(map[string]any{"after": map[string]any{"type": "string", "description": "Name after which the page begins; the last name of the page before."}, "limit": limitSchema()})
+	spec.Schema = argschema.Object(map[string]any{"after": argschema.Text("Name after which the page begins; the last name of the page before."), "limit": limitSchema()})
 	return spec, s.findable()
 }
 

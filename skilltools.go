@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/internal/promptescape"
 	"metier/internal/strictjson"
 	"metier/model"
@@ -51,7 +52,7 @@ func skillTools(set settings.Settings) []Tool {
 // struct. The error has Kind Invalid and names the key.
 func DecodeArgs(raw json.RawMessage, into any) error {
 	if err := strictjson.Decode(raw, into); err != nil {
-		return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
+		return InvalidArguments("%w", err)
 	}
 	return nil
 }
@@ -83,14 +84,13 @@ func (loadTool) Spec(ctx context.Context, s *Session) (Spec, bool) {
 const enumMax = 200
 
 func loadSchema(names []string, filePath, enum, offset, byID bool) json.RawMessage {
-	name := map[string]any{"type": "string", "description": "Name of the skill."}
+	name := argschema.Text("Name of the skill.")
 	if enum && len(names) > 0 && len(names) <= enumMax {
 		name["enum"] = names
 	}
 	props := map[string]any{"name": name}
 	if filePath {
-		props["file_path"] = map[string]any{"type": "string",
-			"description": "Path of one file inside the skill's folder, to read that file instead of the instructions."}
+		props["file_path"] = argschema.Text("Path of one file inside the skill's folder, to read that file instead of the instructions.")
 	}
 	if offset {
 		props["offset"] = offsetSchema
@@ -102,56 +102,43 @@ func loadSchema(names []string, filePath, enum, offset, byID bool) json.RawMessa
 // skill. With byID its ID can stand in place of the name.
 func identified(props map[string]any, byID bool, name string, required ...string) json.RawMessage {
 	if !byID {
-		return schema(props, append([]string{name}, required...)...)
+		return argschema.Object(props, append([]string{name}, required...)...)
 	}
-	props["skillId"] = map[string]any{"type": "string", "description": "ID of the skill; give it or " + name + "."}
-	return schema(props, required...)
+	props["skillId"] = argschema.Text("ID of the skill; give it or " + name + ".")
+	return argschema.Object(props, required...)
 }
 
 // Identify returns how a call names a skill: by name, or by ID where the model
 // is shown no paths (setting paths). field is what the tool calls the name. The
 // error has Kind Invalid, or NotFound for an ID that no usable skill has.
 func (s *Session) Identify(field, name, id string) (string, error) {
-	var err error
 	switch {
 	case id != "" && !s.byID():
-		err = errors.New(`unknown field "skillId"`)
+		return "", InvalidArguments(`unknown field "skillId"`)
 	case id != "" && name != "":
-		err = errors.New("give skillId or " + field + ", not both")
+		return "", InvalidArguments("give skillId or %s, not both", field)
 	case id == "" && name == "":
-		err = errors.New(field + " is missing")
+		return "", InvalidArguments("%s is missing", field)
 	case id != "":
 		if i, ok := s.Snapshot().named().text[id]; !ok || s.Snapshot().skills[i].ID.String() != id {
 			return "", &Error{Op: "find", Skill: id, Kind: NotFound, Code: "skill_not_found", Hint: "take the skillId from the list of skills", Err: errors.New("no skill has this ID")}
 		}
 		return id, nil
-	default:
-		return name, nil
 	}
-	return "", &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
+	return name, nil
 }
 
 var offsetSchema = map[string]any{"type": "integer", "minimum": 0, "description": "Where to read on: the offset that the previous part names."}
 
 // offset checks an offset argument, which is known only where replies have pages.
-func (s *Session) offset(n int64) (err error) {
+func (s *Session) offset(n int64) error {
 	switch {
 	case n != 0 && !s.cfg.ToolsOnly:
-		err = errors.New(`unknown field "offset"`)
+		return InvalidArguments(`unknown field "offset"`)
 	case n < 0:
-		err = errors.New("offset is negative")
-	default:
-		return nil
+		return InvalidArguments("offset is negative")
 	}
-	return &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: err}
-}
-
-func schema(props map[string]any, required ...string) json.RawMessage {
-	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": append([]string{}, required...), "additionalProperties": false})
-	if err != nil {
-		panic(err) // maps of strings always marshal
-	}
-	return b
+	return nil
 }
 
 func (loadTool) args(s *Session, raw json.RawMessage) (a loadArgs, err error) {
@@ -159,7 +146,7 @@ func (loadTool) args(s *Session, raw json.RawMessage) (a loadArgs, err error) {
 		return a, err
 	}
 	if a.FilePath != "" && s.enveloped() {
-		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New(`unknown field "file_path"`)}
+		return a, InvalidArguments(`unknown field "file_path"`)
 	}
 	a.Name, err = s.Identify("name", a.Name, a.SkillID)
 	return a, err
@@ -363,8 +350,8 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	set := s.cfg.Settings
 	spec := Spec{Canonical: settings.ToolReadSkillResource, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(set.Tools.Resource, settings.ToolReadSkillResource), Description: strings.TrimSpace(resourceToolText)}}
-	skill, key := map[string]any{"type": "string", "description": "Name of the skill."}, "skill"
-	props := map[string]any{"path": map[string]any{"type": "string", "description": "Path of the file, relative to the skill's folder, for example references/guide.md."}}
+	skill, key := argschema.Text("Name of the skill."), "skill"
+	props := map[string]any{"path": argschema.Text("Path of the file, relative to the skill's folder, for example references/guide.md.")}
 	if s.enveloped() {
 		key = "name"
 	} else {
@@ -390,7 +377,7 @@ func (t resourceTool) args(s *Session, raw json.RawMessage) (readArgs, error) {
 		return a, err
 	}
 	if a.MaxBytes != nil && *a.MaxBytes < 1 {
-		return a, &Error{Op: "arguments", Kind: Invalid, Code: "invalid_arguments", Err: errors.New("maxBytes is less than 1")}
+		return a, InvalidArguments("maxBytes is less than 1")
 	}
 	if err := s.offset(a.Offset); err != nil {
 		return a, err

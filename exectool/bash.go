@@ -11,6 +11,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/internal/runtimes"
 	"metier/internal/shell"
 	"metier/model"
@@ -37,12 +38,12 @@ type bashTool struct{ *runner }
 
 func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	props := map[string]any{
-		"command":   map[string]any{"type": "string", "description": "The command, as bash reads it."},
-		"cwd":       map[string]any{"type": "string", "description": "Working folder, in the paths of the file tools."},
+		"command":   argschema.Text("The command, as bash reads it."),
+		"cwd":       argschema.Text("Working folder, in the paths of the file tools."),
 		"timeoutMs": t.timeoutArg(),
 	}
 	return metier.Spec{Canonical: settings.ToolBash, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: settings.ToolBash, Description: t.about(), Schema: schema(props, "command")}}, true
+		ToolSpec: model.ToolSpec{Name: settings.ToolBash, Description: t.about(), Schema: argschema.Object(props, "command")}}, true
 }
 
 func (t bashTool) about() string {
@@ -60,11 +61,11 @@ func (t bashTool) args(raw json.RawMessage) (bashArgs, error) {
 	}
 	switch {
 	case strings.TrimSpace(a.Command) == "":
-		return a, invalid("command is empty")
+		return a, metier.InvalidArguments("command is empty")
 	case len(a.Command) > argsMax || strings.ContainsRune(a.Command, 0):
-		return a, invalid("command has more than %d bytes, or a NUL byte", argsMax)
+		return a, metier.InvalidArguments("command has more than %d bytes, or a NUL byte", argsMax)
 	case a.MS != nil && *a.MS < 1:
-		return a, invalid("timeoutMs is less than 1")
+		return a, metier.InvalidArguments("timeoutMs is less than 1")
 	}
 	return a, nil
 }
@@ -81,7 +82,7 @@ func (t bashTool) Facts(ctx context.Context, _ *metier.Session, raw json.RawMess
 	r := policy.Request{Effect: policy.SideEffect, Level: report.Level.String(), Network: networkText(hosts, public), Hosts: hosts}
 	facts, err := shell.Facts(a.Command)
 	if err != nil {
-		return metier.Facts{}, invalid("bash would not understand the command: %v", err)
+		return metier.Facts{}, metier.InvalidArguments("bash would not understand the command: %v", err)
 	}
 	r.Summary, r.Commands, r.Starts = a.Command, facts.Commands, facts.Starts
 	r.Opaque, r.OpaqueWhy = facts.Opaque, strings.Join(facts.Why, ", ")

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/model"
 	"metier/policy"
 	"metier/sandbox"
@@ -48,41 +48,28 @@ type Script struct {
 type scriptTool struct{ *runner }
 
 func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, bool) {
-	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
 	props := map[string]any{
-		"skill":     text("Name of the skill."),
-		"path":      text("Path of the script in the skill's folder, for example scripts/report.py."),
-		"args":      map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Arguments, passed as they are; no shell reads them."},
-		"cwd":       text("Working folder, in the paths of the file tools."),
+		"skill":     argschema.Text("Name of the skill."),
+		"path":      argschema.Text("Path of the script in the skill's folder, for example scripts/report.py."),
+		"args":      argschema.Texts("Arguments, passed as they are; no shell reads them."),
+		"cwd":       argschema.Text("Working folder, in the paths of the file tools."),
 		"timeoutMs": t.timeoutArg(),
 	}
 	if !t.onStdin() {
-		props["stdin"] = text("Text for the script's standard input.")
+		props["stdin"] = argschema.Text("Text for the script's standard input.")
 	}
 	if t.ByPath != nil {
-		props["skill"], props["script"] = text("Path of the skill in the harness."), text("Name of the script, as the skill lists it.")
+		props["skill"], props["script"] = argschema.Text("Path of the skill in the harness."), argschema.Text("Name of the script, as the skill lists it.")
 		delete(props, "path")
 		return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
+			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, "skill", "script")}}, len(s.Snapshot().All()) > 0
 	}
 	required := []string{"skill", "path"}
 	if t.View.None() {
-		props["skillId"], required = text("ID of the skill; give it or skill."), []string{"path"}
+		props["skillId"], required = argschema.Text("ID of the skill; give it or skill."), []string{"path"}
 	}
 	return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: schema(props, required...)}}, len(s.Snapshot().All()) > 0
-}
-
-func schema(props map[string]any, required ...string) json.RawMessage {
-	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
-	if err != nil {
-		panic(err) // maps of strings and numbers always marshal
-	}
-	return b
-}
-
-func invalid(format string, a ...any) error {
-	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, a...)}
+		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, required...)}}, len(s.Snapshot().All()) > 0
 }
 
 // byPath is a script in the words of harnesses: a skill's path as skill (v1) or
@@ -118,10 +105,10 @@ func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawM
 	case p.Script == "":
 		p.Script = p.Path
 	case p.Path != "":
-		return a, invalid("skill, path and script are two things: a skill's path, and a script's name")
+		return a, metier.InvalidArguments("skill, path and script are two things: a skill's path, and a script's name")
 	}
 	if p.Skill == "" || p.Script == "" {
-		return a, invalid("skill or script is missing")
+		return a, metier.InvalidArguments("skill or script is missing")
 	}
 	name, file, err := t.ByPath(ctx, s, p.Skill, p.Script)
 	return Script{Skill: name, Path: file, Args: p.Args, Cwd: p.Cwd, MS: p.MS, Stdin: p.Stdin}, err
@@ -136,16 +123,16 @@ func (t scriptTool) args(ctx context.Context, s *metier.Session, raw json.RawMes
 	for _, arg := range a.Args {
 		size += len(arg)
 		if strings.ContainsRune(arg, 0) {
-			return a, invalid("an argument holds a NUL byte, which no program can be given")
+			return a, metier.InvalidArguments("an argument holds a NUL byte, which no program can be given")
 		}
 	}
 	switch {
 	case a.MS != nil && *a.MS < 1:
-		return a, invalid("timeoutMs is less than 1")
+		return a, metier.InvalidArguments("timeoutMs is less than 1")
 	case a.Stdin != "" && t.onStdin():
-		return a, invalid("stdin is not available here: the script itself is read from it")
+		return a, metier.InvalidArguments("stdin is not available here: the script itself is read from it")
 	case size > argsMax:
-		return a, invalid("args and stdin have more than %d bytes", argsMax)
+		return a, metier.InvalidArguments("args and stdin have more than %d bytes", argsMax)
 	}
 	return a, nil
 }

@@ -29,6 +29,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/internal/digest"
 	"metier/internal/egress"
 	"metier/internal/pagetext"
@@ -84,20 +85,13 @@ type call struct {
 }
 
 func (t tool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"url"}, "additionalProperties": false, "properties": map[string]any{
+	schema := argschema.Object(map[string]any{
 		"url":      map[string]any{"type": "string", "maxLength": urlMax, "description": "Address of the page, with http:// or https://."},
 		"maxBytes": map[string]any{"type": "integer", "minimum": 1, "maximum": shownMax, "description": fmt.Sprintf("Most bytes of text to show; %d unless given.", shownDefault)},
 		"start":    map[string]any{"type": "integer", "minimum": 0, "description": "Byte of the text to begin at, as a result said."},
-	}})
-	if err != nil {
-		panic(err) // maps of strings and numbers always marshal
-	}
+	}, "url")
 	return metier.Spec{Canonical: settings.ToolWebFetch, Effect: policy.SideEffect,
 		ToolSpec: model.ToolSpec{Name: settings.ToolWebFetch, Description: strings.TrimSpace(aboutText), Schema: schema}}, true
-}
-
-func invalid(format string, a ...any) error {
-	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, a...)}
 }
 
 func (t tool) args(raw json.RawMessage) (call, address, error) {
@@ -107,11 +101,11 @@ func (t tool) args(raw json.RawMessage) (call, address, error) {
 	}
 	switch {
 	case a.URL == "":
-		return a, address{}, invalid("url is missing")
+		return a, address{}, metier.InvalidArguments("url is missing")
 	case a.MaxBytes != nil && (*a.MaxBytes < 1 || *a.MaxBytes > shownMax):
-		return a, address{}, invalid("maxBytes is not 1 to %d", shownMax)
+		return a, address{}, metier.InvalidArguments("maxBytes is not 1 to %d", shownMax)
 	case a.Start < 0:
-		return a, address{}, invalid("start is less than 0")
+		return a, address{}, metier.InvalidArguments("start is less than 0")
 	}
 	to, err := parse(a.URL)
 	return a, to, err

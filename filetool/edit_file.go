@@ -5,10 +5,10 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"sync"
 
 	"metier"
+	"metier/internal/argschema"
 	"metier/policy"
 	"metier/settings"
 )
@@ -27,12 +27,12 @@ type editArgs struct {
 }
 
 var editSchema = sync.OnceValue(func() json.RawMessage {
-	return schema(map[string]any{
-		"path":    text("Path of the file."),
-		"old":     text("The text to replace, exactly as it stands in the file."),
-		"new":     text("The text to put there; may be empty."),
+	return argschema.Object(map[string]any{
+		"path":    argschema.Text("Path of the file."),
+		"old":     argschema.Text("The text to replace, exactly as it stands in the file."),
+		"new":     argschema.Text("The text to put there; may be empty."),
 		"all":     map[string]any{"type": "boolean", "description": "Replace every occurrence."},
-		"ifMatch": text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
+		"ifMatch": argschema.Text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
 	}, "path", "old", "new")
 })
 
@@ -49,11 +49,11 @@ func (t editFile) args(raw json.RawMessage) (editArgs, error) {
 	case a.Path == "":
 		return a, missing("path")
 	case a.Old == "":
-		return a, invalid(errors.New("old is missing or empty; use write_file for a new file"))
+		return a, metier.InvalidArguments("old is missing or empty; use write_file for a new file")
 	case a.New == nil:
 		return a, missing("new")
 	case a.Old == *a.New:
-		return a, invalid(errors.New("old and new are the same"))
+		return a, metier.InvalidArguments("old and new are the same")
 	}
 	return a, nil
 }

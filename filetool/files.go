@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"strings"
@@ -74,20 +73,6 @@ func (f files) spec(name, text string, e policy.Effect, schema json.RawMessage) 
 	}
 	return metier.Spec{ToolSpec: model.ToolSpec{Name: name, Description: text, Schema: schema}, Canonical: name, Effect: e}
 }
-
-// schema describes the arguments of a tool.
-func schema(props map[string]any, required ...string) json.RawMessage {
-	if required == nil {
-		required = []string{}
-	}
-	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
-	if err != nil {
-		panic(err) // maps of strings and numbers always marshal
-	}
-	return b
-}
-
-func text(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
 
 func number(about string) map[string]any {
 	return map[string]any{"type": "integer", "minimum": 1, "description": about}
@@ -248,13 +233,7 @@ func readIntent(raw json.RawMessage) (i intent) {
 }
 
 // missing is the error for a required argument that is not there.
-func missing(name string) error {
-	return invalid(fmt.Errorf("%s is missing", name))
-}
-
-func invalid(err error) error {
-	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: err}
-}
+func missing(name string) error { return metier.InvalidArguments("%s is missing", name) }
 
 // result is a success.
 func (f files) result(name, s string, detail any) metier.Result {

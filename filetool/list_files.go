@@ -1,6 +1,7 @@
 package filetool
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"metier"
+	"metier/internal/argschema"
 	"metier/internal/confine"
 	"metier/internal/termtext"
 	"metier/policy"
@@ -46,10 +48,10 @@ type listDetail struct {
 }
 
 var listSchema = sync.OnceValue(func() json.RawMessage {
-	return schema(map[string]any{
-		"path":    text("Folder to start at; the working folder unless given."),
+	return argschema.Object(map[string]any{
+		"path":    argschema.Text("Folder to start at; the working folder unless given."),
 		"depth":   number("Levels to show."),
-		"pattern": text("Glob that names or paths must match."),
+		"pattern": argschema.Text("Glob that names or paths must match."),
 	})
 })
 
@@ -64,10 +66,10 @@ func (t listFiles) args(raw json.RawMessage) (listArgs, error) {
 	}
 	var err error
 	if a.glob, err = parseGlob(a.Pattern); err != nil {
-		return a, invalid(fmt.Errorf("pattern: %w", err))
+		return a, metier.InvalidArguments("pattern: %w", err)
 	}
 	if a.Depth < 0 {
-		return a, invalid(errors.New("depth counts from 1"))
+		return a, metier.InvalidArguments("depth counts from 1")
 	}
 	if a.Depth == 0 {
 		if a.Depth = listDepth; a.Pattern != "" {
@@ -77,20 +79,12 @@ func (t listFiles) args(raw json.RawMessage) (listArgs, error) {
 	return a, nil
 }
 
-// where is the path argument, or the working folder.
-func where(p string) string {
-	if p == "" {
-		return "."
-	}
-	return p
-}
-
 func (t listFiles) Facts(_ context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	a, err := t.args(raw)
 	if err != nil {
 		return metier.Facts{}, err
 	}
-	fa, _, err := t.facts(s, where(a.Path), policy.Read)
+	fa, _, err := t.facts(s, cmp.Or(a.Path, "."), policy.Read)
 	return fa, err
 }
 
@@ -99,7 +93,7 @@ func (t listFiles) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Re
 	if err != nil {
 		return failed(ctx, err)
 	}
-	tg, err := t.again(x, where(a.Path), false)
+	tg, err := t.again(x, cmp.Or(a.Path, "."), false)
 	if err != nil {
 		return failed(ctx, err)
 	}

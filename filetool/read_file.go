@@ -13,6 +13,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/internal/digest"
 	"metier/policy"
 	"metier/settings"
@@ -50,8 +51,8 @@ type fileDetail struct {
 }
 
 var readSchema = sync.OnceValue(func() json.RawMessage {
-	return schema(map[string]any{
-		"path":   text("Path of the file."),
+	return argschema.Object(map[string]any{
+		"path":   argschema.Text("Path of the file."),
 		"offset": number("First line to show, counted from 1."),
 		"limit":  number(fmt.Sprintf("Most lines to show; %d unless given.", readLines)),
 	}, "path")
@@ -70,7 +71,7 @@ func (t readFile) args(raw json.RawMessage) (readArgs, error) {
 	case a.Path == "":
 		return a, missing("path")
 	case a.Offset < 0, a.Limit < 0:
-		return a, invalid(errors.New("offset and limit count from 1"))
+		return a, metier.InvalidArguments("offset and limit count from 1")
 	}
 	return a, nil
 }

@@ -1,6 +1,7 @@
 package filetool
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"sync"
 
 	"metier"
+	"metier/internal/argschema"
 	"metier/internal/confine"
 	"metier/internal/regex"
 	"metier/internal/termtext"
@@ -58,10 +60,10 @@ type searchDetail struct {
 }
 
 var searchSchema = sync.OnceValue(func() json.RawMessage {
-	return schema(map[string]any{
-		"pattern": text("Regular expression, RE2 syntax."),
-		"path":    text("Folder or file to search; the working folder unless given."),
-		"glob":    text("Glob that names or paths of files must match."),
+	return argschema.Object(map[string]any{
+		"pattern": argschema.Text("Regular expression, RE2 syntax."),
+		"path":    argschema.Text("Folder or file to search; the working folder unless given."),
+		"glob":    argschema.Text("Glob that names or paths of files must match."),
 		"limit":   map[string]any{"type": "integer", "minimum": 1, "maximum": searchMost, "description": fmt.Sprintf("Most matches to show; %d unless given.", searchMatches)},
 	}, "pattern")
 })
@@ -80,20 +82,20 @@ func (t searchFiles) args(raw json.RawMessage) (searchArgs, error) {
 	case a.Pattern == "":
 		return a, missing("pattern")
 	case len(a.Pattern) > searchPattern:
-		return a, invalid(fmt.Errorf("pattern is longer than %d bytes", searchPattern))
+		return a, metier.InvalidArguments("pattern is longer than %d bytes", searchPattern)
 	case a.Limit < 0 || a.Limit > searchMost:
-		return a, invalid(fmt.Errorf("limit is not between 1 and %d", searchMost))
+		return a, metier.InvalidArguments("limit is not between 1 and %d", searchMost)
 	}
 	if states, err := regex.States(a.Pattern); err != nil {
-		return a, invalid(fmt.Errorf("pattern: %w", err))
+		return a, metier.InvalidArguments("pattern: %w", err)
 	} else if states > searchStates {
-		return a, invalid(fmt.Errorf("pattern has %d states, more than %d; use smaller repetitions", states, searchStates))
+		return a, metier.InvalidArguments("pattern has %d states, more than %d; use smaller repetitions", states, searchStates)
 	}
 	if a.re, err = regexp.Compile(a.Pattern); err != nil {
-		return a, invalid(fmt.Errorf("pattern: %w", err))
+		return a, metier.InvalidArguments("pattern: %w", err)
 	}
 	if a.glob, err = parseGlob(a.Glob); err != nil {
-		return a, invalid(fmt.Errorf("glob: %w", err))
+		return a, metier.InvalidArguments("glob: %w", err)
 	}
 	if a.Limit == 0 {
 		a.Limit = searchMatches
@@ -106,7 +108,7 @@ func (t searchFiles) Facts(_ context.Context, s *metier.Session, raw json.RawMes
 	if err != nil {
 		return metier.Facts{}, err
 	}
-	fa, _, err := t.facts(s, where(a.Path), policy.Read)
+	fa, _, err := t.facts(s, cmp.Or(a.Path, "."), policy.Read)
 	return fa, err
 }
 
@@ -115,7 +117,7 @@ func (t searchFiles) Invoke(ctx context.Context, x *metier.ToolContext) (metier.
 	if err != nil {
 		return failed(ctx, err)
 	}
-	tg, err := t.again(x, where(a.Path), false)
+	tg, err := t.again(x, cmp.Or(a.Path, "."), false)
 	if err != nil {
 		return failed(ctx, err)
 	}

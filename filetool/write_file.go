@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"metier"
+	"metier/internal/argschema"
 	"metier/internal/digest"
 	"metier/policy"
 	"metier/settings"
@@ -29,10 +30,10 @@ type writeArgs struct {
 }
 
 var writeSchema = sync.OnceValue(func() json.RawMessage {
-	return schema(map[string]any{
-		"path":    text("Path of the file."),
-		"content": text("The whole new content."),
-		"ifMatch": text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
+	return argschema.Object(map[string]any{
+		"path":    argschema.Text("Path of the file."),
+		"content": argschema.Text("The whole new content."),
+		"ifMatch": argschema.Text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
 	}, "path", "content")
 })
 

@@ -10,6 +10,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -57,12 +58,11 @@ type delegateArgs struct {
 }
 
 func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
-	profile := text("Which kind of helper: " + strings.Join(d.described(), "; "))
+	profile := argschema.Text("Which kind of helper: " + strings.Join(d.described(), "; "))
 	profile["enum"] = d.Allowed
 	props := map[string]any{
 		"profile": profile,
-		"task":    text("The whole task, for somebody who knows nothing else."),
+		"task":    argschema.Text("The whole task, for somebody who knows nothing else."),
 		"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "maxItems": maxSkills,
 			"description": "Names of skills it begins with."},
 		"output_schema": map[string]any{"type": "object", "description": "JSON schema its answer has to fit, if it has to."},
@@ -77,12 +77,8 @@ func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	if !slices.Contains(d.Allowed, Default) {
 		required = append(required, "profile")
 	}
-	b, err := json.Marshal(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
-	if err != nil {
-		panic(err) // maps of strings always marshal
-	}
 	return metier.Spec{Canonical: settings.ToolDelegateTask, Effect: policy.SideEffect,
-		ToolSpec: model.ToolSpec{Name: settings.ToolDelegateTask, Description: strings.TrimSpace(delegateText), Schema: b}}, len(d.Allowed) > 0
+		ToolSpec: model.ToolSpec{Name: settings.ToolDelegateTask, Description: strings.TrimSpace(delegateText), Schema: argschema.Object(props, required...)}}, len(d.Allowed) > 0
 }
 
 // described are the profiles the model may choose from, each with its description.
@@ -99,10 +95,6 @@ func (d *delegate) described() []string {
 // maxSkills is how many skills one call may name.
 const maxSkills = 20
 
-func invalid(format string, a ...any) error {
-	return &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: fmt.Errorf(format, a...)}
-}
-
 func (d *delegate) args(raw json.RawMessage) (delegateArgs, Profile, error) {
 	var a delegateArgs
 	if err := metier.DecodeArgs(raw, &a); err != nil {
@@ -116,19 +108,19 @@ func (d *delegate) args(raw json.RawMessage) (delegateArgs, Profile, error) {
 	case !known:
 		p.Name = a.Profile // policy refuses it
 	case strings.TrimSpace(a.Task) == "":
-		return a, p, invalid("task is missing")
+		return a, p, metier.InvalidArguments("task is missing")
 	case len(a.Task) > maxTask:
-		return a, p, invalid("task has more than %d bytes; put the material into files and name them", maxTask)
+		return a, p, metier.InvalidArguments("task has more than %d bytes; put the material into files and name them", maxTask)
 	case len(a.Skills) > maxSkills:
-		return a, p, invalid("skills names more than %d", maxSkills)
+		return a, p, metier.InvalidArguments("skills names more than %d", maxSkills)
 	case len(a.Output) > maxTask:
-		return a, p, invalid("output_schema has more than %d bytes", maxTask)
+		return a, p, metier.InvalidArguments("output_schema has more than %d bytes", maxTask)
 	case a.Output != nil && d.Check == nil:
-		return a, p, invalid("output_schema is not available here")
+		return a, p, metier.InvalidArguments("output_schema is not available here")
 	}
 	if a.Output != nil {
 		if err := d.Check(a.Output); err != nil {
-			return a, p, invalid("output_schema: %v", err)
+			return a, p, metier.InvalidArguments("output_schema: %v", err)
 		}
 	}
 	return a, p, nil

@@ -10,6 +10,7 @@ import (
 
 	"metier"
 	"metier/event"
+	"metier/internal/argschema"
 	"metier/model"
 	"metier/policy"
 	"metier/settings"
@@ -31,20 +32,17 @@ type handleArgs struct {
 }
 
 func (handleTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	schema, err := json.Marshal(map[string]any{"type": "object", "required": []string{"handle"}, "additionalProperties": false, "properties": map[string]any{
-		"handle": map[string]any{"type": "string", "description": "The handle, as a result names it."},
+	schema := argschema.Object(map[string]any{
+		"handle": argschema.Text("The handle, as a result names it."),
 		"from":   map[string]any{"type": "integer", "minimum": 0, "description": "First byte to show."},
-	}})
-	if err != nil {
-		panic(err) // maps of strings always marshal
-	}
+	}, "handle")
 	return metier.Spec{Canonical: settings.ToolDescribeHandle, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: settings.ToolDescribeHandle, Description: strings.TrimSpace(handleText), Schema: schema}}, true
 }
 
 func (handleTool) args(raw json.RawMessage) (a handleArgs, err error) {
 	if err = metier.DecodeArgs(raw, &a); err == nil && (a.Handle == "" || a.Handle != event.ChildName(a.Handle) || a.From < 0) {
-		err = invalid("handle is missing or none, or from is below 0")
+		err = metier.InvalidArguments("handle is missing or none, or from is below 0")
 	}
 	return a, err
 }
@@ -65,7 +63,7 @@ func (t handleTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.R
 	}
 	text := whole(o)
 	if a.From > len(text) {
-		return metier.Failure(invalid("the report has %d bytes", len(text))), nil
+		return metier.Failure(metier.InvalidArguments("the report has %d bytes", len(text))), nil
 	}
 	from := a.From
 	for from < len(text) && !utf8.RuneStart(text[from]) {

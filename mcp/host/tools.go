@@ -170,7 +170,7 @@ func (t *tool) Spec(context.Context, *metier.Session) (metier.Spec, bool) { retu
 // effect.
 func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage) (metier.Facts, error) {
 	bad := func(err error) (metier.Facts, error) {
-		return metier.Facts{}, &metier.Error{Op: "arguments", Kind: metier.Invalid, Code: "invalid_arguments", Err: err}
+		return metier.Facts{}, metier.InvalidArguments("%w", err)
 	}
 	var v map[string]any
 	if len(args) > 0 {
