@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 
 	"metier"
@@ -181,9 +182,7 @@ func merged[V any](into, from map[string]V) map[string]V {
 	if into == nil {
 		into = map[string]V{}
 	}
-	for k, v := range from {
-		into[k] = v
-	}
+	maps.Copy(into, from)
 	return into
 }
 

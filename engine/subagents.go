@@ -36,13 +36,10 @@ type LaunchSubagents struct {
 }
 
 func (l *LaunchSubagents) names() []string {
-	var out []string
-	if l != nil {
-		for _, p := range l.Profiles {
-			out = append(out, p.Name)
-		}
+	if l == nil {
+		return nil
 	}
-	return out
+	return profileNames(l.Profiles)
 }
 
 // may reports whether a run at this depth begins children.

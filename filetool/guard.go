@@ -209,9 +209,7 @@ func prefixes(p string) []string {
 		}
 		p = parent
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 

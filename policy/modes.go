@@ -1,13 +1,10 @@
 package policy
 
+import "slices"
+
 // evidence reports whether the turn holds a direct command.
 func evidence(slots []Slot) bool {
-	for _, s := range slots {
-		if s.Role == DirectCommand {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slots, func(s Slot) bool { return s.Role == DirectCommand })
 }
 
 // judgeMode is the table mode × effect × "a direct-command slot exists".

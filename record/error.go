@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
+	"metier/internal/atomicfile"
 	"strings"
 	"syscall"
 )
@@ -85,16 +85,10 @@ func CodeOf(err error) Code {
 func storage(path string, seq uint64, err error) *Error {
 	e := &Error{Code: CodeIO, Path: path, Seq: seq, Err: err}
 	switch {
-	case isFull(err):
+	case atomicfile.IsFull(err):
 		e.Code, e.Detail = CodeDiskFull, "no space left, nothing was added; free some and try again"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		e.Code, e.Detail = CodeReadOnly, "may not be written; choose another folder or change its permissions"
 	}
 	return e
-}
-
-func isFull(err error) bool {
-	const windowsDiskFull = syscall.Errno(112) // ERROR_DISK_FULL
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
-		runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
 }

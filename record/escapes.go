@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -45,7 +46,7 @@ func (m *matcher) match(b []byte, f form) (longest int, begun bool) {
 			m.units = read(m.units[:0], b[from:], f.text[j:], f.fold)
 			for _, u := range m.units {
 				next := &m.at[(j+u.m)%len(m.at)]
-				if !contains(*next, from+u.n) {
+				if !slices.Contains(*next, from+u.n) {
 					*next = append(*next, from+u.n)
 				}
 			}
@@ -89,15 +90,6 @@ func partial(b []byte, want byte) bool {
 // only reports whether all of b are hexadecimal digits or among more.
 func only(b []byte, more string) bool {
 	return len(bytes.Trim(b, "0123456789abcdefABCDEF"+more)) == 0
-}
-
-func contains(list []int, n int) bool {
-	for _, x := range list {
-		if x == n {
-			return true
-		}
-	}
-	return false
 }
 
 // read lists how b may begin with the first byte or character of text: as it

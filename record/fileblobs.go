@@ -416,7 +416,7 @@ func (b *FileBlobs) syncLarge() error {
 		dirs[b.dir] = struct{}{}
 	}
 	for dir := range dirs {
-		if err := jsonl.SyncDir(dir); err != nil {
+		if err := atomicfile.SyncDir(dir); err != nil {
 			return storage(dir, 0, err)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"syscall"
 
 	"metier"
+	"metier/internal/atomicfile"
 	"metier/record"
 )
 
@@ -84,9 +84,9 @@ func fault(op, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		out.Kind, out.Code = metier.NotFound, CodeNotFound
-	case errors.Is(err, fs.ErrPermission), isReadOnly(err):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		out.Code, out.Hint = "read_only", "make the folder writable, or choose another one with Request.Artifacts"
-	case isFull(err):
+	case atomicfile.IsFull(err):
 		out.Code, out.Hint = "disk_full", "free some space and try again; what was there is still whole"
 	}
 	return out
@@ -95,7 +95,7 @@ func fault(op, path string, err error) error {
 // unwitnessable is a place for heads that cannot be used.
 func unwitnessable(path string, err error) error {
 	hint := "make the folder writable, or name another one with XDG_STATE_HOME: heads of records are kept there"
-	if isFull(err) {
+	if atomicfile.IsFull(err) {
 		hint = "free some space there, or name another folder with XDG_STATE_HOME: heads of records are kept there"
 	}
 	return &metier.Error{Op: "open", Path: path, Kind: metier.Unavailable, Code: CodeState, Hint: hint, Err: err}
@@ -103,10 +103,4 @@ func unwitnessable(path string, err error) error {
 
 func wrong(kind metier.Kind, code, path, hint, format string, a ...any) error {
 	return &metier.Error{Op: "run", Kind: kind, Code: code, Path: path, Hint: hint, Err: fmt.Errorf(format, a...)}
-}
-func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
-
-func isFull(err error) bool {
-	const windowsDiskFull = syscall.Errno(112)
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
 }

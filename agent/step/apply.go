@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"metier/event"
 )
@@ -109,18 +110,16 @@ func (s *State) limit(e event.RunLimited) bool {
 }
 
 func (s *State) input(e event.Input) bool {
-	for i := range s.Queue {
-		if s.Queue[i].ID == e.ID {
-			return false
-		}
-	}
-	for i := range s.Messages {
-		if m := &s.Messages[i]; m.Input == e.ID && e.ID != "" {
-			return false
-		}
+	if slices.ContainsFunc(s.Queue, func(in event.Input) bool { return in.ID == e.ID }) || e.ID != "" && s.said(e.ID) {
+		return false
 	}
 	s.Queue = append(s.Queue, e)
 	return true
+}
+
+// said reports whether a message is the input with this id.
+func (s *State) said(id string) bool {
+	return slices.ContainsFunc(s.Messages, func(m Message) bool { return m.Input == id })
 }
 
 // offer takes what the model is shown. Within a turn that was shown something

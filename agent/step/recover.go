@@ -47,10 +47,8 @@ func (s *State) recovered(e event.RecordRecovered) bool {
 // no turn by itself.
 func (s *State) report(id string) bool {
 	slot := policy.Slot{Role: policy.Context, Origin: OriginRecovery}
-	for i := range s.Messages {
-		if s.Messages[i].Input == id {
-			return false
-		}
+	if s.said(id) {
+		return false
 	}
 	if len(s.Calls) > 0 {
 		return s.input(event.Input{ID: id, Slot: slot})

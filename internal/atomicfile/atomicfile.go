@@ -155,3 +155,9 @@ func SyncDir(dir string) error {
 	}
 	return err
 }
+
+// IsFull reports whether a write failed because the disk or the user's quota is full.
+func IsFull(err error) bool {
+	const windowsDiskFull = syscall.Errno(112) // ERROR_DISK_FULL
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
+}

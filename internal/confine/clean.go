@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,7 +61,7 @@ func Clean(rel string) (string, error) {
 	}
 	clean := rel
 	if dots {
-		if clean = dropDots(rel); clean == "" {
+		if clean = strings.Join(slices.DeleteFunc(strings.Split(rel, "/"), func(part string) bool { return part == "." }), "/"); clean == "" {
 			return refuse("the path names the folder itself")
 		}
 		if len(clean) >= 2 && clean[1] == ':' && isLetter(clean[0]) {
@@ -71,17 +72,6 @@ func Clean(rel string) (string, error) {
 		return refuse("the path has a meaning of its own on this system")
 	}
 	return clean, nil
-}
-
-func dropDots(rel string) string {
-	parts := strings.Split(rel, "/")
-	kept := parts[:0]
-	for _, p := range parts {
-		if p != "." {
-			kept = append(kept, p)
-		}
-	}
-	return strings.Join(kept, "/")
 }
 
 func cleanOrSelf(rel string) (string, error) {

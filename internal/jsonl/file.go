@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"metier/internal/atomicfile"
 )
@@ -137,7 +136,7 @@ func (f *File) Sync() error {
 		return err
 	}
 	if f.fresh {
-		if err := SyncDir(filepath.Dir(f.path)); err != nil {
+		if err := atomicfile.SyncDir(filepath.Dir(f.path)); err != nil {
 			return err
 		}
 		f.fresh = false
@@ -147,15 +146,3 @@ func (f *File) Sync() error {
 
 // Close closes the file without syncing it.
 func (f *File) Close() error { return f.f.Close() }
-
-// SyncDir makes the names in a folder durable. Windows cannot and needs not.
-func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

@@ -48,12 +48,8 @@ func OrdinaryUser(t *testing.T) bool {
 	}
 	bin := filepath.Join(dir, "test.bin")
 	WriteProgram(t, bin, text)
-	var pattern []string
-	for part := range strings.SplitSeq(t.Name(), "/") {
-		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
-	}
 	cmd := exec.CommandContext(t.Context(), setpriv, "--reuid="+nobody, "--regid="+nobody, "--clear-groups", "--",
-		bin, "-test.v", "-test.run="+strings.Join(pattern, "/"))
+		bin, "-test.v", "-test.run="+Pattern(t))
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	out, err := cmd.CombinedOutput()
@@ -90,4 +86,13 @@ func Shared() string {
 			return tmp
 		}
 	}
+}
+
+// Pattern returns the value of -test.run that runs this test alone.
+func Pattern(t *testing.T) string {
+	parts := strings.Split(t.Name(), "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
 }

@@ -349,15 +349,7 @@ func equal(theirs, ours any) bool {
 	switch o := ours.(type) {
 	case map[string]any:
 		t, is := theirs.(map[string]any)
-		if !is || len(t) != len(o) {
-			return false
-		}
-		for k, v := range o {
-			if w, there := t[k]; !there || !equal(w, v) {
-				return false
-			}
-		}
-		return true
+		return is && maps.EqualFunc(t, o, equal)
 	case []any:
 		t, is := theirs.([]any)
 		return is && slices.EqualFunc(t, o, equal)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -115,11 +114,7 @@ func newSuite(t *testing.T, o Options) *suite {
 			t.Fatal(err)
 		}
 	}
-	var parts []string
-	for part := range strings.SplitSeq(t.Name(), "/") {
-		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
-	}
-	s.pattern = strings.Join(parts, "/")
+	s.pattern = testenv.Pattern(t)
 	return s
 }
 

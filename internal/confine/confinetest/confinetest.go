@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,11 +70,7 @@ func Cage(t *testing.T) bool {
 	if os.Getenv(caged) == t.Name() {
 		return true
 	}
-	var pattern []string
-	for part := range strings.SplitSeq(t.Name(), "/") {
-		pattern = append(pattern, "^"+regexp.QuoteMeta(part)+"$")
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run="+strings.Join(pattern, "/"))
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run="+testenv.Pattern(t))
 	cmd.Env = append(os.Environ(), caged+"="+t.Name())
 	if why := ownMounts(cmd); why != "" {
 		testenv.Skip(t, why)
