@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"metier/internal/atomicfile"
 	"metier/internal/confine"
 	"metier/internal/plural"
+	"metier/source/internal/entry"
 )
 
 // Scanned says what one listing did, for people.
@@ -72,14 +75,14 @@ const (
 // is what changed so recently that a further change might get the same ctime,
 // as git does it: such a folder is read again next time.
 //
-// The index holds syntax, no judgement: no tier, no state. Open, Read and
+// The index holds the beginnings of files, no tier and no state. Open, Read and
 // Manifest do not know it.
 type past struct {
 	Scanned
 	id     indexID
 	old    *indexFile // nil: nothing is known
 	start  time.Time
-	next   []string // records
+	next   [][]byte // records
 	misses bool     // next has a record that old has not
 }
 
@@ -106,7 +109,7 @@ func (s *Source) past(root anchor) *past {
 		p.old, p.Unused = nil, err.Error()
 	}
 	if p.old != nil {
-		p.next = make([]string, 0, p.old.count)
+		p.next = make([][]byte, 0, p.old.count)
 	}
 	return p
 }
@@ -166,13 +169,13 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 	w.near = at + 1
 	w.in.rest, w.in.bad = record, false
 	w.in.text() // the folder
-	name, key := w.in.text(), w.in.key()
+	name, key := string(w.in.text()), w.in.key()
 	if name == "" {
 		if !sc.unchanged(n.rel, key, fs.ModeDir) {
 			return r, false
 		}
 		r = found{record: record, known: true, dirs: w.in.names(), links: w.in.names()}
-		return r, !w.in.bad && w.in.rest == ""
+		return r, !w.in.bad && len(w.in.rest) == 0
 	}
 	first := slices.Index(sc.names, name)
 	if first < 0 {
@@ -187,9 +190,13 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 	if !sc.unchanged(rel, key, 0) {
 		return r, false
 	}
+	data, whole, ok := w.in.skill()
+	if !ok {
+		return r, false
+	}
 	h := w.head()
-	*h = metier.Head{Path: n.path, Location: location, FileName: name, Kind: metier.KindSkill}
-	return found{head: h, skill: true, record: record, known: true}, w.in.skill(h, key)
+	*h = metier.Head{Path: n.path, Location: location, FileName: name, Kind: metier.KindSkill, Size: key.Size, ModTime: key.Mtime}
+	return found{head: h, skill: true, record: record, known: true}, entry.Fill(h, data, whole)
 }
 
 // unchanged reports whether a file or folder still has its key. Only what was
@@ -206,15 +213,28 @@ func (sc *scan) remembering(n node, r *found, key confine.Key, w *worker) {
 	if !sc.past.settled(key) {
 		return
 	}
-	ok := true
 	if r.head != nil {
-		w.out, ok = appendSkill(w.out[:0], n.rel, key, r.head)
+		data, whole := needed(r.head, w.buf, w.whole)
+		w.out = appendSkill(w.out[:0], n.rel, r.head.FileName, key, data, whole)
 	} else {
 		w.out = appendGroup(w.out[:0], n.rel, key, r.dirs, r.links)
 	}
-	if ok && len(w.out) <= maxRecord {
-		r.record = string(w.out)
+	if len(w.out) <= maxRecord {
+		r.record = bytes.Clone(w.out)
 	}
+}
+
+// needed is as much of what was read of a file as gives the same head: nothing of
+// the body where the frontmatter is enough.
+func needed(h *metier.Head, data []byte, whole bool) ([]byte, bool) {
+	if end := bytes.Index(data, []byte("\n---\n")); end > 0 {
+		front := data[:end+len("\n---\n")]
+		again := metier.Head{Path: h.Path, Location: h.Location, FileName: h.FileName, Kind: h.Kind, Size: h.Size, ModTime: h.ModTime}
+		if entry.Fill(&again, front, false) && reflect.DeepEqual(*h, again) {
+			return front, false
+		}
+	}
+	return data, whole
 }
 
 // keep takes a record over into the next index.
@@ -223,7 +243,7 @@ func (p *past) keep(r *found) {
 	if r.known {
 		p.Known++
 	}
-	if r.record != "" {
+	if r.record != nil {
 		p.next = append(p.next, r.record)
 		p.misses = p.misses || !r.known
 	}
@@ -237,7 +257,7 @@ func (p *past) save(now time.Time) {
 		return
 	}
 	sortRecords(p.next)
-	p.next = slices.CompactFunc(p.next, func(a, b string) bool { return relOf(a) == relOf(b) })
+	p.next = slices.CompactFunc(p.next, func(a, b []byte) bool { return bytes.Equal(relOf(a), relOf(b)) })
 	data := assemble(p.next, p.id)
 	if data == nil {
 		p.Unsaved = fmt.Errorf("an index file may have %d bytes", maxIndexBytes)

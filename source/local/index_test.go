@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -22,8 +21,6 @@ import (
 	"metier/internal/testenv"
 	"metier/policy"
 	"metier/settings"
-	"metier/skillmd"
-	"metier/source/internal/entry"
 	"metier/source/local"
 	"metier/source/sourcetest"
 )
@@ -506,43 +503,6 @@ func TestTwoScansAreEqual(t *testing.T) {
 			t.Errorf("scan %d:\n%s", i, d)
 		}
 	}
-}
-
-// parsed is a digest over what the parser says of some inputs. When it changes,
-// indexes of before must not be used.
-const parsed = "2 49ca62c8a6628edf"
-
-func TestParserVersionIsRaisedWithTheParser(t *testing.T) {
-	t.Parallel()
-	h := sha256.New()
-	for _, text := range parserInputs {
-		head := metier.Head{Location: "L"}
-		whole := entry.Fill(&head, []byte(text), true)
-		j, err := json.Marshal(head)
-		must(t, err)
-		fmt.Fprintf(h, "%q %t %s\n", text, whole, j)
-		if front := head.Front; front.Present {
-			if d := cmp.Diff(front, skillmd.FrontOf(front.Fields), cmpopts.EquateEmpty()); d != "" {
-				t.Errorf("%q: FrontOf:\n%s", text, d)
-			}
-		}
-	}
-	if got := fmt.Sprintf("%d %x", skillmd.ParserVersion, h.Sum(nil)[:8]); got != parsed {
-		t.Errorf("the parser says something else than before (%s, now %s): raise skillmd.ParserVersion, then put the new text here", parsed, got)
-	}
-}
-
-var parserInputs = []string{
-	"", " \n", "# Title\n\nText.\n", "---\n---\nbody\n", "---\nname: a\n", "---\n- a\n---\n", "---\nname: a\nname: b\n---\n",
-	"---\nname: a\ndescription: b\n---\nbody\n", "\ufeff---\r\nname: a\r\ndescription: b\r\n---\r\nbody\r\n",
-	"---\nname: 'a'\ndescription: \"b\\n\"\nlicense: MIT\ncompatibility: [a, b]\n---\n", "---\nname: a\ndescription: use when: x\n---\n",
-	"---\nname: **a**\ndescription: `b`\n---\n", "---\nallowed-tools: Read, Bash(git *) Write\nname: a\ndescription: |\n  x\n\n  y\n---\n",
-	"---\nallowed-tools: [Read, {a: b}]\nname: a\ndescription: >-\n  x\n  y\n---\n", "---\nallowed-tools:\n  - Read\n  - Bash(a, b)\nmetadata:\n  dependencies: {a: 1, b: [x]}\n  n: null\n---\n",
-	"---\nwhen_to_use: w\nargument-hint: [file]\nmodel: m\ncontext: fork\nagent: g\ndisable-model-invocation: \"True\"\nuser-invocable: no\npaths: a,b\nplatforms: linux macos\ndependencies: x\n---\n",
-	"---\nDescription: d\nalowed-tools: Read\nversion: 1.10\ndate: 2026-01-02\nflag: yes\nt: true\nn: ~\n---\n", "---\na: &x 1\nb: *x\n---\n", "---\n<<: {a: b}\n---\n",
-	"---\nx: !t 1\n---\n", "---\nx: \x00\n---\n", "---\nx: \xff\n---\n", "---\nx: \a\n---\n", "```yaml\n---\nname: a\ndescription: b\n---\n```\n", "<!-- c -->\n---\nname: a\ndescription: b\n---\n",
-	"---\nname: a\ndescription: [x] y\nmetadata: {\"a\": 1,}\n---\n", "---\nname: \"\\ud83d\\ude00\"\ndescription: d\n---\n", "---\nname: a\n\n# Title\n\nText\n", "---\nmetadata: text\nlicense: [a]\nuser-invocable: maybe\n---\n",
-	"---\nname: a\n---\n\nThe first\nparagraph.\n\nMore.\n", "---\nname:\n---\n```\ncode\n```\nText.\n", "---\n" + strings.Repeat("- [", 200) + "\n---\n",
 }
 
 // sneak changes a file in place and hides it: the size and mtime stay.

@@ -53,7 +53,7 @@ type found struct {
 	links []string
 	deep  bool
 
-	record string // for the next index, or ""
+	record []byte // for the next index, or nil
 	known  bool   // from the index
 }
 
@@ -62,6 +62,7 @@ type worker struct {
 	buf   []byte
 	key   confine.Key // of the SKILL.md that was read last
 	keyed bool        // key is good: the file is no link, and the system has keys
+	whole bool        // buf has all of that file, or all that is looked at
 	near  int         // where in the index the next folder may be
 	in    reader
 	out   []byte
@@ -320,9 +321,10 @@ func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
 		if sc.opt.RefuseHardLinks && info.Nlink > 1 {
 			return &confine.Error{Code: confine.Outside, Err: fmt.Errorf("the file has %d hard links", info.Nlink)}
 		}
-		if entry.Fill(h, data, int64(len(data)) >= info.Size || i == len(entry.Steps)-1) {
+		w.whole = int64(len(data)) >= info.Size || i == len(entry.Steps)-1
+		if entry.Fill(h, data, w.whole) {
 			if f := h.Front.Fields; len(f) > 0 && cap(f) > len(f) {
-				h.Front.Fields = append(w.in.room(len(f)), f...) // the parser leaves room for more
+				h.Front.Fields = slices.Clone(f) // the parser leaves room for more
 			}
 			w.key, w.keyed = info.Key()
 			return nil
