@@ -33,11 +33,11 @@ func (d *driver) startModel(ctx context.Context, a step.CallModel) (verdict, err
 	if fresh {
 		return changed, nil
 	}
-	req, names, err := d.render(ctx)
+	req, sum, err := d.render(ctx)
 	if err != nil {
 		return started, err
 	}
-	if err := d.claimModel(ctx, a.ID, a.Try, names); err != nil {
+	if err := d.claimModel(ctx, a.ID, a.Try, sum); err != nil {
 		return started, err
 	}
 	if o := d.st.Pending; o == nil || o.ID != a.ID || o.Status != step.Started {
@@ -105,8 +105,8 @@ func (d *driver) offered(ctx context.Context) (shown []metier.Spec, fresh bool, 
 // claimModel says in the log that the request with these parts is about to be
 // sent. Each part goes by its digest, so that a long conversation is not
 // encoded anew each turn.
-func (d *driver) claimModel(ctx context.Context, id string, try int, names []string) error {
-	return d.append(ctx, event.ModelStarted{ID: id, Try: try, Request: digest.Bytes([]byte(strings.Join(names, "\n")))})
+func (d *driver) claimModel(ctx context.Context, id string, try int, sum string) error {
+	return d.append(ctx, event.ModelStarted{ID: id, Try: try, Request: sum})
 }
 
 func (d *driver) pause(ctx context.Context, wait time.Duration) error {
@@ -252,12 +252,13 @@ func (d *driver) modelFailed(ctx context.Context, at attempt, err error) ([]even
 
 // startCompact asks the model for a summary of older messages.
 func (d *driver) startCompact(ctx context.Context, a step.Compact) error {
-	msgs, names, err := d.conversation(ctx, d.st.Messages[:a.Upto])
-	if err != nil {
+	var old conversation
+	if err := old.add(ctx, d, d.st.Messages[:a.Upto]); err != nil {
 		return err
 	}
-	req := model.Request{System: compactText, Messages: append(msgs, model.UserText("Write the summary now."))}
-	if err := d.claimModel(ctx, a.ID, a.Try, append(names, "compact")); err != nil {
+	req := model.Request{System: compactText, Messages: append(old.sent, model.UserText("Write the summary now."))}
+	lines := append(old.lines, "compact")
+	if err := d.claimModel(ctx, a.ID, a.Try, digest.Bytes([]byte(strings.Join(lines, "\n")))); err != nil {
 		return err
 	}
 	d.report(Progress{Kind: Compacting, Turn: d.st.Turn})

@@ -200,6 +200,7 @@ func (d *driver) observe(e event.Event, at time.Time) {
 		d.reason = record.Ref{}
 		d.report(Progress{Kind: TokenUsage, Turn: d.st.Turn, Usage: d.st.Usage})
 	case event.ContextCompacted:
+		d.talk = conversation{} // the machine's messages are others now
 		d.report(Progress{Kind: TokenUsage, Turn: d.st.Turn, Usage: d.st.Usage})
 	}
 }

@@ -43,10 +43,8 @@ type driver struct {
 	reason record.Ref      // of the last model call that failed
 	asked  []event.CallRef // calls without a result in the log, in the order of the replies
 
-	// What was read of the conversation, by digest: a turn reads only what is new.
-	said     map[string]model.Message
-	returned map[string]string
-	offer    offer
+	talk  conversation
+	offer offer
 
 	folding bool       // begin reads the log
 	held    []Progress // what it would tell

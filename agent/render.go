@@ -15,31 +15,36 @@ import (
 
 // render makes the request of a turn from the state and the blobs: the system
 // prompt, the tools, the instructions of skills that no message carries, then
-// the conversation. The same state gives the same request. names has a
-// line for each part that is sent, in order, with the digest of its content.
-func (d *driver) render(ctx context.Context) (req model.Request, names []string, err error) {
+// the conversation. The same state gives the same request. sum is the digest of
+// a list with a line for each part that is sent, in order, with the digest of its
+// content.
+func (d *driver) render(ctx context.Context) (req model.Request, sum string, err error) {
 	if err := d.loadOffer(ctx); err != nil {
-		return req, nil, err
+		return req, "", err
 	}
 	req = model.Request{System: d.offer.system, Tools: slices.Clone(d.offer.tools), MaxTokens: d.Spec.ReplyTokens, Output: d.Spec.Output}
-	names = []string{fmt.Sprintf("offer %s, reply of %d tokens, output %s", d.offer.of, req.MaxTokens, digest.Bytes(req.Output))}
+	head := []string{fmt.Sprintf("offer %s, reply of %d tokens, output %s", d.offer.of, req.MaxTokens, digest.Bytes(req.Output))}
 	var skills strings.Builder
 	for _, l := range d.st.Active {
 		if l.InMessage < 0 {
 			skills.WriteString(d.text(ctx, l.Text))
 		}
 	}
-	names = append(names, fmt.Sprintf("skills %s, in system %t", digest.Bytes([]byte(skills.String())), d.Inject.InSystem()))
+	head = append(head, fmt.Sprintf("skills %s, in system %t", digest.Bytes([]byte(skills.String())), d.Inject.InSystem()))
+	var first []model.Message
 	switch {
 	case skills.Len() == 0:
 	case d.Inject.InSystem():
 		req.System += "\n" + skillsHeader + skills.String()
 	default: // the text is context wherever it stands: a chat role is no policy role
-		req.Messages = append(req.Messages, model.UserText(skillsHeader+skills.String()))
+		first = []model.Message{model.UserText(skillsHeader + skills.String())}
 	}
-	msgs, said, err := d.conversation(ctx, d.st.Messages)
-	req.Messages = append(req.Messages, msgs...)
-	return req, append(names, said...), err
+	d.talk.begin(strings.Join(head, "\n"), first)
+	if err := d.talk.add(ctx, d, d.st.Messages); err != nil {
+		return req, "", err
+	}
+	req.Messages = slices.Clip(d.talk.sent)
+	return req, d.talk.digest(), nil
 }
 
 // loadOffer reads what the model is shown, where that changed.
@@ -58,33 +63,6 @@ func (d *driver) loadOffer(ctx context.Context) error {
 // skillsHeader begins the block of skills that were loaded before the task.
 const skillsHeader = "Configured skills context:\n"
 
-// conversation turns the machine's messages into the model's. Neighbours of
-// one role become one message, since some providers want roles to alternate.
-// names has a line for each message of the machine.
-func (d *driver) conversation(ctx context.Context, in []step.Message) (out []model.Message, names []string, err error) {
-	for i, m := range in {
-		var msg model.Message
-		name := string(m.Role) + " " + m.Content.Digest
-		switch m.Role {
-		case model.RoleTool:
-			msg, err = d.results(ctx, m, in[:i])
-			name = resultNames(m, msg)
-		default:
-			msg, err = d.message(ctx, m)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		names = append(names, name)
-		if n := len(out); n > 0 && out[n-1].Role == msg.Role && msg.Role == model.RoleUser {
-			out[n-1].Parts = append(out[n-1].Parts, msg.Parts...)
-			continue
-		}
-		out = append(out, msg)
-	}
-	return out, names, nil
-}
-
 // resultNames is the line of a tool message.
 func resultNames(m step.Message, sent model.Message) string {
 	var name strings.Builder
@@ -101,39 +79,24 @@ func resultNames(m step.Message, sent model.Message) string {
 // erased is what stands for content that is not there any more.
 const erased = "[content erased]"
 
-func (d *driver) message(ctx context.Context, m step.Message) (model.Message, error) {
+func (d *driver) message(ctx context.Context, m step.Message) (msg model.Message, err error) {
 	if m.Content.Digest == "" {
 		return model.UserText(recovered), nil
 	}
-	msg, known := d.said[m.Content.Digest]
-	if !known {
-		if err := d.loadJSON(ctx, m.Content, &msg); err != nil {
-			return msg, fmt.Errorf("message of the conversation: %w", err)
-		}
-		if d.said == nil {
-			d.said = map[string]model.Message{}
-		}
-		d.said[m.Content.Digest] = msg
+	if err := d.loadJSON(ctx, m.Content, &msg); err != nil {
+		return msg, fmt.Errorf("message of the conversation: %w", err)
 	}
-	msg.Role, msg.Parts = m.Role, slices.Clone(msg.Parts)
+	msg.Role = m.Role
 	return msg, nil
 }
 
 // resultText is what the model reads of a result's content.
 func (d *driver) resultText(ctx context.Context, r record.Ref) string {
-	if text, known := d.returned[r.Digest]; known {
-		return text
-	}
 	b, err := d.Blobs.Open(ctx, r)
 	if err != nil {
 		return erased
 	}
-	text := partsText(b)
-	if d.returned == nil {
-		d.returned = map[string]string{}
-	}
-	d.returned[r.Digest] = text
-	return text
+	return partsText(b)
 }
 
 // recovered is what the model reads of a call whose record was lost.
@@ -141,17 +104,11 @@ const recovered = "A part of this run's record was lost in a crash. A call you m
 
 // results makes the tool message: one part for each call of the message
 // before, with the provider's id of the call.
-func (d *driver) results(ctx context.Context, m step.Message, before []step.Message) (model.Message, error) {
+func (d *driver) results(ctx context.Context, m step.Message, asked model.Message) model.Message {
 	out := model.Message{Role: model.RoleTool}
 	calls := map[string]model.Part{}
-	if n := len(before); n > 0 {
-		prev, err := d.message(ctx, before[n-1])
-		if err != nil {
-			return out, err
-		}
-		for _, c := range prev.Calls() {
-			calls[c.Call] = c
-		}
+	for _, c := range asked.Calls() {
+		calls[c.Call] = c
 	}
 	for _, r := range m.Results {
 		text := synthetic(r.Code)
@@ -165,7 +122,7 @@ func (d *driver) results(ctx context.Context, m step.Message, before []step.Mess
 		}
 		out.Parts = append(out.Parts, p)
 	}
-	return out, nil
+	return out
 }
 
 func partsText(b []byte) string {
