@@ -11,6 +11,7 @@ import (
 	"metier/sandbox"
 	"metier/sandbox/native"
 	"metier/sandbox/native/internal/filter"
+	"metier/sandbox/native/internal/plan"
 	"metier/sandbox/quarantine"
 	"metier/sandbox/sandboxtest"
 )
@@ -31,6 +32,7 @@ func TestWithstandsAttacks(t *testing.T) {
 		return quarantine.New(s, nil)
 	}, sandboxtest.Options{
 		Filter: program,
+		Keeps:  plan.Starter,
 		Needs: []string{"user-namespaces", "mount-namespaces", "pid-namespaces", "network-namespaces", "ipc-namespaces", "uts-namespaces", "cgroup-namespaces",
 			"landlock", "landlock-rules", "landlock-restrict", "seccomp", "no-new-privs", "mount", "pivot-root", "umount", "open-tree", "move-mount", "mount-setattr",
 			"openat2", "memfd", "close-range", "bounding-set", "rlimits", "proc", "descriptors"},

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"syscall"
+
+	"metier/sandbox/native/internal/pid1"
 )
 
 // inside is the program's uid and gid in the sandbox.
-const inside = 1000
+const inside = pid1.Inside
 
 // ids is who the program is on the host.
 type ids struct {
@@ -88,23 +89,7 @@ func currentIDs() (ids, error) {
 	return chooseIDs(os.Geteuid(), os.Getegid(), maps[0], maps[1], maps[2])
 }
 
-// namespaces are those of every sandbox.
-const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
-	syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
-
-// attributes start a first process as these ids, with what it needs to build.
-func (i ids) attributes() *syscall.SysProcAttr {
-	const setPCap, netAdmin, sysAdmin = 8, 12, 21
-	a := &syscall.SysProcAttr{
-		Cloneflags:  namespaces,
-		Setsid:      true,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: inside, HostID: i.uid, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: inside, HostID: i.gid, Size: 1}},
-		AmbientCaps: []uintptr{setPCap, netAdmin, sysAdmin},
-	}
-	if i.other {
-		a.GidMappingsEnableSetgroups = i.groups
-		a.Credential = &syscall.Credential{Uid: inside, Gid: inside, NoSetGroups: !i.groups}
-	}
-	return a
+// first is who the first process is.
+func (i ids) first() pid1.IDs {
+	return pid1.IDs{UID: i.uid, GID: i.gid, Other: i.other, Groups: i.groups}
 }

@@ -89,13 +89,11 @@ func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 	if err := room(in); err != nil {
 		return nil, primitive("file-descriptors", err)
 	}
-	attr := w.who.attributes()
-	if err := spaces(attr.Cloneflags); err != nil {
+	who := w.who.first()
+	if err := spaces(who.Attributes().Cloneflags); err != nil {
 		return nil, notStarted(err)
 	}
-	l.process, err = os.StartProcess("/proc/self/exe", []string{plan.Marker}, &os.ProcAttr{
-		Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Files: give, Sys: attr,
-	})
+	l.process, err = first(who, give)
 	started.Store(err == nil)
 	if err != nil {
 		return nil, notStarted(err)

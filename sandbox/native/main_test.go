@@ -72,6 +72,8 @@ func play(role, arg string) error {
 		})
 	case "proc":
 		return lack(func() (func(), error) { return nil, syscall.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "") })
+	case "starter":
+		return withoutStarter()
 	}
 	if known, err := hide(role); known {
 		return err

@@ -22,7 +22,6 @@ import (
 	"metier/sandbox/internal/output"
 	"metier/sandbox/internal/signals"
 	"metier/sandbox/native/internal/filter"
-	_ "metier/sandbox/native/internal/pid1" // this program is also the first process
 	"metier/sandbox/native/internal/plan"
 )
 

@@ -18,7 +18,20 @@ import (
 // A signal whose action is the default can end the first process while it
 // starts the program. Signals that metier was started to ignore, as under
 // nohup, must not have it, and the program must not ignore them.
-func TestSignals_IgnoredByTheParent(t *testing.T) { // not parallel: what a process ignores, all its children do
+//
+// The test runs in a process of its own: what a process ignores is what its
+// children start with, those of its starter included.
+func TestSignals_IgnoredByTheParent(t *testing.T) {
+	const alone = "METIER_NATIVE_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := actor(t.Context(), t, "")
+		cmd.Args = append(cmd.Args, "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(cmd.Env, alone+"=1")
+		if out, err := cmd.Output(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
 	const sig = syscall.SIGHUP
 	signal.Ignore(sig)
 	t.Cleanup(func() { signal.Reset(sig) })

@@ -242,11 +242,20 @@ func (h *holder) Write(b []byte) (int, error) {
 // jobs are the processes that a sandbox started and that live.
 func (c *cell) jobs() (out []process) {
 	for _, p := range processes() {
-		if !c.known[p.pid] && p.state != "Z" {
+		if !c.known[p.pid] && p.state != "Z" && !c.keeps(p) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// keeps reports whether a process is the one that the backend keeps.
+func (c *cell) keeps(p process) bool {
+	if c.options.Keeps == "" || p.parent != os.Getpid() {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+	return err == nil && string(b) == c.options.Keeps+"\x00"
 }
 
 // gone waits until no process of a job is left, for a while.

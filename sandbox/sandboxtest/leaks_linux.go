@@ -170,8 +170,10 @@ func (c *cell) hundred() {
 			c.broken("%d %s %s %q, %v", r.Exit, r.Signal, r.Limit, r.Stderr, err)
 		}
 	}
-	if !c.spec.Control {
-		launch()
+	if !c.spec.Control { // what is made once and kept
+		for range 5 {
+			launch()
+		}
 	}
 	before := holdingsNow(nil)
 	var jobs sync.WaitGroup

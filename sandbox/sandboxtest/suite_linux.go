@@ -29,6 +29,9 @@ type Options struct {
 	// Launches is how often a program is started in search of leaks; zero is
 	// 1,000 by root and 250 by an ordinary user.
 	Launches int
+	// Keeps is argument zero of a process that the backend keeps beside its jobs,
+	// as a child of the test. Empty: there is none.
+	Keeps string
 }
 
 // ownKernel says that programs are no processes of the host, what they hold is

@@ -13,6 +13,9 @@ import (
 // gives up, the program that it starts does not have either.
 func init() {
 	if syscall.Getpid() != 1 {
+		if _, named := syscall.Getenv(plan.Starter); named && name() == plan.Starter {
+			serve()
+		}
 		return
 	}
 	switch name() {

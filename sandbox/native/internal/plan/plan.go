@@ -3,11 +3,14 @@
 // before the rest of the program is initialised.
 package plan
 
-// Marker is the argument zero of the first process of a sandbox, and Holder
-// that of the process which holds a user namespace open until it is noted.
+// Marker is the argument zero of the first process of a sandbox, Holder that of
+// the process which holds a user namespace open until it is noted, and Starter
+// that of the process which starts first processes. The last one has its name in
+// the environment too, so that other processes need not look at their arguments.
 const (
-	Marker = "metier-sandbox"
-	Holder = "metier-sandbox-ids"
+	Marker  = "metier-sandbox"
+	Holder  = "metier-sandbox-ids"
+	Starter = "metier-sandbox-starter"
 )
 
 // The descriptors of the first process, beside 0, 1 and 2.
