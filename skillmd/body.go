@@ -2,12 +2,12 @@ package skillmd
 
 import "strings"
 
-// MaxFirstParagraph caps what [FirstParagraph] returns, in characters: the limit of a description.
+// MaxFirstParagraph is the maximum length of the result of [FirstParagraph] in characters: the limit of a description.
 const MaxFirstParagraph = 1024
 
-// FirstParagraph gives the first paragraph of a body, joined to one line, emphasis kept: a stand-in for a missing description.
-// Headings, code, comments, list items, quotes, tables and rules are not paragraphs. It is "" when there is none in the first
-// 256 KiB.
+// FirstParagraph returns the first paragraph of a body as one line, with its emphasis. It can replace a missing description.
+// Headings, code, comments, list items, quotes, tables, and rules are not paragraphs. It returns "" if the first 256 KiB have
+// no paragraph.
 func FirstParagraph(body []byte) string {
 	var p paragraph
 	for line := range strings.Lines(string(body[:min(len(body), 256<<10)])) {
@@ -56,7 +56,7 @@ func (p *paragraph) add(line string) bool {
 	return false
 }
 
-// prose reports whether a line is text of a paragraph, and notes what opens here.
+// prose reports whether a line is text of a paragraph, and records the start of other blocks.
 func (p *paragraph) prose(line, text string) bool {
 	switch {
 	case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
@@ -77,7 +77,7 @@ func (p *paragraph) prose(line, text string) bool {
 	return true
 }
 
-// cutComments removes the comments of one line; one that does not end here hides the lines that follow.
+// cutComments removes the comments of one line. An unclosed comment hides the following lines.
 func (p *paragraph) cutComments(text string) string {
 	for {
 		before, rest, found := strings.Cut(text, "<!--")
@@ -98,7 +98,7 @@ func isHeading(text string) bool {
 	return len(text)-len(rest) <= 6 && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// isUnderline knows the === or --- line under a heading's text.
+// isUnderline reports whether text is the === or --- line under a heading.
 func isUnderline(text string) bool {
 	return text != "" && (strings.Trim(text, "=") == "" || strings.Trim(text, "-") == "")
 }

@@ -1,6 +1,6 @@
 // Package skillmd reads and writes the syntax of SKILL.md: YAML frontmatter between two --- lines, then Markdown
-// (Agent Skills specification, "SKILL.md format"). It applies no setting: what a missing name or an unknown key means is for
-// later stages. Verdicts are diagnostics; nothing that reads returns an error or panics on any input. [Open] repairs a file.
+// (Agent Skills specification, "SKILL.md format"). It applies no settings: later stages decide how to treat a missing name or
+// an unknown key. Findings are diagnostics: readers never return an error and never panic. [Open] repairs a file.
 package skillmd
 
 import (
@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// Document is one parsed file. Body and Raw share the memory that was given to [Parse]; Front does not.
+// Document is one parsed file. Body and Raw share the memory passed to [Parse]; Front does not.
 type Document struct {
 	Front    Front
-	Body     []byte // all bytes after the frontmatter; without frontmatter, the whole file after a byte order mark
+	Body     []byte // all bytes after the frontmatter, or the whole file after a byte order mark if there is no frontmatter
 	BodyLine int    // line number of the body's first line
 	Raw      []byte // the file, byte for byte; it ends with Body
 }
 
-// Parse reads a whole file. A file whose frontmatter is missing or refused still gives a Document, with diagnostics that say so.
-// What YAML refuses is repaired where one reading is evident and gives the skill nothing; each repair is a warning ([Diagnostic.Repair]).
-// Diagnostics come in the order head, then body.
+// Parse reads a whole file. It always returns a Document. Diagnostics report missing or refused frontmatter.
+// Invalid YAML is repaired if only one reading is plausible and it gives the skill no authority; each repair is a warning
+// ([Diagnostic.Repair]). Diagnostics of the frontmatter come before those of the body.
 func Parse(src []byte) (Document, []Diagnostic) {
 	front, s, diags := parseHead(src, true)
 	d := Document{Front: front, Body: src[s.body:], BodyLine: s.bodyLine, Raw: src}
@@ -29,9 +29,10 @@ func Parse(src []byte) (Document, []Diagnostic) {
 	return d, append(diags, bodyDiagnostics(d.Body, d.BodyLine)...)
 }
 
-// ParseHead reads the frontmatter from the first bytes of a file; complete says that src is all of it. Until its end is
-// known, enough is false and nothing else is set: read more and call again. At [MaxHead] bytes enough is always true. The
-// result is the same as [Parse] gives for the whole file; bodyOffset is where its Body starts.
+// ParseHead reads the frontmatter from the first bytes of a file; complete reports that src is the whole file. If the end of
+// the frontmatter is not in src, enough is false and nothing else is set: read more bytes and call ParseHead again. With
+// [MaxHead] bytes, enough is always true. The result equals that of [Parse] for the whole file; bodyOffset is the start of
+// its Body.
 func ParseHead(src []byte, complete bool) (front Front, bodyOffset int, enough bool, diags []Diagnostic) {
 	front, s, diags := parseHead(src, complete)
 	if !s.enough {
@@ -66,11 +67,11 @@ func refused(diags []Diagnostic, code string) bool {
 	return len(diags) == 1 && diags[0].Severity == Error && diags[0].Code == code
 }
 
-// bodyDiagnostics reports what no text file should hold, once each. Such a body is kept as it is.
+// bodyDiagnostics reports NUL bytes and invalid UTF-8, once each. The body is not changed.
 func bodyDiagnostics(body []byte, firstLine int) []Diagnostic {
 	var diags []Diagnostic
 	if i := bytes.IndexByte(body, 0); i >= 0 {
-		diags = append(diags, bodyDiagnostic(body, i, firstLine, CodeNUL, "the body holds a NUL byte; remove it"))
+		diags = append(diags, bodyDiagnostic(body, i, firstLine, CodeNUL, "the body contains a NUL byte; remove it"))
 	}
 	if i := invalidUTF8(body); i >= 0 {
 		diags = append(diags, bodyDiagnostic(body, i, firstLine, CodeNotUTF8,
@@ -85,7 +86,7 @@ func bodyDiagnostic(body []byte, at, firstLine int, code, detail string) Diagnos
 		Line: firstLine + bytes.Count(body[:at], []byte("\n")), Column: utf8.RuneCount(body[start:at]) + 1}
 }
 
-// invalidUTF8 gives the offset of the first byte that is not UTF-8, or -1.
+// invalidUTF8 returns the offset of the first byte that is not UTF-8, or -1.
 func invalidUTF8(b []byte) int {
 	if utf8.Valid(b) {
 		return -1

@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// File is a SKILL.md that is being repaired. Each change is read again before it is taken: it has to be YAML that gives the other
-// fields as they were and the same body. Every byte that is not repaired stays as it is: unknown fields, order, comments, quotes,
-// line ends and byte order mark.
+// File is a SKILL.md that is being repaired. Each change is parsed before it is accepted: it must
+// be valid YAML with the same other fields and the same body. All bytes outside the repair are
+// kept: unknown fields, order, comments, quotes, line endings, and byte order mark.
 type File struct {
 	src   []byte
 	doc   Document
 	diags []Diagnostic
 }
 
-// Open begins to change a file. Without a change [File.Bytes] gives the same bytes, whatever they are.
+// Open returns a file for editing. Without a change, [File.Bytes] returns the same bytes.
 func Open(src []byte) *File {
 	f := &File{src: bytes.Clone(src)}
 	f.doc, f.diags = Parse(f.src)
 	return f
 }
 
-// Bytes gives the file as it is now.
+// Bytes returns the current content of the file.
 func (f *File) Bytes() []byte { return bytes.Clone(f.src) }
 
-// Diagnostics gives what [Parse] finds in the file as it is now.
+// Diagnostics returns what [Parse] finds in the current content.
 func (f *File) Diagnostics() []Diagnostic { return slices.Clone(f.diags) }
 
-// rename gives a field another name, at its place and with its value as it is written. It reports false, and changes nothing, if
-// that would alter something else.
+// rename renames a field and keeps its position and the text of its value. It reports false and
+// changes nothing if that would alter other parts of the file.
 func (f *File) rename(field Field, to string) bool {
 	if _, taken := f.doc.Front.Lookup(to); taken {
 		return false
@@ -62,7 +62,7 @@ func (f *File) rename(field Field, to string) bool {
 	return true
 }
 
-// sameFields reports the same keys with the same values in the same order; positions do not count.
+// sameFields reports whether a and b have the same keys and values in the same order. Positions are ignored.
 func sameFields(a, b []Field) bool {
 	return slices.EqualFunc(a, b, func(a, b Field) bool { return a.Key == b.Key && sameValue(a.Value, b.Value) })
 }

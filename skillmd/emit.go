@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// printable reports text on one line with nothing in it that YAML refuses or reads in another way.
+// printable reports whether text is one line without characters that YAML refuses or changes.
 func printable(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, special) < 0
 }
 
-// special are the characters that have to be escaped.
+// special reports whether a character must be escaped.
 func special(r rune) bool {
 	return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r&0xfffe == 0xfffe
 }
 
-// quoteText writes text in the quotes in which it is read most easily.
+// quoteText writes text in the more readable quotes.
 func quoteText(text string) string {
 	if strings.ContainsAny(text, `"\`) && printable(text) {
 		return singled(text)

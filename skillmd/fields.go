@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fill sets the typed fields from Fields and reports values of a kind that they cannot take.
+// fill sets the typed fields from Fields and reports values of the wrong type.
 func (f *Front) fill() []Diagnostic {
 	var r reader
 	for _, field := range f.Fields {
@@ -77,10 +77,10 @@ func (f *Front) take(r *reader, field Field) {
 	}
 }
 
-// reader turns values into typed ones and collects what does not fit.
+// reader converts values to typed ones and collects findings about the others.
 type reader struct {
 	diags []Diagnostic
-	quiet bool // nothing is collected
+	quiet bool // collect no findings
 }
 
 func (r *reader) refuse(f Field, want string) {
@@ -112,7 +112,7 @@ func (r *reader) mapping(f Field) []Field {
 	return nil
 }
 
-// flag reads a boolean; the texts "true" and "false" count too, because templates quote them.
+// flag reads a boolean. The texts "true" and "false" also count, because templates quote them.
 func (r *reader) flag(f Field) *bool {
 	if f.Value.Kind == Text || f.Value.Kind == Bool {
 		switch strings.ToLower(strings.TrimSpace(f.Value.Text)) {
@@ -149,7 +149,7 @@ func (r *reader) list(f Field, separators string) []string {
 	return nil
 }
 
-// hint reads argument-hint. `argument-hint: [file]` is a list in YAML; its author meant the brackets.
+// hint reads argument-hint. YAML reads `argument-hint: [file]` as a list, but its author meant the brackets.
 func (r *reader) hint(f Field) string {
 	if f.Value.Kind != List {
 		return r.text(f)
@@ -165,7 +165,7 @@ func (r *reader) hint(f Field) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// splitList cuts s at any of the separators that stand outside (), [] and {}. An unclosed bracket keeps the rest together.
+// splitList splits s at separators outside (), [], and {}. Text after an unclosed bracket is not split.
 func splitList(out []string, s, separators string) []string {
 	depth, start := 0, 0
 	add := func(end int) {
@@ -188,7 +188,7 @@ func splitList(out []string, s, separators string) []string {
 	return out
 }
 
-// dependencies flattens the shapes in use: text, a list, a map of lists or versions. Requirement row C-092: read and shown.
+// dependencies flattens the forms in use: text, a list, and a map of lists or versions.
 func dependencies(v Value, prefix string) []string {
 	var out []string
 	switch v.Kind {

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// rewriteFlow mends a value that starts as [a list] or {a map} does.
+// rewriteFlow repairs a value that starts like [a list] or {a map}.
 func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 	bare := uncomment(raw)
 	end := flowEnd(bare)
 	if end < 0 {
-		// The bracket closes beyond the next key, or never. The former may be right YAML with another line at fault.
+		// The bracket closes after the next key, or never. The former may be valid YAML, with the error in another line.
 		rest := strings.Join(r.lines[e.from:], "\n")[e.after:]
 		if flowEnd(rest) >= 0 || flowEnd(uncomment(rest)) >= 0 || e.key != "allowed-tools" && known(e.key) && e.key != "metadata" || edged(r.lines[e.from+1:e.last]) {
 			return nil, false
 		}
 		return r.unreadable(e, raw)
 	}
-	behind := edged(strings.Split(raw[end:], "\n")[1:]) // a key in quotes, perhaps; it must not become text
+	behind := edged(strings.Split(raw[end:], "\n")[1:]) // possibly a quoted key, which must not become text
 	switch {
 	case e.key == "allowed-tools" && behind:
 		return nil, false
@@ -28,7 +28,7 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 	loose := r.lines[e.from][:e.after] + uncomma(bare, end)
 	if lines := strings.Split(loose, "\n"); alone(lines) == nil {
 		r.note(e.from, r.start(e), CodeLooseJSON,
-			fmt.Sprintf("the value of %s has comments or commas that YAML does not take; they were left out; remove them", e.key))
+			fmt.Sprintf("the value of %s has comments or commas that YAML does not allow; they were ignored; remove them", e.key))
 		return lines, true
 	}
 	after := strings.TrimSpace(raw[end:])
@@ -41,7 +41,7 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 			return nil, false
 		}
 		r.note(e.from, min(e.after+end+strings.Index(raw[end:], after), len(r.lines[e.from])), CodeTextAfterFlow,
-			fmt.Sprintf("text after the closing bracket in the value of %s; all of it was read as text; put the value in quotes", e.key))
+			fmt.Sprintf("the value of %s has text after the closing bracket; all of it was read as text; quote the value", e.key))
 		return r.quoted(e, text, comment), true
 	case e.key == "metadata" || !known(e.key):
 		return r.unreadable(e, raw)
@@ -51,13 +51,13 @@ func (r *repairer) rewriteFlow(e entry, raw string) ([]string, bool) {
 
 func known(key string) bool { return slices.Contains(knownFields, key) }
 
-// edged reports a line that starts at the left edge.
+// edged reports whether a line starts at the left edge.
 func edged(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return l != "" && l[0] != ' ' && l[0] != '\t' })
 }
 
-// flowEnd gives the offset after the bracket that closes the first one, or -1. Brackets in quotes do not count; a quote opens
-// only where a value or a key may start, as in YAML.
+// flowEnd returns the offset after the bracket that closes the first one, or -1. Brackets in quotes do not count. As in YAML, a
+// quote opens only at the start of a value or a key.
 func flowEnd(s string) int {
 	depth, end := 0, -1
 	walkFlow(s, func(i int, quoted bool) bool {
@@ -78,7 +78,7 @@ func flowEnd(s string) int {
 	return end
 }
 
-// walkFlow visits the bytes of a flow value and tells which stand in quotes, the quotes themselves included.
+// walkFlow visits the bytes of a flow value and reports which are in quotes, including the quotes.
 func walkFlow(s string, visit func(i int, quoted bool) bool) {
 	var quote, last byte = 0, ','
 	for i := 0; i < len(s); i++ {
@@ -107,11 +107,11 @@ func walkFlow(s string, visit func(i int, quoted bool) bool) {
 	}
 }
 
-// uncomment writes blanks over the // and /* comments between the brackets, which JSON5 allows and YAML does not. Every other
-// byte keeps its place.
+// uncomment replaces // and /* comments between the brackets with spaces: JSON5 allows them, and YAML does not. All other bytes
+// keep their offsets.
 func uncomment(s string) string {
 	out := []byte(s)
-	depth, until := 0, "" // until: what ends the comment we are in
+	depth, until := 0, "" // until: the end of the current comment
 	walkFlow(s, func(i int, quoted bool) bool {
 		c := s[i]
 		switch {
@@ -136,7 +136,7 @@ func uncomment(s string) string {
 	return string(out)
 }
 
-// uncomma writes blanks over commas next to each other and over those after the value, which ends at end.
+// uncomma replaces repeated commas, and commas after the value, with spaces. The value ends at end.
 func uncomma(s string, end int) string {
 	out := []byte(s)
 	comma := false                                  // nothing followed it yet
@@ -157,7 +157,7 @@ func uncomma(s string, end int) string {
 	return string(out)
 }
 
-// startsComment knows // and /* where a value or a key may start; https:// is neither.
+// startsComment reports whether a // or /* comment starts at i, where a value or a key may start. https:// is not a comment.
 func startsComment(s string, i int) bool {
 	return i+1 < len(s) && (s[i+1] == '/' || s[i+1] == '*') && (i == 0 || strings.IndexByte(" \t\n[{,", s[i-1]) >= 0)
 }

@@ -10,30 +10,30 @@ import (
 	"metier/internal/yaml"
 )
 
-// Front is the frontmatter of one file: syntax only, no setting applied, so it may be cached by the file's digest. Nothing in
-// it points into the file's bytes. The typed fields are views of Fields and carry no authority.
+// Front is the frontmatter of one file. It is pure syntax without settings, so it can be cached by the file's digest. It shares
+// no memory with the file's bytes. The typed fields are views of Fields and carry no authority.
 type Front struct {
-	Present bool    // there is a frontmatter, whatever it holds
-	Fields  []Field // every key in source order, unknown ones too; empty when the YAML was refused
+	Present bool    // the file has frontmatter, valid or not
+	Fields  []Field // every key in source order, including unknown ones; empty if the YAML was refused
 
 	Name           string // surrounding white space removed
 	Description    string // surrounding white space removed
-	HasName        bool   // the key is there and its text is not blank
+	HasName        bool   // the key exists and its text is not blank
 	HasDescription bool
 	License        string
 	Compatibility  string
 	Metadata       []Field // in source order, nested values kept
 
-	// AllowedTools are the patterns of allowed-tools: a text is split on blanks and commas outside brackets, and so is each item
-	// of a list. AllowedToolsDeclared says that the key is there, even with nothing or nonsense in it: a skill that declares an
-	// unreadable list has declared an empty one, never all tools.
+	// AllowedTools lists the patterns of allowed-tools. A text, and each item of a list, is split on white space and commas
+	// outside brackets. AllowedToolsDeclared reports whether the key exists, even with an empty or unreadable value. An
+	// unreadable list counts as an empty one, and never allows all tools.
 	AllowedTools         []string
 	AllowedToolsDeclared bool
 
-	// Fields that other clients know.
+	// Fields of other clients.
 	WhenToUse              string   // when_to_use or when-to-use
-	ArgumentHint           string   // a list, as [file] reads in YAML, is written back with its brackets
-	Arguments              []string // names, split on blanks and commas
+	ArgumentHint           string   // a list such as [file] is converted back to text with brackets
+	Arguments              []string // names, split on white space and commas
 	Model                  string
 	Effort                 string
 	Context                string
@@ -41,14 +41,14 @@ type Front struct {
 	Shell                  string
 	Hooks                  []Field // in source order, nested values kept
 	DisableModelInvocation bool
-	UserInvocable          *bool    // nil: not said
+	UserInvocable          *bool    // nil: not set
 	Paths                  []string // split on commas outside brackets
-	Platforms              []string // split on blanks and commas
-	Dependencies           []string // of dependencies and metadata.dependencies, split on commas; a map gives "key: text"
+	Platforms              []string // split on white space and commas
+	Dependencies           []string // of dependencies and metadata.dependencies, split on commas; a map entry becomes "key: text"
 }
 
-// JSON gives all fields as one JSON object in source order: scalars as strings of their source text, except that a plain true
-// or false is a boolean and a plain null is null. It is {} when there are none.
+// JSON returns all fields as one JSON object in source order. Scalars are strings of their source text, except that a plain
+// true or false is a boolean and a plain null is null. Without fields it returns {}.
 func (f Front) JSON() json.RawMessage {
 	return appendMap(nil, f.Fields)
 }
@@ -61,8 +61,8 @@ func (f Front) Lookup(key string) (Value, bool) {
 // maxTags bounds the tags of one skill.
 const maxTags = 64
 
-// Tags returns tags and keywords, of the frontmatter and of its metadata: a
-// list, or a text split on commas. At most 64.
+// Tags returns the tags and keywords of the frontmatter and of its metadata. A
+// text is split on commas. It returns at most 64.
 func (f Front) Tags() []string {
 	var out []string
 	for _, fields := range [][]Field{f.Fields, f.Metadata} {
@@ -81,8 +81,8 @@ func (f Front) Tags() []string {
 	return out[:min(len(out), maxTags)]
 }
 
-// parseFront reads the text between the two lines; line is the file's line number of its first line. The YAML library is slow, so
-// it is only asked about text that is not plain.
+// parseFront parses the text between the two lines; line is the line number of its first line in the file. The YAML library is
+// slow, so it only parses text that is not plain.
 func parseFront(text []byte, line int) (Front, []Diagnostic) {
 	if fields, ok := plain(text, line); ok {
 		f := Front{Present: true, Fields: fields}
@@ -91,7 +91,7 @@ func parseFront(text []byte, line int) (Front, []Diagnostic) {
 	return parseYAML(text, line)
 }
 
-// parseYAML is parseFront with the YAML library. Only what the library refuses is repaired.
+// parseYAML is parseFront with the YAML library. It repairs only text that the library refuses.
 func parseYAML(text []byte, line int) (Front, []Diagnostic) {
 	n, err := yaml.Parse(text, &yaml.Options{MaxBytes: MaxHead, FirstLine: line})
 	if err == nil {
@@ -125,7 +125,7 @@ func view(n *yaml.Node, line int) (Front, []Diagnostic) {
 	return f, f.fill()
 }
 
-// refusal words the library's error; a merge conflict has words of its own, because the library's name the line after it.
+// refusal converts the library's error. A merge conflict gets its own message, because the library reports the line after it.
 func refusal(text []byte, line int, err error) Diagnostic {
 	d := yamlDiagnostic(err)
 	if d.Code != CodeInvalidYAML {
@@ -133,7 +133,7 @@ func refusal(text []byte, line int, err error) Diagnostic {
 	}
 	for l := range bytes.Lines(text) {
 		if bytes.HasPrefix(l, []byte("<<<<<<< ")) {
-			d.Detail, d.Line, d.Column = "an unresolved merge conflict starts here; keep one side and remove the marks", line, 1
+			d.Detail, d.Line, d.Column = "an unresolved merge conflict starts here; keep one side and remove the conflict markers", line, 1
 			break
 		}
 		line++

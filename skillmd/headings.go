@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// The most headings that are taken from one body, and characters of each.
+// The maximum number of headings of one body, and of characters of each.
 const (
 	maxHeadings = 64
 	maxHeading  = 120
 )
 
-// Headings returns the text of a Markdown body's headings of levels 1 to 3, in order: lines that begin with #, outside of
-// fenced code. At most 64 are given, each of at most 120 characters.
+// Headings returns the text of a Markdown body's headings of levels 1 to 3, in order: lines that begin with #, outside
+// fenced code. It returns at most 64 headings of at most 120 characters.
 func Headings(body []byte) []string {
 	var out []string
 	var code fence

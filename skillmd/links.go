@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// mostFindings is how many broken links, leaving links and missing resources are listed; the rest is counted.
+// mostFindings is the maximum number of listed findings of each kind; further ones are counted.
 const mostFindings = 20
 
-// linkText is how many bytes of the instructions are looked through for links, whole lines of them. A file may be much longer, and
-// every link asks the disk.
+// linkText is the maximum number of bytes that are checked for links, in whole lines. A file can be much longer, and every
+// link reads the disk.
 const linkText = 1 << 20
 
-// body gives what a reader of the instructions would stumble over.
+// body checks the instructions.
 func (v *validator) body(body []byte, firstLine int) {
 	for _, d := range bodyDiagnostics(body, firstLine) {
 		if d.Code == CodeNotUTF8 {
@@ -25,18 +25,18 @@ func (v *validator) body(body []byte, firstLine int) {
 	}
 	if n := firstLine - 1 + lines(body); n >= adviceLines {
 		v.add(Advice, CodeLongInstructions, 0, 0,
-			"SKILL.md has %d lines; keep it under %d, with details in files that are read when they are needed", n, adviceLines)
+			"SKILL.md has %d lines; keep it under %d and move details into files that are read on demand", n, adviceLines)
 	}
 	if n := len(body) / tokenBytes; n > adviceTokens {
 		v.add(Advice, CodeManyTokens, 0, 0,
-			"the instructions have about %d tokens; keep them under %d, with details in files that are read when they are needed", n, adviceTokens)
+			"the instructions have about %d tokens; keep them under %d and move details into files that are read on demand", n, adviceTokens)
 	}
 	if v.in.Has == nil {
 		return
 	}
 	if len(body) > linkText {
 		body = body[:bytes.LastIndexByte(body[:linkText], '\n')+1]
-		v.add(Advice, CodeLinksUnseen, firstLine+lines(body), 0, "links from here on are not looked at: instructions may have %d bytes for that", linkText)
+		v.add(Advice, CodeLinksUnseen, firstLine+lines(body), 0, "links from here on are not checked: only the first %d bytes of instructions are", linkText)
 	}
 	found := map[string]int{}
 	seen := map[string]bool{}
@@ -65,22 +65,22 @@ func lines(b []byte) int {
 	return n
 }
 
-// follow says what is wrong with a link; code "" is nothing.
+// follow checks a link; code "" means that it is valid.
 func (v *validator) follow(l link) (code string, severity Severity, detail string) {
 	to, leaves := relative(l.target)
 	switch {
 	case leaves && !l.named:
-		return CodeLinkLeaves, Warning, "link %q leaves the skill's folder, which is all a client has to ship"
+		return CodeLinkLeaves, Warning, "link %q leaves the skill's folder; files outside it are not distributed with the skill"
 	case leaves || to == "" || v.in.Has(to):
 		return "", "", ""
 	case l.named:
-		return CodeMissingResource, Advice, "%q is named, but there is no such file in the skill"
+		return CodeMissingResource, Advice, "the skill has no file %q"
 	}
-	return CodeBrokenLink, Warning, "link %q leads to no file of the skill"
+	return CodeBrokenLink, Warning, "link %q does not lead to a file of the skill"
 }
 
-// relative turns a link's target into a path below the folder; to "" is no path to be looked for: an address, an anchor, a
-// placeholder.
+// relative turns a link's target into a path below the folder. It returns "" for targets that are not paths: URLs, anchors,
+// and placeholders.
 func relative(target string) (to string, leaves bool) {
 	t := strings.TrimSuffix(strings.TrimPrefix(target, "<"), ">")
 	if i := strings.IndexAny(t, "#?"); i >= 0 {
@@ -116,7 +116,7 @@ var (
 	resource   = regexp.MustCompile("^`((?:\\./)?(?:scripts|references|assets|templates)/[^\\s`:]*\\.[A-Za-z0-9]+)`$")
 )
 
-// links goes through the links of Markdown text and the resources it names in backticks, leaving out code blocks.
+// links yields the links of Markdown text and the resources that it names in backticks, except in code blocks.
 func links(body []byte) func(yield func(link) bool) {
 	return func(yield func(link) bool) {
 		var code fence

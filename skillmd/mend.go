@@ -9,10 +9,10 @@ import (
 	"metier/internal/yaml"
 )
 
-// Mend writes into the file what the lenient reader read where it is not right: missing closing lines and quotes, code fences,
-// lines before the frontmatter (which move below it), comments and commas too many in brackets, halves of escapes, misspelt field
-// names. The fields keep the values that were read, and the body its text. It gives what it mended. What it leaves, because only
-// a person can know what was meant, is in [File.Diagnostics].
+// Mend repairs the file as the lenient reader read it. It fixes missing closing lines and quotes, code fences, lines before the
+// frontmatter (it moves them below), comments and extra commas in brackets, surrogate escapes, and misspelled field names. The
+// values of the fields and the text of the body do not change. Mend returns the findings that it fixed. [File.Diagnostics]
+// returns the others, which need a person's decision.
 func (f *File) Mend() []Diagnostic {
 	var done []Diagnostic
 	for _, step := range []func(*File) ([]byte, []byte, []string){(*File).closed, (*File).opened, (*File).readable} {
@@ -30,7 +30,7 @@ func (f *File) Mend() []Diagnostic {
 	return append(done, f.respelt()...)
 }
 
-// take takes another text for the file if its fields and the body are as they should be and nothing new is wrong with it.
+// take replaces the text of the file if its fields and body are as expected and it has no new findings.
 func (f *File) take(src, body []byte) bool {
 	d, diags := Parse(src)
 	if !d.Front.Present || !sameFields(d.Front.Fields, f.doc.Front.Fields) || !bytes.Equal(d.Body, body) {
@@ -49,7 +49,7 @@ func (f *File) found(code string) bool {
 	return slices.ContainsFunc(f.diags, func(d Diagnostic) bool { return d.Code == code })
 }
 
-// closed adds the closing line that is missing.
+// closed adds a missing closing line.
 func (f *File) closed() (src, body []byte, codes []string) {
 	if !f.found(CodeClosingLineMissing) {
 		return nil, nil, nil
@@ -62,8 +62,8 @@ func (f *File) closed() (src, body []byte, codes []string) {
 	return slices.Concat(f.src[:at], []byte("---"+eol), f.src[at:]), f.doc.Body, []string{CodeClosingLineMissing}
 }
 
-// opened makes the opening line the first one. What stood before it goes to the start of the body; a code fence around the
-// frontmatter or around the file goes away.
+// opened makes the opening line the first line of the file. It moves earlier text to the start of the body, and removes a code
+// fence around the frontmatter or the file.
 func (f *File) opened() (src, body []byte, codes []string) {
 	s := split(f.src, true)
 	if s.notes == nil {
@@ -96,8 +96,8 @@ func (f *File) opened() (src, body []byte, codes []string) {
 	return slices.Concat(f.src[:first], head, body), body, []string{s.notes[0].Code}
 }
 
-// unfenced cuts the line that closes a code fence around the whole file: the last line with text, if it is the fence and closes
-// nothing that the body opens.
+// unfenced removes the line that closes a code fence around the whole file: the last line with text, if it is the fence and
+// closes no fence of the body.
 func unfenced(body []byte, run string) []byte {
 	inside, last, end := "", -1, -1
 	at := 0
@@ -123,7 +123,7 @@ func unfenced(body []byte, run string) []byte {
 	return slices.Concat(body[:last], body[end:])
 }
 
-// readable writes the values that YAML refuses as it takes them.
+// readable rewrites values that YAML refuses in a valid form.
 func (f *File) readable() (src, body []byte, codes []string) {
 	s := split(f.src, true)
 	if !s.closed || s.notes != nil {
@@ -151,7 +151,7 @@ func (f *File) readable() (src, body []byte, codes []string) {
 		out = append(out, bytes.Join(lines[n:m.from], nil)...)
 		for i, l := range m.lines {
 			at := lines[m.from+i]
-			if kept := strings.TrimRight(l, " \t"); kept != "" || len(bytes.TrimSpace(at)) == 0 { // a comment that is gone leaves no line
+			if kept := strings.TrimRight(l, " \t"); kept != "" || len(bytes.TrimSpace(at)) == 0 { // a removed comment leaves no line
 				out = append(append(out, kept...), at[len(bytes.TrimRight(at, "\r\n")):]...)
 			}
 		}
@@ -161,8 +161,8 @@ func (f *File) readable() (src, body []byte, codes []string) {
 	return append(out, f.src[s.end:]...), f.doc.Body, codes
 }
 
-// unescaped gives the text as the repairer read it, the characters that it joined of two escapes as themselves: old has more
-// bytes where they were.
+// unescaped returns the text as the repairer read it, with the characters it joined from two escapes as themselves. old has more
+// bytes at these positions.
 func unescaped(old, text []byte) []byte {
 	var out []byte
 	for len(text) > 0 {
@@ -178,7 +178,7 @@ func unescaped(old, text []byte) []byte {
 	return out
 }
 
-// visibleRune is the character of an escape \U0001f9e0, or the escape where the character cannot be seen.
+// visibleRune returns the character of an escape \U0001f9e0, or the escape if the character is not visible.
 func visibleRune(escape []byte) []byte {
 	var r rune
 	for _, c := range escape[2:] {
@@ -190,7 +190,7 @@ func visibleRune(escape []byte) []byte {
 	return []byte(string(r))
 }
 
-// respelt renames the fields that are misspelt, where that does no harm.
+// respelt renames misspelled fields if that causes no new findings.
 func (f *File) respelt() []Diagnostic {
 	var done []Diagnostic
 	for _, d := range f.Diagnostics() {
@@ -202,7 +202,7 @@ func (f *File) respelt() []Diagnostic {
 		if !f.rename(field, meantField(field.Key)) {
 			continue
 		}
-		if len(f.diags) >= len(was.diags) { // its value is not what the field takes
+		if len(f.diags) >= len(was.diags) { // its value has the wrong type for the field
 			*f = was
 			continue
 		}

@@ -8,15 +8,15 @@ import (
 	"metier/internal/nearest"
 )
 
-// knownFields are the keys with a meaning here or in other clients, hostFields those that only mean something in one of those.
+// knownFields lists the keys with a meaning here or in other clients; hostFields lists those with a meaning in one client only.
 var (
 	knownFields = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools", "dependencies", "when_to_use",
 		"when-to-use", "argument-hint", "model", "context", "agent", "disable-model-invocation", "user-invocable", "paths", "platforms"}
 	hostFields = []string{"arguments", "effort", "hooks", "shell"}
 )
 
-// meantField gives the known field that an unknown key was probably meant to be, or "": the same letters in another writing
-// (allowedTools, When To Use), two neighbours swapped, or one letter wrong, too many or missing in a key of five or more.
+// meantField returns the known field that an unknown key probably means, or "". It accepts another notation (allowedTools, When
+// To Use), two swapped neighbors, or one wrong, extra, or missing letter in a key of five or more.
 func meantField(key string) string {
 	if len(key) > 40 || slices.Contains(allFields, key) {
 		return ""
@@ -32,7 +32,7 @@ func meantField(key string) string {
 
 var allFields = slices.Concat(knownFields, hostFields)
 
-// squeezed are allFields in one writing.
+// squeezed lists allFields in one notation.
 var squeezed = func() []string {
 	out := make([]string, 0, len(allFields))
 	for _, k := range allFields {

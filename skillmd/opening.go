@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// preambleLines caps how many lines before the opening line are skipped: room for the comment of a license.
+// preambleLines is the maximum number of lines skipped before the opening line, enough for a license comment.
 const preambleLines = 64
 
-// window is the part of a file that is looked at for its frontmatter.
+// window is the part of a file that is searched for frontmatter.
 type window struct {
 	src      []byte
 	complete bool // src is the whole file
-	capped   bool // the file may go on, but no more of it is looked at
+	capped   bool // the file may be longer, but no more of it is read
 }
 
 func (w window) more() bool { return !w.complete && !w.capped }
 
-// line gives the line at offset at and where the next one starts. It is not whole when its end is not in the window.
+// line returns the line at offset at and the start of the next one. whole is false if the end of the line is not in the window.
 func (w window) line(at int) (text []byte, next int, whole bool) {
 	text, next, ended := nextLine(w.src, at)
 	return text, next, ended || w.complete && at < len(w.src)
 }
 
-// edge is a --- line that was found, or not.
+// edge is the result of a search for a --- line.
 type edge struct {
 	found bool
-	short bool   // not found yet: the window ends
+	short bool   // not found before the end of the window
 	line  int    // its number
-	end   int    // where it starts
-	next  int    // where the text after it starts
-	fence string // opening: the run of the code fence right above it
+	end   int    // its start
+	next  int    // start of the text after it
+	fence string // opening: the code fence directly above it
 	notes []Diagnostic
 }
 
-// opening finds the opening line. Blank lines, HTML comments, headings and the first line of a code fence are skipped: nobody
-// writes them there to say something about the fields.
+// opening finds the opening line. It skips blank lines, HTML comments, headings, and the first line of a code fence, because
+// they carry no information about the fields.
 func (w window) opening(at int) edge {
 	var e edge
 	comment, first := false, 0
@@ -80,14 +80,14 @@ func (w window) opening(at int) edge {
 
 func skipped(fence string, line int) Diagnostic {
 	d := Diagnostic{Severity: Warning, Line: max(line, 1), Column: 1, Code: CodeFrontmatterNotFirst,
-		Detail: "there are lines before the opening ---; they were skipped; make --- the first line of the file"}
+		Detail: "lines before the opening --- were skipped; make --- the first line of the file"}
 	if fence != "" {
-		d.Code, d.Detail = CodeFencedFrontmatter, "the frontmatter stands in a code fence; it was read all the same; remove both lines of the fence"
+		d.Code, d.Detail = CodeFencedFrontmatter, "the frontmatter is in a code fence; it was read anyway; remove both lines of the fence"
 	}
 	return d
 }
 
-// codeFence gives the run of ``` or ~~~ that a line opens a code block with, the name of a language at most after it.
+// codeFence returns the ``` or ~~~ with which a line opens a code block. Only the name of a language may follow it.
 func codeFence(text string) string {
 	info := strings.TrimLeft(text, "`")
 	if len(text)-len(info) < 3 {
@@ -100,8 +100,8 @@ func codeFence(text string) string {
 	return text[:n]
 }
 
-// closing finds the closing line. After skipped lines the text up to it must be fields, or it is Markdown with rules in it: its
-// first line is a key, and one of its keys is name or description.
+// closing finds the closing line. If lines were skipped, the text before it must be fields, because Markdown can contain rules:
+// its first line must be a key, and one of its keys must be name or description.
 func (w window) closing(o edge) edge {
 	var e edge
 	started, named := o.notes == nil, o.notes == nil
@@ -129,7 +129,7 @@ func (w window) closing(o edge) edge {
 	if e.found = started && named; !e.found || o.fence == "" {
 		return e
 	}
-	// The fence may end here, around the frontmatter alone.
+	// The fence may end here and enclose only the frontmatter.
 	text, next, whole := w.line(e.next)
 	switch {
 	case !whole && w.more():
@@ -140,9 +140,9 @@ func (w window) closing(o edge) edge {
 	return e
 }
 
-// closeHead ends a frontmatter that nothing closes, or that is closed by a rule of the body, where the text starts: at a heading
-// or after a blank line. It is safe because text follows, in which no line could be a field, so that nothing the author declared is
-// lost, least of all allowed-tools. Where the file ends with the fields it may have been cut off, and stays refused.
+// closeHead ends frontmatter without a closing line, or with a rule of the body as its closing line, at the start of the text: at
+// a heading or after a blank line. No line of the text after it may look like a field, so that no declared field is lost, in
+// particular allowed-tools. If the file ends with the fields, it may be truncated and stays refused.
 func closeHead(text []byte, s span) (Front, span, []Diagnostic, bool) {
 	end, lines := headEnd(text)
 	if end < 0 || end == len(text) {
@@ -159,12 +159,11 @@ func closeHead(text []byte, s span) (Front, span, []Diagnostic, bool) {
 	}
 	s.end, s.body, s.bodyLine, s.closed, s.problem = s.start+end, s.start+end, s.line+1+lines, true, nil
 	note := Diagnostic{Severity: Warning, Code: CodeClosingLineMissing, Line: s.bodyLine, Column: 1,
-		Detail: fmt.Sprintf("the frontmatter opened on line %d has no closing ---; it was taken to end before this line; add a line that holds only ---", s.line)}
+		Detail: fmt.Sprintf("the frontmatter opened on line %d has no closing ---; it was read up to this line; add a line that contains only ---", s.line)}
 	return front, s, append([]Diagnostic{note}, diags...), true
 }
 
-// headEnd gives the length of the key: value lines that text starts with and how many lines they are, or -1 when it is not
-// evident where they end.
+// headEnd returns the length and number of the key: value lines at the start of text, or -1 if their end is ambiguous.
 func headEnd(text []byte) (end, lines int) {
 	blank, stopped := false, false
 	for line := range bytes.Lines(text) {
@@ -174,7 +173,7 @@ func headEnd(text []byte) (end, lines int) {
 		switch {
 		case stopped && !field && !narrowing.MatchString(t):
 			continue
-		case stopped, strings.Trim(t, " \t-") == "" && strings.Contains(t, "--"): // the latter a closing line gone wrong
+		case stopped, strings.Trim(t, " \t-") == "" && strings.Contains(t, "--"): // the latter is a malformed closing line
 			return -1, 0
 		case t == "":
 			blank = true
@@ -191,17 +190,17 @@ func headEnd(text []byte) (end, lines int) {
 	return end, lines
 }
 
-// likeKey reports whether a line of text could be meant as a field: one word and a colon, or ? and a key; "Note: ..." is not.
+// likeKey reports whether a line could be meant as a field: one word and a colon, or ? and a key. "Note: ..." is not a field.
 func likeKey(line string) bool { return fieldLine.MatchString(line) }
 
 var fieldLine = regexp.MustCompile(`^(\?[ \t]|[^A-Z\s]\S*[ \t]*:([ \t]|$))`)
 
-// narrowing finds a line that may be meant as one of the fields that only take from a skill, however it is indented, quoted,
-// spaced or tagged. A lenient reader must not turn it into text: what its author forbade would be allowed.
+// narrowing matches a line that may be meant as a field that restricts a skill, with any indentation, quotes, spaces, or tags. A
+// lenient reader must not turn it into text, because that would remove the restriction.
 var narrowing = regexp.MustCompile(`^[\s?{,-]*([!&]\S*[ \t]+)*["']?(allowed-tools|disable-model-invocation|user-invocable)["']?[ \t]*(:|$)`)
 
-// keyOf gives the key of a line `key: value` and the offset of what follows the colon. The key is made of letters, digits, _, -
-// and dots, starts with a letter or _, and stands at the start of the line.
+// keyOf returns the key of a line `key: value` and the offset after the colon. The key is at the start of the line, consists of
+// letters, digits, _, -, and dots, and starts with a letter or _.
 func keyOf(line []byte) (key string, after int) {
 	for i, c := range line {
 		switch {

@@ -7,14 +7,15 @@ import (
 	"metier/internal/yaml"
 )
 
-// plainLines caps how many lines are read as plain: each adds two YAML values at most, so that the library's limit on values is
-// never near, and comparing every key with those before it stays cheap.
+// plainLines is the maximum number of plain lines. Each adds at most two YAML values, so the library's limit on values is never
+// reached, and comparing every key with the earlier ones stays cheap.
 const plainLines = 256
 
-// plain reads frontmatter that needs no YAML library, which most does not: lines `key: value`, the value text on one line, with
-// or without quotes. It only ever reads what the library reads in the same way (FuzzPlain compares them); ok is false wherever the
-// library might read something else or report something, and then the library is asked. So plain refuses nothing and has no
-// findings of its own. The fields share one copy of the text.
+// plain reads frontmatter that needs no YAML library, as most does: `key: value` lines whose value
+// is text on one line, with or without quotes. Its result always equals that of the library
+// (FuzzPlain compares them). ok is false if the library might return another result or findings,
+// and then the library must parse the text. So plain refuses nothing and returns no findings. The
+// fields share one copy of the text.
 func plain(text []byte, line int) (fields []Field, ok bool) {
 	if !plainText(text) {
 		return nil, false
@@ -30,12 +31,13 @@ func plain(text []byte, line int) (fields []Field, ok bool) {
 		}
 		line++
 	}
-	return fields, len(fields) > 0 // a block without a field has findings of its own
+	return fields, len(fields) > 0 // the library has findings for a block without a field
 }
 
-// plainText reports whether the text has only characters that mean the same everywhere. A tab may separate, indent or be refused.
-// A CR alone, NEL, LS and PS end a line in YAML and not here, and a byte order mark may be skipped. Control characters and bytes
-// that are not UTF-8 (U+FFFD stands for them) are refused with a position.
+// plainText reports whether the text has only characters with a single meaning. A tab may separate,
+// indent, or be refused. A lone CR, NEL, LS, and PS end a line only in YAML, and a byte order mark
+// may be skipped. The library refuses control characters and invalid UTF-8 (U+FFFD here) with a
+// position.
 func plainText(text []byte) bool {
 	if len(text) > MaxHead || len(text) == 0 || text[len(text)-1] != '\n' {
 		return false
@@ -69,9 +71,9 @@ func plainText(text []byte) bool {
 	return true
 }
 
-// plainField reads a line `key: value`. Keys are letters, digits, _, - and dots: no quotes, no ? and no << can be among them, no
-// mark between documents and no directive either. The library refuses a key that is there twice. What has no value on its line
-// may have one below it.
+// plainField reads a line `key: value`. Keys consist of letters, digits, _, -, and dots, which
+// excludes quotes, ?, <<, document markers, and directives. The library refuses duplicate keys. A
+// key without a value on its line may have one below it.
 func plainField(l string, before []Field) (f Field, ok bool) {
 	key, value, found := strings.Cut(l, ": ") // the line does not end in a blank, so there is a value
 	if !found || key == "" || strings.ContainsFunc(key, func(c rune) bool { return !isKeyRune(c) }) || strings.IndexByte("-.0123456789", key[0]) >= 0 {
@@ -84,8 +86,8 @@ func plainField(l string, before []Field) (f Field, ok bool) {
 	return Field{Key: key, Value: v}, ok
 }
 
-// plainScalar reads a value on one line, blanks around it removed. Without quotes it starts with none of the characters that have
-// a meaning there, and holds no comment and no colon that could end a key.
+// plainScalar reads a value on one line, without surrounding spaces. An unquoted value must not start with an indicator character,
+// and must not contain a comment or a colon that could end a key.
 func plainScalar(s string) (Value, bool) {
 	switch q := s[0]; {
 	case q == '\'' || q == '"':
@@ -97,8 +99,8 @@ func plainScalar(s string) (Value, bool) {
 	return valueOf(&yaml.Node{Text: s}), true // the library's rule for null, true and false
 }
 
-// plainQuoted reads the text in quotes that s starts with; n is how many bytes that are, 0 when it is not plain. A quote in single
-// quotes is doubled; in double ones \" and \\ are the escapes that are read.
+// plainQuoted reads the quoted text at the start of s; n is its length in bytes, or 0 if it is not plain. In single quotes, a quote
+// is doubled. In double quotes, only the escapes \" and \\ are read.
 func plainQuoted(s string) (text string, n int) {
 	q := s[0]
 	i := 1 + strings.IndexByte(s[1:], q)

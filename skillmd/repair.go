@@ -15,14 +15,14 @@ import (
 // Limits of one repair.
 const (
 	repairKeys    = 256 // top-level keys
-	repairEscapes = 8   // texts in quotes with such escapes; the whole block is parsed again after each
+	repairEscapes = 8   // quoted texts with such escapes; the whole block is parsed again after each
 )
 
-// repair rewrites single top-level values of a block that the YAML library refused, and has it parse the result under the same
-// limits. It never decides what a block means: a value becomes the text its author typed, or it stays refused. So nothing here
-// can widen anything: allowed-tools that cannot be read is declared and empty, a flag that cannot be read refuses the block, and
-// so do anchors, aliases, tags, merge keys, duplicate keys, further documents, control characters and all limits, also where
-// rewriting would hide them. Lines keep their numbers.
+// repair rewrites single top-level values of a block that the YAML library refused, and parses the result with the same
+// limits. It never guesses what a block means: a value becomes the text that its author typed, or the block stays refused. So
+// a repair cannot widen authority. An unreadable allowed-tools is declared and empty. An unreadable flag refuses the block, and
+// so do anchors, aliases, tags, merge keys, duplicate keys, further documents, control characters, and all limits, even if
+// a rewrite would hide them. Line numbers do not change.
 func repair(text []byte, firstLine int, first error) (*yaml.Node, []Diagnostic, bool) {
 	if !mayRepair(first) || strange(text) {
 		return nil, nil, false
@@ -49,13 +49,13 @@ func (r *repairer) run(text []byte, first error) (*yaml.Node, bool) {
 	return n, n != nil && n.Kind == yaml.Map
 }
 
-// mayRepair tells faults of writing from what is refused for safety. An alias may be **bold** text.
+// mayRepair distinguishes mistakes in writing from input that is refused for safety. An alias may be **bold** text.
 func mayRepair(err error) bool {
 	var e *yaml.Error
 	return errors.As(err, &e) && (e.Code == yaml.Syntax || e.Code == yaml.Alias || e.Code == yaml.ComplexKey)
 }
 
-// strange knows what a line of ours may hide: other line breaks, marks between documents, directives, merge keys.
+// strange reports whether a line hides other line breaks, document markers, directives, or merge keys.
 func strange(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if strangeBreak(line) || marks.Match(bytes.TrimRight(line, "\r\n")) {
@@ -65,7 +65,7 @@ func strange(text []byte) bool {
 	return false
 }
 
-// strangeBreak finds the line breaks of YAML that are none of ours, so that no key hides behind one.
+// strangeBreak reports whether a line has a line break that only YAML recognizes, which could hide a key.
 func strangeBreak(line []byte) bool {
 	return bytes.ContainsAny(bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), "\r\u0085\u2028\u2029")
 }
@@ -75,8 +75,8 @@ var marks = regexp.MustCompile(`^(---|\.\.\.)([ \t]|$)|^%|^<<`)
 // entry is one top-level key with the lines that belong to its value.
 type entry struct {
 	key        string
-	after      int // offset behind the colon
-	from, last int // lines [from, last) hold key and value
+	after      int // offset after the colon
+	from, last int // lines [from, last) contain key and value
 	to         int // lines [last, to) are blank or comments
 }
 
@@ -89,7 +89,7 @@ type repairer struct {
 	mended    []mended
 }
 
-// mended is an entry with the lines that say what was read. They are none where the value could not be read.
+// mended is an entry with its repaired lines. It has no lines if the value could not be read.
 type mended struct {
 	entry
 	lines []string
@@ -101,27 +101,27 @@ func (r *repairer) note(line, offset int, code, detail string) {
 	r.notes = append(r.notes, Diagnostic{Severity: Warning, Code: code, Line: r.firstLine + line, Column: column, Detail: detail})
 }
 
-// start gives the offset of a value in the first line of its entry.
+// start returns the offset of a value in the first line of its entry.
 func (r *repairer) start(e entry) int {
 	line := r.lines[e.from]
 	return len(line) - len(strings.TrimLeft(line[e.after:], " \t"))
 }
 
-// escapes replaces a character beyond the 16-bit plane that was escaped as JSON does it, \ud83e\udde0, where the library refuses
-// just that. It returns the tree when that was all.
+// escapes replaces surrogate pairs that are escaped as in JSON, \ud83e\udde0, if the library refuses exactly them. It returns
+// the tree if no other error remains.
 func (r *repairer) escapes(text []byte, opts *yaml.Options, err error) ([]byte, *yaml.Node) {
 	for range repairEscapes {
 		var e *yaml.Error
 		if !errors.As(err, &e) || e.Code != yaml.Syntax {
 			return text, nil
 		}
-		at := offsetOf(text, e.Line-r.firstLine, e.Column-3) // the library points behind \u
+		at := offsetOf(text, e.Line-r.firstLine, e.Column-3) // the library points after \u
 		if at < 0 || !surrogates.Match(text[at:]) {
 			return text, nil
 		}
 		if n := len(r.notes); n == 0 || r.notes[n-1].Line != e.Line {
 			r.notes = append(r.notes, Diagnostic{Severity: Warning, Code: CodeSurrogateEscape, Line: e.Line, Column: e.Column - 2,
-				Detail: `a character is escaped as two halves (\ud83e\udde0), which YAML does not know; it was read; write the character itself`})
+				Detail: `a character is escaped as two halves (\ud83e\udde0), which YAML does not support; it was read as one character; write the character itself`})
 		}
 		text = slices.Concat(text[:at], joinSurrogates(text[at:]))
 		var n *yaml.Node
@@ -132,7 +132,7 @@ func (r *repairer) escapes(text []byte, opts *yaml.Options, err error) ([]byte, 
 	return text, nil
 }
 
-// joinSurrogates writes every pair of escapes in the rest of a text in double quotes as one escape.
+// joinSurrogates joins every surrogate pair in the rest of a double-quoted text into one escape.
 func joinSurrogates(text []byte) []byte {
 	var out []byte
 	for i := 0; i < len(text); {
@@ -154,7 +154,7 @@ func joinSurrogates(text []byte) []byte {
 
 var surrogates = regexp.MustCompile(`^\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
-// offsetOf gives the byte offset of a character, both counted from 0, or -1.
+// offsetOf returns the byte offset of a character, or -1. Line and column start at 0.
 func offsetOf(text []byte, line, column int) int {
 	at := 0
 	for ; line > 0; line-- {
@@ -172,8 +172,8 @@ func offsetOf(text []byte, line, column int) int {
 	return at
 }
 
-// split cuts the block at every line that starts with a key. Whatever spans such a line is not rewritten, so that no key can
-// vanish in another's value.
+// split splits the block at every line that starts with a key. A value that spans such a line is not rewritten, so that no key
+// can become part of another value.
 func (r *repairer) split(text []byte) bool {
 	for l := range strings.Lines(string(text)) {
 		r.lines = append(r.lines, strings.TrimRight(l, "\r\n"))
@@ -199,7 +199,7 @@ func (r *repairer) split(text []byte) bool {
 	return len(r.all) > 0
 }
 
-// entries has the library judge each entry alone and rewrites those it refuses.
+// entries parses each entry separately and rewrites those that the library refuses.
 func (r *repairer) entries() bool {
 	rewritten := slices.Clone(r.lines)
 	for _, e := range r.all {
@@ -225,8 +225,7 @@ func (r *repairer) entries() bool {
 	return true
 }
 
-// alone parses one entry by itself. Most entries are plain, and the library
-// takes ten times as long for them.
+// alone parses one entry separately. Most entries are plain, and the library is ten times slower for them.
 func alone(lines []string) error {
 	text := []byte(strings.Join(lines, "\n") + "\n")
 	if _, ok := plain(text, 1); ok {
@@ -236,7 +235,7 @@ func alone(lines []string) error {
 	return err
 }
 
-// rewrite gives new lines for one entry, at most as many as it has.
+// rewrite returns new lines for one entry, at most as many as it has.
 func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 	if !mayRepair(err) || slices.Contains([]string{"disable-model-invocation", "user-invocable"}, e.key) {
 		return nil, false
@@ -251,7 +250,7 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 	}
 	flow := value[0] == '[' || value[0] == '{'
 	if !flow && edged(r.lines[e.from+1:e.last]) {
-		return nil, false // a line at the left edge that is no key
+		return nil, false // a line at the left edge that is not a key
 	}
 	switch {
 	case flow:
@@ -267,7 +266,7 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 	}
 	if strings.IndexByte("*`@,%]}", text[0]) >= 0 || strings.HasPrefix(text, "- ") || strings.HasPrefix(text, "? ") {
 		r.note(e.from, r.start(e), CodeUnquotedIndicator,
-			fmt.Sprintf("the value of %s starts with %q, which has a meaning in YAML; it was read as text; put the value in quotes", e.key, text[:1]))
+			fmt.Sprintf("the value of %s starts with %q, which is special in YAML; it was read as text; quote the value", e.key, text[:1]))
 		return r.quoted(e, text, comment), true
 	}
 	colon := colonIn(text)
@@ -279,7 +278,7 @@ func (r *repairer) rewrite(e entry, err error) ([]string, bool) {
 		line, at = line+1, 0
 	}
 	r.note(line, at+colonIn(r.lines[line][at:]), CodeUnquotedColon,
-		fmt.Sprintf(`": " inside the unquoted value of %s; it was read as text; put the value in quotes`, e.key))
+		fmt.Sprintf(`the unquoted value of %s contains ": "; it was read as text; quote the value`, e.key))
 	return r.quoted(e, text, comment), true
 }
 
@@ -288,7 +287,7 @@ func isAlias(err error) bool {
 	return errors.As(err, &e) && e.Code == yaml.Alias
 }
 
-// textual are the known fields whose value is text: what cannot be anything else is that.
+// textual reports whether a field's value can only be text.
 func textual(key string) bool {
 	return slices.Contains([]string{"name", "description", "license", "compatibility", "when_to_use", "when-to-use", "argument-hint"}, key)
 }
@@ -302,7 +301,8 @@ func colonIn(text string) int {
 	return -1
 }
 
-// fold joins the lines of an unquoted value as YAML does, one break is a blank, more are breaks, and gives the comment behind them.
+// fold joins the lines of an unquoted value as YAML does and returns the comment after them. A single line break becomes a
+// space.
 func fold(raw string) (text, comment string, ok bool) {
 	var b strings.Builder
 	breaks, ended := 0, false
@@ -341,7 +341,7 @@ func commentIn(line string) int {
 	return -1
 }
 
-// quoted gives an entry with its value as quoted text, and the comment behind it.
+// quoted returns an entry with its value as quoted text, and the comment after it.
 func (r *repairer) quoted(e entry, text, comment string) []string {
 	line := r.lines[e.from][:e.after] + " " + quoteText(text)
 	if comment != "" {
@@ -350,17 +350,17 @@ func (r *repairer) quoted(e entry, text, comment string) []string {
 	return []string{line}
 }
 
-// unreadable keeps a value as the text it is: without effect for metadata and fields nobody knows, and an empty list for
-// allowed-tools, which then allows nothing.
+// unreadable keeps a value as its source text. It has no effect for metadata and unknown fields, and allowed-tools becomes an
+// empty list, which allows nothing.
 func (r *repairer) unreadable(e entry, raw string) ([]string, bool) {
 	if hidden.MatchString(raw) && e.key != "allowed-tools" || tagged.MatchString(raw) {
 		return nil, false
 	}
 	if e.key == "allowed-tools" {
-		r.note(e.from, r.start(e), CodeUnreadableField, "allowed-tools cannot be read and counts as an empty list; write one pattern a line, or quote it")
+		r.note(e.from, r.start(e), CodeUnreadableField, "allowed-tools cannot be parsed and counts as an empty list; write one pattern per line, or quote it")
 		return r.quoted(e, "", ""), true
 	}
-	r.note(e.from, r.start(e), CodeUnreadableField, fmt.Sprintf("the value of %s cannot be read as YAML; it was kept as text; mend its brackets, commas and indentation", e.key))
+	r.note(e.from, r.start(e), CodeUnreadableField, fmt.Sprintf("the value of %s is not valid YAML; it was kept as text; fix its brackets, commas, and indentation", e.key))
 	return r.quoted(e, strings.TrimSpace(raw), ""), true
 }
 
@@ -370,7 +370,7 @@ var (
 	hidden  = regexp.MustCompile(`(?m)(^|[\s\[{,:-])[&!*]\S|<<\s*:`)
 )
 
-// anchored reports whether anything in the block may be an anchor, so that a * may be an alias of it.
+// anchored reports whether the block may contain an anchor, so that a * may be its alias.
 func anchored(lines []string) bool {
 	return slices.ContainsFunc(lines, anchors.MatchString)
 }

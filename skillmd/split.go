@@ -6,28 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHead caps how far into a file the frontmatter may reach, both --- lines included: 64 KiB. Of 72,753 published skills the
-// largest frontmatter has 9,640 bytes.
+// MaxHead is the maximum size of the frontmatter in bytes, from the start of the file and including both --- lines: 64 KiB.
+// The largest frontmatter of 72,753 published skills has 9,640 bytes.
 const MaxHead = 64 << 10
 
 var bom = []byte("\ufeff")
 
-// span is where the parts of a file lie, as byte offsets into it.
+// span holds the byte offsets of the parts of a file.
 type span struct {
-	closed     bool // both lines are there
+	closed     bool // both lines exist
 	line       int  // line number of the opening line; set when closed or unclosed
 	start, end int  // the text between the two lines; end is set when closed
-	body       int  // where the body starts: after the frontmatter, or after the byte order mark when there is none
+	body       int  // start of the body: after the frontmatter, or after the byte order mark if there is no frontmatter
 	bodyLine   int
-	enough     bool // false: more of the file is needed to tell
+	enough     bool // false: more of the file is needed
 	problem    *Diagnostic
-	notes      []Diagnostic // what was skipped to get to the opening line
+	notes      []Diagnostic // what was skipped before the opening line
 }
 
-// split finds the frontmatter. It opens with a line that is exactly ---, the first one of the file (see opening for what may
-// stand before it), and the first later line that is exactly --- closes it, both with any blanks after; a --- inside a value or
-// in the body is text. It looks at no byte past MaxHead, and takes no line that reaches there for whole, so that the verdict on a
-// file is the same whether the caller holds all of it or the first MaxHead bytes.
+// split finds the frontmatter. The first line of the file opens it (see opening for what can precede it) and the next such line
+// closes it. Such a line is exactly ---, optionally followed by white space. A --- inside a value or in the body is text. split reads
+// no byte after MaxHead, and treats a line that reaches it as incomplete. So the result is the same for the whole file and for
+// its first MaxHead bytes.
 func split(src []byte, complete bool) span {
 	s := span{bodyLine: 1, enough: true}
 	if bytes.HasPrefix(src, bom) {
@@ -53,7 +53,7 @@ func split(src []byte, complete bool) span {
 		s.closed, s.end, s.body, s.bodyLine, s.notes = true, c.end, c.next, c.line+1, o.notes
 	case c.short && w.more():
 		s.enough = false
-	case o.notes != nil: // a heading over a rule, not frontmatter
+	case o.notes != nil: // a heading above a rule, not frontmatter
 		s.line, s.start = 0, 0
 		s.problem = noFrontmatter(w.src, w.complete)
 	case w.capped:
@@ -61,13 +61,12 @@ func split(src []byte, complete bool) span {
 			Detail: fmt.Sprintf("no closing --- line in the first %d bytes; move long text below the frontmatter", MaxHead)}
 	default:
 		s.problem = &Diagnostic{Severity: Error, Code: CodeUnclosedFrontmatter, Line: 1, Column: 1,
-			Detail: "the frontmatter opened by --- on line 1 is never closed; add a line that holds only ---"}
+			Detail: "the frontmatter opened by --- on line 1 is never closed; add a line that contains only ---"}
 	}
 	return s
 }
 
-// wholeRunes leaves out the first bytes of a character whose others are still to
-// come.
+// wholeRunes removes an incomplete character from the end of b.
 func wholeRunes(b []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
@@ -80,7 +79,7 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
-// nextLine gives the line at offset at without its end, the offset after it, and whether a newline ended it.
+// nextLine returns the line at offset at without its line ending, the offset after it, and whether a newline ended it.
 func nextLine(src []byte, at int) (line []byte, next int, ended bool) {
 	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {
 		return src[at : at+i], at + i + 1, true
@@ -88,8 +87,8 @@ func nextLine(src []byte, at int) (line []byte, next int, ended bool) {
 	return src[at:], len(src), false
 }
 
-// nextYAMLLine returns the offset of the next line as the YAML library counts lines: besides newlines, a carriage return and the
-// Unicode line and paragraph separators end one.
+// nextYAMLLine returns the offset of the next line as the YAML library counts lines: newlines, carriage returns, and the
+// Unicode line and paragraph separators end a line.
 func nextYAMLLine(src []byte, at int) int {
 	i := bytes.IndexAny(src[at:], "\r\n\u0085\u2028\u2029")
 	if i < 0 {
@@ -129,7 +128,7 @@ func noFrontmatter(src []byte, complete bool) *Diagnostic {
 	return d
 }
 
-// isUTF16 knows a UTF-16 byte order mark, and an opening --- in two-byte characters without one.
+// isUTF16 detects a UTF-16 byte order mark, and an opening --- in two-byte characters without one.
 func isUTF16(src []byte) bool {
 	for _, p := range []string{"\xff\xfe", "\xfe\xff", "-\x00-\x00-\x00", "\x00-\x00-\x00-"} {
 		if bytes.HasPrefix(src, []byte(p)) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// systems maps what skills call an operating system to what Go calls it; an
-// empty list fits everywhere.
+// systems maps names of operating systems in skills to Go's names. An empty
+// list matches every system.
 var systems = map[string][]string{
 	"linux": {"linux"}, "ubuntu": {"linux"}, "debian": {"linux"}, "wsl": {"linux"}, "wsl2": {"linux"},
 	"darwin": {"darwin"}, "macos": {"darwin"}, "mac": {"darwin"}, "osx": {"darwin"},
@@ -16,9 +16,9 @@ var systems = map[string][]string{
 	"any": {}, "all": {}, "*": {},
 }
 
-// Fits reports whether the skill is for an operating system, named as Go names
-// it, and the systems the skill names. One that names none, or only words that
-// are no systems, is for all.
+// Fits reports whether the skill supports an operating system, given as a GOOS
+// value, and returns the systems that the skill names. A skill that names no
+// known system supports all.
 func (f Front) Fits(goos string) (fits bool, said []string) {
 	said = f.systems()
 	named := false
@@ -32,8 +32,8 @@ func (f Front) Fits(goos string) (fits bool, said []string) {
 	return !named, said
 }
 
-// systems are the ones a skill names: in platforms or os, of the front itself,
-// of its metadata, or of one client's map in there.
+// systems returns the systems that a skill names: in platforms or os, of the
+// frontmatter, of its metadata, or of one client's map in the metadata.
 func (f Front) systems() []string {
 	if len(f.Platforms) > 0 {
 		return f.Platforms

@@ -11,10 +11,10 @@ import (
 	"metier/internal/yaml"
 )
 
-// TypedJSON reads the frontmatter of a whole file as one JSON object with the
+// TypedJSON returns the frontmatter of a whole file as one JSON object with the
 // types of the YAML 1.2 core schema: unlike [Front.JSON], numbers are numbers.
-// Repairs are not applied. It fails if readers of YAML could disagree about the
-// text or its types, or if JSON cannot hold a value.
+// It applies no repairs. It fails if YAML readers could disagree about the text
+// or its types, or if JSON cannot represent a value.
 func TypedJSON(src []byte) (json.RawMessage, error) {
 	s := split(src, true)
 	switch {
@@ -78,7 +78,7 @@ func looselyQuoted(n *yaml.Node, text []byte, first int) int {
 	}
 	start := offsetOf(text, n.Line-first, n.Column-1)
 	if start < 0 || start >= len(text) || text[start] != '\'' && text[start] != '"' {
-		return n.Line // not where the parser says: do not guess
+		return n.Line // the position of the parser is wrong: do not guess
 	}
 	own := text[bytes.LastIndexByte(text[:start], '\n')+1 : start]
 	indent := len(own) - len(bytes.TrimLeft(own, " -"))

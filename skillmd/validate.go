@@ -19,16 +19,16 @@ const (
 	MaxCompatibility = 500
 )
 
-// The length of instructions the specification recommends to stay under. A token counts as four bytes, which is near enough.
+// The recommended maximum length of instructions in the specification. A token is estimated as four bytes.
 const (
 	adviceLines  = 500
 	adviceTokens = 5000
 	tokenBytes   = 4
 )
 
-// Codes of the diagnostics that only [Validate] gives, beside CodeMisspeltField. A value of a kind its field cannot take is CodeFieldType, an error here.
+// Codes of the diagnostics that only [Validate] returns, besides CodeMisspeltField. A value of the wrong type is CodeFieldType, an error here.
 const (
-	CodeMissingName       = "missing-name"            // error: not there, or nothing in it
+	CodeMissingName       = "missing-name"            // error: missing or empty
 	CodeMissingDesc       = "missing-description"     // error: likewise
 	CodeDescTooLong       = "description-too-long"    // error
 	CodeCompatTooLong     = "compatibility-too-long"  // error
@@ -36,29 +36,28 @@ const (
 	CodeUnexpectedField   = "unexpected-field"        // error: a field the specification does not define
 	CodeInvalidName       = "invalid-name"            // error
 	CodeNameMismatch      = "name-directory-mismatch" // error
-	CodeNamePortable      = "name-not-portable"       // warning: the specification allows it, the reference validator does not
+	CodeNamePortable      = "name-not-portable"       // warning: allowed by the specification, refused by the reference validator
 	CodeToolsSeparator    = "allowed-tools-separator" // warning: commas between tools
-	CodeBrokenLink        = "broken-link"             // warning: a relative link to nothing
+	CodeBrokenLink        = "broken-link"             // warning: the target of a relative link does not exist
 	CodeLinkLeaves        = "link-leaves-skill"       // warning: a link out of the folder
-	CodeMissingResource   = "missing-resource"        // advice: a path in backticks that is not there
-	CodeDescriptionWhen   = "description-when"        // advice: it does not say when to use the skill
+	CodeMissingResource   = "missing-resource"        // advice: a path in backticks that does not exist
+	CodeDescriptionWhen   = "description-when"        // advice: does not say when to use the skill
 	CodeDescriptionShort  = "description-short"       // advice
 	CodeLongInstructions  = "long-instructions"       // advice: 500 lines or more
 	CodeManyTokens        = "many-tokens"             // advice: more than 5,000 tokens, at four bytes each
-	CodeLinksUnseen       = "links-not-looked-at"     // advice: the instructions are too long for it
-	CodeMoreOfTheSameKind = "more"                    // as the ones before: some were left out of the list
+	CodeLinksUnseen       = "links-not-looked-at"     // advice: the rest of long instructions is not checked for links
+	CodeMoreOfTheSameKind = "more"                    // advice: further findings of the same kind were omitted
 )
 
-// Folder is what Validate has to know of what lies around a file.
+// Folder describes the folder of a file for [Validate].
 type Folder struct {
-	Name string                 // its own name, to be the skill's; "" is not compared
-	Has  func(path string) bool // whether a file or folder is there, slashes as in links; nil: links are not looked at
+	Name string                 // its name, which must match the skill's; "" skips this check
+	Has  func(path string) bool // whether a file or folder exists, by a path with slashes; nil skips the check of links
 }
 
-// Validate judges a SKILL.md by the text of the Agent Skills specification ("Frontmatter", "Progressive disclosure", "File
-// references"), strictly, as its author wants it: a file that loads after repair is still invalid. The skill is valid when no
-// diagnostic is an error; the details of errors are the messages of the reference validator where it has one. How the two
-// differ is in docs/internal/conformance.md. Details hold text of the file, which may hold anything.
+// Validate checks a SKILL.md strictly against the Agent Skills specification ("Frontmatter", "Progressive disclosure", "File
+// references"). A file that loads only after repair is invalid. The skill is valid if no diagnostic is an error. Details of
+// errors are the messages of the reference validator if it has one. Details quote text of the file, which is untrusted.
 func Validate(src []byte, in Folder) []Diagnostic {
 	v := validator{in: in}
 	s := split(src, true)
@@ -86,7 +85,7 @@ func (v *validator) fault(code string, f Field, format string, args ...any) {
 	v.add(Error, code, f.Line, f.Column, format, args...)
 }
 
-// front gives the fields, or says why there are none.
+// front returns the fields, or reports why they cannot be read.
 func (v *validator) front(src []byte, s span) ([]Field, bool) {
 	if p := s.problem; p != nil {
 		detail := p.Detail
@@ -99,7 +98,7 @@ func (v *validator) front(src []byte, s span) ([]Field, bool) {
 		v.add(Error, p.Code, p.Line, p.Column, "%s", detail)
 		return nil, false
 	}
-	if len(s.notes) > 0 { // a lenient reader passes over what stands before it
+	if len(s.notes) > 0 { // a lenient reader skips text before the frontmatter
 		v.add(Error, s.notes[0].Code, s.notes[0].Line, s.notes[0].Column, "SKILL.md must start with YAML frontmatter (---)")
 		return nil, false
 	}
@@ -123,7 +122,7 @@ func (v *validator) front(src []byte, s span) ([]Field, bool) {
 	return fieldsOf(n), true
 }
 
-// specified are the fields the specification defines, sorted.
+// specified lists the fields that the specification defines, sorted.
 var specified = []string{"allowed-tools", "compatibility", "description", "license", "metadata", "name"}
 
 func (v *validator) fields(fields []Field) {
@@ -152,14 +151,14 @@ func (v *validator) fields(fields []Field) {
 		v.isText(f)
 	}
 	if f, ok := at["allowed-tools"]; ok && v.isText(f) && len(splitList(nil, f.Value.Text, ",")) > 1 {
-		v.add(Warning, CodeToolsSeparator, f.Line, f.Column, "allowed-tools has commas between tools; the specification separates them by blanks")
+		v.add(Warning, CodeToolsSeparator, f.Line, f.Column, "allowed-tools has commas between tools; separate them with spaces")
 	}
 	if f, ok := at["metadata"]; ok {
 		v.metadata(f)
 	}
 }
 
-// unexpected reports fields that are not defined, all in one message as the reference does, and what they may have meant.
+// unexpected reports undefined fields, all in one message like the reference validator, and suggests defined ones.
 func (v *validator) unexpected(fields []Field) {
 	var names []string
 	var first Field
@@ -185,7 +184,7 @@ func (v *validator) unexpected(fields []Field) {
 	v.diags = append(v.diags, meant...)
 }
 
-// isText reports a value that is no list and no map; nothing counts as empty text.
+// isText reports whether a value is a scalar. Null counts as empty text.
 func (v *validator) isText(f Field) bool {
 	if f.Value.Kind == List || f.Value.Kind == Map {
 		v.fault(CodeFieldType, f, "Field '%s' must be a string", f.Key)
@@ -194,7 +193,7 @@ func (v *validator) isText(f Field) bool {
 	return true
 }
 
-// textOf is the text of a scalar, and nothing for null.
+// textOf returns the text of a scalar, and "" for null.
 func textOf(v Value) string {
 	if v.Kind == Text || v.Kind == Bool {
 		return v.Text
@@ -228,15 +227,15 @@ func (v *validator) name(f Field) {
 	case bad:
 		v.fault(CodeInvalidName, f, "Skill name '%s' contains invalid characters. Only letters, digits, and hyphens are allowed.", name)
 	case marks:
-		v.add(Warning, CodeNamePortable, f.Line, f.Column, "Skill name '%s' has combining marks, which the reference validator refuses", name)
+		v.add(Warning, CodeNamePortable, f.Line, f.Column, "Skill name '%s' has combining marks, which the reference validator rejects", name)
 	}
 	if v.in.Name != "" && nfkc.String(v.in.Name) != name {
 		v.fault(CodeNameMismatch, f, "Directory name '%s' must match skill name '%s'", v.in.Name, name)
 	}
 }
 
-// characters reports what is neither letter, digit nor hyphen. A mark that follows a letter is part of it: without marks, no
-// word can be written in Devanagari or Tamil.
+// characters reports whether a name has characters other than letters, digits, and hyphens. A mark that follows a letter is
+// part of it, because words in Devanagari or Tamil need marks.
 func characters(name string) (bad, marks bool) {
 	letter := false
 	for _, r := range name {
@@ -254,7 +253,7 @@ func characters(name string) (bad, marks bool) {
 	return bad, marks
 }
 
-// uses are words by which a description says when its skill is of use; ruling 15.
+// uses lists words by which a description says when to use its skill.
 var uses = []string{"when", "use for", "use to", "if the user"}
 
 func (v *validator) description(f Field, at map[string]Field) {
@@ -265,7 +264,7 @@ func (v *validator) description(f Field, at map[string]Field) {
 	}
 	v.tooLong(CodeDescTooLong, f, "Description", text, MaxDescription)
 	if len(strings.TrimSpace(text)) < 20 {
-		v.add(Advice, CodeDescriptionShort, f.Line, f.Column, "the description is too short to choose the skill by; say what it does and when to use it")
+		v.add(Advice, CodeDescriptionShort, f.Line, f.Column, "the description is too short to choose the skill by; describe what the skill does and when to use it")
 	}
 	for _, key := range []string{"when_to_use", "when-to-use", "triggers"} {
 		if _, ok := at[key]; ok {

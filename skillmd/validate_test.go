@@ -263,16 +263,16 @@ func TestLinksAreFollowedInsideTheFolderOnly(t *testing.T) {
 		want []string
 	}{
 		"there":                {"[a](references/a.md) ![b](./references/a.md#x) [c](<my file.md>) [d](my%20file.md \"t\") [e](references/)\n", []string{}},
-		"broken":               {"see [a](references/b.md)\n", []string{`5 broken-link link "references/b.md" leads to no file of the skill`}},
-		"once":                 {"[a](x/b.md)\n[a](x/b.md)\n", []string{`5 broken-link link "x/b.md" leads to no file of the skill`}},
-		"definition":           {"\n[a]: x/b.md\n[^n]: x/c.md\n", []string{`6 broken-link link "x/b.md" leads to no file of the skill`}},
-		"leaves":               {"[a](../other/SKILL.md) [b](/etc/hosts) [c](references/../../x.md)\n", []string{`5 link-leaves-skill link "../other/SKILL.md" leaves the skill's folder, which is all a client has to ship`, `5 link-leaves-skill link "/etc/hosts" leaves the skill's folder, which is all a client has to ship`, `5 link-leaves-skill link "references/../../x.md" leaves the skill's folder, which is all a client has to ship`}},
+		"broken":               {"see [a](references/b.md)\n", []string{`5 broken-link link "references/b.md" does not lead to a file of the skill`}},
+		"once":                 {"[a](x/b.md)\n[a](x/b.md)\n", []string{`5 broken-link link "x/b.md" does not lead to a file of the skill`}},
+		"definition":           {"\n[a]: x/b.md\n[^n]: x/c.md\n", []string{`6 broken-link link "x/b.md" does not lead to a file of the skill`}},
+		"leaves":               {"[a](../other/SKILL.md) [b](/etc/hosts) [c](references/../../x.md)\n", []string{`5 link-leaves-skill link "../other/SKILL.md" leaves the skill's folder; files outside it are not distributed with the skill`, `5 link-leaves-skill link "/etc/hosts" leaves the skill's folder; files outside it are not distributed with the skill`, `5 link-leaves-skill link "references/../../x.md" leaves the skill's folder; files outside it are not distributed with the skill`}},
 		"addresses":            {"[a](https://x.org/a.md) [b](mailto:a@b.c) [c](#top) [d](//x.org/a) [e](url) [f]({base}/a.md) [g]()\n", []string{}},
-		"in a code block":      {"```md\n[a](x/b.md)\n```\n~~~~\n[a](x/b.md)\n~~~\n[a](x/b.md)\n~~~~\n[c](x/c.md)\n", []string{`13 broken-link link "x/c.md" leads to no file of the skill`}},
+		"in a code block":      {"```md\n[a](x/b.md)\n```\n~~~~\n[a](x/b.md)\n~~~\n[a](x/b.md)\n~~~~\n[c](x/c.md)\n", []string{`13 broken-link link "x/c.md" does not lead to a file of the skill`}},
 		"in a code span":       {"`[a](x/b.md)` and ``[a](`x`/c.md)``\n", []string{}},
 		"code block in quotes": {"> ```\n> [a](x/b.md)\n> ```\n", []string{}},
-		"named":                {"run `scripts/count.py` and `references/a.md`, `scripts/*.py`, `src/x.go`, `scripts/count.py`\n", []string{`5 missing-resource "scripts/count.py" is named, but there is no such file in the skill`}},
-		"parentheses":          {"[a](x(1).md)\n", []string{`5 broken-link link "x(1).md" leads to no file of the skill`}},
+		"named":                {"run `scripts/count.py` and `references/a.md`, `scripts/*.py`, `src/x.go`, `scripts/count.py`\n", []string{`5 missing-resource the skill has no file "scripts/count.py"`}},
+		"parentheses":          {"[a](x(1).md)\n", []string{`5 broken-link link "x(1).md" does not lead to a file of the skill`}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

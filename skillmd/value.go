@@ -6,7 +6,7 @@ import (
 	"metier/internal/yaml"
 )
 
-// Kind says what a [Value] is.
+// Kind is the type of a [Value].
 type Kind uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	Map
 )
 
-// Value is one value of the frontmatter, as written: numbers and dates stay text.
+// Value is one value of the frontmatter as written. Numbers and dates stay text.
 type Value struct {
 	Kind Kind
 	Text string  // Text, Null, Bool: the source text, unquoted
@@ -25,19 +25,20 @@ type Value struct {
 	Map  []Field // Map, in source order, keys unique
 }
 
-// Field is one key with its value, and where the key stands in the file.
+// Field is one key with its value, and the position of the key in the file.
 type Field struct {
 	Key          string
 	Value        Value
 	Line, Column int
 }
 
-// True reports a plain true.
+// True reports whether v is a plain true.
 func (v Value) True() bool {
 	return v.Kind == Bool && (v.Text[0] == 't' || v.Text[0] == 'T')
 }
 
-// MarshalJSON gives Text as a string, Bool as true or false, Null as null, List and Map as array and object in source order.
+// MarshalJSON encodes Text as a string, Bool as a boolean, Null as null, and List and Map as an array and an object in source
+// order.
 func (v Value) MarshalJSON() ([]byte, error) {
 	return v.appendJSON(nil), nil
 }
