@@ -17,8 +17,8 @@ import (
 	"metier/policy"
 )
 
-// read gives one file whole, through the session's read of files: caps, digest,
-// record and the look for injections are those of every read.
+// read returns one whole file. It uses the session's file read, so limits,
+// digests, records, and injection checks apply.
 func read(ctx context.Context, x *metier.ToolContext, p location, sk metier.Skill) (metier.Result, error) {
 	file := p.file
 	if file == "" {
@@ -43,9 +43,9 @@ func read(ctx context.Context, x *metier.ToolContext, p location, sk metier.Skil
 	return res, nil
 }
 
-// content is what the model reads of a file: its text as it is, in an element
-// that it cannot leave unless replies are plain; what is no text as base64. Text with bytes that are no
-// UTF-8 is text: they are replaced, and that is said.
+// content is what the model reads of a file: its text, escaped inside an element
+// unless replies are plain, or other content as base64. In text, invalid UTF-8
+// bytes are replaced and counted in a note.
 func content(x *metier.ToolContext, p location, sk metier.Skill, file string, r metier.Reading) (string, error) {
 	shown := path.Join(p.node.Path, file)
 	if p.node.Kind == Document {
@@ -63,7 +63,7 @@ func content(x *metier.ToolContext, p location, sk metier.Skill, file string, r 
 		if !binary(data) {
 			r.Text, stray = replaced(data)
 			r.Encoding = ""
-			if err := x.Suspect(sk, file, r.Text); err != nil { // it was looked at as base64 before
+			if err := x.Suspect(sk, file, r.Text); err != nil { // it was checked as base64 before
 				return "", err
 			}
 		}
@@ -87,7 +87,7 @@ func content(x *metier.ToolContext, p location, sk metier.Skill, file string, r 
 		x.Record(event.Note{Code: "wrapper-tag-neutralized", On: p.id(), N: n})
 	}
 	if stray > 0 {
-		text += fmt.Sprintf("Note: %d bytes are no UTF-8 text; each is shown as U+FFFD.\n", stray)
+		text += fmt.Sprintf("Note: %d bytes are not valid UTF-8; each is shown as U+FFFD.\n", stray)
 	}
 	for _, d := range r.Diagnostics {
 		text += fmt.Sprintf("Note: %s: %s\n", d.Code, d.Detail)
@@ -95,8 +95,8 @@ func content(x *metier.ToolContext, p location, sk metier.Skill, file string, r 
 	return text, nil
 }
 
-// binary tells a kind that is no text from text with stray bytes: it has a NUL,
-// or more than a third of it is no UTF-8.
+// binary reports whether content is binary rather than text with stray bytes:
+// it has a NUL, or more than a third of it is invalid UTF-8.
 func binary(b []byte) bool {
 	if bytes.IndexByte(b, 0) >= 0 {
 		return true
@@ -105,14 +105,14 @@ func binary(b []byte) bool {
 	return stray > 1 && stray*3 > len(b)
 }
 
-// replaced is a text with each stray byte replaced, and how many there were.
+// replaced returns the text with each stray byte replaced, and their number.
 func replaced(b []byte) (string, int) {
 	out := string([]rune(string(b)))
 	return out, strings.Count(out, "\uFFFD") - bytes.Count(b, []byte("\uFFFD"))
 }
 
-// filesBelow lists the regular files of a folder and of those below it, in byte
-// order, at most most of them. Links are left out.
+// filesBelow lists at most most regular files below a folder, in byte order. It
+// omits links.
 func filesBelow(d *confine.Dir, dir string, most int) (out []string, cut bool) {
 	const deepest, folders = 8, 1000
 	seen := 0

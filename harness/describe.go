@@ -12,7 +12,7 @@ import (
 func (r *reader) document(parent *Node, name, real string) {
 	n := &Node{Path: join(parent.Path, name), Kind: Document, Name: name, File: name, real: real, file: real}
 	if _, err := confine.Clean(n.Path); err != nil {
-		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a file cannot be named in a call, and is left out: %s", termtext.Quote(name))
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "ignored: a path cannot contain the file name %s", termtext.Quote(name))
 		return
 	}
 	r.add(parent, n)
@@ -24,10 +24,10 @@ func (r *reader) document(parent *Node, name, real string) {
 		return
 	}
 	if err != nil {
-		r.note(skillmd.Warning, "harness-unreadable", n.Path, "it cannot be read: %s", reason(err))
+		r.note(skillmd.Warning, "harness-unreadable", n.Path, "cannot read the file: %s", reason(err))
 		return
 	}
-	for _, d := range diags { // it is read by people and models, not by us
+	for _, d := range diags { // only users and models read the document
 		if d.Severity == skillmd.Error {
 			r.note(skillmd.Warning, d.Code, n.Path, "%s", d.Detail)
 		}
@@ -43,7 +43,7 @@ func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
 	shown := join(n.Path, name)
 	at, err := r.resolve(dir, name)
 	if err != nil {
-		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
+		r.note(skillmd.Error, "harness-unreadable", shown, "cannot read the file: %s", reason(err))
 		return skillmd.Front{}, false
 	}
 	n.file = at
@@ -52,7 +52,7 @@ func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
 		return front, false
 	}
 	if err != nil {
-		r.note(skillmd.Error, "harness-unreadable", shown, "it cannot be read: %s", reason(err))
+		r.note(skillmd.Error, "harness-unreadable", shown, "cannot read the file: %s", reason(err))
 		return front, false
 	}
 	ok := true
@@ -72,15 +72,15 @@ func (r *reader) describe(n *Node, dir, name string) (skillmd.Front, bool) {
 	return front, ok
 }
 
-// errCut says that a limit kept a file from being read, which is noted.
-var errCut = errors.New("the limit of bytes is reached")
+// errCut reports that a limit prevented reading a file. A diagnostic is recorded.
+var errCut = errors.New("the byte limit is reached")
 
 // head reads the frontmatter of a file.
 func (r *reader) head(shown, at string) (front skillmd.Front, diags []skillmd.Diagnostic, err error) {
 	for _, n := range []int{4 << 10, 16 << 10, skillmd.MaxHead} {
 		if r.bytes+int64(n) > r.opt.MaxBytes {
 			if r.cut["harness-bytes-exceeded"] == 0 {
-				r.note(skillmd.Error, "harness-bytes-exceeded", shown, "frontmatter is read up to %d bytes in all; that of this and later files is not", r.opt.MaxBytes)
+				r.note(skillmd.Error, "harness-bytes-exceeded", shown, "only %d bytes of frontmatter are read in total; this and later files are not read", r.opt.MaxBytes)
 			}
 			return front, nil, errCut
 		}
@@ -98,8 +98,8 @@ func (r *reader) head(shown, at string) (front skillmd.Front, diags []skillmd.Di
 	return front, nil, nil
 }
 
-// single is err, or refuses a file that has another name where that may be
-// outside.
+// single returns err, or an error for a file with several hard links if they
+// may be outside.
 func (r *reader) single(at string, info confine.Info, err error) error {
 	if err == nil && r.opt.RefuseHardLinks && info.Nlink > 1 {
 		return &confine.Error{Op: "read", Path: at, Code: confine.Outside, Err: errHardLink}

@@ -1,19 +1,19 @@
-// Package harness understands folders with a HARNESS.md (Agent Harnesses): a
-// body that says what the agent is for, and below it skills, references and
-// other content in groups, each with a summary file of its own.
+// Package harness reads folders with a HARNESS.md (Agent Harnesses). Its body
+// describes the task of the agent. Below it are skills, references, and other
+// content in groups, each with its own summary file.
 //
-//	Load      a folder becomes a tree: groups, leaves, documents
-//	Validate  what is wrong with it, as the reference validator judges
-//	Source    the tree as a source of skills, groups and documents
+//	Load      reads a folder into a tree: groups, leaves, documents
+//	Validate  checks it like the reference validator
+//	Source    provides the tree as a source of skills, groups, and documents
 //	Tools     the phases after loading: discovery and activation by path
 //
-// There are two layouts. In v1 skills lie below skills/ and references below
-// references/, and a group is summed up by SKILLS.md or REFERENCES.md. In v2
-// any folder may lie at the top, a group's summary has the name of the folder
-// at the top in capitals (tools/db/TOOLS.md), and what is a leaf is said by a
-// file .harnessleaf in it, or by the lines of .leaf-detectors at the top.
+// There are two layouts. In v1, skills are below skills/ and references below
+// references/, and SKILLS.md or REFERENCES.md summarizes a group. In v2, the top
+// level can contain any folders, and a group's summary is named after its top
+// folder in capitals (tools/db/TOOLS.md). A file .harnessleaf, or a line of
+// .leaf-detectors at the top level, marks a folder as a leaf.
 //
-// The folder is not trusted: it is read through internal/confine, no link leads
-// out of it, and depth, names and bytes are bounded. What a limit cuts is a
-// diagnostic.
+// The folder is untrusted: it is read through internal/confine, links cannot
+// lead out of it, and depth, names, and bytes are limited. Each limit that is
+// exceeded is reported in a diagnostic.
 package harness

@@ -6,8 +6,8 @@ import (
 	"metier/internal/termtext"
 )
 
-// Draw is the tree for people: one line for each node, with what it says of
-// itself cut to width columns; 0 cuts nothing.
+// Draw returns the tree as text for a terminal, one line per node with its
+// description. Lines are cut to width columns; 0 disables this.
 func (h *Harness) Draw(width int) string {
 	var b strings.Builder
 	line := func(s string) {

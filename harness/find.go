@@ -11,8 +11,7 @@ import (
 	"metier/internal/termtext"
 )
 
-// location is what a path means: a node of a harness, and below a leaf one of its
-// files.
+// location is the target of a path: a node of a harness, or a file of a leaf.
 type location struct {
 	label string
 	h     *Harness
@@ -54,11 +53,11 @@ func of(ctx context.Context, s *metier.Session) ([]mounted, error) {
 	return out, err
 }
 
-// find says what a path means. It is relative to the folder that
-// the tool is about (below, "" for the top), else to the harness: in v1
-// query-database and skills/query-database are one skill. "." is the harness
-// itself, "" the folder the tool is about. LABEL: before it names one harness of
-// several. A path that leaves the harness is refused with harness_path_invalid.
+// find resolves a path. It is relative to the tool's folder (below, "" for the
+// top level), or else to the harness: in v1, query-database and
+// skills/query-database are the same skill. "." is the harness itself, and "" is
+// the tool's folder. The prefix LABEL: selects one of several harnesses. A path
+// that leaves the harness fails with harness_path_invalid.
 func find(ctx context.Context, s *metier.Session, path string, below ...string) (location, error) {
 	fail := func(k metier.Kind, code, text, hint string) (location, error) {
 		return location{}, &metier.Error{Op: "find", Path: termtext.Line(path), Kind: k, Code: code, Hint: hint, Err: errors.New(text)}
@@ -77,22 +76,21 @@ func find(ctx context.Context, s *metier.Session, path string, below ...string) 
 	if rel != "" && rel != "." {
 		clean, err := confine.Clean(strings.TrimSuffix(rel, "/"))
 		if err != nil {
-			return fail(metier.Invalid, "harness_path_invalid", "a path is relative and stays in the harness", "list_content gives paths")
+			return fail(metier.Invalid, "harness_path_invalid", "the path must be relative and stay in the harness", "list_content returns valid paths")
 		}
 		rel = clean
 	}
-	for _, m := range all { // what lies in an earlier one is not hidden by a later one
+	for _, m := range all { // earlier harnesses take precedence
 		for _, dir := range append(below, "") {
 			if p, ok := m.at(dir, rel); ok {
 				return p, nil
 			}
 		}
 	}
-	return fail(metier.NotFound, "harness_path_not_found", "there is nothing at this path"+near(ctx, s, all, rel), "list_content lists what there is")
+	return fail(metier.NotFound, "harness_path_not_found", "nothing exists at this path"+near(ctx, s, all, rel), "list_content lists the valid paths")
 }
 
-// near names paths that a misspelt one may mean, of those that the model may
-// hear of.
+// near suggests similar paths, among those that the model may see.
 func near(ctx context.Context, s *metier.Session, all []mounted, rel string) string {
 	var known []string
 	ids := map[string]string{}
@@ -143,7 +141,7 @@ func (m mounted) at(dir, rel string) (location, bool) {
 		case n == nil:
 		case n.Kind == Leaf:
 			return location{m.label, m.h, n, full[i+1:]}, true
-		case n.Kind == Group && full == join(up, n.File) && n.File != "": // a summary by its own name
+		case n.Kind == Group && full == join(up, n.File) && n.File != "": // a summary, by its file name
 			return location{m.label, m.h, n, ""}, true
 		default:
 			return location{}, false

@@ -13,7 +13,7 @@ import (
 	"metier/skillmd"
 )
 
-// Names of files that mean something.
+// Names of files with a meaning in a harness.
 const (
 	File          = "HARNESS.md"
 	skillFile     = "SKILL.md"
@@ -24,38 +24,37 @@ const (
 	refsDir, refsFile     = "references", "REFERENCES.md"
 )
 
-// Layout is how a harness is laid out: the setting harness_layout.
+// Layout is the layout of a harness: the setting harness_layout.
 type Layout = settings.Layout
 
-// The layouts. Auto looks which of the others a folder has.
+// The layouts. Auto detects the layout of a folder.
 const (
 	Auto = settings.LayoutAuto
 	V1   = settings.LayoutV1
 	V2   = settings.LayoutV2
 )
 
-// Options of Load and New. Zero values mean the defaults given here.
+// Options configures [Load] and [New]. Zero values select the defaults below.
 type Options struct {
 	Layout Layout // default auto
-	// Summary is what a group without its summary file is; default warn.
+	// Summary is the severity of a missing summary file; default warn.
 	Summary settings.GroupSummary
-	Links   bool // links that stay in the folder are followed; others never are
+	Links   bool // follow links that stay in the folder
 
-	// RefuseHardLinks leaves out files with more than one name: the other name
-	// may be outside. For harnesses where others can write.
+	// RefuseHardLinks ignores files with several hard links, because another
+	// one may be outside. Use it for harnesses that other users can write.
 	RefuseHardLinks bool
 
-	// AnySkill makes a skill of every folder with a SKILL.md, whatever the
-	// detectors say: for people who look at a harness. It chooses nothing that
-	// an agent is given.
+	// AnySkill treats every folder with a SKILL.md as a skill, regardless of the
+	// detectors. It is for inspection, and not for harnesses of agents.
 	AnySkill bool
 
 	MaxDepth   int   // folders below the harness; default 32
-	MaxEntries int   // names looked at in all folders; default 20,000
-	MaxBytes   int64 // read of all files to find names and descriptions; default 64 MiB
+	MaxEntries int   // names read in all folders; default 20,000
+	MaxBytes   int64 // bytes read from all files for names and descriptions; default 64 MiB
 }
 
-// The largest HARNESS.md, and the largest .leaf-detectors, how many of its lines count and how long a type is.
+// Limits of HARNESS.md and .leaf-detectors: sizes in bytes, number of lines, and length of a type.
 const (
 	maxBody      = 1 << 20
 	maxDetectors = 64 << 10
@@ -86,7 +85,7 @@ func (o *Options) orDefaults() Options {
 	return out
 }
 
-// ParseLayout reads a layout's name: v1, v2 or auto; "" is auto.
+// ParseLayout parses the name of a layout: v1, v2, or auto. "" is auto.
 func ParseLayout(name string) (Layout, error) {
 	switch l := Layout(name); l {
 	case "":
@@ -94,10 +93,10 @@ func ParseLayout(name string) (Layout, error) {
 	case V1, V2, Auto:
 		return l, nil
 	}
-	return "", fmt.Errorf("%q is no layout: give v1, v2 or auto", name)
+	return "", fmt.Errorf("%q is not a layout: use v1, v2, or auto", name)
 }
 
-// missing is the severity of a group without its summary file.
+// missing returns the severity of a missing summary file.
 func (o Options) missing() skillmd.Severity {
 	if o.Summary == settings.GroupSummaryError {
 		return skillmd.Error
@@ -105,8 +104,8 @@ func (o Options) missing() skillmd.Severity {
 	return skillmd.Warning
 }
 
-// undescribed is the severity of a Markdown document without a description: the
-// reference validator of v1 calls it recommended and fails, that of v2 warns.
+// undescribed returns the severity of a Markdown document without a description:
+// the reference validator of v1 fails, and that of v2 warns.
 func (h *Harness) undescribed() skillmd.Severity {
 	if h.v2() {
 		return skillmd.Warning
@@ -117,9 +116,9 @@ func (h *Harness) undescribed() skillmd.Severity {
 // v2 reports whether the harness has the second layout.
 func (h *Harness) v2() bool { return h.Layout == V2 }
 
-// choose settles which layout a harness is read in. It is what the setting says;
-// auto is v2 where .leaf-detectors is at the top or another folder than skills
-// and references, and else v1 unless a .harnessleaf turns up (see reader.group).
+// choose selects the layout by the setting. For auto, it is v2 if the top level
+// has .leaf-detectors or a folder other than skills and references. Otherwise it
+// is v1, unless the reader finds a .harnessleaf (see reader.folder).
 func (r *reader) choose(top []confine.Entry) (auto bool) {
 	r.h.Layout = r.opt.Layout
 	if r.opt.Layout != Auto {
@@ -135,29 +134,29 @@ func (r *reader) choose(top []confine.Entry) (auto bool) {
 	return r.h.Layout == V1
 }
 
-// CodeUndetected is the code of the finding that folders with a SKILL.md are
-// not skills.
+// CodeUndetected is the code of the finding that folders with a SKILL.md are not
+// skills in layout v2.
 const CodeUndetected = "harness-skill-undetected"
 
-// noteLayout reports which skills the layout adds or leaves out. Tools that
-// know v2 alone find skills only through .leaf-detectors.
+// noteLayout reports skills that the layout adds or omits. Tools that support
+// only v2 find skills only through .leaf-detectors.
 func (r *reader) noteLayout() {
 	if len(r.undetected) > 0 {
 		slices.Sort(r.undetected)
-		r.note(skillmd.Warning, CodeUndetected, ".", "layout v2 finds skills only through %s; to make skills of %s, add the line skill=SKILL.md", detectorsFile, listed(r.undetected))
+		r.note(skillmd.Warning, CodeUndetected, ".", "layout v2 detects skills only through %s; add the line skill=SKILL.md to it to load %s as skills", detectorsFile, listed(r.undetected))
 	}
 	if r.auto && len(r.h.Skills()) > 0 {
-		r.note(skillmd.Advice, "harness-layout-assumed", ".", "no file tells the layout, so v1 is assumed; tools that know only v2 find no skills here unless %s has the line skill=SKILL.md", detectorsFile)
+		r.note(skillmd.Advice, "harness-layout-assumed", ".", "no file indicates the layout, so v1 is assumed; tools that support only v2 find no skills here unless %s has the line skill=SKILL.md", detectorsFile)
 	}
 }
 
-// Detector is a line of .leaf-detectors: a folder that has File is a leaf of
-// the type.
+// Detector is a line of .leaf-detectors: a folder that contains File is a leaf
+// of this type.
 type Detector struct{ Type, File string }
 
-// Detectors reads .leaf-detectors: lines of type=relative/path, blank ones and
-// those that begin with # left out. What is neither is named in the findings,
-// with its line, and has no effect.
+// Detectors parses .leaf-detectors: lines of type=relative/path. It skips blank
+// lines and lines that begin with #. Invalid lines are reported in findings, with
+// their line numbers, and have no effect.
 func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 	bad := func(line int, format string, a ...any) {
 		findings = append(findings, skillmd.Diagnostic{Severity: skillmd.Warning, Code: "harness-detector", Path: detectorsFile, Line: line, Detail: fmt.Sprintf(format, a...)})
@@ -169,7 +168,7 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 			continue
 		}
 		if len(list)+len(findings) >= maxLines {
-			bad(i+1, "only the first %d lines count", maxLines)
+			bad(i+1, "only the first %d lines are used", maxLines)
 			break
 		}
 		typ, file, ok := strings.Cut(line, "=")
@@ -179,9 +178,9 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 		case !ok || typ == "":
 			bad(i+1, "the line is not type=relative/path")
 		case len(typ) > maxType || !utf8.ValidString(typ):
-			bad(i+1, "the type is longer than %d bytes, or no UTF-8", maxType)
+			bad(i+1, "the type is longer than %d bytes, or not valid UTF-8", maxType)
 		case err != nil:
-			bad(i+1, "the path of the type %s is not one inside a leaf", termtext.Quote(typ))
+			bad(i+1, "the path of type %s must be relative and stay inside the leaf", termtext.Quote(typ))
 		default:
 			list = append(list, Detector{typ, clean})
 		}
@@ -189,7 +188,7 @@ func Detectors(text []byte) (list []Detector, findings []skillmd.Diagnostic) {
 	return list, findings
 }
 
-// summary is the name of the summary file of groups below a folder at the top.
+// summary returns the name of the summary file of groups below a top folder.
 func (h *Harness) summary(top string) string {
 	switch {
 	case h.v2():
@@ -200,7 +199,7 @@ func (h *Harness) summary(top string) string {
 	return skillsFile
 }
 
-// top is the first part of a path.
+// top returns the first part of a path.
 func top(p string) string {
 	first, _, _ := strings.Cut(p, "/")
 	return first
@@ -213,8 +212,8 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// skip reports names that are no content: in v2 all hidden ones, in v1, whose
-// rule is "all files", what version control keeps.
+// skip reports whether a name is not content: all hidden names in v2, and .git in
+// v1, whose rule is "all files".
 func (h *Harness) skip(name string) bool {
 	if h.v2() {
 		return strings.HasPrefix(name, ".")
@@ -222,5 +221,5 @@ func (h *Harness) skip(name string) bool {
 	return name == ".git"
 }
 
-// described reports whether a document may say what it is: Markdown alone may.
+// described reports whether a document can have a description: only Markdown can.
 func described(name string) bool { return path.Ext(name) == ".md" }

@@ -9,7 +9,7 @@ import (
 	"metier/skillmd"
 )
 
-// leaf makes a folder a leaf if it is one, and reads what that says of itself.
+// leaf detects whether a folder is a leaf, and reads its main file.
 func (r *reader) leaf(n *Node, list []confine.Entry) bool {
 	if r.h.v2() {
 		return r.marked(n, list)
@@ -18,15 +18,15 @@ func (r *reader) leaf(n *Node, list []confine.Entry) bool {
 		return false
 	}
 	if file(list, skillsFile) { // the group's file wins
-		r.note(skillmd.Warning, "harness-both-files", n.Path, "the folder has SKILLS.md and SKILL.md: it is a group, and its SKILL.md is not a skill")
+		r.note(skillmd.Warning, "harness-both-files", n.Path, "the folder has both SKILLS.md and SKILL.md, so it is a group and its SKILL.md is ignored")
 		return false
 	}
 	r.skill(n, skillFile)
 	return true
 }
 
-// marked finds the leaves of v2: .harnessleaf wins, then the first detector
-// whose file is there. None is built in.
+// marked detects the leaves of v2: by .harnessleaf, or by the first detector whose
+// file exists. No detector is built in.
 func (r *reader) marked(n *Node, list []confine.Entry) bool {
 	if has(list, leafFile) {
 		n.Kind, n.Type = Leaf, typeLeaf
@@ -43,7 +43,7 @@ func (r *reader) marked(n *Node, list []confine.Entry) bool {
 		n.Kind, n.Type, n.File = Leaf, d.Type, d.File
 		at, err := r.resolve(n.real, d.File)
 		info, serr := r.dir.Stat(at)
-		if err != nil || serr != nil || !info.Mode.IsRegular() { // what marks the leaf need not be a file to read
+		if err != nil || serr != nil || !info.Mode.IsRegular() { // the marker of a leaf need not be a readable file
 			n.File = ""
 			return true
 		}
@@ -72,15 +72,15 @@ func (r *reader) there(n *Node, list []confine.Entry, path string) bool {
 	return err == nil
 }
 
-// skill reads the SKILL.md of a leaf. Its name is what people call it: the
-// rules of Agent Skills for names are advice here, since it is found by its path.
+// skill reads the SKILL.md of a leaf. The naming rules of Agent Skills are only
+// advice here, because a leaf is found by its path.
 func (r *reader) skill(n *Node, mark string) {
 	n.Kind, n.Type, n.File = Leaf, typeSkill, skillFile
 	at := join(n.Path, skillFile)
 	if mark != skillFile {
 		if _, err := r.dir.Stat(join(n.real, skillFile)); err != nil {
 			n.File = ""
-			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: the leaf is a skill by %s", termtext.Quote(mark))
+			r.note(skillmd.Error, "harness-skill-file", n.Path, "missing SKILL.md: %s marks the leaf as a skill", termtext.Quote(mark))
 			return
 		}
 	}
@@ -101,13 +101,13 @@ func (r *reader) skill(n *Node, mark string) {
 	}
 }
 
-// portable says why a skill of that name in that folder would not be valid by
-// itself; "" where it would.
+// portable reports why a skill with this name and folder would be invalid outside
+// the harness, or "".
 func portable(name, folder string) string {
 	quoted, _ := json.Marshal(name) // a string always marshals, and JSON is YAML
 	for _, d := range skillmd.Validate([]byte("---\nname: "+string(quoted)+"\ndescription: Use when asked.\n---\n"), skillmd.Folder{Name: folder}) {
 		if d.Severity == skillmd.Error {
-			return "it can be used here; alone it would not be valid: " + d.Detail
+			return "valid in a harness, but invalid as a separate skill: " + d.Detail
 		}
 	}
 	return ""

@@ -14,10 +14,10 @@ import (
 	"metier/settings"
 )
 
-// listTool is discovery: what is in a group, descriptions alone.
+// listTool lists the content of a group, with descriptions only.
 type listTool struct{ name string }
 
-// Instead names the skill tool that this one stands in for.
+// Instead returns the name of the skill tool that this tool replaces.
 func (t listTool) Instead() string { return settings.ToolListSkills }
 
 func (t listTool) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
@@ -52,8 +52,8 @@ func (t listTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Res
 	return list(ctx, x, p)
 }
 
-// mostListed is how many entries a list holds, listMax how many bytes of paths
-// and descriptions, and longest how many characters of a description.
+// mostListed is the maximum number of entries in a list, listMax of bytes of
+// paths and descriptions, and longest of characters of a description.
 const (
 	mostListed = 1000
 	listMax    = 256 << 10
@@ -61,7 +61,7 @@ const (
 )
 
 type item struct {
-	Name        string `json:"name"` // its path: that is what it is called by
+	Name        string `json:"name"` // its path, by which it is loaded
 	Path        string `json:"path"`
 	Kind        string `json:"kind"`
 	Description string `json:"description"`
@@ -74,8 +74,8 @@ func (n *Node) kind() string {
 	return string(n.Kind)
 }
 
-// list words what is in a group; of anything else, what it is. What the model
-// may not hear of is counted and not named.
+// list describes the content of a group, or another node itself. Entries that
+// are hidden from the model are counted but not named.
 func list(ctx context.Context, x *metier.ToolContext, p location) (metier.Result, error) {
 	children := p.node.Children
 	if p.node.Kind != Group {
@@ -108,13 +108,13 @@ func list(ctx context.Context, x *metier.ToolContext, p location) (metier.Result
 		b.WriteByte('\n')
 	}
 	if len(items) == 0 {
-		b.WriteString("Nothing is in it.\n")
+		b.WriteString("It is empty.\n")
 	}
 	if more > 0 {
-		fmt.Fprintf(&b, "And %d more, which are too many to list.\n", more)
+		fmt.Fprintf(&b, "%d more are not listed.\n", more)
 	}
 	if left > 0 {
-		fmt.Fprintf(&b, "%d in it cannot be used.\n", left)
+		fmt.Fprintf(&b, "%d entries cannot be used.\n", left)
 	}
 	r := metier.Text(b.String())
 	r.Detail = detail(p.id(), p.node.Path, map[string]any{"results": items, "total": len(items) + more, "unusable": left})
@@ -129,7 +129,7 @@ func shown(n *Node) string {
 	return promptescape.Plain(n.Path)
 }
 
-// short makes a description one line.
+// short returns a description as one line.
 func short(d string) string {
 	text := []rune(termtext.Line(d))
 	if len(text) > longest {
@@ -139,7 +139,7 @@ func short(d string) string {
 	return out
 }
 
-// files lists an opaque leaf that has no file of its own to read.
+// files lists the files of an opaque leaf without a main file.
 func files(ctx context.Context, x *metier.ToolContext, p location, sk metier.Skill) (metier.Result, error) {
 	full, err := x.Files(ctx, sk)
 	if err != nil {
@@ -160,9 +160,9 @@ func files(ctx context.Context, x *metier.ToolContext, p location, sk metier.Ski
 	}
 	switch {
 	case n == 0:
-		b.WriteString("Nothing is in it.\n")
+		b.WriteString("It is empty.\n")
 	case more > 0:
-		fmt.Fprintf(&b, "And %d more, which are too many to list.\n", more)
+		fmt.Fprintf(&b, "%d more are not listed.\n", more)
 	}
 	r := metier.Text(b.String())
 	r.Detail = detail(p.id(), p.node.Path, map[string]any{"total": n})

@@ -15,13 +15,13 @@ import (
 //go:embed all:new
 var newFiles embed.FS
 
-// ErrThere is what Create finds where it would write.
-var ErrThere = errors.New("there is such a file already")
+// ErrThere reports that Create would overwrite a file.
+var ErrThere = errors.New("the file already exists")
 
-// Create makes a harness that is valid as it is in the folder dir, which may be
-// there: HARNESS.md and, unless empty, a skill and a reference in groups. It
-// overwrites nothing: where one of the files is there, nothing is written and
-// the error is ErrThere. It returns the files it made, with slashes.
+// Create writes a valid harness to the folder dir, which may exist: HARNESS.md
+// and, unless empty, a skill and a reference in groups. It never overwrites a
+// file: if one of them exists, Create writes nothing and returns [ErrThere]. It
+// returns the paths of the new files, with slashes.
 func Create(dir, name string, l Layout, empty bool) ([]string, error) {
 	if l != V1 && l != V2 {
 		l = V1

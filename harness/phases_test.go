@@ -343,15 +343,15 @@ func TestWhatCannotBeReadAsItIs(t *testing.T) {
 	if o := d.call("load_reference", "g"); o.Code() != "" || o.Text() != "Content of references/g:\n- references/g/REFERENCES.d (group)\n- references/g/a.md (document): the first\n- references/g/b.csv (document)\n" {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
 	}
-	if o := d.call("load_reference", "empty"); o.Code() != "" || !strings.Contains(o.Text(), "Nothing is in it.") {
+	if o := d.call("load_reference", "empty"); o.Code() != "" || !strings.Contains(o.Text(), "It is empty.") {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
 	}
 	o := d.call("load_reference", "latin.txt")
-	if inside(o.Text()) != "caf\uFFFD au lait\n" || !strings.Contains(o.Text(), "1 bytes are no UTF-8") || !strings.Contains(o.Text(), `replaced="1"`) {
+	if inside(o.Text()) != "caf\uFFFD au lait\n" || !strings.Contains(o.Text(), "1 bytes are not valid UTF-8") || !strings.Contains(o.Text(), `replaced="1"`) {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
 	}
 	o = d.call("load_reference", "several.txt")
-	if inside(o.Text()) != "\uFFFDt\uFFFD, \uFFFD bient\uFFFDt: a text of some length\n" || !strings.Contains(o.Text(), "4 bytes are no UTF-8") || !strings.Contains(o.Text(), `replaced="4"`) {
+	if inside(o.Text()) != "\uFFFDt\uFFFD, \uFFFD bient\uFFFDt: a text of some length\n" || !strings.Contains(o.Text(), "4 bytes are not valid UTF-8") || !strings.Contains(o.Text(), `replaced="4"`) {
 		t.Errorf("%q\n%s", o.Code(), o.Text())
 	}
 	if o = d.call("load_reference", "codes.txt"); !strings.Contains(o.Text(), `encoding="base64"`) {

@@ -8,10 +8,10 @@ import (
 	"metier/internal/termtext"
 )
 
-// Prompt is the harness as XML for a system prompt: its name, description and
-// body, and what is in it with descriptions. The elements are those of the
-// reference library for the layout; unlike there, all text is escaped, and a
-// description that is empty leaves no attribute.
+// Prompt returns the harness as XML for a system prompt: its name, description,
+// body, and content with descriptions. The elements are those of the reference
+// library for the layout. Unlike that library, Prompt escapes all text and omits
+// the attribute of an empty description.
 func (h *Harness) Prompt() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<harness name=\"%s\">\n<description>%s</description>\n<overview>\n%s\n</overview>\n", attribute(h.Name), text(h.Description), text(strings.Trim(h.Body, "\n")))
@@ -31,7 +31,7 @@ func (h *Harness) Prompt() string {
 	return b.String()
 }
 
-// flat writes a list of v1; none where nothing is in it.
+// flat writes a list of v1 unless it is empty.
 func flat(b *strings.Builder, name string, list []*Node, element func(*Node) string) {
 	if len(list) == 0 {
 		return
@@ -43,7 +43,7 @@ func flat(b *strings.Builder, name string, list []*Node, element func(*Node) str
 	fmt.Fprintf(b, "</%s>\n", name)
 }
 
-// element writes a node of v2 with all below it.
+// element writes a node of v2 with its descendants.
 func (n *Node) element(b *strings.Builder, indent string) {
 	switch {
 	case n.Kind == Document:
@@ -70,11 +70,11 @@ var (
 	attrMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
 )
 
-// attribute is a value between quotes: one line, nothing in it hidden.
+// attribute returns a value for an attribute: one line without hidden characters.
 func attribute(s string) string { return attrMarkup.Replace(termtext.Line(s)) }
 
-// text is what stands between tags: characters that XML does not allow, or that
-// a terminal may obey, become U+FFFD, all others stay.
+// text returns text for an element. Characters that XML does not allow, or that
+// control a terminal, become U+FFFD.
 func text(s string) string {
 	return textMarkup.Replace(strings.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r >= 0x20 && (r < 0x7f || r > 0x9f) && r != 0xfffe && r != 0xffff && r != utf8.RuneError {

@@ -14,9 +14,8 @@ import (
 	"metier/skillmd"
 )
 
-// reader reads one harness. Folders come first, in byte order, then what links
-// lead to, so that what is there in its own right has its own path, and each
-// folder is in the tree once.
+// reader reads one harness. It reads folders first, in byte order, and then the
+// targets of links. So a folder keeps its own path, and is in the tree once.
 type reader struct {
 	ctx  context.Context
 	dir  *confine.Dir
@@ -24,19 +23,19 @@ type reader struct {
 	opt  Options
 
 	h       *Harness
-	auto    bool            // a .harnessleaf may still turn the layout
-	again   bool            // it did
+	auto    bool            // a .harnessleaf can still change the layout
+	again   bool            // it changed the layout
 	entries int             // names seen
-	bytes   int64           // read for names and descriptions
-	walked  map[string]bool // folders in the tree, by where they lie
+	bytes   int64           // bytes read for names and descriptions
+	walked  map[string]bool // folders in the tree, by their location
 	links   []link          // to folders
-	full    bool            // a limit ended the walk
+	full    bool            // a limit stopped the walk
 
-	undetected []string       // folders of v2 with a SKILL.md that no detector makes skills
-	cut        map[string]int // findings of one code, so that none fills the list
+	undetected []string       // folders of v2 with a SKILL.md that no detector matches
+	cut        map[string]int // number of findings by code, to limit each
 }
 
-// mostAlike is how many findings of one code a list holds.
+// mostAlike is the maximum number of listed findings of one code.
 const mostAlike = 200
 
 func (r *reader) note(s skillmd.Severity, code, at, format string, a ...any) {
@@ -46,8 +45,8 @@ func (r *reader) note(s skillmd.Severity, code, at, format string, a ...any) {
 	}
 }
 
-// read reads the harness, a second time where the first reading met a sign of
-// the other layout.
+// read reads the harness, and reads it again if the first pass finds a sign of the
+// other layout.
 func (r *reader) read() error {
 	for {
 		r.h = &Harness{Dir: r.path, Root: &Node{Path: ".", Kind: Group, Name: filepath.Base(r.path), real: "."}, byPath: map[string]*Node{}}
@@ -65,14 +64,14 @@ func (r *reader) read() error {
 	r.noteLayout()
 	for code, n := range r.cut {
 		if n > mostAlike {
-			r.h.Diagnostics = append(r.h.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: code, Path: ".", Detail: fmt.Sprintf("%d more like these are not listed", n-mostAlike)})
+			r.h.Diagnostics = append(r.h.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: code, Path: ".", Detail: fmt.Sprintf("%d more findings with this code are not listed", n-mostAlike)})
 		}
 	}
 	slices.SortStableFunc(r.h.Diagnostics, func(a, b metier.Diagnostic) int {
 		if a.Path == b.Path {
 			return strings.Compare(a.Code, b.Code)
 		}
-		if a.Path == File || b.Path == File { // first of all
+		if a.Path == File || b.Path == File { // HARNESS.md first
 			return map[bool]int{true: -1, false: 1}[a.Path == File]
 		}
 		return strings.Compare(a.Path, b.Path)
@@ -110,7 +109,7 @@ func (r *reader) root() error {
 		}
 	}
 	if len(passed) > 0 {
-		r.note(skillmd.Advice, "harness-folder-ignored", ".", "layout v1 has skills and references; these folders are no part of it: %s", listed(passed))
+		r.note(skillmd.Advice, "harness-folder-ignored", ".", "layout v1 uses only skills and references; these folders are ignored: %s", listed(passed))
 	}
 	for len(r.links) > 0 && !r.full && !r.again {
 		round := r.links
@@ -163,7 +162,7 @@ func (r *reader) self() {
 		broken("harness-missing", "Missing required file: HARNESS.md")
 		return
 	case confine.TooBig:
-		broken("harness-too-large", "HARNESS.md has more than %d bytes; it is a map, and stands in every request", maxBody)
+		broken("harness-too-large", "HARNESS.md has more than %d bytes; it is part of every request", maxBody)
 		return
 	default:
 		broken("harness-unreadable", "HARNESS.md cannot be read: %s", reason(err))
@@ -174,7 +173,7 @@ func (r *reader) self() {
 	h.Body, h.front = strings.ToValidUTF8(string(doc.Body), "\uFFFD"), doc.Front
 	for _, d := range diags {
 		d.Path = File
-		if d.Code == skillmd.CodeNoFrontmatter || d.Repair() { // no strict reader takes it
+		if d.Code == skillmd.CodeNoFrontmatter || d.Repair() { // strict readers reject it
 			d.Severity = skillmd.Error
 		}
 		if d.Severity == skillmd.Error && h.broken == "" && !d.Repair() {
@@ -211,7 +210,7 @@ func (r *reader) detectors(top []confine.Entry) {
 		err = r.single(at, info, err)
 	}
 	if err != nil {
-		r.note(skillmd.Error, "harness-unreadable", detectorsFile, "%s cannot be read, so no folder is a leaf by it: %s", detectorsFile, reason(err))
+		r.note(skillmd.Error, "harness-unreadable", detectorsFile, "%s cannot be read, so it marks no leaves: %s", detectorsFile, reason(err))
 		return
 	}
 	var found []skillmd.Diagnostic
@@ -228,13 +227,13 @@ func has(list []confine.Entry, name string) bool {
 	return ok
 }
 
-// file reports whether a folder has something of that name that is no folder.
+// file reports whether a folder has an entry of this name that is not a folder.
 func file(list []confine.Entry, name string) bool {
 	i, ok := lookup(list, name)
 	return ok && !list[i].Type.IsDir()
 }
 
-// list reads a folder's names, as far as the limit goes.
+// list reads a folder's names, up to the limit.
 func (r *reader) list(at, shown string) ([]confine.Entry, error) {
 	room := r.opt.MaxEntries - r.entries
 	if room <= 0 {
@@ -252,7 +251,7 @@ func (r *reader) list(at, shown string) ([]confine.Entry, error) {
 	usable := list[:0]
 	for _, e := range list {
 		if _, err := confine.Clean(e.Name); err != nil {
-			r.note(skillmd.Warning, "harness-name-unusable", shown, "a file cannot be named in a call, and is left out: %s", termtext.Quote(e.Name))
+			r.note(skillmd.Warning, "harness-name-unusable", shown, "ignored: a path cannot contain the file name %s", termtext.Quote(e.Name))
 			continue
 		}
 		usable = append(usable, e)
@@ -262,7 +261,7 @@ func (r *reader) list(at, shown string) ([]confine.Entry, error) {
 
 func (r *reader) over(shown string) {
 	if !r.full {
-		r.note(skillmd.Error, "harness-entries-exceeded", shown, "only the first %d names of the harness were looked at; the rest is left out", r.opt.MaxEntries)
+		r.note(skillmd.Error, "harness-entries-exceeded", shown, "only the first %d names of the harness are read; the rest is ignored", r.opt.MaxEntries)
 	}
 	r.full = true
 }
@@ -274,18 +273,18 @@ func reason(err error) string {
 	return string(confine.CodeOf(err))
 }
 
-// folder adds a folder, and all below it.
+// folder adds a folder and its descendants.
 func (r *reader) folder(parent *Node, name, real string) {
 	n := &Node{Path: join(parent.Path, name), Kind: Group, Name: name, real: real}
 	switch {
 	case r.full || r.again || r.ctx.Err() != nil:
 		return
 	case strings.Count(n.Path, "/") >= r.opt.MaxDepth:
-		r.note(skillmd.Error, "harness-depth-exceeded", n.Path, "folders deeper than %d are not looked into", r.opt.MaxDepth)
+		r.note(skillmd.Error, "harness-depth-exceeded", n.Path, "folders deeper than %d levels are not read", r.opt.MaxDepth)
 		return
 	}
 	if _, err := confine.Clean(n.Path); err != nil {
-		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "a folder cannot be named in a call, and is left out: %s", termtext.Quote(name))
+		r.note(skillmd.Warning, "harness-name-unusable", parent.Path, "ignored: a path cannot contain the folder name %s", termtext.Quote(name))
 		return
 	}
 	r.walked[real] = true
@@ -309,15 +308,15 @@ func (r *reader) add(parent, n *Node) {
 	r.h.byPath[n.Path] = n
 }
 
-// group reads a folder of more: its summary, documents and folders.
+// group reads a group: its summary, documents, and folders.
 func (r *reader) group(n *Node, list []confine.Entry) {
 	summary := r.h.summary(top(n.Path))
 	docs := r.h.v2() || top(n.Path) == refsDir
 	if file(list, summary) {
 		n.File = summary
 		r.describe(n, n.real, summary)
-	} else if strings.Contains(n.Path, "/") { // the folder at the top is not asked for one
-		r.note(r.opt.missing(), "harness-group-summary", n.Path, "the group has no %s, which says what is in it", summary)
+	} else if strings.Contains(n.Path, "/") { // top folders need no summary
+		r.note(r.opt.missing(), "harness-group-summary", n.Path, "the group has no %s", summary)
 	}
 	if r.h.v2() && file(list, skillFile) {
 		r.undetected = append(r.undetected, n.Path)
@@ -332,7 +331,7 @@ func (r *reader) group(n *Node, list []confine.Entry) {
 		case e.Type&fs.ModeSymlink != 0:
 			r.linked(n, e.Name, docs)
 		case !e.Type.IsRegular():
-			r.note(skillmd.Warning, "harness-not-regular", shown, "left out: it is no regular file")
+			r.note(skillmd.Warning, "harness-not-regular", shown, "ignored: not a regular file")
 		case !docs:
 			passed = append(passed, e.Name)
 		default:
@@ -343,6 +342,6 @@ func (r *reader) group(n *Node, list []confine.Entry) {
 		}
 	}
 	if len(passed) > 0 && !(len(passed) == 1 && passed[0] == skillFile) {
-		r.note(skillmd.Advice, "harness-file-ignored", n.Path, "files beside the folders of skills are no part of a harness of layout v1: %s", listed(passed))
+		r.note(skillmd.Advice, "harness-file-ignored", n.Path, "layout v1 ignores files outside the folders of skills: %s", listed(passed))
 	}
 }

@@ -141,7 +141,7 @@ func TestWhatTheModelMayNotHearOf(t *testing.T) {
 		c.Grants.Denied = []string{"skills/g/b"}
 		c.Grants.Skills = []policy.SkillRule{{Skill: "desk:references/r.md", Effect: policy.RuleDeny}}
 	})
-	if o := d.call("list_content", "skills/g"); o.Text() != "Content of skills/g:\n- skills/g/a (skill): the open one\n3 in it cannot be used.\n" {
+	if o := d.call("list_content", "skills/g"); o.Text() != "Content of skills/g:\n- skills/g/a (skill): the open one\n3 entries cannot be used.\n" {
 		t.Error(o.Text())
 	}
 	for path, code := range map[string]string{"g/b": "skill_denied", "g/c": "skill_not_found", "g/d": "skill_not_found"} {
@@ -202,7 +202,7 @@ func TestListsAreBoundedInBytes(t *testing.T) {
 	}
 	d := openDesk(t, write(t, files))
 	o := d.call("list_content", "references")
-	if o.Code() != "" || len(o.Text()) > 64<<10 || len(o.Detail()) > 300<<10 || !strings.HasSuffix(o.Text(), " more, which are too many to list.\n") {
+	if o.Code() != "" || len(o.Text()) > 64<<10 || len(o.Detail()) > 300<<10 || !strings.HasSuffix(o.Text(), " more are not listed.\n") {
 		t.Errorf("%q: %d bytes, %d as data", o.Code(), len(o.Text()), len(o.Detail()))
 	}
 }
@@ -216,7 +216,7 @@ func TestListsOfFilesAreBounded(t *testing.T) {
 		files["skills/s/scripts/"+name], files["skills/leaf/"+name] = "#!/bin/sh\n", "x\n"
 	}
 	d := openDesk(t, write(t, files), func(c *metier.Config) { c.Settings.Activate.ResourceList = 0 })
-	for path, end := range map[string]string{"s": " more, which are too many to list", "leaf": " more, which are too many to list.\n"} {
+	for path, end := range map[string]string{"s": " more that are not listed", "leaf": " more are not listed.\n"} {
 		o := d.call("load_skill", path)
 		if o.Code() != "" || len(o.Text()) > 42<<10 || !strings.HasSuffix(o.Text(), end) || !strings.Contains(o.Text(), strings.Repeat("n", 200)) {
 			t.Errorf("%s: %q, %d bytes", path, o.Code(), len(o.Text()))

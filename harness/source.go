@@ -17,12 +17,11 @@ import (
 	"metier/skillmd"
 )
 
-// Source is a harness as a source: its skills, groups and documents are entries
-// under their paths. The folder of HARNESS.md is the entry ".".
+// Source provides a harness as a source. Its skills, groups, and documents are
+// entries under their paths. The folder of HARNESS.md is the entry ".".
 //
-// The files of skills come from another source over the same folder, which
-// knows how to hold a skill still; what the harness adds is which folders are
-// skills, and all that is none.
+// Another source over the same folder opens the files of skills. The harness
+// determines which folders are skills, and provides all other content.
 type Source struct {
 	dir   string
 	files metier.Source
@@ -30,15 +29,14 @@ type Source struct {
 	last  atomic.Pointer[Harness]
 }
 
-// New returns the source of the harness in dir. files opens any folder below
-// dir that holds a SKILL.md, under its path from dir. The folder is read by
-// List, not here.
+// New returns the source of the harness in dir. files opens any folder below dir
+// with a SKILL.md, by its path from dir. New does not read the folder; [Source.List]
+// does.
 func New(dir string, files metier.Source, o *Options) *Source {
 	return &Source{dir: dir, files: files, opt: o.orDefaults()}
 }
 
-// Harness is the tree as the last listing read it; it is read now if there was
-// none.
+// Harness returns the tree of the last listing, or reads it if there was none.
 func (s *Source) Harness(ctx context.Context) (*Harness, error) {
 	if h := s.last.Load(); h != nil {
 		return h, nil
@@ -54,8 +52,8 @@ func (s *Source) load(ctx context.Context) (*Harness, error) {
 	return h, err
 }
 
-// List implements metier.Source. A harness that cannot be loaded is one entry,
-// ".", that says why.
+// List implements metier.Source. A harness that cannot be loaded is listed as one
+// broken entry ".", with the reason.
 func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 	return func(yield func(*metier.Head, error) bool) {
 		h, err := s.load(ctx)
@@ -78,13 +76,13 @@ func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 				return
 			}
 		}
-		if err := ctx.Err(); err != nil { // the last one may be broken by that alone
+		if err := ctx.Err(); err != nil { // it may have broken the last entry
 			yield(nil, err)
 		}
 	}
 }
 
-// head is what a listing says of a node.
+// head returns the listed head of a node.
 func (s *Source) head(ctx context.Context, h *Harness, n *Node) metier.Head {
 	if n.Skill() && n.File != "" {
 		b, err := s.files.Open(ctx, n.Path)
@@ -108,15 +106,15 @@ func (s *Source) head(ctx context.Context, h *Harness, n *Node) metier.Head {
 	return out
 }
 
-// ofSkill reports whether a finding is about a skill's file, which the skill's
-// own head says.
+// ofSkill reports whether a finding is about a skill's file. The skill's own head
+// has such findings.
 func (h *Harness) ofSkill(at string) bool {
 	dir, name := filepath.Split(filepath.FromSlash(at))
 	n := h.At(filepath.ToSlash(filepath.Clean(dir)))
 	return name == skillFile && n != nil && n.Skill()
 }
 
-// located are findings with host paths.
+// located returns findings with host paths.
 func (h *Harness) located(keep func(metier.Diagnostic) bool) (out []metier.Diagnostic) {
 	for _, d := range h.Diagnostics {
 		if keep(d) {
@@ -127,7 +125,7 @@ func (h *Harness) located(keep func(metier.Diagnostic) bool) (out []metier.Diagn
 	return out
 }
 
-// location is the host path of a node's file, or of its folder.
+// location returns the host path of a node's file, or of its folder.
 func (h *Harness) location(n *Node) string {
 	if n.file != "" {
 		return filepath.Join(h.Dir, filepath.FromSlash(n.file))
@@ -135,8 +133,7 @@ func (h *Harness) location(n *Node) string {
 	return filepath.Join(h.Dir, filepath.FromSlash(n.real))
 }
 
-// Open implements metier.Source. Beside what is listed it opens any folder with
-// a SKILL.md.
+// Open implements metier.Source. It also opens unlisted folders with a SKILL.md.
 func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -156,10 +153,10 @@ func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
 	return &bundle{s: s, h: h, n: n, dir: d}, nil
 }
 
-var errHardLink = errors.New("the file has another name, which may be outside")
+var errHardLink = errors.New("the file has another hard link, which may be outside")
 
-// bundle is a group or document. Of a group its summary can be opened, of a
-// document itself, of an opaque leaf every file below its folder.
+// bundle is a group, a document, or an opaque leaf. It opens the summary of a
+// group, the document itself, or any file of an opaque leaf.
 type bundle struct {
 	s    *Source
 	h    *Harness
@@ -196,7 +193,7 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	case b.n.Kind == Leaf:
 		at = join(b.n.real, clean)
 	default:
-		return fail(metier.NotFound, "resource_not_found", errors.New("there is no such file in it"))
+		return fail(metier.NotFound, "resource_not_found", errors.New("the file does not exist"))
 	}
 	f, err := b.dir.Open(at)
 	if err == nil && b.s.opt.RefuseHardLinks && f.Info().Nlink > 1 {
@@ -240,7 +237,7 @@ func (b *bundle) Manifest(ctx context.Context) (m metier.Manifest, err error) {
 		case ctx.Err() != nil:
 			return metier.Manifest{}, ctx.Err()
 		case err != nil:
-			m.Diagnostics = append(m.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: "unreadable-skill-resource", Path: name, Detail: "left out: " + err.Error()})
+			m.Diagnostics = append(m.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: "unreadable-skill-resource", Path: name, Detail: "ignored: " + err.Error()})
 			continue
 		}
 		m.Files = append(m.Files, f)
@@ -257,7 +254,7 @@ func (b *bundle) Manifest(ctx context.Context) (m metier.Manifest, err error) {
 func (b *bundle) below(m *metier.Manifest) []string {
 	names, cut := filesBelow(b.dir, b.n.real, maxLeafFiles)
 	if cut {
-		m.Diagnostics = append(m.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: "resource-file-limit-exceeded", Path: ".", Detail: fmt.Sprintf("only the first %d files are in it", maxLeafFiles)})
+		m.Diagnostics = append(m.Diagnostics, metier.Diagnostic{Severity: skillmd.Warning, Code: "resource-file-limit-exceeded", Path: ".", Detail: fmt.Sprintf("only the first %d files are included", maxLeafFiles)})
 	}
 	return names
 }
@@ -282,7 +279,7 @@ func (b *bundle) hash(ctx context.Context, name string) (metier.File, error) {
 		return f, err
 	}
 	if f.Size = int64(n) + rest; f.Size > maxFileBytes {
-		return f, fmt.Errorf("it has more than %d bytes", maxFileBytes)
+		return f, fmt.Errorf("the file has more than %d bytes", maxFileBytes)
 	}
 	f.Digest, f.Text = metier.Digest(sum.Sum()), !binary(first)
 	return f, nil

@@ -28,11 +28,10 @@ var (
 	contentText string
 )
 
-// Tools are discovery and activation for the harnesses of a session, by path.
-// They stand in the place of the tools that load skills, read their files and
-// list them, under the names that the settings give those, and do their work by
-// the same means: an activation is an activation, a read a read. names are the
-// settings' names of tools.
+// Tools returns the tools that discover and activate content of a session's
+// harnesses by path. They replace the tools that load skills, read their files,
+// and list them, with the names from the settings. Activations and reads work as
+// in those tools. names are the settings' names of tools.
 func Tools(names settings.Tools) []metier.Tool {
 	return []metier.Tool{
 		listTool{name: cmp.Or(names.List, "list_content")},
@@ -56,15 +55,15 @@ type pathArgs struct {
 	Path string `json:"path"`
 }
 
-// loader is load_skill, load_reference and load_content: they differ in where a
-// path begins.
+// loader implements load_skill, load_reference, and load_content. They differ in
+// the start of their paths.
 type loader struct {
 	name, canonical, text string
 	below                 []string
-	second                bool // of v2 alone
+	second                bool // only in v2
 }
 
-// Instead names the skill tool that this one stands in for.
+// Instead returns the name of the skill tool that this tool replaces.
 func (t loader) Instead() string { return t.canonical }
 
 func (t loader) Spec(ctx context.Context, s *metier.Session) (metier.Spec, bool) {
@@ -81,8 +80,8 @@ func offered(ctx context.Context, s *metier.Session, second bool) bool {
 	return false
 }
 
-// Facts implements metier.Tool. A path that leaves the harness is refused here;
-// one with nothing at it is a failed read.
+// Facts implements metier.Tool. It refuses a path that leaves the harness. A path
+// that does not exist fails in Invoke.
 func (t loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	p, sk, err := t.what(ctx, s, raw)
 	f := metier.Facts{Request: policy.Request{Effect: policy.Read}}
@@ -102,7 +101,7 @@ func (t loader) Facts(ctx context.Context, s *metier.Session, raw json.RawMessag
 	return f, nil
 }
 
-// what finds what a call means: a place in a harness, else a skill of another
+// what resolves the path of a call: an entry of a harness, or a skill of another
 // root by its name.
 func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage) (location, metier.Skill, error) {
 	var a pathArgs
@@ -122,8 +121,7 @@ func (t loader) what(ctx context.Context, s *metier.Session, raw json.RawMessage
 	return p, sk, err
 }
 
-// hollow reports whether nothing stands for the place but the list of what is
-// in it.
+// hollow reports whether the entry has no file to read, only a list of its content.
 func (p location) hollow() bool { return p.node.File == "" && p.file == "" }
 
 // Invoke implements metier.Tool.
@@ -142,11 +140,10 @@ func (t loader) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Resul
 	return read(ctx, x, p, sk)
 }
 
-// activate loads a leaf: its SKILL.md, then the names of its scripts where it
-// has any.
+// activate loads a skill: its SKILL.md, followed by the names of its scripts.
 func activate(ctx context.Context, x *metier.ToolContext, sk metier.Skill) (metier.Result, error) {
 	if _, told, err := x.Session().Entry(ctx, sk.ID.String()); err == nil && !told && !active(x, sk) {
-		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("there is no such skill for you to load")}), nil
+		return metier.Failure(&metier.Error{Op: "load", Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found", Err: fmt.Errorf("no skill of this name can be loaded")}), nil
 	}
 	act, text, err := x.Activate(ctx, sk, nil)
 	if err != nil {
@@ -165,10 +162,10 @@ func active(x *metier.ToolContext, sk metier.Skill) bool {
 	return slices.ContainsFunc(x.Active(), func(a event.SkillRef) bool { return a.ID == sk.ID.String() })
 }
 
-// namesMax is how many bytes of names stand in one list of files.
+// namesMax is the maximum number of bytes of names in one list of files.
 const namesMax = 32 << 10
 
-// scripts names the scripts of a skill as run_script takes them.
+// scripts lists the scripts of a skill by the names that run_script accepts.
 func scripts(sk metier.Skill) string {
 	var names []string
 	bytes, more := 0, 0
@@ -189,13 +186,13 @@ func scripts(sk metier.Skill) string {
 	}
 	text := "\n\nAvailable scripts: " + strings.Join(names, ", ")
 	if more > 0 {
-		text += fmt.Sprintf(", and %d more, which are too many to list", more)
+		text += fmt.Sprintf(", and %d more that are not listed", more)
 	}
 	return text
 }
 
-// detail is a result as data. A tool gives activations, files and lists, so each
-// has what callers may expect of any of them.
+// detail returns a result as data. A tool returns activations, files, or lists,
+// so each result has the fields of all of them.
 func detail(id, path string, what any) json.RawMessage {
 	out := map[string]any{"skillId": id, "name": path, "hash": "", "path": path, "status": "listed", "observedSizeBytes": 0, "results": []item{}, "total": 0}
 	b, _ := json.Marshal(what) // plain data
@@ -204,9 +201,9 @@ func detail(id, path string, what any) json.RawMessage {
 	return b
 }
 
-// Script says which skill and file run_script means: a path of a skill, as
-// load_skill takes it, and the name of a script in its folder scripts/. What is
-// no skill of a harness is a skill's name.
+// Script resolves the skill and file of a run_script call. skill is the path of a
+// skill as in load_skill, and script a name in its folder scripts/. A path that is
+// not a skill of a harness is treated as a skill's name.
 func Script(ctx context.Context, s *metier.Session, skill, script string) (name, file string, err error) {
 	file = script
 	if !strings.HasPrefix(script, "scripts/") {

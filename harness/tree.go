@@ -11,13 +11,13 @@ import (
 	"metier/skillmd"
 )
 
-// Kind says what a node of the tree is.
+// Kind is the type of a node of the tree.
 type Kind string
 
 // The kinds of nodes.
 const (
-	Group    Kind = "group"    // a folder of more
-	Leaf     Kind = "leaf"     // a folder that is one thing; what lies in it is its own affair
+	Group    Kind = "group"    // a folder of groups, leaves, and documents
+	Leaf     Kind = "leaf"     // a folder with opaque content, such as a skill
 	Document Kind = "document" // a file
 )
 
@@ -28,31 +28,31 @@ const (
 	typeLeaf  = "leaf" // by .harnessleaf
 )
 
-// Node is a folder or file of a harness. Names and descriptions are its
-// author's words.
+// Node is a folder or file of a harness. Its name and description are untrusted
+// text of the author.
 type Node struct {
 	Path string // from the folder of HARNESS.md, with slashes; "." is that folder
 	Kind Kind
-	Type string // of a leaf: skill, leaf, or as .leaf-detectors calls it
-	// File is what is read of it, below Path: the summary of a group, the
-	// primary file of a leaf; "" if there is none. Of a document it is its name.
+	Type string // of a leaf: skill, leaf, or a type of .leaf-detectors
+	// File is the file to read, below Path: the summary of a group, the primary
+	// file of a leaf, or the name of a document; "" if there is none.
 	File        string
-	Name        string // what it calls itself, else that of the folder or file
+	Name        string // from its frontmatter, or the name of the folder or file
 	Description string
 	Children    []*Node // in byte order of Path
 
-	named bool   // it has a name of its own
-	real  string // where it lies: Path, or where a link in it leads
-	file  string // where File lies
+	named bool   // Name is from its frontmatter
+	real  string // its location: Path with links resolved
+	file  string // location of File
 }
 
 // Skill reports whether the node is an Agent Skill.
 func (n *Node) Skill() bool { return n.Kind == Leaf && n.Type == typeSkill }
 
-// Base is the last part of the path.
+// Base returns the last part of the path.
 func (n *Node) Base() string { return n.Path[strings.LastIndexByte(n.Path, '/')+1:] }
 
-// Harness is one folder that was read.
+// Harness is one harness that was read.
 type Harness struct {
 	Dir         string // host path, after links
 	Name        string
@@ -61,19 +61,19 @@ type Harness struct {
 	Layout      Layout
 	Detectors   []Detector // of v2
 	Root        *Node      // "."
-	// Diagnostics are all findings, by path; those of severity error make it
-	// invalid. Paths are those of nodes and their files.
+	// Diagnostics lists all findings, sorted by path. A finding of severity error
+	// makes the harness invalid. Paths are those of nodes and their files.
 	Diagnostics []metier.Diagnostic
 
 	byPath map[string]*Node
 	front  skillmd.Front
-	broken string // why HARNESS.md cannot be used: the code of a finding
+	broken string // code of the finding that makes HARNESS.md unusable
 }
 
-// At returns the node of a path, exactly as Node.Path has it, or nil.
+// At returns the node whose Path equals path, or nil.
 func (h *Harness) At(path string) *Node { return h.byPath[path] }
 
-// All returns every node but the root, in byte order of Path.
+// All returns every node except the root, in byte order of Path.
 func (h *Harness) All() []*Node {
 	out := make([]*Node, 0, len(h.byPath))
 	for _, n := range h.byPath {
@@ -87,31 +87,30 @@ func (h *Harness) All() []*Node {
 
 func byPath(a, b *Node) int { return strings.Compare(a.Path, b.Path) }
 
-// Skills are the leaves that are skills, References the documents; both in byte
-// order of Path.
+// Skills returns the leaves that are skills, in byte order of Path.
 func (h *Harness) Skills() []*Node {
 	return slices.DeleteFunc(h.All(), func(n *Node) bool { return !n.Skill() })
 }
 
-// References are the documents, see Skills.
+// References returns the documents, in byte order of Path.
 func (h *Harness) References() []*Node {
 	return slices.DeleteFunc(h.All(), func(n *Node) bool { return n.Kind != Document })
 }
 
-// Findings are those of a severity.
+// Findings returns the diagnostics of a severity.
 func (h *Harness) Findings(s skillmd.Severity) []metier.Diagnostic {
 	return slices.DeleteFunc(slices.Clone(h.Diagnostics), func(d metier.Diagnostic) bool { return d.Severity != s })
 }
 
-// Err is why the harness cannot be loaded at all: there is no HARNESS.md, or
-// none that says who it is. nil where it can, whatever else is wrong.
+// Err returns an error if the harness cannot be loaded: HARNESS.md is missing, is
+// invalid, or has no name or description. Other findings do not prevent loading.
 func (h *Harness) Err() error {
 	if h.broken == "" {
 		return nil
 	}
-	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: "harness_invalid", Hint: "'metier harness validate' lists what is wrong"}
+	e := &metier.Error{Op: "load", Path: h.Dir, Kind: metier.Invalid, Code: "harness_invalid", Hint: "'metier harness validate' lists the problems"}
 	if h.broken == "harness-missing" {
-		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "name a folder that holds a HARNESS.md; 'metier harness init' makes one"
+		e.Kind, e.Code, e.Hint = metier.NotFound, "harness_missing", "name a folder that contains HARNESS.md; 'metier harness init' creates one"
 	}
 	for _, d := range h.Diagnostics {
 		if d.Code == h.broken && d.Path == File {
@@ -122,9 +121,9 @@ func (h *Harness) Err() error {
 	return e
 }
 
-// Load reads a harness. What is wrong in it is in its Diagnostics, see
-// Harness.Err; an error says that there is no folder to read (NotFound,
-// Invalid, Denied) or that ctx ended.
+// Load reads a harness. Its Diagnostics list problems of its content, see
+// [Harness.Err]. Load returns an error if the folder cannot be read (NotFound,
+// Invalid, Denied) or ctx ended.
 func Load(ctx context.Context, dir string, o *Options) (*Harness, error) {
 	path, err := confine.Resolve(dir)
 	if err != nil {
@@ -146,10 +145,10 @@ func rootError(dir string, err error) error {
 	e := &metier.Error{Op: "load", Path: dir, Kind: metier.Unavailable, Code: "harness_unreadable", Err: err}
 	switch confine.CodeOf(err) {
 	case confine.NotFound:
-		e.Kind, e.Code, e.Hint, e.Err = metier.NotFound, "harness_not_found", "name a folder that holds a HARNESS.md", errors.New("there is no such folder")
+		e.Kind, e.Code, e.Hint, e.Err = metier.NotFound, "harness_not_found", "name a folder that contains HARNESS.md", errors.New("the folder does not exist")
 	case confine.NotRegular:
-		e.Kind, e.Code, e.Hint = metier.Invalid, "harness_not_folder", "name the folder that holds HARNESS.md"
-		e.Err = errors.New("it is not a folder")
+		e.Kind, e.Code, e.Hint = metier.Invalid, "harness_not_folder", "name the folder that contains HARNESS.md"
+		e.Err = errors.New("the path is not a folder")
 	case confine.Outside, confine.Permission:
 		e.Kind = metier.Denied
 	}
