@@ -284,7 +284,7 @@ func (searchTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 }
 
 func limitSchema() map[string]any {
-	return map[string]any{"type": "integer", "minimum": 1, "maximum": resultsMost, "description": fmt.Sprintf("Most skills to return; %d unless given.", resultsDefault)}
+	return map[string]any{"type": "integer", "minimum": 1, "maximum": resultsMost, "description": fmt.Sprintf("Maximum number of skills to return (default %d).", resultsDefault)}
 }
 
 // decodeLimited reads arguments of which one is a number of results.

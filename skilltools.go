@@ -128,7 +128,7 @@ func (s *Session) Identify(field, name, id string) (string, error) {
 	return name, nil
 }
 
-var offsetSchema = map[string]any{"type": "integer", "minimum": 0, "description": "Where to read on: the offset that the previous part names."}
+var offsetSchema = map[string]any{"type": "integer", "minimum": 0, "description": "Offset to continue from, as given in the previous part."}
 
 // offset checks an offset argument, which is known only where replies have pages.
 func (s *Session) offset(n int64) error {
@@ -355,7 +355,7 @@ func (resourceTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	if s.enveloped() {
 		key = "name"
 	} else {
-		props["maxBytes"] = map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Most bytes to return; %d unless given, at most %d.", set.Read.Default, set.Read.Max)}
+		props["maxBytes"] = map[string]any{"type": "integer", "minimum": 1, "description": fmt.Sprintf("Maximum number of bytes to return (default %d, at most %d).", set.Read.Default, set.Read.Max)}
 	}
 	if props[key] = skill; s.cfg.ToolsOnly {
 		props["offset"] = offsetSchema

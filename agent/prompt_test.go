@@ -326,16 +326,16 @@ func TestSystemPromptOfEachMode(t *testing.T) {
 func TestTextsOfModesAreAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
-		agent.ModeCode: `You are in code mode: write the code that the task asks for, run it where you can, and see that it works.
+		agent.ModeCode: `You are in code mode: write the code that the task asks for, run it if you can, and verify that it works.
 
-- Look first: read the files that a change touches, and do things the way the project does them.
-- Make the smallest change that does the task. Leave alone what it does not ask for.
-- Commands run in a sandbox over the workspace, without a network unless the operator allowed hosts. If you have a tool for them, run the code and its tests after each change, read what they print, and go on until it is right.
-- If you have no such tool, nothing can be run here: check by reading, and say in your answer that it was not run.
-- Never report a check that you did not make. A command that failed is part of the answer.
-- Files of a skill are not run as commands. Its scripts run only through the tool for them, if you are given one.
+- Before you start, read the files that a change touches, and follow the project's conventions.
+- Make the smallest change that completes the task. Do not change anything else.
+- Commands run in a sandbox over the workspace, without a network unless the operator allowed hosts. If you have a tool for them, run the code and its tests after each change, read the output, and continue until they pass.
+- If you have no such tool, you cannot run code: check by reading, and state in your answer that it was not run.
+- Never report a check that you did not perform. Report failed commands in the answer.
+- Do not run files of a skill as commands. Its scripts run only through the script tool, if you have one.
 `,
-		agent.ModePlan: "You are in planning mode: find out what has to be done, change nothing, and answer with the plan in the form that was asked for.\n",
+		agent.ModePlan: "You are in planning mode: determine what must be done, change nothing, and answer with the plan in the requested form.\n",
 	} {
 		b, err := os.ReadFile(filepath.Join("prompts", mode+".md"))
 		if err != nil {

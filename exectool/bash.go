@@ -49,7 +49,7 @@ func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 func (t bashTool) about() string {
 	text := strings.TrimSpace(bashText)
 	if t.Exec.NoScripts() {
-		text = strings.Replace(text, ", the files of skills below "+sandbox.SkillsDir, "", 1)
+		text = strings.Replace(text, ", the files of skills below "+sandbox.SkillsDir+",", "", 1)
 	}
 	return text
 }

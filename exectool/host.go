@@ -283,16 +283,16 @@ func (h *Host) about(cdp settings.HostCDP) string {
 	if h == nil || len(h.Scripts) == 0 {
 		return ""
 	}
-	text := " These scripts run on this machine itself, in the workspace: " + strings.Join(slices.Sorted(slices.Values(h.Scripts)), ", ") + "."
+	text := " These scripts run directly on the host, in the workspace: " + strings.Join(slices.Sorted(slices.Values(h.Scripts)), ", ") + "."
 	switch {
 	case !h.Leased:
 		return text
 	case h.Browser == nil:
-		return text + " They need a browser, and none is leased to this run."
+		return text + " They need a browser, but this run has no browser session."
 	}
-	text += " They have a browser that is leased for " + h.Browser.Origin() + " alone."
+	text += " They share a browser session that can only reach " + h.Browser.Origin() + "."
 	if cdp == settings.HostCDPRequire {
-		text += " Pass them " + cdpFlag + " with the endpoint of the lease, which the refusal of a call without it names."
+		text += " Pass them " + cdpFlag + " with the endpoint of the session. A call without it is refused, and the error gives the endpoint."
 	}
 	return text
 }

@@ -257,11 +257,11 @@ func TestModelIsToldOfTheHost(t *testing.T) {
 		}
 		return ""
 	}
-	if text := about(); !strings.Contains(text, "demo:scripts/a.sh, demo:scripts/b.sh. They need a browser, and none is leased") {
+	if text := about(); !strings.Contains(text, "demo:scripts/a.sh, demo:scripts/b.sh. They need a browser, but this run has no browser session") {
 		t.Error(text)
 	}
 	h.Browser = leased(t, "http://127.0.0.1:1", "http://127.0.0.1:8", time.Hour)
-	if text := about(); !strings.Contains(text, "leased for http://127.0.0.1:8 alone") || !strings.Contains(text, "--cdp") || strings.Contains(text, h.Browser.Endpoint()) {
+	if text := about(); !strings.Contains(text, "can only reach http://127.0.0.1:8.") || !strings.Contains(text, "--cdp") || strings.Contains(text, h.Browser.Endpoint()) {
 		t.Error(text)
 	}
 }

@@ -33,7 +33,7 @@ func (r *runner) longest() time.Duration { return max(timeoutMost, r.Limits.Wall
 // timeoutArg describes the argument timeoutMs.
 func (r *runner) timeoutArg() map[string]any {
 	return map[string]any{"type": "integer", "minimum": 1, "maximum": r.longest().Milliseconds(),
-		"description": fmt.Sprintf("Most milliseconds to run; %d unless given.", r.Limits.Wall.Milliseconds())}
+		"description": fmt.Sprintf("Maximum run time in milliseconds (default %d).", r.Limits.Wall.Milliseconds())}
 }
 
 // asked are the limits that a call asks for, as far as it may.

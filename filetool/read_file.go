@@ -54,7 +54,7 @@ var readSchema = sync.OnceValue(func() json.RawMessage {
 	return argschema.Object(map[string]any{
 		"path":   argschema.Text("Path of the file."),
 		"offset": number("First line to show, counted from 1."),
-		"limit":  number(fmt.Sprintf("Most lines to show; %d unless given.", readLines)),
+		"limit":  number(fmt.Sprintf("Maximum number of lines to show (default %d).", readLines)),
 	}, "path")
 })
 

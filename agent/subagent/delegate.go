@@ -64,8 +64,8 @@ func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 		"profile": profile,
 		"task":    argschema.Text("The whole task, for somebody who knows nothing else."),
 		"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "maxItems": maxSkills,
-			"description": "Names of skills it begins with."},
-		"output_schema": map[string]any{"type": "object", "description": "JSON schema its answer has to fit, if it has to."},
+			"description": "Names of skills to start with."},
+		"output_schema": map[string]any{"type": "object", "description": "JSON schema of its answer, if required."},
 	}
 	if d.Inherit == settings.InheritNone {
 		delete(props, "skills")
