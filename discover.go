@@ -9,57 +9,54 @@ import (
 	"metier/skillmd"
 )
 
-// Source lists and opens the entries of one origin. It is safe for concurrent
-// use and says nothing about its own trust: the operator's Mount does.
+// Source lists and opens the entries of one origin. It must be safe for concurrent use. Its trust
+// is set by the operator's [Mount].
 type Source interface {
-	// List yields every entry it knows in byte order of Path, perhaps not all
-	// that Open can open. The caller owns the heads. A bad entry is a Head with
-	// diagnostics; an error ends the listing. It opens SKILL.md files only.
+	// List yields the known entries in byte order of Path. Open may open more. The caller owns the
+	// heads. An invalid entry is a Head with diagnostics; an error ends the listing. List opens
+	// only SKILL.md files.
 	List(ctx context.Context) iter.Seq2[*Head, error]
-	// Open pins the entry at path, listed or not. The error has Kind NotFound
-	// if there is none.
+	// Open opens the entry at path, listed or not. The error has Kind NotFound if it does not
+	// exist.
 	Open(ctx context.Context, path string) (Bundle, error)
 }
 
-// Bundle is one entry held still: a directory handle, a zip, a row version.
+// Bundle is one opened entry with fixed content: a directory handle, a zip file, or a row version.
 type Bundle interface {
-	// Head is the entry as it is when this is first asked, before Close; it reads SKILL.md.
+	// Head reads SKILL.md and returns the entry as of the first call. Call it before Close.
 	Head() Head
-	// Manifest lists all files, SKILL.md included, in byte order of Path. What
-	// could not be read or lies outside is missing there and named in
-	// Manifest.Diagnostics.
+	// Manifest lists all files, including SKILL.md, in byte order of Path. It omits files that
+	// cannot be read or are outside, and names them in Manifest.Diagnostics.
 	Manifest(ctx context.Context) (Manifest, error)
-	// Open returns the bytes as they are now. The caller caps, hashes and
-	// compares: no source vouches for itself. Errors have Kind NotFound,
-	// Denied (outside the skill) or Invalid (not a file).
+	// Open returns the current bytes of a file. The caller limits, hashes, and compares them,
+	// because sources are not trusted. Errors have Kind NotFound, Denied (outside the skill), or
+	// Invalid (not a file).
 	Open(ctx context.Context, file string) (io.ReadCloser, error)
 	Close() error
 }
 
-// Head is what a listing knows of an entry: syntax only, no setting applied,
-// so that it may be cached.
+// Head is the listed part of an entry. It is pure syntax without settings, so it can be cached.
 type Head struct {
-	Path     string // slash path in the source; "." when the root is the skill
-	Location string // host path of SKILL.md for people, or ""
+	Path     string // slash path in the source; "." if the root is the skill
+	Location string // host path of SKILL.md for users, or ""
 	FileName string // SKILL.md or skill.md
 	Kind     EntryKind
 	Front    skillmd.Front
-	// FirstParagraph is set when the front has no description.
+	// FirstParagraph is set if the frontmatter has no description.
 	FirstParagraph string
 	Empty          bool   // the file is empty or blank
-	Plain          bool   // the file has no frontmatter at all
-	Broken         bool   // the frontmatter cannot be used; a diagnostic says why
-	Escaped        bool   // the folder leaves the root; a diagnostic says where
-	Remote         bool   // its files are elsewhere, and each is fetched when it is needed and not before
-	Digest         Digest // of the whole file when it was read whole, else ""
+	Plain          bool   // the file has no frontmatter
+	Broken         bool   // the frontmatter cannot be used; a diagnostic gives the reason
+	Escaped        bool   // the folder is outside the root; a diagnostic gives its location
+	Remote         bool   // its files are remote, and each is fetched when it is needed
+	Digest         Digest // of the whole file if it was read completely, else ""
 	Size           int64
 	ModTime        int64 // Unix nanoseconds, or 0
 	Diagnostics    []Diagnostic
 }
 
-// Manifest is all files of an entry. Tree is the digest over the sorted
-// (path, mode, digest). Dynamic entries have no fixed content, so no stored
-// approval can name them.
+// Manifest lists all files of an entry. Tree is the digest over the sorted (path, mode, digest).
+// Dynamic entries have no fixed content, so stored approvals cannot cover them.
 type Manifest struct {
 	Files       []File
 	Tree        Digest
@@ -78,33 +75,35 @@ type File struct {
 	Location string // host path after links, or ""
 }
 
-// Mount is what the operator says about a source.
+// Mount is a source with the operator's options for it.
 type Mount struct {
 	Label  string
 	Tier   policy.Tier // "" is third_party
-	Kind   string      // how precedence names it: project, user, org, builtin, third_party, db; "" = the tier
+	Kind   string      // its name in the setting precedence: project, user, org, builtin, third_party, db; "" = the tier
 	Source Source
 	Root   string // host path of the root, or ""
-	Target string // the model's path of the root where it was declared (--mount), or ""
+	Target string // the model's path of the root if it was declared as a mount, or ""
 
-	// Space stands before every name, as SPACE:NAME, so that no bare name means a skill of it; where two names in it are
-	// one, the path stands for the name.
+	// Space prefixes every name, as SPACE:NAME, so that no bare name refers to a skill of this
+	// mount. If two skills of the mount have the same name, their paths replace it.
 	Space string
 
-	// ByPath says that its skills are named by their paths, as those of a harness are; the names they give themselves are
-	// free, whatever the settings ask of a skill's name.
+	// ByPath names its skills by their paths, as in a harness. The naming rules of the settings do
+	// not apply to their own names.
 	ByPath bool
 
-	// Yields says that its skills give up their name to one that models may use,
-	// where they themselves are hidden from models.
+	// Yields gives the name of a skill that is hidden from models to another skill that models may
+	// use.
 	Yields bool
 
-	Notes []Diagnostic // what was found about the root itself, such as another name of it that was dropped
-	// OS is the system its scripts would run on, as runtime.GOOS has it; "" is this one.
+	Notes []Diagnostic // findings about the root itself, such as a second path that was dropped
+	// OS is the operating system of its scripts, as a GOOS value; "" is the current one.
 	OS string
-	// Off says whether a person switched a skill off, and where that is kept, for people. nil: none is.
+	// Off reports whether a user disabled a skill, and where that is stored, for display. nil means
+	// that no skill is disabled.
 	Off func(h *Head, id ID, name string) (where string, off bool)
-	// Trusted gives the tier that the operator gave to one tree of a skill, or "". Only such skills are hashed when
-	// they are listed. The tier is taken while the skill's files are that tree, and it is at most project or user.
+	// Trusted returns the tier that the operator gave to one tree of a skill, or "". Only such
+	// skills are hashed for a snapshot. The tier applies only while the skill's files match the
+	// tree, and is at most project or user.
 	Trusted func(h *Head, id ID) (tier policy.Tier, tree Digest)
 }

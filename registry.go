@@ -19,8 +19,8 @@ import (
 	"metier/skillmd"
 )
 
-// Registry describes the snapshot. Sandbox paths are always the ones of
-// paths=sandbox, whatever the model is shown.
+// Registry describes the snapshot. Its sandbox paths are always those of
+// paths=sandbox, regardless of what the model sees.
 func (n *Snapshot) Registry(v View) registry.List {
 	r := registry.List{Roots: []registry.Root{}, Skills: []registry.Skill{}, Others: []registry.Other{}, Diagnostics: nonNil(n.Diagnostics())}
 	for i, m := range n.mounts {
@@ -65,25 +65,26 @@ func (v View) registrySkill(sk Skill) registry.Skill {
 	return out
 }
 
-// Explanation says what became of an entry and by which rule, or why a path is
-// no skill. It is made from the snapshot alone, so every surface tells the
-// same.
+// Explanation explains the state of an entry and the rule behind it, or why a
+// path is not a skill. It depends only on the snapshot, so every surface
+// reports the same.
 type Explanation struct {
-	Skill  Skill  // zero where there is no entry
-	State  Status // "" where there is no entry
+	Skill  Skill  // zero if there is no entry
+	State  Status // "" if there is no entry
 	Rule   string // code of the rule that decided
 	Reason string
-	Fix    string // "" when nothing needs mending
-	By     Skill  // who has the name, when State is Shadowed
-	// Shown says whether a catalog tells the model of the entry; ShownRule and
-	// ShownReason why, ShownFix the way out. All zero where there is no entry.
+	Fix    string // "" if no fix is needed
+	By     Skill  // the skill that has the name, if State is Shadowed
+	// Shown reports whether the catalog lists the entry. ShownRule and
+	// ShownReason give the reason, and ShownFix the fix. All are zero if there
+	// is no entry.
 	Shown                            bool
 	ShownRule, ShownReason, ShownFix string
 }
 
-// Entries returns what an ID or a name may mean, whatever its state, the
-// effective one first: the entry of that ID, else those of that name, else
-// those in a folder of that name or with that slug.
+// Entries returns the entries for an ID or a name in any state, the effective
+// one first: the entry with that ID, else those with that name, else those with
+// that folder name or slug.
 func (n *Snapshot) Entries(name string) []Skill {
 	key := n.key(name)
 	for _, is := range []func(sk *Skill) bool{
@@ -102,8 +103,8 @@ func (n *Snapshot) Entries(name string) []Skill {
 	return nil
 }
 
-// At returns the entries of a host path: a skill's folder or its SKILL.md, as
-// the root names it or as it lies after links.
+// At returns the entries at a host path: a skill's folder or its SKILL.md,
+// before or after links are resolved.
 func (n *Snapshot) At(host string) []Skill {
 	host = filepath.Clean(host)
 	return n.which(func(sk *Skill) bool {
@@ -115,8 +116,8 @@ func (n *Snapshot) At(host string) []Skill {
 	})
 }
 
-// named is an entry's folder as its root names it, before links; "" where the
-// root has no host path.
+// named returns an entry's folder before links are resolved, or "" if the root
+// has no host path.
 func (sk *Skill) named() string {
 	if sk.Root == "" {
 		return ""
@@ -135,8 +136,8 @@ func (n *Snapshot) which(is func(*Skill) bool) []Skill {
 	return out
 }
 
-// Explain says what became of an entry of this snapshot. c is the catalog of
-// the session it concerns and denied the names and IDs its operator denies.
+// Explain explains the state of an entry of this snapshot. c is the catalog of
+// its session, and denied lists the names and IDs that the operator denies.
 func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
 	e := Explanation{Skill: sk, State: sk.State}
 	decisive := n.decisive(&sk)
@@ -155,18 +156,18 @@ func (n *Snapshot) Explain(sk Skill, c Catalog, denied []string) Explanation {
 	return e
 }
 
-// Rule returns the code of the rule that decided a skill's state. Explain says
-// more and costs more.
+// Rule returns the code of the rule that decided a skill's state. Explain
+// returns more details, and is slower.
 func (n *Snapshot) Rule(sk *Skill) string { return n.decisive(sk).Code }
 
-// reasoned words a finding with the rule behind it, and the way out.
+// reasoned returns the reason and the fix of a finding.
 func reasoned(d Diagnostic) (reason, fix string) {
 	r, _ := diagcodes.Of(d.Code)
 	parts := slices.DeleteFunc([]string{r.Why, d.Detail}, func(s string) bool { return s == "" })
 	return strings.Join(parts, ": "), r.Fix
 }
 
-// decisive is the finding that decided an entry's state.
+// decisive returns the finding that decided an entry's state.
 func (n *Snapshot) decisive(sk *Skill) Diagnostic {
 	switch sk.State {
 	case Loaded:
@@ -221,11 +222,11 @@ func (e Explanation) shown(sk Skill, c Catalog, denied []string) Diagnostic {
 	return Diagnostic{Code: "listed"}
 }
 
-// Suspicions reads a skill's SKILL.md and returns what in it reads like an
-// injection: a warning with line and column for each place, at most
-// ten, of which the last says that there may be more. A file that cannot be
-// read gives none; its state says why. One that is elsewhere is not fetched for
-// it: it is looked at when it is loaded.
+// Suspicions reads a skill's SKILL.md and returns a warning with line and
+// column for each text that reads like an injection. It returns at most ten,
+// and the last one reports that there may be more. It returns none for
+// unreadable files. It does not fetch remote files, which are checked when they
+// are loaded.
 func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 	if sk.Head.FileName == "" || sk.Head.Remote {
 		return nil
@@ -249,8 +250,8 @@ func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 	return out
 }
 
-// ExplainPath says why there is no entry at a host path. It is lexical, but for
-// a source that can look: one with a method Why.
+// ExplainPath explains why there is no entry at a host path. It is lexical,
+// except for sources with a method Why.
 func (n *Snapshot) ExplainPath(ctx context.Context, host string) Explanation {
 	host = filepath.Clean(host)
 	d := n.absent(ctx, host)
@@ -292,7 +293,7 @@ func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
 	}
 	d := Diagnostic{}
 	if w, ok := m.Source.(interface {
-		// Why says what keeps the source from listing a path of it.
+		// Why returns the reason why the source does not list a path.
 		Why(path string) Diagnostic
 	}); ok {
 		d = w.Why(rel)
@@ -303,7 +304,7 @@ func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
 	return d
 }
 
-// inSkill says what a path inside a skill's folder is.
+// inSkill explains a path inside a skill's folder.
 func (n *Snapshot) inSkill(ctx context.Context, sk Skill, host, in string) Diagnostic {
 	d := Diagnostic{Code: "inside-skill", Detail: "it lies in the skill " + termtext.Quote(sk.Name) + " (" + termtext.Line(sk.ID.String()) + ")"}
 	full, err := n.Index(ctx, sk)
@@ -323,7 +324,7 @@ func (n *Snapshot) inSkill(ctx context.Context, sk Skill, host, in string) Diagn
 	return d
 }
 
-// holder is the mount whose root holds a host path, the innermost one.
+// holder returns the innermost mount whose root contains a host path.
 func (n *Snapshot) holder(host string) (best *Mount, rel string) {
 	for i := range n.mounts {
 		m := &n.mounts[i]

@@ -21,63 +21,62 @@ import (
 	"metier/settings"
 )
 
-// Config is what a session is made of. Log and Blobs are required.
+// Config configures a session. Log and Blobs are required.
 type Config struct {
-	ID       string // of the session; the run id where there is a run
-	By       string // the principal who opened it, and who acts where a call or an input names nobody
+	ID       string // of the session; the run ID if it is a run
+	By       string // the principal who opened it; the default of calls and inputs
 	Build    string // version of this build, for the record
 	Log      record.Log
 	Blobs    record.Blobs
-	Snapshot *Snapshot // the skills; nil: none
+	Snapshot *Snapshot // the skills; nil means none
 	Tools    []Tool
 	Settings settings.Settings
-	// Origins is the resolved settings with who set each, as JSON, for the record.
+	// Origins is JSON of the resolved settings with the origin of each, for the record.
 	Origins json.RawMessage
 	Grants  policy.Grants
-	// Launch is kept in the record's first entry for whoever opens the session
-	// again; nil: nothing.
+	// Launch is stored in the first entry of the record, for reopening the session. It is optional.
 	Launch json.RawMessage
-	View   View // how host paths look to the model
-	// ToolsOnly says that prompt and conversation are kept by somebody else: the catalog stands with the load tool,
-	// skills can be listed and searched at any time, and a skill that is active already is shown again.
+	View   View // how host paths are shown to the model
+	// ToolsOnly reports that another program, such as an MCP client, keeps the prompt and the
+	// conversation. The load tool contains the catalog, skills can always be listed and searched,
+	// and loading an active skill returns its text again.
 	ToolsOnly bool
-	// Batch says that nobody can answer: drift takes its batch value.
+	// Batch reports that no user can answer. It selects the batch value of the drift settings.
 	Batch bool
-	// Refresh gives a new snapshot where the setting reload asks for one; nil:
-	// the snapshot stays as it is.
+	// Refresh returns a new snapshot if the setting reload requests one; nil keeps the snapshot.
 	Refresh func(ctx context.Context) (*Snapshot, error)
 	// Permanent gives the answers that hold always, as they are now; nil: those of Grants.
 	// It is called before a question is asked, so that one that is taken back ends.
 	Permanent func() map[string]policy.Answer
-	// Like is a session with the same settings, grants and view, or nil: its catalog and its registry are taken where
-	// both have the same snapshot, since making those of a thousand skills takes longer than a call.
+	// Like is an optional session with the same settings, grants, and view. If it has the same
+	// snapshot, its catalog and registry are reused, because building them for a thousand skills
+	// takes longer than a call.
 	Like   *Session
-	Now    func() time.Time // nil: time.Now
-	NewID  func() string    // nil: random
-	Logger *slog.Logger     // nil: discard
+	Now    func() time.Time // default time.Now
+	NewID  func() string    // default random
+	Logger *slog.Logger     // default discards
 }
 
-// Session is one run, conversation or client. Its state is a fold of its log:
-// any process that opens the same log has the same session. All methods are
-// safe for concurrent use.
+// Session is one run, conversation, or client. Its state is a fold of its log: every process that
+// opens the same log has the same session. All methods are safe for concurrent use.
 type Session struct {
 	cfg    Config
-	tools  map[string]Tool   // by canonical name
-	names  map[string]string // canonical name by the name the model sees
-	order  []string          // canonical names: skills first, then as the operator gave them
+	tools  map[string]Tool   // keyed by canonical name
+	names  map[string]string // canonical names, keyed by the name that the model sees
+	order  []string          // canonical names: skill tools first, then in the operator's order
 	snap   atomic.Pointer[Snapshot]
 	listed atomic.Pointer[listing]
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	head   record.Head
 	state  State
-	flight map[string]chan struct{} // calls under way in this process, closed when they end
-	files  map[ID]Skill             // skills with their files, as the record has them
-	done   []string                 // reads that returned and are still in state, in that order; with Config.ToolsOnly
-	fresh  bool                     // Refresh made the snapshot, so its index counts and not the recorded one
+	flight map[string]chan struct{} // calls in progress in this process, closed when they end
+	files  map[ID]Skill             // skills with their recorded files
+	done   []string                 // finished reads that are still in state, in order; with Config.ToolsOnly
+	fresh  bool                     // Refresh created the snapshot, so its index replaces the recorded one
 }
 
-// State is what a session knows: a copy, safe to keep.
+// State is a copy of a session's state.
 type State struct {
 	Session string
 	Active  []Activation
@@ -90,16 +89,16 @@ type State struct {
 	Indexed event.SkillsDiscovered
 }
 
-// CallState is a call as the log knows it.
+// CallState is the logged state of a call.
 type CallState struct {
-	Tool     string // canonical, as it was decided on
+	Tool     string // canonical name at the decision
 	Started  bool
 	Try      int
 	Effect   policy.Effect
 	Intent   record.Ref
 	Returned *event.ToolResult
-	Question policy.Question // asked and not answered
-	// ChildAsks reports that the question is a subagent's.
+	Question policy.Question // open question
+	// ChildAsks reports whether the question is from a subagent.
 	ChildAsks bool
 }
 
@@ -109,25 +108,23 @@ type Activation struct {
 	At time.Time
 }
 
-// Subject is the activated skill as policy sees it: with the allowed-tools it
-// had when it was activated.
+// Subject returns the skill for policy, with the allowed-tools at its activation.
 func (a Activation) Subject() policy.Subject {
 	return policy.Subject{ID: a.SkillID, Name: a.Name, Digest: a.Hash, Tree: a.Tree, Tier: a.Source,
 		AllowedTools: a.AllowedTools, Declared: a.Declared}
 }
 
-// Input is something said to the session.
+// Input is a message to the session.
 type Input struct {
-	ID      string // unique; "" takes a new one
+	ID      string // unique; "" generates one
 	Parts   []model.Part
-	Role    policy.Role // as the surface knows it: typed lines are direct commands
+	Role    policy.Role // set by the surface: typed lines are direct commands
 	Surface string      // cli, chat, http, mcp …
 	By      string
 }
 
-// Open folds the log and, if it is empty, begins it. The error has Kind
-// Conflict if another process moved the log for good, Drift if the log does
-// not verify.
+// Open folds the log, and writes its first entries if it is empty. The error has Kind Conflict if
+// other processes keep changing the log, and Drift if the log does not verify.
 func Open(ctx context.Context, c Config) (*Session, error) {
 	if c.Log == nil || c.Blobs == nil {
 		return nil, &Error{Op: "open", Kind: Invalid, Code: "config_invalid", Err: errors.New("a session needs a log and blobs")}
@@ -181,9 +178,9 @@ func Open(ctx context.Context, c Config) (*Session, error) {
 	return s, nil
 }
 
-// standIns puts tools behind those for skills, but for one that has a method
-// Instead: it stands in the place of the skill tool of that canonical name. One
-// with a method Over gives the tool that takes the place of another, or nil.
+// standIns appends tools to the skill tools. A tool with a method Instead replaces the skill tool
+// of that canonical name. A tool with a method Over returns the replacement of another tool, or
+// nil.
 func standIns(skills, more []Tool) (out []Tool) {
 	name := func(t Tool) string {
 		if named, is := t.(interface{ canonical() string }); is {
@@ -210,8 +207,8 @@ func standIns(skills, more []Tool) (out []Tool) {
 	return slices.Concat(skills, out)
 }
 
-// addTool takes a tool up under both its names. Two tools of one name would
-// let one pass for the other.
+// addTool registers a tool under both its names. It refuses a second tool of the same name, which
+// could impersonate the first.
 func (s *Session) addTool(ctx context.Context, t Tool) error {
 	spec, _ := t.Spec(ctx, s)
 	bad := func(format string, a ...any) error {
@@ -232,7 +229,7 @@ func (s *Session) addTool(ctx context.Context, t Tool) error {
 	return nil
 }
 
-// begin writes the first entries: settings, grants and the registry.
+// begin writes the first entries: settings, grants, and the registry.
 func (s *Session) begin(ctx context.Context) error {
 	origins := s.cfg.Origins
 	if origins == nil {
@@ -258,13 +255,13 @@ func (s *Session) begin(ctx context.Context) error {
 	}
 	return s.append(ctx, s.cfg.By, func(st *State) ([]event.Event, error) {
 		if st.Opened {
-			return nil, nil // somebody else began it
+			return nil, nil // another process wrote the first entries
 		}
 		return []event.Event{opened, indexed}, nil
 	})
 }
 
-// indexed puts a snapshot's registry into the blobs.
+// indexed stores a snapshot's registry in the blobs.
 func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.SkillsDiscovered, error) {
 	if e, b := s.cfg.Like.reported(ctx, snap); b != nil {
 		var err error
@@ -295,8 +292,8 @@ func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.SkillsDisc
 	return e, nil
 }
 
-// reported is what the session recorded of a snapshot, and the registry; nil where
-// that is of another one.
+// reported returns the session's recorded event of a snapshot and the registry, or nil if they
+// belong to another snapshot.
 func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.SkillsDiscovered, []byte) {
 	if s == nil {
 		return event.SkillsDiscovered{}, nil
@@ -309,15 +306,14 @@ func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.SkillsDis
 	}
 	b, err := s.cfg.Blobs.Open(ctx, e.Registry)
 	if err != nil {
-		return e, nil // it is made anew
+		return e, nil // it is created again
 	}
 	return e, b
 }
 
-// Send records an input and returns its slot. It is the only maker of
-// direct-command evidence: nothing a tool, skill or model says passes here. An
-// ID that was said before with the same content changes nothing; with another
-// content it is refused with Kind Conflict.
+// Send records an input and returns its slot. It is the only source of direct-command evidence:
+// text of tools, skills, and models never passes through it. Sending the same ID with the same
+// content again has no effect. With other content, the error has Kind Conflict.
 func (s *Session) Send(ctx context.Context, in Input) (policy.Slot, error) {
 	if in.ID == "" {
 		in.ID = s.cfg.NewID()
@@ -343,9 +339,8 @@ func (s *Session) Send(ctx context.Context, in Input) (policy.Slot, error) {
 	})
 }
 
-// Answer records the reply to a question; no scope means once. An answer to a
-// question that is not open is refused with Kind Conflict, one with a scope the
-// question does not have with Kind Invalid.
+// Answer records the answer to a question. An empty scope means once. The error has Kind Conflict
+// if the question is not open, and Kind Invalid if the question does not offer the scope.
 func (s *Session) Answer(ctx context.Context, call string, a policy.Answer) error {
 	if a.Scope == "" {
 		a.Scope = scopeOnce
@@ -380,9 +375,8 @@ func (s *Session) State() State {
 	return s.state.clone()
 }
 
-// Refresh takes a new snapshot where the session was given a way to make one
-// (Config.Refresh) and records it if anything changed. Surfaces call it before
-// a turn.
+// Refresh calls Config.Refresh, if it is set, and records the new snapshot if anything changed.
+// Surfaces call it before a turn.
 func (s *Session) Refresh(ctx context.Context) error {
 	if s.cfg.Refresh == nil {
 		return nil
@@ -407,13 +401,13 @@ func (s *Session) Refresh(ctx context.Context) error {
 	})
 }
 
-// Snapshot returns the skills as the session sees them now.
+// Snapshot returns the session's current snapshot.
 func (s *Session) Snapshot() *Snapshot { return s.snap.Load() }
 
-// Close makes the log durable. The session must not be used afterwards.
+// Close makes the log durable. Do not use the session afterwards.
 func (s *Session) Close(ctx context.Context) error { return s.sync(ctx) }
 
-// sync makes everything appended so far durable, where the log can.
+// sync makes all appended entries durable, if the log supports it.
 func (s *Session) sync(ctx context.Context) error {
 	if y, ok := s.cfg.Log.(record.Syncer); ok {
 		if err := y.Sync(ctx); err != nil {
@@ -423,13 +417,13 @@ func (s *Session) sync(ctx context.Context) error {
 	return nil
 }
 
-// mostRaces is how often a session tries again while others write to its log.
+// mostRaces is the maximum number of retries while other processes write to the log.
 const mostRaces = 100
 
 var errContended = &Error{Op: "record", Kind: Conflict, Code: "log_contended", Hint: "another process keeps writing to this log",
 	Err: fmt.Errorf("lost %d races for the head of the log", mostRaces)}
 
-// refresh folds what others appended. The caller holds mu.
+// refresh folds entries of other processes. The caller holds mu.
 func (s *Session) refresh(ctx context.Context) error {
 	for range mostRaces {
 		head, err := s.cfg.Log.Head(ctx)
@@ -449,15 +443,15 @@ func (s *Session) refresh(ctx context.Context) error {
 			if err := s.fold(en); err != nil {
 				return err
 			}
-			s.head = record.Head{Seq: en.Seq} // its hash comes with Head, once nothing follows
+			s.head = record.Head{Seq: en.Seq} // Head sets its hash if no entry follows
 		}
 	}
 	return errContended
 }
 
-// append asks decide for events on the newest state and appends them in the name
-// of a principal ("": who opened the session); when somebody else was faster it
-// folds and decides again (D10). The caller holds mu.
+// append calls decide with the newest state and appends its events for a principal ("" is the one
+// who opened the session). If another process appended first, it folds the new entries and calls
+// decide again. The caller holds mu.
 func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]event.Event, error)) error {
 	for range mostRaces {
 		if err := s.refresh(ctx); err != nil {
@@ -482,7 +476,7 @@ func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]
 		case err != nil:
 			return s.fault("record", err)
 		case head.Seq != s.head.Seq+uint64(len(entries)):
-			return s.refresh(ctx) // an entry was there already
+			return s.refresh(ctx) // the entry already existed
 		}
 		for i, e := range evs {
 			s.state.apply(e, entries[i].At)
@@ -494,12 +488,12 @@ func (s *Session) append(ctx context.Context, by string, decide func(*State) ([]
 	return errContended
 }
 
-// mostDone is how many reads that returned a session of tools alone remembers.
+// mostDone is the maximum number of finished reads that a ToolsOnly session keeps.
 const mostDone = 32
 
-// forget drops the oldest read that returned: a client may call for days, and
-// takes a new ID each time. What had an effect stays known, since it must never
-// happen twice; the log has all of it. The caller holds mu.
+// forget removes the oldest finished read, because a client may call for days with new IDs. Calls
+// with effects are kept, because they must never run twice. The log has all calls. The caller holds
+// mu.
 func (s *Session) forget(e event.Event) {
 	r, is := e.(event.ToolResult)
 	if !is || !s.cfg.ToolsOnly || s.state.Calls[r.ID].Effect != policy.Read {
@@ -511,7 +505,7 @@ func (s *Session) forget(e event.Event) {
 	}
 }
 
-// fault turns an error of the log or the blobs into ours.
+// fault converts an error of the log or the blobs.
 func (s *Session) fault(op string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -549,7 +543,7 @@ func (s *Session) putText(ctx context.Context, text string) (record.Ref, error) 
 	return ref, nil
 }
 
-// capped reads at most limit bytes and says whether there was more.
+// capped reads at most limit bytes and reports whether there are more.
 func capped(r io.Reader, limit int64) (b []byte, more bool, err error) {
 	b, err = io.ReadAll(io.LimitReader(r, limit+1))
 	if int64(len(b)) > limit {

@@ -7,22 +7,23 @@ import (
 	"metier/skillmd"
 )
 
-// ID names an entry for ever: the operator's label of its source and its path
-// or URI there. It is stable over edits; names are aliases of IDs.
+// ID is the permanent name of an entry: the operator's label of its source, and
+// its path or URI there. Edits do not change it. Names are aliases of IDs.
 type ID struct{ Source, Path string }
 
 // String returns "source:path".
 func (id ID) String() string { return id.Source + ":" + id.Path }
 
-// Digest is "sha256:" and 64 hex digits, or empty where the bytes were not
-// read yet.
+// Digest is "sha256:" and 64 hex digits, or empty if the bytes were not read
+// yet.
 type Digest string
 
-// Diagnostic is one finding about an entry: severity, code, detail and, where
-// known, path, line and column.
+// Diagnostic is one finding about an entry: severity, code, detail, and, if
+// known, path, line, and column.
 type Diagnostic = skillmd.Diagnostic
 
-// EntryKind tells skills from the groups and documents only a harness has.
+// EntryKind distinguishes skills from groups and documents, which only
+// harnesses have.
 type EntryKind string
 
 // The kinds of entry.
@@ -32,28 +33,29 @@ const (
 	KindDocument EntryKind = "document"
 )
 
-// Status is where a skill on disk ended up. Every entry has one.
+// Status reports whether a skill was loaded, and if not, why. Every entry has
+// one.
 type Status string
 
-// The states of `metier list`.
+// The states, as in `metier list`.
 const (
 	Loaded   Status = "loaded"
-	Hidden   Status = "hidden"   // not shown to the model; may be named
-	Disabled Status = "disabled" // switched off by a person
-	Shadowed Status = "shadowed" // another skill has the name
-	Refused  Status = "refused"  // cannot be used; a diagnostic says why
+	Hidden   Status = "hidden"   // not shown to the model; can be loaded by name
+	Disabled Status = "disabled" // disabled by a user
+	Shadowed Status = "shadowed" // another skill took the name
+	Refused  Status = "refused"  // cannot be used; a diagnostic gives the reason
 )
 
-// Skill is one entry of a Snapshot after all rules were applied.
+// Skill is one entry of a [Snapshot] after all rules were applied.
 type Skill struct {
 	ID          ID
-	Name        string // what people and models call it, per the settings identity and match
+	Name        string // for users and models, by the settings identity and match
 	Description string
 	Slug        string // Name as one safe path segment, unique in the snapshot
 	Tier        policy.Tier
 	State       Status
-	ShadowedBy  ID     // when State is shadowed
-	Head        *Head  // as it was listed; never nil in a snapshot, not to be changed
+	ShadowedBy  ID     // if State is shadowed
+	Head        *Head  // as listed; never nil in a snapshot; do not change it
 	Root        string // the mount's host path, or ""
 	Digest      Digest // of SKILL.md; empty until read whole
 	Tree        Digest // over all files; empty until indexed
@@ -62,18 +64,18 @@ type Skill struct {
 	Diagnostics []Diagnostic
 
 	ModelInvocable bool // false: absent from the model's catalog
-	UserInvocable  bool // false: absent from lists for people
+	UserInvocable  bool // false: absent from lists for users
 
-	rooted policy.Tier // tier of its root, where Tier was given to this tree by the operator; else ""
-	folder string      // name of its folder, where its frontmatter may give it another name; else ""
-	target string      // the model's path where the root was declared as a mount, or ""
+	rooted policy.Tier // tier of its root, if the operator gave Tier to this tree; else ""
+	folder string      // name of its folder, if its frontmatter may give it another name; else ""
+	target string      // the model's path if the root was declared as a mount, or ""
 }
 
-// usable reports whether the skill may be named at all.
+// usable reports whether the skill can be named.
 func (sk *Skill) usable() bool { return sk.State == Loaded || sk.State == Hidden }
 
-// Changed is the skill after some of its files were seen to differ from the
-// trusted ones: what the operator gave to the tree is gone.
+// Changed returns the skill without the trust in its tree, for files that
+// differ from the trusted ones.
 func (sk Skill) Changed() Skill {
 	if sk.rooted != "" {
 		sk.Tier, sk.rooted = sk.rooted, ""
@@ -81,13 +83,13 @@ func (sk Skill) Changed() Skill {
 	return sk
 }
 
-// Subject is the skill as policy sees it.
+// Subject returns the skill for policy.
 func (sk Skill) Subject() policy.Subject {
 	return policy.Subject{ID: sk.ID.String(), Name: sk.Name, Digest: string(sk.Digest), Tree: string(sk.Tree), Tier: sk.Tier,
 		AllowedTools: sk.Head.Front.AllowedTools, Declared: sk.Head.Front.AllowedToolsDeclared}
 }
 
-// Dir is the host path of the skill's folder, or "".
+// Dir returns the host path of the skill's folder, or "".
 func (sk Skill) Dir() string {
 	if sk.Head == nil {
 		return ""
@@ -98,7 +100,7 @@ func (sk Skill) Dir() string {
 	return ""
 }
 
-// ResourceKind is the class of a file by its first path part.
+// ResourceKind is the class of a file by the first part of its path.
 type ResourceKind string
 
 // The resource kinds.
@@ -133,8 +135,8 @@ func kindOfPath(p string) ResourceKind {
 type Resource struct {
 	File
 	Kind ResourceKind
-	// Runtime is, for scripts, what would run it: the interpreter of the
-	// shebang if it is one we know (bash, deno, python3, …), "shebang" for
-	// another one, by extension otherwise, or "unknown".
+	// Runtime is the interpreter of a script: from its shebang if it is known
+	// (bash, deno, python3, …), "shebang" for any other shebang, from its
+	// extension without a shebang, or "unknown".
 	Runtime string
 }

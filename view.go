@@ -8,25 +8,25 @@ import (
 	"metier/settings"
 )
 
-// View is how host paths look to the model (setting paths).
+// View determines how host paths are shown to the model (setting paths).
 type View struct {
 	Paths     settings.Paths
-	Workspace string // host path after links, or "" when there is none
-	// Repository is the folder above the workspace, or the workspace itself,
-	// that paths=repo is relative to. "" is the workspace.
+	Workspace string // host path after links, or "" without a workspace
+	// Repository is the base of paths with paths=repo: the workspace or a
+	// folder above it. "" is the workspace.
 	Repository string
 }
 
-// The model's own roots in the profiles with paths=sandbox.
+// The roots that the model sees with paths=sandbox.
 const (
 	WorkspacePath = "/workspace"
 	SkillsPath    = "/skills"
 )
 
-// None reports whether the model is shown no paths at all.
+// None reports whether the model sees no paths.
 func (v View) None() bool { return v.Paths == settings.PathsNone }
 
-// Root returns the workspace as the model is shown it.
+// Root returns the workspace path that the model sees.
 func (v View) Root() string {
 	if v.Paths == settings.PathsHost && v.Workspace != "" {
 		return filepath.ToSlash(v.Workspace)
@@ -34,14 +34,14 @@ func (v View) Root() string {
 	return WorkspacePath
 }
 
-// Dir returns a skill's folder as the model is shown it, or "" where the
-// setting shows none. Under paths=sandbox it is /workspace/… when the folder
-// lies in the workspace, the declared target of its mount, or
+// Dir returns the path of a skill's folder that the model sees, or "" if the
+// setting shows none. With paths=sandbox, it is below /workspace if the folder
+// is in the workspace. Otherwise it is the declared target of its mount, or
 // /skills/NAME.
 func (v View) Dir(sk Skill) string {
 	dir := sk.Dir()
 	switch v.Paths {
-	case settings.PathsSandbox, settings.PathsAuto: // file tools map what was shown, so auto shows no host path
+	case settings.PathsSandbox, settings.PathsAuto: // file tools map these paths, so auto shows no host path
 		return v.Sandbox(sk)
 	case settings.PathsHost:
 		return dir
@@ -54,8 +54,8 @@ func (v View) Dir(sk Skill) string {
 	return ""
 }
 
-// Sandbox returns a skill's folder as programs in the sandbox see it, whatever
-// the model is shown.
+// Sandbox returns the path of a skill's folder in the sandbox, regardless of
+// what the model sees.
 func (v View) Sandbox(sk Skill) string {
 	if sk.target != "" {
 		return sk.target
@@ -66,8 +66,8 @@ func (v View) Sandbox(sk Skill) string {
 	return path.Join(SkillsPath, sk.Slug)
 }
 
-// named is a path as the registry names it: the sandbox's under paths=sandbox,
-// else the host's. "" stays "".
+// named returns a path for the registry: the sandbox path with paths=sandbox,
+// else the host path. "" stays "".
 func (v View) named(host, sandbox string) string {
 	if v.Paths == settings.PathsSandbox && host != "" {
 		return sandbox
@@ -87,10 +87,10 @@ func inside(dir, host string) (string, bool) {
 	return filepath.ToSlash(rel), true
 }
 
-// Locate finds the skill a model path lies in, and the path inside it. It
-// takes the forms Dir gives, /skills/NAME in every profile, and host paths
-// below a skill's folder where the setting shows host paths. It is lexical:
-// who opens the file confines it.
+// Locate returns the skill that contains a path of the model, and the path
+// inside the skill. It accepts the results of Dir, /skills/NAME in every
+// profile, and host paths below a skill's folder if the setting shows host
+// paths. It is lexical: the caller must confine the file when it opens it.
 func (v View) Locate(snap *Snapshot, p string) (Skill, string, bool) {
 	folders := snap.places(v)
 	clean := path.Clean(filepath.ToSlash(p))
@@ -105,7 +105,7 @@ func (v View) Locate(snap *Snapshot, p string) (Skill, string, bool) {
 	}
 }
 
-// places returns which skill has which folder under a view.
+// places maps each skill folder, as shown by a view, to its skill.
 func (n *Snapshot) places(v View) map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
