@@ -1,13 +1,13 @@
-// Package event holds the typed entries of a session's log. An event states
-// facts: ids, digests, codes, sizes, counts and references to blobs. Prose of
-// users, models, skills, tools and scripts lives in blobs, so that a log can be
-// kept, shipped and verified after its content was erased.
+// Package event defines the typed entries of a session's log. An event contains
+// facts: IDs, digests, codes, sizes, counts, and references to blobs. Text of
+// users, models, skills, tools, and scripts is stored in blobs, so that a log
+// can be stored, exported, and verified after its content was erased.
 //
-// The log is the truth: the state of a session, the state of the
-// agent's step machine and every artifact are folds of these events. Types are
-// dotted and versioned; entry.V is the version of the data. An event whose type
-// this build does not know refuses resume when its entry says Must, and is
-// passed over with a diagnostic when it does not.
+// The log is the source of truth: the state of a session, the state of the
+// agent's step machine, and every artifact are folds of these events. Types are
+// dotted and versioned; Entry.V is the version of the data. If this build does
+// not know the type of an event, resume fails if its entry sets Must. Otherwise
+// the event is skipped with a diagnostic.
 package event
 
 import (
@@ -33,7 +33,8 @@ const version = 1
 // optional lists the types a build may pass over when it does not know them.
 var optional = map[string]bool{"note": true}
 
-// New makes the entry of an event. id is the idempotency key, by the principal.
+// New returns the entry of an event. id is its idempotency key, and by the
+// principal.
 func New(e Event, id, by string, at time.Time) (record.Entry, error) {
 	if known, ok := types[e.Type()]; !ok || known != reflect.TypeOf(e) {
 		return record.Entry{}, fmt.Errorf("encode %s: %T is no event of this build; events are values", e.Type(), e)

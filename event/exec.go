@@ -5,8 +5,8 @@ import (
 	"metier/record"
 )
 
-// Staged says that the files of a skill were read, compared with the index and
-// put where its scripts will find them: Path in the sandbox.
+// Staged records that the files of a skill were read, compared with the index,
+// and copied to Path in the sandbox for its scripts.
 type Staged struct {
 	Call    string `json:"call"`
 	SkillID string `json:"skillId"`
@@ -97,8 +97,8 @@ type CommandExecuted struct {
 	Execution
 }
 
-// PackagesRequested names packages that a script declares and that are not
-// where it runs. Nothing fetches them.
+// PackagesRequested lists packages that a script declares and that are not
+// installed where it runs. They are not fetched.
 type PackagesRequested struct {
 	Call     string   `json:"call"`
 	SkillID  string   `json:"skillId"`
@@ -115,15 +115,15 @@ type PageFetched struct {
 	Status    string     `json:"status"` // read, binary, redirected, error
 	Code      string     `json:"code,omitempty"`
 	URL       record.Ref `json:"url"`
-	FinalURL  record.Ref `json:"finalUrl"`              // where the answer came from, or where it leads that was not followed
-	HTTP      int        `json:"httpStatus,omitempty"`  // 0: there was no answer
+	FinalURL  record.Ref `json:"finalUrl"`              // the URL of the response, or of a redirect that was not followed
+	HTTP      int        `json:"httpStatus,omitempty"`  // 0: no response
 	Redirects int        `json:"redirects,omitempty"`   // followed, on the same host
 	Media     string     `json:"contentType,omitempty"` // without parameters
 	Charset   string     `json:"charset,omitempty"`
 	Digest    string     `json:"digest,omitempty"` // of the bytes that were read
 	Size      int64      `json:"sizeBytes"`
 	Truncated bool       `json:"truncated,omitempty"` // the page has more bytes than are read
-	Body      record.Ref `json:"body"`                // the bytes, where they are text
+	Body      record.Ref `json:"body"`                // the bytes, if they are text
 	Hosts     []HostUse  `json:"hosts,omitempty"`
 	Refused   int        `json:"refusedRequests,omitempty"` // beyond Hosts, which is bounded
 }

@@ -26,8 +26,8 @@ type RunStarted struct {
 	Results     bool       `json:"results,omitempty"` // every call of a reply gets one call.returned before the next turn or the end
 }
 
-// RunLimited changes the limits of a run that was resumed with others. Zero keeps
-// a limit.
+// RunLimited changes the limits of a run that was resumed with other limits. Zero
+// keeps a limit.
 type RunLimited struct {
 	Run       string `json:"run"`
 	MaxTurns  int    `json:"maxTurns,omitempty"`
@@ -43,14 +43,14 @@ type RunResumed struct {
 	Verified int    `json:"verified"` // skills whose digest is as recorded
 	Drifted  int    `json:"drifted"`
 	OnDrift  string `json:"onDrift"`
-	// Lease is the browser's, where it was lent anew: it takes the place of the
-	// one in the launch. Empty: that stays.
+	// Lease is the browser session if a new one was granted. It replaces the one in
+	// the launch; empty keeps that.
 	Lease record.Ref `json:"lease,omitzero"`
 }
 
-// ToolsOffered records what the model is shown from the next turn on: Tools is the
-// blob of []model.ToolSpec, System of the system prompt, and Catalog of the
-// catalog's text, empty if there is no catalog.
+// ToolsOffered records what the model sees from the next turn: Tools is the blob of
+// []model.ToolSpec, System of the system prompt, and Catalog of the catalog's text,
+// empty without a catalog.
 type ToolsOffered struct {
 	Digest  string     `json:"digest"`
 	Names   []string   `json:"names"`
@@ -75,7 +75,7 @@ type CallRef struct {
 	Tool string     `json:"tool"`
 	Args record.Ref `json:"args"`
 	Bad  bool       `json:"bad,omitempty"` // the arguments are not JSON
-	// Child says that the call starts a run of its own instead of a tool.
+	// Child reports that the call starts a subagent run instead of a tool.
 	Child bool `json:"child,omitempty"`
 }
 
@@ -204,19 +204,20 @@ type RunEnded struct {
 }
 
 // RecordRecovered records that the log lost its end in a crash and continued: Bytes
-// were cut off after Seq. LostID and LostType name the entry that, according to the
-// heads kept elsewhere, was there.
+// were cut off after Seq. LostID and LostType name the lost entry according to the
+// recorded heads.
 type RecordRecovered struct {
 	Seq      uint64 `json:"seq"`
 	Bytes    int    `json:"bytes"`
 	Digest   string `json:"digest"`
 	LostID   string `json:"lostId,omitempty"`
 	LostType string `json:"lostType,omitempty"`
-	// LostSeq is that entry's number, 0 if unknown. When it is Seq+1 nothing
-	// else was lost; any other value means that entries in between may be.
+	// LostSeq is that entry's number, or 0 if unknown. If it is Seq+1, no other entry
+	// was lost. Otherwise, entries in between may be lost.
 	LostSeq uint64 `json:"lostSeq,omitempty"`
-	// Unanchored is how many whole entries were set aside because no recorded
-	// head covers them, and Kept the file in the run folder that holds them.
+	// Unanchored is the number of whole entries that were set aside because no
+	// recorded head covers them. Kept is the file in the run folder that contains
+	// them.
 	Unanchored int    `json:"unanchored,omitempty"`
 	Kept       string `json:"kept,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"metier/record"
 )
 
-// SessionOpened begins a session. Settings is the blob of every setting with its
-// origin, Grants the blob of the operator's grants.
+// SessionOpened starts a session. Settings is the blob of every setting with its origin.
+// Grants is the blob of the operator's grants.
 type SessionOpened struct {
 	Session  string     `json:"session"`
 	Build    string     `json:"build"`
@@ -41,8 +41,8 @@ type Found struct {
 	Other  int         `json:"other"`
 }
 
-// ResourcesIndexed says that the files of one skill were indexed and hashed
-// when it was first used: Registry is the blob of its registry entry.
+// ResourcesIndexed records that the files of one skill were indexed and hashed at its
+// first use. Registry is the blob of its registry entry.
 type ResourcesIndexed struct {
 	SkillID  string     `json:"skillId"`
 	Digest   string     `json:"digest"`
@@ -222,10 +222,9 @@ type SkillSuspected struct {
 	Blocked bool        `json:"blocked,omitempty"`
 }
 
-// CatalogSent records the catalog that the model is shown from now on. Text is its
-// blob, empty if there is no catalog. Tokens is an estimate. Omitted skills could be
-// used and are not listed. Of the listed skills, Cut have a shortened description
-// and Dropped have none.
+// CatalogSent records the current catalog of the model. Text is its blob, empty if there
+// is no catalog. Tokens is an estimate. Omitted counts usable skills that are not
+// listed. Of the listed skills, Cut have a shortened description and Dropped have none.
 type CatalogSent struct {
 	Text    record.Ref `json:"text"`
 	Format  string     `json:"format"`
@@ -240,8 +239,8 @@ type CatalogSent struct {
 	Dropped int        `json:"dropped,omitempty"`
 }
 
-// Note is a diagnostic that is kept: something was cut, skipped, moved, or replaced by
-// a fallback.
+// Note is a recorded diagnostic: something was cut, skipped, moved, or replaced by a
+// fallback.
 type Note struct {
 	Code string `json:"code"`
 	On   string `json:"on,omitempty"` // the skill or call it is about

@@ -14,8 +14,8 @@ const (
 	CodePathReadOnly   = "path_read_only"               // a write into a skill folder or a protected one
 	CodePathOutside    = "path_outside"                 // neither workspace nor a granted skill folder
 	CodeNotNarrowed    = "allowed_tools"                // an active skill's allowed-tools exclude the call
-	CodeNarrowAdvice   = "allowed_tools_note"           // the same, where the setting only advises
-	CodeScriptsOff     = "script_not_allowed"           // no script may run
+	CodeNarrowAdvice   = "allowed_tools_note"           // the same, if the setting only advises
+	CodeScriptsOff     = "script_not_allowed"           // scripts are off
 	CodeScriptUnlisted = "script_not_allowlisted"
 	CodeNotActivated   = "skill_not_activated"    // tiered: the script's skill is not active
 	CodeNetworkDenied  = "network_not_allowed"    // no network, or no grant for a host
@@ -27,6 +27,6 @@ const (
 	CodeNetworkAsk     = "network_needs_approval" // a host that was not granted
 	CodeAnswered       = "approved"               // a question was answered with yes
 	CodeRefused        = "refused"                // a question was answered with no
-	CodeUnmediated     = "unmediated_output"      // Release: nobody mediated this result
-	CodeReleased       = "released"               // Release: may be shown
+	CodeUnmediated     = "unmediated_output"      // Release: the result was not mediated
+	CodeReleased       = "released"               // Release: the model may see the result
 )

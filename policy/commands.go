@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// destructive are commands after which something is gone, each with the words
-// that make it so; nil: any. It guards against accidents: what really holds is
-// the sandbox.
+// destructive lists commands that destroy data, each with the words that make
+// it destructive; nil means any. It protects against accidents. The real
+// protection is the sandbox.
 var destructive = map[string][]string{
 	"rm": nil, "rmdir": nil, "unlink": nil, "shred": nil, "srm": nil, "wipe": nil, "dd": nil, "truncate": nil, "mkfs": nil, "wipefs": nil,
 	"fdisk": nil, "parted": nil, "blkdiscard": nil, "dropdb": nil,
@@ -21,8 +21,8 @@ var destructive = map[string][]string{
 	"aws": {"rm", "rb", "delete", "terminate-instances"}, "gcloud": {"delete"}, "az": {"delete"},
 }
 
-// destroyed says what the commands of a request may destroy: each command that
-// is known to, and one for those that the text does not determine.
+// destroyed returns what the commands of a request may destroy: one entry per
+// destructive command, and one for commands that the text does not determine.
 func destroyed(r Request) []string {
 	out := slices.Clone(r.Destructive)
 	for _, c := range r.started() {
@@ -42,7 +42,7 @@ func (r Request) started() [][]string {
 	return r.Starts
 }
 
-// destroys says what one command may destroy, "" for nothing known.
+// destroys returns what one command may destroy, or "" if nothing is known.
 func destroys(c []string) string {
 	if len(c) == 0 {
 		return ""

@@ -8,11 +8,11 @@ import (
 // gates are what can refuse a call, in order. The first that objects decides.
 var gates = []func(*Grants, Request) (Decision, bool){judgeCall, judgeProfile, judgeRules, judgeSkill, judgeScript, judgePaths, judgeNetwork, judgeNarrowing, judgeModes}
 
-// Decide says whether a call may happen. It is pure and total; the first gate
-// that objects wins, in this order: arguments and tool grant, subagent profile,
-// deny rules, denied skill, script grant and what is wrong with the script,
-// paths, network, allowed-tools of active skills, enforcement mode; then
-// questions, one after the other. Approval removes a question and never a refusal.
+// Decide reports whether a call may happen. It is pure and total. The first gate
+// that objects decides, in this order: arguments and tool grant, subagent profile,
+// deny rules, denied skill, script grant and problems of the script, paths,
+// network, allowed-tools of active skills, enforcement mode, and then questions,
+// one after the other. An approval removes a question and never a refusal.
 func Decide(g *Grants, r Request) Decision {
 	risk, uses := risks(r), r.uses()
 	for _, gate := range gates {
@@ -59,8 +59,9 @@ func Decide(g *Grants, r Request) Decision {
 	return d
 }
 
-// uses are what a call is judged as: what it is, and a call of delegate_task
-// where another tool begins a subagent, as load_skill does for some skills.
+// uses returns the requests to check for a call: the call itself, and a call of
+// delegate_task if another tool starts a subagent, as load_skill does for some
+// skills.
 func (r Request) uses() []Request {
 	if r.Profile == "" || r.Tool == toolDelegate {
 		return []Request{r}
@@ -70,8 +71,8 @@ func (r Request) uses() []Request {
 	return []Request{r, begins}
 }
 
-// answered is d after a question that was answered with yes. A warning stays
-// one: who says yes to a question says nothing of what else is missing.
+// answered returns d after a question was answered with yes. A warning remains,
+// because the answer covers only the question.
 func (d Decision) answered(by string) Decision {
 	if d.Outcome == Warn {
 		return d
@@ -79,8 +80,8 @@ func (d Decision) answered(by string) Decision {
 	return Decision{Outcome: Allow, Code: CodeAnswered, Rule: "approval:" + by}
 }
 
-// Release says whether a result may be shown to the model. In the enforce
-// modes a result nobody mediated is withheld.
+// Release reports whether the model may see a result. In the enforce modes,
+// results that were not mediated are withheld.
 func Release(g *Grants, l Label) Decision {
 	if !l.Mediated && (g.Mode == EnforceExplicit || g.Mode == EnforceStrict) {
 		return Decision{Outcome: Deny, Code: CodeUnmediated, Rule: "enforcement_mode=" + string(g.Mode),
@@ -137,7 +138,7 @@ func judgePaths(g *Grants, r Request) (Decision, bool) {
 		case p.Zone == ZoneWorkspace, p.Zone == ZoneSkill && !p.Write:
 			continue
 		case p.Zone == ZoneOutside && !p.Write && !g.Confined:
-			continue // a read outside asks (ruling 21): see outsideNeed
+			continue // a read outside needs an approval: see outsideNeed
 		case p.Zone == ZoneSkill:
 			d.Code = CodePathReadOnly
 		case p.Zone == ZoneOutside:
@@ -156,7 +157,7 @@ func judgePaths(g *Grants, r Request) (Decision, bool) {
 	return Decision{}, false
 }
 
-// risks tags a request for people who read the trace.
+// risks returns tags of a request for readers of the trace.
 func risks(r Request) []string {
 	var out []string
 	if r.Effect != Read && r.Effect != "" {

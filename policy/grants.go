@@ -1,6 +1,6 @@
 package policy
 
-// ScriptRule says which scripts of skills may run.
+// ScriptRule determines which scripts of skills may run.
 type ScriptRule string
 
 // The values of the setting scripts.
@@ -11,7 +11,7 @@ const (
 	ScriptsBundled ScriptRule = "any_bundled" // any script of a known skill
 )
 
-// Approval says which scripts wait for an approval.
+// Approval determines which scripts need an approval.
 type Approval string
 
 // The values of the setting script_approval.
@@ -21,7 +21,7 @@ const (
 	ApprovalNever  Approval = "never"   // none
 )
 
-// NetworkRule says what may be reached.
+// NetworkRule determines which hosts may be reached.
 type NetworkRule string
 
 // The values of the setting script_network.
@@ -36,8 +36,8 @@ const (
 type ApprovedScript struct {
 	Entry string `json:"entry"`
 	Tree  string `json:"tree"`
-	// Level is the weakest sandbox level the approval holds for; "" is any that
-	// the operator lets the script have.
+	// Level is the weakest sandbox level that the approval covers; "" is any
+	// level that the operator allows for the script.
 	Level string `json:"level,omitempty"`
 }
 

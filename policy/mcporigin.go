@@ -6,20 +6,18 @@ import (
 	"strings"
 )
 
-// ServedPrefix begins the ID and the name of every skill that came from a server
-// of the Model Context Protocol, and of no other: the label of its origin, which
-// the operator gives, follows.
+// ServedPrefix is the prefix of the ID and the name of every skill of an MCP
+// server, and of no other skill. The operator's label of the server follows.
 const ServedPrefix = "mcp:"
 
 // fromServer reports whether a skill came from such a server.
 func (s Subject) fromServer() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
 
-// servedNeed asks before a program runs on the host while a skill of a server
-// is active, whether it is the skill's own script or a command its text may have
-// asked for (SEP-2640, no implicit local execution). No rule answers it, since a
-// rule says nothing of what the skill holds: an answer is bound to all files of
-// the skills, for as long as they stay as they are, and one without fixed content
-// is asked for each time.
+// servedNeed asks before a program runs on the host while a skill of a server is
+// active: the skill's own script, or a command that its text may have requested
+// (SEP-2640, no implicit local execution). Rules cannot answer it, because they
+// do not cover the skill's content. An answer is bound to all files of the skills
+// while they are unchanged. For skills without fixed content, it asks each time.
 func servedNeed(g *Grants, r Request) *need {
 	if r.Actor == ByOperator || r.Entry == "" && r.Tool != toolBash && len(r.Commands) == 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// exempt are the tools by which skills themselves are used; allowed-tools
-// never takes them away, or no skill could be left again.
+// exempt lists the tools for using skills. allowed-tools never removes them,
+// because then no other skill could be loaded.
 var exempt = []string{"load_skill", "read_skill_resource", "search_skills", "list_skills", "load_content", "mcp_prompt", "mcp_resource"}
 
 // declaring are the active skills whose allowed-tools count, under the merge
@@ -43,8 +43,8 @@ func excludedBy(g *Grants, r Request) (name string, excluded bool) {
 	return name, excluded
 }
 
-// ownScript reports whether the request runs a script of the skill itself. Its
-// allowed-tools say nothing about those: the operator names scripts.
+// ownScript reports whether the request runs a script of the skill itself.
+// allowed-tools does not apply to those: the operator grants scripts.
 func ownScript(s Subject, r Request) bool {
 	return r.Entry != "" && r.Skill != nil && r.Skill.ID == s.ID
 }
@@ -59,9 +59,9 @@ func covered(s Subject, r Request) bool {
 	return covers(list, r)
 }
 
-// preapproved reports whether allowed-tools take a question away (C-043): the
-// call is one that the active skills list, by the word of at least one whose
-// tier is trusted. A third party approves nothing of its own.
+// preapproved reports whether allowed-tools removes a question: the active
+// skills list the call, and at least one of them has a trusted tier. A
+// third-party skill cannot approve its own calls.
 func preapproved(g *Grants, r Request) bool {
 	if g.Narrow != NarrowPreapprove || r.Actor == ByOperator {
 		return false
@@ -87,7 +87,7 @@ func judgeNarrowing(g *Grants, r Request) (Decision, bool) {
 	return Decision{Outcome: Deny, Code: CodeNotNarrowed, Rule: "allowed_tools=" + string(g.Narrow), Reason: unlisted(name, r)}, true
 }
 
-// advice notes a call beyond the lists where the setting only advises.
+// advice reports a call beyond the lists if the setting only advises.
 func advice(g *Grants, r Request) (Decision, bool) {
 	if g.Narrow != NarrowAdvise {
 		return Decision{}, false

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// aliases maps names that skills and rules write to ours. What is not here is
-// taken as written. A script of a skill is a program that a shell would start,
-// so what is said of Bash is said of scripts too (C-039).
+// aliases maps tool names in skills and rules to canonical names. Other names
+// are used as written. A script of a skill is a program that a shell could
+// start, so patterns for Bash also apply to scripts.
 var aliases = map[string][]string{
 	"read":      {"read_file"},
 	"write":     {"write_file"},
@@ -44,9 +44,9 @@ const (
 // Pattern is one item of allowed-tools or one rule: `Tool` or `Tool(argument)`.
 // The zero Pattern matches nothing.
 //
-// Tool is a name of ours, one that skills use for it (Read, Bash …), or * or a
-// name that ends in *, such as mcp__server__*. What the argument says depends
-// on what a call states:
+// Tool is a canonical name, an alias that skills use (Read, Bash …), *, or a
+// name that ends in *, such as mcp__server__*. The meaning of the argument
+// depends on the facts of the call:
 //
 //	Bash(git:*)        a shell text whose every command starts with these words
 //	Bash(npm run *)    the same; a * inside stands for part of one word
@@ -66,8 +66,8 @@ func ParsePattern(s string) Pattern {
 	return p
 }
 
-// CheckPattern says what is wrong with a pattern that an operator wrote: one
-// that can never match would be a rule in name only.
+// CheckPattern returns an error for an invalid pattern of an operator,
+// including patterns that can never match.
 func CheckPattern(s string) error {
 	_, err := parsePattern(s)
 	return err
@@ -172,8 +172,8 @@ func covers(list []Pattern, r Request) bool {
 	return len(r.Paths)+len(r.Hosts) > 0
 }
 
-// touches reports whether a pattern may be about any part of a request: the
-// reading for rules that take away. What cannot be told counts as touched.
+// touches reports whether a pattern may match any part of a request, for rules
+// that restrict. Parts that cannot be determined count as matched.
 func (p Pattern) touches(r Request) bool {
 	if !p.names(r.Tool) {
 		return false
@@ -198,8 +198,8 @@ func (p Pattern) touches(r Request) bool {
 	return slices.ContainsFunc(r.Paths, func(u PathUse) bool { return p.path(u.Path) || slices.ContainsFunc(u.Names, p.path) }) || slices.ContainsFunc(r.Hosts, p.host)
 }
 
-// script holds a pattern against a script: its entries, or the command lines by
-// which a shell would start it, of which the arguments are not known.
+// script matches a pattern against a script: its entries, or the command lines
+// by which a shell would start it, with unknown arguments.
 func (p Pattern) script(r Request, entries []string, fits func(Pattern, []string) bool) bool {
 	if slices.ContainsFunc(entries, func(e string) bool { return globMatch(p.Arg, e) }) {
 		return true
@@ -215,7 +215,7 @@ func (p Pattern) script(r Request, entries []string, fits func(Pattern, []string
 	return slices.ContainsFunc(lines, func(words []string) bool { return fits(p, words) })
 }
 
-// path matches a path as the model is shown it; the workspace may be left out.
+// path matches a path that the model sees; the pattern may omit the workspace.
 func (p Pattern) path(name string) bool {
 	rel := func(s string) string {
 		if s == "/workspace" {
@@ -232,7 +232,8 @@ func (p Pattern) host(h string) bool {
 	return ok && hostCovered(strings.TrimSpace(name), h)
 }
 
-// words is the command pattern as words. open says that more may follow.
+// words returns the words of a command pattern. open reports that more words
+// may follow.
 func (p Pattern) words() (words []string, open bool) {
 	arg, open := strings.CutSuffix(p.Arg, ":*")
 	words = strings.Fields(arg)
@@ -256,8 +257,8 @@ func (p Pattern) command(c []string) bool {
 	return true
 }
 
-// maybe reports whether a command may be one that the pattern means: also by
-// another path to the program, or by words that are not known.
+// maybe reports whether a command may match the pattern, including another path
+// to the program or unknown words.
 func (p Pattern) maybe(c []string) bool {
 	words, open := p.words()
 	if len(c) == 0 || len(words) == 0 || c[0] == Dynamic {
@@ -286,8 +287,8 @@ func wordMatch(pattern, word string) bool {
 	return globMatch(pattern, word)
 }
 
-// globMatch matches slash paths; ** stands for any number of segments, and
-// nothing stands for "..". It is bounded.
+// globMatch matches slash paths; ** matches any number of segments, and no
+// wildcard matches "..". Its run time is bounded.
 func globMatch(pattern, name string) bool {
 	ps, ns := strings.Split(pattern, "/"), strings.Split(name, "/")
 	if len(ps) > segmentsMax || len(ns) > 256 || len(pattern) > patternMax || slices.Contains(ns, "..") {

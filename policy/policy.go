@@ -1,11 +1,10 @@
-// Package policy answers two questions, purely: may this call happen, and may
-// this result be shown to the model. It reads no file, no clock and no
-// environment, keeps no state, and decides every request: what it cannot judge
-// it denies.
+// Package policy decides whether a call may happen, and whether the model may see its
+// result. It is pure: it reads no files, clocks, or environment variables, and keeps
+// no state. It decides every request, and denies a request that it cannot check.
 //
-// Authority only narrows. Grants come from the operator. A skill may take away
-// (allowed-tools) and never add: nothing in a Request that stems from skill
-// text can turn a deny into an allow.
+// Authority only narrows. Grants come from the operator. A skill can remove authority
+// (allowed-tools) and never add it: no part of a Request that comes from skill text
+// can turn a deny into an allow.
 package policy
 
 import (
@@ -37,8 +36,8 @@ func (t Tier) Or() Tier {
 	return ThirdParty
 }
 
-// SourceType is the tier in the words of those who know four: builtin, org, user
-// and third_party. A project counts as the user.
+// SourceType returns the tier for formats with four tiers: builtin, org, user, and
+// third_party. A project counts as user.
 func (t Tier) SourceType() Tier {
 	if t.Or() == Project {
 		return User
@@ -46,8 +45,8 @@ func (t Tier) SourceType() Tier {
 	return t.Or()
 }
 
-// Role is what a piece of text may be evidence for. It is set by the surface
-// the text came in by and never derived from a chat role.
+// Role determines what a text can be evidence for. The surface that received the text
+// sets it; it is never derived from a chat role.
 type Role string
 
 // The roles. Only direct-command text authorizes effects in the enforce modes.
@@ -78,10 +77,10 @@ const (
 	EnforceStrict   Mode = "enforce-strict"
 )
 
-// Outcome is what Decide says of a call.
+// Outcome is the result of [Decide].
 type Outcome string
 
-// The outcomes. Warn allows and says why somebody might not have.
+// The outcomes. Warn allows the call with a warning.
 const (
 	Allow Outcome = "allow"
 	Warn  Outcome = "warn"
@@ -89,18 +88,18 @@ const (
 	Deny  Outcome = "deny"
 )
 
-// Actor is who wants the call.
+// Actor is the initiator of a call.
 type Actor string
 
-// The actors. An operator's own acts (a preload) need no tool grant and are
-// direct commands themselves; deny rules bind everybody.
+// The actors. An operator's own calls (a preload) need no tool grant and are direct
+// commands. Deny rules apply to all actors.
 const (
 	ByModel    Actor = "model"
 	ByUser     Actor = "user"
 	ByOperator Actor = "operator"
 )
 
-// Zone is where a path lies, as the tool that will open it found out.
+// Zone is the location of a path, determined by the tool that opens it.
 type Zone string
 
 // The zones. Outside is neither the workspace nor a skill folder.
@@ -119,8 +118,8 @@ type Slot struct {
 	Surface string `json:"surface,omitempty"`
 }
 
-// Subject is a skill as policy sees it. AllowedTools is the list frozen at
-// activation; Declared tells an empty list from none.
+// Subject describes a skill for policy. AllowedTools is the list frozen at activation.
+// Declared distinguishes an empty list from a missing one.
 type Subject struct {
 	ID           string   `json:"id"`
 	Name         string   `json:"name,omitempty"`
@@ -145,45 +144,46 @@ type PathUse struct {
 	Why   string // for a denied zone: the code of the reason
 }
 
-// Dynamic stands in Request.Commands for a word whose value is known only when
-// the shell runs.
+// Dynamic represents a word in Request.Commands whose value is known only when the
+// shell runs.
 const Dynamic = "\x00"
 
-// Request is what a call would do, as structured facts. The tool states them;
-// policy parses no shell and no path.
+// Request describes what a call would do as structured facts. The tool states them;
+// policy does not parse shell text or paths.
 type Request struct {
 	Call, Tool string // call id; canonical tool name
 	Args       string // digest of the arguments
-	// Summary is the call in words for the person who is asked: a shell text as
-	// it was written. It decides nothing; "" is made from the other facts.
+	// Summary describes the call to the user in a question, for example the original
+	// shell text. It does not affect decisions. If it is empty, it is generated from
+	// the other facts.
 	Summary string
 	Actor   Actor
 	Effect  Effect
 	Skill   *Subject  // the skill acted on, if any
 	Active  []Subject // active skills, whose allowed-tools may narrow
 
-	// Commands are all simple commands of a shell text, however deep, each with
-	// its words; Opaque says that they are not all it does (a redirect, an
-	// assignment, a dynamic word …), so that it rides on no pattern, and
-	// OpaqueWhy says what, for people.
+	// Commands lists all simple commands of a shell text at any depth, each with its
+	// words. Opaque reports that the text does more (a redirect, an assignment, a
+	// dynamic word …), so that no pattern can allow it. OpaqueWhy gives the reason for
+	// users.
 	Commands  [][]string
 	Opaque    bool
 	OpaqueWhy string
-	// Starts are all commands the text may start: Commands, and what those start
-	// in turn (sh -c, env, xargs). One that is only {Dynamic} stands for what the
-	// text does not determine. Rules that deny or ask, and the question about
-	// destructive commands, go by these. Commands without Starts count as not
-	// determined.
+	// Starts lists all commands that the text may start: Commands, and the commands
+	// they start in turn (sh -c, env, xargs). An entry of only {Dynamic} represents
+	// commands that the text does not determine. Rules that deny or ask, and the
+	// question about destructive commands, use this list. Commands without Starts
+	// count as undetermined.
 	Starts [][]string
 
 	Paths []PathUse
-	// Hosts are the hosts a call would reach, as written: exact or *.x. Network
-	// is the canonical text of the network policy its job would get, "" for
-	// none; with a Network and no Hosts any public host counts as reached.
+	// Hosts lists the hosts that a call would reach, as written: exact or *.x. Network
+	// is the canonical text of the network policy of its job, or "" for no network.
+	// With a Network and no Hosts, the call can reach any public host.
 	Hosts   []string
 	Network string
-	// Destructive says what a call would destroy, as far as its tool knows. What
-	// Commands destroy need not be repeated.
+	// Destructive lists what a call would destroy, as far as its tool knows, except
+	// for what Commands destroy.
 	Destructive []string
 
 	Entry   string // a script, as skill:scripts/path, normalised by the tool
@@ -191,18 +191,18 @@ type Request struct {
 	Level   string // sandbox level, L0 to L3
 	Host    bool   // it runs on this machine itself by the operator's word, with its network
 
-	// Profile is the subagent profile the call would start, "" for none. Within
-	// names the subagent that would start it, "" for a run that is none: an answer
-	// to a run does not cover the same call of its subagent.
+	// Profile is the subagent profile that the call would start, or "". Within names
+	// the calling subagent, or "" for a run: an answer for a run does not cover the
+	// same call of its subagent.
 	Profile, Within string
-	Gives           []Subject // skills it would begin with, by the word of who calls
+	Gives           []Subject // skills it would start with, as requested by the caller
 
 	Slots   []Slot // this turn's inputs
 	Invalid string // the tool could not read its arguments: why, as a code
-	// Broken is the code of what is wrong with a script beyond what the operator
-	// allows (not indexed, changed, no runtime …), "" for nothing; BrokenWhy
-	// says it in words. It is judged after the grant of the script, so that a
-	// script nobody allowed tells nothing of itself, and before any question.
+	// Broken is the code of a script's problem other than a missing grant (not
+	// indexed, changed, no runtime …), or "". BrokenWhy describes it. It is checked
+	// after the grant of the script, so that a script without a grant reveals nothing,
+	// and before any question.
 	Broken, BrokenWhy string
 }
 
@@ -216,13 +216,13 @@ type Question struct {
 	Text   string   `json:"text"`
 	Binds  string   `json:"binds"`
 	Scopes []string `json:"scopes"`
-	// Child and ChildCall are set where a subagent asks: the name of its record
-	// below children/ of the asking run's, and its own call.
+	// Child and ChildCall are set if a subagent asks: the name of its record below
+	// children/ of the parent's record, and its own call.
 	Child     string `json:"child,omitempty"`
 	ChildCall string `json:"childCall,omitempty"`
 }
 
-// Answer is a person's or a policy file's reply to a Question.
+// Answer is the reply of a user or a policy file to a [Question].
 type Answer struct {
 	Question string // its ID
 	Allow    bool
@@ -240,13 +240,13 @@ type Decision struct {
 	Reason   string    `json:"reason,omitempty"`
 	Risk     []string  `json:"risk,omitempty"`
 	Question *Question `json:"question,omitempty"`
-	// Consents are the questions that were answered with yes before the call,
-	// in the order they come up. Set only where the call may go on.
+	// Consents lists the questions that were answered with yes before the call, in
+	// order. It is set only if the call may proceed.
 	Consents []Consent `json:"consents,omitempty"`
 }
 
-// Consent is a question with the answer that lets the call pass. An answer of
-// the operator's grants has no By.
+// Consent is a question with the answer that allows the call. An answer from the
+// operator's grants has no By.
 type Consent struct {
 	Question Question `json:"question"`
 	Answer   Answer   `json:"answer"`
@@ -255,8 +255,8 @@ type Consent struct {
 // Allowed reports whether the call may go on.
 func (d Decision) Allowed() bool { return d.Outcome == Allow || d.Outcome == Warn }
 
-// Label says where an observation came from and whether its producer mediated
-// it, so that Release can judge it.
+// Label gives the origin of an observation and whether its producer mediated it, for
+// [Release].
 type Label struct {
 	Role     Role   `json:"role"`
 	Origin   string `json:"origin,omitempty"`
@@ -267,7 +267,7 @@ type Label struct {
 // Narrowing is what an active skill's allowed-tools do.
 type Narrowing string
 
-// The values of the setting allowed_tools that Decide tells apart.
+// The values of the setting allowed_tools that [Decide] distinguishes.
 const (
 	NarrowIgnore     Narrowing = "ignore"
 	NarrowAdvise     Narrowing = "advise"
@@ -286,17 +286,16 @@ const (
 	MergeLast         Merge = "last"
 )
 
-// Grants is what the operator allowed. The zero value allows no tool.
+// Grants lists what the operator allowed. The zero value allows no tools.
 type Grants struct {
 	Mode     Mode     `json:"mode"`
 	Tools    []string `json:"tools"`              // canonical names, exact
-	Profiles []string `json:"profiles,omitempty"` // subagent profiles that may be started, exact
+	Profiles []string `json:"profiles,omitempty"` // subagent profiles that may be started, by exact name
 	Denied   []string `json:"denied,omitempty"`   // skill names or IDs that may not be used
 	Scripts  []string `json:"scripts,omitempty"`  // exact skill:scripts/path, the skill by name or ID
-	// Only are lists of the only skills that may be used, by name or ID with *
-	// for any text; what has a colon and no * is an ID. A skill has to be in each
-	// of them, and an empty list lets none pass. They take away and allow nothing
-	// by themselves.
+	// Only lists the skills that may be used, by name or ID, with * for any text. An
+	// entry with a colon and no * is an ID. A skill must match every list, and an
+	// empty list matches no skill. The lists only restrict.
 	Only   [][]string `json:"only,omitempty"`
 	Narrow Narrowing  `json:"allowedTools"`
 	Merge  Merge      `json:"merge"`
@@ -304,17 +303,17 @@ type Grants struct {
 	ScriptRule ScriptRule  `json:"scriptRule,omitempty"` // "" is off
 	Approval   Approval    `json:"approval,omitempty"`   // "" is always
 	Network    NetworkRule `json:"network,omitempty"`    // "" is off
-	Hosts      []string    `json:"hosts,omitempty"`      // hosts that may be reached unasked: exact or *.x
+	Hosts      []string    `json:"hosts,omitempty"`      // hosts that may be reached without a question: exact or *.x
 	// Approved are scripts of one tree each that the operator approved
 	// beforehand: by naming them exactly or in a policy file.
 	Approved []ApprovedScript `json:"approved,omitempty"`
 	// Confined refuses reads outside of the workspace instead of asking about them.
 	Confined bool `json:"confined,omitempty"`
-	// BindArgs makes the approval of a script cover one set of arguments only.
+	// BindArgs limits the approval of a script to one set of arguments.
 	BindArgs bool        `json:"bindArgs,omitempty"`
 	Rules    []Rule      `json:"rules,omitempty"`
 	Skills   []SkillRule `json:"skills,omitempty"`
-	// Answers holds what was approved before: Question.Binds, exact.
+	// Answers lists earlier approvals by exact Question.Binds.
 	Answers map[string]Answer `json:"-"`
 }
 

@@ -16,7 +16,7 @@ const (
 	ScopeAlways  = "always"
 )
 
-// need is one thing a person has to say yes to before a call may happen.
+// need is one approval that a call requires.
 type need struct {
 	code   string
 	text   string
@@ -24,7 +24,7 @@ type need struct {
 	kind   string
 	binds  []string
 	scopes []string
-	given  bool // the operator said yes beforehand
+	given  bool // the operator approved it in advance
 }
 
 func (n need) question() *Question {
@@ -51,8 +51,8 @@ func needs(g *Grants, r Request) []need {
 	return out
 }
 
-// skillNeed asks before anything of a skill is used that an ask rule names and
-// that is not active yet. The operator's own acts are their own word.
+// skillNeed asks before the first use of a skill that an ask rule names. The
+// operator's own calls need no approval.
 func skillNeed(g *Grants, r Request) *need {
 	if r.Skill == nil || r.Actor == ByOperator || slices.ContainsFunc(r.Active, func(s Subject) bool { return s.ID == r.Skill.ID }) {
 		return nil
@@ -67,7 +67,7 @@ func skillNeed(g *Grants, r Request) *need {
 		binds: []string{s.ID, string(s.Tier.Or()), s.Digest, s.Tree}, scopes: []string{ScopeOnce, ScopeSession}}
 }
 
-// outsideNeed asks for reads outside the workspace (ruling 21).
+// outsideNeed asks for reads outside the workspace.
 func outsideNeed(g *Grants, r Request) *need {
 	var outside []string
 	var uses []PathUse
@@ -85,9 +85,9 @@ func outsideNeed(g *Grants, r Request) *need {
 		binds: append([]string{r.Tool}, outside...), scopes: []string{ScopeOnce, ScopeSession}}
 }
 
-// ruleNeed asks where an ask rule touches the call. A skill's allowed-tools can
-// stand for the answer only where the rule is about the whole tool: what an
-// operator singled out stays asked for. Scripts have a question of their own.
+// ruleNeed asks if an ask rule matches the call. A skill's allowed-tools can
+// replace the answer only if the rule covers the whole tool, not a specific
+// argument. Scripts have their own question.
 func ruleNeed(g *Grants, r Request) *need {
 	u := g.touched(RuleAsk, r)
 	if u == nil || r.Actor == ByOperator || r.Entry != "" {
@@ -108,9 +108,8 @@ func (g *Grants) singled(r Request) bool {
 	})
 }
 
-// destructiveNeed asks before something is destroyed (C-041), unless the
-// operator's allow rules, or a trusted skill's list where that counts, cover
-// the call.
+// destructiveNeed asks before a call destroys data, unless the operator's allow
+// rules, or a trusted skill's list if the setting permits it, cover the call.
 func destructiveNeed(g *Grants, r Request) *need {
 	what := destroyed(r)
 	if len(what) == 0 || r.Effect == Read || r.Actor == ByOperator || r.Entry != "" || g.allowed(r, true) || preapproved(g, r) {
@@ -153,8 +152,8 @@ func scriptNeed(g *Grants, r Request) *need {
 	return n
 }
 
-// networkNeed asks for hosts that the operator did not grant (C-041). Where a
-// person is asked for the script, that question says its network.
+// networkNeed asks for hosts that the operator did not grant. If a question
+// about the script is asked, that question includes its network.
 func networkNeed(g *Grants, r Request) *need {
 	over := g.beyond(r)
 	if len(over) == 0 || r.Entry == "" && g.allowed(Request{Tool: r.Tool, Hosts: over, Skill: r.Skill, Active: r.Active}, true) {
@@ -181,8 +180,8 @@ func callBinds(r Request) []string {
 	return b
 }
 
-// bind digests what an answer covers. Each part is length-prefixed, so that no
-// two lists give one digest.
+// bind returns the digest of what an answer covers. Each part is
+// length-prefixed, so that different lists have different digests.
 func bind(kind string, parts ...string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d:%s", len(kind), kind)

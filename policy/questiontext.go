@@ -8,11 +8,12 @@ import (
 	"unicode"
 )
 
-// inner begins each further line of what is asked, so that none of them can be
-// taken for what the answer covers.
+// inner is the prefix of continuation lines of a question, so that they cannot be
+// mistaken for what the answer covers.
 const inner = "    "
 
-// questionText is the text of a question: what is asked, then what the answer covers.
+// questionText returns the text of a question: the request, then what the answer
+// covers.
 func questionText(ask string, covers [][2]string) string {
 	text := strings.ReplaceAll(printable(ask), "\n", "\n"+inner)
 	for _, f := range covers {
@@ -21,8 +22,8 @@ func questionText(ask string, covers [][2]string) string {
 	return text
 }
 
-// SplitQuestion splits the text of a question: what is asked, in one line or more, and
-// what the answer covers, each value with its label.
+// SplitQuestion splits the text of a question into the request, in one or more lines,
+// and the labeled values that the answer covers.
 func SplitQuestion(text string) (ask string, covers [][2]string) {
 	for i, line := range strings.Split(text, "\n") {
 		if more, is := strings.CutPrefix(line, inner); is && i > 0 {
@@ -39,10 +40,10 @@ func SplitQuestion(text string) (ask string, covers [][2]string) {
 	return ask, covers
 }
 
-// Shown is what a person is shown of a question: the lines of what is asked, and
-// labels with values of what an answer covers and what the call was given; the
-// last row may have no label. Further lines of what is asked are marked: unmarked,
-// they could pass for lines of what an answer covers.
+// Shown returns a question for display: the lines of the request, and labeled values
+// of what an answer covers and of the call's arguments. The last row may have no
+// label. Continuation lines of the request are marked, so that they cannot be mistaken
+// for what the answer covers.
 func Shown(text string, args json.RawMessage) (asked []string, rows [][2]string) {
 	ask, covers := SplitQuestion(text)
 	for i, line := range strings.Split(strings.TrimSuffix(ask, "\n"), "\n") {
@@ -86,7 +87,7 @@ func given(args json.RawMessage) string {
 	return s
 }
 
-// Plain is what a person is shown of a question, as one text.
+// Plain returns a question for display as one text.
 func (q Question) Plain(args json.RawMessage) string {
 	lines, rows := Shown(q.Text, args)
 	for _, r := range rows {
@@ -99,7 +100,7 @@ func (q Question) Plain(args json.RawMessage) string {
 	return strings.Join(lines, "\n")
 }
 
-// labelled pairs labels and values; what has no value is left out.
+// labelled pairs labels and values, and omits empty values.
 func labelled(words ...string) [][2]string {
 	var out [][2]string
 	for i := 0; i+1 < len(words); i += 2 {
@@ -110,7 +111,7 @@ func labelled(words ...string) [][2]string {
 	return out
 }
 
-// callWords says in words what callBinds covers.
+// callWords describes what callBinds covers.
 func callWords(r Request) [][2]string {
 	if r.Level == "" && r.Network == "" { // it runs no program
 		return labelled("tool", r.Tool, "arguments", argsOfCall)
@@ -118,7 +119,7 @@ func callWords(r Request) [][2]string {
 	return labelled("tool", r.Tool, "sandbox", r.Level, "network", networkWords(r.Network), "arguments", argsOfCall)
 }
 
-// argsOfCall and anyArgs say which arguments an answer covers.
+// argsOfCall and anyArgs describe which arguments an answer covers.
 const (
 	argsOfCall = "only those of this call"
 	anyArgs    = "any"
@@ -139,8 +140,8 @@ func each(label string, values []string) [][2]string {
 	return out
 }
 
-// described says what a call would do, whole: what is cut off is said to be, or
-// a person would say yes to what they were not shown.
+// described describes what a call would do. It reports any text that it cuts, so that
+// users know what they approve.
 func described(r Request) string {
 	const most = 4000
 	s := "call " + r.Tool
@@ -188,8 +189,8 @@ func line(c []string) string {
 	return strings.Join(out, " ")
 }
 
-// printable keeps a question on its lines: what would move the cursor, turn the
-// direction of writing or not be seen is shown as a mark.
+// printable replaces characters that move the cursor, change the direction of text, or
+// are invisible with a visible mark.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\n' || unicode.IsPrint(c) {

@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// applies reports whether a rule's skills are those of the call. A rule that
-// takes away counts when any of them is one; a rule that gives only when all
-// are.
+// applies reports whether a rule's skills match those of the call. A rule that restricts applies if
+// any skill matches. A rule that allows applies only if all match.
 func (u Rule) applies(r Request) bool {
 	if u.Skill == "" {
 		return true
@@ -45,8 +44,8 @@ func (g *Grants) touched(e RuleEffect, r Request) *Rule {
 	return nil
 }
 
-// allowed reports whether the operator's allow rules cover the whole call. With
-// args, only rules that say more than the tool's name count.
+// allowed reports whether the operator's allow rules cover the whole call. With args, only rules
+// with an argument count.
 func (g *Grants) allowed(r Request, args bool) bool {
 	var list []Pattern
 	for _, u := range g.Rules {
@@ -57,8 +56,8 @@ func (g *Grants) allowed(r Request, args bool) bool {
 	return covers(list, r)
 }
 
-// judgeRules refuses what a deny rule touches, whoever asks. A rule that
-// nobody could read denies: a broken rule never means no rule.
+// judgeRules refuses calls that a deny rule matches, for every actor. An invalid rule denies,
+// because it must not be ignored.
 func judgeRules(g *Grants, r Request) (Decision, bool) {
 	for _, u := range g.Rules {
 		if err := u.Check(); err != nil {
@@ -80,7 +79,7 @@ func (u Rule) String() string {
 	return s
 }
 
-// Check says what is wrong with a rule.
+// Check returns an error if the rule is invalid.
 func (u Rule) Check() error {
 	if err := checkEffect(u.Effect); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (u Rule) Check() error {
 	return CheckPattern(u.Pattern)
 }
 
-// Check says what is wrong with a rule.
+// Check returns an error if the rule is invalid.
 func (u SkillRule) Check() error {
 	if err := checkEffect(u.Effect); err != nil {
 		return err
@@ -123,12 +122,11 @@ func checkSkill(s string) error {
 	return nil
 }
 
-// Skill says what the operator decided about a skill, and by which rule: deny
-// hides it and refuses its use, ask asks before its instructions are loaded,
-// allow, and no rule, loads it; what allows takes no name for an ID. Grants.Denied is beyond all rules. Of the rules
-// that match, the most exact counts, which is the one with the most letters
-// beside its stars, one without a star first; of equally exact ones the
-// strictest.
+// Skill returns the operator's decision about a skill and its rule. Deny hides the skill and
+// refuses its use. Ask requires an approval before its instructions are loaded. Allow, or no rule,
+// loads it; a rule that allows never treats a name as an ID. Grants.Denied precedes all rules. Of
+// several matching rules, the most specific one decides: one without a star, or the one with the
+// most other characters. Among equally specific rules, the strictest one decides.
 func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 	for _, d := range g.Denied {
 		if d == id || same(d, name) {
@@ -141,7 +139,7 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 		}
 	}
 	best, effect, rule := -1, RuleAllow, ""
-	var said []SkillRule // match a name that looks like an ID: they take away and give nothing
+	var said []SkillRule // match a name that looks like an ID, because they only restrict
 	for _, u := range g.Skills {
 		if u.Check() != nil {
 			return RuleDeny, "skill rule that cannot be read"
@@ -170,14 +168,14 @@ func (g *Grants) Skill(id, name string) (RuleEffect, string) {
 
 func strict(e RuleEffect) int { return map[RuleEffect]int{RuleAsk: 1, RuleDeny: 2}[e] }
 
-// same compares names as people would: without regard to case and blanks.
+// same compares names without regard to case and surrounding spaces.
 func same(a, b string) bool {
 	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
 }
 
-// Listed is MatchSkill for what allows: with a colon the pattern is one of IDs,
-// and no skill is taken for another by what it calls itself. Names of servers'
-// skills are made by the host, and count.
+// Listed is like [MatchSkill] for rules that allow: a pattern with a colon only matches IDs, so
+// that a skill cannot impersonate another by its name. Names of servers' skills also match, because
+// the host assigns them.
 func Listed(pattern, id, name string) bool {
 	if strings.Contains(pattern, ":") && !strings.HasPrefix(id, ServedPrefix) {
 		name = ""
@@ -185,8 +183,7 @@ func Listed(pattern, id, name string) bool {
 	return MatchSkill(pattern, id, name)
 }
 
-// MatchSkill matches a name in any letters, or an ID as it is, with * for any
-// text.
+// MatchSkill matches a name, ignoring case, or an exact ID, with * for any text.
 func MatchSkill(pattern, id, name string) bool {
 	if !strings.Contains(pattern, "*") {
 		return pattern == id || same(pattern, name)

@@ -49,19 +49,19 @@ func judgeScript(g *Grants, r Request) (Decision, bool) {
 	return deny(CodeInvalidCall, "script_approval", "unknown value of script_approval")
 }
 
-// named reports whether an entry is the script of the request: by the name of
-// its skill, or by its ID, which no other skill can have.
+// named reports whether an entry is the script of the request, by the name of
+// its skill or by its unique ID.
 func (r Request) named(entry string) bool {
 	return slices.Contains(r.entries(), entry)
 }
 
-// entries are the ways to write the script of a request: by the name of its
-// skill and by its ID. Both may contain colons (ckm:brand, mcp:SERVER:NAME), so
-// the file is what follows the name. An entry that could mean two skills matches
-// neither: a name with a colon counts only for a served skill, whose name the
-// host makes, or if the session found that the name is unambiguous, and then the
-// entry has to divide at its last ":scripts/". A file or ID that contains
-// ":scripts/" has no entry by ID.
+// entries returns the forms of a request's script: by the name of its skill and
+// by its ID. Both may contain colons (ckm:brand, mcp:SERVER:NAME), so the file
+// follows the name. An entry that could refer to two skills matches neither. A
+// name with a colon counts only for a served skill, whose name the host assigns,
+// or if the session found the name unambiguous. In that case the entry must
+// split at its last ":scripts/". A file or ID that contains ":scripts/" has no
+// entry by ID.
 func (r Request) entries() []string {
 	if r.Entry == "" || r.Skill == nil {
 		return []string{r.Entry}
@@ -77,8 +77,8 @@ func (r Request) entries() []string {
 	return out
 }
 
-// file is the path of the request's script in its skill; "" where the entry is
-// not one of the skill's name.
+// file returns the path of the request's script in its skill, or "" if the entry
+// does not use the skill's name.
 func (r Request) file() string {
 	if r.Skill != nil {
 		if file, ok := strings.CutPrefix(r.Entry, r.Skill.Name+":"); ok {
@@ -90,9 +90,9 @@ func (r Request) file() string {
 	return file
 }
 
-// reach says what a job may have as network without a question: no host, hosts,
-// or every public one. Others are refused to scripts of third parties and asked
-// for from the rest (C-041, C-050).
+// reach returns the network that a job may use without a question: no host, some
+// hosts, or every public host. Other hosts are refused to third-party scripts
+// and need an approval for other scripts.
 func (g *Grants) reach() (hosts []string, every bool) {
 	switch g.Network {
 	case NetworkOn:
@@ -121,8 +121,9 @@ func (g *Grants) beyond(r Request) []string {
 	return slices.Compact(out)
 }
 
-// judgeNetwork refuses a network that no answer can give: where it is off, and
-// to third parties all that the operator did not grant by name (C-050, C-084).
+// judgeNetwork refuses networks that no answer can allow: all if the network is
+// off, and for third-party scripts all hosts that the operator did not grant by
+// name.
 func judgeNetwork(g *Grants, r Request) (Decision, bool) {
 	deny := func(rule, reason string) (Decision, bool) {
 		return Decision{Outcome: Deny, Code: CodeNetworkDenied, Rule: rule, Reason: reason}, true
@@ -144,7 +145,7 @@ func judgeNetwork(g *Grants, r Request) (Decision, bool) {
 }
 
 // hostCovered reports whether a grant, a host or *.x, covers a host or a whole
-// *.x. The star stands for one or more labels, never for none.
+// *.x. The star matches one or more labels.
 func hostCovered(grant, host string) bool {
 	grant, host = plainHost(grant), plainHost(host)
 	if grant == "" || host == "" {
@@ -160,8 +161,8 @@ func plainHost(h string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(h)), ".")
 }
 
-// CheckScript says what is wrong with the name of a script: skill:scripts/path,
-// relative and clean. Nothing in it is a wildcard.
+// CheckScript returns an error for an invalid script name. The form is
+// skill:scripts/path, with a relative, clean path and no wildcards.
 func CheckScript(entry string) error {
 	skill, file, ok := strings.Cut(entry, ":scripts/")
 	bad := func(seg string) bool { return seg == "" || seg == "." || seg == ".." }
@@ -174,7 +175,7 @@ func CheckScript(entry string) error {
 	return nil
 }
 
-// CheckLevel says whether a sandbox level is one.
+// CheckLevel returns an error for an invalid sandbox level.
 func CheckLevel(l string) error {
 	if len(l) == 2 && l[0] == 'L' && l[1] >= '0' && l[1] <= '3' {
 		return nil
@@ -191,8 +192,7 @@ func (g *Grants) approvedBefore(r Request) bool {
 	})
 }
 
-// confirmed reports whether a script of that tier waits for an approval
-// (C-082..084, ruling 25).
+// confirmed reports whether scripts of a tier need an approval.
 func (g *Grants) confirmed(t Tier) bool {
 	switch g.Approval {
 	case ApprovalNever:

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// unmatchable says why an argument can match no use of its tool: a rule with it would
-// be one in name only. What it cannot tell passes.
+// unmatchable returns the reason why an argument can never match a use of its tool,
+// or "" if it may match.
 func (p Pattern) unmatchable() error {
 	is := func(tools ...string) bool { return slices.ContainsFunc(tools, p.names) }
 	switch {
