@@ -134,7 +134,7 @@ func (d *driver) attempt(id string, try int) attempt {
 	return attempt{id, try, d.st.Turn, d.st.Failures}
 }
 
-// stream runs one model call, tells show what comes in, and returns its done
+// stream runs one model call, passes its chunks to show, and returns the done
 // chunk.
 func (d *driver) stream(ctx context.Context, req model.Request, show func(Progress)) (model.Chunk, error) {
 	var done model.Chunk
@@ -224,8 +224,7 @@ func (d *driver) usage(u model.Usage) event.Usage {
 	return e
 }
 
-// lost says that a claimed model call was given up: nobody waits for it any
-// more.
+// lost records that a claimed model call was abandoned.
 func lost(at attempt) []event.Event { return []event.Event{event.ToolCallLost{ID: at.id, Try: at.try}} }
 
 // modelFailed records a failed model call and whether it is tried again.

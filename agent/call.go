@@ -16,9 +16,9 @@ import (
 	"metier/record"
 )
 
-// startTool begins a tool call. Calls run one at a time, in the model's order,
-// so that each sees the effects of those before it and the log has one order. A
-// read does not wait for an open question, any other call does.
+// startTool starts a tool call. Calls run one at a time, in the model's order,
+// so that each sees the effects of the earlier ones and the log has one order.
+// Reads do not wait for an open question; all other calls do.
 func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error) {
 	if d.calling(true) || !d.reads(ctx, a.Tool) && len(d.flight) > 0 {
 		return blocked, nil
@@ -31,8 +31,8 @@ func (d *driver) startTool(ctx context.Context, a step.CallTool) (verdict, error
 	return started, nil
 }
 
-// startChild begins a call that is a run of its own. Children of one reply run
-// at the same time. They are claimed, and their results recorded, in the model's
+// startChild starts a call that runs a subagent. Subagents of one reply run
+// concurrently. They are claimed, and their results are recorded, in the model's
 // order.
 func (d *driver) startChild(ctx context.Context, a step.Spawn) (verdict, error) {
 	if d.calling(false) {
@@ -99,8 +99,8 @@ func (d *driver) call(ctx context.Context, c metier.Call) ([]event.Event, error)
 	return nil, err
 }
 
-// reads reports whether a tool can only read. A tool nobody knows is refused,
-// so it counts as a read.
+// reads reports whether a tool can only read. An unknown tool is refused, so it
+// counts as a read.
 func (d *driver) reads(ctx context.Context, tool string) bool {
 	if d.effect == nil {
 		d.effect = map[string]bool{}
@@ -128,8 +128,8 @@ func (d *driver) calling(children bool) bool {
 	return false
 }
 
-// startAwait brings a question to a person, answers it with no where nobody
-// is there, or leaves it open.
+// startAwait asks the user a question. If no user is available, it answers no or
+// leaves the question open.
 func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) {
 	q := Question{ApprovalRequested: a.Question, Text: d.text(ctx, a.Question.Text)}
 	if d.Ask == nil {

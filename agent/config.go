@@ -17,7 +17,7 @@ import (
 	"metier/settings"
 )
 
-// Config is what a run is made of. Session, Log, Blobs and Model are required.
+// Config configures a run. Session, Log, Blobs, and Model are required.
 type Config struct {
 	Session *metier.Session
 	Log     record.Log // the session's own log
@@ -28,20 +28,20 @@ type Config struct {
 	Spec   Spec
 	Limits Limits // of a run that is under way
 	Prompt Prompt
-	Inject settings.InjectRole // where loaded skills stand; "" is context
+	Inject settings.InjectRole // role of loaded skills in the request; "" is context
 
-	// Ask brings a person's answer to a question. It may take as long as it
-	// likes and ends with ctx. Nil: nobody is there; then Park decides.
+	// Ask returns a user's answer to a question. It may block until ctx ends. If
+	// it is nil, no user can answer, and Park decides.
 	Ask func(ctx context.Context, q Question) (policy.Answer, error)
 	// Park leaves a run with open questions parked, to be answered later. False
 	// answers them with no, so that a batch never waits.
 	Park bool
-	// Observe hears of progress and streamed text, in order and one at a time.
-	// It must be quick. Nothing it is told is kept but by the log.
+	// Observe receives progress and streamed text, in order and never
+	// concurrently. It must return quickly. Only the log stores progress.
 	Observe func(Progress)
 
-	// Spawns reports whether a call of a tool, by its canonical name, is a run of
-	// its own: its process may stop and take it up again. Nil: none is.
+	// Spawns reports whether a tool, by its canonical name, starts a subagent
+	// run, which another process can resume. Nil means that no tool does.
 	Spawns func(tool string, args json.RawMessage) bool
 
 	Children int                                  // calls at once that are runs of their own; 0: 8
@@ -51,8 +51,8 @@ type Config struct {
 	Logger   *slog.Logger                         // nil: discard
 }
 
-// Spec is a run's definition. It goes into the record, and a resumed run keeps
-// the one it began with. Zero values take the defaults of withDefaults.
+// Spec is the definition of a run. It is recorded, and a resumed run keeps its
+// original Spec. Zero values select the defaults of withDefaults.
 type Spec struct {
 	Run         string          `json:"run"`
 	Model       string          `json:"model"` // provider:name, for the record
@@ -69,21 +69,21 @@ type Spec struct {
 	Output      json.RawMessage `json:"output,omitempty"` // JSON schema of the final answer
 	OutputTries int             `json:"outputTries"`
 	Price       *model.Price    `json:"price,omitempty"`
-	// Subagent is what the run was made to be, where it is a child.
+	// Subagent describes the run if it is a subagent.
 	Subagent *subagent.Manifest `json:"subagent,omitempty"`
 }
 
-// Limits change what a run under way began with, for as long as it lasts. Zero
-// leaves what there is. A run that begins takes its Spec's.
+// Limits change the limits of a resumed run until it ends. Zero keeps a limit. A
+// new run uses the limits of its Spec.
 type Limits struct {
 	MaxTurns  int
 	MaxTokens int64
 }
 
-// withDefaults fills in what was left out: 50 turns, 32 calls a turn, the same
-// call three times in a row, five retries, a window of 200,000 tokens of which
-// three quarters may be used before older messages are summarized, and two
-// corrections of a structured answer.
+// withDefaults sets defaults: 50 turns, 32 calls per turn, the same call three
+// times in a row, five retries, a window of 200,000 tokens, of which three
+// quarters may be used before older messages are summarized, and two corrections
+// of a structured answer.
 func (s Spec) withDefaults() Spec {
 	set := func(p *int, v int) {
 		if *p == 0 {
@@ -104,9 +104,9 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// The modes of a run. Code is told to write code and to run what it wrote;
-// whether there is a tool to run anything is the operator's word, as ever. Plan
-// is told to change nothing; who wires a run in plan mode grants only tools that
+// The modes of a run. In code mode, the prompt asks to write code and to run it;
+// the operator's grants still determine whether a tool can run anything. In plan
+// mode, the prompt asks to change nothing; the caller must grant only tools that
 // read.
 const (
 	ModeChat = "chat"
@@ -117,7 +117,7 @@ const (
 // Modes returns the modes, the default first.
 func Modes() []string { return []string{ModeChat, ModeCode, ModePlan} }
 
-// Question is what a person has to answer before a call may happen.
+// Question is a question that a user must answer before a call may happen.
 type Question struct {
 	event.ApprovalRequested
 	Text string
@@ -129,7 +129,7 @@ type Outcome struct {
 	Run    string
 	Status string
 	Code   string
-	Reason string          // failed: what the provider said, one line
+	Reason string          // failed: the provider's message, one line
 	Answer string          // the final text
 	Output json.RawMessage // the structured result, when a schema was given
 	Turns  int

@@ -1,14 +1,14 @@
-// Package agent drives the step machine of agent/step on one machine: it asks
-// the model, runs the tools through Session.Call, appends what happened to the
-// log and folds it. It decides nothing itself: what comes next is the
-// machine's, what may happen is policy's, and what is true is the log's.
+// Package agent drives the step machine of agent/step: it calls the model, runs
+// tools through Session.Call, appends the results to the log, and folds it. It
+// makes no decisions itself: the step machine determines the next actions,
+// policy decides which calls may happen, and the log determines the state.
 //
 //	          ┌────────── log ◀───────────┐
 //	 fold ▼                               │ append
 //	step.State ─Next▶ actions ─▶ model, Session.Call, answers, compaction
 //
-// A Run may be stopped at any point, by a signal or by kill -9: Run on the same
-// log goes on. Model calls in flight are asked again, claimed reads too, a
-// write compares its intent's digests, and a side effect is reported as
-// unknown.
+// A run can be stopped at any point, by a signal or by kill -9. Calling [Run]
+// with the same log continues it. Interrupted model calls and reads run again,
+// an interrupted write compares the digests of its intent, and an interrupted
+// side effect is reported as unknown.
 package agent

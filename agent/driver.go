@@ -17,11 +17,10 @@ import (
 	"metier/record"
 )
 
-// Run drives the run on the log to its end, to a park, or until ctx ends, and
-// then returns how it stands. On an empty log it begins the run of c.Spec; on a
-// log that was interrupted it goes on. When ctx ends, what is in flight is
-// ended, the log says so, and Run returns with status interrupted: Run on the
-// same log goes on. An error means that the record cannot be written or read, and nothing else.
+// Run drives the run of the log until it ends, waits for an approval, or ctx ends, and returns
+// its status. With an empty log, it starts the run of c.Spec. Otherwise it continues the run.
+// If ctx ends, Run stops the calls in flight, records it, and returns with status interrupted.
+// It returns an error only if the record cannot be written or read.
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	if err := c.withDefaults(); err != nil {
 		return Outcome{}, err

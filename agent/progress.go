@@ -7,7 +7,7 @@ import (
 	"metier/event"
 )
 
-// ProgressKind is what a Progress tells.
+// ProgressKind is the kind of a [Progress].
 type ProgressKind string
 
 // The kinds of progress.
@@ -15,7 +15,7 @@ const (
 	TurnStart         ProgressKind = "turn"      // Turn
 	TextDelta         ProgressKind = "text"      // Text: the next piece of the answer
 	ReasoningDelta    ProgressKind = "reasoning" // Text: the next piece of visible reasoning
-	ToolCallStart     ProgressKind = "call"      // Tool: the model begins to write a call
+	ToolCallStart     ProgressKind = "call"      // Tool: the model starts to write a call
 	ToolCallRunning   ProgressKind = "started"   // Call, Tool, Args
 	ToolResult        ProgressKind = "returned"  // Call, Tool, Code
 	SkillActivated    ProgressKind = "skill"     // Skill: its instructions are in force now
@@ -26,7 +26,7 @@ const (
 	RunEnded          ProgressKind = "ended"     // Text: the status, Code
 )
 
-// Progress is one thing that happened, for people who watch.
+// Progress is one event of a run, for display.
 type Progress struct {
 	Kind  ProgressKind
 	Turn  int

@@ -27,21 +27,21 @@ var modeText = map[string]string{ModeCode: codeText, ModePlan: planText}
 
 // Prompt is what the system prompt is put together from.
 type Prompt struct {
-	// Base replaces the built-in text. What it says about skills
-	// follows it wherever there are skills.
+	// Base replaces the built-in text. The built-in text about skills follows
+	// it if there are skills.
 	Base string
-	// Workspace says where files are, in the model's paths; "" says nothing.
+	// Workspace is the model's path of the workspace; "" omits it from the
+	// prompt.
 	Workspace string
 	// Project is the project's own instructions (AGENTS.md), context for the
 	// model. The catalog follows it.
 	Project string
-	// Prepare, if any, returns what is appended last: the hook by which a host
-	// adds its fragment. The catalog of skills is appended the same way, before
-	// it.
+	// Prepare, if set, returns text that is appended last, so that a host can
+	// add its own fragment. The catalog of skills comes before it.
 	Prepare func(ctx context.Context, s *metier.Session) (string, error)
 }
 
-// build returns the system prompt for the session as it stands.
+// build returns the system prompt for the current session.
 func (p Prompt) build(ctx context.Context, s *metier.Session, mode string) (string, metier.Catalog, error) {
 	parts := []string{strings.TrimSpace(p.Base)}
 	if p.Base == "" {

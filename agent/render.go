@@ -137,7 +137,7 @@ func partsText(b []byte) string {
 	return s.String()
 }
 
-// synthetic words the results the machine itself gives.
+// synthetic returns the text of results that the step machine generates.
 func synthetic(code string) string {
 	switch code {
 	case step.CodeCancelled:

@@ -1,16 +1,15 @@
-// Package record is the log of a session: what happened, in one total order,
-// kept so that a reader can later prove that nothing was changed.
+// Package record stores the log of a session: its events in one total order, so that a reader can
+// later prove that nothing was changed.
 //
-// A [Log] holds entries. An [Entry] holds facts (ids, digests, codes, sizes),
-// never text of a user, a model, a skill or a tool; that text is content and
-// lives in [Blobs], named by digest in [Entry.Refs]. A deleted blob is
-// therefore a known gap ([ErrErased]), not a broken chain.
+// A [Log] contains entries. An [Entry] contains facts (IDs, digests, codes, sizes), and never text
+// of users, models, skills, or tools. Such text is stored in [Blobs] and referenced by digest in
+// [Entry.Refs]. So a deleted blob is a known gap ([ErrErased]), and not a broken chain.
 //
 // # Writing
 //
-// Append takes the head the writer has seen. Who comes second gets [ErrMoved],
-// reads the tail, folds it, decides again and appends again. A claim is an
-// append: its loser does not act.
+// Append takes the head that the writer has seen. If another writer appended first, it returns
+// [ErrMoved]: read the new entries, decide again, and append again. A claim is an append, so only
+// one of several writers acts.
 //
 //	head, err := log.Append(ctx, head, record.Entry{V: 1, ID: "t3.c1.started", Type: "call.started"})
 //	if errors.Is(err, record.ErrMoved) { … }
@@ -20,13 +19,13 @@
 //
 // # Proving
 //
-// Every stored line carries the SHA-256 of the stored line before it. A chain
-// alone cannot show that its tail was cut off or that all of it was written
-// anew; [Heads], kept where the writer of the workspace cannot reach, can.
-// [Verify] checks chain, blobs and heads and walks into the logs of children.
+// Every stored line contains the SHA-256 of the previous line. A chain alone cannot reveal that its
+// end was cut off or that it was completely rewritten. [Heads], stored where writers of the
+// workspace have no access, can. [Verify] checks chain, blobs, and heads, including the logs of
+// subagents.
 //
 // # Implementations
 //
-// [OpenFile] and [OpenBlobs] keep a log in a folder, [NewMemory] in memory.
-// Package recordtest holds the tests that every implementation must pass.
+// [OpenFile] and [OpenBlobs] store a log in a folder, and [NewMemory] in memory. Package recordtest
+// contains the tests that every implementation must pass.
 package record

@@ -11,13 +11,13 @@ import (
 
 // Errors to compare with errors.Is.
 var (
-	// ErrMoved says that the head is not the one the writer has seen: read the
-	// tail, decide again.
+	// ErrMoved reports that the head is not the one that the writer has seen.
+	// Read the new entries and decide again.
 	ErrMoved = errors.New("the log has moved on")
-	// ErrErased says that a blob is not there (any more). Its digest and size
-	// still stand in the log.
+	// ErrErased reports that a blob does not exist or was deleted. The log
+	// still has its digest and size.
 	ErrErased = errors.New("the blob was erased")
-	// ErrAltered says that a blob's bytes are not those its digest names.
+	// ErrAltered reports that a blob's bytes do not match its digest.
 	ErrAltered = errors.New("the blob was altered")
 )
 
@@ -71,8 +71,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf returns the code of the first [Error] in err's tree, "" if there is
-// none.
+// CodeOf returns the code of the first [Error] in err's tree, or "".
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {

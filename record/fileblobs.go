@@ -76,8 +76,8 @@ type span struct {
 	size int32
 }
 
-// OpenBlobs opens the blobs in dir, creating the folder unless o says
-// ReadOnly. An unfinished last line of the side file is cut off.
+// OpenBlobs opens the blobs in dir. It creates the folder unless o.ReadOnly is
+// set, and cuts off an unfinished last line of the side file.
 func OpenBlobs(dir string, o *Options) (*FileBlobs, error) {
 	b := &FileBlobs{dir: dir, opt: o.orDefault(), index: map[sum]span{}, unsynced: map[string]struct{}{}}
 	if !b.opt.ReadOnly {
@@ -326,8 +326,8 @@ func readRegular(path string) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Erase implements [Eraser]. The bytes are gone from the folder when it
-// returns: the side file is written anew without the line.
+// Erase implements [Eraser]. It removes the bytes from the folder before it
+// returns, and rewrites the side file without the line.
 func (b *FileBlobs) Erase(ctx context.Context, r Ref) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -18,15 +18,15 @@ import (
 
 // Options for [OpenFile], [OpenBlobs] and [OpenHeads]; nil means defaults.
 type Options struct {
-	// ReadOnly opens what is there and changes nothing, not even a torn tail.
+	// ReadOnly opens the existing files and changes nothing, not even a torn tail.
 	ReadOnly bool
-	// Now gives the time of entries that come without; default time.Now.
+	// Now returns the time of entries without one; default time.Now.
 	Now func() time.Time
 	// Blobs are the blobs of the log: its Sync syncs them first.
 	Blobs Blobs
-	// Noted is the newest head noted of the log, zero for none. A torn tail whose
-	// removal would leave less than that is not cut off: [OpenFile] returns
-	// [CodeCut] and the file stays as it is.
+	// Noted is the newest recorded head of the log, or zero. If cutting off a torn
+	// tail would remove entries up to this head, [OpenFile] returns [CodeCut] and
+	// does not change the file.
 	Noted HeadLine
 	// Announce is called with the head that an append will lead to, before
 	// anything of it is written. Its error is that of the append, which then
@@ -35,8 +35,8 @@ type Options struct {
 	// Upto opens only the entries up to this head, and treats what follows as a
 	// tail that was not written completely. Zero: all of them.
 	Upto Head
-	// Aside is the file that keeps the bytes of a tail before they are cut off;
-	// "": they are gone.
+	// Aside is the file to which the bytes of a tail are copied before they are cut
+	// off; "" discards them.
 	Aside string
 
 	write      func(f *os.File, b []byte, off int64) (int, error) // faults, in tests
@@ -57,17 +57,17 @@ func (o *Options) orDefault() Options {
 	return c
 }
 
-// Recovery says what [OpenFile] cut off: lines of which not all bytes, or not
-// the whole batch, had been written. The caller appends an entry that says so.
+// Recovery describes what [OpenFile] cut off: lines that were not written
+// completely, or whose batch was not. The caller appends an entry to report it.
 type Recovery struct {
 	Bytes  int    `json:"bytes"`
 	Seq    uint64 `json:"seq"`    // of the first entry that was cut off
 	Digest string `json:"digest"` // of the bytes cut off
 }
 
-// FileLog is a [Log] in one file, a line of JSON per entry. One process may
-// have it open for writing at a time; who opens it holds a lock that says so.
-// Only digests of the IDs, and a mark for some lines, are kept in memory.
+// FileLog is a [Log] in one file, with one line of JSON per entry. Only one process
+// may open it for writing at a time; the caller must hold a lock. It keeps only
+// digests of the IDs, and a mark for some lines, in memory.
 type FileLog struct {
 	path string
 	opt  Options
@@ -109,11 +109,10 @@ func (l *FileLog) place(seq uint64, off int64, s sum) {
 	l.last = s
 }
 
-// OpenFile opens the log at path, creating an empty one unless o says
-// ReadOnly. It reads and checks the whole chain: a changed, missing or unknown
-// line is an *[Error] that names it ([CodeAltered], [CodeGap], [CodeNewer]); a
-// tail that was not written completely is cut off and told by
-// [FileLog.Recovered].
+// OpenFile opens the log at path, and creates an empty one unless o.ReadOnly is
+// set. It reads and checks the whole chain. A changed, missing, or unknown line is
+// an *[Error] that names it ([CodeAltered], [CodeGap], [CodeNewer]). OpenFile cuts
+// off a tail that was not written completely, and [FileLog.Recovered] reports it.
 func OpenFile(path string, o *Options) (*FileLog, error) {
 	opt := o.orDefault()
 	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: opt.ReadOnly, Write: opt.write})
@@ -217,7 +216,7 @@ func (l *FileLog) keepTail() error {
 	return atomicfile.Write(l.opt.Aside, b, 0o600)
 }
 
-// Recovered says what was cut off when the log was opened, nil for nothing.
+// Recovered returns what was cut off when the log was opened, or nil.
 func (l *FileLog) Recovered() *Recovery { return l.recovered }
 
 // Append implements [Log]. All lines go out in one write. When it fails
@@ -378,7 +377,7 @@ func replay(ctx context.Context, entries []Entry, yield func(Entry, error) bool)
 	}
 }
 
-// Lines implements [Lines]: what stands in the file now.
+// Lines implements [Lines] with the current content of the file.
 func (l *FileLog) Lines(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		l.mu.Lock()
@@ -395,10 +394,10 @@ func (l *FileLog) Head(ctx context.Context) (Head, error) {
 	return l.chain.head, ctx.Err()
 }
 
-// Sync implements [Syncer]: first the blobs, then the log, so that no entry
-// outlives a blob it names. With nothing new it costs nothing. After a failure
-// the log refuses appends, because the system may have dropped what it could
-// not write: open it again.
+// Sync implements [Syncer]. It syncs the blobs before the log, so that no entry
+// outlives a blob that it references. It does nothing if there are no new entries.
+// After a failure, the log refuses appends, because the system may have lost data:
+// open it again.
 func (l *FileLog) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

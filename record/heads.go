@@ -14,8 +14,8 @@ import (
 	"metier/internal/jsonl"
 )
 
-// HeadLine is a recorded head of a log. ID, Type and At describe its entry, so
-// that a report can name what is missing when the log has lost it.
+// HeadLine is a recorded head of a log. ID, Type, and At describe its entry, so
+// that a report can name a lost entry.
 type HeadLine struct {
 	Seq  uint64    `json:"seq"`
 	Hash string    `json:"hash"`
@@ -23,8 +23,8 @@ type HeadLine struct {
 	Type string    `json:"type,omitempty"`
 	At   time.Time `json:"at,omitzero"`
 	Log  string    `json:"log"` // the caller's name of the log
-	// Pending marks a head that was recorded before its append: the entries may
-	// be missing, because a crash can come in between. ID, Type and At are empty.
+	// Pending marks a head that was recorded before its append. The entries may be
+	// missing after a crash. ID, Type, and At are empty.
 	Pending bool `json:"pending,omitempty"`
 }
 
@@ -33,10 +33,10 @@ const (
 	maxHeads    = MaxEntries // heads of one log that Check holds
 )
 
-// Heads is a file of heads, one line each, for any number of logs. It belongs
-// outside the workspace, where whoever writes to the log cannot reach. Several
-// processes may append to it; lines that cannot be read are passed over and
-// counted, because the file is a second witness, not the record.
+// Heads is a file of recorded heads, one per line, for any number of logs. Store
+// it outside the workspace, where writers of the log have no access. Several
+// processes may append to it. Unreadable lines are skipped and counted, because
+// the file only confirms the record.
 type Heads struct {
 	path string
 	opt  Options
@@ -48,7 +48,7 @@ type Heads struct {
 	dirty  bool // lines were added since the last Sync
 }
 
-// OpenHeads opens the file at path, creating it unless o says ReadOnly.
+// OpenHeads opens the file at path, and creates it unless o.ReadOnly is set.
 func OpenHeads(path string, o *Options) (*Heads, error) {
 	h := &Heads{path: path, opt: o.orDefault(), newest: map[string]HeadLine{}}
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
@@ -117,7 +117,7 @@ func (h *Heads) Bad() int {
 	return h.bad
 }
 
-// Newest returns the newest head noted for a log, false if there is none.
+// Newest returns the newest recorded head of a log, or false if there is none.
 func (h *Heads) Newest(name string) (HeadLine, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,10 +125,11 @@ func (h *Heads) Newest(name string) (HeadLine, bool) {
 	return l, ok
 }
 
-// Note adds the present head of l under the given name, and returns it. Call it
-// after the log was synced: a head noted of an entry that a power cut then
-// takes is reported as a cut. Nothing is added when the head is noted already;
-// a log that went back behind its newest head is an [Error] with [CodeCut].
+// Note records the current head of l under the given name, and returns it. Call it
+// after syncing the log: if a power failure removes an entry whose head was
+// recorded, the log is reported as cut. Note adds nothing if the head is already
+// recorded. It returns an [Error] with [CodeCut] if the log is shorter than its
+// newest head.
 func (h *Heads) Note(ctx context.Context, name string, l Log) (Head, error) {
 	for {
 		head, err := l.Head(ctx)
@@ -270,11 +271,12 @@ func (h *Heads) of(name string) (noted, error) {
 	return n, err
 }
 
-// Covered returns the newest entry of a log that a recorded head covers, and with
-// it everything before: the log's head, or less when entries follow that were
-// not written through [Heads.Announce] or [Heads.Note]. It is zero when no entry
-// is covered. known is false when no head of that name is recorded. Covered reads
-// the heads after the log, so an append by another process in between is covered.
+// Covered returns the newest entry of a log that a recorded head covers, together
+// with all earlier entries. It is the log's head, or an earlier entry if later
+// ones were not written through [Heads.Announce] or [Heads.Note]. It is zero if no
+// entry is covered. known is false if no head of this name is recorded. Covered
+// reads the heads after the log, so it covers an append by another process in
+// between.
 func (h *Heads) Covered(ctx context.Context, name string, l Log) (covered Head, known bool, err error) {
 	head, err := l.Head(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Memory is a [Log] and [Blobs] that live as long as the process. It is the
 // reference that the others are compared with.
 type Memory struct {
-	// Now gives the time of entries that come without. Set it before use.
+	// Now returns the time of entries without one. Set it before use.
 	Now func() time.Time
 
 	mu    sync.Mutex

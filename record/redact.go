@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// MinSecret is the length in bytes below which a secret is not looked for: it
-// would be found everywhere.
+// MinSecret is the minimum length in bytes of a secret to redact. Shorter values
+// would match everywhere.
 const MinSecret = 8
 
 // Secret is a value that must not be stored.
 type Secret struct {
-	Name  string // shown in its place: [redacted:NAME]
+	Name  string // shown as [redacted:NAME]
 	Value string
 }
 
@@ -38,15 +38,15 @@ type Redactor struct {
 	counts  map[string]int
 }
 
-// Redact puts a [Redactor] before b. Values shorter than [MinSecret] are not
-// looked for; [Redactor.Skipped] names them.
+// Redact returns a [Redactor] in front of b. It ignores values shorter than
+// [MinSecret]; [Redactor.Skipped] lists them.
 func Redact(b Blobs, secrets ...Secret) *Redactor {
 	r := &Redactor{next: b, counts: map[string]int{}, known: &known{}}
 	r.Also(secrets...)
 	return r
 }
 
-// Also takes more secrets, for what is stored from now on.
+// Also adds secrets, for content that is stored from now on.
 func (r *Redactor) Also(secrets ...Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,8 +172,8 @@ func (r *Redactor) Put(ctx context.Context, media string, b []byte) (Ref, error)
 	return r.next.Put(ctx, media, clean)
 }
 
-// Clean returns b with each secret replaced and how often each was found. It
-// returns b itself when there is none.
+// Clean returns b with each secret replaced, and the number of matches of each.
+// It returns b itself if there are none.
 func (r *Redactor) Clean(b []byte) ([]byte, map[string]int) {
 	hits := r.find(b)
 	if len(hits) == 0 {
@@ -242,7 +242,7 @@ func (r *Redactor) Counts() map[string]int {
 	return maps.Clone(r.counts)
 }
 
-// Skipped names the secrets that are too short to be looked for.
+// Skipped returns the names of secrets that are too short to redact.
 func (r *Redactor) Skipped() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,7 +252,7 @@ func (r *Redactor) Skipped() []string {
 // Open implements [Blobs].
 func (r *Redactor) Open(ctx context.Context, ref Ref) ([]byte, error) { return r.next.Open(ctx, ref) }
 
-// Erase implements [Eraser] where the blobs behind it do.
+// Erase implements [Eraser] if the underlying blobs do.
 func (r *Redactor) Erase(ctx context.Context, ref Ref) error {
 	if e, ok := r.next.(Eraser); ok {
 		return e.Erase(ctx, ref)
@@ -260,7 +260,7 @@ func (r *Redactor) Erase(ctx context.Context, ref Ref) error {
 	return &Error{Code: CodeReadOnly, Detail: "these blobs cannot be erased"}
 }
 
-// Sync implements [Syncer] where the blobs behind it do.
+// Sync implements [Syncer] if the underlying blobs do.
 func (r *Redactor) Sync(ctx context.Context) error {
 	if s, ok := r.next.(Syncer); ok {
 		return s.Sync(ctx)

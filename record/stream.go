@@ -1,17 +1,18 @@
 package record
 
-// Stream cleans what comes in pieces: a secret may begin in one and end in the
-// next. It keeps back no more than what may still become one.
+// Stream redacts text that arrives in pieces: a secret may begin in one piece
+// and end in the next. It holds back only bytes that may be the start of a
+// secret.
 type Stream struct {
 	r    *Redactor
 	to   func([]byte)
 	kept []byte
 }
 
-// Stream gives cleaned pieces to a function, which must not keep them.
+// Stream passes redacted pieces to a function, which must not retain them.
 func (r *Redactor) Stream(to func([]byte)) *Stream { return &Stream{r: r, to: to} }
 
-// Write takes the next piece. It never fails.
+// Write redacts the next piece. It never fails.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.kept = append(s.kept, p...)
 	n := len(s.kept) - s.r.Begun(s.kept)
@@ -28,8 +29,8 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close gives what was kept back, unless the text was cut there: then it may be
-// the first half of a secret.
+// Close passes on the bytes that were held back, unless the text was cut there,
+// because they may be the first part of a secret.
 func (s *Stream) Close(cut bool) {
 	if !cut {
 		s.give(len(s.kept))
@@ -45,8 +46,8 @@ func (s *Stream) give(n int) {
 	}
 }
 
-// Begun returns how many bytes at the end of b may be the beginning of a secret
-// whose rest is still to come, or was cut off.
+// Begun returns the number of bytes at the end of b that may be the start of a
+// secret whose rest follows or was cut off.
 func (r *Redactor) Begun(b []byte) int {
 	r.mu.Lock()
 	k := r.known

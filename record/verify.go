@@ -19,16 +19,16 @@ const (
 
 // VerifyOptions for [Verify]; nil means none of them.
 type VerifyOptions struct {
-	// Heads recorded for the log under Name. Without them a tail that was cut off
-	// or forged and a log that was rewritten look right.
+	// Heads recorded for the log under Name. Without them, Verify cannot detect
+	// a log that was rewritten, or whose end was cut off or forged.
 	Heads *Heads
 	Name  string
-	// Children tells whether e ties in the log of a child, and where it is. A
-	// nil Child means it does not. An error is a problem of entry e.
+	// Children returns the child log that e refers to, or nil. An error is
+	// reported as a problem of entry e.
 	Children func(ctx context.Context, e Entry) (*Child, error)
 }
 
-// Child is the log of a child, which must hold Head.
+// Child is the log of a subagent, which must contain Head.
 type Child struct {
 	Name  string
 	Head  Head
@@ -54,7 +54,7 @@ type Report struct {
 // BlobReport counts the blobs that the entries name, each once.
 type BlobReport struct {
 	Checked int `json:"checked"`
-	Erased  int `json:"erased"` // known by digest, content gone: no problem
+	Erased  int `json:"erased"` // known by digest, content erased; not a problem
 	Altered int `json:"altered"`
 }
 
@@ -100,7 +100,7 @@ func (r *Report) fault(seq uint64, err error) {
 	r.add(seq, CodeIO, err.Error())
 }
 
-// File is the log in the file at path, as it is, for [Verify] and [Child].
+// File returns the stored log at path, for [Verify] and [Child].
 func File(path string) Lines { return logFile(path) }
 
 type logFile string
@@ -139,11 +139,11 @@ func (path logFile) Lines(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Verify reads a whole log once, line by line, and reports everything that is
-// not as it was written: lines that were changed, taken out, cut off or added,
-// and blobs that do not have their digest. blobs may be nil, then none is
-// checked. The error is only for what kept it from looking: the context, a file
-// that cannot be read.
+// Verify reads a whole log once and reports every difference from what was
+// written: lines that were changed, removed, cut off, or added, and blobs that
+// do not match their digest. If blobs is nil, no blob is checked. It returns an
+// error only if it cannot complete the check: ctx ended or a file cannot be
+// read.
 func Verify(ctx context.Context, log Lines, blobs Blobs, o *VerifyOptions) (Report, error) {
 	if o == nil {
 		o = &VerifyOptions{}
