@@ -279,7 +279,7 @@ type searchTool struct{}
 func (searchTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolSearchSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.Search, settings.ToolSearchSkills), Description: strings.TrimSpace(searchText)}}
-	spec.Schema = argschema.Object(map[string]any{"query": argschema.Text("A few words that say what is to be done."), "limit": limitSchema()}, "query")
+	spec.Schema = argschema.Object(map[string]any{"query": argschema.Text("A few words that describe the task."), "limit": limitSchema()}, "query")
 	return spec, s.findable()
 }
 
@@ -351,7 +351,7 @@ type pageTool struct{}
 func (pageTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolListSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.List, settings.ToolListSkills), Description: strings.TrimSpace(listText)}}
-	spec.Schema = argschema.Object(map[string]any{"after": argschema.Text("Name after which the page begins; the last name of the page before."), "limit": limitSchema()})
+	spec.Schema = argschema.Object(map[string]any{"after": argschema.Text("Name after which the page begins: the last name of the previous page."), "limit": limitSchema()})
 	return spec, s.findable()
 }
 

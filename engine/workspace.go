@@ -22,12 +22,12 @@ func (e *Engine) WorkspaceDir(p string) (string, error) {
 	if err != nil {
 		code := "workspace_unreadable"
 		if errors.Is(err, fs.ErrNotExist) {
-			code, err = "workspace_missing", errors.New("there is no such folder")
+			code, err = "workspace_missing", errors.New("the folder does not exist")
 		}
 		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.NotFound, Code: code, Field: "Request.Workspace", Hint: "name an existing folder with Request.Workspace", Err: err}
 	}
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Field: "Request.Workspace", Hint: "name a folder with Request.Workspace", Err: errors.New("it is not a folder")}
+		return "", &metier.Error{Op: "workspace", Path: dir, Kind: metier.Invalid, Code: "workspace_not_folder", Field: "Request.Workspace", Hint: "name a folder with Request.Workspace", Err: errors.New("the path is not a folder")}
 	}
 	return real, nil
 }

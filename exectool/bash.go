@@ -38,7 +38,7 @@ type bashTool struct{ *runner }
 
 func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	props := map[string]any{
-		"command":   argschema.Text("The command, as bash reads it."),
+		"command":   argschema.Text("The bash command."),
 		"cwd":       argschema.Text("Working folder, in the paths of the file tools."),
 		"timeoutMs": t.timeoutArg(),
 	}

@@ -51,7 +51,7 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 	props := map[string]any{
 		"skill":     argschema.Text("Name of the skill."),
 		"path":      argschema.Text("Path of the script in the skill's folder, for example scripts/report.py."),
-		"args":      argschema.Texts("Arguments, passed as they are; no shell reads them."),
+		"args":      argschema.Texts("Arguments, passed unchanged, without a shell."),
 		"cwd":       argschema.Text("Working folder, in the paths of the file tools."),
 		"timeoutMs": t.timeoutArg(),
 	}
@@ -59,7 +59,7 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 		props["stdin"] = argschema.Text("Text for the script's standard input.")
 	}
 	if t.ByPath != nil {
-		props["skill"], props["script"] = argschema.Text("Path of the skill in the harness."), argschema.Text("Name of the script, as the skill lists it.")
+		props["skill"], props["script"] = argschema.Text("Path of the skill in the harness."), argschema.Text("Name of the script, as listed in the skill.")
 		delete(props, "path")
 		return metier.Spec{Canonical: settings.ToolRunSkillScript, Effect: policy.SideEffect,
 			ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(pathText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, "skill", "script")}}, len(s.Snapshot().All()) > 0

@@ -86,9 +86,9 @@ type call struct {
 
 func (t tool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	schema := argschema.Object(map[string]any{
-		"url":      map[string]any{"type": "string", "maxLength": urlMax, "description": "Address of the page, with http:// or https://."},
-		"maxBytes": map[string]any{"type": "integer", "minimum": 1, "maximum": shownMax, "description": fmt.Sprintf("Most bytes of text to show; %d unless given.", shownDefault)},
-		"start":    map[string]any{"type": "integer", "minimum": 0, "description": "Byte of the text to begin at, as a result said."},
+		"url":      map[string]any{"type": "string", "maxLength": urlMax, "description": "URL of the page, with http:// or https://."},
+		"maxBytes": map[string]any{"type": "integer", "minimum": 1, "maximum": shownMax, "description": fmt.Sprintf("Maximum number of bytes of text to show (default %d).", shownDefault)},
+		"start":    map[string]any{"type": "integer", "minimum": 0, "description": "Byte offset to start at, as given in a result."},
 	}, "url")
 	return metier.Spec{Canonical: settings.ToolWebFetch, Effect: policy.SideEffect,
 		ToolSpec: model.ToolSpec{Name: settings.ToolWebFetch, Description: strings.TrimSpace(aboutText), Schema: schema}}, true

@@ -29,10 +29,10 @@ type editArgs struct {
 var editSchema = sync.OnceValue(func() json.RawMessage {
 	return argschema.Object(map[string]any{
 		"path":    argschema.Text("Path of the file."),
-		"old":     argschema.Text("The text to replace, exactly as it stands in the file."),
-		"new":     argschema.Text("The text to put there; may be empty."),
+		"old":     argschema.Text("The text to replace, exactly as in the file."),
+		"new":     argschema.Text("Replacement text; may be empty."),
 		"all":     map[string]any{"type": "boolean", "description": "Replace every occurrence."},
-		"ifMatch": argschema.Text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
+		"ifMatch": argschema.Text("Expected current digest of the file, as sha256:…; if it differs, nothing is written."),
 	}, "path", "old", "new")
 })
 

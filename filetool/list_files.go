@@ -49,7 +49,7 @@ type listDetail struct {
 
 var listSchema = sync.OnceValue(func() json.RawMessage {
 	return argschema.Object(map[string]any{
-		"path":    argschema.Text("Folder to start at; the working folder unless given."),
+		"path":    argschema.Text("Folder to start at (default: the working folder)."),
 		"depth":   number("Levels to show."),
 		"pattern": argschema.Text("Glob that names or paths must match."),
 	})

@@ -62,9 +62,9 @@ type searchDetail struct {
 var searchSchema = sync.OnceValue(func() json.RawMessage {
 	return argschema.Object(map[string]any{
 		"pattern": argschema.Text("Regular expression, RE2 syntax."),
-		"path":    argschema.Text("Folder or file to search; the working folder unless given."),
+		"path":    argschema.Text("Folder or file to search (default: the working folder)."),
 		"glob":    argschema.Text("Glob that names or paths of files must match."),
-		"limit":   map[string]any{"type": "integer", "minimum": 1, "maximum": searchMost, "description": fmt.Sprintf("Most matches to show; %d unless given.", searchMatches)},
+		"limit":   map[string]any{"type": "integer", "minimum": 1, "maximum": searchMost, "description": fmt.Sprintf("Maximum number of matches to show (default %d).", searchMatches)},
 	}, "pattern")
 })
 

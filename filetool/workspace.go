@@ -127,7 +127,7 @@ func openBase(m Mount, others []base) (base, error) {
 	if err != nil {
 		if confine.CodeOf(err) == confine.NotFound {
 			return base{}, &metier.Error{Op: "workspace", Path: m.Source, Kind: metier.NotFound, Code: "workspace_not_found",
-				Hint: "name a folder that exists", Err: errors.New("there is no such folder")}
+				Hint: "name a folder that exists", Err: errors.New("the folder does not exist")}
 		}
 		return fail("workspace_unreadable", err)
 	}

@@ -33,7 +33,7 @@ var writeSchema = sync.OnceValue(func() json.RawMessage {
 	return argschema.Object(map[string]any{
 		"path":    argschema.Text("Path of the file."),
 		"content": argschema.Text("The whole new content."),
-		"ifMatch": argschema.Text("Digest the file must have now, as sha256:…; if it has another, nothing is written."),
+		"ifMatch": argschema.Text("Expected current digest of the file, as sha256:…; if it differs, nothing is written."),
 	}, "path", "content")
 })
 

@@ -87,7 +87,7 @@ func findPath(path string) (string, string, error) {
 	}
 	info, err := os.Stat(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", wrong(metier.NotFound, CodeNotFound, path, "`metier runs list` shows the runs there are", "there is nothing at this path")
+		return "", "", wrong(metier.NotFound, CodeNotFound, path, "`metier runs list` shows the runs there are", "nothing exists at this path")
 	}
 	if err != nil {
 		return "", "", fault("find", path, err)

@@ -106,7 +106,7 @@ func (r Root) Resolve() (string, error) {
 	}
 	if info, err := os.Stat(real); r.Named && err == nil && !info.IsDir() {
 		return "", &metier.Error{Op: op, Path: r.Path, Kind: metier.Invalid, Code: "skills_root_not_folder",
-			Field: field, Hint: holds, Err: errors.New("it is not a folder")}
+			Field: field, Hint: holds, Err: errors.New("the path is not a folder")}
 	}
 	return real, nil
 }

@@ -58,11 +58,11 @@ type delegateArgs struct {
 }
 
 func (d *delegate) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
-	profile := argschema.Text("Which kind of helper: " + strings.Join(d.described(), "; "))
+	profile := argschema.Text("Kind of subagent: " + strings.Join(d.described(), "; "))
 	profile["enum"] = d.Allowed
 	props := map[string]any{
 		"profile": profile,
-		"task":    argschema.Text("The whole task, for somebody who knows nothing else."),
+		"task":    argschema.Text("The whole task, with all the context it needs."),
 		"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "maxItems": maxSkills,
 			"description": "Names of skills to start with."},
 		"output_schema": map[string]any{"type": "object", "description": "JSON schema of its answer, if required."},

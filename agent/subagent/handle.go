@@ -33,7 +33,7 @@ type handleArgs struct {
 
 func (handleTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 	schema := argschema.Object(map[string]any{
-		"handle": argschema.Text("The handle, as a result names it."),
+		"handle": argschema.Text("The handle from the result."),
 		"from":   map[string]any{"type": "integer", "minimum": 0, "description": "First byte to show."},
 	}, "handle")
 	return metier.Spec{Canonical: settings.ToolDescribeHandle, Effect: policy.Read,

@@ -65,7 +65,7 @@ func wrong(file, key, format string, args ...any) error {
 // name the file and the key. Nothing is expanded yet.
 func Parse(file string, data []byte) ([]Server, error) {
 	if len(data) > maxConfig {
-		return nil, wrong(file, "", "it has more than %d bytes", maxConfig)
+		return nil, wrong(file, "", "the file has more than %d bytes", maxConfig)
 	}
 	var doc struct {
 		Servers json.RawMessage `json:"mcpServers"`

@@ -281,7 +281,7 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	case err != nil:
 		return nil, err
 	case b.h.dynamic && len(data) > MaxSkillBytes:
-		return fail(metier.LimitReached, "resource_too_large", "", fmt.Errorf("it has more than %d bytes", MaxSkillBytes))
+		return fail(metier.LimitReached, "resource_too_large", "", fmt.Errorf("the file has more than %d bytes", MaxSkillBytes))
 	case !b.h.dynamic && int64(len(data)) != f.size:
 		return fail(metier.Drift, "mcp_size_mismatch", again, fmt.Errorf("the server sent %d bytes; its entry says %d", len(data), f.size))
 	case !b.h.dynamic && digest.Bytes(data) != f.digest:

@@ -133,7 +133,7 @@ func At(base, path string) (dir string, v Verdict) {
 }
 
 const (
-	nothing  = "there is nothing at this path"
+	nothing  = "nothing exists at this path"
 	noFolder = "this is no folder and no SKILL.md"
 )
 

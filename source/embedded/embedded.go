@@ -219,7 +219,7 @@ func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
 			return fs.SkipDir
 		case d.IsDir(), rel == b.head.FileName:
 		case !d.Type().IsRegular():
-			note(rel, "unreadable-skill-resource", "left out: it is no regular file")
+			note(rel, "unreadable-skill-resource", "ignored: not a regular file")
 		case len(m.Files) >= MaxFiles:
 			over++
 		default:

@@ -64,7 +64,7 @@ func (s *Source) skips(name string) bool {
 	return slices.ContainsFunc(s.opt.Skip, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
-var errHardLink = errors.New("the file has another name, which may be outside")
+var errHardLink = errors.New("the file has another hard link, which may be outside")
 
 func (b *bundle) openFile(file string) (*confine.File, error) {
 	if folder, _ := path.Split(file); slices.ContainsFunc(strings.Split(folder, "/"), b.s.skips) {

@@ -160,7 +160,7 @@ func (x *index) list(p place) (dirs []place) {
 				x.links = append(x.links, c.path)
 			}
 		case e.Type&fs.ModeDir == 0:
-			x.note(skillmd.Warning, "unreadable-skill-resource", c.loc, "left out: it is no regular file")
+			x.note(skillmd.Warning, "unreadable-skill-resource", c.loc, "ignored: not a regular file")
 		case slices.Contains(x.s.opt.Skip, e.Name):
 			x.note(skillmd.Advice, "resource-folder-skipped", c.loc, "folders of this name are no part of a skill; it is left out")
 		case strings.Count(c.path, "/")+1 > x.s.opt.MaxResourceDepth:

@@ -454,7 +454,7 @@ func (sc *scan) add(h metier.Head) { sc.heads = append(sc.heads, &h) }
 
 func (sc *scan) tooDeep(n node) {
 	if sc.deep++; sc.deep <= maxNotes {
-		sc.add(entry.Bad(n.path, n.location(sc.anchors), "max-depth-exceeded", fmt.Sprintf("folders deeper than %d are not looked into", sc.opt.MaxDepth)))
+		sc.add(entry.Bad(n.path, n.location(sc.anchors), "max-depth-exceeded", fmt.Sprintf("folders deeper than %d levels are not read", sc.opt.MaxDepth)))
 	}
 }
 
