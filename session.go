@@ -74,6 +74,9 @@ type Session struct {
 	files  map[ID]Skill             // skills with their recorded files
 	done   []string                 // finished reads that are still in state, in order; with Config.ToolsOnly
 	fresh  bool                     // Refresh created the snapshot, so its index replaces the recorded one
+
+	registry   []byte // for sessions that share this one's snapshot; see reported
+	registryOf string // its digest
 }
 
 // State is a copy of a session's state.
@@ -293,22 +296,25 @@ func (s *Session) indexed(ctx context.Context, snap *Snapshot) (event.SkillsDisc
 }
 
 // reported returns the session's recorded event of a snapshot and the registry, or nil if they
-// belong to another snapshot.
+// belong to another snapshot. The registry stays in memory once it was asked for.
 func (s *Session) reported(ctx context.Context, snap *Snapshot) (event.SkillsDiscovered, []byte) {
 	if s == nil {
 		return event.SkillsDiscovered{}, nil
 	}
 	s.mu.Lock()
-	e, same := s.state.Indexed, s.Snapshot() == snap
-	s.mu.Unlock()
-	if !same || e.Registry.Digest == "" {
+	defer s.mu.Unlock()
+	e := s.state.Indexed
+	if s.Snapshot() != snap || e.Registry.Digest == "" {
 		return e, nil
 	}
-	b, err := s.cfg.Blobs.Open(ctx, e.Registry)
-	if err != nil {
-		return e, nil // it is created again
+	if s.registry == nil || s.registryOf != e.Registry.Digest {
+		b, err := s.cfg.Blobs.Open(ctx, e.Registry)
+		if err != nil {
+			return e, nil // it is created again
+		}
+		s.registry, s.registryOf = b, e.Registry.Digest
 	}
-	return e, b
+	return e, s.registry
 }
 
 // Send records an input and returns its slot. It is the only source of direct-command evidence:

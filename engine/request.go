@@ -89,6 +89,7 @@ type Plan struct {
 	model    provider.Model
 	surface  string
 	custom   Custom
+	skills   *Skills // nil: they are listed when a run starts
 }
 
 // Phase returns the name of the phase, or "".

@@ -42,6 +42,7 @@ type Run struct {
 	surface  surface
 	from     string // what the user works with
 
+	shared    *Skills // of other runs too; nil: the run lists its skills itself
 	snapshot  *metier.Snapshot
 	disk      *metier.Snapshot // the skills as they are on disk; a record may bind the session to earlier ones
 	protected []string         // no tool and no program writes these
@@ -99,7 +100,12 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	if err := j.connect(ctx); err != nil {
 		return nil, err
 	}
-	if j.snapshot, err = j.scanSkills(ctx); err != nil {
+	if p.skills != nil && j.host == nil {
+		if err := p.skills.check(p); err != nil {
+			return nil, err
+		}
+		j.shared, j.snapshot = p.skills, p.skills.snapshot
+	} else if j.snapshot, err = j.scanSkills(ctx); err != nil {
 		return nil, err
 	}
 	j.disk = j.snapshot
@@ -200,7 +206,11 @@ func (r *Run) openOn(ctx context.Context, id string, log record.Log, blobs recor
 	if r.surface.snapshot != nil {
 		c.Refresh = r.surface.snapshot
 	}
-	r.session, err = metier.Open(ctx, c)
+	if r.shared == nil || c.Like != nil || c.ToolsOnly {
+		r.session, err = metier.Open(ctx, c)
+		return err
+	}
+	r.session, err = r.shared.open(ctx, c)
 	return err
 }
 

@@ -127,23 +127,17 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 		}
 		out.Diagnostics = append(out.Diagnostics, d)
 	}
-	severe := func(list []json.RawMessage) {
-		for _, d := range list {
-			var s struct{ Severity string }
-			if json.Unmarshal(d, &s) == nil && s.Severity != "advice" {
-				add(d)
-			}
+	var severe []json.RawMessage
+	if p.index != nil {
+		severe = p.index.severe
+	} else {
+		var err error
+		if severe, err = p.reg.severe(); err != nil {
+			return err
 		}
 	}
-	severe(p.reg.Diagnostics)
-	for _, raw := range p.reg.Skills {
-		var s struct {
-			Diagnostics []json.RawMessage `json:"diagnostics"`
-		}
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return badIndex(err)
-		}
-		severe(s.Diagnostics)
+	for _, d := range severe {
+		add(d)
 	}
 	for _, f := range p.h.facts {
 		code, on, detail := trustFact(f.event)

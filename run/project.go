@@ -1,11 +1,13 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -43,7 +45,8 @@ type projector struct {
 	h        *history
 	c        *contents
 	reg      Registry
-	skills   map[string]registry.Skill
+	index    *index                    // of reg; nil where skills of reg differ from it
+	skills   map[string]registry.Skill // not to be changed
 	started  map[string]event.ToolCallStarted
 	decided  map[string]event.PolicyDecided // the newest of each call
 	returned map[string]event.ToolResult
@@ -85,11 +88,13 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 		}
 	}
 	var err error
-	if p.reg, err = p.registry(); err != nil {
+	if p.reg, err = p.registry(); err == nil && p.index == nil {
+		p.skills, err = p.reg.lookups()
+	}
+	if err != nil {
 		return nil, err
 	}
-	p.skills, err = p.reg.lookups()
-	return p, err
+	return p, nil
 }
 
 // decode reads JSON content into v as far as it fits; a gap and content of
@@ -157,7 +162,9 @@ func (p *projector) all() (out []artifact, err error) {
 	}
 	acts, reads, scripts := p.activations(), p.reads(), p.scripts()
 	if !p.reg.empty() || len(acts)+len(reads)+len(scripts) > 0 {
-		add(FileRegistry, p.reg)
+		reg, err := p.printedRegistry()
+		p.c.fail(err)
+		out = append(out, artifact{FileRegistry, reg})
 		add(FileActivations, Activations{typeActivations, 1, p.h.id, acts})
 		add(FileReads, Reads{typePrefix + "skill-resource-reads", 1, p.h.id, reads})
 		add(FileScripts, Scripts{typePrefix + "skill-script-executions", 1, p.h.id, scripts})
@@ -181,6 +188,19 @@ func (p *projector) all() (out []artifact, err error) {
 	return out, p.c.err
 }
 
+func (p *projector) printedRegistry() ([]byte, error) {
+	if p.index != nil {
+		return p.index.printed(p.reg)
+	}
+	return printed(p.reg)
+}
+
+// projections limits how many runs with a large registry are projected at once:
+// each holds all that it writes in memory.
+var projections = make(chan struct{}, 4)
+
+const largeRegistry = 256 << 10 // bytes
+
 // Project writes every artifact anew from the log, each to a temporary file
 // that is renamed: a crash leaves old files or new ones, whole. Files that are
 // right already are not written. Calls may overlap; the later one wins whole.
@@ -193,6 +213,14 @@ func (f *Folder) Project(ctx context.Context) error {
 	h, err := recall(ctx, f.id, f.log)
 	if err != nil {
 		return err
+	}
+	if e, _, _ := last[event.SkillsDiscovered](h); e.Registry.Size > largeRegistry {
+		select {
+		case projections <- struct{}{}:
+			defer func() { <-projections }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	p, err := newProjector(ctx, h, f.blobs)
 	if err != nil {
@@ -218,7 +246,7 @@ func (f *Folder) Project(ctx context.Context) error {
 
 func (f *Folder) write(a artifact) error {
 	path := filepath.Join(f.dir, filepath.FromSlash(a.name))
-	if old, err := readRegular(path); err == nil && string(old) == string(a.data) {
+	if holds(path, a.data) {
 		return nil
 	}
 	write := atomicfile.WriteSuffix
@@ -226,6 +254,31 @@ func (f *Folder) write(a artifact) error {
 		write = atomicfile.ReplaceSuffix // there may be thousands, and the log has them all
 	}
 	return fault("project", path, write(path, "run", a.data, 0o600))
+}
+
+// holds reports whether a plain file holds exactly these bytes. It does not read it
+// into memory.
+func holds(path string, data []byte) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	buf := make([]byte, min(64<<10, len(data)+1))
+	for {
+		n, err := f.Read(buf)
+		if n > len(data) || !bytes.Equal(buf[:n], data[:n]) {
+			return false
+		}
+		data = data[n:]
+		if err != nil {
+			return err == io.EOF && len(data) == 0
+		}
+	}
 }
 
 // realDir makes a folder, and refuses a link in its place.

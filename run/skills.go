@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"metier/event"
 	"metier/policy"
@@ -40,10 +41,10 @@ type Registry struct {
 	Gap               *Gap              `json:"content,omitempty"` // the registry was erased from the record
 }
 
-// registry prints the newest registry of the log.
+// registry reads the newest registry of the log, and its skills by ID.
 func (p *projector) registry() (Registry, error) {
-	out := Registry{Type: typeRegistry, Version: 1, RunID: p.h.id, Skills: []json.RawMessage{}, Diagnostics: []json.RawMessage{},
-		Roots: json.RawMessage("[]"), Others: json.RawMessage("[]")}
+	out := emptyRegistry()
+	out.Type, out.Version, out.RunID = typeRegistry, 1, p.h.id
 	e, at, ok := last[event.SkillsDiscovered](p.h)
 	if !ok {
 		return out, nil
@@ -53,24 +54,22 @@ func (p *projector) registry() (Registry, error) {
 	if p.c.err != nil || gap != nil {
 		return out, p.c.err
 	}
-	if err := json.Unmarshal(plain(b), &out); err != nil {
-		return out, badIndex(err)
+	x, err := indexOf(e.Registry.Digest, b)
+	if err != nil {
+		return out, err
 	}
-	out.Type, out.Version, out.RunID, out.GeneratedAt = typeRegistry, 1, p.h.id, stamp(at.At)
-	return out, p.fillIndexes(&out)
+	id, when := out.RunID, out.GeneratedAt
+	out = x.list
+	out.Type, out.Version, out.RunID, out.GeneratedAt, out.Gap = typeRegistry, 1, id, when, nil
+	if !p.fillIndexes(&out, x.place) {
+		p.index, p.skills = x, x.skills
+	}
+	return out, p.c.err
 }
 
 // fillIndexes puts the skills whose files were indexed on first use in the
-// place of their plain entries.
-func (p *projector) fillIndexes(r *Registry) error {
-	skills, err := r.List()
-	if err != nil {
-		return err
-	}
-	place := map[string]int{}
-	for i, s := range skills {
-		place[s.ID] = i
-	}
+// place of their plain entries, and reports whether there are any.
+func (p *projector) fillIndexes(r *Registry, place map[string]int) (filled bool) {
 	for _, f := range p.h.facts {
 		e, ok := f.event.(event.ResourcesIndexed)
 		if !ok {
@@ -85,10 +84,13 @@ func (p *projector) fillIndexes(r *Registry) error {
 		case gap != nil:
 			p.gap(f.Seq, gap)
 		case json.Valid(b):
+			if !filled {
+				r.Skills, filled = slices.Clone(r.Skills), true // others have the same list
+			}
 			r.Skills[i] = plain(b)
 		}
 	}
-	return p.c.err
+	return filled
 }
 
 // lookups returns the registry's skills by ID.

@@ -75,5 +75,5 @@ var protocol = []Code{
 	{"mcp_digest_mismatch", "drift", "A file of the server differs from the digest in its entry.", "Report it to the operator of the server."},
 	{"mcp_size_mismatch", "drift", "A file of the server differs from the size in its entry.", "Report it to the operator of the server."},
 	{"mcp_frontmatter_mismatch", "drift", "The frontmatter of the SKILL.md differs from the one in the entry.", "Report it to the operator of the server."},
-	{"endpoint_invalid", "", "The endpoint of the server is not a valid URL of this machine.", "Use the form in the hint."},
+	{"endpoint_invalid", "invalid", "The endpoint of the server is not a valid URL of this machine.", "Use the form in the hint."},
 }

@@ -37,8 +37,8 @@ var requests = []Code{
 	{"calls_denied", "", "The run is done, but calls were denied, and the caller asked to fail in that case.", "Allow the tools that the message names, or change the task."},
 	{"too_many_clients", "limit", "The server has no free session.", "Try again later."},
 	{"address_unusable", "", "The server cannot listen on this address.", "Choose another address."},
-	{"token_file", "", "The file of tokens could not be read.", "Use lines of the form PRINCIPAL TOKEN."},
-	{"token_needed", "", "The server would be reachable from other machines without a token.", "Give a file of tokens, or listen on 127.0.0.1."},
+	{"token_file", "invalid", "The file of tokens could not be read.", "Use lines of the form PRINCIPAL TOKEN."},
+	{"token_needed", "invalid", "The server would be reachable from other machines without a token.", "Give a file of tokens, or listen on 127.0.0.1."},
 }
 
 var configuration = []Code{

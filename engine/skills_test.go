@@ -1,0 +1,102 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"metier"
+	"metier/config"
+	"metier/engine"
+	"metier/policy"
+	"metier/run"
+	"metier/source/embedded"
+)
+
+// counted counts how often a source is listed.
+type counted struct {
+	metier.Source
+	lists atomic.Int64
+}
+
+func (c *counted) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
+	c.lists.Add(1)
+	return c.Source.List(ctx)
+}
+
+// Runs that share skills list them once, and each record holds the same registry.
+func TestSkills_AreListedOnceForManyRuns(t *testing.T) {
+	t.Parallel()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	src := &counted{Source: embedded.New(fstest.MapFS{"count/SKILL.md": {Data: []byte("---\nname: count\ndescription: Count. Use when asked.\n---\nCount.\n")}})}
+	plan := func(prompt string) *engine.Plan {
+		p, err := e.Plan(t.Context(), engine.Request{Prompt: prompt, Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]"),
+			Mounts: []metier.Mount{{Label: "shop", Tier: policy.User, Source: src}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	skills, err := e.Skills(t.Context(), plan("List."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var registries []any
+	for _, prompt := range []string{"One.", "Two.", "Three."} {
+		r, err := e.Start(t.Context(), plan(prompt).WithSkills(skills), e.RunID(), engine.Hooks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.Drive(t.Context())
+		if err != nil || o.Status != "done" || o.Catalog.Listed == 0 {
+			t.Errorf("%s: outcome %+v, %v", prompt, o, err)
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(r.Dir(), run.FileRegistry))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reg map[string]any
+		if err := json.Unmarshal(b, &reg); err != nil {
+			t.Fatal(err)
+		}
+		registries = append(registries, reg["skills"])
+	}
+	if n := src.lists.Load(); n != 1 {
+		t.Errorf("the skills were listed %d times", n)
+	}
+	for i, r := range registries[1:] {
+		if diff := cmp.Diff(registries[0], r); diff != "" {
+			t.Errorf("registry %d (-first +this)\n%s", i+1, diff)
+		}
+	}
+}
+
+// A plan does not start with skills that are not its own.
+func TestSkills_OfAnotherPlanAreRefused(t *testing.T) {
+	t.Parallel()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	plan := func(root string) *engine.Plan {
+		p, err := e.Plan(t.Context(), engine.Request{Prompt: "Go.", Roots: []string{root}, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	skills, err := e.Skills(t.Context(), plan(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Start(t.Context(), plan(t.TempDir()).WithSkills(skills), e.RunID(), engine.Hooks{}); metier.CodeOf(err) != "skills_other" {
+		t.Errorf("error %v", err)
+	}
+}
