@@ -139,6 +139,10 @@ bench-launch: ## the part of the bench about programs in a sandbox, alone; METIE
 bench-mcp: ## the part of the bench about serving skills over the Model Context Protocol, alone; two minutes
 	cd bench && CGO_ENABLED=0 $(GO) run . -tables mcp -sizes 1000 -o RESULTS.md
 
+.PHONY: bench-growth
+bench-growth: ## the part of the bench about larger work beside the same, smaller: turns, runs at once, names, memory at a launch; some minutes
+	cd bench && CGO_ENABLED=0 $(GO) run . -tables growth -o RESULTS.md
+
 .PHONY: bench-check
 bench-check: ## the bench builds and runs, on a small tree
 	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1 -pairs 2 -seconds 1

@@ -14,6 +14,9 @@ type entry struct {
 	Figure  string  // the subject's figure in ms that counts, instead of its time
 	Over    float64 // the most ms over the floor; 0: none
 	Most    float64 // the most ms; 0: none
+	MostMB  float64 // the most memory of the process; 0: none
+	Sizes   bool    // rows of the work have trees of several sizes
+	Rounds  int     // the most rounds; 0: all
 }
 
 var peers = []entry{

@@ -10,4 +10,8 @@
 //
 // Launches in the sandbox are a part of the page of their own: all contestants
 // take turns in one process that is warm, since that is what runs scripts.
+//
+// A last part compares a piece of work with the same work, smaller: what grows
+// faster than its work is found there. It goes through the engine, as a program
+// does that embeds it.
 package main

@@ -22,7 +22,7 @@ func main() {
 	rounds := flag.Int("rounds", 7, "runs of each subject on trees of at most 10,000 skills; 3 on larger ones")
 	pairs := flag.Int("pairs", 200, "launches of each program in a sandbox")
 	seconds := flag.Int("seconds", 30, "how long the server of the Model Context Protocol is under load, three times")
-	tables := flag.String("tables", "skills,launch,mcp", "parts of the page to measure; the others stay as they are in the file")
+	tables := flag.String("tables", "skills,launch,mcp,growth", "parts of the page to measure; the others stay as they are in the file")
 	only := flag.String("only", "", "only rows whose work or name holds this text")
 	trees := flag.String("trees", "", "keep the trees in this folder and use them again")
 	out := flag.String("o", "", "write the table to this file too")
@@ -49,6 +49,7 @@ const (
 	skillsTitle = "# What it costs, "
 	launchTitle = "# What it costs to run "
 	mcpTitle    = "# What it costs to serve "
+	growthTitle = "# How cost grows: "
 )
 
 func run(ctx context.Context, p plan) error {
@@ -61,8 +62,8 @@ func run(ctx context.Context, p plan) error {
 		counts = append(counts, n)
 	}
 	for _, t := range p.tables {
-		if t != "skills" && t != "launch" && t != "mcp" {
-			return fmt.Errorf("-tables %q: skills, launch and mcp, with commas", t)
+		if !slices.Contains([]string{"skills", "launch", "mcp", "growth"}, t) {
+			return fmt.Errorf("-tables %q: skills, launch, mcp and growth, with commas", t)
 		}
 	}
 	scratch, err := os.MkdirTemp("", "metier-bench-")
@@ -77,7 +78,7 @@ func run(ctx context.Context, p plan) error {
 	if err := b.build(p.tables); err != nil {
 		return err
 	}
-	var skills, launch, served string
+	var skills, launch, served, grown string
 	if slices.Contains(p.tables, "launch") { // first: the machine is quiet yet
 		if launch, err = b.launches(max(p.pairs, 1)); err != nil {
 			return err
@@ -97,17 +98,25 @@ func run(ctx context.Context, p plan) error {
 		if err := b.measure(list, p.rounds); err != nil {
 			return err
 		}
-		skills = b.table(list)
+		skills = b.table(skillsTitle, skillsText, list)
 		fmt.Print(skills)
+	}
+	if slices.Contains(p.tables, "growth") {
+		list := growth(slices.Max(counts) < 1_000)
+		if err := b.measure(list, p.rounds); err != nil {
+			return err
+		}
+		grown = b.table(growthTitle, growthText, list)
+		fmt.Print(grown)
 	}
 	if p.out == "" {
 		return nil
 	}
-	return write(p.out, skills, launch, served)
+	return write(p.out, skills, launch, served, grown)
 }
 
 // write puts the parts into a file; one that was not measured stays as it is.
-func write(file, skills, launch, served string) error {
+func write(file, skills, launch, served, grown string) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
 		return err
@@ -124,7 +133,7 @@ func write(file, skills, launch, served string) error {
 		}
 		return ""
 	}
-	parts := []string{was(skills, skillsTitle), was(launch, launchTitle), was(served, mcpTitle)}
+	parts := []string{was(skills, skillsTitle), was(launch, launchTitle), was(served, mcpTitle), was(grown, growthTitle)}
 	return os.WriteFile(file, []byte(strings.Trim(strings.Join(parts, "\n"), "\n")+"\n"), 0o644)
 }
 
@@ -145,7 +154,7 @@ type samples struct {
 func (b *bench) build(tables []string) error {
 	subjects := []string{"build", "-o", b.bin + string(filepath.Separator)}
 	for _, t := range tables {
-		subjects = append(subjects, map[string][]string{"launch": {"./subject/launch"}, "mcp": {"./subject/mcp"}, "skills": {"./subject/floor", "./subject/metier", "./subject/peers"}}[t]...)
+		subjects = append(subjects, map[string][]string{"launch": {"./subject/launch"}, "mcp": {"./subject/mcp"}, "skills": {"./subject/floor", "./subject/metier", "./subject/peers"}, "growth": {"./subject/metier"}}[t]...)
 	}
 	for _, args := range [][]string{
 		subjects,
@@ -186,7 +195,7 @@ func (b *bench) tree(kind string, n int) (string, error) {
 func (b *bench) measure(list []entry, rounds int) error {
 	for round := range rounds + 1 {
 		for _, e := range list {
-			if e.Skills > 10_000 && round > 3 {
+			if e.Skills > 10_000 && round > 3 || e.Rounds > 0 && round > e.Rounds {
 				continue
 			}
 			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-20s %-60.60s", round, rounds, e.Work, e.Name)

@@ -10,10 +10,14 @@ import (
 	"time"
 )
 
-// table is the page: the machine, then one table for each piece of work.
-func (b *bench) table(list []entry) string {
+const skillsText = "beside a floor and peers\n\nWritten by `make bench`; do not edit. Each figure is the median of fresh processes, rounds interleaved, page cache\nwarm. Times are of the work alone, without the start of the process, except under \"whole process\". CPU and memory are\nof the whole process. × is the time over that of the floor, the first row of each table.\n\n"
+
+const growthText = "what more work costs\n\nWritten by `make bench`, and alone by `make bench-growth`; do not edit. Each figure is the median of fresh processes, in turns. × is the time over\nthat of the floor, the first row of each table, which is the same work, smaller. Everything goes through the engine, as in a program that embeds it.\nCPU and memory are of the whole process.\n\n"
+
+// table is a part of the page: the machine, then one table for each piece of work.
+func (b *bench) table(title, text string, list []entry) string {
 	var t strings.Builder
-	t.WriteString(skillsTitle + "beside a floor and peers\n\nWritten by `make bench`; do not edit. Each figure is the median of fresh processes, rounds interleaved, page cache\nwarm. Times are of the work alone, without the start of the process, except under \"whole process\". CPU and memory are\nof the whole process. × is the time over that of the floor, the first row of each table.\n\n")
+	t.WriteString(title + text)
 	fmt.Fprintf(&t, "Machine: %s.\n", machine())
 	work := ""
 	var floor time.Duration
@@ -33,7 +37,7 @@ func (b *bench) table(list []entry) string {
 
 // title is the head of the table an entry stands in.
 func (e entry) title() string {
-	if e.Skills == 0 {
+	if e.Skills == 0 || e.Sizes {
 		return e.Work
 	}
 	return fmt.Sprintf("%s, %s skills", e.Work, thousands(e.Skills))
@@ -67,8 +71,16 @@ func row(e entry, s *samples, floor time.Duration) string {
 	if s.last.Error != "" {
 		found = "gave up: " + cell(s.last.Error)
 	}
-	return fmt.Sprintf("| %s | %d | %s | %s-%s | %s | %s | %s | %.0f | %.0f |\n", e.Name, e.Procs, short(mid), short(slices.Min(s.wall)), short(slices.Max(s.wall)),
-		ratio, budget, found, ms(middle(s.cpu)), float64(middle(s.rss))/(1<<20))
+	mb := float64(middle(s.rss)) / (1 << 20)
+	memory := fmt.Sprintf("%.0f", mb)
+	if e.MostMB > 0 {
+		memory += fmt.Sprintf(" of %g", e.MostMB)
+		if mb > e.MostMB {
+			memory += " missed"
+		}
+	}
+	return fmt.Sprintf("| %s | %d | %s | %s-%s | %s | %s | %s | %.0f | %s |\n", e.Name, e.Procs, short(mid), short(slices.Min(s.wall)), short(slices.Max(s.wall)),
+		ratio, budget, found, ms(middle(s.cpu)), memory)
 }
 
 // cell is one short line that does not end the table's cell, without paths.

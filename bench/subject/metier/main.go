@@ -14,7 +14,9 @@ import (
 )
 
 func main() {
-	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": indexed, "search": search})
+	subject.Main(map[string]subject.Case{"scan": scan, "snapshot": snapshot, "full": full, "use": use, "indexed": indexed, "search": search,
+		"turns-10": turns(10), "turns-40": turns(40), "turns-1000": turns(1_000), "turns-4000": turns(4_000), "runs-10": runs(10), "runs-1000": runs(1_000),
+		"symbols-1000": symbols(1_000), "symbols-10000": symbols(10_000), "launch-1": launch(1), "launch-20": launch(20)})
 }
 
 func defaults() (settings.Settings, error) {
