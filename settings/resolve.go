@@ -131,7 +131,11 @@ func (r Row) narrowings(from string) string {
 		if from == r.Empty {
 			return from
 		}
-		return "any part of " + from + ", or " + r.Empty
+		s := "any part of " + from + ", or " + r.Empty
+		if r.Name == "roots" {
+			s += "; builtin and auto:org are left out last"
+		}
+		return s
 	case ShapeNumber:
 		if from == "0" {
 			return r.Values[0]

@@ -92,6 +92,15 @@ func TestNarrowness(t *testing.T) {
 	}{
 		{"scan", "recursive", "children", true},
 		{"scan", "children", "grouped", false},
+		{"roots", "builtin, auto:org, auto:project, auto:home", "builtin, auto:org, auto:home", true},
+		{"roots", "builtin, auto:org, auto:project", "builtin, auto:project", false}, // would free the names of auto:org
+		{"roots", "builtin, auto:org, auto:project", "auto:org", false},
+		{"roots", "auto:project, auto:home", "auto:project", true},
+		{"roots", "builtin, auto:project", "none", true},
+		{"identity", "name", "equal", true},
+		{"identity", "name", "path", false}, // would rename what is denied by name
+		{"identity", "path", "equal", false},
+		{"identity", "folder", "equal", true},
 		{"activation", "preload, load_tool", "load_tool", true},
 		{"activation", "load_tool", "slash", false},
 		{"install", "local, zip", "off", true},

@@ -172,6 +172,29 @@ func naming(r Row) Row {
 	return r
 }
 
+// trusting is for the one set whose values are ordered, the most trusted first: below the operator, a value goes only
+// with all less trusted ones. Skills that are left out do not protect their names from those that stay.
+func trusting(r Row, trusted int) Row {
+	inner := r.narrower
+	r.narrower = func(from, to string) bool {
+		was, is := elements(from), elements(to)
+		for _, v := range r.Values[:trusted] {
+			if slices.Contains(was, v) && !slices.Contains(is, v) && slices.ContainsFunc(is, func(u string) bool { return slices.Index(r.Values, u) > slices.Index(r.Values, v) }) {
+				return false
+			}
+		}
+		return inner(from, to)
+	}
+	return r
+}
+
+func elements(set string) (out []string) {
+	for v := range strings.SplitSeq(set, ",") {
+		out = append(out, strings.TrimSpace(v))
+	}
+	return out
+}
+
 // adding is for the one choice whose values each read other files: below the operator it may only move to a value that
 // reads all that was read before.
 func adding(r Row) Row {

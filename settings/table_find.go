@@ -25,7 +25,7 @@ func families() []value[Family] {
 
 func discoverRows() []Row {
 	return []Row{
-		set("roots", "Roots to search by default. Named roots are always searched.", "none",
+		trusting(set("roots", "Roots to search by default. Named roots are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
 				{RootOrg, "the skills of the machine: /etc/metier/skills"},
@@ -34,7 +34,7 @@ func discoverRows() []Row {
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
-			}),
+			}), 2),
 		set("root_families", "Agents whose skill folders auto:project, auto:home, and env search, in this order.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
