@@ -314,6 +314,6 @@ func (a *app) showReplay(r run.ReplayReport, note string) {
 	}
 	a.section("problems", rows)
 	if note != "" {
-		fmt.Fprintf(a.Out, "\nnote: %s\n", note)
+		fmt.Fprintf(a.Out, "\nnote: %s\n", asFlags(note))
 	}
 }

@@ -270,7 +270,7 @@ func TestBrowserOfASubagentIsRefused(t *testing.T) {
 		code    string
 		says    string
 	}{
-		"nothing lent":   {call("capture-workflow.sh", s.URL), "", "", func(*testing.T) []string { return nil }, "permission_denied", "no browser is leased"},
+		"nothing lent":   {call("capture-workflow.sh", s.URL), "", "", func(*testing.T) []string { return nil }, "permission_denied", "no browser is shared"},
 		"another origin": {call("capture-workflow.sh", other.URL), "", "", here, "permission_denied", "leased for " + s.URL},
 		"time is over": {call("capture-workflow.sh", s.URL), "", "",
 			func(t *testing.T) []string { return append(lend(t, s.URL), "--browser-until", "2020-01-01T00:00:00Z") }, "permission_denied", "its time is over"},

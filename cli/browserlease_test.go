@@ -85,10 +85,10 @@ func TestALeaseThatEndedIsNotTakenUpAgain(t *testing.T) {
 	if len(l.shop.got()) > 0 {
 		t.Errorf("sent: %q", l.shop.got())
 	}
-	if last := l.results[len(l.results)-1]; !strings.HasPrefix(last, "Error: permission_denied: ") || !strings.Contains(last, "its time is over") || !strings.Contains(last, "--browser-until") {
+	if last := l.results[len(l.results)-1]; !strings.HasPrefix(last, "Error: permission_denied: ") || !strings.Contains(last, "its time is over") || !strings.Contains(last, "renew the session on resume") {
 		t.Errorf("the subagent was told %q", l.results)
 	}
-	if said := l.err.String(); !strings.Contains(said, "note: the lease of the browser ended at "+l.clock.Add(-50*time.Minute).UTC().Format(time.RFC3339)) || !strings.Contains(said, "--browser-until") {
+	if said := l.err.String(); !strings.Contains(said, "note: the shared browser session ended at "+l.clock.Add(-50*time.Minute).UTC().Format(time.RFC3339)) || !strings.Contains(said, "--browser-until") {
 		t.Errorf("the person was told:\n%s", said)
 	}
 	ran := readArtifact[run.Scripts](t, l.childFolder("t1.c0"), run.FileScripts).Executions
@@ -140,7 +140,7 @@ func TestWhatIsNoLeaseIsNotLentAnew(t *testing.T) {
 	l := newLessee(t, 1)
 	before := len(entriesOf(t, l.folder()))
 	for _, c := range []struct{ flag, value, hint string }{
-		{"--browser-until", "soon", "write a duration"}, {"--browser-endpoint", "http://example.com:9222", "127.0.0.1"}, {"--browser-origin", "ftp://x", "https://example.com"},
+		{"--browser-until", "soon", "use a duration"}, {"--browser-endpoint", "http://example.com:9222", "127.0.0.1"}, {"--browser-origin", "ftp://x", "https://example.com"},
 	} {
 		l.want(2, "run", "--resume", "latest", c.flag, c.value)
 		if said := l.err.String(); !strings.Contains(said, "[lease_invalid]") || !strings.Contains(said, c.hint) {

@@ -37,6 +37,7 @@ func (a *app) showDoctor(checks []doctor.Check) error {
 			x.Detail, x.Hint = p.err.Error()+" ["+p.code+"]", p.hint
 			problems++
 		}
+		x.Detail, x.Hint = asFlags(x.Detail), asFlags(x.Hint)
 		detail := x.Detail
 		if x.Hint != "" {
 			detail += "; " + x.Hint

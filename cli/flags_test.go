@@ -44,7 +44,7 @@ func TestCommandLines(t *testing.T) {
 		"run --max-tokens 1.5":            {2, `--max-tokens "1.5" is not a whole number`},
 		"exec a b --timeout x":            {2, `--timeout "x" is not a time such as 90s or 10m`},
 		"sandbox run --level L9 -- ls":    {2, `--level "L9" is not a level`},
-		"run --harness nope --prompt x --model scripted:x": {4, "exists with --harness"},
+		"run --harness nope --prompt x --model scripted:x": {4, "existing folder with --harness"},
 		"help nope":                     {2, `unknown command "nope" for "metier"`},
 		"help lst":                      {2, "did you mean list?"},
 		"help runs shw":                 {2, "did you mean show?"},

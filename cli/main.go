@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -210,7 +211,8 @@ func noticeLine(n engine.Notice) string {
 		return "harness " + text
 	case engine.CodeMoved:
 		return "metier: " + text
-	case "":
+	}
+	if n.Code == "" || strings.Contains(text, ": "+n.Code+": ") {
 		return "note: " + text
 	}
 	return "note: " + text + " [" + n.Code + "]"

@@ -54,7 +54,7 @@ var recordedRuns = map[string]recordedRun{
 	"approval": {status: "parked", answer: true, out: []string{"Counted."}, files: map[string]string{"ws/ran.txt": "named a\nasked b c\n"}},
 	"children": {status: "parked", answer: true, out: []string{"It holds one.", "Wrote: "}, files: map[string]string{"ws/b.txt": "two\n"}},
 	"mcp":      {status: "parked", answer: true, out: []string{"The desk is empty.", "The letter is sent."}, files: map[string]string{"sent.txt": "sent\n"}},
-	"browser": {status: "parked", answer: true, out: []string{"its time is over"}, err: []string{"note: the lease of the browser ended at ", "--browser-until lends it anew"},
+	"browser": {status: "parked", answer: true, out: []string{"its time is over"}, err: []string{"note: the shared browser session ended at ", "--browser-until to renew it"},
 		files: map[string]string{"ws/page.txt": "One apple"}},
 	"killed-before": {status: "interrupted", out: []string{"Edited: "}, files: map[string]string{"ws/a.txt": "one one\n"}},
 	"killed-after":  {status: "interrupted", out: []string{"Edited: "}, files: map[string]string{"ws/a.txt": "one one\n"}},

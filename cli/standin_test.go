@@ -199,7 +199,7 @@ func refusedJSON(ts *testscript.TestScript, code, message, hint string) {
 		}
 	}
 	var e struct {
-		Error struct{ Code, Message, Hint string }
+		Error struct{ Code, Message, Hint, Flag string }
 	}
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stderr")))
 	d.DisallowUnknownFields()

@@ -49,7 +49,7 @@ func (r *Run) noteSkipped() {
 	for _, m := range r.snapshot.Mounts() {
 		for _, d := range m.Notes {
 			if d.Severity == skillmd.Warning {
-				r.note(d.Code, "%s: %s", d.Path, d.Detail)
+				r.note(d.Code, "%s: %s: %s", d.Path, d.Code, d.Detail)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (r *Run) noteFound(what string, is func(metier.Diagnostic) bool) {
 			continue
 		}
 		if n++; n <= most {
-			r.note(d.Code, "%s%s: %s", what, d.At(), d.Detail)
+			r.note(d.Code, "%s%s: %s: %s", what, d.At(), d.Code, d.Detail)
 		}
 	}
 	if n > most {

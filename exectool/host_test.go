@@ -195,7 +195,7 @@ func TestNameOfASkillIsNotItsFiles(t *testing.T) {
 			if ok := tier == policy.Builtin || tier == policy.Org || name == "this tree" || name == "by ID"; ok {
 				w.ran("scripts/a.sh")
 			} else {
-				w.denies("permission_denied", "--allow-skill-script demo:scripts/a.sh", w.run("scripts/a.sh"))
+				w.denies("permission_denied", "the operator can approve the script demo:scripts/a.sh", w.run("scripts/a.sh"))
 			}
 		}
 	}

@@ -214,7 +214,7 @@ func TestFormIsFilledInTheLeasedBrowser(t *testing.T) {
 		}
 	}
 	w := newHosted(t, setup{}, profileHost(t, nil), agentBrowser(t)) // no lease
-	w.denies("permission_denied", "no browser is leased to this run; the operator lends one: --browser-endpoint", w.browse(capture, "http://127.0.0.1:8/"))
+	w.denies("permission_denied", "no browser is shared with this run; the operator can share one", w.browse(capture, "http://127.0.0.1:8/"))
 }
 
 func mapsEqual(a, b map[string]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
@@ -422,5 +422,5 @@ func TestEndpointStaysWithTheScript(t *testing.T) {
 func TestBrowserThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newHosted(t, setup{}, profileHost(t, leased(t, "http://127.0.0.1:1", "http://127.0.0.1:8", time.Hour)), agentBrowser(t))
-	w.denies("browser_unavailable", "--browser-endpoint", w.browse(capture, "http://127.0.0.1:8/"))
+	w.denies("browser_unavailable", "the operator has to check", w.browse(capture, "http://127.0.0.1:8/"))
 }

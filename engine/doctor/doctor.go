@@ -175,7 +175,7 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 		return
 	}
 	if err := writable(root); err != nil {
-		d.bad("records", &metier.Error{Op: "records", Path: root, Kind: metier.Unavailable, Code: "read_only", Hint: "put records elsewhere with --artifact-root or artifact_root", Err: err})
+		d.bad("records", &metier.Error{Op: "records", Path: root, Kind: metier.Unavailable, Code: "read_only", Hint: "choose another folder with Request.Artifacts or artifact_root", Err: err})
 		return
 	}
 	list, err := run.List(context.Background(), root)

@@ -40,7 +40,7 @@ func (d *doctor) models(ctx context.Context) {
 		}
 	}
 	if !reachable {
-		d.note("model", "set a provider's key, start Ollama, or give --model", "none: only runs with a recorded script work")
+		d.note("model", "set a provider's key, start Ollama, or name a model with Request.Model", "none: only runs with a recorded script work")
 	}
 }
 

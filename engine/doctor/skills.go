@@ -35,7 +35,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 		return
 	}
 	if len(list) == 0 {
-		d.note("skills", "name a folder with --skills-root or in the configuration", "there is no root to look for skills in")
+		d.note("skills", "name a folder with Request.Roots or in the configuration", "there is no root to look for skills in")
 	}
 	for _, r := range list {
 		d.root(ctx, r, set)
@@ -43,7 +43,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
 		for _, f := range d.e.Finder().Unsearched(ctx, set, d.ws, list) {
-			d.note("skills", "include them with --set "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
+			d.note("skills", "include them with the setting "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
 		}
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
@@ -72,7 +72,7 @@ func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings
 		}
 	}
 	if found > most {
-		d.note("names", "'metier list --all' shows each", "%d more names are doubtful", found-most)
+		d.note("names", "'metier list' shows each", "%d more names are doubtful", found-most)
 	}
 }
 
@@ -150,7 +150,7 @@ func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Setti
 		text += "; " + x.String()
 	}
 	if faults["error"] > 0 || states["loaded"] == 0 && len(states) > 0 {
-		d.note("skills", "'metier list --all' shows each, 'metier explain NAME' the way out", "%s", text)
+		d.note("skills", "'metier list' shows each, 'metier explain NAME' the fix", "%s", text)
 		return
 	}
 	d.ok("skills", "%s", text)

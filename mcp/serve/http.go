@@ -34,7 +34,7 @@ const mostEndpoints = 32
 func Endpoints(list []string) ([]Endpoint, error) {
 	const form = "write it as NAME=PROFILE,ROOT,...; profile and roots may be left out: NAME=,ROOT or NAME=PROFILE"
 	if len(list) > mostEndpoints {
-		return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "start a second server", "more than %d --endpoint", mostEndpoints)
+		return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "start a second server", "more than %d endpoints", mostEndpoints)
 	}
 	var out []Endpoint
 	for _, text := range list {
@@ -42,13 +42,13 @@ func Endpoints(list []string) ([]Endpoint, error) {
 		parts := strings.Split(rest, ",")
 		switch {
 		case !is:
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "--endpoint %s is no endpoint", text)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "%s is not an endpoint", text)
 		case !endpointName.MatchString(name):
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "use lower-case letters, digits and hyphens, at most 32", "--endpoint %s: the name %q cannot stand in an address", text, name)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "use lower-case letters, digits and hyphens, at most 32", "endpoint %s: the name %q cannot be in an address", text, name)
 		case slices.ContainsFunc(out, func(o Endpoint) bool { return o.Name == name }):
 			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", "give each a name of its own", "the endpoint %s is there twice", name)
 		case slices.Contains(parts[1:], ""):
-			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "--endpoint %s has a root without a name", text)
+			return nil, metier.Errorf(metier.Invalid, "endpoint_invalid", form, "endpoint %s has a root without a name", text)
 		}
 		out = append(out, Endpoint{name, parts[0], parts[1:]})
 	}
@@ -108,10 +108,10 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 func CheckAddress(address string, tokens bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return metier.Errorf(metier.Invalid, "usage", "write it as 127.0.0.1:8931", "--http %s is no address and port", address)
+		return metier.Errorf(metier.Invalid, "usage", "write it as 127.0.0.1:8931", "%s is not an address with a port", address)
 	}
 	if ip := net.ParseIP(host); !tokens && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return metier.Errorf(metier.Invalid, "token_needed", "name a file of tokens with --token-file, or bind to 127.0.0.1", "other machines reach %s, and anybody there could call", address)
+		return metier.Errorf(metier.Invalid, "token_needed", "name a file of tokens, or listen on 127.0.0.1", "other machines can reach %s without a token", address)
 	}
 	return nil
 }
