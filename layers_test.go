@@ -312,7 +312,7 @@ func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 			checked++
 			name := f.Local(path)
 			for _, d := range f.Decls {
-				for _, at := range repocheck.Shown(d) {
+				for _, at := range shown(d) {
 					if s, ok := at.(*ast.SelectorExpr); ok && ast.IsExported(s.Sel.Name) {
 						if x, ok := s.X.(*ast.Ident); ok && x.Name == name && !asked[f.Dir+" "+path+"."+s.Sel.Name] {
 							t.Errorf("%s:%d: an exported declaration names %s.%s of %s", f.Path, f.Line(s.Pos()), x.Name, s.Sel.Name, path)

@@ -97,11 +97,6 @@ func (h *Harness) References() []*Node {
 	return slices.DeleteFunc(h.All(), func(n *Node) bool { return n.Kind != Document })
 }
 
-// Findings returns the diagnostics of a severity.
-func (h *Harness) Findings(s skillmd.Severity) []metier.Diagnostic {
-	return slices.DeleteFunc(slices.Clone(h.Diagnostics), func(d metier.Diagnostic) bool { return d.Severity != s })
-}
-
 // Err returns an error if the harness cannot be loaded: HARNESS.md is missing, is
 // invalid, or has no name or description. Other findings do not prevent loading.
 func (h *Harness) Err() error {

@@ -153,3 +153,35 @@ func (f GoFile) Uses(importPath, name string) []ast.Node {
 	})
 	return at
 }
+
+// Exported lists a file's exported package-level identifiers: constants,
+// variables, types and functions. Methods and fields are not counted.
+func Exported(f *ast.File) []*ast.Ident {
+	var out []*ast.Ident
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				out = append(out, d.Name)
+			}
+		case *ast.GenDecl:
+			if d.Tok != token.IMPORT {
+				out = append(out, specNames(d)...)
+			}
+		}
+	}
+	return slices.DeleteFunc(out, func(id *ast.Ident) bool { return !id.IsExported() })
+}
+
+func specNames(d *ast.GenDecl) []*ast.Ident {
+	var out []*ast.Ident
+	for _, s := range d.Specs {
+		switch s := s.(type) {
+		case *ast.TypeSpec:
+			out = append(out, s.Name)
+		case *ast.ValueSpec:
+			out = append(out, s.Names...)
+		}
+	}
+	return out
+}

@@ -1,48 +1,15 @@
-package repocheck
+package metier_test
 
 import (
 	"go/ast"
 	"go/token"
-	"slices"
 )
 
-// Exported lists a file's exported package-level identifiers: constants,
-// variables, types and functions. Methods and fields are not counted.
-func Exported(f *ast.File) []*ast.Ident {
-	var out []*ast.Ident
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			if d.Recv == nil {
-				out = append(out, d.Name)
-			}
-		case *ast.GenDecl:
-			if d.Tok != token.IMPORT {
-				out = append(out, specNames(d)...)
-			}
-		}
-	}
-	return slices.DeleteFunc(out, func(id *ast.Ident) bool { return !id.IsExported() })
-}
-
-func specNames(d *ast.GenDecl) []*ast.Ident {
-	var out []*ast.Ident
-	for _, s := range d.Specs {
-		switch s := s.(type) {
-		case *ast.TypeSpec:
-			out = append(out, s.Name)
-		case *ast.ValueSpec:
-			out = append(out, s.Names...)
-		}
-	}
-	return out
-}
-
-// Shown lists the nodes of a declaration that users of its package see:
+// shown lists the nodes of a declaration that users of its package see:
 // signatures of exported functions and methods of exported types, exported
 // types with their exported fields and methods, the types of exported
 // variables and constants. Bodies and values are not shown.
-func Shown(d ast.Decl) []ast.Node {
+func shown(d ast.Decl) []ast.Node {
 	var out []ast.Node
 	see := func(n ast.Node) {
 		ast.Inspect(n, func(n ast.Node) bool {
