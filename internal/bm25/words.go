@@ -17,63 +17,7 @@ const maxWord = 64
 // East Asian text, which has no spaces, its pairs of characters. f must not
 // keep what it is given.
 func split(text string, f func(word []byte)) {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			splitWide(nfkc.String(text), f)
-			return
-		}
-	}
-	var buf [maxWord]byte
-	for at := 0; at < len(text); {
-		if !wordByte(text[at]) {
-			at++
-			continue
-		}
-		end := at + 1
-		for end < len(text) && wordByte(text[end]) {
-			end++
-		}
-		run := text[at:end]
-		emit(run, &buf, f)
-		camel(run, &buf, f)
-		at = end
-	}
-}
-
-// HasWord reports whether a text has anything that can be searched for.
-func HasWord(text string) bool { return strings.IndexFunc(text, letter) >= 0 }
-
-func wordByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-}
-
-func emit(run string, buf *[maxWord]byte, f func([]byte)) {
-	n := copy(buf[:], run)
-	for i, c := range buf[:n] {
-		if c >= 'A' && c <= 'Z' {
-			buf[i] = c + 'a' - 'A'
-		}
-	}
-	f(buf[:n])
-}
-
-// camel gives the parts of fooBar and HTMLParser.
-func camel(run string, buf *[maxWord]byte, f func([]byte)) {
-	upper := func(i int) bool { return run[i] >= 'A' && run[i] <= 'Z' }
-	from := 0
-	for i := 1; i < len(run); i++ {
-		if upper(i) && (!upper(i-1) || i+1 < len(run) && !upper(i+1) && run[i+1] > '9') {
-			emit(run[from:i], buf, f)
-			from = i
-		}
-	}
-	if from > 0 {
-		emit(run[from:], buf, f)
-	}
-}
-
-// splitWide is split for text with other letters than ASCII has.
-func splitWide(text string, f func([]byte)) {
+	text = nfkc.String(text)
 	var buf [maxWord]byte
 	for at := 0; at < len(text); {
 		r, size := utf8.DecodeRuneInString(text[at:])
@@ -110,7 +54,37 @@ func splitWide(text string, f func([]byte)) {
 	}
 }
 
-func letter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
+// HasWord reports whether a text has anything that can be searched for.
+func HasWord(text string) bool { return strings.IndexFunc(text, letter) >= 0 }
+
+func emit(run string, buf *[maxWord]byte, f func([]byte)) {
+	n := copy(buf[:], run)
+	for i, c := range buf[:n] {
+		if c >= 'A' && c <= 'Z' {
+			buf[i] = c + 'a' - 'A'
+		}
+	}
+	f(buf[:n])
+}
+
+// camel gives the parts of fooBar and HTMLParser.
+func camel(run string, buf *[maxWord]byte, f func([]byte)) {
+	upper := func(i int) bool { return run[i] >= 'A' && run[i] <= 'Z' }
+	from := 0
+	for i := 1; i < len(run); i++ {
+		if upper(i) && (!upper(i-1) || i+1 < len(run) && !upper(i+1) && run[i+1] > '9') {
+			emit(run[from:i], buf, f)
+			from = i
+		}
+	}
+	if from > 0 {
+		emit(run[from:], buf, f)
+	}
+}
+
+func letter(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || r >= utf8.RuneSelf && unicode.IsMark(r)
+}
 
 func eastAsian(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo)
