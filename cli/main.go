@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"metier/config"
 	"metier/engine"
 	"metier/fetch"
+	"metier/internal/diagcodes"
 	"metier/internal/egress"
 	"metier/mcp/host"
 	"metier/skillroots"
@@ -212,7 +212,7 @@ func noticeLine(n engine.Notice) string {
 	case engine.CodeMoved:
 		return "metier: " + text
 	}
-	if n.Code == "" || strings.Contains(text, ": "+n.Code+": ") {
+	if _, diagnostic := diagcodes.Of(n.Code); diagnostic || n.Code == "" { // the text has the code
 		return "note: " + text
 	}
 	return "note: " + text + " [" + n.Code + "]"

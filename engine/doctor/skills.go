@@ -43,7 +43,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	d.names(ctx, list, set, policy.Grants{Denied: slices.Concat(d.op.Deny, denied)})
 	if len(named) == 0 {
 		for _, f := range d.e.Finder().Unsearched(ctx, set, d.ws, list) {
-			d.note("skills", "include them with the setting "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
+			d.note("skills", "include them with Request.Layers "+skillroots.IncludeFamilies(f.Agent), "%s holds %s that no run finds", f.Path, plural.Of(f.Skills, "skill"))
 		}
 	}
 	if n := len(d.op.Deny) + len(denied); n > 0 {
