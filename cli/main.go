@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -212,7 +213,7 @@ func noticeLine(n engine.Notice) string {
 	case engine.CodeMoved:
 		return "metier: " + text
 	}
-	if _, diagnostic := diagcodes.Of(n.Code); diagnostic || n.Code == "" { // the text has the code
+	if _, diagnostic := diagcodes.Of(n.Code); n.Code == "" || diagnostic && strings.Contains(text, ": "+n.Code+": ") {
 		return "note: " + text
 	}
 	return "note: " + text + " [" + n.Code + "]"
