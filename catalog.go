@@ -77,7 +77,7 @@ type CatalogEntry struct {
 }
 
 // toolTextMax is the longest tool description that providers take; a longer
-// catalog goes to the system prompt (ruling 17).
+// catalog goes to the system prompt.
 const toolTextMax = 60_000
 
 // descMax is how many characters of a description and of a compatibility note

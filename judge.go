@@ -109,7 +109,7 @@ func (sk *Skill) judgeRepairs(parse settings.Parse) {
 	}
 }
 
-// reportYAML words what is no YAML as the setting says: B-016 has a sentence of its own.
+// reportYAML words what is no YAML as the setting says: Keen has its own sentence.
 func (sk *Skill) reportYAML(folder string, how settings.YAMLReport) {
 	for i, d := range sk.Diagnostics {
 		if !d.NotYAML() || how == settings.YAMLReportDiagnostic {

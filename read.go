@@ -123,7 +123,7 @@ func (s *Session) page(c Call) int {
 	return max(c.Page-2048, c.Page/2)
 }
 
-// resource goes through the checks in the order of contracts §2.1.
+// resource goes through the checks in their fixed order.
 func (s *Session) resource(ctx context.Context, x *ToolContext, r *Reading) (Skill, error) {
 	fail := func(k Kind, code, text string) error {
 		return &Error{Op: "read", Skill: r.Skill, Path: r.Path, Kind: k, Code: code, Err: errors.New(text)}
@@ -290,7 +290,7 @@ func (s *Session) present(data []byte, r *Reading, fail func(Kind, string, error
 	return nil
 }
 
-// readCode names a failed open or read as contracts §2.1 does.
+// readCode returns the code of a failed open or read.
 func readCode(err error) string {
 	switch KindOf(err) {
 	case Drift: // the source compared, and says how

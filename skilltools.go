@@ -334,8 +334,7 @@ type readArgs struct {
 	Offset   int64  `json:"offset,omitempty"`   // with Config.ToolsOnly
 }
 
-// envelopeReadArgs is what read_skill_resource takes with tool_reply=envelope
-// (E-038).
+// envelopeReadArgs is what read_skill_resource takes with tool_reply=envelope.
 type envelopeReadArgs struct {
 	Name    string `json:"name"`
 	SkillID string `json:"skillId,omitempty"`

@@ -136,7 +136,7 @@ func (a *app) noteCut(res exectool.Result) {
 	}
 }
 
-// refusal is what a code of contracts §2.1, or of policy, means for the exit
+// refusal is what the code of a failed check, or of policy, means for the exit
 // code, and the way out where the message has none.
 type refusal struct {
 	kind metier.Kind

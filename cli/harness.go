@@ -176,7 +176,7 @@ func nodeOf(n *harness.Node) harnessNode {
 	return out
 }
 
-// harnessSkill and harnessReference are entries of `harness show --json` (D-040).
+// harnessSkill and harnessReference are entries of `harness show --json`.
 type harnessSkill struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`

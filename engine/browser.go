@@ -119,7 +119,7 @@ func (e *Engine) renewBrowser(l *Launch, f BrowserRequest, op config.Operator) e
 	return e.planBrowser(l, f, op)
 }
 
-// recordLease puts a browser that was lent anew into the record, where the next
+// recordLease records a browser session that was renewed, where the next
 // resume finds it.
 func (r *Run) recordLease(ctx context.Context) (ref record.Ref, err error) {
 	if !r.launch.browserRenewed {

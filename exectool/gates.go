@@ -46,7 +46,7 @@ func (a Script) refusal() refusal {
 // files finds a skill's files.
 type files func(context.Context, metier.Skill) (metier.Skill, error)
 
-// ready goes through the checks of contracts §2.1 in their order. The error is
+// ready goes through the checks in their fixed order. The error is
 // of those before the allowlist; what is wrong after it is in broken, since the
 // operator's word comes in between.
 func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index files) (prepared, error) {

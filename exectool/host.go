@@ -90,7 +90,7 @@ func (r *runner) box(host bool) sandbox.Sandbox {
 	return r.Sandbox
 }
 
-// hostRules are the last gates of contracts §2.1, for a script on the host.
+// hostRules checks the last gates of a script that runs on the host.
 func (r *runner) hostRules(p *prepared, fail refusal) error {
 	deny := func(hint, format string, a ...any) error {
 		return fail(metier.Denied, "permission_denied", fmt.Sprintf(format, a...), hint)

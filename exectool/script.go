@@ -247,7 +247,7 @@ func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (san
 		}
 		j.Trees = []sandbox.Tree{tree}
 	}
-	// A-086, ruling 13: these five in every profile.
+	// These five are set in every profile.
 	j.Env = append(slices.Clone(p.command.Env), "CF_HARNESS_RUN_ID="+t.Run, "SKILL_NAME="+p.skill.Name, "SKILL_DIR="+p.dir,
 		"SKILL_SCRIPT="+path.Join(p.dir, p.script.Path), "CF_HARNESS_SKILL_SCRIPT_EXECUTION_TARGET="+target(p.level))
 	return j, nil

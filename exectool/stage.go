@@ -75,7 +75,7 @@ func verified(ctx context.Context, b metier.Bundle, sk metier.Skill, f metier.Re
 	return data, nil
 }
 
-// openCode names a failed open as contracts §2.1 does for scripts.
+// openCode returns the code of a failed open of a script.
 func openCode(err error) string {
 	switch metier.KindOf(err) {
 	case metier.NotFound:

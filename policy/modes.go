@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// evidence reports whether the turn holds a direct command.
+// evidence reports whether the turn holds a direct command.
 func evidence(slots []Slot) bool {
 	return slices.ContainsFunc(slots, func(s Slot) bool { return s.Role == DirectCommand })
 }

@@ -13,15 +13,14 @@ import (
 )
 
 // The types of the artifacts. The first two are what the sources name and hold
-// in every profile (ruling 12).
+// in every profile.
 const (
 	typeRegistry    = "cf-harness.skill-registry"
 	typeActivations = "cf-harness.skill-activations"
 	typePrefix      = "metier."
 )
 
-// promptRole is the role of everything that comes from a skill, in every artifact
-//
+// promptRole is the role of everything that comes from a skill, in every artifact.
 const promptRole = string(policy.Context)
 
 // Registry is skill-registry.json: the skills as they

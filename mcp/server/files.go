@@ -46,7 +46,7 @@ func addressed(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // readResource gives a file of a skill as it is. Reading SKILL.md is no
-// activation (ruling 26). A client is not the operator: what is asked about
+// activation. A client is not the operator: what is asked about
 // before it is loaded is no resource until somebody said yes.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
@@ -187,8 +187,7 @@ func prompt(sk metier.Skill) *mcp.Prompt {
 	return p
 }
 
-// getPrompt puts a skill into the session as the choice of the client's person
-// (ruling 33).
+// getPrompt puts a skill into the session as the choice of the client's person.
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	c, release, err := s.acquire(ctx, req)
 	if err != nil {
