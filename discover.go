@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"metier/policy"
+	"metier/settings"
 	"metier/skillmd"
 )
 
@@ -95,6 +96,9 @@ type Mount struct {
 	// Yields gives the name of a skill that is hidden from models to another skill that models may
 	// use.
 	Yields bool
+
+	// Parse replaces the parse settings of the snapshot for this mount. nil keeps them.
+	Parse *settings.Parse
 
 	Notes []Diagnostic // findings about the root itself, such as a second path that was dropped
 	// OS is the operating system of its scripts, as a GOOS value; "" is the current one.

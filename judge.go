@@ -26,6 +26,9 @@ var standardFields = []string{"name", "description", "license", "compatibility",
 // naming. Nothing is dropped: what cannot be used has State Refused and a
 // diagnostic of severity error.
 func judge(h *Head, m Mount, parse settings.Parse, names settings.Names) Skill {
+	if m.Parse != nil {
+		parse = *m.Parse
+	}
 	if m.ByPath {
 		names.Identity, parse.NameCharset = settings.IdentityPath, settings.NameCharsetAny
 		if parse.Validation == settings.ValidationStrict {

@@ -84,7 +84,7 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 		return nil, err
 	}
 	sh.denied = slices.Concat(op.Deny, denied)
-	if sh.roots, err = a.engine().Finder().Find(p.roots, p.harness, op.Skills, sh.settings.Discover, sh.workspace, nil); err != nil {
+	if sh.roots, err = a.engine().Finder().Find(p.roots, p.harness, op.Skills, sh.settings, sh.workspace, nil); err != nil {
 		return nil, err
 	}
 	sh.settings.Tools.Default = engine.HarnessTools(sh.settings.Tools.Default, sh.roots)

@@ -30,6 +30,7 @@ type Launch struct {
 	Mounts     []filetool.Mount        `json:"mounts,omitempty"`
 	Roots      []skillroots.Root       `json:"roots"`
 	Settings   map[string]string       `json:"settings"`
+	Operator   map[string]string       `json:"operator,omitempty"` // [settings.Settings.OperatorValues]
 	Skills     []string                `json:"skills,omitempty"` // preloaded, in order
 	Tools      []string                `json:"tools"`            // granted, canonical
 	Denied     []string                `json:"denied,omitempty"`

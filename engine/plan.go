@@ -107,8 +107,8 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 		return nil, err
 	}
 	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase,
-		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Closed: e.Env.Paths(q.Closed)}
-	if l.Roots, err = e.Finder().Find(q.Roots, q.Harnesses, op.Skills, set.Discover, ws, l.Mounts); err != nil {
+		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Operator: set.OperatorValues(), Closed: e.Env.Paths(q.Closed)}
+	if l.Roots, err = e.Finder().Find(q.Roots, q.Harnesses, op.Skills, set, ws, l.Mounts); err != nil {
 		return nil, err
 	}
 	return &Plan{launch: l, op: op, settings: set, origins: settings.Snapshot(set, origins), surface: q.Surface, custom: q.Custom}, nil

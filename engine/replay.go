@@ -35,7 +35,7 @@ func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (
 	case len(named) == 0:
 		return nil, "the record does not say where its skills were: not compared with the disk; name the folder with Request.Roots", nil
 	}
-	set, _, err := settings.Resolve(settings.Layer{Name: "record", Operator: true, Values: l.Settings})
+	set, _, err := settings.Resolve(settings.Recorded(l.Settings, l.Operator)...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -147,7 +147,7 @@ func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 // reopen prepares the recorded launch as it can be had today: the operator's
 // denials of today count, and skills that are gone are drift, not an error.
 func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op config.Operator, h Hooks) (*Run, error) {
-	layers := []settings.Layer{{Name: "record", Operator: true, Values: l.Settings}}
+	layers := settings.Recorded(l.Settings, l.Operator)
 	if o.OnDrift != "" { // the session asks the settings when a skill is taken up again
 		layers = append(layers, settings.Layer{Name: "ResumeOptions.OnDrift", Operator: true, Values: map[string]string{"drift_batch": o.OnDrift, "drift_interactive": o.OnDrift}})
 	}
@@ -172,7 +172,7 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 	l.Spec.MaxTurns, l.Spec.MaxTokens = cmp.Or(o.MaxTurns, l.Spec.MaxTurns), cmp.Or(o.MaxTokens, l.Spec.MaxTokens)
 	for i := range l.Roots {
 		l.Roots[i].Named = false
-		if err := e.Finder().Place(&l.Roots[i], set.Discover, l.Workspace, l.Mounts); err != nil {
+		if err := e.Finder().Place(&l.Roots[i], set, l.Workspace, l.Mounts); err != nil {
 			return nil, err
 		}
 	}

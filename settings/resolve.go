@@ -88,6 +88,9 @@ func Resolve(layers ...Layer) (Settings, Origins, error) {
 				apply(l)
 			}
 		}
+		if operator {
+			s.Operator = Operator{Discover: s.Discover, Parse: s.Parse}
+		}
 	}
 	faults = append(faults, conflicts(&s, origins)...)
 	if len(faults) > 0 {

@@ -1,6 +1,9 @@
 package settings
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Settings holds one struct per stage. Only wiring sees all of it; a stage takes its own part.
 type Settings struct {
@@ -17,6 +20,41 @@ type Settings struct {
 	Agent    Agent
 	Chat     Chat
 	Install  Install
+
+	// Operator holds the stages by which skills are found and read as the operator set them. They apply to roots that
+	// are more trusted than the workspace, which could otherwise free the names of their skills by narrowing a stage.
+	Operator Operator
+}
+
+// Operator is the part of the settings that no workspace narrows for roots more trusted than its own.
+type Operator struct {
+	Discover Discover
+	Parse    Parse
+}
+
+// OperatorValues returns the operator's values that the workspace narrowed, by name.
+func (s Settings) OperatorValues() map[string]string {
+	values := map[string]string{}
+	for _, c := range Diff(s.AsOperator(), s) {
+		values[c.Name] = c.A
+	}
+	return values
+}
+
+// Recorded returns layers that resolve to recorded values again: all of them, and the operator's where a workspace
+// narrowed them.
+func Recorded(values, operator map[string]string) []Layer {
+	base, narrowed := maps.Clone(values), map[string]string{}
+	for name, v := range operator {
+		base[name], narrowed[name] = v, values[name]
+	}
+	return []Layer{{Name: "record", Operator: true, Values: base}, {Name: "record", Values: narrowed}}
+}
+
+// AsOperator returns s without what a workspace narrowed in how skills are found and read.
+func (s Settings) AsOperator() Settings {
+	s.Discover, s.Parse = s.Operator.Discover, s.Operator.Parse
+	return s
 }
 
 // Discover says which roots are searched, how deep, and when.

@@ -32,7 +32,7 @@ const OrgFolder = "/etc/metier/skills"
 
 // Find lists the roots that apply in a workspace: the named ones in their order,
 // or else the configured ones, and then those that the setting roots finds.
-func (f Finder) Find(named, harnesses []string, configured []config.Root, s settings.Discover, workspace string, mounts []filetool.Mount) ([]Root, error) {
+func (f Finder) Find(named, harnesses []string, configured []config.Root, set settings.Settings, workspace string, mounts []filetool.Mount) ([]Root, error) {
 	out := f.harnessRoots(harnesses, workspace)
 	for _, p := range named {
 		if !filepath.IsAbs(p) {
@@ -54,7 +54,7 @@ func (f Finder) Find(named, harnesses []string, configured []config.Root, s sett
 			}
 			out = append(out, r)
 		}
-		found, err := f.found(s, workspace)
+		found, err := f.found(set.Discover, workspace)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (f Finder) Find(named, harnesses []string, configured []config.Root, s sett
 	for i := range out {
 		r := &out[i]
 		r.Listed = slices.ContainsFunc(configured, func(c config.Root) bool { return r.Path != "" && confine.Within(c.Path, r.Path) })
-		err := f.Place(r, s, workspace, mounts)
+		err := f.Place(r, set, workspace, mounts)
 		if e, ok := errors.AsType[*metier.Error](err); ok && !r.Named {
 			r.Unused = true // nobody asked for it: it stops no work
 			r.note(skillmd.Error, "root-unusable", "%v", e.Err)

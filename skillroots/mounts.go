@@ -24,14 +24,19 @@ import (
 func Mounts(roots []Root, set settings.Settings, kept *Scans) ([]metier.Mount, error) {
 	var out []metier.Mount
 	var allowed []string
-	s := set.Discover
+	workspace := set
 	for _, r := range roots {
 		if r.Path != "" && !r.Unused {
 			allowed = append(allowed, r.Path)
 		}
 	}
 	for _, r := range roots {
+		set, s := workspace, workspace.Discover
 		m := metier.Mount{Label: r.Label, Tier: r.Tier, Kind: r.Kind, Root: r.Path, Target: r.Target, Yields: r.Yields, Notes: slices.Clone(r.Notes)}
+		if r.Tier == policy.Org {
+			set = workspace.AsOperator()
+			s, m.Parse = set.Discover, &set.Parse
+		}
 		if r.Unused {
 			m.Source = unused{r}
 			out = append(out, m)

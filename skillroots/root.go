@@ -58,7 +58,7 @@ func rootLabel(base string, of agentdirs.Agent) string {
 
 // Place checks that a root is where the settings allow one and finds its path in
 // the sandbox.
-func (f Finder) Place(r *Root, s settings.Discover, workspace string, mounts []filetool.Mount) error {
+func (f Finder) Place(r *Root, set settings.Settings, workspace string, mounts []filetool.Mount) error {
 	if r.Unused {
 		return nil
 	}
@@ -78,7 +78,11 @@ func (f Finder) Place(r *Root, s settings.Discover, workspace string, mounts []f
 			return nil
 		}
 	}
-	if s.RootScope == settings.RootScopeAnywhere || s.RootScope == settings.RootScopeAllowlisted && r.Listed || confine.Within(workspace, real) {
+	scope := set.Discover.RootScope
+	if r.Tier == policy.Org {
+		scope = set.Operator.Discover.RootScope
+	}
+	if scope == settings.RootScopeAnywhere || scope == settings.RootScopeAllowlisted && r.Listed || confine.Within(workspace, real) {
 		return nil
 	}
 	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",

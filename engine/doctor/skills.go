@@ -29,7 +29,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 		return
 	}
 	d.ok("settings", "profile %s", cmp.Or(d.e.Env.Get("METIER_PROFILE"), d.op.Profile, settings.DefaultProfile))
-	list, err := d.e.Finder().Find(d.e.Env.Paths(named), nil, d.op.Skills, set.Discover, d.ws, nil)
+	list, err := d.e.Finder().Find(d.e.Env.Paths(named), nil, d.op.Skills, set, d.ws, nil)
 	if err != nil {
 		d.bad("skills", err)
 		return
