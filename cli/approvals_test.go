@@ -172,7 +172,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	if !regexp.MustCompile(`\n    tree     sha256:[0-9a-f]{12}…\n`).MatchString(shown) || strings.Contains(shown, "\n[y] FORGED") {
 		t.Error(shown)
 	}
-	if exit, out := p.metier("runs", "answer", "latest", "no"); exit != 1 || !regexp.MustCompile(`process \d+ on .*, since .*works on this run \[run_locked\]`).MatchString(out) {
+	if exit, out := p.metier("runs", "deny", "latest"); exit != 1 || !regexp.MustCompile(`process \d+ on .*, since .*works on this run \[run_locked\]`).MatchString(out) {
 		t.Errorf("answered while the run goes on: exit %d: %s", exit, out)
 	}
 	x.types("what?\n")
@@ -205,7 +205,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	if exit, out := p.metier("runs", "show", "latest"); exit != 0 || !strings.Contains(out, "waits for an answer: metier runs answer") {
 		t.Errorf("exit %d: %s", exit, out)
 	}
-	if exit, out := p.metier("runs", "answer", "latest", "yes"); exit != 0 {
+	if exit, out := p.metier("runs", "approve", "latest"); exit != 0 {
 		t.Errorf("exit %d: %s", exit, out)
 	}
 	if exit, out := p.metier("run", "--resume", "latest"); exit != 0 || p.ran() != 2 {

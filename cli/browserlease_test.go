@@ -61,7 +61,7 @@ func newLessee(t *testing.T, forms int) *lessee {
 		}
 		return turnOf(modeltest.Call{Tool: "run_skill_script", Args: call("form-automation.sh", l.shop.URL+"/", "name=Ada")})
 	}
-	l.want(7, append([]string{"run", "--output-mode", "batch", "--park", "--set", "guard_allow=roots", "--prompt", "Go.", "--subagent-profiles", "subs", "--allow-subagent-profile", "browser"}, lend(t, l.shop.URL)...)...)
+	l.want(7, append([]string{"run", "--output-mode", "batch", "--on-approval", "wait", "--set", "guard_allow=roots", "--prompt", "Go.", "--subagent-profiles", "subs", "--allow-subagent-profile", "browser"}, lend(t, l.shop.URL)...)...)
 	if len(l.shop.got()) > 0 || len(l.results) != 1 || !strings.Contains(l.results[0], "Order") {
 		t.Fatalf("sent %q; the subagent was told %q", l.shop.got(), l.results)
 	}
@@ -71,7 +71,7 @@ func newLessee(t *testing.T, forms int) *lessee {
 // later answers yes after some time, and goes on; exit is that of the run.
 func (l *lessee) later(d time.Duration, exit int, flags ...string) {
 	l.t.Helper()
-	l.want(0, "runs", "answer", "latest", "yes")
+	l.want(0, "runs", "approve", "latest")
 	l.clock = l.clock.Add(d)
 	l.want(exit, append([]string{"run", "--resume", "latest"}, flags...)...)
 }
@@ -157,7 +157,7 @@ func TestWhatIsNoLeaseIsNotLentAnew(t *testing.T) {
 
 	k := newKin(t, map[string]string{"config.yaml": "{}\n", "policy.yaml": "version: 1\nrules:\n  - ask: write_file\n"}) // one that was lent none
 	k.parent = once(modeltest.Call{Tool: "write_file", Args: `{"path":"a.txt","content":"x"}`})
-	k.want(7, "run", "--output-mode", "batch", "--park", "--policy", "policy.yaml", "--prompt", "Go.")
+	k.want(7, "run", "--output-mode", "batch", "--on-approval", "wait", "--policy", "policy.yaml", "--prompt", "Go.")
 	k.want(2, "run", "--resume", "latest", "--browser-until", "10m")
 	if said := k.err.String(); !strings.Contains(said, "[lease_invalid]") || !strings.Contains(said, "--browser-endpoint") {
 		t.Error(said)

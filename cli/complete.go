@@ -35,6 +35,7 @@ func (a *app) completions(c *cobra.Command) {
 		"dir":                           folders,
 		"mode":                          words(agent.Modes()...),
 		"output-mode":                   words("operator", "batch"),
+		"on-approval":                   words(approvalDeny, approvalWait),
 		"on-drift":                      words("fail", "warn", "reload", "ignore"),
 		"enforcement-mode":              words(enforcementModes...),
 		"prompt-slot-role":              words(string(policy.DirectCommand), string(policy.Context), string(policy.Quote)),

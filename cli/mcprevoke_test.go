@@ -13,10 +13,10 @@ func TestMCP_AsksAgainAfterRevoke(t *testing.T) {
 	p.write(map[string]string{"config.yaml": "skills: [{path: shelf, tier: third_party, label: shelf}]\nallow_tools: [load_skill, run_skill_script]\nallow_skill_scripts: ['report:scripts/a.sh']\n"})
 	approve := func() {
 		t.Helper()
-		if exit, out := p.metier("run", "--park", "--output-mode", "batch", "--prompt", "Count.", "--model", "scripted:"+p.home+"/turns.yaml"); exit != 7 {
+		if exit, out := p.metier("run", "--on-approval", "wait", "--output-mode", "batch", "--prompt", "Count.", "--model", "scripted:"+p.home+"/turns.yaml"); exit != 7 {
 			t.Fatalf("exit %d: %s", exit, out)
 		}
-		if exit, out := p.metier("runs", "answer", "latest", "yes", "--scope", "always"); exit != 0 {
+		if exit, out := p.metier("runs", "approve", "latest", "--scope", "always"); exit != 0 {
 			t.Fatalf("exit %d: %s", exit, out)
 		}
 	}

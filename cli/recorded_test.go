@@ -88,7 +88,7 @@ func TestRecordedRunsGoOn(t *testing.T) {
 			}
 			r.shows(id, c.status)
 			if c.answer {
-				r.want(0, "runs", "answer", id, "yes")
+				r.want(0, "runs", "approve", id)
 			}
 			r.want(0, append([]string{"run", "--resume", id}, c.flags...)...)
 			r.said(&r.out, c.out)

@@ -34,7 +34,8 @@ type runFlags struct {
 	maxTokens    int64
 	onDrift      string
 	dryRun       bool
-	park         bool
+	onApproval   string
+	park         bool // the former spelling of onApproval
 	resume       string
 	trustRecord  bool
 	mcpConfig    []string
@@ -102,7 +103,9 @@ further --prompt.`,
 	fl.StringVar(&f.onDrift, "on-drift", "", "resume with changed skills: fail, warn, reload or ignore")
 	fl.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 3 if a run that is done has these: denied (calls; repeatable)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what would run, ask no model")
-	fl.BoolVar(&f.park, "park", false, "batch: leave questions open (exit 7) instead of answering no")
+	fl.StringVar(&f.onApproval, "on-approval", approvalDeny, "batch: deny calls that need an approval, or wait: leave the question open and exit with 7")
+	fl.BoolVar(&f.park, "park", false, "")
+	_ = fl.MarkHidden("park")
 	fl.StringVar(&f.resume, "resume", "", "continue this run: an ID, a folder, or 'latest'; add --prompt for a further message")
 	fl.BoolVar(&f.trustRecord, "trust-record", false, "resume a record that was not written here or lost entries, with all that it allows")
 	a.completions(c)
@@ -112,6 +115,9 @@ further --prompt.`,
 func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	ctx := c.Context()
 	var err error
+	if f.park, err = f.waits(); err != nil {
+		return err
+	}
 	if f.failOn, err = checkFailOn(f.failOn); err != nil {
 		return err
 	}
@@ -157,6 +163,17 @@ func (a *app) runMain(c *cobra.Command, f runFlags) error {
 	}
 	f.resultJSON = resultJSON
 	return a.finishRun(f, results, err)
+}
+
+// Values of --on-approval.
+const approvalDeny, approvalWait = "deny", "wait"
+
+// waits reports whether a batch run leaves questions open.
+func (f *runFlags) waits() (bool, error) {
+	if f.onApproval != approvalDeny && f.onApproval != approvalWait {
+		return false, wrong("usage", "choices: "+approvalDeny+", "+approvalWait, "--on-approval %q is not a choice", f.onApproval)
+	}
+	return f.park || f.onApproval == approvalWait, nil
 }
 
 // rehearse finds what is wrong with any phase before the first one begins.

@@ -246,7 +246,7 @@ func (a *app) hintOf(r result) string {
 	}
 	switch r.Status {
 	case "parked":
-		return "see and answer it with: metier runs answer " + a.named(r) + "; then go on with: " + again
+		return "show the question with: metier runs answer " + a.named(r) + "; then approve or deny it, and continue with: " + again
 	case "interrupted":
 		return "go on with: " + again
 	}

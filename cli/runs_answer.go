@@ -18,23 +18,31 @@ import (
 	"metier/run"
 )
 
-// answerFlags are the flags of `metier runs answer`.
+// answerFlags are the flags of `metier runs answer`, `approve`, and `deny`.
 type answerFlags struct {
 	runPlace
 	question, scope string
 }
 
+func (f *answerFlags) add(c *cobra.Command) {
+	f.flags(c)
+	c.Flags().StringVar(&f.question, "question", "", "which question, by its ID or its call (default: the only one)")
+}
+
+func (f *answerFlags) addScope(c *cobra.Command) {
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer holds: once, session (this run), always (approve a script in every run)")
+}
+
 func (a *app) runsAnswerCommand() *cobra.Command {
 	var f answerFlags
-	c := &cobra.Command{Use: "answer RUN [yes|no]", Short: "Answer what a parked run waits for",
-		Long: `Answer writes a person's answer into the record of a run that waits for one.
-Without yes or no it shows what is asked and what a yes would cover. The answer
-holds for that and nothing else: when a file of the skill changes, it is asked
-anew. Then 'metier run --resume RUN' goes on.`,
-		Example: "  metier runs answer latest\n  metier runs answer latest yes\n  metier runs answer latest yes --scope always\n  metier runs answer latest no --question q-e33acb2b6745dced",
+	c := &cobra.Command{Use: "answer RUN", Short: "Show the questions that a run waits for",
+		Long: `Show the open questions of a run, and what an approval would cover. Nothing changes.
+Answer with 'metier runs approve' or 'metier runs deny', then continue with 'metier run --resume RUN'.
+'metier runs answer RUN yes' and 'no' also work.`,
+		Example: "  metier runs answer latest",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 2 && args[1] != "yes" && args[1] != "no" {
-				return wrong("usage", "write it as: metier runs answer RUN yes, or no", "%q is no answer", args[1])
+				return wrong("usage", "use 'metier runs approve RUN' or 'metier runs deny RUN'", "unknown answer %q", args[1])
 			}
 			if len(args) == 2 {
 				args = args[:1]
@@ -44,22 +52,17 @@ anew. Then 'metier run --resume RUN' goes on.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if c.Flags().Changed("scope") {
-					return wrong("usage", "write it as: metier runs answer RUN yes --scope "+f.scope, "--scope is for an answer, and there is none")
+					return wrong("usage", "use: metier runs approve RUN --scope "+f.scope, "--scope needs an answer")
 				}
 				return a.openQuestions(c.Context(), f, args[0])
 			}
 			return a.answer(c.Context(), f, args[0], args[1] == "yes")
 		}}
-	f.flags(c)
-	c.Flags().StringVar(&f.question, "question", "", "which one, by its id or its call (default: the only one)")
-	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer holds: once, session (of this run), always (a yes to a script, in every run)")
+	f.add(c)
+	f.addScope(c)
+	_ = c.Flags().MarkHidden("scope") // of the form with yes or no
 	a.completions(c)
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) == 1 {
-			return starting([]cobra.Completion{"yes", "no"}, typed), cobra.ShellCompDirectiveNoFileComp
-		}
-		return firstArg(1, a.completeRuns)(c, args, typed)
-	}
+	c.ValidArgsFunction = firstArg(1, a.completeRuns)
 	return c
 }
 
@@ -114,7 +117,7 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 	for _, q := range open {
 		a.showPending(q, "")
 	}
-	fmt.Fprintf(a.Out, "\nanswer with: metier runs answer %s yes|no%s\n", a.named(result{Run: folder.ID(), Dir: folder.Dir()}), pick(open))
+	fmt.Fprintf(a.Out, "\nanswer with: metier runs approve|deny %s%s\n", a.named(result{Run: folder.ID(), Dir: folder.Dir()}), pick(open))
 	return nil
 }
 

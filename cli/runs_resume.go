@@ -15,7 +15,7 @@ import (
 
 // resumeFlags are the flags that go with --resume. All others are in the
 // record: a resumed run keeps what it began with.
-var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "park", "on-drift", "prompt", "prompt-file", "max-turns", "max-tokens", "result-json", "trust-record", "json",
+var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "on-approval", "park", "on-drift", "prompt", "prompt-file", "max-turns", "max-tokens", "result-json", "trust-record", "json",
 	"browser-endpoint", "browser-origin", "browser-until", "fail-on"}
 
 // resume goes on with a run that was stopped, killed or parked, or that failed.

@@ -170,7 +170,7 @@ func (a *app) showPendings(dir string, r run.Report) {
 	if len(r.Questions) == 0 {
 		return
 	}
-	fmt.Fprintf(a.Out, "\nwaits for an answer: metier runs answer %s yes|no%s\n", a.named(result{Run: r.ID, Dir: dir}), pick(r.Questions))
+	fmt.Fprintf(a.Out, "\nwaits for an answer: metier runs approve|deny %s%s\n", a.named(result{Run: r.ID, Dir: dir}), pick(r.Questions))
 	for _, q := range r.Questions {
 		a.showPending(q, "  ")
 	}

@@ -53,7 +53,7 @@ func (k *kin) ran() int {
 // parks begins a run that waits for an answer.
 func (k *kin) parks() {
 	k.t.Helper()
-	if exit := k.metier("run", "--output-mode", "batch", "--park", "--prompt", "Go."); exit != 7 {
+	if exit := k.metier("run", "--output-mode", "batch", "--on-approval", "wait", "--prompt", "Go."); exit != 7 {
 		k.t.Fatalf("exit %d\n%s", exit, k.err.String())
 	}
 }
@@ -119,17 +119,17 @@ func TestAYesForOnceCoversOneCallOfASubagent(t *testing.T) {
 			t.Errorf("%q: exit %d: %s", args, exit, k.err.String())
 		}
 	}
-	k.want(0, "runs", "answer", "latest", "yes")
+	k.want(0, "runs", "approve", "latest")
 	k.want(7, "run", "--resume", "latest")
 	if k.ran() != 1 {
 		t.Errorf("one yes, and it ran %d times", k.ran())
 	}
-	k.want(0, "runs", "answer", "latest", "no")
+	k.want(0, "runs", "deny", "latest")
 	k.want(7, "run", "--resume", "latest")
 	if k.ran() != 1 {
 		t.Errorf("a yes and a no, and it ran %d times", k.ran())
 	}
-	k.want(0, "runs", "answer", "latest", "yes")
+	k.want(0, "runs", "approve", "latest")
 	k.want(0, "run", "--resume", "latest")
 	if k.ran() != 2 {
 		t.Errorf("two of three were answered with yes, and it ran %d times", k.ran())
@@ -152,7 +152,7 @@ func TestAnAnswerForTheSessionHoldsForAllItsSubagents(t *testing.T) {
 	if len(ids) != 2 || ids[0] == ids[1] {
 		t.Fatal(ids)
 	}
-	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", ids[0])
+	k.want(0, "runs", "approve", "latest", "--scope", "session", "--question", ids[0])
 	k.want(0, "run", "--resume", "latest")
 	if k.ran() != 6 {
 		t.Errorf("it ran %d times", k.ran())
@@ -163,7 +163,7 @@ func TestAnAnswerForAlwaysHoldsForTheNextRunsSubagent(t *testing.T) {
 	t.Parallel()
 	k, _ := whoAsks(t)
 	k.parks()
-	k.want(0, "runs", "answer", "latest", "yes", "--scope", "always")
+	k.want(0, "runs", "approve", "latest", "--scope", "always")
 	k.want(0, "runs", "approvals", "--json")
 	if out := k.out.String(); !strings.Contains(out, `"script": "scripts/count.sh"`) || strings.Contains(out, "subagent") {
 		t.Error(out)
@@ -198,11 +198,11 @@ func TestAQuestionWhoseRecordIsGoneIsNotAnsweredWithYes(t *testing.T) {
 	if err := os.RemoveAll(k.childFolder("t1.c0")); err != nil {
 		t.Fatal(err)
 	}
-	k.want(5, "runs", "answer", "latest", "yes")
+	k.want(5, "runs", "approve", "latest")
 	if !strings.Contains(k.err.String(), "[question_unreadable]") {
 		t.Error(k.err.String())
 	}
-	k.want(0, "runs", "answer", "latest", "no")
+	k.want(0, "runs", "deny", "latest")
 	k.want(0, "run", "--resume", "latest")
 	r := k.report("t1.c0")
 	if r.Code != "subagent_unusable" || !strings.Contains(k.err.String(), "[subagent_record_lost]") || k.ran() != 0 {

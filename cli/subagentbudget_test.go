@@ -32,13 +32,13 @@ func TestTokensOfSubagentsThatWaitAreUsed(t *testing.T) {
 		out.Usage = model.Usage{Input: 250, Output: 50}
 		return out
 	}
-	if exit := k.metier("run", "--output-mode", "batch", "--park", "--prompt", "Go.", "--max-tokens", "1000"); exit != 7 {
+	if exit := k.metier("run", "--output-mode", "batch", "--on-approval", "wait", "--prompt", "Go.", "--max-tokens", "1000"); exit != 7 {
 		t.Fatalf("exit %d\n%s", exit, k.err.String())
 	}
 	if list, _ := os.ReadDir(filepath.Join(k.folder(), "children")); len(list) != 3 {
 		t.Errorf("%d began", len(list))
 	}
-	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", k.questions()[0])
+	k.want(0, "runs", "approve", "latest", "--scope", "session", "--question", k.questions()[0])
 	k.want(1, "run", "--resume", "latest")
 	for i := range 3 {
 		if r := k.report(fmt.Sprintf("t1.c%d", i)); r.Failure != "turn-budget-exhausted" || r.Tokens != 300 {
@@ -72,14 +72,14 @@ func TestLimitsOfARunThatGoesOnAreThoseItWasGiven(t *testing.T) {
 		}
 		return asks(task, turn, r)
 	}
-	if exit := k.metier("run", "--output-mode", "batch", "--park", "--prompt", "Go.", "--max-turns", "1"); exit != 7 {
+	if exit := k.metier("run", "--output-mode", "batch", "--on-approval", "wait", "--prompt", "Go.", "--max-turns", "1"); exit != 7 {
 		t.Fatalf("exit %d\n%s", exit, k.err.String())
 	}
 	for _, more := range [][]string{{"--max-turns", "3", "--max-tokens", "100000"}, nil} {
-		k.want(0, "runs", "answer", "latest", "yes")
+		k.want(0, "runs", "approve", "latest")
 		k.want(7, append([]string{"run", "--resume", "latest"}, more...)...)
 	}
-	k.want(0, "runs", "answer", "latest", "yes")
+	k.want(0, "runs", "approve", "latest")
 	k.want(0, "run", "--resume", "latest")
 	k.want(0, "audit", "show", "latest")
 	if n := strings.Count(k.out.String(), "run.limited"); n != 1 || !strings.Contains(k.out.String(), "maxTurns=3 maxTokens=100000") {
@@ -113,12 +113,12 @@ func TestASubagentOfEqualWordsIsAskedForByItself(t *testing.T) {
 			return modeltest.Turn{Text: "Done: " + strings.Join(r.LastResults(), "")}
 		}
 		k.parks()
-		k.want(0, "runs", "answer", "latest", "yes", "--scope", scope)
+		k.want(0, "runs", "approve", "latest", "--scope", scope)
 		k.want(7, "run", "--resume", "latest")
 		if n := begun.Load(); n != 1 {
 			t.Fatalf("%s: one yes, and %d began", scope, n)
 		}
-		k.want(0, "runs", "answer", "latest", "no")
+		k.want(0, "runs", "deny", "latest")
 		k.want(0, "run", "--resume", "latest")
 		if n := begun.Load(); n != 1 {
 			t.Errorf("%s: a yes and a no, and %d began", scope, n)
@@ -159,7 +159,7 @@ func TestManySubagentsThatAskAndBeginOthersEndOnce(t *testing.T) {
 	if k.ran() != 0 || len(k.questions()) != many {
 		t.Fatalf("it ran %d times, %q", k.ran(), k.questions())
 	}
-	k.want(0, "runs", "answer", "latest", "yes", "--scope", "session", "--question", k.questions()[many-1])
+	k.want(0, "runs", "approve", "latest", "--scope", "session", "--question", k.questions()[many-1])
 	k.want(0, "run", "--resume", "latest")
 	if k.ran() != many {
 		t.Errorf("it ran %d times", k.ran())

@@ -177,7 +177,7 @@ func TestAHostThatASubagentAsksForIsAskedOfAPerson(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
 			r := newReading(t)
-			r.want(7, "run", "--output-mode", "batch", "--park", "--prompt", "Go.", "--allow-subagent-profile", "web_fetch", "--allow-host", "docs.example.com")
+			r.want(7, "run", "--output-mode", "batch", "--on-approval", "wait", "--prompt", "Go.", "--allow-subagent-profile", "web_fetch", "--allow-host", "docs.example.com")
 			r.want(0, "runs", "answer", "latest")
 			for _, w := range []string{"other.example.net", "web_fetch t1.c0"} {
 				if !strings.Contains(r.out.String(), w) {

@@ -31,9 +31,10 @@ func (e *Engine) Runs(ctx context.Context, root string) ([]run.Summary, error) {
 	return run.List(ctx, root)
 }
 
-// Follow yields the events of a run after an entry, those of the past first, until the
-// run ends or waits for an answer, or until no process works on it. The run may belong
-// to another process. An error ends it.
+// Follow yields the events of a run after an entry, first those already recorded, then
+// each as it is recorded. It returns when no process works on the run anymore, which then
+// can be answered and resumed. The run may belong to another process. After an error,
+// Follow returns.
 func (e *Engine) Follow(ctx context.Context, root, id string, after uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := run.CheckID(id); err != nil {
@@ -56,18 +57,13 @@ func (e *Engine) Follow(ctx context.Context, root, id string, after uint64) iter
 				yield(Event{}, err)
 				return
 			}
-			for i, en := range rest {
+			for _, en := range rest {
 				ev, err := event.Decode(en)
 				if err != nil {
 					ev = nil
 				}
-				final := i == len(rest)-1 && terminal(ev)
-				if final && busy { // who sees the end may answer or resume: the process has to be done with the record
-					size = -1
-					break
-				}
 				after = en.Seq
-				if !yield(Event{en.Seq, en.Type, en.At, ev}, nil) || final {
+				if !yield(Event{en.Seq, en.Type, en.At, ev}, nil) {
 					return
 				}
 			}
@@ -82,15 +78,6 @@ func (e *Engine) Follow(ctx context.Context, root, id string, after uint64) iter
 			}
 		}
 	}
-}
-
-// terminal reports whether nothing follows an event until a person acts.
-func terminal(e event.Event) bool {
-	switch e.(type) {
-	case event.RunEnded, event.SessionEnded, event.RunWaiting:
-		return true
-	}
-	return false
 }
 
 func (e *Engine) after(d time.Duration) <-chan time.Time {

@@ -31,8 +31,8 @@ type Launch struct {
 	Roots      []skillroots.Root       `json:"roots"`
 	Settings   map[string]string       `json:"settings"`
 	Operator   map[string]string       `json:"operator,omitempty"` // [settings.Settings.OperatorValues]
-	Skills     []string                `json:"skills,omitempty"` // preloaded, in order
-	Tools      []string                `json:"tools"`            // granted, canonical
+	Skills     []string                `json:"skills,omitempty"`   // preloaded, in order
+	Tools      []string                `json:"tools"`              // granted, canonical
 	Denied     []string                `json:"denied,omitempty"`
 	Scripts    []string                `json:"scripts,omitempty"` // allowed, SKILL:scripts/PATH
 	Named      []string                `json:"named,omitempty"`   // those of them that a flag named, which approves them as they are

@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,6 +92,44 @@ func TestRun_SendBeforeDriveKeepsOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"prompt", "message-2"}, said); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// A conversation that is still open shows the end of each of its answers.
+func TestFollow_YieldsEndOfOpenConversation(t *testing.T) {
+	t.Parallel()
+	ws, records := t.TempDir(), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	polls, now := 0, make(chan time.Time)
+	close(now)
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, ws), engine.Options{After: func(time.Duration) <-chan time.Time {
+		if polls++; polls > 3 {
+			stop()
+		}
+		return now
+	}})
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "First.", Artifacts: records, Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for ev, err := range e.Follow(ctx, records, r.ID(), 0) {
+		if err == nil {
+			last = ev.Type
+		}
+	}
+	if diff := cmp.Diff("run.ended", last); diff != "" {
+		t.Errorf("last event (-want +got):\n%s", diff)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,33 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (a *app) runsApproveCommand() *cobra.Command {
+	var f answerFlags
+	c := &cobra.Command{Use: "approve RUN", Short: "Approve what a run waits for",
+		Long: `Record that you approve what a run asks. The approval covers exactly that: if a file of the
+skill changes, the run asks again. Continue the run with 'metier run --resume RUN'.`,
+		Example: "  metier runs approve latest\n  metier runs approve latest --scope always\n  metier runs approve latest --question q-e33acb2b6745dced",
+		Args:    oneRun,
+		RunE:    func(c *cobra.Command, args []string) error { return a.answer(c.Context(), f, args[0], true) }}
+	f.add(c)
+	f.addScope(c)
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, a.completeRuns)
+	return c
+}
+
+func (a *app) runsDenyCommand() *cobra.Command {
+	var f answerFlags
+	c := &cobra.Command{Use: "deny RUN", Short: "Deny what a run waits for",
+		Long: `Record that you deny what a run asks. The model gets a denial as the result of the call.
+Continue the run with 'metier run --resume RUN'.`,
+		Example: "  metier runs deny latest\n  metier runs deny latest --question q-e33acb2b6745dced",
+		Args:    oneRun,
+		RunE:    func(c *cobra.Command, args []string) error { return a.answer(c.Context(), f, args[0], false) }}
+	f.add(c)
+	f.addScope(c)
+	a.completions(c)
+	c.ValidArgsFunction = firstArg(1, a.completeRuns)
+	return c
+}
