@@ -172,6 +172,13 @@ func naming(r Row) Row {
 	return r
 }
 
+// fixed is for a choice that no layer below the operator changes: names that are compared in another way are no longer
+// those that the operator denied or protected.
+func fixed(r Row) Row {
+	r.narrower = func(from, to string) bool { return from == to }
+	return r
+}
+
 // trusting is for the one set whose values are ordered, the most trusted first: below the operator, a value goes only
 // with all less trusted ones. Skills that are left out do not protect their names from those that stay.
 func trusting(r Row, trusted int) Row {

@@ -82,6 +82,9 @@ func TestRowsAndFieldsMatch(t *testing.T) {
 		all := reflect.ValueOf(s)
 		for i := range all.NumField() {
 			stage := all.Field(i)
+			if all.Type().Field(i).Name == "Operator" { // copies of two stages
+				continue
+			}
 			for j := range stage.NumField() {
 				if stage.Field(j).IsZero() {
 					continue
@@ -96,6 +99,9 @@ func TestRowsAndFieldsMatch(t *testing.T) {
 	}
 	all := reflect.TypeFor[settings.Settings]()
 	for i := range all.NumField() {
+		if all.Field(i).Name == "Operator" {
+			continue
+		}
 		for j := range all.Field(i).Type.NumField() {
 			if field := all.Field(i).Name + "." + all.Field(i).Type.Field(j).Name; moved[field] == "" {
 				t.Errorf("no row sets %s", field)

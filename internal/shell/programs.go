@@ -149,6 +149,8 @@ func (s *starter) wrapped(g wrapper, words []word, fed bool) {
 		s.sets(name, v)
 		if rest[0].known {
 			s.environment(text)
+		} else if launches(name) {
+			s.unknown()
 		}
 		rest = rest[1:]
 	}
@@ -301,7 +303,8 @@ func (s *starter) strict(words []word, fed bool) {
 			s.run[w.text] = true
 			runs = strings.HasPrefix(w.text, "-") // the first operand is the script
 		}
-		if !w.known || strings.ContainsAny(w.text, "'\"\\$`*?[]{}~!\n;&|<>()") {
+		glued := strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.Contains(w.text, " ") // -c"touch x"
+		if !w.known || glued || strings.ContainsAny(w.text, "'\"\\$`*?[]{}~!\n;&|<>()") {
 			s.unknown()
 			return
 		}

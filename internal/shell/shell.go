@@ -64,7 +64,7 @@ func Facts(src string) (Script, error) {
 	}
 	r.lines(file, src)
 	s := newStarter()
-	s.walk(file, false)
+	s.walk(src, file, false)
 	r.out.Starts = s.all()
 	for why := range r.why {
 		r.out.Why = append(r.out.Why, why)

@@ -179,7 +179,7 @@ func (s *starter) text(src string, posix, fed bool) {
 			s.unknown()
 			return
 		}
-		s.walk(f, fed)
+		s.walk(src, f, fed)
 	}
 }
 
@@ -190,7 +190,10 @@ func (s *starter) text(src string, posix, fed bool) {
 type place struct{ fed, quoted, operand bool }
 
 // walk visits a tree.
-func (s *starter) walk(f *syntax.File, fed bool) {
+func (s *starter) walk(src string, f *syntax.File, fed bool) {
+	if continuedComment.MatchString(src) {
+		s.unknown()
+	}
 	stack := []place{{fed: fed}}
 	piped, documents := map[*syntax.Stmt]bool{}, map[*syntax.Word]bool{}
 	syntax.Walk(f, func(n syntax.Node) bool {
@@ -216,6 +219,9 @@ func (s *starter) walk(f *syntax.File, fed bool) {
 		case *syntax.Redirect:
 			if n.Hdoc != nil {
 				documents[n.Hdoc] = true
+			}
+			if (n.Op == syntax.Hdoc || n.Op == syntax.DashHdoc) && !endsClearly(src, n) {
+				s.unknown()
 			}
 		case *syntax.Word:
 			at.quoted = at.quoted || documents[n]
@@ -357,16 +363,17 @@ func (s *starter) visit(n syntax.Node) {
 func (s *starter) call(n *syntax.CallExpr, fed bool) {
 	if len(n.Args) == 0 {
 		for _, a := range n.Assigns {
-			if text, known := value(a.Value); known {
+			switch text, known := value(a.Value); {
+			case known:
 				s.values = append(s.values, text)
+			case a.Name != nil && launches(a.Name.Value):
+				s.values = append(s.values, Dynamic)
 			}
 		}
 		return
 	}
 	for _, a := range n.Assigns {
-		if text, known := value(a.Value); known {
-			s.environment(text)
-		}
+		s.passes(a)
 	}
 	words := make([]word, len(n.Args))
 	for i, a := range n.Args {

@@ -31,6 +31,46 @@ func TestStarts_FindsOrDoubts(t *testing.T) {
 	}
 }
 
+// Bash ends each of these here-documents, and the comment, before the parser does.
+func TestStarts_DoubtsTextsThatBashEndsEarlier(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{
+		"x=$(cat <<'EOT'\na\nEOT)\ntouch x\n: $(cat <<'EOT'\nEOT\n)",
+		"cat <<\"\\$EOT\"\n$EOT\ntouch x\n\\$EOT\n",
+		"cat <<\"\\\"EOT\"\n\"EOT\ntouch x\n\\\"EOT\n",
+		"cat <<EOT\nEOT\\\n\ntouch x\nEOT\n",
+		"cat <<EOT\n\\\nEOT\ntouch x\nEOT\n",
+		"cat <<EOT\nE\\\nOT\ntouch x\nEOT\n",
+		"cat <<EOT\na\n\\\nE\\\nOT\ntouch x\nEOT\n",
+		"cat <<-EOT\n\t\\\n\tEOT\ntouch x\nEOT\n",
+		"echo a # c \\\ntouch x",
+		"echo a;# c \\\ntouch x",
+		"bash -c 'echo a # c \\\ntouch x'",
+	} {
+		if !starts(t, src, "touch") {
+			t.Errorf("%q may start touch", src)
+		}
+	}
+}
+
+// Ordinary here-documents and comments are understood.
+func TestStarts_UnderstandsOrdinaryDocuments(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{
+		"cat >f <<EOF\nhello $USER\nEOF\n",
+		"cat >f <<'END_OF_FILE'\n# a \\ b\n  indented EOF\nEND_OF_FILE\necho done",
+		"cat >f <<\\EOF\na\nEOF\n",
+		"cat >f <<-EOF\n\ta\n\tEOF\n",
+		"cat >f <<EOF\nFROM x\nRUN a \\\n    b\nEOF\n",
+		"x=$(cat <<EOF\na\nEOF\n)",
+		"# a comment\necho a # another\nsort -o f \\\n  f",
+	} {
+		if starts(t, src, "touch") {
+			t.Errorf("%q is held to start touch", src)
+		}
+	}
+}
+
 // Ordinary lines that start no touch are not held to start one.
 func TestStarts_UnderstandsOrdinaryLines(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -159,9 +160,30 @@ func (s *starter) assigns(n *syntax.Assign) {
 	s.sets(n.Name.Value, v)
 }
 
+// launchers are parts of the names of variables that programs start a program by.
+var launchers = regexp.MustCompile("PAGER|EDITOR|VISUAL|BROWSER|OPEN|CLOSE|DIFF|MERGE|SSH|SHELL|COMMAND|CMD|PROG|EXEC|RUNNER|WRAPPER|ASKPASS|HOOK|FILTER|COMPRESS")
+
+// launches reports whether a program may start what a variable holds.
+func launches(name string) bool { return launchers.MatchString(strings.ToUpper(name)) }
+
+// passes notes the variable that an assignment gives to a program.
+func (s *starter) passes(a *syntax.Assign) {
+	text, known := value(a.Value)
+	switch {
+	case known:
+		s.environment(text)
+	case a.Name != nil && launches(a.Name.Value):
+		s.unknown()
+	}
+}
+
 // environment notes the commands that could begin at any word of a variable's
 // value: a program may run it, as a pager or an editor.
 func (s *starter) environment(value string) {
+	if value == Dynamic {
+		s.unknown()
+		return
+	}
 	parts := strings.FieldsFunc(strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(value), func(r rune) bool { return strings.ContainsRune(" \t\n=,:;&|<>(){}$`", r) })
 	words := plain(parts)
 	for i := range words {
@@ -180,8 +202,8 @@ func (s *starter) declares(n *syntax.DeclClause) {
 	for _, a := range n.Args {
 		if a.Name != nil && a.Name.Value != "" {
 			s.compound(a.Name.Value, a.Value, array)
-			if text, known := value(a.Value); known && a.Value != nil {
-				s.environment(text)
+			if a.Value != nil {
+				s.passes(a)
 			}
 			continue
 		}
