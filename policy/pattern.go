@@ -38,7 +38,6 @@ const (
 	segmentsMax = 32  // parts of a path in a pattern
 	wordsMax    = 64  // words of a command in a pattern
 	itemsMax    = 256 // patterns of one list of a skill; more cover nothing
-	stepsMax    = 2_000
 )
 
 // Pattern is one item of allowed-tools or one rule: `Tool` or `Tool(argument)`.
@@ -103,6 +102,9 @@ func parsePattern(s string) (Pattern, error) {
 	for _, seg := range strings.FieldsFunc(arg, func(r rune) bool { return r == '/' || r == ' ' }) {
 		if _, err := path.Match(seg, ""); err != nil {
 			return Pattern{}, fmt.Errorf("%q is no glob", seg)
+		}
+		if strings.Contains(seg, "[!") {
+			return Pattern{}, fmt.Errorf("%q: write [^…] for all characters but these", seg)
 		}
 	}
 	p := Pattern{Tool: name, Arg: arg}
@@ -288,33 +290,42 @@ func wordMatch(pattern, word string) bool {
 }
 
 // globMatch matches slash paths; ** matches any number of segments, and no
-// wildcard matches "..". Its run time is bounded.
+// wildcard matches "..". Its run time is proportional to the length of name.
 func globMatch(pattern, name string) bool {
 	ps, ns := strings.Split(pattern, "/"), strings.Split(name, "/")
-	if len(ps) > segmentsMax || len(ns) > 256 || len(pattern) > patternMax || slices.Contains(ns, "..") {
+	if len(ps) > segmentsMax || len(pattern) > patternMax || slices.Contains(ns, "..") {
 		return false
 	}
-	return matchSegments(ps, ns, new(int))
-}
-
-func matchSegments(ps, ns []string, steps *int) bool {
-	if *steps++; *steps > stepsMax {
-		return false
-	}
-	if len(ps) == 0 {
-		return len(ns) == 0
-	}
-	if ps[0] == "**" {
-		for i := 0; i <= len(ns); i++ {
-			if matchSegments(ps[1:], ns[i:], steps) {
-				return true
+	at := reach(ps, 1) // bit i: ps[:i] matches the segments so far
+	for _, n := range ns {
+		var next uint64
+		for i, p := range ps {
+			switch {
+			case at&(1<<i) == 0:
+			case p == "**":
+				next |= 1 << i
+			case segmentMatch(p, n):
+				next |= 1 << (i + 1)
 			}
 		}
-		return false
+		if at = reach(ps, next); at == 0 {
+			return false
+		}
 	}
-	if len(ns) == 0 {
-		return false
+	return at&(1<<len(ps)) != 0
+}
+
+// reach adds the positions that ** reaches without a segment.
+func reach(ps []string, at uint64) uint64 {
+	for i, p := range ps {
+		if p == "**" && at&(1<<i) != 0 {
+			at |= 1 << (i + 1)
+		}
 	}
-	ok, err := path.Match(ps[0], ns[0])
-	return err == nil && ok && matchSegments(ps[1:], ns[1:], steps)
+	return at
+}
+
+func segmentMatch(pattern, segment string) bool {
+	ok, err := path.Match(pattern, segment)
+	return err == nil && ok
 }

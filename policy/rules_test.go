@@ -126,7 +126,7 @@ func TestPatternsForScripts(t *testing.T) {
 func TestCheckPattern(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{"Bash": "", "Bash(git:*)": "", "Read(src/**)": "", "mcp__a__*": "", "*": "", "": "names no tool", "(x)": "names no tool", "Bash(": "not closed", "Bash(git:*) x": "not closed",
-		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "no name", "a b": "no name", "**": "no name", "a)": "no name", "Read([)": "no glob", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
+		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "no name", "a b": "no name", "**": "no name", "a)": "no name", "Read([)": "no glob", "Read([!a])": "[^…]", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
 		"Read(" + strings.Repeat("a/", 40) + ")": "parts", "Bash(" + strings.Repeat("a ", 80) + ")": "words"} {
 		err := policy.CheckPattern(s)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -369,4 +369,18 @@ func FuzzPattern(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Names of any length are compared with a rule, whatever its wildcards.
+func TestRules_MatchLongPaths(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ pattern, path string }{
+		{"Write(**/deny-me)", strings.Repeat("x/", 3000) + "deny-me"},
+		{"Write(**/a/**/a/**/b/**/deny-too)", strings.Repeat("a/", 3000) + "b/deny-too"},
+		{"Write(a/**)", "a/" + strings.Repeat("x/", 3000)},
+	} {
+		if !policy.ParsePattern(c.pattern).Matches(policy.Request{Tool: "write_file", Paths: []policy.PathUse{{Path: "/workspace/" + c.path}}}) {
+			t.Errorf("%s does not match a path of %d bytes", c.pattern, len(c.path))
+		}
+	}
 }
