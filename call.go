@@ -121,7 +121,7 @@ func (n *NeedsApproval) Error() string {
 // then. Only tools that perform runs with their own records can return it.
 type Suspended struct{ Question *policy.Question }
 
-func (*Suspended) Error() string { return "the call is not over; it goes on when it is made again" }
+func (*Suspended) Error() string { return "the call is suspended; make it again to continue" }
 
 // ToolContext gives an invoked tool access to the session's skills, under the decision about the
 // call. Its events are appended to the log together with the call's result, or not at all.

@@ -506,7 +506,7 @@ func (s *Session) failed(err error, e policy.Effect) Result {
 // another one, and a panic, may hold what the tool saw, as a result does.
 func (s *Session) mediated(err error) string {
 	if e, made := err.(*Error); (!made || e.Code == codePanic) && !s.release(policy.Label{}).Allowed() {
-		return "what the tool says of it is withheld: nobody mediated that"
+		return "the tool's message is withheld: it was not mediated"
 	}
 	return err.Error()
 }

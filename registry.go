@@ -242,7 +242,7 @@ func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 			what = "text about an injection: quoted, negated, in code, or an example"
 		}
 		out = append(out, Diagnostic{Severity: skillmd.Warning, Code: "injection-like-text", Path: sk.Head.Location, Line: bytes.Count(before, []byte("\n")) + 1,
-			Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1, Detail: fmt.Sprintf("%s (%s) begins at byte %d", what, f.Kind, f.Offset)})
+			Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1, Detail: fmt.Sprintf("%s (%s) starts at byte %d", what, f.Kind, f.Offset)})
 	}
 	if len(out) == injection.Most {
 		out[len(out)-1].Detail += "; what follows was not looked at"

@@ -91,9 +91,9 @@ func (n *Snapshot) search(ctx context.Context, query string, limit int, keep fun
 	}
 	switch {
 	case len(query) > maxQuery:
-		return Found{}, bad("query_too_long", "give a few words that say what is to be done", fmt.Sprintf("the query has more than %d bytes", maxQuery))
+		return Found{}, bad("query_too_long", "give a few words that describe the task", fmt.Sprintf("the query has more than %d bytes", maxQuery))
 	case !bm25.HasWord(query):
-		return Found{}, bad("query_empty", "give a few words that say what is to be done", "the query has no words")
+		return Found{}, bad("query_empty", "give a few words that describe the task", "the query has no words")
 	}
 	f, err := n.find(ctx)
 	if err != nil {
@@ -327,7 +327,7 @@ func (t searchTool) Invoke(ctx context.Context, x *ToolContext) (Result, error) 
 	head := fmt.Sprintf("The best %d of %d skills that have any of these words, best first:", len(out), found.Total)
 	switch found.Total {
 	case 0:
-		head = "No skill has any of these words. Try others that say the same."
+		head = "No skill has any of these words. Try synonyms."
 	case 1:
 		head = "One skill has any of these words:"
 	case len(out):
@@ -351,7 +351,7 @@ type pageTool struct{}
 func (pageTool) Spec(_ context.Context, s *Session) (Spec, bool) {
 	spec := Spec{Canonical: settings.ToolListSkills, Effect: policy.Read,
 		ToolSpec: model.ToolSpec{Name: firstOf(s.cfg.Settings.Tools.List, settings.ToolListSkills), Description: strings.TrimSpace(listText)}}
-	spec.Schema = argschema.Object(map[string]any{"after": argschema.Text("Name after which the page begins: the last name of the previous page."), "limit": limitSchema()})
+	spec.Schema = argschema.Object(map[string]any{"after": argschema.Text("Name after which the page starts: the last name of the previous page."), "limit": limitSchema()})
 	return spec, s.findable()
 }
 
@@ -396,7 +396,7 @@ func (pageTool) Invoke(_ context.Context, x *ToolContext) (Result, error) {
 	if len(out) == 0 {
 		head = fmt.Sprintf("None of the %d skills comes after that name.", left)
 	} else if from+len(out) < left {
-		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page begins after %s:", from+1, from+len(out), left, promptescape.Markdown(termtext.Quote(out[len(out)-1].Name)))
+		head = fmt.Sprintf("Skills %d to %d of %d, by name; the next page starts after %s:", from+1, from+len(out), left, promptescape.Markdown(termtext.Quote(out[len(out)-1].Name)))
 	}
 	return x.s.matches(head, out, map[string]any{"after": a.After, "total": left})
 }

@@ -89,7 +89,7 @@ func (l Lease) Check() (Lease, error) {
 	case err != nil:
 		return l, err
 	case l.Until.IsZero():
-		return l, invalid("say until when the browser is lent", "a lease needs an end")
+		return l, invalid("set the end of the browser session", "a browser session needs an end time")
 	case strings.HasSuffix(origin, "://"+at) || strings.HasSuffix(origin, "://"+strings.Replace(at, "127.0.0.1", "localhost", 1)):
 		return l, invalid("name the origin of the page that is worked with", "the origin is the browser's own endpoint")
 	}

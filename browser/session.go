@@ -204,7 +204,7 @@ func (s *Session) Close() error {
 	return s.server.Close()
 }
 
-var errIdle = errors.New("the lease of this browser is for scripts while they run, and none does")
+var errIdle = errors.New("the browser session answers only while a script runs, and no script is running")
 
 // usable says why the endpoint does not answer; nil: it does.
 func (s *Session) usable() (*hostBrowser, error) {

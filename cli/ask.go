@@ -70,7 +70,7 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 			}
 		}
 	}
-	fmt.Fprintln(a.Err, "that is none of them, so it is a no")
+	fmt.Fprintln(a.Err, "not one of the choices, so the answer is no")
 	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.engine().Principal()}, nil
 }
 

@@ -60,7 +60,7 @@ altered, cut, or extended by another program.`,
 
 // unverified is the end of a verification that found something.
 func unverified(r run.VerifyReport) error {
-	p := &problem{exit: exitDrift, code: "record_unverified", hint: "trust a copy from before, or an export; do not go on with this run",
+	p := &problem{exit: exitDrift, code: "record_unverified", hint: "trust a copy from before, or an export; do not continue this run",
 		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural.Of(len(r.Problems), "problem"))}
 	if len(r.Problems) > 0 {
 		p.code = r.Problems[0].Code
@@ -75,7 +75,7 @@ func unverified(r run.VerifyReport) error {
 		p.hint = "another program wrote it; remove the folder, the record of the run itself is whole"
 	}
 	if p.code == string(record.CodeTorn) && len(r.Problems) == 1 {
-		p.hint = "a crash does this, and nothing before it is lost; this cuts off the unfinished end and goes on: metier run --resume " + r.ID
+		p.hint = "a crash left an unfinished entry; nothing before it is lost. To remove it and continue: metier run --resume " + r.ID
 	}
 	return p
 }
@@ -95,9 +95,9 @@ func (a *app) showVerify(r run.VerifyReport) {
 			files = append(files, fmt.Sprintf("%d %s", states[s], s))
 		}
 	}
-	witness := "none: no head of this record is kept outside of the workspace"
+	heads := "none: no head of this record is kept outside of the workspace"
 	if r.HasHeads {
-		witness = plural.Of(r.Record.Heads, "head") + " kept outside of the workspace"
+		heads = plural.Of(r.Record.Heads, "head") + " kept outside of the workspace"
 	}
 	t := table{}
 	t.add("run", r.ID)
@@ -105,8 +105,8 @@ func (a *app) showVerify(r run.VerifyReport) {
 	t.add("entries", plural.Thousands(int64(r.Record.Entries)))
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
 	t.add("content", fmt.Sprintf("%s, %d erased, %d altered", plural.Of(r.Record.Blobs.Checked, "blob"), r.Record.Blobs.Erased, r.Record.Blobs.Altered))
-	t.add("artifacts", cmp.Or(strings.Join(files, ", "), "not judged"))
-	t.add("witness", witness)
+	t.add("artifacts", cmp.Or(strings.Join(files, ", "), "not checked"))
+	t.add("recorded heads", heads)
 	t.print(a.Out, "")
 	a.section("problems", problemRows(r.Problems))
 	if r.Record.More > 0 {
@@ -131,7 +131,7 @@ two runs that did the same print the same, so diff shows what one did otherwise.
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if normalized && (a.json || kind != "" || from != 1) {
-				return usage(c, errors.New("--normalized prints the whole record in a form of its own: it goes with none of --json, --type, --from"))
+				return usage(c, errors.New("--normalized prints the whole record in its own format: it cannot be combined with --json, --type, or --from"))
 			}
 			f, err := a.lookAtVouched(c.Context(), place, args[0])
 			if err != nil {
@@ -263,7 +263,7 @@ func (a *app) auditReplayCommand() *cobra.Command {
 	c := &cobra.Command{Use: "replay RUN", Short: "Reproduce the active skills of a run and compare them with the disk",
 		Long: `Replay folds the record again from its first entry, checks chain, heads and every
 digest, and prints the skills that were active at the end. It looks each of them
-up in the roots the run was started with and names every hash that changed.
+up in the roots the run was started with and prints every hash that changed.
 Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.`,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
@@ -283,7 +283,7 @@ Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.
 			return r.Err()
 		}}
 	place.flags(c)
-	c.Flags().StringArrayVar(&roots, "skills-root", nil, "look for the skills here instead (repeatable)")
+	c.Flags().StringArrayVar(&roots, "skills-root", nil, "search this folder for the skills instead (repeatable)")
 	a.completions(c)
 	return c
 }

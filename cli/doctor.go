@@ -13,13 +13,13 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	var o doctor.Options
 	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check what this host gives: configuration, skills, models, records",
-		Long: `Doctor looks at the program, the configuration, the folders, the skills and the
-models a run started here would use, and names the way out of what is wrong. It
-asks nobody but an Ollama on this machine. Exit 1: something is a problem.`, Args: cobra.NoArgs,
+		Long: `Doctor checks the program, the configuration, the folders, the skills, and the
+models that a run started here would use, and suggests a fix for each problem. It
+contacts no service except Ollama on this machine. Exit 1: it found a problem.`, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.showDoctor(append(a.hostChecks(), doctor.Run(c.Context(), a.engine(), o)...))
 		}}
-	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to look at (default: the current one)")
+	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to check (default: the current one)")
 	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "folder of skills (repeatable; default: the configuration's)")
 	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the index of skills, which is made again")
 	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "first remove what is kept of the skills of MCP servers")
@@ -48,7 +48,7 @@ func (a *app) showDoctor(checks []doctor.Check) error {
 	if err != nil || problems == 0 {
 		return err
 	}
-	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural.Of(problems, "problem")), hint: "each line above that begins with problem says what to do"}
+	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural.Of(problems, "problem")), hint: "each line above that starts with problem suggests a fix"}
 }
 
 // hostChecks are the program and its streams.
@@ -59,9 +59,9 @@ func (a *app) hostChecks() []doctor.Check {
 	case a.asks():
 		terminal.State, terminal.Detail = doctor.OK, "progress is drawn and questions can be asked"
 	case a.Terminal:
-		terminal.Detail = "progress is drawn; nobody can answer questions, since the input is no terminal: runs are batch runs"
+		terminal.Detail = "progress is drawn; questions cannot be answered, since the input is not a terminal: runs are batch runs"
 	default:
-		terminal.Detail = "none: progress is plain lines, runs are batch runs and answer every question with no"
+		terminal.Detail = "not a terminal: progress is printed as plain lines, and batch runs answer every question with no"
 	}
 	return []doctor.Check{{Name: "program", State: doctor.OK, Detail: program}, terminal}
 }

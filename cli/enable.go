@@ -40,11 +40,11 @@ denied, and what another file userstate.File off stays off: then it ends with 3.
 func (a *app) disableCommand() *cobra.Command {
 	c := a.switchCommand(false)
 	c.Use, c.Short = "disable NAME|PATH", "Switch skills off, without touching their files"
-	c.Long = `Disable keeps skills from every catalog, completion and session, until 'metier
-enable'. A name means every skill that has it now; an ID or a path means that
-one, and the next in line then has the name. The setting state_store says where
-it is kept: for the user, or in the workspace's .metier/skills.json, which can
-only switch off.`
+	c.Long = `Disable removes skills from every catalog, completion, and session, until 'metier
+enable'. A name disables every skill that has it now. An ID or a path disables
+one skill, and the next skill of that name takes its place. The setting
+state_store decides where this is stored: for the user, or in the workspace's
+.metier/skills.json, which can only disable.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c
 }
@@ -121,7 +121,7 @@ func (sh *skillIndex) nothingAt(subject string) error {
 		return err
 	}
 	return &metier.Error{Op: "find", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
-		Hint: "'metier explain PATH' says why", Err: errors.New("there is no skill at this path")}
+		Hint: "'metier explain PATH' shows why", Err: errors.New("there is no skill at this path")}
 }
 
 // outcome looks at the skills again.

@@ -162,12 +162,12 @@ var refusals = map[string]refusal{
 	"script_not_allowlisted":   {metier.Denied, "name it with --allow-skill-script SKILL:scripts/PATH"},
 	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration, policy file or the workspace's metier.yaml denies it"},
 	policy.CodeNotNarrowed:     {metier.Denied, "the skill's own allowed-tools leave scripts out"},
-	policy.CodeRefused:         {metier.Denied, "somebody answered no"},
+	policy.CodeRefused:         {metier.Denied, "the question was answered no"},
 	policy.CodeRuleDenied:      {metier.Denied, "the rule is in a policy file: --policy, or policy: in the configuration"},
 	policy.CodeScriptsOff:      {metier.Denied, "choose another value of the setting scripts"},
-	policy.CodeNotActivated:    {metier.Denied, "the setting scripts=tiered wants an active skill"},
+	policy.CodeNotActivated:    {metier.Denied, "with scripts=tiered, activate the skill first"},
 	policy.CodeNetworkDenied:   {metier.Denied, "grant the host with --allow-host, where the setting script_network lets it"},
-	"secret_unavailable":       {metier.Unavailable, "set the variable or mend the file, or take the secret out of the configuration"},
+	"secret_unavailable":       {metier.Unavailable, "set the variable, fix the file, or remove the secret from the configuration"},
 }
 
 // refusedScript is an observation as an error of the command.

@@ -93,9 +93,9 @@ type mendableFind struct {
 func (a *app) explainCommand() *cobra.Command {
 	var place skillLocation
 	c := &cobra.Command{Use: "explain NAME|PATH", GroupID: "skills", Short: "Explain why a skill was loaded, hidden, or refused, and how to fix it",
-		Long: `Explain says of every skill of a name, or of what lies at a path, whether a run
-with the same flags would load it, which rule decided, what else was found and
-how to mend it, and whether the model would be told of it.`,
+		Long: `Explain shows, for each skill with this name or at this path, whether a run with
+the same flags would load it, which rule decided, which problems were found and
+how to fix them, and whether the model would see it.`,
 		Example: "  metier explain table-report\n  metier explain ./skills/mine\n  metier explain table-report --profile cf-harness --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			sh, err := a.openIndex(c.Context(), place)
@@ -228,7 +228,7 @@ func (a *app) showExplained(e explainedEntry) {
 	if e.ShadowedBy != nil {
 		line("by", cmp.Or(e.ShadowedBy.Path, e.ShadowedBy.ID)+" (tier "+e.ShadowedBy.Tier+")")
 	}
-	line("mend", e.Fix)
+	line("fix", e.Fix)
 	if m := e.Model; m != nil {
 		line("model", modelLine(*m))
 		line("", m.Fix)
@@ -248,7 +248,7 @@ func (a *app) showExplained(e explainedEntry) {
 		}
 		fmt.Fprintf(a.Out, "  %s %s%s: %s\n", g.Severity, oneLine(g.Code), where, oneLine(g.Detail))
 		if g.Fix != "" && g.Fix != e.Fix {
-			fmt.Fprintf(a.Out, "    mend: %s\n", g.Fix)
+			fmt.Fprintf(a.Out, "    fix: %s\n", g.Fix)
 		}
 	}
 }
@@ -273,12 +273,12 @@ func modelLine(m modelSees) string {
 	case "search":
 		return "finds it by search only: " + m.Reason
 	case "name":
-		return "is told its name, without its description: " + m.Reason
+		return "sees its name, without its description: " + m.Reason
 	}
 	if !m.Listed {
-		return "is not told of it: " + m.Reason
+		return "does not see it: " + m.Reason
 	}
-	text := "is told of it " + map[string]string{"tool": "in the description of the tool that loads skills", "system": "in the system prompt"}[m.Place]
+	text := "sees it " + map[string]string{"tool": "in the description of the tool that loads skills", "system": "in the system prompt"}[m.Place]
 	rule, _ := diagcodes.Of(m.Rule)
 	if detail, ok := strings.CutPrefix(m.Reason, rule.Why+": "); ok {
 		text += "; " + detail

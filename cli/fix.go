@@ -17,16 +17,16 @@ import (
 func (a *app) fixCommand() *cobra.Command {
 	var write bool
 	c := &cobra.Command{Use: "fix PATH...", GroupID: "author", Short: "Repair the frontmatter of skills",
-		Long: `Fix mends the frontmatter of skills that metier can read only by repairing them:
+		Long: `Fix repairs frontmatter that metier can read only by repairing it in memory:
 values that need quotes, a missing closing line, a code fence around the file,
-lines before the frontmatter, broken escapes, misspelt fields. The values stay
-those that were read, and every byte it is not about stays as it is.
+lines before the frontmatter, broken escapes, misspelled fields. The values do
+not change, and neither does any other byte of the file.
 
-It prints the change as a diff, and changes nothing without --write. A file
-that is a link, or whose folder is one, is left alone.
+Fix prints the change as a diff and writes it only with --write. It skips files
+and folders that are symlinks.
 
-Exit 0: nothing is left to be mended. 1: something is that only a person can
-mend, or a file cannot be written. 4: a path is not there.`,
+Exit 0: nothing is left to fix. 1: something needs a fix by hand, or a file
+cannot be written. 4: a path does not exist.`,
 		Example: "  metier fix .agents/skills/*\n  metier fix my-skill --write\n  metier fix my-skill | patch -p1",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -67,8 +67,8 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 	}
 	switch {
 	case left > 0:
-		return &problem{exit: exitFailed, code: "skill_not_mended", err: fmt.Errorf("%s not mended", countOf(left+missing, len(paths), "skill")),
-			hint: "mend what is listed by hand: only a person knows what was meant"}
+		return &problem{exit: exitFailed, code: "skill_not_mended", err: fmt.Errorf("%s not fixed", countOf(left+missing, len(paths), "skill")),
+			hint: "fix the listed problems by hand: only a person knows what was meant"}
 	case missing > 0:
 		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s not there", countOf(missing, len(paths), "path")),
 			hint: "name folders that hold a SKILL.md"}
@@ -79,7 +79,7 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 func (a *app) showFixed(f folder.Fixed, write bool) {
 	switch {
 	case f.Written:
-		fmt.Fprintf(a.Out, "mended %s: %s\n", oneLine(f.File), oneLine(codesOf(f.Mended)))
+		fmt.Fprintf(a.Out, "fixed %s: %s\n", oneLine(f.File), oneLine(codesOf(f.Mended)))
 	case f.Changed && a.outTerminal():
 		io.WriteString(a.Out, printable(strings.ToValidUTF8(f.Diff, "\uFFFD")))
 	case f.Changed:
@@ -89,7 +89,7 @@ func (a *app) showFixed(f folder.Fixed, write bool) {
 	case f.Changed && !write:
 		fmt.Fprintf(a.Err, "%s: %s to write: metier fix --write %s\n", oneLine(f.File), plural.Of(len(f.Mended), "repair"), termtext.Word(f.Path))
 	case !f.Changed && f.OK:
-		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' judges the rest)\n", oneLine(f.File))
+		fmt.Fprintf(a.Err, "%s: nothing to repair ('metier validate' checks the rest)\n", oneLine(f.File))
 	}
 	for _, d := range f.Left {
 		fmt.Fprintf(a.Err, "%s: left: %s%s [%s]\n", oneLine(f.File), onLine(d), oneLine(d.Detail), d.Code)

@@ -63,7 +63,7 @@ type programFlags struct {
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow, and approve as it is, exactly this script: SKILL:scripts/PATH (repeatable)")
-	fl.StringArrayVar(&f.hosts, "allow-host", nil, "let programs and web_fetch reach this host, or *.host (repeatable; default: none)")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host, or *.host (repeatable; default: no host)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "what programs run in: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 }
@@ -88,9 +88,9 @@ func (f *subagentFlags) add(fl *pflag.FlagSet) {
 type browserFlags struct{ endpoint, origin, until string }
 
 func (f *browserFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.endpoint, "browser-endpoint", "", "lend subagents the browser whose DevTools are at this address of this machine: http://127.0.0.1:PORT")
-	fl.StringVar(&f.origin, "browser-origin", "", "the one origin the lent browser may be at: https://app.example")
-	fl.StringVar(&f.until, "browser-until", "", "how long it is lent, as 20m, or until when (default 1h)")
+	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser with this DevTools address on this machine: http://127.0.0.1:PORT")
+	fl.StringVar(&f.origin, "browser-origin", "", "the only origin of the browser session: https://app.example")
+	fl.StringVar(&f.until, "browser-until", "", "how long the browser session lasts, such as 20m, or when it ends (default 1h)")
 }
 
 func (f browserFlags) request() engine.BrowserRequest {

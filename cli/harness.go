@@ -18,7 +18,7 @@ import (
 
 func (a *app) harnessCommand() *cobra.Command {
 	c := &cobra.Command{Use: "harness", GroupID: "author", Short: "Create, validate, and show harnesses",
-		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent: 'metier run --harness DIR' gives it to one. docs/HARNESS.md says more.", Args: cobra.NoArgs,
+		Long: "A harness is a folder with a HARNESS.md that groups skills and references for an\nagent. To run an agent with it: metier run --harness DIR. See docs/HARNESS.md.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.harnessValidateCommand(), a.harnessShowCommand(), a.harnessReadCommand(), a.harnessPromptCommand(), a.harnessInitCommand())
 	return c
@@ -97,13 +97,13 @@ type harnessVerdict struct {
 func (a *app) harnessValidateCommand() *cobra.Command {
 	var layout string
 	c := &cobra.Command{Use: "validate DIR", Short: "Check a harness",
-		Long: `Validate says whether a harness can be loaded, in the words of its layout's
-reference validator: HARNESS.md and each skill need a name and a description; in
-v1 a Markdown reference needs a description. Groups without their summary file
-are warnings, and so are, in v2, Markdown files without a description.
+		Long: `Validate checks whether a harness can be loaded and prints the messages of its
+layout's reference validator. HARNESS.md and each skill need a name and a
+description; in v1 a Markdown reference also needs a description. Groups without
+a summary file, and in v2 Markdown files without a description, are warnings.
 
-Errors and warnings go to standard error. Exit 0: it is valid, with warnings or
-without. 1: it is not. 4: there is no such folder.`,
+Errors and warnings go to standard error. Exit 0: the harness is valid, possibly
+with warnings. 1: it is invalid. 4: the folder does not exist.`,
 		Example: "  metier harness validate examples/sales-desk\n  metier harness validate --json examples/release-desk", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := a.harnessAt(c.Context(), args[0], layout, false)
@@ -154,7 +154,7 @@ func (a *app) checkHarness(h *harness.Harness, shown string) error {
 	if v.OK {
 		return nil
 	}
-	return &problem{exit: exitFailed, code: "harness_invalid", hint: "mend what is listed; docs/HARNESS.md has the rules", err: fmt.Errorf("%s is no valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
+	return &problem{exit: exitFailed, code: "harness_invalid", hint: "fix the listed problems; the rules are in docs/HARNESS.md", err: fmt.Errorf("%s is no valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
 }
 
 // harnessNode is a node of `harness show --json`.
@@ -193,8 +193,8 @@ func (a *app) harnessShowCommand() *cobra.Command {
 	var layout string
 	c := &cobra.Command{Use: "show DIR", Short: "Draw what is in a harness",
 		Long: `Show draws the tree of a harness: groups, skills and other leaves, documents, and
-what each says of itself. A folder with a SKILL.md is drawn as a skill even where
-no line of .leaf-detectors makes it one; 'metier harness validate' says so.`,
+the description of each. A folder with a SKILL.md is drawn as a skill even if no
+line of .leaf-detectors matches it; 'metier harness validate' reports that.`,
 		Example: "  metier harness show examples/sales-desk\n  metier harness show --json examples/release-desk", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := a.harnessAt(c.Context(), args[0], layout, true, anySkill)
@@ -226,7 +226,7 @@ func (a *app) showHarness(h *harness.Harness) error {
 func (a *app) harnessReadCommand() *cobra.Command {
 	var layout string
 	c := &cobra.Command{Use: "read DIR name|description", Short: "Print the name or the description of a harness",
-		Long:    "Read prints one field of HARNESS.md, as the reference tool does.\n\nExit 1: the harness cannot be loaded. 4: there is none.",
+		Long:    "Read prints one field of HARNESS.md, as the reference tool does.\n\nExit 1: the harness cannot be loaded. 4: it does not exist.",
 		Example: "  metier harness read examples/sales-desk name", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[1] != "name" && args[1] != "description" {
@@ -312,7 +312,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 			for _, f := range files {
 				fmt.Fprintf(a.Out, "made %s\n", oneLine(filepath.Join(shown, filepath.FromSlash(f))))
 			}
-			_, err = fmt.Fprintf(a.Out, "Next: say in %s what the agent is for, then: metier harness validate %s\n", harness.File, termtext.Word(shown))
+			_, err = fmt.Fprintf(a.Out, "Next: describe in %s what the agent is for, then: metier harness validate %s\n", harness.File, termtext.Word(shown))
 			return err
 		}}
 	c.Flags().BoolVar(&empty, "empty", false, "make HARNESS.md and no skill or reference")

@@ -34,7 +34,7 @@ overwritten.`,
 			if a.json {
 				return a.document(map[string]string{"name": name, "dir": shown, "file": file})
 			}
-			_, err := fmt.Fprintf(a.Out, "made %s\nNext: say in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), termtext.Word(shown))
+			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
 	c.Flags().StringVar(&parent, "dir", "", "folder to make it in (default: the current one)")

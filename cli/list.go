@@ -103,11 +103,11 @@ func (a *app) listCommand() *cobra.Command {
 	var place skillLocation
 	var f listFlags
 	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills a run would find here",
-		Long: `List shows every skill that a run with the same flags would find, by name, as
-the settings judge it. Without --all it leaves out what cannot be used: skills
-whose name another one has, skills that are refused, and those that say
-user-invocable: false; a line on standard error counts them. In a terminal
-names and descriptions are cut to its width; piped they are whole.`,
+		Long: `List shows every skill that a run with the same flags would find, by name, with
+its state under the settings. Without --all it leaves out skills that cannot be
+used: shadowed skills, refused skills, and those with user-invocable: false; a
+line on standard error counts them. In a terminal, names and descriptions are cut
+to its width; in a pipe they are complete.`,
 		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -148,7 +148,7 @@ names and descriptions are cut to its width; piped they are whole.`,
 	place.servers(c)
 	c.Flags().BoolVar(&f.all, "all", false, "show what cannot be used too, and why")
 	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
-	c.Flags().BoolVar(&f.verbose, "verbose", false, "say on standard error what finding them took, root by root")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "print on standard error how long the search took, per root")
 	f.flags(c)
 	a.completions(c)
 	return c

@@ -159,7 +159,7 @@ func TestSecondInterrupt(t *testing.T) {
 					t.Errorf("standard error is %q, %v", text, err)
 				}
 			} else if !strings.Contains(text, "metier: stopping; once more stops at once\n") ||
-				!strings.HasSuffix(text, "metier: stopped at once [interrupted]\n  hint: what was recorded is kept; go on with: metier run --resume latest\n") {
+				!strings.HasSuffix(text, "metier: stopped at once [interrupted]\n  hint: the record is kept; continue with: metier run --resume latest\n") {
 				t.Errorf("standard error is %q", text)
 			}
 		})

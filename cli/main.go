@@ -157,7 +157,7 @@ func signals(ch chan<- os.Signal) (stop func()) {
 var (
 	errInterrupted = errors.New("interrupted")
 	errStopped     = &problem{exit: exitInterrupted, code: "interrupted", err: errors.New("stopped at once"),
-		hint: "what was recorded is kept; go on with: metier run --resume latest"}
+		hint: "the record is kept; continue with: metier run --resume latest"}
 )
 
 // root builds the command tree.

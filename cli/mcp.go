@@ -34,17 +34,18 @@ func (a *app) mcpCommand() *cobra.Command {
 		Long: `Mcp serves the skills that 'metier list' shows to any client of the Model Context
 Protocol: as tools (list, search, load, read a file), as resources below skill://,
 as prompts, and as entries of the extension io.modelcontextprotocol/skills
-(SEP-2640). Scripts run only where --allow-skill-script or the configuration names
+(SEP-2640). Scripts run only if --allow-skill-script or the configuration names
 them.
 
 Without --http it serves the program that started it, on standard input and
-output. With --http it serves the path /mcp at an address; one that other machines
-reach wants --token-file. Each client has a session of its own, and each session
-leaves a record, as a run does.
+output. With --http it serves the path /mcp at an address; if other machines can
+reach the address, --token-file is required. Each client has its own session, and
+each session leaves a record, as a run does.
 
-Each --endpoint NAME=PROFILE,ROOT,... is a server of its own at /mcp/NAME, with the
-skills of its roots and the settings of its profile; without roots it has those of
-the configuration, without a profile that of --profile. Tokens count for all.`,
+Each --endpoint NAME=PROFILE,ROOT,... is a separate server at /mcp/NAME, with the
+skills of its roots and the settings of its profile. The default roots are those
+of the configuration, and the default profile is that of --profile. Tokens apply
+to all endpoints.`,
 		Example: `  metier mcp
   metier mcp --skills-root ./skills --allow-skill-script report:scripts/report.py
   metier mcp --http 127.0.0.1:8931
@@ -58,9 +59,9 @@ the configuration, without a profile that of --profile. Tokens count for all.`,
 	fl.StringVar(&f.tokens, "token-file", "", "file of who may call over HTTP: lines of PRINCIPAL TOKEN")
 	fl.StringArrayVar(&f.names, "name", nil, "name by which HTTP clients call this server, beside localhost (repeatable)")
 	fl.StringArrayVar(&f.origins, "allow-origin", nil, "origin of web pages that may call over HTTP (repeatable)")
-	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to look for changed skills; 0: never")
+	fl.DurationVar(&f.watch, "watch", 2*time.Second, "how often to check for changed skills; 0: never")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil, "serve other skills or settings at /mcp/NAME too: NAME=PROFILE,ROOT,... (repeatable)")
-	fl.IntVar(&f.anonymous, "anonymous-records", 50, "records to keep of HTTP requests that name nobody; each has up to 1,000 requests; 0: all")
+	fl.IntVar(&f.anonymous, "anonymous-records", 50, "records of anonymous HTTP requests to keep; each has up to 1,000 requests; 0: all")
 	f.add(fl)
 	a.completions(c)
 	c.AddCommand(a.mcpInstallCommand(), a.mcpLsCommand(), a.mcpInspectCommand())

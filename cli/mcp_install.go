@@ -33,13 +33,14 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install CLIENT [flags] [-- ARGS...]",
 		Short: "Print or write the entry by which a client uses 'metier mcp'",
-		Long: `Install prints what a client's configuration needs to start this program as a
-server of skills, and where that stands. With --write it changes the file, after
-asking; everything else in it stays as it is. Arguments after -- go to 'metier mcp'.
+		Long: `Install prints the entry that a client's configuration needs to start this
+program as a skill server, and the file it belongs in. With --write it changes
+that file after asking, and keeps everything else in it. Arguments after -- go to
+'metier mcp'.
 
-With --url the entry is for a server that runs already ('metier mcp --http ADDR').
-Where that wants a token, --token-env names the environment variable in which the
-client finds it: the token itself never stands in the file.
+With --url the entry is for a server that already runs ('metier mcp --http ADDR').
+If the server requires a token, --token-env names the environment variable that
+holds it in the client: the token itself is never written to the file.
 
 Clients: ` + strings.Join(names, ", ") + ".",
 		Example: `  metier mcp install claude-code
@@ -138,7 +139,7 @@ func (f mcpInstallFlags) served(args []string) (s install.Server, err error) {
 func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Client, doc *installed, served install.Server) error {
 	if !f.yes {
 		if !a.asks() {
-			return wrong("confirmation_needed", "add --yes, or leave --write out and paste what is printed", "nobody can be asked whether %s may be changed", doc.File)
+			return wrong("confirmation_needed", "add --yes, or leave --write out and paste what is printed", "cannot ask whether to change %s", doc.File)
 		}
 		fmt.Fprint(a.Err, doc.Text)
 		if ok, err := a.confirms(ctx, fmt.Sprintf("Write this into %s?", oneLine(doc.File))); err != nil || !ok {

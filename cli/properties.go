@@ -88,7 +88,7 @@ func (a *app) skillsAt(c *cobra.Command, paths []string) ([]reference.Skill, err
 // unread is a skill that cannot be read: to scripts one line as the reference
 // words it, to people and as JSON with the way out.
 func (a *app) unread(s reference.Skill, err error) error {
-	hint := "'metier validate " + s.Path + "' says all that is wrong"
+	hint := "'metier validate " + s.Path + "' lists all problems"
 	if a.json {
 		return &problem{exit: exitFailed, code: "skill_unreadable", err: err, hint: hint}
 	}

@@ -51,12 +51,12 @@ func (a *app) runCommand() *cobra.Command {
 		Use:     "run [flags]",
 		GroupID: "work",
 		Short:   "Run an agent on a task",
-		Long: `Run gives an agent a task, a workspace and skills, follows it to the end and
-leaves a record of what it was told, read and did.
+		Long: `Run gives an agent a task, a workspace, and skills, waits until it ends, and keeps
+a record of what the agent was sent, read, and did.
 
-The answer goes to standard output, progress to standard error. A run that is
-stopped or killed continues with --resume, and a finished one with --resume and a
-further --prompt.`,
+The answer goes to standard output, progress to standard error. A run that
+was stopped or killed continues with --resume, and a finished one with --resume
+and another --prompt.`,
 		Example: `  metier run -f examples/quickstart/run.yaml
   metier run --skill report --prompt "Write the weekly report"
   metier run --harness examples/sales-desk --prompt "Which shop sold most?"
@@ -71,7 +71,7 @@ further --prompt.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runMain(c, f) },
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.file, "file", "f", "", "run file; flags win over what it says")
+	fl.StringVarP(&f.file, "file", "f", "", "run file; flags override it")
 	fl.StringVar(&f.workspace, "workspace", "", "folder the agent works in (default: the current one)")
 	fl.StringVar(&f.cwd, "cwd", "", "folder in the workspace that relative paths start at")
 	fl.StringArrayVar(&f.mounts, "mount", nil, "another folder: name=NAME,source=DIR,target=/PATH,mode=ro|rw (repeatable)")
@@ -92,7 +92,7 @@ further --prompt.`,
 	fl.StringVar(&f.prompt, "prompt", "", "the task, or the next message with --resume; '/NAME words' calls the skill NAME")
 	fl.StringVar(&f.promptFile, "prompt-file", "", "file with the task, - for standard input")
 	fl.StringVar(&f.mode, "mode", "", "chat; code: write code and run it; or plan: read only, answer with a plan (default chat)")
-	fl.StringVar(&f.outputMode, "output-mode", "", "operator: a person is there; batch: nobody answers (default: operator in a terminal)")
+	fl.StringVar(&f.outputMode, "output-mode", "", "operator: ask questions; batch: answer every question with no (default: operator in a terminal)")
 	fl.StringVar(&f.outputSchema, "output-schema", "", "JSON schema the answer must fit")
 	fl.StringVar(&f.resultJSON, "result-json", "", "file to write the result to")
 	fl.StringVar(&f.promptRole, "prompt-slot-role", "", "role of the task: direct-command, context or quote")

@@ -213,7 +213,7 @@ func (a *app) resumable(id, dir string, err error) error {
 	if p.hint != "" {
 		p.hint += "; then "
 	}
-	p.hint += "go on with: " + a.again(result{Run: id, Dir: dir})
+	p.hint += "continue with: " + a.again(result{Run: id, Dir: dir})
 	return &p
 }
 
@@ -222,33 +222,33 @@ func (a *app) hintOf(r result) string {
 	again, show := a.again(r), "metier runs show "+r.Run
 	switch r.Code {
 	case "model_auth", "model_forbidden":
-		return "check the provider's key; then go on with: " + again
+		return "check the provider's key; then continue with: " + again
 	case "model_not_found":
-		return "check the model's name; go on with: " + again + " --model provider:name"
+		return "check the model's name; continue with: " + again + " --model provider:name"
 	case "model_bad_request", "model_refused":
 		return "the provider does not take this conversation; another one may: " + again + " --model provider:name"
 	case "model_context_overflow":
-		return "go on with a model that has a larger window: " + again + " --model provider:name; or begin again with fewer skills and files"
+		return "continue with a model that has a larger context window: " + again + " --model provider:name; or start a new run with fewer skills and files"
 	case "model_rate_limited", "model_overloaded", "model_server", "model_cut", "model_bad_reply", "model_unreachable":
-		return "the provider failed several times; wait a little, then go on with: " + again
+		return "the provider failed several times; wait, then continue with: " + again
 	case "script_ended", "script_failed":
-		return "the recorded turns do not fit this run; mend the script, or go on with a model: " + again + " --model provider:name"
+		return "the recorded turns do not fit this run; fix the script, or continue with a model: " + again + " --model provider:name"
 	case "turn_limit":
 		return "allow more turns: " + again + " --max-turns N"
 	case "token_budget":
 		return "allow more tokens: " + again + " --max-tokens N"
 	case "loop_detected":
-		return "the model made the same call again and again, see '" + show + "'; another one may go on: " + again + " --model provider:name"
+		return "the model repeated the same call, see '" + show + "'; try another model: " + again + " --model provider:name"
 	case "output_invalid":
 		return "no answer fitted the schema, see '" + show + "'; try again with: " + again
 	case "reply_cut":
-		return "the answer was longer than the model may write; ask for less, or go on with: " + again
+		return "the answer was longer than the model may write; ask for less, or continue with: " + again
 	}
 	switch r.Status {
 	case "parked":
 		return "show the question with: metier runs answer " + a.named(r) + "; then approve or deny it, and continue with: " + again
 	case "interrupted":
-		return "go on with: " + again
+		return "continue with: " + again
 	}
 	return "see '" + show + "'"
 }

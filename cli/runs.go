@@ -63,7 +63,7 @@ func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
 	f, err := run.Look(root, id, a.engine().RunOptions())
 	if metier.KindOf(err) == metier.Drift && err != nil {
 		return nil, &metier.Error{Op: "run", Path: filepath.Join(root, id), Kind: metier.Drift, Code: metier.CodeOf(err),
-			Hint: "the record is not what was written: 'metier audit verify " + what + "' names every place", Err: err}
+			Hint: "the record is not what was written: 'metier audit verify " + what + "' lists every problem", Err: err}
 	}
 	return f, err
 }
@@ -88,7 +88,7 @@ func oneRun(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("%s needs one run, not %d", c.CommandPath(), len(args))
-	return &problem{exit: exitUsage, code: "usage", err: err, hint: "name it by id, by the beginning of its id, by its folder, or say latest; 'metier runs list' shows the ids"}
+	return &problem{exit: exitUsage, code: "usage", err: err, hint: "use its id, the start of its id, its folder, or latest; 'metier runs list' shows the ids"}
 }
 
 func (a *app) runsCommand() *cobra.Command {
@@ -181,8 +181,8 @@ func runRow(s run.Summary) []string {
 func (a *app) runsShowCommand() *cobra.Command {
 	var place runPlace
 	var transcript bool
-	c := &cobra.Command{Use: "show RUN", Short: "Show what one run was told, read and did",
-		Long:    "Show reports on a run from its log. RUN is an id, the beginning of one, the\npath of a run folder, or latest.",
+	c := &cobra.Command{Use: "show RUN", Short: "Show what one run was sent, read, and did",
+		Long:    "Show reports on a run from its log. RUN is an id, the start of one, the\npath of a run folder, or latest.",
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -226,7 +226,7 @@ zip archive. The same record always gives the same bytes. Unzipped into a folder
 				return usage(c, errors.New("name the archive with -o FILE, or -o - for standard output"))
 			}
 			if out == "-" && a.json {
-				return usage(c, errors.New("-o - and --json both want standard output: give a file"))
+				return usage(c, errors.New("-o - and --json both use standard output: name a file"))
 			}
 			if out == "-" && a.outTerminal() {
 				return wrong("terminal", "give a file with -o FILE, or pipe the output", "a zip archive does not belong on a terminal")

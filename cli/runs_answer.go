@@ -164,7 +164,7 @@ func (a *app) nextStep(id, dir string, err error) error {
 		return err
 	}
 	with := *e
-	with.Hint = "go on with: " + a.again(result{Run: id, Dir: dir})
+	with.Hint = "continue with: " + a.again(result{Run: id, Dir: dir})
 	return &with
 }
 
@@ -192,6 +192,6 @@ func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans 
 		_, err := fmt.Fprintf(a.Out, "%s open: metier runs answer %s\n", plural.Of(n, "question")+" more", a.named(here))
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "go on with: %s\n", a.again(here))
+	_, err = fmt.Fprintf(a.Out, "continue with: %s\n", a.again(here))
 	return err
 }

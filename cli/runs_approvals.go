@@ -53,7 +53,7 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 			}
 		}
 		if len(gone) == n {
-			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists them", Err: errors.New("no approval has that id, and none is for a skill of that name")}
+			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists them", Err: errors.New("no approval has this id or is for a skill of this name")}
 		}
 	}
 	kept, err := a.engine().State().Revoke(ctx, func(p userstate.Approval) bool { return slices.ContainsFunc(what, p.Names) })

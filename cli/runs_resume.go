@@ -25,7 +25,7 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	var stray error
 	c.Flags().Visit(func(fl *pflag.Flag) {
 		if stray == nil && !slices.Contains(resumeFlags, fl.Name) {
-			stray = wrong("usage", "a resumed run keeps what it began with; leave the flag out, or begin a new run", "--%s does not go with --resume", fl.Name)
+			stray = wrong("usage", "a resumed run keeps its original options; omit the flag, or start a new run", "--%s does not go with --resume", fl.Name)
 		}
 	})
 	if stray == nil {

@@ -24,7 +24,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	t := table{}
 	t.add("run", r.ID)
 	t.add("status", status)
-	t.add("model", cmp.Or(r.Model, "none was asked"))
+	t.add("model", cmp.Or(r.Model, "no model was called"))
 	t.add("started", cmp.Or(localTime(r.StartedAt), "unknown")+", took "+elapsed(time.Duration(r.DurationMS)*time.Millisecond))
 	t.add("turns", fmt.Sprintf("%d, %s", r.Turns, plural.Of(r.Calls, "tool call")))
 	t.add("tokens", fmt.Sprintf("%s (%s in, %s out)", plural.Thousands(r.Tokens.Total), plural.Thousands(r.Tokens.Input), plural.Thousands(r.Tokens.Output)))
@@ -47,7 +47,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	rows := childRows(r)
 	a.section("subagents", rows)
 	if len(rows) > 0 {
-		fmt.Fprintf(a.Out, "  look at one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", rows[0][0])))
+		fmt.Fprintf(a.Out, "  show one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", rows[0][0])))
 	}
 	a.section("problems", problemRows(r.Problems))
 	if s := run.Text(r.Output); s != "null" && s != "" {

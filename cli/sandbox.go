@@ -39,9 +39,9 @@ func (a *app) sandboxProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "probe",
 		Short: "Show which isolation this host gives, and what is missing",
-		Long: `Probe tries each sandbox and says what it reaches: L0 none, L1 filtered, L2 apart
-from the host, L3 a kernel of its own. It ends with 6 when the default one cannot
-run programs at L2.`,
+		Long: `Probe tries each sandbox and prints the isolation level it reaches: L0 none,
+L1 filtered, L2 separated from the host, L3 with its own kernel. It exits with 6
+if the default sandbox cannot run programs at L2.`,
 		Example: "  metier sandbox probe\n  metier sandbox probe --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.sandboxProbe(c.Context()) },
@@ -128,8 +128,8 @@ folder, the workspace at /workspace, and nothing else. It ends as the command di
 		RunE: func(c *cobra.Command, args []string) error { return a.sandboxRun(c.Context(), f, args) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.workspace, "workspace", "", "folder the command finds, writable, at /workspace (default: none)")
-	fl.DurationVar(&f.timeout, "timeout", 0, "most time the command gets (default 1m)")
+	fl.StringVar(&f.workspace, "workspace", "", "folder to mount at /workspace, writable (default: none)")
+	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (default 1m)")
 	fl.StringVar(&f.level, "level", sandbox.L2.String(), "least isolation: L0, L1, L2 or L3")
 	fl.StringVar(&f.backend, "sandbox", "", "which one: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	a.completions(c)

@@ -57,7 +57,7 @@ func (w *scanWorld) at(late time.Duration, args ...string) (out, errs string) {
 // read takes the counts out of what a command says it took.
 func (w *scanWorld) read(text string) string {
 	w.t.Helper()
-	m := regexp.MustCompile(`skills(?: \(project\): 2 skills)?[:;] (3 folders looked at) in [0-9]+\.[0-9] ms, ([0-9] unchanged since the index, [0-9] read)`).FindStringSubmatch(text)
+	m := regexp.MustCompile(`skills(?: \(project\): 2 skills)?[:;] (3 folders scanned) in [0-9]+\.[0-9] ms, ([0-9] unchanged since the index, [0-9] read)`).FindStringSubmatch(text)
 	if m == nil {
 		w.t.Fatalf("no times in %q", text)
 	}
@@ -145,7 +145,7 @@ func TestIndexIsWhereTheUserWantsIt(t *testing.T) {
 		}
 		w.env = append(fixed[:len(fixed):len(fixed)], env)
 		w.metier(list...)
-		if out, _ := w.metier("doctor"); !strings.Contains(out, "every listing reads all heads") || !strings.Contains(out, why) {
+		if out, _ := w.metier("doctor"); !strings.Contains(out, "every listing reads all skill headers") || !strings.Contains(out, why) {
 			t.Errorf("doctor says %s, not why: %s", out, why)
 		}
 		for _, p := range []string{filepath.Join(w.dir, "nobody"), filepath.Join(home, ".cache")} {

@@ -45,14 +45,14 @@ func (a *app) searchCommand() *cobra.Command {
 	limit := searchShown
 	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
 		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
-their name, description, when_to_use, tags and headings fit the words. Words
-that no skill uses are read as the nearest ones that some do, and the answer
-says so. Headings are searched where there are at most 2,000 skills. The
-references of a harness are found by their names and descriptions.`,
+their name, description, when_to_use, tags and headings match the words. A word
+that no skill uses is replaced with the nearest one that a skill uses, and the
+result reports it. Headings are searched if there are at most 2,000 skills. The
+references of a harness are found by name and description.`,
 		Example: "  metier search fill in a pdf form\n  metier search kubernetes --limit 3 --json\n  metier search review --source project",
 		Args: func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, "")) == "" {
-				return wrong("usage", "say in a few words what the skill should do: metier search fill in a pdf form", "%s needs words to search for", c.CommandPath())
+				return wrong("usage", "describe in a few words what the skill should do: metier search fill in a pdf form", "%s needs words to search for", c.CommandPath())
 			}
 			return nil
 		},

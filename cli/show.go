@@ -47,7 +47,7 @@ func (a *app) showCommand() *cobra.Command {
 		Long: `Show prints a skill as a run with the same flags would find it, with the digest
 of every file. If several skills have the name, it prints the one that a run
 uses; 'metier explain' lists the others. A path also shows a skill in a folder
-that is not searched. Nothing the skill says gives it authority.`,
+that is not searched. The text of a skill grants it nothing.`,
 		Example: "  metier show table-report\n  metier show ./skills/mine --body\n  metier show table-report --json", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			sh, err := a.openIndex(c.Context(), place)
@@ -88,7 +88,7 @@ func (sh *skillIndex) one(subject string) (metier.Skill, error) {
 		return metier.Skill{}, err
 	}
 	return metier.Skill{}, &metier.Error{Op: "show", Path: subject, Kind: metier.NotFound, Code: "skill_not_found",
-		Hint: "'metier explain PATH' says why", Err: errors.New("there is no skill at this path")}
+		Hint: "'metier explain PATH' shows why", Err: errors.New("there is no skill at this path")}
 }
 
 // showSkill prints a skill. unsearched says why no run finds it here, if so.
@@ -150,7 +150,7 @@ func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (
 	}
 	if len(raw) > maxShown {
 		return nil, &metier.Error{Op: "show", Skill: sk.Name, Path: sk.Head.Location, Kind: metier.LimitReached, Code: "skill_too_large",
-			Hint: "look at the file itself", Err: namedfile.TooLong(maxShown)}
+			Hint: "open the file itself", Err: namedfile.TooLong(maxShown)}
 	}
 	doc, _ := skillmd.Parse(raw) // what is wrong with it is told by the snapshot
 	return doc.Body, nil
@@ -190,7 +190,7 @@ func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	line("depends", "%s", strings.Join(s.Dependencies, ", "))
 	line("license", "%s", front.License)
 	if !sk.ModelInvocable {
-		line("model", "not told of it: disable-model-invocation")
+		line("model", "does not see it: disable-model-invocation")
 	}
 	if !sk.UserInvocable {
 		line("people", "not offered it: user-invocable: false")

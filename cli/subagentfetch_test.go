@@ -219,7 +219,7 @@ func TestASubagentMaySayWhichPagesItRead(t *testing.T) {
 		return modeltest.Turn{Text: "I read " + strings.Join(pages, " and ") + "?key=TOKEN-1a2b3c4d5e, and not " + at + "not-read-7f8e9d0c1b2a.html of " + pageMark + "."}
 	}
 	r.run("--allow-subagent-profile", "web_fetch", "--allow-host", "docs.example.com")
-	const cut = "[withheld: copied from what stays with the helper]"
+	const cut = "[withheld: copied from content that stays with the subagent]"
 	if got, want := r.report("t1.c0").Summary, "I read "+strings.Join(pages, " and ")+"?"+cut+", and not "+cut+" of "+cut+"."; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

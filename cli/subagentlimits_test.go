@@ -270,8 +270,8 @@ func TestALongReportIsReadByItsHandle(t *testing.T) {
 			return modeltest.Turn{Text: "Done."}
 		case turn > 1:
 			windows, next = append(windows, text), 0
-			if i := strings.LastIndex(text, "goes on at byte "); i >= 0 {
-				if _, err := fmt.Sscanf(text[i:], "goes on at byte %d", &next); err != nil {
+			if i := strings.LastIndex(text, "continues at byte "); i >= 0 {
+				if _, err := fmt.Sscanf(text[i:], "continues at byte %d", &next); err != nil {
 					t.Error(err)
 				}
 			}

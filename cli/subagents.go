@@ -23,10 +23,10 @@ import (
 func (a *app) subagentsCommand() *cobra.Command {
 	var dirs []string
 	c := &cobra.Command{Use: "subagents", GroupID: "setup", Short: "List the profiles of subagents that a model can hand tasks to",
-		Long: `Subagents lists the profiles of subagents: those that metier brings, with the
-operator's over them. A run has those that --allow-subagent-profile, or
-subagents.allow of the configuration, names. docs/SUBAGENTS.md says what one gets
-and what comes back.`,
+		Long: `Subagents lists the profiles of subagents: the built-in ones, which the operator's
+profiles override. A run has those that --allow-subagent-profile, or
+subagents.allow in the configuration, names. docs/SUBAGENTS.md describes what a
+subagent gets and what it returns.`,
 		Example: "  metier subagents\n  metier subagents show browser\n  metier subagents check subagents/painter.yaml\n  metier run --allow-subagent-profile default --prompt \"Compare the two reports\"",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.listSubagents(dirs) }}
@@ -35,7 +35,7 @@ and what comes back.`,
 		Example: "  metier subagents show browser\n  metier subagents show author --json", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.showSubagent(dirs, args[0]) }}
 	check := &cobra.Command{Use: "check FILE", Short: "Check the file of a profile",
-		Long:    "Check says whether a file is the profile of a subagent. Exit 0: it is. 1: it is not.",
+		Long:    "Check reports whether a file is a valid subagent profile. Exit 0: it is. 1: it is not.",
 		Example: "  metier subagents check subagents/painter.yaml", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.checkSubagent(args[0]) }}
 	for _, sub := range []*cobra.Command{c, show, check} {
@@ -138,7 +138,7 @@ func (a *app) showSubagent(dirs []string, name string) error {
 	if len(d.Scripts) > 0 {
 		in := d.ExecutionTarget
 		if d.Browser {
-			in += ", with the browser that is lent"
+			in += ", with the shared browser session"
 		}
 		t.add("run in", in)
 	}
@@ -203,7 +203,7 @@ func (a *app) showDrySubagents(list []engine.PreviewSubagent) {
 	for _, s := range list {
 		words := s.Name + ": " + strings.Join(s.Tools, ", ")
 		if len(s.Skills) > 0 {
-			words += "; begins with " + strings.Join(s.Skills, ", ")
+			words += "; starts with " + strings.Join(s.Skills, ", ")
 		}
 		if none := slices.Concat(s.MissingSkills, s.MissingTools); len(none) > 0 {
 			words += "; not here: " + strings.Join(none, ", ")

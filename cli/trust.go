@@ -30,11 +30,11 @@ func (a *app) trustCommand() *cobra.Command {
 	var tier string
 	var revoke bool
 	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
-		Long: `Trust records the digest over all files of a skill, as they are now, and the tier
-they count as. It ends by itself when one of them changes: the skill then counts
-as its root does, and says so. It makes a stranger's skill one of the user or the
-project, never one of the org or builtin, and it runs nothing. Look at the skill
-first: metier show NAME --body.`,
+		Long: `Trust records the digest of all current files of a skill and the tier to give it.
+The trust ends when one of the files changes: the skill then has the tier of its
+root again, with a diagnostic. Trust can raise a third-party skill to user or
+project, never to org or builtin, and it runs nothing. Read the skill first:
+metier show NAME --body.`,
 		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			if t := policy.Tier(tier); t != policy.User && t != policy.Project {

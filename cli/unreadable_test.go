@@ -62,7 +62,7 @@ func TestUnreadableSkills(t *testing.T) {
 			t.Errorf("list names no %s:\n%s", want, out)
 		}
 		code, out, errs := metier("explain", filepath.Join("bad", p), "--skills-root", "bad")
-		if code != 0 || !strings.HasPrefix(out, p+" is refused\n") || !strings.Contains(out, "\n  rule   "+want+"\n") || !strings.Contains(out, "\n  mend   ") {
+		if code != 0 || !strings.HasPrefix(out, p+" is refused\n") || !strings.Contains(out, "\n  rule   "+want+"\n") || !strings.Contains(out, "\n  fix    ") {
 			t.Errorf("explain %s: exit %d\n%s%s", p, code, out, errs)
 		}
 		if code, out, errs := metier("show", filepath.Join("bad", p), "--skills-root", "bad"); code != 0 || !strings.Contains(out, "refused: "+want) {

@@ -18,18 +18,17 @@ func (a *app) validateCommand() *cobra.Command {
 	var format, profile string
 	var ref bool
 	c := &cobra.Command{Use: "validate PATH...", GroupID: "author", Short: "Check skills against the specification",
-		Long: `Validate judges each skill folder, or the SKILL.md in it, by the text of the
-Agent Skills specification, in the words of the reference validator skills-ref.
-Beyond it come warnings (links that lead nowhere) and advice (descriptions that
-do not say when to use the skill, scripts that nothing here can run); they make
-no skill invalid.
+		Long: `Validate checks each skill folder, or the SKILL.md in it, against the Agent Skills
+specification, with the messages of the reference validator skills-ref. It also
+prints warnings (broken links) and advice (descriptions that do not say when to
+use the skill, scripts that nothing here can run). These do not make a skill
+invalid.
 
-With --reference it is that validator: the same verdicts and messages, its
-oddities included, and no advice. docs/internal/conformance.md lists the differences.
-With --profile it is the judge that loading skills has under that profile: a
-skill is valid if it would be loaded.
+With --reference it gives exactly the results and messages of skills-ref, quirks
+included, and no advice. docs/internal/conformance.md lists the differences. With
+--profile a skill is valid if it would be loaded under that profile.
 
-Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
+Exit 0: every skill is valid. 1: one is not. 4: a path does not exist.`,
 		Example: "  metier validate .agents/skills/*\n  metier validate --reference my-skill\n  metier validate --profile agent-runtime my-skill\n  metier validate --format sarif skills/* > skills.sarif",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,8 +51,8 @@ Exit 0: every skill is valid. 1: one is not. 4: a path is not there.`,
 			return a.validate(c.Context(), args, judge, format, ref)
 		}}
 	c.Flags().StringVar(&format, "format", formatText, "how to print: text, json or sarif")
-	c.Flags().BoolVar(&ref, "reference", false, "judge exactly as the reference validator skills-ref 0.1.0 does")
-	c.Flags().StringVar(&profile, "profile", "", "judge as loading skills under this profile does, see 'metier profile list'")
+	c.Flags().BoolVar(&ref, "reference", false, "check exactly as the reference validator skills-ref 0.1.0 does")
+	c.Flags().StringVar(&profile, "profile", "", "check whether skills would load under this profile, see 'metier profile list'")
 	a.completions(c)
 	c.ValidArgsFunction = folders
 	return c
@@ -130,7 +129,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 			hint: "name folders that hold a SKILL.md"}
 	default:
 		return &problem{exit: exitFailed, code: "skill_invalid", err: fmt.Errorf("%s invalid", countOf(bad, len(paths), "skill")), silent: quiet && !a.json,
-			hint: "mend what is listed; the rules are at https://agentskills.io/specification"}
+			hint: "fix the listed problems; the rules are at https://agentskills.io/specification"}
 	}
 }
 

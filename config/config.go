@@ -247,7 +247,7 @@ func readProject(workspace string) (Project, error) {
 		return c, metier.Errorf(metier.Invalid, "config_unreadable", "make it a plain, readable file or remove it", "read %s: %w", path, err)
 	}
 	if err := yaml.Decode(b, &c); err != nil {
-		return c, metier.Errorf(metier.Invalid, "config_invalid", "fix the line that is named; a workspace may say set and deny", "%s:%w", path, err)
+		return c, metier.Errorf(metier.Invalid, "config_invalid", "fix the line that is named; a workspace may contain set and deny", "%s:%w", path, err)
 	}
 	return c, nil
 }

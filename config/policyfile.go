@@ -100,7 +100,7 @@ func (r *policyReader) fault(n *yaml.Node, format string, a ...any) {
 
 func (r *policyReader) file(n *yaml.Node) {
 	if n.Kind != yaml.Map || len(n.Entries) == 0 {
-		r.fault(n, "a policy file is a map that begins with version: %s; an empty one is refused", policyVersion)
+		r.fault(n, "a policy file is a map that starts with version: %s; an empty one is refused", policyVersion)
 		return
 	}
 	readers := map[string]func(*yaml.Node){
@@ -124,7 +124,7 @@ func (r *policyReader) file(n *yaml.Node) {
 	}
 	seen := r.entries("a policy file", n, readers)
 	if !seen["version"] {
-		r.fault(n, "it says no version: begin with version: %s", policyVersion)
+		r.fault(n, "the version is missing: start with version: %s", policyVersion)
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *policyReader) entries(of string, n *yaml.Node, readers map[string]func(
 func (r *policyReader) list(key string, n *yaml.Node) []*yaml.Node {
 	switch {
 	case n.Kind != yaml.List:
-		r.fault(n, "%s is a list; leave the key out where there is nothing to say", key)
+		r.fault(n, "%s is a list; omit the key if it is empty", key)
 	case len(n.Items) > policyItems:
 		r.fault(n, "%s has %d items; at most %d are read", key, len(n.Items), policyItems)
 	default:

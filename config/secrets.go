@@ -38,7 +38,7 @@ func (c Secret) Value(env Env) (string, error) {
 func checkSecrets(file string, list []Secret) error {
 	for _, c := range list {
 		if c.Skill == "" || c.Name == "" || (c.Env == "") == (c.File == "") || strings.ContainsAny(c.Name, "=\x00") {
-			return metier.Errorf(metier.Invalid, "config_invalid", "each secret has skill, name, and env or file", "%s: a secret needs a skill, the name of a variable, and one place its value is in", file)
+			return metier.Errorf(metier.Invalid, "config_invalid", "each secret has skill, name, and env or file", "%s: a secret needs a skill, the name of a variable, and one source for its value", file)
 		}
 	}
 	return nil

@@ -65,8 +65,8 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	}
 	q = e.childQuestion(ctx, folder.Dir(), q)
 	if a.Allow && (Gone(q.Text) || Gone(q.Args)) {
-		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' says what is altered; answer no, or begin a new run",
-			Err: fmt.Errorf("the record does not hold what question %s asks any more: nobody can say yes to it", q.ID)}
+		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' shows what changed; answer no, or start a new run",
+			Err: fmt.Errorf("the record no longer holds the text of question %s, so it cannot be answered with yes", q.ID)}
 	}
 	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal()}
 	if err := s.Answer(ctx, q.Call, ans); err != nil {
@@ -130,7 +130,7 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 	case last != nil && !over:
 		return fail(metier.Conflict, "question_answered", "", "question %s was answered with %s by %s (%s)", last.ID, map[bool]string{true: "yes", false: "no"}[last.Allow], last.By, cmp.Or(last.Scope, policy.ScopeOnce))
 	case over:
-		return fail(metier.Conflict, "run_over", "begin a new run; 'metier runs show "+folder.ID()+"' tells how this one ended", "the run is over (%s): nothing waits for an answer", status)
+		return fail(metier.Conflict, "run_over", "start a new run; 'metier runs show "+folder.ID()+"' shows how this one ended", "the run is over (%s): nothing waits for an answer", status)
 	case name != "":
 		return fail(metier.NotFound, "question_not_found", "'metier runs answer "+folder.ID()+"' shows the open ones", "no question %q is open", name)
 	}

@@ -20,7 +20,7 @@ import (
 
 // Ended returns how a child ended, from its record.
 func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, error) {
-	unknown := &metier.Error{Op: subagent.OpDelegate, Kind: metier.NotFound, Code: "unknown_handle", Hint: "use the handle that a result names", Err: errors.New("there is no helper of that handle that ended")}
+	unknown := &metier.Error{Op: subagent.OpDelegate, Kind: metier.NotFound, Code: "unknown_handle", Hint: "use the handle that a result names", Err: errors.New("no finished subagent has this handle")}
 	if run.CheckID(id) != nil {
 		return subagent.Outcome{}, unknown
 	}

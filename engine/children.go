@@ -126,7 +126,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 	case err != nil:
 		return nil, err
 	case left < 0:
-		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a helper")}
+		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "token_budget", Hint: "end with what you have", Err: errors.New("no tokens are left for a subagent")}
 	}
 	there, err := below(f.root)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 	}
 	if most := j.launch.Subagents.Total; there >= most {
 		return nil, &metier.Error{Op: subagent.OpDelegate, Kind: metier.LimitReached, Code: "subagent_limit", Hint: "do the rest yourself",
-			Err: fmt.Errorf("this run had %d helpers, and may have no more", most)}
+			Err: fmt.Errorf("this run started %d subagents, which is the limit", most)}
 	}
 	folder, err := run.Create(root, ch.ID, o)
 	if err == nil {

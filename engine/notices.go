@@ -34,7 +34,7 @@ func (r *Run) unloadable(name string, err error) error {
 		if d.Severity != skillmd.Error || !strings.EqualFold(filepath.Base(filepath.Dir(d.Path)), name) {
 			continue
 		}
-		hint := "mend the file that is named"
+		hint := "fix the named file"
 		if e, ok := err.(*metier.Error); ok && e.Hint != "" {
 			hint += "; " + e.Hint
 		}

@@ -82,7 +82,7 @@ func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h
 	}
 	l := past.launch
 	if l.Model == modelNone {
-		return nil, metier.Errorf(metier.Invalid, "run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to go on with", folder.ID())
+		return nil, metier.Errorf(metier.Invalid, "run_no_agent", "run the command again; 'metier runs list' shows the runs of agents", "%s is the record of metier exec or metier mcp, not of an agent: there is nothing to continue", folder.ID())
 	}
 	if err := ofParent(ctx, folder); err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func readPast(ctx context.Context, folder *run.Folder) (past, error) {
 		}
 	}
 	missing := &metier.Error{Op: "resume", Path: folder.Dir(), Kind: metier.Invalid, Code: "run_not_begun",
-		Hint: "start the task as a new run", Err: errors.New("the record does not say what the run was started with")}
+		Hint: "start the task as a new run", Err: errors.New("the record does not contain the options of the run")}
 	if started.Digest == "" {
 		return p, missing
 	}
@@ -331,8 +331,8 @@ func ofParent(ctx context.Context, folder *run.Folder) error {
 	if err != nil || l.Child == nil {
 		return nil // what cannot be read is told elsewhere
 	}
-	return &metier.Error{Op: "run", Path: folder.Dir(), Kind: metier.Conflict, Code: "run_is_subagent", Hint: "name the run that began it: " + l.Child.Manifest.Parent,
-		Err: fmt.Errorf("%s is a subagent of another run, which goes on with it", folder.ID())}
+	return &metier.Error{Op: "run", Path: folder.Dir(), Kind: metier.Conflict, Code: "run_is_subagent", Hint: "name its parent run: " + l.Child.Manifest.Parent,
+		Err: fmt.Errorf("%s is a subagent of another run; resume that run", folder.ID())}
 }
 
 // resumed records that the run goes on, with what was found.

@@ -305,7 +305,7 @@ func (r *Run) project() string {
 	}
 	text := strings.ToValidUTF8(string(b), "\uFFFD")
 	if more {
-		text += fmt.Sprintf("\n\n[AGENTS.md goes on; the first %d bytes are shown. Read the file for the rest.]", most)
+		text += fmt.Sprintf("\n\n[AGENTS.md continues; the first %d bytes are shown. Read the file for the rest.]", most)
 	}
 	return text
 }

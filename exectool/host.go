@@ -113,7 +113,7 @@ type denial func(hint, format string, a ...any) error
 // records there.
 func (r *runner) hostCwd(p *prepared, deny denial) error {
 	if r.Workspace == nil {
-		return deny("run with a workspace", "a script on the host works in the workspace, and there is none")
+		return deny("run with a workspace", "a script on the host runs in the workspace, and there is no workspace")
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(p.cwd, sandbox.WorkspaceDir), "/")
 	root, err := confine.RealPath(r.Workspace.Host)

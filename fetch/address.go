@@ -27,7 +27,7 @@ func parse(raw string) (address, error) {
 		return no("url_invalid", "", "the address has more than %d bytes", urlMax)
 	}
 	if strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\\' }) {
-		return no("url_invalid", "write blanks as %20", "the address holds white space, a control character or a backslash")
+		return no("url_invalid", "write spaces as %20", "the address holds white space, a control character or a backslash")
 	}
 	u, err := url.Parse(raw)
 	switch {
@@ -36,7 +36,7 @@ func parse(raw string) (address, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "":
 		return no("scheme_not_allowed", "", "an address begins with http:// or https://")
 	case u.User != nil:
-		return no("url_credentials", "leave out what stands before the @", "the address holds credentials")
+		return no("url_credentials", "remove the part before the @", "the address holds credentials")
 	}
 	host, err := egress.Form(u.Hostname())
 	if err != nil {

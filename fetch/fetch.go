@@ -284,7 +284,7 @@ func refused(h egress.Host) error {
 	case egress.DialFailed:
 		kind, text = metier.Unavailable, "no address of the host answers"
 	case egress.UpstreamInvalid, egress.NotTLS, egress.NameMismatch:
-		kind, text = metier.Unavailable, "the host's answer is none of HTTP"
+		kind, text = metier.Unavailable, "the host's answer is not HTTP"
 	case egress.Idle, egress.HeadTimeout:
 		kind, text = metier.Unavailable, "the host went silent"
 	case egress.BytesDown, egress.BytesUp:

@@ -153,7 +153,7 @@ func TestEachKindOfAnswer(t *testing.T) {
 		{"https://example.com/there", "redirect_not_followed", "redirected", "\nhttps://other.example.com/x?y=%3C/web_page%3E\n"},
 		{"http://example.com/inside", "redirect_not_followed", "redirected", "\nhttp://169.254.169.254/latest/meta-data/\n"},
 		{"http://example.com/file", "redirect_not_followed", "redirected", "\nfile:///etc/passwd\n"},
-		{"http://example.com/round", "too_many_redirects", "redirected", "5 redirects were followed"},
+		{"http://example.com/round", "too_many_redirects", "redirected", "5 were followed"},
 	} {
 		o := w.fetch(tt.url)
 		fetched := w.fetched()

@@ -127,7 +127,7 @@ func cause(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "the connection ended"
 	}
-	return "the host's answer is none of HTTP"
+	return "the host's answer is not HTTP"
 }
 
 // distrust is cause for a certificate, which holds words of its own.
@@ -140,7 +140,7 @@ func distrust(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "it has expired, or is not valid yet"
 	}
-	return "nobody whom this machine trusts vouches for it"
+	return "no authority that this machine trusts signed it"
 }
 
 // redirect says where an answer leads, and why it is not followed there: to

@@ -57,7 +57,7 @@ func binary(got answer, d detail) string {
 	}
 	kind := d.ContentType
 	if kind == "" {
-		kind = "no type that is said"
+		kind = "no content type"
 	}
 	return fmt.Sprintf("The server answered %s with what is no text: %s, %s, %s. It is not shown.\n", status(got.status), promptescape.Plain(kind), size, d.Digest)
 }
@@ -65,9 +65,9 @@ func binary(got answer, d detail) string {
 // redirected says where a page leads that was not followed.
 func redirected(got answer) string {
 	if got.why == codeRound {
-		return fmt.Sprintf("%s: the page leads on and on; %d redirects were followed. The next would be:\n%s\n", got.why, got.redirects, promptescape.Plain(got.to))
+		return fmt.Sprintf("%s: too many redirects; %d were followed. The next is:\n%s\n", got.why, got.redirects, promptescape.Plain(got.to))
 	}
-	return fmt.Sprintf("%s: the page is elsewhere (%s). Another host, or the same without TLS, is another request: call web_fetch again with this address if you want it.\n%s\n",
+	return fmt.Sprintf("%s: the page moved (%s). metier does not follow redirects to another host or from TLS to plain HTTP. To fetch it, call web_fetch again with this address.\n%s\n",
 		got.why, status(got.status), promptescape.Plain(got.to))
 }
 

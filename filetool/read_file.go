@@ -232,7 +232,7 @@ func (t readFile) instructions(ctx context.Context, x *metier.ToolContext, tg Ta
 	usable := sk.State == metier.Loaded || sk.State == metier.Hidden
 	if sk.State == metier.Disabled {
 		return failed(ctx, &metier.Error{Op: "read_file", Path: tg.Path, Skill: sk.Name, Kind: metier.Denied, Code: "skill_disabled",
-			Hint: "go on without it", Err: errors.New("a person switched this skill off")})
+			Hint: "continue without it", Err: errors.New("a user disabled this skill")})
 	}
 	if !usable {
 		return failed(ctx, &metier.Error{Op: "read_file", Path: tg.Path, Skill: sk.Name, Kind: metier.NotFound, Code: "skill_not_found",

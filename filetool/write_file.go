@@ -207,9 +207,9 @@ func refusal(op string, in intent) error {
 	case "precondition_failed":
 		e.Err, e.Hint = fmt.Errorf("ifMatch is not the digest of the file, which is %s", in.Before), "read the file again"
 	case "no_match":
-		e.Err, e.Hint = errors.New("old does not stand in the file"), "read the file and copy the text exactly"
+		e.Err, e.Hint = errors.New("old is not in the file"), "read the file and copy the text exactly"
 	case "ambiguous_match":
-		e.Err, e.Hint = fmt.Errorf("old stands in the file %d times", in.Count), "add lines around it, or set all"
+		e.Err, e.Hint = fmt.Errorf("old is in the file %d times", in.Count), "add lines around it, or set all"
 	case "file_too_large":
 		e.Kind, e.Err = metier.LimitReached, fmt.Errorf("the file would have more than %d bytes", writeMax)
 	case "not_text":

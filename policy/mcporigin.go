@@ -43,6 +43,6 @@ func servedNeed(g *Grants, r Request) *need {
 		return nil
 	}
 	return &need{code: CodeServedAsk, kind: "served", scopes: scopes, binds: append([]string{r.Tool}, binds...),
-		text:  fmt.Sprintf("%s runs on this machine while skills of MCP servers are active: %s; go on?", described(r), strings.Join(names, ", ")),
+		text:  fmt.Sprintf("%s runs on this machine while skills of MCP servers are active: %s; continue?", described(r), strings.Join(names, ", ")),
 		facts: append(labelled("tool", r.Tool, "script", r.Entry), each("skill", names)...)}
 }

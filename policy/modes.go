@@ -40,7 +40,7 @@ func judgeMode(m Mode, e Effect, direct bool) Decision {
 		d.Reason = "no direct command of this turn covers the call"
 	default:
 		d.Outcome, d.Code = Deny, family+prefix+"_requires_direct_command"
-		d.Reason = "the mode wants a direct command of this turn, and there is none"
+		d.Reason = "the mode requires a direct command in this turn, and there is none"
 	}
 	return d
 }

@@ -84,7 +84,7 @@ func parsePattern(s string) (Pattern, error) {
 	case name == "":
 		return Pattern{}, errors.New("it names no tool")
 	case strings.ContainsAny(name, " \t)") || strings.Contains(strings.TrimSuffix(name, "*"), "*"):
-		return Pattern{}, fmt.Errorf("%q is no name of a tool: a * stands alone or at the end", name)
+		return Pattern{}, fmt.Errorf("%q is not a tool name: use * alone or at the end", name)
 	case !has:
 		return Pattern{Tool: name}, nil
 	}

@@ -166,7 +166,7 @@ func networkNeed(g *Grants, r Request) *need {
 	if r.Skill != nil {
 		binds = append([]string{r.Skill.ID, r.Skill.Tree}, binds...)
 	}
-	return &need{code: CodeNetworkAsk, kind: "network", text: fmt.Sprintf("%s reaches hosts that were not granted: %s; go on?", described(r), strings.Join(over, ", ")),
+	return &need{code: CodeNetworkAsk, kind: "network", text: fmt.Sprintf("%s reaches hosts that were not granted: %s; continue?", described(r), strings.Join(over, ", ")),
 		facts: append(labelled("tool", r.Tool, "script", r.Entry, "sandbox", r.Level, "network", r.Network), each("host", over)...), binds: binds, scopes: []string{ScopeOnce, ScopeSession}}
 }
 

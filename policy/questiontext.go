@@ -156,7 +156,7 @@ func described(r Request) string {
 			parts = append(parts, line(c))
 		}
 		if r.Opaque {
-			parts = append(parts, "and more that cannot be told: "+r.OpaqueWhy)
+			parts = append(parts, "and more that cannot be determined: "+r.OpaqueWhy)
 		}
 	default:
 		for _, p := range r.Paths {

@@ -126,7 +126,7 @@ func TestPatternsForScripts(t *testing.T) {
 func TestCheckPattern(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{"Bash": "", "Bash(git:*)": "", "Read(src/**)": "", "mcp__a__*": "", "*": "", "": "names no tool", "(x)": "names no tool", "Bash(": "not closed", "Bash(git:*) x": "not closed",
-		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "no name", "a b": "no name", "**": "no name", "a)": "no name", "Read([)": "no glob", "Read([!a])": "[^…]", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
+		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "not a tool name", "a b": "not a tool name", "**": "not a tool name", "a)": "not a tool name", "Read([)": "no glob", "Read([!a])": "[^…]", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
 		"Read(" + strings.Repeat("a/", 40) + ")": "parts", "Bash(" + strings.Repeat("a ", 80) + ")": "words"} {
 		err := policy.CheckPattern(s)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -246,8 +246,8 @@ func TestQuestionsSayWhatWouldHappen(t *testing.T) {
 	}
 	for src, want := range map[string]string{
 		"git commit -m 'a; rm x'":     `git commit -m "a; rm x"?`,
-		"GIT_SSH_COMMAND=x git a":     "git a; and more that cannot be told: an assignment?",
-		"git a > ~/.bashrc":           "git a; and more that cannot be told: a redirect?",
+		"GIT_SSH_COMMAND=x git a":     "git a; and more that cannot be determined: an assignment?",
+		"git a > ~/.bashrc":           "git a; and more that cannot be determined: a redirect?",
 		"echo $x 'a\tb' $(rm \u202e)": "rm \ufffd",
 		"ls '…'":                      `ls "…"?`,
 	} {

@@ -35,7 +35,7 @@ func (p Pattern) unmatchable() error {
 func unmatchableCommand(arg string) error {
 	words, _ := Pattern{Arg: arg}.words()
 	if len(words) > 0 && strings.Contains(words[0], ":") && !strings.Contains(words[0], ":scripts/") && !strings.ContainsAny(words[0], "*?[") {
-		return fmt.Errorf("no command is called %q: words are parted by blanks, and :* stands at the end", words[0])
+		return fmt.Errorf("no command is called %q: separate words with spaces, and put :* at the end", words[0])
 	}
 	return nil
 }

@@ -440,7 +440,7 @@ func erased(path string, r Ref) error {
 
 func checkSize(path string, data []byte) error {
 	if len(data) > MaxBlob {
-		return &Error{Code: CodeTooLarge, Path: path, Detail: fmt.Sprintf("a blob of %d bytes, at most %d are kept; cut it and say so", len(data), MaxBlob)}
+		return &Error{Code: CodeTooLarge, Path: path, Detail: fmt.Sprintf("a blob of %d bytes, the limit is %d; cut it and record the cut", len(data), MaxBlob)}
 	}
 	return nil
 }

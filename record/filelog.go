@@ -161,7 +161,7 @@ func (l *FileLog) load() error {
 			return &Error{Code: CodeTooLarge, Path: l.path, Seq: x.Seq, Detail: "more entries than a log may hold"}
 		}
 		if l.chain.has(x.ID) {
-			return &Error{Code: CodeAltered, Path: l.path, Seq: x.Seq, Detail: fmt.Sprintf("ID %q stands in the log twice", x.ID)}
+			return &Error{Code: CodeAltered, Path: l.path, Seq: x.Seq, Detail: fmt.Sprintf("ID %q is in the log twice", x.ID)}
 		}
 		places, open.ids = append(places, placed{ln.Off, s}), append(open.ids, x.ID)
 		if x.More == 0 {
@@ -248,7 +248,7 @@ func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, err
 	off, err := l.file.Append(b.bytes)
 	if errors.Is(err, jsonl.ErrChanged) {
 		return Head{}, &Error{Code: CodeAltered, Path: l.path, Seq: l.chain.head.Seq, Err: err,
-			Detail: "somebody else wrote to the log while it was open; verify it before going on"}
+			Detail: "another process wrote to the log while it was open; verify it before you continue"}
 	}
 	if err != nil {
 		return Head{}, storage(l.path, l.chain.head.Seq+1, err)

@@ -366,5 +366,5 @@ func lost(l HeadLine, have uint64) *Error {
 
 func rewritten(l HeadLine) *Error {
 	return &Error{Code: CodeAltered, Seq: l.Seq, Detail: fmt.Sprintf(
-		"%s was written anew: its entry %d (%s, id %s) does not have the hash noted when it was written", l.Log, l.Seq, l.Type, l.ID)}
+		"%s was rewritten: its entry %d (%s, id %s) does not have the hash noted when it was written", l.Log, l.Seq, l.Type, l.ID)}
 }

@@ -206,7 +206,7 @@ func (v *verifier) line(ctx context.Context, b []byte) error {
 		}
 	}
 	if _, twice := v.ids[x.ID]; twice {
-		v.r.add(x.Seq, CodeAltered, fmt.Sprintf("ID %q stands in the log twice", x.ID))
+		v.r.add(x.Seq, CodeAltered, fmt.Sprintf("ID %q is in the log twice", x.ID))
 	}
 	v.ids[x.ID] = struct{}{}
 	if n, ok := v.heads.sure[x.Seq]; ok {

@@ -50,14 +50,14 @@ func (f *Folder) unanchored(ctx context.Context) error {
 	case !known:
 		return f.stranger()
 	case covered.Seq == 0:
-		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Hint: "`metier audit verify " + f.id + "` shows what differs; begin a new run",
+		return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Hint: "`metier audit verify " + f.id + "` shows what differs; start a new run",
 			Err: fmt.Errorf("no entry of the log of run %q is covered by a recorded head", f.id)}
 	}
 	return f.setAside(ctx, covered, head)
 }
 
 func (f *Folder) stranger() error {
-	return wrong(metier.Denied, CodeStranger, f.dir, "look at it with `metier runs show`; ResumeOptions.TrustRecord accepts it and everything that it allows",
+	return wrong(metier.Denied, CodeStranger, f.dir, "inspect it with `metier runs show`; ResumeOptions.TrustRecord accepts it and everything it allows",
 		"the record of run %q was not written here by you: nothing shows who wrote it", f.id)
 }
 

@@ -117,7 +117,7 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 	}
 	if state == artifactDiffers {
 		return wrong(metier.Drift, CodeArtifact, path, "the log holds the right one: remove the file, take it from `metier runs export "+f.id+"`, put it back, then resume",
-			"%s is not what the log says", name)
+			"%s does not match the log", name)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func upsert[T any](list []T, v T, same func(T) bool) []T {
 // The states of an artifact file.
 const (
 	artifactEqual   = "equal"   // what the log says
-	artifactStale   = "stale"   // what an earlier part of the log said
+	artifactStale   = "stale"   // matches an earlier part of the log
 	artifactMissing = "missing" // not there
 	artifactDiffers = "differs" // nothing the log ever said
 	artifactUnknown = "unknown" // no artifact of this log has that name

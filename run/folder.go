@@ -265,7 +265,7 @@ func (f *Folder) begin(ctx context.Context) error {
 			}
 		default:
 			return &metier.Error{Op: "open", Path: f.dir, Kind: metier.Drift, Code: CodeHeads, Err: err,
-				Hint: "somebody changed the log behind metier's back; 'metier audit verify RUN' names it; do not go on with this run"}
+				Hint: "another program changed the log; 'metier audit verify RUN' names it; do not continue this run"}
 		}
 		if err := f.unanchored(ctx); err != nil {
 			return err

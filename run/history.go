@@ -57,7 +57,7 @@ func (h *history) add(en record.Entry) error {
 		h.unknown = append(h.unknown, f)
 	case err != nil:
 		return &metier.Error{Op: "read", Kind: metier.Drift, Code: "record_bad_event", Err: err,
-			Hint: "the entry is chained but does not hold what its type says; another program wrote it"}
+			Hint: "the entry is chained but does not match its type; another program wrote it"}
 	}
 	h.facts = append(h.facts, f)
 	return nil

@@ -41,7 +41,7 @@ func CheckID(id string) error {
 // differ from the given root where a path leads elsewhere.
 func Find(root, what string) (string, string, error) {
 	if what == "" {
-		return "", "", wrong(metier.Invalid, CodeIDInvalid, "", `name a run, or say "latest"`, "no run is named")
+		return "", "", wrong(metier.Invalid, CodeIDInvalid, "", `name a run, or "latest"`, "no run is named")
 	}
 	if strings.ContainsAny(what, `/\`) || what == FileState {
 		return findPath(what)
@@ -71,7 +71,7 @@ func Find(root, what string) (string, string, error) {
 	case len(match) > 1:
 		const most = 5
 		shown := match[:min(most, len(match))]
-		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs begin with %q: %s", len(match), what, strings.Join(shown, ", "))
+		return "", "", wrong(metier.Invalid, CodeAmbiguous, root, "write more of the id", "%d runs start with %q: %s", len(match), what, strings.Join(shown, ", "))
 	}
 	if info, err := os.Stat(what); err == nil && info.IsDir() {
 		return findPath(what)

@@ -96,7 +96,7 @@ func (f *Folder) torn() *Problem {
 	if rec == nil || !f.readOnly || held(f.dir) {
 		return nil
 	}
-	return &Problem{Code: "record_torn", Seq: rec.Seq, Detail: "the last append was not written completely; resuming the run cuts it off and says so"}
+	return &Problem{Code: "record_torn", Seq: rec.Seq, Detail: "the last append was not written completely; resuming the run removes and reports it"}
 }
 
 // Show reports on a run from its log, not from its artifacts. A run that is not
@@ -111,7 +111,7 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 		return r, p.c.err
 	}
 	if !p.state().over() && f.readOnly && !held(f.dir) {
-		detail := "the process that worked on the run is gone; resume the run to go on"
+		detail := "the process that worked on the run is gone; resume the run to continue"
 		if r.Status == StatusOpen {
 			detail = "the process that had the session open is gone, and did not end it"
 		}
@@ -122,7 +122,7 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 		r.Problems = append(r.Problems, *t)
 	}
 	if f.noHead {
-		r.Problems = append(r.Problems, Problem{Code: CodeNoHeads, Detail: "heads are kept on this machine, and none for this log: it was not written here, or was moved"})
+		r.Problems = append(r.Problems, Problem{Code: CodeNoHeads, Detail: "this machine has recorded heads, but none for this log: it was written elsewhere or moved"})
 	}
 	return r, nil
 }

@@ -143,7 +143,7 @@ func (p *projector) args(call string, v any) {
 // badIndex is a registry in the record that does not hold skills.
 func badIndex(err error) error {
 	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("the registry of %s: %w", event.SkillsDiscovered{}.Type(), err),
-		Hint: "the blob is whole but does not hold what its entry says; another program wrote it"}
+		Hint: "the blob is complete but does not match its entry; another program wrote it"}
 }
 
 // artifact is one file to write.
@@ -308,7 +308,7 @@ func readRegular(path string) ([]byte, error) {
 	}
 	const most = 1 << 30
 	if info.Size() > most {
-		return nil, wrong(metier.LimitReached, "artifact_too_large", path, "look at the file; metier writes none of this size", "%d bytes", info.Size())
+		return nil, wrong(metier.LimitReached, "artifact_too_large", path, "check the file; metier does not write files of this size", "%d bytes", info.Size())
 	}
 	return os.ReadFile(path)
 }

@@ -16,7 +16,7 @@ func (h *history) results() (found []Problem) {
 	check := func(seq uint64) {
 		for _, c := range asked {
 			if returned[c.ID] == 0 {
-				found = append(found, Problem{Code: CodeNoResult, Seq: seq, On: c.ID, Detail: fmt.Sprintf("the model called %s, and the run went on without a result", c.Tool)})
+				found = append(found, Problem{Code: CodeNoResult, Seq: seq, On: c.ID, Detail: fmt.Sprintf("the model called %s, and the run continued without a result", c.Tool)})
 			}
 		}
 		asked = nil

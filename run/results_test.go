@@ -24,7 +24,7 @@ func TestVerify_FindsCallsWithoutExactlyOneResult(t *testing.T) {
 		want     []string
 	}{
 		"one result":                 {true, 1, nil},
-		"no result":                  {true, 0, []string{run.CodeNoResult + " t2.c0 the model called read_file, and the run went on without a result"}},
+		"no result":                  {true, 0, []string{run.CodeNoResult + " t2.c0 the model called read_file, and the run continued without a result"}},
 		"two results":                {true, 2, []string{run.CodeTwoResults + " t2.c0 a call of read_file has a result already"}},
 		"record of an older version": {false, 0, nil},
 	} {

@@ -98,7 +98,7 @@ func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 		r.Warnings = append(r.Warnings, Problem{Code: CodeHeadsBad, Detail: fmt.Sprintf("%d lines of the file of heads cannot be read; a crash leaves one, and the others count", f.heads.Bad())})
 	}
 	if rec.Blobs.Erased > 0 {
-		r.Warnings = append(r.Warnings, Problem{Code: CodeContentGone, Detail: fmt.Sprintf("%d of %d blobs were erased; their digests stand", rec.Blobs.Erased, rec.Blobs.Checked)})
+		r.Warnings = append(r.Warnings, Problem{Code: CodeContentGone, Detail: fmt.Sprintf("%d of %d blobs were erased; their digests remain", rec.Blobs.Erased, rec.Blobs.Checked)})
 	}
 	return r, nil
 }
@@ -165,11 +165,11 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			r.Artifacts[name] = artifactMissing
-			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "not written, or removed; the log has what it says"})
+			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "not written, or removed; the log has its content"})
 			continue
 		case err == nil && len(b) == 0:
 			r.Artifacts[name] = artifactMissing
-			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "empty, as a power cut leaves it; the log has what it says"})
+			r.Warnings = append(r.Warnings, Problem{Code: CodeNoArtifact, On: name, Detail: "empty, as after a power cut; the log has its content"})
 			continue
 		case err != nil:
 			r.Artifacts[name] = artifactDiffers
@@ -183,9 +183,9 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 		r.Artifacts[name] = state
 		switch state {
 		case artifactStale:
-			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "what an earlier part of the log said"})
+			r.Warnings = append(r.Warnings, Problem{Code: CodeStale, On: name, Detail: "matches an earlier part of the log"})
 		case artifactDiffers:
-			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "not what the log says, now or at any earlier time: " + difference([]byte(want[name]), b)})
+			r.Problems = append(r.Problems, Problem{Code: CodeArtifact, On: name, Detail: "does not match the log, now or at any earlier time: " + difference([]byte(want[name]), b)})
 		}
 	}
 	return f.strangers(want, r)

@@ -405,5 +405,5 @@ var defaultable = []value[string]{
 	{ToolSearchSkills, "search skills, where the catalog leaves something out"},
 	{ToolWriteFile, "write a file"},
 	{ToolEditFile, "edit a file"},
-	{ToolDelegateTask, "begin a subagent that may do no more than the run itself"},
+	{ToolDelegateTask, "start a subagent that may do no more than the run itself"},
 }

@@ -50,7 +50,7 @@ func approvalsOf(o *jsonedit.Object) ([]Approval, error) {
 	}
 	out, err := decoded[Approval](o, keyApprovals)
 	if i := slices.IndexFunc(out, func(p Approval) bool { return !p.complete() }); i >= 0 {
-		return nil, fmt.Errorf("%s: entry %d: it does not say what was approved, or by whom", keyApprovals, i+1)
+		return nil, fmt.Errorf("%s: entry %d: it does not name what was approved, or by whom", keyApprovals, i+1)
 	}
 	return out, err
 }
@@ -70,7 +70,7 @@ func (st Store) Approvals() ([]Approval, error) {
 		var list []Approval
 		if list, err = approvalsOf(o); err == nil && len(list) > 0 {
 			if !confine.OnlyOwn(f.Path) {
-				err = errors.New("others than you can write to it")
+				err = errors.New("other users can write to it")
 			}
 		}
 		if err == nil {
@@ -78,14 +78,14 @@ func (st Store) Approvals() ([]Approval, error) {
 		}
 	}
 	return nil, &metier.Error{Op: "approvals", Path: f.Path, Kind: metier.Unavailable, Code: "approvals_unreadable",
-		Hint: "mend the file or move it away; until then every script that needs an approval asks", Err: fmt.Errorf("%s cannot be used, so no approval in it counts: %w", f.Path, err)}
+		Hint: "fix the file or move it away; until then every script that needs an approval asks", Err: fmt.Errorf("%s cannot be used, so no approval in it counts: %w", f.Path, err)}
 }
 
 // Approve keeps a permanent approval, in place of an older one for the same. kept is
 // the path of a copy if the file could not be understood.
 func (st Store) Approve(ctx context.Context, p Approval) (kept string, err error) {
 	if !p.complete() { // it would make the whole file one that says nothing
-		return "", metier.Errorf(metier.Invalid, "approval_incomplete", "set ID, Binds, and By", "the approval %q does not say what was approved, or by whom", p.ID)
+		return "", metier.Errorf(metier.Invalid, "approval_incomplete", "set ID, Binds, and By", "the approval %q does not name what was approved, or by whom", p.ID)
 	}
 	return st.changeApprovals(ctx, func(q Approval) bool { return q.Binds == p.Binds }, &p)
 }

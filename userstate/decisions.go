@@ -37,7 +37,7 @@ func (st Store) Decisions(s settings.Discover, workspace string) Decisions {
 		o, err := f.load()
 		switch {
 		case err != nil:
-			c.unusable(f.Path, err, "until it can be read it switches no skill off and lends none trust")
+			c.unusable(f.Path, err, "until it can be read, no skill in it is disabled or trusted")
 		case o != nil:
 			files = append(files, asked{f.Path, f.off(o)})
 		}
@@ -51,7 +51,7 @@ func (st Store) Decisions(s settings.Discover, workspace string) Decisions {
 		}
 		o, err := f.load()
 		if err != nil {
-			c.unusable(f.Path, err, "until it can be read it lends no skill trust")
+			c.unusable(f.Path, err, "until it can be read, no skill in it is trusted")
 			continue
 		}
 		c.trusting(f, o)
@@ -82,7 +82,7 @@ func (c *Decisions) trusting(f File, o *jsonedit.Object) {
 	}
 	list, _ := decoded[record](o, keyTrusted) // checked by load
 	if len(list) > 0 && !confine.OnlyOwn(f.Path) {
-		c.unusable(f.Path, errors.New("others than you can write to it"), "it lends no skill trust")
+		c.unusable(f.Path, errors.New("other users can write to it"), "no skill in it is trusted")
 		return
 	}
 	c.trusted = list

@@ -89,7 +89,7 @@ func (st Store) Writable(s settings.Discover, workspace string) (File, error) {
 	files := st.Files(s, workspace)
 	switch {
 	case s.StateStore == settings.StateStoreNone:
-		return File{}, metier.Errorf(metier.Denied, "no_state_store", "choose the setting state_store=user_file, or deny the skill in the configuration", "these settings keep nowhere which skills are switched off")
+		return File{}, metier.Errorf(metier.Denied, "no_state_store", "choose the setting state_store=user_file, or deny the skill in the configuration", "these settings store no list of disabled skills")
 	case len(files) == 0:
 		return File{}, ErrNoHome
 	}
@@ -274,7 +274,7 @@ func (f File) target() (string, error) {
 	for _, p := range []string{dir, f.Path, lockOf(f.Path)} {
 		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return "", &metier.Error{Op: "state", Path: p, Kind: metier.Denied, Code: "state_linked",
-				Hint: "remove the link", Err: errors.New("what a workspace says lies in the workspace, and this is a link")}
+				Hint: "remove the link", Err: errors.New("state files of a workspace must be inside it, and this is a symlink")}
 		}
 	}
 	return f.Path, nil
@@ -289,7 +289,7 @@ func (f File) fault(err error) error {
 	if _, known := errors.AsType[*metier.Error](err); known || errors.Is(err, context.Canceled) {
 		return err
 	}
-	hint := "look at the file and its folder"
+	hint := "check the file and its folder"
 	if errors.Is(err, errNewer) {
 		hint = "use that release, or move the file away"
 	}

@@ -148,7 +148,7 @@ func (d *delegate) lets(ctx context.Context, s *metier.Session, p Profile, names
 			return nil, &metier.Error{Op: OpDelegate, Skill: n, Kind: kind, Code: code, Hint: hint, Err: fmt.Errorf(format, a...)}
 		}
 		if d.Inherit == settings.InheritNone {
-			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "here a helper begins with no skills but those of its profile")
+			return refuse("subagent_skill_not_allowed", "leave skills out", metier.Denied, "a subagent here starts only with the skills of its profile")
 		}
 		sk, told, err := s.Entry(ctx, n)
 		id := ""
@@ -221,7 +221,7 @@ func (d *delegate) run(ctx context.Context, x *metier.ToolContext, c Child) (Out
 			return o, err
 		}
 	}
-	return Outcome{}, &metier.Error{Op: "run", Kind: metier.Internal, Code: "subagent_stuck", Err: fmt.Errorf("the helper asks the same again after %d answers", most)}
+	return Outcome{}, &metier.Error{Op: "run", Kind: metier.Internal, Code: "subagent_stuck", Err: fmt.Errorf("the subagent asks the same question again after %d answers", most)}
 }
 
 // asks is a question of the child as its parent asks it: what it says stands in
@@ -264,7 +264,7 @@ func (d *delegate) refused(x *metier.ToolContext, c Child, err error) metier.Res
 	}
 	x.Record(event.Note{Code: metier.CodeOf(err), On: x.Call().ID})
 	return metier.Failure(&metier.Error{Op: OpDelegate, Kind: metier.Unavailable, Code: codeUnusable, Hint: "do the work yourself, or ask again in another call",
-		Err: fmt.Errorf("the helper %s could not be run or its record not be read (%s)", c.ID, metier.CodeOf(err))})
+		Err: fmt.Errorf("subagent %s could not run, or its record cannot be read (%s)", c.ID, metier.CodeOf(err))})
 }
 
 // codeUnusable is the code of a call whose child could not be run, or whose

@@ -42,7 +42,7 @@ func (handleTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
 
 func (handleTool) args(raw json.RawMessage) (a handleArgs, err error) {
 	if err = metier.DecodeArgs(raw, &a); err == nil && (a.Handle == "" || a.Handle != event.ChildName(a.Handle) || a.From < 0) {
-		err = metier.InvalidArguments("handle is missing or none, or from is below 0")
+		err = metier.InvalidArguments("handle is missing or invalid, or from is negative")
 	}
 	return a, err
 }
@@ -72,7 +72,7 @@ func (t handleTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.R
 	rest, note := text[from:], ""
 	if len(rest) > handleWindow {
 		rest = strings.ToValidUTF8(rest[:handleWindow], "")
-		note = fmt.Sprintf("The report goes on at byte %d of %d.\n", from+len(rest), len(text))
+		note = fmt.Sprintf("The report continues at byte %d of %d.\n", from+len(rest), len(text))
 	}
 	r := metier.Text(element(a.Handle, "", rest) + note)
 	r.Label = label(a.Handle)

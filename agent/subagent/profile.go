@@ -143,7 +143,7 @@ func Parse(b []byte) (Profile, error) {
 	}
 	for _, s := range p.Skills {
 		if strings.ContainsAny(s, "*?[") || strings.TrimSpace(s) == "" {
-			return p, fmt.Errorf("skills: %q is no exact name; patterns stand in allow_skills", s)
+			return p, fmt.Errorf("skills: %q is not an exact name; put patterns in allow_skills", s)
 		}
 	}
 	for _, a := range p.AllowSkills {

@@ -20,7 +20,7 @@ func TestTheLineThatSaysFailureIsTheLastOne(t *testing.T) {
 		"Failure: other\nBut then it worked.":     {"Failure: other\nBut then it worked.", ""},
 		"Failure: schema-mismatch":                {"Failure: schema-mismatch", ""},
 		"Failure: turn-budget-exhausted":          {"Failure: turn-budget-exhausted", ""},
-		"It is done.\nFailure: K3Y-1234-abcd":     {"It is done.\nFailure: [withheld: copied from what stays with the helper]", ""},
+		"It is done.\nFailure: K3Y-1234-abcd":     {"It is done.\nFailure: [withheld: copied from content that stays with the subagent]", ""},
 		"It is done.\nfailure: other":             {"It is done.\nfailure: other", ""},
 	} {
 		o := outcome(answer)

@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	withheldPassage = "[withheld: copied from what stays with the helper]"
-	withheldAll     = "[withheld: the helper read more than a report can be compared with]"
+	withheldPassage = "[withheld: copied from content that stays with the subagent]"
+	withheldAll     = "[withheld: the subagent read too much to compare the report with]"
 )
 
 // words calls for each word of a text that is long enough for a key: letters,

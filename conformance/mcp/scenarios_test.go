@@ -55,7 +55,7 @@ var named = map[string]bool{
 // there; "" where nothing is wrong.
 var hosts = []struct{ scenario, says string }{
 	{"sep-2640-client-no-prefetch", ""},
-	{"sep-2640-client-verify-digest", "what the server sent is not what its entry says"},
+	{"sep-2640-client-verify-digest", "the file from the server does not match the digest in its entry"},
 	{"sep-2640-client-verify-size", "the server sent 139 bytes; its entry says 97"},
 	{"sep-2640-client-verify-frontmatter", `the field "description" of the file is not the one of the entry`},
 }

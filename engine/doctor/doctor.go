@@ -126,11 +126,11 @@ func (d *doctor) configuration() {
 		err = writable(state)
 	}
 	if err != nil {
-		d.note("witness", "make it writable, or name another folder with XDG_STATE_HOME",
+		d.note("recorded heads", "make it writable, or name another folder with XDG_STATE_HOME",
 			"heads of records cannot be kept outside of the workspace (%v): a cut or rewritten record would not show", err)
 		return
 	}
-	d.ok("witness", "heads of records are kept in %s", filepath.Join(state, "heads"))
+	d.ok("recorded heads", "heads of records are kept in %s", filepath.Join(state, "heads"))
 }
 
 // writable tries to write below dir, or where dir would be made, and leaves
@@ -209,7 +209,7 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 func (d *doctor) index(clear bool) {
 	dir, why := d.e.Env.IndexDir()
 	if dir == "" {
-		d.ok("index", "there is none, every listing reads all heads: %s", why)
+		d.ok("index", "no index: every listing reads all skill headers: %s", why)
 		return
 	}
 	if clear {
@@ -238,7 +238,7 @@ func (d *doctor) index(clear bool) {
 func (d *doctor) servers(clear bool) {
 	dir, why := d.e.Env.CacheDir(engine.CacheServers)
 	if dir == "" {
-		d.ok("mcp cache", "there is none, files of servers' skills are fetched each time: %s", why)
+		d.ok("mcp cache", "no cache: files of servers' skills are fetched each time: %s", why)
 		return
 	}
 	if clear {

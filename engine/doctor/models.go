@@ -40,7 +40,7 @@ func (d *doctor) models(ctx context.Context) {
 		}
 	}
 	if !reachable {
-		d.note("model", "set a provider's key, start Ollama, or name a model with Request.Model", "none: only runs with a recorded script work")
+		d.note("model", "set a provider's key, start Ollama, or name a model with Request.Model", "no model: only runs with a recorded script work")
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *doctor) ollama(ctx context.Context, p provider.Provider) bool {
 	}
 	name := provider.LocalOllama(ctx, base)
 	if name == "" {
-		d.ok("model", "ollama: none answers%s", d.at(p))
+		d.ok("model", "ollama: no answer%s", d.at(p))
 		return false
 	}
 	d.ok("model", "ollama: answers%s, first model %s", d.at(p), name)

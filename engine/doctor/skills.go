@@ -35,7 +35,7 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 		return
 	}
 	if len(list) == 0 {
-		d.note("skills", "name a folder with Request.Roots or in the configuration", "there is no root to look for skills in")
+		d.note("skills", "name a folder with Request.Roots or in the configuration", "there is no root to search for skills")
 	}
 	for _, r := range list {
 		d.root(ctx, r, set)

@@ -169,7 +169,7 @@ func (h *head) frame() *refusal {
 	case h.verb == http.MethodConnect:
 		return refuse(RequestInvalid, "CONNECT has no body")
 	case len(lengths)+len(codings) > 1:
-		return refuse(RequestInvalid, "the length of its body is said more than once")
+		return refuse(RequestInvalid, "its body length is declared more than once")
 	case len(codings) == 1:
 		if h.minor == 0 || !strings.EqualFold(codings[0], "chunked") {
 			return refuse(RequestInvalid, "its body is coded in a way the proxy does not read")

@@ -139,7 +139,7 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 		host, literal, err := parseHost(name)
 		switch {
 		case strings.Contains(name, "*"):
-			return out, fmt.Errorf("host %q: a star stands for whole parts of a name and only at its beginning, as in *.example.com", h)
+			return out, fmt.Errorf("host %q: a star matches whole labels and only at the start, as in *.example.com", h)
 		case err != nil && strings.ContainsFunc(h, func(r rune) bool { return r > 127 }):
 			return out, fmt.Errorf("host %q: write it in ASCII, in its xn-- form", h)
 		case err != nil:

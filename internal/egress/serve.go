@@ -58,7 +58,7 @@ func (p *Proxy) answer(c net.Conn) {
 		v.row = rowKey{host: v.head.target.host, port: v.head.target.port, method: v.head.method()}
 	}
 	if r == nil && !v.head.hasToken(p.rules.Token) {
-		r = refuse(TokenWrong, "the job's token is missing or wrong; it stands in the job's HTTP_PROXY")
+		r = refuse(TokenWrong, "the job's token is missing or wrong; use the one in the job's HTTP_PROXY")
 	}
 	if r == nil {
 		r = p.judge(v.head.target)
@@ -144,7 +144,7 @@ func (p *Proxy) reach(t target) (net.Conn, netip.AddrPort, error) {
 	}
 	own, err := p.rules.Own()
 	if err != nil {
-		return nil, to, refuse(AddressNotPublic, "which addresses are this machine's own cannot be told: %v", err)
+		return nil, to, refuse(AddressNotPublic, "cannot determine the addresses of this machine: %v", err)
 	}
 	good := slices.DeleteFunc(slices.Clone(found), func(a netip.Addr) bool { return !public(a) || slices.Contains(own, a) })
 	if len(good) == 0 {

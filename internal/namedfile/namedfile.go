@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoWriter is the error for a named pipe that no process writes to.
-var ErrNoWriter = errors.New("nobody writes to this pipe")
+var ErrNoWriter = errors.New("no process writes to this pipe")
 
 // TooLong is the error for a file longer than the limit, in bytes.
 type TooLong int64

@@ -17,7 +17,7 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 	switch run.name {
 	case "bash":
 		if line == "" {
-			return c, unsupported("begin it with #!/bin/bash", "it has no bash shebang")
+			return c, unsupported("start it with #!/bin/bash", "it has no bash shebang")
 		}
 		if len(flags) > 0 {
 			return c, unsupported("use set inside the script", "the bash shebang has arguments: %s", strings.Join(flags, " "))

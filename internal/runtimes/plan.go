@@ -119,7 +119,7 @@ func Plan(r Request) (Command, error) {
 	}
 	switch {
 	case !ok && program == "" && !r.program():
-		return Command{}, unsupported("begin it with a line such as #!/usr/bin/env python3", "nothing says what runs it: it has no first line #! and no extension that is known")
+		return Command{}, unsupported("start it with a line such as #!/usr/bin/env python3", "its interpreter is unknown: it has no #! line and no known extension")
 	case !slices.Contains(r.Runtimes, name):
 		if program != "" {
 			name = path.Base(program)
@@ -171,7 +171,7 @@ func shebang(code []byte) (string, error) {
 		return "", unsupported("shorten it", "the first line is longer than %d bytes", mostLine)
 	}
 	if i := bytes.IndexFunc(line, func(c rune) bool { return c < ' ' && c != '\t' && c != '\r' || c == 0x7f }); i >= 0 {
-		return "", unsupported("write it anew", "the first line has the control character %#x", line[i])
+		return "", unsupported("rewrite it", "the first line has the control character %#x", line[i])
 	}
 	return strings.TrimSpace(string(line)), nil
 }

@@ -155,7 +155,7 @@ func members(data []byte) (map[string]json.RawMessage, error) {
 			return nil, fmt.Errorf("it is no JSON after byte %d", d.InputOffset())
 		}
 		if _, twice := out[key]; twice {
-			return nil, fmt.Errorf("%s stands twice", quoted(key))
+			return nil, fmt.Errorf("%s is defined twice", quoted(key))
 		}
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {

@@ -33,7 +33,7 @@ func TestParseNamesFileAndKey(t *testing.T) {
 		`{}`:                      "it has no mcpServers",
 		`{"mcpServers":{},"x":1}`: `unknown field "x"`,
 		`{"mcpServers":{}} {}`:    "after the object",
-		`{"mcpServers":{"a":{"command":"x"},"a":{"command":"y"}}}`:           "a stands twice",
+		`{"mcpServers":{"a":{"command":"x"},"a":{"command":"y"}}}`:           "a is defined twice",
 		`{"mcpServers":{"a":{"command":"x","command":"y"}}}`:                 "mcpServers.a",
 		`{"mcpServers":{"a":{"command":"x","env":{"K":"1","K":"2"}}}}`:       "mcpServers.a.env",
 		`{"mcpServers":{"a":{"comand":"x"}}}`:                                `unknown field "comand"`,

@@ -68,13 +68,13 @@ func (c *connection) open(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.server.start())
 	defer cancel()
 	if err := c.connect(ctx); err != nil {
-		code, hint := "mcp-server-failed", "look at its command and env; METIER_LOG=info shows what it writes to standard error"
+		code, hint := "mcp-server-failed", "check its command and env; METIER_LOG=info shows what it writes to standard error"
 		if c.server.URL != "" {
-			hint = "look at its url and headers"
+			hint = "check its url and headers"
 		}
 		if stuck(ctx, err) {
 			code, err = "mcp-server-timeout", fmt.Errorf("it did not answer within %s", c.server.start())
-			hint = "raise startTimeoutMs of the server, or look at what it waits for"
+			hint = "raise startTimeoutMs of the server, or check what it waits for"
 		}
 		if gone(err) {
 			err = errors.New("it ended or broke the connection before it answered")
@@ -251,7 +251,7 @@ func (c *connection) same(ctx context.Context, name, was string) error {
 		fresh := slices.DeleteFunc(slices.Sorted(maps.Keys(c.now)), func(n string) bool { return old[n] != "" })
 		c.mu.Unlock()
 		if len(fresh) > 0 {
-			c.host.note(c, "mcp-tools-new", "it has %d new tools since the run began, which are not taken up: %s", len(fresh), strings.Join(fresh[:min(len(fresh), 10)], ", "))
+			c.host.note(c, "mcp-tools-new", "it has %d new tools since the run started, which this run does not use: %s", len(fresh), strings.Join(fresh[:min(len(fresh), 10)], ", "))
 		}
 	}
 	c.mu.Lock()
@@ -267,7 +267,7 @@ func (c *connection) same(ctx context.Context, name, was string) error {
 }
 
 func (c *connection) refusal(code, text string) error {
-	return &metier.Error{Op: "call", Path: MountLabel(c.server.Label), Kind: metier.Drift, Code: code, Hint: "begin a new run, which shows the tool as it is now", Err: errors.New(text)}
+	return &metier.Error{Op: "call", Path: MountLabel(c.server.Label), Kind: metier.Drift, Code: code, Hint: "start a new run to see the tool as it is now", Err: errors.New(text)}
 }
 
 // broken words the failure of a request.
@@ -285,7 +285,7 @@ func (c *connection) broken(ctx context.Context, err error) error {
 	case stuck(ctx, err):
 		return c.fault("call", "mcp_timeout", "raise callTimeoutMs of the server, or ask for less", fmt.Errorf("the server did not answer within %s", c.server.call()))
 	case gone(err):
-		return c.fault("call", "mcp_server_gone", "begin a new run, which starts it again", errors.New("the server ended or broke the connection"))
+		return c.fault("call", "mcp_server_gone", "start a new run to restart the server", errors.New("the server ended or broke the connection"))
 	}
 	return c.fault("call", "mcp_failed", "", err)
 }

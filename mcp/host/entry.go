@@ -126,7 +126,7 @@ func (e Entry) check() (*held, error) {
 		return nil, unusable("its frontmatter has no name or no description")
 	}
 	if strings.ContainsAny(name, "/:\\") { // it could be read as the ID of another skill
-		return nil, unusable("its name %s is none", termtext.Quote(name))
+		return nil, unusable("its name %s is invalid", termtext.Quote(name))
 	}
 	if last, err := url.PathUnescape(path.Base(folder)); err != nil || last != name {
 		return nil, unusable("the last part of its address is not its name %s", termtext.Quote(name))

@@ -187,7 +187,7 @@ type writer struct{ p *process }
 func (w writer) Write(b []byte) (int, error) {
 	limit := w.p.c.server.call()
 	t := time.AfterFunc(limit, func() {
-		w.p.c.blame("mcp_timeout", "begin a new run, which starts it again", fmt.Errorf("the server read nothing for %s and was ended", limit))
+		w.p.c.blame("mcp_timeout", "start a new run to restart the server", fmt.Errorf("the server read nothing for %s and was ended", limit))
 		w.p.end()
 	})
 	defer t.Stop()

@@ -128,7 +128,7 @@ func plain(m map[string]any, inner bool) error {
 	for key := range m {
 		for _, known := range slices.Concat(oneBelow, someBelow, namedThem, otherKeys) {
 			if key != known && strings.EqualFold(key, known) {
-				return fmt.Errorf("it has the key %s in place of %s", termtext.Quote(key), known)
+				return fmt.Errorf("it has the key %s instead of %s", termtext.Quote(key), known)
 			}
 		}
 	}

@@ -165,7 +165,7 @@ func (s *Source) heads(entries []Entry, fault error) []metier.Head {
 		head := h.head()
 		if s.changed[p] {
 			head.Diagnostics = append(head.Diagnostics, metier.Diagnostic{Severity: "warning", Code: "mcp-skill-changed", Path: MountLabel(s.c.server.Label),
-				Detail: "the server has another version now; this run goes on with the one it loaded"})
+				Detail: "the server has another version now; this run keeps the one it loaded"})
 		}
 		out = append(out, head)
 	}
@@ -244,7 +244,7 @@ func (b *bundle) Manifest(context.Context) (metier.Manifest, error) {
 	m := metier.Manifest{Dynamic: b.h.dynamic}
 	if m.Dynamic {
 		m.Diagnostics = []metier.Diagnostic{{Severity: "warning", Code: "mcp-skill-dynamic", Path: MountLabel(b.s.c.server.Label),
-			Detail: "the server makes this skill anew each time: nothing in it can be verified, no approval of it lasts, and only its SKILL.md is read"}}
+			Detail: "the server generates this skill on each request: it cannot be verified, approvals of it do not last, and only its SKILL.md is read"}}
 		return m, nil
 	}
 	var tree []digest.Entry
@@ -283,9 +283,9 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	case b.h.dynamic && len(data) > MaxSkillBytes:
 		return fail(metier.LimitReached, "resource_too_large", "", fmt.Errorf("the file has more than %d bytes", MaxSkillBytes))
 	case !b.h.dynamic && int64(len(data)) != f.size:
-		return fail(metier.Drift, "mcp_size_mismatch", again, fmt.Errorf("the server sent %d bytes; its entry says %d", len(data), f.size))
+		return fail(metier.Drift, "mcp_size_mismatch", again, fmt.Errorf("the server sent %d bytes; its entry declares %d", len(data), f.size))
 	case !b.h.dynamic && digest.Bytes(data) != f.digest:
-		return fail(metier.Drift, "mcp_digest_mismatch", again, errors.New("what the server sent is not what its entry says"))
+		return fail(metier.Drift, "mcp_digest_mismatch", again, errors.New("the file from the server does not match the digest in its entry"))
 	}
 	if clean == mainFile {
 		if err := b.h.differs(data); err != nil {
@@ -310,12 +310,12 @@ func (b *bundle) kept(f listedFile) ([]byte, bool) {
 	}
 	data, ok, altered := c.host.cache.read(c.server, b.h.folder, f)
 	if altered {
-		c.host.note(c, "mcp-cache-altered", "a file of a skill was changed on disk after it was checked; it is fetched anew: %s", b.h.path+"/"+f.path)
+		c.host.note(c, "mcp-cache-altered", "a file of a skill was changed on disk after it was checked; it is fetched again: %s", b.h.path+"/"+f.path)
 	}
 	return data, ok
 }
 
-const again = "begin a new run, which takes the skill as the server has it now; what was approved of it has to be approved anew"
+const again = "start a new run to use the server's current skill; approvals of it are needed again"
 
 // hold begins the window in which the skill is acted on.
 func (s *Source) hold(h *held) {

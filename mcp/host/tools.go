@@ -122,7 +122,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 	}
 	resolved, err := validator(raw)
 	if err != nil {
-		return nil, fmt.Errorf("its schema is none: %w", err)
+		return nil, fmt.Errorf("its schema is invalid: %w", err)
 	}
 	x := &tool{c: c, name: t.Name, ours: ours, pinned: c.now[t.Name], resolved: resolved}
 	text := c.words(clipped(c.clean(t.Description), maxDescription))

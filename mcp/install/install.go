@@ -232,7 +232,7 @@ func (m Client) writeBelow(root *os.Root, name string, served Server) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return errors.New("it is a link, and a project does not say which other files are changed")
+		return errors.New("it is a symlink, and a project must not choose other files to change")
 	default:
 		mode = info.Mode().Perm()
 		if old, err = rootfile.Read(root, name, 4<<20); err != nil {

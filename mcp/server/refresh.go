@@ -78,7 +78,7 @@ func (s *Server) Watch(ctx context.Context, interval time.Duration) {
 	for {
 		begun := s.opts.Now()
 		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Logger.ErrorContext(ctx, "the skills cannot be looked at; clients are told what was there before", "error", err.Error())
+			s.opts.Logger.ErrorContext(ctx, "the skills cannot be read; clients get the previous list", "error", err.Error())
 		}
 		select {
 		case <-time.After(max(interval, 100*s.opts.Now().Sub(begun))):

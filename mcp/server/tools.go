@@ -162,7 +162,7 @@ func (s *Server) fault(ctx context.Context, err error) error {
 	s.opts.Logger.ErrorContext(ctx, "a request failed", "error", err.Error())
 	code := metier.CodeOf(err)
 	if metier.KindOf(err) == metier.LimitReached {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: termtext.Line(code) + ": the server has no room for another session; try again later"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: termtext.Line(code) + ": the server has too many sessions; try again later"}
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call could not be made or recorded (" + termtext.Line(code) + "); the server's log says why"}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call could not be made or recorded (" + termtext.Line(code) + "); the server's log has the reason"}
 }

@@ -167,11 +167,11 @@ func rankBy(name string, groups []group) ([]group, error) {
 // sortBy is called as sortBy NAME ROWS or sortBy NAME "desc" ROWS.
 func sortBy(name string, rest ...any) ([]row, error) {
 	if len(rest) == 0 || len(rest) > 2 {
-		return nil, errors.New("sortBy wants a column, an optional desc and rows")
+		return nil, errors.New("sortBy takes a column, an optional desc, and rows")
 	}
 	rows, ok := rest[len(rest)-1].([]row)
 	if !ok || (len(rest) == 2 && rest[0] != "desc") {
-		return nil, errors.New("sortBy wants a column, an optional desc and rows")
+		return nil, errors.New("sortBy takes a column, an optional desc, and rows")
 	}
 	if _, err := column(name, rows); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic
 	}
 	defer root.Close()
 	if now, err := root.Stat("."); err != nil || !os.SameFile(info, now) {
-		return fail(codeLink, "the folder was put in the place of another one; run the command again")
+		return fail(codeLink, "the folder was replaced during the fix; run the command again")
 	}
 	name, err := skillFile(root)
 	switch {
@@ -79,7 +79,7 @@ func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic
 	case err != nil:
 		return unread(err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fail(codeLink, name+" is a link; mend the file it leads to")
+		return fail(codeLink, name+" is a symlink; fix the file it points to")
 	}
 	src, err := rootfile.Read(root, name, maxFile)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *Fixed) at(dir string, info fs.FileInfo, write bool) *skillmd.Diagnostic
 	}
 	switch err := rootfile.Replace(root, name, src, mended, info.Mode().Perm()); {
 	case errors.Is(err, rootfile.ErrChanged):
-		return fail(codeChanged, name+" changed while it was mended, and is not written; run the command again")
+		return fail(codeChanged, name+" changed during the fix and was not written; run the command again")
 	case err != nil:
 		return fail(CodeUnreadable, name+" is not written: "+err.Error())
 	}

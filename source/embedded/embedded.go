@@ -73,7 +73,7 @@ func (s *Source) scan(ctx context.Context) ([]metier.Head, error) {
 			return nil
 		}
 		if dirs++; dirs > MaxDirs {
-			heads = append(heads, entry.Bad(p, "", "scan-limit-exceeded", fmt.Sprintf("this and later folders were not looked into: the limit is %d", MaxDirs)))
+			heads = append(heads, entry.Bad(p, "", "scan-limit-exceeded", fmt.Sprintf("this and later folders were not read: the limit is %d", MaxDirs)))
 			return fs.SkipAll
 		}
 		h, ok := s.head(p)

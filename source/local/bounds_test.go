@@ -139,7 +139,7 @@ func manyFolders(t *testing.T) {
 	set.Discover.MaxDirs = all // with the root it is one too many
 	snap = built(t, root, set)
 	if d := snap.Diagnostics(); loadedOf(snap) != skills || len(snap.All()) != skills+1 || len(d) != 1 || d[0].Code != "scan-limit-exceeded" ||
-		d[0].Detail != "at least 1 folders were not looked into: the limit is 100000" {
+		d[0].Detail != "at least 1 folders were not read: the limit is 100000" {
 		t.Errorf("at the limit %d of %d entries are loaded, want %d and one that tells of it: %+v", loadedOf(snap), len(snap.All()), skills, d)
 	}
 }

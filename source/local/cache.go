@@ -36,7 +36,7 @@ type Scanned struct {
 
 // String describes a listing in a clause.
 func (s Scanned) String() string {
-	text := fmt.Sprintf("%s looked at in %.1f ms", plural.Of(s.Folders, "folder"), float64(s.Took.Microseconds())/1000)
+	text := fmt.Sprintf("%s scanned in %.1f ms", plural.Of(s.Folders, "folder"), float64(s.Took.Microseconds())/1000)
 	switch {
 	case s.Unused != "":
 		text += ", all read: the index was not used (" + s.Unused + ")"
@@ -93,12 +93,12 @@ func (s *Source) past(root anchor) *past {
 		return p
 	}
 	if s.nested { // a record ends at a skill, and says nothing of what is below
-		p.Unused = "it knows no skills in skills"
+		p.Unused = "it does not support nested skills"
 		return p
 	}
 	info, err := root.dir.Glance(".")
 	if _, ok := info.Key(); err != nil || !ok {
-		p.Unused = "this system does not tell reliably when a file changed"
+		p.Unused = "this system does not report reliably when a file changed"
 		return p
 	}
 	p.id = indexID{owner: uint32(os.Getuid()), dev: info.Dev,

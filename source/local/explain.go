@@ -41,11 +41,11 @@ func (s *Source) Why(p string) metier.Diagnostic {
 		case err != nil:
 			return say("path-missing", "%s is not there", rel)
 		case slices.Contains(s.opt.Skip, name):
-			return say("folder-skipped", "%s is a folder of that kind", rel)
+			return say("folder-skipped", "%s is a skipped folder", rel)
 		case info.Mode&fs.ModeSymlink != 0:
 			return s.whyLink(at, rel, say)
 		case !info.Mode.IsDir() && i < len(steps)-1:
-			return say("not-a-folder", "%s is none", rel)
+			return say("not-a-folder", "%s is not a folder", rel)
 		case !info.Mode.IsDir():
 			return say("not-skill-file", "%s is a file", rel)
 		case s.children && i > 0:

@@ -173,7 +173,7 @@ func (s *Source) rootError(err error) error {
 	case confine.NotRegular:
 		e.Kind, e.Hint = metier.Invalid, "name a folder that holds skills"
 	case confine.Outside:
-		e.Kind, e.Code, e.Hint = metier.Denied, "skill_scan_outside_root", "the folder was replaced by a symlink while in use; look at it and start again"
+		e.Kind, e.Code, e.Hint = metier.Denied, "skill_scan_outside_root", "the folder was replaced by a symlink while in use; check it and try again"
 	case confine.Permission:
 		e.Kind, e.Code, e.Hint = metier.Denied, "permission_denied", "make the folder readable"
 	}
@@ -189,7 +189,7 @@ func (s *Source) unusable(err error) *metier.Head {
 	case metier.KindOf(err) == metier.Invalid:
 		code, detail = "skills-root-not-folder", "the path is not a folder"
 	case metier.CodeOf(err) == "permission_denied":
-		code, detail = "unreadable-directory", "the folder cannot be read; look at its mode and at those above it"
+		code, detail = "unreadable-directory", "the folder cannot be read; check its mode and those of its parents"
 	case metier.KindOf(err) == metier.Unavailable:
 		code, detail = "unresolvable-skill-scan-path", "the path cannot be followed to a folder"
 	default:

@@ -107,7 +107,7 @@ func (sc *scan) run() error {
 		}
 	}
 	if sc.deep > maxNotes {
-		sc.note(skillmd.Warning, "max-depth-exceeded", fmt.Sprintf("%d folders deeper than %d were not looked into; only the first %d are named", sc.deep, sc.opt.MaxDepth, maxNotes))
+		sc.note(skillmd.Warning, "max-depth-exceeded", fmt.Sprintf("%d folders deeper than %d were not read; only the first %d are listed", sc.deep, sc.opt.MaxDepth, maxNotes))
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (sc *scan) run() error {
 func (sc *scan) walk(level []node) error {
 	for len(level) > 0 {
 		if room := sc.opt.MaxDirs - sc.dirs; len(level) > room {
-			sc.note(skillmd.Error, "scan-limit-exceeded", fmt.Sprintf("at least %d folders were not looked into: the limit is %d", len(level)-room, sc.opt.MaxDirs))
+			sc.note(skillmd.Error, "scan-limit-exceeded", fmt.Sprintf("at least %d folders were not read: the limit is %d", len(level)-room, sc.opt.MaxDirs))
 			level = level[:room]
 		}
 		sc.dirs += len(level)
@@ -240,7 +240,7 @@ func (sc *scan) read(n node, depth int, w *worker) found {
 		}
 	}
 	if more {
-		r.blame(entry.Bad(n.path, n.location(sc.anchors), "scan-limit-exceeded", fmt.Sprintf("the folder has more than %d names; the rest was not looked at", maxNames)))
+		r.blame(entry.Bad(n.path, n.location(sc.anchors), "scan-limit-exceeded", fmt.Sprintf("the folder has more than %d names; the rest was not read", maxNames)))
 	}
 	if keyed && r.head == nil {
 		sc.remembering(n, &r, key, w)
@@ -271,10 +271,10 @@ func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 			// Without the right to search the folder the file cannot even be
 			// described; then it is the folder that is unreadable.
 			if _, serr := sc.get(n.at).dir.Stat(rel); serr != nil {
-				*h = entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; look at its mode")
+				*h = entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; check its mode")
 				return h, true
 			}
-			*h = sc.bad(*h, "unreadable-skill", name+" cannot be read; look at its mode")
+			*h = sc.bad(*h, "unreadable-skill", name+" cannot be read; check its mode")
 			return h, true
 		default:
 			w.keyed = false
