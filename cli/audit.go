@@ -106,7 +106,7 @@ func (a *app) showVerify(r run.VerifyReport) {
 	t.add("head", fmt.Sprintf("%d:%s", r.Head.Seq, r.Head.Hash))
 	t.add("content", fmt.Sprintf("%s, %d erased, %d altered", plural.Of(r.Record.Blobs.Checked, "blob"), r.Record.Blobs.Erased, r.Record.Blobs.Altered))
 	t.add("artifacts", cmp.Or(strings.Join(files, ", "), "not checked"))
-	t.add("recorded heads", heads)
+	t.add("anchors", heads)
 	t.print(a.Out, "")
 	a.section("problems", problemRows(r.Problems))
 	if r.Record.More > 0 {

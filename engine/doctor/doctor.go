@@ -126,11 +126,11 @@ func (d *doctor) configuration() {
 		err = writable(state)
 	}
 	if err != nil {
-		d.note("recorded heads", "make it writable, or name another folder with XDG_STATE_HOME",
+		d.note("anchors", "make it writable, or name another folder with XDG_STATE_HOME",
 			"heads of records cannot be kept outside of the workspace (%v): a cut or rewritten record would not show", err)
 		return
 	}
-	d.ok("recorded heads", "heads of records are kept in %s", filepath.Join(state, "heads"))
+	d.ok("anchors", "heads of records are kept in %s", filepath.Join(state, "heads"))
 }
 
 // writable tries to write below dir, or where dir would be made, and leaves
