@@ -154,7 +154,7 @@ func TestHostScriptsWorkInTheWorkspace(t *testing.T) {
 		}
 	}
 	w := newHosted(t, setup{options: func(o *exectool.Options) { o.Workspace = nil }}, &exectool.Host{Scripts: []string{"demo:scripts/pwd.sh"}}, files)
-	w.denies("permission_denied", "there is none", w.run("scripts/pwd.sh"))
+	w.denies("permission_denied", "there is no workspace", w.run("scripts/pwd.sh"))
 }
 
 // A name alone puts nobody's files on the host: a skill that others brought
