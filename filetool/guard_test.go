@@ -90,16 +90,18 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 // req: B-053
 func TestReadFile_SkillInHomeOpensItsFolderOnly(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, setup{profile: "keen", roots: []string{"HOME/.agents/skills"}}, map[string]string{"HOME/.agents/skills/x/SKILL.md": skillText("x"),
-		"HOME/.agents/skills/x/notes.md": "granted\n", "HOME/.agents/skills/x/.hidden": "granted too\n", "HOME/.agents/other/y": "secret", "HOME/.ssh/id": "secret", "HOME/.netrc": "secret"})
-	for path, want := range map[string]string{"~/.agents/skills/x/notes.md": "granted\n", "~/.agents/skills/x/.hidden": "granted too\n"} {
-		if diff := cmp.Diff(want, e.read(path)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", path, diff)
+	for _, profile := range []string{"keen", settings.DefaultProfile} { // all of the root is granted, and each skill's folder
+		e := newEnv(t, setup{profile: profile, roots: []string{"HOME/.agents/skills"}}, map[string]string{"HOME/.agents/skills/x/SKILL.md": skillText("x"),
+			"HOME/.agents/skills/x/notes.md": "granted\n", "HOME/.agents/skills/x/.hidden": "granted too\n", "HOME/.agents/other/y": "secret", "HOME/.ssh/id": "secret", "HOME/.netrc": "secret"})
+		for path, want := range map[string]string{"~/.agents/skills/x/notes.md": "granted\n", "~/.agents/skills/x/.hidden": "granted too\n"} {
+			if diff := cmp.Diff(want, e.read(path)); diff != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", profile, path, diff)
+			}
 		}
-	}
-	for _, p := range []string{"~/.ssh/id", "~/.netrc", "~/.agents/other/y", "~/.agents", "~/.ssh", e.path("HOME/.ssh/id")} {
-		if o := e.refuse(policy.CodePathDenied, "read_file", args{"path": p}); strings.Contains(o.Text(), "secret") {
-			t.Errorf("%s is shown: %s", p, o.Text())
+		for _, p := range []string{"~/.ssh/id", "~/.netrc", "~/.agents/other/y", "~/.agents", "~/.ssh", e.path("HOME/.ssh/id")} {
+			if o := e.refuse(policy.CodePathDenied, "read_file", args{"path": p}); strings.Contains(o.Text(), "secret") {
+				t.Errorf("%s: %s is shown: %s", profile, p, o.Text())
+			}
 		}
 	}
 }
