@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/event"
 	"metier/exectool"
 	"metier/policy"
@@ -161,6 +163,13 @@ func TestScriptArguments(t *testing.T) {
 	}
 	if o, _ := w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "args": []string{"x"}, "cwd": "/workspace", "timeoutMs": 60000}); o.Code() != "" {
 		t.Errorf("%s", o.Text())
+	}
+	w.put("sub/a.txt", "a\n")
+	for cwd, want := range map[string]string{"sub": "/workspace/sub", "": "/workspace"} {
+		w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "cwd": cwd})
+		if diff := cmp.Diff(want, w.box.jobs[len(w.box.jobs)-1].Dir); diff != "" {
+			t.Errorf("cwd %q (-want +got):\n%s", cwd, diff)
+		}
 	}
 	for ms, want := range map[int]time.Duration{1500: 1500 * time.Millisecond, 60_000: time.Minute, 600_000: 10 * time.Minute, math.MaxInt: 10 * time.Minute} {
 		w.call("run_skill_script", m{"skill": "demo", "path": "scripts/a.sh", "timeoutMs": ms})
