@@ -317,7 +317,7 @@ func TestDenyOfBashDeniesScripts(t *testing.T) {
 	denied := verdict{policy.Deny, policy.CodeRuleDenied}
 	for pattern, want := range map[string]verdict{
 		"Bash": denied, "bash": {policy.Allow, "cfc_disabled"}, "*": denied, "Bash(*)": denied, "run_skill_script": denied, "run_skill_script(pdf:scripts/*)": denied,
-		"Bash(python3:*)": denied, "Bash(scripts/fill.py:*)": denied, "Bash(./scripts/*)": denied, "Bash(git:*)": {policy.Allow, "cfc_disabled"},
+		"Bash(python3:*)": denied, "Bash(scripts/fill.py:*)": denied, "Bash(fill.py:*)": denied, "Bash(./scripts/*)": denied, "Bash(git:*)": {policy.Allow, "cfc_disabled"},
 		"run_skill_script(other:*)": {policy.Allow, "cfc_disabled"}, "Read": {policy.Allow, "cfc_disabled"},
 	} {
 		g := running(rule(policy.RuleDeny, pattern))
