@@ -11,6 +11,7 @@ import (
 
 	"metier/policy"
 	"metier/run"
+	"metier/settings"
 )
 
 // wish is a text that asks for the four things that no text can give:
@@ -103,6 +104,23 @@ func TestTextOfASkillAuthorizesNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 					got[en.Type] = d.Role
+				}
+			}
+			for _, en := range entriesOf(t, k.folder) {
+				var d struct {
+					Tool, Code string
+					Label      policy.Label
+				}
+				if en.Type != "call.returned" {
+					continue
+				}
+				if err := json.Unmarshal(en.Data, &d); err != nil {
+					t.Fatal(err)
+				}
+				if d.Tool == settings.ToolReadSkillResource && d.Code == "" { // what the model was given
+					if diff := cmp.Diff(policy.Context, d.Label.Role); diff != "" {
+						t.Errorf("label of a result (-want +got):\n%s", diff)
+					}
 				}
 			}
 			if diff := cmp.Diff(map[string]policy.Role{"skill.activated": policy.Context, "skill.resource_read": policy.Context}, got); diff != "" {
