@@ -245,7 +245,7 @@ func (n *Snapshot) Suspicions(ctx context.Context, sk Skill) []Diagnostic {
 			Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1, Detail: fmt.Sprintf("%s (%s) starts at byte %d", what, f.Kind, f.Offset)})
 	}
 	if len(out) == injection.Most {
-		out[len(out)-1].Detail += "; what follows was not looked at"
+		out[len(out)-1].Detail += "; the rest was not scanned"
 	}
 	return out
 }

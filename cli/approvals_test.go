@@ -202,7 +202,7 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	if exit := x.left(); exit != 130 || p.ran() != 1 {
 		t.Errorf("ctrl-C: exit %d, ran %d times", exit, p.ran())
 	}
-	if exit, out := p.metier("runs", "show", "latest"); exit != 0 || !strings.Contains(out, "waits for an answer: metier runs answer") {
+	if exit, out := p.metier("runs", "show", "latest"); exit != 0 || !strings.Contains(out, "waits for an answer: metier runs approve|deny") {
 		t.Errorf("exit %d: %s", exit, out)
 	}
 	if exit, out := p.metier("runs", "approve", "latest"); exit != 0 {

@@ -101,7 +101,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		return nil, err
 	}
 	if p.skills != nil && j.host == nil {
-		if err := p.skills.check(p); err != nil {
+		if err := p.skills.check(e, p); err != nil {
 			return nil, err
 		}
 		j.shared, j.snapshot = p.skills, p.skills.snapshot

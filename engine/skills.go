@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"sync"
 
 	"metier"
@@ -17,6 +19,7 @@ import (
 // [Engine.Skills].
 type Skills struct {
 	of       string // digest of what decides which skills there are
+	mounts   []metier.Mount
 	snapshot *metier.Snapshot
 
 	mu    sync.Mutex
@@ -33,15 +36,16 @@ func (e *Engine) Skills(ctx context.Context, p *Plan) (*Skills, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := p.skillsKey()
+	of, err := e.skillsKey(p)
 	if err != nil {
 		return nil, err
 	}
-	return &Skills{of: of, snapshot: snap, first: map[string]*alike{}}, nil
+	return &Skills{of: of, mounts: p.custom.Mounts, snapshot: snap, first: map[string]*alike{}}, nil
 }
 
 // WithSkills returns a copy of the plan whose run has these skills. Start fails with
-// Kind Invalid if they were listed for other roots, settings, or another workspace.
+// Kind Invalid if they were listed for another user, for other roots, sources, or
+// settings, or for another workspace.
 func (p *Plan) WithSkills(s *Skills) *Plan {
 	q := *p
 	q.skills = s
@@ -49,28 +53,36 @@ func (p *Plan) WithSkills(s *Skills) *Plan {
 }
 
 // skillsKey is the digest of what decides which skills a plan has.
-func (p *Plan) skillsKey() (string, error) {
-	var labels []string
-	for _, m := range p.custom.Mounts {
-		labels = append(labels, m.Label)
-	}
+func (e *Engine) skillsKey(p *Plan) (string, error) {
 	return digestOf(struct {
+		Principal string
+		Home      string
 		Workspace string
 		Cwd       string
 		Roots     []skillroots.Root
-		Custom    []string
 		Settings  []any
-	}{p.launch.Workspace, p.launch.Cwd, p.launch.Roots, labels, []any{p.settings.Discover, p.settings.Parse, p.settings.Names, p.settings.Read}})
+	}{e.Principal(), e.Env.Home(), p.launch.Workspace, p.launch.Cwd, p.launch.Roots, []any{p.settings.Discover, p.settings.Parse, p.settings.Operator, p.settings.Names, p.settings.Read}})
 }
 
 // check fails if a plan has other skills.
-func (s *Skills) check(p *Plan) error {
-	of, err := p.skillsKey()
-	if err == nil && of != s.of {
+func (s *Skills) check(e *Engine, p *Plan) error {
+	of, err := e.skillsKey(p)
+	if err == nil && (of != s.of || !slices.EqualFunc(s.mounts, p.custom.Mounts, sameMount)) {
 		err = &metier.Error{Op: "start", Kind: metier.Invalid, Code: "skills_other", Hint: "list the skills of this plan with Engine.Skills",
-			Err: errors.New("the skills were listed for other roots, settings, or another workspace")}
+			Err: errors.New("the skills were listed for another user, for other roots, sources, or settings, or for another workspace")}
 	}
 	return err
+}
+
+// sameMount reports whether two mounts have one source and one trust.
+func sameMount(a, b metier.Mount) bool {
+	if a.Label != b.Label || a.Tier != b.Tier || a.Kind != b.Kind || a.Root != b.Root || a.Target != b.Target || a.Space != b.Space || a.ByPath != b.ByPath || a.Yields != b.Yields {
+		return false
+	}
+	if t := reflect.TypeOf(a.Source); t != nil && t.Comparable() {
+		return a.Source == b.Source
+	}
+	return reflect.DeepEqual(a.Source, b.Source)
 }
 
 // alike is the first session with some settings, grants, and view.

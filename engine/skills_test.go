@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"os"
 	"path/filepath"
@@ -98,5 +99,54 @@ func TestSkills_OfAnotherPlanAreRefused(t *testing.T) {
 	}
 	if _, err := e.Start(t.Context(), plan(t.TempDir()).WithSkills(skills), e.RunID(), engine.Hooks{}); metier.CodeOf(err) != "skills_other" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The label of a source does not make its skills those of another user's source.
+func TestSkills_OfAnotherSourceOrUserAreRefused(t *testing.T) {
+	t.Parallel()
+	ws, home := t.TempDir(), t.TempDir()
+	source := func() metier.Source {
+		return embedded.New(fstest.MapFS{"count/SKILL.md": {Data: []byte("---\nname: count\ndescription: Count. Use when asked.\n---\nCount.\n")}})
+	}
+	own := source()
+	plan := func(e *engine.Engine, m metier.Mount) *engine.Plan {
+		m.Label = "own"
+		p, err := e.Plan(t.Context(), engine.Request{Prompt: "Go.", Batch: true, Custom: engine.Custom{Model: replay("turns: [{say: Done.}]"), Mounts: []metier.Mount{m}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	user := func(name string) *engine.Engine {
+		return engine.New(config.NewEnv([]string{"HOME=" + home, "METIER_PRINCIPAL=" + name}, ws), engine.Options{})
+	}
+	ann := user("ann")
+	skills, err := ann.Skills(t.Context(), plan(ann, metier.Mount{Tier: policy.User, Source: own}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		engine *engine.Engine
+		mount  metier.Mount
+		want   string
+	}{
+		"the same":       {ann, metier.Mount{Tier: policy.User, Source: own}, ""},
+		"another source": {ann, metier.Mount{Tier: policy.User, Source: source()}, "skills_other"},
+		"another tier":   {ann, metier.Mount{Tier: policy.ThirdParty, Source: own}, "skills_other"},
+		"another user":   {user("bob"), metier.Mount{Tier: policy.User, Source: own}, "skills_other"},
+	} {
+		r, err := c.engine.Start(t.Context(), plan(c.engine, c.mount).WithSkills(skills), c.engine.RunID(), engine.Hooks{})
+		if err == nil {
+			_, err = r.Drive(t.Context())
+			err = errors.Join(err, r.Close(t.Context()))
+		}
+		code := ""
+		if err != nil {
+			code = metier.CodeOf(err)
+		}
+		if diff := cmp.Diff(c.want, code); diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
 	}
 }

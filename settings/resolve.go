@@ -131,8 +131,11 @@ func applyOne(s *Settings, origins Origins, l Layer, name string) error {
 func (r Row) narrowings(from string) string {
 	switch r.Shape {
 	case ShapeSet:
-		if from == r.Empty {
+		if from == r.Empty || !r.Narrows(from, r.Empty) {
 			return from
+		}
+		if r.Name == "script_runtimes" {
+			return from + ", or " + r.Empty
 		}
 		s := "any part of " + from + ", or " + r.Empty
 		if r.Name == "roots" {

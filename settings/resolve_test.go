@@ -3,6 +3,7 @@ package settings_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestALayerBelowTheOperatorOnlyNarrows(t *testing.T) {
 					}
 				}
 			}
-			if r.Shape == settings.ShapeOrder || r.Name == "match" { // no value is narrower than another
+			if r.Shape == settings.ShapeOrder || slices.Contains([]string{"match", "script_stage", "script_cwd"}, r.Name) { // no value is narrower than another
 				return
 			}
 			s, origins, err := settings.Resolve(layer("op", true, r.Name, wide), layer("project metier.yaml", false, r.Name, narrow))
@@ -97,7 +98,11 @@ func TestNarrowness(t *testing.T) {
 		{"roots", "builtin, auto:org, auto:project", "auto:org", false},
 		{"roots", "auto:project, auto:home", "auto:project", true},
 		{"roots", "builtin, auto:project", "none", true},
-		{"match", "casefold", "exact", false}, // would unprotect names that differ in case
+		{"match", "casefold", "exact", false},           // would unprotect names that differ in case
+		{"script_stage", "staged_tree", "stdin", false}, // would read the other files of the skill from the workspace
+		{"script_cwd", "workspace", "skill", false},
+		{"script_runtimes", "deno, node", "deno", false}, // would run scripts for node by deno
+		{"script_runtimes", "deno, node", "none", true},
 		{"identity", "name", "equal", true},
 		{"identity", "name", "path", false}, // would rename what is denied by name
 		{"identity", "path", "equal", false},

@@ -172,10 +172,17 @@ func naming(r Row) Row {
 	return r
 }
 
-// fixed is for a choice that no layer below the operator changes: names that are compared in another way are no longer
-// those that the operator denied or protected.
+// fixed is for a choice without a narrow end, which no layer below the operator changes. Names that are compared in
+// another way are not those that the operator protected, and a script that starts elsewhere can read other files.
 func fixed(r Row) Row {
 	r.narrower = func(from, to string) bool { return from == to }
+	return r
+}
+
+// whole is for a set whose values also decide what the others do: below the operator it can only become empty. Without
+// its interpreter, a script would start with another one.
+func whole(r Row) Row {
+	r.narrower = func(from, to string) bool { return from == to || to == r.Empty }
 	return r
 }
 

@@ -15,7 +15,7 @@ func execRows() []Row {
 				{ApprovalByTier, "those of user and third_party"},
 				{ApprovalNever, "none"},
 			}),
-		set("script_runtimes", "Interpreters that may run a script.", "none",
+		whole(set("script_runtimes", "Interpreters that may run a script.", "none",
 			func(s *Settings) *Set[Runtime] { return &s.Exec.Runtimes }, []value[Runtime]{
 				{RuntimeBash, "bash"},
 				{RuntimeSh, "sh"},
@@ -28,18 +28,18 @@ func execRows() []Row {
 				{RuntimeRust, "rust-script"},
 				{RuntimePwsh, "pwsh"},
 				{RuntimeExecutable, "an executable file, by its shebang"},
-			}),
-		choice("script_stage", "How the code of a script reaches the sandbox.",
+			})),
+		fixed(choice("script_stage", "How the code of a script reaches the sandbox.",
 			func(s *Settings) *Stage { return &s.Exec.Stage }, []value[Stage]{
 				{StageStdin, "the one file on standard input, without the other files of the skill"},
 				{StageTree, "an immutable copy of the skill's verified files"},
-			}),
-		choice("script_cwd", "The working folder of a script.",
+			})),
+		fixed(choice("script_cwd", "The working folder of a script.",
 			func(s *Settings) *Cwd { return &s.Exec.Cwd }, []value[Cwd]{
 				{CwdSkill, "the skill's folder"},
 				{CwdWorkspace, "the root of the workspace, or the folder in it that the call names"},
 				{CwdCall, "the folder of the workspace or the skill that the call names"},
-			}),
+			})),
 		choice("script_network", "Which hosts a script and web_fetch may reach, always through metier's proxy.",
 			func(s *Settings) *Network { return &s.Exec.Network }, []value[Network]{
 				{NetworkOff, "none"},

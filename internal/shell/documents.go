@@ -7,9 +7,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// continuedComment matches a comment that ends in a backslash. To bash, the next
-// line is a command. To the parser, it is part of the comment.
-var continuedComment = regexp.MustCompile("(?m)(^|[\\s;&|()<>`])#.*\\\\$")
+// continued matches lines that bash and the parser may join differently. To bash,
+// a comment that ends in a backslash ends there, and to the parser it goes on. A $
+// at the end of a line, and a bracket on the next, are a substitution to bash.
+var continued = regexp.MustCompile("(?m)((^|[\\s;&|()<>`])#.*|[^ \\t\\n])\\\\\n")
 
 // plainDelimiter matches the words that bash and the parser take for the same
 // delimiter of a here-document.

@@ -191,7 +191,7 @@ type place struct{ fed, quoted, operand bool }
 
 // walk visits a tree.
 func (s *starter) walk(src string, f *syntax.File, fed bool) {
-	if continuedComment.MatchString(src) {
+	if continued.MatchString(src) {
 		s.unknown()
 	}
 	stack := []place{{fed: fed}}

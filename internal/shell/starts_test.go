@@ -45,6 +45,9 @@ func TestStarts_DoubtsTextsThatBashEndsEarlier(t *testing.T) {
 		"cat <<-EOT\n\t\\\n\tEOT\ntouch x\nEOT\n",
 		"echo a # c \\\ntouch x",
 		"echo a;# c \\\ntouch x",
+		"echo \"$\\\n(touch x)\"",
+		"cat <<EOT\n$\\\n(touch x)\nEOT\n",
+		"t='a[$(touch x)]'; (\\\n(t))",
 		"bash -c 'echo a # c \\\ntouch x'",
 	} {
 		if !starts(t, src, "touch") {
