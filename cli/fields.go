@@ -20,6 +20,7 @@ var flagOf = map[string]string{
 	"Request.Model":                  "--model",
 	"Request.Mounts":                 "--mount",
 	"Request.Policies":               "--policy",
+	"Request.Output":                 "--output-schema",
 	"Request.Profile":                "--profile",
 	"Request.Prompt":                 "--prompt",
 	"Request.PromptRole":             "--prompt-slot-role",

@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"metier/policy"
+)
 
 func (a *app) runsApproveCommand() *cobra.Command {
 	var f answerFlags
@@ -26,7 +30,7 @@ Continue the run with 'metier run --resume RUN'.`,
 		Args:    oneRun,
 		RunE:    func(c *cobra.Command, args []string) error { return a.answer(c.Context(), f, args[0], false) }}
 	f.add(c)
-	f.addScope(c)
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer holds: once, or session (this run)")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, a.completeRuns)
 	return c

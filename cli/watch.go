@@ -132,6 +132,7 @@ func (w *watcher) child(name string) func(agent.Progress) {
 func (w *watcher) observe(p agent.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.turn = max(w.turn, p.Turn)
 	switch p.Kind {
 	case agent.TurnStart:
 		w.turn, w.live = p.Turn, true

@@ -104,7 +104,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (*Plan, error) {
 	}
 	set, origins, denied, err := op.Resolve(e.Env, q.Profile, ws, q.Layers...)
 	if err != nil {
-		return nil, err
+		return nil, settingsFault(err)
 	}
 	l := Launch{Workspace: ws, Cwd: q.Cwd, Mounts: q.Mounts, Skills: distinct.Of(q.Skills), Phase: q.Phase,
 		Denied: slices.Concat(op.Deny, q.Deny, denied), Settings: values(origins), Operator: set.OperatorValues(), Closed: e.Env.Paths(q.Closed)}
@@ -244,7 +244,25 @@ func spec(q Request) (agent.Spec, error) {
 	if !slices.Contains(agent.Modes(), s.Mode) {
 		return s, metier.Fieldf(metier.Invalid, "Request.Mode", "usage", "modes: "+strings.Join(agent.Modes(), ", "), "Request.Mode %q is not a mode", s.Mode)
 	}
+	if len(q.Output) > 0 {
+		if err := agent.CheckSchema(q.Output); err != nil {
+			return s, metier.Fieldf(metier.Invalid, "Request.Output", "schema_invalid", "use a JSON schema of draft 2020-12", "Request.Output: %w", err)
+		}
+	}
 	return s, checkLimits(q.MaxTurns, q.MaxTokens)
+}
+
+// settingsFault gives an error of settings a kind.
+func settingsFault(err error) error {
+	e, ok := errors.AsType[*settings.Error](err)
+	if !ok {
+		return err
+	}
+	hint := "see 'metier profile show' for every setting and its values"
+	if e.Code == settings.CodeProfile {
+		hint = "see 'metier profile list'"
+	}
+	return metier.Errorf(metier.Invalid, e.Code, hint, "%w", err)
 }
 
 func checkLimits(turns int, tokens int64) error {

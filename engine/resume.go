@@ -153,7 +153,7 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 	}
 	set, origins, err := settings.Resolve(layers...)
 	if err != nil {
-		return nil, err
+		return nil, settingsFault(err)
 	}
 	if o.Batch != nil {
 		l.Batch = *o.Batch

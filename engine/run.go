@@ -67,6 +67,7 @@ type Run struct {
 	issued  *issued         // secrets, to scripts
 	run     string          // name of the run in the log; the folder's id, and more for one that goes on after its end
 	begun   bool            // the beginning was reported
+	ended   bool            // it was closed
 	limited agent.Limits    // the run, where it is under way
 	anew    bool            // skills changed, and the files of today count
 	over    *run.Restored   // a record that was opened to tell how it ended; nil once it continues
@@ -310,9 +311,13 @@ func (r *Run) project() string {
 	return text
 }
 
-// Close makes the record durable, writes the artifacts and lets go of
-// everything.
+// Close makes the record durable, writes the artifacts, and releases everything.
+// Another Close does nothing.
 func (r *Run) Close(ctx context.Context) error {
+	if r.ended {
+		return nil
+	}
+	r.ended = true
 	var errs []error
 	if r.session != nil {
 		if r.launch.Model == modelNone && r.folder != nil {

@@ -184,3 +184,67 @@ func TestRun_SendWaitsForTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A second Close does nothing, so that a deferred one does no harm to a record that can
+// still be continued. What cannot be done after Close fails and says so.
+func TestRun_CloseTwiceKeepsTheRecord(t *testing.T) {
+	t.Parallel()
+	ws, records := t.TempDir(), t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, ws), engine.Options{})
+	m := engine.Custom{Model: replay("turns: [{say: One.}, {say: Two.}, {say: Three.}]")}
+	p, err := e.Plan(t.Context(), engine.Request{Prompt: "First.", Artifacts: records, Batch: true, Custom: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Send(t.Context(), "Second."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	_, err = r.Drive(t.Context())
+	if diff := cmp.Diff("run_closed", metier.CodeOf(err)); diff != "" {
+		t.Errorf("Drive (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("run_closed", metier.CodeOf(r.Send(t.Context(), "Third."))); diff != "" {
+		t.Errorf("Send (-want +got):\n%s", diff)
+	}
+	r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Third.", Custom: m}, engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := r.Drive(t.Context()); err != nil || o.Answer != "Three." {
+		t.Errorf("Drive: %q, %v", o.Answer, err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is wrong with a request is found when it is planned.
+func TestPlan_ChecksSchemaAndProfile(t *testing.T) {
+	t.Parallel()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	m := engine.Custom{Model: replay("turns: [{say: One.}]")}
+	for want, q := range map[string]engine.Request{
+		"schema_invalid":  {Prompt: "Go.", Output: []byte("{"), Custom: m},
+		"profile_unknown": {Prompt: "Go.", Profile: "none-such", Custom: m},
+	} {
+		_, err := e.Plan(t.Context(), q)
+		if diff := cmp.Diff(want, metier.CodeOf(err)); diff != "" {
+			t.Errorf("error %v (-want +got):\n%s", err, diff)
+		}
+	}
+}

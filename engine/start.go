@@ -32,8 +32,8 @@ func (e *Engine) Check(ctx context.Context, p *Plan) error {
 	return errors.Join(j.known(), j.Close(ctx))
 }
 
-// Start opens a run with an ID of [Engine.RunID]. On error the run is closed. It is
-// not nil if there is a record, which can be resumed.
+// Start opens a run with an ID of [Engine.RunID]. If an error occurs after the record
+// was created, Start also returns the run. It is closed, and its record can be resumed.
 func (e *Engine) Start(ctx context.Context, p *Plan, id string, h Hooks) (*Run, error) {
 	j, err := e.prepare(ctx, p, h)
 	if err != nil {
@@ -67,6 +67,9 @@ func (r *Run) Clean(s string) string {
 // Drive works on the task until it is done, or until only a person can continue. An
 // outcome without an ID means that the work did not begin.
 func (r *Run) Drive(ctx context.Context) (Outcome, error) {
+	if r.ended {
+		return Outcome{}, r.isClosed()
+	}
 	if !r.begun {
 		if err := r.introduce(ctx); err != nil {
 			return Outcome{}, err
@@ -79,6 +82,11 @@ func (r *Run) Drive(ctx context.Context) (Outcome, error) {
 	o.Run = r.folder.ID()
 	calls, failed := deniedIn(context.WithoutCancel(ctx), r.log)
 	return Outcome{Outcome: o, Phase: r.launch.Phase, Workspace: r.launch.Workspace, Dir: r.folder.Dir(), Denied: calls, Catalog: r.catalogReport(ctx), Notices: r.notices.all()}, closed(failed, err)
+}
+
+// isClosed is the error of what cannot be done after Close.
+func (r *Run) isClosed() error {
+	return metier.Errorf(metier.Conflict, "run_closed", "continue it with Engine.Resume", "run %s is closed", r.ID())
 }
 
 // introduce gives the notices of the beginning and puts skills and task into the
@@ -107,6 +115,9 @@ func (r *Run) introduce(ctx context.Context) error {
 
 // Send adds a message of the user to the conversation. [Run.Drive] answers it.
 func (r *Run) Send(ctx context.Context, text string) error {
+	if r.ended {
+		return r.isClosed()
+	}
 	if err := checkPrompt(text); err != nil {
 		return err
 	}
