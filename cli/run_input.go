@@ -152,9 +152,6 @@ func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error
 	if f.target != "" {
 		l.Values["script_target"], l.Name = f.target, "flags"
 	}
-	if err := checkDriftFlag(f.onDrift); err != nil {
-		return nil, err
-	}
 	if f.onDrift != "" {
 		l.Values["drift_batch"], l.Values["drift_interactive"] = f.onDrift, f.onDrift
 	}
@@ -234,10 +231,3 @@ func (a *app) schema(file string) (json.RawMessage, error) {
 
 // enforcementModes are the values of --enforcement-mode, laxest first.
 var enforcementModes = []string{string(policy.Disabled), string(policy.Observe), string(policy.EnforceExplicit), string(policy.EnforceStrict)}
-
-func checkDriftFlag(v string) error {
-	if v != "" && !slices.Contains([]string{"fail", "warn", "reload", "ignore"}, v) {
-		return wrong("usage", "choices: fail, warn, reload, ignore", "--on-drift %q is not a choice", v)
-	}
-	return nil
-}

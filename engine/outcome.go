@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"metier/agent"
 	"strings"
 
 	"metier/event"
@@ -11,6 +12,17 @@ import (
 	"metier/record"
 	"metier/run"
 )
+
+// Outcome is how a run ended, or what it waits for.
+type Outcome struct {
+	agent.Outcome
+	Phase     string
+	Workspace string
+	Dir       string            // of the record
+	Denied    []event.Denial    // calls, those of subagents included
+	Catalog   run.CatalogReport // the skills that the model was shown
+	Notices   []Notice          // what the user should know
+}
 
 // deniedIn reads the denied calls from the log of a run.
 func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"metier"
@@ -144,9 +145,21 @@ func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 	return nil
 }
 
+// checkDriftChoice checks what the caller chose for changed skills.
+func checkDriftChoice(choice string) error {
+	i := slices.IndexFunc(settings.Table(), func(r settings.Row) bool { return r.Name == "drift_batch" })
+	if values := settings.Table()[i].Values; choice != "" && !slices.Contains(values, choice) {
+		return metier.Fieldf(metier.Invalid, "ResumeOptions.OnDrift", "usage", "choices: "+strings.Join(values, ", "), "ResumeOptions.OnDrift %q is not a choice", choice)
+	}
+	return nil
+}
+
 // reopen prepares the recorded launch as it can be had today: the operator's
 // denials of today count, and skills that are gone are drift, not an error.
 func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op config.Operator, h Hooks) (*Run, error) {
+	if err := checkDriftChoice(o.OnDrift); err != nil {
+		return nil, err
+	}
 	layers := settings.Recorded(l.Settings, l.Operator)
 	if o.OnDrift != "" { // the session asks the settings when a skill is taken up again
 		layers = append(layers, settings.Layer{Name: "ResumeOptions.OnDrift", Operator: true, Values: map[string]string{"drift_batch": o.OnDrift, "drift_interactive": o.OnDrift}})

@@ -9,19 +9,7 @@ import (
 	"metier/agent"
 	"metier/event"
 	"metier/model"
-	"metier/run"
 )
-
-// Outcome is how a run ended, or what it waits for.
-type Outcome struct {
-	agent.Outcome
-	Phase     string
-	Workspace string
-	Dir       string            // of the record
-	Denied    []event.Denial    // calls, those of subagents included
-	Catalog   run.CatalogReport // the skills that the model was shown
-	Notices   []Notice          // what the user should know
-}
 
 // Check finds what is wrong with a plan before it is started.
 func (e *Engine) Check(ctx context.Context, p *Plan) error {
