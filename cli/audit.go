@@ -22,8 +22,8 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, read and replay the record of a run",
-		Long: "Audit proves what a run did from its record. It changes nothing.", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "audit", GroupID: "proof", Short: "Verify, print, and replay the record of a run",
+		Long: "Check and print the record of a run. These commands change nothing.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.auditVerifyCommand(), a.auditShowCommand(), a.auditReplayCommand())
 	return c
@@ -31,12 +31,12 @@ func (a *app) auditCommand() *cobra.Command {
 
 func (a *app) auditVerifyCommand() *cobra.Command {
 	var place runPlace
-	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record is what was written",
+	c := &cobra.Command{Use: "verify RUN", Short: "Check that a record was not changed",
 		Long: `Verify reads the whole record: the chain of entries, the content they name, the
-records of child runs, the artifacts, and the heads that were kept outside of
-the workspace. Without such heads, entries that were cut off or added and a log
-that was rewritten do not show; verify says so. Exit 0: as written. Exit 5:
-altered, cut, or extended by another program.`,
+records of child runs, the artifacts, and the heads recorded outside the
+workspace. Without recorded heads, verify cannot detect a log that was cut off,
+extended, or rewritten, and prints a warning. Exit 0: the record is as written.
+Exit 5: it was altered, cut off, or extended by another program.`,
 		Example: "  metier audit verify latest\n  metier audit verify .metier/runs/20260131-101500-1a2b3c4d --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -120,13 +120,13 @@ func (a *app) auditShowCommand() *cobra.Command {
 	var kind string
 	var from uint64
 	var normalized bool
-	c := &cobra.Command{Use: "show RUN", Short: "Print the entries of a record, one a line",
-		Long: `Show prints each entry: its number, time, type and facts. Entries hold facts
-(ids, digests, codes, sizes); what was said is in the content they name, which
-'metier runs show RUN --transcript' prints.
+	c := &cobra.Command{Use: "show RUN", Short: "Print the entries of a record, one per line",
+		Long: `Show prints the number, time, type, and facts of each entry. Facts are IDs,
+digests, codes, and sizes. To print the conversation itself, use
+'metier runs show RUN --transcript'.
 
-With --normalized it prints JSON lines without times, hashes and ids of chance:
-two runs that did the same print the same, so diff shows what one did otherwise.`,
+With --normalized it prints JSON lines without times, hashes, and random IDs, so
+that diff shows where two runs differ.`,
 		Example: "  metier audit show latest\n  metier audit show latest --type skill\n  metier audit show latest --from 40 --json\n  metier audit show latest --normalized > run.jsonl",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -149,9 +149,9 @@ two runs that did the same print the same, so diff shows what one did otherwise.
 			return a.showEntries(c.Context(), f, kind, from)
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&kind, "type", "", "only entries of this type, or of a family: skill.activated, skill")
+	c.Flags().StringVar(&kind, "type", "", "only entries of this type or group of types, such as skill.activated or skill")
 	c.Flags().Uint64Var(&from, "from", 1, "number of the first entry")
-	c.Flags().BoolVar(&normalized, "normalized", false, "JSON lines to compare with those of another run")
+	c.Flags().BoolVar(&normalized, "normalized", false, "print JSON lines that can be compared with those of another run")
 	a.completions(c)
 	return c
 }
@@ -260,11 +260,12 @@ func (a *app) flatten(d *json.Decoder, name string, out *[]string) error {
 func (a *app) auditReplayCommand() *cobra.Command {
 	var place runPlace
 	var roots []string
-	c := &cobra.Command{Use: "replay RUN", Short: "Reproduce the active skills of a run and compare them with the disk",
-		Long: `Replay folds the record again from its first entry, checks chain, heads and every
-digest, and prints the skills that were active at the end. It looks each of them
-up in the roots the run was started with and prints every hash that changed.
-Exit 0: the active set is reproduced. Exit 5: a hash changed, or the record did.`,
+	c := &cobra.Command{Use: "replay RUN", Short: "Rebuild the active skills of a run and compare them with those on disk",
+		Long: `Replay rebuilds the state of a run from its record, checks the chain, the heads,
+and every digest, and prints the skills that were active at the end. It looks up
+each skill in the roots that the run was started with, and prints every hash that
+changed. Exit 0: the active skills are the same. Exit 5: a hash or the record
+changed.`,
 		Example: "  metier audit replay latest\n  metier audit replay latest --skills-root ../skills",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -12,7 +12,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	var o doctor.Options
-	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check what this host gives: configuration, skills, models, records",
+	c := &cobra.Command{Use: "doctor", GroupID: "setup", Short: "Check the configuration, skills, models, and records on this machine",
 		Long: `Doctor checks the program, the configuration, the folders, the skills, and the
 models that a run started here would use, and suggests a fix for each problem. It
 contacts no service except Ollama on this machine. Exit 1: it found a problem.`, Args: cobra.NoArgs,
@@ -21,8 +21,8 @@ contacts no service except Ollama on this machine. Exit 1: it found a problem.`,
 		}}
 	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to check (default: the current one)")
 	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "folder of skills (repeatable; default: the configuration's)")
-	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the index of skills, which is made again")
-	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "first remove what is kept of the skills of MCP servers")
+	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the index of skills; it is rebuilt when needed")
+	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "first remove the cached skills of MCP servers")
 	a.completions(c)
 	return c
 }

@@ -29,17 +29,17 @@ type switchedSkill struct {
 
 func (a *app) enableCommand() *cobra.Command {
 	c := a.switchCommand(true)
-	c.Use, c.Short = "enable NAME|PATH", "Switch skills on again"
-	c.Long = `Enable takes back what 'metier disable' said of the skills of a name, of one
-skill named by its ID, or of the one at a path. What the operator denies stays
-denied, and what another file userstate.File off stays off: then it ends with 3.`
+	c.Use, c.Short = "enable NAME|PATH", "Enable skills that were disabled"
+	c.Long = `Enable reverses 'metier disable' for all skills with a name, or for one skill by
+its ID or path. It exits with 3 if the skill stays disabled: the operator denies
+it, or another state file disables it.`
 	c.Example = "  metier enable table-report\n  metier enable project:greet --json"
 	return c
 }
 
 func (a *app) disableCommand() *cobra.Command {
 	c := a.switchCommand(false)
-	c.Use, c.Short = "disable NAME|PATH", "Switch skills off, without touching their files"
+	c.Use, c.Short = "disable NAME|PATH", "Disable skills without changing their files"
 	c.Long = `Disable removes skills from every catalog, completion, and session, until 'metier
 enable'. A name disables every skill that has it now. An ID or a path disables
 one skill, and the next skill of that name takes its place. The setting

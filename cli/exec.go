@@ -33,13 +33,13 @@ func (a *app) execCommand() *cobra.Command {
 		Use:     "exec SKILL scripts/PATH [flags] [-- ARGS...]",
 		GroupID: "work",
 		Short:   "Run one script of a skill in the sandbox",
-		Long: `Exec runs one script of a skill, through the gates that a model's call takes,
-and leaves a record. Naming the script activates the skill and approves it as it
-is now; what the operator denied stays denied.
+		Long: `Exec runs one script of a skill, with the same checks as a call of a model, and
+keeps a record. It activates the skill and approves the script with its current
+files. What the operator denies stays denied.
 
-The script's output is this command's. It ends with 0 when the script did, 1 when
-the script failed, 3 when policy denied it, 5 when a file is not the one that was
-indexed, and 6 when the sandbox cannot give what is needed.`,
+The script's output is passed through. Exit 0: the script succeeded. 1: it failed.
+3: policy denied it. 5: a file changed after it was indexed. 6: the sandbox cannot
+provide the required isolation.`,
 		Example: `  metier exec report scripts/report.py -- --month 2026-11
   metier exec report scripts/report.py --json
   cat data.csv | metier exec report scripts/sum.sh --stdin`,
@@ -53,8 +53,8 @@ indexed, and 6 when the sandbox cannot give what is needed.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.cwd, "cwd", "", "working folder of the script")
-	fl.DurationVar(&f.timeout, "timeout", 0, "most time the script gets (default 1m)")
-	fl.BoolVar(&f.stdin, "stdin", false, "give the script this command's standard input")
+	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the script (default 1m)")
+	fl.BoolVar(&f.stdin, "stdin", false, "pass standard input to the script")
 	f.add(fl)
 	a.completions(c)
 	c.ValidArgsFunction = a.completeScript

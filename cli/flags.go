@@ -62,9 +62,9 @@ type programFlags struct {
 }
 
 func (f *programFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow, and approve as it is, exactly this script: SKILL:scripts/PATH (repeatable)")
+	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this script, and approve its current files: SKILL:scripts/PATH (repeatable)")
 	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host, or *.host (repeatable; default: no host)")
-	fl.StringVar(&f.sandbox, "sandbox", "", "what programs run in: "+strings.Join(engine.Backends(), ", ")+" (default native)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox for programs: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
 }
 
@@ -80,8 +80,8 @@ type subagentFlags struct {
 }
 
 func (f *subagentFlags) add(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model hand tasks to subagents of this profile (repeatable), see 'metier subagents'")
-	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder of more profiles, NAME.yaml each (repeatable)")
+	fl.StringArrayVar(&f.profiles, "allow-subagent-profile", nil, "let the model delegate tasks to subagents with this profile (repeatable), see 'metier subagents'")
+	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder with more profiles, as NAME.yaml files (repeatable)")
 }
 
 // browserFlags are those of a run that may lend a browser.
@@ -90,7 +90,7 @@ type browserFlags struct{ endpoint, origin, until string }
 func (f *browserFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.endpoint, "browser-endpoint", "", "give subagents a session in the browser with this DevTools address on this machine: http://127.0.0.1:PORT")
 	fl.StringVar(&f.origin, "browser-origin", "", "the only origin of the browser session: https://app.example")
-	fl.StringVar(&f.until, "browser-until", "", "how long the browser session lasts, such as 20m, or when it ends (default 1h)")
+	fl.StringVar(&f.until, "browser-until", "", "duration of the browser session, such as 20m, or the time when it ends (default 1h)")
 }
 
 func (f browserFlags) request() engine.BrowserRequest {

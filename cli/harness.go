@@ -32,7 +32,7 @@ func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
 	c.ValidArgsFunction = firstArg(1, folders)
 }
 
-const layoutAbout = "read it in this layout: v1, v2 or auto (default: the setting harness_layout)"
+const layoutAbout = "layout of the harness: v1, v2, or auto (default: the setting harness_layout)"
 
 // harnessOptions are how harnesses are read here.
 func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Options, error) {
@@ -191,10 +191,10 @@ type harnessReference struct {
 
 func (a *app) harnessShowCommand() *cobra.Command {
 	var layout string
-	c := &cobra.Command{Use: "show DIR", Short: "Draw what is in a harness",
-		Long: `Show draws the tree of a harness: groups, skills and other leaves, documents, and
-the description of each. A folder with a SKILL.md is drawn as a skill even if no
-line of .leaf-detectors matches it; 'metier harness validate' reports that.`,
+	c := &cobra.Command{Use: "show DIR", Short: "Show a harness as a tree",
+		Long: `Show prints a harness as a tree of groups, skills, other leaves, and documents,
+with their descriptions. A folder with a SKILL.md is shown as a skill even if no
+line of .leaf-detectors matches it. 'metier harness validate' reports that.`,
 		Example: "  metier harness show examples/sales-desk\n  metier harness show --json examples/release-desk", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := a.harnessAt(c.Context(), args[0], layout, true, anySkill)
@@ -225,7 +225,7 @@ func (a *app) showHarness(h *harness.Harness) error {
 
 func (a *app) harnessReadCommand() *cobra.Command {
 	var layout string
-	c := &cobra.Command{Use: "read DIR name|description", Short: "Print the name or the description of a harness",
+	c := &cobra.Command{Use: "read DIR name|description", Short: "Print the name or description of a harness",
 		Long:    "Read prints one field of HARNESS.md, as the reference tool does.\n\nExit 1: the harness cannot be loaded. 4: it does not exist.",
 		Example: "  metier harness read examples/sales-desk name", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -259,9 +259,9 @@ func (a *app) harnessReadCommand() *cobra.Command {
 func (a *app) harnessPromptCommand() *cobra.Command {
 	var layout string
 	c := &cobra.Command{Use: "prompt DIR", Short: "Print a harness as XML for a prompt",
-		Long: `Prompt prints name, description and body of a harness, and what is in it with
-descriptions, in the elements of the reference library. Unlike there, all text is
-escaped: a name or description cannot open an element.`,
+		Long: `Prompt prints the name, description, body, and contents of a harness as XML, in
+the format of the reference library. Unlike the library, it escapes all text, so a
+name or description cannot open an element.`,
 		Example: "  metier harness prompt examples/sales-desk > prompt.xml", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := a.harnessAt(c.Context(), args[0], layout, true)
@@ -286,9 +286,9 @@ func (a *app) harnessInitCommand() *cobra.Command {
 	var layout string
 	var empty bool
 	c := &cobra.Command{Use: "init DIR", Short: "Create a new harness",
-		Long: `Init makes a harness that is valid as it is: HARNESS.md, a skill with a script, and
-a reference, each in a group with its summary. With --empty it makes HARNESS.md
-alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
+		Long: `Init creates a valid harness: HARNESS.md, a skill with a script, and a reference,
+each in a group with a summary. With --empty it creates only HARNESS.md, and
+.leaf-detectors in v2. It never overwrites existing files.`,
 		Example: "  metier harness init sales-desk\n  metier harness init release-desk --layout v2 --empty", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := harness.ParseLayout(layout)
@@ -315,7 +315,7 @@ alone, in v2 with .leaf-detectors. What is there is never overwritten.`,
 			_, err = fmt.Fprintf(a.Out, "Next: describe in %s what the agent is for, then: metier harness validate %s\n", harness.File, termtext.Word(shown))
 			return err
 		}}
-	c.Flags().BoolVar(&empty, "empty", false, "make HARNESS.md and no skill or reference")
+	c.Flags().BoolVar(&empty, "empty", false, "create HARNESS.md without skills or references")
 	a.ofFolder(c, &layout, "layout of the new harness: v1 or v2 (default v1)")
 	return c
 }

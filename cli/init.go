@@ -14,9 +14,8 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var parent string
 	c := &cobra.Command{Use: "init NAME", GroupID: "author", Short: "Create a new skill",
-		Long: `Init makes the folder NAME with a SKILL.md that is valid as it is: 'metier
-validate' and the reference validator accept it. What is there is never
-overwritten.`,
+		Long: `Init creates the folder NAME with a valid SKILL.md: 'metier validate' and the
+reference validator accept it. It never overwrites existing files.`,
 		Example: "  metier init word-count\n  metier init word-count --dir .agents/skills", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name, shown := args[0], filepath.Join(parent, args[0])
@@ -37,7 +36,7 @@ overwritten.`,
 			_, err := fmt.Fprintf(a.Out, "created %s\nNext: describe in it what the skill does and when to use it, then: metier validate %s\n", oneLine(file), termtext.Word(shown))
 			return err
 		}}
-	c.Flags().StringVar(&parent, "dir", "", "folder to make it in (default: the current one)")
+	c.Flags().StringVar(&parent, "dir", "", "folder to create the skill in (default: the current one)")
 	a.completions(c)
 	return c
 }

@@ -105,9 +105,9 @@ func (a *app) listCommand() *cobra.Command {
 	c := &cobra.Command{Use: "list", GroupID: "skills", Short: "List the skills a run would find here",
 		Long: `List shows every skill that a run with the same flags would find, by name, with
 its state under the settings. Without --all it leaves out skills that cannot be
-used: shadowed skills, refused skills, and those with user-invocable: false; a
-line on standard error counts them. In a terminal, names and descriptions are cut
-to its width; in a pipe they are complete.`,
+used (shadowed, refused, or with user-invocable: false) and reports their number
+on standard error. In a terminal, names and descriptions are cut to fit the width.
+In a pipe they are complete.`,
 		Example: "  metier list\n  metier list --all --skills-root ~/skills\n  metier list --state refused --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -146,9 +146,9 @@ to its width; in a pipe they are complete.`,
 		}}
 	place.flags(c)
 	place.servers(c)
-	c.Flags().BoolVar(&f.all, "all", false, "show what cannot be used too, and why")
-	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: the digest of every SKILL.md, also of long ones")
-	c.Flags().BoolVar(&f.verbose, "verbose", false, "print on standard error how long the search took, per root")
+	c.Flags().BoolVar(&f.all, "all", false, "also show skills that cannot be used, and why")
+	c.Flags().BoolVar(&f.digests, "digests", false, "with --json: include the digest of every SKILL.md, even of long ones")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "print how long the search of each root took, on standard error")
 	f.flags(c)
 	a.completions(c)
 	return c

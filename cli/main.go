@@ -165,7 +165,7 @@ func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:           "metier",
 		Short:         "Run agents with Agent Skills, and prove what happened",
-		Long:          "metier finds Agent Skills, gives them to an agent step by step, guards every\ntool call by one policy and keeps a record that can be verified.",
+		Long:          "metier runs AI agents with Agent Skills. One policy checks every tool call,\nscripts run in a sandbox, and each run leaves a record that you can verify.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -174,7 +174,7 @@ func (a *app) root() *cobra.Command {
 	c.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on standard output, errors as JSON on standard error")
 	c.SetFlagErrorFunc(flagUsage)
 	c.AddGroup(&cobra.Group{ID: "work", Title: "Run:"}, &cobra.Group{ID: "skills", Title: "Skills:"}, &cobra.Group{ID: "author", Title: "Write and check skills:"},
-		&cobra.Group{ID: "proof", Title: "Look back and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
+		&cobra.Group{ID: "proof", Title: "Inspect and verify:"}, &cobra.Group{ID: "setup", Title: "Set up:"})
 	c.AddCommand(a.runCommand(), a.execCommand(), a.mcpCommand(), a.sandboxCommand(), a.runsCommand(), a.auditCommand(), a.profileCommand(), a.subagentsCommand(), a.doctorCommand(), a.versionCommand())
 	c.AddCommand(a.listCommand(), a.showCommand(), a.explainCommand(), a.searchCommand(), a.enableCommand(), a.disableCommand(), a.trustCommand())
 	c.AddCommand(a.initCommand(), a.validateCommand(), a.fixCommand(), a.readPropertiesCommand(), a.toPromptCommand(), a.harnessCommand())

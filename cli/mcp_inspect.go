@@ -55,9 +55,9 @@ func (a *app) mcpLsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "Show the MCP servers that runs use, and whether they answer",
-		Long: `Ls starts or calls every server of the configuration (mcp:, mcp_config:) and of
---mcp-config, and shows what each offers. Files of a project, such as .mcp.json,
-are read only where you name them.`,
+		Long: `Ls connects to every server in the configuration (mcp:, mcp_config:) and in
+--mcp-config, and shows what each one offers. Files of a project, such as
+.mcp.json, are read only if you name them.`,
 		Example: "  metier mcp ls\n  metier mcp ls --mcp-config .mcp.json --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.mcpLs(c.Context(), files) },
@@ -137,12 +137,10 @@ func (a *app) mcpInspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect SERVER",
 		Short: "Show the tools and skills of an MCP server, and whether the skills verify",
-		Long: `Inspect shows what one configured server offers, and what a run would make of it:
-the names of its tools, their effects, and its skills with what is wrong with them.
-
-No file of a skill is fetched unless --verify asks for all of them; then sizes,
-digests and frontmatter are compared, and the command ends with 1 where one
-differs.`,
+		Long: `Inspect shows what a configured server offers as a run would see it: the names and
+effects of its tools, and its skills with their problems. It fetches no files of
+skills. With --verify it fetches all of them, compares sizes, digests, and
+frontmatter, and exits with 1 if one differs.`,
 		Example: "  metier mcp inspect docs\n  metier mcp inspect docs --verify --json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.mcpInspect(c.Context(), args[0], files, verify) },

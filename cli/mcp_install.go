@@ -32,7 +32,7 @@ func (a *app) mcpInstallCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "install CLIENT [flags] [-- ARGS...]",
-		Short: "Print or write the entry by which a client uses 'metier mcp'",
+		Short: "Print or write the configuration entry a client needs for 'metier mcp'",
 		Long: `Install prints the entry that a client's configuration needs to start this
 program as a skill server, and the file it belongs in. With --write it changes
 that file after asking, and keeps everything else in it. Arguments after -- go to
@@ -66,7 +66,7 @@ Clients: ` + strings.Join(names, ", ") + ".",
 	fl.StringVar(&f.name, "as", "skills", "name of the server in the client")
 	fl.StringVar(&f.url, "url", "", "address of a running server, such as http://127.0.0.1:8931/mcp")
 	fl.StringVar(&f.tokenEnv, "token-env", "", "with --url: environment variable that holds the client's token")
-	fl.BoolVar(&f.project, "project", false, "for this project, not for the user")
+	fl.BoolVar(&f.project, "project", false, "use the configuration file of the project instead of the user's")
 	fl.BoolVar(&f.write, "write", false, "write the entry into the file, after asking")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask")
 	return c

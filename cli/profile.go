@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) profileCommand() *cobra.Command {
-	c := &cobra.Command{Use: "profile", GroupID: "setup", Short: "List, show and compare sets of settings",
+	c := &cobra.Command{Use: "profile", GroupID: "setup", Short: "List, show, and compare settings profiles",
 		Long: "A profile is a saved set of values, one for each setting. docs/SETTINGS.md\ndescribes every value.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.profileListCommand(), a.profileShowCommand(), a.profileDiffCommand())
@@ -88,11 +88,12 @@ type shown struct {
 func (a *app) profileShowCommand() *cobra.Command {
 	var workspace string
 	var set []string
-	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print every setting, its value, who set it and what else it may be",
-		Long: `Show prints what a run started here would use: the profile (the named one, else
-METIER_PROFILE, the configuration's, default), the operator's configuration over
-it, --set, then the workspace's metier.yaml, which may only narrow. Settings
-of parts that are not built yet are marked: no effect yet.`,
+	c := &cobra.Command{Use: "show [PROFILE]", Short: "Print each setting with its value, origin, and possible values",
+		Long: `Show prints the settings that a run started here would use. In order, these are the
+profile, the operator's configuration, --set, and the workspace's metier.yaml,
+which can only narrow. The profile is the argument, METIER_PROFILE, the profile in
+the configuration, or default. Settings that are not implemented yet are marked
+"no effect yet".`,
 		Example: "  metier profile show\n  metier profile show keen --set reload=snapshot\n  metier profile show --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -119,7 +120,7 @@ of parts that are not built yet are marked: no effect yet.`,
 			}
 			return a.showProfile(name, origins)
 		}}
-	c.Flags().StringVar(&workspace, "workspace", "", "folder whose metier.yaml is taken in (default: the current one)")
+	c.Flags().StringVar(&workspace, "workspace", "", "folder whose metier.yaml applies (default: the current one)")
 	c.Flags().StringArrayVar(&set, "set", nil, "one setting: name=value (repeatable)")
 	a.completions(c)
 	return c
@@ -178,8 +179,8 @@ func choices(s shown) string {
 const widest = 32
 
 func (a *app) profileDiffCommand() *cobra.Command {
-	c := &cobra.Command{Use: "diff [A] B", Short: "Print the settings in which two profiles differ",
-		Long:    "Diff prints the settings in which two profiles differ. A is default unless given.",
+	c := &cobra.Command{Use: "diff [A] B", Short: "Print the settings that differ between two profiles",
+		Long:    "Diff prints the settings that differ between two profiles. A defaults to default.",
 		Example: "  metier profile diff cf-harness\n  metier profile diff keen cf-harness", Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {

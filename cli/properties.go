@@ -12,10 +12,10 @@ import (
 func (a *app) readPropertiesCommand() *cobra.Command {
 	c := &cobra.Command{Use: "read-properties PATH", GroupID: "author", Short: "Print a skill's properties as JSON, as skills-ref does",
 		Long: `Read-properties reads the frontmatter of a skill as the reference validator
-skills-ref does, oddities included, and prints name, description and what
-optional fields are there as JSON. It does not validate.
+skills-ref does, quirks included, and prints the name, the description, and the
+optional fields that are present as JSON. It does not validate the skill.
 
-Exit 1: the skill cannot be read. 2: there is nothing at PATH.`,
+Exit 1: the skill cannot be read. 2: PATH does not exist.`,
 		Example: "  metier read-properties my-skill", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			skills, err := a.skillsAt(c, args)
@@ -36,12 +36,11 @@ Exit 1: the skill cannot be read. 2: there is nothing at PATH.`,
 
 func (a *app) toPromptCommand() *cobra.Command {
 	c := &cobra.Command{Use: "to-prompt PATH...", GroupID: "author", Short: "Print skills as the <available_skills> block of a prompt, as skills-ref does",
-		Long: `To-prompt prints name, description and location of each skill as the block
+		Long: `To-prompt prints the name, description, and location of each skill as the block
 <available_skills> for a system prompt, byte for byte as the reference validator
-skills-ref does. The first skill that cannot be read ends it, and then nothing
-is printed.
+skills-ref does. If a skill cannot be read, it fails and prints nothing.
 
-Exit 1: a skill cannot be read. 2: there is nothing at a PATH.`,
+Exit 1: a skill cannot be read. 2: a PATH does not exist.`,
 		Example: "  metier to-prompt my-skill other-skill\n  metier to-prompt .agents/skills/* > prompt.xml", Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			skills, err := a.skillsAt(c, args)

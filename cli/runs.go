@@ -119,7 +119,7 @@ func (a *app) runsListCommand() *cobra.Command {
 			return a.listRuns(root, newestFirst(list), limit)
 		}}
 	place.flags(c)
-	c.Flags().IntVar(&limit, "limit", 0, "most runs to list (default 0: all)")
+	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to list (default 0: all)")
 	a.completions(c)
 	return c
 }
@@ -182,7 +182,7 @@ func (a *app) runsShowCommand() *cobra.Command {
 	var place runPlace
 	var transcript bool
 	c := &cobra.Command{Use: "show RUN", Short: "Show what one run was sent, read, and did",
-		Long:    "Show reports on a run from its log. RUN is an id, the start of one, the\npath of a run folder, or latest.",
+		Long:    "Show prints what a run did. RUN is an ID or its beginning, the path of a run\nfolder, or latest.",
 		Example: "  metier runs show latest\n  metier runs show latest --transcript\n  metier runs show 20260131 --json",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -215,10 +215,10 @@ func (a *app) runsExportCommand() *cobra.Command {
 	var place runPlace
 	var out string
 	var unverified bool
-	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Write one run, record and artifacts, as a zip archive",
+	c := &cobra.Command{Use: "export RUN -o FILE", Short: "Export the record and artifacts of a run as a zip archive",
 		Long: `Export verifies the record and writes it with its content and artifacts into one
-zip archive. The same record always gives the same bytes. Unzipped into a folder,
-'metier audit verify FOLDER/RUN' checks it again.`,
+zip archive. The same record always produces the same bytes. To check it elsewhere,
+unzip it and run 'metier audit verify FOLDER/RUN'.`,
 		Example: "  metier runs export latest -o run.zip\n  metier runs export latest -o - | ssh host 'cat > run.zip'",
 		Args:    oneRun,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -244,7 +244,7 @@ zip archive. The same record always gives the same bytes. Unzipped into a folder
 		}}
 	place.flags(c)
 	c.Flags().StringVarP(&out, "output", "o", "", "archive to write, - for standard output")
-	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that does not verify, with what is wrong in verify.json")
+	c.Flags().BoolVar(&unverified, "unverified", false, "export a record that does not verify, and list its problems in verify.json")
 	a.completions(c)
 	return c
 }

@@ -30,12 +30,12 @@ func (f *answerFlags) add(c *cobra.Command) {
 }
 
 func (f *answerFlags) addScope(c *cobra.Command) {
-	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "how long the answer holds: once, session (this run), always (approve a script in every run)")
+	c.Flags().StringVar(&f.scope, "scope", policy.ScopeOnce, "what the answer applies to: once (this call), session (this run), always (a script, in every run)")
 }
 
 func (a *app) runsAnswerCommand() *cobra.Command {
 	var f answerFlags
-	c := &cobra.Command{Use: "answer RUN", Short: "Show the questions that a run waits for",
+	c := &cobra.Command{Use: "answer RUN", Short: "Show the questions that a run is waiting on",
 		Long: `Show the open questions of a run, and what an approval would cover. Nothing changes.
 Answer with 'metier runs approve' or 'metier runs deny', then continue with 'metier run --resume RUN'.
 'metier runs answer RUN yes' and 'no' also work.`,

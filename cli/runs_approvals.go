@@ -14,11 +14,11 @@ import (
 
 func (a *app) runsApprovalsCommand() *cobra.Command {
 	var revoke []string
-	c := &cobra.Command{Use: "approvals", Short: "List the scripts that are approved always, or take that back",
-		Long: `Approvals lists the answers that were given for always. Each holds for one script
-while all files of its skill, the isolation and the network are the same. It is
-kept in approvals.json of metier's state folder. A run that it was given in keeps
-the answer, also when it is taken back.`,
+	c := &cobra.Command{Use: "approvals", Short: "List or revoke permanent approvals of scripts",
+		Long: `Approvals lists the approvals with scope always. Each applies to one script, until
+a file of its skill, the isolation, or the network changes. They are stored in
+approvals.json in metier's state folder. Revoking one does not affect the run in
+which it was given.`,
 		Example: "  metier runs approvals\n  metier runs approvals --revoke q-e33acb2b6745dced\n  metier runs approvals --revoke report --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(revoke) > 0 {
@@ -26,7 +26,7 @@ the answer, also when it is taken back.`,
 			}
 			return a.listApprovals()
 		}}
-	c.Flags().StringArrayVar(&revoke, "revoke", nil, "take back one, by its id, or all of a skill, by its name (repeatable)")
+	c.Flags().StringArrayVar(&revoke, "revoke", nil, "revoke one approval by ID, or all approvals of a skill by its name (repeatable)")
 	a.completions(c)
 	_ = c.RegisterFlagCompletionFunc("revoke", func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		list, _ := a.engine().State().Approvals() // completion shows no errors

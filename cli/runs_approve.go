@@ -8,8 +8,8 @@ import (
 
 func (a *app) runsApproveCommand() *cobra.Command {
 	var f answerFlags
-	c := &cobra.Command{Use: "approve RUN", Short: "Approve what a run waits for",
-		Long: `Record that you approve what a run asks. The approval covers exactly that: if a file of the
+	c := &cobra.Command{Use: "approve RUN", Short: "Approve a call that a run is waiting on",
+		Long: `Approve the call that a run is waiting on. The approval covers only that call: if a file of the
 skill changes, the run asks again. Continue the run with 'metier run --resume RUN'.`,
 		Example: "  metier runs approve latest\n  metier runs approve latest --scope always\n  metier runs approve latest --question q-e33acb2b6745dced",
 		Args:    oneRun,
@@ -23,8 +23,8 @@ skill changes, the run asks again. Continue the run with 'metier run --resume RU
 
 func (a *app) runsDenyCommand() *cobra.Command {
 	var f answerFlags
-	c := &cobra.Command{Use: "deny RUN", Short: "Deny what a run waits for",
-		Long: `Record that you deny what a run asks. The model gets a denial as the result of the call.
+	c := &cobra.Command{Use: "deny RUN", Short: "Deny a call that a run is waiting on",
+		Long: `Deny the call that a run is waiting on. The model gets the denial as the result of the call.
 Continue the run with 'metier run --resume RUN'.`,
 		Example: "  metier runs deny latest\n  metier runs deny latest --question q-e33acb2b6745dced",
 		Args:    oneRun,

@@ -19,13 +19,12 @@ func (a *app) runsStatsCommand() *cobra.Command {
 	var place runPlace
 	var skill, since string
 	var limit int
-	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded, read and run",
-		Long: `Stats counts from the records of the runs, per skill: how often its instructions
-were loaded and how often that failed, reads of its files, runs of its scripts,
-and those that failed or were refused; in how many runs, and when it was last
-used. A use is a load, a read or a script that ran. A run that cannot be read is
-named and not counted. SINCE is a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long
-ago (90m, 12h, 30d).`,
+	c := &cobra.Command{Use: "stats", Short: "Count how often each skill was loaded, read, and run",
+		Long: `Stats counts for each skill, over all records: loads of its instructions, reads of
+its files, and runs of its scripts, with the failures of each. It also shows the
+number of runs and the last use. A use is a load, a read, or a script that ran.
+Records that cannot be read are listed and not counted. SINCE is a day
+(2026-01-31), a time (2026-01-31T15:04:05Z), or how long ago (90m, 12h, 30d).`,
 		Example: "  metier runs stats\n  metier runs stats --since 30d\n  metier runs stats --skill greet --json", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
@@ -56,9 +55,9 @@ ago (90m, 12h, 30d).`,
 			return a.put(s, func() { a.showStats(s) })
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&skill, "skill", "", "only the skill of this name or ID")
-	c.Flags().StringVar(&since, "since", "", "only what happened since then: a day, a time, or how long ago")
-	c.Flags().IntVar(&limit, "limit", 0, "most runs to read, the newest ones (default 10,000)")
+	c.Flags().StringVar(&skill, "skill", "", "only the skill with this name or ID")
+	c.Flags().StringVar(&since, "since", "", "count only from this point on: a day, a time, or how long ago")
+	c.Flags().IntVar(&limit, "limit", 0, "maximum number of runs to read, newest first (default 10,000)")
 	a.completions(c)
 	return c
 }

@@ -38,7 +38,7 @@ type probed struct {
 func (a *app) sandboxProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "probe",
-		Short: "Show which isolation this host gives, and what is missing",
+		Short: "Show which isolation this machine provides, and what is missing",
 		Long: `Probe tries each sandbox and prints the isolation level it reaches: L0 none,
 L1 filtered, L2 separated from the host, L3 with its own kernel. It exits with 6
 if the default sandbox cannot run programs at L2.`,
@@ -117,7 +117,8 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 		Use:   "run [flags] -- CMD ARGS...",
 		Short: "Run one command in the sandbox",
 		Long: `Run gives a command what a script of a skill gets: system programs, a scratch
-folder, the workspace at /workspace, and nothing else. It ends as the command did.`,
+folder, the workspace at /workspace, and nothing else. It exits with the
+command's exit code.`,
 		Example: "  metier sandbox run -- id\n  metier sandbox run --workspace . --timeout 10s -- ls -l /workspace",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -130,7 +131,7 @@ folder, the workspace at /workspace, and nothing else. It ends as the command di
 	fl := c.Flags()
 	fl.StringVar(&f.workspace, "workspace", "", "folder to mount at /workspace, writable (default: none)")
 	fl.DurationVar(&f.timeout, "timeout", 0, "time limit for the command (default 1m)")
-	fl.StringVar(&f.level, "level", sandbox.L2.String(), "least isolation: L0, L1, L2 or L3")
+	fl.StringVar(&f.level, "level", sandbox.L2.String(), "minimum isolation level: L0, L1, L2, or L3")
 	fl.StringVar(&f.backend, "sandbox", "", "which one: "+strings.Join(engine.Backends(), ", ")+" (default native)")
 	a.completions(c)
 	return c

@@ -45,7 +45,7 @@ func (a *app) searchCommand() *cobra.Command {
 	limit := searchShown
 	c := &cobra.Command{Use: "search QUERY...", GroupID: "skills", Short: "Find skills by what they do",
 		Long: `Search ranks the skills that 'metier list' shows with the same flags by how well
-their name, description, when_to_use, tags and headings match the words. A word
+their name, description, when_to_use, tags, and headings match the words. A word
 that no skill uses is replaced with the nearest one that a skill uses, and the
 result reports it. Headings are searched if there are at most 2,000 skills. The
 references of a harness are found by name and description.`,
@@ -72,8 +72,8 @@ references of a harness are found by name and description.`,
 		}}
 	place.flags(c)
 	place.servers(c)
-	c.Flags().IntVar(&limit, "limit", limit, "most results")
-	c.Flags().BoolVar(&f.all, "all", false, "search what cannot be used too")
+	c.Flags().IntVar(&limit, "limit", limit, "maximum number of results")
+	c.Flags().BoolVar(&f.all, "all", false, "also search skills that cannot be used")
 	f.flags(c)
 	a.completions(c)
 	return c

@@ -71,7 +71,7 @@ that is not searched. The text of a skill grants it nothing.`,
 		}}
 	place.flags(c)
 	place.servers(c)
-	c.Flags().BoolVar(&body, "body", false, "print the instructions alone (with --json: too)")
+	c.Flags().BoolVar(&body, "body", false, "print only the instructions (with --json: include them)")
 	a.completions(c)
 	return c
 }

@@ -39,7 +39,7 @@ func (p *skillLocation) flags(c *cobra.Command) {
 // servers is the flag of commands that look at skills of servers too. They are
 // started or called, so a command does that only where somebody names them.
 func (p *skillLocation) servers(c *cobra.Command) {
-	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "file of MCP servers to ask for their skills too (repeatable)")
+	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "file of MCP servers whose skills to include (repeatable)")
 }
 
 // skillIndex is what a run would find at a place.

@@ -31,10 +31,10 @@ func (a *app) trustCommand() *cobra.Command {
 	var revoke bool
 	c := &cobra.Command{Use: "trust NAME|PATH", GroupID: "skills", Short: "Trust a third-party skill until its files change",
 		Long: `Trust records the digest of all current files of a skill and the tier to give it.
-The trust ends when one of the files changes: the skill then has the tier of its
-root again, with a diagnostic. Trust can raise a third-party skill to user or
-project, never to org or builtin, and it runs nothing. Read the skill first:
-metier show NAME --body.`,
+The trust ends when one of the files changes. The skill then has the tier of its
+root again, and a diagnostic reports it. Trust can raise a third-party skill to
+user or project, never to org or builtin. It does not run anything. Read the skill
+first: metier show NAME --body.`,
 		Example: "  metier trust table-report\n  metier trust third_party:report --tier project\n  metier trust table-report --revoke", Args: oneSkill,
 		RunE: func(c *cobra.Command, args []string) error {
 			if t := policy.Tier(tier); t != policy.User && t != policy.Project {
@@ -51,8 +51,8 @@ metier show NAME --body.`,
 			return a.put(doc, func() { a.showTrusted(doc, revoke) })
 		}}
 	place.flags(c)
-	c.Flags().StringVar(&tier, "tier", string(policy.User), "what the skill counts as: user or project")
-	c.Flags().BoolVar(&revoke, "revoke", false, "end it")
+	c.Flags().StringVar(&tier, "tier", string(policy.User), "tier to give the skill: user or project")
+	c.Flags().BoolVar(&revoke, "revoke", false, "remove the trust")
 	a.completions(c)
 	c.ValidArgsFunction = firstArg(1, a.completeWhich(func(sk metier.Skill) bool { return sk.Tier.Or() == policy.ThirdParty || revoke }))
 	return c
