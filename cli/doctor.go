@@ -20,7 +20,7 @@ contacts no service except Ollama on this machine. Exit 1: it found a problem.`,
 			return a.showDoctor(append(a.hostChecks(), doctor.Run(c.Context(), a.engine(), o)...))
 		}}
 	c.Flags().StringVar(&o.Workspace, "workspace", "", "folder to check (default: the current one)")
-	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "folder of skills (repeatable; default: the configuration's)")
+	c.Flags().StringArrayVar(&o.Roots, "skills-root", nil, "folder of skills (repeatable; default: the configured folders)")
 	c.Flags().BoolVar(&o.ClearIndex, "clear-index", false, "first remove the index of skills; it is rebuilt when needed")
 	c.Flags().BoolVar(&o.ClearServers, "clear-mcp-cache", false, "first remove the cached skills of MCP servers")
 	a.completions(c)

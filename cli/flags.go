@@ -20,10 +20,10 @@ type placeFlags struct {
 // add adds the flags. about is what the workspace is for a command.
 func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
 	fl.StringVar(&p.workspace, "workspace", "", about)
-	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configuration's)")
+	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configured folders)")
 	harnessFlag(fl, &p.harness)
-	fl.StringVar(&p.profile, "profile", "", "set of settings, see 'metier profile list'")
-	fl.StringArrayVar(&p.set, "set", nil, "one setting: name=value (repeatable)")
+	fl.StringVar(&p.profile, "profile", "", "settings profile, see 'metier profile list'")
+	fl.StringArrayVar(&p.set, "set", nil, "change a setting: name=value (repeatable)")
 }
 
 // rootFlags are the flags of commands that use skills without a model of their
@@ -65,7 +65,7 @@ func (f *programFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.scripts, "allow-skill-script", nil, "allow this script, and approve its current files: SKILL:scripts/PATH (repeatable)")
 	fl.StringArrayVar(&f.hosts, "allow-host", nil, "allow programs and web_fetch to reach this host, or *.host (repeatable; default: no host)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox for programs: "+strings.Join(engine.Backends(), ", ")+" (default native)")
-	fl.StringArrayVar(&f.policy, "policy", nil, "policy file: grants, rules and approvals, see docs/POLICY.md (repeatable)")
+	fl.StringArrayVar(&f.policy, "policy", nil, "policy file with grants, rules, and approvals, see docs/POLICY.md (repeatable)")
 }
 
 // request fills what the flags ask of programs.

@@ -156,9 +156,9 @@ In a pipe they are complete.`,
 
 // flags are those that choose by what a skill is.
 func (f *listFlags) flags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills of this state: "+strings.Join(states, ", ")+" (repeatable)")
-	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills of this source or tier (repeatable)")
-	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills of this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills in this state: "+strings.Join(states, ", ")+" (repeatable)")
+	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills from this source or tier (repeatable)")
+	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills in this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
 }
 
 // digested fills in the digests of skills that can be read, which reads all

@@ -40,7 +40,7 @@ them.
 Without --http it serves the program that started it, on standard input and
 output. With --http it serves the path /mcp at an address; if other machines can
 reach the address, --token-file is required. Each client has its own session, and
-each session leaves a record, as a run does.
+each session keeps a record, as a run does.
 
 Each --endpoint NAME=PROFILE,ROOT,... is a separate server at /mcp/NAME, with the
 skills of its roots and the settings of its profile. The default roots are those

@@ -121,7 +121,7 @@ the configuration, or default. Settings that are not implemented yet are marked
 			return a.showProfile(name, origins)
 		}}
 	c.Flags().StringVar(&workspace, "workspace", "", "folder whose metier.yaml applies (default: the current one)")
-	c.Flags().StringArrayVar(&set, "set", nil, "one setting: name=value (repeatable)")
+	c.Flags().StringArrayVar(&set, "set", nil, "change a setting: name=value (repeatable)")
 	a.completions(c)
 	return c
 }

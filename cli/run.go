@@ -54,9 +54,9 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run gives an agent a task, a workspace, and skills, waits until it ends, and keeps
 a record of what the agent was sent, read, and did.
 
-The answer goes to standard output, progress to standard error. A run that
-was stopped or killed continues with --resume, and a finished one with --resume
-and another --prompt.`,
+The answer goes to standard output, and progress to standard error. To continue a
+run that was stopped or killed, use --resume. To continue a finished run, also
+give a new --prompt.`,
 		Example: `  metier run -f examples/quickstart/run.yaml
   metier run --skill report --prompt "Write the weekly report"
   metier run --harness examples/sales-desk --prompt "Which shop sold most?"
@@ -78,8 +78,8 @@ and another --prompt.`,
 	fl.StringArrayVar(&f.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable)")
 	harnessFlag(fl, &f.harness)
 	fl.StringArrayVar(&f.skills, "skill", nil, "skill to load before the task (repeatable, in order)")
-	fl.StringVar(&f.profile, "profile", "", "set of settings, see 'metier profile list'")
-	fl.StringArrayVar(&f.set, "set", nil, "one setting: name=value (repeatable)")
+	fl.StringVar(&f.profile, "profile", "", "settings profile, see 'metier profile list'")
+	fl.StringArrayVar(&f.set, "set", nil, "change a setting: name=value (repeatable)")
 	fl.BoolVar(&f.noCatalog, "no-skill-catalog", false, "show the model only the loaded skills")
 	fl.StringArrayVar(&f.allowTools, "allow-tool", nil, "allow this tool; 'default' stands for the profile's tools (repeatable; default: the profile's tools)")
 	fl.StringArrayVar(&f.mcpConfig, "mcp-config", nil, `file of MCP servers, {"mcpServers": …} (repeatable); their tools need --allow-tool mcp__SERVER__*`)
@@ -96,7 +96,7 @@ and another --prompt.`,
 	fl.StringVar(&f.outputSchema, "output-schema", "", "file with a JSON Schema that the answer must match")
 	fl.StringVar(&f.resultJSON, "result-json", "", "file to write the result to")
 	fl.StringVar(&f.promptRole, "prompt-slot-role", "", "role of the task: direct-command, context or quote")
-	fl.StringVar(&f.enforcement, "enforcement-mode", "", "whether calls need a direct command of the user: disabled, observe, enforce-explicit, or enforce-strict")
+	fl.StringVar(&f.enforcement, "enforcement-mode", "", "whether calls need a direct command from the user: disabled, observe, enforce-explicit, or enforce-strict")
 	fl.IntVar(&f.maxTurns, "max-turns", 0, "maximum number of turns (default 50)")
 	fl.Int64Var(&f.maxTokens, "max-tokens", 0, "maximum number of tokens for the whole run (default: no limit)")
 	fl.StringVar(&f.artifacts, "artifact-root", "", "folder for the record (default: .metier/runs in the workspace)")
