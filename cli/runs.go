@@ -93,7 +93,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func (a *app) runsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "runs", GroupID: "proof", Short: "List, show, export, and answer recorded runs",
-		Long: "Read the records of 'metier run', and answer the questions that runs wait for. Only approve,\ndeny, answer, and approvals --revoke change something.", Args: cobra.NoArgs,
+		Long: "Read the records of 'metier run', and answer the questions that runs wait for. Only approve,\ndeny, answer RUN yes|no, and approvals --revoke make changes.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(a.runsListCommand(), a.runsStatsCommand(), a.runsShowCommand(), a.runsExportCommand(), a.runsAnswerCommand(), a.runsApproveCommand(), a.runsDenyCommand(), a.runsApprovalsCommand())
 	return c
