@@ -8,16 +8,17 @@ import (
 	"metier/event"
 )
 
-// ErrRules is wrapped by Apply when the run began under rules this build does
-// not have.
+// ErrRules is returned, wrapped, by Apply when the run began under a rules version that this build
+// does not support.
 var ErrRules = errors.New("the run has other rules")
 
-// Apply folds one event. used is false, and nothing has changed, when the event
-// is none of the machine's, or is late, doubled or already decided. An error
-// (other rules, an event that contradicts the machine) changes nothing either.
+// Apply folds one event into the state. It returns used == false and leaves the state unchanged if
+// the machine does not handle the event, or if the event is late, duplicated, or already decided.
+// The state is also unchanged on error: an unsupported rules version or an event that contradicts
+// the state.
 //
-// Input, ToolsOffered and SkillActivated count before a run begins, too: a session may be
-// prepared first.
+// Input, ToolsOffered and SkillActivated also count before a run begins, so that a session can be
+// prepared in advance.
 func (s *State) Apply(e event.Event) (used bool, err error) {
 	if s.Rules != 0 && s.Rules != Rules {
 		return false, fmt.Errorf("%w: it began with %d, this build has %d: use the version of metier that began it", ErrRules, s.Rules, Rules)
@@ -79,8 +80,8 @@ func (s *State) fold(e event.Event) (bool, error) {
 	return false, fmt.Errorf("the step machine does not know the event %T", e)
 }
 
-// begin starts a run. On a log whose last run ended it goes on with the same
-// conversation, skills and numbering of turns.
+// begin starts a run. If the log already has a run that ended, the new run continues its
+// conversation, skills, and turn numbering.
 func (s *State) begin(e event.RunStarted) (bool, error) {
 	if e.Rules != Rules {
 		return false, fmt.Errorf("%w: it began with %d, this build has %d: use the version of metier that began it", ErrRules, e.Rules, Rules)
@@ -93,8 +94,7 @@ func (s *State) begin(e event.RunStarted) (bool, error) {
 	return true, nil
 }
 
-// limit changes the limits of the run that is under way; the next turn is judged
-// by them.
+// limit changes the limits of the current run. They are checked from the next turn on.
 func (s *State) limit(e event.RunLimited) bool {
 	was := s.Spec
 	if s.Rules == 0 || s.Phase == Ended || e.Run != s.Run {
@@ -117,13 +117,13 @@ func (s *State) input(e event.Input) bool {
 	return true
 }
 
-// said reports whether a message is the input with this id.
+// said reports whether the input with this id is already a message.
 func (s *State) said(id string) bool {
 	return slices.ContainsFunc(s.Messages, func(m Message) bool { return m.Input == id })
 }
 
-// offer takes what the model is shown. Within a turn that was shown something
-// already, the change waits.
+// offer sets the tools shown to the model. If the current turn's model call has been sent, the
+// change is held until the turn ends.
 func (s *State) offer(e event.ToolsOffered) bool {
 	newest := &s.Offered
 	if s.NewOffer != nil {
@@ -141,7 +141,7 @@ func (s *State) offer(e event.ToolsOffered) bool {
 	return true
 }
 
-// shown reports whether the present turn's model call has been sent.
+// shown reports whether the current turn's model call has been sent.
 func (s *State) shown() bool {
 	switch s.Phase {
 	case Tools:
@@ -153,8 +153,8 @@ func (s *State) shown() bool {
 	return false
 }
 
-// activate keeps a skill's instructions. The result of the call that loaded it
-// carries the text; any other activation is rendered by the driver.
+// activate records an active skill. If a call loaded the skill, the call's result carries the
+// instructions. The driver renders the instructions of all other skills.
 func (s *State) activate(e event.SkillActivated) bool {
 	l := Loaded{SkillID: e.SkillID, Name: e.Name, Digest: e.Hash, Tree: e.Tree, Text: e.Text, Call: e.Call, InMessage: s.carrier(e.Call)}
 	for i := range s.Active {
@@ -175,8 +175,8 @@ func (s *State) activate(e event.SkillActivated) bool {
 	return true
 }
 
-// carrier is the index of the message with the call's result, if that was a
-// success, or -1.
+// carrier returns the index of the message with the call's result, or -1 if the call has no
+// successful result.
 func (s *State) carrier(call string) int {
 	if at, code := s.result(call); code == "" {
 		return at
@@ -184,7 +184,7 @@ func (s *State) carrier(call string) int {
 	return -1
 }
 
-// result finds the message with the call's result: its index, or -1.
+// result returns the index of the message with the call's result, or -1, and the result's code.
 func (s *State) result(call string) (at int, code string) {
 	for i := len(s.Messages) - 1; i >= 0 && call != ""; i-- {
 		for _, r := range s.Messages[i].Results {

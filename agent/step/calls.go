@@ -8,8 +8,7 @@ import (
 	"metier/record"
 )
 
-// claim takes a call for whoever wrote the event: a second claim of the same
-// try is refused.
+// claim marks a call as started. A second claim of the same try is rejected.
 func (s *State) claim(e event.ToolCallStarted) bool {
 	o := s.call(e.ID)
 	if o == nil || o.Status != Ready || o.Try != e.Try {
@@ -19,9 +18,8 @@ func (s *State) claim(e event.ToolCallStarted) bool {
 	return true
 }
 
-// asked puts a call off until its question is answered. A tool asks before it
-// is claimed; what asks later is a child that is parked, whatever the call
-// looked like when it was made.
+// asked defers a call until its question is answered. A tool call asks before it is claimed. Only a
+// child run that is waiting for approval asks later.
 func (s *State) asked(e event.ApprovalRequested) bool {
 	o := s.call(e.Call)
 	if o == nil || o.Status == Done || o.Status == Started && o.Kind != KindChild && e.Child == "" {
@@ -38,8 +36,8 @@ func (s *State) asked(e event.ApprovalRequested) bool {
 	return true
 }
 
-// answered takes an answer to the question a call waits for. One that holds
-// for more than this call frees the calls that wait for the same facts.
+// answered applies the answer to a call's question. An answer with a wider scope than this call
+// also releases the other calls that wait for the same facts.
 func (s *State) answered(e event.ApprovalAnswered) bool {
 	asks := func(o *Op) bool { return o.Status == Asking && o.Ask != nil && o.Ask.Binds == e.Binds }
 	o := s.call(e.Call)
@@ -68,7 +66,7 @@ func (s *State) expired(e event.ApprovalExpired) bool {
 	return true
 }
 
-// returned ends a call. A call that was refused returns without a claim.
+// returned ends a call. A denied call returns without having been claimed.
 func (s *State) returned(id, code string, content record.Ref) bool {
 	o := s.call(id)
 	if o == nil || !o.open() {
@@ -78,7 +76,7 @@ func (s *State) returned(id, code string, content record.Ref) bool {
 	return true
 }
 
-// childEnded counts what a child used; its call ends with ToolResult.
+// childEnded counts what a child run used. The call itself ends with ToolResult.
 func (s *State) childEnded(e event.ChildEnded) bool {
 	o := s.call(e.ID)
 	if o == nil || !o.open() || o.Kind != KindChild || o.Spent {
@@ -89,7 +87,7 @@ func (s *State) childEnded(e event.ChildEnded) bool {
 	return true
 }
 
-// lost says of a claimed op that nobody knows how it ended.
+// lost records that the outcome of a claimed op is unknown.
 func (s *State) lost(e event.ToolCallLost) bool {
 	if p := s.pending(e.ID); p != nil {
 		if p.Status != Started || p.Try != e.Try {
@@ -125,8 +123,8 @@ func (s *State) lost(e event.ToolCallLost) bool {
 	return true
 }
 
-// stop ends the turn or the run as soon as what is in flight has ended. Calls
-// that have not begun are cancelled at once.
+// stop ends the turn or the run as soon as the ops in flight have ended. Calls that have not
+// started are canceled at once.
 func (s *State) stop(e event.RunStopped) (bool, error) {
 	if e.Scope != "turn" && e.Scope != "run" {
 		return false, fmt.Errorf("stop: unknown scope %q, want turn or run", e.Scope)
@@ -154,8 +152,8 @@ func (s *State) stop(e event.RunStopped) (bool, error) {
 	return true, nil
 }
 
-// ended closes the run. The log is the truth: an end in it counts whatever the
-// machine was waiting for, and leaves a conversation another run can go on with.
+// ended closes the run. An end in the log always counts, whatever the machine was waiting for, and
+// leaves a conversation that another run can continue.
 func (s *State) ended(e event.RunEnded) bool {
 	if s.Rules == 0 || s.Phase == Ended || s.Run != e.Run {
 		return false

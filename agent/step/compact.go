@@ -6,9 +6,9 @@ import (
 	"metier/policy"
 )
 
-// cut returns how many of the oldest messages a compaction may replace, or 0
-// when there is nothing to gain. The last Spec.KeepLast messages stay (at least
-// one), and a tool message stays with the assistant message it answers.
+// cut returns how many of the oldest messages a compaction may replace, or 0 if compaction would
+// gain nothing. The last Spec.KeepLast messages (at least one) are kept, and a tool message stays
+// with the assistant message it answers.
 func (s *State) cut() int {
 	upto := len(s.Messages) - max(s.Spec.KeepLast, 1)
 	for upto > 0 && s.Messages[upto].Role == model.RoleTool {
@@ -20,8 +20,8 @@ func (s *State) cut() int {
 	return upto
 }
 
-// compacted replaces the oldest messages by their summary. Active skills whose
-// text was among them are rendered from the state from now on.
+// compacted replaces the oldest messages with their summary. Active skills whose text was in those
+// messages are rendered from the state from now on.
 func (s *State) compacted(e event.ContextCompacted) bool {
 	p := s.pending(e.ID)
 	if p == nil || p.Kind != KindCompact || p.Status != Started || p.Upto != e.Upto || e.Upto > len(s.Messages) {

@@ -10,9 +10,9 @@ import (
 	"metier/record"
 )
 
-// settle moves on when nothing of the turn is open: results into a tool
-// message in the model's order, a changed offer adopted, input taken, and then
-// the next turn, or the end, or waiting.
+// settle advances the run once no op of the turn is open. It collects the results into a tool
+// message in the model's order, adopts a changed tool offer, and takes pending input. Then it
+// starts the next turn, ends the run, or waits.
 func (s *State) settle() {
 	if s.Rules == 0 || s.Phase == Ended || s.Pending != nil || slices.ContainsFunc(s.Calls, func(o Op) bool { return o.open() }) {
 		return
@@ -36,15 +36,15 @@ func (s *State) settle() {
 	}
 }
 
-// adopt takes the offer that waited for the turn's end.
+// adopt applies the tool offer that was held until the end of the turn.
 func (s *State) adopt() {
 	if s.NewOffer != nil {
 		s.Offered, s.NewOffer = *s.NewOffer, nil
 	}
 }
 
-// flush writes the tool message that answers the last assistant message, and
-// notes which active skills it carries.
+// flush writes the tool message that answers the last assistant message, and records which active
+// skills it carries.
 func (s *State) flush() {
 	if len(s.Calls) == 0 {
 		return
@@ -63,7 +63,7 @@ func (s *State) flush() {
 	s.Calls = nil
 }
 
-// openTurn takes what was said and asks the model, unless a limit is reached.
+// openTurn takes pending input and calls the model, unless a limit has been reached.
 func (s *State) openTurn() {
 	switch used := s.Usage.Total(); {
 	case s.Spec.MaxTurns > 0 && s.Turn-s.First >= s.Spec.MaxTurns:
@@ -100,7 +100,7 @@ func (s *State) askCompact(upto int) {
 	s.Pending = &Op{ID: fmt.Sprintf("t%d.k", s.Turn), Kind: KindCompact, Status: Ready, Try: s.CompactTry, Upto: upto}
 }
 
-// finish decides how the run ends; what was decided first stays.
+// finish decides how the run ends. The first decision wins.
 func (s *State) finish(status, code string) {
 	if s.Status == "" {
 		s.Status, s.Code = status, code
@@ -153,7 +153,7 @@ func (s *State) replied(e event.ModelReplied) (bool, error) {
 	return true, nil
 }
 
-// close ends the calls that have not begun.
+// close ends the calls that have not started.
 func (s *State) close(code string) {
 	for i := range s.Calls {
 		if o := &s.Calls[i]; o.Status == Ready || o.Status == Asking {
@@ -162,8 +162,8 @@ func (s *State) close(code string) {
 	}
 }
 
-// repeats counts the calls of this reply that the one before had, too, and
-// reports whether one of them came Spec.MaxRepeats times in a row.
+// repeats counts the calls of this reply that the previous reply also made. It reports whether one
+// of them was made Spec.MaxRepeats times in a row.
 func (s *State) repeats() (loop bool) {
 	before := s.Repeats
 	s.Repeats = nil
@@ -187,8 +187,8 @@ func (s *State) repeats() (loop bool) {
 	return loop
 }
 
-// final takes a reply without calls. Input that came meanwhile makes it an
-// answer on the way, not the last one.
+// final handles a reply without calls. If input arrived in the meantime, the reply becomes an
+// intermediate answer and the run continues.
 func (s *State) final(e event.ModelReplied) {
 	if len(s.Queue) > 0 {
 		return
@@ -209,8 +209,8 @@ func (s *State) final(e event.ModelReplied) {
 	s.Pending = &Op{ID: fmt.Sprintf("t%d.o", s.Turn), Kind: KindCheck, Status: Ready}
 }
 
-// checked takes the verdict on a final answer: the end, or what is wrong with
-// it as a message, and another turn.
+// checked applies the result of checking a final answer. The run ends, or the problem is sent to
+// the model as a message and another turn begins.
 func (s *State) checked(e event.OutputChecked) bool {
 	p := s.pending(e.ID)
 	if p == nil || p.Kind != KindCheck {
@@ -234,7 +234,7 @@ func (s *State) checked(e event.OutputChecked) bool {
 	return true
 }
 
-// failed takes a model call or a compaction without a result.
+// failed handles a model call or a compaction that failed.
 func (s *State) failed(e event.ModelFailed) bool {
 	p := s.pending(e.ID)
 	if p == nil || p.Try != e.Try || p.Kind == KindCheck {
@@ -267,7 +267,7 @@ func (s *State) failed(e event.ModelFailed) bool {
 	return true
 }
 
-// retry asks for the pending op again.
+// retry repeats the pending op.
 func (s *State) retry() {
 	s.Pending.again()
 	if s.Pending.Kind == KindModel {

@@ -7,20 +7,19 @@ import (
 	"metier/record"
 )
 
-// Action is one thing a driver has to do. Key is the same for as long as the
-// action is outstanding and for no other action of the log: a driver does each
-// key once.
+// Action is one thing the driver has to do. Key stays the same while the action is outstanding and
+// is unique within the log. A driver performs each key once.
 type Action interface{ Key() string }
 
-// CallModel asks for one reply. The driver renders the request from the state,
-// claims it (event.ModelStarted) and ends it with Replied or Failed.
+// CallModel requests one model reply. The driver renders the request from the state, claims it with
+// event.ModelStarted, and ends it with Replied or Failed.
 type CallModel struct {
 	ID  string
 	Try int
 }
 
-// CallTool asks for one tool call. Session.Call decides and claims it; it ends
-// with ToolResult, or is deferred by ApprovalRequested. Bad: the arguments are not JSON.
+// CallTool requests one tool call. Session.Call decides and claims it. It ends with ToolResult or
+// is deferred by ApprovalRequested. Bad means that the arguments are not JSON.
 type CallTool struct {
 	ID   string
 	Try  int
@@ -29,10 +28,9 @@ type CallTool struct {
 	Bad  bool
 }
 
-// Spawn asks for a call that is a child run. Session.Call decides and claims it;
-// it ends with ToolResult, and ChildEnded before it says what the child used.
-// ApprovalRequested defers it while the child waits for approval. A try above 0 takes the same
-// child up again.
+// Spawn requests a call that is a child run. Session.Call decides and claims it. It ends with
+// ToolResult, preceded by ChildEnded, which reports what the child used. ApprovalRequested defers
+// it while the child waits for approval. A try above 0 resumes the same child.
 type Spawn struct {
 	ID   string
 	Try  int
@@ -41,38 +39,38 @@ type Spawn struct {
 	Bad  bool
 }
 
-// Compact asks for a summary of the messages before Upto. It is claimed by
-// ModelStarted and ends with Compacted or Failed.
+// Compact requests a summary of the messages before Upto. It is claimed by ModelStarted and ends
+// with Compacted or Failed.
 type Compact struct {
 	ID   string
 	Try  int
 	Upto int
 }
 
-// Check asks whether Answer, the blob of the final reply, fits Schema. It has
-// no effect, needs no claim and ends with Checked.
+// Check requests that Answer, the blob of the final reply, be validated against Schema. It has no
+// side effects, needs no claim, and ends with Checked.
 type Check struct {
 	ID     string
 	Answer record.Ref
 	Schema record.Ref
 }
 
-// Await says that a call waits for an answer. It ends with ApprovalAnswered or ApprovalExpired.
+// Await reports that a call waits for an answer. It ends with ApprovalAnswered or ApprovalExpired.
 type Await struct {
 	ID       string
 	Try      int
 	Question event.ApprovalRequested
 }
 
-// Cancel asks the driver to stop what it does for an op, and to end the op as
-// it really ended: ToolResult, ModelFailed or ToolCallLost.
+// Cancel asks the driver to stop working on an op and to record how the op actually ended:
+// ToolResult, ModelFailed or ToolCallLost.
 type Cancel struct {
 	ID  string
 	Try int
 }
 
-// End asks for the Ended event. Answer is the blob of the final reply's
-// model.Message, Output of the structured result.
+// End requests the Ended event. Answer is the blob of the final reply's model.Message. Output is
+// the blob of the structured result.
 type End struct {
 	Run    string
 	Status string
@@ -96,11 +94,11 @@ func (a Compact) Key() string { return key(a.ID, a.Try) }
 // Key is ID#0.
 func (a Check) Key() string { return key(a.ID, 0) }
 
-// Key is ID#Try?QUESTION, so that it differs from the call's and from that of
-// a changed question.
+// Key is ID#Try?QUESTION. It differs from the key of the call and from the key of a changed
+// question.
 func (a Await) Key() string { return key(a.ID, a.Try) + "?" + a.Question.ID }
 
-// Key is ID#Try!
+// Key is ID#Try!.
 func (a Cancel) Key() string { return key(a.ID, a.Try) + "!" }
 
 // Key names the run and how it ends.
@@ -108,9 +106,9 @@ func (a End) Key() string { return "end:" + a.Run + ":" + a.Status + ":" + a.Ans
 
 func key(id string, try int) string { return fmt.Sprintf("%s#%d", id, try) }
 
-// Next lists every outstanding action that nobody has claimed, what is to be
-// cancelled and what is waited for: the pending op first, then the calls in
-// the model's order. It changes nothing; asked twice, it says the same.
+// Next lists all outstanding actions: ops that have not been claimed, ops to cancel, and questions
+// waiting for an answer. The pending op comes first, then the calls in the model's order. Next does
+// not change the state.
 func Next(s *State) []Action {
 	var out []Action
 	if p := s.Pending; p != nil {
@@ -144,7 +142,7 @@ func Next(s *State) []Action {
 	return out
 }
 
-// Waiting reports whether only answers are waited for: the process may exit.
+// Waiting reports whether the run waits only for answers, so that the process may exit.
 func Waiting(s *State) bool {
 	if s.Pending != nil {
 		return false
@@ -162,8 +160,8 @@ func Waiting(s *State) bool {
 	return asking
 }
 
-// Interrupted lists the ops that are claimed. A driver that folds the log after
-// a crash appends these events for all of them: nobody works on them any more.
+// Interrupted returns an event for each claimed op. A driver that folds the log after a crash
+// appends all of them, because no process is working on those ops anymore.
 func Interrupted(s *State) []event.ToolCallLost {
 	var out []event.ToolCallLost
 	if p := s.Pending; p != nil && p.Status == Started {

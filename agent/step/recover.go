@@ -11,12 +11,11 @@ import (
 	"metier/record"
 )
 
-// recovered takes the news that entries of the log are gone which are known to
-// have been there. A call whose claim is among them looks ready and may have
-// acted, so it must not be made again: it ends as outcome_unknown. With one
-// entry lost that is the call it names; with more, or an unknown number, it is
-// every call of the turn that looks unclaimed. When the lost entry names a call
-// of which the log holds no request and no result, the model is told by a message.
+// recovered handles the loss of entries that are known to have been in the log. If the claim of a
+// call is among them, the call looks ready but may have acted. It must not be made again, so it
+// ends as outcome_unknown. If one entry was lost, that is the call it names. If several or an
+// unknown number were lost, it is every call of the turn that looks unclaimed. If the lost entry
+// names a call with no request and no result in the log, a message tells the model.
 func (s *State) recovered(e event.RecordRecovered) bool {
 	if e.LostID == "" && e.LostType == "" {
 		return false
@@ -43,8 +42,7 @@ func (s *State) recovered(e event.RecordRecovered) bool {
 	return s.report(fmt.Sprintf("%s:%d:%s", OriginRecovery, e.Seq, lost)) || used
 }
 
-// report puts a message without content where the model reads it next. It opens
-// no turn by itself.
+// report adds a message without content where the model reads it next. It does not start a turn.
 func (s *State) report(id string) bool {
 	slot := policy.Slot{Role: policy.Context, Origin: OriginRecovery}
 	if s.said(id) {
@@ -57,8 +55,8 @@ func (s *State) report(id string) bool {
 	return true
 }
 
-// callOf returns the id of the model's call that the id of an entry names
-// ("started:t3.c1#0"), or "" when it names none.
+// callOf returns the id of the model's call named by an entry id such as "started:t3.c1#0", or ""
+// if the entry id names no call.
 func callOf(entry string) string {
 	words := strings.FieldsFunc(entry, func(r rune) bool {
 		return r != '.' && r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -72,7 +70,7 @@ func callOf(entry string) string {
 	return ""
 }
 
-// numbered reports whether s is the letter and then only digits.
+// numbered reports whether s is the letter followed only by digits.
 func numbered(s string, letter byte) bool {
 	return len(s) > 1 && s[0] == letter && strings.Trim(s[1:], "0123456789") == ""
 }

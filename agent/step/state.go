@@ -1,6 +1,6 @@
-// Package step is the agent's loop as plain data. A driver asks
-// Next what is outstanding, does it in any order, appends what happened to the
-// log and folds it with Apply; the log alone rebuilds the state.
+// Package step is the agent loop as a pure state machine. A driver calls Next for the outstanding
+// actions, performs them in any order, appends the resulting events to the log, and folds them with
+// Apply. The state can be rebuilt from the log alone.
 //
 //	         Said                 Replied, calls            all returned
 //	idle ───────────▶ model ─────────────────────▶ tools ──────────────▶ model …
@@ -8,14 +8,13 @@
 //	                    ▼            End, Ended
 //	                 ending ─────────────────────▶ ended ── Begun ──▶ idle
 //
-// Nothing here does input or output, reads a clock, or draws a number: the same
-// events give the same state on every machine. Time enters as events (Expired,
-// Stopped). Content travels by reference, so a State stays small.
+// The package does no I/O, reads no clock, and uses no random numbers: the same events give the
+// same state on every machine. Time enters as events (Expired, Stopped). Content is passed by
+// reference, so a State stays small.
 //
-// An op is claimed by an event (ModelStarted, Started) before it acts. After a
-// crash the driver appends what Interrupted returns: model calls and reads are
-// then asked for again with the next try, writes too (the tool compares the
-// digests of its intent), and a side effect ends as outcome_unknown.
+// An event (ModelStarted, Started) claims an op before it acts. After a crash the driver appends
+// what Interrupted returns. Model calls and reads are then repeated with the next try. Writes are
+// repeated too: the tool compares the digests of its intent. A side effect ends as outcome_unknown.
 package step
 
 import (
@@ -25,18 +24,18 @@ import (
 	"metier/record"
 )
 
-// Rules is the version of Next and Apply. A run keeps the one it began with;
-// Apply refuses another.
+// Rules is the version of Next and Apply. A run keeps the version it began with. Apply rejects any
+// other.
 const Rules = 1
 
-// MaxLost is how often one op may be lost in crashes before it is given up, so
-// that a call that kills its process cannot do so for ever.
+// MaxLost is how often one op may be lost in crashes before the run gives up on it. It stops a call
+// that kills its process from doing so forever.
 const MaxLost = 20
 
-// Phase is where a run stands.
+// Phase is the phase of a run.
 type Phase string
 
-// The phases. Idle waits for input; ending waits for the Ended event.
+// The phases of a run. Idle waits for input. Ending waits for the Ended event.
 const (
 	Idle   Phase = "idle"
 	Model  Phase = "model"
@@ -45,10 +44,10 @@ const (
 	Ended  Phase = "ended"
 )
 
-// Kind is what an op does.
+// Kind is the kind of an op.
 type Kind string
 
-// The kinds of ops. A check compares the final answer with the run's schema.
+// The kinds of ops. A check validates the final answer against the run's schema.
 const (
 	KindModel   Kind = "model"
 	KindCompact Kind = "compact"
@@ -57,10 +56,10 @@ const (
 	KindChild   Kind = "child"
 )
 
-// Status is how far an op is.
+// Status is the progress of an op.
 type Status string
 
-// The statuses. Started means claimed: it may have acted.
+// The statuses of an op. Started means claimed: the op may have acted.
 const (
 	Ready   Status = "ready"
 	Started Status = "started"
@@ -68,7 +67,7 @@ const (
 	Done    Status = "done"
 )
 
-// The statuses a run ends with, as in event.Ended.
+// The final statuses of a run, as in event.Ended.
 const (
 	RunDone      = "done"
 	RunFailed    = "failed"
@@ -76,9 +75,9 @@ const (
 	RunDenied    = "denied"
 )
 
-// The codes this package gives to calls and runs. A call that ends with one of
-// them has no Content: the driver renders a text for the model from the code.
-// A run that fails in the model carries the model's code.
+// The codes that this package assigns to calls and runs. A call that ends with one of them has no
+// Content: the driver renders a text for the model from the code. A run that fails because of the
+// model has the model's code.
 const (
 	CodeCallLimit      = "call_limit"      // call: more calls in one reply than Spec.MaxCalls
 	CodeCancelled      = "cancelled"       // call, run: stopped
@@ -92,19 +91,19 @@ const (
 	CodeLostTooOften   = "lost_too_often"  // call, run: interrupted MaxLost times
 )
 
-// OriginRecovery is the Slot.Origin of the message without Content which tells
-// the model that the record of a call it made was lost. The driver has its text.
+// OriginRecovery is the Slot.Origin of the message without Content that tells the model that the
+// record of one of its calls was lost. The driver supplies the text.
 const OriginRecovery = "recovery"
 
-// OriginCheck is the Slot.Origin of the message that tells the model why its
-// answer does not fit the schema.
+// OriginCheck is the Slot.Origin of the message that tells the model why its answer does not match
+// the schema.
 const OriginCheck = "output-check"
 
-// OriginSummary is the Slot.Origin of the message a compaction left.
+// OriginSummary is the Slot.Origin of the summary message that a compaction leaves.
 const OriginSummary = "compaction"
 
-// State is a run, whole. It holds no map and no pointer into an event, and
-// survives JSON unchanged.
+// State is the complete state of a run. It holds no maps and no pointers into events, and it
+// round-trips through JSON unchanged.
 type State struct {
 	Rules int              `json:"rules"` // 0 until a run begins
 	Run   string           `json:"run"`
@@ -138,9 +137,9 @@ type State struct {
 	Squeezed    bool `json:"squeezed"`    // this turn's prompt was too long once
 }
 
-// Message is one message of the conversation. Content is the blob of a
-// model.Message; a tool message has Results instead, exactly one for each of
-// the Calls of the assistant message before it, in that order.
+// Message is one message of the conversation. Content is the blob of a model.Message. A tool
+// message has Results instead: exactly one for each of the Calls of the preceding assistant
+// message, in the same order.
 type Message struct {
 	Role    model.Role      `json:"role"`
 	Input   string          `json:"input,omitempty"` // user: event.Input.ID
@@ -150,9 +149,9 @@ type Message struct {
 	Results []Result        `json:"results,omitempty"`
 }
 
-// Result is what the model reads of one call. Content is the blob of
-// []model.Part; it is empty where Code is one of this package or policy's
-// "refused", and then the driver renders the code.
+// Result is the result of one call as the model sees it. Content is the blob of []model.Part. If
+// Code is one of this package's codes or policy's "refused", Content is empty and the driver
+// renders the code.
 type Result struct {
 	Call    string     `json:"call"`
 	Tool    string     `json:"tool"`
@@ -160,9 +159,9 @@ type Result struct {
 	Content record.Ref `json:"content,omitzero"`
 }
 
-// Loaded is an active skill. InMessage is the index of the message that carries
-// Text, or -1 when none does (preloaded, or compacted away): the driver renders
-// those into each request, so that compaction can neither lose nor forge them.
+// Loaded is an active skill. InMessage is the index of the message that carries Text, or -1 if
+// there is none (preloaded or compacted away). The driver renders those skills into each request,
+// so that compaction can neither lose nor forge them.
 type Loaded struct {
 	SkillID   string     `json:"skillId"`
 	Name      string     `json:"name"`
@@ -173,16 +172,16 @@ type Loaded struct {
 	InMessage int        `json:"inMessage"`
 }
 
-// Op is one thing the run waits for. In turn 3 the model call is "t3.m", its
-// calls "t3.c0", "t3.c1" …, the compaction "t3.k", the check "t3.o".
+// Op is one thing the run waits for. In turn 3 the model call is "t3.m", its tool calls are
+// "t3.c0", "t3.c1" and so on, the compaction is "t3.k", and the check is "t3.o".
 type Op struct {
 	ID     string `json:"id"`
 	Kind   Kind   `json:"kind"`
 	Status Status `json:"status"`
 	Try    int    `json:"try"`
 	Lost   int    `json:"lost,omitempty"` // times it was lost in a crash
-	// Claimed says that a try of it was begun, Spent that what its child used is
-	// counted, whatever became of it after.
+	// Claimed reports whether a try was started. Spent reports whether the child's usage has been
+	// counted, whatever happened afterward.
 	Claimed bool                     `json:"claimed,omitempty"`
 	Spent   bool                     `json:"spent,omitempty"`
 	Tool    string                   `json:"tool,omitempty"`
@@ -191,20 +190,21 @@ type Op struct {
 	Bad     bool                     `json:"bad,omitempty"`
 	Upto    int                      `json:"upto,omitempty"` // compact
 	Ask     *event.ApprovalRequested `json:"ask,omitempty"`
-	// Answered is the question that was answered with yes: a double of it asks nothing.
+	// Answered is the question that was approved. A duplicate of it does not ask again.
 	Answered string     `json:"answered,omitempty"`
 	Code     string     `json:"code,omitempty"`
 	Content  record.Ref `json:"content,omitzero"`
 }
 
-// Repeat counts one call of the last reply: N in a row, one reply or more.
+// Repeat counts consecutive occurrences of one call of the last reply, within one reply or across
+// replies.
 type Repeat struct {
 	Tool string `json:"tool"`
 	Args string `json:"args"`
 	N    int    `json:"n"`
 }
 
-// open reports whether the op still has to end.
+// open reports whether the op has not ended yet.
 func (o *Op) open() bool { return o.Status != Done }
 
 func (o *Op) end(code string, content record.Ref) {
