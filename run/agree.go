@@ -16,9 +16,9 @@ import (
 	"metier/registry"
 )
 
-// agreement checks what a log says of the use of skills against the list of
-// skills that the same log recorded. A chain proves that no one changed an
-// entry; that entries fit each other it does not show.
+// agreement checks what a log records about the use of skills against the skill list in the same
+// log. The hash chain proves that no entry was changed, but not that the entries are consistent
+// with each other.
 type agreement struct {
 	p      *projector
 	listed map[string]registry.Skill // as the newest list has them; nil: no list, or its content is gone
@@ -27,8 +27,8 @@ type agreement struct {
 	found  []Problem
 }
 
-// disagreements returns one problem for each field of a skill artifact that
-// does not fit skill-registry.json as it was at that time.
+// disagreements returns one problem for each field of a skill artifact that is inconsistent with
+// skill-registry.json as of that time.
 func (p *projector) disagreements() ([]Problem, error) {
 	a := &agreement{p: p, used: map[string]registry.Skill{}, active: map[string]bool{}}
 	for _, f := range p.h.facts {
@@ -52,7 +52,7 @@ func (p *projector) disagreements() ([]Problem, error) {
 	return a.found, p.c.err
 }
 
-// note adds a problem: field of a file has a value that does not fit another.
+// note adds a problem: the value of a field in a file is inconsistent with another value.
 func (a *agreement) note(seq uint64, file, field string, has, other any) {
 	a.found = append(a.found, Problem{Code: CodeDisagree, Seq: seq, On: file, Detail: fmt.Sprintf("%s is %v, but %v", field, has, other)})
 }
@@ -80,7 +80,7 @@ func (a *agreement) index(seq uint64, e event.ResourcesIndexed) {
 	a.used[e.SkillID] = s
 }
 
-// skill is a skill with its files where they are known.
+// skill returns a skill, with its files if they are known.
 func (a *agreement) skill(id string) (registry.Skill, bool) {
 	w, ok := a.listed[id]
 	if u, used := a.used[id]; used && !w.Indexed {
@@ -170,8 +170,8 @@ func (a *agreement) script(seq uint64, e event.ScriptExecuted) {
 	}
 }
 
-// difference names the first field in which an artifact is not what the log
-// prints, and both values.
+// difference names the first field in which an artifact differs from what the log produces, and
+// both values.
 func difference(want, got []byte) string {
 	read := func(b []byte) (v any, err error) {
 		d := json.NewDecoder(bytes.NewReader(b))
@@ -198,7 +198,7 @@ func difference(want, got []byte) string {
 	return "only spaces, line ends or the order of fields differ"
 }
 
-// differs walks two JSON values in the order of the fields' names.
+// differs compares two JSON values, visiting fields in order of name.
 func differs(at string, want, got any) (field string, has, says any, is bool) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -227,7 +227,7 @@ func differs(at string, want, got any) (field string, has, says any, is bool) {
 	return at, got, want, !reflect.DeepEqual(want, got)
 }
 
-// brief is a JSON value in at most 120 bytes.
+// brief returns a JSON value cut to at most 120 bytes.
 func brief(v any) string {
 	b, err := compact(v)
 	const most = 120

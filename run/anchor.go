@@ -21,13 +21,13 @@ type loose struct {
 	misplaced   *Problem
 }
 
-// unanchored limits the log to the entries that a recorded head covers. A folder
-// that is open for writing moves the rest to a file of its own. A log that is
-// trusted without heads keeps everything.
+// unanchored limits the log to the entries that a recorded head covers. If the folder is open for
+// writing, the rest is moved to a separate file. A log that is trusted without heads is kept in
+// full.
 //
-// metier records the head of each append before it writes the append, so a killed
-// process leaves no tail. A power failure can, and it holds nothing that was
-// confirmed: heads are made durable before the log is.
+// metier records the head of each append before it writes the append, so a killed process leaves no
+// tail. A power failure can leave one, but it holds nothing that was confirmed: heads are made
+// durable before the log.
 func (f *Folder) unanchored(ctx context.Context) error {
 	if f.heads == nil {
 		return nil
@@ -61,8 +61,8 @@ func (f *Folder) stranger() error {
 		"the record of run %q was not written here by you: nothing shows who wrote it", f.id)
 }
 
-// scanTail reads what follows the last entry that is covered. A folder that is
-// open for writing refuses a tail behind the end of the run.
+// scanTail reads what follows the last covered entry. If the folder is open for writing, a tail
+// after the end of the run is an error.
 func (f *Folder) scanTail(ctx context.Context, covered, head record.Head) (*loose, error) {
 	t := &loose{after: covered.Seq, last: head.Seq}
 	var o order
@@ -84,7 +84,7 @@ func (f *Folder) scanTail(ctx context.Context, covered, head record.Head) (*loos
 	return t, nil
 }
 
-// setAside opens the log again without its tail.
+// setAside reopens the log without its tail.
 func (f *Folder) setAside(ctx context.Context, covered, head record.Head) error {
 	t, err := f.scanTail(ctx, covered, head)
 	if err != nil {
@@ -109,8 +109,8 @@ func (f *Folder) setAside(ctx context.Context, covered, head record.Head) error 
 	return nil
 }
 
-// recovered is what the log says of a tail that was set aside. A call in it that
-// may have acted counts as lost, so that the machine does not make it again.
+// recovered returns the log entry for a tail that was set aside. A call in the tail that may have
+// acted counts as lost, so that the machine does not repeat it.
 func (t *loose) recovered() event.RecordRecovered {
 	e := event.RecordRecovered{Seq: t.after, Bytes: t.bytes, Digest: t.digest, Unanchored: int(t.last - t.after), Kept: t.file}
 	if t.claim != nil {
@@ -119,23 +119,23 @@ func (t *loose) recovered() event.RecordRecovered {
 	return e
 }
 
-// problem reports the tail to a reader.
+// problem describes the tail to a reader.
 func (t *loose) problem() Problem {
 	return Problem{Code: CodeUnanchored, Seq: t.after + 1,
 		Detail: fmt.Sprintf("no recorded head covers what follows entry %d (%d in all), so it does not count; resuming the run moves it to a file and continues without it", t.after, t.last-t.after)}
 }
 
-// order follows the entries of a log and finds those that cannot be where they
-// are. The zero value is the order of an empty log.
+// order follows the entries of a log and finds those that are out of order. The zero value is the
+// order of an empty log.
 type order struct {
 	begun bool // a run has started
 	over  bool // the run or the session has ended
 	done  bool // and nothing continues it: it was no run of an agent
 }
 
-// next takes an event, nil for one of an unknown type. It returns the code of what
-// is wrong with its place, or "". After the end of a run, only a recovery may
-// follow, or a resume that continues the conversation.
+// next checks the position of an event, which is nil if its type is unknown. It returns a problem
+// code, or "". After the end of a run only two things may follow: a recovery, or a resume that
+// continues the conversation.
 func (o *order) next(e event.Event) string {
 	if o.over {
 		switch e.(type) {
@@ -167,7 +167,7 @@ func (o *order) next(e event.Event) string {
 	return ""
 }
 
-// misplaced returns the first entry that cannot be where it is, nil for none.
+// misplaced returns the first entry that is out of order, or nil.
 func (h *history) misplaced() *Problem {
 	var o order
 	for _, f := range h.facts {

@@ -13,10 +13,9 @@ import (
 	"metier/record"
 )
 
-// State returns what the run came to. It takes the checkpoint when that is for
-// the log's head and this build's rules, and folds the log when it is not. The
-// checkpoint is a cache that a workspace can forge: it is for lists, and no
-// decision may rest on it.
+// State returns the state of the run. It uses the checkpoint if that matches the log's head and
+// this build's rules, and folds the log otherwise. The checkpoint is a cache that anyone who can
+// write to the workspace can forge. Use it for listings, never for decisions.
 func (f *Folder) State(ctx context.Context) (State, error) {
 	head, err := f.log.Head(ctx)
 	if err != nil {
@@ -58,12 +57,11 @@ type Restored struct {
 	Projected   bool                   // the artifacts had never been written; they came from the log
 }
 
-// Restore reads what a run needs to go on: the persisted registry and
-// activations, and the state. A file that is gone, or is not what the log says,
-// is an error that names it (artifact_missing, artifact_altered); so is an
-// entry that this build must understand and does not (record_newer). A file
-// that an earlier part of the log printed is right: the log wins. A run that
-// crashed before its first artifacts has none to read, and that is no error.
+// Restore reads what a run needs to continue: the persisted registry and activations, and the
+// state. A file that is missing or does not match the log is an error that names the file
+// (artifact_missing, artifact_altered). So is a required entry that this build does not understand
+// (record_newer). A file that matches an earlier part of the log is accepted, and the log takes
+// precedence. A run that crashed before it wrote artifacts has none to read, which is not an error.
 func (f *Folder) Restore(ctx context.Context) (Restored, error) {
 	p, err := f.projector(ctx)
 	if err != nil {
@@ -122,8 +120,8 @@ func (f *Folder) persisted(ctx context.Context, name string, j *judge) error {
 	return nil
 }
 
-// active returns the activations in force, in order of first activation, each
-// with its newest text.
+// active returns the activations in effect, in order of first activation, each with its newest
+// text.
 func (p *projector) active() (out []event.SkillActivated) {
 	for e := range p.h.events() {
 		if a, ok := e.(event.SkillActivated); ok {
@@ -133,7 +131,7 @@ func (p *projector) active() (out []event.SkillActivated) {
 	return out
 }
 
-// upsert puts v in the place of the first element that is the same, or at the end.
+// upsert replaces the first element that matches v, or appends v.
 func upsert[T any](list []T, v T, same func(T) bool) []T {
 	if i := slices.IndexFunc(list, same); i >= 0 {
 		list[i] = v
@@ -151,8 +149,7 @@ const (
 	artifactUnknown = "unknown" // no artifact of this log has that name
 )
 
-// judge compares files with what the log printed, or would have printed at an
-// earlier time.
+// judge compares files with the artifacts that the log produces, now or at an earlier time.
 type judge struct {
 	f      *Folder
 	h      *history
@@ -168,9 +165,9 @@ func (f *Folder) judge(h *history) *judge {
 	return j
 }
 
-// of tells whether the bytes are a projection of the log: of all of it, of the
-// part up to the head they name, or, where they name none, up to the head of
-// the checkpoint or an entry that changes artifacts.
+// of reports whether the bytes are a projection of the log. It tries the whole log first. If the
+// bytes name a head, it then tries the part up to that head. Otherwise it tries the part up to the
+// checkpoint's head, and the parts before recent entries that change artifacts.
 func (j *judge) of(ctx context.Context, name string, data []byte) (string, error) {
 	try := func(seq uint64) (bool, error) {
 		at, err := j.at(ctx, seq)
@@ -216,7 +213,7 @@ func staleIf(same bool) string {
 	return artifactDiffers
 }
 
-// at prints the artifacts of the log's first seq entries.
+// at returns the artifacts produced from the log's first seq entries.
 func (j *judge) at(ctx context.Context, seq uint64) (map[string]string, error) {
 	if got, ok := j.prints[seq]; ok {
 		return got, nil

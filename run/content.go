@@ -11,23 +11,23 @@ import (
 	"metier/record"
 )
 
-// Gap stands in an artifact where content is not there any more: erased, or no
-// longer the bytes the digest names. The record still verifies with it.
+// Gap takes the place of content that is no longer available: erased, or altered so that it does
+// not match its digest. A record with a Gap still verifies.
 type Gap struct {
 	Erased  bool   `json:"erased,omitempty"`
 	Altered bool   `json:"altered,omitempty"`
 	Digest  string `json:"digest"`
 }
 
-// contents reads blobs for the artifacts of one call. It keeps the first error
-// and then reads nothing more, so that a printer checks err once, at its end.
+// contents reads blobs for the artifacts of one call. It keeps the first error and then reads
+// nothing more, so that callers check err once, at the end.
 type contents struct {
 	ctx   context.Context // of that call
 	blobs record.Blobs
 	err   error
 }
 
-// load returns the bytes of r, or the gap they left. The zero Ref has neither.
+// load returns the bytes of r, or a gap in their place. For the zero Ref it returns neither.
 func (c *contents) load(r record.Ref) ([]byte, *Gap) {
 	if r.Digest == "" || c.err != nil {
 		return nil, nil
@@ -49,15 +49,15 @@ func (c *contents) fail(err error) {
 	}
 }
 
-// json prints a value.
+// json marshals a value.
 func (c *contents) json(v any) json.RawMessage {
 	b, err := compact(v)
 	c.fail(err)
 	return b
 }
 
-// raw returns JSON content as it is, text and JSON that is nested too deep as a
-// JSON string, a gap as its object, and null for nothing.
+// raw returns JSON content unchanged, text and too deeply nested JSON as a JSON string, a gap as
+// its object, and null if there is no content.
 func (c *contents) raw(r record.Ref) json.RawMessage {
 	b, gap := c.load(r)
 	switch {
@@ -69,11 +69,11 @@ func (c *contents) raw(r record.Ref) json.RawMessage {
 	return c.embedded(b)
 }
 
-// deepest is more than anything has that a run takes.
+// deepest is a nesting limit, deeper than anything a run accepts.
 const deepest = 128
 
-// embedded is content as it stands in an artifact. Artifacts are indented, which
-// takes the square of the depth: 20 KB of brackets would come to 200 MB.
+// embedded returns content as it appears in an artifact. Artifacts are indented, so their size
+// grows with the square of the depth: 20 KB of brackets would become 200 MB.
 func (c *contents) embedded(b []byte) json.RawMessage {
 	if json.Valid(b) && (&intake.Guard{Deep: deepest}).See(b) == nil {
 		return plain(b)
@@ -83,8 +83,7 @@ func (c *contents) embedded(b []byte) json.RawMessage {
 
 func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
-// plain writes JSON without the escapes that are only for HTML, so that people
-// can read and search artifacts.
+// plain returns JSON without HTML escaping, so that people can read and search artifacts.
 func plain(b json.RawMessage) json.RawMessage {
 	if !bytes.Contains(b, []byte(`\u00`)) {
 		return b
@@ -120,7 +119,7 @@ func (c *contents) text(r record.Ref) json.RawMessage {
 	return c.json(validText(b))
 }
 
-// compact is json.Marshal without escaping for HTML.
+// compact is json.Marshal without HTML escaping.
 func compact(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -131,7 +130,7 @@ func compact(v any) (json.RawMessage, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// printed is the form of every artifact: two spaces, a newline at the end.
+// printed formats an artifact: indented by two spaces, with a final newline.
 func printed(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -143,7 +142,7 @@ func printed(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// some makes an absent list an empty one.
+// some returns an empty list for a nil one.
 func some[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -151,7 +150,7 @@ func some[T any](s []T) []T {
 	return s
 }
 
-// optional is nil for the zero value: null in the artifact.
+// optional returns nil for the zero value, which is null in the artifact.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {

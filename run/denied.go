@@ -7,9 +7,9 @@ import (
 	"metier/policy"
 )
 
-// Denied counts the calls that were denied: by the rules, or by the user who answered
-// a question about them. It counts those of subagents that ended. A call that
-// could not be understood is an error of the model and is not counted.
+// Denied counts the calls that were denied by policy rules or by the user's answer to a question.
+// It includes those of subagents that ended. Malformed calls are errors of the model and are not
+// counted.
 func Denied(events iter.Seq[event.Event]) []event.Denial {
 	out := []event.Denial{}
 	tools, counted := map[string]string{}, map[string]bool{}
@@ -48,7 +48,7 @@ func Denied(events iter.Seq[event.Event]) []event.Denial {
 	return out
 }
 
-// events returns the events of the log that this build knows, in order.
+// events returns the log's events that this build knows, in order.
 func (h *history) events() iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		for _, f := range h.facts {

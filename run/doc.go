@@ -1,4 +1,4 @@
-// Package run keeps the folder of a run and nothing that decides.
+// Package run reads and writes the folder of a run. It makes no decisions.
 //
 //	<root>/<id>/events.jsonl    the log: the only truth
 //	<root>/<id>/blobs/          content by digest, redacted before it was hashed
@@ -7,15 +7,14 @@
 //	<root>/<id>/*.json          artifacts: what the log says, for people and scripts
 //	<root>/<id>/tool-outputs/   one artifact per call that returned
 //
-// Every artifact is a projection: a pure function of the log and its blobs, so
-// it can be thrown away and written again, and [Verify] can tell one that was
-// changed. run-state.json is also the checkpoint: [Folder.State] takes it when
-// its head is the log's and folds the log again when it is not.
+// Every artifact is a projection: a pure function of the log and its blobs. It can be deleted and
+// written again, and [Verify] can detect a changed one. run-state.json is also the checkpoint:
+// [Folder.State] uses it if its head is the log's head, and folds the log otherwise.
 //
-// The heads of the log are kept a second time, outside of the workspace
-// ([Options].StateDir): who can write to the workspace can cut the log's tail or
-// write all of it anew, and only a head kept elsewhere shows it.
+// The heads of the log are also stored outside the workspace ([Options].StateDir). Anyone who can
+// write to the workspace can truncate the log or rewrite all of it, and only a head kept elsewhere
+// reveals that.
 //
-// A folder is opened by [Create] and [Open] for writing, by [Look] for reading.
-// Everything in it is untrusted input: workspaces come with folders in them.
+// [Create] and [Open] open a folder for writing, [Look] opens it for reading. Everything in it is
+// untrusted input, because a workspace can come with such folders in it.
 package run

@@ -12,16 +12,14 @@ import (
 	"metier/registry"
 )
 
-// Now looks up a skill as it is on disk now: the digests of its SKILL.md and of
-// its tree. The tree may be "" where it is not known. An error says that the
-// skill cannot be read, which counts as gone.
+// Now returns the current digests of a skill on disk: of its SKILL.md and of its tree. The tree may
+// be "" if it is unknown. An error means that the skill cannot be read, which counts as gone.
 type Now func(skillID string) (file, tree string, err error)
 
-// Drift compares active skills with what is there now: one Drifted for
-// each SKILL.md whose digest is not the recorded one, and one for each tree that
-// changed around an unchanged SKILL.md. Choice is empty: what to do about it is
-// the caller's to decide and to record. Skills without a Drifted are
-// verified.
+// Drift compares active skills with those on disk. It returns one SkillDrifted for each SKILL.md
+// whose digest differs from the recorded one, and one for each tree that changed around an
+// unchanged SKILL.md. Choice is empty: the caller decides what to do and records it. Skills without
+// a SkillDrifted are verified.
 func Drift(active []event.SkillActivated, now Now) []event.SkillDrifted {
 	var out []event.SkillDrifted
 	for _, a := range active {
@@ -40,11 +38,10 @@ func Drift(active []event.SkillActivated, now Now) []event.SkillDrifted {
 	return out
 }
 
-// Since compares recorded skills, active or not, with those there are now. Of a
-// skill whose files were recorded it returns one Drifted for each file that
-// changed, is gone (Now is empty) or was added (Was is empty); one for each
-// skill that is gone, and for each that was added, with the path of its
-// SKILL.md. Choice is empty, as in Drift.
+// Since compares recorded skills, active or not, with the current ones. If the files of a skill
+// were recorded, it returns one SkillDrifted for each file that changed, was removed (Now is empty)
+// or was added (Was is empty). It returns one for each removed skill, and one for each added skill,
+// with the path of its SKILL.md. Choice is empty, as in Drift.
 func Since(was, now []registry.Skill) []event.SkillDrifted {
 	var out []event.SkillDrifted
 	there, known := registry.List{Skills: now}.ByID(), registry.List{Skills: was}.ByID()
@@ -69,8 +66,8 @@ func Since(was, now []registry.Skill) []event.SkillDrifted {
 	return out
 }
 
-// filesSince compares the files of one skill beside SKILL.md, by path. Where
-// only a mode changed, it returns one Drifted for the tree.
+// filesSince compares the files of one skill other than SKILL.md, by path. If only a mode changed,
+// it returns one SkillDrifted for the tree.
 func filesSince(was, now registry.Skill) (out []event.SkillDrifted) {
 	old, there := map[string]string{}, map[string]bool{}
 	for _, f := range was.Resources {
@@ -96,7 +93,7 @@ func filesSince(was, now registry.Skill) (out []event.SkillDrifted) {
 	return out
 }
 
-// ReplayReport is what a record proves of the skills a run used.
+// ReplayReport is what a record proves about the skills a run used.
 type ReplayReport struct {
 	ID       string               `json:"id"`
 	OK       bool                 `json:"ok"`
@@ -106,10 +103,9 @@ type ReplayReport struct {
 	Problems []record.Problem     `json:"problems"`
 }
 
-// ReplayedSkill is one skill of the active set. State is verified, changed,
-// gone (changed, with nothing there) or unchecked. Original says what the record
-// still holds of SKILL.md: held (the bytes of Hash), redacted (a secret was
-// taken out), erased, or altered.
+// ReplayedSkill is one skill of the active set. State is verified, changed, gone (changed, and
+// nothing is left) or unchecked. Original reports what the record still has of SKILL.md: held (the
+// bytes of Hash), redacted (a secret was removed), erased, or altered.
 type ReplayedSkill struct {
 	SkillID          string `json:"skillId"`
 	Name             string `json:"name"`
@@ -121,9 +117,8 @@ type ReplayedSkill struct {
 	Original         string `json:"original"`
 }
 
-// Replay folds the log again, from its first entry, checks chain, heads and
-// every digest, and compares the active set with the skills on disk, where now
-// is not nil.
+// Replay folds the log from its first entry and checks the chain, the heads, and every digest. If
+// now is not nil, it also compares the active set with the skills on disk.
 func Replay(ctx context.Context, f *Folder, now Now) (ReplayReport, error) {
 	r := ReplayReport{ID: f.id, Active: []ReplayedSkill{}, Changed: []event.SkillDrifted{}}
 	rec, err := f.verifyRecord(ctx)
@@ -188,8 +183,7 @@ func (p *projector) original(a event.SkillActivated) string {
 	return "altered"
 }
 
-// Err is the error a command ends with when a skill is not what it was: it names
-// the changed hash. Nil when nothing changed.
+// Err returns an error that names the changed hash if a skill has changed, and nil otherwise.
 func (r ReplayReport) Err() error {
 	if len(r.Changed) > 0 {
 		d := r.Changed[0]

@@ -12,8 +12,8 @@ import (
 	"metier/record"
 )
 
-// Problem is one thing wrong with a run or its folder. Code is from an open
-// list; Seq is the entry it is about, 0 for none.
+// Problem is one problem with a run or its folder. Code is from an open list. Seq is the entry it
+// concerns, or 0.
 type Problem struct {
 	Code   string `json:"code"`
 	Seq    uint64 `json:"seq,omitempty"`
@@ -21,8 +21,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Codes of this package. Those of the record (record_torn, record_altered,
-// blob_erased …) are passed on as they are.
+// Codes of this package. Codes of the record package (record_torn, record_altered, blob_erased and
+// so on) are passed through.
 const (
 	CodeIDInvalid    = "run_id_invalid"     // not an id of the allowed form
 	CodeExists       = "run_exists"         // Create found a folder of that id
@@ -61,7 +61,7 @@ const (
 	CodeContentWrong = "content_altered"    // a blob's bytes are not those of its digest
 )
 
-// fault makes an error of the file system or the record one of ours.
+// fault wraps an error of the file system or the record package in an error of this package.
 func fault(op, path string, err error) error {
 	if err == nil {
 		return nil
@@ -92,7 +92,7 @@ func fault(op, path string, err error) error {
 	return out
 }
 
-// unwitnessable is a place for heads that cannot be used.
+// unwitnessable returns the error for a directory of recorded heads that cannot be used.
 func unwitnessable(path string, err error) error {
 	hint := "make the folder writable, or name another one with XDG_STATE_HOME: heads of records are kept there"
 	if atomicfile.IsFull(err) {

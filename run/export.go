@@ -20,18 +20,17 @@ import (
 	"metier/record"
 )
 
-// ExportOptions for [Folder.Export]; nil means defaults.
+// ExportOptions are the options of [Folder.Export]. Nil means defaults.
 type ExportOptions struct {
-	// Unverified exports a record that does not verify, with what is wrong in
-	// the archive's verify.json.
+	// Unverified also exports a record that fails verification. The problems are listed in the
+	// archive's verify.json.
 	Unverified bool
 }
 
-// Export writes the run as a zip archive: <id>/events.jsonl, its blobs, the
-// artifacts as the log prints them now, and verify.json. The archive is a
-// function of the folder's record: entries are sorted, times are those of the
-// log's last entry. A record that does not verify is refused (run_unverified)
-// unless o says otherwise. Unzipped below a root, it can be opened.
+// Export writes the run as a zip archive: <id>/events.jsonl, its blobs, the artifacts as the log
+// produces them now, and verify.json. The archive depends only on the record: entries are sorted,
+// and times are that of the log's last entry. A record that fails verification is an error
+// (run_unverified) unless o allows it. Unzip the archive below a root to open the run.
 func Export(ctx context.Context, f *Folder, w io.Writer, o *ExportOptions) error {
 	if o == nil {
 		o = &ExportOptions{}
@@ -75,8 +74,8 @@ func Export(ctx context.Context, f *Folder, w io.Writer, o *ExportOptions) error
 	return fault("export", f.dir, z.Close())
 }
 
-// lastTime is the time of the last entry, to the second, never before what zip
-// can say.
+// lastTime returns the time of the last entry, truncated to seconds and no earlier than what zip
+// can represent.
 func (f *Folder) lastTime(ctx context.Context) (time.Time, error) {
 	at := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	head, err := f.log.Head(ctx)
@@ -96,7 +95,7 @@ func (f *Folder) lastTime(ctx context.Context) (time.Time, error) {
 
 func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string]func() ([]byte, error)) error {
 	give := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
-	// As it stands in the file: Verify has just read the same.
+	// The bytes of the file: Verify has just read the same.
 	log, err := os.ReadFile(filepath.Join(f.dir, FileLog))
 	if err != nil {
 		return fault("export", FileLog, err)
@@ -125,8 +124,8 @@ func (f *Folder) collect(ctx context.Context, rep VerifyReport, files map[string
 	return f.collectDir(dirChilds, files)
 }
 
-// collectDir adds the plain files below a folder; what a crash or a lock left
-// is no part of the run.
+// collectDir adds the regular files below a folder. Leftovers of crashes and locks are not part of
+// the run.
 func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error)) error {
 	root := filepath.Join(f.dir, dir)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -156,19 +155,18 @@ func (f *Folder) collectDir(dir string, files map[string]func() ([]byte, error))
 	return fault("export", root, err)
 }
 
-// plainName reports whether every system takes a name for what it is: a
-// backslash or a colon is a path to some, a line break a second name to others.
+// plainName reports whether a name means the same on every system. A backslash or a colon makes a
+// path on some systems, and a line break can look like a second name.
 func plainName(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return r != '.' && r != '_' && r != '-' && r != '/' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
 	})
 }
 
-// Normalize prints a log so that two runs that did the same give the same
-// bytes: entries without times, hashes and chance ids. Ids are replaced by
-// their kind and the number of their first use, in entries and in the blobs
-// they name; the digests of blobs are those of the replaced content. blobs may
-// be nil: then digests stay as they are.
+// Normalize formats a log so that two runs that did the same produce the same bytes: entries
+// without times, hashes, and random ids. Each id is replaced by its kind and the number of its
+// first use, in entries and in the blobs they refer to. Blob digests are those of the replaced
+// content. If blobs is nil, digests stay unchanged.
 func Normalize(ctx context.Context, log record.Log, blobs record.Blobs) ([]byte, error) {
 	h, err := recall(ctx, "", log)
 	if err != nil {

@@ -1,6 +1,6 @@
 package run
 
-// failures has the text of each code. The record holds only codes.
+// failures maps each code to its text. The record holds only codes.
 var failures = map[string]string{
 	"skill_registry_missing":                       "the run has no skill registry",
 	"skill_activations_missing":                    "no skill was activated in this run",

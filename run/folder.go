@@ -17,23 +17,23 @@ import (
 	"metier/record"
 )
 
-// Options of a folder; nil means defaults.
+// Options are the options of a folder. Nil means defaults.
 type Options struct {
 	Now    func() time.Time // nil: time.Now
 	NewID  func() string    // nil: random; ids of entries this package adds
 	By     string           // principal of the entries this package adds
 	Logger *slog.Logger     // nil: discard
-	// StateDir is a folder outside of the workspace that keeps the heads of
-	// logs, in heads/ below it; see [StateDir]. Empty: none are kept, and a log
-	// that was cut or written anew as a whole looks right.
+	// StateDir is a folder outside the workspace. The heads of logs are kept in its heads
+	// subfolder, see [StateDir]. If it is empty, no heads are kept, and a log that was truncated or
+	// completely rewritten is not detected.
 	StateDir string
-	// RequireHead makes Open refuse a record that this user's StateDir does not
-	// know (run_unwitnessed), or that none vouches for: it came with the
-	// workspace, or from elsewhere, and what it says the operator allowed was not
-	// said here. A torn log that lost confirmed entries is refused, too
-	// (heads_mismatch); else it is cut and an entry says what is gone.
+	// RequireHead makes Open reject a record that has no recorded head in this user's StateDir
+	// (run_unwitnessed). Such a record came with the workspace or from elsewhere, and the
+	// permissions in it were not granted here. A torn log that lost confirmed entries is also
+	// rejected (heads_mismatch). Without RequireHead it is truncated, and an entry records what was
+	// lost.
 	RequireHead bool
-	// Secrets are taken out of content before it is hashed and stored.
+	// Secrets are removed from content before it is hashed and stored.
 	Secrets []record.Secret
 }
 
@@ -54,8 +54,8 @@ func (o *Options) orDefault() Options {
 	return c
 }
 
-// StateDir is where heads are kept by default: metier below $XDG_STATE_HOME, or
-// ~/.local/state/metier. It is "" where there is no home.
+// StateDir returns the default folder for heads: metier below $XDG_STATE_HOME, or
+// ~/.local/state/metier. It is "" if there is no home directory.
 func StateDir(env func(string) string, home string) string {
 	if d := env("XDG_STATE_HOME"); filepath.IsAbs(d) {
 		return filepath.Join(d, "metier")
@@ -87,7 +87,7 @@ type Folder struct {
 	projecting sync.Mutex // one Project at a time
 }
 
-// FileLog is the log in the folder of a run.
+// FileLog is the name of the log file in the folder of a run.
 const FileLog = "events.jsonl"
 
 const (
@@ -95,8 +95,8 @@ const (
 	dirChilds = "children"
 )
 
-// Create makes the folder of a new run and opens it for writing. The error has
-// the code run_exists when there is one.
+// Create creates the folder of a new run and opens it for writing. If the run exists, the error has
+// the code run_exists.
 func Create(root, id string, o *Options) (*Folder, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
@@ -118,16 +118,15 @@ func Create(root, id string, o *Options) (*Folder, error) {
 	return f, err
 }
 
-// ownLockOnly reports whether the folder holds nothing that was recorded.
+// ownLockOnly reports whether the folder holds no recorded data.
 func ownLockOnly(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, FileLog))
 	return err != nil || info.Size() == 0
 }
 
-// Open opens the folder of a run for writing: it takes the lock, cuts off a
-// tail that a crash left incomplete and records that ([event.Recovered]), and
-// compares the log with the heads kept elsewhere. Errors: run_not_found,
-// run_locked, heads_mismatch, and those of the record.
+// Open opens the folder of a run for writing. It takes the lock, truncates an incomplete tail that
+// a crash left and records that ([event.RecordRecovered]), and compares the log with the heads kept
+// elsewhere. Errors: run_not_found, run_locked, heads_mismatch, and those of the record package.
 func Open(root, id string, o *Options) (*Folder, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
@@ -135,8 +134,8 @@ func Open(root, id string, o *Options) (*Folder, error) {
 	return open(root, id, o.orDefault(), false)
 }
 
-// Look opens the folder of a run for reading: it takes no lock, changes nothing
-// and works on a read-only file system, also while another process writes.
+// Look opens the folder of a run for reading. It takes no lock and changes nothing. It works on a
+// read-only file system, and while another process writes.
 func Look(root, id string, o *Options) (*Folder, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
@@ -182,8 +181,8 @@ func open(root, id string, opt Options, fresh bool) (*Folder, error) {
 	return f, nil
 }
 
-// check looks at what is there before anything is opened: a workspace may come
-// with links in the place of our files.
+// check inspects the files before anything is opened: a workspace may contain symlinks in their
+// place.
 func (f *Folder) check() error {
 	info, err := os.Lstat(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +234,7 @@ func (f *Folder) openRecord() (err error) {
 	return nil
 }
 
-// recordOptions are those of the log. Each append records its head first.
+// recordOptions returns the options of the log. Each append records its head first.
 func (f *Folder) recordOptions() *record.Options {
 	return &record.Options{ReadOnly: f.readOnly, Now: f.opt.Now, Blobs: f.blobs, Announce: func(h record.Head) error {
 		if f.heads == nil {
@@ -245,7 +244,7 @@ func (f *Folder) recordOptions() *record.Options {
 	}}
 }
 
-// begin compares the log with its heads and records what a crash took.
+// begin compares the log with its heads and records what was lost in a crash.
 func (f *Folder) begin(ctx context.Context) error {
 	head, err := f.file.Head(ctx)
 	if err != nil {
@@ -286,7 +285,7 @@ func (f *Folder) begin(ctx context.Context) error {
 	return fault("open", f.dir, f.log.Sync(ctx)) // from here on the whole log counts
 }
 
-// note appends what was recovered.
+// note appends a recovery event.
 func (f *Folder) note(ctx context.Context, e event.RecordRecovered) error {
 	head, err := f.file.Head(ctx)
 	if err != nil {
@@ -300,32 +299,31 @@ func (f *Folder) note(ctx context.Context, e event.RecordRecovered) error {
 	return fault("open", f.dir, err)
 }
 
-// ID is the run's id.
+// ID returns the run's id.
 func (f *Folder) ID() string { return f.id }
 
-// Dir is the host path of the folder.
+// Dir returns the host path of the folder.
 func (f *Folder) Dir() string { return f.dir }
 
-// Log is the log. It implements record.Syncer and record.Lines; Sync makes it
-// durable and then notes its head outside of the workspace.
+// Log returns the log. It implements record.Syncer and record.Lines. Sync makes it durable and then
+// records its head outside the workspace.
 func (f *Folder) Log() record.Log { return f.log }
 
-// Blobs is the content of the run; secrets are taken out before they are
-// stored.
+// Blobs returns the content store of the run. Secrets are removed before content is stored.
 func (f *Folder) Blobs() record.Blobs { return f.blobs }
 
-// KeepOut takes secrets that became known after the folder was opened out of
-// all that is stored from now on.
+// KeepOut adds secrets that became known after the folder was opened. They are removed from
+// everything stored from now on.
 func (f *Folder) KeepOut(secrets ...record.Secret) { f.blobs.Also(secrets...) }
 
-// Children is the root of the folders of child runs: Create(f.Children(), id).
+// Children returns the root of the child runs' folders: Create(f.Children(), id).
 func (f *Folder) Children() string { return ChildrenOf(f.dir) }
 
-// ChildrenOf is the root of the folders of child runs of the run in a folder.
+// ChildrenOf returns the root of the child runs' folders for the run folder dir.
 func ChildrenOf(dir string) string { return filepath.Join(dir, dirChilds) }
 
-// Close makes the log durable, notes its head and lets go of the lock. Not
-// closing loses nothing but the last sync.
+// Close makes the log durable, records its head, and releases the lock. Without Close, only the
+// last sync is lost.
 func (f *Folder) Close() error {
 	var err error
 	if !f.readOnly {

@@ -16,8 +16,8 @@ import (
 	"metier/record"
 )
 
-// openHeads opens the file of heads. For a new run that stands where an older
-// one stood, the old heads are put aside: they vouch for a log that is gone.
+// openHeads opens the file of heads. If a new run replaces an older one, the old heads are set
+// aside, because they belong to a log that no longer exists.
 func (f *Folder) openHeads(fresh bool) error {
 	f.name = f.id
 	if f.opt.StateDir == "" {
@@ -59,9 +59,8 @@ func (f *Folder) openHeads(fresh bool) error {
 	return nil
 }
 
-// ownHeads fails where another user can write the recorded heads: they then prove
-// nothing. What does not exist yet is created with mode 0700, and what cannot be
-// read fails when it is opened.
+// ownHeads fails if another user can write the recorded heads, because they would then prove
+// nothing. Missing folders are created later with mode 0700, and unreadable ones fail when opened.
 func ownHeads(paths ...string) error {
 	for _, path := range paths {
 		info, err := os.Lstat(path)
@@ -73,8 +72,8 @@ func ownHeads(paths ...string) error {
 	return nil
 }
 
-// Known reports whether a run of that name was there once: heads of its log are
-// kept, whatever became of its folder. Without a StateDir nobody knows.
+// Known reports whether a run with this id ever existed: heads of its log are kept even if its
+// folder is gone. Without a StateDir it always reports false.
 func Known(root, id string, o *Options) bool {
 	f := &Folder{id: id, dir: filepath.Join(root, id), opt: o.orDefault()}
 	path, err := f.headsFile()
@@ -85,7 +84,7 @@ func Known(root, id string, o *Options) bool {
 	return err == nil && info.Size() > 0
 }
 
-// headsFile is the path of the file of heads.
+// headsFile returns the path of the file of heads.
 func (f *Folder) headsFile() (string, error) {
 	abs, err := filepath.Abs(f.dir)
 	if err != nil {
@@ -95,7 +94,7 @@ func (f *Folder) headsFile() (string, error) {
 	return filepath.Join(f.opt.StateDir, "heads", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(abs)))), nil
 }
 
-// resolved is a path without links, as far as it is there.
+// resolved resolves the symlinks in the part of path that exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -106,9 +105,8 @@ func resolved(path string) string {
 	return path
 }
 
-// VerifyHead compares a log with the newest head noted of it, as both were when the
-// folder was opened: nil, or heads_mismatch. What a chain holds up to a head it
-// holds before it, too.
+// VerifyHead compares the log with its newest recorded head, both as of when the folder was opened.
+// It returns nil or heads_mismatch. A chain that matches at a head also matches before it.
 func (f *Folder) VerifyHead(ctx context.Context) error {
 	if f.heads == nil {
 		return nil
@@ -121,9 +119,8 @@ func (f *Folder) VerifyHead(ctx context.Context) error {
 	return err
 }
 
-// putHeadsAside keeps the heads of a log that is not there any more under
-// another name, and begins anew: a head that a crash took would otherwise speak
-// against every entry that comes after.
+// putHeadsAside renames the heads file of a log that no longer exists and starts a new one. A head
+// that was lost in a crash would otherwise contradict every later entry.
 func (f *Folder) putHeadsAside(why string) error {
 	if f.heads != nil {
 		if err := f.heads.Close(); err != nil {
@@ -142,9 +139,9 @@ func (f *Folder) putHeadsAside(why string) error {
 	return fault("open", f.headsPath, err)
 }
 
-// witnessed is a log whose syncs leave the head where the workspace cannot
-// reach it. Facts are kept free of secrets as content is: a model names tools,
-// a provider its model, and both may write back what they were sent.
+// witnessed is a log that stores its head outside the workspace on each sync. It also removes
+// secrets from facts, as is done for content: a model chooses tool names and a provider its model
+// name, and both may echo what they were sent.
 type witnessed struct {
 	*record.FileLog
 	heads  *record.Heads

@@ -11,14 +11,13 @@ import (
 	"metier/record"
 )
 
-// fact is an entry with its event; event is nil for a type this build does not
-// know.
+// fact is an entry with its event. The event is nil if this build does not know its type.
 type fact struct {
 	record.Entry
 	event event.Event
 }
 
-// history is a log as read up to head: what all artifacts are printed from.
+// history is a log as read up to head. All artifacts are produced from it.
 type history struct {
 	id      string // of the folder
 	head    record.Head
@@ -26,8 +25,7 @@ type history struct {
 	unknown []fact // types this build does not know, in facts as well
 }
 
-// recall reads a log up to its head. What comes later while it reads is left
-// out.
+// recall reads a log up to its head. Entries appended during the read are ignored.
 func recall(ctx context.Context, id string, log record.Log) (*history, error) {
 	head, err := log.Head(ctx)
 	if err != nil {
@@ -63,7 +61,7 @@ func (h *history) add(en record.Entry) error {
 	return nil
 }
 
-// must returns an error for the first entry that may not be passed over.
+// must returns an error for the first required entry that this build does not understand.
 func (h *history) must() error {
 	for _, f := range h.unknown {
 		if f.Must {
@@ -85,7 +83,7 @@ func last[E event.Event](h *history) (e E, at fact, ok bool) {
 	return e, at, false
 }
 
-// began and ended are the times of the first and the last entry.
+// began and ended return the times of the first and the last entry.
 func (h *history) began() time.Time {
 	if len(h.facts) == 0 {
 		return time.Time{}
@@ -100,7 +98,7 @@ func (h *history) ended() time.Time {
 	return h.facts[len(h.facts)-1].At
 }
 
-// stamp writes a time as all artifacts do.
+// stamp formats a time for artifacts.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -13,8 +13,8 @@ import (
 
 const maxID = 128
 
-// CheckID returns an error unless id may name a run: letters, digits, dot,
-// underscore and hyphen, at most 128 of them, and neither "." nor "..".
+// CheckID returns an error unless id is a valid run id: 1 to 128 letters, digits, dots, underscores
+// and hyphens, and neither "." nor "..".
 func CheckID(id string) error {
 	bad := func(why string) error {
 		return wrong(metier.Invalid, CodeIDInvalid, id, "use letters, digits, dot, underscore and hyphen, at most 128 of them", "a run id %s", why)
@@ -35,10 +35,10 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Find resolves what a person calls a run: its id, a prefix that only one run
-// has, the path of its folder or of a file in it (run-state.json), or "latest",
-// the run whose log was written last. It returns root and id for [Open]; they
-// differ from the given root where a path leads elsewhere.
+// Find resolves a user's reference to a run. That is its id, a unique prefix of the id, the path of
+// its folder or of a file in it (run-state.json), or "latest" for the run whose log was written
+// last. It returns root and id for [Open]. The returned root differs from the given one if a path
+// leads elsewhere.
 func Find(root, what string) (string, string, error) {
 	if what == "" {
 		return "", "", wrong(metier.Invalid, CodeIDInvalid, "", `name a run, or "latest"`, "no run is named")
@@ -79,7 +79,7 @@ func Find(root, what string) (string, string, error) {
 	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows the runs there are", "there is no run %q", what)
 }
 
-// findPath takes the path of a run's folder, or of a file in it.
+// findPath resolves the path of a run's folder, or of a file in it.
 func findPath(path string) (string, string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func runs(root string) ([]string, error) {
 	return ids, nil
 }
 
-// latest returns the run whose log was written last; of two at the same time,
-// the later id.
+// latest returns the run whose log was written last. Of two with the same time it returns the later
+// id.
 func latest(root string, ids []string) string {
 	best, at := "", int64(-1)
 	for _, id := range ids {

@@ -10,10 +10,9 @@ import (
 	"metier/registry"
 )
 
-// index is a registry as it was read from its content. Runs with the same skills
-// have the same content, and their projections share it while any of them is
-// under way: reading that of a thousand skills takes longer than all else.
-// Nothing changes it.
+// index is a registry parsed from its content. Runs with the same skills have the same content, and
+// their projections share the index while any of them is in progress. Parsing a thousand skills
+// takes longer than everything else. An index is immutable.
 type index struct {
 	list   Registry // without the run and the time
 	skills map[string]registry.Skill
@@ -22,16 +21,16 @@ type index struct {
 	print  func() ([]byte, error)
 }
 
-// indexes are those that are in use, by the digest of their content.
+// indexes holds the indexes in use, by the digest of their content.
 var indexes = struct {
 	sync.Mutex
 	known map[string]weak.Pointer[index]
 }{known: map[string]weak.Pointer[index]{}}
 
-// mostIndexes is how many digests are remembered.
+// mostIndexes is how many digests are cached.
 const mostIndexes = 64
 
-// indexOf returns the index of content with a digest.
+// indexOf returns the index of the content with this digest.
 func indexOf(digest string, content []byte) (*index, error) {
 	indexes.Lock() // also while it reads: others want the same
 	defer indexes.Unlock()
@@ -76,7 +75,7 @@ func emptyRegistry() Registry {
 	return Registry{Skills: []json.RawMessage{}, Diagnostics: []json.RawMessage{}, Roots: json.RawMessage("[]"), Others: json.RawMessage("[]")}
 }
 
-// head has the members of a Registry that differ between runs, and rest the others.
+// head has the members of a Registry that differ between runs. rest has the others.
 type (
 	head struct {
 		Type        string `json:"type"`
@@ -94,7 +93,7 @@ type (
 	}
 )
 
-// printed prints the registry of a run with this index, as printed does.
+// printed formats the registry of a run with this index, like the function printed.
 func (x *index) printed(r Registry) ([]byte, error) {
 	b, err := printed(head{r.Type, r.Version, r.RunID, r.GeneratedAt})
 	if err != nil {
@@ -104,8 +103,7 @@ func (x *index) printed(r Registry) ([]byte, error) {
 	return slices.Concat(bytes.TrimSuffix(b, []byte("\n}\n")), []byte(",\n"), tail), err
 }
 
-// severe lists the errors and warnings of the registry, and then those of its
-// skills.
+// severe lists the errors and warnings of the registry, followed by those of its skills.
 func (r Registry) severe() (out []json.RawMessage, err error) {
 	add := func(list []json.RawMessage) {
 		for _, d := range list {

@@ -10,8 +10,8 @@ import (
 	"metier"
 )
 
-// Summary is one line of `runs list`. Problem is "" for a run that can be read;
-// otherwise it says why not, and the rest is what could be found out.
+// Summary is one line of `runs list`. Problem is "" for a readable run. Otherwise it is the reason,
+// and the other fields hold what could be determined.
 type Summary struct {
 	ID        string   `json:"id"`
 	Status    string   `json:"status"`
@@ -26,12 +26,12 @@ type Summary struct {
 	Problem   string   `json:"problem"`
 }
 
-// maxRuns bounds a list. What lies beyond is told as one more Summary with the
-// code list_truncated.
+// maxRuns limits a list. If there are more, one extra Summary with the code list_truncated reports
+// it.
 const maxRuns = 10_000
 
-// List returns every folder below root that is a run or looks like one, by id.
-// A folder that cannot be read is listed with its problem. No root is no runs.
+// List returns every folder below root that is a run or looks like one, by id. A folder that cannot
+// be read is listed with its problem. If root does not exist, the list is empty.
 func List(ctx context.Context, root string) ([]Summary, error) {
 	out := []Summary{}
 	entries, err := os.ReadDir(root)
@@ -85,8 +85,8 @@ func summarize(ctx context.Context, root, id string) Summary {
 	return s
 }
 
-// torn tells of a tail that the next Open will cut off. While another process
-// writes, an unfinished line is only its next one.
+// torn reports a tail that the next Open will truncate. While another process writes, an unfinished
+// line is just its next one.
 func (f *Folder) torn() *Problem {
 	if f.loose != nil && f.readOnly {
 		p := f.loose.problem()
@@ -99,8 +99,8 @@ func (f *Folder) torn() *Problem {
 	return &Problem{Code: "record_torn", Seq: rec.Seq, Detail: "the last append was not written completely; resuming the run removes and reports it"}
 }
 
-// Show reports on a run from its log, not from its artifacts. A run that is not
-// over and that no process works on has the status interrupted.
+// Show reports on a run from its log, not from its artifacts. An unfinished run that no process is
+// working on has the status interrupted.
 func Show(ctx context.Context, f *Folder) (Report, error) {
 	p, err := f.projector(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func Show(ctx context.Context, f *Folder) (Report, error) {
 	return r, nil
 }
 
-// Conversation is transcript.json as the log prints it now.
+// Conversation returns transcript.json as the log produces it now.
 func Conversation(ctx context.Context, f *Folder) (Transcript, error) {
 	p, err := f.projector(ctx)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 
 const lockName = "lock"
 
-// holder is what the lock file says of who has it.
+// holder identifies the lock's owner in the lock file.
 type holder struct {
 	PID   int    `json:"pid"`
 	Host  string `json:"host"`
 	Since string `json:"since"`
 }
 
-// takeLock locks the folder or says who has it. A reader that looks whether
-// the lock is taken holds it for a moment, so a busy lock is tried a few times.
+// takeLock locks the folder or reports who holds the lock. A reader that checks the lock holds it
+// for a moment, so a busy lock is retried a few times.
 func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 	path := filepath.Join(dir, lockName)
 	const tries, pause = 5, 10 * time.Millisecond
@@ -46,8 +46,8 @@ func takeLock(dir string, now func() time.Time) (*lockfile.Lock, error) {
 		"wait for it to end or end it, then try again; to watch the run, use `metier runs show`", "%s works on this run", who)
 }
 
-// sign writes who has the lock, for the message above. Where it cannot be
-// written (a full disk, Windows while it is locked) the lock holds all the same.
+// sign writes the owner into the lock file, for the message above. If that fails (a full disk, or
+// Windows while the file is locked), the lock is still held.
 func sign(l *lockfile.Lock, now func() time.Time) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -65,8 +65,8 @@ func readHolder(path string) (holder, bool) {
 	return h, err == nil && json.Unmarshal(b, &h) == nil && h.PID > 0
 }
 
-// Busy reports whether a process works on a run of root.
+// Busy reports whether a process is working on a run below root.
 func Busy(root, id string) bool { return CheckID(id) == nil && held(filepath.Join(root, id)) }
 
-// held reports whether some process has the folder open for writing.
+// held reports whether a process has the folder open for writing.
 func held(dir string) bool { return lockfile.Held(filepath.Join(dir, lockName)) }

@@ -14,15 +14,15 @@ import (
 	"metier/record"
 )
 
-// normalizer replaces what differs between two equal runs.
+// normalizer replaces the values that differ between two equal runs.
 type normalizer struct {
 	blobs    record.Blobs
 	ids      *strings.Replacer
 	replaced map[string]string // digest of a blob → of its replaced content
 }
 
-// newNormalizer collects the ids that chance gave: of the session, of runs, of
-// inputs, and of calls that are not numbered by the loop.
+// newNormalizer collects the random ids: of the session, of runs, of inputs, and of calls that the
+// loop did not number.
 func newNormalizer(h *history, blobs record.Blobs) *normalizer {
 	names := map[string]string{}
 	count := map[string]int{}
@@ -104,8 +104,8 @@ func (n *normalizer) entry(ctx context.Context, out *bytes.Buffer, f fact) error
 	return nil
 }
 
-// value replaces ids in every string but digests, and takes out the heads of
-// children, whose chains have times in them.
+// value replaces ids in every string except digests. It removes the heads of children, because
+// their chains include times.
 func (n *normalizer) value(f fact, v any) any {
 	switch v := v.(type) {
 	case string:
@@ -131,7 +131,7 @@ func (n *normalizer) value(f fact, v any) any {
 	return v
 }
 
-// digest returns the digest of a blob's content with the ids replaced.
+// digest returns the digest of a blob's content after ids are replaced.
 func (n *normalizer) digest(ctx context.Context, r record.Ref) (string, error) {
 	if to, ok := n.replaced[r.Digest]; ok {
 		return to, nil

@@ -9,8 +9,8 @@ import (
 	"metier/settings"
 )
 
-// Output is tool-outputs/<outputId>-<toolId>.json: one call as it was asked
-// for, what came back and where that came from.
+// Output is tool-outputs/<outputId>-<toolId>.json: the request of one call, its result, and the
+// source of the result.
 type Output struct {
 	Type          string           `json:"type"`
 	Version       int              `json:"version"`
@@ -37,7 +37,7 @@ type Output struct {
 	Command       *Command         `json:"command"` // the same of a shell command
 }
 
-// outputs prints one Output per call that returned, by file name.
+// outputs returns one Output per call that returned, by file name.
 func (p *projector) outputs() map[string]Output {
 	reads, acts := map[string][]Read{}, map[string][]Activation{}
 	for _, r := range p.reads() {
@@ -69,7 +69,7 @@ func (p *projector) outputs() map[string]Output {
 	return out
 }
 
-// outputNames are the names of the files of tool-outputs, by call.
+// outputNames returns the names of the files in tool-outputs, by call.
 func (p *projector) outputNames() map[string]string {
 	out, taken := map[string]string{}, map[string]bool{}
 	for _, f := range p.h.facts {
@@ -80,7 +80,7 @@ func (p *projector) outputNames() map[string]string {
 	return out
 }
 
-// Capabilities is capabilities.json: what the model was last offered.
+// Capabilities is capabilities.json: the tools last offered to the model.
 type Capabilities struct {
 	Type         string          `json:"type"`
 	Version      int             `json:"version"`
@@ -107,7 +107,7 @@ func (p *projector) capabilities() Capabilities {
 	return c
 }
 
-// Manifest is run-manifest.json: what the run was told to be.
+// Manifest is run-manifest.json: the run's configuration.
 type Manifest struct {
 	Type      string             `json:"type"`
 	Version   int                `json:"version"`

@@ -10,8 +10,8 @@ import (
 	"metier/record"
 )
 
-// PolicySnapshot is policy-snapshot.json: what was allowed, by
-// whom, and which skills had a say.
+// PolicySnapshot is policy-snapshot.json: what was allowed, by whom, and which skills had
+// influence.
 type PolicySnapshot struct {
 	Type              string            `json:"type"`
 	Version           int               `json:"version"`
@@ -36,27 +36,26 @@ type PolicySnapshot struct {
 	Omitted           int               `json:"diagnosticsOmitted"`
 }
 
-// CatalogMode says whether and how the model is told which skills there are.
-// Both are the values of the settings.
+// CatalogMode reports whether and how the skills are listed to the model. Both are values of
+// settings.
 type CatalogMode struct {
 	Disclosed bool   `json:"disclosed"`
 	Digest    string `json:"digest"`
 	Format    string `json:"format"`
 	Place     string `json:"place"`
 	Omitted   int    `json:"omitted"`
-	// How much of each skill it tells (full, cut, names), how many it lists, and
-	// its size in tokens, as estimated, of so many (0: any number).
+	// The level of detail per skill (full, cut, names), the number of skills listed, and the
+	// estimated size and the limit in tokens (limit 0: unlimited).
 	Rung   string `json:"rung"`
 	Listed int    `json:"listed"`
 	Tokens int    `json:"tokens"`
 	Budget int    `json:"budget"`
-	// Of the listed skills, how many have a shortened description, and how many
-	// have none.
+	// The number of listed skills with a shortened description, and with none.
 	Cut     int `json:"descriptionsCut"`
 	Dropped int `json:"descriptionsDropped"`
 }
 
-// LoadedSkill is a skill whose text the model was given.
+// LoadedSkill is a skill whose text was given to the model.
 type LoadedSkill struct {
 	Name              string `json:"name"`
 	SkillID           string `json:"skillId"`
@@ -67,7 +66,7 @@ type LoadedSkill struct {
 	InjectedAsContext bool   `json:"injectedAsContext"`
 }
 
-// maxDiagnostics bounds those of a snapshot; the registry has them all.
+// maxDiagnostics limits the diagnostics in a snapshot. The registry has all of them.
 const maxDiagnostics = 1000
 
 func (p *projector) policySnapshot() (PolicySnapshot, error) {
@@ -117,8 +116,8 @@ func (p *projector) loadedSkills(out *PolicySnapshot) {
 	}
 }
 
-// trustDiagnostics collects what matters for trust: every error and warning of
-// the registry, and every drift, and text that reads like an injection.
+// trustDiagnostics collects what matters for trust: all errors and warnings of the registry, all
+// drift, and text that looks like prompt injection.
 func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 	add := func(d json.RawMessage) {
 		if len(out.Diagnostics) == maxDiagnostics {
@@ -149,7 +148,7 @@ func (p *projector) trustDiagnostics(out *PolicySnapshot) error {
 	return nil
 }
 
-// trustFact words an event that matters for trust; "" for any other.
+// trustFact describes an event that matters for trust. It returns "" for any other event.
 func trustFact(ev event.Event) (code, on, detail string) {
 	switch e := ev.(type) {
 	case event.SkillDrifted:
@@ -164,9 +163,9 @@ func trustFact(ev event.Event) (code, on, detail string) {
 	return "", "", ""
 }
 
-// setting finds one value in the recorded settings, in the forms they have:
-// {"name":{"value":…}}, {"name":"value"}, or a list of {"name","value"}, each
-// perhaps under "settings".
+// setting finds one value in the recorded settings. These have one of the forms
+// {"name":{"value":…}}, {"name":"value"}, or a list of {"name","value"}, optionally under
+// "settings".
 func setting(raw json.RawMessage, name string) string {
 	var wrapped struct {
 		Settings json.RawMessage `json:"settings"`
@@ -204,21 +203,20 @@ func value(raw json.RawMessage) string {
 	return ""
 }
 
-// PolicyTrace is policy-trace.json: every input, every decision and every
-// question.
+// PolicyTrace is policy-trace.json: all inputs, decisions and questions.
 type PolicyTrace struct {
 	Type    string      `json:"type"`
 	Version int         `json:"version"`
 	RunID   string      `json:"runId"`
 	Head    record.Head `json:"head"`
-	// PromptSlots are the inputs: what decisions may take as evidence.
+	// PromptSlots are the inputs that decisions may use as evidence.
 	PromptSlots []PromptSlot `json:"promptSlots"`
 	Decisions   []Decision   `json:"decisions"`
 	Questions   []Question   `json:"questions"`
 }
 
-// Decision is one verdict of policy. Decision is allowed, warned, denied or
-// asked; Stage is call (before the act) or release (before the model sees it).
+// Decision is one policy decision. Decision is allowed, warned, denied or asked. Stage is call
+// (before the tool acts) or release (before the model sees the result).
 type Decision struct {
 	Seq          uint64           `json:"seq"`
 	At           string           `json:"at"`
@@ -239,7 +237,7 @@ type Decision struct {
 	PromptSlots  []SlotUse        `json:"promptSlots"`
 }
 
-// Question is one approval. Answer is null while it is open.
+// Question is one approval request. Answer is null while it is open.
 type Question struct {
 	ID      string          `json:"id"`
 	Call    string          `json:"call"`
@@ -252,7 +250,7 @@ type Question struct {
 	Answer  *Answer         `json:"answer"`
 }
 
-// Answer is the reply to a question.
+// Answer is the answer to a question.
 type Answer struct {
 	Allow bool   `json:"allow"`
 	Scope string `json:"scope"`

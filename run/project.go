@@ -39,8 +39,7 @@ const (
 	outputsDir = "tool-outputs"
 )
 
-// projector prints artifacts from a history. It has no state of its own but
-// what it looked up.
+// projector produces artifacts from a history. Its only state is a cache of what it read.
 type projector struct {
 	h        *history
 	c        *contents
@@ -53,13 +52,13 @@ type projector struct {
 	asked    map[string]event.CallRef // as the model asked for it
 	executed map[string]executed
 	readList []Read // what reads found, once it has
-	// scriptList is what scripts found, once it has.
+	// scriptList caches the result of scripts.
 	scriptList []Script
 	found      []Problem // content that is not what the log says it is
 	noted      map[string]bool
 }
 
-// executed is what the log has of the program of a call.
+// executed is what the log records about the program of a call.
 type executed struct {
 	event.Execution
 	fact   fact
@@ -97,8 +96,8 @@ func newProjector(ctx context.Context, h *history, blobs record.Blobs) (*project
 	return p, nil
 }
 
-// decode reads JSON content into v as far as it fits; a gap and content of
-// another shape are noted as problems and leave v as it is.
+// decode reads JSON content into v as far as it matches. A gap, or content of another shape, is
+// noted as a problem and leaves v unchanged.
 func (p *projector) decode(seq uint64, r record.Ref, v any) {
 	b, gap := p.c.load(r)
 	if gap != nil {
@@ -128,8 +127,8 @@ func (p *projector) note(pr Problem) {
 	}
 }
 
-// args reads the arguments of a call. Those the model got wrong are no JSON of
-// ours: what fits is taken.
+// args reads the arguments of a call into v. The model may have produced malformed arguments, so
+// only matching fields are set.
 func (p *projector) args(call string, v any) {
 	b, gap := p.c.load(p.argsOf(call))
 	if gap != nil {
@@ -140,7 +139,7 @@ func (p *projector) args(call string, v any) {
 	}
 }
 
-// badIndex is a registry in the record that does not hold skills.
+// badIndex is the error for a registry in the record that does not contain valid skills.
 func badIndex(err error) error {
 	return &metier.Error{Op: "project", Kind: metier.Drift, Code: "content_unexpected", Err: fmt.Errorf("the registry of %s: %w", event.SkillsDiscovered{}.Type(), err),
 		Hint: "the blob is complete but does not match its entry; another program wrote it"}
@@ -152,8 +151,8 @@ type artifact struct {
 	data []byte
 }
 
-// all prints every artifact, run-state.json last: a reader that finds it new
-// finds the others new.
+// all returns every artifact, with run-state.json last: when a reader sees a new run-state.json,
+// the others are new too.
 func (p *projector) all() (out []artifact, err error) {
 	add := func(name string, v any) {
 		b, err := printed(v)
@@ -195,15 +194,15 @@ func (p *projector) printedRegistry() ([]byte, error) {
 	return printed(p.reg)
 }
 
-// projections limits how many runs with a large registry are projected at once:
-// each holds all that it writes in memory.
+// projections limits how many runs with a large registry are projected at once, because each holds
+// its entire output in memory.
 var projections = make(chan struct{}, 4)
 
 const largeRegistry = 256 << 10 // bytes
 
-// Project writes every artifact anew from the log, each to a temporary file
-// that is renamed: a crash leaves old files or new ones, whole. Files that are
-// right already are not written. Calls may overlap; the later one wins whole.
+// Project rewrites every artifact from the log. Each is written to a temporary file that is then
+// renamed, so a crash leaves complete files, old or new. Files that are already correct are not
+// written. Calls may overlap: the later one wins as a whole.
 func (f *Folder) Project(ctx context.Context) error {
 	f.projecting.Lock()
 	defer f.projecting.Unlock()
@@ -256,7 +255,7 @@ func (f *Folder) write(a artifact) error {
 	return fault("project", path, write(path, "run", a.data, 0o600))
 }
 
-// holds reports whether a plain file holds exactly these bytes. It does not read it
+// holds reports whether a regular file holds exactly these bytes. It does not read the whole file
 // into memory.
 func holds(path string, data []byte) bool {
 	info, err := os.Lstat(path)
@@ -281,7 +280,7 @@ func holds(path string, data []byte) bool {
 	}
 }
 
-// realDir makes a folder, and refuses a link in its place.
+// realDir creates a folder. A symlink in its place is an error.
 func realDir(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fault("project", path, err)
@@ -296,8 +295,7 @@ func realDir(path string) error {
 	return nil
 }
 
-// readRegular reads a file of the run folder; a link or anything else that is
-// not a plain file is refused.
+// readRegular reads a file of the run folder. Symlinks and other non-regular files are errors.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -313,10 +311,9 @@ func readRegular(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// outputName is <outputId>-<toolId>.json with every character that is no
-// letter, digit, dot, underscore or hyphen as an underscore. Where that makes
-// two calls one name, or the name is too long, part of a digest tells them
-// apart.
+// outputName returns <outputId>-<toolId>.json. Characters other than letters, digits, dots,
+// underscores and hyphens become underscores. If the result is too long or already taken, part of a
+// digest makes it unique.
 func outputName(taken map[string]bool, call, tool string) string {
 	safe := func(r rune) rune {
 		if r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
@@ -333,8 +330,8 @@ func outputName(taken map[string]bool, call, tool string) string {
 	return name + ".json"
 }
 
-// Checkpoint writes run-state.json alone, for records whose other artifacts
-// nobody wants: a list then need not read the log.
+// Checkpoint writes only run-state.json, for records whose other artifacts are not needed. A list
+// then does not have to read the log.
 func (f *Folder) Checkpoint(ctx context.Context) error {
 	f.projecting.Lock()
 	defer f.projecting.Unlock()

@@ -9,10 +9,9 @@ import (
 	"metier/policy"
 )
 
-// PromptSlot binds one input to where it came from and to what was in force
-// when it came: the evidence that decisions were taken on.
-// Nothing but an input of a surface fills one; skills, harnesses, resources,
-// tool results and children never do.
+// PromptSlot binds one input to its origin and to the configuration in effect when it arrived: the
+// evidence for decisions. Only user-facing input creates slots. Skills, harnesses, resources, tool
+// results and children never do.
 type PromptSlot struct {
 	Type       string      `json:"type"` // metier.prompt-slot
 	Source     string      `json:"source"`
@@ -22,23 +21,23 @@ type PromptSlot struct {
 	Subject    string      `json:"subject"` // the input's ID: prompt, exec …
 	RenderRef  RenderRef   `json:"renderRef"`
 	EventID    string      `json:"eventId"`
-	// ValueDigest is over the text as it was said, SnapshotDigest over the
-	// settings, grants and registry of that moment, SlotDigest over the binding
-	// as JSON, with slotDigest and targetPath "".
+	// ValueDigest covers the text of the input. SnapshotDigest covers the settings, grants and
+	// registry at that moment. SlotDigest covers the binding as JSON, with slotDigest and
+	// targetPath set to "".
 	ValueDigest    string `json:"valueDigest"`
 	SlotDigest     string `json:"slotDigest"`
 	SnapshotDigest string `json:"snapshotDigest"`
 	TargetPath     string `json:"targetPath"` // JSON pointer to the text in transcript.json
 }
 
-// RenderRef is where in the record a slot was filled: the entry, and the hash
-// of all that stood before it.
+// RenderRef is where in the record a slot was filled: the entry, and the hash of everything before
+// it.
 type RenderRef struct {
 	Seq     uint64 `json:"seq"`
 	RootRef string `json:"rootRef"`
 }
 
-// SlotUse is a slot as a decision saw it. SlotDigest names its PromptSlot.
+// SlotUse is a slot as seen by a decision. SlotDigest identifies its PromptSlot.
 type SlotUse struct {
 	policy.Slot
 	SlotDigest string `json:"slotDigest"`
@@ -46,7 +45,7 @@ type SlotUse struct {
 
 const kernelName = "metier"
 
-// promptSlots are all inputs of the record, in their order.
+// promptSlots returns all inputs of the record, in order.
 func (p *projector) promptSlots() []PromptSlot {
 	out := []PromptSlot{}
 	var inForce struct{ Settings, Grants, Registry string }
@@ -75,8 +74,7 @@ func digestOf(v any) string {
 	return digest.Bytes(b)
 }
 
-// uses are the slots of a decision at seq. A decision looks at the newest input
-// of its turn.
+// uses returns the slots of a decision at seq. A decision uses the newest input of its turn.
 func uses(slots []PromptSlot, seq uint64, seen []policy.Slot) []SlotUse {
 	out := []SlotUse{}
 	for _, s := range seen {
@@ -91,7 +89,7 @@ func uses(slots []PromptSlot, seq uint64, seen []policy.Slot) []SlotUse {
 	return out
 }
 
-// pointed says where in the transcript each slot's text stands.
+// pointed sets where in the transcript each slot's text appears.
 func pointed(slots []PromptSlot, t Transcript) []PromptSlot {
 	at := map[uint64]int{}
 	for i, m := range t.Messages {

@@ -11,14 +11,14 @@ import (
 	"metier/record"
 )
 
-// removing begins the name of a folder that is being removed. Its end may have
-// been kept from it by a crash.
+// removing is the name prefix of a folder that is being removed. A crash may have interrupted the
+// removal.
 const removing = ".removing-"
 
-// Remove takes a record away, with the heads that vouch for it. One that a
-// process writes to is refused (run_locked). noted is told the last head first,
-// zero for a record that cannot be read; its error keeps the record. It is gone
-// from lists at once; what a crash leaves of it is taken away by [Sweep].
+// Remove deletes a record and its recorded heads. It fails with run_locked if a process is writing
+// to the record. It first calls noted with the last head, which is zero if the record cannot be
+// read. If noted returns an error, the record is kept. The record disappears from lists at once.
+// [Sweep] removes what a crash leaves behind.
 func Remove(ctx context.Context, root, id string, o *Options, noted func(record.Head) error) error {
 	if err := CheckID(id); err != nil {
 		return err
@@ -66,7 +66,7 @@ func lastHead(ctx context.Context, root, id string) record.Head {
 	return head
 }
 
-// Sweep takes away what a crash left of records that were being removed.
+// Sweep finishes removals that a crash interrupted.
 func Sweep(root string) error {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -43,7 +43,7 @@ type Report struct {
 	Head        record.Head     `json:"head"`
 }
 
-// CatalogReport counts what the last catalog shows of the skills.
+// CatalogReport counts the skills shown in the last catalog.
 type CatalogReport struct {
 	Listed  int `json:"listed"`
 	Omitted int `json:"omitted"`             // skills that are not listed
@@ -53,10 +53,9 @@ type CatalogReport struct {
 	Budget  int `json:"budget"` // in tokens; 0: none
 }
 
-// Pending is an open question with what a person needs to answer it: Text is
-// the question and what the answer covers (see policy.Words), Args what the call
-// was given. Both are null, or a gap, where the content is gone. Of a subagent's
-// question Text says no more than who asks.
+// Pending is an open question with what a person needs to answer it. Text is the question and what
+// the answer covers (see policy.Words). Args are the arguments of the call. Each is null or a gap
+// if its content is gone. For a question of a subagent, Text only names the subagent.
 type Pending struct {
 	OpenQuestion
 	AskedAt string          `json:"askedAt"`
@@ -89,8 +88,8 @@ func (p *projector) pending(open []OpenQuestion) []Pending {
 	return out
 }
 
-// FileChange is one call that wrote a file. Before and After are digests where
-// the tool stated them; Before is "absent" for a new file.
+// FileChange is one call that wrote a file. Before and After are digests, if the tool reported
+// them. Before is "absent" for a new file.
 type FileChange struct {
 	Path   string `json:"path"`
 	Call   string `json:"call"`
@@ -117,7 +116,7 @@ func (p *projector) report() Report {
 	return r
 }
 
-// answer is the final text: the one a reply says, or a text of its own.
+// answer returns the final text, either from a reply or stored separately.
 func (p *projector) answer(r record.Ref) json.RawMessage {
 	var m model.Message
 	if b, _ := p.c.load(r); json.Unmarshal(b, &m) != nil || m.Role == "" {
@@ -126,7 +125,7 @@ func (p *projector) answer(r record.Ref) json.RawMessage {
 	return p.c.json(m.Text())
 }
 
-// files lists the writes that worked.
+// files lists the successful writes.
 func (p *projector) files() []FileChange {
 	out := []FileChange{}
 	for _, f := range p.h.facts {
@@ -146,7 +145,7 @@ func (p *projector) files() []FileChange {
 	return out
 }
 
-// problems lists what went wrong, as far as the log says.
+// problems lists the problems recorded in the log.
 func (p *projector) problems() []Problem {
 	out := []Problem{}
 	for _, f := range p.h.facts {

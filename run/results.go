@@ -6,9 +6,9 @@ import (
 	"metier/event"
 )
 
-// results returns a problem for each call that a model asked for and that does
-// not have exactly one result before the next turn or the end. Runs whose record
-// does not promise that are left out: an earlier version wrote them.
+// results returns a problem for each call requested by a model that does not have exactly one
+// result before the next turn or the end. Runs written by an earlier version, whose record does not
+// guarantee this, are skipped.
 func (h *history) results() (found []Problem) {
 	promised := false
 	var asked []event.CallRef

@@ -9,9 +9,9 @@ import (
 //go:embed schemas/*.schema.json
 var schemas embed.FS
 
-// Schema returns the JSON Schema (draft 2020-12) of an artifact by its file
-// name (skill-registry.json, tool-outputs/…) or bare name (skill-registry,
-// tool-output); nil for one there is no schema of.
+// Schema returns the JSON Schema (draft 2020-12) of an artifact by its file name
+// (skill-registry.json, tool-outputs/…) or bare name (skill-registry, tool-output). It returns nil
+// if there is no such schema.
 func Schema(name string) []byte {
 	if strings.HasPrefix(name, outputsDir+"/") {
 		name = "tool-output"
@@ -27,7 +27,7 @@ func Schema(name string) []byte {
 	return b
 }
 
-// Schemas lists the bare names there are schemas of, sorted.
+// Schemas lists the bare names of all schemas, sorted.
 func Schemas() []string {
 	entries, err := schemas.ReadDir("schemas")
 	if err != nil {

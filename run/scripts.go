@@ -17,8 +17,7 @@ type Scripts struct {
 	Executions []Script `json:"executions"`
 }
 
-// Script is one call that ran a skill's script or was refused.
-// What is not known is null.
+// Script is one call that ran a skill's script or was denied. Unknown values are null.
 type Script struct {
 	OutputID              string          `json:"outputId"`
 	RunID                 string          `json:"runId"`
@@ -45,9 +44,8 @@ type Script struct {
 	Error       *Failure                  `json:"error"`
 }
 
-// Program is what the record has of one program: what it was given, under which
-// limits, and how it ended. Of an executed one exactly one of ExitCode, Signal
-// and Limit is not null.
+// Program is the record of one program: its input, its limits, and how it ended. If it was
+// executed, exactly one of ExitCode, Signal and Limit is not null.
 type Program struct {
 	ExecutionTarget *string         `json:"executionTarget"`
 	Backend         *string         `json:"backend"`
@@ -71,8 +69,8 @@ type Program struct {
 	Notes           []string        `json:"notes"` // codes
 }
 
-// Stream is what a program wrote. Text is in tool-outputs only: all of it, bytes
-// that are no UTF-8 as U+FFFD, or the gap it left.
+// Stream is the output of a program. Text appears only in tool-outputs: the complete output, with
+// invalid UTF-8 replaced by U+FFFD, or a gap.
 type Stream struct {
 	Digest    string          `json:"digest"`
 	SizeBytes int64           `json:"sizeBytes"`
@@ -80,8 +78,8 @@ type Stream struct {
 	Text      json.RawMessage `json:"text,omitempty"`
 }
 
-// Command is one call of the shell tool that ran a program or could not, in
-// tool-outputs.
+// Command is one call of the shell tool, whether its program ran or failed to start, as it appears
+// in tool-outputs.
 type Command struct {
 	OutputID   string `json:"outputId"`
 	RunID      string `json:"runId"`
@@ -91,8 +89,8 @@ type Command struct {
 	Error *Failure `json:"error"`
 }
 
-// scripts lists every execution of a script: those that were recorded, and the
-// calls of the script tool that were refused before there was one.
+// scripts lists every script execution: the recorded ones, and the calls of the script tool that
+// were denied before execution.
 func (p *projector) scripts() []Script {
 	if p.scriptList != nil {
 		return p.scriptList
@@ -141,7 +139,7 @@ func (p *projector) script(e event.ScriptExecuted, f fact) Script {
 	return s
 }
 
-// refusedScript is a call that never got as far as its script.
+// refusedScript describes a call that was denied before its script ran.
 func (p *projector) refusedScript(e event.ToolResult, f fact) Script {
 	s := Script{OutputID: e.ID, RunID: p.h.id, Status: "error", ExecutedAt: stamp(f.At), CFCPromptRole: promptRole, Program: noProgram(), Diagnostics: json.RawMessage("[]"), Error: failed(e.Code)}
 	var args struct{ Skill, Path, Cwd string }
@@ -162,9 +160,9 @@ func (p *projector) refusedScript(e event.ToolResult, f fact) Script {
 	return s
 }
 
-// scriptArgs are the arguments of a call's script as a list, or the gap; into
-// takes the others. Arguments are the model's: what is of another shape is left
-// out here, and stands in tool-outputs as it came.
+// scriptArgs returns the arguments of a call's script as a list, or a gap, and decodes the other
+// arguments of the call into the value into. Arguments come from the model: those of another shape
+// are omitted here and appear unchanged in tool-outputs.
 func (p *projector) scriptArgs(call string, into any) json.RawMessage {
 	b, gap := p.c.load(p.argsOf(call))
 	if gap != nil {
@@ -181,7 +179,7 @@ func (p *projector) scriptArgs(call string, into any) json.RawMessage {
 	return p.c.json(some(args.Args))
 }
 
-// argsOf finds the arguments of a call, claimed, refused, or only asked for.
+// argsOf finds the arguments of a call that was claimed, denied, or only requested.
 func (p *projector) argsOf(call string) record.Ref {
 	if ref := p.started[call].Args; ref.Digest != "" {
 		return ref
@@ -196,7 +194,7 @@ func noProgram() Program {
 	return Program{Argv: json.RawMessage("[]"), Hosts: []event.HostUse{}, Notes: []string{}}
 }
 
-// program prints one execution. What was measured is null where nothing ran.
+// program describes one execution. Measurements are null if nothing ran.
 func (p *projector) program(e event.Execution, seq uint64) Program {
 	out := noProgram()
 	out.ExecutionTarget, out.Backend, out.Level, out.Runtime, out.Cwd = optional(e.Target), optional(e.Backend), optional(e.Level), optional(e.Runtime), optional(e.Cwd)
@@ -228,7 +226,7 @@ func (p *projector) program(e event.Execution, seq uint64) Program {
 	return out
 }
 
-// withText is a program with all it wrote.
+// withText adds the complete output to a program.
 func (p *projector) withText(in Program, e event.Execution) Program {
 	with := func(s *Stream, ref record.Ref) *Stream {
 		if s == nil {
@@ -242,7 +240,7 @@ func (p *projector) withText(in Program, e event.Execution) Program {
 	return in
 }
 
-// ran prints what a call ran, with all it wrote: for its tool output.
+// ran adds what a call ran, with its complete output, to the call's tool output.
 func (p *projector) ran(o *Output) {
 	e, ok := p.executed[o.OutputID]
 	for _, s := range p.scripts() {

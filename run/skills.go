@@ -23,9 +23,8 @@ const (
 // promptRole is the role of everything that comes from a skill, in every artifact.
 const promptRole = string(policy.Context)
 
-// Registry is skill-registry.json: the skills as they
-// were indexed when the session began or last looked, with the files of those
-// that were used since.
+// Registry is skill-registry.json: the skills as last indexed in the session, with the files of
+// those that have been used since.
 type Registry struct {
 	Type              string            `json:"type"`
 	Version           int               `json:"version"`
@@ -40,7 +39,7 @@ type Registry struct {
 	Gap               *Gap              `json:"content,omitempty"` // the registry was erased from the record
 }
 
-// registry reads the newest registry of the log, and its skills by ID.
+// registry reads the newest registry in the log, and its skills by ID.
 func (p *projector) registry() (Registry, error) {
 	out := emptyRegistry()
 	out.Type, out.Version, out.RunID = typeRegistry, 1, p.h.id
@@ -66,8 +65,8 @@ func (p *projector) registry() (Registry, error) {
 	return out, p.c.err
 }
 
-// fillIndexes puts the skills whose files were indexed on first use in the
-// place of their plain entries, and reports whether there are any.
+// fillIndexes replaces the plain entries of skills whose files were indexed on first use. It
+// reports whether there were any.
 func (p *projector) fillIndexes(r *Registry, place map[string]int) (filled bool) {
 	for _, f := range p.h.facts {
 		e, ok := f.event.(event.ResourcesIndexed)
@@ -109,11 +108,10 @@ func (r Registry) List() ([]registry.Skill, error) {
 	return out, nil
 }
 
-// Unbound reports that the record does not say which skills there were.
+// Unbound reports whether the record lacks the list of skills.
 func (r Registry) Unbound() bool { return r.Gap != nil || r.GeneratedAt == "" }
 
-// empty reports that the run had nothing to do with skills: then it has no
-// skill artifacts.
+// empty reports whether the run did not involve skills. Such a run has no skill artifacts.
 func (r Registry) empty() bool {
 	return r.Gap == nil && r.SkillsRoot == "" && len(r.Skills) == 0 && (string(r.Roots) == "[]" || string(r.Roots) == "null")
 }
@@ -126,8 +124,8 @@ type Activations struct {
 	Activations []Activation `json:"activations"`
 }
 
-// Activation is one skill's instructions entering the run. Source is the
-// activation source, Tier the skill's trust.
+// Activation records that one skill's instructions entered the run. Source is the activation
+// source, and Tier the skill's trust tier.
 type Activation struct {
 	Name             string     `json:"name"`
 	SkillID          string     `json:"skillId"`
@@ -192,14 +190,13 @@ type Reads struct {
 	Reads   []Read `json:"reads"`
 }
 
-// Failure is why a read or a script did not work.
+// Failure is why a read or a script failed.
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Read is one call that read a skill's file, failed ones included. What is not
-// known is null.
+// Read is one call that read a skill's file, including failed reads. Unknown values are null.
 type Read struct {
 	OutputID              string          `json:"outputId"`
 	RunID                 string          `json:"runId"`
@@ -225,8 +222,8 @@ type Read struct {
 	Error                 *Failure        `json:"error"`
 }
 
-// reads lists every read: those that were recorded, and the calls of the
-// reading tool that were refused before there was one.
+// reads lists every read: the recorded ones, and the calls of the reading tool that were denied
+// before a read.
 func (p *projector) reads() []Read {
 	if p.readList != nil {
 		return p.readList

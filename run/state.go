@@ -8,12 +8,12 @@ import (
 	"metier/record"
 )
 
-// foldRules is the version of the fold State is made by: a checkpoint of
-// another version is folded again.
+// foldRules is the version of the fold that produces State. A checkpoint of another version is
+// folded again.
 const foldRules = 4
 
-// The states of a run. Interrupted is never in the log: it is a run that is not
-// over, or a session that was not ended, and that nobody works on.
+// The states of a run. Interrupted is never in the log: it is an unfinished run or session that no
+// process is working on.
 const (
 	StatusOpen        = "open"  // a session without a run of the agent
 	StatusEnded       = "ended" // such a session, and it is over
@@ -26,9 +26,9 @@ const (
 	StatusInterrupted = "interrupted"
 )
 
-// State is run-state.json, and the checkpoint: what a list needs to know of a
-// run without reading its log. It holds for the entry Seq with the hash of
-// Head; for another head, or other Rules, the log is folded again.
+// State is run-state.json, which is also the checkpoint: what a list needs to know about a run
+// without reading its log. It is valid for the entry Seq with the hash of Head. If the head or the
+// Rules differ, the log is folded again.
 type State struct {
 	Type        string          `json:"type"`
 	Version     int             `json:"version"`
@@ -59,7 +59,7 @@ type State struct {
 	Resumes     int             `json:"resumes"`
 }
 
-// Tokens counts what the model read and wrote.
+// Tokens counts the tokens the model read and wrote.
 type Tokens struct {
 	Input      int64 `json:"input"`
 	Output     int64 `json:"output"`
@@ -75,20 +75,20 @@ type OpenCall struct {
 	Effect string `json:"effect"`
 }
 
-// OpenQuestion waits for an answer.
+// OpenQuestion is a question waiting for an answer.
 type OpenQuestion struct {
 	ID     string   `json:"id"`
 	Call   string   `json:"call"`
 	Code   string   `json:"code"`
 	Scopes []string `json:"scopes"`
 	Binds  string   `json:"binds"` // what the answer will cover
-	// Child is the name of the subagent's folder below children/ that asks, and
-	// ChildCall its call: what it asks stands in its record. "" for the run itself.
+	// Child is the folder name, below children/, of the subagent that asks, and ChildCall is its
+	// call. The question itself is in the subagent's record. Child is "" for the run itself.
 	Child     string `json:"child"`
 	ChildCall string `json:"childCall"`
 }
 
-// ChildRun is a child that ended, tied in by its head.
+// ChildRun is a child that ended, identified by its head.
 type ChildRun struct {
 	ID      string      `json:"id"` // of the call
 	Run     string      `json:"run"`
@@ -98,7 +98,7 @@ type ChildRun struct {
 	Head    record.Head `json:"head"`
 }
 
-// over reports whether the run cannot go on by itself.
+// over reports whether the run cannot continue by itself.
 func (s State) over() bool { return s.Status != StatusRunning && s.Status != StatusOpen }
 
 // state folds the log.
@@ -116,7 +116,7 @@ func (p *projector) state() State {
 	return s
 }
 
-// life folds what begins, parks and ends a run.
+// life folds the events that begin, pause and end a run.
 func (s *State) life(f fact) {
 	switch e := f.event.(type) {
 	case event.SessionOpened:
@@ -143,7 +143,7 @@ func (s *State) life(f fact) {
 	}
 }
 
-// work folds what was done.
+// work folds the events of work done.
 func (s *State) work(f fact) {
 	switch e := f.event.(type) {
 	case event.SkillActivated:
@@ -185,9 +185,8 @@ func (s *State) close(call string) {
 	s.OpenCalls = slices.DeleteFunc(s.OpenCalls, func(c OpenCall) bool { return c.ID == call })
 }
 
-// answered takes out the question that was answered and, where the answer holds
-// for more than one call, those that ask the same. A run is parked as long as
-// one is open.
+// answered removes the answered question. If the answer covers more than one call, it also removes
+// the questions with the same content. A run keeps waiting as long as one is open.
 func (s *State) answered(e event.ApprovalAnswered) {
 	s.settle(e.Call, e.ID)
 	if e.Scope == policy.ScopeSession || e.Scope == policy.ScopeAlways {
@@ -198,7 +197,7 @@ func (s *State) answered(e event.ApprovalAnswered) {
 	}
 }
 
-// settle takes a question of a call out, all of them for id "".
+// settle removes one question of a call, or all of them if id is "".
 func (s *State) settle(call, id string) {
 	s.Questions = slices.DeleteFunc(s.Questions, func(q OpenQuestion) bool { return q.Call == call && (id == "" || q.ID == id) })
 }

@@ -18,7 +18,7 @@ import (
 	"metier/settings"
 )
 
-// SkillUse counts what was done with one skill in the runs of a folder.
+// SkillUse counts the uses of one skill in the runs of a folder.
 type SkillUse struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`   // as it was last used
@@ -36,9 +36,8 @@ type SkillUse struct {
 	LastUsed    string `json:"lastUsed"`
 }
 
-// Stats is what `runs stats` says of a folder of runs: skills by activations,
-// then by ID. Unknown counts failed loads and script calls of names no skill of
-// their run had.
+// Stats is the output of `runs stats` for a folder of runs, with skills sorted by activations, then
+// by ID. Unknown counts failed loads and script calls with a name that no skill of their run had.
 type Stats struct {
 	Skills   []SkillUse  `json:"skills"`
 	Runs     int         `json:"runs"` // that were read
@@ -47,25 +46,24 @@ type Stats struct {
 	Problems []Uncounted `json:"problems"`
 }
 
-// Uncounted is why a run is not counted.
+// Uncounted is why a run was not counted.
 type Uncounted struct {
 	Run    string `json:"run"`
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// StatsOptions of Count. The zero value counts everything.
+// StatsOptions are the options of Count. The zero value counts everything.
 type StatsOptions struct {
 	Skill string    // only the skill of this ID or name
 	Since time.Time // only what happened at or after it
 	Limit int       // most runs to read, the newest by ID; default 10,000
-	// Progress, if set, is told after each run how many of how many are read.
+	// Progress, if set, is called after each run with the number of runs read and the total.
 	Progress func(done, all int)
 }
 
-// Count folds the records of all runs below root. Nothing is taken from their
-// artifacts. A run that cannot be read is a Problem, not an error; no root is no
-// runs.
+// Count folds the records of all runs below root. It does not use their artifacts. A run that
+// cannot be read is reported as a Problem, not an error. If root does not exist, there are no runs.
 func Count(ctx context.Context, root string, o StatsOptions) (Stats, error) {
 	t := &tally{o: o, skills: map[string]*counted{}}
 	out := Stats{Skills: []SkillUse{}, Problems: []Uncounted{}}
@@ -123,8 +121,8 @@ type counted struct {
 	first   time.Time
 }
 
-// run adds one run, or nothing of it, and its children, as a part of the run as.
-// It reports false for one in which nothing happened since.
+// run adds one run and its children, counted as part of the run named as. It reports false if the
+// run had no activity since the start time.
 func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err error) {
 	f, err := Look(root, name, nil)
 	if err != nil {
@@ -169,7 +167,7 @@ func (t *tally) run(ctx context.Context, root, name, as string) (read bool, err 
 	return true, nil
 }
 
-// of finds a skill's counters, for a run.
+// of returns a skill's counters, for a run.
 func (t *tally) of(skill, run string) *counted {
 	c := t.skills[skill]
 	if c == nil {
@@ -228,13 +226,12 @@ func (c *counted) used(at time.Time, name string) {
 	}
 }
 
-// attempt is a kind of call that failed, of one skill.
+// attempt identifies a kind of failed call for one skill.
 type attempt struct{ tool, skill string }
 
-// failures counts the calls of a run that were to load a skill, or to run a
-// script of one, and did not succeed, by tool and the skill's ID; "" for a name
-// that no skill, or more than one, of the run has. The registry is read only
-// where there is one.
+// failures counts the failed calls of a run that tried to load a skill or run its script, by tool
+// and skill ID. The ID is "" if the name matches no skill, or several. The registry is read only if
+// there is such a call.
 func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[attempt]int, error) {
 	out := map[attempt]int{}
 	var p *projector
@@ -259,9 +256,8 @@ func (t *tally) failures(ctx context.Context, h *history, f *Folder) (map[attemp
 	return out, nil
 }
 
-// called is the ID of the one skill of the registry that has an ID or a name,
-// else of the one that was found and could not be used; "" where there is none,
-// or more than one.
+// called returns the ID of the skill with this ID or name. Usable skills take precedence over those
+// that were found but could not be used. It returns "" if there is no match or several.
 func (p *projector) called(what string) string {
 	if _, ok := p.skills[what]; ok {
 		return what

@@ -14,7 +14,7 @@ import (
 	"metier/record"
 )
 
-// Transcript is transcript.json: what was said, in order.
+// Transcript is transcript.json: the conversation, in order.
 type Transcript struct {
 	Type     string      `json:"type"`
 	Version  int         `json:"version"`
@@ -35,17 +35,16 @@ type Turn struct {
 	ActiveSkills []ActiveVersion `json:"activeSkills"`
 }
 
-// ActiveVersion names the text of a skill that was in force.
+// ActiveVersion identifies the active text of a skill.
 type ActiveVersion struct {
 	SkillID string `json:"skillId"`
 	Name    string `json:"name"`
 	Digest  string `json:"digest"`
 }
 
-// Message is one piece of the transcript. Role is system, user, context (a
-// skill's instructions), assistant, tool or summary. Content is the parts as
-// the record holds them, or a Gap; it is null for a skill whose instructions
-// went to the model in the result of the call ShownBy, and in the file where
+// Message is one item of the transcript. Role is system, user, context (a skill's instructions),
+// assistant, tool or summary. Content is the recorded parts, or a Gap. It is null for a skill whose
+// instructions went to the model in the result of the call ShownBy. In the file it is also null if
 // ContentIn names another file that has it.
 type Message struct {
 	Seq           uint64          `json:"seq"`
@@ -65,12 +64,11 @@ type Message struct {
 	ContentIn     string          `json:"contentIn,omitempty"` // slash path in the folder
 }
 
-// maxRepeated is the size in bytes of the longest result of a call that the
-// file repeats. Longer ones are in their file of tool-outputs only, except a
-// skill's instructions.
+// maxRepeated is the size in bytes of the longest call result that the file includes. Longer
+// results are only in their tool-outputs files, except for a skill's instructions.
 const maxRepeated = 4 << 10
 
-// withoutOutputs is the transcript as its file has it.
+// withoutOutputs returns the transcript as it is written to its file.
 func (p *projector) withoutOutputs(t Transcript) Transcript {
 	names, shows := p.outputNames(), map[string]bool{}
 	for _, m := range t.Messages {
@@ -85,7 +83,7 @@ func (p *projector) withoutOutputs(t Transcript) Transcript {
 	return t
 }
 
-// loopCall is the form of the ids of the agent's own calls: t3.c1.
+// loopCall matches the ids of the agent's own calls, such as t3.c1.
 var loopCall = regexp.MustCompile(`^t[0-9]+\.`)
 
 func (p *projector) transcript() Transcript {
@@ -132,13 +130,13 @@ func (p *projector) transcript() Transcript {
 	return out
 }
 
-// activate puts a version in the place of the skill's older one.
+// activate replaces the older version of the same skill, or appends v.
 func activate(active []ActiveVersion, v ActiveVersion) []ActiveVersion {
 	return upsert(active, v, func(x ActiveVersion) bool { return x.SkillID == v.SkillID })
 }
 
-// skillMessage shows a skill's instructions once: where the call's
-// result carries them, there.
+// skillMessage shows a skill's instructions once. If a call's result carries them, they appear
+// there.
 func (p *projector) skillMessage(e event.SkillActivated) Message {
 	m := Message{Role: "context", CFCPromptRole: promptRole, Call: e.Call, Skill: &ActiveVersion{e.SkillID, e.Name, e.Hash}, Digest: e.Text.Digest,
 		Content: json.RawMessage("null")}
@@ -150,7 +148,7 @@ func (p *projector) skillMessage(e event.SkillActivated) Message {
 	return m
 }
 
-// showsText reports whether the result of a call has a text, as it is or inside JSON.
+// showsText reports whether the result of a call contains the text, either directly or inside JSON.
 func (p *projector) showsText(call string, text []byte) bool {
 	b, _ := p.c.load(p.returned[call].Content)
 	if len(text) == 0 || b == nil {
@@ -170,7 +168,7 @@ func (p *projector) showsText(call string, text []byte) bool {
 	return false
 }
 
-// messageParts returns the parts of a message blob, or the gap.
+// messageParts returns the parts of a message blob, or a gap.
 func (p *projector) messageParts(r record.Ref) json.RawMessage {
 	var m struct {
 		Parts json.RawMessage `json:"parts"`
@@ -181,7 +179,7 @@ func (p *projector) messageParts(r record.Ref) json.RawMessage {
 	return p.c.embedded(m.Parts)
 }
 
-// textParts returns text as one part, or the gap.
+// textParts returns text as one part, or a gap.
 func (p *projector) textParts(r record.Ref) json.RawMessage {
 	b, gap := p.c.load(r)
 	if gap != nil {

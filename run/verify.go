@@ -15,7 +15,7 @@ import (
 	"metier/record"
 )
 
-// VerifyReport is what Verify found. Warnings do not speak against the record.
+// VerifyReport is the result of Verify. Warnings do not invalidate the record.
 type VerifyReport struct {
 	ID        string            `json:"id"`
 	OK        bool              `json:"ok"`
@@ -27,9 +27,9 @@ type VerifyReport struct {
 	Warnings  []Problem         `json:"warnings"`
 }
 
-// Verify checks the record (chain, blobs, heads, children), that this build
-// knows every entry that must be understood, that every artifact is what the log
-// printed, and that the skill artifacts agree with each other. The error is only for what kept it from looking.
+// Verify checks the record (chain, blobs, heads, children), that this build knows every required
+// entry, that every artifact is what the log produces, and that the skill artifacts agree with each
+// other. The error is only for failures that prevented the check.
 func Verify(ctx context.Context, f *Folder) (VerifyReport, error) {
 	r, err := f.verifyLog(ctx)
 	if err != nil {
@@ -42,8 +42,8 @@ func Verify(ctx context.Context, f *Folder) (VerifyReport, error) {
 	return r, nil
 }
 
-// VerifyAt is Verify for a folder whose log may be damaged so far that Look
-// refuses it. Then its artifacts are not judged: nothing says what they should be.
+// VerifyAt is Verify for a folder whose log may be too damaged for Look. In that case its artifacts
+// are not checked, because there is nothing to check them against.
 func VerifyAt(ctx context.Context, root, id string, o *Options) (VerifyReport, error) {
 	f, err := Look(root, id, o)
 	if err == nil {
@@ -69,7 +69,7 @@ func VerifyAt(ctx context.Context, root, id string, o *Options) (VerifyReport, e
 	return r, ferr
 }
 
-// verifyLog judges the log, its blobs, heads and children.
+// verifyLog checks the log, its blobs, heads and children.
 func (f *Folder) verifyLog(ctx context.Context) (VerifyReport, error) {
 	r := VerifyReport{ID: f.id, Artifacts: map[string]string{}, Problems: []Problem{}, Warnings: []Problem{}}
 	rec, err := f.verifyRecord(ctx)
@@ -112,7 +112,7 @@ func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
 	return rec, fault("verify", f.dir, err)
 }
 
-// worst is what speaks against the record of a child, or of one below it.
+// worst returns the most important problem in the record of a child or one of its descendants.
 func worst(c record.Report) string {
 	if len(c.Problems) > 0 {
 		return fmt.Sprintf("%s: entry %d: %s: %s", c.Name, c.Problems[0].Seq, c.Problems[0].Code, c.Problems[0].Detail)
@@ -125,8 +125,8 @@ func worst(c record.Report) string {
 	return c.Name
 }
 
-// verifyFiles compares the artifacts with the log. A log that cannot be folded
-// is one more problem.
+// verifyFiles compares the artifacts with the log. A log that cannot be folded is reported as one
+// more problem.
 func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 	h, err := recall(ctx, f.id, f.log)
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *Folder) verifyFiles(ctx context.Context, r *VerifyReport) error {
 	return f.strangers(want, r)
 }
 
-// agree checks that calls have results and that the skill artifacts fit each other.
+// agree checks that calls have results and that the skill artifacts are consistent.
 func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
 	p, err := newProjector(ctx, h, f.blobs)
 	if err != nil {
@@ -202,11 +202,10 @@ func (f *Folder) agree(ctx context.Context, h *history, r *VerifyReport) error {
 	return err
 }
 
-// fileVerdict is what an exported run has beside its artifacts.
+// fileVerdict is the verification report in an exported run.
 const fileVerdict = "verify.json"
 
-// strangers names files that look like artifacts and that no part of this log
-// would print.
+// strangers finds files that look like artifacts but that no part of this log would produce.
 func (f *Folder) strangers(want map[string]string, r *VerifyReport) error {
 	var names []string
 	for _, dir := range []string{"", outputsDir} {

@@ -13,7 +13,7 @@ import (
 	"metier/record"
 )
 
-// tied finds the log of the child run that an entry of this run ties in.
+// tied finds the log of the child run that an entry of this run refers to.
 func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error) {
 	e, err := event.Decode(en)
 	if errors.Is(err, event.ErrUnknown) {
@@ -40,16 +40,15 @@ func (f *Folder) tied(_ context.Context, en record.Entry) (*record.Child, error)
 	return &record.Child{Name: c.Run, Head: c.Head, Log: record.File(filepath.Join(k.dir, FileLog)), Blobs: blobs, Heads: k.heads, Children: k.tied}, nil
 }
 
-// child is the folder of a child run for reading, not opened yet.
+// child returns the folder of a child run for reading, not yet opened.
 func (f *Folder) child(id string) *Folder {
 	o := f.opt
 	o.Secrets = nil
 	return &Folder{id: id, dir: filepath.Join(f.Children(), id), opt: o, readOnly: true}
 }
 
-// strays checks what is in the folder of child runs and is not tied in by an
-// entry: the records of children that have not ended, and folders that no call
-// of this run began.
+// strays checks the folders of child runs that no entry refers to: the records of children that
+// have not ended, and folders that no call of this run created.
 func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error {
 	there, err := os.ReadDir(f.Children())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,9 +92,9 @@ func (f *Folder) strays(ctx context.Context, h *history, r *VerifyReport) error 
 	return nil
 }
 
-// verifyEnded checks what the chain of an ended child does not show: that its
-// calls have results, its skill artifacts agree, and its files are what its log
-// says. The chain itself was checked with the parent's.
+// verifyEnded checks what the chain of an ended child does not prove: that its calls have results,
+// that its skill artifacts agree, and that its files match its log. The chain itself was checked
+// with the parent's.
 func (f *Folder) verifyEnded(ctx context.Context, name string, r *VerifyReport) error {
 	k := f.child(name)
 	in, err := VerifyAt(ctx, f.Children(), name, &k.opt)
@@ -115,11 +114,11 @@ func (f *Folder) verifyEnded(ctx context.Context, name string, r *VerifyReport) 
 	return nil
 }
 
-// maxChildren bounds how many folders of children are checked.
+// maxChildren limits how many children's folders are checked.
 const maxChildren = 10_000
 
-// verifyLoose checks the record of a child that no entry ties in: it has not
-// ended, or its call failed and nothing of it was used.
+// verifyLoose checks the record of a child that no entry refers to: either it has not ended, or its
+// call failed and nothing from it was used.
 func (f *Folder) verifyLoose(ctx context.Context, name string, failed bool, r *VerifyReport) error {
 	k, on := f.child(name), dirChilds+"/"+name
 	if info, err := os.Lstat(filepath.Join(k.dir, FileLog)); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
