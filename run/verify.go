@@ -112,7 +112,8 @@ func (f *Folder) verifyRecord(ctx context.Context) (record.Report, error) {
 	return rec, fault("verify", f.dir, err)
 }
 
-// worst returns the most important problem in the record of a child or one of its descendants.
+// worst returns the path of a child with problems, or of its first descendant with problems, and
+// the first problem.
 func worst(c record.Report) string {
 	if len(c.Problems) > 0 {
 		return fmt.Sprintf("%s: entry %d: %s: %s", c.Name, c.Problems[0].Seq, c.Problems[0].Code, c.Problems[0].Detail)
