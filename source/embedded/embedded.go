@@ -1,8 +1,8 @@
-// Package embedded is the source of skills in an fs.FS, such as an embed.FS
-// with the skills that ship inside the program.
+// Package embedded is a source of skills in an fs.FS, such as an embed.FS with the skills that ship
+// inside the program.
 //
-// The file system is trusted to stay as it is and to hold no links; sizes and
-// counts are still bounded.
+// The file system is trusted not to change and to contain no links. Sizes and counts are still
+// bounded.
 package embedded
 
 import (
@@ -23,7 +23,7 @@ import (
 	"metier/source/internal/entry"
 )
 
-// Limits of one source. Past them, diagnostics say what is missing.
+// Limits of one source. Beyond them, diagnostics report what is missing.
 const (
 	MaxDirs      = 10_000   // folders looked into in one listing
 	MaxFiles     = 2_000    // files of one skill
@@ -36,8 +36,8 @@ type Source struct {
 	names []string
 }
 
-// New returns the source of all folders below the root of fsys that hold a
-// SKILL.md, or of the root if that is one itself.
+// New returns a source for all folders below the root of fsys that contain a SKILL.md, or for the
+// root if it is a skill itself.
 func New(fsys fs.FS) *Source { return &Source{fsys, entry.FileNames(false)} }
 
 // List implements metier.Source.

@@ -15,8 +15,8 @@ import (
 	"metier/internal/confine"
 )
 
-// bundle holds a skill's folder open: files come from that folder even when its
-// name means another one by now.
+// bundle holds a skill's folder open, so that files come from that folder even if its path now
+// refers to another one.
 type bundle struct {
 	s    *Source
 	at   *anchors
@@ -39,8 +39,8 @@ func (b *bundle) Close() error {
 	return nil
 }
 
-// Open implements metier.Bundle. A link is resolved now and opened by its
-// target, if links are followed and it stays in the skill's folder.
+// Open implements metier.Bundle. If links are followed, a link that stays in the skill's folder is
+// resolved and its target is opened.
 func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 
 var errSkipped = errors.New("folders of version control and packages are no part of a skill")
 
-// skips reports whether a folder of this name is no part of a skill, in any
-// letters, since some file systems do not tell those apart.
+// skips reports whether a folder with this name is not part of a skill. Case is ignored, because
+// some file systems are case-insensitive.
 func (s *Source) skips(name string) bool {
 	return slices.ContainsFunc(s.opt.Skip, func(k string) bool { return strings.EqualFold(k, name) })
 }
@@ -85,8 +85,8 @@ func (b *bundle) openFile(file string) (*confine.File, error) {
 	return b.at.open(t)
 }
 
-// resolve follows the links of a path in the skill. The links are looked at by
-// path, so the folder must still be the one that is held open.
+// resolve follows the links of a path in the skill. Links are read by path, so the folder at that
+// path must still be the one that is held open.
 func (b *bundle) resolve(rel string) (target, error) {
 	location := b.node.location(b.at)
 	d, err := b.at.get(b.node.at).dir.Stat(b.node.rel)

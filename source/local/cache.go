@@ -22,7 +22,7 @@ import (
 	"metier/source/internal/entry"
 )
 
-// Scanned says what one listing did, for people.
+// Scanned describes one listing, for display.
 type Scanned struct {
 	Root    string
 	Folders int           // looked at
@@ -34,7 +34,7 @@ type Scanned struct {
 	Unsaved error         // why the index could not be written
 }
 
-// String describes a listing in a clause.
+// String describes a listing in a short phrase.
 func (s Scanned) String() string {
 	text := fmt.Sprintf("%s scanned in %.1f ms", plural.Of(s.Folders, "folder"), float64(s.Took.Microseconds())/1000)
 	switch {
@@ -50,8 +50,8 @@ func (s Scanned) String() string {
 }
 
 const (
-	// coarse is more than any clock of files with parts of seconds lags behind,
-	// and wholeSecond more than one without.
+	// coarse exceeds the lag of any file clock with sub-second resolution. wholeSecond exceeds that
+	// of file clocks without it.
 	coarse      = 100 * time.Millisecond
 	wholeSecond = 3 * time.Second
 
@@ -64,19 +64,18 @@ const (
 	maxSwept    = 10_000              // names of the index folder looked at
 )
 
-// past is what the index file of a root knows, and what it shall know next. It
-// stands in at one place only, where a scan looks at one folder, so a scan has
-// the same rules with and without it.
+// past is what the index file of a root knows, and what the next one will contain. It is used in a
+// single place, where a scan examines one folder, so a scan follows the same rules with and without
+// it.
 //
-// A record is believed when the folder (of a skill: its SKILL.md) has the very
-// key it had when it was read. Ctime is in the key and no program can set it,
-// so a change that keeps size and mtime is noticed too. Names that come and go
-// change the key of their folder, and that is looked at before them. Left out
-// is what changed so recently that a further change might get the same ctime,
-// as git does it: such a folder is read again next time.
+// A record is used if the folder (for a skill, its SKILL.md) has exactly the key it had when it was
+// read. The key includes ctime, which no program can set, so a change that preserves size and mtime
+// is detected too. Names that are added or removed change the key of their folder, which is checked
+// first. As in git, files that changed so recently that another change might get the same ctime are
+// left out: such a folder is read again next time.
 //
-// The index holds the beginnings of files, no tier and no state. Open, Read and
-// Manifest do not know it.
+// The index holds the beginnings of files, but no tier and no state. Open, Read and Manifest do not
+// use it.
 type past struct {
 	Scanned
 	id     indexID
@@ -86,7 +85,7 @@ type past struct {
 	misses bool     // next has a record that old has not
 }
 
-// past opens the index of the root, or returns nil where there is none to use.
+// past opens the index of the root, or returns nil if there is none to use.
 func (s *Source) past(root anchor) *past {
 	p := &past{Scanned: Scanned{Root: root.path}, start: s.opt.Now()}
 	if s.opt.Index == "" {
@@ -114,8 +113,8 @@ func (s *Source) past(root anchor) *past {
 	return p
 }
 
-// load reads the index file: a regular file of this user that nobody else can
-// write, reached without a link at its end. None is no error.
+// load reads the index file. It must be a regular file of this user that no other user can write,
+// and its last path element must not be a link. A missing file is not an error.
 func (p *past) load() (*indexFile, error) {
 	folder, err := confine.Resolve(filepath.Dir(p.Index))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,10 +144,10 @@ func (p *past) load() (*indexFile, error) {
 	return readIndex(f, info.Size, p.id)
 }
 
-// on reports whether keys of the folders of this anchor are worth asking for.
+// on reports whether the index covers the folders of this anchor.
 func (p *past) on(n node) bool { return p.Index != "" && n.at == 0 }
 
-// settled reports whether any later change gives another ctime.
+// settled reports whether any later change is sure to produce another ctime.
 func (p *past) settled(k confine.Key) bool {
 	slack := coarse
 	if k.Ctime%int64(time.Second) == 0 {
@@ -157,7 +156,7 @@ func (p *past) settled(k confine.Key) bool {
 	return k.Ctime < p.start.Add(-slack).UnixNano()
 }
 
-// recall is what the index knows of a folder that did not change.
+// recall returns what the index knows about an unchanged folder.
 func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 	if sc.past.old == nil || !sc.past.on(n) {
 		return r, false
@@ -199,16 +198,16 @@ func (sc *scan) recall(n node, w *worker) (r found, ok bool) {
 	return found{head: h, skill: true, record: record, known: true}, entry.Fill(h, data, whole)
 }
 
-// unchanged reports whether a file or folder still has its key. Only what was
-// read through the same confined folder has one, see confine.Dir.Glance. Mode
-// and number of names need no look: both change the ctime.
+// unchanged reports whether a file or folder still has its key. Only what was read through the same
+// confined folder has a key, see confine.Dir.Glance. Mode and link count need no check, because
+// both change the ctime.
 func (sc *scan) unchanged(rel string, k confine.Key, kind fs.FileMode) bool {
 	info, err := sc.first.dir.Glance(rel)
 	now, ok := info.Key()
 	return err == nil && ok && now == k && info.Mode.Type() == kind
 }
 
-// remembering makes a record of what was just read, if it may be remembered.
+// remembering creates a record of what was just read, if it may be cached.
 func (sc *scan) remembering(n node, r *found, key confine.Key, w *worker) {
 	if !sc.past.settled(key) {
 		return
@@ -224,8 +223,8 @@ func (sc *scan) remembering(n node, r *found, key confine.Key, w *worker) {
 	}
 }
 
-// needed is as much of what was read of a file as gives the same head: nothing of
-// the body where the frontmatter is enough.
+// needed returns the part of a file that is enough to produce the same head. If the frontmatter is
+// enough, it omits the body.
 func needed(h *metier.Head, data []byte, whole bool) ([]byte, bool) {
 	if end := bytes.Index(data, []byte("\n---\n")); end > 0 {
 		front := data[:end+len("\n---\n")]
@@ -237,7 +236,7 @@ func needed(h *metier.Head, data []byte, whole bool) ([]byte, bool) {
 	return data, whole
 }
 
-// keep takes a record over into the next index.
+// keep copies a record into the next index.
 func (p *past) keep(r *found) {
 	p.Folders++
 	if r.known {
@@ -249,9 +248,9 @@ func (p *past) keep(r *found) {
 	}
 }
 
-// save writes the index if the listing found anything new. It is not synced to
-// disk: the checksum tells what a power cut left. Of processes that write at
-// once, the last one wins; each record is true on its own.
+// save writes the index if the listing found anything new. It is not synced to disk, because the
+// checksum detects a partial write after a power failure. If several processes write at once, the
+// last one wins. Each record is valid on its own.
 func (p *past) save(now time.Time) {
 	if p.Index == "" || !p.misses && (p.old == nil && len(p.next) == 0 || p.old != nil && p.old.count == len(p.next)) {
 		return
@@ -269,9 +268,8 @@ func (p *past) save(now time.Time) {
 	}
 }
 
-// ours reports whether a name is one that save gives to an index file, temp that
-// it is one of a half-written one. The folder may be anybody's, as METIER_INDEX
-// says, and others end their names like that too.
+// ours reports whether save uses this name for an index file (is) or for a half-written one (temp).
+// METIER_INDEX can name any folder, and other programs' files may have the same extension.
 func ours(name string) (is, temp bool) {
 	if rest, ok := strings.CutPrefix(name, "."); ok && strings.HasSuffix(name, ".tmp") {
 		name, temp = rest[:strings.Index(rest+indexSuffix, indexSuffix)]+indexSuffix, strings.Contains(rest, indexSuffix+".")
@@ -283,8 +281,7 @@ func ours(name string) (is, temp bool) {
 	return ok && len(sum) == indexNamed && strings.Trim(sum, "0123456789abcdef") == "", temp
 }
 
-// sweep removes what nobody needs from the index folder. What cannot be
-// removed stays.
+// sweep removes unneeded files from the index folder. Files that cannot be removed stay.
 func sweep(dir string, now time.Time) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -308,8 +305,8 @@ func sweep(dir string, now time.Time) {
 	}
 }
 
-// Clear removes the index files in a folder, and what half-written ones are in
-// it, and returns how many. It touches nothing else.
+// Clear removes the index files in a folder, including half-written ones, and returns how many. It
+// does not touch other files.
 func Clear(dir string) (int, error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,10 +12,9 @@ import (
 	"metier/skillmd"
 )
 
-// Why says what keeps the folder at a path of this source from being listed:
-// one diagnostic, with a code the listing uses where it is one of its rules. A
-// zero Diagnostic means that nothing does. It looks at each step of the path
-// once and opens no file but SKILL.md.
+// Why returns the reason the folder at a path of this source is not listed: one diagnostic, with
+// the code that List would use if List has a rule for it. A zero Diagnostic means that nothing
+// prevents the listing. Why checks each step of the path once and opens no file except SKILL.md.
 func (s *Source) Why(p string) metier.Diagnostic {
 	say := func(code, format string, args ...any) metier.Diagnostic {
 		return metier.Diagnostic{Severity: skillmd.Advice, Code: code, Detail: fmt.Sprintf(format, args...), Path: p}
@@ -64,7 +63,7 @@ func (s *Source) Why(p string) metier.Diagnostic {
 	return say("no-skill-file", "the folder has no %s", strings.Join(s.names, " or "))
 }
 
-// whyLink says it of a symlink.
+// whyLink is Why for a symlink.
 func (s *Source) whyLink(at *anchors, rel string, say func(code, format string, args ...any) metier.Diagnostic) metier.Diagnostic {
 	t, err := at.target(node{path: rel, rel: rel}.location(at))
 	switch {

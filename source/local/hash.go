@@ -17,17 +17,17 @@ import (
 	"metier/source/internal/entry"
 )
 
-// wholeBytes is the size up to which a file is read in one piece, so that what
-// is hashed is one moment of it; a larger one is streamed, then looked at again.
+// wholeBytes is the size up to which a file is read at once, so that the hash covers one moment. A
+// larger file is streamed and then checked for changes.
 const wholeBytes = 1 << 20
 
-// maxTries bounds how often a file is streamed that is written to meanwhile.
+// maxTries limits how often a file is streamed again because it was changing.
 const maxTries = 3
 
 var fileBufs = sync.Pool{New: func() any { return new([]byte) }}
 
-// hash reads all files, on all cores, and returns those that could be read.
-// Past MaxSkillBytes, counted in the order of the walk, files are left out.
+// hash reads all files, on all cores, and returns those that could be read. Files past
+// MaxSkillBytes, counted in walk order, are left out.
 func (x *index) hash() ([]metier.File, error) {
 	files := make([]metier.File, len(x.files))
 	faults := make([]error, len(x.files))
@@ -90,7 +90,7 @@ func sum(sizes []atomic.Int64) (n int64) {
 	return n
 }
 
-// read hashes one file; buf is reused by the next call.
+// read hashes one file. The next call reuses buf.
 func (x *index) read(it item, buf []byte) (metier.File, []byte, error) {
 	f := metier.File{Path: it.path, Location: it.loc}
 	data, info, err := it.dir.Append(buf[:0], it.rel, min(wholeBytes, x.s.opt.MaxFileBytes))
@@ -113,7 +113,7 @@ func (x *index) read(it item, buf []byte) (metier.File, []byte, error) {
 	return f, data, nil
 }
 
-// stream hashes a file that is too large for memory.
+// stream hashes a file that is too large to hold in memory.
 func (x *index) stream(f *metier.File, it item) error {
 	r, err := it.dir.Open(it.rel)
 	if err != nil {
@@ -151,7 +151,7 @@ func (x *index) stream(f *metier.File, it item) error {
 	return nil
 }
 
-// withContext ends a long read when the caller gives up.
+// withContext stops a long read when the context is canceled.
 type withContext struct {
 	x *index
 	r io.Reader
@@ -171,7 +171,7 @@ func (x *index) allowed(info confine.Info) error {
 	return nil
 }
 
-// fault says why a file is missing from the manifest.
+// fault records why a file is missing from the manifest.
 func (x *index) fault(it item, err error) {
 	switch confine.CodeOf(err) {
 	case confine.TooBig:

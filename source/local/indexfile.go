@@ -13,9 +13,8 @@ import (
 	"metier/internal/confine"
 )
 
-// An index file is a header, the offsets of the records, and the records in
-// byte order of their folders. All numbers are little-endian; the checksum
-// covers every byte behind it.
+// An index file is a header, the offsets of the records, and the records in byte order of their
+// folders. All numbers are little-endian. The checksum covers every byte after it.
 //
 //	 0  magic
 //	 8  CRC-32C
@@ -28,8 +27,7 @@ import (
 //	    offset of each record, four bytes each
 //	    records
 //
-// The record of a skill has the beginning of its file, which is parsed as the file
-// would be.
+// The record of a skill has the beginning of its file, which is parsed like the file itself.
 const (
 	indexMagic    = "metierIX"
 	indexFormat   = 2
@@ -37,27 +35,26 @@ const (
 	maxIndexBytes = 128 << 20 // of an index file; a larger one is neither read nor written
 )
 
-// castagnoli is made when it is needed: it would be a tenth of the start of the
-// program.
+// castagnoli creates the table on demand: creating it at startup would take a tenth of the
+// program's start time.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// indexFile is one opened index file. Its content was written by this program
-// for this user, says the header; still nothing in it is trusted to be in
-// bounds.
+// indexFile is one opened index file. Its header says that this program wrote it for this user, but
+// every offset and length in it is still bounds-checked.
 type indexFile struct {
 	data  []byte
 	count int
 	table int // where the offsets start
 }
 
-// indexID is what an index file must be about to be of use.
+// indexID identifies what an index file must belong to in order to be used.
 type indexID struct {
 	name  string // root and options
 	owner uint32
 	dev   uint64
 }
 
-// readIndex takes a whole index file from r, which has size bytes.
+// readIndex reads a whole index file of size bytes from r.
 func readIndex(r io.Reader, size int64, id indexID) (*indexFile, error) {
 	if size < indexHeader || size > maxIndexBytes {
 		return nil, fmt.Errorf("it has %d bytes", size)
@@ -101,7 +98,7 @@ func (f *indexFile) check(id indexID) error {
 	return nil
 }
 
-// record returns the bytes of the i-th record, nil if there are none.
+// record returns the bytes of the i-th record, or nil if it does not exist.
 func (f *indexFile) record(i int) []byte {
 	start, end := uint64(le.Uint32(f.data[f.table+4*i:])), uint64(len(f.data))
 	if i+1 < f.count {
@@ -113,8 +110,8 @@ func (f *indexFile) record(i int) []byte {
 	return f.data[start:end]
 }
 
-// find looks for the record of a folder, first at near: folders are asked for
-// in nearly the order of the file.
+// find looks up the record of a folder, starting at near: folders are looked up nearly in file
+// order.
 func (f *indexFile) find(rel string, near int) (record []byte, at int) {
 	for i := near; i < min(near+4, f.count); i++ {
 		if r := f.record(i); string(relOf(r)) == rel {
@@ -135,8 +132,8 @@ func relOf(record []byte) []byte {
 	return r.text()
 }
 
-// appendSkill writes a record of a skill: the file name, and the beginning of the
-// file, or with whole all of it.
+// appendSkill appends the record of a skill: the file name, and the beginning of the file, or all
+// of it if whole is set.
 func appendSkill(b []byte, rel, name string, key confine.Key, data []byte, whole bool) []byte {
 	b = appendText(b, rel)
 	b = appendText(b, name)
@@ -149,7 +146,7 @@ func appendSkill(b []byte, rel, name string, key confine.Key, data []byte, whole
 	return appendText(b, data)
 }
 
-// appendGroup writes a record of a folder without skill.
+// appendGroup appends the record of a folder without a skill.
 func appendGroup(b []byte, rel string, key confine.Key, dirs, links []string) []byte {
 	b = appendText(b, rel)
 	b = appendText(b, "")
@@ -174,8 +171,7 @@ func appendKey(b []byte, k confine.Key) []byte {
 	return b
 }
 
-// assemble puts records, which are in order, into a file. It is nil where they
-// are too many.
+// assemble builds a file from sorted records. It returns nil if there are too many.
 func assemble(records [][]byte, id indexID) []byte {
 	size := indexHeader + len(id.name) + 4*len(records)
 	for _, r := range records {
@@ -205,8 +201,7 @@ func assemble(records [][]byte, id indexID) []byte {
 	return b
 }
 
-// reader takes a record apart. After the first thing that is out of bounds it
-// gives zero values, and bad is set.
+// reader decodes a record. After the first out-of-bounds read it sets bad and returns zero values.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -224,7 +219,7 @@ func (r *reader) number() uint64 {
 	return n
 }
 
-// length reads how many things follow, each of at least one byte.
+// length reads how many elements follow, each at least one byte long.
 func (r *reader) length() int {
 	n := r.number()
 	if n > uint64(len(r.rest)) {
@@ -274,14 +269,14 @@ func (r *reader) names() []string {
 	return list
 }
 
-// skill reads what appendSkill wrote behind the key.
+// skill reads what appendSkill wrote after the key.
 func (r *reader) skill() (data []byte, whole, ok bool) {
 	whole = r.byte() == 1
 	data = r.text()
 	return data, whole, !r.bad && len(r.rest) == 0
 }
 
-// sortRecords puts records into byte order of their folders.
+// sortRecords sorts records in byte order of their folders.
 func sortRecords(records [][]byte) {
 	slices.SortFunc(records, func(a, b []byte) int { return bytes.Compare(relOf(a), relOf(b)) })
 }

@@ -11,9 +11,9 @@ import (
 	"metier/internal/confine"
 )
 
-// anchors are the folders something may lie in: the root first, then the
-// allowed ones, which are opened when the first link is met. Each is held open,
-// so that what was resolved and what is opened are in the same folder.
+// anchors are the folders that can contain a target: first the root, then the allowed roots, which
+// are opened when the first link is found. Each is held open, so that resolving and opening use the
+// same folder.
 type anchors struct {
 	first   anchor
 	allowed []string // as they were named; nil where links are not followed
@@ -58,7 +58,7 @@ func (a *anchors) reach() {
 	})
 }
 
-// get is the anchor of a number; only target gives others than 0.
+// get returns the anchor with this number. Only target returns numbers other than 0.
 func (a *anchors) get(i int) anchor {
 	if i == 0 {
 		return a.first
@@ -74,7 +74,7 @@ func (a *anchors) close() {
 	}
 }
 
-// target is what a symlink means: a path without links below an anchor.
+// target is the result of resolving a symlink: a path without links below an anchor.
 type target struct {
 	at   int
 	rel  string
@@ -84,9 +84,9 @@ type target struct {
 
 var errOutside = &confine.Error{Op: "resolve", Code: confine.Outside, Err: errors.New("a symlink leaves the root")}
 
-// target follows the links of a host path. What it returns may be changed the
-// next moment; opening it through the anchor then fails and never escapes. The
-// error says nothing about what is outside but for a folder (dir is set).
+// target follows the links of a host path. The result may change at any moment. Opening it through
+// the anchor then fails and never escapes. For a path outside, the error reveals only whether it is
+// a folder (dir is set).
 func (a *anchors) target(path string) (target, error) {
 	a.reach()
 	real, err := confine.RealPath(path)
@@ -108,10 +108,10 @@ func (a *anchors) target(path string) (target, error) {
 	return t, errOutside
 }
 
-// open opens a resolved file; none of its parents may be a link any more.
+// open opens a resolved file. It fails if any of its parents has become a link.
 func (a *anchors) open(t target) (*confine.File, error) { return a.get(t.at).dir.Open(t.rel) }
 
-// node is a folder: how it is called, and where it is.
+// node is a folder: its name and its location.
 type node struct {
 	path string // display path below the root, "." for the root
 	at   int    // anchor
@@ -126,7 +126,7 @@ func (n node) child(name string) node {
 	return node{p, n.at, join(n.rel, name)}
 }
 
-// location returns the host path of a node after links.
+// location returns the host path of a node after resolving links.
 func (n node) location(a *anchors) string {
 	base := a.get(n.at).path
 	switch {
@@ -138,8 +138,7 @@ func (n node) location(a *anchors) string {
 	return filepath.Join(base, filepath.FromSlash(n.rel))
 }
 
-// file returns the path of a file in the folder below its anchor, and its host
-// path.
+// file returns the path of a file in the folder, relative to its anchor, and its host path.
 func (n node) file(a *anchors, name string) (rel, location string) {
 	base := a.get(n.at).path
 	if filepath.Separator != '/' || base == "/" || n.rel == "." {
@@ -157,7 +156,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// kindOf and codeOf turn a refusal by confine into the root package's words.
+// kindOf and codeOf map an error of confine to the kinds and codes of the root package.
 func kindOf(err error) metier.Kind {
 	switch confine.CodeOf(err) {
 	case confine.NotFound:

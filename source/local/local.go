@@ -1,10 +1,9 @@
-// Package local is the source of skills in a folder on disk.
+// Package local is a source of skills in a folder on disk.
 //
-// The folder's content is untrusted: every file is opened through
-// internal/confine, every walk is bounded, and the order of everything is the
-// byte order of names, whatever the file system says. A symlink is resolved
-// once, compared with the bounds, and then opened by its target without
-// following anything.
+// The folder's content is untrusted. Every file is opened through internal/confine and every walk
+// is bounded. Everything is in byte order of names, whatever order the file system returns. A
+// symlink is resolved once, checked against the bounds, and then its target is opened without
+// following links.
 package local
 
 import (
@@ -26,24 +25,24 @@ import (
 	"metier/source/internal/entry"
 )
 
-// Options of New. Zero values mean the defaults given here.
+// Options are the options of New. The zero value means the defaults described here.
 type Options struct {
 	Scan      settings.Scan      // default recursive; grouped finds the same skills
 	Nested    settings.Nested    // default no
 	FileNames settings.FileNames // default exact
 	Symlinks  settings.Symlinks  // default ignore
-	// AllowedRoots are other folders a symlink in the root may lead into. One
-	// that does not exist allows nothing.
+	// AllowedRoots are other folders that a symlink in the root may lead into. Missing folders are
+	// ignored.
 	AllowedRoots []string
-	// Within, if set, is a folder the root must lie in after links; else
-	// opening it is Denied (setting root_scope).
+	// Within, if set, is a folder that must contain the root after links are resolved. Otherwise,
+	// opening it fails with Denied (setting root_scope).
 	Within string
-	// Optional makes a root that does not exist an empty one, looked for anew
-	// at every List and Open, and one that cannot be read, or is no folder, an
-	// entry of that listing that says so instead of an error.
+	// Optional treats a missing root as empty, and checks for it again at every List and Open. A
+	// root that cannot be read or is not a folder produces an entry in the listing instead of an
+	// error.
 	Optional bool
-	// RefuseHardLinks leaves out files with more than one name: the other name
-	// may be outside. For roots where others can write.
+	// RefuseHardLinks leaves out files with more than one hard link, because another link may be
+	// outside. Use it for roots that other users can write.
 	RefuseHardLinks bool
 
 	MaxDepth         int      // folders below the root; default 12
@@ -55,18 +54,18 @@ type Options struct {
 	MaxSkillBytes    int64    // of all files of a skill; default 1 GiB
 	Skip             []string // names of folders never looked into; nil: .git .github .hub .archive node_modules
 
-	// Index is a folder for what List read, so that the next one opens only
-	// what changed; "" for none. It is made if it is not there. Processes may
-	// share it. Without it, or where it cannot be used, List gives the same.
+	// Index is a folder that caches what List read, so that the next List opens only what changed.
+	// "" disables it. It is created if it does not exist, and processes can share it. The result of
+	// List is the same if it is disabled or unusable.
 	Index string
-	// Scanned is told of each List; nil: nobody.
+	// Scanned, if set, is called for each List.
 	Scanned func(Scanned)
 	Now     func() time.Time // nil: time.Now
 }
 
 var skipDefault = []string{".git", ".github", ".hub", ".archive", "node_modules"}
 
-// Source lists the skills of one folder. It keeps no file open between calls.
+// Source lists the skills of one folder. It keeps no files open between calls.
 type Source struct {
 	given    string // as the operator wrote it
 	root     string // resolved, "" while an optional root is missing
@@ -77,10 +76,9 @@ type Source struct {
 	links    bool
 }
 
-// New returns the source of the folder root. The folder is resolved here, once:
-// if it, or a folder above it, later becomes a symlink, calls fail. Errors are
-// *metier.Error: NotFound (no such folder), Denied (not Within), Invalid (no
-// folder).
+// New returns a source for the folder root. The folder is resolved here, once: if it or a parent
+// later becomes a symlink, calls fail. Errors are *metier.Error: NotFound (no such folder), Denied
+// (outside Within), Invalid (not a folder).
 func New(root string, o *Options) (*Source, error) {
 	s := &Source{given: root}
 	if o != nil {
@@ -131,10 +129,10 @@ func orDefault[T int | int64](v *T, def T) {
 	}
 }
 
-// Root returns the folder: after links, or as it was given if it is optional.
+// Root returns the folder with links resolved, or as it was given if it is optional.
 func (s *Source) Root() string { return cmp.Or(s.root, s.given) }
 
-// resolve returns the root's path after links and checks its bounds.
+// resolve returns the root's path with links resolved, after checking its bounds.
 func (s *Source) resolve() (string, error) {
 	if s.root != "" {
 		return s.root, nil
@@ -180,9 +178,9 @@ func (s *Source) rootError(err error) error {
 	return e
 }
 
-// unusable is the entry that stands for a root which nobody named and which
-// cannot be used: it must not keep the skills of other roots from being listed.
-// A root that leaves its bounds has none.
+// unusable returns the entry for an unusable root that the user did not name explicitly. Such a
+// root must not prevent the skills of other roots from being listed. A root outside its bounds has
+// no entry.
 func (s *Source) unusable(err error) *metier.Head {
 	code, detail := "", ""
 	switch {
@@ -199,9 +197,8 @@ func (s *Source) unusable(err error) *metier.Head {
 	return &h
 }
 
-// List implements metier.Source. The root itself may be a skill; then it is
-// the only entry, with the path ".". A skill's folder is not searched for more
-// skills, unless Options.Nested says so.
+// List implements metier.Source. If the root itself is a skill, it is the only entry, with the path
+// ".". A skill's folder is not searched for more skills unless Options.Nested is set.
 func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 	return func(yield func(*metier.Head, error) bool) {
 		heads, err := s.heads(ctx)
@@ -242,8 +239,8 @@ func (s *Source) heads(ctx context.Context) ([]*metier.Head, error) {
 	return sc.heads, nil
 }
 
-// Open implements metier.Source: path may be any folder with a SKILL.md below
-// the root, also one that a limit kept out of the listing.
+// Open implements metier.Source. The path may be any folder below the root with a SKILL.md,
+// including one that a limit excluded from the listing.
 func (s *Source) Open(ctx context.Context, path string) (metier.Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -267,7 +264,8 @@ func (s *Source) open(at *anchors, path string) (*bundle, error) {
 	}
 	sc := scan{Source: s, anchors: at}
 	for _, name := range s.names {
-		// One component in a folder that is held: a look is enough to know that it is there.
+		// This is one path element in a folder that is held open: Glance is enough to see that it
+		// exists.
 		_, err := dir.Glance(name)
 		if confine.CodeOf(err) == confine.NotFound || runtime.GOOS != "linux" && !sc.spelled(n, name) {
 			continue
@@ -314,8 +312,8 @@ func (s *Source) pin(at *anchors, path string) (node, *confine.Dir, error) {
 	}
 }
 
-// Manifest lists and hashes the files of a listed entry. It is what Open and
-// then Bundle.Manifest give, without reading the head a second time.
+// Manifest lists and hashes the files of a listed entry. It returns the same as Open followed by
+// Bundle.Manifest, without reading the head again.
 func (s *Source) Manifest(ctx context.Context, h *metier.Head) (metier.Manifest, error) {
 	at, err := s.anchor()
 	if err != nil {
@@ -340,8 +338,7 @@ func (s *Source) Manifest(ctx context.Context, h *metier.Head) (metier.Manifest,
 	return fresh.Manifest(ctx)
 }
 
-// inside returns path relative to dir, slash separated, if it lies in it. Both
-// are resolved.
+// inside returns path relative to dir, with slashes, if it is inside dir. Both must be resolved.
 func inside(dir, path string) (rel string, ok bool) {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || !filepath.IsLocal(rel) {

@@ -36,8 +36,8 @@ type index struct {
 	diags []metier.Diagnostic
 }
 
-// Manifest implements metier.Bundle. The limits are those of Options; what they
-// cut is always the same, and SKILL.md is never cut.
+// Manifest implements metier.Bundle. The limits are those of Options. They always cut off the same
+// files, and never SKILL.md.
 func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
 	x := &index{bundle: b, ctx: ctx}
 	if err := x.skillFile(); err != nil {
@@ -67,7 +67,7 @@ func (b *bundle) Manifest(ctx context.Context) (metier.Manifest, error) {
 	return metier.Manifest{Files: files, Tree: entry.Tree(files), Diagnostics: x.diags}, nil
 }
 
-// skillFile takes SKILL.md in, which may be a link like any file.
+// skillFile adds SKILL.md, which may be a link like any other file.
 func (x *index) skillFile() error {
 	name, loc := x.name, x.node.location(x.at)
 	if h := x.Head(); h.Location == filepath.Join(loc, name) {
@@ -82,7 +82,7 @@ func (x *index) skillFile() error {
 	return nil
 }
 
-// place is a folder: its path in the skill, and where it is opened.
+// place is a folder: its path in the skill, and where to open it.
 type place struct {
 	path string // "" for the skill itself
 	dir  *confine.Dir
@@ -103,7 +103,7 @@ func (p place) child(name string) place {
 	return c
 }
 
-// under is the host path of a name in a folder; neither needs cleaning.
+// under returns the host path of a name in a folder. Neither needs cleaning.
 func under(dir, name string) string {
 	if os.IsPathSeparator(dir[len(dir)-1]) {
 		return dir + name
@@ -134,7 +134,7 @@ func (x *index) walk(level []place) error {
 	return nil
 }
 
-// list sorts what is in a folder into files, links and folders.
+// list sorts the contents of a folder into files, links and folders.
 func (x *index) list(p place) (dirs []place) {
 	names, more, err := p.dir.ReadDir(p.rel, maxNames)
 	if err != nil {
@@ -172,7 +172,7 @@ func (x *index) list(p place) (dirs []place) {
 	return dirs
 }
 
-// file takes a file in, up to the limit.
+// file adds a file, up to the limit.
 func (x *index) file(it item) {
 	if len(x.files) >= x.s.opt.MaxResourceFiles {
 		x.over++
@@ -181,8 +181,8 @@ func (x *index) file(it item) {
 	x.files = append(x.files, it)
 }
 
-// follow resolves links to files and folders. The files are taken in; the
-// folders, which come from outside the walk, are returned.
+// follow resolves links to files and folders. It adds the files, and returns the folders, which the
+// walk has not covered.
 func (x *index) follow(round []string) (dirs []place) {
 	for _, path := range round {
 		loc := filepath.Join(x.node.location(x.at), filepath.FromSlash(path))
@@ -214,7 +214,7 @@ func (x *index) follow(round []string) (dirs []place) {
 	return dirs
 }
 
-// holds reports whether dir is path or lies above it.
+// holds reports whether dir is path or one of its parents.
 func holds(dir, path string) bool {
 	_, ok := inside(dir, path)
 	return ok

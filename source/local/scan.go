@@ -26,10 +26,9 @@ const (
 	maxNotes = 100     // entries that only say "too deep"; the rest is counted
 )
 
-// scan is one listing. Folders are looked into level by level, those of one
-// level at once and in byte order, so a limit always cuts at the same place.
-// Symlinks come last: what is there in its own right is listed under its own
-// path, and each folder once.
+// scan is one listing. Folders are scanned level by level. Those of one level are scanned in
+// parallel and processed in byte order, so a limit always cuts off at the same point. Symlinks come
+// last: a folder reached directly is listed under its own path, and each folder only once.
 type scan struct {
 	*Source
 	*anchors
@@ -45,7 +44,7 @@ type scan struct {
 	head0  [][]int
 }
 
-// found is what one folder turned out to be.
+// found is the result of scanning one folder.
 type found struct {
 	head  *metier.Head
 	skill bool // head is of a SKILL.md, good or bad; nothing below the folder matters
@@ -57,7 +56,7 @@ type found struct {
 	known  bool   // from the index
 }
 
-// worker is what one goroutine of a scan works with.
+// worker is the state of one goroutine of a scan.
 type worker struct {
 	buf   []byte
 	key   confine.Key // of the SKILL.md that was read last
@@ -70,7 +69,7 @@ type worker struct {
 	given int
 }
 
-// head gives room for a Head; one allocation serves many.
+// head returns space for a Head. One allocation serves many.
 func (w *worker) head() *metier.Head {
 	if len(w.heads) == 0 {
 		w.heads = make([]metier.Head, min(1+w.given, 32))
@@ -81,8 +80,8 @@ func (w *worker) head() *metier.Head {
 	return h
 }
 
-// blame notes what is wrong with a folder: on the skill it is, else as an entry
-// of its own.
+// blame records a problem with a folder: on its skill if there is one, otherwise as a separate
+// entry.
 func (r *found) blame(bad metier.Head) {
 	if r.head == nil {
 		r.head = &bad
@@ -112,7 +111,7 @@ func (sc *scan) run() error {
 	return nil
 }
 
-// walk looks into level, then into the folders found there, and so on.
+// walk scans the folders of a level, then those found in them, and so on.
 func (sc *scan) walk(level []node) error {
 	for len(level) > 0 {
 		if room := sc.opt.MaxDirs - sc.dirs; len(level) > room {
@@ -180,7 +179,7 @@ func (sc *scan) probe(level []node) ([]found, error) {
 	return results, sc.ctx.Err()
 }
 
-// look decides what one folder is: a skill, or a folder to go on from.
+// look decides what one folder is: a skill, or a folder to descend into.
 func (sc *scan) look(n node, w *worker) found {
 	depth := 0
 	if n.path != "." {
@@ -248,7 +247,7 @@ func (sc *scan) read(n node, depth int, w *worker) found {
 	return r
 }
 
-// head reads the SKILL.md of a folder, or says that it has none.
+// head reads the SKILL.md of a folder, or reports that there is none.
 func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 	spare := w.heads
 	h := w.head()
@@ -268,8 +267,8 @@ func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 		case confine.NotFound:
 		case confine.Permission:
 			w.keyed = false
-			// Without the right to search the folder the file cannot even be
-			// described; then it is the folder that is unreadable.
+			// Without search permission on the folder, even stat of the file fails. It is then the
+			// folder that is unreadable.
 			if _, serr := sc.get(n.at).dir.Stat(rel); serr != nil {
 				*h = entry.Bad(n.path, n.location(sc.anchors), "unreadable-directory", "the folder cannot be searched; check its mode")
 				return h, true
@@ -288,7 +287,7 @@ func (sc *scan) head(n node, w *worker) (*metier.Head, bool) {
 	return nil, false
 }
 
-// reason is a confine error without its path, which the diagnostic has.
+// reason returns a confine error without its path, which the diagnostic has already.
 func reason(err error) string {
 	e, ok := err.(*confine.Error)
 	switch {
@@ -333,7 +332,7 @@ func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
 	return nil
 }
 
-// linkedHead reads a SKILL.md that is, or lies behind, a symlink.
+// linkedHead reads a SKILL.md that is a symlink or is reached through one.
 func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error) {
 	info, err := sc.get(n.at).dir.Stat(n.child(h.FileName).rel)
 	if errors.Is(err, syscall.EXDEV) {
@@ -359,8 +358,8 @@ func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error
 	return h, sc.fill(&h, t, w)
 }
 
-// spelled reports whether the folder has the name in this very case: many file
-// systems open SKILL.md when only skill.md is there.
+// spelled reports whether the folder has the name in exactly this case: many file systems open
+// SKILL.md when only skill.md exists.
 func (sc *scan) spelled(n node, name string) bool {
 	list, _, err := sc.get(n.at).dir.ReadDir(n.rel, maxNames)
 	return err != nil || slices.ContainsFunc(list, func(e confine.Entry) bool { return e.Name == name })
@@ -408,7 +407,7 @@ func (sc *scan) follow(round []node) (level []node) {
 	return level
 }
 
-// again notes a link to a folder that is listed already.
+// again records a link to a folder that is already listed.
 func (sc *scan) again(link node, t target, head int, location string) {
 	d := metier.Diagnostic{Severity: skillmd.Advice, Code: "skill-link-duplicate", Path: location,
 		Detail: "the symlink leads to a folder that is listed already; it is listed once"}
@@ -425,7 +424,7 @@ func (sc *scan) again(link node, t target, head int, location string) {
 	sc.add(h)
 }
 
-// fresh reports whether a folder met behind a link was not walked yet.
+// fresh reports whether a folder found through a link has not been walked yet.
 func (sc *scan) fresh(n node) bool {
 	if sc.walked == nil {
 		return true // no link was followed, so no folder comes twice
@@ -458,7 +457,7 @@ func (sc *scan) tooDeep(n node) {
 	}
 }
 
-// note says something about the whole listing: it goes on the root's entry.
+// note adds a diagnostic about the whole listing to the root's entry.
 func (sc *scan) note(sev skillmd.Severity, code, detail string) {
 	d := metier.Diagnostic{Severity: sev, Code: code, Detail: detail, Path: sc.first.path}
 	for i := range sc.heads {

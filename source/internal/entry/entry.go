@@ -1,5 +1,5 @@
-// Package entry holds what sources of files share: how the first bytes of a
-// SKILL.md become a Head, and the bytes of a file a File.
+// Package entry holds what file-based sources share: it turns the first bytes of a SKILL.md into a
+// Head, and the bytes of a file into a File.
 package entry
 
 import (
@@ -11,11 +11,11 @@ import (
 	"metier/skillmd"
 )
 
-// Steps are how many bytes of a SKILL.md are read, one after the other, until
-// its frontmatter is whole: nearly always the first is enough.
+// Steps are the numbers of bytes of a SKILL.md to read, in turn, until its frontmatter is complete.
+// The first is nearly always enough.
 var Steps = []int{4 << 10, 16 << 10, skillmd.MaxHead}
 
-// FileNames returns the names that make a folder a skill, first choice first.
+// FileNames returns the file names that make a folder a skill, in order of preference.
 func FileNames(lowerToo bool) []string {
 	if lowerToo {
 		return []string{"SKILL.md", "skill.md"}
@@ -23,8 +23,8 @@ func FileNames(lowerToo bool) []string {
 	return []string{"SKILL.md"}
 }
 
-// Fill sets what the first bytes of a SKILL.md say; complete means data is all
-// of it. It reports false, with nothing set, when more bytes are needed.
+// Fill sets the fields of h from the first bytes of a SKILL.md. complete means that data is the
+// whole file. If more bytes are needed, it reports false and sets nothing.
 func Fill(h *metier.Head, data []byte, complete bool) (enough bool) {
 	full := len(data) >= skillmd.MaxHead // the caller has no more to give, and the file may still go on
 	front, body, enough, diags := skillmd.ParseHead(data, complete && !full)
@@ -51,7 +51,7 @@ func Fill(h *metier.Head, data []byte, complete bool) (enough bool) {
 			h.Broken = true
 		}
 	}
-	// What has no frontmatter was not looked at: its first paragraph would be the
+	// A file without frontmatter has not been checked yet. Its first paragraph becomes the
 	// description, so it has to be text.
 	if i := bytes.IndexByte(data, 0); h.Plain && i >= 0 {
 		h.Broken = true
@@ -64,20 +64,20 @@ func Fill(h *metier.Head, data []byte, complete bool) (enough bool) {
 	return true
 }
 
-// Bad returns a Head that stands for something that could not be used.
+// Bad returns a Head that represents something unusable.
 func Bad(path, location, code, detail string) metier.Head {
 	return metier.Head{Path: path, Kind: metier.KindSkill, Broken: true,
 		Diagnostics: []metier.Diagnostic{{Severity: skillmd.Error, Code: code, Detail: detail, Path: location}}}
 }
 
-// Limits of what is looked at in a file.
+// Limits on how much of a file is inspected.
 const (
 	SniffBytes   = sniff.Bytes // text or binary
 	shebangBytes = 256
 )
 
-// Facts sets Text and Shebang from the first bytes of a file (at least
-// SniffBytes, or all; more tells which).
+// Facts sets Text and Shebang from the first bytes of a file: at least SniffBytes, or the whole
+// file. more reports whether the file continues.
 func Facts(f *metier.File, first []byte, more bool) {
 	if bytes.HasPrefix(first, []byte("#!")) {
 		line, _, _ := bytes.Cut(first[:min(len(first), shebangBytes)], []byte("\n"))
