@@ -1,8 +1,11 @@
-// Package model holds the words every model provider shares: messages, requests, streamed replies, errors and usage, and the one
-// interface an adapter implements. Adapters live below: anthropic, openai (and all that speak its protocol), gemini, and scripted,
-// which replays recorded turns. Package modeltest holds the conformance suite and HTTP stand-ins of the providers.
+// Package model defines what all model providers share: messages, requests, streamed replies,
+// errors, usage, and the interface that adapters implement. The adapters are in subpackages:
+// anthropic, gemini, openai (for OpenAI and everything that uses its protocol), and scripted, which
+// replays recorded turns. Package modeltest has the conformance suite and fake HTTP servers of the
+// providers.
 //
-// A reply is a stream. Deltas are for observers; the done chunk carries the whole message, and only that one is kept:
+// A reply is a stream. Deltas are for display. The done chunk carries the whole message, and only
+// that message is kept:
 //
 //	for c, err := range m.Stream(ctx, model.Request{System: "Be brief.", Messages: history, Tools: tools}) {
 //		if err != nil {
@@ -16,8 +19,9 @@
 //		}
 //	}
 //
-// Adapters never retry: the caller does, with Error.Retries and Backoff, so each try is on record. Parts a provider wants back
-// unread (signed reasoning, encrypted blocks, fields of tomorrow) travel as Opaque and go back only to the provider that made them.
+// Adapters never retry. The caller does, using Error.Retries and Backoff, so that each try is
+// recorded. Parts that a provider wants back unchanged (signed reasoning, encrypted blocks, unknown
+// fields) are kept as Opaque and are sent only to the provider that created them.
 //
 // Everything that comes out of a Model is untrusted input.
 package model

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Code names what went wrong in a model call. The list is open.
+// Code identifies why a model call failed. The list is open.
 type Code string
 
-// The codes.
+// The error codes.
 const (
 	CodeAuth            Code = "model_auth"             // 401: no key or a wrong one
 	CodeForbidden       Code = "model_forbidden"        // 403: the key may not do this
@@ -62,7 +62,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable says whether the same request may succeed later. CodeBadReply deserves one more try only: see Retries.
+// Retryable reports whether the same request may succeed later. CodeBadReply is worth only one more
+// try, see Retries.
 func (e *Error) Retryable() bool {
 	switch e.Code {
 	case CodeRateLimited, CodeOverloaded, CodeServer, CodeCut, CodeUnreachable, CodeBadReply:
@@ -71,7 +72,7 @@ func (e *Error) Retryable() bool {
 	return false
 }
 
-// Retries is how many more tries the error deserves when the caller allows at most limit.
+// Retries returns how many more tries to make after the error, if the caller allows at most limit.
 func (e *Error) Retries(limit int) int {
 	switch {
 	case !e.Retryable() || limit < 0:
@@ -87,8 +88,9 @@ const (
 	backoffCap  = 60 * time.Second
 )
 
-// Backoff is how long to wait before try number try (1 is the first retry): 0.5 s doubled each time, with jitter between half and
-// the whole, never more than 60 s. A longer retryAfter wins, under the same cap. rnd returns [0, 1); nil means no jitter.
+// Backoff returns how long to wait before a retry (1 is the first): 0.5 s, doubled each time, with
+// jitter between half and all of that, and at most 60 s. A longer retryAfter takes precedence, with
+// the same maximum. rnd returns a number in [0, 1). If it is nil, there is no jitter.
 func Backoff(try int, retryAfter time.Duration, rnd func() float64) time.Duration {
 	exp := float64(backoffBase) * math.Pow(2, float64(max(0, min(try-1, 16))))
 	d := min(time.Duration(exp), backoffCap)

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// Role is who speaks. The system prompt travels apart, in Request.System.
+// Role is the author of a message. The system prompt is separate, in Request.System.
 type Role string
 
-// The roles. A tool message holds only result parts and follows the assistant message whose calls it answers.
+// The roles. A tool message holds only result parts. It follows the assistant message whose calls
+// it answers.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool"
 )
 
-// PartKind is what a Part holds.
+// PartKind is the kind of a Part.
 type PartKind string
 
 // The kinds of parts.
@@ -46,11 +47,12 @@ type Part struct {
 // Text returns a text part.
 func Text(s string) Part { return Part{Kind: PartText, Text: s} }
 
-// deepest is how many objects and lists of a call's arguments may be in one another.
+// deepest is the maximum nesting depth of a call's arguments.
 const deepest = 100
 
-// Call returns a call part from the arguments as the provider sent them. No arguments at all are an empty object; what is not valid
-// JSON, or nested more than 100 deep, is kept in Text, with Args nil, so that the caller can tell the model.
+// Call returns a call part from the arguments as the provider sent them. Missing arguments become
+// an empty object. If they are invalid JSON or nested more than 100 deep, they are kept in Text and
+// Args is nil, so that the caller can report it to the model.
 func Call(wireID, tool, raw string) Part {
 	p := Part{Kind: PartCall, WireID: wireID, Tool: tool}
 	switch {
@@ -64,7 +66,7 @@ func Call(wireID, tool, raw string) Part {
 	return p
 }
 
-// depth is how many objects and lists of valid JSON are in one another.
+// depth returns the nesting depth of valid JSON.
 func depth(valid string) (most int) {
 	now, quoted := 0, false
 	for i := 0; i < len(valid); i++ {
@@ -84,7 +86,7 @@ func depth(valid string) (most int) {
 	return most
 }
 
-// Result returns the part that answers call.
+// Result returns the result part for a call.
 func Result(call Part, text string, failed bool) Part {
 	return Part{Kind: PartResult, Call: call.Call, WireID: call.WireID, Tool: call.Tool, Text: text, Error: failed}
 }
@@ -95,10 +97,10 @@ type Message struct {
 	Parts []Part `json:"parts"`
 }
 
-// UserText returns a user message of one text part.
+// UserText returns a user message with one text part.
 func UserText(s string) Message { return Message{Role: RoleUser, Parts: []Part{Text(s)}} }
 
-// Text joins the text parts; reasoning is left out.
+// Text joins the text parts. Reasoning is left out.
 func (m Message) Text() string {
 	var b strings.Builder
 	for _, p := range m.Parts {
@@ -109,7 +111,7 @@ func (m Message) Text() string {
 	return b.String()
 }
 
-// Calls returns the call parts in the order the model wrote them.
+// Calls returns the call parts in the model's order.
 func (m Message) Calls() []Part {
 	var calls []Part
 	for _, p := range m.Parts {

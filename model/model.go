@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// ToolSpec is a tool as the model is told of it. Name is ours and may hold dots; adapters encode it, see WireNames. Schema is a JSON
-// schema of an object; nil means no arguments.
+// ToolSpec describes a tool to the model. Name is metier's name and may contain dots, which
+// adapters encode, see WireNames. Schema is the JSON schema of an object. Nil means no arguments.
 type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -23,7 +23,7 @@ type Request struct {
 	Output    json.RawMessage `json:"output,omitempty"`    // JSON schema of the final answer, or nil
 }
 
-// ChunkKind is what a Chunk holds.
+// ChunkKind is the kind of a Chunk.
 type ChunkKind string
 
 // The kinds of chunks.
@@ -48,7 +48,8 @@ type Chunk struct {
 // Stop is why a reply ended.
 type Stop string
 
-// The reasons. A reply that holds calls always has StopTools, unless it was cut by StopLength or refused.
+// The stop reasons. A reply with calls has StopTools, unless it was cut off by StopLength or
+// refused.
 const (
 	StopEnd      Stop = "end"
 	StopTools    Stop = "tools"
@@ -58,15 +59,17 @@ const (
 	StopOther    Stop = "other"
 )
 
-// Model streams one reply: any number of delta chunks, then exactly one done chunk with the whole Message, or an error (*Error).
-// A stream that ends without done is an error with code model_cut. Nothing follows an error or the done chunk. Ending the loop early
-// or the context ends the request and closes its connection. Implementations are safe for concurrent use, do not retry, do not
-// change the request and keep nothing of it.
+// Model streams one reply: any number of delta chunks, then either one done chunk with the complete
+// Message or an error (*Error). A stream that ends without a done chunk is an error with the code
+// model_cut. Nothing follows an error or the done chunk. Leaving the loop early or canceling the
+// context ends the request and closes its connection. Implementations are safe for concurrent use,
+// do not retry, and neither modify nor retain the request.
 type Model interface {
 	Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
-// Collect reads a stream to its end and returns what the done chunk said. A stream that ends without one is an *Error with CodeCut.
+// Collect reads a stream to its end and returns the content of the done chunk. If there is none,
+// the error is an *Error with CodeCut.
 func Collect(seq iter.Seq2[Chunk, error]) (Message, Usage, Stop, error) {
 	for c, err := range seq {
 		if err != nil {

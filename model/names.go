@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// NameMap maps our tool names to the ones a provider takes, and back. It is a bijection over the tools it was made for, does not
-// change, and is the same for the same set of tools in any order.
+// NameMap maps metier's tool names to names that a provider accepts, and back. It is an immutable
+// bijection over a set of tools and does not depend on their order.
 type NameMap struct {
 	limit   int
 	allowed func(at int, c byte) bool
@@ -18,8 +18,9 @@ type NameMap struct {
 
 const tailLen = 8 // hex digits of the hash of a name that had to be changed beyond its letters
 
-// WireNames makes the names for tools. A name the provider takes as it is stays as it is; in others each byte that is not allowed at
-// its place becomes '_'. What is then longer than limit, or the same as another's, gets a hash of the whole name as its tail.
+// WireNames creates the provider's names for tools. A name that the provider accepts is unchanged.
+// In other names, each byte that is not allowed at its position becomes '_'. If the result is
+// longer than limit or not unique, its end is replaced by a hash of the whole name.
 func WireNames(tools []ToolSpec, limit int, allowed func(at int, c byte) bool) *NameMap {
 	m := &NameMap{limit: limit, allowed: allowed, toWire: make(map[string]string, len(tools)), toOurs: make(map[string]string, len(tools))}
 	names := make([]string, 0, len(tools))
@@ -52,7 +53,7 @@ func WireNames(tools []ToolSpec, limit int, allowed func(at int, c byte) bool) *
 
 func (m *NameMap) set(ours, wire string) { m.toWire[ours], m.toOurs[wire] = wire, ours }
 
-// encode replaces what is not allowed; the result may be too long.
+// encode replaces bytes that are not allowed. The result may be too long.
 func (m *NameMap) encode(name string) string {
 	b := []byte(name)
 	for i, c := range b {
@@ -69,7 +70,7 @@ func (m *NameMap) encode(name string) string {
 	return string(b) + "_" // never equal to the name itself, and longer than limit
 }
 
-// hashed is the encoding with a tail; it avoids every wire name already given.
+// hashed returns the encoded name with a hash suffix, different from all wire names in use.
 func (m *NameMap) hashed(name string) string {
 	for salt := 0; ; salt++ {
 		in := name
@@ -86,8 +87,8 @@ func (m *NameMap) hashed(name string) string {
 	}
 }
 
-// Wire is the provider's name of a tool. One that is not in the map (an old message may name it) gets a name by the same rule that
-// no tool in the map has.
+// Wire returns the provider's name of a tool. A tool that is not in the map (an old message may
+// name one) gets a name by the same rule, different from all names in the map.
 func (m *NameMap) Wire(ours string) string {
 	if w, ok := m.toWire[ours]; ok {
 		return w
@@ -99,7 +100,8 @@ func (m *NameMap) Wire(ours string) string {
 	return w
 }
 
-// Ours is our name of a tool the provider named; ok is false when no tool has that name, and then the name comes back unchanged.
+// Ours returns metier's name for the provider's name of a tool. If no tool has that name, it
+// returns the name unchanged and ok is false.
 func (m *NameMap) Ours(wire string) (name string, ok bool) {
 	if n, ok := m.toOurs[wire]; ok {
 		return n, true

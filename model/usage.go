@@ -1,7 +1,8 @@
 package model
 
-// Usage counts tokens. Input counts what was neither read from nor written to a prompt cache, so the prompt is the sum of Input,
-// CacheRead and CacheWrite, whatever the provider's own convention. Output includes reasoning.
+// Usage counts tokens. Input excludes what was read from or written to a prompt cache, whatever the
+// provider's convention, so the prompt is the sum of Input, CacheRead and CacheWrite. Output
+// includes reasoning.
 type Usage struct {
 	Input      int64    `json:"input"`
 	Output     int64    `json:"output"`
@@ -10,7 +11,8 @@ type Usage struct {
 	CostUSD    *float64 `json:"costUsd,omitempty"` // only when the provider reports it
 }
 
-// Add returns the sum. The cost is known when it is known on either side; tokens without a reported cost add nothing to it.
+// Add returns the sum. The cost is known if either side's is. Tokens without a reported cost add
+// nothing to it.
 func (u Usage) Add(v Usage) Usage {
 	sum := Usage{
 		Input:      u.Input + v.Input,
@@ -30,7 +32,7 @@ func (u Usage) Add(v Usage) Usage {
 	return sum
 }
 
-// Total is all tokens, cached ones included.
+// Total returns the number of all tokens, including cached ones.
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
 // Price is in US dollars per million tokens.
@@ -41,7 +43,8 @@ type Price struct {
 	CacheWrite float64 `json:"cacheWrite,omitempty"`
 }
 
-// Cost is what u costs in US dollars: the provider's own figure when it gave one, else by p.
+// Cost returns the cost of u in US dollars: the provider's own figure if there is one, otherwise
+// computed from p.
 func Cost(u Usage, p Price) float64 {
 	if u.CostUSD != nil {
 		return *u.CostUSD

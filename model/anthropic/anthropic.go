@@ -1,9 +1,10 @@
-// Package anthropic speaks the Anthropic Messages API as a model.Model.
+// Package anthropic implements model.Model with the Anthropic Messages API.
 //
-// Thinking and redacted thinking blocks travel as opaque parts and go back verbatim. The prompt is cached at the tools, at the
-// system prompt and at the last two user turns, so a growing conversation is read from the cache up to its last turn. Structured
-// output uses output_config.format. A call whose arguments are not a JSON object is sent back wrapped, since the API takes nothing
-// else.
+// Thinking and redacted thinking blocks are kept as opaque parts and sent back verbatim. The prompt
+// is cached at the tools, at the system prompt, and at the last two user turns, so that a growing
+// conversation is read from the cache up to its last turn. Structured output uses
+// output_config.format. A call whose arguments are not a JSON object is wrapped when sent back,
+// because the API accepts only objects.
 package anthropic
 
 import (
@@ -25,7 +26,7 @@ const (
 	maxToolName      = 64
 )
 
-// Options configure the adapter. The environment is not read.
+// Options configure the adapter. Environment variables are not read.
 type Options struct {
 	BaseURL    string           // default https://api.anthropic.com
 	Key        string           // API key
@@ -38,7 +39,8 @@ type adapter struct {
 	client *wire.Client
 }
 
-// New returns the model called name. It reads no environment and does no I/O; a wrong key shows at the first call.
+// New returns the model with the given name. It reads no environment variables and does no I/O. An
+// invalid key fails the first call.
 func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}

@@ -13,7 +13,7 @@ import (
 
 const maxBlocks = 4096
 
-// reply assembles a message from its events. Blocks may interleave; their index tells them apart.
+// reply assembles a message from its events. Blocks may be interleaved and are identified by index.
 type reply struct {
 	names   *model.NameMap
 	yield   func(model.Chunk, error) bool
@@ -24,7 +24,7 @@ type reply struct {
 	blocks  []*content
 }
 
-// content is one block: as it began, and what its deltas added.
+// content is one block: its start, and what its deltas added.
 type content struct {
 	start   wire.Object
 	kind    string
@@ -147,7 +147,7 @@ func (r *reply) delta(b *content, raw json.RawMessage) error {
 	return nil
 }
 
-// part is the finished block.
+// part returns the finished block as a part.
 func (b *content) part(names *model.NameMap) model.Part {
 	switch b.kind {
 	case "text":
@@ -182,7 +182,7 @@ func (b *content) part(names *model.NameMap) model.Part {
 	return model.Part{Kind: model.PartOpaque, Provider: provider, Opaque: wire.Raw(b.start)}
 }
 
-// more says that the block holds fields beyond known ones.
+// more reports whether the block has fields other than the known ones.
 func (b *content) more(known ...string) bool {
 	for k, v := range b.start {
 		if !slices.Contains(known, k) && string(v) != "null" {

@@ -11,7 +11,8 @@ type object = map[string]any
 
 var ephemeral = object{"type": "ephemeral"}
 
-// body is the request. Field order does not matter to the cache, the order of blocks does, and that is ours.
+// body returns the request. The cache depends on the order of blocks, which is fixed, and not on
+// the order of fields.
 func (a *adapter) body(r model.Request, names *model.NameMap) json.RawMessage {
 	b := object{"model": a.name, "max_tokens": defaultMaxTokens, "messages": messages(r.Messages, names), "stream": true}
 	if r.MaxTokens > 0 {
@@ -39,7 +40,8 @@ type turn struct {
 	Content []object `json:"content"`
 }
 
-// messages makes alternating turns. Results come first in a user turn, as the API demands; empty texts, which it refuses, go.
+// messages builds alternating turns. Results come first in a user turn, as the API requires. Empty
+// texts, which the API rejects, are dropped.
 func messages(in []model.Message, names *model.NameMap) []turn {
 	turns := []turn{}
 	for _, m := range in {

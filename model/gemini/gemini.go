@@ -1,8 +1,9 @@
-// Package gemini speaks the Gemini API as a model.Model.
+// Package gemini implements model.Model with the Gemini API.
 //
-// Parts with a thoughtSignature or unknown fields go back verbatim. Call ids are optional in this API and may be empty. Caching
-// is implicit; what was read from the cache is counted. Models before Gemini 3 refuse tools together with a response schema: the
-// schema then goes to the system instruction, and the caller's validation has the last word.
+// Parts with a thoughtSignature or unknown fields are sent back verbatim. Call ids are optional in
+// this API and may be empty. Caching is implicit, and tokens read from the cache are counted.
+// Models before Gemini 3 reject tools combined with a response schema. For these, the schema is put
+// into the system instruction, and the caller has to validate the output.
 package gemini
 
 import (
@@ -24,7 +25,7 @@ const (
 	maxToolName    = 64
 )
 
-// Options configure the adapter. The environment is not read.
+// Options configure the adapter. Environment variables are not read.
 type Options struct {
 	BaseURL    string           // without the version; default https://generativelanguage.googleapis.com/
 	Key        string           // API key
@@ -37,7 +38,8 @@ type adapter struct {
 	client *wire.Client
 }
 
-// New returns the model called name. It does no I/O; a wrong key or base URL shows at the first call.
+// New returns the model with the given name. It does no I/O. An invalid key or base URL fails the
+// first call.
 func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}
@@ -50,7 +52,7 @@ func New(name string, o *Options) model.Model {
 		Header: header, Secrets: []string{o.Key}, Now: o.Now})}
 }
 
-// path is where the model called name is asked. A tuned model has its collection in its name.
+// path returns the URL path of a model. The name of a tuned model includes its collection.
 func path(name string) string {
 	if !strings.HasPrefix(name, "models/") && !strings.HasPrefix(name, "tunedModels/") {
 		name = "models/" + name
@@ -95,7 +97,7 @@ func (a *adapter) Stream(ctx context.Context, r model.Request) iter.Seq2[model.C
 	}
 }
 
-// allowed is what the API takes in a function name, less the colon.
+// allowed reports whether the API accepts a byte in a function name. It excludes the colon.
 func allowed(at int, c byte) bool {
 	if at == 0 {
 		return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

@@ -13,7 +13,7 @@ import (
 
 const maxParts = 4096
 
-// reply assembles a message from its events, each of which holds whole parts.
+// reply assembles a message from its events, each of which has complete parts.
 type reply struct {
 	names   *model.NameMap
 	yield   func(model.Chunk, error) bool
@@ -74,8 +74,8 @@ func (r *reply) event(raw json.RawMessage) error {
 	return nil
 }
 
-// part adds one. Plain pieces of text flow together; a part with a signature or unknown fields stays as it is, since the API checks
-// that it comes back alone and unchanged.
+// part adds one part. Plain text parts are merged. A part with a signature or unknown fields is
+// kept as is, because the API checks that it comes back separate and unchanged.
 func (r *reply) part(o wire.Object) {
 	text, thought := o.String("text"), string(o["thought"]) == "true"
 	plain := true

@@ -44,13 +44,13 @@ func (a *adapter) body(r model.Request, names *model.NameMap) object {
 	return b
 }
 
-// old are the models that take no response schema beside tools.
+// old reports whether the model rejects a response schema combined with tools.
 func (a *adapter) old() bool {
 	n := strings.TrimPrefix(a.name, "models/")
 	return strings.HasPrefix(n, "gemini-1") || strings.HasPrefix(n, "gemini-2")
 }
 
-// hasProperties: a function without parameters leaves its schema out.
+// hasProperties reports whether a schema has properties. A function without parameters omits it.
 func hasProperties(s json.RawMessage) bool {
 	o, ok := wire.Parse(s)
 	if !ok {
@@ -65,7 +65,8 @@ type content struct {
 	Parts []any  `json:"parts"`
 }
 
-// contents makes alternating turns; results of one turn's calls stand together, as the API demands.
+// contents builds alternating turns. The results of one turn's calls are grouped, as the API
+// requires.
 func contents(in []model.Message, names *model.NameMap) []content {
 	out := []content{}
 	for _, m := range in {

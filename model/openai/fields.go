@@ -8,27 +8,27 @@ import (
 	"metier/model/internal/wire"
 )
 
-// textual are the fields that arrive in pieces; every other value arrives whole.
+// textual are the fields that arrive in pieces. All other values arrive complete.
 var textual = []string{"reasoning_content", "reasoning", "text", "summary", "thinking"}
 
-// fields are those that the protocol does not know, as their pieces come. A piece
-// costs what it holds, however much there is already.
+// fields are the fields unknown to the protocol, assembled from deltas. The cost of adding a piece
+// does not depend on how much has arrived already.
 type fields map[string]*field
 
-// field is a text or a list that grows, or else a value that arrived whole.
+// field is a growing text or list, or a value that arrived complete.
 type field struct {
 	text *strings.Builder
 	list []*item
 	raw  json.RawMessage // whole, unless one of the others is set
 }
 
-// item is one of a list: parts once a piece was added to it, else raw.
+// item is one element of a list. It has parts once a piece was added to it, and raw before that.
 type item struct {
 	raw   json.RawMessage
 	parts fields
 }
 
-// grow adds a delta to a field: texts and lists grow, the rest is replaced.
+// grow adds a delta to a field. Texts and lists grow, other values are replaced.
 func (f fields) grow(key string, v json.RawMessage) {
 	if s := string(v); s == "null" || s == `""` || s == "[]" {
 		return
@@ -67,7 +67,8 @@ func (f fields) grow(key string, v json.RawMessage) {
 	}
 }
 
-// join adds an item to a list. A piece of a text item grows the one it belongs to: same index and type. Anything else is its own item.
+// join adds an item to a list. A piece of a text item is appended to the item with the same index
+// and type. Anything else becomes a new item.
 func (f *field) join(raw json.RawMessage) {
 	piece, ok := wire.Parse(raw)
 	text := ok && len(piece["index"]) > 0 && (slices.ContainsFunc(textual, func(k string) bool { return piece.String(k) != "" }) || piece.String("signature") != "")
@@ -83,7 +84,7 @@ func (f *field) join(raw json.RawMessage) {
 	f.list = append(f.list, &item{raw: raw})
 }
 
-// opened is the item as one that grows.
+// opened returns the item in a form that can grow.
 func (i *item) opened() fields {
 	if i.parts == nil {
 		i.parts = fields{}
@@ -107,7 +108,7 @@ func (f fields) string(key string) (s string) {
 	return s
 }
 
-// object is what the fields came to.
+// object returns the assembled fields.
 func (f fields) object() wire.Object {
 	o := wire.Object{}
 	for k, v := range f {

@@ -1,9 +1,11 @@
-// Package openai speaks OpenAI's chat completions as a model.Model. The base URL makes it serve everything that
-// speaks the same protocol: Ollama, vLLM, OpenRouter, llama.cpp and others.
+// Package openai implements model.Model with OpenAI's chat completions API. With another base URL
+// it works with every server that uses the same protocol: Ollama, vLLM, OpenRouter, llama.cpp and
+// others.
 //
-// Fields of a reply that the protocol does not know (reasoning_content, reasoning_details, extra_content on calls) are kept and go
-// back verbatim, to the provider of the same name only. The protocol has no error flag on tool results: a failed result's text begins
-// with "Error:". Caching is automatic at most providers.
+// Reply fields that are unknown to the protocol (reasoning_content, reasoning_details,
+// extra_content on calls) are kept and sent back verbatim, but only to the provider of the same
+// name. The protocol has no error flag for tool results, so the text of a failed result begins with
+// "Error:". Caching is automatic at most providers.
 package openai
 
 import (
@@ -23,7 +25,7 @@ const (
 	maxToolName    = 64
 )
 
-// Options configure the adapter. The environment is not read.
+// Options configure the adapter. Environment variables are not read.
 type Options struct {
 	Provider   string           // name in errors and on opaque parts; default "openai"
 	BaseURL    string           // with its /v1; default https://api.openai.com/v1
@@ -39,7 +41,8 @@ type adapter struct {
 	client   *wire.Client
 }
 
-// New returns the model called name. It reads no environment and does no I/O; a wrong key shows at the first call.
+// New returns the model with the given name. It reads no environment variables and does no I/O. An
+// invalid key fails the first call.
 func New(name string, o *Options) model.Model {
 	if o == nil {
 		o = &Options{}

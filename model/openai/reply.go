@@ -30,7 +30,7 @@ type reply struct {
 	usage    wire.Object
 }
 
-// call is one tool call; more holds what is neither its id, name nor arguments.
+// call is one tool call. more holds the fields other than id, name and arguments.
 type call struct {
 	index    string
 	id, name string
@@ -118,7 +118,8 @@ func (r *reply) delta(d wire.Object) error {
 	return nil
 }
 
-// call adds a piece of a call. Pieces of parallel calls interleave; where a server leaves out the index, a new id is a new call.
+// call adds a piece of a call. Pieces of parallel calls may be interleaved. If a server omits the
+// index, a new id starts a new call.
 func (r *reply) call(d wire.Object) error {
 	index, id := string(d["index"]), d.String("id")
 	var c *call
@@ -203,7 +204,7 @@ func (r *reply) stop() model.Stop {
 	return model.StopOther
 }
 
-// tokens takes the cached part out of the prompt, see model.Usage.
+// tokens subtracts the cached tokens from the prompt, see model.Usage.
 func (r *reply) tokens() model.Usage {
 	u := model.Usage{}
 	prompt, _ := r.usage.Tokens("prompt_tokens")

@@ -67,7 +67,7 @@ func resultText(p model.Part) string {
 	return p.Text
 }
 
-// userContent is a string where a string will do, since not every server takes parts.
+// userContent returns a string if possible, because not every server accepts parts.
 func userContent(m model.Message) any {
 	var parts []object
 	images := false

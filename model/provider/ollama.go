@@ -10,8 +10,8 @@ import (
 
 const ollama = "ollama"
 
-// LocalOllama returns the first model of the Ollama at a base URL, or "" if none
-// answers within 300 ms.
+// LocalOllama returns the first model of the Ollama server at a base URL, or "" if none answers
+// within 300 ms.
 func LocalOllama(ctx context.Context, base string) string {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()

@@ -67,12 +67,11 @@ func Names() []string {
 	return names
 }
 
-// Scripted is the prefix of the name of a scripted model. A file of recorded
-// turns follows it.
+// Scripted is the name prefix of a scripted model. It is followed by a file of recorded turns.
 const Scripted = "scripted:"
 
-// ScriptOf returns the file of recorded turns in the name of a scripted model, or
-// "" for other models.
+// ScriptOf returns the file of recorded turns in the name of a scripted model, or "" for other
+// models.
 func ScriptOf(id string) string {
 	if file, is := strings.CutPrefix(id, Scripted); is {
 		return file
@@ -80,7 +79,7 @@ func ScriptOf(id string) string {
 	return ""
 }
 
-// Options says where keys, addresses, and files are.
+// Options locate keys, base URLs, and files.
 type Options struct {
 	Env      func(string) string      // the environment
 	Path     func(path string) string // makes the path of a script absolute
@@ -114,7 +113,7 @@ type Model struct {
 	Script string // absolute path of the recorded turns, or ""
 }
 
-// maxScript is the longest file of recorded turns, in bytes.
+// maxScript is the maximum size of a file of recorded turns, in bytes.
 const maxScript = 16 << 20
 
 // Open opens the model PROVIDER:NAME.
@@ -154,9 +153,8 @@ func openScript(file string, o Options) (Model, error) {
 		Note: "the model is scripted: it replays the recorded turns of " + filepath.Base(path)}, nil
 }
 
-// Choose opens the model with the first ID of asked that is not empty. If all
-// are, it takes the first provider with a key, or a local Ollama, or else replays
-// script.
+// Choose opens the model with the first non-empty ID in asked. If all are empty, it uses the first
+// provider with a key, else a local Ollama, else it replays script.
 func Choose(ctx context.Context, script string, o Options, asked ...string) (Model, error) {
 	if id := cmp.Or(asked...); id != "" {
 		return Open(id, o)

@@ -1,6 +1,7 @@
-// Package scripted replays turns from a file as a model.Model, for tests and for the quickstart without a network. It is not a
-// model and its users say so; but what a turn writes is computed from the real conversation, so a replay that reads a real file
-// reports what the file really holds.
+// Package scripted replays turns from a file as a model.Model, for tests and for the quickstart,
+// which works without a network. It is not a real model, and its callers disclose that. The output
+// of a turn is computed from the actual conversation, so a replay that reads a real file reports
+// its actual content.
 //
 // The file is YAML:
 //
@@ -29,15 +30,17 @@
 //	message     the error's message
 //	retry_after the error's wish, such as 2s
 //
-// Past the last turn a call fails with script_ended. The place in the script is kept in the messages themselves (as opaque data on
-// their first part), so a resumed run goes on where it was, and one Model serves any number of conversations at once. A conversation
-// that shows no place but has assistant messages counts those.
+// After the last turn, a call fails with script_ended. The position in the script is kept in the
+// messages themselves, as opaque data on their first part. A resumed run therefore continues where
+// it stopped, and one Model serves any number of conversations at once. In a conversation with no
+// position, the assistant messages are counted.
 //
 // # Templates
 //
-// say, when and every string in args are Go text/template. A string argument that must not be a string is written {$json: "{{ … }}"}.
-// Rows are maps from column to text, so {{ .amount }} is a cell, and a column that does not exist is an error. Output over
-// 256 KiB is an error too. Functions, the value they work on last, so they can be piped:
+// say, when and every string in args are Go text/template. To pass an argument that is not a
+// string, write {$json: "{{ … }}"}. Rows are maps from column to text, so {{ .amount }} is a cell.
+// An unknown column is an error, and so is output over 256 KiB. The functions take the value they
+// work on last, so that they can be piped:
 //
 //	prompt                     the last text of the user
 //	given                      all texts of the user, with the skills that were loaded before the task

@@ -15,7 +15,7 @@ import (
 	"text/template"
 )
 
-// row is a line of a table by the names of its columns.
+// row is one row of a table, keyed by column name.
 type row = map[string]string
 
 type group struct {
@@ -23,7 +23,7 @@ type group struct {
 	Rows []row
 }
 
-// pure are the functions that do not look at the conversation.
+// pure are the functions that do not depend on the conversation.
 var pure = template.FuncMap{
 	"lines": func(s string) []string {
 		return strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
@@ -118,7 +118,7 @@ func column(name string, rows []row) ([]string, error) {
 	return out, nil
 }
 
-// order compares as numbers where both are, else as text.
+// order compares as numbers if both are numbers, and otherwise as text.
 func order(a, b string) int {
 	x, errX := number(a)
 	y, errY := number(b)
@@ -185,7 +185,7 @@ func sortBy(name string, rest ...any) ([]row, error) {
 	return rows, nil
 }
 
-// items are the elements of any list.
+// items returns the elements of any list.
 func items(list any) ([]any, error) {
 	v := reflect.ValueOf(list)
 	if !v.IsValid() {
@@ -201,7 +201,7 @@ func items(list any) ([]any, error) {
 	return out, nil
 }
 
-// number reads a number, with thousands separators and a currency sign if it has them.
+// number parses a number, which may have thousands separators and a currency sign.
 func number(v any) (float64, error) {
 	switch v := v.(type) {
 	case int:
@@ -251,7 +251,7 @@ func add(a, b any) (float64, error) {
 	return total(n), err
 }
 
-// money is 1,234.50.
+// money formats a number like 1,234.50.
 func money(v any) (string, error) {
 	n, err := number(v)
 	s := strconv.FormatFloat(n, 'f', 2, 64)

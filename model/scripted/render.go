@@ -16,7 +16,7 @@ import (
 
 const maxArgsDepth = 32
 
-// parse keeps the template of a text that has one.
+// parse stores the template of a text that contains one.
 func (s *script) parse(text string) error {
 	if !strings.Contains(text, "{{") || s.parsed[text] != nil {
 		return nil
@@ -45,7 +45,7 @@ func (s *script) render(text string, talk *talk) (string, error) {
 	return out.b.String(), nil
 }
 
-// plain takes the library's prefix away and keeps one bounded line.
+// plain removes the library's prefix and returns one line of limited length.
 func plain(err error) error {
 	msg := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "template: ")), " ")
 	if len(msg) > 400 {
@@ -54,7 +54,7 @@ func plain(err error) error {
 	return errors.New(msg)
 }
 
-// bounded refuses more than maxOutput bytes.
+// bounded is a buffer that rejects more than maxOutput bytes.
 type bounded struct{ b bytes.Buffer }
 
 func (w *bounded) Write(p []byte) (int, error) {
@@ -64,7 +64,8 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// walk copies arguments with every string replaced by what f makes of it. {$json: text} becomes the value of that JSON text.
+// walk copies arguments, replacing every string s with f(s). {$json: text} becomes the value of
+// that JSON text.
 func walk(v map[string]any, f func(string) (string, error)) (map[string]any, error) {
 	if v == nil {
 		return nil, nil
@@ -124,7 +125,7 @@ func fromJSON(text string, f func(string) (string, error)) (any, error) {
 	return decode(text)
 }
 
-// decode reads JSON and keeps its numbers as they are written.
+// decode parses JSON and keeps numbers as they are written.
 func decode(text string) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -137,7 +138,7 @@ func decode(text string) (v any, err error) {
 	return v, nil
 }
 
-// talk is the conversation as templates see it.
+// talk is the conversation as seen by templates.
 type talk struct{ request model.Request }
 
 func (t *talk) parts(kind model.PartKind, tool string) []model.Part {
@@ -173,8 +174,8 @@ func (t *talk) prompt() string {
 	return ""
 }
 
-// given is all that stands on the user's side: prompts, and the texts of skills
-// that were loaded before them.
+// given returns all text on the user's side: prompts, and the texts of skills that were loaded
+// before them.
 func (t *talk) given() string {
 	var b strings.Builder
 	for _, m := range t.request.Messages {
@@ -185,7 +186,7 @@ func (t *talk) given() string {
 	return b.String()
 }
 
-// size counts the bytes a provider would be sent.
+// size counts the bytes that would be sent to a provider.
 func (t *talk) size() (n int64) {
 	n = int64(len(t.request.System))
 	for _, tool := range t.request.Tools {

@@ -24,7 +24,7 @@ const (
 	maxTried  = 8192 // error turns remembered; the oldest are forgotten
 )
 
-// file is the YAML.
+// file is the parsed YAML file.
 type file struct {
 	Model string `yaml:"model"`
 	Turns []turn `yaml:"turns"`
@@ -69,7 +69,8 @@ type attempt struct {
 	turn int
 }
 
-// New reads a script. Faults in it, templates included, are found here and name the turn.
+// New parses a script. Errors in it, including those in templates, are detected here and name the
+// turn.
 func New(src []byte) (model.Model, error) {
 	s := &script{parsed: map[string]*template.Template{}, tried: map[attempt]int{}}
 	var f file
@@ -137,7 +138,7 @@ func (s *script) check(t *turn) error {
 	return nil
 }
 
-// position is where a conversation stands: n replies of turn Turn (from 0) are behind it.
+// position is the position of a conversation: n replies of turn Turn (from 0) have been given.
 type position struct {
 	Turn int `json:"turn"`
 	N    int `json:"n"`
@@ -189,7 +190,7 @@ func fail(code model.Code, format string, args ...any) *model.Error {
 	return &model.Error{Code: code, Provider: provider, Message: fmt.Sprintf(format, args...)}
 }
 
-// reply takes the conversation's next turn.
+// reply returns the conversation's next turn.
 func (s *script) reply(r model.Request) (model.Chunk, error) {
 	at := positionOf(r.Messages)
 	talk := &talk{request: r}
@@ -233,7 +234,7 @@ func message(t *turn, i int) string {
 	return fmt.Sprintf("turn %d of the script fails on purpose", i+1)
 }
 
-// spent counts this conversation's meetings with an error turn.
+// spent counts how often this conversation has reached an error turn.
 func (s *script) spent(r model.Request, turn, repeat int) bool {
 	b, err := json.Marshal(r.Messages)
 	if err != nil {
@@ -309,7 +310,7 @@ func (s *script) answer(t *turn, p position, talk *talk) (model.Chunk, error) {
 	return model.Chunk{Kind: model.ChunkDone, Message: m, Usage: u, Stop: stop, Model: s.model}, nil
 }
 
-// deltas are the message in words, each with the space before it.
+// deltas splits the message into words, each with its preceding space.
 func deltas(m model.Message) []model.Chunk {
 	var out []model.Chunk
 	for _, p := range m.Parts {

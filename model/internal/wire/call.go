@@ -15,7 +15,7 @@ import (
 	"metier/model"
 )
 
-// Call is one request and its reply. It is for one goroutine.
+// Call is one request and its reply. It must be used by one goroutine.
 type Call struct {
 	client *Client
 	ctx    context.Context // the caller's
@@ -29,8 +29,8 @@ type Call struct {
 	err    *model.Error
 }
 
-// watch ends the call when no event comes for a while: pings and comments keep
-// a connection open and say nothing.
+// watch ends the call if no event arrives for a while. Pings and comments do not count as events,
+// although they keep a connection open.
 func (c *Call) watch() {
 	c.begun = c.client.now()
 	c.idle = time.AfterFunc(c.client.wait, func() {
@@ -39,12 +39,12 @@ func (c *Call) watch() {
 	})
 }
 
-// heard gives the next event its time, as far as the reply has any left.
+// heard restarts the timeout for the next event, within the time left for the reply.
 func (c *Call) heard() {
 	c.idle.Reset(max(0, min(c.client.wait, maxLife-c.client.now().Sub(c.begun))))
 }
 
-// End closes the reply, and its connection too if something of the reply was not read.
+// End closes the reply. If the reply was not read to its end, End also closes the connection.
 func (c *Call) End() {
 	c.cancel()
 	if c.idle != nil {
@@ -55,9 +55,10 @@ func (c *Call) End() {
 	}
 }
 
-// Events are the JSON objects in the events of the reply, each valid until the next. They end with the reply, at an event whose data
-// is "[DONE]", at an event that reports an error or is no JSON object, and when the caller's context ends; Err tells. Events named
-// ping are passed over, whatever they hold.
+// Events yields the JSON objects in the events of the reply, each valid until the next. It stops at
+// the end of the reply, at an event whose data is "[DONE]", at an event that reports an error or is
+// not a JSON object, and when the caller's context ends. Err returns the reason. Events named ping
+// are ignored.
 func (c *Call) Events() iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		for c.err == nil && c.ctx.Err() == nil {
@@ -88,7 +89,8 @@ func (c *Call) Events() iter.Seq[json.RawMessage] {
 	}
 }
 
-// Err is how the call failed, or nil if the reply ended by itself. Call it when Events has ended.
+// Err returns why the call failed, or nil if the reply ended normally. Call it after Events has
+// stopped.
 func (c *Call) Err() *model.Error {
 	if c.ctx.Err() != nil {
 		e := c.client.fail(model.CodeCanceled, "the call was ended by its caller")
@@ -98,7 +100,7 @@ func (c *Call) Err() *model.Error {
 	return c.err
 }
 
-// Cut is Err, or, if the reply ended by itself, the error of a reply that did so too early.
+// Cut returns Err, or an error for a truncated reply if the reply ended by itself.
 func (c *Call) Cut() *model.Error {
 	if err := c.Err(); err != nil {
 		return err
@@ -106,12 +108,12 @@ func (c *Call) Cut() *model.Error {
 	return c.cut()
 }
 
-// Fail is an error of the call with a message in the provider's words.
+// Fail returns an error of the call with the provider's message.
 func (c *Call) Fail(code model.Code, message string) *model.Error {
 	return c.fail(code, c.client.clean(message))
 }
 
-// Bad is a reply that breaks the protocol.
+// Bad returns an error for a reply that violates the protocol.
 func (c *Call) Bad(format string, args ...any) *model.Error {
 	return c.Fail(model.CodeBadReply, fmt.Sprintf(format, args...))
 }
@@ -132,7 +134,7 @@ func (c *Call) broken(err error) *model.Error {
 	return c.fail(model.CodeCut, "the connection broke before the reply was complete: "+c.client.clean(err.Error()))
 }
 
-// fail names the request, so that the provider's people can find it.
+// fail includes the request id, so that the provider's support can find the request.
 func (c *Call) fail(code model.Code, message string) *model.Error {
 	return c.client.fail(code, c.named(message))
 }

@@ -13,7 +13,7 @@ import (
 	"metier/model"
 )
 
-// fault is what providers put into the JSON of an error, in all their shapes.
+// fault is the error JSON of all providers.
 type fault struct {
 	status  int
 	kinds   string // type, code and status words, lower case
@@ -26,7 +26,8 @@ func hasError(b []byte) bool {
 	return json.Unmarshal(b, &o) == nil && len(o["error"]) > 0 && string(o["error"]) != "null"
 }
 
-// parse reads {"error":{...}}, {"type":"error","error":{...}}, {"error":"..."}, [{"error":{...}}] and {"message":...}.
+// parse accepts {"error":{...}}, {"type":"error","error":{...}}, {"error":"..."}, [{"error":{...}}]
+// and {"message":...}.
 func parse(b []byte) (f fault) {
 	b = bytes.TrimSpace(b)
 	var list []json.RawMessage
@@ -73,7 +74,8 @@ func parse(b []byte) (f fault) {
 	return f
 }
 
-// overflow are the words by which providers say that the conversation is too long; few have a code for it.
+// overflow are the phrases with which providers report that the conversation is too long. Few have
+// a code for it.
 var overflow = []string{"context_length", "context length", "context window", "context limit", "prompt is too long",
 	"input is too long", "maximum number of tokens", "exceeds the available context", "request_too_large"}
 
@@ -86,7 +88,7 @@ func contains(s string, words ...string) bool {
 	return false
 }
 
-// classify finds the code of a failed answer; status is 0 for an error inside a stream.
+// classify finds the code of a failed reply. status is 0 for an error inside a stream.
 func (c *Client) classify(status int, header http.Header, body []byte) *model.Error {
 	f := parse(body)
 	e := &model.Error{Provider: c.provider, Status: status, RetryAfter: f.retry, Message: c.clean(f.message)}
@@ -152,7 +154,8 @@ func code(status int, f fault) model.Code {
 	return model.CodeServer // an error in a stream without a kind is the server's
 }
 
-// retryAfter reads Retry-After as seconds or as a date (RFC 9110 10.2.3), and the millisecond form some providers add.
+// retryAfter reads Retry-After as seconds or as a date (RFC 9110 10.2.3), and the millisecond form
+// that some providers add.
 func (c *Client) retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -172,7 +175,8 @@ func (c *Client) retryAfter(h http.Header) time.Duration {
 
 const maxMessage = 500
 
-// clean makes one bounded line without secrets. Providers echo keys, sometimes with their middle starred out.
+// clean returns one line of limited length without secrets. Providers echo keys, sometimes partly
+// masked with asterisks.
 func (c *Client) clean(s string) string {
 	for _, k := range c.secrets {
 		s = strings.ReplaceAll(s, k, "[secret]")

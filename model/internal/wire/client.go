@@ -23,7 +23,7 @@ const (
 	maxLife      = 2 * time.Hour    // of a reply, however busy it is
 )
 
-// Config is what a Client needs. Zero fields mean defaults, but for Provider and Base.
+// Config configures a Client. Zero fields mean defaults. Provider and Base are required.
 type Config struct {
 	Provider   string
 	Base       string            // base URL
@@ -48,7 +48,8 @@ type Client struct {
 	invalid  string // why no call can be made
 }
 
-// New returns a client over c.HTTPClient, which it does not change. A setting that cannot work shows at the first call.
+// New returns a client that uses c.HTTPClient without changing it. An invalid setting fails the
+// first call.
 func New(c Config) *Client {
 	w := &Client{provider: c.Provider, now: c.Now, wait: c.Wait, http: &http.Client{}, header: http.Header{}}
 	if c.HTTPClient != nil {
@@ -102,7 +103,7 @@ func (c *Client) fail(code model.Code, message string) *model.Error {
 	return &model.Error{Code: code, Provider: c.provider, Message: message}
 }
 
-// Post sends body. End must follow.
+// Post sends body. The caller must call End.
 func (c *Client) Post(ctx context.Context, body []byte) *Call {
 	inner, cancel := context.WithCancel(ctx)
 	call := &Call{client: c, ctx: ctx, cancel: cancel}
@@ -138,7 +139,7 @@ func (c *Client) Post(ctx context.Context, body []byte) *Call {
 	return call
 }
 
-// unreached is a request without an answer. The URL stays out of it.
+// unreached returns the error for a request without a reply. It omits the URL.
 func (c *Client) unreached(err error) *model.Error {
 	if me := (*model.Error)(nil); errors.As(err, &me) {
 		return me
@@ -149,7 +150,7 @@ func (c *Client) unreached(err error) *model.Error {
 	return c.fail(model.CodeUnreachable, "no answer from "+c.url.Host+": "+c.clean(err.Error()))
 }
 
-// transport hands redirects out as they are, so that http.Client has none to follow, whatever its Location says.
+// transport returns redirects in a form that http.Client does not follow, whatever their Location.
 type transport struct{ base http.RoundTripper }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -160,7 +161,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// check refuses everything that is not a stream of events.
+// check rejects every response that is not an event stream.
 func (c *Call) check(resp *http.Response) *model.Error {
 	head := func() []byte {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what arrived is enough to tell

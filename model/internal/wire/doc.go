@@ -1,4 +1,5 @@
-// Package wire is what the model adapters share: a client of one endpoint that posts a JSON body and reads the server-sent events of
-// the answer, the classes of its failures, and JSON that stays as it came. It follows no redirect, sends no request twice, bounds
-// what it reads, and puts no key into an error.
+// Package wire is shared by the model adapters. It has a client that posts a JSON body to one
+// endpoint and reads the server-sent events of the reply, a classification of failures, and JSON
+// helpers that preserve values verbatim. It follows no redirects, sends no request twice, limits
+// what it reads, and puts no keys into errors.
 package wire

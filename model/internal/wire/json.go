@@ -9,10 +9,10 @@ import (
 	"metier/model"
 )
 
-// Object is a JSON object whose values stay as they came.
+// Object is a JSON object whose values are kept verbatim.
 type Object map[string]json.RawMessage
 
-// Raw is v as JSON without HTML escapes; v must be made of plain data.
+// Raw returns v as JSON without HTML escaping. v must be plain data.
 func Raw(v any) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -23,7 +23,7 @@ func Raw(v any) json.RawMessage {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// Parse reads an object; ok is false when b is not one.
+// Parse reads an object. ok is false if b is not an object.
 func Parse(b []byte) (o Object, ok bool) {
 	if json.Unmarshal(b, &o) != nil || o == nil {
 		return nil, false
@@ -31,14 +31,14 @@ func Parse(b []byte) (o Object, ok bool) {
 	return o, true
 }
 
-// String is the string at key, or "".
+// String returns the string at key, or "".
 func (o Object) String(key string) (s string) {
 	_ = json.Unmarshal(o[key], &s) // not a string is no string
 	return s
 }
 
-// Args is a call's arguments as an object, which is all providers take. Arguments that are not one are wrapped, so that the model
-// can see what it wrote.
+// Args returns a call's arguments as an object, the only form that providers accept. Other
+// arguments are wrapped, so that the model can see what it wrote.
 func Args(p model.Part) json.RawMessage {
 	if _, ok := Parse(p.Args); ok {
 		return p.Args
@@ -53,7 +53,7 @@ func Args(p model.Part) json.RawMessage {
 	return Raw(map[string]string{"invalid_arguments": raw})
 }
 
-// Schema is a tool's schema, an object without properties when it has none.
+// Schema returns a tool's schema, or that of an object without properties if there is none.
 func Schema(s json.RawMessage) json.RawMessage {
 	if _, ok := Parse(s); ok {
 		return s
@@ -61,7 +61,8 @@ func Schema(s json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{}}`)
 }
 
-// ID is the provider's id of a call or result. An id another provider gave is kept where it fits and else made from ours.
+// ID returns the provider's id of a call or result. An id from another provider is kept if it is
+// valid. Otherwise one is derived from metier's id.
 func ID(p model.Part) string {
 	id := p.WireID
 	if id == "" {
@@ -79,13 +80,14 @@ func ID(p model.Part) string {
 	return id[:min(len(id), 64)]
 }
 
-// Word allows [a-zA-Z0-9_-].
+// Word reports whether c matches [a-zA-Z0-9_-].
 func Word(_ int, c byte) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// Closed adds "additionalProperties": false to each object schema that does not say: providers that constrain the output demand it,
-// and what fits the closed schema fits the open one.
+// Closed adds "additionalProperties": false to each object schema that does not set it. Providers
+// with constrained output require it, and output that matches the closed schema also matches the
+// original.
 func Closed(schema json.RawMessage) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(schema))
 	d.UseNumber()

@@ -14,7 +14,7 @@ type Event struct {
 	Open bool   // the stream ended without the empty line that closes an event, so Data may be cut
 }
 
-// What ends a Reader, beside the errors of the reader below it.
+// Errors that end a Reader, in addition to those of the underlying reader.
 var (
 	errLongEvent  = errors.New("the event is too long")
 	errLongStream = errors.New("the stream is too long")
@@ -22,9 +22,10 @@ var (
 
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 
-// Reader reads server-sent events (WHATWG HTML 9.2.6). Lines end with CRLF, LF or CR. A byte order mark at the start, lines that
-// begin with a colon, and fields other than event and data are passed over. Unlike a browser it hands out a last event without its
-// empty line, since some proxies lose it. It waits for no byte more than an event has: what is there is returned.
+// Reader reads server-sent events (WHATWG HTML 9.2.6). Lines end with CRLF, LF or CR. It ignores a
+// byte order mark at the start, lines that begin with a colon, and fields other than event and
+// data. Unlike a browser it also returns a last event without its empty line, because some proxies
+// drop that. It returns an event without waiting for bytes that follow it.
 type Reader struct {
 	src    *bufio.Reader
 	event  int   // most bytes of the lines of one event
@@ -36,12 +37,13 @@ type Reader struct {
 	data   []byte
 }
 
-// NewReader returns a Reader of r that refuses events and streams with more bytes.
+// NewReader returns a Reader of r that limits the bytes of an event and of the stream.
 func NewReader(r io.Reader, event int, stream int64) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 16<<10), event: event, left: stream}
 }
 
-// Next is the next event with a data field. The error is io.EOF at the end of the stream; every error stays.
+// Next returns the next event with a data field. The error is io.EOF at the end of the stream.
+// Errors are permanent.
 func (r *Reader) Next() (Event, error) {
 	e, fields, size := Event{}, 0, 0
 	r.data = r.data[:0]
@@ -82,8 +84,8 @@ func (r *Reader) Next() (Event, error) {
 	return Event{}, r.err
 }
 
-// next reads a line of at most limit bytes into r.line, without its end. When it returns false, r.err says why, and r.line is not
-// empty only if the stream ended inside it.
+// next reads a line of at most limit bytes into r.line, without its line ending. If it returns
+// false, r.err is the reason, and r.line is not empty only if the stream ended inside the line.
 func (r *Reader) next(limit int) bool {
 	r.line = r.line[:0]
 	for {
@@ -125,7 +127,7 @@ func (r *Reader) next(limit int) bool {
 	}
 }
 
-// lineEnd is the place of the first CR or LF.
+// lineEnd returns the index of the first CR or LF.
 func lineEnd(b []byte) int {
 	at := bytes.IndexByte(b, '\n')
 	head := b
