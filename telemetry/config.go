@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// config is what the usual OTEL_* variables say.
+// config holds the standard OTEL_* variables.
 type config struct {
 	traces, metrics   string                       // URLs; "": that signal is not sent
 	headers           map[string]map[string]string // by URL
@@ -23,8 +23,8 @@ const (
 	defaultWait = 10 * time.Second
 )
 
-// Wanted reports whether the environment names a receiver. Without one nothing
-// is sent anywhere, nor is anything of OpenTelemetry started.
+// Wanted reports whether the environment configures a receiver. Without one, nothing is sent and
+// OpenTelemetry is not started.
 func Wanted(env func(string) string) bool {
 	if off, _ := strconv.ParseBool(env("OTEL_SDK_DISABLED")); off {
 		return false
@@ -32,8 +32,7 @@ func Wanted(env func(string) string) bool {
 	return env(endpointVar) != "" || env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") != ""
 }
 
-// configure reads the variables of the OpenTelemetry specification that make
-// sense here.
+// configure reads the variables of the OpenTelemetry specification that apply here.
 func configure(env func(string) string) (config, error) {
 	c := config{headers: map[string]map[string]string{}, timeout: defaultWait, service: env("OTEL_SERVICE_NAME"), resource: env("OTEL_RESOURCE_ATTRIBUTES")}
 	for _, s := range []struct {
@@ -61,7 +60,7 @@ func configure(env func(string) string) (config, error) {
 	return c, nil
 }
 
-// signal reads what is said of one signal; what is said of it alone wins.
+// signal reads the settings of one signal. Signal-specific settings take precedence.
 func (c *config) signal(env func(string) string, name, path string, to *string) error {
 	switch v := env("OTEL_" + name + "_EXPORTER"); v {
 	case "", "otlp":
@@ -95,7 +94,7 @@ func (c *config) signal(env func(string) string, name, path string, to *string) 
 	return err
 }
 
-// headers reads key=value pairs, values percent-encoded.
+// headers reads key=value pairs with percent-encoded values.
 func headers(list string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(list, ",") {

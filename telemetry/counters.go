@@ -11,8 +11,8 @@ import (
 	"metier/policy"
 )
 
-// counters are the instruments: of each skill, of decisions, and those
-// of the GenAI conventions.
+// counters are the metric instruments: those for skills and decisions, and those of the GenAI
+// conventions.
 type counters struct {
 	activations, activationFailures, reads, readErrors, scriptRuns, scriptFailures, decisions metric.Int64Counter
 	tokens                                                                                    metric.Int64Histogram
@@ -48,7 +48,7 @@ func newCounters(m metric.Meter) (*counters, error) {
 	return c, errors.Join(append(errs, err)...)
 }
 
-// ofSkill names a skill and its tier; both are left out where nobody knows.
+// ofSkill returns the attributes for a skill and its tier. Unknown values are omitted.
 func ofSkill(id string, tier policy.Tier, more ...attribute.KeyValue) metric.AddOption {
 	if id != "" {
 		more = append(more, attribute.String(keySkillID, id))

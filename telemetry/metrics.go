@@ -12,9 +12,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
-// metricExporter writes the instruments of counters.go as OTLP: sums of
-// integers, and histograms. The exporter that comes with the SDK would link
-// gRPC (docs/decisions/0015-opentelemetry.md).
+// metricExporter writes the instruments of counters.go as OTLP: integer sums, and histograms. The
+// exporter of the SDK would link gRPC (docs/decisions/0015-opentelemetry.md).
 type metricExporter struct{ *sender }
 
 var _ sdk.Exporter = metricExporter{}
@@ -28,7 +27,7 @@ func (metricExporter) Aggregation(k sdk.InstrumentKind) sdk.Aggregation {
 func (metricExporter) ForceFlush(context.Context) error { return nil }
 func (metricExporter) Shutdown(context.Context) error   { return nil }
 
-// Export reports errors itself: the SDK would print them.
+// Export reports errors itself, because the SDK would print them.
 func (m metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	out := &metricpb.ResourceMetrics{Resource: &resourcepb.Resource{Attributes: pairs(rm.Resource.Attributes())}, SchemaUrl: rm.Resource.SchemaURL()}
 	for _, scope := range rm.ScopeMetrics {

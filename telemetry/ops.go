@@ -17,7 +17,7 @@ func (l *trail) modelStarted(e event.ModelStarted) {
 		attribute.String("gen_ai.request.model", modelName(l.model)), attribute.Int("metier.try", e.Try), attribute.String("metier.request.digest", e.Request))
 }
 
-// took is how long an op is under way.
+// took returns how long an op has been running.
 func (l *trail) took(id string) time.Duration {
 	if o, is := l.ops[id]; is {
 		return l.at.Sub(o.began)
@@ -42,8 +42,8 @@ func (l *trail) modelFailed(e event.ModelFailed) {
 	l.end(e.ID, e.Code, attribute.Int("http.response.status_code", e.Status), attribute.Bool("metier.retry", e.Retry))
 }
 
-// decided opens the span of a call, which a refusal ends at once and a question
-// leaves open until it is answered.
+// decided opens the span of a call. A denial ends it at once. A question leaves it open until it is
+// answered.
 func (l *trail) decided(e event.PolicyDecided) {
 	l.t.counters.decisions.Add(l.ctx, 1, metric.WithAttributes(attribute.String(keyOutcome, string(e.Outcome)), attribute.String(keyCode, short(e.Code)), attribute.String("gen_ai.tool.name", short(e.Tool))))
 	if e.Stage != "call" {
@@ -104,8 +104,8 @@ func (l *trail) read(e event.ResourceRead) {
 	l.point(e.Type(), l.op(e.Call), attrs...)
 }
 
-// script is the span of a script, below its call's. Its path is told where it
-// is one of the index: then it is the skill's word and not the model's.
+// script adds the span of a script below that of its call. The path is included only if it is in
+// the skill's index: then it was chosen by the skill and not by the model.
 func (l *trail) script(e event.ScriptExecuted) {
 	attrs := skill(e.SkillID, e.Source, e.Hash, attribute.String("metier.skill.tree", e.Tree), attribute.String("metier.script.digest", e.ObservedDigest))
 	if e.RegistryDigest != "" {
@@ -117,8 +117,8 @@ func (l *trail) script(e event.ScriptExecuted) {
 	l.program("run_script", e.Execution, attrs...)
 }
 
-// program is the span of one program; its times are counted back from the
-// entry, which was written when it had ended.
+// program adds the span of one program. Its start is computed back from the time of the entry,
+// which was written when the program ended.
 func (l *trail) program(name string, e event.Execution, attrs ...attribute.KeyValue) {
 	parent := l.parent()
 	if o, is := l.ops[e.Call]; is {

@@ -20,7 +20,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// Limits of sending.
+// Limits for sending.
 const (
 	tries      = 3
 	firstPause = 100 * time.Millisecond
@@ -28,8 +28,8 @@ const (
 	maxAnswer  = 64 << 10        // bytes of an answer that are read
 )
 
-// sender posts OTLP messages. TracesData and MetricsData have, on the wire, the
-// form of the requests of the OTLP services, whose own packages would link gRPC.
+// sender posts OTLP messages. On the wire, TracesData and MetricsData are identical to the requests
+// of the OTLP services, whose own packages would link gRPC.
 type sender struct {
 	config config
 	client *http.Client
@@ -44,7 +44,7 @@ func newSender(c config, report func(error)) *sender {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// failed reports the first failure; all later ones are the same news.
+// failed reports only the first failure.
 func (s *sender) failed(err error) { s.once.Do(func() { s.report(err) }) }
 
 // Start implements otlptrace.Client.
@@ -53,8 +53,8 @@ func (s *sender) Start(context.Context) error { return nil }
 // Stop implements otlptrace.Client.
 func (s *sender) Stop(context.Context) error { s.client.CloseIdleConnections(); return nil }
 
-// UploadTraces implements otlptrace.Client. Errors are reported and not
-// returned: the SDK would print them.
+// UploadTraces implements otlptrace.Client. It reports errors instead of returning them, because
+// the SDK would print them.
 func (s *sender) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	for _, r := range spans {
 		for _, scope := range r.ScopeSpans {
@@ -69,7 +69,7 @@ func (s *sender) uploadMetrics(ctx context.Context, m *metricpb.ResourceMetrics)
 	s.send(ctx, s.config.metrics, &metricpb.MetricsData{ResourceMetrics: []*metricpb.ResourceMetrics{m}})
 }
 
-// send posts one message, a few times where the receiver asks for that.
+// send posts one message, and retries a few times if the receiver asks for it.
 func (s *sender) send(ctx context.Context, to string, m proto.Message) {
 	body, err := proto.Marshal(m)
 	if err == nil && s.config.gzip {
@@ -95,8 +95,7 @@ func (s *sender) send(ctx context.Context, to string, m proto.Message) {
 	s.failed(err)
 }
 
-// post sends once. again is less than 0 where another try is no use, else how
-// long the receiver wants to be left alone.
+// post sends once. again is how long to wait before a retry, or negative if a retry is pointless.
 func (s *sender) post(ctx context.Context, to string, body []byte) (again time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

@@ -20,23 +20,22 @@ import (
 	"metier/record"
 )
 
-// The scope of spans and instruments.
+// scope is the instrumentation scope of spans and instruments.
 const scope = "metier"
 
-// maxQueue is how many ended spans wait to be sent; more are dropped, which is
+// maxQueue is how many ended spans can wait to be sent. Further spans are dropped, which is
 // reported.
 const maxQueue = 8192
 
-// Options of New.
+// Options are the options of New.
 type Options struct {
 	Version string // of this build
-	// Report is told, once, that telemetry is lost, and why; nil: nobody. It is
-	// called from any goroutine.
+	// Report, if set, is called once with the reason when telemetry is lost. It may be called from
+	// any goroutine.
 	Report func(error)
 }
 
-// Telemetry sends what sessions do to one receiver. It is safe for concurrent
-// use.
+// Telemetry sends the activity of sessions to one receiver. It is safe for concurrent use.
 type Telemetry struct {
 	tracer   trace.Tracer
 	counters *counters
@@ -46,9 +45,9 @@ type Telemetry struct {
 	counted  *counted
 }
 
-// New starts what the environment asks for, by the OTEL_* variables of the
-// OpenTelemetry specification; see [Wanted]. The error says which of them makes
-// no sense. Nothing is sent before there is something to send.
+// New starts the exporters that the environment configures with the OTEL_* variables of the
+// OpenTelemetry specification, see [Wanted]. The error names an invalid variable. New sends
+// nothing.
 func New(ctx context.Context, env func(string) string, o Options) (*Telemetry, error) {
 	c, err := configure(env)
 	if err != nil {
@@ -79,7 +78,7 @@ func New(ctx context.Context, env func(string) string, o Options) (*Telemetry, e
 	return t, err
 }
 
-// described is what the receiver is told of this program.
+// described returns the resource attributes of this program.
 func described(c config, version string) []attribute.KeyValue {
 	out := []attribute.KeyValue{attribute.String("service.name", "metier"), attribute.String("service.version", version)}
 	for pair := range strings.SplitSeq(c.resource, ",") {
@@ -93,8 +92,8 @@ func described(c config, version string) []attribute.KeyValue {
 	return out // the last of a name counts
 }
 
-// Close sends what is left and stops. It ends with its context at the latest;
-// what is not sent then is reported as lost.
+// Close sends what is left and stops, at the latest when its context ends. What has not been sent
+// by then is reported as lost.
 func (t *Telemetry) Close(ctx context.Context) {
 	var wait sync.WaitGroup
 	var errs [2]error
@@ -109,8 +108,8 @@ func (t *Telemetry) Close(ctx context.Context) {
 	}
 }
 
-// counted counts spans on their way to the queue, since that drops in silence
-// what it has no room for.
+// counted counts spans on their way to the queue, because the queue silently drops spans when it is
+// full.
 type counted struct {
 	sdktrace.SpanProcessor
 	ended atomic.Int64
@@ -121,7 +120,7 @@ func (c *counted) OnEnd(s sdktrace.ReadOnlySpan) {
 	c.SpanProcessor.OnEnd(s)
 }
 
-// TraceID is the id of a session's trace, in hex.
+// TraceID returns the id of a session's trace, in hex.
 func TraceID(session string) string { return traceID(session).String() }
 
 func traceID(session string) trace.TraceID {
@@ -129,7 +128,7 @@ func traceID(session string) trace.TraceID {
 	return trace.TraceID(sum[:16])
 }
 
-// ids gives each session's spans the trace of the session.
+// ids puts each session's spans into the session's trace.
 type ids struct{}
 
 type sessionKey struct{}
@@ -145,8 +144,8 @@ func (ids) NewSpanID(context.Context, trace.TraceID) (out trace.SpanID) {
 	return out
 }
 
-// Follow returns the log as it is, and shows what is appended to it from now on
-// as the spans and counts of a session. stop ends the spans that are open.
+// Follow returns the log, wrapped so that entries appended from now on are exported as the spans
+// and counts of a session. stop ends the spans that are open.
 func (t *Telemetry) Follow(ctx context.Context, session string, log record.Log) (_ record.Log, stop func(), err error) {
 	head, err := log.Head(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func (t *Telemetry) Follow(ctx context.Context, session string, log record.Log) 
 	return f, stop, nil
 }
 
-// followed is a log that is looked at after each append.
+// followed is a log whose entries are exported after each append.
 type followed struct {
 	record.Log
 	mu    sync.Mutex
@@ -178,9 +177,8 @@ type syncing struct {
 	record.Syncer
 }
 
-// Append implements record.Log. Entries are shown as the log has them, in its
-// order, those of other writers too; if they cannot be read, whoever uses the
-// log will find that out.
+// Append implements record.Log. Entries are exported as stored in the log and in log order,
+// including those of other writers. If they cannot be read, the user of the log will find out.
 func (f *followed) Append(ctx context.Context, after record.Head, e ...record.Entry) (record.Head, error) {
 	head, err := f.Log.Append(ctx, after, e...)
 	if err != nil {
@@ -198,7 +196,7 @@ func (f *followed) Append(ctx context.Context, after record.Head, e ...record.En
 	return head, nil
 }
 
-// read yields the entries from one to another.
+// read yields the entries of a range.
 func read(ctx context.Context, log record.Log, from, to uint64) iter.Seq2[record.Entry, error] {
 	return func(yield func(record.Entry, error) bool) {
 		if from > to {

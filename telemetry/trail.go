@@ -15,8 +15,8 @@ import (
 	"metier/record"
 )
 
-// Attributes of our own. Those of the GenAI conventions are written out where
-// they are used: their package has hundreds, and changes with each version.
+// metier's own attributes. Those of the GenAI conventions are written out where they are used,
+// because their package has hundreds and changes with each version.
 const (
 	keySkillID  = "metier.skill.id"
 	keyTier     = "metier.skill.tier"
@@ -30,8 +30,8 @@ const (
 	keyExecuted = "metier.program.status"
 )
 
-// trail turns the entries of one session, in their order, into spans and
-// counts. It is a fold: it does nothing but remember what is open.
+// trail turns the entries of one session, in order, into spans and counts. It is a fold whose only
+// state is what is open.
 type trail struct {
 	t       *Telemetry
 	ctx     context.Context // names the session
@@ -46,14 +46,14 @@ type trail struct {
 	calls map[string]call
 }
 
-// open is a span that did not end.
+// open is a span that has not ended.
 type open struct {
 	span  trace.Span
 	ctx   context.Context
 	began time.Time
 }
 
-// call is what is known of a tool call before it returns.
+// call is what is known about a tool call before it returns.
 type call struct {
 	skill string
 	tier  policy.Tier
@@ -63,7 +63,7 @@ func newTrail(t *Telemetry, session string) *trail {
 	return &trail{t: t, session: session, ctx: context.WithValue(context.Background(), sessionKey{}, session), ops: map[string]open{}, calls: map[string]call{}}
 }
 
-// show takes the next entry. What this build does not know passes by.
+// show handles the next entry. Entries unknown to this build are ignored.
 func (l *trail) show(en record.Entry) {
 	e, err := event.Decode(en)
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *trail) show(en record.Entry) {
 	}
 }
 
-// acted shows what tools and skills did.
+// acted handles the events of tools and skills.
 func (l *trail) acted(en record.Entry, e event.Event) {
 	switch e := e.(type) {
 	case event.PolicyDecided:
@@ -131,14 +131,14 @@ func (l *trail) acted(en record.Entry, e event.Event) {
 	}
 }
 
-// begin opens the root: of a session, until a run begins.
+// begin opens the root span. It is the session's until a run begins.
 func (l *trail) begin() {
 	ctx, span := l.t.tracer.Start(l.ctx, "metier.session", trace.WithNewRoot(), trace.WithTimestamp(l.at), trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithAttributes(attribute.String("gen_ai.conversation.id", l.session)))
 	l.root = &open{span, ctx, l.at}
 }
 
-// begun makes the root the run of an agent.
+// begun turns the root span into that of an agent run.
 func (l *trail) begun(e event.RunStarted) {
 	l.model = e.Model
 	l.root.span.SetName("invoke_agent metier")
@@ -155,8 +155,7 @@ func (l *trail) finish(status, code string) {
 	l.root = nil
 }
 
-// close ends what is open, at the time of the newest entry: nobody will say how
-// it ended.
+// close ends all open spans at the time of the newest entry, because their actual end is unknown.
 func (l *trail) close() {
 	for id := range l.ops {
 		l.end(id, "interrupted")
@@ -175,7 +174,7 @@ func (l *trail) endTurn() {
 	}
 }
 
-// parent of the spans of a turn's ops.
+// parent returns the context that is the parent of the spans of a turn's ops.
 func (l *trail) parent() context.Context {
 	if l.turn != nil {
 		return l.turn.ctx
@@ -194,7 +193,7 @@ func (l *trail) start(id, name string, kind trace.SpanKind, attrs ...attribute.K
 	return o
 }
 
-// end closes the span of an op; a code says what went wrong.
+// end closes the span of an op. A code means that it failed.
 func (l *trail) end(id, code string, attrs ...attribute.KeyValue) {
 	o, is := l.ops[id]
 	if !is {
@@ -213,7 +212,7 @@ func (l *trail) fail(span trace.Span, code string) {
 	}
 }
 
-// op is the span of a call, or nil.
+// op returns the span of a call, or nil.
 func (l *trail) op(id string) trace.Span {
 	if o, is := l.ops[id]; is {
 		return o.span
@@ -221,7 +220,7 @@ func (l *trail) op(id string) trace.Span {
 	return nil
 }
 
-// point adds an event to a span; nil: to the run's.
+// point adds an event to a span, or to the run's span if it is nil.
 func (l *trail) point(name string, to trace.Span, attrs ...attribute.KeyValue) {
 	if to == nil {
 		to = l.root.span
@@ -229,8 +228,7 @@ func (l *trail) point(name string, to trace.Span, attrs ...attribute.KeyValue) {
 	to.AddEvent(name, trace.WithTimestamp(l.at), trace.WithAttributes(attrs...))
 }
 
-// turnOf opens the span of the turn an op of the agent's loop belongs to: t3 of
-// t3.m.
+// turnOf opens the span of the turn that an op of the agent loop belongs to, such as t3 for t3.m.
 func (l *trail) turnOf(id string) {
 	n, _, ok := strings.Cut(strings.TrimPrefix(id, "t"), ".")
 	if _, err := strconv.Atoi(n); !ok || err != nil || l.turn != nil && l.turnN == n {
@@ -241,7 +239,7 @@ func (l *trail) turnOf(id string) {
 	l.turn, l.turnN = &open{span, ctx, l.at}, n
 }
 
-// provider of a model's name, provider:model.
+// provider returns the provider in a model name of the form provider:model.
 func provider(model string) string {
 	p, _, _ := strings.Cut(model, ":")
 	return short(p)
@@ -254,7 +252,7 @@ func modelName(model string) string {
 	return short(model)
 }
 
-// short keeps an id or a code to one short line of plain characters.
+// short limits an id or a code to one short line of plain characters.
 func short(s string) string {
 	const most = 128
 	s = strings.Map(func(r rune) rune {
