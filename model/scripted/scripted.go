@@ -234,7 +234,8 @@ func message(t *turn, i int) string {
 	return fmt.Sprintf("turn %d of the script fails on purpose", i+1)
 }
 
-// spent counts how often this conversation has reached an error turn.
+// spent counts how often this conversation has reached an error turn. It reports whether the turn
+// has already failed repeat times.
 func (s *script) spent(r model.Request, turn, repeat int) bool {
 	b, err := json.Marshal(r.Messages)
 	if err != nil {
