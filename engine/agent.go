@@ -15,8 +15,7 @@ import (
 	"metier/policy"
 )
 
-// AgentOptions configure an [Agent]. Skills or tools and a model are all that most
-// programs need.
+// AgentOptions configure an [Agent]. Most programs need only a model and skills or tools.
 type AgentOptions struct {
 	Skills []string      // folders that hold skills; nil: those of the workspace and the user
 	Model  string        // PROVIDER:NAME; "": METIER_MODEL, or the first provider with a key
@@ -31,17 +30,17 @@ type AgentOptions struct {
 	MaxTokens int64    // of one answer; 0: no limit
 	Environ   []string // NAME=value; nil: the environment of the process
 
-	// Approve answers questions of the policy, such as whether a script may run. nil:
-	// every answer is no.
+	// Approve answers policy questions, such as whether a script may run. If nil, every answer is
+	// no.
 	Approve func(context.Context, Question) (policy.Answer, error)
-	// Progress receives what happens, such as text while the model writes it.
+	// Progress receives progress, such as text while the model writes it.
 	Progress func(agent.Progress)
-	// Notify receives what the user should know. nil: dropped.
+	// Notify receives notices for the user. If nil, they are dropped.
 	Notify func(Notice)
 }
 
-// Agent is a conversation with a model that has skills and tools. Its methods are
-// safe for concurrent use; one answer is worked on at a time.
+// Agent is a conversation with a model that has skills and tools. Its methods are safe for
+// concurrent use. It works on one answer at a time.
 type Agent struct {
 	engine *Engine
 	o      AgentOptions
@@ -51,8 +50,8 @@ type Agent struct {
 	closed bool
 }
 
-// NewAgent returns an agent. It opens the model, the skills, and the tools, so that
-// what is wrong with them is known before the first question.
+// NewAgent returns an agent. It opens the model, the skills, and the tools, so that problems with
+// them are found before the first question.
 func NewAgent(ctx context.Context, o AgentOptions) (*Agent, error) {
 	dir, err := os.Getwd()
 	if err != nil && o.Workspace == "" {
@@ -78,9 +77,9 @@ func (a *Agent) request(prompt string) Request {
 		MaxTurns: o.MaxTurns, MaxTokens: o.MaxTokens, Batch: o.Approve == nil, Custom: Custom{Tools: o.Tools, Model: o.Client}}
 }
 
-// Ask sends a message and returns the answer. The first message begins a run, and
-// further ones continue its conversation. If the work ends in another way than with an
-// answer, the error has the code of the reason, such as turn_limit.
+// Ask sends a message and returns the answer. The first message begins a run, and later ones
+// continue its conversation. If the run ends without an answer, the error has the code of the
+// reason, such as turn_limit.
 func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 	o, err := a.Run(ctx, prompt)
 	if err != nil {
@@ -106,7 +105,7 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 
 const agentDone = "done"
 
-// Run is Ask with all that is known of the outcome.
+// Run is like Ask but returns the full outcome.
 func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

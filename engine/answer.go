@@ -21,8 +21,7 @@ type AnswerRequest struct {
 	Scope    string // once, session, or always; "": once
 }
 
-// Answer writes an answer into the record of the run in the folder id of root,
-// under its lock.
+// Answer records an answer in the run with this id below root, under the run's lock.
 func (e *Engine) Answer(ctx context.Context, root, id string, a AnswerRequest) (_ run.Pending, _ policy.Answer, err error) {
 	var none run.Pending
 	a.Scope = cmp.Or(a.Scope, policy.ScopeOnce)
@@ -84,8 +83,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	return q, ans, nil
 }
 
-// Gone reports whether content of the record was erased or altered: what stands
-// in its place names the digest.
+// Gone reports whether recorded content was erased or altered. The placeholder names its digest.
 func Gone(raw json.RawMessage) bool {
 	var c struct {
 		Altered, Erased bool
@@ -94,7 +92,7 @@ func Gone(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &c) == nil && (c.Altered || c.Erased) && c.Digest != ""
 }
 
-// pickQuestion finds the open question that is answered.
+// pickQuestion finds the open question to answer.
 func pickQuestion(ctx context.Context, folder *run.Folder, status string, open []run.Pending, a AnswerRequest) (run.Pending, error) {
 	var none run.Pending
 	var found []run.Pending
@@ -118,7 +116,7 @@ func pickQuestion(ctx context.Context, folder *run.Folder, status string, open [
 	return found[0], nil
 }
 
-// NotOpen returns the error that says why there is nothing to answer.
+// NotOpen returns an error that explains why there is nothing to answer.
 func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error {
 	fail := func(k metier.Kind, code, hint, format string, args ...any) error {
 		return &metier.Error{Op: "answer", Path: folder.Dir(), Kind: k, Code: code, Hint: hint, Err: fmt.Errorf(format, args...)}
@@ -137,8 +135,7 @@ func NotOpen(ctx context.Context, folder *run.Folder, status, name string) error
 	return fail(metier.Conflict, "question_not_open", "", "the run waits for no answer")
 }
 
-// lastAnswer is the newest answer in the record: to the named question, or to
-// any.
+// lastAnswer returns the newest recorded answer to the named question, or to any question.
 func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.ApprovalAnswered, error) {
 	var out *event.ApprovalAnswered
 	for en, err := range folder.Log().Read(ctx, 1) {
@@ -154,8 +151,8 @@ func lastAnswer(ctx context.Context, folder *run.Folder, name string) (*event.Ap
 	return out, nil
 }
 
-// Coverage returns what a question asks, and what its answer covers: the values of
-// one label together.
+// Coverage returns what a question asks and what its answer covers. Values with the same label are
+// combined.
 func Coverage(text string) (asks string, covers map[string]string) {
 	asks, list := policy.SplitQuestion(text)
 	covers = map[string]string{}

@@ -18,15 +18,15 @@ func newApproval(q event.ApprovalRequested, text, run, by string, at time.Time) 
 	return userstate.Approval{ID: q.ID, Binds: q.Binds, Code: q.Code, Covers: covers, By: by, At: at.UTC().Format(time.RFC3339), Run: run}
 }
 
-// noteApprovals reports a file of approvals that cannot be used.
+// noteApprovals reports an approvals file that cannot be used.
 func (r *Run) noteApprovals() {
 	if _, err := r.e.State().Approvals(); err != nil {
 		r.note(metier.CodeOf(err), "%v", err)
 	}
 }
 
-// permanentApprovals returns the current permanent approvals. A file that cannot be
-// read gives none.
+// permanentApprovals returns the current permanent approvals. If the file cannot be read, there are
+// none.
 func (e *Engine) permanentApprovals() map[string]policy.Answer {
 	list, err := e.State().Approvals()
 	if err != nil {
@@ -39,8 +39,7 @@ func (e *Engine) permanentApprovals() map[string]policy.Answer {
 	return out
 }
 
-// settle answers what a resumed run waits for and what was approved always since
-// it was asked.
+// settle answers those open questions of a resumed run that have been permanently approved since.
 func (r *Run) settle(ctx context.Context) error {
 	if !r.launch.runs() {
 		return nil
@@ -59,7 +58,7 @@ func (r *Run) settle(ctx context.Context) error {
 	return nil
 }
 
-// keepApproval keeps an approval for all runs.
+// keepApproval saves a permanent approval for all runs.
 func (e *Engine) keepApproval(ctx context.Context, p userstate.Approval) error {
 	kept, err := e.State().Approve(ctx, p)
 	if kept != "" {

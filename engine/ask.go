@@ -21,8 +21,8 @@ type Question struct {
 	Args     json.RawMessage // of the call
 }
 
-// ask brings a question of the run, or of a child of it, to the terminal, and
-// keeps what is to hold always.
+// ask shows a question of the run or of one of its children to the user, and saves permanent
+// approvals.
 func (r *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) {
 	p, err := r.asked(ctx, q)
 	if err != nil {
@@ -41,8 +41,7 @@ func (r *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) 
 	return ans, nil
 }
 
-// given is what a call that waits was given, as JSON; nil where the record does
-// not say.
+// given returns the arguments of a waiting call as JSON, or nil if they are not in the record.
 func (r *Run) given(ctx context.Context, call string) (json.RawMessage, error) {
 	var ref record.Ref
 	for en, err := range r.folder.Log().Read(ctx, 1) {

@@ -19,11 +19,11 @@ import (
 	"metier/settings"
 )
 
-// lentFor is the default length of a browser session.
+// lentFor is the default duration of a browser session.
 const lentFor = time.Hour
 
-// planBrowser fills what a launch says of a browser: flags, then the
-// configuration. Neither says anything: none is lent.
+// planBrowser sets the browser session of a launch from flags, then from the configuration. If
+// neither asks for one, there is none.
 func (e *Engine) planBrowser(l *Launch, f BrowserRequest, op config.Operator) error {
 	c := op.Browser
 	c.Endpoint, c.Origin, c.Until = cmp.Or(f.Endpoint, c.Endpoint), cmp.Or(f.Origin, c.Origin), cmp.Or(f.Until, c.Until)
@@ -68,8 +68,8 @@ func (e *Engine) until(s string) (time.Time, error) {
 	return t, nil
 }
 
-// checkTarget refuses scripts on the host for a run of its own: a
-// subagent's profile puts exact scripts there.
+// checkTarget rejects running a run's own scripts on the host. Only a subagent's profile can do
+// that, for specific scripts.
 func checkTarget(t settings.Target) error {
 	if t != settings.TargetHost {
 		return nil
@@ -78,11 +78,11 @@ func checkTarget(t settings.Target) error {
 		"scripts of a run do not run on the host (script_target=host)")
 }
 
-// signIn are the scripts that sign in somewhere, of the skill that metier brings.
+// signIn are the scripts of the built-in skill that sign in to a site.
 var signIn = []string{"agent-browser:scripts/authenticated-session.sh"}
 
-// onHost is what a child's profile puts on the host; nil: nothing. Each child
-// has a lease of its own, and no page or cookie of another. close ends it.
+// onHost returns what a child's profile runs on the host, or nil. Each child has its own browser
+// session and shares no pages or cookies with other children.
 func (r *Run) onHost() (*exectool.Host, error) {
 	c := r.launch.Child
 	if c == nil || c.Manifest.Target != subagent.TargetHost {
@@ -119,8 +119,7 @@ func (e *Engine) renewBrowser(l *Launch, f BrowserRequest, op config.Operator) e
 	return e.planBrowser(l, f, op)
 }
 
-// recordLease records a browser session that was renewed, where the next
-// resume finds it.
+// recordLease records a renewed browser session, so that the next resume finds it.
 func (r *Run) recordLease(ctx context.Context) (ref record.Ref, err error) {
 	if !r.launch.browserRenewed {
 		return ref, nil
@@ -132,8 +131,8 @@ func (r *Run) recordLease(ctx context.Context) (ref record.Ref, err error) {
 	return r.folder.Blobs().Put(ctx, "application/json", b)
 }
 
-// noteLease says that the browser of a resumed run is of no use any more, while
-// it can still be lent anew: what the helpers of the run cannot do is done with it.
+// noteLease reports that the browser session of a resumed run is no longer usable, while it can
+// still be renewed. Otherwise the run's subagents cannot do what they need it for.
 func (r *Run) noteLease() {
 	b := r.launch.Browser
 	if b == nil || r.e.Now().Before(b.Until) {

@@ -8,8 +8,8 @@ import (
 	"metier/settings"
 )
 
-// Catalog returns what a run would show its model of the skills of a snapshot. It
-// leaves no record.
+// Catalog returns the catalog of a snapshot's skills that a run would show to its model. It records
+// nothing.
 func (e *Engine) Catalog(ctx context.Context, l Launch, s settings.Settings, snap *metier.Snapshot) (metier.Catalog, error) {
 	j := &Run{e: e, launch: l, settings: s, snapshot: snap, view: e.Finder().View(s, l.Workspace)}
 	mem := record.NewMemory()

@@ -17,13 +17,13 @@ import (
 	"metier/run"
 )
 
-// labelSubagent is what stands before the subagent in what a question covers.
+// labelSubagent is the label of the subagent in what a question covers.
 const labelSubagent = "subagent"
 
-// childQuestion finds in the records of children what a question of the run in a
-// folder asks: its parent has no more than who asks. The tool, the arguments and
-// the text are those of the call that waits; the text names the subagent. Where
-// they cannot be had, they are a gap, and nobody can say yes to it.
+// childQuestion looks up in the records of children what a question of a run asks, because the
+// parent records only who asks. The tool, the arguments and the text are those of the waiting call.
+// The text names the subagent. If they are unavailable, they are a gap, and the question cannot be
+// approved.
 func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) run.Pending {
 	if q.Child == "" {
 		return q
@@ -55,7 +55,7 @@ func (e *Engine) childQuestion(ctx context.Context, dir string, q run.Pending) r
 	return out
 }
 
-// pendingOf is the question of a child that its parent brought.
+// pendingOf returns the question of a child that its parent passed on.
 func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending) (_ run.Pending, err error) {
 	f, err := run.Look(root, q.Child, e.RunOptions())
 	if err != nil {
@@ -78,15 +78,14 @@ func (e *Engine) pendingOf(ctx context.Context, root string, q run.Pending) (_ r
 	return r.Questions[i], nil
 }
 
-// ChildQuestions does so for all questions of a run.
+// ChildQuestions does the same for all questions of a run.
 func (e *Engine) ChildQuestions(ctx context.Context, dir string, open []run.Pending) {
 	for i := range open {
 		open[i] = e.childQuestion(ctx, dir, open[i])
 	}
 }
 
-// asked is what a question that came up in this process asks, wherever that is
-// recorded.
+// asked returns the content of a question raised in this process, wherever it is recorded.
 func (r *Run) asked(ctx context.Context, q agent.Question) (run.Pending, error) {
 	words, err := json.Marshal(q.Text)
 	if err != nil {
@@ -112,7 +111,7 @@ func Asker(p run.Pending) string {
 	return cmp.Or(coveredOf(run.Text(p.Text))[labelSubagent], p.Child)
 }
 
-// coveredOf are the values of a question's text by their labels.
+// coveredOf returns the values in a question's text, by label.
 func coveredOf(text string) map[string]string {
 	_, list := policy.SplitQuestion(text)
 	out := map[string]string{}

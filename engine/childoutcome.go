@@ -38,25 +38,24 @@ func (c *children) Ended(ctx context.Context, id string) (subagent.Outcome, erro
 	return outcomeOf(ctx, folder)
 }
 
-// fileTools are the tools whose results are the workspace's, which the parent
-// may read itself, or the catalog's, which it was shown. Files of skills are
-// neither: see skillMade.
+// fileTools are the tools whose results come from the workspace, which the parent can read itself,
+// or from the catalog, which it was shown. Files of skills are neither, see skillMade.
 var fileTools = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolWriteFile, settings.ToolEditFile,
 	settings.ToolSearchSkills, settings.ToolListSkills}
 
-// leaves reports whether what a call returned may be said again outside of the
-// child: it is the workspace's, or a report that was made for leaving a child.
+// leaves reports whether the result of a call may be repeated outside the child: it comes from the
+// workspace, or it is a report meant to leave a child.
 func leaves(e event.ToolResult) bool {
 	return e.Code == "" && slices.Contains(fileTools, e.Tool) && !skillMade(e.Label) || subagent.Reported(e.Label)
 }
 
-// skillMade reports whether a result of a file tool holds what a skill says: it
-// then has the skill's ID for its origin, and not the tool's name.
+// skillMade reports whether the result of a file tool contains text of a skill. Its origin is then
+// the skill's ID, not the tool's name.
 func skillMade(l policy.Label) bool {
 	return !strings.HasPrefix(l.Origin, "tool:") && l.Origin != "metier"
 }
 
-// outcomeOf reads from its record how a child ended, and what must not leave it.
+// outcomeOf reads from a child's record how it ended, and what must not leave it.
 func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err error) {
 	r, err := run.Show(ctx, folder)
 	if err != nil {
@@ -119,8 +118,8 @@ func outcomeOf(ctx context.Context, folder *run.Folder) (o subagent.Outcome, err
 	return o, nil
 }
 
-// addressesOf are the addresses of a page that was read: a child says where it
-// knows something from. What follows a question mark can be a key, and is none of it.
+// addressesOf returns the URLs of a page that was read, which a child may cite as sources. They
+// omit the query, which can contain a key.
 func addressesOf(ctx context.Context, folder *run.Folder, e event.PageFetched) (out []string) {
 	if e.Status != "read" || e.Code != "" {
 		return nil
@@ -135,7 +134,7 @@ func addressesOf(ctx context.Context, folder *run.Folder, e event.PageFetched) (
 	return out
 }
 
-// without takes texts out of private ones. Elsewhere their words stay private.
+// without removes the public texts from the private ones. Elsewhere, their words stay private.
 func without(private, public []string) []string {
 	public = distinct.Of(public)
 	slices.SortFunc(public, func(a, b string) int { return len(b) - len(a) }) // one can begin with another
@@ -150,8 +149,8 @@ func without(private, public []string) []string {
 	return private
 }
 
-// keepIn adds content of a child's record to what stays in it, as text reads it.
-// What was erased since cannot be compared with.
+// keepIn adds content of a child's record to what must stay in it. text extracts the text. Content
+// that has been erased cannot be compared.
 func keepIn(ctx context.Context, folder *run.Folder, o *subagent.Outcome, text func([]byte) string, refs ...record.Ref) error {
 	for _, ref := range refs {
 		if ref.Digest == "" {
@@ -172,7 +171,7 @@ func keepIn(ctx context.Context, folder *run.Folder, o *subagent.Outcome, text f
 	return nil
 }
 
-// partsText is the text of a result.
+// partsText returns the text of a result.
 func partsText(b []byte) string {
 	var parts []model.Part
 	if json.Unmarshal(b, &parts) != nil {
@@ -185,7 +184,7 @@ func partsText(b []byte) string {
 	return s
 }
 
-// answerOf is the final text and the structured result of a run that ended.
+// answerOf returns the final text and the structured result of a run that ended.
 func answerOf(ctx context.Context, blobs record.Blobs, e event.RunEnded) (answer string, output json.RawMessage, err error) {
 	if e.Answer.Digest != "" {
 		var m model.Message

@@ -20,7 +20,7 @@ import (
 	"metier/run"
 )
 
-// LaunchChild is what a child's launch holds beside that of any run.
+// LaunchChild is the part of a launch that is specific to a child.
 type LaunchChild struct {
 	Manifest     subagent.Manifest `json:"manifest"`
 	Chain        []string          `json:"chain"` // its name behind those of its ancestors that are children
@@ -29,25 +29,25 @@ type LaunchChild struct {
 	Browser      bool              `json:"browser,omitempty"` // its scripts on the host need the lent one
 }
 
-// children runs the children of a job, in this process: each with a session,
-// a record and grants of its own.
+// children runs the children of a job in this process, each with its own session, record and
+// grants.
 type children struct{ parent *Run }
 
-// family are the children of a run that is no child, theirs included.
+// family holds all descendants of a top-level run.
 type family struct {
 	mu   sync.Mutex // one folder is made at a time, so that the count holds
 	root string     // folder of the first ones
 	made map[string]bool
 }
 
-// knows reports whether this process made a child's folder.
+// knows reports whether this process created a child's folder.
 func (f *family) knows(dir string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.made[dir]
 }
 
-// Run begins a child or goes on with it.
+// Run starts a child or resumes it.
 func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outcome, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil && !subagent.Told(err) {
@@ -100,8 +100,8 @@ func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outco
 	return outcomeOf(ctx, folder)
 }
 
-// open opens the folder of a child, or makes it where there may be one more. One
-// that was there and is gone is not made again: what it did would happen twice.
+// open opens the folder of a child, or creates it if another child is allowed. A folder that
+// existed and is gone is not created again, because the child would repeat what it did.
 func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, error) {
 	j, f := c.parent, c.parent.family
 	root, o := j.folder.Children(), j.e.RunOptions(j.secrets...)
@@ -143,7 +143,7 @@ func (c *children) open(ctx context.Context, ch subagent.Child) (*run.Folder, er
 	return folder, err
 }
 
-// below counts the children in a folder of them, and theirs.
+// below counts the children in a folder, including their descendants.
 func below(root string) (int, error) {
 	there, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +160,7 @@ func below(root string) (int, error) {
 	return n, nil
 }
 
-// enter opens a child's session on its folder, and begins or goes on.
+// enter opens a child's session on its folder, and starts or resumes the child.
 func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error {
 	restored, err := folder.Restore(ctx)
 	if err != nil {
@@ -185,9 +185,8 @@ func (c *children) enter(ctx context.Context, k *Run, folder *run.Folder) error 
 	return k.beginChild(ctx)
 }
 
-// beginChild puts a child's skills and its task into its session; done twice it
-// changes nothing. A skill of the profile that may not be loaded makes a weaker
-// child, as one that is not there does.
+// beginChild adds a child's skills and its task to its session. It is idempotent. If a skill of the
+// profile is missing or may not be loaded, the child runs without it.
 func (r *Run) beginChild(ctx context.Context) error {
 	st := r.session.State()
 	for _, name := range r.launch.Skills {
@@ -213,13 +212,13 @@ func (r *Run) beginChild(ctx context.Context) error {
 	return r.folder.Project(ctx)
 }
 
-// The activation sources of what a run begins with, and of what a child does.
+// The activation sources of the skills a run and a child begin with.
 const (
 	sourceRun   = "cli-preload"
 	sourceChild = "subagent-inherit"
 )
 
-// instructed is what a child's system prompt ends with.
+// instructed returns the end of a child's system prompt.
 func (r *Run) instructed(context.Context, *metier.Session) (string, error) {
 	if r.launch.Child == nil {
 		return "", nil
@@ -227,7 +226,7 @@ func (r *Run) instructed(context.Context, *metier.Session) (string, error) {
 	return strings.TrimSpace(r.launch.Child.Instructions + "\n\n" + subagent.Rules), nil
 }
 
-// answer hands a child the answers that people gave its parent's call.
+// answer passes the user's answers to the parent's call on to the child.
 func (r *Run) answer(ctx context.Context, ch subagent.Child) error {
 	for {
 		q := firstAsk(r.session.State().Calls)
@@ -244,7 +243,7 @@ func (r *Run) answer(ctx context.Context, ch subagent.Child) error {
 	}
 }
 
-// firstAsk is the open question of the first call that has one.
+// firstAsk returns the open question of the first call that has one.
 func firstAsk(calls map[string]metier.CallState) *policy.Question {
 	for _, id := range slices.Sorted(maps.Keys(calls)) {
 		if q := calls[id].Question; q.ID != "" {

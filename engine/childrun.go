@@ -14,7 +14,7 @@ import (
 	"metier/policy"
 )
 
-// job is a child's run: its parent's place and its profile's grants.
+// job returns the run of a child: it has its parent's workspace and its profile's grants.
 func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	j, p := c.parent, ch.Profile
 	l := j.launch
@@ -75,15 +75,15 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	return k, err
 }
 
-// narrow takes from the settings of a child what its profile does not give:
-// scripts are exactly those it names, and hosts those it names or inherits.
+// narrow removes from the settings of a child what its profile does not grant. Scripts are exactly
+// those it names, and hosts those it names or inherits.
 func (r *Run) narrow(p subagent.Profile, parent []string) []string {
 	hosts, inherits := profileHosts(p, parent)
 	r.settings.Exec = r.settings.Exec.Exact(len(hosts) > 0, inherits)
 	return hosts
 }
 
-// chain names a child by its ancestors that are children, and itself.
+// chain returns the names of the ancestors that are children, followed by the child itself.
 func (l Launch) chain() []string {
 	if l.Child == nil {
 		return nil
@@ -91,14 +91,14 @@ func (l Launch) chain() []string {
 	return l.Child.Chain
 }
 
-// chain is how progress names the child, with its profile.
+// chain returns the child's name in progress messages, with its profile.
 func (r *Run) chain() string {
 	return r.launch.Child.Manifest.Profile + " " + strings.Join(r.launch.chain(), "/")
 }
 
-// there splits names into skills that can be used and those that are not there,
-// or that the operator or a person took away. A name with a star would stand for
-// others in the list of skills the child may use.
+// there splits names into skills that can be used and those that are missing or were disabled by
+// the operator or the user. Names with a star are rejected, because they would match several skills
+// in the list of those the child may use.
 func (r *Run) there(names []string) (have, missing []string) {
 	have, missing = []string{}, []string{}
 	g := r.snapshot.Grants(r.grants())
@@ -119,10 +119,9 @@ func (r *Run) there(names []string) (have, missing []string) {
 	return have, missing
 }
 
-// trust approves the scripts of a profile where their skills come from somebody
-// the operator trusts: a name says nothing of who stands behind it, so those of
-// a workspace or a stranger's root are asked for, and on the host those of a
-// user's own, too.
+// trust approves the scripts of a profile if their skills have a trusted origin. A name does not
+// prove who wrote a skill. Scripts of a workspace or a third-party root therefore require approval,
+// and so do the user's own scripts if they run on the host.
 func (r *Run) trust(ctx context.Context) error {
 	for _, e := range r.launch.Scripts {
 		name, _, _ := cutEntry(e)

@@ -9,8 +9,8 @@ import (
 	"metier/run"
 )
 
-// tokensLeft is what the run may still use, 0 for any number and -1 for none.
-// What children used that have not ended counts, too, but for the one that asks.
+// tokensLeft returns how many tokens the run may still use, 0 for unlimited and -1 for none. It
+// includes the usage of children that have not ended, except for the child that asks.
 func (r *Run) tokensLeft(ctx context.Context, but string) (int64, error) {
 	most := r.launch.Spec.MaxTokens
 	if most == 0 {
@@ -26,8 +26,8 @@ func (r *Run) tokensLeft(ctx context.Context, but string) (int64, error) {
 	return most - used, nil
 }
 
-// tokensFor is what a child may use, 0 for any number. It gets what is left
-// again where it is taken up.
+// tokensFor returns how many tokens a child may use, 0 for unlimited. A resumed child gets what is
+// left at that time.
 func (r *Run) tokensFor(ctx context.Context, ch subagent.Child) (int64, error) {
 	left, err := r.tokensLeft(ctx, ch.ID)
 	if left < 0 {
@@ -39,8 +39,8 @@ func (r *Run) tokensFor(ctx context.Context, ch subagent.Child) (int64, error) {
 	return left, err
 }
 
-// tokensUsed is what the present run of a folder used, with its children: those
-// that ended say so in its own record.
+// tokensUsed returns the usage of the current run in a folder and of its children. The usage of
+// children that ended is in the run's own record.
 func tokensUsed(ctx context.Context, folder *run.Folder, but string, o *run.Options) (used int64, err error) {
 	var open []string
 	for en, err := range folder.Log().Read(ctx, 1) {

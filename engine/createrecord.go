@@ -12,8 +12,7 @@ import (
 	"metier/run"
 )
 
-// CreateRecord creates the folder of a run in a workspace, and keeps records out of
-// git.
+// CreateRecord creates the folder of a run in a workspace, and makes git ignore records.
 func (e *Engine) CreateRecord(ctx context.Context, workspace, artifacts, id string, secrets ...record.Secret) (*run.Folder, error) {
 	if err := errors.Join(e.remember(workspace), e.Claim(ctx, artifacts)); err != nil {
 		return nil, err
@@ -28,12 +27,12 @@ func (e *Engine) CreateRecord(ctx context.Context, workspace, artifacts, id stri
 	return folder, nil
 }
 
-// ignored is what git leaves out of .metier: everything but skills.json, in
-// which a project says which skills are switched off.
+// ignored makes git ignore everything in .metier except skills.json, in which a project disables
+// skills.
 const ignored = "*\n!skills.json\n"
 
-// ignoreRecords writes .metier/.gitignore unless there is one. Records that are
-// kept elsewhere are the operator's to ignore.
+// ignoreRecords writes .metier/.gitignore unless it exists. For records kept elsewhere, the
+// operator decides what git ignores.
 func ignoreRecords(artifacts string) error {
 	dir := filepath.Dir(artifacts)
 	if filepath.Base(dir) != ".metier" || filepath.Base(artifacts) != "runs" {

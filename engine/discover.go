@@ -7,8 +7,8 @@ import (
 	"metier/settings"
 )
 
-// Discover finds the skills that a run of the request would have, as `metier list`
-// does. Only where it looks and the settings of the request count.
+// Discover finds the skills that a run of the request would have, like `metier list`. It uses only
+// the locations and the settings in the request.
 func (e *Engine) Discover(ctx context.Context, q Request) (*metier.Snapshot, settings.Settings, error) {
 	p, err := e.resolve(ctx, q)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // CodeDrift is the code of a notice about a skill that changed since a run began.
 const CodeDrift = "skill_drifted"
 
-// onDrift is what happens with changed skills: the setting for batch or for a
-// person. The flag --on-drift sets both.
+// onDrift returns what to do about changed skills: the setting for batch or for interactive runs.
+// The flag --on-drift sets both.
 func (r *Run) onDrift() string {
 	if r.launch.Batch {
 		return string(r.settings.Activate.DriftBatch)
@@ -28,7 +28,7 @@ func (r *Run) onDrift() string {
 	return string(r.settings.Activate.DriftInteractive)
 }
 
-// drifts are what changed since a record was written.
+// drifts are the changes since a record was written.
 type drifts struct {
 	active   []event.SkillDrifted // of skills whose instructions are in the conversation
 	recorded []event.SkillDrifted // of the other skills the record lists, and of the list
@@ -36,9 +36,8 @@ type drifts struct {
 
 func (d drifts) all() []event.SkillDrifted { return slices.Concat(d.active, d.recorded) }
 
-// drift compares the skills of a record with what is on disk: the active ones
-// and, where the files of all were indexed at the start, all of them.
-// Where the choice is fail, it refuses and names what changed.
+// drift compares the skills of a record with those on disk: the active ones and, if all files were
+// indexed at the start, all of them. If the choice is fail, the error names the changes.
 func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 	choice := r.onDrift()
 	d.active = run.Drift(restored.Active, r.digests)
@@ -72,8 +71,8 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 		Err:  fmt.Errorf("skills changed since the run was recorded: %s", strings.Join(texts, "; "))}
 }
 
-// onDisk returns the skills that can be used now, and those of a record that
-// lost their name to another since. Files are indexed where the record has them.
+// onDisk returns the usable skills, and recorded skills that have since lost their name to another.
+// Files are indexed if the record has them.
 func (r *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
 	var out []registry.Skill
 	for _, sk := range r.disk.All() {
@@ -100,7 +99,7 @@ func (r *Run) onDisk(recorded map[string]registry.Skill) []registry.Skill {
 	return out
 }
 
-// mostNamed is how many changes a message names.
+// mostNamed is the maximum number of changes named in a message.
 const mostNamed = 5
 
 func changed(d event.SkillDrifted) string {
@@ -113,10 +112,9 @@ func changed(d event.SkillDrifted) string {
 	return d.Path + " changed since the run was recorded"
 }
 
-// recorded compares the skills that are not active with the recorded list.
-// Where files are indexed at first use, a skill that was added or removed is
-// only reported: the list still binds, and each file is compared when it is
-// used.
+// recorded compares the inactive skills with the recorded list. If files are indexed on first use,
+// a skill that was added or removed is only reported: the recorded list stays in effect, and each
+// file is compared when it is used.
 func (r *Run) recorded(restored run.Restored) ([]event.SkillDrifted, error) {
 	was, err := restored.Registry.List()
 	if err != nil || restored.Registry.Unbound() || r.reloads() {
@@ -142,9 +140,9 @@ func (r *Run) recorded(restored run.Restored) ([]event.SkillDrifted, error) {
 	return nil, nil
 }
 
-// driftOfChildren refuses as drift does, for the skills of subagents that are not
-// done: before anything goes on, so that they can be put back. With any other
-// choice each sees to its own when it is taken up.
+// driftOfChildren checks the skills of unfinished subagents as drift does. It fails before anything
+// is resumed, so that the skills can be restored. If the choice is not fail, each subagent handles
+// its own drift when it is resumed.
 func (r *Run) driftOfChildren(ctx context.Context, dir string, s run.State) error {
 	if r.onDrift() != "fail" {
 		return nil
@@ -184,7 +182,7 @@ func (r *Run) driftOfChild(ctx context.Context, root, id string) (err error) {
 	return r.driftOfChildren(ctx, f.Dir(), restored.State)
 }
 
-// digests looks a skill up as it is on disk now.
+// digests returns the digests of a skill as it is on disk now.
 func (r *Run) digests(skillID string) (file, tree string, err error) {
 	ctx := context.Background()
 	for _, sk := range r.disk.All() {

@@ -1,6 +1,5 @@
-// Package engine is the application: it plans, starts, resumes, answers, and lists
-// runs, and wires every implementation together. Every surface, such as the
-// command line or a server, is a thin client of it.
+// Package engine is the application layer. It plans, starts, resumes, answers, and lists runs, and
+// connects all implementations. The command line and the servers are thin clients of it.
 package engine
 
 import (
@@ -48,7 +47,7 @@ type Options struct {
 	Notify  func(Notice)                               // nil: notices outside of a run are dropped
 }
 
-// New returns an engine for the user of an environment.
+// New returns an engine for the user of env.
 func New(env config.Env, o Options) *Engine {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -63,22 +62,22 @@ func New(env config.Env, o Options) *Engine {
 	return &Engine{Env: env, o: o}
 }
 
-// Close sends what is left of the telemetry. A notice reports what was lost.
+// Close sends the remaining telemetry. A notice reports any loss.
 func (e *Engine) Close() { e.unwatch() }
 
 // Finder finds the roots of skills.
 func (e *Engine) Finder() skillroots.Finder { return skillroots.Finder{Env: e.Env, Org: e.o.Org} }
 
-// State is what the user decided.
+// State returns the store of the user's decisions.
 func (e *Engine) State() userstate.Store { return userstate.New(e.Env) }
 
-// Now returns the time.
+// Now returns the current time.
 func (e *Engine) Now() time.Time { return e.o.Now() }
 
 // Logger returns the log. Secrets do not appear in it.
 func (e *Engine) Logger() *slog.Logger { return e.o.Logger(e.Secrets()) }
 
-// Notify gives the user of the engine a notice.
+// Notify sends a notice to the user of the engine.
 func (e *Engine) Notify(n Notice) { e.o.Notify(n) }
 
 // Principal returns the name of the user.
@@ -86,8 +85,8 @@ func (e *Engine) Principal() string {
 	return cmp.Or(e.Env.Get("METIER_PRINCIPAL"), e.Env.Get("USER"), "operator")
 }
 
-// Secrets lists the values that no record and no model may see: keys of
-// providers, and what scripts are given.
+// Secrets lists the values that must not appear in records or reach a model: provider keys, and the
+// secrets given to scripts.
 func (e *Engine) Secrets() []record.Secret {
 	var out []record.Secret
 	for _, p := range provider.All() {
@@ -107,7 +106,7 @@ func (e *Engine) Secrets() []record.Secret {
 	return out
 }
 
-// Clean removes secrets from a text that a model or a provider wrote.
+// Clean removes secrets from text written by a model or a provider.
 func (e *Engine) Clean(s string) string {
 	e.cleaning.Lock()
 	defer e.cleaning.Unlock()
@@ -118,8 +117,7 @@ func (e *Engine) Clean(s string) string {
 	return string(b)
 }
 
-// RunOptions are the options with which run folders are opened. more are secrets of
-// one run.
+// RunOptions returns the options for opening run folders. more are the secrets of one run.
 func (e *Engine) RunOptions(more ...record.Secret) *run.Options {
 	secrets := append(e.Secrets(), more...)
 	return &run.Options{Now: e.o.Now, By: e.Principal(), Logger: e.o.Logger(secrets), StateDir: e.Env.StateDir(), Secrets: secrets}
@@ -140,25 +138,25 @@ const (
 	Warning = "warning"
 )
 
-// Notice is something the user should know and that is not an error.
+// Notice is a message to the user that is not an error.
 type Notice struct {
 	Code     string `json:"code,omitempty"`
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
 }
 
-// Hooks connect a run with the user or program it is for. Nil hooks are not called.
-// Subagents work at the same time, so several goroutines can call a hook at once.
+// Hooks connect a run with its user or program. Nil hooks are not called. Subagents run
+// concurrently, so several goroutines can call a hook at once.
 type Hooks struct {
-	// Ask brings a question to a person. Without it, no one can answer. An answer
-	// without By is the user's, and one without Scope holds once.
+	// Ask asks the user a question. Without it, questions stay unanswered. An answer without By is
+	// the user's, and one without Scope applies once.
 	Ask func(context.Context, Question) (policy.Answer, error)
 	// Notify receives notices of the run.
 	Notify func(Notice)
-	// Progress receives what happens in the run.
+	// Progress receives the progress of the run.
 	Progress func(agent.Progress)
-	// Child returns a function that receives what happens in a subagent.
+	// Child returns a function that receives the progress of a subagent.
 	Child func(name string) func(agent.Progress)
-	// Output receives what programs write, by call and stream.
+	// Output receives the output of programs, by call and stream.
 	Output func(call, stream string, p []byte)
 }

@@ -13,12 +13,11 @@ import (
 	"metier/settings"
 )
 
-// modelNone is the model in the record of a program that calls tools itself.
+// modelNone is the recorded model of a program that calls tools itself.
 const modelNone = "none"
 
-// Exec runs one script of a skill in a run of its own. Naming the script activates
-// the skill and approves it as it is. timeout is the most time it gets; 0 means the
-// default.
+// Exec runs one script of a skill in a separate run. Naming the script activates the skill and
+// approves it in its current state. timeout is the time limit, 0 for the default.
 func (e *Engine) Exec(ctx context.Context, q Request, call exectool.Script, timeout time.Duration, h Hooks) (o metier.Observation, err error) {
 	q.PromptRole, q.Tools = policy.DirectCommand, []string{settings.ToolRunSkillScript}
 	p, _, err := e.PlanTools(ctx, q)

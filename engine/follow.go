@@ -23,7 +23,7 @@ type Event struct {
 	Event event.Event // nil for a type that this release does not know
 }
 
-// followEvery is how long Follow waits before it looks for new entries.
+// followEvery is how often Follow polls for new entries.
 const followEvery = 100 * time.Millisecond
 
 // Runs lists the runs in a folder of records, oldest first.
@@ -31,10 +31,9 @@ func (e *Engine) Runs(ctx context.Context, root string) ([]run.Summary, error) {
 	return run.List(ctx, root)
 }
 
-// Follow yields the events of a run after an entry, first those already recorded, then
-// each as it is recorded. It returns when no process works on the run anymore, which then
-// can be answered and resumed. The run may belong to another process. After an error,
-// Follow returns.
+// Follow yields the events of a run after the given entry: first those already recorded, then each
+// new one. It returns when no process is working on the run anymore, so that it can be answered or
+// resumed. The run may belong to another process. Follow also returns after an error.
 func (e *Engine) Follow(ctx context.Context, root, id string, after uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := run.CheckID(id); err != nil {
@@ -87,7 +86,7 @@ func (e *Engine) after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// entries reads the entries after one.
+// entries reads the entries after the given one.
 func (e *Engine) entries(ctx context.Context, root, id string, after uint64) (out []record.Entry, err error) {
 	f, err := run.Look(root, id, e.RunOptions())
 	if err != nil {

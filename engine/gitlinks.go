@@ -10,16 +10,16 @@ import (
 	"metier/internal/confine"
 )
 
-// Limits of reading where a repository has submodules.
+// Limits for reading submodules.
 const (
 	mostIndex     = 256 << 20 // bytes of an index
 	mostLinked    = 1000      // submodules, with those in them
 	deepestLinked = 8
 )
 
-// repositories returns what git obeys of the repository that a folder is in: the
-// folders that a .git file names, and the .git of each submodule, there or not. git
-// that is started at the top also runs in these.
+// repositories returns the git metadata that git uses in the repository of a folder: the folders
+// that a .git file names, and the .git of each submodule, whether it exists or not. git started in
+// the top folder also runs in these.
 func repositories(dir string) []string {
 	out := gitFolders(dir)
 	top := dir
@@ -47,7 +47,7 @@ func repositories(dir string) []string {
 	return out
 }
 
-// gitDir returns the folder of the repository of a working tree.
+// gitDir returns the repository folder of a working tree.
 func gitDir(dir string) string {
 	if named := gitFolders(dir); len(named) > 0 {
 		return named[0]
@@ -55,7 +55,7 @@ func gitDir(dir string) string {
 	return filepath.Join(dir, ".git")
 }
 
-// submodules lists the slash paths of the submodules in the index of a repository.
+// submodules lists the submodules in the index of a repository, as slash-separated paths.
 func submodules(gitDir string) (out []string) {
 	hash := 20
 	if b, _, err := confine.ReadBeneath(gitDir, "config", 1<<20); err == nil && bytes.Contains(bytes.ToLower(b), []byte("sha256")) {
@@ -76,8 +76,8 @@ func submodules(gitDir string) (out []string) {
 	return out
 }
 
-// gitlinks lists the submodules in an index of git, versions 2 to 4, as far as it can
-// be read (gitformat-index).
+// gitlinks lists the submodules in a git index of version 2 to 4, as far as it can be parsed
+// (gitformat-index).
 func gitlinks(b []byte, hash int) (out []string) {
 	if len(b) < 12 || string(b[:4]) != "DIRC" {
 		return nil
@@ -122,7 +122,7 @@ func gitlinks(b []byte, hash int) (out []string) {
 	return out
 }
 
-// offset reads a number as git writes it in packs; n is 0 if it is cut or too large.
+// offset reads a number in git's pack encoding. n is 0 if it is truncated or too large.
 func offset(b []byte) (v, n int) {
 	for n < min(len(b), 4) {
 		c := b[n]

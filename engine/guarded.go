@@ -19,15 +19,14 @@ import (
 	"metier/sandbox/quarantine"
 )
 
-// authority lists the slash paths of a project from which metier commands, other
-// agents and git read skills, configuration and hooks.
+// authority lists the paths in a project, with slashes, from which metier commands, other agents
+// and git read skills, configuration and hooks.
 func authority() []string {
 	return append([]string{config.ProjectFile, harness.File, ".git"}, agentdirs.ProjectFolders()...)
 }
 
-// projectDirs lists the folders of a workspace in which metier commands run: the
-// workspace, the folders down to the working folder, and those down to the
-// projects below in which metier has run.
+// projectDirs lists the folders of a workspace in which metier commands may run: the workspace, the
+// folders down to the working folder, and those down to nested projects in which metier has run.
 func (e *Engine) projectDirs(workspace, cwd string) []string {
 	dirs := []string{workspace}
 	down := func(to string) {
@@ -47,8 +46,8 @@ func (e *Engine) projectDirs(workspace, cwd string) []string {
 	return dirs
 }
 
-// guarded lists the host paths of a workspace that programs must not change, and
-// the records, which they must not see either.
+// guarded lists the host paths of a workspace that programs must not change, and the records, which
+// they must not read either.
 func (e *Engine) guarded(workspace, cwd string) (readOnly, hidden []string) {
 	for _, dir := range e.projectDirs(workspace, cwd) {
 		for _, p := range authority() {
@@ -62,7 +61,7 @@ func (e *Engine) guarded(workspace, cwd string) (readOnly, hidden []string) {
 	return readOnly, hidden
 }
 
-// skillFolders lists the folders of all agents in which skills are found.
+// skillFolders lists the skill folders of all agents.
 func (e *Engine) skillFolders(workspace, cwd string) (out []string) {
 	for _, dir := range e.projectDirs(workspace, cwd) {
 		for _, p := range agentdirs.ProjectFolders() {
@@ -75,8 +74,8 @@ func (e *Engine) skillFolders(workspace, cwd string) (out []string) {
 	return out
 }
 
-// remember notes in the state folder that metier has run in a workspace, so that
-// runs in a folder above it protect it.
+// remember notes in the state folder that metier has run in a workspace, so that runs in a parent
+// folder protect it.
 func (e *Engine) remember(workspace string) error {
 	dir := e.Env.StateDir()
 	if dir == "" {
@@ -94,7 +93,7 @@ func (e *Engine) remember(workspace string) error {
 	return atomicfile.Write(path, []byte(workspace), 0o600)
 }
 
-// forgetProjects removes what was noted of workspaces that are gone.
+// forgetProjects removes the notes about workspaces that no longer exist.
 func (e *Engine) forgetProjects(dir string) {
 	for file, workspace := range e.projects() {
 		if _, err := os.Lstat(workspace); errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +102,7 @@ func (e *Engine) forgetProjects(dir string) {
 	}
 }
 
-// projects gives the workspaces that remember noted, by file.
+// projects returns the workspaces noted by remember, by file.
 func (e *Engine) projects() map[string]string {
 	if e.Env.StateDir() == "" {
 		return nil
@@ -130,8 +129,8 @@ func (e *Engine) projects() map[string]string {
 	return out
 }
 
-// journal is where the processes of this user note what they guard while
-// programs run; nil where there is no folder for state.
+// journal is where the processes of this user record what they guard while programs run. It is nil
+// if there is no state folder.
 func (e *Engine) journal() *quarantine.Journal {
 	if e.Env.StateDir() == "" {
 		return nil
@@ -139,8 +138,8 @@ func (e *Engine) journal() *quarantine.Journal {
 	return quarantine.NewJournal(filepath.Join(e.Env.StateDir(), "guards"))
 }
 
-// sweep moves aside what programs created while their metier was killed or
-// stopped. It fails if that cannot be done in this workspace, or in one above or below it.
+// sweep moves aside what programs created while their metier process was killed or stopped. It
+// fails if that is not possible in this workspace, or in one above or below it.
 func (e *Engine) sweep(ctx context.Context, workspace string) error {
 	moved, err := e.journal().Sweep(ctx, workspace)
 	e.noteMoved(moved)
@@ -159,7 +158,7 @@ func (e *Engine) Claim(ctx context.Context, path string) error {
 	return err
 }
 
-// CodeMoved is the code of a notice about what a program created while no metier
+// CodeMoved is the code of a notice about files that a program created while no metier process
 // watched it.
 const CodeMoved = "quarantined"
 

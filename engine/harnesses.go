@@ -12,8 +12,8 @@ import (
 	"metier/skillroots"
 )
 
-// HarnessLayer gives the tools of harnesses the names that those have, whatever
-// the profile calls them.
+// HarnessLayer sets the tools of harnesses to their standard names, whatever the profile calls
+// them.
 func HarnessLayer(named []string) settings.Layer {
 	if len(named) == 0 {
 		return settings.Layer{}
@@ -22,8 +22,8 @@ func HarnessLayer(named []string) settings.Layer {
 		"tool_load": "load_skill", "tool_resource": "load_reference", "tool_list": "list_content", "tool_script": "run_script"}}
 }
 
-// HarnessTools adds the tools by which harnesses are found and read to a set of
-// default ones: without them a harness would be mute.
+// HarnessTools adds the tools that find and read harnesses to a set of default tools. A harness
+// could not be read without them.
 func HarnessTools(tools []string, roots []skillroots.Root) []string {
 	if !slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Harness }) {
 		return tools
@@ -36,7 +36,7 @@ func (l Launch) harnessed() bool {
 	return slices.ContainsFunc(l.Roots, func(r skillroots.Root) bool { return r.Harness && !r.Unused })
 }
 
-// byPath are the tools of harnesses.
+// byPath returns the tools of harnesses.
 func (r *Run) byPath() []metier.Tool {
 	if !r.launch.harnessed() {
 		return nil
@@ -44,7 +44,7 @@ func (r *Run) byPath() []metier.Tool {
 	return harness.Tools(r.settings.Tools)
 }
 
-// CheckHarnesses refuses a harness that the operator named and that says nothing.
+// CheckHarnesses returns an error if a harness that the operator named is empty.
 func CheckHarnesses(ctx context.Context, snap *metier.Snapshot, roots []skillroots.Root) error {
 	labels, list, err := harness.Of(ctx, snap)
 	if err != nil {
@@ -62,7 +62,7 @@ func isNamed(roots []skillroots.Root, label string) bool {
 	return slices.ContainsFunc(roots, func(r skillroots.Root) bool { return r.Label == label && r.Named })
 }
 
-// loads reports whether a harness is put into the session when that begins.
+// loads reports whether a harness is loaded at the start of the session.
 func (r *Run) loads(label string, h *harness.Harness) bool {
 	return h.Err() == nil && (isNamed(r.launch.Roots, label) || r.settings.Activate.AtStart())
 }
@@ -70,7 +70,7 @@ func (r *Run) loads(label string, h *harness.Harness) bool {
 // CodeHarness is the code of a notice that introduces a harness.
 const CodeHarness = "harness"
 
-// presentHarnesses tells a person what the agent is about to be.
+// presentHarnesses introduces the harnesses to the user.
 func (r *Run) presentHarnesses(ctx context.Context) error {
 	labels, list, err := harness.Of(ctx, r.snapshot)
 	for i, h := range list {
@@ -81,7 +81,7 @@ func (r *Run) presentHarnesses(ctx context.Context) error {
 	return err
 }
 
-// loadHarnesses puts the HARNESS.md of each into the session, once.
+// loadHarnesses adds each HARNESS.md to the session, once.
 func (r *Run) loadHarnesses(ctx context.Context, st metier.State) error {
 	labels, list, err := harness.Of(ctx, r.session.Snapshot())
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *Run) loadHarnesses(ctx context.Context, st metier.State) error {
 	return nil
 }
 
-// harnessDigests looks a HARNESS.md up as it is on disk now.
+// harnessDigests returns the digests of a HARNESS.md as it is on disk now.
 func (r *Run) harnessDigests(ctx context.Context, id string) (file, tree string, ok bool) {
 	label, path, ok := strings.Cut(id, ":")
 	if !ok || path != "." {

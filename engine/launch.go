@@ -22,8 +22,8 @@ import (
 	"metier/skillroots"
 )
 
-// Launch is everything a run was started with. It is kept in the record, and a
-// resume uses it, not the flags and files of the day.
+// Launch is everything a run was started with. It is recorded, and a resume uses it instead of the
+// current flags and files.
 type Launch struct {
 	Workspace  string                  `json:"workspace"`
 	Cwd        string                  `json:"cwd,omitempty"`
@@ -62,8 +62,8 @@ type Launch struct {
 	brought []string // folders of skills that the program brings
 }
 
-// own returns the launch of one run of a plan. What opening the run adds does not reach
-// the plan, so that a plan can be started many times and at once.
+// own returns the launch of one run of a plan. Opening the run does not change the plan, so that a
+// plan can be started many times and concurrently.
 func (l Launch) own() Launch {
 	l.Tools, l.Scripts, l.Approved = slices.Clip(l.Tools), slices.Clip(l.Scripts), slices.Clip(l.Approved)
 	if l.MCP != nil {
@@ -73,7 +73,7 @@ func (l Launch) own() Launch {
 	return l
 }
 
-// folders are those of the sources in files that a program brings.
+// folders returns the folders of the file-based sources that a program supplies.
 func (c Custom) folders() (out []string) {
 	for _, m := range c.Mounts {
 		dir := m.Root
@@ -87,9 +87,9 @@ func (c Custom) folders() (out []string) {
 	return out
 }
 
-// protected are the files no tool may write: roots of skills and skills that are linked into folders of skills,
-// configuration and the files it names, which skills are switched off, and what the run itself was begun with,
-// since the next one would obey it.
+// protected returns the files that no tool may write, because the next run would obey them: roots
+// of skills, skills linked into them, the configuration and the files it names, the list of
+// disabled skills, and the files the run itself was started with.
 func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
 	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
@@ -125,10 +125,9 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []
 	return out
 }
 
-// closed are the paths that no tool reads or writes: the records, the heads that
-// vouch for them, the index that 'metier list' shows skills from, and files with
-// secrets. A folder that holds the workspace cannot be closed; the records in it
-// lie outside of the workspace.
+// closed returns the paths that no tool may read or write: the records, their recorded heads, the
+// index of 'metier list', and files with secrets. A folder that contains the workspace cannot be
+// closed. The records in it are outside the workspace.
 func (e *Engine) closed(l Launch, secrets []config.Secret) []string {
 	var out []string
 	index, _ := e.Env.IndexDir()
@@ -144,8 +143,7 @@ func (e *Engine) closed(l Launch, secrets []config.Secret) []string {
 	return out
 }
 
-// EndRecord says at the end of a record that its session, which is no run, is
-// over.
+// EndRecord records the end of a session that is not a run.
 func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) error {
 	en, err := event.New(event.SessionEnded{Session: session}, "ended", e.Principal(), e.Now())
 	if err != nil {
@@ -158,9 +156,9 @@ func (e *Engine) EndRecord(ctx context.Context, log record.Log, session string) 
 	return err
 }
 
-// RunsRoot returns the folder of runs: the flag, the configuration, or .metier/runs
-// in the workspace. The workspace is not trusted: a link in the place of the
-// latter would take records to where others lie, or file tools write.
+// RunsRoot returns the folder of runs: the flag, the configuration, or .metier/runs in the
+// workspace. The workspace is untrusted: a link in place of .metier/runs could redirect records to
+// those of others, or to where file tools write.
 func (e *Engine) RunsRoot(flag string, op config.Operator, workspace string) (string, error) {
 	if p := cmp.Or(flag, op.Artifacts); p != "" {
 		return e.Env.Path(p), nil

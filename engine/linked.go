@@ -10,11 +10,10 @@ import (
 	"metier/skillroots"
 )
 
-// mostLinks is how many symbolic links are followed on the way to one path.
+// mostLinks is how many symbolic links are followed in one path.
 const mostLinks = 40
 
-// ways remembers what is at each place while many paths are followed, which may
-// go through the same links.
+// ways caches what is at each path while many paths are resolved, which may share links.
 type ways map[string]onWay
 
 type onWay struct {
@@ -37,10 +36,9 @@ func (w ways) at(path string) onWay {
 	return p
 }
 
-// inWorkspace returns the slash paths in a workspace that a host path leads
-// through: each symbolic link on the way that is there, and the end of the path,
-// which may not exist. A program that can change one of them changes what the
-// path means. The workspace has no links in its own path.
+// inWorkspace returns the slash-separated workspace paths that a host path passes through: each
+// symbolic link on the way, and the end of the path, which may not exist. A program that can change
+// one of them can change what the path refers to. The workspace's own path has no links.
 func (w ways) inWorkspace(workspace, p string) (out []string) {
 	add := func(at string) {
 		if rel, err := filepath.Rel(workspace, at); err == nil && filepath.IsLocal(rel) && rel != "." {
@@ -85,15 +83,14 @@ func (w ways) inWorkspace(workspace, p string) (out []string) {
 	return out
 }
 
-// LeadsOut reports whether a path leads through the workspace and, by a symbolic link
-// there, out of it. A program can have made such a link.
+// LeadsOut reports whether a path enters the workspace and leaves it through a symbolic link. A
+// program may have created such a link.
 func LeadsOut(workspace, p string) bool {
 	return len(ways{}.inWorkspace(workspace, p)) > 0 && !confine.Within(workspace, p)
 }
 
-// linkedSkills returns the symbolic links below a folder of skills by which
-// skills elsewhere in the workspace are found. most limits the folders that are
-// read, as it does for a scan.
+// linkedSkills returns the symbolic links below a folder of skills that lead to skills elsewhere in
+// the workspace. most limits how many folders are read, as in a scan.
 func linkedSkills(workspace, folder string, nested bool, most int) (out []string) {
 	seen := map[string]bool{}
 	var walk func(real string)
@@ -135,8 +132,8 @@ func linkedSkills(workspace, folder string, nested bool, most int) (out []string
 	return out
 }
 
-// gitFolders returns the folders that a .git file of a folder names: that of the
-// worktree, and that of its repository.
+// gitFolders returns the folders that a folder's .git file names: that of the worktree and that of
+// its repository.
 func gitFolders(dir string) (out []string) {
 	read := func(dir, name string) string {
 		b, _, err := confine.ReadBeneath(dir, name, 4<<10) // no file: nothing is named

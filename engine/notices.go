@@ -14,7 +14,7 @@ import (
 	"metier/skillmd"
 )
 
-// known checks that every skill to be preloaded is there and can be loaded.
+// known checks that every skill to preload exists and can be loaded.
 func (r *Run) known() error {
 	for _, name := range r.launch.Skills {
 		if _, err := r.snapshot.Find(name); err != nil {
@@ -24,8 +24,8 @@ func (r *Run) known() error {
 	return nil
 }
 
-// unloadable turns "there is no such skill" into what is wrong with its file,
-// where there is one.
+// unloadable replaces a "no such skill" error with the problem in the skill's file, if there is
+// one.
 func (r *Run) unloadable(name string, err error) error {
 	if metier.CodeOf(err) != "skill_not_found" {
 		return err
@@ -43,8 +43,8 @@ func (r *Run) unloadable(name string, err error) error {
 	return err
 }
 
-// noteSkipped names the skills that are there and cannot be loaded. The record
-// has all diagnostics; people are told of the first few.
+// noteSkipped names the skills that exist but cannot be loaded. The user sees the first few
+// diagnostics. The record has all of them.
 func (r *Run) noteSkipped() {
 	for _, m := range r.snapshot.Mounts() {
 		for _, d := range m.Notes {
@@ -59,11 +59,11 @@ func (r *Run) noteSkipped() {
 	})
 }
 
-// namedFaults are the warnings that change what a skill is called or described
-// as, so that its author has to see them.
+// namedFaults are the warnings that change a skill's name or description, so its author has to see
+// them.
 var namedFaults = []string{"name-directory-mismatch", "missing-name", "missing-description"}
 
-// noteFound prints the first few diagnostics of a kind and counts the others.
+// noteFound reports the first few diagnostics of a kind and counts the others.
 func (r *Run) noteFound(what string, is func(metier.Diagnostic) bool) {
 	const most = 5
 	n := 0
@@ -87,8 +87,8 @@ func (r *Run) NoteReadOnly() {
 	}
 }
 
-// noteHosts says that granted hosts are of no use under the settings, or that
-// who is to read pages has no host to read them of.
+// noteHosts reports that granted hosts have no effect under the settings, or that pages may be read
+// but no host is granted.
 func (r *Run) noteHosts() {
 	if policy.NetworkRule(r.settings.Exec.Network) != policy.NetworkOff {
 		return
@@ -114,7 +114,7 @@ func (r *Run) noteHosts() {
 	}
 }
 
-// noteBrowser says which helpers need a browser that nobody lent.
+// noteBrowser reports which subagents need a browser session that was not granted.
 func (r *Run) noteBrowser() {
 	l := r.launch
 	if l.Browser != nil || !l.Subagents.may() {
@@ -127,7 +127,7 @@ func (r *Run) noteBrowser() {
 	}
 }
 
-// notices are those of a run and of its subagents.
+// notices are the notices of a run and its subagents.
 type notices struct {
 	to func(Notice)
 
@@ -142,7 +142,7 @@ func (n *notices) add(one Notice) {
 	n.to(one)
 }
 
-// prepend adds notices that were given before the others.
+// prepend adds notices that came before the others.
 func (n *notices) prepend(list []Notice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,12 +155,12 @@ func (n *notices) all() []Notice {
 	return slices.Clone(n.list)
 }
 
-// note gives the user of a run a notice.
+// note sends a notice to the user of a run.
 func (r *Run) note(code, format string, args ...any) {
 	r.hooks.Notify(Notice{code, Note, fmt.Sprintf(format, args...)})
 }
 
-// note gives the user of the engine a notice.
+// note sends a notice to the user of the engine.
 func (e *Engine) note(code, format string, args ...any) {
 	e.o.Notify(Notice{code, Note, fmt.Sprintf(format, args...)})
 }

@@ -13,7 +13,7 @@ import (
 	"metier/run"
 )
 
-// Outcome is how a run ended, or what it waits for.
+// Outcome is how a run ended, or what it is waiting for.
 type Outcome struct {
 	agent.Outcome
 	Phase     string
@@ -42,7 +42,7 @@ func deniedIn(ctx context.Context, log record.Log) ([]event.Denial, error) {
 	return out, failed
 }
 
-// catalogReport counts what the catalog of the session tells and leaves out.
+// catalogReport counts what the session's catalog includes and leaves out.
 func (r *Run) catalogReport(ctx context.Context) run.CatalogReport {
 	c := r.session.Catalog(ctx)
 	if c.Text == "" {
@@ -51,14 +51,14 @@ func (r *Run) catalogReport(ctx context.Context) run.CatalogReport {
 	return run.CatalogReport{Listed: len(c.Entries), Omitted: c.Omitted, Cut: c.Cut, Dropped: c.Dropped, Tokens: c.Tokens, Budget: c.Budget}
 }
 
-// noteCatalog reports what the model is not told of the skills.
+// noteCatalog reports what the model is not shown about the skills.
 func (r *Run) noteCatalog(ctx context.Context) {
 	if s := Shortened(r.catalogReport(ctx)); s != "" {
 		r.note("catalog_shortened", "skill catalog: %s", s)
 	}
 }
 
-// Shortened words what a catalog leaves out. It returns "" if that is nothing.
+// Shortened describes what a catalog leaves out. It returns "" if nothing was left out.
 func Shortened(c run.CatalogReport) string {
 	var parts []string
 	if c.Dropped > 0 {

@@ -19,8 +19,7 @@ import (
 	"metier/settings"
 )
 
-// Plan resolves a request. It changes nothing but what a killed run left in the
-// workspace.
+// Plan resolves a request. It changes nothing except what a killed run left in the workspace.
 func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	p, err := e.resolve(ctx, q)
 	if err != nil {
@@ -77,8 +76,8 @@ func (e *Engine) Plan(ctx context.Context, q Request) (*Plan, error) {
 	return p, nil
 }
 
-// PlanTools resolves a request of a program that calls tools itself, without a
-// model and a task. granted are the tools that policy files grant.
+// PlanTools resolves a request of a program that calls tools itself, without a model and a task.
+// granted are the tools granted by policy files.
 func (e *Engine) PlanTools(ctx context.Context, q Request) (p *Plan, granted []string, err error) {
 	if p, err = e.resolve(ctx, q); err != nil {
 		return nil, nil, err
@@ -141,11 +140,11 @@ func (e *Engine) planModel(ctx context.Context, p *Plan, q Request) (err error) 
 	return nil
 }
 
-// customModel is the name of a model that an embedding program brings.
+// customModel is the name of a model supplied by an embedding program.
 const customModel = "custom:model"
 
-// grantCustom grants the tools that an embedding program brings. In plan mode, it
-// leaves out tools that do more than read.
+// grantCustom grants the tools supplied by an embedding program. In plan mode, it leaves out tools
+// that do more than read.
 func (p *Plan) grantCustom(ctx context.Context) error {
 	specs, err := p.custom.specs(ctx)
 	if err != nil {
@@ -163,7 +162,7 @@ func (p *Plan) grantCustom(ctx context.Context) error {
 	return nil
 }
 
-// specs returns what the custom tools say of themselves, in their order.
+// specs returns the specs of the custom tools, in order.
 func (c Custom) specs(ctx context.Context) ([]metier.Spec, error) {
 	var out []metier.Spec
 	for _, t := range c.Tools {
@@ -210,7 +209,7 @@ func values(o settings.Origins) map[string]string {
 	return out
 }
 
-// MaxPrompt is the longest task, in bytes.
+// MaxPrompt is the maximum size of a task, in bytes.
 const MaxPrompt = 8 << 20
 
 func checkPrompt(text string) error {
@@ -272,18 +271,18 @@ func checkLimits(turns int, tokens int64) error {
 	return nil
 }
 
-// ToolsDefault stands for the profile's default tools among named ones, so that one
-// more does not need a list of all.
+// ToolsDefault represents the profile's default tools in a list of tool names, so that adding a
+// tool does not require listing all of them.
 const ToolsDefault = "default"
 
-// DefaultTools returns the tools of a run for which no one names any.
+// DefaultTools returns the tools of a run if none are named.
 func DefaultTools(op config.Operator, s settings.Settings) ([]string, error) {
 	return grantedTools(nil, nil, op, s, agent.ModeChat)
 }
 
-// grantedTools returns exactly the named tools, or the configured ones, or the
-// default ones of the profile, and those that policy files grant. In plan mode, it
-// leaves out tools that do more than read.
+// grantedTools returns the named tools, or else the configured ones, or else the profile's
+// defaults, and also those granted by policy files. In plan mode, it leaves out tools that do more
+// than read.
 func grantedTools(named, granted []string, op config.Operator, s settings.Settings, mode string) ([]string, error) {
 	if named == nil {
 		named = op.Tools

@@ -13,8 +13,8 @@ import (
 	"metier/policy"
 )
 
-// LaunchPolicy is what policy files say of a run, as they were read when it
-// began. What they grant is in the lists of the launch.
+// LaunchPolicy is the content of a run's policy files when it began. What they grant is in the
+// lists of the launch.
 type LaunchPolicy struct {
 	Files     []string           `json:"files"`
 	Rules     []policy.Rule      `json:"rules,omitempty"`
@@ -23,8 +23,8 @@ type LaunchPolicy struct {
 	Approvals int                `json:"approvals,omitempty"` // how many of the approved scripts are from them
 }
 
-// PolicyOf reads the policy files of the configuration and of a request. Their
-// rules add up. Rules can be about the given custom tools.
+// PolicyOf reads the policy files of the configuration and of a request. Their rules are combined.
+// Rules can refer to the given custom tools.
 func (e *Engine) PolicyOf(flags []string, op config.Operator, custom ...string) (_ *LaunchPolicy, g policy.Grants, _ error) {
 	files := slices.Clone(op.Policies)
 	for _, flag := range flags {
@@ -46,7 +46,7 @@ func (e *Engine) PolicyOf(flags []string, op config.Operator, custom ...string) 
 	return &LaunchPolicy{Files: files, Rules: g.Rules, Skills: g.Skills, BindArgs: g.BindArgs, Approvals: len(g.Approved)}, g, nil
 }
 
-// planPolicy puts what policy files grant into the launch. No tool writes them.
+// planPolicy adds what policy files grant to the launch, and protects the files from tools.
 func (l *Launch) planPolicy(p *LaunchPolicy, g policy.Grants) {
 	if p == nil {
 		return
@@ -57,8 +57,8 @@ func (l *Launch) planPolicy(p *LaunchPolicy, g policy.Grants) {
 	l.Sources = append(l.Sources, p.Files...)
 }
 
-// strictest adds the denials of today's policy files of the configuration to
-// those a resumed run began with.
+// strictest adds the denials in the configuration's current policy files to those a resumed run
+// began with.
 func (l *Launch) strictest(op config.Operator) error {
 	for _, p := range op.Policies {
 		f, err := config.ReadPolicy(p, l.Tools...)
@@ -89,7 +89,7 @@ func (p *LaunchPolicy) grant(g *policy.Grants) {
 	}
 }
 
-// Words describes the policy in a line.
+// Words describes the policy in one line.
 func (p *LaunchPolicy) Words() string {
 	var names []string
 	for _, f := range p.Files {

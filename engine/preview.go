@@ -17,7 +17,7 @@ import (
 	"metier/skillroots"
 )
 
-// Preview is what a run would begin with.
+// Preview is the initial state of a run.
 type Preview struct {
 	Phase     string
 	Model     string
@@ -39,8 +39,7 @@ type Preview struct {
 	Diagnostics []metier.Diagnostic
 }
 
-// Preview returns what a plan would begin with. It asks no model and leaves no
-// record.
+// Preview returns the initial state of a plan's run. It calls no model and records nothing.
 func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 	j, err := e.prepare(ctx, p, Hooks{})
 	if err != nil {
@@ -78,7 +77,7 @@ func (e *Engine) Preview(ctx context.Context, p *Plan) (v Preview, err error) {
 	return v, nil
 }
 
-// PreviewSubagent is a profile that a run's model may begin.
+// PreviewSubagent is a profile that a run's model may start.
 type PreviewSubagent struct {
 	Name            string   `json:"name"`
 	Skills          []string `json:"skills"`        // that it begins with and that are here
@@ -91,7 +90,7 @@ type PreviewSubagent struct {
 	MaxTurns        int      `json:"maxTurns"`
 }
 
-// previewSubagents are what the job's model may begin.
+// previewSubagents returns the profiles that the job's model may start.
 func (r *Run) previewSubagents() []PreviewSubagent {
 	out := []PreviewSubagent{}
 	if !r.launch.Subagents.may() {
@@ -110,7 +109,7 @@ func (r *Run) previewSubagents() []PreviewSubagent {
 	return out
 }
 
-// reached are the hosts that a profile's child may reach under the settings.
+// reached returns the hosts that a profile's child may reach under the settings.
 func (r *Run) reached(p subagent.Profile) []string {
 	hosts, inherits := profileHosts(p, r.launch.Hosts)
 	switch policy.NetworkRule(r.settings.Exec.Exact(len(hosts) > 0, inherits).Network) {
@@ -122,7 +121,7 @@ func (r *Run) reached(p subagent.Profile) []string {
 	return append([]string{}, hosts...)
 }
 
-// unasked is the model of a dry run on a host that has none.
+// unasked is the model of a dry run on a host that has no model.
 type unasked struct{}
 
 func (unasked) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {

@@ -25,7 +25,7 @@ import (
 	"metier/settings"
 )
 
-// The sandboxes by name. The last one does not isolate, so a caller must ask for it.
+// The sandboxes by name. The last one does not isolate, so a caller must request it explicitly.
 const (
 	BackendNative = native.Backend
 	BackendGVisor = gvisor.Backend
@@ -35,8 +35,7 @@ const (
 // Backends lists the sandboxes by name.
 func Backends() []string { return []string{BackendNative, BackendGVisor, BackendUnsafe} }
 
-// Backend returns the sandbox to use: the one asked for, the configured one, or the
-// native one.
+// Backend returns the sandbox to use: the requested one, the configured one, or the native one.
 func Backend(asked string, op config.Operator) (string, error) {
 	name := cmp.Or(asked, op.Sandbox.Backend, BackendNative)
 	if !slices.Contains(Backends(), name) {
@@ -48,8 +47,8 @@ func Backend(asked string, op config.Operator) (string, error) {
 	return name, nil
 }
 
-// OpenSandbox opens a sandbox by name. The second result says that the operator
-// takes whatever isolation it gives.
+// OpenSandbox opens a sandbox by name. The second result reports whether the operator accepts
+// whatever isolation it provides.
 func (e *Engine) OpenSandbox(name string, op config.Operator) (sandbox.Sandbox, bool, error) {
 	switch name {
 	case BackendUnsafe:
@@ -76,8 +75,8 @@ func (e *Engine) Probe(ctx context.Context, name string, op config.Operator) (sa
 	return s.Probe(ctx), s.Close()
 }
 
-// ScriptEntries reads --allow-skill-script and its likes: SKILL:scripts/PATH,
-// normalized, each once. from is where they stand.
+// ScriptEntries parses the values of --allow-skill-script and similar flags: SKILL:scripts/PATH,
+// normalized and without duplicates. from is their source, for errors.
 func ScriptEntries(from string, list []string) ([]string, error) {
 	var out []string
 	for _, f := range list {
@@ -93,8 +92,8 @@ func ScriptEntries(from string, list []string) ([]string, error) {
 	return out, nil
 }
 
-// cutEntry splits SKILL:PATH at the last colon before scripts/, since an ID has
-// a colon of its own.
+// cutEntry splits SKILL:PATH at the last colon before scripts/, because an ID also contains a
+// colon.
 func cutEntry(entry string) (skill, file string, ok bool) {
 	i := strings.LastIndex(entry, ":scripts/")
 	if i <= 0 || strings.ContainsAny(entry[:i], "*?") || strings.TrimSpace(entry[:i]) != entry[:i] {
@@ -103,8 +102,8 @@ func cutEntry(entry string) (skill, file string, ok bool) {
 	return entry[:i], entry[i+1:], path.Clean(entry[i+1:]) != "scripts"
 }
 
-// approve ties the scripts that the operator named to the skills as they are
-// now: naming one is the approval of that tree.
+// approve binds the scripts named by the operator to the current skills: naming a script approves
+// the skill's tree.
 func (r *Run) approve(ctx context.Context, entries []string) error {
 	for _, e := range entries {
 		name, file, _ := cutEntry(e)
@@ -126,9 +125,9 @@ func (r *Run) approve(ctx context.Context, entries []string) error {
 	return nil
 }
 
-// planPrograms fills what a launch says of programs, policy files included, and
-// returns the tools that those grant. A script that a flag names is allowed and
-// approved; one in the configuration is allowed.
+// planPrograms sets the programs of a launch, including those of policy files, and returns the
+// tools that these grant. A script named by a flag is allowed and approved. One in the
+// configuration is only allowed.
 func (e *Engine) planPrograms(ctx context.Context, l *Launch, q Request, op config.Operator) (tools []string, err error) {
 	if l.Named, err = ScriptEntries("Request.Scripts", q.Scripts); err != nil {
 		return nil, err
@@ -164,7 +163,7 @@ func (l Launch) runs() bool {
 	return slices.Contains(l.Tools, settings.ToolRunSkillScript) || slices.Contains(l.Tools, settings.ToolBash)
 }
 
-// programs are the tools that run programs, in the launch's sandbox.
+// programs returns the tools that run programs, in the launch's sandbox.
 func (r *Run) programs() []metier.Tool {
 	if r.sandbox == nil {
 		return withheld(r.settings.Tools.Script)
@@ -183,8 +182,8 @@ func (r *Run) programs() []metier.Tool {
 	return exectool.Tools(o)
 }
 
-// current is the workspace as programs see it at the moment. Only projects below it, in
-// which other processes run metier, change that.
+// current returns the workspace as programs currently see it. It changes only with projects below
+// it in which other processes run metier.
 func (r *Run) current() func() *sandbox.Workspace {
 	var mu sync.Mutex
 	dirs := r.e.projectDirs(r.launch.Workspace, r.launch.Cwd)
@@ -199,9 +198,9 @@ func (r *Run) current() func() *sandbox.Workspace {
 	}
 }
 
-// sandboxed is the workspace as programs see it: protected paths are read-only,
-// and records and secrets look empty. All of .git is protected: besides hooks and
-// config, a commondir and an index also make git run what they say.
+// sandboxed returns the workspace as programs see it. Protected paths are read-only, and records
+// and secrets appear empty. All of .git is protected: besides hooks and config, a commondir and an
+// index can also make git run commands.
 func (e *Engine) sandboxed(l Launch, protected []string, secrets []config.Secret) *sandbox.Workspace {
 	w := &sandbox.Workspace{Host: l.Workspace, Writable: l.skillsAround() == ""}
 	links := ways{}
@@ -226,8 +225,8 @@ func (e *Engine) sandboxed(l Launch, protected []string, secrets []config.Secret
 	return w
 }
 
-// skillsAround is a folder of skills that is the workspace or holds it, or "".
-// Programs do not write to such a workspace: anything in it can become a skill.
+// skillsAround returns a folder of skills that is the workspace or contains it, or "". Programs
+// cannot write to such a workspace, because anything in it can become a skill.
 func (l Launch) skillsAround() string {
 	for _, r := range l.Roots {
 		if r.Path != "" && !r.Unused && confine.Within(r.Path, l.Workspace) {
@@ -242,7 +241,7 @@ func (l Launch) skillsAround() string {
 	return ""
 }
 
-// outermost drops what lies in another path of the list, and sorts it.
+// outermost removes paths inside another path of the list, and sorts the rest.
 func outermost(list []string) []string {
 	slices.Sort(list)
 	var out []string

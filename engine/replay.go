@@ -11,9 +11,9 @@ import (
 	"metier/skillroots"
 )
 
-// Replay folds a record again from its first entry, and compares the skills that
-// were active at the end with those on disk: in the roots the run was started
-// with, or in the named ones. A note says why nothing was compared with the disk.
+// Replay folds a record again from its first entry. It compares the skills that were active at the
+// end with those on disk: in the roots the run was started with, or in the named ones. If it could
+// not compare them, note gives the reason.
 func (e *Engine) Replay(ctx context.Context, f *run.Folder, named []string) (r run.ReplayReport, note string, err error) {
 	now, note, err := e.skillsNow(ctx, f, named)
 	if err != nil {
@@ -23,9 +23,9 @@ func (e *Engine) Replay(ctx context.Context, f *run.Folder, named []string) (r r
 	return r, note, err
 }
 
-// skillsNow returns how the run's skills are looked up on disk: in the roots and
-// by the settings it was started with. Without roots in the record there is
-// nothing to compare with, and note says so.
+// skillsNow returns a function that looks up the run's skills on disk, using the roots and settings
+// it was started with. If the record has no roots, there is nothing to compare, and note reports
+// that.
 func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (now run.Now, note string, err error) {
 	l, err := ReadLaunch(ctx, f)
 	switch {
@@ -64,8 +64,8 @@ func (e *Engine) skillsNow(ctx context.Context, f *run.Folder, named []string) (
 	}, "", nil
 }
 
-// digestsOf looks a skill up by its ID. Roots that were named now have other
-// labels, so anyLabel compares only the part of the ID after the label.
+// digestsOf looks up a skill by ID. Roots named now have other labels, so anyLabel compares only
+// the part of the ID after the label.
 func digestsOf(ctx context.Context, snap *metier.Snapshot, id string, anyLabel bool) (file, tree string, err error) {
 	for _, sk := range snap.All() {
 		same := sk.ID.String() == id

@@ -13,9 +13,8 @@ import (
 	"metier/settings"
 )
 
-// Request is what a caller asks of a run. A zero field means the default of the
-// configuration. Paths are absolute, or relative to the folder of the environment;
-// roots and harnesses are relative to the workspace.
+// Request describes a run to start. A zero field means the configured default. Paths are absolute
+// or relative to the folder of the environment. Roots and harnesses are relative to the workspace.
 type Request struct {
 	Surface   string           // what the user works with, such as "cli"
 	Workspace string           // "": the folder of the environment
@@ -60,27 +59,26 @@ type Request struct {
 
 	Custom Custom // what a program brings itself
 
-	// NoModel accepts a request for which there is no model. Such a plan can be
-	// previewed and not started.
+	// NoModel accepts a request without a model. Such a plan can be previewed but not started.
 	NoModel bool
 }
 
-// Custom holds what an embedding program brings itself. None of it is recorded: a
-// resumed run needs it again.
+// Custom holds what an embedding program supplies. None of it is recorded: it must be supplied
+// again to resume a run.
 type Custom struct {
 	Tools  []metier.Tool  // granted to the model
 	Model  model.Model    // asked instead of one that is chosen by name
 	Mounts []metier.Mount // more sources of skills; no tool writes the folder Root of one
 }
 
-// BrowserRequest asks for a browser session that subagents share.
+// BrowserRequest requests a browser session that subagents share.
 type BrowserRequest struct {
 	Endpoint string // DevTools address on this machine
 	Origin   string // the one origin that pages may be of
 	Until    string // a duration or a time
 }
 
-// Plan is a request with everything resolved: what a run would be.
+// Plan is a fully resolved request.
 type Plan struct {
 	launch   Launch
 	op       config.Operator
@@ -98,10 +96,10 @@ func (p *Plan) Phase() string { return p.launch.Phase }
 // Workspace returns the folder the run would work in.
 func (p *Plan) Workspace() string { return p.launch.Workspace }
 
-// Model returns the model that the run would ask.
+// Model returns the model that the run would use.
 func (p *Plan) Model() model.Model { return p.model.Model }
 
-// WithModel returns a copy of the plan that asks another model.
+// WithModel returns a copy of the plan that uses another model.
 func (p *Plan) WithModel(m model.Model) *Plan {
 	q := *p
 	q.model.Model = m
@@ -118,8 +116,8 @@ func (p *Plan) GrantHarness() {
 	}
 }
 
-// GrantScripts grants the tool that runs scripts, if the operator named some or
-// granted names it, and if the profile runs scripts.
+// GrantScripts grants the tool that runs scripts if the profile runs scripts, and if the operator
+// named scripts or granted names the tool.
 func (p *Plan) GrantScripts(granted []string) {
 	if (len(p.launch.Scripts) > 0 || slices.Contains(granted, settings.ToolRunSkillScript)) && !p.settings.NoScripts() {
 		p.launch.Tools = append(p.launch.Tools, settings.ToolRunSkillScript)

@@ -25,7 +25,7 @@ import (
 	"metier/settings"
 )
 
-// ResumeOptions change what a resumed run began with. Zero fields keep it.
+// ResumeOptions override what a resumed run began with. Zero fields keep it.
 type ResumeOptions struct {
 	Surface     string // what the user works with
 	Prompt      string // the next message of the user; "": continue the task
@@ -40,8 +40,8 @@ type ResumeOptions struct {
 	Browser     BrowserRequest
 }
 
-// Resume opens the run in the folder id of root again. It uses what the record says
-// the run was started with. On error the run is closed.
+// Resume reopens the run with this id below root, with the recorded launch. On error the run is
+// closed.
 func (e *Engine) Resume(ctx context.Context, root, id string, o ResumeOptions, h Hooks) (_ *Run, err error) {
 	op, err := config.Load(e.Env)
 	if err != nil {
@@ -154,8 +154,8 @@ func checkDriftChoice(choice string) error {
 	return nil
 }
 
-// reopen prepares the recorded launch as it can be had today: the operator's
-// denials of today count, and skills that are gone are drift, not an error.
+// reopen prepares the recorded launch under today's conditions: the operator's current denials
+// apply, and missing skills count as drift, not as an error.
 func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op config.Operator, h Hooks) (*Run, error) {
 	if err := checkDriftChoice(o.OnDrift); err != nil {
 		return nil, err
@@ -214,8 +214,8 @@ func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op conf
 	return j, nil
 }
 
-// goOn begins the next run of the session whose last one failed or was
-// cancelled: the conversation stays, and the model is told to go on.
+// goOn starts the next run of a session whose last run failed or was canceled. The conversation is
+// kept, and the model is told to continue.
 func (r *Run) goOn(ctx context.Context, p past, code string) error {
 	r.run = fmt.Sprintf("%s.%d", r.folder.ID(), p.runs+1)
 	text := fmt.Sprintf("The work was stopped before the task was done (%s). Go on with the task.", cmp.Or(code, "stopped"))
@@ -223,7 +223,7 @@ func (r *Run) goOn(ctx context.Context, p past, code string) error {
 	return err
 }
 
-// past is what the record says of a run's beginning and of how far it came.
+// past is the recorded beginning and progress of a run.
 type past struct {
 	launch Launch
 	run    string // the last run of the session, "" before the first
@@ -235,8 +235,7 @@ type past struct {
 	asks   map[string]string       // call of each open question, by its ID
 }
 
-// answered returns an error while a question is open: a message cannot take the
-// place of its answer.
+// answered returns an error while a question is open: a message cannot replace its answer.
 func (p past) answered() error {
 	if len(p.asks) == 0 || p.ended {
 		return nil
@@ -317,8 +316,8 @@ func ReadLaunch(ctx context.Context, folder *run.Folder) (Launch, error) {
 	return p.launch, err
 }
 
-// recovered are the notices of what opening the record took off its end: warnings,
-// because another program may have written it.
+// recovered returns notices about the tail that was removed when the record was opened. They are
+// warnings, because another program may have written it.
 func (p past) recovered() (out []Notice) {
 	warn := func(code, format string, args ...any) {
 		out = append(out, Notice{code, Warning, fmt.Sprintf(format, args...)})
@@ -338,7 +337,7 @@ func (p past) recovered() (out []Notice) {
 	return out
 }
 
-// ofParent refuses what is done to a subagent by itself: its parent takes it up.
+// ofParent returns an error for a subagent, which only its parent can resume.
 func ofParent(ctx context.Context, folder *run.Folder) error {
 	l, err := ReadLaunch(ctx, folder)
 	if err != nil || l.Child == nil {
@@ -348,7 +347,7 @@ func ofParent(ctx context.Context, folder *run.Folder) error {
 		Err: fmt.Errorf("%s is a subagent of another run; resume that run", folder.ID())}
 }
 
-// resumed records that the run goes on, with what was found.
+// resumed records that the run continues, and what was found.
 func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choice string) error {
 	reg, err := json.Marshal(restored.Registry)
 	if err != nil {
@@ -385,15 +384,15 @@ func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choi
 	return nil
 }
 
-// codeUnbound is the code of a note: the list of skills of the run's start is
-// not in the record.
+// codeUnbound is the code of a notice that the record lacks the list of skills from the run's
+// start.
 const codeUnbound = "registry_unbound"
 
 func (r *Run) unbound() {
 	r.note(codeUnbound, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now")
 }
 
-// source is the activation source of what the run begins with.
+// source returns the activation source of what the run begins with.
 func (r *Run) source() string {
 	if r.launch.Child != nil {
 		return sourceChild
@@ -401,7 +400,7 @@ func (r *Run) source() string {
 	return sourceRun
 }
 
-// append writes entries of the command itself.
+// append writes entries on behalf of the command itself.
 func (r *Run) append(ctx context.Context, evs []event.Event) error {
 	head, err := r.log.Head(ctx)
 	if err != nil {

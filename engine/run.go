@@ -29,7 +29,7 @@ import (
 	"metier/settings"
 )
 
-// Run is a run that is open: a plan with its workspace, skills, and tools.
+// Run is an open run: a plan with its workspace, skills, and tools.
 type Run struct {
 	e        *Engine
 	op       config.Operator
@@ -74,16 +74,16 @@ type Run struct {
 	trusted bool            // its record, whoever wrote it
 }
 
-// surface is what a job is opened for beside a run: the tools that a server
-// adds, and where it has its skills from.
+// surface is what a job needs beyond a run: the tools that a server adds, and the source of its
+// skills.
 type surface struct {
 	tools    []metier.Tool
 	snapshot func(context.Context) (*metier.Snapshot, error)
 	like     *metier.Session // of the same launch, or nil
 }
 
-// prepare opens workspace, skills and tools of a launch: everything that can
-// be wrong is found here, before any model call.
+// prepare opens the workspace, skills and tools of a launch. It finds all configuration problems
+// before the first model call.
 func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err error) {
 	l, s := p.launch.own(), p.settings
 	l.brought = p.custom.folders()
@@ -136,7 +136,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 	return j, nil
 }
 
-// openSandbox opens what the launch's programs run in.
+// openSandbox opens the sandbox for the launch's programs.
 func (r *Run) openSandbox() (err error) {
 	if r.sandbox, r.anyLevel, err = r.e.OpenSandbox(r.launch.Sandbox, r.op); err == nil {
 		r.owned = append(r.owned, r.sandbox)
@@ -144,7 +144,8 @@ func (r *Run) openSandbox() (err error) {
 	return err
 }
 
-// tools are the file tools of the job, those that run programs or read pages, and those of servers.
+// tools returns the tools of the job: file tools, those that run programs or read pages, and those
+// of servers.
 func (r *Run) tools() []metier.Tool {
 	return slices.Concat(r.files(), r.byPath(), r.programs(), r.pages(), r.served(), r.delegation(), r.custom.Tools)
 }
@@ -154,7 +155,7 @@ func (r *Run) files() []metier.Tool {
 		ActivateOnRead: r.settings.Activate.ByReading()})
 }
 
-// grants is what the operator allowed, as policy takes it.
+// grants returns what the operator allowed, in the form that policy uses.
 func (r *Run) grants() policy.Grants {
 	p, x := r.settings.Policy, r.settings.Exec
 	g := policy.Grants{Mode: policy.Mode(p.Mode), Tools: r.launch.Tools, Denied: r.launch.Denied,
@@ -215,7 +216,7 @@ func (r *Run) openOn(ctx context.Context, id string, log record.Log, blobs recor
 	return err
 }
 
-// reloads reports whether skills are looked for again before each turn.
+// reloads reports whether skills are rescanned before each turn.
 func (r *Run) reloads() bool {
 	switch r.settings.Discover.Reload {
 	case settings.ReloadSnapshot:
@@ -226,8 +227,8 @@ func (r *Run) reloads() bool {
 	return true
 }
 
-// begin puts preloads and prompt into the session. Done twice it changes
-// nothing, so a resume may do it again.
+// begin adds preloads and the prompt to the session. It is idempotent, so a resume may call it
+// again.
 func (r *Run) begin(ctx context.Context) error {
 	st := r.session.State()
 	if err := r.loadHarnesses(ctx, st); err != nil {
@@ -284,7 +285,7 @@ func (r *Run) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	return agent.Run(ctx, c)
 }
 
-// where tells the model where its files are, in the paths its tools take.
+// where tells the model where its files are, using the paths its tools accept.
 func (r *Run) where() string {
 	root := r.view.Root()
 	s := "The workspace is " + root + ". File tools take paths below it."
@@ -335,7 +336,7 @@ func (r *Run) Close(ctx context.Context) error {
 	return errors.Join(append(errs, r.letGo())...)
 }
 
-// letGo closes what the job owns, the last first.
+// letGo closes what the job owns, in reverse order.
 func (r *Run) letGo() error {
 	var errs []error
 	for _, c := range slices.Backward(r.owned) {
@@ -345,7 +346,7 @@ func (r *Run) letGo() error {
 	return errors.Join(errs...)
 }
 
-// closed joins the error of closing to the one of the work, which comes first.
+// closed joins the error of closing to that of the work, which comes first.
 func closed(closing, work error) error {
 	if work != nil {
 		return work
@@ -353,10 +354,10 @@ func closed(closing, work error) error {
 	return closing
 }
 
-// logger is the log of the run. Its secrets do not appear in it, either.
+// logger returns the log of the run. It also omits the run's secrets.
 func (r *Run) logger() *slog.Logger { return r.e.o.Logger(append(r.e.Secrets(), r.secrets...)) }
 
-// redactor removes the secrets of the run's servers, and those that its scripts got.
+// redactor removes the secrets of the run's servers, and those given to its scripts.
 func (r *Run) redactor() *record.Redactor {
 	return record.Redact(nil, append(r.issued.all(), r.secrets...)...)
 }

@@ -14,9 +14,9 @@ import (
 	"metier/run"
 )
 
-// scriptSecrets gives a skill's scripts the variables the operator's
-// configuration declares for it. One that has no value is an error: a script
-// that needs it would fail in a way nobody understands.
+// scriptSecrets gives a skill's scripts the variables declared in the operator's configuration. A
+// variable without a value is an error, because a script that needs it would fail for no obvious
+// reason.
 func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metier.Skill) ([]record.Secret, error) {
 	return func(_ context.Context, sk metier.Skill) ([]record.Secret, error) {
 		var out []record.Secret
@@ -25,7 +25,7 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 				if !strings.EqualFold(c.Skill, sk.Name) {
 					continue
 				}
-				// Whoever writes a repository chooses the names of its skills.
+				// The author of a repository chooses the names of its skills.
 				if tier := sk.Tier.Or(); tier == policy.Project || tier == policy.ThirdParty {
 					return nil, fmt.Errorf("the secret %s is declared for the skill %s by its name, which does not cover %s, a skill of tier %s; name the ID in the configuration if that one is to have it",
 						c.Name, c.Skill, sk.ID, tier)
@@ -41,9 +41,9 @@ func (e *Engine) scriptSecrets(list []config.Secret) func(context.Context, metie
 	}
 }
 
-// issued are the secrets that scripts of a run, of its subagents, or of the sessions of a
-// server got, and the records that are open. A value that a file holds may be another
-// one than when the records were opened, and a script may leave it in the workspace.
+// issued holds the open records, and the secrets given to scripts of a run, of its subagents, or of
+// a server's sessions. A value read from a file may have changed since the records were opened, and
+// a script may write it to the workspace.
 type issued struct {
 	mu      sync.Mutex
 	secrets []record.Secret
@@ -69,7 +69,8 @@ func (x *issued) all() []record.Secret {
 	return slices.Clone(x.secrets)
 }
 
-// out keeps the secrets of a script out of all records, before it gets them.
+// out registers the secrets of a script with all records before the script gets them, so that they
+// are removed from the records.
 func (x *issued) out(of func(context.Context, metier.Skill) ([]record.Secret, error)) func(context.Context, metier.Skill) ([]record.Secret, error) {
 	return func(ctx context.Context, sk metier.Skill) ([]record.Secret, error) {
 		list, err := of(ctx, sk)

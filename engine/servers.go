@@ -21,13 +21,13 @@ import (
 	"metier/skillroots"
 )
 
-// LaunchMCP is what a run has of servers. Their commands and secrets are not
-// in the record: a resume reads the operator's files again.
+// LaunchMCP is the recorded part of a run's MCP servers. Their commands and secrets are not
+// recorded: a resume reads the operator's files again.
 type LaunchMCP struct {
 	Files   []string `json:"files,omitempty"`   // named by flags
 	Servers []string `json:"servers,omitempty"` // labels
 	Tools   []string `json:"tools,omitempty"`   // granted, as they were written
-	// Pins are the granted tools as they were when the run began, by digest.
+	// Pins are the digests of the granted tools when the run began.
 	Pins map[string]string `json:"pins,omitempty"`
 }
 
@@ -37,9 +37,9 @@ func (e *Engine) Servers(op config.Operator, files []string) ([]host.Server, err
 	return out, err
 }
 
-// mcpServers are the servers of the configuration and of the files that flags
-// name, expanded. A workspace's own .mcp.json is not among them unless somebody
-// names it. Their secrets are kept out of all that is written from here on.
+// mcpServers returns the servers of the configuration and of the files named by flags, expanded.
+// The workspace's own .mcp.json is included only if it is named. From here on, their secrets are
+// removed from everything written.
 func (e *Engine) mcpServers(op config.Operator, files []string) (out []host.Server, secrets []record.Secret, err error) {
 	var all []host.Server
 	for _, name := range slices.Sorted(maps.Keys(op.MCP.Servers)) {
@@ -77,11 +77,10 @@ func (e *Engine) mcpServers(op config.Operator, files []string) (out []host.Serv
 	return out, secrets, nil
 }
 
-// OfRoot reports whether a name is one of a skill in a root, and not of a
-// server's.
+// OfRoot reports whether a name is that of a skill in a root rather than on a server.
 func OfRoot(name string) bool { return !strings.HasPrefix(name, host.MountLabel("")) }
 
-// planServers takes the tools of servers out of the granted ones.
+// planServers separates the tools of servers from the granted ones.
 func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
 	m := &LaunchMCP{Files: e.Env.Paths(q.Servers)}
 	servers, _, err := e.mcpServers(op, m.Files)
@@ -113,9 +112,8 @@ func (e *Engine) planServers(l *Launch, q Request, op config.Operator) error {
 	return nil
 }
 
-// connect opens the servers of a run, and finds which of their tools the
-// operator granted. A resumed run keeps the servers and tools it had; what is
-// not there any more, or is another, is told.
+// connect opens the servers of a run and finds which of their tools the operator granted. A resumed
+// run keeps its servers and tools. Those that are missing or changed are reported.
 func (r *Run) connect(ctx context.Context) error {
 	m := r.launch.MCP
 	if m == nil {
@@ -159,8 +157,8 @@ func (r *Run) connect(ctx context.Context) error {
 	return nil
 }
 
-// serverCache is where files of servers' skills are kept: in the user's cache,
-// unless that is a place where this run looks for skills or its tools write.
+// serverCache returns the folder for files of servers' skills. It is in the user's cache, unless
+// the run looks for skills there or its tools write there.
 func (r *Run) serverCache() string {
 	dir, _ := r.e.Env.CacheDir(CacheServers)
 	closed := []string{r.launch.Workspace}
@@ -173,7 +171,7 @@ func (r *Run) serverCache() string {
 	return dir
 }
 
-// maxServers is the longest file of MCP servers, in bytes.
+// maxServers is the maximum size of a file of MCP servers, in bytes.
 const maxServers = 1 << 20
 
 // CacheServers is the name of the folder in the user's cache that keeps files of MCP
@@ -186,7 +184,7 @@ func (e *Engine) OpenHost(ctx context.Context, servers []host.Server, o *host.Op
 	return host.Open(ctx, servers, o)
 }
 
-// served are the tools of servers.
+// served returns the tools of servers.
 func (r *Run) served() []metier.Tool {
 	if r.host == nil {
 		return nil
@@ -203,8 +201,7 @@ func (r *Run) scanSkills(ctx context.Context) (*metier.Snapshot, error) {
 	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, more...)
 }
 
-// OpenServers opens the MCP servers of files for commands that only look at their
-// skills.
+// OpenServers opens the MCP servers of files for commands that only read their skills.
 func (e *Engine) OpenServers(ctx context.Context, files []string, workspace string, roots []skillroots.Root) (*host.Host, error) {
 	servers, _, err := e.mcpServers(config.Operator{}, e.Env.Paths(files))
 	if err != nil {
@@ -214,8 +211,7 @@ func (e *Engine) OpenServers(ctx context.Context, files []string, workspace stri
 	return e.OpenHost(ctx, servers, &host.Options{Dir: workspace, Cache: j.serverCache()})
 }
 
-// ServerMounts are the roots that servers bring: those with skills, and those
-// of which there is something to say.
+// ServerMounts returns the roots of servers: those with skills, and those with something to report.
 func ServerMounts(h *host.Host) []metier.Mount {
 	var out []metier.Mount
 	for _, l := range h.Labels() {
@@ -236,7 +232,7 @@ func ServerMounts(h *host.Host) []metier.Mount {
 	return out
 }
 
-// noSkills is the source of a server that is only told of.
+// noSkills is the source of a server that is only reported on.
 type noSkills struct{}
 
 func (noSkills) List(context.Context) iter.Seq2[*metier.Head, error] {
@@ -247,7 +243,7 @@ func (noSkills) Open(_ context.Context, path string) (metier.Bundle, error) {
 	return nil, &metier.Error{Op: "open", Skill: path, Kind: metier.NotFound, Code: "skill_not_found", Err: errors.New("this server gives no skills")}
 }
 
-// Why says of every path what there is to say of the server.
+// Why returns the server's diagnostic for every path.
 func (noSkills) Why(string) metier.Diagnostic {
 	return metier.Diagnostic{Severity: skillmd.Warning, Code: "mcp-no-skills", Detail: "this server gives no skills"}
 }

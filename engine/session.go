@@ -16,7 +16,7 @@ func (e *Engine) Open(ctx context.Context, p *Plan, h Hooks) (*Run, error) {
 	return e.prepare(ctx, p, h)
 }
 
-// SessionOptions describe a session of a run that has many.
+// SessionOptions configure one of the sessions of a run.
 type SessionOptions struct {
 	Log      record.Log // nil: a record of its own
 	Blobs    record.Blobs
@@ -27,8 +27,7 @@ type SessionOptions struct {
 	Output   func(call, stream string, p []byte)             // receives what programs write
 }
 
-// Session opens a session with the skills, tools, and grants of the run. end closes
-// it.
+// Session opens a session with the skills, tools, and grants of the run. Call end to close it.
 func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session, end func() error, err error) {
 	k := *r
 	k.owned = nil // they belong to the run
@@ -52,8 +51,7 @@ func (r *Run) Session(ctx context.Context, o SessionOptions) (s *metier.Session,
 	return k.session, end, nil
 }
 
-// Skills lists the skills of the run's roots, and of the sources that the program
-// brings, as they are now.
+// Skills lists the current skills of the run's roots and of the sources that the program supplies.
 func (r *Run) Skills(ctx context.Context) (*metier.Snapshot, error) {
 	return r.e.Snapshot(ctx, r.launch.Roots, r.settings, r.launch.Workspace, nil, r.custom.Mounts...)
 }

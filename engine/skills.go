@@ -15,8 +15,7 @@ import (
 	"metier/skillroots"
 )
 
-// Skills are the skills of a plan as they were at one moment, for many runs. See
-// [Engine.Skills].
+// Skills is a snapshot of a plan's skills that many runs can share. See [Engine.Skills].
 type Skills struct {
 	of       string // digest of what decides which skills there are
 	mounts   []metier.Mount
@@ -26,11 +25,11 @@ type Skills struct {
 	first map[string]*alike // by digest of settings, grants, and view
 }
 
-// Skills lists the skills of a plan once, for all runs whose plan is given them with
-// [Plan.WithSkills]. Such runs share one index, one catalog, and one registry in
-// memory; each record has its own copy of the registry. They do not see what changes
-// on disk later, except where their settings reload skills before each turn. List
-// again to see it. Runs with MCP servers list by themselves.
+// Skills lists the skills of a plan once, for all runs whose plan gets them with [Plan.WithSkills].
+// Such runs share one index, one catalog, and one registry in memory. Each record has its own copy
+// of the registry. The runs do not see later changes on disk, unless their settings reload skills
+// before each turn. Call Skills again to pick up changes. Runs with MCP servers list their skills
+// themselves.
 func (e *Engine) Skills(ctx context.Context, p *Plan) (*Skills, error) {
 	snap, err := e.Snapshot(ctx, p.launch.Roots, p.settings, p.launch.Workspace, nil, p.custom.Mounts...)
 	if err != nil {
@@ -52,7 +51,7 @@ func (p *Plan) WithSkills(s *Skills) *Plan {
 	return &q
 }
 
-// skillsKey is the digest of what decides which skills a plan has.
+// skillsKey returns the digest of what determines a plan's skills, except its own sources.
 func (e *Engine) skillsKey(p *Plan) (string, error) {
 	return digestOf(struct {
 		Principal string
@@ -64,7 +63,7 @@ func (e *Engine) skillsKey(p *Plan) (string, error) {
 	}{e.Principal(), e.Env.Home(), p.launch.Workspace, p.launch.Cwd, p.launch.Roots, []any{p.settings.Discover, p.settings.Parse, p.settings.Operator, p.settings.Names, p.settings.Read}})
 }
 
-// check fails if a plan has other skills.
+// check fails if the plan has other skills.
 func (s *Skills) check(e *Engine, p *Plan) error {
 	of, err := e.skillsKey(p)
 	if err == nil && (of != s.of || !slices.EqualFunc(s.mounts, p.custom.Mounts, sameMount)) {
@@ -91,7 +90,7 @@ type alike struct {
 	opened  chan struct{}   // closed when that is known
 }
 
-// mostAlike is how many sessions that others are like are kept.
+// mostAlike is how many of these first sessions are kept.
 const mostAlike = 16
 
 // open opens a session like the first one with the same settings, grants, and view.

@@ -19,10 +19,10 @@ type typed struct {
 	arguments []string
 }
 
-// typed reads the task as such a line. It is none where the settings do not let
-// a typed line activate, where the text is no direct command, and where the
-// first word has another slash, as paths have. A name that is no skill's for
-// people is an error, or text for the model where unknown_slash is pass.
+// typed parses the task as such a line. It returns nil if the settings do not allow activation by a
+// typed line, if the text is not a direct command, or if the first word contains another slash,
+// like a path. A name that is not a user-invocable skill is an error, or text for the model if
+// unknown_slash is pass.
 func (r *Run) typed(text string) (*typed, error) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	name, is := strings.CutPrefix(name, "/")
@@ -41,7 +41,7 @@ func (r *Run) typed(text string) (*typed, error) {
 	return nil, metier.Errorf(metier.Invalid, "slash_unknown", r.slashes()+"; start a task that is not a command with another character", "%s is not a skill that users can call", termtext.Quote("/"+name))
 }
 
-// slashes lists what can be typed, at most twenty.
+// slashes lists what can be typed, at most 20.
 func (r *Run) slashes() string {
 	var names []string
 	for _, sk := range r.snapshot.Skills() {
@@ -58,8 +58,8 @@ func (r *Run) slashes() string {
 	return "available: " + strings.Join(names, ", ")
 }
 
-// follow puts the skill into the session as the person's choice and returns the
-// task in words: the line itself was for us.
+// follow activates the skill as the user's choice and returns the task in words, because the line
+// itself was addressed to metier.
 func (t typed) follow(ctx context.Context, s *metier.Session) (string, error) {
 	if !slices.ContainsFunc(s.State().Active, func(a metier.Activation) bool { return a.SkillID == t.skill.ID.String() }) {
 		if _, err := s.Activate(ctx, t.skill.ID.String(), "user-explicit", t.arguments...); err != nil {

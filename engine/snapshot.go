@@ -12,8 +12,8 @@ import (
 	"metier/skillroots"
 )
 
-// Snapshot lists the roots and applies the rules, and what people decided. kept
-// is the index on disk, or nil where only the files themselves count.
+// Snapshot lists the roots and applies the rules and the user's decisions. kept is the index on
+// disk, or nil to read only the files themselves.
 func (e *Engine) Snapshot(ctx context.Context, roots []skillroots.Root, s settings.Settings, workspace string, kept *skillroots.Scans, more ...metier.Mount) (*metier.Snapshot, error) {
 	mounts, err := skillroots.Mounts(roots, s, kept)
 	if err != nil {
@@ -28,12 +28,11 @@ func Build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*me
 	return metier.Build(ctx, mounts, s.Parse, s.Names, s.Read.IndexRoot, indexesAtStart(s.Discover))
 }
 
-// indexesAtStart reports whether the files of all skills are indexed when a run
-// begins.
+// indexesAtStart reports whether the files of all skills are indexed when a run begins.
 func indexesAtStart(s settings.Discover) bool { return s.ResourceIndex == settings.ResourceIndexStart }
 
-// Scans returns the index on disk for commands that show skills. A notice reports
-// an index that cannot be used.
+// Scans returns the index on disk for commands that show skills. A notice reports an unusable
+// index.
 func (e *Engine) Scans(ctx context.Context) *skillroots.Scans {
 	dir, _ := e.Env.IndexDir()
 	if _, err := os.Lstat(dir); dir != "" && errors.Is(err, fs.ErrNotExist) {

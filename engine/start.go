@@ -11,7 +11,7 @@ import (
 	"metier/model"
 )
 
-// Check finds what is wrong with a plan before it is started.
+// Check finds problems with a plan before it is started.
 func (e *Engine) Check(ctx context.Context, p *Plan) error {
 	j, err := e.prepare(ctx, p, Hooks{Notify: func(Notice) {}})
 	if err != nil {
@@ -52,8 +52,8 @@ func (r *Run) Clean(s string) string {
 	return string(b)
 }
 
-// Drive works on the task until it is done, or until only a person can continue. An
-// outcome without an ID means that the work did not begin.
+// Drive works on the task until it is done, or until it needs the user to continue. An outcome
+// without an ID means that the work did not begin.
 func (r *Run) Drive(ctx context.Context) (Outcome, error) {
 	if r.ended {
 		return Outcome{}, r.isClosed()
@@ -77,8 +77,7 @@ func (r *Run) isClosed() error {
 	return metier.Errorf(metier.Conflict, "run_closed", "continue it with Engine.Resume", "run %s is closed", r.ID())
 }
 
-// introduce gives the notices of the beginning and puts skills and task into the
-// session.
+// introduce sends the initial notices and adds skills and the task to the session.
 func (r *Run) introduce(ctx context.Context) error {
 	if r.model.Note != "" {
 		r.note("model_substituted", "%s", r.model.Note)
@@ -101,7 +100,7 @@ func (r *Run) introduce(ctx context.Context) error {
 	return nil
 }
 
-// Send adds a message of the user to the conversation. [Run.Drive] answers it.
+// Send adds a user message to the conversation. [Run.Drive] answers it.
 func (r *Run) Send(ctx context.Context, text string) error {
 	if r.ended {
 		return r.isClosed()
@@ -135,8 +134,7 @@ func (r *Run) Send(ctx context.Context, text string) error {
 	return r.say(ctx, p, text)
 }
 
-// say records a message of the user, in the next run of the session if the last one
-// ended.
+// say records a user message. If the last run ended, the message goes into the session's next run.
 func (r *Run) say(ctx context.Context, p past, text string) error {
 	id := fmt.Sprintf("message-%d", p.inputs+1)
 	if p.ended {
@@ -160,7 +158,7 @@ func (r *Run) reopened(ctx context.Context) error {
 	return r.append(ctx, []event.Event{event.RunResumed{Run: r.folder.ID(), Active: active, Verified: active, OnDrift: r.onDrift()}})
 }
 
-// reopenOver checks what changed since a run ended, and records that it continues.
+// reopenOver checks what changed since a run ended, and records that the run continues.
 func (r *Run) reopenOver(ctx context.Context) error {
 	r.noteLease()
 	d, err := r.drift(*r.over)

@@ -18,15 +18,15 @@ import (
 	"metier/settings"
 )
 
-// Limits where the configuration says nothing.
+// Defaults for limits that are not configured.
 const (
 	childDepth    = 2
 	childTotal    = 32
 	childParallel = 4
 )
 
-// LaunchSubagents is what a launch says of children. It is recorded, so that a
-// resumed run keeps the profiles it began with.
+// LaunchSubagents is the part of a launch about children. It is recorded, so that a resumed run
+// keeps the profiles it began with.
 type LaunchSubagents struct {
 	Profiles []subagent.Profile `json:"profiles"` // that may start
 	Depth    int                `json:"depth"`
@@ -42,17 +42,16 @@ func (l *LaunchSubagents) names() []string {
 	return profileNames(l.Profiles)
 }
 
-// may reports whether a run at this depth begins children.
+// may reports whether a run at this depth can start children.
 func (l *LaunchSubagents) may() bool { return l != nil && len(l.Profiles) > 0 && l.At < l.Depth }
 
-// KnownProfile is a profile with where it stands: "" for one that metier brings.
+// KnownProfile is a profile with its path, which is "" for a built-in profile.
 type KnownProfile struct {
 	subagent.Profile
 	File string `json:"file"`
 }
 
-// SubagentProfiles lists the profiles metier brings with the operator's over them, by
-// name.
+// SubagentProfiles lists the built-in profiles, overridden by the operator's, by name.
 func (e *Engine) SubagentProfiles(op config.Operator, dirs []string) ([]KnownProfile, error) {
 	var all []KnownProfile
 	for _, p := range subagent.Builtin() {
@@ -81,7 +80,7 @@ func (e *Engine) SubagentProfiles(op config.Operator, dirs []string) ([]KnownPro
 	return all, nil
 }
 
-// subagentProfiles are those profiles themselves.
+// subagentProfiles returns the profiles without their paths.
 func (e *Engine) subagentProfiles(op config.Operator, dirs []string) ([]subagent.Profile, error) {
 	all, err := e.SubagentProfiles(op, dirs)
 	var out []subagent.Profile
@@ -91,9 +90,8 @@ func (e *Engine) subagentProfiles(op config.Operator, dirs []string) ([]subagent
 	return out, err
 }
 
-// planSubagents fills what a launch says of children. Allowing a profile grants
-// the tool that begins them; the tool alone allows the profile that adds
-// nothing.
+// planSubagents sets what a launch allows for children. Allowing a profile grants the tool that
+// starts children. Granting only the tool allows the profile that adds nothing.
 func (e *Engine) planSubagents(l *Launch, q Request, op config.Operator) error {
 	names := distinct.Of(slices.Concat(op.Subagents.Allow, q.Subagents))
 	granted := slices.Contains(l.Tools, settings.ToolDelegateTask)
@@ -140,7 +138,7 @@ func (e *Engine) planSubagents(l *Launch, q Request, op config.Operator) error {
 	return nil
 }
 
-// CheckProfile refuses a profile that names tools this build does not have.
+// CheckProfile rejects a profile that names tools this build does not have.
 func CheckProfile(p subagent.Profile) error {
 	for _, t := range p.Tools {
 		if _, known := config.ToolEffect(t); !known && t != subagent.Inherit && !strings.HasPrefix(t, "mcp__") {
@@ -158,15 +156,13 @@ func profileNames(all []subagent.Profile) []string {
 	return out
 }
 
-// inheritable are the tools that a profile's "inherit" stands for, as far as the
-// parent has them: those that neither run programs nor reach the network nor
-// begin children.
+// inheritable are the tools that "inherit" in a profile refers to, if the parent has them: those
+// that do not run programs, reach the network, or start children.
 var inheritable = []string{settings.ToolReadFile, settings.ToolListFiles, settings.ToolSearchFiles, settings.ToolLoadSkill, settings.ToolReadSkillResource,
 	settings.ToolSearchSkills, settings.ToolListSkills, settings.ToolLoadContent, settings.ToolWriteFile, settings.ToolEditFile}
 
-// childTools are the tools of a profile's child. Tools of servers are those the
-// parent has; those that begin children are left out where the child may have
-// none.
+// childTools returns the tools of a profile's child. Server tools are those of the parent. Tools
+// that start children are left out if the child may not have any.
 func childTools(p subagent.Profile, parent []string, more bool) []string {
 	out := []string{}
 	add := func(t string) {
@@ -198,8 +194,8 @@ func childTools(p subagent.Profile, parent []string, more bool) []string {
 	return out
 }
 
-// profileHosts are the hosts a profile's child may reach where the network is not
-// off, and whether it inherits those of its parent, whose they are.
+// profileHosts returns the hosts that a profile's child may reach if the network is not off, and
+// whether they are inherited from the parent.
 func profileHosts(p subagent.Profile, parent []string) (hosts []string, inherits bool) {
 	hosts = []string{}
 	for _, h := range p.Hosts {
@@ -212,7 +208,7 @@ func profileHosts(p subagent.Profile, parent []string) (hosts []string, inherits
 	return distinct.Of(hosts), inherits
 }
 
-// childrenAtOnce is how many children of the run work at once.
+// childrenAtOnce returns how many children of the run work concurrently.
 func (l Launch) childrenAtOnce() int {
 	if l.Spec.MaxTokens > 0 {
 		return 1 // each may use what is left of the budget
@@ -220,7 +216,7 @@ func (l Launch) childrenAtOnce() int {
 	return l.Subagents.Parallel
 }
 
-// delegation are the tools by which the job's model begins children.
+// delegation returns the tools with which the job's model starts children.
 func (r *Run) delegation() []metier.Tool {
 	s := r.launch.Subagents
 	if !s.may() || !slices.Contains(r.launch.Tools, settings.ToolDelegateTask) {
@@ -233,8 +229,8 @@ func (r *Run) delegation() []metier.Tool {
 		Parallel: r.launch.childrenAtOnce(), Within: strings.Join(r.launch.chain(), "/"), Check: func(schema json.RawMessage) error { return agent.CheckSchema(schema) }})
 }
 
-// only are the skills a child may use: those it begins with, and those its
-// profile lets it load; and none that a parent which is a child may not.
+// only returns the skills a child may use: those it begins with and those its profile lets it load.
+// If its parent is a child too, the parent's restrictions also apply.
 func (r *Run) only(p subagent.Profile, begin []string, parent *LaunchChild) [][]string {
 	own := []string{}
 	for _, n := range begin {

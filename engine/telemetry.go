@@ -10,12 +10,11 @@ import (
 	"metier/telemetry"
 )
 
-// telemetryWait is the longest a command waits, at its end, for what is still
-// to be sent.
+// telemetryWait is how long a command waits at its end for telemetry to be sent.
 const telemetryWait = 3 * time.Second
 
-// watchers shows what runs of this invocation do to OpenTelemetry, where the
-// environment names a receiver.
+// watchers exports the activity of this process's runs to OpenTelemetry if the environment
+// configures a receiver.
 type watchers struct {
 	once sync.Once
 	to   *telemetry.Telemetry // nil: nobody watches
@@ -31,7 +30,7 @@ func (w *watchers) failed(err error) {
 	}
 }
 
-// Trace returns the log of a run, watched where the environment asks for that.
+// Trace returns the log of a run, which is exported if the environment asks for it.
 func (e *Engine) Trace(ctx context.Context, f *run.Folder) (log record.Log, stop func(), err error) {
 	env := func(k string) string { return e.Env.Get(k) }
 	if !telemetry.Wanted(env) {
@@ -51,7 +50,7 @@ func (e *Engine) Trace(ctx context.Context, f *run.Folder) (log record.Log, stop
 	return e.watch.to.Follow(ctx, f.ID(), f.Log())
 }
 
-// unwatch sends what is left and reports if anything was lost.
+// unwatch sends the remaining telemetry and reports any loss.
 func (e *Engine) unwatch() {
 	if e.watch.to != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), telemetryWait)

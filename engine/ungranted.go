@@ -11,9 +11,8 @@ import (
 	"metier/settings"
 )
 
-// withheldTool stands for a tool that the launch does not grant, where there is
-// no sandbox for it either: no model is offered it, and a call of it is refused
-// by its name rather than as unknown.
+// withheldTool represents a tool that the launch does not grant and for which there is no sandbox.
+// It is not offered to the model, and a call of it is denied by name rather than as unknown.
 type withheldTool struct{ name, canonical string }
 
 func withheld(scripts string) []metier.Tool {
@@ -34,7 +33,7 @@ func (withheldTool) Facts(context.Context, *metier.Session, json.RawMessage) (me
 	return metier.Facts{Request: policy.Request{Effect: policy.SideEffect}}, nil
 }
 
-// Invoke implements metier.Tool. Policy refuses before it.
+// Invoke implements metier.Tool. Policy denies the call before it gets here.
 func (t withheldTool) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
 	return metier.Failure(&metier.Error{Op: "call", Kind: metier.Denied, Code: policy.CodeToolNotAllowed, Err: fmt.Errorf("there is nothing for %s to run in", t.name)}), nil
 }

@@ -10,8 +10,8 @@ import (
 	"metier/skillroots"
 )
 
-// ValidateUnder validates the skill at a path, which may be relative to base, as
-// loading skills under settings does: it is valid if it would be loaded.
+// ValidateUnder validates the skill at a path, which may be relative to base, under the given
+// settings. A skill is valid if it would be loaded.
 func ValidateUnder(ctx context.Context, base, path string, s settings.Settings) folder.Verdict {
 	dir, v := folder.At(base, path)
 	if !v.OK {

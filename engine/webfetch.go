@@ -9,10 +9,10 @@ import (
 	"metier/settings"
 )
 
-// fetches reports whether the launch lets the model read pages of the network.
+// fetches reports whether the launch lets the model read web pages.
 func (l Launch) fetches() bool { return slices.Contains(l.Tools, settings.ToolWebFetch) }
 
-// pages is the tool that reads pages, where the operator named it.
+// pages returns the tool that reads web pages, if the operator named it.
 func (r *Run) pages() []metier.Tool {
 	if !r.launch.fetches() {
 		return nil

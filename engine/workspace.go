@@ -32,8 +32,8 @@ func (e *Engine) WorkspaceDir(p string) (string, error) {
 	return real, nil
 }
 
-// Enter resolves the folder of a workspace in which skills and settings are read,
-// after it moved aside what a killed run left there.
+// Enter resolves the folder of a workspace in which skills and settings are read, after moving
+// aside what a killed run left there.
 func (e *Engine) Enter(ctx context.Context, p string) (string, error) {
 	real, err := e.WorkspaceDir(p)
 	if err != nil {
@@ -42,7 +42,7 @@ func (e *Engine) Enter(ctx context.Context, p string) (string, error) {
 	return real, e.sweep(ctx, real)
 }
 
-// SandboxFolder returns a workspace as programs of a run would have it.
+// SandboxFolder returns a workspace as the programs of a run would see it.
 func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Workspace, error) {
 	ws, err := e.Enter(ctx, dir)
 	if err != nil {
