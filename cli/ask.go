@@ -15,7 +15,7 @@ import (
 	"metier/policy"
 )
 
-// asks reports whether somebody can answer: the input is a terminal.
+// asks reports whether the input is a terminal, so that a person can answer.
 func (a *app) asks() bool {
 	f, ok := a.In.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && a.Terminal && !a.json
@@ -29,7 +29,7 @@ type reply struct {
 	scope string
 }
 
-// replies are the answers a question can have.
+// replies are the possible answers to a question.
 var replies = []reply{
 	{[]string{"y", "yes"}, "once", true, policy.ScopeOnce},
 	{[]string{"s", "session"}, "for this session", true, policy.ScopeSession},
@@ -37,11 +37,11 @@ var replies = []reply{
 	{[]string{"n", "no", ""}, "no", false, policy.ScopeOnce},
 }
 
-// mostTries is how often a person is asked again whose answer is none.
+// mostTries is how often a question is repeated after an invalid answer.
 const mostTries = 3
 
-// ask brings a question to the person at the terminal, one at a time. Nothing but
-// what is typed there is an answer, and what is no answer is a no.
+// ask asks the user at the terminal a question, one at a time. Only what is typed there counts as
+// an answer, and an invalid answer means no.
 func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.RawMessage) (policy.Answer, error) {
 	a.asking.Lock()
 	defer a.asking.Unlock()
@@ -74,8 +74,7 @@ func (a *app) ask(ctx context.Context, who string, q agent.Question, args json.R
 	return policy.Answer{Question: q.ID, Scope: policy.ScopeOnce, By: a.engine().Principal()}, nil
 }
 
-// showQuestion prints what is asked, what an answer covers, and what the call
-// was given.
+// showQuestion prints the question, what an answer covers, and the arguments of the call.
 func (a *app) showQuestion(w io.Writer, indent, text string, args json.RawMessage) {
 	asked, rows := policy.Shown(text, args)
 	for _, line := range asked {

@@ -58,7 +58,7 @@ Exit 5: it was altered, cut off, or extended by another program.`,
 	return c
 }
 
-// unverified is the end of a verification that found something.
+// unverified returns the error for a verification that found problems.
 func unverified(r run.VerifyReport) error {
 	p := &problem{exit: exitDrift, code: "record_unverified", hint: "trust a copy from before, or an export; do not continue this run",
 		err: fmt.Errorf("the record of run %s does not verify: %s", r.ID, plural.Of(len(r.Problems), "problem"))}
@@ -156,7 +156,7 @@ that diff shows where two runs differ.`,
 	return c
 }
 
-// eventTypes are the types of entries this build knows.
+// eventTypes returns the entry types this build knows.
 func eventTypes() []string {
 	var out []string
 	for _, e := range event.All() {
@@ -166,7 +166,7 @@ func eventTypes() []string {
 	return out
 }
 
-// families are the first parts of the types.
+// families returns the first parts of the types.
 func families() []string {
 	var out []string
 	for _, t := range eventTypes() {
@@ -206,8 +206,8 @@ func (a *app) showEntries(ctx context.Context, f *run.Folder, kind string, from 
 	return nil
 }
 
-// facts writes the data of an entry as name=value pairs, in the order of the
-// record. Nothing is left out; empty values are.
+// facts formats the data of an entry as name=value pairs, in the order of the record. It includes
+// empty values.
 func (a *app) facts(data json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

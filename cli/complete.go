@@ -21,8 +21,7 @@ import (
 
 type completion = func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completions adds completion of flags and arguments to a command: to each flag
-// it has that something is known about.
+// completions adds completion of arguments and of known flags to a command.
 func (a *app) completions(c *cobra.Command) {
 	words := func(w ...string) completion { return cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp) }
 	known := map[string]completion{
@@ -90,7 +89,7 @@ func (a *app) completions(c *cobra.Command) {
 	}
 }
 
-// completeTier completes tiers; not all can be given to a skill.
+// completeTier completes tiers. Not all of them can be given to a skill.
 func completeTier(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if c.Flags().Lookup("revoke") != nil {
 		return []cobra.Completion{string(policy.User), string(policy.Project)}, cobra.ShellCompDirectiveNoFileComp
@@ -102,7 +101,7 @@ func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellC
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// firstArg completes the first n arguments and no more.
+// firstArg completes only the first n arguments.
 func firstArg(n int, f completion) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= n {
@@ -112,9 +111,9 @@ func firstArg(n int, f completion) completion {
 	}
 }
 
-// starting keeps what begins with what was typed and is a plain word, and no word
-// that is there twice. A shell inserts what several share unquoted, descriptions
-// included, and evaluates the line to complete it further.
+// starting returns the completions that start with what was typed and are plain words, without
+// duplicates. A shell inserts the common prefix of several unquoted, including descriptions, and
+// evaluates the line to complete it further.
 func starting(all []cobra.Completion, typed string) []cobra.Completion {
 	times := map[string]int{}
 	for _, s := range all {
@@ -126,7 +125,7 @@ func starting(all []cobra.Completion, typed string) []cobra.Completion {
 	})
 }
 
-// wordOf is a completion without its description.
+// wordOf returns a completion without its description.
 func wordOf(s cobra.Completion) string {
 	word, _, _ := strings.Cut(s, "\t")
 	return word
@@ -154,7 +153,7 @@ func completeSet(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion
 	return starting(out, typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeModels completes the provider; its models are not ours to know.
+// completeModels completes the provider. The models of a provider are unknown.
 func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.HasPrefix(typed, "scripted:") {
 		return nil, cobra.ShellCompDirectiveDefault // a file
@@ -192,8 +191,7 @@ func (a *app) completeRuns(c *cobra.Command, _ []string, typed string) ([]cobra.
 	return starting(out, typed), keep
 }
 
-// completeSkills completes the names of the skills a run would find, and a
-// person may ask for.
+// completeSkills completes the names of the skills that a run would find and a user may invoke.
 func (a *app) completeSkills(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.completeWhich(func(sk metier.Skill) bool { return sk.State == metier.Loaded && sk.UserInvocable })(c, args, typed)
 }
@@ -227,7 +225,7 @@ func (a *app) completeScript(c *cobra.Command, args []string, typed string) ([]c
 	return starting(out, typed), none
 }
 
-// completedPlace is where skills are, by the flags that were typed so far.
+// completedPlace returns the location of skills according to the flags typed so far.
 func completedPlace(c *cobra.Command) skillLocation {
 	place := skillLocation{typing: true}
 	place.workspace, place.profile = flagText(c, "workspace"), flagText(c, "profile")
@@ -258,8 +256,8 @@ func (a *app) completeWhich(is func(metier.Skill) bool) completion {
 	}
 }
 
-// completing is the word by which a command line names a skill: its name or, where
-// that is more than a word, its slug, unless another skill has that for its name.
+// completing returns the word that identifies a skill on the command line: its name or, if that is
+// not a single word, its slug, unless that is the name of another skill.
 func completing(snap *metier.Snapshot, sk metier.Skill) string {
 	if termtext.Plain(sk.Name) {
 		return sk.Name
@@ -270,7 +268,7 @@ func completing(snap *metier.Snapshot, sk metier.Skill) string {
 	return ""
 }
 
-// completeSkillOrPath completes names; what looks like a path is one.
+// completeSkillOrPath completes names. If the input looks like a path, it completes paths.
 func (a *app) completeSkillOrPath(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.ContainsAny(typed, `/\.`) {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -278,7 +276,7 @@ func (a *app) completeSkillOrPath(c *cobra.Command, args []string, typed string)
 	return a.completeSkills(c, args, typed)
 }
 
-// flagText is the value of a flag, "" where the command has none of that name.
+// flagText returns the value of a flag, or "" if the command has no such flag.
 func flagText(c *cobra.Command, name string) string {
 	if f := c.Flags().Lookup(name); f != nil {
 		return f.Value.String()

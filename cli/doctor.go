@@ -51,7 +51,7 @@ func (a *app) showDoctor(checks []doctor.Check) error {
 	return &problem{exit: exitFailed, code: "doctor_problems", err: fmt.Errorf("doctor found %s", plural.Of(problems, "problem")), hint: "each line above that starts with problem suggests a fix"}
 }
 
-// hostChecks are the program and its streams.
+// hostChecks returns the checks of the program and its streams.
 func (a *app) hostChecks() []doctor.Check {
 	program := fmt.Sprintf("metier %s, %s, %s/%s, %d processors", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	terminal := doctor.Check{Name: "terminal", State: doctor.Note}

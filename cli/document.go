@@ -30,8 +30,8 @@ func (a *app) put(v any, text func()) error {
 	return nil
 }
 
-// documentOfSkills prints the document of `list --json` row by row: with many
-// skills it is much larger than they are.
+// documentOfSkills prints the document of `list --json` row by row, because with many skills the
+// document is much larger than the skills in memory.
 func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill, others []otherFolder) error {
 	const chunk = 64 << 10
 	b, err := compact(diagnostics(snap.Diagnostics()))
@@ -67,7 +67,7 @@ func (a *app) documentOfSkills(snap *metier.Snapshot, chosen []metier.Skill, oth
 	return err
 }
 
-// compact is JSON without white space, and without escapes for HTML.
+// compact returns JSON without white space and without HTML escaping.
 func compact(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -76,15 +76,15 @@ func compact(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// indented appends compact JSON, indented by two spaces below a line of the given
-// depth, with characters that hide as escapes.
+// indented appends compact JSON, indented by two spaces below a line of the given depth. Invisible
+// characters are escaped.
 func indented(out, src []byte, depth int) []byte {
 	var b bytes.Buffer
 	_ = json.Indent(&b, src, strings.Repeat("  ", depth), "  ") // it is JSON
 	return append(out, harmless(b.Bytes())...)
 }
 
-// harmless writes characters that hide as escapes, which mean the same in JSON.
+// harmless escapes invisible characters, which does not change the meaning of the JSON.
 func harmless(b []byte) []byte {
 	var out []byte
 	from := 0

@@ -12,7 +12,7 @@ import (
 	"metier/userstate"
 )
 
-// switchedSkills is `enable --json` and `disable --json`.
+// switchedSkills is the output of `enable --json` and `disable --json`.
 type switchedSkills struct {
 	Skills []switchedSkill `json:"skills"`
 	File   string          `json:"file"`
@@ -70,7 +70,7 @@ func (a *app) switchCommand(on bool) *cobra.Command {
 	return c
 }
 
-// switchSkills switches what a person named, and says what came of it.
+// switchSkills enables or disables the skills that the user named, and reports the result.
 func (sh *skillIndex) switchSkills(ctx context.Context, subject string, on bool) (switchedSkills, error) {
 	file, err := sh.a.engine().State().Writable(sh.settings.Discover, sh.workspace)
 	if err != nil {
@@ -100,8 +100,8 @@ func (sh *skillIndex) switchSkills(ctx context.Context, subject string, on bool)
 	return doc, sh.outcome(ctx, &doc, targets, switched, on)
 }
 
-// targets are the skills a person means. A file that goes by names means all of
-// a name.
+// targets returns the skills that the user refers to. If the file identifies skills by name, it
+// returns all skills with that name.
 func (sh *skillIndex) targets(file userstate.File, subject string) []metier.Skill {
 	found := sh.entries(subject)
 	if !file.ByName() {
@@ -124,7 +124,7 @@ func (sh *skillIndex) nothingAt(subject string) error {
 		Hint: "'metier explain PATH' shows why", Err: errors.New("there is no skill at this path")}
 }
 
-// outcome looks at the skills again.
+// outcome reads the skills again.
 func (sh *skillIndex) outcome(ctx context.Context, doc *switchedSkills, targets []metier.Skill, changed []bool, on bool) error {
 	snap, err := sh.a.engine().Snapshot(ctx, sh.roots, sh.settings, sh.workspace, nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"metier/settings"
 )
 
-// The exit codes, a contract (docs/CLI.md).
+// The exit codes. They are a stable interface (docs/CLI.md).
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -30,28 +30,28 @@ const (
 	exitInterrupted = 130
 )
 
-// problem is an error as the command line shows it: an exit code, a code for
-// machines, and the way out.
+// problem is an error as the command line shows it: an exit code, a machine-readable code, and a
+// hint.
 type problem struct {
 	exit  int
 	code  string
 	field string // the field of the request at fault, or ""
 	hint  string
 	err   error
-	// silent: the command already printed what there is to say.
+	// silent means that the command has already printed everything.
 	silent bool
 }
 
 func (p *problem) Error() string { return p.err.Error() }
 func (p *problem) Unwrap() error { return p.err }
 
-// usage is wrong usage of a command.
+// usage returns an error for incorrect usage of a command.
 func usage(c *cobra.Command, err error) error {
 	return &problem{exit: exitUsage, code: "usage", err: err, hint: fmt.Sprintf("see '%s --help'", c.CommandPath())}
 }
 
-// argsAreUsage makes every error about the number or names of arguments one of
-// usage, with the help of that command as the way out.
+// argsAreUsage turns errors about the number or names of arguments into usage errors whose hint is
+// the command's help.
 func argsAreUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
@@ -67,8 +67,7 @@ func argsAreUsage(c *cobra.Command) {
 	}
 }
 
-// misplaced words what is wrong with arguments, from what Use says a command
-// takes.
+// misplaced describes what is wrong with arguments, based on the command's Use line.
 func misplaced(c *cobra.Command, args []string) error {
 	takes := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return w == "[flags]" })
 	switch {
@@ -86,7 +85,7 @@ func misplaced(c *cobra.Command, args []string) error {
 
 var flagKinds = map[string]string{"int": "a whole number", "int64": "a whole number", "uint": "a whole number from 0", "uint64": "a whole number from 0", "duration": "a time such as 90s or 10m", "bool": "true or false"}
 
-// namesCommands makes help and completion refuse a word that names no command.
+// namesCommands makes help and completion reject a word that is not a command.
 func namesCommands(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -106,8 +105,8 @@ func namesCommands(root *cobra.Command) {
 	}
 }
 
-// flagUsage is a flag that cannot be read: what its value should be, and what an
-// unknown flag may have meant.
+// flagUsage returns the error for an invalid flag: what its value should be, or what an unknown
+// flag may have meant.
 func flagUsage(c *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if kind, ok := flagKinds[bad.GetFlag().Value.Type()]; ok {

@@ -25,8 +25,7 @@ type entered struct {
 	err  error
 }
 
-// typed shows a prompt and returns the line that was typed after it. What was
-// typed before that answers nothing.
+// typed shows a prompt and returns the line typed after it. Lines typed earlier are ignored.
 func (a *app) typed(ctx context.Context, prompt string) (string, error) {
 	k := &a.keyboard
 	dropped, err := k.forget(a.In)
@@ -40,8 +39,8 @@ func (a *app) typed(ctx context.Context, prompt string) (string, error) {
 	return k.line(ctx, a.In)
 }
 
-// line reads a line or ends with ctx. A line that comes later is the next one's
-// to forget.
+// line reads a line, or returns when ctx ends. A line that arrives later is dropped by the next
+// call.
 func (k *keyboard) line(ctx context.Context, in io.Reader) (string, error) {
 	if k.lines == nil {
 		k.lines, k.wanted = make(chan entered, 1), make(chan struct{}, 1)
@@ -66,8 +65,7 @@ func (k *keyboard) line(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
-// forget drops the lines that were typed so far and reports whether there were
-// any.
+// forget drops the lines typed so far and reports whether there were any.
 func (k *keyboard) forget(in io.Reader) (dropped bool, err error) {
 	if f, is := in.(*os.File); is && term.IsTerminal(int(f.Fd())) {
 		if dropped, err = typeahead.Drop(f); err != nil {

@@ -22,8 +22,7 @@ import (
 	"metier/skillmd"
 )
 
-// skillRow is one skill of `list --json`; `show` and `explain` have the same
-// fields and more.
+// skillRow is one skill in `list --json`. `show` and `explain` have these fields and more.
 type skillRow struct {
 	ID             string              `json:"id"`
 	Name           string              `json:"name"`
@@ -52,8 +51,8 @@ func rowOf(snap *metier.Snapshot, sk metier.Skill) skillRow {
 	return r
 }
 
-// indexEntry are the fields that clients of an index of skills expect, beside those of skillRow. What the skill does
-// not say is left out.
+// indexEntry has the fields, in addition to those of skillRow, that clients of a skill index
+// expect. Fields that the skill does not set are omitted.
 type indexEntry struct {
 	SkillID       string          `json:"skillId"`
 	SourceType    policy.Tier     `json:"sourceType"`   // builtin, org, user or third_party
@@ -81,7 +80,7 @@ func indexEntryOf(sk metier.Skill) indexEntry {
 	return e
 }
 
-// diagnostics is a list that is never null in JSON.
+// diagnostics returns a list that is never null in JSON.
 func diagnostics(in []metier.Diagnostic) []metier.Diagnostic {
 	return append([]metier.Diagnostic{}, in...)
 }
@@ -96,7 +95,7 @@ type listFlags struct {
 	verbose bool
 }
 
-// states are those of a skill, as they are listed.
+// states are the states of a skill, in the order in which they are listed.
 var states = []string{string(metier.Loaded), string(metier.Hidden), string(metier.Disabled), string(metier.Shadowed), string(metier.Refused)}
 
 func (a *app) listCommand() *cobra.Command {
@@ -154,15 +153,15 @@ In a pipe they are complete.`,
 	return c
 }
 
-// flags are those that choose by what a skill is.
+// flags adds the flags that select skills by their properties.
 func (f *listFlags) flags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.states, "state", nil, "only skills in this state: "+strings.Join(states, ", ")+" (repeatable)")
 	c.Flags().StringArrayVar(&f.source, "source", nil, "only skills from this source or tier (repeatable)")
 	c.Flags().StringArrayVar(&f.tiers, "tier", nil, "only skills in this tier: "+strings.Join(tierNames(), ", ")+" (repeatable)")
 }
 
-// digested fills in the digests of skills that can be read, which reads all
-// their files. One that cannot be keeps none.
+// digested sets the digests of readable skills, which requires reading all their files. Unreadable
+// skills keep an empty digest.
 func digested(ctx context.Context, snap *metier.Snapshot, list []metier.Skill) error {
 	for i, sk := range list {
 		if err := ctx.Err(); err != nil {
@@ -175,8 +174,8 @@ func digested(ctx context.Context, snap *metier.Snapshot, list []metier.Skill) e
 	return nil
 }
 
-// choose takes the skills that were asked for, and counts by state those left
-// out for no other reason than that --all was not given.
+// choose returns the requested skills. It also counts, by state, those that were left out only
+// because --all was not given.
 func (f listFlags) choose(snap *metier.Snapshot) (chosen []metier.Skill, left map[string]int, err error) {
 	for _, s := range f.states {
 		if !slices.Contains(states, s) {
@@ -248,8 +247,8 @@ func (a *app) showList(snap *metier.Snapshot, list []metier.Skill, left map[stri
 	fmt.Fprintln(a.Err, summary(snap, list, left))
 }
 
-// noteRoots tells what is wrong with roots, and with what people decided, and
-// which folders of a harness look like skills and are none.
+// noteRoots reports problems with roots and with the user's decisions, and folders of a harness
+// that look like skills but are not.
 func (a *app) noteRoots(snap *metier.Snapshot) {
 	for _, d := range snap.Diagnostics() {
 		if d.Code == harness.CodeUndetected {
@@ -265,8 +264,8 @@ func (a *app) noteRoots(snap *metier.Snapshot) {
 	}
 }
 
-// noteNames reports the listed skills whose names are doubtful beside others.
-// Those that are hidden for it have the reason in their row.
+// noteNames reports the listed skills whose names are easily confused with others. For skills
+// hidden for that reason, the row has the reason.
 func (a *app) noteNames(list []metier.Skill) {
 	for _, sk := range list {
 		for _, d := range sk.Diagnostics {
@@ -277,7 +276,7 @@ func (a *app) noteNames(list []metier.Skill) {
 	}
 }
 
-// about is a skill's description, or why models or people cannot use it.
+// about returns a skill's description, or why models or users cannot use it.
 func about(snap *metier.Snapshot, sk metier.Skill) string {
 	switch {
 	case sk.State == metier.Loaded && !sk.ModelInvocable:
@@ -297,8 +296,7 @@ func about(snap *metier.Snapshot, sk metier.Skill) string {
 	return e.Reason
 }
 
-// sourceOf is the label of a skill's root, with its tier where the label does
-// not say it.
+// sourceOf returns the label of a skill's root, with its tier if the label does not include it.
 func sourceOf(sk metier.Skill) string {
 	tier := string(sk.Tier.Or())
 	if strings.HasPrefix(sk.ID.Source, tier) {
@@ -307,7 +305,7 @@ func sourceOf(sk metier.Skill) string {
 	return sk.ID.Source + " (" + tier + ")"
 }
 
-// summary counts what is listed and what is not, and says how to see more.
+// summary counts what is listed and what is not, and explains how to see more.
 func summary(snap *metier.Snapshot, list []metier.Skill, left map[string]int) string {
 	faults := 0
 	for _, sk := range list {
@@ -335,8 +333,8 @@ func summary(snap *metier.Snapshot, list []metier.Skill, left map[string]int) st
 	return s
 }
 
-// columns is how wide the terminal is; 0 where output goes elsewhere, and
-// nothing is cut.
+// columns returns the width of the terminal, or 0 if the output is not a terminal, so that nothing
+// is cut.
 func (a *app) columns() int {
 	f := a.outFile()
 	if f == nil {

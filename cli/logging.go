@@ -11,12 +11,12 @@ import (
 	"metier/record"
 )
 
-// logger is the diagnostic log on standard error, where METIER_LOG asks for
-// one. What is in it may come from skills, models and providers, and from
-// whoever wrapped an error around a key: each line is cleaned as a whole.
+// logger returns the diagnostic log on standard error, if METIER_LOG enables it. Its content may
+// come from skills, models and providers, and errors may contain a key, so each line is sanitized
+// as a whole.
 func (a *app) logger() *slog.Logger { return a.logging(a.engine().Secrets()) }
 
-// logging is a log without secrets.
+// logging returns a log without secrets.
 func (a *app) logging(secrets []record.Secret) *slog.Logger {
 	if a.env.Get("METIER_LOG") == "" {
 		return slog.New(slog.DiscardHandler)
@@ -29,8 +29,8 @@ func (a *app) logging(secrets []record.Secret) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// cleanLines writes lines without secrets and without bytes that drive a
-// terminal. A text handler writes each record as one line, whole.
+// cleanLines writes lines without secrets and without terminal control characters. A text handler
+// writes each record as one complete line.
 type cleanLines struct {
 	w      io.Writer
 	redact *record.Redactor
@@ -45,8 +45,8 @@ func (c *cleanLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// loggedSecrets are all values that may stand in no line: those of the record,
-// and what the receiver of telemetry is sent.
+// loggedSecrets returns all values that must not appear in a line: those of the record, and what is
+// sent to the telemetry receiver.
 func (a *app) loggedSecrets(out []record.Secret) []record.Secret {
 	for _, k := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"} {
 		for pair := range strings.SplitSeq(a.env.Get(k), ",") {

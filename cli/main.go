@@ -1,6 +1,6 @@
-// Package cli is the command metier: one file per command, and the wiring that
-// picks implementations. Main takes everything from its arguments, so a test
-// runs the whole program in its own process.
+// Package cli implements the metier command: one file per command, and the code that connects the
+// implementations. Main takes all its inputs as arguments, so a test can run the whole program in
+// its own process.
 package cli
 
 import (
@@ -28,7 +28,7 @@ import (
 	"metier/skillroots"
 )
 
-// IO is what the program reads and writes.
+// IO is the input and output of the program.
 type IO struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -62,10 +62,9 @@ type app struct {
 	app      func() *engine.Engine
 }
 
-// Main runs one command and returns the exit code: 0 done, 1 failed, 2 wrong
-// usage, 3 denied, 4 not found, 5 drift, 6 no sandbox, 7 parked, 130
-// interrupted. The first interrupt stops the work in good order, the second
-// one at once.
+// Main runs one command and returns the exit code: 0 success, 1 failure, 2 incorrect usage, 3
+// denied, 4 not found, 5 drift, 6 no sandbox, 7 waiting for approval, 130 interrupted. The first
+// interrupt stops the work gracefully, the second one immediately.
 func Main(ctx context.Context, args, env []string, std IO) int {
 	return newApp(env, std).main(ctx, args)
 }
@@ -79,9 +78,9 @@ func newApp(env []string, std IO) *app {
 	return a
 }
 
-// dropRelativeFolders ignores folders of the user that are no absolute paths, as
-// the XDG base directory specification demands: they would lie in the working
-// folder, and what is read there as the user's own could be anybody's.
+// dropRelativeFolders ignores user folders that are not absolute paths, as the XDG Base Directory
+// Specification requires. They would be in the working folder, and anyone could have written what
+// is read there as the user's own.
 func (a *app) dropRelativeFolders() {
 	for _, k := range []string{"HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
 		if v := a.env.Get(k); v != "" && !filepath.IsAbs(v) {
@@ -119,8 +118,7 @@ func asksJSON(args []string) bool {
 	return false
 }
 
-// interrupts turns the first Ctrl-C into the end of the context and the second
-// one into the end of the process.
+// interrupts makes the first Ctrl-C cancel the context and the second one end the process.
 func (a *app) interrupts(ctx context.Context) (stop func()) {
 	ch := make(chan os.Signal, 2)
 	stop = a.notify(ch)
@@ -148,7 +146,7 @@ func (a *app) interrupts(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// signals brings the signals that ask the process to stop.
+// signals relays the signals that ask the process to stop.
 func signals(ch chan<- os.Signal) (stop func()) {
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	return func() { signal.Stop(ch) }
@@ -185,24 +183,24 @@ func (a *app) root() *cobra.Command {
 	return c
 }
 
-// surface is what runs of the command line are recorded to come from.
+// surface is the recorded origin of runs started from the command line.
 const surface = "cli"
 
-// engine is the application of this invocation.
+// engine returns the engine of this invocation.
 func (a *app) engine() *engine.Engine { return a.app() }
 
 func (a *app) newEngine() *engine.Engine {
 	return engine.New(a.env, engine.Options{Version: buildVersion(), Now: a.now, After: a.after, Org: a.org, Egress: a.egress, Fetch: a.web, Logger: a.logging, Notify: a.notice})
 }
 
-// notice prints a notice. With --json, notes are part of the result.
+// notice prints a notice. With --json, notices are part of the result.
 func (a *app) notice(n engine.Notice) {
 	if n.Severity != engine.Note || !a.json {
 		fmt.Fprintln(a.Err, noticeLine(n))
 	}
 }
 
-// noticeLine is one line with a notice: its kind, its text, and its code.
+// noticeLine formats a notice as one line: its kind, its text, and its code.
 func noticeLine(n engine.Notice) string {
 	text := oneLine(asFlags(n.Text))
 	switch n.Code {
@@ -219,7 +217,7 @@ func noticeLine(n engine.Notice) string {
 	return "note: " + text + " [" + n.Code + "]"
 }
 
-// hangUp ends the servers of a command that is done.
+// hangUp stops the MCP servers at the end of a command.
 func (a *app) hangUp() {
 	for _, h := range a.hosts {
 		if err := h.Close(); err != nil {

@@ -100,7 +100,7 @@ func (a *app) mcp(ctx context.Context, f mcpFlags) (err error) {
 	return served[0].server.Serve(ctx, a.In, a.Out)
 }
 
-// access reads who may call.
+// access reads which clients may call.
 func (a *app) access(f mcpFlags) (out server.Access, err error) {
 	out = server.Access{Hosts: f.names, Origins: f.origins}
 	if f.anonymous < 0 {

@@ -13,7 +13,7 @@ import (
 	"metier/settings"
 )
 
-// completeEndpoint completes the profile behind a name.
+// completeEndpoint completes the profile in NAME=PROFILE.
 func completeEndpoint(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	name, rest, is := strings.Cut(typed, "=")
 	if !is || strings.Contains(rest, ",") {
@@ -26,7 +26,7 @@ func completeEndpoint(_ *cobra.Command, _ []string, typed string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// servedEndpoint is an endpoint that is open.
+// servedEndpoint is an open endpoint.
 type servedEndpoint struct {
 	name   string
 	server *serve.Server
@@ -39,8 +39,8 @@ func (e servedEndpoint) path() string {
 	return "/mcp/" + e.name
 }
 
-// noteOmitted reports how many skills skills/list omits, and a workspace that
-// scripts cannot write to.
+// noteOmitted reports how many skills skills/list omits, and a workspace that scripts cannot write
+// to.
 func (a *app) noteOmitted(e servedEndpoint) {
 	e.server.NoteReadOnly()
 	if listed, omitted := e.server.Counts(); omitted > 0 {
@@ -48,8 +48,7 @@ func (a *app) noteOmitted(e servedEndpoint) {
 	}
 }
 
-// openEndpoint opens an endpoint. It shares nothing with others but the tokens and
-// the folder of records.
+// openEndpoint opens an endpoint. Endpoints share only the tokens and the folder of records.
 func (a *app) openEndpoint(ctx context.Context, e serve.Endpoint, f mcpFlags) (servedEndpoint, error) {
 	flags := f.rootFlags
 	if e.Name != "" {

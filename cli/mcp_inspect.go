@@ -20,7 +20,7 @@ import (
 	"metier/skillmd"
 )
 
-// mcpServer is one server as `mcp ls` shows it.
+// mcpServer is one server in the output of `mcp ls`.
 type mcpServer struct {
 	Label     string `json:"label"`
 	Transport string `json:"transport"`
@@ -67,8 +67,8 @@ func (a *app) mcpLsCommand() *cobra.Command {
 	return c
 }
 
-// configured opens the servers of the configuration and of files; only, where
-// not "", is the one that is wanted, with its skills.
+// configured opens the servers of the configuration and of files. If only is not "", it opens only
+// that server, with its skills.
 func (a *app) configured(ctx context.Context, files []string, only string) (*host.Host, error) {
 	op, err := config.Load(a.env)
 	if err != nil {
@@ -196,7 +196,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 	return a.printed(err)
 }
 
-// inspected is one skill, its files compared where that was asked for.
+// inspected returns one skill. If verify is set, its files are compared.
 func (a *app) inspected(ctx context.Context, n *metier.Snapshot, sk metier.Skill, verify bool) mcpSkill {
 	x := mcpSkill{Name: sk.Name, ID: sk.ID.String(), State: string(sk.State), Problems: diagnostics(sk.Diagnostics)}
 	if sk.State == metier.Refused {

@@ -72,7 +72,7 @@ Clients: ` + strings.Join(names, ", ") + ".",
 	return c
 }
 
-// installed is what install says as JSON.
+// installed is the JSON output of install.
 type installed struct {
 	Client  string          `json:"client"`
 	File    string          `json:"file"`
@@ -115,7 +115,7 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 	return nil
 }
 
-// served is where the client will find the server.
+// served returns how the client reaches the server.
 func (f mcpInstallFlags) served(args []string) (s install.Server, err error) {
 	switch {
 	case f.url == "" && f.tokenEnv != "":
@@ -153,7 +153,7 @@ func (a *app) installInto(ctx context.Context, f mcpInstallFlags, m install.Clie
 	return nil
 }
 
-// confirms asks a yes-or-no question; whatever is not yes is no.
+// confirms asks a yes-or-no question. Anything other than yes is no.
 func (a *app) confirms(ctx context.Context, question string) (bool, error) {
 	line, err := a.typed(ctx, question+" [y/N] ")
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), err

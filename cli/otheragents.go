@@ -14,15 +14,14 @@ import (
 	"metier/skillroots"
 )
 
-// otherFolder is a folder of another agent that is not searched, with the flag
-// that includes it.
+// otherFolder is a folder of another agent that is not searched, with the flag that includes it.
 type otherFolder struct {
 	skillroots.Unsearched
 	Flag string `json:"flag"`
 }
 
-// others counts the skills that are not searched at a place. It returns none if
-// flags name the folders to search.
+// others counts the skills in folders that are not searched. It returns none if flags name the
+// folders to search.
 func (sh *skillIndex) others(ctx context.Context, p skillLocation) []otherFolder {
 	out := []otherFolder{}
 	if len(p.roots)+len(p.harness) > 0 {
@@ -34,8 +33,8 @@ func (sh *skillIndex) others(ctx context.Context, p skillLocation) []otherFolder
 	return out
 }
 
-// otherFoldersLine reports folders that are not searched on one line, with one
-// flag that includes all of them.
+// otherFoldersLine lists the folders that are not searched on one line, with one flag that includes
+// all of them.
 func (a *app) otherFoldersLine(list []otherFolder, workspace string) string {
 	total := 0
 	var parts, agents []string
@@ -47,7 +46,7 @@ func (a *app) otherFoldersLine(list []otherFolder, workspace string) string {
 	return fmt.Sprintf("not searched: %s in folders of other agents: %s; include them with %s", plural.Of(total, "skill"), strings.Join(parts, ", "), "--set "+skillroots.IncludeFamilies(distinct.Of(agents)...))
 }
 
-// shortPath writes a path relative to the workspace or, with ~, to the home.
+// shortPath returns a path relative to the workspace or, with ~, to the home folder.
 func (a *app) shortPath(p, workspace string) string {
 	if rel, err := filepath.Rel(workspace, p); err == nil && workspace != "" && filepath.IsLocal(rel) {
 		return rel
@@ -58,8 +57,8 @@ func (a *app) shortPath(p, workspace string) string {
 	return p
 }
 
-// inAgentFolder returns why the skill at a path is not found and how to include
-// it, if it is in the folder of an agent.
+// inAgentFolder returns why the skill at a path is not found and how to include it, if it is in the
+// folder of another agent.
 func (sh *skillIndex) inAgentFolder(path string) (reason, fix string, ok bool) {
 	r, agent, ok := sh.a.engine().Finder().AgentFolder(path, sh.settings.Discover, sh.workspace)
 	if !ok {
@@ -68,7 +67,7 @@ func (sh *skillIndex) inAgentFolder(path string) (reason, fix string, ok bool) {
 	return "it is in a skill folder of " + agent.Title + ", which is not searched", "include that folder with " + includedBy(r, sh.settings.Discover), true
 }
 
-// includedBy is the one flag that includes a folder of an agent under s.
+// includedBy returns the flag that includes a folder of another agent under s.
 func includedBy(r skillroots.Root, s settings.Discover) string {
 	if set := r.IncludedBy(s); set != "" {
 		return "--set " + set
@@ -84,8 +83,8 @@ type outsider struct {
 	fix      string           // what includes it
 }
 
-// outside reads the skill at a path that is in no searched folder. It returns
-// nil if the path is in one or has no SKILL.md.
+// outside reads the skill at a path outside the searched folders. It returns nil if the path is in
+// a searched folder or has no SKILL.md.
 func (sh *skillIndex) outside(ctx context.Context, subject string) (*outsider, error) {
 	dir := ""
 	for _, p := range sh.places(subject) {

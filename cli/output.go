@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// output is standard output that remembers that it failed: whoever prints a
-// table does not look, and what was asked for must not be lost without a word.
+// output is standard output that remembers write errors. Code that prints a table does not check
+// them, and output must not be lost silently.
 type output struct {
 	io.Writer
 	err error // the first one
@@ -21,7 +21,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// printed is the error of a command whose output may not have gone out.
+// printed adds a write error of standard output to the error of a command.
 func (a *app) printed(err error) error {
 	o, ok := a.Out.(*output)
 	if !ok || o.err == nil || err != nil && !errors.Is(err, o.err) {
@@ -31,7 +31,7 @@ func (a *app) printed(err error) error {
 		hint: "send standard output where there is space; nothing recorded is lost, 'metier runs show latest' prints it again"}
 }
 
-// together is standard error of several at once: subagents work beside their
+// together is a standard error stream for concurrent writers, because subagents run beside their
 // parent.
 type together struct {
 	mu sync.Mutex

@@ -53,7 +53,7 @@ func (a *app) profileListCommand() *cobra.Command {
 	}}
 }
 
-// profileSettings are the settings of a profile as it is saved.
+// profileSettings returns the settings of a profile as saved.
 func profileSettings(name string) (settings.Settings, error) {
 	l, err := settings.Profile(name)
 	if err != nil {
@@ -63,7 +63,7 @@ func profileSettings(name string) (settings.Settings, error) {
 	return s, err
 }
 
-// profileHint adds the names there are to the error for one that is not.
+// profileHint adds the names of existing profiles to the error for an unknown one.
 func profileHint(err error) error {
 	e, ok := errors.AsType[*settings.Error](err)
 	if !ok || e.Code != settings.CodeProfile {
@@ -152,7 +152,7 @@ func (a *app) showProfile(name string, origins settings.Origins) error {
 	return nil
 }
 
-// allValues is the closed set of a setting.
+// allValues returns the permitted values of a setting.
 func allValues(r settings.Row) []string {
 	out := slices.Clone(r.Values)
 	if r.Empty != "" && !slices.Contains(out, r.Empty) {
@@ -161,7 +161,7 @@ func allValues(r settings.Row) []string {
 	return out
 }
 
-// choices words the closed set.
+// choices describes the permitted values.
 func choices(s shown) string {
 	switch settings.Shape(s.Shape) {
 	case settings.ShapeSet:
@@ -174,8 +174,8 @@ func choices(s shown) string {
 	return strings.Join(s.Values, " | ")
 }
 
-// widest is the longest value that fits into a column of `profile diff`; longer
-// ones have lines of their own.
+// widest is the longest value that fits into a column of `profile diff`. Longer values get separate
+// lines.
 const widest = 32
 
 func (a *app) profileDiffCommand() *cobra.Command {

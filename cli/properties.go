@@ -69,8 +69,8 @@ Exit 1: a skill cannot be read. 2: a PATH does not exist.`,
 	return c
 }
 
-// skillsAt are the skills at paths that must be there: for these two commands
-// the reference takes anything else as wrong usage.
+// skillsAt returns the skills at paths, which must exist. Like the reference implementation, these
+// two commands treat anything else as incorrect usage.
 func (a *app) skillsAt(c *cobra.Command, paths []string) ([]reference.Skill, error) {
 	var out []reference.Skill
 	for _, p := range paths {
@@ -84,8 +84,8 @@ func (a *app) skillsAt(c *cobra.Command, paths []string) ([]reference.Skill, err
 	return out, nil
 }
 
-// unread is a skill that cannot be read: to scripts one line as the reference
-// words it, to people and as JSON with the way out.
+// unread returns the error for an unreadable skill. Scripts get one line in the wording of the
+// reference implementation. People and JSON get a hint too.
 func (a *app) unread(s reference.Skill, err error) error {
 	hint := "'metier validate " + s.Path + "' lists all problems"
 	if a.json {

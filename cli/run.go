@@ -176,7 +176,7 @@ func (f *runFlags) waits() (bool, error) {
 	return f.park || f.onApproval == approvalWait, nil
 }
 
-// rehearse finds what is wrong with any phase before the first one begins.
+// rehearse finds problems with any phase before the first one starts.
 func (a *app) rehearse(ctx context.Context, plans []*engine.Plan) error {
 	if len(plans) < 2 {
 		return nil // Start finds it
@@ -234,7 +234,7 @@ func (a *app) hooks(w *watcher) engine.Hooks {
 	return h
 }
 
-// closed joins the error of closing to the one of the work, which comes first.
+// closed joins the error of closing to that of the work, which comes first.
 func closed(closing, work error) error {
 	if work != nil {
 		return work

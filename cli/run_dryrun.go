@@ -14,8 +14,7 @@ import (
 	"metier/skillroots"
 )
 
-// dryRun shows what each phase would begin with. It asks no model and leaves
-// no record.
+// dryRun shows the initial state of each phase. It calls no model and records nothing.
 func (a *app) dryRun(ctx context.Context, plans []*engine.Plan) error {
 	var out []dryPlan
 	for _, p := range plans {
@@ -78,7 +77,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// dryPlan is what a run would begin with.
+// dryPlan is the initial state of a run.
 type dryPlan struct {
 	Phase     string                   `json:"phase,omitempty"`
 	Model     string                   `json:"model"`
@@ -111,7 +110,7 @@ type drySkill struct {
 	Digest string `json:"digest"`
 }
 
-// estimate counts a request at four bytes a token.
+// estimate counts the tokens of a request at four bytes each.
 func estimate(r model.Request) int {
 	n := len(r.System)
 	for _, m := range r.Messages {

@@ -18,7 +18,7 @@ import (
 	"metier/settings"
 )
 
-// readIn reads standard input, until an interrupt comes.
+// readIn reads standard input until it ends or an interrupt arrives.
 func (a *app) readIn(ctx context.Context, most int64) ([]byte, error) {
 	type read struct {
 		b   []byte
@@ -66,7 +66,7 @@ func (a *app) promptText(ctx context.Context, f runFlags, ph config.Phase) (stri
 	return text, nil
 }
 
-// mergeFile fills flags that were not given from the run file.
+// mergeFile sets flags that were not given from the run file.
 func (a *app) mergeFile(f *runFlags) (config.RunFile, error) {
 	var rf config.RunFile
 	if f.file == "" {
@@ -127,7 +127,7 @@ func (a *app) batch(mode string) (bool, error) {
 	return false, wrong("usage", "modes: operator, batch", "--output-mode %q is not a mode", mode)
 }
 
-// flagLayers are the settings of the run file and of the flags.
+// flagLayers returns the settings of the run file and of the flags.
 func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error) {
 	out := []settings.Layer{engine.HarnessLayer(f.harness)}
 	if len(rf.Set) > 0 {
@@ -158,7 +158,7 @@ func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error
 	return append(out, l), nil
 }
 
-// requests turns flags and run file into one request per phase.
+// requests converts flags and the run file into one request per phase.
 func (a *app) requests(ctx context.Context, f runFlags) (_ []engine.Request, resultJSON string, err error) {
 	asked := f
 	rf, err := a.mergeFile(&f)
@@ -182,7 +182,7 @@ func (a *app) requests(ctx context.Context, f runFlags) (_ []engine.Request, res
 	return out, f.resultJSON, nil
 }
 
-// request is what the flags, the run file, and a phase ask.
+// request builds the request of a phase from the flags, the run file, and the phase.
 func (a *app) request(ctx context.Context, f runFlags, rf config.RunFile, ph config.Phase) (q engine.Request, err error) {
 	q = engine.Request{Surface: surface, Workspace: f.workspace, Cwd: f.cwd, Artifacts: f.artifacts, Roots: f.roots, Harnesses: f.harness,
 		Skills: slices.Concat(f.skills, ph.Skills), Deny: f.deny, Profile: f.profile, Model: cmp.Or(ph.Model, f.model, rf.Model), Script: cmp.Or(ph.Script, rf.Script),
@@ -229,5 +229,5 @@ func (a *app) schema(file string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// enforcementModes are the values of --enforcement-mode, laxest first.
+// enforcementModes are the values of --enforcement-mode, least strict first.
 var enforcementModes = []string{string(policy.Disabled), string(policy.Observe), string(policy.EnforceExplicit), string(policy.EnforceStrict)}

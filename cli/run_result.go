@@ -19,7 +19,7 @@ import (
 	"metier/run"
 )
 
-// result is what a finished run tells.
+// result is the output of a finished run.
 type result struct {
 	Run    string          `json:"run"`
 	Phase  string          `json:"phase,omitempty"`
@@ -33,7 +33,7 @@ type result struct {
 	Cost   *float64        `json:"costUSD,omitempty"`
 	Asks   []ask           `json:"asks,omitempty"`
 	Denied denied          `json:"denied"` // with those of subagents
-	// Catalog counts the skills that the model is shown.
+	// Catalog counts the skills shown to the model.
 	Catalog run.CatalogReport `json:"catalog"`
 	Notices []engine.Notice   `json:"notices"`
 	Head    string            `json:"head"`
@@ -71,9 +71,9 @@ func outcomeResult(o engine.Outcome) result {
 	return r
 }
 
-// finishRun prints answers and where the records are, and turns the last status
-// into an exit code. work is what kept the last run from ending well: what was
-// done before it is told all the same.
+// finishRun prints the answers and the paths of the records, and converts the last status into an
+// exit code. work is the error that kept the last run from finishing. Completed work is reported
+// anyway.
 func (a *app) finishRun(f runFlags, rs []result, work error) error {
 	file := f.resultJSON
 	if len(rs) == 0 {
@@ -108,7 +108,7 @@ func (a *app) finishRun(f runFlags, rs []result, work error) error {
 	return a.failOn(f.failOn, rs)
 }
 
-// failOn is the exit of runs that are done, where --fail-on asks for more.
+// failOn returns the error that --fail-on requires for completed runs, if any.
 func (a *app) failOn(conditions []string, rs []result) error {
 	for _, r := range rs {
 		if slices.Contains(conditions, failOnDenied) && r.Denied.Count > 0 {
@@ -160,7 +160,7 @@ func statusText(r result) string {
 	return r.Status
 }
 
-// statusError is the exit of a run that is not done.
+// statusError returns the error for a run that is not done.
 func (a *app) statusError(r result) error {
 	err := fmt.Errorf("run %s ended as %s", r.Run, statusText(r))
 	if r.Status == "parked" {
@@ -185,10 +185,10 @@ func (a *app) statusError(r result) error {
 	return p
 }
 
-// again is the command that goes on with a run, as it can be typed here.
+// again returns the command that continues a run, as typed in the current folder.
 func (a *app) again(r result) string { return "metier run --resume " + a.named(r) }
 
-// named is a run as commands take it here.
+// named returns how to refer to a run in commands typed in the current folder.
 func (a *app) named(r result) string {
 	what := r.Run
 	if filepath.Dir(confine.RealPathOfExisting(r.Dir)) != filepath.Join(confine.RealPathOfExisting(a.Dir), ".metier", "runs") {
@@ -200,8 +200,8 @@ func (a *app) named(r result) string {
 	return what
 }
 
-// resumable adds to an error of the record, or of the disk below it, how the
-// run goes on once its cause is gone.
+// resumable adds to an error of the record or of the disk how to resume the run once the cause is
+// fixed.
 func (a *app) resumable(id, dir string, err error) error {
 	if err == nil || metier.KindOf(err) != metier.Unavailable {
 		return err
@@ -217,7 +217,7 @@ func (a *app) resumable(id, dir string, err error) error {
 	return &p
 }
 
-// hintOf names the way out of a run that is not done.
+// hintOf returns the hint for a run that is not done.
 func (a *app) hintOf(r result) string {
 	again, show := a.again(r), "metier runs show "+r.Run
 	switch r.Code {

@@ -19,7 +19,7 @@ import (
 	"metier/run"
 )
 
-// runPlace are the flags that say where runs are kept.
+// runPlace holds the flags that locate the runs.
 type runPlace struct{ workspace, artifacts string }
 
 func (p *runPlace) flags(c *cobra.Command) {
@@ -27,7 +27,7 @@ func (p *runPlace) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.artifacts, "artifact-root", "", "folder of the records (default: .metier/runs in the workspace)")
 }
 
-// runsFolder is the folder of runs the flags and the configuration name.
+// runsFolder returns the folder of runs named by the flags and the configuration.
 func (a *app) runsFolder(p runPlace) (string, error) {
 	op, err := config.Load(a.env)
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *app) runsFolder(p runPlace) (string, error) {
 	return a.engine().RunsRoot(p.artifacts, op, ws)
 }
 
-// findRun finds what a person calls a run.
+// findRun resolves the user's reference to a run.
 func (a *app) findRun(p runPlace, what string) (root, id string, err error) {
 	if strings.ContainsAny(what, `/\`) {
 		return run.Find("", a.env.Path(what))
@@ -68,9 +68,8 @@ func (a *app) lookAt(p runPlace, what string) (*run.Folder, error) {
 	return f, err
 }
 
-// lookAtVouched is lookAt for commands that print a record without verifying
-// it: a log that lost entries which were confirmed, or was written anew, is
-// refused as an altered one is.
+// lookAtVouched is like lookAt, for commands that print a record without verifying it. It rejects a
+// log that lost confirmed entries or was rewritten, in the same way as an altered one.
 func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string) (*run.Folder, error) {
 	f, err := a.lookAt(p, what)
 	if err != nil {
@@ -82,7 +81,7 @@ func (a *app) lookAtVouched(ctx context.Context, p runPlace, what string) (*run.
 	return f, nil
 }
 
-// oneRun are the arguments of a command about one run.
+// oneRun checks the arguments of a command about one run.
 func oneRun(c *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
@@ -124,8 +123,7 @@ func (a *app) runsListCommand() *cobra.Command {
 	return c
 }
 
-// newestFirst sorts runs by their beginning; folders that cannot be read, and
-// so have none, come last.
+// newestFirst sorts runs by their start. Unreadable folders have no start and come last.
 func newestFirst(list []run.Summary) []run.Summary {
 	slices.SortStableFunc(list, func(x, y run.Summary) int {
 		if c := strings.Compare(y.StartedAt, x.StartedAt); c != 0 {

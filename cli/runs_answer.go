@@ -66,7 +66,7 @@ Answer with 'metier runs approve' or 'metier runs deny', then continue with 'met
 	return c
 }
 
-// question is one open question as `runs answer --json` and `runs show` have it.
+// question is one open question in the output of `runs answer --json` and `runs show`.
 type question struct {
 	ID      string            `json:"id"`
 	Call    string            `json:"call"`
@@ -78,7 +78,7 @@ type question struct {
 	Scopes  []string          `json:"scopes"`
 	Binds   string            `json:"binds"`
 	AskedAt string            `json:"askedAt"`
-	// Subagent is the profile and the name of the one that asks, "" for the run itself.
+	// Subagent is the profile and name of the subagent that asks, or "" for the run itself.
 	Subagent string `json:"subagent"`
 }
 
@@ -87,7 +87,7 @@ func questionOf(p run.Pending) question {
 	return question{ID: p.ID, Call: p.Call, Code: p.Code, Tool: p.Tool, Asks: asks, Covers: covers, Given: p.Args, Scopes: p.Scopes, Binds: p.Binds, AskedAt: p.AskedAt, Subagent: engine.Asker(p)}
 }
 
-// openQuestions lists what a run waits for. It changes nothing.
+// openQuestions lists the questions a run waits for. It changes nothing.
 func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (err error) {
 	folder, err := a.lookAtVouched(ctx, f.runPlace, what)
 	if err != nil {
@@ -121,7 +121,7 @@ func (a *app) openQuestions(ctx context.Context, f answerFlags, what string) (er
 	return nil
 }
 
-// pick is what names one of several questions.
+// pick returns the flags that select one of several questions.
 func pick(open []run.Pending) string {
 	if len(open) > 1 {
 		return " --question ID"
@@ -156,8 +156,7 @@ func (a *app) answer(ctx context.Context, f answerFlags, what string, allow bool
 	return a.answered(ctx, root, id, q, ans)
 }
 
-// nextStep adds the command that continues a run to the error that nothing waits for an
-// answer.
+// nextStep adds the command that continues a run to the error that no question is open.
 func (a *app) nextStep(id, dir string, err error) error {
 	e, ok := errors.AsType[*metier.Error](err)
 	if !ok || e.Code != "question_answered" && e.Code != "question_not_open" {
@@ -168,7 +167,7 @@ func (a *app) nextStep(id, dir string, err error) error {
 	return &with
 }
 
-// answered tells what was written and how it goes on.
+// answered reports what was recorded and how to continue.
 func (a *app) answered(ctx context.Context, root, id string, q run.Pending, ans policy.Answer) (err error) {
 	folder, err := run.Look(root, id, a.engine().RunOptions())
 	if err != nil {

@@ -93,7 +93,7 @@ func (a *app) listApprovals() error {
 	return nil
 }
 
-// noteCopy reports the copy of a file that could not be understood.
+// noteCopy reports the backup copy of a file that could not be parsed.
 func (a *app) noteCopy(file, kept string) {
 	if kept != "" && !a.json {
 		fmt.Fprintf(a.Err, "note: %s could not be understood; it is kept as %s\n", oneLine(file), oneLine(kept))

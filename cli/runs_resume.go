@@ -13,14 +13,14 @@ import (
 	"metier/engine"
 )
 
-// resumeFlags are the flags that go with --resume. All others are in the
-// record: a resumed run keeps what it began with.
+// resumeFlags are the flags that can be combined with --resume. The values of all others are
+// recorded, and a resumed run keeps them.
 var resumeFlags = []string{"resume", "workspace", "artifact-root", "model", "output-mode", "on-approval", "park", "on-drift", "prompt", "prompt-file", "max-turns", "max-tokens", "result-json", "trust-record", "json",
 	"browser-endpoint", "browser-origin", "browser-until", "fail-on"}
 
-// resume goes on with a run that was stopped, killed or parked, or that failed.
-// It uses what the record says the run was started with; flags choose only the
-// model, limits, and what happens with changed skills.
+// resume continues a run that was stopped, was killed, failed, or waits for approval. It uses the
+// recorded configuration. Flags can change only the model, limits, and how changed skills are
+// handled.
 func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 	var stray error
 	c.Flags().Visit(func(fl *pflag.Flag) {

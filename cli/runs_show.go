@@ -58,7 +58,7 @@ func (a *app) showRun(dir string, r run.Report) {
 	}
 }
 
-// section prints a table under its name; nothing when it is empty.
+// section prints a table under its name, or nothing if the table is empty.
 func (a *app) section(name string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -104,8 +104,7 @@ func (a *app) readRows(r run.Report) (rows [][]string) {
 	return rows
 }
 
-// scriptRows say where each script ran and how it ended: unsafe-host is named
-// in its line.
+// scriptRows shows where each script ran and how it ended. unsafe-host is named in its row.
 func scriptRows(r run.Report) (rows [][]string) {
 	for _, x := range r.Scripts {
 		took := ""
@@ -117,7 +116,7 @@ func scriptRows(r run.Report) (rows [][]string) {
 	return rows
 }
 
-// ending is the exit code of a script, what else ended it, or why it did not run.
+// ending returns the exit code of a script, what else ended it, or why it did not run.
 func ending(x run.Script) string {
 	switch {
 	case x.Error != nil:
@@ -132,7 +131,7 @@ func ending(x run.Script) string {
 	return ""
 }
 
-// set is a value of an artifact, "" for null.
+// set returns a value of an artifact, or "" for null.
 func set(s *string) string {
 	if s == nil {
 		return ""
@@ -140,7 +139,7 @@ func set(s *string) string {
 	return *s
 }
 
-// refusalRows are the decisions that were not a plain yes.
+// refusalRows lists the decisions other than a plain yes.
 func refusalRows(r run.Report) (rows [][]string) {
 	for _, d := range r.Decisions {
 		if d.Decision != "allowed" {
@@ -176,8 +175,8 @@ func (a *app) showPendings(dir string, r run.Report) {
 	}
 }
 
-// childRows are the subagents in the order of the calls that began them, which
-// is not always the one they ended in.
+// childRows lists the subagents in the order of the calls that started them, which can differ from
+// the order in which they ended.
 func childRows(r run.Report) (rows [][]string) {
 	children := slices.Clone(r.Children)
 	turn := func(c run.ChildRun) (turn, call int) {
@@ -195,7 +194,7 @@ func childRows(r run.Report) (rows [][]string) {
 	return rows
 }
 
-// problemRows name each problem by code, entry and subject.
+// problemRows lists each problem with its code, entry and subject.
 func problemRows(ps []run.Problem) (rows [][]string) {
 	for _, p := range ps {
 		at := ""
@@ -235,7 +234,7 @@ func (a *app) showTranscript(t run.Transcript) error {
 	return nil
 }
 
-// messageText is the content of one message as text.
+// messageText returns the content of one message as text.
 func messageText(m run.Message) string {
 	var parts []model.Part
 	if json.Unmarshal(m.Content, &parts) != nil {

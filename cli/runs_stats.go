@@ -12,7 +12,7 @@ import (
 	"metier/run"
 )
 
-// statsEvery is how many runs are read between two words of progress.
+// statsEvery is how many runs are read between two progress messages.
 const statsEvery = 1000
 
 func (a *app) runsStatsCommand() *cobra.Command {
@@ -62,7 +62,7 @@ Records that cannot be read are listed and not counted. SINCE is a day
 	return c
 }
 
-// moment reads a day, a time, or how long before now.
+// moment parses a date, a time, or a duration before now.
 func moment(s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {

@@ -26,7 +26,7 @@ func (a *app) sandboxCommand() *cobra.Command {
 	return c
 }
 
-// probed is one backend as `sandbox probe` shows it (design §4).
+// probed is one backend in the output of `sandbox probe`.
 type probed struct {
 	Name      string            `json:"name"`
 	Available bool              `json:"available"`
@@ -177,7 +177,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 	return a.ranCommand(j, r)
 }
 
-// ranCommand shows how a command ended, and ends as it did.
+// ranCommand shows how a command ended, and returns the same exit code.
 func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
 	res := exectool.Result{Status: "executed", Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Truncated: r.StdoutTruncated || r.StderrTruncated,
 		Backend: r.Backend, Level: r.Level.String(), Argv: j.Argv}
@@ -213,7 +213,7 @@ func (s streamTo) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// programError words an error of a sandbox.
+// programError describes an error of a sandbox.
 func programError(err error) error {
 	if _, lacks := errors.AsType[*sandbox.Unavailable](err); !lacks && errors.Is(err, fs.ErrNotExist) {
 		return &metier.Error{Op: "run", Kind: metier.NotFound, Code: "program_missing", Hint: "programs below a home folder are not visible in the sandbox", Err: err}

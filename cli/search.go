@@ -12,7 +12,7 @@ import (
 	"metier/internal/plural"
 )
 
-// searched is `search --json`.
+// searched is the output of `search --json`.
 type searched struct {
 	Query    string        `json:"query"`
 	Meant    string        `json:"meant"`    // the query with unknown words replaced, or ""
@@ -33,7 +33,7 @@ type searchedRow struct {
 	Kind        string        `json:"kind,omitempty"` // document: a reference of a harness
 }
 
-// The results of a search, unless asked otherwise, and at most.
+// The default and the maximum number of search results.
 const (
 	searchShown = 10
 	searchMost  = 1000

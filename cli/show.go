@@ -17,7 +17,7 @@ import (
 	"metier/skillmd"
 )
 
-// shownSkill is `show --json`.
+// shownSkill is the output of `show --json`.
 type shownSkill struct {
 	skillRow
 	Tree          string          `json:"tree"` // digest over all files
@@ -76,7 +76,7 @@ that is not searched. The text of a skill grants it nothing.`,
 	return c
 }
 
-// one finds the skill that counts under a name or at a path.
+// one finds the active skill with a name or at a path.
 func (sh *skillIndex) one(subject string) (metier.Skill, error) {
 	if sk, err := sh.snapshot.Find(subject); err == nil {
 		return sk, nil
@@ -91,7 +91,7 @@ func (sh *skillIndex) one(subject string) (metier.Skill, error) {
 		Hint: "'metier explain PATH' shows why", Err: errors.New("there is no skill at this path")}
 }
 
-// showSkill prints a skill. unsearched says why no run finds it here, if so.
+// showSkill prints a skill. unsearched is the reason no run in this workspace finds it, or "".
 func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, withBody bool, unsearched string) error {
 	full, err := snap.Index(ctx, sk)
 	switch {
@@ -129,10 +129,10 @@ func (a *app) showSkill(ctx context.Context, snap *metier.Snapshot, sk metier.Sk
 	return nil
 }
 
-// maxShown is the most of a SKILL.md that is printed; a session takes less.
+// maxShown is the maximum size of a SKILL.md that is printed. A session accepts less.
 const maxShown = 16 << 20
 
-// instructions are the bytes below the frontmatter.
+// instructions returns the bytes below the frontmatter.
 func instructions(ctx context.Context, snap *metier.Snapshot, sk metier.Skill) (body []byte, err error) {
 	b, err := snap.Open(ctx, sk.ID)
 	if err != nil {
@@ -165,7 +165,7 @@ func shownOf(snap *metier.Snapshot, sk metier.Skill) shownSkill {
 	return out
 }
 
-// showPage prints a skill for a person.
+// showPage prints the page of a skill.
 func (a *app) showPage(s shownSkill, sk metier.Skill) {
 	front := sk.Head.Front
 	t := table{width: 0}
@@ -223,7 +223,7 @@ func stateLine(s shownSkill) string {
 	return string(s.State)
 }
 
-// otherFields prints the frontmatter's fields that have no line of their own.
+// otherFields prints the frontmatter fields that have no line of their own.
 func (a *app) otherFields(front skillmd.Front) {
 	own := map[string]bool{"name": front.HasName, "description": front.HasDescription, "allowed-tools": true, "compatibility": front.Compatibility != "", "license": front.License != ""}
 	t := table{}
@@ -239,7 +239,7 @@ func (a *app) otherFields(front skillmd.Front) {
 	}
 }
 
-// fieldText is a value on one line: text as it is, anything else as JSON.
+// fieldText returns a value on one line: text unchanged, anything else as JSON.
 func fieldText(v skillmd.Value) string {
 	if v.Kind != skillmd.List && v.Kind != skillmd.Map {
 		return v.Text

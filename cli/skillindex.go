@@ -24,8 +24,8 @@ import (
 	"metier/skillroots"
 )
 
-// skillLocation are the flags that say which skills a command looks at: those that
-// `metier run` would find with the same ones.
+// skillLocation holds the flags that locate a command's skills: those that `metier run` would find
+// with the same flags.
 type skillLocation struct {
 	placeFlags
 	mcp    []string // files of servers whose skills are looked at too
@@ -36,13 +36,13 @@ func (p *skillLocation) flags(c *cobra.Command) {
 	p.add(c.Flags(), "folder of the project (default: the current one)")
 }
 
-// servers is the flag of commands that look at skills of servers too. They are
-// started or called, so a command does that only where somebody names them.
+// servers adds the flag for commands that also read skills of MCP servers. These are started or
+// called, so a command does so only if the user names them.
 func (p *skillLocation) servers(c *cobra.Command) {
 	c.Flags().StringArrayVar(&p.mcp, "mcp-config", nil, "file of MCP servers whose skills to include (repeatable)")
 }
 
-// skillIndex is what a run would find at a place.
+// skillIndex is the set of skills that a run would find at a location.
 type skillIndex struct {
 	a         *app
 	workspace string
@@ -55,7 +55,7 @@ type skillIndex struct {
 	scans     *skillroots.Scans
 }
 
-// openIndex finds the skills of a place, as a run there would.
+// openIndex finds the skills at a location, as a run there would.
 func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, error) {
 	if a.env.Get("GOGC") == "" { // the command ends soon: more memory for less time
 		debug.SetGCPercent(400)
@@ -103,8 +103,8 @@ func (a *app) openIndex(ctx context.Context, p skillLocation) (*skillIndex, erro
 	return sh, engine.CheckHarnesses(ctx, sh.snapshot, sh.roots)
 }
 
-// entries finds what a person calls a skill, whatever its state: by ID, by
-// name, else by the path of its folder or of its SKILL.md.
+// entries finds skills by a user's reference, whatever their state: by ID, by name, or by the path
+// of the folder or its SKILL.md.
 func (sh *skillIndex) entries(subject string) []metier.Skill {
 	if found := sh.snapshot.Entries(subject); len(found) > 0 {
 		return found
@@ -117,8 +117,8 @@ func (sh *skillIndex) entries(subject string) []metier.Skill {
 	return nil
 }
 
-// places are the ways to write a path: as it was given, with the links above
-// it followed, and with all links followed.
+// places returns the forms of a path: as given, with the links of its parents resolved, and with
+// all links resolved.
 func (sh *skillIndex) places(subject string) []string {
 	p := filepath.Clean(sh.a.env.Path(subject))
 	out := []string{p}
@@ -131,8 +131,8 @@ func (sh *skillIndex) places(subject string) []string {
 	return distinct.Of(out)
 }
 
-// missing is the error for a name nobody has: with what it may have meant. A
-// path at which there is something is none; then it gives nil.
+// missing returns the error for an unknown name, with suggestions. It returns nil for a path that
+// exists.
 func (sh *skillIndex) missing(subject string) error {
 	_, err := os.Lstat(sh.a.env.Path(subject))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +162,7 @@ func (sh *skillIndex) missing(subject string) error {
 		Hint: hint, Err: errors.New(what + nearest.Hint(subject, distinct.Of(names)))}
 }
 
-// oneSkill are the arguments of a command about one skill.
+// oneSkill checks the arguments of a command about one skill.
 func oneSkill(c *cobra.Command, args []string) error {
 	if len(args) == 1 && args[0] != "" {
 		return nil
@@ -175,14 +175,14 @@ func oneSkill(c *cobra.Command, args []string) error {
 		hint: "name it as 'metier list' does, by its ID, or by the path of its folder"}
 }
 
-// catalog is what a run would show its model of the skills.
+// catalog returns what a run would show its model about the skills.
 func (sh *skillIndex) catalog(ctx context.Context) (metier.Catalog, error) {
 	l := engine.Launch{Workspace: sh.workspace, Roots: sh.roots, Tools: sh.tools, Denied: sh.denied, Policy: sh.policy}
 	return sh.a.engine().Catalog(ctx, l, sh.settings, sh.snapshot)
 }
 
-// withServers finds the skills of a place and of the servers of files. The servers
-// end with the command.
+// withServers finds the skills at a location and of the servers in files. The servers stop at the
+// end of the command.
 func (a *app) withServers(ctx context.Context, sh *skillIndex, files []string) (*metier.Snapshot, error) {
 	h, err := a.engine().OpenServers(ctx, files, sh.workspace, sh.roots)
 	if err != nil {

@@ -49,7 +49,7 @@ docs/SUBAGENTS.md describes what a subagent gets and what it returns.`,
 	return c
 }
 
-// subagentDoc is a profile as `subagents --json` has it: no list is null.
+// subagentDoc is a profile in the output of `subagents --json`. Its lists are never null.
 type subagentDoc struct {
 	Name            string   `json:"name"`
 	Description     string   `json:"description"`
@@ -156,7 +156,7 @@ func (a *app) showSubagent(dirs []string, name string) error {
 	return nil
 }
 
-// checkSubagent judges one file.
+// checkSubagent validates one file.
 func (a *app) checkSubagent(file string) error {
 	bad := func(err error) error {
 		return &problem{exit: exitFailed, code: "subagent_profile_invalid", hint: "docs/SUBAGENTS.md lists the keys of a profile", err: fmt.Errorf("%s: %w", file, err)}

@@ -38,7 +38,7 @@ func deniedCalls(list []event.Denial) (n int) {
 	return n
 }
 
-// deniedLine lists denied calls by tool and code; "" if there are none.
+// deniedLine lists denied calls by tool and code, or returns "" if there are none.
 func deniedLine(list []event.Denial) string {
 	if len(list) == 0 {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// table prints rows in columns, as wide as their cells. Cells are untrusted
-// text: each becomes one line without control characters.
+// table prints rows in columns as wide as their cells. Cells are untrusted text, so each is reduced
+// to one line without control characters.
 type table struct {
 	heads []string // no heads: no first line
 	right []int    // columns of numbers
@@ -66,8 +66,8 @@ func (t *table) print(w io.Writer, indent string) {
 	}
 }
 
-// widths returns the width of each column, 0 for an empty one, and the index of
-// the last that is not empty.
+// widths returns the width of each column, 0 for an empty one, and the index of the last nonempty
+// one.
 func (t *table) widths() (width []int, last int) {
 	for _, row := range t.rows {
 		for i, cell := range row {
@@ -97,7 +97,7 @@ func appendSpaces(b []byte, n int) []byte {
 	return b
 }
 
-// columnsOf is how many columns of a terminal a line takes.
+// columnsOf returns how many terminal columns a line takes.
 func columnsOf(s string) int {
 	if plain(s) {
 		return len(s)
@@ -109,8 +109,8 @@ func columnsOf(s string) int {
 	return n
 }
 
-// runeColumns is 2 for the characters of East Asia and for pictures, 0 for
-// marks that stand above another character. It does not know every one.
+// runeColumns returns 2 for East Asian characters and emoji, 0 for combining marks, and 1
+// otherwise. It does not cover all of Unicode.
 func runeColumns(r rune) int {
 	switch {
 	case r < 0x300:
@@ -124,8 +124,7 @@ func runeColumns(r rune) int {
 	return 1
 }
 
-// cutTo cuts a line to so many columns; where something is cut off, the last
-// one is an ellipsis.
+// cutTo cuts a line to this many columns. If anything is cut off, it ends with an ellipsis.
 func cutTo(s string, most int) string {
 	if columnsOf(s) <= most {
 		return s
@@ -139,7 +138,7 @@ func cutTo(s string, most int) string {
 	return s
 }
 
-// plain reports whether s is printable ASCII: each byte is one column.
+// plain reports whether s is printable ASCII, so that each byte takes one column.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -149,7 +148,7 @@ func plain(s string) bool {
 	return true
 }
 
-// oneLine is untrusted text on one line of a page.
+// oneLine returns untrusted text on one line.
 func oneLine(s string) string {
 	if plain(s) {
 		return s
@@ -162,7 +161,7 @@ func oneLine(s string) string {
 	}, printable(s))
 }
 
-// dollars words a cost; "" when no price is known.
+// dollars formats a cost. It returns "" if the price is unknown.
 func dollars(usd *float64, partial bool) string {
 	if usd == nil {
 		return ""
@@ -174,7 +173,7 @@ func dollars(usd *float64, partial bool) string {
 	return s
 }
 
-// localTime shows a recorded time in the zone of the reader.
+// localTime formats a recorded time in the local time zone.
 func localTime(stamp string) string {
 	t, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil {
@@ -186,7 +185,7 @@ func localTime(stamp string) string {
 // outTerminal reports whether standard output is a terminal.
 func (a *app) outTerminal() bool { return a.outFile() != nil }
 
-// outFile is standard output where it is a terminal, else nil.
+// outFile returns standard output if it is a terminal, and nil otherwise.
 func (a *app) outFile() *os.File {
 	w := a.Out
 	if o, ok := w.(*output); ok {
@@ -198,7 +197,7 @@ func (a *app) outFile() *os.File {
 	return nil
 }
 
-// short is a digest as people compare it in a terminal. Piped, it is whole.
+// short returns a digest, shortened on a terminal and complete otherwise.
 func (a *app) short(digest string) string { return cutDigest(digest, a.outTerminal()) }
 
 func cutDigest(digest string, cut bool) string {

@@ -11,7 +11,7 @@ import (
 	"metier/userstate"
 )
 
-// trustedSkill is `trust --json`.
+// trustedSkill is the output of `trust --json`.
 type trustedSkill struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -58,7 +58,7 @@ first: metier show NAME --body.`,
 	return c
 }
 
-// trust gives a tier to the files of a skill, or takes it back.
+// trust assigns a tier to the files of a skill, or revokes it.
 func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tier, revoke bool) (trustedSkill, error) {
 	own := sh.a.engine().State().Own()
 	if len(own) == 0 {
@@ -95,7 +95,7 @@ func (sh *skillIndex) trust(ctx context.Context, subject string, tier policy.Tie
 	return doc, err
 }
 
-// distrust takes back what was given to a skill that is not there any more.
+// distrust revokes the trust of a skill that no longer exists.
 func (sh *skillIndex) distrust(ctx context.Context, file userstate.File, subject string, missing error) (trustedSkill, error) {
 	doc := trustedSkill{Name: subject, File: file.Path}
 	var err error
@@ -106,7 +106,7 @@ func (sh *skillIndex) distrust(ctx context.Context, file userstate.File, subject
 	return doc, err
 }
 
-// rootTier is the tier of the root a skill is from.
+// rootTier returns the tier of a skill's root.
 func (sh *skillIndex) rootTier(sk metier.Skill) policy.Tier {
 	for _, m := range sh.snapshot.Mounts() {
 		if m.Label == sk.ID.Source {

@@ -65,8 +65,8 @@ const (
 	formatSARIF = "sarif"
 )
 
-// setFormat checks the format; --json is --format json. From then on errors are
-// JSON too, unless it is text.
+// setFormat checks the format. --json means --format json. From then on, errors are JSON too,
+// unless the format is text.
 func (a *app) setFormat(c *cobra.Command, format *string) error {
 	if a.json && !c.Flags().Changed("format") {
 		*format = formatJSON
@@ -84,8 +84,7 @@ func (a *app) setFormat(c *cobra.Command, format *string) error {
 	return nil
 }
 
-// validate validates the paths in their order. It prints each verdict at once if
-// the format allows it.
+// validate validates the paths in order. It prints each verdict at once if the format allows it.
 func (a *app) validate(ctx context.Context, paths []string, judge func(path string) folder.Verdict, format string, quiet bool) (err error) {
 	invalid, missing := 0, 0
 	seen, list := map[string]folder.Verdict{}, []folder.Verdict{}
@@ -133,8 +132,7 @@ func (a *app) validate(ctx context.Context, paths []string, judge func(path stri
 	}
 }
 
-// showVerdict prints as the reference validator does, and below it warnings and
-// advice.
+// showVerdict prints the verdict like the reference validator, followed by warnings and advice.
 func (a *app) showVerdict(v folder.Verdict) {
 	w := a.Out
 	if v.OK {
@@ -153,7 +151,7 @@ func (a *app) showVerdict(v folder.Verdict) {
 	}
 }
 
-// onLine is where in its file a diagnostic is, as a prefix; "" if that is not known.
+// onLine returns the line of a diagnostic as a prefix, or "" if it is unknown.
 func onLine(d skillmd.Diagnostic) string {
 	if d.Line == 0 {
 		return ""
@@ -161,7 +159,7 @@ func onLine(d skillmd.Diagnostic) string {
 	return fmt.Sprintf("line %d: ", d.Line)
 }
 
-// onPath finds a program in the folders of PATH.
+// onPath reports whether a program is in a folder of PATH.
 func (a *app) onPath(name string) bool {
 	for _, dir := range filepath.SplitList(a.env.Get("PATH")) {
 		if _, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(dir) {
@@ -171,7 +169,7 @@ func (a *app) onPath(name string) bool {
 	return false
 }
 
-// countOf words "1 of 3 skills is".
+// countOf returns a phrase such as "1 of 3 skills is".
 func countOf(n, of int, word string) string {
 	if of == 1 {
 		return "the " + word + " is"

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// buildVersion is the version of the module, or devel with the revision where
-// the build knows one.
+// buildVersion returns the version of the module, or devel, with the revision if the build has one.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"metier/policy"
 )
 
-// watcher shows progress on standard error: what a person wants to follow in a
-// terminal, plain lines otherwise, nothing under --json.
+// watcher shows progress on standard error: formatted for a terminal, plain lines otherwise, and
+// nothing with --json.
 type watcher struct {
 	mu     sync.Mutex // children tell beside their parent
 	a      *app
@@ -36,7 +36,7 @@ func (a *app) watcher() *watcher {
 	return &watcher{a: a, start: a.now(), quiet: a.json, calls: map[string]string{}, clean: a.engine().Clean}
 }
 
-// line prints one line with turn and time before it.
+// line prints one line, prefixed with turn and time.
 func (w *watcher) line(format string, args ...any) {
 	if w.quiet {
 		return
@@ -50,8 +50,7 @@ func (w *watcher) line(format string, args ...any) {
 	fmt.Fprint(w.a.Err, line)
 }
 
-// hold keeps lines back while a person is asked: subagents go on beside the one
-// that asks.
+// hold delays lines while the user is asked a question, because other subagents keep running.
 func (w *watcher) hold() (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +65,7 @@ func (w *watcher) hold() (release func()) {
 	}
 }
 
-// text shows what the model writes, indented: it cannot pass for lines of ours.
+// text shows what the model writes, indented so that it cannot be mistaken for metier's own lines.
 func (w *watcher) text(s string) {
 	for line := range strings.Lines(printable(s)) {
 		if !w.inText {
@@ -77,7 +76,7 @@ func (w *watcher) text(s string) {
 	}
 }
 
-// showed reports whether the person at the terminal read the answer already.
+// showed reports whether the answer has already been shown on the terminal.
 func (w *watcher) showed(answer string) bool {
 	return w.a.outTerminal() && strings.TrimSpace(w.said.String()) == strings.TrimSpace(answer)
 }
@@ -89,7 +88,7 @@ func (w *watcher) endText() {
 	}
 }
 
-// notice shows a notice: as a line of the progress once the run is under way.
+// notice shows a notice. Once the run has started, it is a progress line.
 func (w *watcher) notice(n engine.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,8 +99,8 @@ func (w *watcher) notice(n engine.Notice) {
 	w.line("%s", noticeLine(n))
 }
 
-// child watches a child of the run: what it does, on lines with its name. What
-// it is given to do it with stays in its record, unless a person looks on.
+// child shows the actions of a child of the run, on lines with its name. Its input is only in its
+// record, unless the output is a terminal.
 func (w *watcher) child(name string) func(agent.Progress) {
 	name += ": "
 	return func(p agent.Progress) {
@@ -128,7 +127,7 @@ func (w *watcher) child(name string) func(agent.Progress) {
 	}
 }
 
-// observe is told of everything that happens in the run.
+// observe receives all progress of the run.
 func (w *watcher) observe(p agent.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +166,7 @@ func (w *watcher) observe(p agent.Progress) {
 	}
 }
 
-// brief shows a call's arguments on one line, long values cut.
+// brief formats a call's arguments on one line, with long values cut.
 func brief(raw json.RawMessage) string {
 	var args map[string]any
 	if json.Unmarshal(raw, &args) != nil {
@@ -185,7 +184,7 @@ func brief(raw json.RawMessage) string {
 	return strings.Join(out, " ")
 }
 
-// describeCost words a run's cost, or says that no price is known.
+// describeCost formats a run's cost, or reports that the price is unknown.
 func describeCost(micro *int64) string {
 	if micro == nil {
 		return ""
@@ -193,7 +192,7 @@ func describeCost(micro *int64) string {
 	return fmt.Sprintf(", $%.4f", float64(*micro)/1e6)
 }
 
-// elapsed words a duration for people.
+// elapsed formats a duration.
 func elapsed(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
