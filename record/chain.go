@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// Limits of a log. Past them Append refuses with [CodeTooLarge].
+// Limits of a log. If they are exceeded, Append fails with [CodeTooLarge].
 const (
 	MaxLine    = 1 << 20   // bytes of one stored line
 	MaxEntries = 1_000_000 // entries of one log
 )
 
-// line is what is stored for an entry. More counts the lines of the same Append
-// that follow, so that a batch of which only the first lines reached the disk
-// is recognised and dropped whole.
+// line is the stored form of an entry. More counts the lines of the same Append that follow, so
+// that an incomplete batch on disk is recognized and dropped as a whole.
 type line struct {
 	Entry
 	More int `json:"more,omitempty"`
@@ -30,8 +29,7 @@ type sum [sha256.Size]byte
 
 func (s sum) String() string { return "sha256:" + hex.EncodeToString(s[:]) }
 
-// chain is the state of a log that Append needs: where it ends and which IDs it
-// holds.
+// chain is the state of a log that Append needs: its end and its IDs.
 type chain struct {
 	path       string
 	head       Head
@@ -43,8 +41,8 @@ func newChain(path string) chain {
 	return chain{path: path, ids: map[idKey]struct{}{}, maxEntries: MaxEntries}
 }
 
-// idKey stands for an ID: half of its SHA-256, which takes a fifth of the memory
-// in a log of many calls.
+// idKey represents an ID by half of its SHA-256, which takes a fifth of the memory in a log of many
+// calls.
 type idKey [sha256.Size / 2]byte
 
 func keyOf(id string) idKey {
@@ -62,8 +60,8 @@ type batch struct {
 	head  Head
 }
 
-// plan encodes what e would add after the given head; nil when nothing remains
-// to add. It changes nothing.
+// plan encodes what e would add after the given head, or returns nil if there is nothing to add. It
+// changes nothing.
 func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error) {
 	if after != c.head {
 		return nil, fmt.Errorf("append after entry %d, the log is at %d: %w", after.Seq, c.head.Seq, ErrMoved)
@@ -110,7 +108,7 @@ func (c *chain) plan(after Head, now func() time.Time, e []Entry) (*batch, error
 	return b, nil
 }
 
-// unseen leaves out the entries whose ID is known.
+// unseen returns the entries whose ID is new.
 func (c *chain) unseen(e []Entry) ([]Entry, error) {
 	var todo []Entry
 	var here map[string]struct{}
@@ -135,7 +133,7 @@ func (c *chain) unseen(e []Entry) ([]Entry, error) {
 	return todo, nil
 }
 
-// take makes a planned and stored batch part of the log.
+// take adds a planned and stored batch to the log.
 func (c *chain) take(b *batch) {
 	c.head = b.head
 	for _, id := range b.ids {
@@ -143,8 +141,8 @@ func (c *chain) take(b *batch) {
 	}
 }
 
-// parse reads one stored line strictly: an unknown field means that a newer
-// version wrote it, and what it says must not be passed over.
+// parse reads one stored line strictly. An unknown field means that a newer version wrote the line,
+// and must not be ignored.
 func parse(b []byte) (line, *Error) {
 	var l line
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -165,15 +163,15 @@ func parse(b []byte) (line, *Error) {
 	return l, nil
 }
 
-// walker checks the lines of a log one after the other.
+// walker checks the lines of a log in order.
 type walker struct {
 	head  Head
 	more  int  // lines of the current batch still to come
 	blind bool // the line before could not be read: nothing to compare with
 }
 
-// step checks the next line. After an error the walk can go on: the walker then
-// takes the line as it is, so that each fault is reported once.
+// step checks the next line. The caller can continue after an error: the walker then accepts the
+// line, so that each fault is reported once.
 func (w *walker) step(b []byte) (line, sum, *Error) {
 	s := sum(sha256.Sum256(b))
 	l, err := parse(b)

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// appendLine appends an entry as it is stored. The bytes are those of
-// encoding/json without its escapes for HTML (a test compares them); written
-// out, since every call of a tool appends four entries and the reflection of
-// encoding/json was a quarter of its time. Data must be compact JSON.
+// appendLine appends an entry in its stored form. The bytes are the same as those of encoding/json
+// without HTML escaping (a test compares them). It is written by hand, because every tool call
+// appends four entries and took a quarter of its time in the reflection of encoding/json. Data must
+// be compact JSON.
 func appendLine(b []byte, l line) ([]byte, error) {
 	var err error
 	text := func(key, v string) {
@@ -59,8 +59,8 @@ func appendLine(b []byte, l line) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendString appends v as a JSON string. Nearly all are plain ASCII; the rest
-// is left to encoding/json.
+// appendString appends v as a JSON string. Nearly all strings are plain ASCII. encoding/json
+// handles the rest.
 func appendString(b []byte, v string) []byte {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

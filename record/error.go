@@ -21,7 +21,7 @@ var (
 	ErrAltered = errors.New("the blob was altered")
 )
 
-// Code classes an [Error] and a [Problem]. The list may grow.
+// Code classifies an [Error] or a [Problem]. The list may grow.
 type Code string
 
 // Codes of this package.
@@ -80,7 +80,7 @@ func CodeOf(err error) Code {
 	return ""
 }
 
-// storage turns a failure of the file system into an Error.
+// storage converts a file system error into an Error.
 func storage(path string, seq uint64, err error) *Error {
 	e := &Error{Code: CodeIO, Path: path, Seq: seq, Err: err}
 	switch {

@@ -9,30 +9,29 @@ import (
 	"unicode/utf8"
 )
 
-// form is one text that must not be stored. It is found also where some or all
-// of its characters are escaped.
+// form is one text that must not be stored. It is also found if some or all of its characters are
+// escaped.
 type form struct {
 	name, text string
 	fold       bool // in either case: hexadecimal digits
 }
 
-// escapes are the bytes that begin an escape.
+// escapes are the bytes that start an escape.
 var escapes = [256]bool{'%': true, '\\': true, '&': true, '=': true, '+': true, '\'': true}
 
-// matcher finds forms at one place of a text. Escapes can be read in more than
-// one way, so it keeps all offsets at which each byte of a form may begin.
+// matcher finds forms at one position of a text. Escapes can be read in more than one way, so it
+// tracks all offsets at which each byte of a form may begin.
 type matcher struct {
 	at    [utf8.UTFMax + 1][]int
 	units []unit
 	forms []int
 }
 
-// unit is one way to read the next characters: n bytes of the content stand
-// for m bytes of a form.
+// unit is one way to read the next characters: n bytes of the content represent m bytes of a form.
 type unit struct{ n, m int }
 
-// match returns the length of the longest writing of f with which b begins, 0
-// for none, and whether b ends within what may become one.
+// match returns the length of the longest spelling of f at the start of b, or 0. It also reports
+// whether b ends within a possible one.
 func (m *matcher) match(b []byte, f form) (longest int, begun bool) {
 	for i := range m.at {
 		m.at[i] = m.at[i][:0]
@@ -87,15 +86,15 @@ func partial(b []byte, want byte) bool {
 	return false
 }
 
-// only reports whether all of b are hexadecimal digits or among more.
+// only reports whether all bytes of b are hexadecimal digits or in more.
 func only(b []byte, more string) bool {
 	return len(bytes.Trim(b, "0123456789abcdefABCDEF"+more)) == 0
 }
 
-// read lists how b may begin with the first byte or character of text: as it
-// is, percent-encoded (also repeatedly), with a backslash as in JSON, JavaScript,
-// C, and shells (any number of them, for texts inside texts), as an HTML entity,
-// in quoted-printable, and as a quote in a shell's quotes.
+// read lists the ways in which b can begin with the first byte or character of text: unescaped,
+// percent-encoded (also repeatedly), with backslashes as in JSON, JavaScript, C, and shells (any
+// number of them, for nested texts), as an HTML entity, in quoted-printable, and as a quote within
+// shell quotes.
 func read(out []unit, b []byte, text string, fold bool) []unit {
 	if len(b) == 0 {
 		return out
@@ -135,7 +134,7 @@ func read(out []unit, b []byte, text string, fold bool) []unit {
 	return out
 }
 
-// coded adds a byte written as digits.
+// coded adds a byte written in digits.
 func coded(out []unit, b []byte, from, digits, base int, text string) []unit {
 	if n, ok := number(b, from, digits, base); ok && n == rune(text[0]) {
 		return append(out, unit{from + digits, 1})
@@ -143,7 +142,7 @@ func coded(out []unit, b []byte, from, digits, base int, text string) []unit {
 	return out
 }
 
-// number reads digits of a base up to 16.
+// number parses digits in a base up to 16.
 func number(b []byte, from, digits, base int) (rune, bool) {
 	if len(b) < from+digits {
 		return 0, false
@@ -165,7 +164,7 @@ func number(b []byte, from, digits, base int) (rune, bool) {
 	return rune(n), true
 }
 
-// character adds a character written as digits, in two halves beyond U+FFFF.
+// character adds a character written in digits. Characters beyond U+FFFF are surrogate pairs.
 func character(out []unit, b []byte, from, digits int, text string) []unit {
 	n, ok := number(b, from, digits, 16)
 	if !ok {
@@ -187,7 +186,7 @@ func character(out []unit, b []byte, from, digits int, text string) []unit {
 	return out
 }
 
-// backslashed adds what stands behind backslashes.
+// backslashed adds what follows backslashes.
 func backslashed(out []unit, b []byte, text string) []unit {
 	k := 0
 	for k < len(b) && b[k] == '\\' && k < 64 {
@@ -230,7 +229,7 @@ func numbered(out []unit, length int, n rune, text string) []unit {
 	return out
 }
 
-// entities are the named ones that encoders write.
+// entities are the named HTML entities that encoders write.
 var entities = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\'', "nbsp": 0xa0, "sol": '/', "equals": '=', "plus": '+', "percnt": '%', "num": '#', "dollar": '$', "excl": '!', "commat": '@', "colon": ':', "semi": ';', "Tab": '\t', "NewLine": '\n'}
 
 func entity(out []unit, b []byte, text string) []unit {

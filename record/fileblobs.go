@@ -33,8 +33,8 @@ const (
 	maxUnsynced = 64            // large blobs that wait for a Sync; past it Put syncs
 )
 
-// small is a line of the side file. It has no media type: that stands in the
-// Ref, which the chain protects.
+// small is a line of the side file. It has no media type, because that is in the Ref, which the
+// chain protects.
 type small struct {
 	Digest string  `json:"digest"`
 	Text   *string `json:"text,omitempty"` // valid UTF-8
@@ -43,10 +43,9 @@ type small struct {
 
 const sidePrefix = `{"digest":"`
 
-// FileBlobs are [Blobs] in a folder: small ones as lines of one file,
-// small.jsonl, which is not chained so that blobs can be erased; larger ones in
-// a file of their own, <first two hex digits>/<hex>. One process may have the
-// folder open for writing.
+// FileBlobs is a [Blobs] in a folder. Small blobs are lines of one file, small.jsonl, which is not
+// chained so that blobs can be erased. Each larger blob is a separate file, <first two hex
+// digits>/<hex>. Only one process may have the folder open for writing.
 type FileBlobs struct {
 	dir string
 	opt Options
@@ -63,7 +62,7 @@ type FileBlobs struct {
 	next   int
 }
 
-// recentMax is how many small blobs stay in memory.
+// recentMax is how many small blobs are kept in memory.
 const recentMax = 8
 
 type kept struct {
@@ -76,15 +75,15 @@ type span struct {
 	size int32
 }
 
-// OpenBlobs opens the blobs in dir. It creates the folder unless o.ReadOnly is
-// set, and cuts off an unfinished last line of the side file.
+// OpenBlobs opens the blobs in dir. Unless o.ReadOnly is set, it creates the folder and truncates
+// an incomplete last line of the side file.
 func OpenBlobs(dir string, o *Options) (*FileBlobs, error) {
 	b := &FileBlobs{dir: dir, opt: o.orDefault(), index: map[sum]span{}, unsynced: map[string]struct{}{}}
 	if !b.opt.ReadOnly {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, storage(dir, 0, err)
 		}
-		// What a crash left there was never a blob.
+		// Leftovers of a crash in this folder were never blobs.
 		if err := os.RemoveAll(filepath.Join(dir, tempName)); err != nil {
 			return nil, storage(dir, 0, err)
 		}
@@ -145,8 +144,8 @@ func parseDigest(s string) (k sum, ok bool) {
 	return k, err == nil
 }
 
-// Put implements [Blobs]. A blob that is there but does not have its digest,
-// as a power cut may leave it, is written again.
+// Put implements [Blobs]. An existing blob that does not match its digest, which a power failure
+// can cause, is written again.
 func (b *FileBlobs) Put(ctx context.Context, media string, data []byte) (Ref, error) {
 	if err := ctx.Err(); err != nil {
 		return Ref{}, err
@@ -305,8 +304,8 @@ func (b *FileBlobs) readSmall(r Ref, at span) ([]byte, error) {
 	return s.Data, nil
 }
 
-// readRegular reads a blob's own file; a link or a device in its place is not
-// followed, and no more is read than a blob may hold.
+// readRegular reads a blob's own file. It does not follow a link or open a device, and reads no
+// more than the maximum size of a blob.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -326,8 +325,8 @@ func readRegular(path string) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Erase implements [Eraser]. It removes the bytes from the folder before it
-// returns, and rewrites the side file without the line.
+// Erase implements [Eraser]. It removes the bytes from the folder before it returns, and rewrites
+// the side file without the line.
 func (b *FileBlobs) Erase(ctx context.Context, r Ref) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -366,7 +365,7 @@ func (b *FileBlobs) rewriteWithout(key sum) error {
 		keep.Write(ln.Bytes)
 		keep.WriteByte('\n')
 	}
-	// Closed first: Windows does not replace an open file.
+	// Close first: Windows does not replace an open file.
 	if err := b.side.Close(); err != nil {
 		return storage(path, 0, err)
 	}
@@ -445,7 +444,7 @@ func checkSize(path string, data []byte) error {
 	return nil
 }
 
-// checkBlob says whether data is what r names.
+// checkBlob checks that data matches r.
 func checkBlob(path string, r Ref, data []byte) error {
 	if int64(len(data)) != r.Size || digest.Bytes(data) != r.Digest {
 		return &Error{Code: CodeBlobAltered, Path: path, Detail: fmt.Sprintf("%s: %d bytes that are not those", r.Digest, len(data)), Err: ErrAltered}

@@ -16,27 +16,26 @@ import (
 	"metier/internal/jsonl"
 )
 
-// Options for [OpenFile], [OpenBlobs] and [OpenHeads]; nil means defaults.
+// Options are the options of [OpenFile], [OpenBlobs] and [OpenHeads]. Nil means defaults.
 type Options struct {
 	// ReadOnly opens the existing files and changes nothing, not even a torn tail.
 	ReadOnly bool
-	// Now returns the time of entries without one; default time.Now.
+	// Now returns the time for entries without one. The default is time.Now.
 	Now func() time.Time
-	// Blobs are the blobs of the log: its Sync syncs them first.
+	// Blobs are the blobs of the log. Sync of the log syncs them first.
 	Blobs Blobs
 	// Noted is the newest recorded head of the log, or zero. If cutting off a torn
 	// tail would remove entries up to this head, [OpenFile] returns [CodeCut] and
 	// does not change the file.
 	Noted HeadLine
-	// Announce is called with the head that an append will lead to, before
-	// anything of it is written. Its error is that of the append, which then
-	// writes nothing. See [Heads.Announce].
+	// Announce is called with the head that an append will produce, before anything is written. If
+	// it returns an error, the append writes nothing and returns that error. See [Heads.Announce].
 	Announce func(Head) error
-	// Upto opens only the entries up to this head, and treats what follows as a
-	// tail that was not written completely. Zero: all of them.
+	// Upto opens only the entries up to this head, and treats the rest as an incomplete tail. Zero
+	// opens all entries.
 	Upto Head
-	// Aside is the file to which the bytes of a tail are copied before they are cut
-	// off; "" discards them.
+	// Aside is the file to which the bytes of a tail are copied before it is truncated. If it is
+	// "", they are discarded.
 	Aside string
 
 	write      func(f *os.File, b []byte, off int64) (int, error) // faults, in tests
@@ -57,17 +56,17 @@ func (o *Options) orDefault() Options {
 	return c
 }
 
-// Recovery describes what [OpenFile] cut off: lines that were not written
-// completely, or whose batch was not. The caller appends an entry to report it.
+// Recovery describes what [OpenFile] removed: incomplete lines, or lines of an incomplete batch.
+// The caller appends an entry to report it.
 type Recovery struct {
 	Bytes  int    `json:"bytes"`
 	Seq    uint64 `json:"seq"`    // of the first entry that was cut off
 	Digest string `json:"digest"` // of the bytes cut off
 }
 
-// FileLog is a [Log] in one file, with one line of JSON per entry. Only one process
-// may open it for writing at a time; the caller must hold a lock. It keeps only
-// digests of the IDs, and a mark for some lines, in memory.
+// FileLog is a [Log] in one file, with one line of JSON per entry. Only one process may open it for
+// writing at a time, and the caller must hold a lock. In memory, it keeps only digests of the IDs
+// and marks for some lines.
 type FileLog struct {
 	path string
 	opt  Options
@@ -86,22 +85,21 @@ type FileLog struct {
 	synced int64      // end at the last sync, -1 before
 }
 
-// tailMax is how many appended entries are kept in memory at least: each of them is
-// folded by a session and by a driver right after it was written.
+// tailMax is the minimum number of recently appended entries kept in memory. A session and a driver
+// fold each entry right after it is written.
 const tailMax = 32
 
-// markEvery is how many lines have one mark: a session may write for days, and a
-// mark for each would be most of what a log takes of memory. Between two marks
-// the lines vouch for each other.
+// markEvery is the number of lines per mark. A session may write for days, and a mark for each line
+// would take most of the log's memory. Between marks, the chain protects the lines.
 const markEvery = 16
 
-// mark is where the line of an entry begins, and the hash of the line before.
+// mark is the offset of an entry's line, and the hash of the line before it.
 type mark struct {
 	off  int64
 	prev sum
 }
 
-// place notes that the line of entry seq begins at off. The caller holds mu.
+// place records that the line of entry seq starts at off. The caller must hold mu.
 func (l *FileLog) place(seq uint64, off int64, s sum) {
 	if (seq-1)%markEvery == 0 {
 		l.marks = append(l.marks, mark{off, l.last})
@@ -109,10 +107,10 @@ func (l *FileLog) place(seq uint64, off int64, s sum) {
 	l.last = s
 }
 
-// OpenFile opens the log at path, and creates an empty one unless o.ReadOnly is
-// set. It reads and checks the whole chain. A changed, missing, or unknown line is
-// an *[Error] that names it ([CodeAltered], [CodeGap], [CodeNewer]). OpenFile cuts
-// off a tail that was not written completely, and [FileLog.Recovered] reports it.
+// OpenFile opens the log at path, and creates an empty one unless o.ReadOnly is set. It reads and
+// checks the whole chain. A changed, missing, or unknown line is an *[Error] that names it
+// ([CodeAltered], [CodeGap], [CodeNewer]). OpenFile truncates an incomplete tail, and
+// [FileLog.Recovered] reports it.
 func OpenFile(path string, o *Options) (*FileLog, error) {
 	opt := o.orDefault()
 	f, err := jsonl.Open(path, &jsonl.Options{ReadOnly: opt.ReadOnly, Write: opt.write})
@@ -128,8 +126,7 @@ func OpenFile(path string, o *Options) (*FileLog, error) {
 	return l, nil
 }
 
-// load reads the file. A line counts only when the batch it belongs to is
-// complete.
+// load reads the file. A line counts only if its batch is complete.
 func (l *FileLog) load() error {
 	var w walker
 	var open batch // the current batch, as far as read
@@ -178,7 +175,7 @@ func (l *FileLog) load() error {
 
 func (c *chain) has(id string) bool { _, ok := c.ids[keyOf(id)]; return ok }
 
-// cutTail drops what follows the last complete entry.
+// cutTail removes what follows the last complete entry.
 func (l *FileLog) cutTail() error {
 	size := l.file.Size()
 	if size == l.end {
@@ -204,7 +201,7 @@ func (l *FileLog) cutTail() error {
 	return nil
 }
 
-// keepTail copies the tail to the file that keeps it.
+// keepTail copies the tail to Options.Aside.
 func (l *FileLog) keepTail() error {
 	if l.opt.Aside == "" {
 		return nil
@@ -216,11 +213,11 @@ func (l *FileLog) keepTail() error {
 	return atomicfile.Write(l.opt.Aside, b, 0o600)
 }
 
-// Recovered returns what was cut off when the log was opened, or nil.
+// Recovered returns what was removed when the log was opened, or nil.
 func (l *FileLog) Recovered() *Recovery { return l.recovered }
 
-// Append implements [Log]. All lines go out in one write. When it fails
-// ([CodeDiskFull] and others) the file is cut back and the log stays usable.
+// Append implements [Log]. It writes all lines at once. If that fails ([CodeDiskFull] and others),
+// the file is truncated again and the log stays usable.
 func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, error) {
 	if err := ctx.Err(); err != nil {
 		return Head{}, err
@@ -267,8 +264,7 @@ func (l *FileLog) Append(ctx context.Context, after Head, e ...Entry) (Head, err
 	return l.chain.head, nil
 }
 
-// newest returns the entries from seq on where all of them are in memory. The
-// caller holds mu.
+// newest returns the entries from seq on if all of them are in memory. The caller must hold mu.
 func (l *FileLog) newest(seq uint64) ([]Entry, bool) {
 	if len(l.tail) == 0 || seq < l.tail[0].Seq {
 		return nil, false
@@ -276,9 +272,9 @@ func (l *FileLog) newest(seq uint64) ([]Entry, bool) {
 	return l.tail[seq-l.tail[0].Seq:], true
 }
 
-// Read implements [Log]. What was appended last comes from memory. Lines read
-// from the file are compared with what they were when they were opened or
-// appended, up to markEvery at once, before any of them is given ([CodeAltered]).
+// Read implements [Log]. Recent entries come from memory. Lines from the file are compared with
+// their state when they were opened or appended, up to markEvery at a time, before any of them is
+// returned ([CodeAltered]).
 func (l *FileLog) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		from = max(from, 1)
@@ -298,7 +294,7 @@ func (l *FileLog) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error]
 	}
 }
 
-// view is a log as it was at one moment.
+// view is a snapshot of a log.
 type view struct {
 	path  string
 	file  *jsonl.File
@@ -345,8 +341,7 @@ func (v view) read(ctx context.Context, from uint64, yield func(Entry, error) bo
 	}
 }
 
-// step takes the next line of a walk; where a mark or the end follows, the walk
-// has to be where the log was.
+// step checks the next line of a walk. At a mark and at the end, the walk must match the log.
 func (v view) step(w *walker, ln jsonl.Line) (Entry, error) {
 	seq := w.head.Seq + 1
 	altered := &Error{Code: CodeAltered, Path: v.path, Seq: seq, Detail: "the line was changed while the log was open"}

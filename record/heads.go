@@ -76,7 +76,7 @@ func OpenHeads(path string, o *Options) (*Heads, error) {
 	return h, nil
 }
 
-// each reads the file from its start.
+// each reads the file from the start.
 func (h *Heads) each(use func(HeadLine) error) error {
 	info, err := h.file.Stat()
 	if err != nil {
@@ -110,7 +110,7 @@ func (h *Heads) each(use func(HeadLine) error) error {
 	return nil
 }
 
-// Bad is the number of lines that could not be read.
+// Bad returns the number of unreadable lines.
 func (h *Heads) Bad() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +148,7 @@ func (h *Heads) Note(ctx context.Context, name string, l Log) (Head, error) {
 		if now, nerr := l.Head(ctx); nerr != nil || now.Seq <= head.Seq {
 			return head, err
 		}
-		// Another goroutine appended and noted a newer head in between.
+		// Another goroutine has appended and recorded a newer head in the meantime.
 	}
 }
 
@@ -194,7 +194,7 @@ func (h *Heads) add(l HeadLine) error {
 	if err != nil {
 		return &Error{Code: CodeBadEntry, Path: h.path, Seq: l.Seq, Err: err}
 	}
-	// The newline before it ends a line that a crash, of any process, left open.
+	// The leading newline ends a line that a crash, of any process, left incomplete.
 	if _, err := h.file.Write([]byte("\n" + string(b) + "\n")); err != nil {
 		return storage(h.path, l.Seq, err)
 	}
@@ -237,16 +237,16 @@ type noted struct {
 	newest  HeadLine            // of sure
 }
 
-// covers reports whether a recorded head is that of an entry with its hash.
+// covers reports whether the recorded heads include this entry with this hash.
 func (n noted) covers(seq uint64, hash string) bool {
 	return n.pending[seq] == hash || n.sure[seq].Hash == hash
 }
 
 func (n noted) none() bool { return len(n.sure)+len(n.pending) == 0 }
 
-// of returns the heads of one log. Of two for the same entry the first counts,
-// since a log never gets a second. Of two that are pending the last counts: the
-// append of the first was not written.
+// of returns the heads of one log. If two are recorded for the same entry, the first counts,
+// because a log never replaces an entry. If two are pending, the last counts, because the append of
+// the first was not written.
 func (h *Heads) of(name string) (noted, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -303,10 +303,10 @@ func (h *Heads) Covered(ctx context.Context, name string, l Log) (covered Head, 
 	return covered, true, nil
 }
 
-// Check compares a log with the heads noted under its name: nil, or an [Error]
-// with [CodeCut] when the log ends before the newest one, or [CodeAltered] when
-// an entry has another hash than was noted. Pending heads do not count. It trusts
-// the log's own chain; use [Verify] for a log that is not open.
+// Check compares a log with the heads recorded under its name. It returns an [Error] with [CodeCut]
+// if the log ends before the newest one, or [CodeAltered] if an entry's hash differs from the
+// recorded one. Pending heads do not count. Check trusts the log's own chain. Use [Verify] for a
+// log that is not open.
 func (h *Heads) Check(ctx context.Context, name string, l Log) error {
 	all, err := h.of(name)
 	if err != nil {
@@ -333,8 +333,8 @@ func (h *Heads) Check(ctx context.Context, name string, l Log) error {
 	return nil
 }
 
-// VerifyHead compares a log with the newest head known when h was opened, and only
-// that: a log that is written to meanwhile is not called cut. Errors as Check.
+// VerifyHead compares a log only with the newest head known when h was opened, so that a log is not
+// reported as cut while it is being written. Errors are the same as for Check.
 func (h *Heads) VerifyHead(ctx context.Context, name string, l Log) error {
 	n, ok := h.Newest(name)
 	if !ok {

@@ -12,10 +12,9 @@ import (
 	"metier/internal/jsonl"
 )
 
-// Memory is a [Log] and [Blobs] that live as long as the process. It is the
-// reference that the others are compared with.
+// Memory is an in-memory [Log] and [Blobs]. It is the reference for the other implementations.
 type Memory struct {
-	// Now returns the time of entries without one. Set it before use.
+	// Now returns the time for entries without one. Set it before use.
 	Now func() time.Time
 
 	mu    sync.Mutex
@@ -147,8 +146,8 @@ func (m *Memory) Erase(ctx context.Context, r Ref) error {
 	return ctx.Err()
 }
 
-// scan yields the complete lines of r; a line past the limit comes cut to
-// nothing, which no check accepts.
+// scan yields the complete lines of r. A line over the limit is returned empty, which fails every
+// check.
 func scan(ctx context.Context, path string, r io.Reader, yield func([]byte, error) bool) {
 	for ln, err := range jsonl.Scan(r, 0, MaxLine) {
 		if err != nil {

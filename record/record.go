@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Ref names a blob by what it contains.
+// Ref identifies a blob by its content.
 type Ref struct {
 	Digest string `json:"digest"`          // "sha256:<64 hex digits>"
 	Size   int64  `json:"size"`            // bytes
 	Media  string `json:"media,omitempty"` // as given to Put; not part of the digest
 }
 
-// Head names the last entry of a log. The zero Head is that of an empty log.
+// Head identifies the last entry of a log. The zero Head is that of an empty log.
 type Head struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"` // "sha256:<hex>" of the stored line

@@ -22,13 +22,12 @@ type Secret struct {
 	Value string
 }
 
-// Redactor is [Blobs] that stores content without the values of secrets. It
-// finds a value as it is, in hex, and in base64 (standard and URL alphabet, at
-// any offset of the encoded text), and each of these with any of its characters
-// escaped: percent-encoded, as JSON, JavaScript, C, or a shell writes them behind
-// backslashes, as HTML entities, or in quoted-printable. Of a value with several
-// lines it also finds each line by itself. It does not find a value that is split
-// in another way, also by a line break, or that is compressed or encrypted.
+// Redactor is a [Blobs] that removes secrets from content before storing it. It finds a value as
+// is, in hex, and in base64 (standard and URL alphabet, at any offset of the encoded text). In each
+// of these, any characters may be escaped: percent-encoded, with backslashes as in JSON,
+// JavaScript, C, or a shell, as HTML entities, or in quoted-printable. For a value of several
+// lines, it also finds each line separately. It does not find a value that is split in another way,
+// including by a line break, or that is compressed or encrypted.
 type Redactor struct {
 	next Blobs
 
@@ -83,22 +82,21 @@ func (r *Redactor) Also(secrets ...Secret) {
 	r.known = k
 }
 
-// known are the forms of all secrets: those that start with each byte, and
-// those that start with the same character together.
+// known holds the forms of all secrets: those that start with each byte, grouped by their first
+// character.
 type known struct {
 	forms  []form
 	first  [256][]int
 	starts [][]int
 }
 
-// start is the first character of a form.
+// start returns the first character of a form.
 func (f form) start() string {
 	_, size := utf8.DecodeRuneInString(f.text)
 	return f.text[:size]
 }
 
-// at returns the forms that may be written at the beginning of b. It may use m
-// for the result.
+// at returns the forms that may occur at the start of b. It may use m for the result.
 func (k *known) at(m *matcher, b []byte) []int {
 	if !escapes[b[0]] {
 		return k.first[b[0]]
@@ -113,12 +111,12 @@ func (k *known) at(m *matcher, b []byte) []int {
 	return m.forms
 }
 
-// unlike reports cheaply that a form is not written here.
+// unlike is a fast check that a form does not occur here.
 func unlike(b []byte, f form) bool {
 	return !escapes[b[0]] && len(b) > 1 && !escapes[b[1]] && b[1] != f.text[1] && !(f.fold && b[1]|0x20 == f.text[1])
 }
 
-// placeName keeps a name from breaking the text it is put into.
+// placeName prevents a name from breaking the text it is inserted into.
 func placeName(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '_' || c == '-' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
@@ -128,12 +126,12 @@ func placeName(s string) string {
 	}, s)
 }
 
-// forms are the texts by which a value is known.
+// forms returns the texts by which a value is recognized.
 func forms(name, v string) []form {
 	out := []form{{name: name, text: v}, {name: name, text: hex.EncodeToString([]byte(v)), fold: true}}
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		// Depending on what stands before it, a value is encoded in one of three
-		// ways; the characters at both ends mix with the neighbours.
+		// Depending on the preceding bytes, a value is encoded in one of three ways. The characters
+		// at both ends also encode adjacent bytes.
 		for pad := range 3 {
 			b := []byte(strings.Repeat("\x00", pad) + v)
 			text := enc.EncodeToString(b)
@@ -144,8 +142,8 @@ func forms(name, v string) []form {
 	return out
 }
 
-// lines are the lines of a value that has several, as tools show them that read
-// a file in parts. The lines around a key in PEM are no secret.
+// lines returns the lines of a value that has several, because tools that read a file in parts show
+// single lines. The lines around a PEM key are not secret.
 func lines(name, v string) (out []form) {
 	split := strings.FieldsFunc(v, func(r rune) bool { return r == '\n' || r == '\r' })
 	if len(split) < 2 {
@@ -192,14 +190,14 @@ func (r *Redactor) Clean(b []byte) ([]byte, map[string]int) {
 	return out.Bytes(), found
 }
 
-// hit is where a secret stands.
+// hit is the position of a secret.
 type hit struct {
 	from, to int
 	name     string
 }
 
-// find returns where secrets stand, in order. Where two overlap the longer one
-// gives the name and they are one.
+// find returns the positions of secrets, in order. Overlapping ones are merged under the name of
+// the longer.
 func (r *Redactor) find(b []byte) []hit {
 	var hits []hit
 	r.mu.Lock()
@@ -235,7 +233,7 @@ func (r *Redactor) find(b []byte) []hit {
 	return whole
 }
 
-// Counts returns how often each secret was replaced so far, by name.
+// Counts returns how often each secret has been replaced, by name.
 func (r *Redactor) Counts() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	maxChildren = 10_000
 )
 
-// VerifyOptions for [Verify]; nil means none of them.
+// VerifyOptions are the options of [Verify]. Nil means defaults.
 type VerifyOptions struct {
 	// Heads recorded for the log under Name. Without them, Verify cannot detect
 	// a log that was rewritten, or whose end was cut off or forged.
@@ -35,11 +35,11 @@ type Child struct {
 	Log   Lines
 	Blobs Blobs  // may be nil
 	Heads *Heads // of the child's log under Name; nil: none. Verify closes them.
-	// Children is for its own children; nil: as for it.
+	// Children is used for the child's own children. If nil, the parent's function is used.
 	Children func(ctx context.Context, e Entry) (*Child, error)
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Name     string     `json:"name,omitempty"`
 	Entries  uint64     `json:"entries"`
@@ -51,21 +51,21 @@ type Report struct {
 	Children []Report   `json:"children,omitempty"`
 }
 
-// BlobReport counts the blobs that the entries name, each once.
+// BlobReport counts the blobs that the entries refer to, each once.
 type BlobReport struct {
 	Checked int `json:"checked"`
 	Erased  int `json:"erased"` // known by digest, content erased; not a problem
 	Altered int `json:"altered"`
 }
 
-// Problem is one thing that is not as it was written.
+// Problem is one difference from what was written.
 type Problem struct {
 	Seq    uint64 `json:"seq"` // entry, 0 when it is about none
 	Code   Code   `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// OK reports whether nothing was found, in children too.
+// OK reports whether there are no problems, including in children.
 func (r Report) OK() bool {
 	for i := range r.Children {
 		if !r.Children[i].OK() {
@@ -105,7 +105,7 @@ func File(path string) Lines { return logFile(path) }
 
 type logFile string
 
-// errTorn ends the lines of a file whose last one has no newline.
+// errTorn ends the lines of a file whose last line has no newline.
 var errTorn = &Error{Code: CodeTorn, Detail: "the last line was not written completely; opening the log for writing cuts it off"}
 
 func (path logFile) Lines(ctx context.Context) iter.Seq2[[]byte, error] {
