@@ -44,7 +44,7 @@ func (a *app) disableCommand() *cobra.Command {
 enable'. A name disables every skill that has it now. An ID or a path disables
 one skill, and the next skill of that name takes its place. The setting
 state_store decides where this is stored: for the user, or in the workspace's
-.metier/skills.json, which can only disable.`
+.metier/skills.json, which can only disable skills.`
 	c.Example = "  metier disable table-report\n  metier disable project:greet\n  metier disable greet --set state_store=project_file"
 	return c
 }
