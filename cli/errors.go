@@ -125,12 +125,12 @@ func flagUsage(c *cobra.Command, err error) error {
 	return usage(c, err)
 }
 
-// wrong is a value the user gave that cannot be used.
+// wrong returns the error for an invalid value given by the user.
 func wrong(code, hint, format string, args ...any) error {
 	return &problem{exit: exitUsage, code: code, hint: hint, err: fmt.Errorf(format, args...)}
 }
 
-// exitOf is the table from kinds to exit codes.
+// exitOf maps kinds to exit codes.
 func exitOf(k metier.Kind) int {
 	switch k {
 	case metier.Invalid:
@@ -147,7 +147,7 @@ func exitOf(k metier.Kind) int {
 	return exitFailed
 }
 
-// problemOf words any error.
+// problemOf converts any error into a problem.
 func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -185,8 +185,8 @@ func (a *app) report(ctx context.Context, err error) int {
 	return p.exit
 }
 
-// say writes a problem to standard error. Lines after the first are indented:
-// what a message quotes cannot pass for a line of ours.
+// say writes a problem to standard error. Lines after the first are indented, so that quoted text
+// cannot be mistaken for metier's own lines.
 func (a *app) say(p *problem) {
 	if a.json {
 		body := map[string]string{"code": p.code, "message": asFlags(p.err.Error())}
@@ -207,8 +207,8 @@ func (a *app) say(p *problem) {
 	}
 }
 
-// printable keeps control, direction and hidden characters of untrusted text
-// off the terminal; line breaks and tabs stay.
+// printable removes control, direction and invisible characters of untrusted text, except line
+// breaks and tabs.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if hides(r) && r != '\n' && r != '\t' {
@@ -218,9 +218,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// hides reports whether a terminal obeys a character instead of showing it, or
-// shows nothing. The joiners and variations that scripts and emoji need are
-// shown.
+// hides reports whether a terminal interprets a character instead of showing it, or shows nothing.
+// Joiners and variation selectors that scripts and emoji need are shown.
 func hides(r rune) bool {
 	return termtext.Escaped(r) && !strings.ContainsRune("\u200c\u200d\ufe0e\ufe0f", r)
 }

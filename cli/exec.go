@@ -98,8 +98,8 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 	return a.execResult(o)
 }
 
-// execResult shows how it ended. A script that ran and failed is an exit code,
-// not an error of ours.
+// execResult shows how the script ended. A script that ran and failed results in its exit code, not
+// in an error of metier.
 func (a *app) execResult(o metier.Observation) error {
 	var res exectool.Result
 	if o.Detail() == nil || json.Unmarshal(o.Detail(), &res) != nil {
@@ -121,7 +121,7 @@ func (a *app) execResult(o metier.Observation) error {
 	return nil
 }
 
-// ended says how the program ended, and what gives it more time.
+// ended describes how the program ended, and how to give it more time.
 func ended(r exectool.Result) string {
 	if r.Limit == sandbox.LimitWall {
 		return r.Ended() + " time; --timeout gives it more"
@@ -129,15 +129,15 @@ func ended(r exectool.Result) string {
 	return r.Ended()
 }
 
-// noteCut says that there was more output than is kept.
+// noteCut reports that there was more output than is kept.
 func (a *app) noteCut(res exectool.Result) {
 	if res.Truncated {
 		fmt.Fprintf(a.Err, "note: the output is cut: the first %d bytes of each stream are kept\n", sandbox.DefaultLimits.Output)
 	}
 }
 
-// refusal is what the code of a failed check, or of policy, means for the exit
-// code, and the way out where the message has none.
+// refusal is the exit code for the code of a failed check or a policy denial, and a hint for
+// messages without one.
 type refusal struct {
 	kind metier.Kind
 	hint string
@@ -145,7 +145,7 @@ type refusal struct {
 
 const seeFiles = "'metier show SKILL' lists the skill's files"
 
-// refusals are the codes a script can be refused with; what is not here failed.
+// refusals are the codes with which a script can be denied. Other codes mean that it failed.
 var refusals = map[string]refusal{
 	"invalid_arguments":        {metier.Invalid, "see 'metier exec --help'"},
 	"script_path_invalid":      {metier.Invalid, seeFiles},
@@ -170,7 +170,7 @@ var refusals = map[string]refusal{
 	"secret_unavailable":       {metier.Unavailable, "set the variable, fix the file, or remove the secret from the configuration"},
 }
 
-// refusedScript is an observation as an error of the command.
+// refusedScript converts an observation into an error of the command.
 func refusedScript(o metier.Observation) error {
 	text := strings.TrimPrefix(strings.TrimSpace(o.Text()), o.Code()+": ")
 	r, known := refusals[o.Code()]
@@ -183,8 +183,8 @@ func refusedScript(o metier.Observation) error {
 	return &metier.Error{Op: "exec", Kind: r.kind, Code: o.Code(), Hint: r.hint, Err: errors.New(text)}
 }
 
-// passOn writes a program's output as it comes: its bytes to a pipe, with
-// control characters shown to a terminal. Each stream may be one, or not.
+// passOn writes a program's output as it arrives: unchanged to a pipe, with control characters made
+// visible on a terminal. Each stream is handled separately.
 func (a *app) passOn(_, stream string, p []byte) {
 	w, terminal := a.Out, a.outTerminal()
 	if stream == "stderr" {

@@ -14,10 +14,10 @@ import (
 	"metier/mcp/server"
 )
 
-// stateNone is the state of a path that is no skill, in `explain --json`.
+// stateNone is the state of a path that is not a skill, in `explain --json`.
 const stateNone = "none"
 
-// explained is `explain --json`: the entry that counts, and all of them.
+// explained is the output of `explain --json`: the active entry, and all entries.
 type explained struct {
 	Subject string `json:"subject"`
 	explainedEntry
@@ -46,7 +46,7 @@ type shadow struct {
 	Tier string `json:"tier"`
 }
 
-// modelSees says whether a run would tell its model of the skill.
+// modelSees reports whether a run would show the skill to its model.
 type modelSees struct {
 	Listed bool   `json:"listed"`
 	How    string `json:"how"`   // full, cut, name (alone), search (only), or none
@@ -121,7 +121,7 @@ how to fix them, and whether the model would see it.`,
 	return c
 }
 
-// explain makes the document about a name or path.
+// explain builds the document about a name or path.
 func (sh *skillIndex) explain(ctx context.Context, subject string) (explained, error) {
 	doc := explained{Subject: subject}
 	found := sh.entries(subject)
@@ -195,7 +195,7 @@ func entryOf(e metier.Explanation, cat metier.Catalog) explainedEntry {
 	return out
 }
 
-// foundAt is where an entry without a file was met.
+// foundAt returns where an entry without a file was found.
 func foundAt(sk metier.Skill) string {
 	for _, d := range sk.Diagnostics {
 		if d.Path != "" {
@@ -253,7 +253,7 @@ func (a *app) showExplained(e explainedEntry) {
 	}
 }
 
-// howShown is how much the model is told of a skill.
+// howShown returns how much of a skill the model is shown.
 func howShown(e metier.Explanation) string {
 	switch e.ShownRule {
 	case "listed":

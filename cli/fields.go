@@ -2,8 +2,7 @@ package cli
 
 import "regexp"
 
-// flagOf is the flag of each field that errors, hints, and notices of the
-// packages below name.
+// flagOf maps the field names in errors, hints, and notices of other packages to flags.
 var flagOf = map[string]string{
 	"AnswerRequest.Question":         "--question",
 	"AnswerRequest.Scope":            "--scope",
@@ -41,7 +40,7 @@ var flagOf = map[string]string{
 
 var fieldName = regexp.MustCompile(`\b(?:AnswerRequest|Request|ResumeOptions)(?:\.[A-Z][A-Za-z]*)+`)
 
-// asFlags replaces the names of fields by those of their flags.
+// asFlags replaces the names of fields with those of their flags.
 func asFlags(text string) string {
 	return fieldName.ReplaceAllStringFunc(text, func(field string) string {
 		if flag, ok := flagOf[field]; ok {

@@ -17,7 +17,7 @@ type placeFlags struct {
 	roots, set, harness []string
 }
 
-// add adds the flags. about is what the workspace is for a command.
+// add adds the flags. about describes the workspace's role in the command.
 func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
 	fl.StringVar(&p.workspace, "workspace", "", about)
 	fl.StringArrayVar(&p.roots, "skills-root", nil, "folder of skills, relative to the workspace (repeatable; default: the configured folders)")
@@ -26,8 +26,8 @@ func (p *placeFlags) add(fl *pflag.FlagSet, about string) {
 	fl.StringArrayVar(&p.set, "set", nil, "change a setting: name=value (repeatable)")
 }
 
-// rootFlags are the flags of commands that use skills without a model of their
-// own: where they work, with which skills and settings, and what may run.
+// rootFlags are the flags of commands that use skills without a model: the workspace, skills and
+// settings to use, and what may run.
 type rootFlags struct {
 	placeFlags
 	programFlags
@@ -40,7 +40,7 @@ func (f *rootFlags) add(fl *pflag.FlagSet) {
 	f.programFlags.add(fl)
 }
 
-// rootRequest is what the flags ask of a run without a model.
+// rootRequest returns the request for a run without a model.
 func (a *app) rootRequest(f rootFlags) (q engine.Request, err error) {
 	q = engine.Request{Surface: surface, Workspace: f.workspace, Artifacts: f.artifacts, Roots: f.roots, Harnesses: f.harness, Profile: f.profile}
 	f.request(&q)
@@ -48,7 +48,7 @@ func (a *app) rootRequest(f rootFlags) (q engine.Request, err error) {
 	return q, err
 }
 
-// harnessFlag is the flag of all commands that use skills.
+// harnessFlag adds the flag that all commands that use skills have.
 func harnessFlag(fl *pflag.FlagSet, to *[]string) {
 	fl.StringArrayVar(to, "harness", nil, "folder with a HARNESS.md, relative to the workspace (repeatable); see docs/HARNESS.md")
 }
@@ -68,12 +68,12 @@ func (f *programFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.policy, "policy", nil, "policy file with grants, rules, and approvals, see docs/POLICY.md (repeatable)")
 }
 
-// request fills what the flags ask of programs.
+// request sets the fields of a request about programs.
 func (f programFlags) request(q *engine.Request) {
 	q.Scripts, q.Hosts, q.Sandbox, q.Policies = f.scripts, f.hosts, f.sandbox, f.policy
 }
 
-// subagentFlags are the flags of runs that may begin children.
+// subagentFlags are the flags of runs that may start children.
 type subagentFlags struct {
 	profiles []string
 	dirs     []string
@@ -84,7 +84,7 @@ func (f *subagentFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.dirs, "subagent-profiles", nil, "folder with more profiles, as NAME.yaml files (repeatable)")
 }
 
-// browserFlags are those of a run that may lend a browser.
+// browserFlags are the flags of a run that may share a browser session.
 type browserFlags struct{ endpoint, origin, until string }
 
 func (f *browserFlags) add(fl *pflag.FlagSet) {

@@ -24,8 +24,8 @@ func (a *app) harnessCommand() *cobra.Command {
 	return c
 }
 
-// ofFolder completes a command about a folder that is a harness, or is to be
-// one. about says what its --layout is; without it the settings choose.
+// ofFolder completes a command about a folder that is or will become a harness. about describes its
+// --layout. Without that flag, the settings choose.
 func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
 	c.Flags().StringVar(layout, "layout", "", about)
 	a.completions(c)
@@ -34,7 +34,7 @@ func (a *app) ofFolder(c *cobra.Command, layout *string, about string) {
 
 const layoutAbout = "layout of the harness: v1, v2, or auto (default: the setting harness_layout)"
 
-// harnessOptions are how harnesses are read here.
+// harnessOptions returns how harnesses are read.
 func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Options, error) {
 	op, err := config.Load(a.env)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *app) harnessOptions(ctx context.Context, layout string) (*harness.Optio
 	return o, nil
 }
 
-// harnessAt reads the harness of an argument.
+// harnessAt reads the harness named by an argument.
 func (a *app) harnessAt(ctx context.Context, dir, layout string, usable bool, also ...func(*harness.Options)) (*harness.Harness, error) {
 	o, err := a.harnessOptions(ctx, layout)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *app) harnessAt(ctx context.Context, dir, layout string, usable bool, al
 	return nil, err
 }
 
-// anySkill draws every SKILL.md as a skill.
+// anySkill treats every SKILL.md as a skill.
 func anySkill(o *harness.Options) { o.AnySkill = true }
 
 // harnessVerdict is one path of `harness validate --json`.

@@ -41,7 +41,7 @@ reference validator accept it. It never overwrites existing files.`,
 	return c
 }
 
-// nameHint proposes a name that is valid.
+// nameHint suggests a valid name.
 func nameHint(name string) string {
 	const rule = "lower-case letters, digits and single hyphens, at most 64"
 	if s := folder.Suggest(name); s != "" {

@@ -12,7 +12,7 @@ import (
 	"metier/internal/typeahead"
 )
 
-// keyboard reads what a person types, a line when one is wanted.
+// keyboard reads lines from the user on demand.
 type keyboard struct {
 	lines   chan entered
 	wanted  chan struct{}

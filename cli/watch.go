@@ -99,8 +99,8 @@ func (w *watcher) notice(n engine.Notice) {
 	w.line("%s", noticeLine(n))
 }
 
-// child shows the actions of a child of the run, on lines with its name. Its input is only in its
-// record, unless the output is a terminal.
+// child shows the actions of a child of the run, on lines with its name. Call arguments are shown
+// only on a terminal.
 func (w *watcher) child(name string) func(agent.Progress) {
 	name += ": "
 	return func(p agent.Progress) {

@@ -82,8 +82,8 @@ func (r *Redactor) Also(secrets ...Secret) {
 	r.known = k
 }
 
-// known holds the forms of all secrets: those that start with each byte, grouped by their first
-// character.
+// known holds the forms of all secrets. first indexes them by first byte, and starts groups those
+// with the same first character.
 type known struct {
 	forms  []form
 	first  [256][]int
