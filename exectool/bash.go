@@ -30,10 +30,9 @@ type bashArgs struct {
 	MS      *int   `json:"timeoutMs,omitempty"`
 }
 
-// bashTool runs a shell command over the workspace, in the same sandbox as
-// scripts. The files of active skills are there too, at /skills, and those of
-// skills that the command names, except where scripts of skills are off: a file
-// that is there can be run.
+// bashTool runs a shell command in the workspace, in the same sandbox as scripts. The files of
+// active skills, and those of skills that the command names, are available at /skills. They are
+// left out if scripts of skills are disabled, because any file there could be run.
 type bashTool struct{ *runner }
 
 func (t bashTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -70,8 +69,8 @@ func (t bashTool) args(raw json.RawMessage) (bashArgs, error) {
 	return a, nil
 }
 
-// Facts states what the command would do, as far as its text tells: every
-// simple command in it, and whether that is all.
+// Facts returns what the command would do, as far as its text shows: every simple command in it,
+// and whether the list is complete.
 func (t bashTool) Facts(ctx context.Context, _ *metier.Session, raw json.RawMessage) (metier.Facts, error) {
 	a, err := t.args(raw)
 	if err != nil {
@@ -140,8 +139,8 @@ func (t bashTool) job(ctx context.Context, x *metier.ToolContext, a bashArgs) (s
 	return j, err
 }
 
-// trees stages the files of the active skills, and of the others that the command
-// names by their folder and that the model may read.
+// trees stages the files of the active skills, and of other skills whose folder the command names
+// and that the model may read.
 func (t bashTool) trees(ctx context.Context, x *metier.ToolContext, command string) ([]sandbox.Tree, error) {
 	s := x.Session()
 	var list []metier.Skill
@@ -184,8 +183,8 @@ func (t bashTool) trees(ctx context.Context, x *metier.ToolContext, command stri
 	return trees, nil
 }
 
-// mentions reports whether a command has a folder's path in it, and not only the
-// beginning of a longer name.
+// mentions reports whether a command contains a folder's path, rather than a longer name that
+// begins with it.
 func mentions(command, dir string) bool {
 	for {
 		_, after, found := strings.Cut(command, dir)
@@ -199,7 +198,7 @@ func mentions(command, dir string) bool {
 	}
 }
 
-// unsuspicious applies to a skill that is not active what loading it would.
+// unsuspicious applies the checks of loading a skill to one that is not active.
 func unsuspicious(x *metier.ToolContext, sk metier.Skill, tree sandbox.Tree) error {
 	for _, f := range tree.Files {
 		if f.Path == sk.Head.FileName {

@@ -15,7 +15,7 @@ import (
 	"metier/settings"
 )
 
-// prepared is a script that was looked at.
+// prepared is a script that has been checked.
 type prepared struct {
 	skill   metier.Skill // with its files
 	script  Script
@@ -34,7 +34,7 @@ type prepared struct {
 
 func (p prepared) entry() string { return p.skill.Name + ":" + p.script.Path }
 
-// refusal makes the errors of one script.
+// refusal creates the errors of one script.
 type refusal func(k metier.Kind, code, text, hint string) error
 
 func (a Script) refusal() refusal {
@@ -46,9 +46,8 @@ func (a Script) refusal() refusal {
 // files finds a skill's files.
 type files func(context.Context, metier.Skill) (metier.Skill, error)
 
-// ready goes through the checks in their fixed order. The error is
-// of those before the allowlist; what is wrong after it is in broken, since the
-// operator's word comes in between.
+// ready runs the checks in their fixed order. Problems found before the allowlist are returned as
+// the error. Later ones are in broken, because the operator's decision comes in between.
 func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index files) (prepared, error) {
 	p := prepared{script: a}
 	fail := a.refusal()
@@ -79,7 +78,7 @@ func (r *runner) ready(ctx context.Context, s *metier.Session, a Script, index f
 	return p, nil
 }
 
-// sound looks at the file, at what runs it, and at where.
+// sound checks the file, its interpreter, and where it runs.
 func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail refusal) error {
 	i := slices.IndexFunc(p.skill.Resources, func(x metier.Resource) bool { return x.Path == p.script.Path })
 	if i < 0 {
@@ -131,8 +130,8 @@ func names(set settings.Set[settings.Runtime]) []string {
 	return out
 }
 
-// strong refuses where the host gives less than programs need: L2 in every
-// tier, unless the operator accepts what there is.
+// strong returns an error if the host provides less isolation than programs need, which is L2 in
+// every tier, unless the operator accepts it.
 func (r *runner) strong(have sandbox.Report) error {
 	least := r.least(false)
 	if have.Available && have.Level >= least {
@@ -151,7 +150,7 @@ func (r *runner) least(host bool) sandbox.Level {
 	return sandbox.L2
 }
 
-// workspace is where programs work, as a program starts.
+// workspace returns the workspace of a program that is about to start.
 func (r *runner) workspace() *sandbox.Workspace {
 	if r.Current == nil {
 		return r.Workspace
@@ -159,7 +158,7 @@ func (r *runner) workspace() *sandbox.Workspace {
 	return r.Current()
 }
 
-// home is where a program works when nothing else is said.
+// home returns the default working folder of a program.
 func (r *runner) home() string {
 	if r.Workspace == nil {
 		return sandbox.ScratchDir
@@ -167,9 +166,8 @@ func (r *runner) home() string {
 	return sandbox.WorkspaceDir
 }
 
-// cwd is a script's working folder. One that the call names has to lie in the
-// workspace or, where the setting says so, in the skill. On the
-// host it is the workspace under every setting.
+// cwd returns a script's working folder. One named by the call must be in the workspace or, if the
+// setting allows it, in the skill. On the host it is always the workspace.
 func (r *runner) cwd(asked, skill string, host bool, fail refusal) (string, error) {
 	home, in := r.home(), []string{r.home()}
 	switch {

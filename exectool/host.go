@@ -20,51 +20,48 @@ import (
 	"metier/settings"
 )
 
-// Host puts exact scripts on this machine itself, where nothing is kept from
-// them but this process's environment. It comes from a subagent's
-// profile, which is an operator's word; a run of its own has none.
-// Every other script stays in the sandbox.
+// Host runs specific scripts directly on this machine, isolated only from this process's
+// environment. It comes from a subagent's profile, which the operator controls. A top-level run has
+// none. All other scripts stay in the sandbox.
 //
-// A name alone puts nobody's code on the host: a script of a skill that did not
-// come with metier or from the organization also has to be in Approved, in the
-// very tree that runs.
+// A name alone is not enough to run code on the host. Unless the script's skill is built in or
+// comes from the organization, it must also be in Approved, with exactly the tree that runs.
 type Host struct {
 	Scripts  []string // SKILL:scripts/PATH, SKILL a name or an ID
 	Approved []policy.ApprovedScript
 	Sandbox  sandbox.Sandbox // runs them: one of level L0
 	Path     []string        // absolute folders after the system's in their PATH
-	// Leased has the scripts need Browser, which they find by AGENT_BROWSER_CDP.
-	// They are then held to the setting host_cdp, and to its origin.
+	// Leased means that the scripts need Browser, which they find through AGENT_BROWSER_CDP. They
+	// are then restricted by the setting host_cdp and to the browser's origin.
 	Leased  bool
 	Browser Browser // nil: there is no lease
-	// Credentials are the scripts, as in Scripts, that sign in somewhere. Each
-	// needs a grant of the lease, bound to its origin. Scripts with a
-	// grant get their skill's secrets; no other script on the host does.
+	// Credentials are the scripts, as in Scripts, that sign in somewhere. Each needs a grant of the
+	// browser session, bound to its origin. On the host, only scripts with a grant get their
+	// skill's secrets.
 	Credentials []string
 }
 
-// Browser is a lease of a browser: one origin, until some time, through an
-// endpoint of its own. It is safe for concurrent use.
+// Browser is a browser session for one origin and a limited time, through a separate endpoint. It
+// is safe for concurrent use.
 type Browser interface {
 	Endpoint() string // what scripts are given; it answers between Begin and end
 	Origin() string
 	Live() error // why it cannot be used, worded for people; nil: it can
-	// Granted is the origin to which the operator bound the credentials of a
-	// script, and whether there is a grant at all.
+	// Granted returns the origin to which the operator bound a script's credentials, and whether
+	// there is a grant.
 	Granted(entry string) (origin string, ok bool)
-	// Begin opens the endpoint for one script; end cuts its connections and says
-	// what the script asked of the browser, and what was refused.
+	// Begin opens the endpoint for one script. end closes its connections and returns what the
+	// script requested from the browser, and what was denied.
 	Begin(ctx context.Context) (end func() []event.HostUse, err error)
 }
 
-// The variable by which a script finds its browser, and the argument by which
-// it is told.
+// The environment variable and the argument that pass the browser endpoint to a script.
 const (
 	cdpEnv  = "AGENT_BROWSER_CDP"
 	cdpFlag = "--cdp"
 )
 
-// listed reports whether a list names a script of a skill.
+// listed reports whether a list contains a script of a skill.
 func listed(list []string, sk metier.Skill, file string) bool {
 	return slices.Contains(list, sk.Name+":"+file) || slices.Contains(list, sk.ID.String()+":"+file)
 }
@@ -72,7 +69,7 @@ func listed(list []string, sk metier.Skill, file string) bool {
 // on reports whether a script runs on the host.
 func (h *Host) on(sk metier.Skill, file string) bool { return h != nil && listed(h.Scripts, sk, file) }
 
-// trusted reports whether a skill's scripts may run on the host as they are.
+// trusted reports whether a skill's scripts may run on the host in their current state.
 func (h *Host) trusted(sk metier.Skill, file string) bool {
 	if t := sk.Tier.Or(); t == policy.Builtin || t == policy.Org {
 		return true
@@ -82,7 +79,7 @@ func (h *Host) trusted(sk metier.Skill, file string) bool {
 	})
 }
 
-// box is where a script runs.
+// box returns the sandbox in which a script runs.
 func (r *runner) box(host bool) sandbox.Sandbox {
 	if host {
 		return r.Host.Sandbox
@@ -109,8 +106,8 @@ func (r *runner) hostRules(p *prepared, fail refusal) error {
 
 type denial func(hint, format string, a ...any) error
 
-// hostCwd holds a script to the workspace, links resolved, and outside of the
-// records there.
+// hostCwd requires that a script's working folder, with links resolved, is in the workspace and
+// outside its records.
 func (r *runner) hostCwd(p *prepared, deny denial) error {
 	if r.Workspace == nil {
 		return deny("run with a workspace", "a script on the host runs in the workspace, and there is no workspace")
@@ -140,7 +137,7 @@ func (r *runner) hostCwd(p *prepared, deny denial) error {
 	return nil
 }
 
-// leaseRules hold a script to the browser that it was lent.
+// leaseRules restrict a script to its browser session.
 func (r *runner) leaseRules(p *prepared, deny denial) error {
 	b := r.Host.Browser
 	if b == nil {
@@ -171,8 +168,8 @@ func (r *runner) leaseRules(p *prepared, deny denial) error {
 	return nil
 }
 
-// cdpRule is the setting host_cdp: a script says --cdp with exactly the
-// endpoint of its lease, or does not say it at all.
+// cdpRule enforces the setting host_cdp: a script either passes --cdp with exactly the endpoint of
+// its session, or does not pass it.
 func (r *runner) cdpRule(args []string, deny denial) error {
 	var given []string
 	for i, a := range args {
@@ -203,9 +200,9 @@ func (r *runner) cdpRule(args []string, deny denial) error {
 	return nil
 }
 
-// otherOrigin says which address an argument names, if it is one that the lease
-// does not cover. The lease itself holds the browser to its origin, whatever
-// words a script uses; this says so before anything starts.
+// otherOrigin returns the address in an argument if the browser session does not cover it. The
+// session itself restricts the browser to its origin, whatever a script requests. This check
+// reports the problem before anything starts.
 func otherOrigin(arg string, b Browser) (string, bool) {
 	if arg == b.Endpoint() || arg == cdpFlag+"="+b.Endpoint() {
 		return "", false
@@ -228,7 +225,7 @@ func port(u *url.URL) string {
 	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
 }
 
-// environment is what a program on the host or apart from it finds.
+// environment returns the environment of a program, on the host or in the sandbox.
 func (r *runner) environment(host bool) []string {
 	env := Environment()
 	if !host {
@@ -242,8 +239,8 @@ func (r *runner) environment(host bool) []string {
 	return env
 }
 
-// useBrowser opens the browser for one script, where it has one. Its endpoint is kept
-// out of what the script prints, as a backstop.
+// useBrowser opens the browser for a script that uses one. As an additional safeguard, its endpoint
+// is removed from the script's output.
 func (r *runner) useBrowser(ctx context.Context, host bool) (end func() []event.HostUse, hide []record.Secret, err error) {
 	if !host || !r.Host.Leased {
 		return func() []event.HostUse { return nil }, nil, nil
@@ -256,7 +253,7 @@ func (r *runner) useBrowser(ctx context.Context, host bool) (end func() []event.
 	return end, []record.Secret{{Name: cdpEnv, Value: at}, {Name: cdpEnv, Value: rest}}, nil
 }
 
-// leased tells the model what its browser refused, and that the lease ended.
+// leased reports to the model what its browser denied, and that the session ended.
 func (r *runner) leased(res metier.Result, uses []event.HostUse) metier.Result {
 	if !r.Host.Leased || len(res.Parts) == 0 {
 		return res
@@ -278,7 +275,7 @@ func (r *runner) leased(res metier.Result, uses []event.HostUse) metier.Result {
 	return res
 }
 
-// about tells the model which scripts run on the host, and with what.
+// about describes to the model which scripts run on the host, and how.
 func (h *Host) about(cdp settings.HostCDP) string {
 	if h == nil || len(h.Scripts) == 0 {
 		return ""

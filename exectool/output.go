@@ -15,7 +15,7 @@ import (
 	"metier/sandbox"
 )
 
-// Result is how a program ended, as documents show it.
+// Result is how a program ended, as it appears in JSON documents.
 type Result struct {
 	Status    string   `json:"status"`
 	ExitCode  *int     `json:"exitCode"`
@@ -33,14 +33,14 @@ type Result struct {
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
 }
 
-// Quarantined is something that appeared at a protected path. To is where
-// metier moved it, "" if it is gone.
+// Quarantined is something that appeared at a protected path. To is where metier moved it, or "" if
+// it is gone.
 type Quarantined struct {
 	Path string `json:"path"`
 	To   string `json:"to,omitempty"`
 }
 
-// Ended says how the program ended, after "the script".
+// Ended describes how the program ended, as a phrase to follow "the script".
 func (r Result) Ended() string {
 	switch {
 	case len(r.Quarantined) > 0:
@@ -55,7 +55,7 @@ func (r Result) Ended() string {
 	return fmt.Sprintf("exited with %d", *r.ExitCode)
 }
 
-// text says what happened at a protected path.
+// text describes what happened at a protected path.
 func (q Quarantined) text() string {
 	s := strconv.Quote(q.Path) + " is protected, and a program that runs in this workspace created or removed it"
 	if q.To != "" {
@@ -64,8 +64,8 @@ func (q Quarantined) text() string {
 	return s
 }
 
-// reply is what a call returns of a program that ran. digest is of a script's
-// file, "" for a command.
+// reply returns the result of a call whose program ran. digest is that of the script's file, or ""
+// for a command.
 func reply(x *metier.ToolContext, e event.Execution, digest string, r sandbox.Result, argv []string, label policy.Label) (res metier.Result, err error) {
 	res = metier.Text(outputText(x, r))
 	res.Code, res.Label = endCode(r), label
@@ -78,7 +78,7 @@ func reply(x *metier.ToolContext, e event.Execution, digest string, r sandbox.Re
 	return res, err
 }
 
-// The codes of a program that ran and did not end well.
+// The codes of a program that ran but failed.
 const (
 	codeFailed = "script_failed" // it exited with another code than 0, or a signal ended it
 	codeLimit  = "script_limit"  // it ran into a limit
@@ -94,8 +94,8 @@ func endCode(r sandbox.Result) string {
 	return ""
 }
 
-// plainOutput is what a script printed; of one that failed, how it ended and what
-// it wrote to standard error come first.
+// plainOutput returns what a script printed. If the script failed, how it ended and its standard
+// error come first.
 func plainOutput(r sandbox.Result) string {
 	out, _, _ := shown(r.Stdout, r.StdoutTruncated)
 	if endCode(r) == "" && len(r.Quarantined) == 0 {
@@ -105,7 +105,7 @@ func plainOutput(r sandbox.Result) string {
 	return ending(r) + errs + out
 }
 
-// ending says how a program ended.
+// ending describes how a program ended.
 func ending(r sandbox.Result) string {
 	var b strings.Builder
 	switch {
@@ -124,15 +124,15 @@ func ending(r sandbox.Result) string {
 	return b.String()
 }
 
-// What Python, Node.js and Deno report of a package that is not installed. A
-// relative path is a file of the skill, and does not match.
+// The error messages of Python, Node.js and Deno for a package that is not installed. A relative
+// path is a file of the skill, and does not match.
 var (
 	pythonModule = regexp.MustCompile(`(?m)^(?:ModuleNotFoundError|ImportError): No module named '?([A-Za-z0-9_.]{1,100})'?\s*$`)
 	nodeModule   = regexp.MustCompile(`Cannot find (?:module|package) '(@?[A-Za-z0-9][A-Za-z0-9_./-]{0,100})'`)
 )
 
-// missingModule names the package for want of which a script failed, "" if its
-// standard error names none.
+// missingModule returns the missing package that made a script fail, or "" if its standard error
+// names none.
 func missingModule(stderr []byte) string {
 	kind, m := "Python package", pythonModule.FindSubmatch(stderr)
 	if m == nil {
@@ -144,8 +144,8 @@ func missingModule(stderr []byte) string {
 	return fmt.Sprintf("The %s %s is not installed where scripts run, and the sandbox has no network to fetch it. Install it in a system folder.\n", kind, m[1])
 }
 
-// outputText is what the model reads of a program: how it ended, then what it
-// wrote, each stream in an element that it cannot leave.
+// outputText returns what the model reads about a program: how it ended, followed by its output,
+// with each stream enclosed in an element that it cannot close.
 func outputText(x *metier.ToolContext, r sandbox.Result) string {
 	var b strings.Builder
 	b.WriteString(ending(r))
@@ -158,8 +158,8 @@ func outputText(x *metier.ToolContext, r sandbox.Result) string {
 	return b.String()
 }
 
-// Of a long stream the model reads the beginning and the end; all that was kept
-// is in the record.
+// The model reads the beginning and the end of a long stream. The record has everything that was
+// kept.
 const shownHead, shownTail = 32 << 10, 16 << 10
 
 func stream(name string, data []byte, cut bool) (text string, neutralized int) {
@@ -174,8 +174,8 @@ func stream(name string, data []byte, cut bool) (text string, neutralized int) {
 	return promptescape.Element("program_output", attributes, text)
 }
 
-// shown is the text of a stream for the model, how many of its bytes that is, and
-// whether it is less than all.
+// shown returns the text of a stream for the model, the number of its bytes that are included, and
+// whether some are left out.
 func shown(data []byte, cut bool) (text string, kept int, less bool) {
 	if len(data) <= shownHead+shownTail {
 		return strings.ToValidUTF8(string(data), "\uFFFD"), len(data), cut
@@ -185,7 +185,7 @@ func shown(data []byte, cut bool) (text string, kept int, less bool) {
 	return strings.ToValidUTF8(string(head), "\uFFFD") + fmt.Sprintf("\n[%d bytes left out]\n", left) + strings.ToValidUTF8(string(tail), "\uFFFD"), len(head) + len(tail), true
 }
 
-// short is a model's path as a fact: escaped, at most 1,024 bytes.
+// short escapes a path chosen by the model and limits it to 1,024 bytes.
 func short(p string) string {
 	const most = 1024
 	if len(p) > most {

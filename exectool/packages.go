@@ -13,9 +13,9 @@ import (
 	"metier/settings"
 )
 
-// dependencies looks whether the packages that a script or its skill declares
-// are where it runs. What is not there is requested in the record, and nothing
-// fetches it; whether the script runs all the same is a setting.
+// dependencies checks whether the packages declared by a script or its skill are installed where it
+// runs. Missing ones are recorded as requested but never installed. A setting decides whether the
+// script still runs.
 func (r *runner) dependencies(ctx context.Context, x *metier.ToolContext, p prepared) error {
 	names := slices.Clone(p.command.Needs)
 	for _, d := range p.skill.Head.Front.Dependencies {
@@ -39,8 +39,8 @@ func (r *runner) dependencies(ctx context.Context, x *metier.ToolContext, p prep
 		Hint: "install what is missing in a system folder, or set missing_dependency to warn", Err: fmt.Errorf("declared and not there: %s", strings.Join(missing, ", "))}
 }
 
-// missing asks the interpreter, where the script would run, which packages it
-// does not have. A name that is a program counts as there.
+// missing asks the interpreter, where the script would run, which packages it lacks. A name that is
+// a program counts as installed.
 func (r *runner) missing(ctx context.Context, p prepared, names []string) ([]string, error) {
 	box := r.box(p.host)
 	find := runtimes.Lookup(box.Probe(ctx).Visible)

@@ -20,14 +20,13 @@ import (
 	"metier/settings"
 )
 
-// runner runs programs under one session's options.
+// runner runs programs with the options of one session.
 type runner struct{ Options }
 
-// onStdin reports whether the code of a script goes to its interpreter's
-// standard input.
+// onStdin reports whether a script's code is passed to its interpreter on standard input.
 func (r *runner) onStdin() bool { return r.Exec.Stage == settings.StageStdin }
 
-// longest is the most time that a call may ask for.
+// longest returns the maximum time limit that a call may request.
 func (r *runner) longest() time.Duration { return max(timeoutMost, r.Limits.Wall) }
 
 // timeoutArg describes the argument timeoutMs.
@@ -36,7 +35,7 @@ func (r *runner) timeoutArg() map[string]any {
 		"description": fmt.Sprintf("Maximum run time in milliseconds (default %d).", r.Limits.Wall.Milliseconds())}
 }
 
-// asked are the limits that a call asks for, as far as it may.
+// asked returns the limits that a call requests, capped at what is allowed.
 func (r *runner) asked(ms *int) sandbox.Limits {
 	switch most := r.longest(); {
 	case ms == nil:
@@ -47,13 +46,13 @@ func (r *runner) asked(ms *int) sandbox.Limits {
 	return sandbox.Limits{Wall: time.Duration(*ms) * time.Millisecond}
 }
 
-// Environment is what every program finds. No variable of this process gets
-// there.
+// Environment returns the base environment of every program. It includes no variables of this
+// process.
 func Environment() []string {
 	return []string{"PATH=" + runtimes.SearchPath, "HOME=" + sandbox.ScratchDir, "TMPDIR=" + sandbox.ScratchDir, "LANG=C.UTF-8", "TERM=dumb"}
 }
 
-// reachable is the network a program would get: hosts, or any public one.
+// reachable returns the network a program would get: a list of hosts, or all public ones.
 func (r *runner) reachable() (hosts []string, public bool) {
 	switch r.Exec.Network {
 	case settings.NetworkOn:
@@ -69,7 +68,7 @@ func (r *runner) reachable() (hosts []string, public bool) {
 // hostNetwork is the network of a script on the host: that of the host.
 const hostNetwork = "host"
 
-// networkText is the canonical form of a network, which approvals bind.
+// networkText returns the canonical form of a network, to which approvals are bound.
 func networkText(hosts []string, public bool) string {
 	switch {
 	case public:
@@ -80,8 +79,8 @@ func networkText(hosts []string, public bool) string {
 	return ""
 }
 
-// run runs a program and fills e with what happened. p is the script it is;
-// nil: it is none. An error means that nothing ran.
+// run runs a program and records in e what happened. p is the script, or nil for a command. An
+// error means that nothing ran.
 func (r *runner) run(ctx context.Context, x *metier.ToolContext, j sandbox.Job, p *prepared, e *event.Execution) (sandbox.Result, error) {
 	secrets, err := r.secrets(ctx, p)
 	if err != nil {
@@ -127,8 +126,8 @@ func (r *runner) run(ctx context.Context, x *metier.ToolContext, j sandbox.Job, 
 	return ran, err
 }
 
-// secrets are the variables of a script that the operator declared for its
-// skill. On the host only a script with a grant has them.
+// secrets returns the variables that the operator declared for a script's skill. On the host only a
+// script with a grant gets them.
 func (r *runner) secrets(ctx context.Context, p *prepared) ([]record.Secret, error) {
 	if p == nil || r.Secrets == nil || p.host && !p.granted {
 		return nil, nil
@@ -140,7 +139,7 @@ func (r *runner) secrets(ctx context.Context, p *prepared) ([]record.Secret, err
 	return list, nil
 }
 
-// proxy opens the one way out that a program has, where it has any.
+// proxy opens a program's only network access, if it has any.
 func (r *runner) proxy(j *sandbox.Job) (*egress.Proxy, error) {
 	hosts, public := r.reachable()
 	if len(hosts) == 0 && !public {
@@ -167,7 +166,8 @@ func hostUse(used egress.Record) (hosts []event.HostUse, omitted int) {
 	return hosts, used.Omitted
 }
 
-// cleaned is output without secrets, nor the first half of one where it was cut.
+// cleaned returns output without secrets, and without the beginning of one where the output was
+// cut.
 func cleaned(clean *record.Redactor, b []byte, cut bool) []byte {
 	b, _ = clean.Clean(b)
 	if cut {
@@ -176,8 +176,8 @@ func cleaned(clean *record.Redactor, b []byte, cut bool) []byte {
 	return b
 }
 
-// watch passes output on as it comes, to whoever shows it: one piece at a time,
-// though the streams are read at once.
+// watch passes output on as it arrives, one piece at a time although the streams are read
+// concurrently.
 func (r *runner) watch(x *metier.ToolContext, one *sync.Mutex, stream string, clean *record.Redactor) *record.Stream {
 	return clean.Stream(func(b []byte) {
 		one.Lock()
@@ -186,7 +186,7 @@ func (r *runner) watch(x *metier.ToolContext, one *sync.Mutex, stream string, cl
 	})
 }
 
-// Unavailable words an error of a sandbox, which ran nothing.
+// Unavailable describes a sandbox error after which nothing ran.
 func Unavailable(err error) error {
 	e := &metier.Error{Op: "run", Kind: metier.Unavailable, Code: "sandbox_failed", Err: err}
 	if u, is := errors.AsType[*sandbox.Unavailable](err); is {
@@ -195,8 +195,7 @@ func Unavailable(err error) error {
 	return e
 }
 
-// target is where a program runs, in the words of the record: without any
-// isolation that is the host.
+// target returns where a program runs, as recorded. Without isolation that is the host.
 func target(l sandbox.Level) string {
 	if l == sandbox.L0 {
 		return "host"
@@ -204,7 +203,7 @@ func target(l sandbox.Level) string {
 	return "sandbox"
 }
 
-// ended fills the record of a program that ran.
+// ended completes the record of a program that ran.
 func (r *runner) ended(ctx context.Context, x *metier.ToolContext, j sandbox.Job, ran sandbox.Result, e *event.Execution) error {
 	hosts, public := r.reachable()
 	e.Call, e.Status, e.Target, e.Cwd, e.Backend, e.Level = x.Call().ID, "executed", target(ran.Level), j.Dir, ran.Backend, ran.Level.String()

@@ -19,7 +19,7 @@ import (
 	"metier/settings"
 )
 
-// Limits that no setting changes.
+// Limits that no setting can change.
 const (
 	scriptMax   = 1 << 20          // bytes of a script
 	treeMax     = 64 << 20         // bytes of skills that are staged for one program
@@ -72,9 +72,9 @@ func (t scriptTool) Spec(_ context.Context, s *metier.Session) (metier.Spec, boo
 		ToolSpec: model.ToolSpec{Name: t.Name, Description: strings.TrimSpace(scriptText) + t.Host.about(t.Exec.HostCDP), Schema: argschema.Object(props, required...)}}, len(s.Snapshot().All()) > 0
 }
 
-// byPath is a script in the words of harnesses: a skill's path as skill (v1) or
-// path (v2), and the name of the script. With skill and path and no script it is
-// a Script, as the operator's own commands have it.
+// byPath identifies a script as harnesses do: a skill's path as skill (v1) or path (v2), and the
+// script's name. With skill and path but no script it is a Script, as in the operator's own
+// commands.
 type byPath struct {
 	Skill  string   `json:"skill,omitempty"`
 	Path   string   `json:"path,omitempty"`
@@ -85,7 +85,7 @@ type byPath struct {
 	Stdin  string   `json:"stdin,omitempty"`
 }
 
-// decode reads the arguments in the words that the tool takes.
+// decode parses the arguments in the form that the tool accepts.
 func (t scriptTool) decode(ctx context.Context, s *metier.Session, raw json.RawMessage) (Script, error) {
 	var a Script
 	if t.ByPath == nil {
@@ -158,7 +158,7 @@ func (t scriptTool) Facts(ctx context.Context, s *metier.Session, raw json.RawMe
 	return metier.Facts{Request: r}, nil
 }
 
-// worded is an error with its way out.
+// worded returns an error with its hint.
 func worded(err error) string {
 	if e, ok := errors.AsType[*metier.Error](err); ok && e.Hint != "" {
 		return err.Error() + "; " + e.Hint
@@ -166,9 +166,9 @@ func worded(err error) string {
 	return err.Error()
 }
 
-// Stage reads a skill's files before it is activated, so that what is wrong
-// with them is known then, and says where its scripts will find them.
-// The bytes that run are read and compared again by each call.
+// Stage reads a skill's files before it is activated, so that problems with them are found then,
+// and reports where its scripts will find them. Each call reads and compares the bytes that run
+// again.
 func (t scriptTool) Stage(ctx context.Context, x *metier.ToolContext, sk metier.Skill) error {
 	if sk.Head.Remote { // its files are fetched when a script of it runs (SEP-2640, lazy retrieval)
 		return nil
@@ -226,7 +226,7 @@ func (t scriptTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.R
 	return res, err
 }
 
-// event is what the record says of the script before it ran.
+// event returns what is recorded about the script before it runs.
 func (p prepared) event(x *metier.ToolContext) event.ScriptExecuted {
 	return event.ScriptExecuted{SkillID: p.skill.ID.String(), Name: p.skill.Name, Source: p.skill.Tier.Or(), Path: short(p.script.Path), Entry: p.skill.Name + ":" + short(p.script.Path),
 		Tree: string(p.skill.Tree), RegistryDigest: string(p.indexed.Digest), RegistrySize: p.indexed.Size, ObservedDigest: string(p.sum), ObservedSize: int64(len(p.data)),
@@ -234,7 +234,7 @@ func (p prepared) event(x *metier.ToolContext) event.ScriptExecuted {
 		Execution: event.Execution{Call: x.Call().ID, Target: target(p.level), Runtime: p.command.Runtime, Cwd: p.cwd, Backend: p.backend, Level: p.level.String()}}
 }
 
-// job puts together what the script gets.
+// job assembles the input of the script.
 func (t scriptTool) job(ctx context.Context, s *metier.Session, p prepared) (sandbox.Job, error) {
 	j := sandbox.Job{Argv: p.command.Argv, Dir: p.cwd, Stdin: strings.NewReader(p.script.Stdin), Limits: t.asked(p.script.MS)}
 	if t.onStdin() {

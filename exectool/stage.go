@@ -13,12 +13,12 @@ import (
 	"metier/sandbox"
 )
 
-// stagedAt is the folder of a skill's staged files.
+// stagedAt returns the folder of a skill's staged files.
 func stagedAt(sk metier.Skill) string { return path.Join(sandbox.SkillsDir, sk.Slug) }
 
-// stage reads all files of a skill, each compared with the index, as the tree
-// that its scripts run from: the bytes that run are the ones that were hashed
-// (D3). total is what other skills of the same job have of treeMax.
+// stage reads all files of a skill and compares each with the index. The result is the tree that
+// its scripts run from: the bytes that run are the ones that were hashed. total is how much of
+// treeMax other skills of the same job use.
 func (r *runner) stage(ctx context.Context, s *metier.Session, sk metier.Skill, total int64) (sandbox.Tree, error) {
 	t := sandbox.Tree{Path: stagedAt(sk)}
 	files := slices.Clone(sk.Resources)
@@ -47,11 +47,11 @@ func (r *runner) stage(ctx context.Context, s *metier.Session, sk metier.Skill, 
 	return t, nil
 }
 
-// skillMax is the largest SKILL.md whose size the index does not know.
+// skillMax is the maximum size of a SKILL.md whose size is not in the index.
 const skillMax = 4 << 20
 
-// verified reads one file of a skill whole and compares it with the index. A
-// size below zero is not compared.
+// verified reads one file of a skill completely and compares it with the index. A negative size is
+// not compared.
 func verified(ctx context.Context, b metier.Bundle, sk metier.Skill, f metier.Resource) ([]byte, error) {
 	fail := func(k metier.Kind, code string, err error) error {
 		return &metier.Error{Op: "run", Skill: sk.Name, Path: f.Path, Kind: k, Code: code, Err: err}
