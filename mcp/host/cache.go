@@ -16,17 +16,16 @@ import (
 	"metier/internal/digest"
 )
 
-// Bounds of the cache on disk.
+// Limits of the cache on disk.
 const (
 	maxCached = 64 << 20            // bytes of all files together
 	maxAge    = 30 * 24 * time.Hour // without a read
 )
 
-// cache keeps files of servers' skills that were read and found to fit their
-// entries: below DIR/SERVER-ID/SKILL/, each called by its digest, so that
-// nothing there can be found as a skill, and the server and the address are in
-// the path (SEP-2640, skill URIs). What it gives is hashed at every read, since
-// others may have written there. Nil keeps nothing.
+// cache stores files of servers' skills that were read and match their entries. They are in
+// DIR/SERVER-ID/SKILL/, named by digest, so that none can be discovered as a skill. The path
+// includes the server and the address (SEP-2640, skill URIs). Files are hashed at every read,
+// because others may have written there. A nil cache stores nothing.
 type cache struct {
 	dir string
 	now func() time.Time
@@ -36,8 +35,8 @@ type cache struct {
 	known bool
 }
 
-// place is the folder of one skill of one server. The label alone would be one
-// for two servers of two configurations.
+// place returns the folder of one skill of one server. The label alone would be the same for two
+// servers of two configurations.
 func (k *cache) place(s Server, folder string) string {
 	who := strings.Join(append([]string{s.URL, s.Command, s.Cwd}, s.Args...), "\x00")
 	return filepath.Join(k.dir, s.Label+"-"+short(who, 16), short(folder, 32))
@@ -48,8 +47,8 @@ func short(text string, n int) string {
 	return hex.EncodeToString(sum[:])[:n]
 }
 
-// read gives the bytes of a file, if they are there and what the entry says.
-// altered reports that they were there and were not; they are gone then.
+// read returns the bytes of a cached file if they match the entry. altered reports that they
+// existed but did not match, and were removed.
 func (k *cache) read(s Server, folder string, f listedFile) (data []byte, ok, altered bool) {
 	name := filepath.Join(k.place(s, folder), strings.TrimPrefix(f.digest, "sha256:"))
 	info, err := os.Lstat(name)
@@ -67,8 +66,7 @@ func (k *cache) read(s Server, folder string, f listedFile) (data []byte, ok, al
 	return nil, false, true
 }
 
-// keep writes a file that was checked, and throws out what was not read for
-// longest where there is too much.
+// keep writes a verified file, and evicts the least recently read ones if the cache is too large.
 func (k *cache) keep(s Server, folder string, f listedFile, data []byte) error {
 	if k == nil || int64(len(data)) > maxCached/4 {
 		return nil
@@ -93,8 +91,8 @@ func (k *cache) keep(s Server, folder string, f listedFile, data []byte) error {
 	return nil
 }
 
-// prune removes what is older than a moment, and the oldest until so many bytes
-// are left. It returns how many are.
+// prune removes files older than before, and then the oldest until at most most bytes are left. It
+// returns the remaining size.
 func prune(dir string, most int64, before time.Time) (total int64) {
 	type file struct {
 		path string
@@ -125,7 +123,7 @@ func prune(dir string, most int64, before time.Time) (total int64) {
 	return total
 }
 
-// Cached tells how much of servers' skills is kept in a folder.
+// Cached returns the number and size of the files of servers' skills cached in a folder.
 func Cached(dir string) (files int, bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

@@ -30,20 +30,24 @@ type Server struct {
 	Cwd     string            `json:"cwd,omitempty" yaml:"cwd"`
 	URL     string            `json:"url,omitempty" yaml:"url"`
 	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
-	// ReadOnly names tools that only read, by the operator's word; "*" is all. Whatever the server says, others are side effects.
+	// ReadOnly names tools that the operator declares read-only. "*" means all. All others count as
+	// side effects, whatever the server declares.
 	ReadOnly []string `json:"readOnly,omitempty" yaml:"readOnly"`
 	Skills   bool     `json:"skills,omitempty" yaml:"skills"` // its skills become a source
-	// SkillURIs are skills to take that its list may not have, by the address of their SKILL.md.
+	// SkillURIs are additional skills that may be missing from the server's list, by the address of
+	// their SKILL.md.
 	SkillURIs []string `json:"skillUris,omitempty" yaml:"skillUris"`
-	// When leaves the server out where it is empty, 0, off, no or false after expansion; nil: it is used.
+	// When disables the server if it expands to empty, 0, off, no or false. If nil, the server is
+	// used.
 	When    *string `json:"when,omitempty" yaml:"when"`
 	StartMS int     `json:"startTimeoutMs,omitempty" yaml:"startTimeoutMs"` // 0: 10 seconds
 	CallMS  int     `json:"callTimeoutMs,omitempty" yaml:"callTimeoutMs"`   // 0: 60 seconds
-	// Drawn is what Expand took for args and url from variables that are called like secrets, by place.
+	// Drawn holds the values that Expand inserted into args and url from variables with secret-like
+	// names, by place.
 	Drawn map[string]string `json:"-" yaml:"-"`
 }
 
-// Bounds of a configuration.
+// Limits of a configuration.
 const (
 	maxConfig  = 1 << 20
 	maxServers = 64
@@ -51,7 +55,7 @@ const (
 
 var label = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9-])?$`)
 
-// wrong is an error of the configuration; it names file and key, never a value.
+// wrong returns a configuration error. It names the file and the key, never a value.
 func wrong(file, key, format string, args ...any) error {
 	if key != "" {
 		key = "mcpServers." + key
@@ -60,9 +64,9 @@ func wrong(file, key, format string, args ...any) error {
 		Hint: `write {"mcpServers": {"NAME": {"command": "…", "args": […]} or {"type": "http", "url": "…"}}}`, Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads a file of the shape {"mcpServers": {…}} strictly: unknown keys,
-// keys that stand twice, and labels other than a-z, 0-9, - and _ are errors that
-// name the file and the key. Nothing is expanded yet.
+// Parse parses a file of the form {"mcpServers": {…}} strictly. Unknown keys, duplicate keys, and
+// labels with characters other than a-z, 0-9, - and _ are errors that name the file and the key.
+// Nothing is expanded yet.
 func Parse(file string, data []byte) ([]Server, error) {
 	if len(data) > maxConfig {
 		return nil, wrong(file, "", "the file has more than %d bytes", maxConfig)
@@ -103,10 +107,10 @@ func Parse(file string, data []byte) ([]Server, error) {
 	return out, nil
 }
 
-// quoted is a key for people.
+// quoted formats a key for display.
 func quoted(name string) string { return termtext.Line(clipped(name, 64)) }
 
-// strict decodes one JSON object; its own members are unique and known.
+// strict decodes one JSON object whose members must be unique and known.
 func strict(data []byte, into any) error {
 	if _, err := members(data); err != nil {
 		return err
@@ -123,7 +127,7 @@ func strict(data []byte, into any) error {
 	return nil
 }
 
-// kinds are those of the values of a server, for people.
+// kinds describe the types of a server's values in messages.
 var kinds = map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list of texts", reflect.Map: "object of texts", reflect.Struct: "object",
 	reflect.Bool: "true or false", reflect.Int: "whole number"}
 
@@ -137,7 +141,7 @@ func flat(data []byte, name string) error {
 	return err
 }
 
-// members reads an object and refuses a key that stands twice.
+// members reads an object and rejects duplicate keys.
 func members(data []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	t, err := d.Token()
@@ -172,7 +176,7 @@ func members(data []byte) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// check says what is wrong with a server.
+// check returns what is wrong with a server.
 func (s Server) check() error {
 	bad := func(key, format string, args ...any) error {
 		return wrong(s.File, strings.TrimSuffix(quoted(s.Label)+"."+key, "."), format, args...)
@@ -196,12 +200,11 @@ func (s Server) check() error {
 	return nil
 }
 
-// variable is ${NAME} or ${NAME:-instead}.
+// variable matches ${NAME} and ${NAME:-default}.
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// Expand puts the environment into a server's texts. used is false where its
-// when leaves it out. A variable that is not there and has no default is an
-// error that names it.
+// Expand replaces variables in a server's texts. used is false if its when disables it. An
+// undefined variable without a default is an error that names it.
 func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, err error) {
 	out = s
 	out.Drawn = map[string]string{}
@@ -253,17 +256,15 @@ func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, 
 	return out, true, nil
 }
 
-// shortest is the least a value has to have to be kept out of texts: a shorter
-// one would be found everywhere.
+// shortest is the minimum length of a value to redact. A shorter one would match everywhere.
 const shortest = 8
 
-// secretive is how variables, flags and keys are called that hold secrets.
+// secretive matches names of variables, flags and keys that hold secrets.
 var secretive = regexp.MustCompile(`(?i)key|token|secret|passw|auth|credential|bearer|signature|_pat$`)
 
-// Secrets are what no record, error or log may hold, by the place where it
-// stands: the values of env and headers, and an authorization without its scheme
-// too; of args and url what belongs to a variable, flag or key that is called
-// like a secret; and the parts of a url's path that look made by chance.
+// Secrets returns the values that must not appear in records, errors or logs, by place: the values
+// of env and headers, including an authorization without its scheme, the values in args and url of
+// a variable, flag or key with a secret-like name, and the parts of a URL's path that look random.
 func (s Server) Secrets() map[string]string {
 	out := map[string]string{}
 	for part, values := range map[string]map[string]string{"env": s.Env, "headers": s.Headers} {
@@ -315,7 +316,7 @@ func (s Server) Secrets() map[string]string {
 	return out
 }
 
-// replacer takes the secrets out of a text, longest first.
+// replacer removes the secrets from a text, longest first.
 func (s Server) replacer() *strings.Replacer {
 	secrets := s.Secrets()
 	names := slices.SortedFunc(maps.Keys(secrets), func(a, b string) int {

@@ -24,15 +24,15 @@ import (
 // Extension is the identifier of SEP-2640.
 const Extension = "io.modelcontextprotocol/skills"
 
-// Bounds of what a server may list.
+// Limits on what a server may list.
 const (
 	maxPages  = 200
 	maxTools  = 512
 	maxSkills = 10_000
 )
 
-// connection is one server: what was agreed with it, and what it offered when
-// the run began.
+// connection is the connection to one server: what was negotiated, and what it offered when the run
+// began.
 type connection struct {
 	host    *Host
 	server  Server
@@ -55,15 +55,15 @@ type connection struct {
 	blamed *metier.Error     // why the connection breaks, where that is known here
 }
 
-// clean takes the operator's secrets out of a text.
+// clean removes the operator's secrets from a text.
 func (c *connection) clean(s string) string { return c.secrets.Replace(s) }
 
-// fault is an error of the server with a code and a way out.
+// fault returns an error of the server with a code and a hint.
 func (c *connection) fault(op, code, hint string, err error) *metier.Error {
 	return &metier.Error{Op: op, Path: MountLabel(c.server.Label), Kind: metier.Unavailable, Code: code, Hint: hint, Err: errors.New(clipped(c.clean(err.Error()), 500))}
 }
 
-// open connects and lists the tools. What goes wrong is kept.
+// open connects and lists the tools. It stores any error.
 func (c *connection) open(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.server.start())
 	defer cancel()
@@ -146,7 +146,7 @@ func (c *connection) connect(ctx context.Context) error {
 	return c.listTools(ctx)
 }
 
-// agreed notes what the server declares.
+// agreed stores what the server declares.
 func (c *connection) agreed() {
 	r := c.session.InitializeResult()
 	c.version = r.ProtocolVersion
@@ -159,8 +159,8 @@ func (c *connection) agreed() {
 	_, c.skills = r.Capabilities.Extensions[Extension]
 }
 
-// fresh keeps the library from answering out of its own cache: what is read is
-// checked against what the server says now.
+// fresh bypasses the library's cache, because what is read is checked against the server's current
+// state.
 func fresh(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		r, err := next(ctx, method, req)
@@ -215,10 +215,10 @@ func (c *connection) listTools(ctx context.Context) error {
 	return nil
 }
 
-// listing is the most bytes that all pages of a list may have.
+// listing returns the maximum size of all pages of a list, in bytes.
 func (c *connection) listing() int64 { return 2 * int64(c.host.opts.Message) }
 
-// digests tell whether a tool is the one that was offered.
+// digests identify the offered tools, to detect changes.
 func digests(tools []*mcp.Tool) map[string]string {
 	out := map[string]string{}
 	for _, t := range tools {
@@ -231,8 +231,8 @@ func digests(tools []*mcp.Tool) map[string]string {
 	return out
 }
 
-// same reports whether a tool is as it was when the run began. The list is read
-// again where the server said that it changed.
+// same checks that a tool has not changed since the run began. If the server reported a change, the
+// list is read again.
 func (c *connection) same(ctx context.Context, name, was string) error {
 	c.mu.Lock()
 	dirty := c.dirty
@@ -270,7 +270,7 @@ func (c *connection) refusal(code, text string) error {
 	return &metier.Error{Op: "call", Path: MountLabel(c.server.Label), Kind: metier.Drift, Code: code, Hint: "start a new run to see the tool as it is now", Err: errors.New(text)}
 }
 
-// broken words the failure of a request.
+// broken describes the failure of a request.
 func (c *connection) broken(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*metier.Error](err); ok {
 		return e
@@ -290,7 +290,7 @@ func (c *connection) broken(ctx context.Context, err error) error {
 	return c.fault("call", "mcp_failed", "", err)
 }
 
-// gone reports whether an error says that the server is not there any more.
+// gone reports whether an error means that the server is no longer running.
 func gone(err error) bool {
 	return errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE)
 }

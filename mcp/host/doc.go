@@ -1,11 +1,10 @@
-// Package host uses servers of the Model Context Protocol that the operator
-// configured: their tools join a run, and their skills (SEP-2640) become a
-// source.
+// Package host connects to the MCP servers that the operator configured. Their tools join a run,
+// and their skills (SEP-2640) become a source.
 //
-// A server is never trusted. What it says of itself decides nothing: it is
-// called by the operator's label, its tools are side effects unless the operator
-// says that they read, and its skills are of the tier third_party. A server that
-// dies, hangs, floods or lies costs its own tools and skills, and nothing else.
+// A server is never trusted. It is identified by the operator's label, whatever it calls itself.
+// Its tools are side effects unless the operator declares them read-only, and its skills have the
+// tier third_party. A server that dies, hangs, floods or lies affects only its own tools and
+// skills.
 package host
 
 import (
@@ -30,17 +29,20 @@ type Options struct {
 	Env     func(name string) (string, bool) // the environment; nil: none
 	Client  *http.Client                     // nil: one that follows no redirects
 	Logger  *slog.Logger
-	// Message is the largest message of a server in bytes; 0: 32 MiB, which a skill's largest file fits in.
+	// Message is the maximum size of a server's message in bytes. 0 means 32 MiB, enough for a
+	// skill's largest file.
 	Message int
-	// Output is the most bytes of a result that a model is shown; 0: 64 KiB.
+	// Output is the maximum number of bytes of a result that a model is shown. 0 means 64 KiB.
 	Output int
-	// Pins are tools by our names as they were when a run began (Host.Pins): one that is another now is left out.
+	// Pins are the tools, by metier's names, when a run began (Host.Pins). Tools that have changed
+	// are left out.
 	Pins map[string]string
-	// Cache is a folder of this user alone, below no root of skills, in which files of skills are kept; "": none are.
+	// Cache is a folder for files of skills. It must belong to this user only and not be below a
+	// root of skills. "" disables the cache.
 	Cache string
-	// Now tells the time for the cache; nil: time.Now.
+	// Now returns the time for the cache. The default is time.Now.
 	Now func() time.Time
-	// Grace is how long a program may take to end by itself; 0: 2 seconds.
+	// Grace is how long a program may take to exit by itself. 0 means 2 seconds.
 	Grace time.Duration
 }
 
@@ -79,9 +81,8 @@ type Host struct {
 	notes []metier.Diagnostic
 }
 
-// Open connects to the servers, side by side, and lists what they offer. A
-// server that cannot be used is a note, not an error; an error is a
-// configuration that means nothing (two servers of one label).
+// Open connects to the servers in parallel and lists what they offer. An unusable server results in
+// a note. Only an invalid configuration (two servers with the same label) is an error.
 func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 	h := &Host{sources: map[string]*Source{}}
 	if o != nil {
@@ -119,7 +120,7 @@ func Open(ctx context.Context, servers []Server, o *Options) (*Host, error) {
 	return h, ctx.Err()
 }
 
-// note keeps something to report of a server.
+// note stores a diagnostic about a server.
 func (h *Host) note(c *connection, code, format string, args ...any) {
 	d := metier.Diagnostic{Severity: "warning", Code: code, Path: MountLabel(c.server.Label),
 		Detail: "server " + c.server.Label + ": " + termtext.Line(clipped(c.clean(fmt.Sprintf(format, args...)), 500))}
@@ -129,8 +130,8 @@ func (h *Host) note(c *connection, code, format string, args ...any) {
 	h.notes = append(h.notes, d)
 }
 
-// Notes is what there is to report: servers that cannot be used, tools and
-// skills that were left out, and why.
+// Notes returns the diagnostics: unusable servers, and tools and skills that were left out, with
+// the reasons.
 func (h *Host) Notes() []metier.Diagnostic {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +147,7 @@ func (h *Host) Tools() []metier.Tool {
 	return out
 }
 
-// Pins tells the tools of servers that answered from later ones of these names.
+// Pins identifies the tools of the servers that responded, to detect later changes.
 func (h *Host) Pins() map[string]string {
 	out := map[string]string{}
 	for _, t := range h.tools {
@@ -155,8 +156,8 @@ func (h *Host) Pins() map[string]string {
 	return out
 }
 
-// Source returns the skills of a server, or nil where it has none or the
-// operator did not ask for them.
+// Source returns the skills of a server, or nil if it has none or the operator did not request
+// them.
 func (h *Host) Source(label string) *Source { return h.sources[label] }
 
 // Labels returns the labels of all servers, in order.
@@ -168,7 +169,7 @@ func (h *Host) Labels() []string {
 	return out
 }
 
-// Status is what there is to say of one server.
+// Status is the state of one server.
 type Status struct {
 	Label, Transport string // stdio or http
 	Version          string // of the protocol, as agreed
@@ -178,7 +179,7 @@ type Status struct {
 	Err              error  // why it cannot be used
 }
 
-// Servers tells of all servers, in the order of their labels.
+// Servers returns the status of all servers, sorted by label.
 func (h *Host) Servers() []Status {
 	var out []Status
 	for _, c := range h.servers {
@@ -191,7 +192,7 @@ func (h *Host) Servers() []Status {
 	return out
 }
 
-// Close ends all connections and every process that was started.
+// Close closes all connections and stops every process that was started.
 func (h *Host) Close() error {
 	errs := make([]error, len(h.servers))
 	var wg sync.WaitGroup
@@ -202,7 +203,7 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// clipped cuts text at so many bytes.
+// clipped cuts text to at most most bytes.
 func clipped(s string, most int) string {
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

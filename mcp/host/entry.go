@@ -18,8 +18,8 @@ import (
 	"metier/skillmd"
 )
 
-// The limits that every host has to support (SEP-2640, limits). What is beyond
-// them is refused and said.
+// The limits that every host has to support (SEP-2640, limits). What exceeds them is rejected and
+// reported.
 const (
 	MaxResources  = 512
 	MaxSkillBytes = 16 << 20
@@ -30,8 +30,7 @@ const (
 	dynamic  = "dynamic"
 )
 
-// Entry is one skill as a server lists it. Nothing in it is believed before
-// check.
+// Entry is one skill as listed by a server. Nothing in it is trusted before check.
 type Entry struct {
 	URI         string          `json:"uri"`
 	Frontmatter json.RawMessage `json:"frontmatter"`
@@ -40,9 +39,9 @@ type Entry struct {
 	bad error // it cannot be read in one way
 }
 
-// UnmarshalJSON takes the keys as they are written, each once: two readers may
-// not find two skills in one entry. What is wrong is kept for check, since the
-// other entries of the page count.
+// UnmarshalJSON matches keys exactly and rejects duplicates, so that two readers cannot find two
+// skills in one entry. Errors are kept for check, because the other entries of the page are still
+// valid.
 func (e *Entry) UnmarshalJSON(raw []byte) error {
 	*e = Entry{}
 	m, err := members(raw)
@@ -79,7 +78,7 @@ func unique(v json.RawMessage) error {
 	return nil
 }
 
-// held is an entry that was checked: the manifest by which its files are read.
+// held is a checked entry: the manifest used to read the skill's files.
 type held struct {
 	uri, folder string // of SKILL.md, and without its name
 	path        string // in our source
@@ -104,7 +103,7 @@ func unusable(format string, args ...any) error {
 	return broken{"mcp-entry-invalid", fmt.Sprintf(format, args...)}
 }
 
-// check holds an entry to what SEP-2640 says of one.
+// check validates an entry against SEP-2640.
 func (e Entry) check() (*held, error) {
 	if e.bad != nil {
 		return nil, unusable("it cannot be read: %v", e.bad)
@@ -141,9 +140,9 @@ func visibleOnly(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || termtext.Hidden(r) })
 }
 
-// placeOf is the path of a skill in our source: scheme and address, each part
-// as it was written, so that two addresses are two paths. An address without an
-// authority has % in its place, which no address can have.
+// placeOf returns the path of a skill in the source: scheme and address, each part as written, so
+// that two addresses are two paths. An address without an authority has % in its place, which no
+// address can have.
 func placeOf(folder string) (string, error) {
 	scheme, rest, ok := strings.Cut(folder, "://")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/%") || strings.ContainsAny(rest, "?#") {
@@ -158,7 +157,7 @@ func placeOf(folder string) (string, error) {
 	return "", unusable("its address has empty parts, . or ..")
 }
 
-// addressOf is the way back.
+// addressOf is the inverse of placeOf.
 func addressOf(place string) (string, bool) {
 	scheme, rest, ok := strings.Cut(place, "/")
 	rest = strings.TrimPrefix(rest, "%/")
@@ -170,7 +169,7 @@ func addressOf(place string) (string, bool) {
 	return folder + "/" + mainFile, ok && err == nil && again == place
 }
 
-// read makes a frontmatter of the JSON, which is YAML too.
+// read parses the JSON, which is also YAML, as frontmatter.
 func (h *held) read(raw json.RawMessage) error {
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
@@ -257,7 +256,7 @@ func resource(raw json.RawMessage) (f listing, err error) {
 	return f, nil
 }
 
-// within is the path of a file in the skill's folder.
+// within returns the path of a file in the skill's folder.
 func (h *held) within(uri string) (string, error) {
 	rest, ok := strings.CutPrefix(uri, h.folder+"/")
 	if !ok || strings.ContainsAny(rest, "?#\\") {
@@ -281,8 +280,7 @@ func (h *held) file(p string) (listedFile, bool) {
 	return h.files[i], true
 }
 
-// same reports whether two entries are one content: each address with its
-// digest.
+// same reports whether two entries have the same content: the same addresses with the same digests.
 func (h *held) same(o *held) bool {
 	return h.uri == o.uri && h.dynamic == o.dynamic && slices.Equal(h.files, o.files) && equal(h.fields, o.fields)
 }
@@ -293,10 +291,9 @@ func decode(raw json.RawMessage, into any) error {
 	return d.Decode(into)
 }
 
-// differs compares the frontmatter of a fetched SKILL.md with the entry, field
-// by field, and names the first that is another. Our reading keeps numbers and
-// dates as they are written, others' YAML does not, so a number counts by its
-// value.
+// differs compares the frontmatter of a fetched SKILL.md with the entry, and names the first field
+// that differs. metier keeps numbers and dates as written and other YAML parsers do not, so numbers
+// are compared by value.
 func (h *held) differs(raw []byte) error {
 	if typed, err := skillmd.TypedJSON(raw); err == nil {
 		var file map[string]any
@@ -344,7 +341,7 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// equal compares a value of an entry with one of our reading.
+// equal compares a value of an entry with one parsed by metier.
 func equal(theirs, ours any) bool {
 	switch o := ours.(type) {
 	case map[string]any:
@@ -365,7 +362,7 @@ func equal(theirs, ours any) bool {
 	return theirs == ours
 }
 
-// words are what YAML 1.1 takes for a truth, and we for a text.
+// words are booleans in YAML 1.1 but text in metier.
 var words = map[string]bool{"yes": true, "on": true, "no": false, "off": false}
 
 func scalar(theirs any, text string) bool {

@@ -11,12 +11,11 @@ import (
 	"metier/internal/intake"
 )
 
-// toolsChanged is the one notification of a server that counts here.
+// toolsChanged is the only server notification that is used.
 const toolsChanged = "notifications/tools/list_changed"
 
-// heard takes a notification of the server. None is passed on to the library:
-// it queues them without a limit, and handles them more slowly than it reads
-// them.
+// heard handles a notification of the server. None is passed on to the library, which queues them
+// without a limit and handles them more slowly than it reads them.
 func (c *connection) heard(method string) {
 	if method != toolsChanged {
 		return

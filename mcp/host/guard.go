@@ -36,7 +36,7 @@ func (c *connection) tooMuch() error {
 	return intake.ErrTooMuch
 }
 
-// blame keeps why the connection breaks; the first reason counts.
+// blame stores why the connection breaks. The first reason is kept.
 func (c *connection) blame(code, hint string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *connection) blame(code, hint string, err error) {
 	}
 }
 
-// reason gives why the connection breaks, once.
+// reason returns why the connection broke, once.
 func (c *connection) reason() *metier.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// counted is what a stream may have in all.
+// counted limits the total size of a stream.
 type counted struct {
 	io.Reader
 	c    *connection

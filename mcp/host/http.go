@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// remote is the transport to a URL: headers go to that address only, redirects
-// are not followed, and no answer is longer than a message may be.
+// remote returns the transport to a URL. Headers are sent to that address only, redirects are not
+// followed, and responses are limited to the size of a message.
 func (c *connection) remote() mcp.Transport {
 	o := c.host.opts
 	base := http.Client{}
@@ -37,14 +37,14 @@ type door struct {
 	c    *connection
 }
 
-// Bounds of the answers to requests of a server. The library answers each in a
-// goroutine and a connection of its own.
+// Limits for replies to requests of a server. The library sends each in a separate goroutine and
+// connection.
 const (
 	mostReplies = 8 // under way; with so many the server is read no further
 	replyTime   = 10 * time.Second
 )
 
-// replies are the answers under way.
+// replies are the replies in progress.
 type replies struct {
 	n    atomic.Int64
 	room chan struct{} // one for each that may be sent at a time
@@ -55,7 +55,7 @@ func newReplies() *replies {
 	return &replies{room: make(chan struct{}, mostReplies), less: make(chan struct{}, 1)}
 }
 
-// wait returns when few enough are under way.
+// wait blocks until few enough replies are in progress.
 func (r *replies) wait(ctx context.Context) error {
 	for r.n.Load() >= mostReplies {
 		select {
@@ -75,7 +75,7 @@ func (r *replies) signal() {
 	}
 }
 
-// isReply reports whether a request carries the answer to one of the server.
+// isReply reports whether a request carries a reply to a request of the server.
 func isReply(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return false

@@ -8,10 +8,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// inTurn is a transport that reads no more while a request of the server waits
-// for its answer. The library reads ahead without a limit, so a server that asks
-// faster than it reads the answers would fill the memory. Notifications end here:
-// heard gets their methods.
+// inTurn is a transport that stops reading while a request of the server waits for its reply. The
+// library reads ahead without a limit, so a server that asks faster than it reads the replies would
+// fill the memory. Notifications are not passed on. heard gets their methods.
 type inTurn struct {
 	mcp.Transport
 	heard func(method string)

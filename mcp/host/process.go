@@ -19,15 +19,14 @@ import (
 	"metier/sandbox/group"
 )
 
-// Bounds of what a program may write to its standard error: lines of the log.
+// Limits for what a program may write to its standard error, which goes to the log.
 const (
 	mostLines = 200
 	lineBytes = 1 << 10
 )
 
-// process is a server that was started here. Its standard output is read
-// through it, so that its end is noticed at once and it is never left as a
-// zombie.
+// process is a server started by metier. Its standard output is read through it, so that its end is
+// noticed at once and it never stays a zombie.
 type process struct {
 	c     *connection
 	cmd   *exec.Cmd
@@ -41,8 +40,8 @@ type process struct {
 	err   error
 }
 
-// program starts the server in a group of its own, with PATH, HOME and what the
-// configuration names, and nothing else of the environment.
+// program starts the server in a separate process group. Its environment is only PATH, HOME and the
+// configured variables.
 func (c *connection) program() (*process, error) {
 	s := c.server
 	path, err := c.find(s.Command)
@@ -133,7 +132,7 @@ func (c *connection) logs(r io.Reader) {
 	}
 }
 
-// Read is its standard output.
+// Read reads the program's standard output.
 func (p *process) Read(b []byte) (int, error) {
 	n, err := p.out.Read(b)
 	if bad := p.c.seen(&p.guard, b[:n]); bad != nil {
@@ -146,11 +145,11 @@ func (p *process) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends it.
+// Close stops the program.
 func (p *process) Close() error { p.end(); return nil }
 
-// end closes its input, gives it a moment, then kills it with all it started.
-// It returns when nothing is left.
+// end closes the program's input, waits briefly, and then kills it with everything it started. It
+// returns when nothing is left.
 func (p *process) end() {
 	p.ended.Do(func() {
 		_ = p.in.Close()

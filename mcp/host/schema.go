@@ -20,11 +20,10 @@ import (
 // followed: what a validator may have to look at for one value.
 const maxSchemas = 10_000
 
-// types are those of JSON Schema.
+// types are the types of JSON Schema.
 var types = []any{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// The keywords below which schemas stand: one, several in order, or several by
-// name.
+// The keywords that contain schemas: one, several in order, or several by name.
 var (
 	oneBelow  = []string{"items", "additionalItems", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 	someBelow = []string{"items", "allOf", "anyOf", "oneOf", "prefixItems"}
@@ -62,8 +61,7 @@ func validator(raw []byte) (*jsonschema.Resolved, error) {
 	return s.Resolve(nil) // no loader: a schema that points elsewhere is refused
 }
 
-// walk goes through a schema as a validator would, and cuts the references that
-// lead back.
+// walk traverses a schema like a validator, and cuts references that lead back.
 type walk struct {
 	root  map[string]any
 	left  int
@@ -104,7 +102,7 @@ func (w *walk) at(schema any) error {
 	return nil
 }
 
-// below are the schemas directly in one.
+// below returns the schemas directly in a schema.
 func below(m map[string]any) (out []any) {
 	for _, key := range oneBelow {
 		out = append(out, m[key])
@@ -150,7 +148,7 @@ func plain(m map[string]any, inner bool) error {
 	return nil
 }
 
-// find is what a reference leads to: a JSON Pointer into the schema.
+// find returns the target of a reference, a JSON Pointer into the schema.
 func (w *walk) find(ref string) (any, error) {
 	bad := fmt.Errorf("its reference %s leads nowhere in it", termtext.Quote(clipped(ref, 100)))
 	text, is := strings.CutPrefix(ref, "#")

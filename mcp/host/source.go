@@ -21,14 +21,12 @@ import (
 	"metier/policy"
 )
 
-// Source is the skills of one server, under the host rules of SEP-2640. A skill
-// is (our label, its address). Listing fetches no file; a file is fetched when it
-// is opened, from this server alone, and nothing of it is given out before its
-// size and digest fit the entry.
+// Source is the skills of one server, under the host rules of SEP-2640. A skill is identified by
+// the operator's label and its address. Listing fetches no files. A file is fetched when it is
+// opened, only from this server, and returned only if its size and digest match the entry.
 //
-// From the moment a SKILL.md was given out its entry is held: until the host is
-// closed the skill's files are read by that entry, whatever the server lists
-// later.
+// Once a SKILL.md has been returned, its entry is kept: until the host is closed the skill's files
+// are read by that entry, whatever the server lists later.
 type Source struct {
 	c *connection
 
@@ -44,7 +42,7 @@ func newSource(c *connection) *Source {
 
 var _ metier.Source = (*Source)(nil)
 
-// MountLabel is the label of a server's skills among the roots.
+// MountLabel returns the label of a server's skills among the roots.
 func MountLabel(server string) string { return "mcp:" + server }
 
 // listTimes is how many times the time of a call a whole list may take.
@@ -87,8 +85,8 @@ func (s *Source) fetch(ctx context.Context) ([]Entry, error) {
 	}
 }
 
-// named adds the skills that the operator named and the list does not have: a
-// list is no proof of what a server serves.
+// named adds the skills that the operator named and that are not in the list, because a list may be
+// incomplete.
 func (s *Source) named(ctx context.Context, out []Entry) ([]Entry, error) {
 	var errs []error
 	for _, uri := range s.c.server.SkillURIs {
@@ -138,7 +136,7 @@ func (s *Source) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 	}
 }
 
-// heads judges the entries, and holds them for the reads to come.
+// heads checks the entries and keeps them for later reads.
 func (s *Source) heads(entries []Entry, fault error) []metier.Head {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +174,7 @@ func (s *Source) heads(entries []Entry, fault error) []metier.Head {
 	return out
 }
 
-// bad stands for something that cannot be used.
+// bad returns a Head for something unusable.
 func (s *Source) bad(p string, err error) metier.Head {
 	code := "mcp-list-failed"
 	if cut := metier.CodeOf(err); cut == "mcp-skills-cut" || cut == "mcp-entry-invalid" {
@@ -197,8 +195,7 @@ func (h *held) head() metier.Head {
 	return out
 }
 
-// Open implements metier.Source. A skill that is not listed is asked for by its
-// address.
+// Open implements metier.Source. A skill that is not listed is requested by its address.
 func (s *Source) Open(ctx context.Context, p string) (metier.Bundle, error) {
 	s.mu.Lock()
 	h := s.acting[p]
@@ -235,11 +232,11 @@ type bundle struct {
 func (b *bundle) Head() metier.Head { return b.h.head() }
 func (b *bundle) Close() error      { return nil }
 
-// binaries are the endings of files that are surely no text. The bytes are not
-// there to be looked at, and a read looks again.
+// binaries are the extensions of files that are certainly not text. The bytes are not available
+// yet, and a read checks again.
 var binaries = []string{".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".zip", ".gz", ".tar", ".docx", ".xlsx", ".pptx", ".ttf", ".woff", ".woff2", ".wasm", ".so", ".dll", ".exe", ".bin", ".pyc"}
 
-// Manifest implements metier.Bundle: the entry's list, nothing fetched.
+// Manifest implements metier.Bundle. It returns the entry's list and fetches nothing.
 func (b *bundle) Manifest(context.Context) (metier.Manifest, error) {
 	m := metier.Manifest{Dynamic: b.h.dynamic}
 	if m.Dynamic {
@@ -302,7 +299,7 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
-// kept is a file out of the cache. A dynamic skill has none there.
+// kept returns a file from the cache. Dynamic skills are not cached.
 func (b *bundle) kept(f listedFile) ([]byte, bool) {
 	c := b.s.c
 	if b.h.dynamic || c.host.cache == nil {

@@ -22,7 +22,7 @@ import (
 	"metier/policy"
 )
 
-// Bounds of what a tool says of itself, and of its name among ours.
+// Limits for a tool's description and its name.
 const (
 	maxName        = 64
 	maxDescription = 8 << 10
@@ -32,14 +32,14 @@ const (
 	hashTail       = 8
 )
 
-// imageTypes are the types of images that every provider takes. A provider refuses
-// a conversation with another one, from then on.
+// imageTypes are the image types that every provider accepts. With any other, a provider rejects
+// the rest of the conversation.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// Prefix begins the name of every tool of a server.
+// Prefix is the prefix of the names of all server tools.
 const Prefix = "mcp__"
 
-// SkillsKey is where a call's _meta says which skills are active.
+// SkillsKey is the key in a call's _meta for the active skills.
 const SkillsKey = "metier/skills"
 
 // tool is one tool of a server, as it was when the run began.
@@ -102,7 +102,7 @@ func (h *Host) name() {
 	slices.SortStableFunc(h.tools, func(a, b *tool) int { return strings.Compare(a.ours, b.ours) })
 }
 
-// take checks what a tool says of itself.
+// take checks a tool's description.
 func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 	if t.Name == "" || len(t.Name) > 256 {
 		return nil, errors.New("its name is empty or has more than 256 bytes")
@@ -166,8 +166,7 @@ func (c *connection) worded(v any) any {
 // Spec implements metier.Tool.
 func (t *tool) Spec(context.Context, *metier.Session) (metier.Spec, bool) { return t.spec, true }
 
-// Facts implements metier.Tool: the effect is the operator's word, or a side
-// effect.
+// Facts implements metier.Tool. The effect is what the operator declared, or else a side effect.
 func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage) (metier.Facts, error) {
 	bad := func(err error) (metier.Facts, error) {
 		return metier.Facts{}, metier.InvalidArguments("%w", err)
@@ -188,7 +187,7 @@ func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage)
 		Summary: "call " + termtext.Quote(t.name) + " of the server " + t.c.server.Label + ": " + clipped(string(args), 400)}}, nil
 }
 
-// skill is what a server is told of an active skill: never its text.
+// skill is what a server is told about an active skill, which never includes its text.
 type skill struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
@@ -247,7 +246,7 @@ func (t *tool) wrapped(text, attributes string) (string, int) {
 	return promptescape.Element("mcp_result", fmt.Sprintf(` server="%s" tool="%s"`, promptescape.Attribute(t.c.server.Label), promptescape.Attribute(t.name))+attributes, text)
 }
 
-// failed is an error, which the server may have written, as a result.
+// failed converts an error, whose text may come from the server, into a result.
 func (t *tool) failed(err error) metier.Result {
 	res := metier.Failure(err)
 	for i := range res.Parts {
