@@ -18,12 +18,12 @@ import (
 	"metier/policy"
 )
 
-// answerTime is how long the answer to a question counts.
+// answerTime is how long the answer to a question is valid.
 const answerTime = 10 * time.Minute
 
-// asked is what a client gives back with its person's answer: which call was
-// asked about, and what the answer is for. It is signed, and Binds changes with
-// the bytes that were shown, so an answer cannot be moved to another call.
+// asked is what a client returns with its user's answer: the call that was asked about, and what
+// the answer is for. It is signed, and Binds depends on the bytes that were shown, so an answer
+// cannot be moved to another call.
 type asked struct {
 	Call   string    `json:"call"`
 	What   string    `json:"what"` // digest of its tool and arguments
@@ -32,16 +32,16 @@ type asked struct {
 	Expiry time.Time `json:"expiry"`
 }
 
-// errForged is the answer to a state that we did not give.
+// errForged is the error for a state that this server did not create.
 var errForged = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the requestState is not one that this server gave to you; make the call again without it"}
 
-// question says that the client has to be asked first.
+// question means that the client has to be asked first.
 type question struct{ result *mcp.CallToolResult }
 
 func (*question) Error() string { return "a person has to answer first" }
 
-// consented makes a call, and asks the client's person where policy wants that.
-// A client that cannot ask is told what would have to be allowed.
+// consented makes a call, and asks the client's user if policy requires it. A client that cannot
+// ask is told what would have to be allowed.
 func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequest, call metier.Call, answered *asked) (metier.Observation, error) {
 	o, err := c.session.Call(ctx, call)
 	need, is := errors.AsType[*metier.NeedsApproval](err)
@@ -61,8 +61,8 @@ func (s *Server) consented(ctx context.Context, c *client, req *mcp.CallToolRequ
 	return o, &question{&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"approval": form(need.Question, call.Args)}, RequestState: s.sign(state)}}
 }
 
-// what is the digest of a call's tool and arguments, in whatever order these
-// stand. A call under the ID of another one would get that one's answer.
+// what returns the digest of a call's tool and arguments, independent of their order. It prevents a
+// call that uses the ID of another from getting that call's answer.
 func what(call metier.Call) string {
 	var args any
 	if json.Unmarshal(call.Args, &args) != nil {
@@ -73,26 +73,26 @@ func what(call metier.Call) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// canAsk reports whether the client can put a form before a person.
+// canAsk reports whether the client can show a form to its user.
 func canAsk(req *mcp.CallToolRequest) bool {
 	caps := req.ClientCapabilities()
 	return caps != nil && caps.Elicitation != nil
 }
 
-// refusal is what a client is told that has nobody to ask.
+// refusal returns the result for a client that cannot ask its user.
 func refusal(q policy.Question) *mcp.CallToolResult {
 	text, _ := policy.SplitQuestion(q.Text)
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{
 		Text: fmt.Sprintf("approval_required: %s This client cannot ask its user. The operator of the server can allow it with a policy file.", text)}}}
 }
 
-// scopes are those that the person at a client can choose. What holds always is
-// the operator's to approve.
+// scopes returns the scopes that the client's user can choose. Only the operator can approve
+// permanently.
 func scopes(q policy.Question) []string {
 	return slices.DeleteFunc(slices.Clone(q.Scopes), func(s string) bool { return s == policy.ScopeAlways })
 }
 
-// form is a question as the client shows it.
+// form returns a question as the client shows it.
 func form(q policy.Question, args json.RawMessage) *mcp.ElicitParams {
 	choices := []string{}
 	for _, scope := range scopes(q) {
@@ -103,8 +103,7 @@ func form(q policy.Question, args json.RawMessage) *mcp.ElicitParams {
 		"properties": map[string]any{"answer": map[string]any{"type": "string", "title": "Answer", "enum": choices}}}}
 }
 
-// answerOf reads what the person chose. Whatever is no choice of the form is a
-// no.
+// answerOf reads the user's choice. Anything that is not a choice of the form means no.
 func answerOf(r mcp.InputResponse, q policy.Question) (allow bool, scope string) {
 	e, is := r.(*mcp.ElicitResult)
 	if !is || e == nil || e.Action != "accept" {
@@ -119,7 +118,7 @@ func answerOf(r mcp.InputResponse, q policy.Question) (allow bool, scope string)
 	return false, ""
 }
 
-// sign makes the state that a client gives back.
+// sign creates the state that a client returns.
 func (s *Server) sign(a asked) string {
 	b, _ := json.Marshal(a) // plain data
 	return base64.RawURLEncoding.EncodeToString(slices.Concat(s.seal(b), b))
@@ -131,9 +130,9 @@ func (s *Server) seal(b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// given reads the state of a request. One that we did not sign, or that is
-// another principal's, is refused (SEP-2322, integrity of the state); one that
-// is too old, or of another call, counts as none, and the question is put again.
+// given reads the state of a request. It rejects a state that this server did not sign, or that
+// belongs to another principal (SEP-2322, integrity of the state). A state that has expired or
+// belongs to another call is ignored, and the question is asked again.
 func (s *Server) given(req *mcp.CallToolRequest, call metier.Call) (*asked, error) {
 	if req.Params.RequestState == "" {
 		return nil, nil

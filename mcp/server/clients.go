@@ -11,13 +11,13 @@ import (
 	"metier"
 )
 
-// Bounds of sessions that clients leave behind.
+// Limits for sessions that clients abandon.
 const (
 	mostClients = 1000
 	idleClient  = time.Hour // a principal's session is closed after so long without a call
 )
 
-// client is a session and who uses it.
+// client is a session and its user.
 type client struct {
 	key   Client
 	calls sync.WaitGroup
@@ -31,7 +31,7 @@ type client struct {
 	ready bool      // there is a session; guarded by Server.mu
 }
 
-// open opens a session that nobody else has.
+// open opens a session that is not shared.
 func (s *Server) open(ctx context.Context, key Client) (*client, error) {
 	sess, end, err := s.backend.Open(ctx, key, s.snapshot)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) open(ctx context.Context, key Client) (*client, error) {
 	return &client{key: key, session: sess, end: end, used: s.opts.Now()}, nil
 }
 
-// who is the client that a request is from.
+// who returns the client that sent a request.
 func who(req mcp.Request) Client {
 	extra := req.GetExtra()
 	if extra == nil || extra.Header == nil {
@@ -55,7 +55,7 @@ func who(req mcp.Request) Client {
 	return Client{}
 }
 
-// principal names who acts, for the record.
+// principal returns the name of the caller, for the record.
 func principal(req mcp.Request) string {
 	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil && extra.TokenInfo.UserID != "" {
 		return extra.TokenInfo.UserID
@@ -63,8 +63,8 @@ func principal(req mcp.Request) string {
 	return "mcp"
 }
 
-// acquire gives the session of a request's client. release is called when the
-// request is done with it.
+// acquire returns the session of a request's client. The caller must call release at the end of the
+// request.
 func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, release func(), err error) {
 	key := who(req)
 	if key == (Client{}) {
@@ -93,8 +93,8 @@ func (s *Server) acquire(ctx context.Context, req mcp.Request) (c *client, relea
 	return c, c.calls.Done, nil
 }
 
-// enter counts a call of a client that is kept. Whoever comes first has to
-// begin its session: that takes time, and only calls of this client wait.
+// enter counts a call of a client whose session is kept. The first caller has to open the session.
+// That takes time, and only calls of this client wait.
 func (s *Server) enter(key Client) (c *client, first bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Server) enter(key Client) (c *client, first bool, err error) {
 	return c, first, nil
 }
 
-// begin opens the session of a client that entered.
+// begin opens the session of a client that has entered.
 func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
 	defer close(c.opened)
 	c.session, c.end, c.err = s.backend.Open(ctx, c.key, s.snapshot)
@@ -122,7 +122,8 @@ func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
 	if c.err != nil {
 		return
 	}
-	// Refresh passes over sessions that are not ready: what it found meanwhile has to be looked for here.
+	// Refresh skips sessions that are not ready, so changes that it found meanwhile are checked
+	// here.
 	if s.index.Load().snapshot != c.session.Snapshot() {
 		if err := c.session.Refresh(ctx); err != nil {
 			s.opts.Logger.ErrorContext(ctx, "a session has older skills than are served", "error", err.Error())
@@ -133,8 +134,7 @@ func (s *Server) begin(ctx context.Context, c *client, req mcp.Request) {
 	}
 }
 
-// evict closes the principal's session that was used least recently. The caller
-// holds mu.
+// evict closes the principal's least recently used session. The caller must hold mu.
 func (s *Server) evict() bool {
 	var oldest *client
 	for _, c := range s.clients {
@@ -149,7 +149,7 @@ func (s *Server) evict() bool {
 	return true
 }
 
-// tidy closes sessions of principals that were not used for long.
+// tidy closes sessions of principals that have been idle for a long time.
 func (s *Server) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,7 @@ func (s *Server) tidy() {
 	}
 }
 
-// drop forgets a client and ends its session once its calls are done. The
-// caller holds mu.
+// drop removes a client and ends its session once its calls are done. The caller must hold mu.
 func (s *Server) drop(c *client) {
 	delete(s.clients, c.key)
 	s.leaving.Go(func() { s.ended(c) })
@@ -180,7 +179,7 @@ func (s *Server) ended(c *client) {
 	}
 }
 
-// outlives drops a client when the protocol's session ends, however it does.
+// outlives drops a client when the protocol's session ends for any reason.
 func (s *Server) outlives(c *client, ss *mcp.ServerSession) {
 	_ = ss.Wait()
 	s.mu.Lock()
@@ -190,7 +189,7 @@ func (s *Server) outlives(c *client, ss *mcp.ServerSession) {
 	}
 }
 
-// Close ends all sessions. No request may come after it.
+// Close ends all sessions. No requests may follow.
 func (s *Server) Close() error {
 	for ss := range s.mcp.Sessions() {
 		_ = ss.Close() // whoever is still there is hung up on

@@ -17,8 +17,8 @@ import (
 // cautious is the limit for clients that are not in descriptionLimits.
 const cautious = 2048
 
-// descriptionLimits are how many characters of a tool's description known
-// clients show their model, by clientInfo.name; 0 is any number.
+// descriptionLimits are how many characters of a tool's description known clients show to their
+// model, by clientInfo.name. 0 means unlimited.
 var descriptionLimits = map[string]int{
 	"claude-code":           2048, // cut with "… [truncated]"; the input schema is passed whole
 	"codex-mcp-client":      0,
@@ -26,14 +26,13 @@ var descriptionLimits = map[string]int{
 	"opencode":              0,
 }
 
-// cautiousResult is the limit for clients that are not in resultLimits. It is
-// below that of every known client except Codex.
+// cautiousResult is the limit for clients that are not in resultLimits. It is below that of every
+// known client except Codex.
 const cautiousResult = 36_000
 
-// resultLimits are how many bytes of a tool's result metier sends to known
-// clients at once, by clientInfo.name. Each is below the size from which the
-// client shows its model less than the whole result; the rest follows at an
-// offset.
+// resultLimits are how many bytes of a tool's result metier sends at once to known clients, by
+// clientInfo.name. Each is below the size at which the client would truncate the result for its
+// model. The rest can be read at an offset.
 var resultLimits = map[string]int{
 	"claude-code":           45_000, // versions that ignore mostResult replace 50,000 characters by a preview of 2 kB
 	"codex-mcp-client":      10_000, // removes the middle of a result of more than 12,000 bytes
@@ -41,7 +40,7 @@ var resultLimits = map[string]int{
 	"opencode":              45_000, // cuts a result at 51,200 bytes, or at 2,000 lines
 }
 
-// resultLimit is the limit for the client of a request.
+// resultLimit returns the limit for the client of a request.
 func resultLimit(req mcp.Request) int {
 	if n, known := resultLimits[clientName(req)]; known {
 		return n
@@ -49,7 +48,7 @@ func resultLimit(req mcp.Request) int {
 	return cautiousResult
 }
 
-// clientName is the name the client of a request gives itself, "" if it gives none.
+// clientName returns the name that the client of a request reports, or "".
 func clientName(req mcp.Request) string {
 	ss, is := req.GetSession().(*mcp.ServerSession)
 	if !is {
@@ -61,8 +60,8 @@ func clientName(req mcp.Request) string {
 	return ""
 }
 
-// fitted gives clients that cut descriptions a load_skill whose catalog is not
-// in its description but in that of its parameter name.
+// fitted moves load_skill's catalog from its description to that of its parameter name, for clients
+// that truncate descriptions.
 func (s *Server) fitted(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		r, err := next(ctx, method, req)
@@ -87,7 +86,7 @@ func (s *Server) fitted(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// moved is load_skill with its catalog in the description of the parameter name.
+// moved returns load_skill with its catalog in the description of the parameter name.
 func moved(t *mcp.Tool, c metier.Catalog) *mcp.Tool {
 	raw, is := t.InputSchema.(json.RawMessage)
 	text, in := strings.CutSuffix(t.Description, "\n\n"+c.Text)

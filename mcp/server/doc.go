@@ -1,11 +1,9 @@
-// Package server serves the skills of a snapshot over the Model Context
-// Protocol: as tools, as resources, as prompts, and as entries of the extension
-// io.modelcontextprotocol/skills (SEP-2640).
+// Package server serves the skills of a snapshot over the Model Context Protocol: as tools,
+// resources and prompts, and as entries of the extension io.modelcontextprotocol/skills (SEP-2640).
 //
-// It decides nothing. Every call, read and prompt goes through the session of
-// the client that sent it: the one of the stdio process, of the legacy
-// session id, or of the bearer principal. A request that has none of these gets
-// a session of its own.
+// It makes no decisions. Every call, read and prompt goes through the session of its client,
+// identified by the stdio process, the legacy session id, or the bearer principal. A request with
+// none of these gets a separate session.
 package server
 
 import (
@@ -30,19 +28,20 @@ const Extension = "io.modelcontextprotocol/skills"
 
 // Backend opens what is served.
 type Backend interface {
-	// Snapshot returns the skills as they are now.
+	// Snapshot returns the current skills.
 	Snapshot(ctx context.Context) (*metier.Snapshot, error)
 	// Open opens the session of a client with the tools that Tools returns among its own. snapshot gives the skills as
 	// they are served. end closes the session and whatever it stands on.
 	Open(ctx context.Context, c Client, snapshot func(context.Context) (*metier.Snapshot, error)) (s *metier.Session, end func() error, err error)
-	// Serves says whether clients are told of a skill at all: false for one that policy denies.
+	// Serves reports whether clients may see a skill. It is false for one that policy denies.
 	Serves(sk metier.Skill) bool
-	// Blocks reports whether text of a tier that reads like an injection is withheld from clients.
+	// Blocks reports whether text of a tier that looks like prompt injection is withheld from
+	// clients.
 	Blocks(t policy.Tier) bool
 }
 
-// Client is who a session is kept for. At most one of the fields is set; none
-// means the session of one request, from nobody that could be known again.
+// Client identifies the owner of a session. At most one of the fields is set. If none is, the
+// session is for a single request of an anonymous client.
 type Client struct {
 	Server    bool   // the server itself: what it offers. It makes no calls
 	Process   bool   // the client at the other end of standard input and output
@@ -69,8 +68,8 @@ type Options struct {
 	// Extend is called once, before anybody is served, to add what no session has part in: tools, resources and prompts
 	// that only the embedder judges. The names of skills and of their tools are taken.
 	Extend func(*mcp.Server) error
-	// Resume is how many bytes of answers over HTTP are kept for clients before 2026-07-28 whose connection broke off, so
-	// that they can ask for the rest; 0: none.
+	// Resume is how many bytes of HTTP responses are kept for clients before 2026-07-28 whose
+	// connection was lost, so that they can request the rest. 0 disables it.
 	Resume int
 }
 
@@ -132,7 +131,7 @@ type Server struct {
 	content, programs, listeners room
 }
 
-// New makes a server. It lists and hashes the skills once.
+// New creates a server. It lists and hashes the skills once.
 func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	s := &Server{backend: b, clients: map[Client]*client{}, closing: make(chan struct{}, 2),
 		content: room{most: mostContent, ofOne: contentOfOne}, programs: room{most: mostPrograms, ofOne: programsOfOne},
@@ -174,12 +173,12 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve serves one client on a pair of streams, until it hangs up or ctx ends.
+// Serve serves one client on a pair of streams until it disconnects or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return s.mcp.Run(ctx, &mcp.IOTransport{Reader: &coming{ReadCloser: io.NopCloser(in), whole: func() {}}, Writer: unclosed{out}})
 }
 
-// unclosed is a writer that stays open.
+// unclosed is a writer that is never closed.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

@@ -21,9 +21,10 @@ import (
 	"metier/internal/intake"
 )
 
-// Access says who may call over HTTP.
+// Access restricts who may call over HTTP.
 type Access struct {
-	// Tokens are the bearer tokens by principal. With none, everybody who can reach the address may call.
+	// Tokens are the bearer tokens by principal. If empty, everyone who can reach the address may
+	// call.
 	Tokens map[string]string
 	// Hosts are the names, with or without a port, that requests may give as theirs beside those of this machine. A page of
 	// another site that resolves its own name to this address gives another (DNS rebinding).
