@@ -1,5 +1,4 @@
-// Package install writes the entry by which MCP clients start metier, or find it, into
-// their configuration files.
+// Package install adds metier to the configuration files of MCP clients.
 package install
 
 import (
@@ -28,7 +27,7 @@ type Client struct {
 	entry       func(Server) any
 }
 
-// Server is a program that the client starts, or the address of a server that runs.
+// Server is a program that the client starts, or the address of a running server.
 type Server struct {
 	Name     string   // in the client
 	Command  []string // that the client starts, or none
@@ -48,7 +47,7 @@ func plainEntry(s Server) any {
 	}{s.program(), s.args(), s.URL, s.headers}
 }
 
-// typedEntry says besides whether the server is started or at an address.
+// typedEntry also includes whether the server is started or reached at an address.
 func typedEntry(s Server) any {
 	kind := "stdio"
 	if s.URL != "" {
@@ -149,7 +148,7 @@ func (m Client) Entry(served Server) (text string, entry json.RawMessage, err er
 	return b.String() + "\n", entry, err
 }
 
-// authorized is the server with the header that brings the token of a client.
+// authorized returns the server with the header that carries the client's token.
 func (m Client) authorized(s Server) Server {
 	if s.TokenEnv != "" && m.bearer != "" {
 		s.headers = map[string]string{"Authorization": fmt.Sprintf(m.bearer, s.TokenEnv)}
@@ -157,7 +156,7 @@ func (m Client) authorized(s Server) Server {
 	return s
 }
 
-// Write adds the entry to the file of a client. Everything else in it stays as it is.
+// Write adds the entry to a client's file. Everything else in the file is unchanged.
 func (m Client) Write(served Server, file, project string, inProject bool) error {
 	root, name, err := m.folder(file, project, inProject)
 	if err == nil {
@@ -246,7 +245,7 @@ func (m Client) writeBelow(root *os.Root, name string, served Server) error {
 	return rootfile.Replace(root, name, old, text, mode)
 }
 
-// merged is the client's file with the entry in it.
+// merged returns the client's file with the entry added.
 func (m Client) merged(old []byte, served Server) ([]byte, error) {
 	name := served.Name
 	if m.member == "" {

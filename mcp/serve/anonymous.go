@@ -20,20 +20,19 @@ import (
 	"metier/run"
 )
 
-// Bounds of one record of guests; past either the next one is begun.
+// Limits of one anonymous record. When either is reached, the next record is started.
 const (
 	mostGuests     = 1000     // requests
 	mostGuestBytes = 64 << 20 // of content
 )
 
-// anonymousSessions are requests over HTTP that name nobody. Each has a session of its
-// own, and a record for each would be a folder for each: with a thousand skills
-// 2 MB and some ten milliseconds. So they share one record after the other. A
-// session sees of it how the server was opened, which skills there are, and
-// what it did itself; all of it is in the record before it counts.
+// anonymousSessions handles HTTP requests without a principal. Each has a separate session. A
+// record per session would be a folder each: with a thousand skills 2 MB and some ten milliseconds.
+// So they share one record at a time. A session sees how the server was opened, which skills there
+// are, and what it did itself. All of it is in the record before it takes effect.
 //
-// Of the records the newest are kept. Which were removed, and the hash they
-// ended with, stands in the one that is being written.
+// The newest records are kept. Those that were removed, and their final hashes, are noted in the
+// record being written.
 type anonymousSessions struct {
 	e               *engine.Engine
 	id              string // of the server's own session, and of theirs
@@ -50,7 +49,7 @@ type anonymousSessions struct {
 	closing sync.WaitGroup
 }
 
-// anonymousRecord is one record of guests.
+// anonymousRecord is one record of anonymous requests.
 type anonymousRecord struct {
 	folder   *run.Folder
 	log      record.Log
@@ -75,8 +74,8 @@ func newAnonymousSessions(e *engine.Engine, workspace, root string, keep int) *a
 	return g
 }
 
-// ownLog is the log of the server's own session. It is kept in memory, and each
-// record of guests begins with what counts of it.
+// ownLog is the log of the server's own session. It is kept in memory, and each anonymous record
+// begins with its relevant entries.
 type ownLog struct {
 	*record.Memory
 	g *anonymousSessions
@@ -90,8 +89,7 @@ func (h ownLog) Append(ctx context.Context, after record.Head, e ...record.Entry
 	return head, h.g.opened(ctx, e)
 }
 
-// opened takes up how the server's session was opened, and what skills there
-// are from now on.
+// opened stores how the server's session was opened, and which skills there are from now on.
 func (g *anonymousSessions) opened(ctx context.Context, e []record.Entry) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,7 +137,7 @@ func (g *anonymousSessions) copy(ctx context.Context, b *anonymousRecord, prefix
 	return b.append(ctx, prefix, e)
 }
 
-// append writes entries at the end of a record, wherever that is.
+// append writes entries at the current end of a record.
 func (b *anonymousRecord) append(ctx context.Context, prefix string, e []record.Entry) error {
 	e = slices.Clone(e)
 	for i := range e {
@@ -154,8 +152,8 @@ func (b *anonymousRecord) append(ctx context.Context, prefix string, e []record.
 	return err
 }
 
-// enter gives a guest the log it writes to. leave has to be called when the
-// request ends.
+// enter returns the log for an anonymous request. The caller must call leave at the end of the
+// request.
 func (g *anonymousSessions) enter(ctx context.Context) (_ *anonymousSession, leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +176,7 @@ func (b *anonymousRecord) isFull() bool {
 	return b.came >= mostGuests || b.bytes >= mostGuestBytes
 }
 
-// next begins a record and lets go of the one before. The caller holds mu.
+// next starts a record and releases the previous one. The caller must hold mu.
 func (g *anonymousSessions) next(ctx context.Context) error {
 	folder, err := g.e.CreateRecord(ctx, g.workspace, g.root, g.e.RunID()+guestSuffix)
 	if err != nil {
@@ -198,8 +196,8 @@ func (g *anonymousSessions) next(ctx context.Context) error {
 	return nil
 }
 
-// retire lets go of the record that is being written: it is closed when the
-// last guest left it. The caller holds mu.
+// retire releases the current record, which is closed when the last request leaves it. The caller
+// must hold mu.
 func (g *anonymousSessions) retire() {
 	if b := g.book; b != nil {
 		b.mu.Lock()
@@ -220,8 +218,8 @@ func (g *anonymousSessions) left(b *anonymousRecord) {
 	}
 }
 
-// shut makes a record durable. Of the artifacts it writes the checkpoint alone,
-// for lists: the others would double its size, and its log has what they say.
+// shut makes a record durable. It writes only the checkpoint, for lists. The other artifacts would
+// double its size, and the log has the same information.
 func (g *anonymousSessions) shut(b *anonymousRecord) {
 	b.pruning.Wait()
 	b.writing.Lock()
@@ -233,8 +231,8 @@ func (g *anonymousSessions) shut(b *anonymousRecord) {
 	}
 }
 
-// prune removes the oldest records of guests beyond those to keep, of servers
-// before this one too. What is removed stands in the log of the newest first.
+// prune removes the oldest anonymous records beyond the limit, including those of earlier servers.
+// Each removal is first noted in the newest log.
 func (g *anonymousSessions) prune(ctx context.Context, b *anonymousRecord) {
 	if g.keep == 0 {
 		return
@@ -296,7 +294,7 @@ func (g *anonymousSessions) remove(ctx context.Context, b *anonymousRecord, id s
 	return nil
 }
 
-// close lets go of the records. No guest may come after it.
+// close releases the records. No requests may follow.
 func (g *anonymousSessions) close() {
 	g.mu.Lock()
 	g.retire()
@@ -304,8 +302,8 @@ func (g *anonymousSessions) close() {
 	g.closing.Wait()
 }
 
-// anonymousSession is the log of one request: how the server was opened, and what the
-// request did. What is appended is in the record first.
+// anonymousSession is the log of one request: how the server was opened, and what the request did.
+// Entries are first appended to the record.
 type anonymousSession struct {
 	book   *anonymousRecord
 	prefix string
@@ -360,7 +358,7 @@ func (l *anonymousSession) Read(ctx context.Context, from uint64) iter.Seq2[reco
 	}
 }
 
-// Sync implements record.Syncer: before a script runs, its claim is on the disk.
+// Sync implements record.Syncer: before a script runs, its claim is on disk.
 func (l *anonymousSession) Sync(ctx context.Context) error {
 	if s, is := l.book.log.(record.Syncer); is {
 		return s.Sync(ctx)

@@ -27,10 +27,10 @@ type Endpoint struct {
 
 var endpointName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// mostEndpoints bounds how many servers one process is: each holds an index of its skills.
+// mostEndpoints is the maximum number of servers in one process. Each holds an index of its skills.
 const mostEndpoints = 32
 
-// Endpoints reads endpoints that are written as NAME=PROFILE,ROOT,...
+// Endpoints parses endpoints of the form NAME=PROFILE,ROOT,...
 func Endpoints(list []string) ([]Endpoint, error) {
 	const form = "write it as NAME=PROFILE,ROOT,...; profile and roots may be left out: NAME=,ROOT or NAME=PROFILE"
 	if len(list) > mostEndpoints {
@@ -55,7 +55,7 @@ func Endpoints(list []string) ([]Endpoint, error) {
 	return out, nil
 }
 
-// shortestToken is the least a token has to have, in bytes.
+// shortestToken is the minimum length of a token, in bytes.
 const shortestToken = 16
 
 // ReadTokens reads a file of lines PRINCIPAL TOKEN. A notice reports a file that
@@ -116,7 +116,7 @@ func CheckAddress(address string, tokens bool) error {
 	return nil
 }
 
-// HTTP serves until the context ends. Calls that are under way get ten seconds.
+// HTTP serves until the context ends. Calls in progress get ten seconds to finish.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	done := make(chan error, 1)

@@ -1,5 +1,5 @@
-// Package serve is the MCP server of an engine: each client has a session, and each
-// session leaves a record, as a run does.
+// Package serve is the MCP server of an engine. Each client has a session, and each session leaves
+// a record, like a run.
 package serve
 
 import (
@@ -51,7 +51,7 @@ func Plan(ctx context.Context, e *engine.Engine, q engine.Request) (*engine.Plan
 	return p, nil
 }
 
-// Open starts to serve a plan.
+// Open starts serving a plan.
 func Open(ctx context.Context, e *engine.Engine, p *engine.Plan, o Options) (*Server, error) {
 	r, err := e.Open(ctx, p, engine.Hooks{})
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(err, s.run.Close(ctx))
 }
 
-// backend opens sessions for the server: each over a record of its own, except
-// those of anonymous requests, which share one.
+// backend opens sessions for the server. Each has its own record, except those of anonymous
+// requests, which share one.
 type backend struct {
 	run    *engine.Run
 	guests *anonymousSessions
