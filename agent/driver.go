@@ -292,11 +292,21 @@ func (d *driver) launch(ctx context.Context, a step.Action, do func(context.Cont
 	d.flight[key] = f
 	go func() {
 		defer cancel()
-		evs, err := do(ctx)
+		evs, err := guarded(ctx, do)
 		close(over)
 		d.done <- finished{key, evs, err}
 	}()
 	return f
+}
+
+// guarded turns a panic of what a program brings, such as its model, into an error.
+func guarded(ctx context.Context, do func(context.Context) ([]event.Event, error)) (evs []event.Event, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			evs, err = nil, &metier.Error{Op: "run", Kind: metier.Internal, Code: "run_panic", Hint: "report it to the author of the model or the hook", Err: fmt.Errorf("a model or a hook panicked: %v", p)}
+		}
+	}()
+	return do(ctx)
 }
 
 func (d *driver) finish(ctx context.Context, f finished) error {

@@ -6,18 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"metier"
 	"metier/agent"
+	"metier/agent/step"
 	"metier/config"
+	"metier/internal/errorcodes"
 	"metier/model"
 	"metier/policy"
 )
 
 // AgentOptions configure an [Agent]. Most programs need only a model and skills or tools.
 type AgentOptions struct {
-	Skills []string      // folders that hold skills; nil: those of the workspace and the user
+	Skills []string      // folders that hold skills, relative to the working folder; nil: those of the workspace and the user
 	Model  string        // PROVIDER:NAME; "": METIER_MODEL, or the first provider with a key
 	Client model.Model   // a model of your own, asked instead
 	Tools  []metier.Tool // tools of your own, granted to the model; see [metier.FuncTool]
@@ -57,18 +61,59 @@ func NewAgent(ctx context.Context, o AgentOptions) (*Agent, error) {
 	if err != nil && o.Workspace == "" {
 		return nil, metier.Errorf(metier.Unavailable, "workspace_missing", "set AgentOptions.Workspace", "find the working folder: %w", err)
 	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
 	a := &Agent{engine: New(config.NewEnv(o.Environ, dir), Options{Notify: o.Notify}), o: o}
 	p, err := a.engine.Plan(ctx, a.request("Hello."))
 	if err != nil {
-		return nil, err
+		return nil, ofAgent(err)
 	}
 	if err := a.engine.Check(ctx, p); err != nil {
-		return nil, err
+		return nil, ofAgent(err)
 	}
 	return a, nil
+}
+
+// check finds options that would have no effect.
+func (o AgentOptions) check() error {
+	switch {
+	case o.Model != "" && o.Client != nil:
+		return metier.Fieldf(metier.Invalid, "AgentOptions.Model", "usage", "set one of them", "AgentOptions.Model and AgentOptions.Client exclude each other")
+	case slices.Contains(o.Skills, ""):
+		return metier.Fieldf(metier.Invalid, "AgentOptions.Skills", "usage", "name a folder, or leave the list nil", "AgentOptions.Skills has an empty name")
+	}
+	for _, v := range o.Environ {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+			return metier.Fieldf(metier.Invalid, "AgentOptions.Environ", "usage", "write each variable as NAME=value", "AgentOptions.Environ has an entry without a name and a value")
+		}
+	}
+	return nil
+}
+
+// optionOf maps fields of the request to those that an agent's program sets.
+var optionOf = strings.NewReplacer("Request.Roots", "AgentOptions.Skills", "Request.Artifacts", "AgentOptions.Records", "Request.Workspace", "AgentOptions.Workspace",
+	"Request.Model", "AgentOptions.Model", "Request.Tools", "AgentOptions.Allow", "Request.Scripts", "AgentOptions.Scripts", "Request.Custom", "AgentOptions.Tools",
+	"Request.MaxTurns", "AgentOptions.MaxTurns", "Request.MaxTokens", "AgentOptions.MaxTokens", "Request.Prompt", "prompt")
+
+// optionError is an error whose text names options.
+type optionError struct{ error }
+
+func (e optionError) Error() string { return optionOf.Replace(e.error.Error()) }
+func (e optionError) Unwrap() error { return e.error }
+
+// ofAgent names the options of an agent in an error about a request.
+func ofAgent(err error) error {
+	e, ok := errors.AsType[*metier.Error](err)
+	if !ok {
+		return err
+	}
+	with := *e
+	with.Field, with.Hint, with.Err = optionOf.Replace(e.Field), optionOf.Replace(e.Hint), optionError{e.Err}
+	return &with
 }
 
 func (a *Agent) request(prompt string) Request {
@@ -100,7 +145,11 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Err: fmt.Errorf("run %s ended as %s: %w", o.Run, o.Status, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
+	if o.Code == step.CodeTurnLimit || o.Code == step.CodeTokenBudget {
+		kind = metier.LimitReached
+	}
+	known, _ := errorcodes.Of(o.Code)
+	return "", &metier.Error{Op: "ask", Kind: kind, Code: cmp.Or(o.Code, "run_"+o.Status), Hint: known.Fix, Err: fmt.Errorf("run %s ended as %s: %w", o.Run, o.Status, errors.New(cmp.Or(o.Reason, o.Code, "no reason is known")))}
 }
 
 const agentDone = "done"
@@ -120,11 +169,11 @@ func (a *Agent) Run(ctx context.Context, prompt string) (Outcome, error) {
 	}
 	p, err := a.engine.Plan(ctx, a.request(prompt))
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, ofAgent(err)
 	}
 	r, err := a.engine.Start(ctx, p, a.engine.RunID(), Hooks{Ask: a.o.Approve, Notify: a.o.Notify, Progress: a.o.Progress})
 	if err != nil {
-		return Outcome{}, err
+		return Outcome{}, ofAgent(err)
 	}
 	a.run = r
 	return r.Drive(ctx)

@@ -2,12 +2,16 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"iter"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"metier"
 	"metier/engine"
+	"metier/model"
 	"metier/policy"
 )
 
@@ -41,6 +45,76 @@ func TestNewAgent_FailsEarly(t *testing.T) {
 	}
 }
 
+// Errors name what the program set, not the request that was made of it.
+func TestNewAgent_NamesItsOptions(t *testing.T) {
+	t.Parallel()
+	fine := replay("turns: [{say: Fine.}]")
+	for field, o := range map[string]engine.AgentOptions{
+		"AgentOptions.Skills":    {Client: fine, Skills: []string{""}},
+		"AgentOptions.Model":     {Client: fine, Model: "openai:any"},
+		"AgentOptions.Environ":   {Client: fine, Environ: []string{"HOME"}},
+		"AgentOptions.MaxTurns":  {Client: fine, MaxTurns: -1},
+		"AgentOptions.MaxTokens": {Client: fine, MaxTokens: -1},
+		"AgentOptions.Workspace": {Client: fine, Workspace: "/nowhere/at/all"},
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			if o.Environ == nil {
+				o.Environ = []string{"HOME=" + t.TempDir()}
+			}
+			if o.Workspace == "" {
+				o.Workspace = t.TempDir()
+			}
+			_, err := engine.NewAgent(t.Context(), o)
+			var e *metier.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(field, e.Field); diff != "" {
+				t.Errorf("field (-want +got):\n%s", diff)
+			}
+			if text := err.Error() + e.Hint; strings.Contains(text, "Request.") {
+				t.Errorf("%q names a field of the request", text)
+			}
+		})
+	}
+}
+
+// broken is a model whose client was never made.
+type broken struct{ model.Model }
+
+// A panic of a model ends the answer, not the program.
+func TestAgent_ModelPanicIsAnError(t *testing.T) {
+	t.Parallel()
+	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: broken{replay("turns: [{say: Fine.}]")}, Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = a.Ask(t.Context(), "Hello.")
+	if diff := cmp.Diff("run_panic", metier.CodeOf(err)); diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func (broken) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
+	panic("no client")
+}
+
+// A folder of records that cannot be made is named.
+func TestAgent_RecordsFolderThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: replay("turns: [{say: Fine.}]"), Records: "/proc/none", Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})
+	if err == nil {
+		_, err = a.Ask(t.Context(), "Hello.")
+	}
+	if diff := cmp.Diff("read_only", metier.CodeOf(err)); diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestAgent_AskReturnsTheReason(t *testing.T) {
 	t.Parallel()
 	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: replay("turns:\n  - calls: [{tool: list_files, args: {}}]\n  - say: Done.\n  - say: Again.\n"), MaxTurns: 1,
@@ -51,6 +125,9 @@ func TestAgent_AskReturnsTheReason(t *testing.T) {
 	_, err = a.Ask(t.Context(), "List the files.")
 	if diff := cmp.Diff("turn_limit", metier.CodeOf(err)); diff != "" {
 		t.Errorf("%v; code (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff(metier.LimitReached, metier.KindOf(err)); diff != "" {
+		t.Errorf("kind (-want +got):\n%s", diff)
 	}
 	// The conversation is there still.
 	answer, err := a.Ask(t.Context(), "Go on.")

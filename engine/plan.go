@@ -265,8 +265,12 @@ func settingsFault(err error) error {
 }
 
 func checkLimits(turns int, tokens int64) error {
+	field := "Request.MaxTurns"
+	if turns >= 0 {
+		field = "Request.MaxTokens"
+	}
 	if turns < 0 || tokens < 0 {
-		return metier.Fieldf(metier.Invalid, "Request.MaxTurns", "usage", "use a positive number", "Request.MaxTurns and Request.MaxTokens cannot be negative")
+		return metier.Fieldf(metier.Invalid, field, "usage", "use a positive number, or 0 for the default", "%s cannot be negative", field)
 	}
 	return nil
 }

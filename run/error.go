@@ -82,9 +82,9 @@ func fault(op, path string, err error) error {
 		return out
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && op != "create":
 		out.Kind, out.Code = metier.NotFound, CodeNotFound
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
 		out.Code, out.Hint = "read_only", "make the folder writable, or choose another one with Request.Artifacts"
 	case atomicfile.IsFull(err):
 		out.Code, out.Hint = "disk_full", "free some space and try again; what was there is still whole"

@@ -9,6 +9,7 @@ var runs = []Code{
 	{"run_locked", "conflict", "Another process writes to the run.", "Wait until it ends."},
 	{"run_parked", "approval,conflict", "The run waits for an approval.", "Answer the question, then continue."},
 	{"run_closed", "conflict", "The program closed the run.", "Continue it with Engine.Resume."},
+	{"run_panic", "internal", "A model or a hook of the program panicked. The record is kept.", "Report it to the author of the model or the hook."},
 	{"run_over", "conflict", "The run is over, and no question is open.", "Start a new run, or send a message to continue the conversation."},
 	{"run_no_agent", "invalid", "The record is of metier exec or metier mcp, not of an agent.", "Run the command again."},
 	{"run_not_begun", "invalid", "The run ended before its first entry.", "Start it again."},
