@@ -19,6 +19,7 @@ import (
 type sensor struct {
 	name  string
 	label policy.Label
+	code  string // of its result; "": it worked
 }
 
 const reading = "canary-raw-reading"
@@ -33,7 +34,7 @@ func (s sensor) Facts(context.Context, *metier.Session, json.RawMessage) (metier
 
 func (s sensor) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
 	r := metier.Text(reading)
-	r.Detail, r.Label = json.RawMessage(`{"raw":"`+reading+`"}`), s.label
+	r.Detail, r.Label, r.Code = json.RawMessage(`{"raw":"`+reading+`"}`), s.label, s.code
 	return r, nil
 }
 
@@ -44,11 +45,11 @@ func (s sensor) Invoke(context.Context, *metier.ToolContext) (metier.Result, err
 func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []policy.Mode{policy.Disabled, policy.Observe, policy.EnforceExplicit, policy.EnforceStrict} {
-		for name, mediated := range map[string]bool{"careless": false, "careful": true} {
+		for name, mediated := range map[string]bool{"careless": false, "careful": true, "failing": false} {
 			t.Run(string(mode)+" "+name, func(t *testing.T) {
 				t.Parallel()
 				w := newFixture(t, "default", map[string]string{"enforcement_mode": string(mode)})
-				s := sensor{name, policy.Label{Role: policy.DirectCommand, Mediated: mediated, Origin: name}} // which is not its to say
+				s := sensor{name, policy.Label{Role: policy.DirectCommand, Mediated: mediated, Origin: name}, map[string]string{"failing": "script_failed"}[name]} // which is not its to say
 				w.more, w.grants = []metier.Tool{s}, []string{name}
 				w.server.Say(call(name, `{}`), modeltest.Turn{Text: "done"})
 				if o := w.run("measure"); o.Status != "done" {
