@@ -398,6 +398,8 @@ func TestStrictRulesForDescriptionFieldsAndFolder(t *testing.T) {
 		{skillFile("unit", "", "allowed_tools: Read"), "unexpected-field", []string{`"allowed_tools"`}},
 		{skillFile("unit", "", "disable-model-invocation: true"), "unexpected-field", []string{`"disable-model-invocation"`}},
 		{skillFile("unit", "", "version: '1'"), "unexpected-field", []string{"version"}},
+		{skillFile("unit", "", "model: m", "effort: e", "context: c", "agent: a", "hooks: h", "paths: p", "shell: s", "tags: t", "author: a", "when_to_use: w", "argument-hint: h", "arguments: a", "user-invocable: true", "platforms: p"),
+			"unexpected-field", []string{`"model"`, `"effort"`, `"context"`, `"agent"`, `"hooks"`, `"paths"`, `"shell"`, `"tags"`, `"author"`, `"when_to_use"`, `"argument-hint"`, `"arguments"`, `"user-invocable"`, `"platforms"`}},
 		{skillFile("unit", "", "license: MIT", "compatibility: c", "metadata: {a: b}", "allowed-tools: Read"), "", nil},
 		{skillFile("other", ""), "name-directory-mismatch", []string{`name "other"`, `folder "unit"`}},
 		{skillFile("Unit", ""), "name-directory-mismatch", []string{`name "Unit"`, `folder "unit"`}},
