@@ -133,3 +133,34 @@ func TestCalls_EachHasOneResultWhoeverEndsIt(t *testing.T) {
 		})
 	}
 }
+
+// A result that the run gives in place of a tool names the active skills too.
+//
+// req: C-088
+func TestCalls_ResultsOfTheRunNameTheActiveSkills(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, "default", nil)
+	w.file("a.txt", "one\n")
+	w.skill("guide", "Use when asked.", "Text.\n")
+	cfg := w.prepare("go", "guide")
+	cfg.Spec.MaxCalls = 1
+	read := modeltest.Call{Tool: "read_file", Args: `{"path":"a.txt"}`}
+	w.server.Say(modeltest.Turn{Calls: []modeltest.Call{read, read}}, modeltest.Turn{Text: "done"})
+	if _, err := agent.Run(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	hash, got := "", map[string][]string{}
+	for _, e := range w.events() {
+		switch e := e.(type) {
+		case event.SkillActivated:
+			hash = e.Hash
+		case event.ToolResult:
+			for _, a := range e.Active {
+				got[e.ID+" "+e.Code] = append(got[e.ID+" "+e.Code], a.Digest)
+			}
+		}
+	}
+	if d := cmp.Diff(map[string][]string{"t1.c0 ": {hash}, "t1.c1 call_limit": {hash}}, got); d != "" {
+		t.Error(d)
+	}
+}
