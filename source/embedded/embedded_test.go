@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier"
 	"metier/source/embedded"
 	"metier/source/sourcetest"
@@ -87,5 +89,24 @@ func TestLimitKeepsTheSkillFile(t *testing.T) {
 	}
 	if len(m.Diagnostics) != 1 || m.Diagnostics[0].Code != "resource-file-limit-exceeded" {
 		t.Errorf("diagnostics %+v", m.Diagnostics)
+	}
+}
+
+// A walk goes by folders; the list goes by the bytes of whole paths.
+//
+// req: A-042
+func TestFilesAreInTheOrderOfTheirBytes(t *testing.T) {
+	t.Parallel()
+	tree := sourcetest.Tree(map[string]string{"s/SKILL.md": sourcetest.Skill("s", "d"), "s/a/z.md": "x", "s/a/é.md": "x", "s/a-b": "x", "s/a.md": "x", "s/B.md": "x"})
+	m, err := sourcetest.Open(t, embedded.New(tree), "s").Manifest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range m.Files {
+		got = append(got, f.Path)
+	}
+	if d := cmp.Diff([]string{"B.md", "SKILL.md", "a-b", "a.md", "a/z.md", "a/é.md"}, got); d != "" {
+		t.Error(d)
 	}
 }
