@@ -1,7 +1,9 @@
 package exectool_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"metier/event"
 	"metier/exectool"
 	"metier/policy"
+	"metier/sandbox"
 	"metier/settings"
 )
 
@@ -176,5 +179,30 @@ func TestScriptArguments(t *testing.T) {
 		if got := w.box.jobs[len(w.box.jobs)-1].Limits.Wall; got != want {
 			t.Errorf("timeoutMs %d gives the script %v, want %v", ms, got, want)
 		}
+	}
+}
+
+// broken is a sandbox that starts nothing.
+type broken struct{ sandbox.Sandbox }
+
+func (broken) Run(context.Context, sandbox.Job) (sandbox.Result, error) {
+	return sandbox.Result{}, errors.New("nothing starts")
+}
+
+// A script that did not start is in the record like those that ran.
+//
+// req: C-048
+func TestAScriptThatDoesNotStartIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, setup{}, demo(map[string]string{"scripts/a.sh": "#!/bin/bash\n"}))
+	w.box.Sandbox = broken{w.box.Sandbox}
+	o := w.run("scripts/a.sh")
+	type line struct{ Entry, Status, Code string }
+	var got []line
+	for _, e := range events[event.ScriptExecuted](w) {
+		got = append(got, line{e.Entry, e.Status, e.Code})
+	}
+	if d := cmp.Diff([]line{{"demo:scripts/a.sh", "error", o.Code()}}, got); o.Code() == "" || d != "" {
+		t.Errorf("%s: %s", o.Text(), d)
 	}
 }
