@@ -118,12 +118,17 @@ func TestEveryArtifactMatchesItsSchema(t *testing.T) {
 	if reg["type"] != "cf-harness.skill-registry" || reg["version"] != 1.0 || reg["generatedAt"] == "" {
 		t.Errorf("registry is of type %v version %v, generated %v", reg["type"], reg["version"], reg["generatedAt"])
 	}
-	described := map[string]any{}
+	described, front := map[string]any{}, map[string]any{}
 	for _, s := range reg["skills"].([]any) {
-		described[s.(map[string]any)["name"].(string)] = s.(map[string]any)["description"]
+		sk := s.(map[string]any)
+		described[sk["name"].(string)], front[sk["name"].(string)] = sk["description"], sk["frontmatter"]
 	}
 	if diff := cmp.Diff(map[string]any{"alpha": "Use when counting to one.", "beta": "Use when counting to two."}, described); diff != "" {
 		t.Errorf("descriptions in the registry (-want +got):\n%s", diff)
+	}
+	want := map[string]any{"alpha": map[string]any{"name": "alpha", "description": "Use when counting to one."}, "beta": map[string]any{"name": "beta", "description": "Use when counting to two."}}
+	if diff := cmp.Diff(want, front); diff != "" {
+		t.Errorf("frontmatter in the registry (-want +got):\n%s", diff)
 	}
 	acts := readJSON[run.Activations](t, f, run.FileActivations)
 	if acts.Type != "cf-harness.skill-activations" || acts.Version != 1 || len(acts.Activations) != 2 || acts.Activations[0].CFCPromptRole != "context" {
