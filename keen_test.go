@@ -77,7 +77,9 @@ func TestEachInvocationGivesTheTextOfThatMoment(t *testing.T) {
 // req: B-021, B-046
 func TestBundledFilesAreReachedFromTheFolder(t *testing.T) {
 	t.Parallel()
-	w := opened(t, keen, keenFiles())
+	files := keenFiles()
+	files["skills/demo/references/deep/b.md"] = "canary-deep"
+	w := opened(t, keen, files)
 	text := w.works("read_file", args{"path": w.at("skills/demo/SKILL.md")}).Text()
 	m := regexp.MustCompile(`Skill directory: (.+)`).FindStringSubmatch(text)
 	if m == nil {
@@ -85,8 +87,9 @@ func TestBundledFilesAreReachedFromTheFolder(t *testing.T) {
 	}
 	mentions(t, w.works("read_file", args{"path": m[1] + "/references/a.md"}).Text(), "canary-reference")
 	mentions(t, w.works("read_file", args{"path": m[1] + "/scripts/helper.sh"}).Text(), "canary-helper")
+	mentions(t, w.works("read_file", args{"path": m[1] + "/references/deep/b.md"}).Text(), "canary-deep")
 	reads := events[event.ResourceRead](w)
-	if len(reads) != 2 || reads[0].Path != "references/a.md" || reads[1].Path != "scripts/helper.sh" || reads[1].Status != "read" {
+	if len(reads) != 3 || reads[0].Path != "references/a.md" || reads[1].Path != "scripts/helper.sh" || reads[2].Path != "references/deep/b.md" || reads[1].Status != "read" {
 		t.Errorf("records: %+v", reads)
 	}
 }
