@@ -396,7 +396,7 @@ func (s *Session) finish(ctx context.Context, c Call, canonical string, x *ToolC
 	}
 	d := s.release(res.Label)
 	if !d.Allowed() {
-		evs = append(evs, event.PolicyDecided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Stage: "release"})
+		evs = append(evs, event.PolicyDecided{Call: c.ID, Tool: canonical, Actor: c.Actor, Outcome: d.Outcome, Code: d.Code, Rule: d.Rule, Active: x.active, Stage: "release"})
 		label := res.Label
 		res = failure(d.Code, "the result is withheld: "+d.Reason)
 		res.Label = label

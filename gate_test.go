@@ -314,6 +314,12 @@ func TestUnmediatedResultsAreWithheld(t *testing.T) {
 		}
 		w.works("load_skill", args{"name": "guide"}) // our own results are mediated
 		w.activate("guide")
+		w.model("raw", args{"again": true})
+		for _, d := range events[event.PolicyDecided](w) {
+			if d.Stage == "release" && d.Call != "c1" && len(d.Active) != 1 {
+				t.Errorf("%s: the decision about call %s names the skills %v", mode, d.Call, d.Active)
+			}
+		}
 	}
 }
 
