@@ -149,7 +149,8 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 			return nil, nil // the question stays open
 		}
 		if err != nil {
-			return []event.Event{event.RunStopped{Scope: "run", Reason: "nobody answered: " + err.Error(), By: d.By}}, nil
+			detail, failed := d.Blobs.Put(ctx, "text/plain; charset=utf-8", []byte(err.Error()))
+			return []event.Event{event.RunStopped{Scope: "run", Reason: codeAskFailed, By: d.By, Detail: detail}}, failed
 		}
 		ans.Question = q.ID
 		ctx = context.WithoutCancel(ctx) // what was answered is recorded, whatever ends the question meanwhile
@@ -160,6 +161,9 @@ func (d *driver) startAwait(ctx context.Context, a step.Await) (verdict, error) 
 	})
 	return started, nil
 }
+
+// codeAskFailed ends a run whose question the program could not ask.
+const codeAskFailed = "ask_failed"
 
 // toolName is the name of a call as a fact: canonical where the model was shown
 // it, else what the model wrote if that is a name at all.
@@ -182,6 +186,8 @@ func toolName(shown []metier.Spec, name string) string {
 // watcher what it means.
 func (d *driver) observe(e event.Event, at time.Time) {
 	switch e := e.(type) {
+	case event.RunStopped:
+		d.reason = e.Detail
 	case event.ModelFailed:
 		d.reason = e.Detail
 		if e.Retry {

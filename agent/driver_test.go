@@ -473,7 +473,7 @@ func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
 		<-e.begun
 		return policy.Answer{}, errors.New("the terminal is closed")
 	}
-	if out, err := agent.Run(t.Context(), cfg); err != nil || out.Status != "failed" || out.Code != "nobody answered: the terminal is closed" {
+	if out, err := agent.Run(t.Context(), cfg); err != nil || out.Status != "failed" || out.Code != "ask_failed" || out.Reason != "the terminal is closed" {
 		t.Fatalf("outcome %+v, %v", out, err)
 	}
 }

@@ -182,9 +182,10 @@ func ChildName(call string) string {
 // RunStopped asks the run or the turn to end, because of a cancel, a deadline, or a
 // budget.
 type RunStopped struct {
-	Scope  string `json:"scope"` // turn, run
-	Reason string `json:"reason"`
-	By     string `json:"by,omitempty"`
+	Scope  string     `json:"scope"`  // turn, run
+	Reason string     `json:"reason"` // a code
+	By     string     `json:"by,omitempty"`
+	Detail record.Ref `json:"detail,omitzero"` // text about it
 }
 
 // RunWaiting records that only open questions are left, so that the process may exit.

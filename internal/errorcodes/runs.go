@@ -10,6 +10,7 @@ var runs = []Code{
 	{"run_parked", "approval,conflict", "The run waits for an approval.", "Answer the question, then continue."},
 	{"run_closed", "conflict", "The program closed the run.", "Continue it with Engine.Resume."},
 	{"run_panic", "internal", "A model or a hook of the program panicked. The record is kept.", "Report it to the author of the model or the hook."},
+	{"ask_failed", "", "The program could not ask the question of a call: its hook returned an error.", "Read the reason, then resume the run to be asked again."},
 	{"run_over", "conflict", "The run is over, and no question is open.", "Start a new run, or send a message to continue the conversation."},
 	{"run_no_agent", "invalid", "The record is of metier exec or metier mcp, not of an agent.", "Run the command again."},
 	{"run_not_begun", "invalid", "The run ended before its first entry.", "Start it again."},
