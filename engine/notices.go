@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"metier"
+	"metier/internal/nearest"
 	"metier/internal/plural"
 	"metier/policy"
 	"metier/settings"
@@ -57,6 +58,22 @@ func (r *Run) noteSkipped() {
 	r.noteFound("", func(d metier.Diagnostic) bool {
 		return d.Severity == skillmd.Warning && slices.Contains(namedFaults, d.Code)
 	})
+}
+
+// noteDenied reports denied skills that do not exist, which may be misspelled. The operator's
+// configuration may deny skills that other workspaces have.
+func (r *Run) noteDenied() {
+	skills := r.snapshot.All()
+	var names []string
+	for _, sk := range skills {
+		names = append(names, sk.Name)
+	}
+	for _, d := range r.launch.Denied {
+		g := policy.Grants{Denied: []string{d}}
+		if !slices.Contains(r.op.Deny, d) && !slices.ContainsFunc(skills, func(sk metier.Skill) bool { e, _ := g.Skill(sk.ID.String(), sk.Name); return e == policy.RuleDeny }) {
+			r.note("deny_unmatched", "there is no skill %q to deny%s", d, nearest.Hint(d, names))
+		}
+	}
 }
 
 // namedFaults are the warnings that change a skill's name or description, so its author has to see

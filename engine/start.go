@@ -86,6 +86,7 @@ func (r *Run) introduce(ctx context.Context) error {
 		return err
 	}
 	r.noteSkipped()
+	r.noteDenied()
 	r.noteHosts()
 	r.NoteReadOnly()
 	r.noteBrowser()

@@ -17,6 +17,7 @@ var skills = []Code{
 	{"skill_not_mended", "", "Some of the problems could not be fixed automatically.", "Fix the listed ones by hand."},
 	{"skills_other", "invalid", "The skills were listed for other roots, settings, or another workspace.", "List the skills of this plan."},
 	{"skill_root", "denied", "The path is a folder of several skills.", "Name the folder of one skill."},
+	{"deny_unmatched", "", "A denied skill does not exist.", "Check its name with metier list."},
 	{"skills_not_told", "denied", "The session has no catalog, so skills cannot be searched.", "Change the setting catalog_format or catalog_place."},
 	{"skills_root_missing", "not_found", "The folder of skills does not exist.", "Name an existing folder."},
 	{"skills_root_not_folder", "invalid", "The folder of skills is not a folder.", "Name a folder."},
