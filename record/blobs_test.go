@@ -262,3 +262,25 @@ func FuzzParseLine(f *testing.F) {
 		}
 	})
 }
+
+// A read that fails says nothing about the content: it is not altered.
+func TestBlobs_FailedReadIsNotAlteration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := openBlobs(t, dir, nil).Put(t.Context(), "", []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openBlobs(t, dir, nil)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Open(t.Context(), r)
+	var e *record.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error %v", err)
+	}
+	if diff := cmp.Diff(record.CodeIO, e.Code); diff != "" {
+		t.Errorf("code (-want +got):\n%s", diff)
+	}
+}

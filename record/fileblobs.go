@@ -261,6 +261,9 @@ func (b *FileBlobs) get(r Ref, key sum) ([]byte, error) {
 	if at, ok := b.index[key]; ok {
 		path := filepath.Join(b.dir, sideName)
 		data, err := b.readSmall(r, at)
+		if _, fails := errors.AsType[*fs.PathError](err); fails { // the read failed, which says nothing about the content
+			return nil, storage(path, 0, err)
+		}
 		if err != nil {
 			return nil, &Error{Code: CodeBlobAltered, Path: path, Detail: r.Digest + ": " + err.Error(), Err: ErrAltered}
 		}
