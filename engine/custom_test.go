@@ -235,3 +235,43 @@ func TestPlan_PolicyFilesNameCustomTools(t *testing.T) {
 		t.Errorf("without the tool: %v, want policy_file_invalid", err)
 	}
 }
+
+// A resumed run needs the sandbox of the program that started it: metier does not run its
+// programs with another isolation.
+func TestResume_NeedsTheSandboxOfTheProgram(t *testing.T) {
+	t.Parallel()
+	records := t.TempDir()
+	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
+	own := engine.Custom{Model: replay("turns: [{say: One.}, {say: Two.}]"), Sandbox: remote{}}
+	q := engine.Request{Prompt: "Go.", Artifacts: records, Batch: true, Tools: []string{"bash"}, Custom: own}
+	p, err := e.Plan(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again.", Custom: engine.Custom{Model: own.Model}}, engine.Hooks{})
+	if diff := cmp.Diff("sandbox_custom", metier.CodeOf(err)); diff != "" {
+		t.Errorf("without the sandbox: %v (-want +got):\n%s", err, diff)
+	}
+	r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again.", Custom: own}, engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	q.Sandbox = engine.BackendNative
+	_, err = e.Plan(t.Context(), q)
+	if diff := cmp.Diff("usage", metier.CodeOf(err)); diff != "" {
+		t.Errorf("two sandboxes: %v (-want +got):\n%s", err, diff)
+	}
+}

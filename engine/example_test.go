@@ -18,6 +18,7 @@ import (
 	"metier/model"
 	"metier/model/scripted"
 	"metier/policy"
+	"metier/sandbox"
 	"metier/source/embedded"
 )
 
@@ -194,6 +195,46 @@ func ExampleNewAgent_model() {
 	defer a.Close(ctx)
 	fmt.Println(a.Ask(ctx, "Good morning."))
 	// Output: GOOD MORNING. <nil>
+}
+
+// remote stands for a sandbox of one's own, such as a service that runs jobs in virtual machines.
+type remote struct{}
+
+func (remote) Probe(context.Context) sandbox.Report {
+	return sandbox.Report{Backend: "remote", Available: true, Level: sandbox.L3, Visible: []string{"/bin", "/usr"}}
+}
+
+func (remote) Run(_ context.Context, j sandbox.Job) (sandbox.Result, error) {
+	return sandbox.Result{Stdout: []byte("ran " + j.Argv[len(j.Argv)-1]), Backend: "remote", Level: sandbox.L3}, nil
+}
+
+func (remote) Close() error { return nil }
+
+// A sandbox of one's own runs scripts and commands.
+func ExampleCustom_sandbox() {
+	ctx := context.Background()
+	e := engine.New(config.NewEnv([]string{"HOME=" + temp()}, temp()), engine.Options{})
+	p, err := e.Plan(ctx, engine.Request{Prompt: "Count.", Batch: true, Tools: []string{"bash"}, Custom: engine.Custom{Sandbox: remote{}, Model: replay(`
+turns:
+  - calls: [{tool: bash, args: {command: wc -l notes.txt}}]
+  - say: "{{ result \"bash\" 1 }}"
+`)}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := e.Start(ctx, p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close(ctx)
+	o, err := r.Drive(ctx)
+	fmt.Println(o.Answer, err)
+	// Output:
+	// Exit code 0.
+	// <program_output stream="stdout">
+	// ran wc -l notes.txt
+	// </program_output>
+	//  <nil>
 }
 
 // replay is a model that replays recorded turns.

@@ -32,6 +32,14 @@ const (
 	BackendUnsafe = unconfined.Name
 )
 
+// customSandbox is the name of a sandbox that a program brings, in the launch.
+const customSandbox = "custom"
+
+// borrowed is a sandbox that its program closes.
+type borrowed struct{ sandbox.Sandbox }
+
+func (borrowed) Close() error { return nil }
+
 // Backends lists the sandboxes by name.
 func Backends() []string { return []string{BackendNative, BackendGVisor, BackendUnsafe} }
 
@@ -146,8 +154,15 @@ func (e *Engine) planPrograms(ctx context.Context, l *Launch, q Request, op conf
 			return nil, metier.Fieldf(metier.Invalid, "Request.Hosts", "hosts_invalid", "use example.com or *.example.com in Request.Hosts or allow_hosts", "%w", err)
 		}
 	}
-	if l.Sandbox, err = Backend(q.Sandbox, op); err != nil {
-		return nil, err
+	switch {
+	case q.Custom.Sandbox != nil && q.Sandbox != "":
+		return nil, metier.Fieldf(metier.Invalid, "Request.Sandbox", "usage", "set one of them", "Request.Sandbox and a sandbox of the program exclude each other")
+	case q.Custom.Sandbox != nil:
+		l.Sandbox = customSandbox
+	default:
+		if l.Sandbox, err = Backend(q.Sandbox, op); err != nil {
+			return nil, err
+		}
 	}
 	custom, err := q.Custom.names(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"metier/model"
 	"metier/model/provider"
 	"metier/policy"
+	"metier/sandbox"
 	"metier/settings"
 )
 
@@ -69,6 +70,9 @@ type Custom struct {
 	Tools  []metier.Tool  // granted to the model
 	Model  model.Model    // asked instead of one that is chosen by name
 	Mounts []metier.Mount // more sources of skills; no tool writes the folder Root of one
+	// Sandbox runs programs instead of a backend that is chosen by name. Calls are decided by the
+	// level that its Probe reports. The program closes it.
+	Sandbox sandbox.Sandbox
 }
 
 // BrowserRequest requests a browser session that subagents share.

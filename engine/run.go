@@ -26,6 +26,7 @@ import (
 	"metier/record"
 	"metier/run"
 	"metier/sandbox"
+	"metier/sandbox/quarantine"
 	"metier/settings"
 )
 
@@ -138,6 +139,14 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 
 // openSandbox opens the sandbox for the launch's programs.
 func (r *Run) openSandbox() (err error) {
+	if r.launch.Sandbox == customSandbox {
+		if r.custom.Sandbox == nil {
+			return metier.Fieldf(metier.Invalid, "ResumeOptions.Custom", "sandbox_custom", "resume it from the program that started it", "the run used a sandbox of the program that started it")
+		}
+		r.sandbox = quarantine.New(borrowed{r.custom.Sandbox}, r.e.journal())
+		r.owned = append(r.owned, r.sandbox)
+		return nil
+	}
 	if r.sandbox, r.anyLevel, err = r.e.OpenSandbox(r.launch.Sandbox, r.op); err == nil {
 		r.owned = append(r.owned, r.sandbox)
 	}

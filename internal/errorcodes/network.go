@@ -36,6 +36,7 @@ var models = []Code{
 	{"no_key", "invalid", "The provider needs a key.", "Set the variable in the hint."},
 	{"provider_unknown", "invalid", "No provider has this name.", "Use one of the names in the hint."},
 	{"model_invalid", "invalid", "The name of the model has no provider or no name.", "Use provider:name, for example anthropic:claude-sonnet-5."},
+	{"sandbox_custom", "invalid", "The run used a sandbox of the program that started it.", "Resume it from that program."},
 	{"model_custom", "invalid", "The run used a custom model of the program that started it.", "Resume it with a model."},
 	{"model_unreachable", "", "The provider could not be reached.", "Check the network and the base URL."},
 	{"model_bad_request", "", "The provider rejected the request.", "Read the detail in the record."},
