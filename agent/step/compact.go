@@ -1,10 +1,25 @@
 package step
 
 import (
+	"fmt"
+
 	"metier/event"
 	"metier/model"
 	"metier/policy"
 )
+
+// compactable returns how many messages to compact before the next model call, or 0: the last call
+// has to have used Spec.CompactAt tokens.
+func (s *State) compactable() int {
+	if s.Spec.CompactAt <= 0 || s.LastInput < int64(s.Spec.CompactAt) {
+		return 0
+	}
+	return s.cut()
+}
+
+func (s *State) askCompact(upto int) {
+	s.Pending = &Op{ID: fmt.Sprintf("t%d.k", s.Turn), Kind: KindCompact, Status: Ready, Try: s.CompactTry, Upto: upto}
+}
 
 // cut returns how many of the oldest messages a compaction may replace, or 0 if compaction would
 // gain nothing. The last Spec.KeepLast messages (at least one) are kept, and a tool message stays

@@ -81,11 +81,7 @@ func (s *State) openTurn() {
 	s.Queue = nil
 	s.Turn++
 	s.Phase, s.ModelTry, s.CompactTry, s.Squeezed, s.Failures = Model, 0, 0, false, 0
-	upto := 0
-	if s.Spec.CompactAt > 0 && s.LastInput >= int64(s.Spec.CompactAt) {
-		upto = s.cut()
-	}
-	if upto > 0 {
+	if upto := s.compactable(); upto > 0 {
 		s.askCompact(upto)
 	} else {
 		s.askModel()
@@ -94,10 +90,6 @@ func (s *State) openTurn() {
 
 func (s *State) askModel() {
 	s.Pending = &Op{ID: fmt.Sprintf("t%d.m", s.Turn), Kind: KindModel, Status: Ready, Try: s.ModelTry}
-}
-
-func (s *State) askCompact(upto int) {
-	s.Pending = &Op{ID: fmt.Sprintf("t%d.k", s.Turn), Kind: KindCompact, Status: Ready, Try: s.CompactTry, Upto: upto}
 }
 
 // finish decides how the run ends. The first decision wins.
