@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 
 	"metier/internal/schemaof"
@@ -22,7 +23,7 @@ import (
 // unknown.
 //
 // FuncTool fails if the name, the description, or the function is missing, if providers
-// do not take the name, or if In has no JSON Schema.
+// do not take the name, if In has no JSON Schema, or if Out has no JSON.
 func FuncTool[In, Out any](name, description string, effect policy.Effect, fn func(context.Context, In) (Out, error)) (Tool, error) {
 	invalid := func(format string, args ...any) (Tool, error) {
 		return nil, Errorf(Invalid, "tool_invalid", "", "tool %q: %w", name, fmt.Errorf(format, args...))
@@ -38,6 +39,10 @@ func FuncTool[In, Out any](name, description string, effect policy.Effect, fn fu
 		return invalid("the function is missing")
 	case effect != policy.Read && effect != policy.SideEffect:
 		return invalid("the effect is %q; it is policy.Read or policy.SideEffect", effect)
+	}
+	switch out := reflect.TypeFor[Out](); out.Kind() {
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return invalid("a result of type %s has no JSON", out)
 	}
 	schema, err := schemaof.Struct[In]()
 	if err != nil {

@@ -139,6 +139,9 @@ func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
 		"effect":      func() (metier.Tool, error) { return metier.FuncTool("n", "d", "", fn) },
 		"write":       func() (metier.Tool, error) { return metier.FuncTool("n", "d", policy.Write, fn) },
 		"function":    func() (metier.Tool, error) { return metier.FuncTool[weatherIn, string]("n", "d", policy.Read, nil) },
+		"result": func() (metier.Tool, error) {
+			return metier.FuncTool("n", "d", policy.Read, func(context.Context, weatherIn) (chan string, error) { return nil, nil })
+		},
 		"struct": func() (metier.Tool, error) {
 			return metier.FuncTool("n", "d", policy.Read, func(context.Context, string) (string, error) { return "", nil })
 		},
