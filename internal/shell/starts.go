@@ -46,6 +46,10 @@ type starter struct {
 	passed, found map[string]bool
 	searched      bool
 
+	// Programs are also searched where the text runs, so a program may start one
+	// that the text writes, by a name that the text does not have.
+	here bool
+
 	// The values of variables, which programs have where the text exports some.
 	values  []string
 	exports bool
@@ -107,6 +111,9 @@ func (s *starter) runsWritten() {
 	}
 	for w := range words {
 		s.written[path.Base(w)] = true
+	}
+	if s.here && len(s.written) > 0 {
+		s.unknown()
 	}
 	if s.searched {
 		maps.Copy(s.passed, s.found)
@@ -194,6 +201,7 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 	if continued.MatchString(src) {
 		s.unknown()
 	}
+	s.here = s.here || searchesHere.MatchString(src)
 	stack := []place{{fed: fed}}
 	piped, documents := map[*syntax.Stmt]bool{}, map[*syntax.Word]bool{}
 	syntax.Walk(f, func(n syntax.Node) bool {

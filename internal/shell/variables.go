@@ -17,6 +17,9 @@ func special(name string) bool {
 // start as an option.
 var launching = set("TAR_OPTIONS RIPGREP_CONFIG_PATH ZIPOPT RSYNC_CONNECT_PROG")
 
+// searchesHere matches a PATH with a folder that depends on where the text runs.
+var searchesHere = regexp.MustCompile("\\bPATH=[\"']?(?:[^\\s\"';&|]*:)?(?:\\.{1,2}(?:/[^:\\s\"';&|]*)?|\\$\\{?PWD[^:\\s\"';&|]*|:)(?:[:\"'\\s;&|]|$)")
+
 // counted are variables that evaluate what they are set to.
 var counted = set("RANDOM SRANDOM SECONDS LINENO OPTIND EPOCHSECONDS EPOCHREALTIME HISTCMD UID EUID PPID COLUMNS LINES TMOUT IGNOREEOF HISTSIZE HISTFILESIZE MAILCHECK FUNCNEST")
 
