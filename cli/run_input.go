@@ -152,6 +152,9 @@ func (a *app) flagLayers(f runFlags, rf config.RunFile) ([]settings.Layer, error
 	if f.target != "" {
 		l.Values["script_target"], l.Name = f.target, "flags"
 	}
+	if err := engine.CheckDrift(f.onDrift); err != nil {
+		return nil, err
+	}
 	if f.onDrift != "" {
 		l.Values["drift_batch"], l.Values["drift_interactive"] = f.onDrift, f.onDrift
 	}

@@ -145,8 +145,8 @@ func (r *Run) continueFrom(ctx context.Context, folder *run.Folder, restored run
 	return nil
 }
 
-// checkDriftChoice checks what the caller chose for changed skills.
-func checkDriftChoice(choice string) error {
+// CheckDrift checks a choice of what to do with changed skills, as in ResumeOptions.OnDrift.
+func CheckDrift(choice string) error {
 	i := slices.IndexFunc(settings.Table(), func(r settings.Row) bool { return r.Name == "drift_batch" })
 	if values := settings.Table()[i].Values; choice != "" && !slices.Contains(values, choice) {
 		return metier.Fieldf(metier.Invalid, "ResumeOptions.OnDrift", "usage", "choices: "+strings.Join(values, ", "), "ResumeOptions.OnDrift %q is not a choice", choice)
@@ -157,7 +157,7 @@ func checkDriftChoice(choice string) error {
 // reopen prepares the recorded launch under today's conditions: the operator's current denials
 // apply, and missing skills count as drift, not as an error.
 func (e *Engine) reopen(ctx context.Context, l *Launch, o ResumeOptions, op config.Operator, h Hooks) (*Run, error) {
-	if err := checkDriftChoice(o.OnDrift); err != nil {
+	if err := CheckDrift(o.OnDrift); err != nil {
 		return nil, err
 	}
 	layers := settings.Recorded(l.Settings, l.Operator)
