@@ -28,6 +28,9 @@ func (a *app) resume(ctx context.Context, c *cobra.Command, f runFlags) error {
 			stray = wrong("usage", "a resumed run keeps its original options; omit the flag, or start a new run", "--%s does not go with --resume", fl.Name)
 		}
 	})
+	if stray == nil {
+		stray = engine.CheckDrift(f.onDrift)
+	}
 	if stray != nil {
 		return stray
 	}
