@@ -1,5 +1,4 @@
-// Package doctor checks what a host provides: configuration, folders, skills,
-// models, and a sandbox.
+// Package doctor checks the host setup: configuration, folders, skills, models, and the sandbox.
 package doctor
 
 import (
@@ -34,19 +33,19 @@ type Check struct {
 	State  string `json:"state"` // ok, note, problem
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"` // how to fix it
-	Err    error  `json:"-"`              // of a problem, which has no detail and no hint of its own
+	Err    error  `json:"-"`              // of a problem; replaces Detail and Hint
 }
 
 // Options configure the checks. The zero value is ready to use.
 type Options struct {
 	Workspace    string   // "": the folder of the environment
-	Roots        []string // folders of skills; nil: those of the configuration
-	ClearIndex   bool     // first remove the index of skills
-	ClearServers bool     // first remove the cache of servers' skills
+	Roots        []string // skill folders; nil: the configured ones
+	ClearIndex   bool     // clear the skill index first
+	ClearServers bool     // clear the cache of server skills first
 }
 
-// Run checks what a run that is started now would use. It connects to nothing but
-// an Ollama on this machine.
+// Run checks what a run started now would use. It makes no network connections except to a local
+// Ollama.
 func Run(ctx context.Context, e *engine.Engine, o Options) []Check {
 	d := &doctor{e: e}
 	d.configuration()
@@ -79,8 +78,8 @@ func (d *doctor) bad(name string, err error) {
 	d.checks = append(d.checks, Check{Name: name, State: Problem, Err: err})
 }
 
-// sandbox checks the sandbox of scripts. A host without one can still use skills,
-// so that is a note.
+// sandbox checks the script sandbox. Without one, skills still work, so a missing sandbox is only a
+// note.
 func (d *doctor) sandbox(ctx context.Context) {
 	name, err := engine.Backend("", d.op)
 	if err != nil {
@@ -116,7 +115,7 @@ func (d *doctor) configuration() {
 			d.ok("config", "%s is not there", p)
 		}
 	}
-	d.op, _ = config.Load(d.e.Env) // its errors are told above
+	d.op, _ = config.Load(d.e.Env) // errors are reported above
 	if d.e.Env.Home() == "" {
 		d.note("home", "set HOME", "there is no home folder: no user configuration, no skills of the user")
 	}
@@ -133,8 +132,8 @@ func (d *doctor) configuration() {
 	d.ok("anchors", "heads of records are kept in %s", filepath.Join(state, "heads"))
 }
 
-// writable tries to write below dir, or where dir would be made, and leaves
-// nothing there.
+// writable checks that files can be created in dir, or in its closest existing parent. It leaves no
+// files behind.
 func writable(dir string) error {
 	for {
 		info, err := os.Stat(dir)
@@ -156,7 +155,7 @@ func writable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// folders are the workspace and its records.
+// folders checks the workspace and its records.
 func (d *doctor) folders(ctx context.Context, workspace string) {
 	ws, err := d.e.Enter(ctx, workspace)
 	if err != nil {
@@ -205,7 +204,7 @@ func (d *doctor) folders(ctx context.Context, workspace string) {
 	d.ok("records", "%s", text)
 }
 
-// index is the folder of the index on disk; clear empties it first.
+// index checks the folder of the index on disk. If clear is set, it empties the folder first.
 func (d *doctor) index(clear bool) {
 	dir, why := d.e.Env.IndexDir()
 	if dir == "" {
@@ -221,7 +220,7 @@ func (d *doctor) index(clear bool) {
 		d.ok("index", "%s removed from %s", plural.Of(n, "file"), dir)
 	}
 	files, size := 0, int64(0)
-	list, _ := os.ReadDir(dir) // what cannot be read cannot be written
+	list, _ := os.ReadDir(dir) // an unreadable folder is not writable either
 	for _, e := range list {
 		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".idx" {
 			files, size = files+1, size+info.Size()
@@ -234,7 +233,7 @@ func (d *doctor) index(clear bool) {
 	d.ok("index", "%s of %d kB in %s", plural.Of(files, "file"), (size+999)/1000, dir)
 }
 
-// servers is what is kept of servers' skills; clear removes it first.
+// servers checks the cache of server skills. If clear is set, it removes the cache first.
 func (d *doctor) servers(clear bool) {
 	dir, why := d.e.Env.CacheDir(engine.CacheServers)
 	if dir == "" {

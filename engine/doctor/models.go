@@ -11,7 +11,7 @@ import (
 	"metier/model/provider"
 )
 
-// models are the ways to a model. Keys are never shown.
+// models checks the configured model providers. Keys are never shown.
 func (d *doctor) models(ctx context.Context) {
 	reachable := false
 	if want := cmp.Or(d.e.Env.Get("METIER_MODEL"), d.op.Model); want != "" {
@@ -44,8 +44,7 @@ func (d *doctor) models(ctx context.Context) {
 	}
 }
 
-// at names another address than the provider's own, without what may be secret
-// in it.
+// at returns the address of a provider unless it is the default, without secrets.
 func (d *doctor) at(p provider.Provider) string {
 	base := d.op.Models(d.e.Env).Base(p)
 	if base == "" {
@@ -58,7 +57,7 @@ func (d *doctor) at(p provider.Provider) string {
 	return ", at " + u.Scheme + "://" + u.Host + u.Path
 }
 
-// ollama asks an Ollama for its models, on this machine only.
+// ollama queries a local Ollama for its models.
 func (d *doctor) ollama(ctx context.Context, p provider.Provider) bool {
 	base := d.op.Models(d.e.Env).Base(p)
 	if u, err := url.Parse(base); err != nil || !loopback(u.Hostname()) {

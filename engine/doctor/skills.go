@@ -21,7 +21,7 @@ import (
 	"metier/skillroots"
 )
 
-// skills are the settings, the roots and what is in them.
+// skills checks the settings and the skill roots.
 func (d *doctor) skills(ctx context.Context, named []string) {
 	set, _, denied, err := d.op.Resolve(d.e.Env, "", d.ws)
 	if err != nil {
@@ -51,8 +51,8 @@ func (d *doctor) skills(ctx context.Context, named []string) {
 	}
 }
 
-// names lists skills whose names are doubtful beside those of all other roots,
-// and counts what MCP clients are shown under the grants.
+// names reports skills with names that are confusable across roots, and counts the skills that the
+// grants show to MCP clients.
 func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings.Settings, g policy.Grants) {
 	snap, err := d.e.Snapshot(ctx, list, set, d.ws, d.e.Scans(ctx))
 	if err != nil {
@@ -76,8 +76,8 @@ func (d *doctor) names(ctx context.Context, list []skillroots.Root, set settings
 	}
 }
 
-// listedOverMCP counts the skills that skills/list of 'metier mcp' has, and those
-// that it omits by the code of the reason. It reads the files of each skill.
+// listedOverMCP counts the skills that skills/list of 'metier mcp' returns, and the omitted ones by
+// reason code. It reads all files of each skill.
 func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set settings.Settings, grants *policy.Grants) {
 	const most = 2000
 	skills := snap.Skills()
@@ -97,7 +97,7 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 			return
 		case g.Code == "":
 			listed++
-		case g.Code != server.CodeHidden: // that is the skill's own choice
+		case g.Code != server.CodeHidden: // hidden by the skill itself
 			omitted++
 			reasons[g.Code]++
 		}
@@ -113,7 +113,7 @@ func (d *doctor) listedOverMCP(ctx context.Context, snap *metier.Snapshot, set s
 	d.note("mcp", "'metier explain NAME' shows the fix", "skills/list has %s and omits %d that clients reject: %s", plural.Of(listed, "skill"), omitted, strings.Join(why, ", "))
 }
 
-// root counts what is in one root.
+// root counts the skills in one root.
 func (d *doctor) root(ctx context.Context, r skillroots.Root, set settings.Settings) {
 	where := cmp.Or(r.Path, "embedded")
 	if r.Path != "" && !r.Named {

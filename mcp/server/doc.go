@@ -30,8 +30,8 @@ const Extension = "io.modelcontextprotocol/skills"
 type Backend interface {
 	// Snapshot returns the current skills.
 	Snapshot(ctx context.Context) (*metier.Snapshot, error)
-	// Open opens the session of a client with the tools that Tools returns among its own. snapshot gives the skills as
-	// they are served. end closes the session and whatever it stands on.
+	// Open opens the session of a client. It includes the tools that Tools returns. snapshot
+	// returns the skills as currently served. end closes the session and releases its resources.
 	Open(ctx context.Context, c Client, snapshot func(context.Context) (*metier.Snapshot, error)) (s *metier.Session, end func() error, err error)
 	// Serves reports whether clients may see a skill. It is false for one that policy denies.
 	Serves(sk metier.Skill) bool
@@ -43,30 +43,31 @@ type Backend interface {
 // Client identifies the owner of a session. At most one of the fields is set. If none is, the
 // session is for a single request of an anonymous client.
 type Client struct {
-	Server    bool   // the server itself: what it offers. It makes no calls
+	Server    bool   // the server itself, to list its tools; it makes no calls
 	Process   bool   // the client at the other end of standard input and output
-	Session   string // the id of a session of the protocol, before 2026-07-28
-	Principal string // whom the bearer token names
+	Session   string // legacy session id, before 2026-07-28
+	Principal string // principal of the bearer token
 }
 
 // Options are optional.
 type Options struct {
 	Version  string        // of this build
-	PageSize int           // entries of one page; 0: 200
-	Body     time.Duration // how long the body of a request over HTTP may take to come, and a MiB of its answer to be read; 0: 1 minute
-	Progress time.Duration // between two notifications of the progress of a call; 0: a second
+	PageSize int           // entries per page; 0: 200
+	Body     time.Duration // time limit for receiving an HTTP request body, and for each MiB of the response to be read; 0: 1 minute
+	Progress time.Duration // interval between progress notifications; 0: 1 second
 	Now      func() time.Time
 	NewID    func() string
-	Key      []byte // signs what clients give back to us; nil: random
+	Key      []byte // signs the state that clients send back; nil: random
 	Logger   *slog.Logger
-	// Tools are further tools of the sessions that clients see, an embedder's own: titles by canonical name. They are
-	// judged, asked about and recorded as those of skills are.
+	// Tools adds an embedder's own tools to client sessions: titles by canonical name. Their calls
+	// are checked, approved, and recorded like those of skill tools.
 	Tools map[string]string
-	// Protocol may add to what the protocol library is made with, such as handlers of completion and of subscriptions. What
-	// is set there already belongs to the server.
+	// Protocol may change the options of the protocol library, such as handlers for completion and
+	// subscriptions. Fields that are already set belong to the server.
 	Protocol func(*mcp.ServerOptions)
-	// Extend is called once, before anybody is served, to add what no session has part in: tools, resources and prompts
-	// that only the embedder judges. The names of skills and of their tools are taken.
+	// Extend is called once, before any client is served, to add tools, resources, and prompts
+	// outside of sessions. The embedder alone controls access to them. It must not reuse the names
+	// of skills or their tools.
 	Extend func(*mcp.Server) error
 	// Resume is how many bytes of HTTP responses are kept for clients before 2026-07-28 whose
 	// connection was lost, so that they can request the rest. 0 disables it.
@@ -91,7 +92,7 @@ func (o *Options) fill() {
 	}
 	if o.Key == nil {
 		o.Key = make([]byte, 32)
-		_, _ = rand.Read(o.Key) // the kernel's generator does not fail
+		_, _ = rand.Read(o.Key) // never fails
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -100,7 +101,7 @@ func (o *Options) fill() {
 
 func randomID() string {
 	var b [12]byte
-	_, _ = rand.Read(b[:]) // the kernel's generator does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
@@ -116,14 +117,14 @@ type Server struct {
 
 	index     atomic.Pointer[index]
 	checks    checks
-	canonical atomic.Pointer[map[string]string] // canonical names of the tools that are offered, by name
+	canonical atomic.Pointer[map[string]string] // canonical names of the served tools, by name
 	own       *client                           // the server's own session
 
-	writing sync.Map // of *atomic.Int64 by call: bytes its program wrote
+	writing sync.Map // *atomic.Int64 by call: bytes written by its program
 
 	mu      sync.Mutex // guards clients
 	clients map[Client]*client
-	closing chan struct{} // two sessions at once
+	closing chan struct{} // limits concurrent closing to two sessions
 
 	sessions sessions
 
@@ -173,12 +174,12 @@ func New(ctx context.Context, b Backend, o *Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve serves one client on a pair of streams until it disconnects or ctx ends.
+// Serve serves one client on a pair of streams until it disconnects or ctx is canceled.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return s.mcp.Run(ctx, &mcp.IOTransport{Reader: &coming{ReadCloser: io.NopCloser(in), whole: func() {}}, Writer: unclosed{out}})
 }
 
-// unclosed is a writer that is never closed.
+// unclosed is a writer that ignores Close.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

@@ -19,23 +19,22 @@ import (
 	"metier/policy"
 )
 
-// Canonical names of what clients do that no model's tool does. They have to be
-// granted.
+// Canonical names of operations that only clients use. They must be granted.
 const (
 	ToolFile   = "mcp_resource"
 	ToolPrompt = "mcp_prompt"
 )
 
-// Tools are what a Backend adds to the tools of a session. No model is offered
-// them; the server calls them for resources/read and prompts/get, so that these
-// pass the one gate and are on the record.
+// Tools returns the tools that a Backend adds to each session. Models are not offered them. The
+// server calls them for resources/read and prompts/get, so that these pass the gate and are
+// recorded.
 func Tools() []metier.Tool { return []metier.Tool{fileTool{}, promptTool{}} }
 
-// noResource is the protocol's answer to an address that leads nowhere.
+// noResource returns the protocol error for a resource that does not exist.
 func noResource(uri string) error { return invalid("there is no resource %s", uri) }
 
-// addressed refuses what is no address before the library looks at it: of one
-// with control characters it would make an answer that is no JSON, and hang up.
+// addressed rejects URIs with invalid characters before the library handles them. For control
+// characters, the library would send invalid JSON and disconnect.
 func addressed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if r, is := req.(*mcp.ReadResourceRequest); is && strings.ContainsFunc(r.Params.URI, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -45,9 +44,9 @@ func addressed(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// readResource gives a file of a skill as it is. Reading SKILL.md is no
-// activation. A client is not the operator: what is asked about
-// before it is loaded is no resource until somebody said yes.
+// readResource returns a file of a skill unchanged. Reading SKILL.md does not activate the skill. A
+// client is not the operator: if loading a skill needs approval, its files are unavailable until it
+// is approved.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	v, path, ok := s.index.Load().find(uri)
@@ -64,7 +63,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		return nil, s.fault(ctx, err)
 	}
 	defer release()
-	args, _ := json.Marshal(fileArgs{v.skill.ID.String(), path}) // plain data
+	args, _ := json.Marshal(fileArgs{v.skill.ID.String(), path}) // always encodes
 	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: ToolFile, Args: args, Actor: policy.ByUser, By: principal(req)})
 	if err != nil {
 		return nil, s.fault(ctx, err)
@@ -80,12 +79,12 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if utf8.Valid(b) && len(b) > 0 {
 		rc.Text = string(b)
 	} else {
-		rc.Blob = append([]byte{}, b...) // of an empty file too: the library leaves out an empty text, and contents need one of the two
+		rc.Blob = append([]byte{}, b...) // non-nil for an empty file too: the library omits empty text, and contents need text or blob
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{rc}}, nil
 }
 
-// size is how many bytes a file is known to have, or may have.
+// size returns the known or maximum size of a file in bytes.
 func (v *served) size(path string) int64 {
 	for _, f := range v.files {
 		if f.path == path {
@@ -100,8 +99,7 @@ type fileArgs struct {
 	Path  string `json:"path"`
 }
 
-// fileTool reads a file of a skill whole, as it is, since whoever asked will
-// compare its digest.
+// fileTool returns a whole file of a skill unchanged, since the caller compares its digest.
 type fileTool struct{}
 
 func (fileTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -116,7 +114,7 @@ func (fileTool) Facts(_ context.Context, s *metier.Session, raw json.RawMessage)
 	return readFacts(s, a.Skill)
 }
 
-// readFacts says that a skill is read.
+// readFacts returns the policy facts for reading a skill.
 func readFacts(s *metier.Session, id string) (metier.Facts, error) {
 	sk, err := s.Snapshot().Find(id)
 	if err != nil {
@@ -152,7 +150,7 @@ func (fileTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Resul
 	return metier.Result{Parts: []model.Part{{Kind: model.PartResult, Data: b}}, Label: policy.Label{Role: policy.Quote, Origin: sk.ID.String(), Tier: sk.Tier, Mediated: true}}, nil
 }
 
-// whole reads a file of a skill, at most mostBytes of it.
+// whole reads a file of a skill, up to mostBytes.
 func whole(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, path string) ([]byte, error) {
 	bundle, err := snap.Open(ctx, sk.ID)
 	if err != nil {
@@ -174,9 +172,9 @@ func whole(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, path str
 	return b, nil
 }
 
-// prompt is a skill that people can call, as a prompt.
+// prompt returns the prompt for a skill that users can invoke.
 func prompt(sk metier.Skill) *mcp.Prompt {
-	p := &mcp.Prompt{Name: sk.Slug, Title: termtext.Line(sk.Name), Description: termtext.Escape(sk.Description)} // clients show these
+	p := &mcp.Prompt{Name: sk.Slug, Title: termtext.Line(sk.Name), Description: termtext.Escape(sk.Description)} // clients display these
 	front := sk.Head.Front
 	for _, name := range front.Arguments {
 		p.Arguments = append(p.Arguments, &mcp.PromptArgument{Name: name})
@@ -187,7 +185,7 @@ func prompt(sk metier.Skill) *mcp.Prompt {
 	return p
 }
 
-// getPrompt puts a skill into the session as the choice of the client's person.
+// getPrompt activates a skill as the client user's choice.
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	c, release, err := s.acquire(ctx, req)
 	if err != nil {
@@ -208,7 +206,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp
 	for _, p := range prompt(sk).Arguments {
 		a.Arguments = append(a.Arguments, req.Params.Arguments[p.Name])
 	}
-	args, _ := json.Marshal(a) // plain data
+	args, _ := json.Marshal(a) // always encodes
 	o, err := c.session.Call(ctx, metier.Call{ID: s.opts.NewID(), Tool: ToolPrompt, Args: args, Actor: policy.ByUser, By: principal(req), Source: "user-explicit"})
 	if err != nil {
 		return nil, s.fault(ctx, err)
@@ -224,7 +222,7 @@ type promptArgs struct {
 	Arguments []string `json:"arguments,omitempty"`
 }
 
-// promptTool activates a skill with its arguments.
+// promptTool activates a skill with arguments.
 type promptTool struct{}
 
 func (promptTool) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -256,7 +254,7 @@ func (promptTool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Res
 		return metier.Result{}, errors.New("the skill has no text")
 	}
 	r := metier.Text(text)
-	r.Detail, _ = json.Marshal(act.SkillActivated) // plain data
+	r.Detail, _ = json.Marshal(act.SkillActivated) // always encodes
 	r.Label = policy.Label{Role: policy.Context, Origin: act.SkillID, Tier: act.Source, Mediated: true}
 	return r, nil
 }

@@ -26,10 +26,11 @@ type Access struct {
 	// Tokens are the bearer tokens by principal. If empty, everyone who can reach the address may
 	// call.
 	Tokens map[string]string
-	// Hosts are the names, with or without a port, that requests may give as theirs beside those of this machine. A page of
-	// another site that resolves its own name to this address gives another (DNS rebinding).
+	// Hosts are the allowed values of the Host header, with or without a port, besides loopback
+	// names. Rejecting others prevents DNS rebinding.
 	Hosts []string
-	// Origins are the web pages that may call, such as https://example.org. Requests without an Origin come from no page.
+	// Origins are the web pages that may call, such as https://example.org. A request without an
+	// Origin header passes this check.
 	Origins []string
 }
 
@@ -39,11 +40,11 @@ const (
 	idleSession = 30 * time.Minute
 )
 
-// Handler serves the streamable HTTP transport: requests of 2026-07-28 and
-// later one by one, older clients in sessions.
+// Handler serves the streamable HTTP transport. Requests of 2026-07-28 and later are stateless;
+// older clients use sessions.
 func (s *Server) Handler(a Access) http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.mcp }
-	// Our look at the names of hosts is the stricter one, and knows which the operator allows.
+	// Access.host is stricter than the library's localhost protection and knows the allowed hosts.
 	single := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, PropagateRequestCancellation: true, DisableLocalhostProtection: true})
 	legacy := &mcp.StreamableHTTPOptions{Logger: s.opts.Logger, MaxRequestBodyBytes: mostBody, SessionTimeout: idleSession, DisableLocalhostProtection: true}
 	if s.opts.Resume > 0 {
@@ -57,7 +58,7 @@ func (s *Server) Handler(a Access) http.Handler {
 			single.ServeHTTP(w, r)
 			return
 		}
-		if r.Method == http.MethodDelete { // the library waits for the calls of a session that ends
+		if r.Method == http.MethodDelete { // the library waits for the session's running calls
 			by := ""
 			if t := auth.TokenInfoFromContext(r.Context()); t != nil {
 				by = t.UserID
@@ -81,16 +82,15 @@ func (s *Server) Handler(a Access) http.Handler {
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			due := http.NewResponseController(w)
-			_ = due.SetReadDeadline(time.Now().Add(s.opts.Body)) // of the kernel's clock; a writer that has none bounds it itself
+			_ = due.SetReadDeadline(time.Now().Add(s.opts.Body)) // ignored if w has no deadlines; it must set its own limit
 			r.Body = &coming{ReadCloser: r.Body, whole: func() { _ = due.SetReadDeadline(time.Time{}) }}
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// scheme is how a request reached this process. A proxy that adds TLS in front
-// of it is named with --allow-origin: what a request says about that could be
-// forged.
+// scheme returns the scheme of a request as received by this process. Forwarding headers can be
+// forged, so a TLS proxy in front must be allowed with --allow-origin.
 func scheme(r *http.Request) string {
 	if r.TLS != nil {
 		return "https"
@@ -98,8 +98,7 @@ func scheme(r *http.Request) string {
 	return "http"
 }
 
-// coming is the body of a request that has to be there by some time. What comes
-// after it on the connection has all the time there is.
+// coming is a request body with a read deadline, which is cleared once the body is complete.
 type coming struct {
 	io.ReadCloser
 	whole func()
@@ -122,8 +121,8 @@ type readAgain struct {
 	io.Closer
 }
 
-// bounded refuses a large request where too many are there, and says what is
-// wrong with a body where the library would say only that it cannot be read.
+// bounded rejects a large request while too many others are active. It also reports bodies that are
+// nested too deeply, for which the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
 	l := &room{most: mostLarge, ofOne: mostOfOne}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +147,7 @@ func bounded(next http.Handler) http.Handler {
 		}
 		if !l.take(by, 1) {
 			w.Header().Set("Retry-After", "1")
-			w.Header().Set("Connection", "close") // or the body would be read first
+			w.Header().Set("Connection", "close") // otherwise the body is read first
 			http.Error(w, "too many large requests at a time; send this one again", http.StatusServiceUnavailable)
 			return
 		}
@@ -157,7 +156,7 @@ func bounded(next http.Handler) http.Handler {
 	})
 }
 
-// verify looks at every token, so that the time it takes says nothing.
+// verify compares against every token, so that its timing reveals nothing.
 func (a Access) verify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 	given, found := sha256.Sum256([]byte(token)), ""
 	for who, t := range a.Tokens {
@@ -171,7 +170,7 @@ func (a Access) verify(_ context.Context, token string, _ *http.Request) (*auth.
 	return &auth.TokenInfo{UserID: found}, nil
 }
 
-// host reports whether a request may call this server by a name.
+// host reports whether a request may use host to call this server.
 func (a Access) host(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -184,16 +183,15 @@ func (a Access) host(host string) bool {
 	return slices.ContainsFunc(a.Hosts, func(h string) bool { return strings.EqualFold(h, name) || strings.EqualFold(h, host) })
 }
 
-// origin reports whether a web page may call: one with the scheme, host, and
-// port of this address, or one the operator named. A default port may be left
-// out.
+// origin reports whether a web page may call: one with the scheme, host, and port of this address,
+// or of an allowed origin. A default port may be omitted.
 func (a Access) origin(origin, self string) bool {
 	from := normalOrigin(origin)
 	return from != "" && (from == normalOrigin(self) || slices.ContainsFunc(a.Origins, func(o string) bool { return from == normalOrigin(o) }))
 }
 
-// normalOrigin writes an origin with its port and in lower case. It is "" for
-// text that is not an origin, such as null.
+// normalOrigin returns an origin in lower case with its port, or "" if text is not an origin, such
+// as null.
 func normalOrigin(text string) string {
 	u, err := url.Parse(strings.TrimSuffix(text, "/"))
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {

@@ -18,14 +18,14 @@ import (
 	"metier"
 )
 
-// The limits every host supports; servers should not exceed them (SEP-2640).
-// A skill beyond them is not listed, and still answered for.
+// Limits that every host supports and servers should not exceed (SEP-2640). A skill beyond them is
+// not listed, but can still be requested.
 const (
 	mostFiles = 512
 	mostBytes = 16 << 20
 )
 
-// entry is one skill as the extension tells of it.
+// entry is a skill as described by the extension.
 type entry struct {
 	URI         string          `json:"uri"` // of SKILL.md
 	Frontmatter json.RawMessage `json:"frontmatter"`
@@ -39,38 +39,38 @@ type file struct {
 	Size   int64         `json:"size"`
 
 	text bool
-	path string // in the skill's folder
+	path string // relative to the skill's folder
 }
 
-// served is a skill with its address.
+// served is a skill with its URIs.
 type served struct {
 	skill    metier.Skill
-	folder   string // address of the folder
-	main     string // address of SKILL.md
+	folder   string // URI of the folder
+	main     string // URI of SKILL.md
 	entry    *entry
 	files    []file
-	unlisted metier.Diagnostic // why skills/list leaves it out; no code: it is listed
+	unlisted metier.Diagnostic // why skills/list omits it; an empty code means it is listed
 }
 
-// index is everything that is served at one moment.
+// index holds everything that is served at one point in time.
 type index struct {
 	snapshot *metier.Snapshot
-	denied   []metier.ID // what policy denies: not there, in another skill neither
-	all      []*served   // by address
+	denied   []metier.ID // skills that policy denies; also left out of enclosing skills
+	all      []*served   // sorted by URI
 	listed   []*served
 	byFolder map[string]*served
-	children map[string][]child // of each folder, by address
-	print    string             // digest over all entries: equal means that nothing changed
+	children map[string][]child // of each folder, by its URI
+	print    string             // digest over all entries, to detect changes
 }
 
-// child is what is directly in a folder.
+// child is a direct child of a folder.
 type child struct {
 	uri, name string
 	of        *served
-	file      *file // nil: a folder
+	file      *file // nil for a folder
 }
 
-// build indexes a snapshot, on all cores.
+// build indexes a snapshot, using all cores.
 func (s *Server) build(ctx context.Context, snap *metier.Snapshot) (*index, error) {
 	var denied []metier.ID
 	skills := slices.DeleteFunc(snap.Skills(), func(sk metier.Skill) bool {
@@ -134,12 +134,12 @@ func (v *served) digest(h hash.Hash) {
 	}
 }
 
-// mostTries is how often a skill is read again that changes while it is read.
+// mostTries is how often reading a skill is tried if it changes meanwhile.
 const mostTries = 3
 
 var errChanging = &metier.Error{Op: "index", Kind: metier.Conflict, Code: "skill_changing", Hint: "ask again", Err: errors.New("the skill changes while it is read")}
 
-// held reads a skill as it is now: its head and the digests of its files are of one moment.
+// held reads a skill so that its head and file digests are consistent.
 func (c *checks) held(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
 	for range mostTries {
 		v, err := c.once(ctx, snap, sk, denied)
@@ -150,7 +150,7 @@ func (c *checks) held(ctx context.Context, snap *metier.Snapshot, sk metier.Skil
 	return nil, errChanging
 }
 
-// once gives nil where SKILL.md changed between two looks.
+// once is one attempt of held. It returns nil if SKILL.md changed in between.
 func (c *checks) once(ctx context.Context, snap *metier.Snapshot, sk metier.Skill, denied []metier.ID) (*served, error) {
 	b, err := snap.Open(ctx, sk.ID)
 	if err != nil {
@@ -193,8 +193,7 @@ func (c *checks) once(ctx context.Context, snap *metier.Snapshot, sk metier.Skil
 	return v, err
 }
 
-// liesIn reports whether a file of a skill is one of another skill among those,
-// whose folder is inside.
+// liesIn reports whether a file of skill sk belongs to one of those skills, nested inside sk.
 func liesIn(those []metier.ID, sk metier.ID, file string) bool {
 	at, depth := path.Join(sk.Path, file), strings.Count(path.Join(sk.Path, "x"), "/")
 	return slices.ContainsFunc(those, func(o metier.ID) bool {
@@ -202,7 +201,7 @@ func liesIn(those []metier.ID, sk metier.ID, file string) bool {
 	})
 }
 
-// place puts a skill's files into the folders above them, up to the root.
+// place adds a skill's files to the folders above them, up to the root.
 func (x *index) place(v *served) {
 	for i := range v.files {
 		x.put(v, v.files[i].URI, &v.files[i])
@@ -218,7 +217,7 @@ func (x *index) put(v *served, uri string, f *file) {
 		}
 		kids := x.children[folder]
 		if i := len(kids) - 1; slices.ContainsFunc(kids[max(i, 0):], func(c child) bool { return c.uri == uri }) {
-			return // files come in order, so a folder that is there is the last
+			return // files are sorted, so an existing folder is the last one
 		}
 		name, _ := unescaped(uri[at+1:])
 		x.children[folder] = append(kids, child{uri: uri, name: name, of: v, file: f})
@@ -226,8 +225,8 @@ func (x *index) put(v *served, uri string, f *file) {
 	}
 }
 
-// sortChildren orders folders by address and drops what two skills put there:
-// a skill inside another has its files in both.
+// sortChildren sorts folders by URI and removes duplicates: files of a nested skill appear in both
+// skills.
 func (x *index) sortChildren() {
 	for folder, kids := range x.children {
 		slices.SortStableFunc(kids, func(a, b child) int { return cmp.Compare(a.uri, b.uri) })
@@ -235,14 +234,14 @@ func (x *index) sortChildren() {
 	}
 }
 
-// longest is more than any address here has, whose path the system takes.
+// longest exceeds the length of any URI of a file the system can open.
 const longest = 16 << 10
 
-// find is the skill that an address lies in and the path there: the innermost
-// one. The address has to be written as we write it.
+// find returns the innermost skill that contains a URI and the path within it. The URI must be in
+// canonical form.
 func (x *index) find(uri string) (v *served, file string, ok bool) {
 	rest, is := strings.CutPrefix(uri, Scheme)
-	if !is || len(uri) > longest { // each folder above is looked up
+	if !is || len(uri) > longest { // each parent folder is looked up
 		return nil, "", false
 	}
 	parts := strings.Split(rest, "/")

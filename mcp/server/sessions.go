@@ -8,11 +8,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mostSessions is how many sessions of the protocol are kept, fewer than
-// mostClients, so that there is always room for principals without one.
+// mostSessions is the maximum number of legacy sessions. It is less than mostClients, to leave room
+// for principals without a session.
 const mostSessions = 800
 
-// sessions are those of the protocol that clients opened over HTTP.
+// sessions are the legacy sessions opened over HTTP.
 type sessions struct {
 	mu    sync.Mutex
 	known map[string]*entered
@@ -22,13 +22,12 @@ type entered struct {
 	session *mcp.ServerSession
 	by      string // principal, "" where there are no tokens
 	used    time.Time
-	alive   context.Context // until the client ends the session
+	alive   context.Context // canceled when the client ends the session
 	end     context.CancelFunc
 }
 
-// enters notes who uses which session. Where a new one is too many, one of
-// whoever has the most is closed, the one that was used least recently: nobody
-// can take the room of others.
+// enters tracks session use. At the limit, it closes the least recently used session of the
+// principal that has the most, so that no principal can displace others.
 func (s *Server) enters(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ss, is := req.GetSession().(*mcp.ServerSession)
@@ -39,7 +38,7 @@ func (s *Server) enters(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			e, gone := s.sessions.enter(ss, by, s.opts.Now(), s.mcp)
 			if gone != nil {
-				s.leaving.Go(func() { _ = gone.Close() }) // it waits for its calls
+				s.leaving.Go(func() { _ = gone.Close() }) // waits for its calls
 			}
 			var stop context.CancelFunc
 			ctx, stop = context.WithCancel(ctx)
@@ -50,7 +49,7 @@ func (s *Server) enters(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// ends cancels what a session still does, when the client that has it ends it.
+// ends cancels the running calls of a session when its owner ends it.
 func (k *sessions) ends(id, by string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +58,7 @@ func (k *sessions) ends(id, by string) {
 	}
 }
 
-// enter notes a use, and returns the session that has to go for it.
+// enter records a use. It returns a session that must be closed to make room, if any.
 func (k *sessions) enter(ss *mcp.ServerSession, by string, now time.Time, live *mcp.Server) (e *entered, gone *mcp.ServerSession) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,8 +78,7 @@ func (k *sessions) enter(ss *mcp.ServerSession, by string, now time.Time, live *
 	return e, gone
 }
 
-// leave forgets the sessions that ended, and where that makes no room one more,
-// which it returns.
+// leave removes ended sessions. If the limit is still reached, it removes and returns one more.
 func (k *sessions) leave(live *mcp.Server) *mcp.ServerSession {
 	there := map[string]bool{}
 	for ss := range live.Sessions() {

@@ -14,21 +14,20 @@ import (
 	"metier/internal/termtext"
 )
 
-// stateless is the revision from which requests carry everything with them.
+// stateless is the first protocol revision with self-contained requests.
 const stateless = "2026-07-28"
 
-// listTTL is how long a client may keep a list.
+// listTTL is how long a client may cache a list.
 const listTTL = 5 * time.Second
 
-// extParams are what the methods of the extension take.
+// extParams are the parameters of the extension's methods.
 type extParams struct {
 	mcp.ParamsBase
 	URI    string `json:"uri,omitempty"`    // of skills/get and resources/directory/read
 	Cursor string `json:"cursor,omitempty"` // of skills/list and resources/directory/read
 }
 
-// lasting is what results of the revision 2026-07-28 and later say of
-// themselves, and older ones do not know.
+// lasting holds result fields that exist only since the revision 2026-07-28.
 type lasting struct {
 	ResultType string `json:"resultType,omitempty"`
 	TTL        *int   `json:"ttlMs,omitempty"`
@@ -55,7 +54,7 @@ type directoryResult struct {
 	Next      string          `json:"nextCursor,omitempty"`
 }
 
-// extend adds the methods of the extension.
+// extend registers the methods of the extension.
 func (s *Server) extend() error {
 	return cmp.Or(
 		mcp.AddReceivingCustomMethod(s.mcp, "skills/list", s.listSkills),
@@ -71,8 +70,8 @@ func (s *Server) lasting(ss *mcp.ServerSession) lasting {
 	return lasting{ResultType: "complete", TTL: &ttl, Scope: "private"}
 }
 
-// cacheable says of the protocol's own lists how long they hold. What one
-// principal is told is not for another.
+// cacheable sets how long the protocol's own lists may be cached. Results for one principal are not
+// shared with another.
 func (s *Server) cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 	c.TTLMs, c.CacheScope = int(listTTL.Milliseconds()), "private"
 }
@@ -89,8 +88,8 @@ func (s *Server) listSkills(_ context.Context, ss *mcp.ServerSession, p *extPara
 	return r, nil
 }
 
-// getSkill answers with the skill as it is now, listed or not: a host asks when
-// what it holds no longer fits what it reads.
+// getSkill returns the current skill, listed or not: a host requests it when its copy no longer
+// matches what it reads.
 func (s *Server) getSkill(ctx context.Context, ss *mcp.ServerSession, p *extParams) (*skillResult, error) {
 	x := s.index.Load()
 	if p == nil {
@@ -129,8 +128,8 @@ func (s *Server) readDirectory(_ context.Context, ss *mcp.ServerSession, p *extP
 	return r, nil
 }
 
-// resource is a child as the protocol has it: SKILL.md with the name and
-// description of its frontmatter, other files by their names.
+// resource returns a child as a protocol resource. For SKILL.md it uses the name and description of
+// the frontmatter, otherwise the file name.
 func (c child) resource() *mcp.Resource {
 	r := &mcp.Resource{URI: c.uri, Name: c.name}
 	switch {
@@ -144,7 +143,7 @@ func (c child) resource() *mcp.Resource {
 	return r
 }
 
-// resource is SKILL.md as a resource.
+// resource returns SKILL.md as a protocol resource.
 func (v *served) resource() *mcp.Resource {
 	r := &mcp.Resource{URI: v.main, Name: v.skill.Name, Description: v.skill.Description, MIMEType: "text/markdown"}
 	if f := v.skill.Head.Front; f.HasName {
@@ -166,9 +165,8 @@ func invalid(format, uri string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: strings.Replace(format, "%s", termtext.Quote(uri), 1)}
 }
 
-// page is the part of a list that a request asks for, and the cursor of the
-// next. all is in the order of uri. A cursor is the address after which a page
-// begins, so that it holds while skills come and go.
+// page returns the page of a list that a request asks for, and the next cursor. all must be sorted
+// by uri. A cursor is the URI after which a page begins, so it stays valid while skills change.
 func page[T any](p *extParams, size int, all []T, uri func(T) string) (items []T, next string, err error) {
 	from := 0
 	if p != nil && p.Cursor != "" {

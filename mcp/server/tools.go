@@ -18,8 +18,8 @@ import (
 	"metier/settings"
 )
 
-// titles of the tools that are served, by canonical name. Tools over a
-// workspace are not served: clients have their own.
+// titles are the titles of the served tools, by canonical name. Workspace tools are not served:
+// clients have their own.
 var titles = map[string]string{
 	settings.ToolLoadSkill:         "Load a skill",
 	settings.ToolReadSkillResource: "Read a file of a skill",
@@ -29,8 +29,8 @@ var titles = map[string]string{
 	settings.ToolLoadContent:       "Load content of a harness",
 }
 
-// tool is a tool as the protocol has it; nil where it is not served. Of an
-// embedder's tool nobody knows that it stays in this world.
+// tool returns a tool as defined by the protocol, or nil if it is not served. An embedder's tool
+// counts as open-world.
 func (s *Server) tool(spec metier.Spec) *mcp.Tool {
 	title, is := titles[spec.Canonical]
 	if !is {
@@ -51,27 +51,24 @@ func (s *Server) tool(spec metier.Spec) *mcp.Tool {
 	return t
 }
 
-// mostResult is how many characters of a result Claude Code passes to its model
-// if the tool asks for it, and the most it allows. Without it, a result of 50,000
-// characters becomes a preview of 2 kB.
+// mostResult is the result size, in characters, that a tool requests from Claude Code. It is the
+// maximum. By default, Claude Code replaces results over 50,000 characters with a 2 kB preview.
 const mostResult = 500_000
 
-// outputs are the schemas of structured results. Tools whose result is a text
-// for the model have none: Claude Code, VS Code, and Cursor show their model the
-// structured result in place of the text, escaped as JSON. Programs find the
-// same data in _meta, under [DetailKey]. A call that failed has neither.
+// outputs are the schemas of structured results. Tools that return text for the model have none:
+// Claude Code, VS Code, and Cursor would show their model the structured result instead, as escaped
+// JSON. Programs find the same data in _meta, under [DetailKey]. A failed call has neither.
 var outputs = map[string]*jsonschema.Schema{
 	settings.ToolListSkills:   found,
 	settings.ToolSearchSkills: found,
 }
 
-// DetailKey is where the _meta of a result has what is known about it: of
-// load_skill the ID and hash of the skill, of read_skill_resource the digest, of
-// run_skill_script the exit code.
+// DetailKey is the key in the _meta of a result that holds details: the skill ID and hash for
+// load_skill, the digest for read_skill_resource, and the exit code for run_skill_script.
 const DetailKey = "metier/detail"
 
-// details are the members of that object, by tool. Others stay here, such as the
-// raw output of a script.
+// details are the members of that object to include, by tool. Others are not sent, such as the raw
+// output of a script.
 var details = map[string][]string{
 	settings.ToolLoadSkill:         {"skillId", "name", "hash", "source"},
 	settings.ToolReadSkillResource: {"skillId", "skillName", "path", "status", "encoding", "observedSizeBytes", "observedDigest", "digestMatchesRegistry", "truncated"},
@@ -89,7 +86,7 @@ func object(required []string, props map[string]*jsonschema.Schema) *jsonschema.
 	return &jsonschema.Schema{Type: "object", Required: required, Properties: props}
 }
 
-// callTool passes a call to the session of the client that made it.
+// callTool passes a call to the session of the calling client.
 func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	c, release, err := s.acquire(ctx, req)
 	if err != nil {
@@ -97,7 +94,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	}
 	defer release()
 	call := metier.Call{ID: s.opts.NewID(), Tool: req.Params.Name, Args: req.Params.Arguments, Actor: policy.ByModel, By: principal(req), Page: resultLimit(req)}
-	if len(call.Args) == 0 || string(call.Args) == "null" { // of a tool that needs none
+	if len(call.Args) == 0 || string(call.Args) == "null" { // a tool without arguments
 		call.Args = json.RawMessage("{}")
 	}
 	answered, err := s.given(req, call)
@@ -125,8 +122,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	return s.result(call.Tool, o), nil
 }
 
-// result is an observation as the protocol has it: the text as the model reads
-// it, and data about it.
+// result converts an observation to a protocol result: the text for the model, and its details.
 func (s *Server) result(name string, o metier.Observation) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{IsError: o.Code() != "", Content: []mcp.Content{}}
 	for _, p := range o.Parts() {
@@ -153,8 +149,8 @@ func (s *Server) result(name string, o metier.Observation) *mcp.CallToolResult {
 	return r
 }
 
-// fault is an error of ours for a client: what it says is written for whoever
-// asked, and no path of this machine is in it.
+// fault converts an internal error for a client. Its text is written for the caller and contains no
+// local paths.
 func (s *Server) fault(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -8,15 +8,13 @@ import (
 	"metier"
 )
 
-// Scheme is that of the addresses of skills: skill://SOURCE/PATH/FILE. It says
-// where an entry stands here and nothing else; the first part is never looked
-// up (SEP-2640, resource addresses).
+// Scheme is the prefix of skill URIs: skill://SOURCE/PATH/FILE. A URI only identifies an entry of
+// this server. Its first part is never resolved as a host (SEP-2640, resource addresses).
 const Scheme = "skill://"
 
-// addressOf is the address of a skill's folder. Its last part has to be the
-// name of the frontmatter; before it stand the label of the source and the path
-// there, so that two skills of one name have two addresses, and neither changes
-// when the other comes or goes.
+// addressOf returns the URI of a skill's folder. The last part must be the frontmatter name. The
+// source label and the path come before it, so that skills with the same name have different,
+// stable URIs.
 func addressOf(id metier.ID, name string) string {
 	parts := []string{id.Source}
 	if p := path.Clean(id.Path); p != "." {
@@ -36,18 +34,18 @@ func escaped(parts []string) string {
 	return strings.Join(out, "/")
 }
 
-// below is the address of a file of a skill.
+// below returns the URI of a file in a skill's folder.
 func below(folder, file string) string { return folder + "/" + escaped(strings.Split(file, "/")) }
 
-// unescaped is a part of an address as text, false where it is none we write: a
-// file has one address.
+// unescaped decodes a part of a URI. It returns false if the encoding is not canonical, so that
+// each file has one URI.
 func unescaped(part string) (string, bool) {
 	text, err := url.PathUnescape(part)
 	return text, err == nil && text != "" && text != "." && text != ".." && !strings.ContainsAny(text, "/\x00") && url.PathEscape(text) == part
 }
 
-// mediaTypes by extension: what skills are made of. The table of the machine is
-// not asked, since an answer must not depend on where the server runs.
+// mediaTypes maps the file extensions common in skills. The system's table is not used, so that
+// responses do not depend on the host.
 var mediaTypes = map[string]string{
 	".md": "text/markdown", ".markdown": "text/markdown", ".txt": "text/plain", ".json": "application/json", ".yaml": "application/yaml", ".yml": "application/yaml",
 	".toml": "application/toml", ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".html": "text/html", ".htm": "text/html", ".css": "text/css",
@@ -58,7 +56,7 @@ var mediaTypes = map[string]string{
 	".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
 
-// mediaType is what a file is by its name, or else by whether it is text.
+// mediaType returns the media type by file extension, otherwise by whether the file is text.
 func mediaType(file string, text bool) string {
 	switch m := mediaTypes[strings.ToLower(path.Ext(file))]; {
 	case m != "":
