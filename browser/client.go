@@ -8,21 +8,21 @@ import (
 	"github.com/coder/websocket"
 )
 
-// client is one connection of a script: to a page, or to the browser as the
-// lease shows it, with sessions of pages in it.
+// client is one connection of a script: to a page, or to the browser as exposed by the lease,
+// including its page sessions.
 type client struct {
 	lent   *Session
 	at     *hostBrowser
 	conn   *websocket.Conn
-	page   string // the session of a connection to a page
+	page   string // session of a connection to a page
 	out    chan []byte
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	sessions map[string]bool // of the browser, that are this connection's
+	sessions map[string]bool // sessions of a browser connection that belong to it
 }
 
-// serve reads and answers until one side ends.
+// serve reads and answers requests until either side disconnects.
 func (c *client) serve(ctx context.Context) {
 	defer c.close()
 	go func() {
@@ -47,7 +47,7 @@ func (c *client) serve(ctx context.Context) {
 		}
 		var m message
 		if json.Unmarshal(b, &m) != nil || m.ID == nil || m.Method == "" {
-			return // no request of the protocol
+			return // not a request of the protocol
 		}
 		if _, err := c.lent.usable(); err != nil {
 			return
@@ -56,7 +56,7 @@ func (c *client) serve(ctx context.Context) {
 	}
 }
 
-// close ends the connection and what it had in the browser.
+// close ends the connection and its sessions in the browser.
 func (c *client) close() {
 	c.cancel()
 	_ = c.conn.CloseNow()
@@ -71,7 +71,7 @@ func (c *client) close() {
 	}
 }
 
-// own has the events of a session go to this connection.
+// own routes the events of a session to this connection.
 func (c *client) own(session string) {
 	c.mu.Lock()
 	c.sessions[session] = true
@@ -89,8 +89,8 @@ func (c *client) owns(session string) bool {
 	return c.sessions[session]
 }
 
-// lost takes a session away that the browser ended, and reports whether the
-// connection was for that alone.
+// lost removes a session that the browser ended. It reports whether the connection served only that
+// session.
 func (c *client) lost(session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *client) lost(session string) bool {
 	return had && session == c.page
 }
 
-// push sends a message to the script; one that does not read is cut off.
+// push sends a message to the script. It disconnects a script that does not read.
 func (c *client) push(m message) {
 	if c.page != "" {
 		m.Session = ""
@@ -115,7 +115,7 @@ func (c *client) push(m message) {
 	}
 }
 
-// reply answers a request. The fault of the lease itself has result nil.
+// reply answers a request. For an error of the lease itself, result is nil.
 func (c *client) reply(to message, result any, f *fault) {
 	raw, err := json.Marshal(result)
 	if err != nil || result == nil {
@@ -128,7 +128,7 @@ func (c *client) reply(to message, result any, f *fault) {
 	c.push(m)
 }
 
-// take passes a request on, or answers it.
+// take forwards a request to the browser or answers it.
 func (c *client) take(ctx context.Context, m message) {
 	session := m.Session
 	switch {
@@ -173,7 +173,7 @@ func (s *Session) elsewhere() *fault {
 
 func short(s string) string { return s[:min(len(s), 64)] }
 
-// browser answers what may be asked of the browser itself: the lease's pages.
+// browser answers requests to the browser itself, limited to the pages of the lease.
 func (c *client) browser(ctx context.Context, m message) {
 	var p struct {
 		Target  string `json:"targetId"`
@@ -190,7 +190,7 @@ func (c *client) browser(ctx context.Context, m message) {
 		c.pass(ctx, m, map[string]any{})
 		return
 	case "Target.setDiscoverTargets":
-		c.reply(m, nil, nil) // there is nothing to discover: getTargets tells
+		c.reply(m, nil, nil) // nothing to discover: getTargets lists the pages
 		return
 	case "Target.getTargets":
 		infos, err := c.lent.infos(ctx, c.at)
@@ -233,7 +233,7 @@ func (c *client) browser(ctx context.Context, m message) {
 	c.reply(m, nil, &fault{-32602, "the lease has no such page"})
 }
 
-// pass asks the browser with parameters that were made anew.
+// pass calls the browser with rebuilt parameters.
 func (c *client) pass(ctx context.Context, m message, params map[string]any) {
 	var result json.RawMessage
 	err := c.at.call(ctx, "", m.Method, params, &result)

@@ -1,23 +1,20 @@
-// Package browser lends a browser that runs on this machine to scripts of
-// skills. Who holds the address of a browser's DevTools protocol holds the whole
-// browser: every page, every cookie, and files of the host. So a script never
-// gets that address. It gets an endpoint of the lease's own on loopback, with a
-// path nobody can guess, which
+// Package browser gives scripts of skills limited access to a browser on this machine. Anyone who
+// has the address of a browser's DevTools protocol controls the whole browser: every page, every
+// cookie, and files of the host. A script therefore never gets that address. It gets a separate
+// loopback endpoint with a secret path, which
 //
-//	has one browser context, made for the lease and thrown away with it: no
-//	    cookie, sign-in or page of whoever uses the browser is in it
-//	passes on the methods of a list, checked one by one, and no others: none
-//	    that reads saved state, or reads or writes files
-//	has every document that a page asks for stopped before it is sent, and
-//	    refused unless it is of the lease's one origin: redirects, forms and
-//	    frames too, those that the browser keeps in processes of their own as well
-//	answers only while a script runs, until the lease ends: at its time, with
-//	    the run, or when a page is somewhere else after all
+//   - uses one browser context, created for the lease and discarded with it, without the user's
+//     cookies, sign-ins, and pages;
+//   - forwards only listed methods, each one validated. None of them reads saved state, or reads
+//     or writes files;
+//   - pauses every document request of a page and rejects it unless it is for the lease's one
+//     origin. This includes redirects, forms, and frames, also frames in separate processes;
+//   - answers only while a script runs. The lease ends at its expiry time, with the run, or when a
+//     page reaches another origin.
 //
-// What a page itself loads, pictures or scripts of other origins, is the page's
-// matter. A page that it opens is closed, and may have been asked for by then. A
-// script on the host has the host's network besides: the lease bounds the
-// browser, not the script.
+// Subresources that a page loads, such as images or scripts of other origins, are not restricted. A
+// page that opens another page has it closed, but the request may already have been sent. A script
+// on the host also has the host's network: the lease restricts the browser, not the script.
 package browser
 
 import (
@@ -33,11 +30,11 @@ import (
 	"metier/internal/loopback"
 )
 
-// Lease is what an operator lends.
+// Lease is the browser access that an operator grants.
 type Lease struct {
-	Endpoint string    `json:"endpoint"` // the browser's own: http or ws, a loopback address and a port
-	Origin   string    `json:"origin"`   // http or https, a host, and a port unless it is the scheme's
-	Until    time.Time `json:"until"`    // when it ends; it has to
+	Endpoint string    `json:"endpoint"` // of the browser: http or ws, a loopback address and a port
+	Origin   string    `json:"origin"`   // http or https, a host, and a port unless it is the default
+	Until    time.Time `json:"until"`    // expiry time; required
 	Grants   []Grant   `json:"grants,omitempty"`
 }
 
@@ -48,10 +45,10 @@ type Grant struct {
 	Origin string `yaml:"origin" json:"origin"`
 }
 
-// Options of a lease. Nil, and zero fields, are defaults.
+// Options configure a lease. Nil and zero fields select the defaults.
 type Options struct {
 	Now func() time.Time
-	// After calls f once d has passed, unless stop is called before.
+	// After calls f after d, unless stop is called first.
 	After  func(d time.Duration, f func()) (stop func() bool)
 	Logger *slog.Logger
 }
@@ -77,8 +74,7 @@ func invalid(hint, format string, a ...any) error {
 	return &metier.Error{Op: "lease", Kind: metier.Invalid, Code: "lease_invalid", Hint: hint, Err: fmt.Errorf(format, a...)}
 }
 
-// Check says what is wrong with a lease, and gives it with its origins in their
-// plain form.
+// Check validates a lease and returns it with normalized origins.
 func (l Lease) Check() (Lease, error) {
 	_, at, err := address(l.Endpoint)
 	if err != nil {
@@ -93,7 +89,7 @@ func (l Lease) Check() (Lease, error) {
 	case strings.HasSuffix(origin, "://"+at) || strings.HasSuffix(origin, "://"+strings.Replace(at, "127.0.0.1", "localhost", 1)):
 		return l, invalid("name the origin of the page that is worked with", "the origin is the browser's own endpoint")
 	}
-	l.Origin, l.Until = origin, l.Until.Round(0) // by the wall clock: a machine that sleeps stops the other one
+	l.Origin, l.Until = origin, l.Until.Round(0) // use the wall clock: the monotonic clock stops while a machine sleeps
 	grants := make([]Grant, 0, len(l.Grants))
 	for _, g := range l.Grants {
 		if g.Origin, err = Origin(g.Origin); err != nil {
@@ -105,7 +101,7 @@ func (l Lease) Check() (Lease, error) {
 	return l, nil
 }
 
-// address is where a browser's endpoint is, as IP:PORT.
+// address parses a browser endpoint and returns its address as IP:PORT.
 func address(endpoint string) (u *url.URL, addr string, err error) {
 	if u, addr, err = loopback.Endpoint(endpoint, "http", "ws"); err != nil {
 		err = invalid("name it as http://127.0.0.1:PORT, where the browser was started with --remote-debugging-port=PORT", "the endpoint of the browser: %w", err)
@@ -113,8 +109,7 @@ func address(endpoint string) (u *url.URL, addr string, err error) {
 	return u, addr, err
 }
 
-// Origin reads an origin and gives its plain form: lower case, no port where it
-// is the scheme's own.
+// Origin parses an origin and normalizes it: lower case, no default port.
 func Origin(s string) (string, error) {
 	const hint = "write it as https://example.com or http://127.0.0.1:8080; a name with other letters in its xn-- form"
 	u, err := url.Parse(s)
@@ -128,7 +123,7 @@ func Origin(s string) (string, error) {
 	return o, nil
 }
 
-// originOf is the origin of an address of the web.
+// originOf returns the origin of a web address.
 func originOf(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {

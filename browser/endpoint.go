@@ -11,13 +11,13 @@ import (
 	"github.com/coder/websocket"
 )
 
-// answer serves the endpoint of the lease: what a browser serves below /json
-// and /devtools, of the lease's own pages.
+// answer serves the lease's endpoint: what a browser serves below /json and /devtools, limited to
+// the lease's pages.
 func (s *Session) answer(w http.ResponseWriter, r *http.Request) {
 	addr := s.listen.Addr().String()
 	token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
-	case r.Host != addr || len(r.Header.Values("Origin")) > 0: // a page, or a name that leads here
+	case r.Host != addr || len(r.Header.Values("Origin")) > 0: // from a web page, or by another host name that resolves here
 		http.Error(w, "this endpoint is for programs", http.StatusForbidden)
 		return
 	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
@@ -77,12 +77,12 @@ func (s *Session) version(w http.ResponseWriter, r *http.Request, at *hostBrowse
 	write(w, map[string]string{"Browser": v.Product, "Protocol-Version": v.Protocol, "User-Agent": v.Agent, "V8-Version": v.JS, "webSocketDebuggerUrl": s.socket("browser/lease")})
 }
 
-// socket is the address of a connection of the endpoint.
+// socket returns the WebSocket URL of an endpoint connection.
 func (s *Session) socket(of string) string {
 	return "ws://" + s.listen.Addr().String() + "/" + s.token + "/devtools/" + of
 }
 
-// info is a page as the protocol shows it.
+// info describes a page as defined by the protocol.
 type info struct {
 	ID       string `json:"targetId"`
 	Type     string `json:"type"`
@@ -91,7 +91,7 @@ type info struct {
 	Attached bool   `json:"attached"`
 }
 
-// infos are the lease's own pages, in the browser's order.
+// infos returns the lease's pages in the browser's order.
 func (s *Session) infos(ctx context.Context, at *hostBrowser) ([]info, error) {
 	var all struct {
 		List []info `json:"targetInfos"`
@@ -106,7 +106,7 @@ func (s *Session) infos(ctx context.Context, at *hostBrowser) ([]info, error) {
 	return out, err
 }
 
-// entry is a page as /json/list shows it.
+// entry describes a page as in /json/list.
 func (s *Session) entry(i info) map[string]string {
 	return map[string]string{"id": i.ID, "type": i.Type, "title": i.Title, "url": i.URL, "webSocketDebuggerUrl": s.socket("page/" + i.ID)}
 }
@@ -124,7 +124,7 @@ func (s *Session) list(w http.ResponseWriter, r *http.Request, at *hostBrowser) 
 	write(w, out)
 }
 
-// fresh makes a page: PUT /json/new?ADDRESS.
+// fresh creates a page: PUT /json/new?ADDRESS.
 func (s *Session) fresh(w http.ResponseWriter, r *http.Request, at *hostBrowser) {
 	address, err := url.QueryUnescape(r.URL.RawQuery)
 	if address == "" {
@@ -157,8 +157,7 @@ func (s *Session) onPage(w http.ResponseWriter, r *http.Request, at *hostBrowser
 	}
 }
 
-// connect takes a connection to the browser, as the lease shows it, or to one
-// of its pages.
+// connect accepts a connection to the browser, as exposed by the lease, or to one of its pages.
 func (s *Session) connect(w http.ResponseWriter, r *http.Request, at *hostBrowser, rest string) {
 	page, isPage := strings.CutPrefix(rest, "devtools/page/")
 	if isPage && at.watcher(page) == "" || !isPage && rest != "" && !strings.HasPrefix(rest, "devtools/browser") {
@@ -175,7 +174,7 @@ func (s *Session) connect(w http.ResponseWriter, r *http.Request, at *hostBrowse
 	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
-		return // it has answered
+		return // Accept has responded
 	}
 	conn.SetReadLimit(fromScript)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
@@ -199,10 +198,10 @@ func join(ctx context.Context, at *hostBrowser, page string) (string, error) {
 	return joined.ID, err
 }
 
-// mostClients is how many connections the scripts of a lease may have.
+// mostClients is the maximum number of connections of a lease.
 const mostClients = 16
 
-// take counts a connection among those that end with the script.
+// take adds a connection to those that are closed when the script ends.
 func (s *Session) take(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

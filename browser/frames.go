@@ -12,28 +12,27 @@ type asking struct {
 	params map[string]any
 }
 
-// watching is what makes a session the one by which the lease watches a page, or
-// a frame that the browser keeps apart from its page.
+// watching returns the requests that prepare a session for watching a page, or a frame in a process
+// of its own.
 func (s *Session) watching() []asking {
 	return []asking{
 		{"Fetch.enable", map[string]any{"patterns": []any{map[string]any{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}}}},
-		{"Audits.enable", map[string]any{}}, // tells what framing kept from leaving
+		{"Audits.enable", map[string]any{}}, // reports frames that framing blocked
 		{"Page.enable", map[string]any{}},
 		{"Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(framing, s.lease.Origin), "worldName": "lease", "runImmediately": true}},
 		{"Target.setAutoAttach", map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
 	}
 }
 
-// framing gives each document a policy beside its own, before any of it is read:
-// its frames stay with its origin. The browser holds a frame to it before anything
-// is sent, also one that began before a session could watch it, as a sandboxed
-// frame with srcdoc does. In a sandbox 'self' is nobody, so the origin is named,
-// too. What is put into the document for it is taken out at once.
+// framing adds a policy to each document before it is parsed: its frames must stay in its origin.
+// The browser enforces it before any request is sent, even for frames that start before a session
+// can watch them, such as a sandboxed frame with srcdoc. In a sandbox, 'self' matches nothing, so
+// the policy also names the origin. The element inserted for the policy is removed at once.
 //
 //go:embed framing.js
 var framing string
 
-// kept takes an issue of a page: a frame that its policy kept from leaving.
+// kept handles an issue of a page: a frame that its policy blocked.
 func (s *Session) kept(params json.RawMessage) {
 	var e struct {
 		Issue struct {
@@ -53,17 +52,16 @@ func (s *Session) kept(params json.RawMessage) {
 	}
 }
 
-// apart takes a session of something that belongs to a watched page and that the
-// browser keeps in a process of its own: a frame that is sandboxed, say. The
-// documents of such a frame are not stopped by its page's session, so it has to
-// be watched by one of its own before it goes on.
+// apart handles a session of a target that belongs to a watched page and runs in a separate
+// process, such as a sandboxed frame. The session of the page does not pause the documents of such
+// a frame, so the frame needs a watching session of its own before it continues.
 func (s *Session) apart(at *hostBrowser, params json.RawMessage) {
 	var e struct {
 		Session string `json:"sessionId"`
 		Info    info   `json:"targetInfo"`
 	}
 	if json.Unmarshal(params, &e) != nil || e.Session == "" {
-		return // it stays stopped
+		return // it stays paused
 	}
 	if e.Info.Type != "iframe" {
 		at.send(e.Session, "Runtime.runIfWaitingForDebugger", map[string]any{}, nil)
@@ -73,7 +71,7 @@ func (s *Session) apart(at *hostBrowser, params json.RawMessage) {
 	s.ask(at, e.Session, s.watching())
 }
 
-// ask has a frame watched step by step, and then go on from where it may be.
+// ask sends the watching requests of a frame in turn, and resumes it if its address is allowed.
 func (s *Session) ask(at *hostBrowser, session string, steps []asking) {
 	if len(steps) > 0 {
 		at.send(session, steps[0].method, steps[0].params, func(m message) {
@@ -102,7 +100,7 @@ func (s *Session) ask(at *hostBrowser, session string, steps []asking) {
 	})
 }
 
-// left ends the lease of a page that is somewhere else after all.
+// left ends the lease because a page is at an address that is not allowed.
 func (s *Session) left(address string) {
 	s.refuse(refusedOrigin, address)
 	s.o.Logger.Warn("a leased page is somewhere else: the lease ends")

@@ -14,24 +14,23 @@ import (
 	"time"
 )
 
-// hostBrowser is what a lease has in the browser: a connection, a context of its own,
-// and pages in it, each with a session by which the lease watches it.
+// hostBrowser is the lease's part of the browser: a connection, a context of its own, and the pages
+// in it, each with a session that watches it.
 type hostBrowser struct {
 	*wire
 	context string
 
 	mu      sync.Mutex
-	pages   map[string]string // target to the session that watches it
-	making  bool              // the browser was asked for a page
-	unknown []string          // pages that came up meanwhile
+	pages   map[string]string // watching session by target
+	making  bool              // a page is being created
+	unknown []string          // pages that appeared meanwhile
 }
 
-// mostPages is how many pages a lease may have.
+// mostPages is the maximum number of pages of a lease.
 const mostPages = 8
 
-// ready connects to the browser where that has not been done, and makes a
-// context of the lease's own: the browser throws it away, pages and cookies with
-// it, when the connection ends, however that comes about.
+// ready connects to the browser if needed and creates the lease's context. The browser discards the
+// context with its pages and cookies when the connection ends for any reason.
 func (s *Session) ready(ctx context.Context) error {
 	s.mu.Lock()
 	at := s.at
@@ -80,7 +79,7 @@ func (s *Session) settle(ctx context.Context, at *hostBrowser) error {
 	return err
 }
 
-// page makes a page, watches it, and then only has it go somewhere.
+// page creates a page, watches it, and only then navigates it.
 func (s *Session) page(ctx context.Context, at *hostBrowser, address string) (id string, err error) {
 	s.making.Lock()
 	defer s.making.Unlock()
@@ -111,8 +110,7 @@ func (s *Session) page(ctx context.Context, at *hostBrowser, address string) (id
 	return id, err
 }
 
-// watched makes an empty page whose documents are stopped until the lease has
-// seen where they come from.
+// watched creates an empty page whose document requests are paused until they are checked.
 func (s *Session) watched(ctx context.Context, at *hostBrowser) (string, error) {
 	var made struct {
 		ID string `json:"targetId"`
@@ -136,7 +134,7 @@ func (s *Session) watched(ctx context.Context, at *hostBrowser) (string, error) 
 	return made.ID, nil
 }
 
-// settled waits a moment until what pages did so far has been told.
+// settled waits briefly for pending events of the pages.
 func (p *hostBrowser) settled() {
 	p.mu.Lock()
 	sessions := slices.Collect(maps.Values(p.pages))
@@ -148,15 +146,15 @@ func (p *hostBrowser) settled() {
 	}
 }
 
-// watcher is the session that watches a page, "" where there is no such page.
+// watcher returns the session that watches a page, or "" if there is no such page.
 func (p *hostBrowser) watcher(target string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pages[target]
 }
 
-// happened takes an event of the browser. Pages that nobody asked for, as a
-// page opens them, are closed: nothing watched them from the start.
+// happened handles an event of the browser. Pages that the lease did not create, such as pop-ups,
+// are closed, since they were not watched from the start.
 func (s *Session) happened(at *hostBrowser, m message) {
 	var e struct {
 		Session string `json:"sessionId"`
@@ -194,13 +192,13 @@ func (s *Session) happened(at *hostBrowser, m message) {
 	}
 }
 
-// unwanted closes a page that the lease did not make.
+// unwanted closes a page that the lease did not create.
 func (s *Session) unwanted(at *hostBrowser, target string) {
 	s.refuse(refusedPopup, "")
 	at.send("", "Target.closeTarget", map[string]any{"targetId": target}, nil)
 }
 
-// detached forgets a session. A page that is no longer watched is closed.
+// detached removes a session. A page that is no longer watched is closed.
 func (s *Session) detached(at *hostBrowser, session string) {
 	at.listen(session, nil)
 	at.mu.Lock()
@@ -224,8 +222,8 @@ func (s *Session) detached(at *hostBrowser, session string) {
 	}
 }
 
-// watch takes an event of a page: each document it wants is let through or
-// refused, and where it is after all is looked at again.
+// watch handles an event of a page. Each document request is allowed or rejected, and the resulting
+// address is checked again.
 func (s *Session) watch(at *hostBrowser, m message) {
 	switch m.Method {
 	case "Fetch.requestPaused":
@@ -236,9 +234,9 @@ func (s *Session) watch(at *hostBrowser, m message) {
 			} `json:"request"`
 		}
 		if json.Unmarshal(m.Params, &e) != nil {
-			return // it stays stopped
+			return // it stays paused
 		}
-		if err := s.Live(); err != nil { // the machine slept, and so did the lease's timer
+		if err := s.Live(); err != nil { // the timer does not run while the machine sleeps
 			go s.end(err)
 			return
 		}
@@ -273,17 +271,17 @@ func (s *Session) watch(at *hostBrowser, m message) {
 	}
 }
 
-// mayBe reports whether a frame may be where it says it is.
+// mayBe reports whether a frame may be at the address it reports.
 func (s *Session) mayBe(address string, top bool) bool {
 	inner := strings.TrimPrefix(address, "blob:")
 	if address == "" || s.covers(inner) || strings.HasPrefix(address, "chrome-error://") {
 		return true
 	}
 	o, err := originOf(inner)
-	return !top && (err != nil || o == s.lease.Origin) // about:srcdoc, data: and the like, in a frame of a page
+	return !top && (err != nil || o == s.lease.Origin) // about:srcdoc, data: and similar, in a frame of a page
 }
 
-// hostPort is the host and port of an address, for the record.
+// hostPort returns the host and port of an address, for the record.
 func hostPort(address string) (string, int) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

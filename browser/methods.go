@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// passed are the methods that a script may use on a page, by domain. What is
-// not here is refused: cookies and storage (Network.getAllCookies, Storage),
-// files (DOM.setFileInputFiles, IO, Page.captureSnapshot, Page.printToPDF,
-// Browser.setDownloadBehavior), interception (Fetch), other targets (Target),
-// the browser itself.
+// passed are the methods that a script may use on a page, by domain. All others are rejected:
+// cookies and storage (Network.getAllCookies, Storage), files (DOM.setFileInputFiles, IO,
+// Page.captureSnapshot, Page.printToPDF, Browser.setDownloadBehavior), interception (Fetch), other
+// targets (Target), and the browser itself.
 var passed = map[string]string{
 	"Page": "enable disable navigate reload stopLoading getFrameTree getLayoutMetrics captureScreenshot handleJavaScriptDialog bringToFront " +
 		"getNavigationHistory navigateToHistoryEntry setLifecycleEventsEnabled createIsolatedWorld",
@@ -32,15 +31,16 @@ func passes(method string) bool {
 	return ok && slices.Contains(strings.Fields(passed[domain]), name)
 }
 
-// networkEvents are the events of the domain Network that a script gets. The
-// others are about cookies, or about connections that this list does not know.
+// networkEvents are the events of the Network domain that a script receives. The others concern
+// cookies, or kinds of connections that this list does not cover.
 var networkEvents = strings.Fields("requestWillBeSent requestServedFromCache responseReceived dataReceived loadingFinished loadingFailed")
 
-// signedIn are the members of those events that hold what signs the page in,
-// which no script reads: a cookie may be closed even to the page's own code.
+// signedIn are the members of those events that hold credentials. Scripts cannot read them, since
+// even the page's own code may not read some cookies.
 var signedIn = strings.Fields("cookie cookie2 set-cookie set-cookie2 authorization proxy-authorization headerstext requestheaderstext")
 
-// heard gives an event of a page as a script gets it, if it does.
+// heard returns an event of a page in the form a script receives it. It returns false if the script
+// does not receive it.
 func heard(m message) (message, bool) {
 	name, network := strings.CutPrefix(m.Method, "Network.")
 	if !network {
@@ -79,7 +79,7 @@ func signOut(v any) {
 	}
 }
 
-// navigation is what a script may say of a Page.navigate.
+// navigation holds the allowed parameters of Page.navigate.
 type navigation struct {
 	URL            string `json:"url"`
 	Referrer       string `json:"referrer,omitempty"`
@@ -87,18 +87,18 @@ type navigation struct {
 	FrameID        string `json:"frameId,omitempty"`
 }
 
-// world is what a script may say of a Page.createIsolatedWorld.
+// world holds the allowed parameters of Page.createIsolatedWorld.
 type world struct {
 	FrameID   string `json:"frameId"`
 	WorldName string `json:"worldName,omitempty"`
 }
 
-// blank is the page that belongs to no origin and shows nothing.
+// blank is the empty page, which belongs to no origin.
 const blank = "about:blank"
 
-// vet looks at what a script asks of a page and gives its parameters anew,
-// where they count, so that the browser reads what was checked. code is what is
-// wrong, as the record has it, at the address it is about.
+// vet checks a request of a script on a page. It rebuilds the relevant parameters, so that the
+// browser reads exactly what was checked. If the request is rejected, code is the recorded reason
+// and at the address it concerns.
 func (s *Session) vet(method string, params json.RawMessage) (out json.RawMessage, code, at string) {
 	if !passes(method) {
 		return nil, refusedMethod, ""
@@ -115,13 +115,13 @@ func (s *Session) vet(method string, params json.RawMessage) (out json.RawMessag
 		}
 		v = n
 	case "Page.createIsolatedWorld":
-		w := world{} // without the access to all origins that may be asked for
+		w := world{} // drops the option that would give access to all origins
 		if json.Unmarshal(params, &w) != nil {
 			return nil, refusedMethod, ""
 		}
 		v = w
 	case "Network.enable":
-		v = struct{}{} // nothing of what it says
+		v = struct{}{} // drops all parameters
 	default:
 		return params, "", ""
 	}
@@ -132,7 +132,7 @@ func (s *Session) vet(method string, params json.RawMessage) (out json.RawMessag
 	return out, "", ""
 }
 
-// The codes of what a lease refused.
+// Codes of rejected requests.
 const (
 	refusedOrigin = "origin_refused"
 	refusedMethod = "method_refused"

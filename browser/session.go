@@ -14,7 +14,7 @@ import (
 	"metier/event"
 )
 
-// Session is a lease while it runs. Close it.
+// Session is an active lease. Close it after use.
 type Session struct {
 	lease  Lease
 	o      Options
@@ -22,21 +22,21 @@ type Session struct {
 	listen net.Listener
 	server *http.Server
 	turn   chan struct{} // held by the one script that uses the browser
-	making sync.Mutex    // one page is made at a time
-	stop   func() bool   // the clock of the lease
+	making sync.Mutex    // serializes creating pages
+	stop   func() bool   // stops the expiry timer
 
 	mu      sync.Mutex
-	over    error // why the lease ended; nil: it runs
-	open    bool  // a script runs
+	over    error // why the lease ended; nil: active
+	open    bool  // a script is running
 	at      *hostBrowser
 	clients map[*client]bool
 	uses    *uses // since the last script ended
 	asking  sync.WaitGroup
-	script  context.Context // of the script that runs
+	script  context.Context // of the running script
 	ended   context.CancelFunc
 }
 
-// Why a lease ended. Live returns one of them, with what there is to say.
+// Reasons why a lease ended. Live returns an error that wraps one of them.
 var (
 	ErrExpired = errors.New("its time is over")
 	ErrLeft    = errors.New("a page left the origin it is leased for")
@@ -46,9 +46,8 @@ var (
 // answers is how long the browser may take to get ready for a script.
 const answers = 30 * time.Second
 
-// Open begins a lease. It opens an endpoint of its own and touches the browser
-// when the first script begins. A lease whose time is over already is one that
-// cannot be used, no error.
+// Open starts a lease. It opens a new endpoint, and connects to the browser when the first script
+// begins. For a lease that has already expired, Open succeeds, but the session is unusable.
 func Open(l Lease, o *Options) (*Session, error) {
 	l, err := l.Check()
 	if err != nil {
@@ -65,14 +64,13 @@ func Open(l Lease, o *Options) (*Session, error) {
 	return x, nil
 }
 
-// Endpoint is what scripts are given: http, loopback, and a path that is a
-// secret of the lease.
+// Endpoint returns the address for scripts: http, loopback, with a secret path.
 func (s *Session) Endpoint() string { return "http://" + s.listen.Addr().String() + "/" + s.token }
 
-// Origin is the one that pages may be of.
+// Origin returns the one allowed origin of pages.
 func (s *Session) Origin() string { return s.lease.Origin }
 
-// Live says why the lease cannot be used; nil: it can.
+// Live returns why the lease cannot be used, or nil.
 func (s *Session) Live() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +80,8 @@ func (s *Session) Live() error {
 	return s.over
 }
 
-// Granted is the origin to which the credentials of a script are bound, and
-// whether it has any. Of several grants that of the lease's origin counts.
+// Granted returns the origin that a script's credentials are bound to, and whether it has any. If a
+// script has several grants, the one for the lease's origin takes precedence.
 func (s *Session) Granted(entry string) (origin string, ok bool) {
 	for _, g := range s.lease.Grants {
 		if g.Script != entry {
@@ -96,9 +94,9 @@ func (s *Session) Granted(entry string) (origin string, ok bool) {
 	return origin, ok
 }
 
-// Begin opens the endpoint for one script; another one waits. end cuts its
-// connections and tells what was asked for since the script before it ended:
-// pages go on in between. They stay as they are for the next script of the lease.
+// Begin opens the endpoint for one script. Other scripts wait. end closes the script's connections
+// and returns the requests made since the previous script ended, including those that pages made in
+// between. Pages stay open for the next script of the lease.
 func (s *Session) Begin(ctx context.Context) (end func() []event.HostUse, err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -128,7 +126,7 @@ func (s *Session) Begin(ctx context.Context) (end func() []event.HostUse, err er
 	return sync.OnceValue(s.done), nil
 }
 
-// done ends what Begin began.
+// done implements the end function of Begin.
 func (s *Session) done() []event.HostUse {
 	s.mu.Lock()
 	s.open = false
@@ -147,7 +145,7 @@ func (s *Session) done() []event.HostUse {
 	return u.list(s.lease.Origin)
 }
 
-// taken is what was asked for since it was taken last.
+// taken returns the uses since the last call and resets them.
 func (s *Session) taken() *uses {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +154,8 @@ func (s *Session) taken() *uses {
 	return u
 }
 
-// drop takes the connections of scripts out. The caller holds mu, and closes
-// them without it.
+// drop removes the connections of scripts and returns them. The caller holds mu, and closes them
+// after releasing it.
 func (s *Session) drop() []*client {
 	var out []*client
 	for c := range s.clients {
@@ -167,8 +165,8 @@ func (s *Session) drop() []*client {
 	return out
 }
 
-// end ends the lease, for the first reason there is. What the browser made for
-// it goes with the connection.
+// end ends the lease; the first reason is kept. Closing the connection discards the lease's
+// context.
 func (s *Session) end(why error) {
 	s.mu.Lock()
 	if s.over == nil {
@@ -185,8 +183,8 @@ func (s *Session) end(why error) {
 	}
 }
 
-// Close ends the lease and gives everything back. It waits a moment for the
-// browser to throw the context away, which it also does by itself.
+// Close ends the lease and releases its resources. It waits briefly for the browser to discard the
+// context, which also happens on its own.
 func (s *Session) Close() error {
 	s.stop()
 	s.mu.Lock()
@@ -206,7 +204,7 @@ func (s *Session) Close() error {
 
 var errIdle = errors.New("the browser session answers only while a script runs, and no script is running")
 
-// usable says why the endpoint does not answer; nil: it does.
+// usable returns the browser, or an error that says why the endpoint does not answer.
 func (s *Session) usable() (*hostBrowser, error) {
 	if err := s.Live(); err != nil {
 		return nil, fmt.Errorf("the lease of this browser has ended: %w", err)
@@ -219,8 +217,8 @@ func (s *Session) usable() (*hostBrowser, error) {
 	return s.at, nil
 }
 
-// answering has an answer end with the script that asked, whose record waits
-// for it.
+// answering ties a response to the running script: it ends with the script, whose record waits for
+// it.
 func (s *Session) answering(r *http.Request) (_ *http.Request, end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,16 +231,16 @@ func (s *Session) answering(r *http.Request) (_ *http.Request, end func(), err e
 	return r.WithContext(ctx), func() { stop(); cancel(); s.asking.Done() }, nil
 }
 
-// uses is what scripts and pages asked of the browser.
+// uses records what scripts and pages requested from the browser.
 type uses struct {
 	documents int
 	refused   []event.HostUse
 }
 
-// mostRefused is how many different refusals are kept one by one.
+// mostRefused is how many different rejections are recorded individually.
 const mostRefused = 32
 
-// list gives the record: what was let through, then what was refused.
+// list returns the record: allowed requests, then rejected ones.
 func (u *uses) list(origin string) []event.HostUse {
 	host, port := hostPort(origin)
 	return append([]event.HostUse{{Host: host, Port: port, Method: "browser", Requests: u.documents}}, u.refused...)
@@ -255,7 +253,7 @@ func (s *Session) passedOn() {
 	s.uses.documents++
 }
 
-// refuse puts a refusal in the record. address may be "".
+// refuse records a rejection. address may be "".
 func (s *Session) refuse(code, address string) {
 	host, port := hostPort(address)
 	s.o.Logger.Debug("the browser refused a request", "code", code, "host", host, "port", port)

@@ -16,12 +16,12 @@ import (
 
 // Limits of messages.
 const (
-	fromBrowser = 64 << 20 // bytes of one message: pictures of pages
+	fromBrowser = 64 << 20 // bytes of a message: it may hold a screenshot
 	fromScript  = 4 << 20
 	queued      = 4096 // messages that wait for a reader
 )
 
-// message is one of the DevTools protocol, either way.
+// message is a DevTools protocol message in either direction.
 type message struct {
 	ID      *int64          `json:"id,omitempty"`
 	Method  string          `json:"method,omitempty"`
@@ -39,11 +39,11 @@ type fault struct {
 
 func (f *fault) Error() string { return f.Message }
 
-// wire is the one connection to the browser. All sessions go through it.
+// wire is the one connection to the browser. All sessions share it.
 type wire struct {
 	conn *websocket.Conn
 	out  chan []byte
-	gone chan struct{} // closed when the connection is
+	gone chan struct{} // closed with the connection
 
 	mu      sync.Mutex
 	last    int64
@@ -75,7 +75,7 @@ func dial(ctx context.Context, endpoint string) (*wire, error) {
 	return &wire{conn: conn, out: make(chan []byte, queued), gone: make(chan struct{}), waiting: map[int64]func(message){}, sinks: map[string]func(message){}}, nil
 }
 
-// browserPath asks the browser for the path of its own connection.
+// browserPath requests the path of the browser's WebSocket connection.
 func browserPath(ctx context.Context, client *http.Client, addr string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/json/version", nil)
 	if err != nil {
@@ -144,7 +144,7 @@ func (w *wire) deliver(m message) {
 	}
 }
 
-// end closes the connection; whoever waits gets an error.
+// end closes the connection. Waiting callers get an error.
 func (w *wire) end(err error) {
 	w.mu.Lock()
 	if w.err != nil {
@@ -171,8 +171,8 @@ func (w *wire) alive() bool {
 	}
 }
 
-// listen has the events of a session go somewhere; nil: nowhere. What takes
-// them may not block.
+// listen registers a handler for the events of a session; nil removes it. The handler must not
+// block.
 func (w *wire) listen(session string, sink func(message)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +183,7 @@ func (w *wire) listen(session string, sink func(message)) {
 	w.sinks[session] = sink
 }
 
-// send sends a method; reply, if any, gets its one answer, and may not block.
+// send sends a method. reply, if any, is called once with the response and must not block.
 func (w *wire) send(session, method string, params any, reply func(message)) {
 	raw, err := json.Marshal(params)
 	var b []byte
@@ -211,12 +211,12 @@ func (w *wire) send(session, method string, params any, reply func(message)) {
 	select {
 	case w.out <- b:
 	case <-w.gone:
-	default: // a browser that does not read
+	default: // the browser does not read
 		w.end(errGone)
 	}
 }
 
-// call sends a method and waits for its answer.
+// call sends a method and waits for its response.
 func (w *wire) call(ctx context.Context, session, method string, params, result any) error {
 	answer := make(chan message, 1)
 	w.send(session, method, params, func(m message) { answer <- m })

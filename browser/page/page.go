@@ -1,6 +1,6 @@
-// Package page works with one page of a browser by its DevTools protocol: it
-// opens an address, fills a form, sends it, and reads what is there. It is what
-// the program pagehand needs and no more, and writes no file.
+// Package page controls one page of a browser over the DevTools protocol: it opens an address,
+// fills in and submits a form, and reads the page. It has only what the program pagehand needs and
+// writes no files.
 package page
 
 import (
@@ -21,26 +21,25 @@ import (
 
 const (
 	mostMessage = 64 << 20         // bytes
-	loads       = 20 * time.Second // that a page may take to load
-	settles     = 5 * time.Second  // that a sent form may take before what is there counts
+	loads       = 20 * time.Second // time limit for loading a page
+	settles     = 5 * time.Second  // time limit for the page that answers a form
 )
 
-// Page is a connection to one page. Close it. It is for one goroutine.
+// Page is a connection to one page. Close it after use. It is not safe for concurrent use.
 type Page struct {
 	conn  *websocket.Conn
 	last  int64
 	state navigation
 }
 
-// navigation is what the events told of the page.
+// navigation is the state of the page according to its events.
 type navigation struct {
-	loaded int    // how often it has loaded
-	failed string // the address that could not be shown, the last time
+	loaded int    // number of loads
+	failed string // last address that failed to load
 }
 
-// Connect connects to the first page of the browser behind an endpoint, which
-// has to be on this machine: http://127.0.0.1:PORT, with a path where the
-// endpoint is one that was lent.
+// Connect connects to the first page of the browser behind an endpoint on this machine:
+// http://127.0.0.1:PORT, with a path for an endpoint of a lease.
 func Connect(ctx context.Context, endpoint string) (*Page, error) {
 	u, addr, err := loopback.Endpoint(endpoint, "http")
 	if err != nil {
@@ -63,7 +62,7 @@ func Connect(ctx context.Context, endpoint string) (*Page, error) {
 	return p, p.call(ctx, "Page.enable", nil, nil)
 }
 
-// first is the path of the first page, made where there is none.
+// first returns the path of the first page. It creates a page if there is none.
 func first(ctx context.Context, client *http.Client, base string) (string, error) {
 	var list []struct {
 		Type string `json:"type"`
@@ -112,7 +111,7 @@ func get(ctx context.Context, client *http.Client, method, address string, into 
 	return json.NewDecoder(body).Decode(into)
 }
 
-// Close ends the connection; the page stays.
+// Close closes the connection. The page stays open.
 func (p *Page) Close() error { return p.conn.CloseNow() }
 
 type message struct {
@@ -125,7 +124,7 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// call asks the browser and reads until it has answered.
+// call sends a method and reads messages until the response arrives.
 func (p *Page) call(ctx context.Context, method string, params, result any) error {
 	if params == nil {
 		params = struct{}{}
@@ -159,7 +158,7 @@ func (p *Page) call(ctx context.Context, method string, params, result any) erro
 	}
 }
 
-// read takes one message, and notes what it says of the page.
+// read reads one message and updates the page's state from it.
 func (p *Page) read(ctx context.Context) (m message, err error) {
 	_, b, err := p.conn.Read(ctx)
 	if err != nil {
@@ -185,7 +184,7 @@ func (p *Page) read(ctx context.Context) (m message, err error) {
 	return m, nil
 }
 
-// loaded waits until the page has loaded once more.
+// loaded waits until the page has loaded again.
 func (p *Page) loaded(ctx context.Context, before int) error {
 	for p.state.loaded == before {
 		if _, err := p.read(ctx); err != nil {
@@ -198,7 +197,7 @@ func (p *Page) loaded(ctx context.Context, before int) error {
 	return nil
 }
 
-// Open goes to an address and waits until it is there.
+// Open navigates to an address and waits until it has loaded.
 func (p *Page) Open(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, loads)
 	defer cancel()
@@ -213,14 +212,13 @@ func (p *Page) Open(ctx context.Context, address string) error {
 	if r.Error != "" {
 		return fmt.Errorf("the browser did not open %s: %s", address, r.Error)
 	}
-	if r.Loader == "" { // it was there: only the fragment is another
+	if r.Loader == "" { // only the fragment changed
 		return nil
 	}
 	return p.loaded(ctx, before)
 }
 
-// run evaluates a function of the page with arguments. What it throws is the
-// error.
+// run evaluates a function in the page with arguments. A thrown value becomes the error.
 func (p *Page) run(ctx context.Context, function string, args ...any) (string, error) {
 	list, err := json.Marshal(append([]any{}, args...)) // never null
 	if err != nil {
@@ -252,7 +250,7 @@ func (p *Page) run(ctx context.Context, function string, args ...any) (string, e
 	return s, nil
 }
 
-// Fill gives a field of a form, by its name, a value as a person would.
+// Fill sets the value of a form field by its name, like a user typing it.
 func (p *Page) Fill(ctx context.Context, name, value string) error {
 	_, err := p.run(ctx, fill, name, value)
 	return err
@@ -283,8 +281,8 @@ const fill = `(name, value) => {
   return "";
 }`
 
-// Submit sends the form that has the field, or the page's only one where field
-// is "", and waits a moment for the page that answers.
+// Submit submits the form that has the field, or the page's only form if field is "". It waits
+// briefly for the page that answers.
 func (p *Page) Submit(ctx context.Context, field string) error {
 	before := p.state.loaded
 	if _, err := p.run(ctx, submit, field); err != nil {
@@ -294,7 +292,7 @@ func (p *Page) Submit(ctx context.Context, field string) error {
 	defer cancel()
 	err := p.loaded(wait, before)
 	if wait.Err() != nil && ctx.Err() == nil {
-		return nil // the page answered without another page, or not at all: what is there counts
+		return nil // the page answered without loading another page, or not at all: use its current state
 	}
 	return err
 }
@@ -308,12 +306,12 @@ const submit = `(field) => {
   return "";
 }`
 
-// Text is what a person reads on the page.
+// Text returns the visible text of the page, after its address and title.
 func (p *Page) Text(ctx context.Context) (string, error) {
 	return p.run(ctx, `() => location.href + "\n" + document.title + "\n\n" + (document.body ? document.body.innerText : "") + "\n"`)
 }
 
-// DOM is the page's document as HTML, as it is now.
+// DOM returns the current document as HTML.
 func (p *Page) DOM(ctx context.Context) (string, error) {
 	return p.run(ctx, `() => document.documentElement.outerHTML + "\n"`)
 }
