@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// builtin is what a builtin of a shell, or a program that runs a text, starts.
-// It returns false for other names.
+// builtin adds what a shell builtin, or a program that runs a text, starts. It returns false for
+// other names.
 func (s *starter) builtin(name string, words []word, fed bool) bool {
 	args := words[1:]
 	known := !slices.ContainsFunc(args, func(w word) bool { return !w.known })
@@ -60,7 +60,7 @@ func (s *starter) builtin(name string, words []word, fed bool) bool {
 	case "unalias":
 	case "alias", "bind", "compgen", "complete", "compopt", "enable", "fc", "history":
 		understood = false
-	case "export", "declare", "typeset", "local", "readonly", "let": // behind command or builtin
+	case "export", "declare", "typeset", "local", "readonly", "let": // after command or builtin
 		understood = false
 	default:
 		return false
@@ -71,7 +71,7 @@ func (s *starter) builtin(name string, words []word, fed bool) bool {
 	return true
 }
 
-// file notes a script that is run, and reports whether it is a file for sure.
+// file records a script that is run. It reports whether the word certainly names a file.
 func (s *starter) file(w word) bool {
 	if !w.known { // part of it may be empty: bash "rm$x"
 		return false
@@ -80,16 +80,16 @@ func (s *starter) file(w word) bool {
 	if strings.HasPrefix(p, "/dev/") || strings.HasPrefix(p, "/proc/") || w.text == "-" || strings.Contains(p, "..") && (strings.Contains(p, "dev/") || strings.Contains(p, "proc/")) {
 		return false
 	}
-	if base := path.Base(p); base == "stdin" || digits(base) { // cd /dev; bash fd/0
+	if base := path.Base(p); base == "stdin" || digits(base) { // part of it may be empty: bash "rm$x"
 		return false
 	}
 	s.run[w.text] = true
-	s.starts([]string{w.text, Dynamic}) // a shell looks for it among programs too
+	s.starts([]string{w.text, Dynamic}) // a shell also searches PATH for it
 	return true
 }
 
-// shell is sh, bash, or a shell like them: with -c it runs a text, otherwise a file or what
-// it reads.
+// shell handles sh, bash, and compatible shells. With -c they run a text, otherwise a file or their
+// input.
 func (s *starter) shell(words []word, fed bool) {
 	text := false
 	args := words[1:]
@@ -135,7 +135,7 @@ func (s *starter) shell(words []word, fed bool) {
 	}
 	switch {
 	case len(args) == 0:
-		s.unknown() // it reads its input
+		s.unknown() // reads its input
 	case text && args[0].known:
 		s.text(args[0].text, path.Base(words[0].text) != "bash", fed)
 	case text || !s.file(args[0]):
@@ -143,17 +143,17 @@ func (s *starter) shell(words []word, fed bool) {
 	}
 }
 
-// login notes the files in the home that a login shell runs.
+// login adds the files in the home folder that a login shell runs.
 func (s *starter) login() {
 	for _, name := range []string{".profile", ".bash_profile", ".bash_login", ".bash_logout"} {
 		s.run[name] = true
 	}
 }
 
-// modes are the options of set -o that change nothing of what a text starts.
+// modes are the options of set -o that do not change what a text starts.
 var modes = set("pipefail errexit nounset xtrace noglob noclobber verbose errtrace functrace allexport noexec braceexpand hashall nolog notify")
 
-// setOptions reports whether set changes nothing of what a text starts.
+// setOptions reports whether set leaves unchanged what a text starts.
 func setOptions(args []word) bool {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
@@ -168,7 +168,7 @@ func setOptions(args []word) bool {
 		}
 		for range strings.Count(w.text, "o") {
 			if i++; i >= len(args) {
-				break // it prints them
+				break // prints the options
 			}
 			if !args[i].known || !modes[args[i].text] {
 				return false
@@ -180,8 +180,8 @@ func setOptions(args []word) bool {
 
 var binary = set("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
-// tests reports whether test evaluates none of its words: -v and -R take a name
-// that may have a subscript.
+// tests reports whether test evaluates none of its words: -v and -R take a name, which may have a
+// subscript.
 func (s *starter) tests(args []word) bool {
 	for i, w := range args {
 		before, after := word{}, word{}
@@ -205,9 +205,9 @@ func (s *starter) tests(args []word) bool {
 	return true
 }
 
-// prints reports whether printf only prints: -v takes a name, %n too.
+// prints reports whether printf only prints: -v and %n take a name.
 func (s *starter) prints(args []word) bool {
-	for len(args) > 0 && args[0].known && strings.HasPrefix(args[0].text, "-v") { // it may be given again
+	for len(args) > 0 && args[0].known && strings.HasPrefix(args[0].text, "-v") { // may be repeated
 		if args[0].text != "-v" || len(args) < 2 || !args[1].known {
 			return false
 		}
@@ -223,7 +223,7 @@ func (s *starter) prints(args []word) bool {
 	if !args[0].known && !args[0].bound() {
 		return false
 	}
-	for i := 0; i < len(args[0].text); i++ { // %n, whatever is between
+	for i := 0; i < len(args[0].text); i++ { // %n, with anything in between
 		if args[0].text[i] == '%' {
 			rest := strings.TrimLeft(args[0].text[i+1:], "0123456789.-+# '*hlLjztq")
 			if strings.HasPrefix(rest, "n") {
@@ -234,8 +234,7 @@ func (s *starter) prints(args []word) bool {
 	return args[0].known || !strings.Contains(args[0].text, "%")
 }
 
-// names reports whether a builtin takes nothing but names of variables, and
-// notes them.
+// names reports whether the arguments of a builtin are only names of variables, and records them.
 func (s *starter) names(builtin string, args []string) bool {
 	valued := map[string]string{"read": "adinNptu", "mapfile": "dnsu", "readarray": "dnsu", "getopts": "", "unset": "", "wait": "p"}[builtin]
 	flags := map[string]string{"read": "ers", "mapfile": "t", "readarray": "t", "unset": "fv", "wait": "nf"}[builtin]
@@ -291,7 +290,7 @@ func (s *starter) names(builtin string, args []string) bool {
 		case builtin == "unset" && !special(n):
 		default:
 			s.sets(n, anything)
-			s.arrays[n] = s.arrays[n] || builtin != "unset" // of read -a and mapfile
+			s.arrays[n] = s.arrays[n] || builtin != "unset" // for read -a and mapfile
 		}
 	}
 	return true

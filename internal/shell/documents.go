@@ -7,19 +7,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// continued matches lines that bash and the parser may join differently. To bash,
-// a comment that ends in a backslash ends there, and to the parser it goes on. A $
-// at the end of a line, and a bracket on the next, are a substitution to bash.
+// continued matches lines that bash and the parser may join differently. In bash, a comment ends at
+// the end of its line even after a backslash; in the parser, it continues. In bash, a $ at the end
+// of a continued line and a bracket on the next form a substitution.
 var continued = regexp.MustCompile("(?m)((^|[\\s;&|()<>`])#.*|[^ \\t\\n])\\\\\n")
 
-// plainDelimiter matches the words that bash and the parser take for the same
-// delimiter of a here-document.
+// plainDelimiter matches words that bash and the parser read as the same here-document delimiter.
 var plainDelimiter = regexp.MustCompile(`^(\\?[A-Za-z0-9_.-]+|'[A-Za-z0-9_. -]+'|"[A-Za-z0-9_. -]+")$`)
 
-// endsClearly reports whether bash ends a here-document on the line where the
-// parser ends it. Bash also ends one on the delimiter in front of the parenthesis
-// that closes a substitution, and on a delimiter that a backslash continues or
-// completes.
+// endsClearly reports whether bash ends a here-document on the same line as the parser. Bash also
+// ends one at a delimiter directly before the parenthesis that closes a substitution, and at a
+// delimiter that a backslash continues or completes.
 func endsClearly(src string, r *syntax.Redirect) bool {
 	word := src[r.Word.Pos().Offset():r.Word.End().Offset()]
 	if !plainDelimiter.MatchString(word) {

@@ -2,8 +2,8 @@ package shell
 
 import "strings"
 
-// awk reports whether an awk program starts nothing: it is written out, and has
-// no system(), no pipe and no indirect call.
+// awk reports whether an awk program starts nothing: it is literal and has no system(), no pipe,
+// and no indirect call.
 func awk(args []word) bool {
 	for len(args) > 0 {
 		w := args[0]
@@ -29,11 +29,11 @@ func awk(args []word) bool {
 	return false
 }
 
-// sedWords are the options of sed in full, those that start nothing.
+// sedWords are the long options of sed that start nothing.
 var sedWords = set("quiet silent regexp-extended null-data separate unbuffered in-place posix debug")
 
-// sed reports whether a sed script starts nothing: it is written out, and has
-// no command e and no flag e.
+// sed reports whether a sed script starts nothing: it is literal and has no e command and no e
+// flag.
 func (s *starter) sed(args []word) bool {
 	var scripts []string
 	var operands []word
@@ -72,9 +72,9 @@ func (s *starter) sed(args []word) bool {
 	return sedScript(strings.Join(scripts, "\n"))
 }
 
-// sedOption reads one option of sed: the script it has, or that the script is
-// the next word. Letters stand together up to one with a value: behind i is a
-// suffix, behind e a script.
+// sedOption parses an option of sed. It returns the option's script, or follows if the script is
+// the next word. Short options can be combined up to one with a value: i takes a suffix, e a
+// script.
 func sedOption(text string) (script string, follows, ok bool) {
 	if long, is := strings.CutPrefix(text, "--"); is {
 		name, val, has := strings.Cut(long, "=")
@@ -96,7 +96,7 @@ func sedOption(text string) (script string, follows, ok bool) {
 	return "", false, true
 }
 
-// sedScript reads a script of sed: addresses and a command, again and again.
+// sedScript parses a sed script: a sequence of addresses and commands.
 func sedScript(s string) bool {
 	for {
 		s = strings.TrimLeft(s, " \t\n;{}!,0123456789$~+")
@@ -107,7 +107,7 @@ func sedScript(s string) bool {
 		s = s[1:]
 		ok := true
 		switch c {
-		case 'a', 'i', 'c', 'r', 'R', 'w', 'W': // text or a file, to the end
+		case 'a', 'i', 'c', 'r', 'R', 'w', 'W': // text or a file, up to the end
 			return !strings.Contains(s, "\n") || c == 'a' && strings.HasPrefix(s, "\\\n") && strings.Count(s, "\n") == 1
 		case '#':
 			_, s, _ = strings.Cut(s, "\n")
@@ -148,13 +148,13 @@ func sedScript(s string) bool {
 	}
 }
 
-// delimited is what follows a part that ends with a delimiter.
+// delimited returns the text after the next delimiter.
 func delimited(s string, d byte) (string, bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
 			i++
-		case d: // in brackets it ends nothing, in some versions
+		case d: // inside brackets, some versions do not end the part here
 			return s[i+1:], strings.LastIndexByte(s[:i], '[') <= strings.LastIndexByte(s[:i], ']')
 		case '\n':
 			return "", false

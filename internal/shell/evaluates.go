@@ -7,9 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// evaluates reports whether a builtin of bash takes a word of its own as more
-// than text: a name with a subscript is arithmetic, and arithmetic runs what is
-// substituted in it, quoted or not: printf -v 'a[$(rm x)]' y runs rm.
+// evaluates reports whether a bash builtin evaluates an argument. A name with a subscript is
+// arithmetic, and arithmetic runs substitutions, quoted or not: printf -v 'a[$(rm x)]' y runs rm.
 func evaluates(words []string) bool {
 	for len(words) > 1 && (words[0] == "command" || words[0] == "builtin" || strings.HasPrefix(words[0], "-")) {
 		words = words[1:]
@@ -41,8 +40,7 @@ func arithmetic(n syntax.Node) bool {
 	return false
 }
 
-// holds reports whether quoted text holds a substitution that arithmetic would
-// run.
+// holds reports whether quoted text contains a substitution that arithmetic would run.
 func holds(n *syntax.SglQuoted) bool {
 	return strings.Contains(n.Value, "$(") || strings.Contains(n.Value, "`") || n.Dollar && strings.Contains(n.Value, `\`)
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// data are programs and builtins whose arguments and input are nothing but
-// data: no option of theirs starts a program.
+// data are programs and builtins whose arguments and input are only data: none of their options
+// starts a program.
 var data = set(`: true false echo printf pwd cd exit return break continue shift times umask ulimit kill fg bg disown dirs pushd popd type help logout suspend caller getconf
  cat head tail wc uniq cut tr tee ls dir vdir stat file du df date sleep usleep seq basename dirname realpath readlink mkdir rmdir rm unlink link cp mv ln touch chmod chown chgrp mkfifo mknod mktemp
  grep egrep fgrep diff cmp comm paste join nl od hexdump xxd base32 base64 basenc md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum printenv uname whoami id groups hostname which
@@ -14,9 +14,9 @@ var data = set(`: true false echo printf pwd cd exit return break continue shift
  logname users who hostid gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd zstdcat lz4 unzip zipinfo patch tree strings nm objdump readelf strip size iconv dos2unix unix2dos lsof ss netstat
  ping dig nslookup host getent locale localedef pidof nslookup cksum sha3sum crc32 mkfs wipefs fdisk parted blkdiscard dropdb createdb srm wipe`)
 
-// own are programs that decide themselves what they start: interpreters, build
-// tools, clients. Their arguments are not held against rules, except where the
-// first operand is one of the words listed here, which start a named program.
+// own are programs that decide themselves what they start: interpreters, build tools, clients.
+// Their arguments are not matched against rules, unless the first operand is one of the words
+// listed here, which start a named program.
 var own = map[string]string{
 	"git":    "bisect submodule rebase filter-branch difftool mergetool grep config",
 	"docker": "run exec compose", "podman": "run exec", "kubectl": "exec run debug", "npm": "exec x", "pnpm": "exec dlx x", "yarn": "exec dlx", "bun": "x", "uv": "run tool", "pipx": "run", "cargo": "", "go": "tool",
@@ -28,21 +28,20 @@ var own = map[string]string{
 	"tesseract": "", "exiftool": "", "openssl": "", "mkdocs": "", "hugo": "", "playwright": "", "cypress": "", "agent-browser": "", "metier": "", "just": "", "dotnet": "", "mix": "", "composer": "",
 }
 
-// helped are programs that are data except for options that name a program: the
-// letters of short options, and long options, which may be abbreviated. Behind
-// an option that is not all flags, -- may be its value.
+// helped are programs with data arguments, except for options that name a program: the letters of
+// short options, and long options, which may be abbreviated. After an option with letters other
+// than flags, -- may be its value.
 var helped = map[string]struct{ short, long, flags string }{
 	"sort": {"", "compress-program", "bcdfghiMmnRrsuVz"}, "split": {"", "filter", "deux"}, "install": {"", "strip-program", "bCcDdpsTv"}, "rg": {"", "pre hostname-bin", "FHILNPSachilnopqsuvwxz0"}, "zip": {"T", "unzip-command", "rqjmv9"},
 	"tar":   {"IF", "use-compress-program checkpoint-action to-command info-script new-volume-script rsh-command rmt-command", "Jacjkmprtuvxz"},
 	"rsync": {"e", "rsh rsync-path", "DHSabcghlnoprtuvxz"},
 }
 
-// wrapper is the grammar of a program that starts another: its options, those
-// with a value, the operands before the command, and whether variables may
-// stand there too.
+// wrapper is the grammar of a program that starts another: its options, the options with values,
+// the number of operands before the command, and whether variable assignments may precede it.
 type wrapper struct {
 	flags, valued string // letters
-	long, with    string // words: without a value, with one
+	long, with    string // words without and with a value
 	operands      int
 	vars          bool
 }
@@ -63,8 +62,8 @@ var wrappers = map[string]wrapper{
 	"exec":    {flags: "cl", valued: "a"},
 }
 
-// options reads the options of a wrapper. It returns the words after them and
-// the values of short options, and false if the grammar does not know them.
+// options parses the options of a wrapper. It returns the remaining words and the values of short
+// options, or false if the grammar does not cover them.
 func (g wrapper) options(words []word) (rest []word, given map[byte]word, ok bool) {
 	given = map[byte]word{}
 	for len(words) > 0 {
@@ -105,8 +104,7 @@ func (g wrapper) options(words []word) (rest []word, given map[byte]word, ok boo
 	return words, given, true
 }
 
-// cluster reads short options in one word, and returns the one whose value is
-// the next word.
+// cluster parses the short options in one word. It returns the one whose value is the next word.
 func (g wrapper) cluster(letters string, given map[byte]word) (byte, bool) {
 	if letters == "" {
 		return 0, false
@@ -126,7 +124,7 @@ func (g wrapper) cluster(letters string, given map[byte]word) (byte, bool) {
 	return 0, true
 }
 
-// wrapped is the command that a wrapper starts.
+// wrapped adds the command that a wrapper starts.
 func (s *starter) wrapped(g wrapper, words []word, fed bool) {
 	name := path.Base(words[0].text)
 	if name == "command" && len(words) > 1 && words[1].known && (words[1].text == "-v" || words[1].text == "-V") {
@@ -170,7 +168,7 @@ func (s *starter) wrapped(g wrapper, words []word, fed bool) {
 	s.command(rest, fed)
 }
 
-// appended is what xargs starts: its words with those it reads.
+// appended returns the command of xargs: its words and those it reads.
 func appended(words []word, given map[byte]word) []word {
 	mark, replaces := given['I']
 	if !replaces {
@@ -182,7 +180,7 @@ func appended(words []word, given map[byte]word) []word {
 	return replaced(words, mark.text)
 }
 
-// replaced are words in which a mark becomes text that is not known.
+// replaced replaces a mark in words with unknown text.
 func replaced(words []word, mark string) []word {
 	out := make([]word, len(words))
 	for i, w := range words {
@@ -194,8 +192,8 @@ func replaced(words []word, mark string) []word {
 	return out
 }
 
-// find is what its actions start. One unknown word among its arguments is
-// either an action, whose program is then written out, or the program.
+// find adds what the actions of find start. An unknown word among its arguments is either an
+// action, followed by a literal program, or the program.
 func (s *starter) find(words []word, fed bool) {
 	loose := 0
 	for i := 1; i < len(words); i++ {
@@ -216,7 +214,7 @@ func (s *starter) find(words []word, fed bool) {
 	}
 }
 
-// withHelp reports options that name a program, or a word that may be one.
+// withHelp handles options that name a program, and words that may be such options.
 func (s *starter) withHelp(words []word) {
 	h := helped[path.Base(words[0].text)]
 	for i, w := range words[1:] {
@@ -237,8 +235,8 @@ func (s *starter) withHelp(words []word) {
 	}
 }
 
-// ends reports whether -- behind these words ends the options, and is not the
-// value of one: tar -cf -- -I prog.
+// ends reports whether -- after these words ends the options. It may also be the value of an
+// option: tar -cf -- -I prog.
 func ends(words []word, flags string) bool {
 	w := words[len(words)-1]
 	switch {
@@ -253,7 +251,7 @@ func ends(words []word, flags string) bool {
 	if path.Base(words[0].text) != "tar" || strings.HasPrefix(first.text, "-") {
 		return true
 	}
-	values := 0 // the first word of tar is options, too; their values follow it
+	values := 0 // the first word of tar holds options too; their values follow it
 	for _, c := range first.text {
 		if !strings.ContainsRune(flags, c) {
 			values++
@@ -271,7 +269,7 @@ func abbreviates(name, options string) bool {
 	return false
 }
 
-// decides is a program that decides itself what it starts.
+// decides handles a program that decides itself what it starts.
 func (s *starter) decides(words []word, fed bool) {
 	launching := own[path.Base(words[0].text)]
 	if launching == "" {
@@ -290,13 +288,13 @@ func (s *starter) decides(words []word, fed bool) {
 	}
 }
 
-// strict is a program that no table knows: any of its words may be a command,
-// so each has to be plain text, and none of its input may come from the text.
+// strict handles an unknown program. Any of its words may be a command, so each must be plain text,
+// and its input must not come from the text.
 func (s *starter) strict(words []word, fed bool) {
 	if fed {
 		s.unknown()
 	}
-	runs := set("zsh fish csh tcsh yash posh")[path.Base(words[0].text)] // shells that read texts in ways of their own
+	runs := set("zsh fish csh tcsh yash posh")[path.Base(words[0].text)] // shells with their own syntax
 	var parts []string
 	for _, w := range words[1:] {
 		if runs {
@@ -313,7 +311,7 @@ func (s *starter) strict(words []word, fed bool) {
 	s.tails(plain(parts), fed)
 }
 
-// tails are commands that could begin at any of these words.
+// tails adds the commands that could begin at any of these words.
 func (s *starter) tails(words []word, fed bool) {
 	for i, w := range words {
 		if !s.spends(words[i:]) {

@@ -1,7 +1,6 @@
-// Package shell reads a shell text and says which commands it would run, so
-// that a rule for commands can be held against it. Nothing is run or expanded:
-// what cannot be told from the text alone makes it opaque, and an opaque text
-// matches no rule that allows.
+// Package shell analyzes a shell text to find the commands it would run, so that rules for commands
+// can be checked. It runs and expands nothing. A text that cannot be fully analyzed is opaque, and
+// an opaque text matches no allow rule.
 package shell
 
 import (
@@ -17,35 +16,32 @@ import (
 const (
 	MaxBytes    = 32 << 10
 	MaxCommands = 512
-	maxDepth    = 64 // brackets open at a time, quoted ones too
+	maxDepth    = 64 // open brackets, including quoted ones
 )
 
-// Dynamic stands for a word whose value is known only when the shell runs. No
-// argument of a program can hold it.
+// Dynamic stands for a word whose value is known only at run time. No program argument can contain
+// it.
 const Dynamic = "\x00"
 
-// Script is what a shell text does, as far as the text tells.
+// Script describes what a shell text does, as far as can be determined.
 type Script struct {
-	// Commands are all simple commands, in the order they begin, however deep:
-	// those of &&, ||, ;, pipes, subshells, substitutions, conditions, loops and
-	// functions. Each has its words, unquoted; a word that is not known is
-	// Dynamic.
+	// Commands are all simple commands in the order they begin, at any depth: those of &&, ||, ;,
+	// pipes, subshells, substitutions, conditions, loops, and functions. Words are unquoted; an
+	// unknown word is Dynamic.
 	Commands [][]string
-	// Starts are all commands the text may start: Commands, and what those start
-	// in turn, as bash -c, env, and xargs do. One that is only {Dynamic} stands
-	// for commands that the text does not determine.
+	// Starts are all commands the text may start: Commands, and what those start in turn, as bash
+	// -c, env, and xargs do. A command that is only {Dynamic} stands for commands that the text
+	// does not determine.
 	Starts [][]string
-	// Opaque says that Commands are not all the text does: no word of it may be
-	// dynamic, and there is nothing but plain commands joined by &&, ||, ;, and
-	// pipes, on one line.
+	// Opaque reports whether the text may do more than Commands show. It is false only for plain
+	// commands without dynamic words, joined by &&, ||, ;, and pipes, on one line.
 	Opaque bool
-	// Why says in words what makes it opaque, sorted.
+	// Why lists the reasons for Opaque, sorted.
 	Why []string
 }
 
-// Facts reads a text as bash does. It is an error if the text is no shell text,
-// holds bytes that no shell text needs, or is beyond a limit; such a text must
-// not be run on the strength of a rule.
+// Facts analyzes a text as bash would. It returns an error if the text is not valid, contains bytes
+// that no shell text needs, or exceeds a limit. A rule must not allow such a text.
 func Facts(src string) (Script, error) {
 	if err := unreadable(src); err != nil {
 		return Script{}, err
@@ -74,7 +70,7 @@ func Facts(src string) (Script, error) {
 	return r.out, nil
 }
 
-// unreadable says why a text is not read.
+// unreadable returns why a text is not analyzed, or nil.
 func unreadable(src string) error {
 	switch {
 	case len(src) > MaxBytes:
@@ -92,7 +88,7 @@ func unreadable(src string) error {
 	return nil
 }
 
-// deep bounds how far the parser can descend, roughly and before it does.
+// deep estimates, before parsing, whether the parser would recurse too deeply.
 func deep(src string) bool {
 	open, ticks := 0, 0
 	for i := range len(src) {
@@ -108,7 +104,7 @@ func deep(src string) bool {
 			return true
 		}
 	}
-	words := 0 // what opens without a bracket
+	words := 0 // constructs that open without a bracket
 	for w := range strings.FieldsSeq(src) {
 		switch w {
 		case "if", "while", "until", "for", "case", "select", "function", "time", "coproc", "!", "-", "+", "~":
@@ -118,19 +114,19 @@ func deep(src string) bool {
 	return ticks > 16*maxDepth || words > 16*maxDepth
 }
 
-// reader collects facts on a walk over the tree.
+// reader collects facts while walking the syntax tree.
 type reader struct {
 	out  Script
 	why  map[string]bool
 	over bool
-	// sums and quoted are there: arithmetic, and text that arithmetic would run.
+	// The text has arithmetic (sums), and quoted text that arithmetic would run (quoted).
 	sums, quoted bool
 }
 
 func (r *reader) opaque(why string) { r.why[why] = true }
 
-// visit knows the few kinds of nodes that keep a text plain; every other makes
-// it opaque, those of later versions too.
+// visit handles the few node types that keep a text plain. All others make it opaque, including
+// those of later parser versions.
 func (r *reader) visit(n syntax.Node) bool {
 	r.sums = r.sums || arithmetic(n)
 	switch n := n.(type) {
@@ -199,8 +195,8 @@ func (r *reader) call(n *syntax.CallExpr) {
 	}
 }
 
-// lines makes a text opaque that has a newline which is not the text of a
-// quoted word: what runs is then on several lines, or a line is continued.
+// lines makes a text opaque if it has a newline outside of quoted words: it then has several lines,
+// or a continued one.
 func (r *reader) lines(file *syntax.File, src string) {
 	quoted := 0
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -231,13 +227,13 @@ func bare(w *syntax.Word) bool {
 	return ok && !strings.ContainsAny(l.Value, "\\\"'$`")
 }
 
-// value is the text of a word, if it does not depend on anything: no expansion
-// of any kind, not even by the names of files.
+// value returns the text of a word if it is constant: without expansions of any kind, including
+// file names.
 func value(w *syntax.Word) (string, bool) {
 	if w == nil {
 		return "", false
 	}
-	var b, plain strings.Builder // plain is what is not quoted
+	var b, plain strings.Builder // plain is the unquoted part
 	for _, p := range w.Parts {
 		switch p := p.(type) {
 		case *syntax.Lit:
@@ -265,7 +261,7 @@ func value(w *syntax.Word) (string, bool) {
 	return b.String(), true
 }
 
-// unescape adds unquoted text; in plain, an escaped character is a blank.
+// unescape adds unquoted text. In plain, an escaped character becomes a space.
 func unescape(b, plain *strings.Builder, s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' {
@@ -286,8 +282,7 @@ func unescape(b, plain *strings.Builder, s string) bool {
 	return true
 }
 
-// expands reports whether unquoted text is a glob, a brace expansion or a home
-// folder; where in doubt it is.
+// expands reports whether unquoted text is, or may be, a glob, a brace expansion, or a home folder.
 func expands(s string) bool {
 	if s == "[" { // the command
 		return false
@@ -303,7 +298,7 @@ func expands(s string) bool {
 	return false
 }
 
-// double adds the text of double quotes, if it is nothing but text.
+// double adds the text in double quotes if it is constant.
 func double(b *strings.Builder, q *syntax.DblQuoted) bool {
 	for _, p := range q.Parts {
 		l, ok := p.(*syntax.Lit)

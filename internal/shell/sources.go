@@ -7,14 +7,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxSources is the longest script in bytes that Sources reads. The parser
-// descends a level for as little as a byte, and a stack that is too deep ends
-// this process, not with an error.
+// MaxSources is the maximum script size for Sources in bytes. The parser can recurse a level for
+// every byte, and a stack overflow crashes the process.
 const MaxSources = 128 << 10
 
-// Sources are the files that a bash script includes by a literal name with
-// source or a dot, wherever that stands. A name that is computed is not among
-// them. The error is that of a script bash would not understand either.
+// Sources returns the files that a bash script includes by a literal name, with source or a dot, at
+// any depth. Computed names are left out. It returns an error for scripts with invalid syntax.
 func Sources(script string) ([]string, error) {
 	if len(script) > MaxSources {
 		return nil, fmt.Errorf("%d bytes of shell text; at most %d are read", len(script), MaxSources)
@@ -45,7 +43,7 @@ func Sources(script string) ([]string, error) {
 	return out, nil
 }
 
-// literal is a word whose value is written out, quotes removed; else "".
+// literal returns the value of a literal word without quotes, or "".
 func literal(w *syntax.Word) string {
 	var b strings.Builder
 	for _, part := range w.Parts {

@@ -9,40 +9,39 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Limits of what a text may start.
+// Limits on what a text may start.
 const (
 	maxStarts = 4096
 	maxWords  = 1 << 18 // of all commands; each wrapper in a chain counts the rest of the chain
-	maxTexts  = 64      // texts inside texts: bash -c, eval, trap
+	maxTexts  = 64      // nested texts: bash -c, eval, trap
 )
 
-// starter collects the commands that a text may start. It is a list of what is
-// understood: a node, a builtin or a word that it does not know makes one of
-// them unknown.
+// starter collects the commands that a text may start. It works by allowlist: an unfamiliar node,
+// builtin, or word adds an unknown command.
 type starter struct {
 	out   [][]string
 	steps int
 	words int
 	texts int
-	blind bool // {Dynamic} is among out
+	blind bool // out contains {Dynamic}
 	posix bool // the text is read by sh
 
-	// Arithmetic evaluates the text in variables: used are those it reads, and
-	// tainted those that may hold something other than an integer.
+	// Arithmetic evaluates the text in variables. used are the variables it reads, and tainted
+	// those that may hold something other than an integer.
 	used, tainted map[string]bool
 
-	// The value of a variable may become an option: needs are those that must
-	// not, and hyphens those that may.
+	// A variable's value may become an option. needs are the variables for which that must not
+	// happen, and hyphens those for which it may.
 	needs, hyphens map[string]bool
 
-	// What declare gives an array may not be a text in brackets.
+	// A text in parentheses that declare assigns to an array may be evaluated.
 	arrays, compounds map[string]bool
 
-	// A file that is run may not be one that the text writes.
+	// A file that is run must not be one that the text writes.
 	run, written map[string]bool
 
-	// Nor may one that is passed to a program that may start it, or that is found
-	// where the text says where programs are searched.
+	// The same applies to a file passed to a program that may start it, and to programs in a search
+	// path that the text sets.
 	passed, found map[string]bool
 	searched      bool
 
@@ -59,7 +58,7 @@ func newStarter() *starter {
 	return &starter{used: map[string]bool{}, tainted: map[string]bool{}, needs: map[string]bool{}, hyphens: map[string]bool{}, arrays: map[string]bool{"MAPFILE": true}, compounds: map[string]bool{}, run: map[string]bool{}, passed: map[string]bool{}, found: map[string]bool{}, written: map[string]bool{}}
 }
 
-// all are the commands in the order they were found.
+// all returns the commands in the order they were found.
 func (s *starter) all() [][]string {
 	for name := range s.used {
 		if s.tainted[name] || s.tainted[Dynamic] {
@@ -80,14 +79,14 @@ func (s *starter) all() [][]string {
 	return s.out
 }
 
-// runsWritten doubts a text that may run a file that it writes.
+// runsWritten adds an unknown command if the text may run a file that it writes.
 func (s *starter) runsWritten() {
 	if s.exports {
 		for _, v := range s.values {
 			s.environment(v)
 		}
 	}
-	words := map[string]bool{} // of programs that write files, each once: chains of programs repeat them
+	words := map[string]bool{} // arguments of programs that write files, deduplicated since chains of programs repeat them
 	for _, c := range s.out {
 		if !writer(c) {
 			continue
@@ -125,7 +124,7 @@ func (s *starter) runsWritten() {
 	}
 }
 
-// writers are programs that write a file that their words name.
+// writers are programs that write a file named in their arguments.
 var writers = set(`awk bunzip2 busybox bzip2 cp curl dd dos2unix ed ex find gawk gunzip gzip iconv install link ln lz4 lzma mawk mv nawk openssl patch rsync scp sed shuf sort sponge tee tree truncate
  uniq unix2dos unlzma unxz unzstd uudecode wget xxd xz yq zstd`)
 
@@ -140,15 +139,14 @@ func printed(arg string) bool {
 	return arg == Dynamic || strings.HasPrefix(arg, "-fprint") || arg == "-fls"
 }
 
-// spreads notes a program that writes files of names that its words do not have:
-// the parts of its input.
+// spreads handles programs that write files whose names come from their input, not their arguments.
 func (s *starter) spreads(base string, fed bool) {
 	if base == "split" || base == "csplit" || fed && set("tar bsdtar cpio unzip bsdunzip 7z ar uudecode git patch")[base] {
 		s.written[Dynamic] = true
 	}
 }
 
-// unknown notes a command that cannot be told from the text.
+// unknown adds a command that the text does not determine.
 func (s *starter) unknown() {
 	if !s.blind {
 		s.blind = true
@@ -156,7 +154,7 @@ func (s *starter) unknown() {
 	}
 }
 
-// starts notes one command.
+// starts adds a command.
 func (s *starter) starts(c []string) {
 	switch {
 	case len(c) == 0:
@@ -167,8 +165,8 @@ func (s *starter) starts(c []string) {
 	}
 }
 
-// text reads a text that a command runs. A POSIX shell reads some texts in
-// another way than bash, so for sh both readings count.
+// text analyzes a text that a command runs. A POSIX shell reads some texts differently than bash,
+// so for sh both readings count.
 func (s *starter) text(src string, posix, fed bool) {
 	defer func(p bool) { s.posix = p }(s.posix)
 	s.posix = posix
@@ -190,13 +188,13 @@ func (s *starter) text(src string, posix, fed bool) {
 	}
 }
 
-// place is where a node stands: whether standard input comes from the text
-// (from a pipe, a file, or a here-document), and whether the node is in double
-// quotes, where a single quote is a character to bash and a quote to the parser.
-// The operand of an expansion is no plain text, in quotes either.
+// place is the context of a node. fed: standard input comes from the text (a pipe, a file, or a
+// here-document). quoted: the node is in double quotes, where bash reads a single quote as a
+// character and the parser as a quote. operand: it is the operand of an expansion, which is never
+// plain text, even in quotes.
 type place struct{ fed, quoted, operand bool }
 
-// walk visits a tree.
+// walk visits a syntax tree.
 func (s *starter) walk(src string, f *syntax.File, fed bool) {
 	if continued.MatchString(src) {
 		s.unknown()
@@ -221,7 +219,7 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 			}
 		case *syntax.DblQuoted:
 			at.quoted, at.operand = true, false
-			if n.Dollar { // a translation may hold anything
+			if n.Dollar { // a translation may contain anything
 				s.unknown()
 			}
 		case *syntax.Redirect:
@@ -262,8 +260,8 @@ func (s *starter) walk(src string, f *syntax.File, fed bool) {
 	})
 }
 
-// substitutes reports whether unquoted text that the parser takes for literal
-// would be a substitution to bash, as in ${x:-<(rm y)}.
+// substitutes reports whether bash would read a substitution in unquoted text that the parser
+// considers literal, as in ${x:-<(rm y)}.
 func substitutes(text string) bool {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -280,8 +278,7 @@ func substitutes(text string) bool {
 	return false
 }
 
-// redirects notes what a statement writes and reports whether its input is
-// redirected.
+// redirects records what a statement writes. It reports whether its input is redirected.
 func (s *starter) redirects(n *syntax.Stmt) bool {
 	if n.Coprocess || n.Disown {
 		s.unknown()
@@ -305,7 +302,7 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 	}
 	if c, ok := n.Cmd.(*syntax.CallExpr); ok && fed {
 		for _, a := range c.Args {
-			if a.Lit() == "exec" { // from here on, all input is redirected
+			if a.Lit() == "exec" { // redirects all input that follows
 				s.unknown()
 			}
 		}
@@ -313,7 +310,7 @@ func (s *starter) redirects(n *syntax.Stmt) bool {
 	return fed
 }
 
-// visit knows the nodes that start nothing themselves.
+// visit handles the nodes that start nothing themselves.
 func (s *starter) visit(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.File, *syntax.Comment, *syntax.Subshell, *syntax.Block, *syntax.IfClause, *syntax.WhileClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.ArrayExpr, *syntax.TimeClause, *syntax.TestClause, *syntax.ParenTest, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm, *syntax.ForClause, *syntax.BraceExp:
@@ -367,7 +364,7 @@ func (s *starter) visit(n syntax.Node) {
 	}
 }
 
-// call is one simple command.
+// call handles a simple command.
 func (s *starter) call(n *syntax.CallExpr, fed bool) {
 	if len(n.Args) == 0 {
 		for _, a := range n.Assigns {
@@ -390,8 +387,7 @@ func (s *starter) call(n *syntax.CallExpr, fed bool) {
 	s.command(words, fed)
 }
 
-// spends reports whether the limits leave room for one more command. If not,
-// what the text starts is unknown.
+// spends reports whether the limits allow one more command. If not, it adds an unknown command.
 func (s *starter) spends(words []word) bool {
 	s.steps++
 	s.words += len(words)
@@ -402,7 +398,7 @@ func (s *starter) spends(words []word) bool {
 	return true
 }
 
-// command notes a command, and what it starts in turn.
+// command adds a command and what it starts in turn.
 func (s *starter) command(words []word, fed bool) {
 	if !s.spends(words) {
 		return
@@ -427,7 +423,7 @@ func (s *starter) command(words []word, fed bool) {
 	_, decides := own[base]
 	_, helps := helped[base]
 	switch {
-	case name == "--" || name == "-p": // behind the word time
+	case name == "--" || name == "-p": // after the word time
 		s.command(words[1:], fed)
 	case strings.HasPrefix(name, "-"):
 		s.unknown()
@@ -444,14 +440,13 @@ func (s *starter) command(words []word, fed bool) {
 	}
 }
 
-// grammar reports whether a program starts others by a grammar that is known.
+// grammar reports whether the grammar of a program that starts others is known.
 func (s *starter) grammar(name string) bool {
 	_, wraps := wrappers[name]
 	return wraps || set("sh bash dash rbash ash ksh mksh eval source . find awk gawk mawk sed trap")[name]
 }
 
-// scripted reports whether a file is a script by its name: what it starts, it
-// decides itself.
+// scripted reports whether a file name is that of a script, which decides itself what it starts.
 func scripted(base string) bool {
 	switch path.Ext(base) {
 	case ".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl":

@@ -8,13 +8,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// special are variables whose text the shell itself runs, expands or obeys.
+// special reports whether the shell itself runs, expands, or obeys the text of a variable.
 func special(name string) bool {
 	return strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "LD_") || len(name) == 3 && strings.HasPrefix(name, "PS") || set("ENV PROMPT_COMMAND SHELLOPTS FCEDIT POSIXLY_CORRECT")[name]
 }
 
-// launching are variables that are options of programs which take a program to
-// start as an option.
+// launching are variables that hold options of a program, and an option can name a program to
+// start.
 var launching = set("TAR_OPTIONS RIPGREP_CONFIG_PATH ZIPOPT RSYNC_CONNECT_PROG")
 
 // searchesHere matches a PATH with a folder that depends on where the text runs.
@@ -23,19 +23,19 @@ var searchesHere = regexp.MustCompile("\\bPATH=[\"']?(?:[^\\s\"';&|]*:)?(?:\\.{1
 // counted are variables that evaluate what they are set to.
 var counted = set("RANDOM SRANDOM SECONDS LINENO OPTIND EPOCHSECONDS EPOCHREALTIME HISTCMD UID EUID PPID COLUMNS LINES TMOUT IGNOREEOF HISTSIZE HISTFILESIZE MAILCHECK FUNCNEST")
 
-// volatile are variables that hold what commands or files left in them.
+// volatile reports whether the content of a variable may come from commands or files.
 func volatile(name string) bool {
 	return special(name) || set("_ REPLY MAPFILE OPTARG DIRSTACK FUNCNAME PWD OLDPWD COPROC GROUPS @ * - 0 1 2 3 4 5 6 7 8 9")[name] || name != "" && name[0] >= '0' && name[0] <= '9'
 }
 
-// What a value can be.
+// Kinds of values.
 const (
 	anything = iota
-	named    // no word of it starts with a hyphen
+	named    // no word starts with a hyphen
 	integral // an integer
 )
 
-// content says what the value of a word can be.
+// content returns the kind of a word's value.
 func content(w *syntax.Word) int {
 	switch {
 	case number(w):
@@ -47,7 +47,7 @@ func content(w *syntax.Word) int {
 	if r.known {
 		return textual(r.text)
 	}
-	for _, p := range w.Parts { // a pattern of file names, or text with a number
+	for _, p := range w.Parts { // a file name pattern, or text with a number
 		switch p := p.(type) {
 		case *syntax.Lit, *syntax.SglQuoted:
 		default:
@@ -62,7 +62,7 @@ func content(w *syntax.Word) int {
 	return named
 }
 
-// textual says what a value is that is known.
+// textual returns the kind of a known value.
 func textual(s string) int {
 	if digits(s) {
 		return integral
@@ -75,7 +75,7 @@ func textual(s string) int {
 	return named
 }
 
-// sets notes that a variable gets a value, and what that can be.
+// sets records that a variable is set to a kind of value.
 func (s *starter) sets(name string, value int) {
 	if !identifier(name) || special(name) || launching[name] || value < integral && counted[name] {
 		s.unknown()
@@ -90,8 +90,8 @@ func (s *starter) sets(name string, value int) {
 	}
 }
 
-// bound reports whether an unknown word cannot become an option, which for a
-// variable is known when all of the text is.
+// bound reports whether an unknown word cannot become an option. For a variable, that is decided
+// after the whole text is read.
 func (s *starter) bound(w word) bool {
 	if w.bound() {
 		return true
@@ -115,7 +115,7 @@ func identifier(s string) bool {
 
 func digits(s string) bool { return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == "" }
 
-// number reports whether a word is an integer, whatever is set.
+// number reports whether a word is always an integer, whatever the variables hold.
 func number(w *syntax.Word) bool {
 	if w == nil {
 		return true
@@ -142,7 +142,7 @@ func number(w *syntax.Word) bool {
 	return len(w.Parts) == 1
 }
 
-// assigns is one assignment: of a command line, a declaration or an array.
+// assigns handles an assignment in a command line, a declaration, or an array.
 func (s *starter) assigns(n *syntax.Assign) {
 	if n.Name == nil {
 		return
@@ -163,13 +163,13 @@ func (s *starter) assigns(n *syntax.Assign) {
 	s.sets(n.Name.Value, v)
 }
 
-// launchers are parts of the names of variables that programs start a program by.
+// launchers are parts of the names of variables that tell programs which program to start.
 var launchers = regexp.MustCompile("PAGER|EDITOR|VISUAL|BROWSER|OPEN|CLOSE|DIFF|MERGE|SSH|SHELL|COMMAND|CMD|PROG|EXEC|RUNNER|WRAPPER|ASKPASS|HOOK|FILTER|COMPRESS")
 
 // launches reports whether a program may start what a variable holds.
 func launches(name string) bool { return launchers.MatchString(strings.ToUpper(name)) }
 
-// passes notes the variable that an assignment gives to a program.
+// passes records a variable that an assignment passes to a program.
 func (s *starter) passes(a *syntax.Assign) {
 	text, known := value(a.Value)
 	switch {
@@ -180,8 +180,8 @@ func (s *starter) passes(a *syntax.Assign) {
 	}
 }
 
-// environment notes the commands that could begin at any word of a variable's
-// value: a program may run it, as a pager or an editor.
+// environment adds the commands that could begin at any word of a variable's value. A program may
+// run it, for example as a pager or an editor.
 func (s *starter) environment(value string) {
 	if value == Dynamic {
 		s.unknown()
@@ -197,7 +197,7 @@ func (s *starter) environment(value string) {
 	}
 }
 
-// declares is declare, export, local, readonly or typeset.
+// declares handles declare, export, local, readonly, and typeset.
 func (s *starter) declares(n *syntax.DeclClause) {
 	s.starts([]string{n.Variant.Value, Dynamic})
 	array := flagged(n, "aA")
@@ -218,7 +218,7 @@ func (s *starter) declares(n *syntax.DeclClause) {
 		case !w.known, strings.HasPrefix(w.text, "+"):
 			s.unknown()
 		case strings.HasPrefix(w.text, "-"):
-			if strings.Trim(w.text, "-xragApfFlut") != "" { // not -i, -n: integers, names of others
+			if strings.Trim(w.text, "-xragApfFlut") != "" { // not -i or -n: integers, references to names
 				s.unknown()
 			}
 		default:
@@ -232,7 +232,7 @@ func (s *starter) declares(n *syntax.DeclClause) {
 	}
 }
 
-// flagged reports whether a declaration has one of some options.
+// flagged reports whether a declaration has any of the given options.
 func flagged(n *syntax.DeclClause, letters string) bool {
 	return slices.ContainsFunc(n.Args, func(a *syntax.Assign) bool {
 		if a.Name != nil || a.Value == nil {
@@ -243,8 +243,8 @@ func flagged(n *syntax.DeclClause, letters string) bool {
 	})
 }
 
-// compound notes what declare gives a variable. For an array, declare reads a
-// text in brackets as a list and runs the substitutions in it, quoted or not.
+// compound records what declare assigns to a variable. For an array, declare reads a text in
+// parentheses as a list and runs the substitutions in it, quoted or not.
 func (s *starter) compound(name string, w *syntax.Word, array bool) {
 	s.arrays[name] = s.arrays[name] || array
 	if w == nil {
@@ -255,7 +255,7 @@ func (s *starter) compound(name string, w *syntax.Word, array bool) {
 	}
 }
 
-// expands is one expansion of a parameter.
+// expands handles a parameter expansion.
 func (s *starter) expands(n *syntax.ParamExp) {
 	if n.Param == nil || n.Flags != nil || n.NestedParam != nil || len(n.Modifiers) > 0 || n.Width || n.IsSet {
 		s.unknown()
@@ -267,7 +267,7 @@ func (s *starter) expands(n *syntax.ParamExp) {
 			s.unknown()
 		}
 	}
-	if n.Excl && n.Names == 0 && n.Index == nil { // the text of a variable as a name
+	if n.Excl && n.Names == 0 && n.Index == nil { // a variable's text used as a name
 		s.unknown()
 	}
 	if n.Slice != nil {
@@ -288,8 +288,8 @@ func (s *starter) expands(n *syntax.ParamExp) {
 	}
 }
 
-// sum is an arithmetic expression. It evaluates the text in the variables it
-// names, with the substitutions in it.
+// sum handles an arithmetic expression. It evaluates the text in the variables it names, including
+// substitutions.
 func (s *starter) sum(x syntax.ArithmExpr) {
 	switch x := x.(type) {
 	case nil:
@@ -336,7 +336,7 @@ func (s *starter) sumWord(w *syntax.Word) {
 			}
 		}
 	}
-	if len(parts) > 1 { // 1$x is text put together
+	if len(parts) > 1 { // 1$x is combined text
 		s.unknown()
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is one word of a command, as far as the text determines it.
+// word is a word of a command, as far as the text determines it.
 type word struct {
-	text  string // the value if known, otherwise the literal text it starts with
+	text  string // the value if known, otherwise its literal prefix
 	known bool
-	one   bool   // it expands to exactly one word
-	num   bool   // it expands to an integer, or to an integer inside literal text
-	first string // the variable it consists of or starts with; what follows is literal and no hyphen
+	one   bool   // expands to exactly one word
+	num   bool   // expands to an integer, possibly inside literal text
+	first string // the variable it consists of or starts with, followed by literal text that does not start with a hyphen
 }
 
-// plain are words whose values are known.
+// plain returns words with known values.
 func plain(texts []string) []word {
 	out := make([]word, len(texts))
 	for i, t := range texts {
@@ -24,7 +24,7 @@ func plain(texts []string) []word {
 	return out
 }
 
-// texts are the values of words, with Dynamic for each unknown one.
+// texts returns the values of words, with Dynamic for unknown ones.
 func texts(words []word) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -35,12 +35,12 @@ func texts(words []word) []string {
 	return out
 }
 
-// bound reports whether an unknown word cannot become an option: it starts with
-// literal text other than a hyphen.
+// bound reports whether an unknown word cannot become an option because it starts with literal text
+// other than a hyphen.
 func (w word) bound() bool { return w.text != "" && w.text[0] != '-' }
 
-// leads is the variable that a word consists of, or starts with where literal
-// text follows that is no hyphen; "" for others.
+// leads returns the variable that a word consists of, or that it starts with if the literal text
+// after it does not start with a hyphen. Otherwise it returns "".
 func leads(parts []syntax.WordPart) string {
 	if len(parts) == 1 {
 		if q, ok := parts[0].(*syntax.DblQuoted); ok && !q.Dollar {
@@ -66,7 +66,7 @@ func leads(parts []syntax.WordPart) string {
 	return p.Param.Value
 }
 
-// read describes a word of the syntax tree.
+// read converts a word of the syntax tree.
 func read(w *syntax.Word) word {
 	if text, known := value(w); known {
 		return word{text: text, known: true, one: true}
@@ -105,7 +105,7 @@ func read(w *syntax.Word) word {
 	return out
 }
 
-// add appends s if the text before it is literal, and returns whether it was.
+// add appends s and returns literal.
 func add(b *strings.Builder, s string, literal bool) bool {
 	if literal || s != "" {
 		b.WriteString(s)
@@ -113,8 +113,7 @@ func add(b *strings.Builder, s string, literal bool) bool {
 	return literal
 }
 
-// lists reports whether a quoted expansion can give several words: "$@",
-// "${a[@]}".
+// lists reports whether a quoted expansion can produce several words: "$@", "${a[@]}".
 func lists(q *syntax.DblQuoted) bool {
 	found := false
 	syntax.Walk(q, func(n syntax.Node) bool {
@@ -149,9 +148,8 @@ func integer(p syntax.WordPart) bool {
 	return false
 }
 
-// counts reports whether commands print one integer: wc of standard input,
-// nproc and date +%s. A text that defines a function of such a name is not
-// understood.
+// counts reports whether commands print one integer: wc on standard input, nproc, and date +%s. A
+// text that redefines one of these names as a function is not understood.
 func counts(stmts []*syntax.Stmt) bool {
 	if len(stmts) != 1 {
 		return false
@@ -182,10 +180,10 @@ func counts(stmts []*syntax.Stmt) bool {
 	return false
 }
 
-// counters are the programs that counts knows.
+// counters are the programs that counts supports.
 var counters = set("nproc date wc")
 
-// set makes a set of the words in a text.
+// set returns the set of the words in a text.
 func set(words string) map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
