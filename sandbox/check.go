@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Check says what of a Job makes no sense, whichever backend runs it. Every
-// backend refuses such a Job before it does anything.
+// Check reports what is invalid in a Job, independent of the backend. Every backend calls it before
+// it does anything.
 func (j *Job) Check() error {
 	if len(j.Argv) == 0 || j.Argv[0] == "" {
 		return fmt.Errorf("the job names no program")
@@ -20,7 +20,7 @@ func (j *Job) Check() error {
 		}
 	}
 	for i, kv := range j.Env {
-		switch k, _, ok := strings.Cut(kv, "="); { // a value may be a secret: no error shows one
+		switch k, _, ok := strings.Cut(kv, "="); { // a value may be a secret, so errors never show one
 		case !ok || k == "":
 			return fmt.Errorf("variable %d of the environment is not KEY=VALUE", i)
 		case strings.ContainsRune(kv, 0):
@@ -41,19 +41,17 @@ func (j *Job) Check() error {
 	return nil
 }
 
-// rooted says whether p is an absolute slash path without dots, doubled slashes
-// or NUL.
+// rooted reports whether p is a clean absolute slash path without NUL.
 func rooted(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsRune(p, 0)
 }
 
-// below says whether p is a slash path that stays below the folder it is
-// relative to, and is not that folder.
+// below reports whether p is a clean relative slash path strictly below its base folder.
 func below(p string) bool {
 	return p != "" && p != "." && rooted("/"+p) && p != ".." && !strings.HasPrefix(p, "../")
 }
 
-// Start is the folder the program starts in.
+// Start returns the program's initial working folder.
 func (j *Job) Start() string {
 	switch {
 	case j.Dir != "":
@@ -64,9 +62,9 @@ func (j *Job) Start() string {
 	return ScratchDir
 }
 
-// Search are the folders a program named without a slash is looked for in: those
-// of the last PATH in Env, and none that is relative, since what lies in the
-// working folder is not a command.
+// Search returns the folders in which a program without a slash in its name is looked up: those of
+// the last PATH in Env. Relative folders are left out, so that files in the working folder are not
+// commands.
 func (j *Job) Search() []string {
 	var dirs []string
 	for _, kv := range j.Env {

@@ -1,3 +1,3 @@
-// Package group starts a program as the head of a group of processes, so that
-// what the program started ends with it.
+// Package group starts a program as the leader of a process group, so that its child processes end
+// with it.
 package group

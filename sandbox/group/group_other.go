@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Head does nothing here: there are no groups.
+// Head does nothing on this system: it has no process groups.
 func Head(*exec.Cmd) {}
 
-// End kills the program; what it started may go on.
+// End kills the program. Its child processes may continue.
 func End(cmd *exec.Cmd) error {
 	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -20,5 +20,5 @@ func End(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Gone reports true: what there was to wait for was the program.
+// Gone reports true: only the program itself could be waited for.
 func Gone(*exec.Cmd, time.Duration) bool { return true }

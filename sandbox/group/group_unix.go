@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Head makes a program that was not started yet the head of a group.
+// Head makes a program that has not started yet the leader of a process group.
 func Head(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// End kills everything in the group. Call it before Wait: until then nobody
-// else can have the group's number.
+// End kills all processes of the group. Call it before Wait: until then, the group ID cannot be
+// reused.
 func End(cmd *exec.Cmd) error {
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
@@ -21,8 +21,8 @@ func End(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Gone waits after Wait until nothing of the group is left, at most so long, and
-// reports whether that is so. What was killed takes a moment to end.
+// Gone waits, after Wait, until no process of the group is left, up to a time limit. It reports
+// whether that is the case. Killed processes take a moment to end.
 func Gone(cmd *exec.Cmd, most time.Duration) bool {
 	const step = 2 * time.Millisecond
 	for ; ; most -= step {

@@ -15,19 +15,19 @@ import (
 	"metier/sandbox/gvisor/internal/guest"
 )
 
-// prefix names the folders of jobs, which are the caller's alone.
+// prefix is the name prefix of job folders, which are private to the user.
 const prefix = "metier-gvisor-"
 
-// bundle is a job's folder on the host: what runsc is told, its state, and the
-// empty root things are mounted in. Nothing of the job is in it.
+// bundle is a job's folder on the host: the input and state of runsc, and the empty root for
+// mounts. It holds no data of the job.
 type bundle struct {
 	dir  string
-	lock *os.File // held for as long as the job's owner lives
+	lock *os.File // held while the job's owner lives
 }
 
 func (b *bundle) path(name string) string { return filepath.Join(b.dir, name) }
 
-// spec is as much of an OCI runtime specification as is used.
+// spec is the part of an OCI runtime specification that is used.
 type spec struct {
 	Version string `json:"ociVersion"`
 	Process struct {
@@ -59,11 +59,11 @@ type namespace struct {
 	Type string `json:"type"`
 }
 
-// capabilities are what the first process has, within gVisor's kernel only. The
-// program has none.
+// capabilities are those of the first process, valid only within gVisor's kernel. The program has
+// none.
 var capabilities = []string{"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_NET_ADMIN"}
 
-// newBundle makes the folder of one job.
+// newBundle creates the folder of one job.
 func (s *Sandbox) newBundle(j sandbox.Job, w *work) (*bundle, error) {
 	dir, err := os.MkdirTemp(s.o.Temp, prefix)
 	if err != nil {
@@ -131,8 +131,8 @@ func (b *bundle) fill(j sandbox.Job, w *work, visible []string) error {
 	return os.WriteFile(b.path("config.json"), text, 0o600)
 }
 
-// show makes a place for a host path in the root: a link as it is, a folder or
-// a file to be mounted on. What is not there is left out.
+// show creates the mount point for a host path in the root. It copies links, and skips missing
+// paths.
 func (b *bundle) show(p string) (mount, error) {
 	at := b.path("root" + p)
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
@@ -160,7 +160,7 @@ func (b *bundle) show(p string) (mount, error) {
 	return mount{p, "bind", p, []string{"rbind", "ro", "nosuid", "nodev"}}, err
 }
 
-// etc is all of /etc that is not the host's.
+// etc returns the generated files in /etc.
 func etc(w *work) map[string]string {
 	passwd := fmt.Sprintf("skill:x:%d:%d::/tmp:/bin/sh\n", w.uid, w.gid)
 	group := fmt.Sprintf("skill:x:%d:\n", w.gid)
@@ -170,8 +170,8 @@ func etc(w *work) map[string]string {
 	return map[string]string{"passwd": passwd, "group": group, "hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n"}
 }
 
-// remove takes the folder away, unless something is still mounted in it, as a
-// workspace might be, and says whether it is gone.
+// remove deletes the folder unless something, such as a workspace, is still mounted in it. It
+// reports whether the folder is gone.
 func (b *bundle) remove() (gone bool) {
 	gone = !mounted(b.dir) && os.RemoveAll(b.dir) == nil
 	if b.lock != nil {
@@ -181,7 +181,7 @@ func (b *bundle) remove() (gone bool) {
 	return gone
 }
 
-// mounted says whether there is, or may be, a mount at or below dir.
+// mounted reports whether there is, or may be, a mount at or below dir.
 func mounted(dir string) bool {
 	list, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -191,11 +191,11 @@ func mounted(dir string) bool {
 	return err != nil || strings.Contains(string(list), " "+strings.ReplaceAll(real, " ", `\040`))
 }
 
-// maxSwept bounds how many left-over folders one start removes.
+// maxSwept is the maximum number of leftover folders that one start removes.
 const maxSwept = 1000
 
-// sweep removes the folders of jobs whose owner was killed: they are the
-// caller's own, older than a minute, and nobody holds their lock.
+// sweep removes the folders of jobs whose owner was killed: folders of the current user, older than
+// a minute, and with no lock held.
 func (s *Sandbox) sweep(now time.Time) {
 	names, err := filepath.Glob(filepath.Join(s.o.Temp, prefix+"*"))
 	if err != nil {

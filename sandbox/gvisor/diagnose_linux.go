@@ -11,15 +11,15 @@ import (
 	"metier/sandbox/gvisor/internal/guest"
 )
 
-// namespaces are those gVisor starts in, each with the primitive's name.
+// namespaces are those in which gVisor starts, with the names of their primitives.
 var namespaces = []struct {
 	primitive string
 	flag      uintptr
 }{{"user-namespaces", 0}, {"mount-namespaces", syscall.CLONE_NEWNS}, {"pid-namespaces", syscall.CLONE_NEWPID}, {"network-namespaces", syscall.CLONE_NEWNET},
 	{"ipc-namespaces", syscall.CLONE_NEWIPC}, {"uts-namespaces", syscall.CLONE_NEWUTS}}
 
-// diagnose finds what of the host runsc did not get, by asking for it. It is
-// done only after runsc did not start; complaint is what runsc said.
+// diagnose determines by trial what runsc lacked on the host. It runs only after runsc failed to
+// start; complaint is the error of runsc.
 func diagnose(complaint string) *sandbox.Unavailable {
 	var all uintptr
 	for _, n := range namespaces {
@@ -36,11 +36,11 @@ func diagnose(complaint string) *sandbox.Unavailable {
 	return unavailable("runsc", complaint, nil)
 }
 
-// try starts this program in new namespaces to check what it can do there, or
-// for nothing, and gives what it printed.
+// try starts this program in new namespaces, either to check what it can do there or only to create
+// them. It returns the output.
 func try(flags uintptr, args ...string) (string, error) {
-	// Without ids first: where a clone with ids fails, package syscall leaves two
-	// descriptors open (the pipe for the ids).
+	// Try without IDs first: if a clone with IDs fails, package syscall leaks two descriptors (the
+	// pipe for the IDs).
 	none := &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | flags}}
 	if _, err := os.StartProcess("/proc/self/exe/none", []string{"none"}, none); !errors.Is(err, syscall.ENOTDIR) {
 		return "", err

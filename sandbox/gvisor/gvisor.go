@@ -1,17 +1,16 @@
-// Package gvisor runs jobs under gVisor's kernel, which is a program: what a job
-// asks of a kernel never reaches the host's. It is level L3, and only where the
-// operator configured it: nothing falls back to it, and it falls back to
-// nothing.
+// Package gvisor runs jobs under gVisor's user-space kernel: system calls of a job never reach the
+// host's kernel directly. It is level L3 and used only if the operator configures it. No other
+// backend falls back to it, and it does not fall back to another.
 //
-// It needs runsc, which is not part of metier, and runs it as root or, by
-// --rootless, as anybody. A job sees the host's programs and libraries
-// read-only, a made-up /etc, and memory of the sandbox for all else; the bytes
-// of its trees come in through a pipe and are never in a folder of the host.
+// It needs runsc, which is not part of metier, and runs it as root or, with --rootless, as any
+// user. A job sees the host's programs and libraries read-only, a generated /etc, and memory of the
+// sandbox for everything else. The contents of its trees are passed through a pipe and never
+// written to a folder of the host.
 //
-// What is best effort here: memory is watched every 50 ms and not bounded in
-// between, and a workspace is a folder of the host, which other programs of the
-// same user go on changing. A job that is to have a network gets it through
-// runsc by one connection that metier holds, never from the host's network.
+// Two things are best effort. Memory is checked every 50 ms and not limited in between. A workspace
+// is a folder of the host, which other programs of the same user can change meanwhile. A job with
+// network access gets it through runsc over one connection to metier, never directly from the
+// host's network.
 package gvisor
 
 import (
@@ -34,24 +33,24 @@ import (
 // Backend is the name of this backend in reports, results and errors.
 const Backend = "gvisor"
 
-// The codes of Notes.
+// Codes of Notes.
 const (
-	// NoteMemory: memory is watched, not bounded by the kernel.
+	// NoteMemory means that memory is monitored, not limited by the kernel.
 	NoteMemory = "memory-best-effort"
-	// NoteRootless: runsc runs as the caller, without root.
+	// NoteRootless means that runsc runs as the current user, not as root.
 	NoteRootless = "rootless"
 )
 
-// Options say which runsc, and adapt it to its surroundings.
+// Options select runsc and adapt it to the host.
 type Options struct {
 	Path     string   // of runsc, absolute; required
 	Platform string   // systrap (""), ptrace or kvm
 	Temp     string   // where a job's folder is made; "": the system's
-	Visible  []string // more host paths that programs find, read-only; as for native
+	Visible  []string // additional host paths that programs see, read-only; as for native
 	Log      *slog.Logger
 }
 
-// New makes a sandbox. It does not look at the host: Probe and Run do.
+// New creates a sandbox. It does not check the host: Probe and Run do.
 func New(o Options) (*Sandbox, error) {
 	if !filepath.IsAbs(o.Path) {
 		return nil, fmt.Errorf("runsc is named by an absolute path, not %q", o.Path)
@@ -107,10 +106,10 @@ type Sandbox struct {
 	jobs *jobs.Group
 
 	mu   sync.Mutex
-	left []func() bool // remove the folders of jobs that ended, tried in vain
+	left []func() bool // retries for removing the folders of ended jobs
 }
 
-// Probe runs an empty program to its end, each time anew.
+// Probe runs an empty program to completion. It does not cache the result.
 func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 	report := sandbox.Report{Backend: Backend}
 	r, err := s.Run(ctx, sandbox.Job{Argv: []string{"true"}, Env: []string{"PATH=/usr/bin:/bin"}, Serve: func(l net.Listener) { _ = l.Close() }})
@@ -146,9 +145,8 @@ func (s *Sandbox) Close() error {
 	return nil
 }
 
-// discard removes the folder of a job that ended. Where it cannot, since there
-// is no descriptor left to open it with, it is tried again by the next job and
-// by Close.
+// discard removes the folder of a job that ended. If that fails, for example for lack of a file
+// descriptor, the next job and Close try again.
 func (s *Sandbox) discard(remove func() bool) {
 	if remove() {
 		return
@@ -158,7 +156,7 @@ func (s *Sandbox) discard(remove func() bool) {
 	s.left = append(s.left, remove)
 }
 
-// tidy tries again what discard could not remove.
+// tidy retries the removals that failed in discard.
 func (s *Sandbox) tidy() {
 	s.mu.Lock()
 	left := s.left

@@ -15,7 +15,7 @@ import (
 	"metier/sandbox/gvisor/internal/guest"
 )
 
-// launch starts runsc with the job's pipes. The channel tells when it ended.
+// launch starts runsc with the job's pipes. The channel receives its result.
 func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	exe, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	var in, plan *os.File
 	for _, p := range []struct {
 		ours  **os.File
-		fromR bool // runsc reads
+		fromR bool // read by runsc
 	}{{&plan, true}, {&r.alive, true}, {&r.status, false}, {&in, true}, {&r.out, false}, {&r.errs, false}} {
 		rd, wr, err := os.Pipe()
 		if err != nil {
@@ -54,13 +54,13 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	r.cmd.Dir = r.bundle.dir
 	r.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + r.bundle.dir, "TMPDIR=" + r.bundle.dir, "XDG_RUNTIME_DIR=" + r.bundle.dir}
 	noise := &limited{w: &r.noise}
-	r.cmd.Stdout, r.cmd.Stderr = noise, noise // the same: written by one goroutine
+	r.cmd.Stdout, r.cmd.Stderr = noise, noise // same writer: written by one goroutine
 	r.cmd.ExtraFiles = files
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	r.cmd.WaitDelay = settle
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The signal at the parent's death is one at the death of this thread.
+		// The parent-death signal is sent when this thread ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := r.cmd.Start()
@@ -80,7 +80,7 @@ func (r *running) launch(s *Sandbox) (<-chan error, error) {
 	return ended, nil
 }
 
-// feed tells the plan, then passes on the input.
+// feed sends the plan, then copies the input.
 func (r *running) feed(plan, in *os.File) {
 	p, data := r.plan()
 	if err := p.Write(plan, data); err != nil {
@@ -88,16 +88,15 @@ func (r *running) feed(plan, in *os.File) {
 	}
 	_ = plan.Close()
 	if r.job.Stdin != nil {
-		_, _ = io.Copy(in, r.job.Stdin) // a program need not read it
+		_, _ = io.Copy(in, r.job.Stdin) // a program need not read its input
 	}
 	_ = in.Close()
 }
 
-// arguments are runsc's. Without directfs, all that gVisor's kernel does to the
-// host's files goes through another process, and it has no privilege itself; a
-// network namespace for each job leaves no mount behind; and only the second
-// version of control groups bounds processes (the first charges a fork to one
-// of its hierarchies by chance).
+// arguments returns the arguments of runsc. Without directfs, gVisor's kernel accesses the host's
+// files only through a separate process and has no privileges itself. A network namespace for each
+// job leaves no mount behind. Only cgroup v2 limits processes reliably; v1 charges a fork to an
+// arbitrary hierarchy.
 func (r *running) arguments(s *Sandbox, files int) []string {
 	args := []string{"--root", r.bundle.path("state"), "--platform", s.o.Platform, "--network", "none", "--ignore-cgroups", "--overlay2", "none",
 		"--gofer-network-namespace", "new", "--host-uds", "none", "--host-fifo", "none", "--directfs=false", "--in-sandbox-cgroup", "v2", "--log", r.bundle.path("log")}
@@ -111,7 +110,7 @@ func (r *running) arguments(s *Sandbox, files int) []string {
 	return append(args, "job")
 }
 
-// plan is what the first process is told, and the bytes of all files.
+// plan returns the plan for the first process, and the contents of all files.
 func (r *running) plan() (*guest.Plan, [][]byte) {
 	j, l := r.job, r.job.Limits
 	seconds := uint64((l.CPU + time.Second - 1) / time.Second)

@@ -13,8 +13,8 @@ import (
 
 var errNoMemory = errors.New("runsc keeps no memory of that name")
 
-// openKernel finds the process that is the sandbox's kernel, which has just
-// answered, and the file that is all memory of the sandbox.
+// openKernel finds the process of the sandbox's kernel, which has just answered, and the file that
+// holds all memory of the sandbox.
 func openKernel(pidFile string) (*os.Process, string, error) {
 	text, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -30,13 +30,13 @@ func openKernel(pidFile string) (*os.Process, string, error) {
 	}
 	memory, err := memoryOf(pid)
 	if err != nil {
-		_ = kernel.Release() // a descriptor
+		_ = kernel.Release() // only a descriptor
 		return nil, "", err
 	}
 	return kernel, memory, nil
 }
 
-// memoryOf finds the file among a kernel's descriptors.
+// memoryOf finds the memory file among a kernel's descriptors.
 func memoryOf(pid int) (string, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	list, err := os.ReadDir(dir)
@@ -52,7 +52,7 @@ func memoryOf(pid int) (string, error) {
 	return "", errNoMemory
 }
 
-// watch ends the job when it has too much memory, or none that can be seen.
+// watch ends the job if it uses too much memory or its usage cannot be read.
 func (r *running) watch(memory string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -64,7 +64,7 @@ func (r *running) watch(memory string) {
 		}
 		var st syscall.Stat_t
 		if syscall.Stat(memory, &st) != nil {
-			return // it ended
+			return // it has ended
 		}
 		if st.Blocks*512 > r.job.Limits.Memory+base {
 			r.stop(sandbox.LimitMemory)
@@ -73,5 +73,5 @@ func (r *running) watch(memory string) {
 	}
 }
 
-// base is what a sandbox has of memory before its program does anything.
+// base is the memory that a sandbox uses before its program starts.
 const base = 12 << 20

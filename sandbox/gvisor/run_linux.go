@@ -23,13 +23,13 @@ import (
 	"metier/sandbox/internal/signals"
 )
 
-// settle is how long a sandbox may take to vanish after its first process.
+// settle is how long a sandbox may take to end after its first process.
 const settle = 10 * time.Second
 
 // patience is how long a sandbox may take to start.
 const patience = time.Minute
 
-// running is a job under way.
+// running is an active job.
 type running struct {
 	job    sandbox.Job
 	work   *work
@@ -37,23 +37,23 @@ type running struct {
 	log    *slog.Logger
 
 	cmd       *exec.Cmd
-	noise     bytes.Buffer // what runsc says
-	alive     *os.File     // its end is the sandbox's end
+	noise     bytes.Buffer // output of runsc
+	alive     *os.File     // closing it ends the sandbox
 	status    *os.File
 	out, errs *os.File
 	mux       *os.File // or nil
 
 	mu      sync.Mutex
-	limit   string // the first that was hit
+	limit   string // the first limit that was exceeded
 	over    bool
-	kernel  *os.Process          // once the program may begin
+	kernel  *os.Process          // set once the program may start
 	ending  bool                 // the kernel was told to end
-	failure *sandbox.Unavailable // what the host turned out to lack
+	failure *sandbox.Unavailable // what the host lacks
 
 	answers []guest.Answer
 	done    chan struct{}  // closed when runsc has ended
-	ready   chan time.Time // when the program may begin
-	started func()         // the next one may start
+	ready   chan time.Time // receives the time when the program may start
+	started func()         // lets the next job start
 	tasks   sync.WaitGroup
 }
 
@@ -75,8 +75,8 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 		return sandbox.Result{}, err
 	}
 	defer s.discard(b.remove)
-	// Starting takes a processor for a while. Who waits for one waits outside of
-	// the job's time.
+	// Starting uses a processor for a while. Waiting for a turn does not count toward the job's
+	// time.
 	select {
 	case s.starting <- struct{}{}:
 	case <-s.jobs.Ended():
@@ -89,7 +89,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	return r.run(ctx, s)
 }
 
-// short names descriptors as what is missing, where they are; else err stays.
+// short returns an error about missing descriptors if err is one; otherwise it returns err.
 func short(err error) error {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return unavailable("file-descriptors", err.Error(), err)
@@ -97,7 +97,7 @@ func short(err error) error {
 	return err
 }
 
-// run launches the job and stays with it to its end.
+// run launches the job and waits until it ends.
 func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	begin := time.Now()
 	ended, err := r.launch(s)
@@ -118,7 +118,7 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	begin = r.await(ctx, s.jobs.Ended(), ended, begin)
 	close(r.done)
 	for _, f := range []*os.File{r.out, r.errs, r.status} {
-		_ = f.SetReadDeadline(time.Now().Add(settle)) // all that held the other ends is gone, or will be
+		_ = f.SetReadDeadline(time.Now().Add(settle)) // all processes with the other ends have ended or will
 	}
 	readers.Wait()
 	if r.mux != nil {
@@ -127,7 +127,7 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	serving.Wait()
 	r.tasks.Wait()
 	if r.kernel != nil {
-		_ = r.kernel.Release() // a descriptor
+		_ = r.kernel.Release() // only a descriptor
 	}
 	result := sandbox.Result{Exit: -1, Stdout: out.Kept, Stderr: errs.Kept, StdoutTruncated: out.Truncated(), StderrTruncated: errs.Truncated(),
 		Backend: Backend, Level: sandbox.L3, Wall: time.Since(begin), Notes: []string{NoteMemory}}
@@ -137,9 +137,8 @@ func (r *running) run(ctx context.Context, s *Sandbox) (sandbox.Result, error) {
 	return r.judge(result)
 }
 
-// await waits for the end, and brings it about where it has to come early. The
-// job's time begins when the program may; until then runsc has patience. It
-// returns when that was.
+// await waits for the end of the job and ends it early if needed. The job's time begins when the
+// program may start; until then, patience applies. await returns the start time.
 func (r *running) await(ctx context.Context, closed <-chan struct{}, ended <-chan error, begin time.Time) time.Time {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -168,9 +167,8 @@ func (r *running) await(ctx context.Context, closed <-chan struct{}, ended <-cha
 	}
 }
 
-// stop ends the job for a reason; the first one counts. It ends gVisor's kernel,
-// and runsc tidies up after it; if it does not, or has not come that far, it is
-// ended too, and everything it started dies with it.
+// stop ends the job; the first reason is kept. It kills gVisor's kernel, and runsc cleans up. If
+// runsc does not, or has not started the kernel yet, it is killed with everything it started.
 func (r *running) stop(limit string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,22 +176,22 @@ func (r *running) stop(limit string) {
 		r.limit = limit
 	}
 	if r.kernel == nil || r.ending || r.kernel.Kill() != nil {
-		_ = r.cmd.Process.Kill() // it ended by itself
+		_ = r.cmd.Process.Kill() // it may have ended
 		return
 	}
 	r.ending = true
 	r.tasks.Go(r.hurry)
 }
 
-// lack ends the job before it began, for want of a primitive.
+// lack ends the job before the program starts because the host lacks a primitive.
 func (r *running) lack(u *sandbox.Unavailable) {
 	r.mu.Lock()
 	r.failure = u
 	r.mu.Unlock()
-	_ = r.cmd.Process.Kill() // it ended by itself
+	_ = r.cmd.Process.Kill() // it may have ended
 }
 
-// listen follows what the first process says.
+// listen reads the answers of the first process.
 func (r *running) listen() {
 	dec := json.NewDecoder(io.LimitReader(r.status, 64<<10))
 	for {
@@ -220,23 +218,23 @@ func (r *running) listen() {
 			r.tasks.Go(func() { r.watch(memory) })
 			r.started()
 			r.ready <- time.Now()
-			_, _ = r.alive.Write([]byte{1}) // it died, and that is noticed elsewhere
+			_, _ = r.alive.Write([]byte{1}) // if it has died, that is noticed elsewhere
 		}
 	}
 }
 
-// hurry sees to it that the sandbox ends after its first process has.
+// hurry makes sure that the sandbox ends soon after its first process.
 func (r *running) hurry() {
 	late := time.NewTimer(settle)
 	defer late.Stop()
 	select {
 	case <-r.done:
 	case <-late.C:
-		_ = r.cmd.Process.Kill() // it ended by itself
+		_ = r.cmd.Process.Kill() // it may have ended
 	}
 }
 
-// judge says how the job ended.
+// judge determines how the job ended.
 func (r *running) judge(result sandbox.Result) (sandbox.Result, error) {
 	r.mu.Lock()
 	limit, failure := r.limit, r.failure
@@ -266,7 +264,7 @@ func (r *running) judge(result sandbox.Result) (sandbox.Result, error) {
 	case !ready:
 		return sandbox.Result{}, diagnose(r.complaint())
 	case !last.Ended:
-		result.Signal = "SIGKILL" // the sandbox itself was ended, by nobody we know
+		result.Signal = "SIGKILL" // the sandbox was killed for an unknown reason
 	case last.Signal == int(syscall.SIGXCPU), last.Signal == int(syscall.SIGKILL) && result.CPU >= r.job.Limits.CPU:
 		result.Limit = sandbox.LimitCPU
 	case last.Signal == int(syscall.SIGXFSZ):
@@ -279,7 +277,7 @@ func (r *running) judge(result sandbox.Result) (sandbox.Result, error) {
 	return result, nil
 }
 
-// complaint is the first thing runsc said, on one line.
+// complaint returns the first line of runsc's output.
 func (r *running) complaint() string {
 	first, _, _ := strings.Cut(strings.TrimSpace(r.noise.String()), "\n")
 	if first == "" {

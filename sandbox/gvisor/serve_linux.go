@@ -12,7 +12,7 @@ import (
 	"metier/sandbox/gvisor/internal/guest"
 )
 
-// socketPair is two connected sockets.
+// socketPair returns two connected sockets.
 func socketPair() ([2]*os.File, error) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -21,22 +21,21 @@ func socketPair() ([2]*os.File, error) {
 	return [2]*os.File{os.NewFile(uintptr(fds[0]), "proxy"), os.NewFile(uintptr(fds[1]), "proxy")}, nil
 }
 
-// serve hands what the program opens to its proxy, and carries it until conn
-// ends, which is the caller's to bring about.
+// serve passes the program's connections to its proxy until conn ends. The caller must close conn.
 func serve(conn io.ReadWriteCloser, proxy func(net.Listener)) {
 	l := &listener{conns: make(chan net.Conn, guest.MaxStreams), ended: make(chan struct{})}
 	m := guest.NewMux(conn, guest.MaxStreams, func(uint32) (guest.Stream, error) { return l.open() })
 	var carrying sync.WaitGroup
 	carrying.Go(func() {
-		_ = m.Run() // it ends with the sandbox
+		_ = m.Run() // ends with the sandbox
 		_ = l.Close()
 	})
 	proxy(l)
-	_ = l.Close() // what was accepted goes on
+	_ = l.Close() // accepted connections continue
 	carrying.Wait()
 }
 
-// listener is what a proxy accepts from.
+// listener is the listener that a proxy accepts connections from.
 type listener struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -45,7 +44,7 @@ type listener struct {
 	closed bool
 }
 
-// open makes a connection: one end for the proxy, the other to be carried.
+// open creates a connection: one end for the proxy, the other for the Mux.
 func (l *listener) open() (guest.Stream, error) {
 	pair, err := socketPair()
 	if err != nil {
@@ -72,7 +71,7 @@ func (l *listener) open() (guest.Stream, error) {
 	return nil, err
 }
 
-// offer queues c to be accepted, unless the proxy is behind or gone.
+// offer queues c to be accepted, unless the queue is full or the proxy has ended.
 func (l *listener) offer(c net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +100,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener; what nobody accepted is closed with it.
+// Close closes the listener and all connections that were not accepted.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +121,7 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return address{} }
 
-// address is where the program finds the listener.
+// address is the listener's address as the program sees it.
 type address struct{}
 
 func (address) Network() string { return "tcp" }

@@ -15,14 +15,15 @@ import (
 	"metier/sandbox/gvisor/internal/guest"
 )
 
-// work is who a program is, and what it cannot change in its workspace.
+// work holds the program's IDs and what it cannot change in its workspace.
 type work struct {
 	uid, gid int // in the sandbox
 	guards   []guest.Guard
 }
 
-// prepare decides who the program is, and lists what it cannot change. As root, a program is the workspace's owner; else the caller, whom
-// runsc shows as 0. Without a workspace it is nobody.
+// prepare chooses the program's IDs and lists what it cannot change. If metier is root, the program
+// runs as the workspace's owner; otherwise as the current user, whom runsc shows as 0. Without a
+// workspace it runs as an unprivileged ID.
 func prepare(ws *sandbox.Workspace) (*work, error) {
 	w := &work{uid: 1000, gid: 1000}
 	if ws == nil {
@@ -49,13 +50,13 @@ func prepare(ws *sandbox.Workspace) (*work, error) {
 	return w, w.guard(ws)
 }
 
-// guard lists the protected paths that exist. A hidden one hides all below it.
+// guard lists the protected paths that exist. A hidden path hides everything below it.
 func (w *work) guard(ws *sandbox.Workspace) error {
 	root, err := os.OpenRoot(ws.Host)
 	if err != nil {
 		return fmt.Errorf("the workspace: %w", err)
 	}
-	defer func() { _ = root.Close() }() // read only
+	defer func() { _ = root.Close() }() // opened read-only
 	found := map[string]bool{}          // path → hidden
 	if ws.Writable {
 		for _, p := range ws.ReadOnly {
@@ -88,7 +89,7 @@ func (w *work) guard(ws *sandbox.Workspace) error {
 	return nil
 }
 
-// exists refuses links, which cannot be guarded.
+// exists reports whether a path exists. It rejects links, which cannot be guarded.
 func exists(root *os.Root, p string) (bool, error) {
 	name := ""
 	for part := range strings.SplitSeq(p, "/") {

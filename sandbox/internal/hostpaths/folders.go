@@ -1,5 +1,4 @@
-// Package hostpaths says which folders of the host programs find, read-only, in
-// every sandbox that shows them any.
+// Package hostpaths defines which host folders are visible, read-only, in sandboxes that show any.
 package hostpaths
 
 import (
@@ -12,19 +11,18 @@ import (
 	"metier/sandbox"
 )
 
-// Visible is what programs are built from, and nothing that is somebody's.
+// Visible lists the paths of programs and their libraries, without user data.
 var Visible = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives", "/etc/ld.so.cache",
 	"/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted"}
 
-// lives are whole folders of people and hosts; a folder in one of them may be
-// shown.
+// lives are folders that cannot be shown as a whole. Folders inside them can.
 var lives = []string{"/", "/etc", "/home", "/root", "/var", "/run"}
 
-// ours are a sandbox's own, with all that is below them.
+// ours are folders of the sandbox itself. Nothing below them can be shown either.
 var ours = []string{"/proc", "/sys", "/dev", sandbox.ScratchDir, sandbox.WorkspaceDir, sandbox.SkillsDir}
 
-// Check says why a folder cannot be shown beside Visible. own are further
-// folders of the backend's.
+// Check returns an error if a folder cannot be shown in addition to Visible. own are further
+// folders that the backend reserves.
 func Check(p string, own ...string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
 		return fmt.Errorf("%q is no clean absolute path to show in the sandbox", p)

@@ -1,4 +1,4 @@
-// Package jobs counts the jobs of a sandbox, and ends them when it is closed.
+// Package jobs tracks the jobs of a sandbox and ends them when it is closed.
 package jobs
 
 import (
@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// ErrClosed is the error for a job of a sandbox that is closed.
+// ErrClosed is returned for a job of a closed sandbox.
 var ErrClosed = errors.New("the sandbox is closed")
 
-// Group is the jobs of one sandbox.
+// Group is the set of jobs of one sandbox.
 type Group struct {
 	mu      sync.Mutex
 	closed  bool
@@ -19,11 +19,10 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// New returns a group without jobs.
+// New returns an empty group.
 func New() *Group { return &Group{ended: make(chan struct{})} }
 
-// Enter counts a job until leave is called. It fails after Close, and for a
-// context that has ended.
+// Enter adds a job until leave is called. It fails after Close or if ctx is done.
 func (g *Group) Enter(ctx context.Context) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("the job did not start: %w", context.Cause(ctx))
@@ -37,7 +36,7 @@ func (g *Group) Enter(ctx context.Context) (leave func(), err error) {
 	return g.running.Done, nil
 }
 
-// Ended is closed when all jobs have to end.
+// Ended returns a channel that is closed when all jobs must end.
 func (g *Group) Ended() <-chan struct{} { return g.ended }
 
 // Close ends all jobs and waits for them.

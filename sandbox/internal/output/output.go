@@ -1,4 +1,4 @@
-// Package output keeps what a program writes, as far as its limit goes.
+// Package output keeps the output of a program up to a limit.
 package output
 
 import (
@@ -6,27 +6,26 @@ import (
 	"log/slog"
 )
 
-// A program that writes more than its limit goes on: what comes after is read,
-// counted and dropped, since many a program says too much and then does its
-// work. One that writes drain times as much is ended.
+// drain is the multiple of the output limit at which a program is ended. Up to then, output beyond
+// the limit is read, counted, and dropped, since many programs print too much and still do their
+// work.
 const drain = 8
 
-// Stream keeps the first bytes of one stream of a job.
+// Stream keeps the first bytes of an output stream of a job.
 type Stream struct {
-	Max   int64     // bytes that are kept
-	To    io.Writer // gets them as they come; nil: nobody does
-	Flood func()    // called when there is far too much, perhaps again
+	Max   int64     // number of bytes to keep
+	To    io.Writer // receives the kept bytes as they arrive; may be nil
+	Flood func()    // called on far too much output, possibly more than once
 	Log   *slog.Logger
 
 	Kept  []byte
 	total int64
 }
 
-// Truncated reports whether there was more than was kept.
+// Truncated reports whether output was dropped.
 func (s *Stream) Truncated() bool { return s.total > s.Max }
 
-// Read reads to the end of the stream, which comes when the last process that
-// holds it has ended.
+// Read reads to the end of the stream, which is reached when the last process that holds it ends.
 func (s *Stream) Read(r io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -45,7 +44,7 @@ func (s *Stream) Read(r io.Reader) {
 	}
 }
 
-// pass hands bytes on; a writer that fails gets no more, and the job goes on.
+// pass writes bytes to To. After an error it stops writing, and the job continues.
 func (s *Stream) pass(b []byte) {
 	if s.To == nil {
 		return

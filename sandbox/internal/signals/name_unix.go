@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is never "": a result that names no signal says that none ended it.
+// Name returns the name of a signal. It is never "", which in a result means no signal.
 func Name(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name

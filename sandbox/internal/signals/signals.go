@@ -1,3 +1,3 @@
-// Package signals names signals as results do: SIGKILL, or by number one that
-// has no name, such as those for real-time use.
+// Package signals names signals as used in results: SIGKILL, or a number for signals without a
+// name, such as real-time signals.
 package signals

@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// hide is where the first process keeps what the program must not reach; it
-// is covered before the program begins.
+// hide is where the first process keeps what the program must not access. It is covered before the
+// program starts.
 const (
 	hide  = Hide
 	group = hide + "/pids"
 	join  = group + "/job/cgroup.procs"
 )
 
-// build makes what runsc did not: scratch folders, trees, guards, and the
-// group that counts processes. The host sees none of it.
+// build creates what runsc does not: scratch folders, trees, guards, and the cgroup that limits
+// processes. None of it is visible on the host.
 func build(p *Plan) {
 	opts := fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", p.Scratch, p.Files)
 	for _, dir := range []string{"/tmp", "/dev/shm"} {
@@ -32,7 +32,7 @@ func build(p *Plan) {
 	guard(p)
 	must("cgroup", os.Mkdir(group, 0o700))
 	must("cgroup", syscall.Mount("cgroup2", group, "cgroup2", 0, ""))
-	// A group that has groups has no processes of its own: this one moves out.
+	// A cgroup with child groups must not contain processes, so this process moves out.
 	must("cgroup", os.Mkdir(group+"/first", 0o700))
 	must("cgroup", os.WriteFile(group+"/first/cgroup.procs", []byte("1"), 0))
 	must("cgroup", os.WriteFile(group+"/cgroup.subtree_control", []byte("+pids"), 0))
@@ -40,7 +40,7 @@ func build(p *Plan) {
 	must("cgroup", os.WriteFile(path.Dir(join)+"/pids.max", fmt.Append(nil, p.Processes), 0))
 }
 
-// stage writes a tree. Its files belong to nobody the program can become.
+// stage writes a tree. Its files are owned by an ID that the program cannot assume.
 func stage(t Tree, owner int) {
 	made := map[string]bool{"/skills": true}
 	folder := func(dir string) {
@@ -74,9 +74,8 @@ func stage(t Tree, owner int) {
 
 const workspace = "/workspace"
 
-// guard takes paths of the workspace out of the program's hands. Each folder
-// above one becomes a mount too: a folder with a mount further down could be
-// renamed, one that is a mount cannot.
+// guard protects paths of the workspace from the program. Each parent folder becomes a mount too: a
+// folder that contains a mount can be renamed, but a mount cannot.
 func guard(p *Plan) {
 	if len(p.Guards) == 0 {
 		return

@@ -8,9 +8,8 @@ import (
 	"unsafe"
 )
 
-// Check is the argument zero of a process that tries, in namespaces of its own
-// on the host, what runsc needs there, and prints the first thing that fails:
-// runsc itself says little when it cannot start.
+// Check is the argv[0] of a process that tries what runsc needs, in namespaces of its own on the
+// host, and prints the first failure. runsc itself reports little when it cannot start.
 const Check = "metier-gvisor-check"
 
 const (
@@ -20,7 +19,7 @@ const (
 	lazily       = 2 // MNT_DETACH
 )
 
-// check ends the process; it prints "primitive: reason", or nothing.
+// check exits the process. It prints "primitive: reason", or nothing on success.
 func check() {
 	runtime.LockOSThread()
 	for _, s := range []struct {
@@ -33,7 +32,7 @@ func check() {
 			if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 				return err
 			}
-			return syscall.Mount("tmpfs", "/proc", "tmpfs", 0, "size=65536") // a folder that every host has
+			return syscall.Mount("tmpfs", "/proc", "tmpfs", 0, "size=65536") // exists on every host
 		}},
 		{"pivot-root", func() error {
 			if err := syscall.Chdir("/proc"); err != nil {
@@ -70,7 +69,7 @@ func memfd() error {
 	return syscall.Close(int(fd))
 }
 
-// capset gives up all capabilities.
+// capset drops all capabilities.
 func capset() error {
 	head := struct {
 		version uint32

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// What the system call package has no names for.
+// Constants that package syscall does not define.
 const (
 	prCapBSetDrop   = 24
 	prSetNoNewPrivs = 38
@@ -24,8 +24,8 @@ func prctl(option, a, b uintptr) error {
 	return nil
 }
 
-// confine leaves the program its user, its limits and three descriptors. It
-// stays on one thread, because the one that executes is the one that counts.
+// confine restricts the program to its user, its limits, and three descriptors. It stays on one
+// thread, because the restrictions apply to the thread that calls exec.
 func confine(p *Plan) {
 	runtime.LockOSThread()
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexecRange); errno != 0 {
@@ -41,7 +41,7 @@ func confine(p *Plan) {
 			fail("capabilities", err)
 		}
 	}
-	if err := prctl(prCapAmbient, ambientClear, 0); err != nil && err != syscall.EINVAL { // gVisor may know no ambient set
+	if err := prctl(prCapAmbient, ambientClear, 0); err != nil && err != syscall.EINVAL { // gVisor may not support the ambient set
 		fail("capabilities", err)
 	}
 	must("user", syscall.Setgroups(nil))

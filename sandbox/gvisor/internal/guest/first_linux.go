@@ -22,23 +22,23 @@ func init() {
 	}
 }
 
-// exits of the two when they cannot go on; what happened is in the answer.
+// exitFailed is the exit code of either process after a failure. The answer has the details.
 const exitFailed = 125
 
-// say sends an answer. If it cannot be sent there is nobody to tell.
+// say sends an answer. Errors are ignored: there is no other way to report them.
 func say(a Answer) {
 	if b, err := json.Marshal(a); err == nil {
-		_, _ = syscall.Write(StatusFD, append(b, '\n')) // less than PIPE_BUF: whole
+		_, _ = syscall.Write(StatusFD, append(b, '\n')) // less than PIPE_BUF: atomic
 	}
 }
 
-// fail ends the sandbox before the program began.
+// fail ends the sandbox before the program starts.
 func fail(step string, err error) {
 	say(Answer{Step: step, Error: err.Error()})
 	os.Exit(exitFailed)
 }
 
-// refuse is fail for a fault of the job.
+// refuse is like fail, for an error in the job.
 func refuse(step string, err error) {
 	say(Answer{Step: step, Error: err.Error(), Job: true})
 	os.Exit(exitFailed)
@@ -50,15 +50,15 @@ func must(step string, err error) {
 	}
 }
 
-// first is the first process: it builds, starts the program, waits, and ends
-// everything with itself.
+// first is the first process: it builds the sandbox, starts the program, and waits for it. All
+// other processes end with it.
 func first() {
 	p, err := Read(os.NewFile(PlanFD, "plan"))
 	must("plan", err)
 	syscall.Umask(0o022)
 	build(p)
 	for i := range p.Trees {
-		p.Trees[i].Files = nil // their bytes are in the sandbox now
+		p.Trees[i].Files = nil // already written to the sandbox
 	}
 	if p.Proxy != "" {
 		must("network-proxy", listen(p.Proxy))
@@ -67,7 +67,7 @@ func first() {
 	}
 	pid, err := launch()
 	must("start", err)
-	// It waits for its plan, so that it is limited before it does anything.
+	// The program waits for its plan, so the limits apply before it does anything.
 	must("cgroup", os.WriteFile(join, []byte(strconv.Itoa(pid)), 0))
 	must("cgroup", syscall.Mount("none", hide, "tmpfs", syscall.MS_RDONLY, "mode=000,size=4096"))
 	say(Answer{Ready: true})
@@ -77,13 +77,13 @@ func first() {
 		os.Exit(exitFailed)
 	}()
 	must("start", p.Write(os.NewFile(uintptr(gate[1]), "gate"), nil))
-	_ = syscall.Close(gate[1]) // the other side has all of it
+	_ = syscall.Close(gate[1]) // everything has been sent
 	for {
 		var ws syscall.WaitStatus
 		var use syscall.Rusage
 		got, err := syscall.Wait4(-1, &ws, 0, &use)
 		switch {
-		case err == syscall.EINTR || err == nil && got != pid: // somebody's orphan
+		case err == syscall.EINTR || err == nil && got != pid: // an orphan
 			continue
 		case err != nil:
 			fail("wait", err)
@@ -97,8 +97,7 @@ func first() {
 	}
 }
 
-// told waits for the owner: for its byte, or, as it sends one only, for its end,
-// which ends everything.
+// told waits for the owner's byte or, after it, for the end of the pipe, which ends the sandbox.
 func told() {
 	var b [1]byte
 	for {
@@ -111,10 +110,10 @@ func told() {
 	}
 }
 
-// gate is the pipe by which the second process is told the plan.
+// gate is the pipe that passes the plan to the second process.
 var gate [2]int
 
-// gateFD is where the second process finds it.
+// gateFD is its descriptor in the second process.
 const gateFD = 3
 
 // launch starts the second process.
@@ -136,11 +135,11 @@ func launch() (int, error) {
 	return pid, err
 }
 
-// second becomes the program: it gives up all it can, and executes it.
+// second drops all privileges and executes the program.
 func second() {
 	p, err := Read(os.NewFile(gateFD, "gate"))
 	if err != nil {
-		os.Exit(exitFailed) // the first process has said why
+		os.Exit(exitFailed) // the first process has reported why
 	}
 	confine(p)
 	file, err := find(p)
@@ -151,7 +150,7 @@ func second() {
 	refuse("program", &os.PathError{Op: "exec", Path: p.Argv[0], Err: err})
 }
 
-// find looks for the program as execvp does.
+// find looks up the program like execvp.
 func find(p *Plan) (string, error) {
 	name := p.Argv[0]
 	for _, c := range name {

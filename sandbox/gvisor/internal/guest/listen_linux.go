@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// listen brings what connects to address to the owner's proxy. gVisor's
-// loopback is the sandbox's own.
+// listen forwards connections to address to the owner's proxy. gVisor's loopback is private to the
+// sandbox.
 func listen(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -20,11 +20,11 @@ func listen(address string) error {
 			if err != nil {
 				return
 			}
-			_ = m.Begin(c.(*net.TCPConn)) // it is closed where it cannot be carried
+			_ = m.Begin(c.(*net.TCPConn)) // closes the connection on failure
 		}
 	}()
 	go func() {
-		_ = m.Run() // without its owner's proxy the program has no network
+		_ = m.Run() // without the owner's proxy, the program has no network
 		_ = l.Close()
 	}()
 	return nil

@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// silence takes its addresses from loopback, which gVisor brings up by itself:
-// a program without a proxy has no network at all.
+// silence removes the addresses of the loopback interface, which gVisor brings up by default. A
+// program without a proxy then has no network at all.
 func silence() error {
 	s, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_ROUTE)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = syscall.Close(s) }() // it did what it was for
+	defer func() { _ = syscall.Close(s) }() // no longer needed
 	four, six := []byte{127, 0, 0, 1}, make([]byte, 16)
 	six[15] = 1
 	for _, a := range []struct {
@@ -27,7 +27,7 @@ func silence() error {
 	return nil
 }
 
-// forget is one RTM_DELADDR for the first interface, and its answer.
+// forget sends one RTM_DELADDR for the first interface and reads the response.
 func forget(s int, family, bits byte, ip []byte) error {
 	le := binary.LittleEndian
 	size := syscall.NLMSG_HDRLEN + syscall.SizeofIfAddrmsg + syscall.SizeofRtAttr + len(ip)

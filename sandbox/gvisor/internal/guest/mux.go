@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// A Mux carries many streams over one connection, each way in frames of at most
-// maxFrame bytes. A side sends no more than window bytes of a stream that the
-// other has not yet passed on, so that a stream nobody reads holds up no other.
+// A Mux carries multiple streams over one connection, in frames of at most maxFrame bytes. Each
+// side sends at most window unacknowledged bytes per stream, so a stream that is not read does not
+// block the others.
 type Mux struct {
 	conn io.ReadWriteCloser
-	open func(id uint32) (Stream, error) // the other side began a stream; nil: it never may
+	open func(id uint32) (Stream, error) // called when the other side begins a stream; nil: it must not
 
-	out     sync.Mutex // one frame at a time
+	out     sync.Mutex // serializes frames
 	mu      sync.Mutex
 	streams map[uint32]*flow
 	next    uint32
@@ -23,13 +23,13 @@ type Mux struct {
 	running sync.WaitGroup
 }
 
-// Stream is one end of what is carried: a connection.
+// Stream is a connection that a Mux carries.
 type Stream interface {
 	io.ReadWriteCloser
 	CloseWrite() error
 }
 
-// MaxStreams is how many connections a program has at a time.
+// MaxStreams is the maximum number of concurrent connections of a program.
 const MaxStreams = 128
 
 const (
@@ -37,13 +37,13 @@ const (
 	window   = 128 << 10
 )
 
-// The kinds of frames.
+// Kinds of frames.
 const (
 	frameOpen  = 'o'
 	frameData  = 'd'
-	frameEnd   = 'e' // no more data comes
-	frameReset = 'r' // both ways are over
-	frameMore  = 'm' // so many bytes were passed on
+	frameEnd   = 'e' // no more data
+	frameReset = 'r' // both directions are closed
+	frameMore  = 'm' // acknowledges a number of bytes
 )
 
 // flow is one stream of a Mux.
@@ -52,23 +52,23 @@ type flow struct {
 	end    Stream
 	mu     sync.Mutex
 	cond   *sync.Cond
-	queue  [][]byte // to be passed on to end
+	queue  [][]byte // to be written to end
 	queued int
-	eof    bool // after queue, no more comes
-	credit int  // bytes that may be sent
+	eof    bool // no more data after queue
+	credit int  // number of bytes that may be sent
 	dead   bool
-	halves int // of its two goroutines, those that run
+	halves int // number of its two goroutines still running
 }
 
 var errMux = errors.New("the other side broke the protocol")
 
-// NewMux makes one side of a connection. open is called for each stream that
-// the other side begins; at most limit streams are open at a time.
+// NewMux creates one side of a connection. It calls open for each stream that the other side
+// begins. At most limit streams are open at a time.
 func NewMux(conn io.ReadWriteCloser, limit int, open func(id uint32) (Stream, error)) *Mux {
 	return &Mux{conn: conn, open: open, streams: map[uint32]*flow{}, limit: limit}
 }
 
-// Begin carries end as a new stream. It takes end over.
+// Begin carries end as a new stream and takes ownership of it.
 func (m *Mux) Begin(end Stream) error {
 	m.mu.Lock()
 	if m.ended || len(m.streams) >= m.limit {
@@ -99,7 +99,7 @@ func (m *Mux) run(f *flow) {
 	m.running.Go(func() { m.inward(f) })
 }
 
-// Run reads frames until the connection ends, then ends every stream.
+// Run reads frames until the connection ends, then closes every stream.
 func (m *Mux) Run() error {
 	err := m.read()
 	m.mu.Lock()
@@ -160,7 +160,7 @@ func (m *Mux) frame(kind byte, id, n uint32, data []byte) error {
 	}
 	m.mu.Unlock()
 	if f == nil {
-		return nil // it was over here before the other side knew
+		return nil // closed here before the other side knew
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,7 +200,7 @@ func (m *Mux) sendN(kind byte, id, n uint32, data []byte) error {
 	return err
 }
 
-// outward sends what comes from the stream's end, as far as there is credit.
+// outward sends data from the stream's end, as far as the credit allows.
 func (m *Mux) outward(f *flow) {
 	defer m.half(f)
 	b := make([]byte, maxFrame)
@@ -237,7 +237,7 @@ func (m *Mux) outward(f *flow) {
 	}
 }
 
-// inward passes on to the stream's end what came for it.
+// inward writes received data to the stream's end.
 func (m *Mux) inward(f *flow) {
 	defer m.half(f)
 	for {
@@ -271,7 +271,7 @@ func (m *Mux) inward(f *flow) {
 	}
 }
 
-// kill ends both ways of a stream.
+// kill closes both directions of a stream.
 func (m *Mux) kill(f *flow) {
 	f.mu.Lock()
 	f.dead = true
@@ -280,7 +280,7 @@ func (m *Mux) kill(f *flow) {
 	_ = f.end.Close()
 }
 
-// half notes that one way is over; with the second the stream is.
+// half records that one direction is closed. After the second, it removes the stream.
 func (m *Mux) half(f *flow) {
 	f.mu.Lock()
 	f.halves--

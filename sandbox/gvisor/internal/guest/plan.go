@@ -1,11 +1,10 @@
-// Package guest is what runs inside a gVisor sandbox before the program does:
-// its first process builds the rest of the file system, keeps the limits that
-// gVisor leaves to it, starts the program and says how it ended.
+// Package guest runs inside a gVisor sandbox before the program. Its first process builds the rest
+// of the file system, enforces the limits that gVisor does not, starts the program, and reports how
+// it ended.
 //
-// Importing it is enough: where the process was started as one of the two, its
-// initialisation never returns. Nothing it holds is a secret: a program that
-// got hold of the first process could lie about its own end and talk to its own
-// proxy, no more.
+// It only needs to be imported: if the process was started as one of the two helper processes,
+// package initialization never returns. It holds no secrets. A program that took over the first
+// process could only misreport its own exit and talk to its own proxy.
 package guest
 
 import (
@@ -17,40 +16,39 @@ import (
 	"io"
 )
 
-// The arguments zero of the first process and of the one that becomes the
-// program.
+// Values of argv[0] for the first process and for the one that becomes the program.
 const (
 	First  = "metier-gvisor"
 	Second = "metier-gvisor-program"
 )
 
-// Hide is a folder of the root that the first process needs.
+// Hide is a folder in the root that the first process uses.
 const Hide = "/.metier"
 
-// The descriptors both sides agree on.
+// File descriptors that both sides agree on.
 const (
 	ExecFD   = 3 // this executable; not in the sandbox
-	PlanFD   = 4 // the plan comes here
-	AliveFD  = 5 // one byte lets the program begin; its end ends the sandbox
-	StatusFD = 6 // answers, one JSON object a line
+	PlanFD   = 4 // the plan is read from here
+	AliveFD  = 5 // one byte starts the program; EOF ends the sandbox
+	StatusFD = 6 // answers, one JSON object per line
 	StdinFD  = 7
 	StdoutFD = 8
 	StderrFD = 9
-	MuxFD    = 10 // to the proxy, if there is one
+	MuxFD    = 10 // to the proxy, if any
 )
 
-// Plan is everything that is done in the sandbox.
+// Plan describes everything that is done in the sandbox.
 type Plan struct {
 	Argv, Env []string
-	Search    []string // folders Argv[0] is looked for in, if it has no slash
+	Search    []string // folders to search for Argv[0] if it has no slash
 	Dir       string
 	UID, GID  int
 	Owner     int // of staged files: never UID
 	Trees     []Tree
 	Guards    []Guard // paths below /workspace, sorted
-	Writable  bool    // the workspace is
-	Scratch   int64   // bytes of /tmp, and of /dev/shm
-	Files     int     // files in each
+	Writable  bool    // whether the workspace is
+	Scratch   int64   // size of /tmp and of /dev/shm, in bytes
+	Files     int     // maximum number of files in each
 	Processes int
 	Limits    []Limit
 	Proxy     string // address to listen at, "" for none
@@ -62,7 +60,7 @@ type Tree struct {
 	Files []File
 }
 
-// File is a staged file; its bytes follow the plan, in order.
+// File is a staged file. The contents follow the plan, in order.
 type File struct {
 	Path string
 	Exec bool
@@ -70,24 +68,24 @@ type File struct {
 	data []byte
 }
 
-// Guard is a path of the workspace that cannot be changed.
+// Guard is a workspace path that the program cannot change.
 type Guard struct {
 	Path   string
-	Hidden bool // it looks empty too
+	Hidden bool // also looks empty
 }
 
-// Limit is a resource limit; soft and hard.
+// Limit is a resource limit, both soft and hard.
 type Limit struct {
 	Resource   int
 	Soft, Hard uint64
 }
 
-// Answer is what the first process says.
+// Answer is a message of the first process.
 type Answer struct {
-	Step   string `json:"step,omitempty"`  // it failed; the program did not start
-	Error  string `json:"error,omitempty"` // why
-	Job    bool   `json:"job,omitempty"`   // for a fault of the job, not of the sandbox
-	Ready  bool   `json:"ready,omitempty"` // all is built; the program begins when the owner says so
+	Step   string `json:"step,omitempty"`  // failed step; the program did not start
+	Error  string `json:"error,omitempty"` // the error of the step
+	Job    bool   `json:"job,omitempty"`   // an error in the job, not the sandbox
+	Ready  bool   `json:"ready,omitempty"` // everything is built; the program starts when the owner allows it
 	Ended  bool   `json:"ended,omitempty"`
 	Exit   int    `json:"exit,omitempty"`
 	Signal int    `json:"signal,omitempty"`
@@ -95,13 +93,13 @@ type Answer struct {
 	RSS    int64  `json:"rss,omitempty"` // KiB
 }
 
-// maxPlan bounds the plan without the files' bytes.
+// maxPlan is the maximum size of the plan without file contents.
 const maxPlan = 32 << 20
 
-// Write writes the plan and the bytes of its files.
+// Write writes the plan and the contents of its files.
 func (p *Plan) Write(w io.Writer, data [][]byte) error {
 	var head bytes.Buffer
-	if err := gob.NewEncoder(&head).Encode(p); err != nil { // arguments and paths are any bytes
+	if err := gob.NewEncoder(&head).Encode(p); err != nil { // arguments and paths may hold any bytes
 		return err
 	}
 	if head.Len() > maxPlan {
@@ -118,7 +116,7 @@ func (p *Plan) Write(w io.Writer, data [][]byte) error {
 	return nil
 }
 
-// Read reads what Write wrote.
+// Read reads the output of Write.
 func Read(r io.Reader) (*Plan, error) {
 	var n [8]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {
