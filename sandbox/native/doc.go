@@ -1,71 +1,64 @@
-// Package native is the sandbox that Linux itself gives, to root and to
-// ordinary users, without another program.
+// Package native is a sandbox based on Linux itself, for root and for ordinary users. It needs no
+// other program.
 //
 // # How it works
 //
-// A job's first process is this same program, started again under another name
-// in new user, mount, process, network, IPC, UTS and cgroup namespaces (package
-// pid1). A program that embeds this package has nothing to do for that but the
-// import. The first process builds a root from nothing: a few folders of the
-// host, read-only; the staged trees, from bytes that the parent verified and
-// sealed; a tmpfs of limited size; five devices; a /proc of its own processes.
-// It makes that the root, detaches the host's, gives up every capability for
-// good, binds itself with Landlock and a system call filter, starts the program
-// and stays as the process that reaps. When it ends, by itself, by a limit, or
-// because the parent died, the kernel ends everything in the sandbox.
+// A job's first process is this same program, re-executed under another name in new user, mount,
+// process, network, IPC, UTS, and cgroup namespaces (package pid1). A program that embeds this
+// package only has to import it. The first process builds an empty root with a few folders of the
+// host, read-only; the staged trees, from bytes that the parent verified and sealed; a tmpfs of
+// limited size; five devices; and a /proc of its own processes. It switches to that root, detaches
+// the host's, permanently drops every capability, restricts itself with Landlock and a system call
+// filter, starts the program, and reaps processes. When it ends, by itself, by a limit, or because
+// the parent died, the kernel ends everything in the sandbox.
 //
-// A clone copies the page tables of the process that is cloned: 1 ms for a small
-// one, 30 ms for one that holds 800 MB. So only the first two launches of a small
-// process are clones of it. Later ones, and those of a large process, are clones
-// of a starter: this same program again, which does nothing else, serves all
-// sandboxes of the process, and ends with it. A first process stays a child of the
-// process that asked for it (CLONE_PARENT). It starts with what the starter began
-// with, such as the user, the limits, and the signals that are ignored. A launch
-// that failed is followed by clones of the process itself until one succeeds.
+// A clone copies the page tables of the cloned process: 1 ms for a small one, 30 ms for one that
+// uses 800 MB. So only the first two launches of a small process are clones of it. Later ones, and
+// those of a large process, are clones of a starter: this same program re-executed for nothing
+// else. The starter serves all sandboxes of the process and ends with it. A first process remains a
+// child of the process that requested it (CLONE_PARENT). It inherits the starter's initial state,
+// such as the user, the limits, and ignored signals. After a failed launch, the process itself is
+// cloned again until one launch succeeds.
 //
-// # Who the program is
+// # User IDs
 //
-// Inside it is uid 1000 without any privilege. On the host it is the user who
-// started it or, where that is root, an id that nobody uses, never root: a
-// process of root passes the owner checks of root's files even in a namespace.
-// A workspace is then mounted with ids mapped, so that the program owns what its
-// owner owns, and what it makes belongs to that owner. Where the file system
-// cannot do that, the program is the workspace's owner, unless that is root,
-// which is refused as idmapped-mounts.
+// Inside the sandbox, the program is uid 1000 without any privilege. On the host it runs as the
+// user who started it or, if that is root, as an unused ID. It never runs as root: a root process
+// passes the owner checks of root's files even in a namespace. In that case a workspace is mounted
+// with mapped IDs, so that the program has the rights of the workspace's owner and its new files
+// belong to that owner. If the file system does not support that, the program runs as the
+// workspace's owner. If the owner is root, the job fails with idmapped-mounts.
 //
-// # What is not there
+// # Limitations
 //
-// Without a cgroup memory is watched from outside every 50 ms (memory of all
-// processes together) with a limit of private memory behind it: memory-best-effort
-// in Result.Notes. A program can be over its limit for that long. What counts is
-// pages, page tables and what may wait in sockets; what the kernel keeps of memory
-// in other ways is small, or refused: shared memory without a file, and larger
-// buffers of sockets, which is granted and not done. Wall time does
-// not count the time a machine sleeps. The kernel's own system calls are
-// reached directly: a flaw in them is what level L3 is for.
+// Without a cgroup, memory is checked from outside every 50 ms (the total of all processes), with a
+// limit on private memory as a fallback: memory-best-effort in Result.Notes. A program can exceed
+// its limit for that long. The total includes pages, page tables, and data that may wait in
+// sockets. Other kernel memory is small or denied: shared memory without a file is refused, and
+// requests for larger socket buffers succeed without effect. Wall time does not include the time
+// that the machine sleeps. Programs call the host's kernel directly; level L3 protects against its
+// vulnerabilities.
 //
 // # The program as a file
 //
-// The first process is started from /proc/self/exe and not from a sealed copy: a
-// copy takes 5 ms for a program of 8 MiB and 110 ms for one of 94 MiB, before the
-// first job of each process, and its size in memory for as long as the process
-// lives. That no program reaches the file by /proc/1/exe or /proc/self/exe rests
-// on three things which tests hold: the process is not dumpable and invisible in
-// /proc, Landlock refuses files that are not below the new root, and a program
-// that runs cannot be written.
+// The first process is started from /proc/self/exe and not from a sealed copy. A copy takes 5 ms
+// for a program of 8 MiB and 110 ms for one of 94 MiB, before the first job of each process, and
+// uses that much memory as long as the process lives. Programs cannot reach the file by /proc/1/exe
+// or /proc/self/exe for three reasons, which tests verify: the process is not dumpable and
+// invisible in /proc, Landlock denies files outside of the new root, and a running executable
+// cannot be written.
 //
 // # Workspaces
 //
-// What a job names as read-only or hidden is covered by a mount, and so is every
-// folder above it, since a folder with a mount further down can be renamed. A
-// path that is not there is held by an empty folder at its first part that is
-// missing, mode 1555, which goes away with the last job that needs it; a name
-// cannot be taken without something that has it. A link there is refused. Files
-// that have another name elsewhere in the workspace can be changed by that name.
+// Read-only and hidden paths of a job are covered by mounts. So is every folder above them, since a
+// folder that contains a mount can be renamed. For a missing path, an empty folder with mode 1555
+// is created at its first missing component, because a name can only be reserved by creating it. It
+// is removed with the last job that needs it. A link at such a path is an error. A file with
+// another hard link in the workspace can be changed through that name.
 //
 // # Output
 //
-// The first Limits.Output bytes of each stream are kept. A program that writes
-// more goes on, and its output is dropped and counted, up to eight times as much;
-// then it is ended (limit output). One that ends by itself has its exit code.
+// The first Limits.Output bytes of each stream are kept. Further output is dropped and counted, and
+// the program continues, up to eight times the limit; then it is ended (limit output). If it ends
+// by itself, its exit code is reported.
 package native

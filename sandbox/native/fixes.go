@@ -1,6 +1,6 @@
 package native
 
-// fixes are the ways out, by primitive.
+// fixes are the suggested fixes, by primitive.
 var fixes = map[string]string{
 	"platform":         "use Linux on amd64 or arm64, or another backend",
 	"user-namespaces":  "allow user namespaces: sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; in a container use a seccomp profile that allows them",

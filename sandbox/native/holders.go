@@ -12,18 +12,17 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// holders keeps the user namespaces that map the owners of workspaces.
+// holders caches the user namespaces that map workspace owners.
 type holders struct {
 	mu  sync.Mutex
 	all map[[4]int]*os.File
 }
 
-// mapped is the most owners that are remembered at once.
+// mapped is the maximum number of cached owners.
 const mapped = 64
 
-// userns is a user namespace in which uid and gid are what the program is. A
-// namespace comes with a process; it stays while its file is open, and the
-// process is ended at once.
+// userns returns a user namespace that maps uid and gid to the program's IDs. A process creates the
+// namespace and is killed at once; the open file keeps the namespace alive.
 func (h *holders) userns(uid, gid int, who ids) (*os.File, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,12 +49,12 @@ func (h *holders) userns(uid, gid int, who ids) (*os.File, error) {
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: who.gid, Size: 1}},
 		},
 	})
-	_ = r.Close() // the read end is the holder's
+	_ = r.Close() // the holder has the read end
 	if err != nil {
 		return nil, err
 	}
 	f, err := os.Open("/proc/" + strconv.Itoa(p.Pid) + "/ns/user")
-	_ = p.Kill() // it may be gone already
+	_ = p.Kill() // it may have ended
 	if _, werr := p.Wait(); err == nil {
 		err = werr
 	}

@@ -15,20 +15,20 @@ import (
 // inside is the program's uid and gid in the sandbox.
 const inside = pid1.Inside
 
-// ids is who the program is on the host.
+// ids are the program's IDs on the host.
 type ids struct {
 	uid, gid int
-	other    bool // not who this process is
+	other    bool // differs from this process
 	groups   bool // supplementary groups can be dropped
 }
 
-// Ids from here on are given to nobody by convention; each process takes one.
+// By convention, IDs from here on are unassigned. Each process uses one.
 const firstFree, free = 2_000_000_000, 100_000_000
 
-// extent is a line of a uid_map: ids that exist here, and what they are outside.
+// extent is a line of a uid_map: IDs in this namespace, and what they map to outside.
 type extent struct{ first, outside, count uint64 }
 
-// chooseIDs decides who programs are.
+// chooseIDs chooses the IDs of programs.
 func chooseIDs(euid, egid int, uidMap, gidMap, setgroups []byte) (ids, error) {
 	self := ids{uid: euid, gid: egid}
 	if euid != 0 {
@@ -39,8 +39,8 @@ func chooseIDs(euid, egid int, uidMap, gidMap, setgroups []byte) (ids, error) {
 	if uok && gok {
 		return ids{uid, gid, true, !bytes.HasPrefix(setgroups, []byte("deny"))}, nil
 	}
-	// A namespace of one id. If it is somebody's, the program is that somebody, as
-	// for an ordinary user; root outside is what a program must never be.
+	// In a namespace with a single ID, the program uses that ID, as for an ordinary user. It must
+	// never be root outside.
 	if e := extents(uidMap); len(e) == 1 && e[0].first == 0 && e[0].outside != 0 {
 		return self, nil
 	}
@@ -58,8 +58,8 @@ func extents(text []byte) (all []extent) {
 	return all
 }
 
-// unused picks an id that nobody has: a conventional one, else one near the end
-// of the largest extent, below nobody (65534).
+// unused returns an unassigned ID: one from the conventional range, otherwise one near the end of
+// the largest extent, below nobody (65534).
 func unused(all []extent) (int, bool) {
 	var largest extent
 	for _, e := range all {
@@ -89,7 +89,7 @@ func currentIDs() (ids, error) {
 	return chooseIDs(os.Geteuid(), os.Getegid(), maps[0], maps[1], maps[2])
 }
 
-// first is who the first process is.
+// first returns the IDs of the first process.
 func (i ids) first() pid1.IDs {
 	return pid1.IDs{UID: i.uid, GID: i.gid, Other: i.other, Groups: i.groups}
 }

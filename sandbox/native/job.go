@@ -11,14 +11,14 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// address is what a process may reserve beyond what it may use: runtimes
-// reserve gigabytes that they never touch.
+// address is how much address space a process may reserve beyond its memory limit: runtimes reserve
+// gigabytes that they never use.
 const address = 4 << 30
 
-// page is what a file of a tmpfs is rounded up to, at most.
+// page is the maximum size that tmpfs rounds up a file to.
 const page = 64 << 10
 
-// planOf turns a job into what its first process does. Limits are filled in.
+// planOf converts a job to a plan for the first process. Limits must be filled in.
 func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
 	l := j.Limits
 	p := &plan.Plan{
@@ -51,7 +51,7 @@ func (s *Sandbox) planOf(j sandbox.Job, w *work) *plan.Plan {
 	return p
 }
 
-// etc is what programs look up about themselves and their host.
+// etc returns the files that programs use to look up the user and the host.
 func etc() []plan.File {
 	id := strconv.Itoa(inside)
 	return []plan.File{

@@ -15,7 +15,7 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// launched is a first process and the parent's ends of what it was given.
+// launched is a first process with the parent's ends of its pipes and sockets.
 type launched struct {
 	process        *os.Process
 	control        *os.File
@@ -26,7 +26,7 @@ type launched struct {
 func (l *launched) close() {
 	for _, f := range []*os.File{l.control, l.stdin, l.stdout, l.stderr} {
 		if f != nil {
-			_ = f.Close() // a second close of what ended already
+			_ = f.Close() // may be closed already
 		}
 	}
 }
@@ -36,13 +36,12 @@ type files []*os.File
 
 func (f *files) close() {
 	for _, x := range *f {
-		_ = x.Close() // ends of pipes, and what was only read
+		_ = x.Close() // ends of pipes, and files that were only read
 	}
 	*f = nil
 }
 
-// launch starts the first process. The plan is sealed before anybody but this
-// process sees it.
+// launch starts the first process. The plan is sealed before any other process can access it.
 func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 	l := &launched{}
 	var child files
@@ -101,9 +100,8 @@ func launch(p *plan.Plan, w *work, stdin bool) (_ *launched, err error) {
 	return l, nil
 }
 
-// room reports whether a process can be started with the descriptors that are
-// left. Where the last of them is missing, package syscall leaves open what it
-// opened by then (see spaces).
+// room reports whether enough file descriptors are left to start a process. If the last of them is
+// missing, package syscall leaks the others (see spaces).
 func room(f *os.File) error {
 	var taken []int
 	defer func() {
@@ -111,7 +109,7 @@ func room(f *os.File) error {
 			_ = unix.Close(fd) // a copy
 		}
 	}()
-	for range 5 { // two pipes, of the error and of the ids, and the process itself
+	for range 5 { // two pipes, for the error and the IDs, and the process itself
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return err
@@ -121,20 +119,19 @@ func room(f *os.File) error {
 	return nil
 }
 
-// started says that the last launch got its namespaces.
+// started reports whether the last launch could create its namespaces.
 var started atomic.Bool
 
-// spaces asks for namespaces and nothing else, unless the last launch got them:
-// where a clone with ids fails, two descriptors of package syscall stay open
-// (syscall.forkAndExecInChild, the pipe for the ids), and a host without
-// namespaces would lose two with each job.
+// spaces tries to create namespaces, unless the last launch could. If a clone with IDs fails,
+// package syscall leaks two descriptors (syscall.forkAndExecInChild, the pipe for the IDs). Without
+// this check, a host without namespaces would leak two with each job.
 func spaces(flags uintptr) error {
 	if started.Load() {
 		return nil
 	}
 	_, err := os.StartProcess("/proc/self/exe/none", []string{"none"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: flags}})
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil // it got as far as the program, which cannot be
+		return nil // the clone worked: only the program, which does not exist, failed
 	}
 	return err
 }
@@ -148,8 +145,7 @@ func pipe(ours **os.File, child *files) (*os.File, error) {
 	return w, nil
 }
 
-// controls makes the socket whose messages say how it goes and whose end ends
-// everything.
+// controls creates the socket that carries status messages. Closing it ends the sandbox.
 func controls(l *launched) (theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -163,7 +159,7 @@ func controls(l *launched) (theirs *os.File, err error) {
 	return theirs, nil
 }
 
-// seal puts a message into memory that nobody can change any more.
+// seal writes a message to memory that can no longer be changed.
 func seal(b []byte) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("metier-sandbox", flags|unix.MFD_NOEXEC_SEAL)
@@ -183,7 +179,7 @@ func seal(b []byte) (*os.File, error) {
 	return f, nil
 }
 
-// primitive names what is missing where a call of the parent failed.
+// primitive returns the primitive that is missing after a failed call of the parent.
 func primitive(name string, err error) *sandbox.Unavailable {
 	if descriptors(err) {
 		name = "file-descriptors"
@@ -191,8 +187,7 @@ func primitive(name string, err error) *sandbox.Unavailable {
 	return unavailable(name, err.Error(), err)
 }
 
-// notStarted names what kept the first process from starting: the namespaces,
-// or the file it is started from.
+// notStarted returns what kept the first process from starting: the namespaces or its executable.
 func notStarted(err error) *sandbox.Unavailable {
 	errno, _ := errors.AsType[syscall.Errno](err)
 	switch {

@@ -11,23 +11,23 @@ import (
 // Backend is the name of this backend in reports, results and errors.
 const Backend = "native"
 
-// The codes of Notes.
+// Codes of Notes.
 const (
-	// NoteMemory: memory is watched, not bounded by the kernel.
+	// NoteMemory means that memory is monitored, not limited by the kernel.
 	NoteMemory = "memory-best-effort"
-	// NoteUnmapped: the workspace's files belong to an id the program is not.
+	// NoteUnmapped means that the program does not have the ID that owns the workspace's files.
 	NoteUnmapped = "workspace-not-mapped"
 )
 
-// Options adapt a sandbox to its surroundings. Nil takes the defaults.
+// Options adapt a sandbox to the host. Nil selects the defaults.
 type Options struct {
-	// Visible are more host paths that programs find, read-only, at the same
-	// path: absolute and without links. What is not there is left out.
+	// Visible lists additional host paths that programs see, read-only, at the same path. Paths
+	// must be absolute and free of links. Missing paths are skipped.
 	Visible []string
-	Log     *slog.Logger // nil: nothing is logged
+	Log     *slog.Logger // nil: no logging
 }
 
-// New makes a sandbox. It does not look at the host: Probe and Run do.
+// New creates a sandbox. It does not check the host: Probe and Run do.
 func New(o *Options) (*Sandbox, error) {
 	if o == nil {
 		o = &Options{}
@@ -48,7 +48,7 @@ func New(o *Options) (*Sandbox, error) {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
-// unavailable says that a primitive is missing, with what can be done.
+// unavailable returns an error about a missing primitive, with a suggested fix.
 func unavailable(primitive, detail string, err error) *sandbox.Unavailable {
 	return &sandbox.Unavailable{Backend: Backend, Missing: sandbox.Missing{Primitive: primitive, Detail: detail, Fix: fixes[primitive]}, Err: err}
 }

@@ -10,8 +10,7 @@ import (
 	"metier/sandbox"
 )
 
-// Sandbox runs nothing here: it has no system call filter for this system, and
-// without one nothing may run.
+// Sandbox runs nothing on this system: it has no system call filter here, which is required.
 type Sandbox struct {
 	visible []string
 	log     *slog.Logger
@@ -23,12 +22,12 @@ func platform() *sandbox.Unavailable {
 	return unavailable("platform", runtime.GOOS+"/"+runtime.GOARCH+" is not supported", nil)
 }
 
-// Probe says that nothing can run.
+// Probe reports that nothing can run.
 func (s *Sandbox) Probe(context.Context) sandbox.Report {
 	return sandbox.Report{Backend: Backend, Missing: []sandbox.Missing{platform().Missing}}
 }
 
-// Run refuses.
+// Run always fails.
 func (s *Sandbox) Run(context.Context, sandbox.Job) (sandbox.Result, error) {
 	return sandbox.Result{}, platform()
 }

@@ -11,8 +11,8 @@ import (
 	"metier/sandbox/internal/hostpaths"
 )
 
-// Probe builds a whole sandbox, listener included, with no program in it. Only
-// an answer that all is there is kept.
+// Probe builds a complete sandbox, including the listener, without a program in it. It caches only
+// a successful result.
 func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 	s.mu.Lock()
 	known := s.report
@@ -36,7 +36,7 @@ func (s *Sandbox) Probe(ctx context.Context) sandbox.Report {
 	return report
 }
 
-// clone keeps callers from changing what is remembered.
+// clone copies a report, so that callers cannot change the cached one.
 func clone(r sandbox.Report) sandbox.Report {
 	r.Missing, r.Notes, r.Visible = slices.Clone(r.Missing), slices.Clone(r.Notes), slices.Clone(r.Visible)
 	return r

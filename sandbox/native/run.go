@@ -25,7 +25,7 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// Sandbox runs jobs in namespaces of their own. It is safe for concurrent use.
+// Sandbox runs jobs in separate namespaces. It is safe for concurrent use.
 type Sandbox struct {
 	visible []string
 	log     *slog.Logger
@@ -34,9 +34,9 @@ type Sandbox struct {
 
 	jobs *jobs.Group
 
-	mu     sync.Mutex      // guards what follows
+	mu     sync.Mutex      // guards the fields below
 	ids    *ids            // nil: not known yet
-	report *sandbox.Report // of the last probe that found all
+	report *sandbox.Report // of the last successful probe
 }
 
 func (s *Sandbox) init() {
@@ -46,14 +46,14 @@ func (s *Sandbox) init() {
 	}
 }
 
-// Close ends all jobs, waits for them and gives everything back.
+// Close ends all jobs, waits for them, and releases all resources.
 func (s *Sandbox) Close() error {
 	s.jobs.Close()
 	return s.holders.close()
 }
 
-// Run runs one job; see sandbox.Sandbox. A writer of the job that blocks delays
-// the result, since everything that was kept is passed on.
+// Run runs one job; see sandbox.Sandbox. A blocked writer of the job delays the result, since all
+// kept output is written to it.
 func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if err := j.Check(); err != nil {
 		return sandbox.Result{}, err
@@ -64,7 +64,7 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	return s.run(ctx, j)
 }
 
-// run is Run for a job that may have no program, which is a probe.
+// run implements Run. The job may have no program, which makes it a probe.
 func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	leave, err := s.jobs.Enter(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	return r.wait(ctx, s.jobs.Ended(), w.notes)
 }
 
-// who is who programs are; a failure is not kept.
+// who returns the IDs of programs. It does not cache a failure.
 func (s *Sandbox) who() (ids, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Sandbox) who() (ids, error) {
 	return *s.ids, nil
 }
 
-// running is a job that was launched.
+// running is a launched job.
 type running struct {
 	*launched
 	job   sandbox.Job
@@ -119,22 +119,22 @@ type running struct {
 	done   chan struct{} // closed when the first process ended
 
 	mu    sync.Mutex
-	limit string        // the first that was hit
-	cpu   time.Duration // of all, when last looked
-	seen  seen          // used by watch alone
+	limit string        // the first limit that was exceeded
+	cpu   time.Duration // of all processes, when last measured
+	seen  seen          // used only by watch
 
 	answers  []plan.Answer
 	listener net.Listener
 	serving  sync.WaitGroup
 }
 
-// stop ends the job for a reason; the first one counts.
+// stop ends the job; the first reason is kept.
 func (r *running) stop(limit string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.limit == "" {
 		r.limit = limit
-		_ = r.process.Kill() // it ended by itself
+		_ = r.process.Kill() // it may have ended
 	}
 }
 
@@ -147,8 +147,8 @@ func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []stri
 	reading.Go(func() { errs.Read(r.stderr) })
 	watching.Go(func() { r.watch(ctx, closed) })
 	if r.stdin != nil {
-		go func() { // may be blocked in the caller's reader for ever
-			_, _ = io.Copy(r.stdin, r.job.Stdin) // what the program does not read is nobody's
+		go func() { // may block forever in the caller's reader
+			_, _ = io.Copy(r.stdin, r.job.Stdin) // a program need not read its input
 			_ = r.stdin.Close()
 		}()
 	}
@@ -178,7 +178,7 @@ func (r *running) wait(ctx context.Context, closed <-chan struct{}, notes []stri
 // messages is more than a first process ever sends.
 const messages = 16
 
-// listen takes the first process's messages until it ends.
+// listen receives the first process's messages until it ends.
 func (r *running) listen() {
 	raw, err := r.control.SyscallConn()
 	if err != nil {
@@ -213,7 +213,7 @@ func (r *running) listen() {
 	}
 }
 
-// serve gives the listener to the job's Serve.
+// serve passes the listener to the job's Serve.
 func (r *running) serve(oob []byte) {
 	var ln net.Listener
 	msgs, err := unix.ParseSocketControlMessage(oob)
@@ -234,7 +234,7 @@ func (r *running) serve(oob []byte) {
 	r.serving.Go(func() { r.job.Serve(ln) })
 }
 
-// result says how it ended.
+// result determines how the job ended.
 func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.Result, error) {
 	result := sandbox.Result{Exit: -1, Backend: Backend, Level: sandbox.L2}
 	var end *plan.Answer
@@ -271,7 +271,7 @@ func (r *running) result(ctx context.Context, state *os.ProcessState) (sandbox.R
 	return result, nil
 }
 
-// ended fills in how the program ended by itself, or by a limit of the kernel.
+// ended fills in how the program ended by itself or by a kernel limit.
 func (r *running) ended(result *sandbox.Result, end *plan.Answer) {
 	signal := syscall.Signal(end.Signal)
 	switch {
@@ -286,7 +286,7 @@ func (r *running) ended(result *sandbox.Result, end *plan.Answer) {
 	}
 }
 
-// killer is the signal that ended the first process.
+// killer returns the signal that ended the first process.
 func killer(state *os.ProcessState) syscall.Signal {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return ws.Signal()

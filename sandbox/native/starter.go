@@ -18,24 +18,24 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// A clone copies the page tables of the process, which are large where it holds
-// much memory. The first launches of a small process are clones of its own: most
-// commands make one or two, and a starter takes as long as half a launch.
+// A clone copies the page tables of the process, which are large if it uses much memory. The first
+// launches of a small process clone the process itself: most commands launch once or twice, and
+// starting the starter takes half as long as a launch.
 const (
-	clones      = 2   // launches
+	clones      = 2   // number of launches
 	smallTables = 512 // kB
 )
 
 var (
 	launches atomic.Int64 // of this process
-	cloned   atomic.Int64 // launches that were clones of this process
+	cloned   atomic.Int64 // launches that cloned this process
 	helper   starter
 )
 
-// first starts a first process, by the starter if that pays.
+// first starts a first process, using the starter if that is faster.
 func first(who pid1.IDs, give []*os.File) (*os.Process, error) {
 	n := launches.Add(1)
-	// After a launch that failed, only a clone of this process tells why and leaves nothing.
+	// After a failed launch, only a clone of this process reports the reason and leaks nothing.
 	if started.Load() && (n > clones || tables() > smallTables) {
 		if p, err, served := helper.start(who, give); served {
 			return p, err
@@ -45,7 +45,7 @@ func first(who pid1.IDs, give []*os.File) (*os.Process, error) {
 	return os.StartProcess("/proc/self/exe", []string{plan.Marker}, &os.ProcAttr{Env: pid1.Env, Files: give, Sys: who.Attributes()})
 }
 
-// tables is the size of this process's page tables, in kB; 0 if it is unknown.
+// tables returns the size of this process's page tables in kB, or 0 if it is unknown.
 func tables() int {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -60,17 +60,16 @@ func tables() int {
 	return n
 }
 
-// starter is a small process that starts first processes for this one, which
-// stays their parent. It begins when it is first needed, serves all sandboxes of
-// the process, and ends with it.
+// starter is a small process that starts first processes for this one, which remains their parent.
+// It starts when it is first needed, serves all sandboxes of the process, and ends with it.
 type starter struct {
 	mu      sync.Mutex
-	control *os.File // nil: it does not run
+	control *os.File // nil: not running
 	process *os.Process
-	failed  bool // it cannot be had
+	failed  bool // could not be started
 }
 
-// start asks for a first process. served is false if the starter cannot be asked.
+// start requests a first process. served is false if the starter is unavailable.
 func (s *starter) start(who pid1.IDs, give []*os.File) (p *os.Process, err error, served bool) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *starter) start(who pid1.IDs, give []*os.File) (p *os.Process, err error
 		return nil, err, false
 	}
 	b, err := io.ReadAll(r)
-	if err != nil || len(b) == 0 { // it ended
+	if err != nil || len(b) == 0 { // the starter ended
 		s.forget(control)
 		return nil, err, false
 	}
@@ -120,7 +119,7 @@ func (s *starter) ask(who pid1.IDs, give []*os.File) (*os.File, error) {
 
 var errNoStarter = errors.New("there is no starter")
 
-// run begins the starter, if it does not run. The caller holds mu.
+// run starts the starter unless it is running. The caller holds mu.
 func (s *starter) run() error {
 	if s.control != nil {
 		return nil
@@ -150,7 +149,7 @@ func (s *starter) run() error {
 	return nil
 }
 
-// forget ends the starter that has a control socket.
+// forget ends the starter if it still uses this control socket.
 func (s *starter) forget(control *os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,10 +158,9 @@ func (s *starter) forget(control *os.File) {
 	}
 }
 
-// end lets go of a starter that does not answer; there is no other one. The
-// caller holds mu.
+// end abandons a starter that does not answer. No other one is started. The caller holds mu.
 func (s *starter) end() {
-	_ = s.control.Close() // it may be gone
+	_ = s.control.Close() // it may be closed
 	_ = s.process.Kill()
 	_, _ = s.process.Wait()
 	s.control, s.process, s.failed = nil, nil, true

@@ -13,14 +13,14 @@ import (
 	"metier/sandbox"
 )
 
-// look is how often memory and time of a job are added up.
+// look is how often the memory and CPU time of a job are measured.
 const look = 50 * time.Millisecond
 
-// patience is how long a sandbox may take to be there. Its making is not the
-// program's time: on a busy machine it can take longer than a short limit.
+// patience is how long a sandbox may take to start. That time does not count for the program: on a
+// busy machine it can exceed a short limit.
 const patience = 30 * time.Second
 
-// watch ends the job at its limits, which count from when the program starts.
+// watch ends the job at its limits, which apply from the start of the program.
 func (r *running) watch(ctx context.Context, closed <-chan struct{}) {
 	wall := time.NewTimer(patience)
 	defer wall.Stop()
@@ -54,7 +54,7 @@ func (r *running) watch(ctx context.Context, closed <-chan struct{}) {
 	}
 }
 
-// over names the limit that all processes together are over, or "".
+// over returns the limit that all processes together exceed, or "".
 func (r *running) over() string {
 	first := strconv.Itoa(r.process.Pid)
 	all := descendants(first)
@@ -78,31 +78,30 @@ func (r *running) over() string {
 	return ""
 }
 
-// seen is the time of processes as it was looked at. The kernel forgets that of
-// a process whose parent ignores its end.
+// seen sums the CPU time of processes over all measurements. The kernel discards that of a process
+// whose parent ignores its exit.
 type seen struct {
-	last map[string]time.Duration // of those that were there
+	last map[string]time.Duration // of the running processes
 	sum  time.Duration
 }
 
-// add takes the time of those that are there now, and returns that of all that
-// ever were.
+// add adds a measurement of the running processes and returns the total of all processes so far.
 func (s *seen) add(now map[string]time.Duration) time.Duration {
 	for pid, own := range now {
 		if own >= s.last[pid] {
 			own -= s.last[pid]
-		} // else it is another one with the same number
+		} // otherwise, the process ID was reused
 		s.sum += own
 	}
 	s.last = now
 	return s.sum
 }
 
-// watched is the most processes that are added up.
+// watched is the maximum number of processes that are measured.
 const watched = 4096
 
-// descendants are the processes below one, which are all of its sandbox. Who
-// ends while this looks is not there.
+// descendants returns the descendants of a process, which are all processes of its sandbox.
+// Processes that end meanwhile may be missing.
 func descendants(pid string) (all []string) {
 	todo := []string{pid}
 	for len(todo) > 0 && len(all) < watched {
@@ -126,9 +125,8 @@ func descendants(pid string) (all []string) {
 	return all
 }
 
-// resident is the memory of a process but for what it maps of files: its pages,
-// wherever the kernel keeps them, and the tables that the kernel keeps of them,
-// which can be larger than the pages.
+// resident returns the memory of a process without mapped files: its pages, including swapped and
+// huge ones, and its page tables, which can be larger than the pages.
 func resident(pid string) (n int64) {
 	b, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
@@ -137,21 +135,21 @@ func resident(pid string) (n int64) {
 	return kilobytes(b, "RssAnon:") + kilobytes(b, "RssShmem:") + unshared(b)
 }
 
-// unshared is what of resident belongs to one process alone, or to nobody that
-// could be counted once.
+// unshared returns the part of resident that is private to a process or cannot be attributed to
+// several.
 func unshared(status []byte) int64 {
 	return kilobytes(status, "VmSwap:") + kilobytes(status, "VmPTE:") + kilobytes(status, "HugetlbPages:")
 }
 
-// A socket may hold as much as its buffer, and is the memory of no process. A
-// few are free of charge: most programs have some, and next to nothing in them.
+// A socket may hold as much as its buffer, which is part of no process's memory. A few sockets are
+// not counted: most programs have some that are nearly empty.
 const (
 	freeSockets = 64
-	bufferSize  = 212992 // net.core.wmem_default, where the kernel does not say
+	bufferSize  = 212992 // net.core.wmem_default, if it cannot be read
 )
 
-// waiting is the most that sockets of a sandbox hold, as far as it is known.
-// Buffers of TCP, which is there with a network only, grow beyond the default.
+// waiting returns an upper bound of the data in the sandbox's sockets, as far as it is known. TCP,
+// which is only available with a network, has buffers that grow beyond the default.
 func waiting(first string, network bool) (n int64) {
 	dir := "/proc/" + first + "/net/"
 	if b, err := os.ReadFile(dir + "sockstat"); err == nil {
@@ -183,7 +181,7 @@ func waiting(first string, network bool) (n int64) {
 var buffer = sync.OnceValue(func() int64 {
 	b, err := os.ReadFile("/proc/sys/net/core/wmem_default")
 	if err != nil {
-		return bufferSize // in a network namespace, for one
+		return bufferSize // in a network namespace, for example
 	}
 	v, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
 	if err != nil {
@@ -192,13 +190,13 @@ var buffer = sync.OnceValue(func() int64 {
 	return v
 })
 
-// shared adds up what processes share only once. It costs more than resident,
-// so it is asked where that says too much.
+// shared sums memory, counting shared pages only once. It is slower than resident, so it is used
+// only if resident exceeds the limit.
 func shared(pids []string) (n int64) {
 	for _, pid := range pids {
 		b, err := os.ReadFile("/proc/" + pid + "/smaps_rollup")
 		if err != nil {
-			n += resident(pid) // it ended, or the kernel does not say
+			n += resident(pid) // it has ended, or the kernel does not report it
 			continue
 		}
 		n += kilobytes(b, "Pss_Anon:") + kilobytes(b, "Pss_Shmem:")
@@ -209,10 +207,10 @@ func shared(pids []string) (n int64) {
 	return n
 }
 
-// kilobytes is the value of a line of /proc, in bytes.
+// kilobytes returns the value of a line in /proc in bytes.
 func kilobytes(text []byte, name string) int64 { return number(text, "\n"+name) << 10 }
 
-// number is what follows name.
+// number returns the number after name.
 func number(text []byte, name string) int64 {
 	_, rest, ok := bytes.Cut(text, []byte(name))
 	if !ok {
@@ -229,14 +227,14 @@ func number(text []byte, name string) int64 {
 	return n
 }
 
-// spent is the time a process took, and that of children it has waited for. The
-// kernel counts in hundredths of a second.
+// spent returns the CPU time of a process, and that of the children it has waited for. The kernel
+// counts in hundredths of a second.
 func spent(pid string) (own, children time.Duration) {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, 0
 	}
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // the name before it may hold anything
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // the name before it may contain any characters
 	if len(f) < 15 {
 		return 0, 0
 	}

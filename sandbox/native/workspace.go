@@ -15,7 +15,7 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// work is a workspace made ready on the host's side.
+// work is a workspace prepared on the host.
 type work struct {
 	plan  plan.Work
 	who   ids
@@ -29,11 +29,11 @@ func (w *work) close() {
 	}
 }
 
-// strict never follows a link and never leaves.
+// strict disallows links and leaving the folder.
 const strict = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 func openat2(at int, name string, flags, resolve uint64) (int, error) {
-	for range 100 { // a rename elsewhere in the tree interrupts it
+	for range 100 { // interrupted by a concurrent rename elsewhere in the tree
 		fd, err := unix.Openat2(at, name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: resolve})
 		if err != unix.EAGAIN && err != unix.EINTR {
 			return fd, err
@@ -42,8 +42,7 @@ func openat2(at int, name string, flags, resolve uint64) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// prepare opens the workspace, decides who the program is, and lists what it
-// cannot change.
+// prepare opens the workspace, chooses the program's IDs, and lists what it cannot change.
 func (s *Sandbox) prepare(j sandbox.Job, who ids) (*work, error) {
 	w := &work{who: who}
 	if j.Workspace == nil {
@@ -80,8 +79,8 @@ func (s *Sandbox) openWork(w *work, ws *sandbox.Workspace) error {
 	return w.guard(dir, ws)
 }
 
-// mapWork makes the workspace's owner and the program the same, where this
-// process is root and the program is nobody.
+// mapWork maps the workspace's owner to the program, if this process is root and the program has an
+// unused ID.
 func (s *Sandbox) mapWork(w *work, dir, uid, gid int) error {
 	tree, err := unix.OpenTree(dir, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	switch {
@@ -102,8 +101,8 @@ func (s *Sandbox) mapWork(w *work, dir, uid, gid int) error {
 	return w.unmapped("open_tree", err, uid, gid)
 }
 
-// unmapped is what is left where the owner cannot be mapped: the program is the
-// owner, unless that is root.
+// unmapped handles a workspace whose owner cannot be mapped: the program runs as the owner, unless
+// that is root.
 func (w *work) unmapped(call string, err error, uid, gid int) error {
 	switch {
 	case errors.Is(err, unix.ENOSYS):
@@ -134,7 +133,7 @@ func (w *work) guard(dir int, ws *sandbox.Workspace) error {
 	slices.Sort(paths)
 	for _, p := range slices.Compact(paths) {
 		if slices.ContainsFunc(w.plan.Guards, func(g plan.Guard) bool { return g.Hidden && strings.HasPrefix(p, g.Path+"/") }) {
-			continue // hidden with what is above it
+			continue // hidden by its parent
 		}
 		fd, err := openat2(dir, p, unix.O_PATH, strict)
 		switch {

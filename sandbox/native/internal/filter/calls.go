@@ -1,6 +1,6 @@
 package filter
 
-// call is a system call: its name and its number on each architecture.
+// call is a system call with its name and its number on each architecture.
 type call struct {
 	name         string
 	amd64, arm64 int
@@ -16,7 +16,7 @@ func (c call) nr(arch string) int {
 	return c.amd64
 }
 
-// Calls judged by their arguments.
+// Calls filtered by their arguments.
 var (
 	clone      = call{"clone", 56, 220}
 	ioctl      = call{"ioctl", 16, 29}
@@ -35,11 +35,10 @@ var (
 	setsockopt = call{"setsockopt", 54, 208}
 )
 
-// absent are calls that programs do without when a kernel does not have them.
-// clone3 and openat2 hide from a filter what they are asked for. The others
-// make memory that belongs to no process, which a watch over processes does not
-// see. Shared memory without a file is refused for the same reason: its pages
-// stay when a program unmaps them, as long as one page of it is mapped.
+// absent are calls that fail as if the kernel did not have them, which programs can handle. A
+// filter cannot see the arguments of clone3 and openat2. The others create memory that belongs to
+// no process, so monitoring processes would miss it. Shared memory without a file is denied for a
+// similar reason: its pages remain after a program unmaps them, as long as one page is mapped.
 var absent = []call{
 	{"clone3", 435, 435},
 	{"openat2", 437, 437},
@@ -53,7 +52,7 @@ var absent = []call{
 	{"mq_open", 240, 180},
 }
 
-// forbidden are calls that no program in a sandbox has a need for.
+// forbidden are calls that no sandboxed program needs.
 var forbidden = []call{
 	// Other processes.
 	{"ptrace", 101, 117},
@@ -64,7 +63,7 @@ var forbidden = []call{
 	{"kcmp", 312, 272},
 	{"move_pages", 279, 239},
 	{"migrate_pages", 256, 238},
-	// Other ways into the kernel.
+	// Other interfaces to the kernel.
 	{"io_uring_setup", 425, 425},
 	{"io_uring_enter", 426, 426},
 	{"io_uring_register", 427, 427},
@@ -76,7 +75,7 @@ var forbidden = []call{
 	{"lookup_dcookie", 212, 18},
 	{"uretprobe", 335, none},
 	{"uprobe", 336, none},
-	// Keys of the session.
+	// Session keys.
 	{"keyctl", 250, 219},
 	{"add_key", 248, 217},
 	{"request_key", 249, 218},

@@ -1,10 +1,9 @@
-// Package filter makes the system call filter of a sandbox: a classic BPF
-// program for each architecture, without a library, so that what the kernel is
-// given can be read, kept as a golden file and tested by interpreting it.
+// Package filter generates the system call filter of a sandbox: a classic BPF program for each
+// architecture. It uses no library, so that the generated program can be read, stored as a golden
+// file, and tested by interpreting it.
 //
-// The filter forbids what would reach the kernel behind the back of namespaces
-// and Landlock, and everything newer than the calls it knows. It is the third
-// lock, not the first.
+// The filter denies calls that bypass namespaces and Landlock, and all calls newer than those it
+// knows. It is the third line of defense, not the first.
 package filter
 
 import (
@@ -19,23 +18,23 @@ type Inst struct {
 	K      uint32
 }
 
-// The operations used.
+// Operations.
 const (
 	Load    = 0x20 // word at K of struct seccomp_data
 	Equal   = 0x15
 	AtLeast = 0x35
-	Any     = 0x45 // a bit of K is set
+	Any     = 0x45 // tests whether a bit of K is set
 	Return  = 0x06
-	Jump    = 0x05 // over K instructions
+	Jump    = 0x05 // skips K instructions
 )
 
-// The answers used.
+// Return values.
 const (
 	Allow        = 0x7fff0000
-	Kill         = 0x80000000 // the process
+	Kill         = 0x80000000 // kills the process
 	NotPermitted = 0x00050000 | 1
 	NotThere     = 0x00050000 | 38
-	Nothing      = 0x00050000 // the call is not made, and says that it was
+	Nothing      = 0x00050000 // skips the call and reports success
 )
 
 // Offsets in struct seccomp_data; the low half of argument i is at Arg + 8 i.
@@ -45,26 +44,26 @@ const (
 	Arg  = 16
 )
 
-// newest is the last call that is known here; what is newer does not exist in
-// the sandbox.
+// newest is the highest call number that the filter knows. Newer calls fail as unimplemented.
 const newest = 466
 
-// Arches are the architectures that have a filter, as GOARCH names them.
+// Arches returns the architectures that have a filter, as GOARCH values.
 func Arches() []string { return []string{"amd64", "arm64"} }
 
-// audit is AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64.
+// audit maps architectures to AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64.
 var audit = map[string]uint32{"amd64": 0xC000003E, "arm64": 0xC00000B7}
 
 const (
 	setIDs = 0o6000
-	// CLONE_NEW* of clone(2); CLONE_NEWTIME shares its bit with a signal there.
+	// The CLONE_NEW* flags of clone(2), without CLONE_NEWTIME, which shares its bit with a signal
+	// there.
 	newNamespaces = 0x7E020000
-	// O_CREAT and O_TMPFILE: only then open has a mode.
+	// O_CREAT and O_TMPFILE: open has a mode only with these flags.
 	creates = 0o100 | 0o20000000
 
 	tiocsti, tioclinux, tiocsetd = 0x5412, 0x541C, 0x5423
 	unix, inet, inet6            = 1, 2, 10
-	datagram                     = 2 // a bit of SOCK_DGRAM and SOCK_RAW, and of no other type
+	datagram                     = 2 // a bit of SOCK_DGRAM and SOCK_RAW only
 
 	shared, anonymous = 0x01, 0x20 // MAP_SHARED and MAP_ANONYMOUS
 
@@ -72,25 +71,23 @@ const (
 	sndBuf, rcvBuf, sndBufForced, rcvBufForced = 7, 8, 32, 33
 )
 
-// deny refuses if a bit of mask is set in argument i.
+// deny returns a check that denies a call if a bit of mask is set in argument i.
 func deny(i int, mask uint32) []Inst {
 	return []Inst{{Load, 0, 0, uint32(Arg + 8*i)}, {Any, 0, 1, mask}, {Return, 0, 0, NotPermitted}}
 }
 
-// arguments are the calls that are judged by what they are given. All values
-// are compared as 32 bits, which is how the kernel reads them: a compare of 64
-// bits is passed by setting a high one.
+// arguments are the calls filtered by their arguments. All values are compared as 32 bits, like in
+// the kernel. A 64-bit comparison could be bypassed by setting a high bit.
 var arguments = []struct {
 	call  call
 	check []Inst
 }{
 	{clone, deny(0, newNamespaces)},
-	// The terminal's input queue, the console's selection, line disciplines.
+	// Terminal input injection, console selection, and line disciplines.
 	{ioctl, []Inst{{Load, 0, 0, Arg + 8}, {Equal, 2, 0, tiocsti}, {Equal, 1, 0, tioclinux}, {Equal, 0, 1, tiocsetd}, {Return, 0, 0, NotPermitted}}},
 	{socket, families},
 	{socketpair, connected},
-	// A set-uid file in a workspace would be a program of the workspace's owner
-	// for everybody on the host.
+	// A set-uid file in a workspace would let everyone on the host run it as the workspace's owner.
 	{chmod, deny(1, setIDs)},
 	{fchmod, deny(1, setIDs)},
 	{fchmodat, deny(2, setIDs)},
@@ -104,45 +101,44 @@ var arguments = []struct {
 	{openat, opens(2)},
 }
 
-// families are those of sockets that stay inside: a network namespace does not
-// stop the others, and a socket of the host may lie in the workspace, where
-// whoever listens would hand over what a program may not open.
+// families allows only socket families confined to the sandbox. A network namespace does not
+// confine the others. A host socket in the workspace could pass descriptors to a program that must
+// not open them.
 var families = []Inst{{Load, 0, 0, Arg}, {Equal, 2, 0, inet}, {Equal, 1, 0, inet6}, {Return, 0, 0, NotPermitted}}
 
-// connected are pairs that stay connected to each other: those of datagrams can
-// be sent to any socket that has a path.
+// connected allows only socket pairs that stay connected to each other. Datagram sockets can send
+// to any socket that has a path.
 var connected = []Inst{{Load, 0, 0, Arg}, {Equal, 1, 0, unix}, {Return, 0, 0, NotPermitted}, {Load, 0, 0, Arg + 8}, {Any, 0, 1, datagram}, {Return, 0, 0, NotPermitted}}
 
-// buffers are of the size that every socket has. What waits in them is memory of
-// no process; a watch counts sockets instead. A kernel cuts what it is asked for
-// without a word too, so programs do not mind.
+// buffers ignores requests to change the size of socket buffers. Data in them is not part of any
+// process's memory, so sockets are counted instead. The kernel also silently reduces requested
+// sizes, so programs can handle it.
 var buffers = []Inst{{Load, 0, 0, Arg + 8}, {Equal, 0, 6, solSocket}, {Load, 0, 0, Arg + 16}, {Equal, 3, 0, sndBuf}, {Equal, 2, 0, rcvBuf},
 	{Equal, 1, 0, sndBufForced}, {Equal, 0, 1, rcvBufForced}, {Return, 0, 0, Nothing}}
 
-// opens is deny for the mode of an open with flags in argument i.
+// opens is like deny, for the mode of an open call with flags in argument i.
 func opens(i int) []Inst {
 	return append([]Inst{{Load, 0, 0, uint32(Arg + 8*i)}, {Any, 0, 3, creates}}, deny(i+1, setIDs)...)
 }
 
-// Program is the filter of an architecture; false: there is none, and without
-// a filter nothing may run.
+// Program returns the filter for an architecture, or false if there is none. Without a filter,
+// nothing may run.
 //
-// The calls are found by halving: the kernel runs a new filter once for each
-// call it knows, to remember those that are always allowed, and a list would
-// make that the longest part of a launch.
+// Calls are found by binary search: the kernel runs a new filter once for every call it knows, to
+// cache those that are always allowed. With a linear list, that would dominate the launch time.
 func Program(arch string) ([]Inst, bool) {
 	token, ok := audit[arch]
 	if !ok {
 		return nil, false
 	}
 	p := []Inst{{Load, 0, 0, Arch}, {Equal, 1, 0, token}, {Return, 0, 0, Kill}, {Load, 0, 0, Nr}}
-	if arch == "amd64" { // x32 has the same token and other numbers
+	if arch == "amd64" { // x32 has the same token but other numbers
 		p = append(p, Inst{AtLeast, 0, 1, 0x40000000}, Inst{Return, 0, 0, Kill})
 	}
 	return append(p, halve(spans(arch))...), true
 }
 
-// span is a run of numbers with the same answer, up to the next span.
+// span is a range of call numbers with the same result. It ends at the next span.
 type span struct {
 	first uint32
 	act   []Inst
@@ -177,8 +173,8 @@ func spans(arch string) []span {
 	return all
 }
 
-// halve finds the span of a number. Conditional jumps reach 255 instructions,
-// the other kind reaches all.
+// halve generates the binary search. Conditional jumps reach only 255 instructions, unconditional
+// ones any number.
 func halve(all []span) []Inst {
 	if len(all) == 1 {
 		return all[0].act
@@ -192,8 +188,7 @@ func halve(all []span) []Inst {
 	return append(append(p, low...), high...)
 }
 
-// Bytes is the program as the kernel takes it, on little-endian machines, which
-// all of Arches are.
+// Bytes encodes a program for the kernel. All of Arches are little-endian.
 func Bytes(p []Inst) []byte {
 	b := make([]byte, 0, 8*len(p))
 	for _, i := range p {

@@ -8,18 +8,18 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// answer tells the parent. There is nobody else to tell if that fails: a parent
-// that got no answer says so.
+// answer sends an answer to the parent. Errors are ignored: the parent reports a missing answer
+// itself.
 func answer(a plan.Answer, rights []byte) {
 	_ = syscall.Sendmsg(plan.Control, a.Bytes(), rights, nil, syscall.MSG_NOSIGNAL)
 }
 
-// fail ends the sandbox before it began: the host lacks what step needs.
+// fail ends the sandbox before it starts: the host lacks what step needs.
 func fail(step string, err error, detail string) {
 	end(plan.Failed, step, err, detail)
 }
 
-// refuse ends the sandbox before the program began, for a fault of the job.
+// refuse ends the sandbox before the program starts because of an error in the job.
 func refuse(what string, err error, path string) {
 	end(plan.Refused, what, err, path)
 }
@@ -44,7 +44,7 @@ func need(step string, errno syscall.Errno, detail string) {
 	}
 }
 
-// must is need for the calls that return an error.
+// must is need for calls that return an error.
 func must(step string, err error, detail string) {
 	if err != nil {
 		fail(step, err, detail)

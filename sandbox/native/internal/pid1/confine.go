@@ -9,7 +9,7 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// Numbers of prctl and of resource limits.
+// Constants of prctl and of resource limits.
 const (
 	prCapBSetRead   = 23
 	prCapBSetDrop   = 24
@@ -17,21 +17,21 @@ const (
 	prSetNoNewPrivs = 38
 	prCapAmbient    = 47
 	ambientClearAll = 4
-	// no privilege for uid 0, no change of sets by a change of uid, none kept over
-	// it, none raised: each with its lock.
+	// Disables the special treatment of uid 0, changes to capability sets when the uid changes,
+	// keeping capabilities across that change, and raising ambient ones. Each bit is locked.
 	securebits = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 
 	rlimitNProc = 6
 )
 
-// confine takes away all that the program must not have, in an order in which
-// each step may still be done.
+// confine removes all privileges the program must not have. The order matters: each step may need
+// privileges that a later one removes.
 func confine(p *plan.Plan) {
 	limits(p.Limits)
 	privileges()
 	landlock(p)
-	// The filter comes last, since it forbids most of what came before, and binds
-	// the threads of the runtime as well.
+	// The filter comes last, because it denies most of the steps before it. It also applies to the
+	// threads of the runtime.
 	prog := struct {
 		n      uint16
 		filter *byte
@@ -59,7 +59,7 @@ func limits(l plan.Limits) {
 	set(rlimitNProc, n, n)
 }
 
-// threads counts those of this process, which the limit of processes counts too.
+// threads returns the number of this process's threads, which count toward the process limit.
 func threads() (n uint64) {
 	fd, err := syscall.Open("/proc/self/task", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	must("proc", err, "/proc/self/task")
@@ -69,12 +69,12 @@ func threads() (n uint64) {
 	return max(uint64(st.Nlink), 2) - 2 // . and .. are links too
 }
 
-// privileges drops every capability, of all sets, for good.
+// privileges permanently drops every capability from all sets.
 func privileges() {
 	need("securebits", prctl(prSetSecurebits, securebits, 0), "")
 	for c := uintptr(0); c < 64; c++ {
 		if _, errno := call(syscall.SYS_PRCTL, prCapBSetRead, c, 0, 0, 0, 0); errno != 0 {
-			break // the kernel knows no more of them
+			break // the kernel knows no more capabilities
 		}
 		need("capabilities", prctl(prCapBSetDrop, c, 0), "bounding set")
 	}

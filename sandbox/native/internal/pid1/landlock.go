@@ -9,7 +9,7 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// Landlock's rights over files, with the version that brought them.
+// Landlock's file access rights, with the ABI version that introduced them.
 const (
 	llExecute   = 1 << 0
 	llWrite     = 1 << 1
@@ -18,19 +18,18 @@ const (
 	llMakeChar  = 1 << 6
 	llMakeBlock = 1 << 11
 	llAll1      = 1<<13 - 1
-	llRefer     = 1 << 13 // 2
-	llTruncate  = 1 << 14 // 3
-	llIoctlDev  = 1 << 15 // 5
+	llRefer     = 1 << 13 // ABI 2
+	llTruncate  = 1 << 14 // ABI 3
+	llIoctlDev  = 1 << 15 // ABI 5
 
-	llScopes  = 3 // 6: abstract sockets, signals
+	llScopes  = 3 // ABI 6: abstract sockets, signals
 	llMinimum = 2 // without refer, no file could be moved to another folder
 )
 
-// landlock is the second lock on files: what is reached in another way than by
-// a path of the new root, such as a descriptor or a link of /proc to a file of
-// the host, is refused by it. Version 2 is needed. What later versions bring is
-// used where it is there: truncation is held by read-only mounts as well,
-// abstract sockets by the network namespace, signals by the one of processes.
+// landlock is the second line of defense for files. It denies access to host files by means other
+// than a path of the new root, such as a descriptor or a link in /proc. ABI version 2 is required;
+// later versions are used if available. Without them, read-only mounts prevent truncation, the
+// network namespace isolates abstract sockets, and the process namespace isolates signals.
 func landlock(p *plan.Plan) {
 	abi, errno := call(sysLandlockCreate, 0, 0, 1, 0, 0, 0)
 	need("landlock", errno, "")
@@ -60,7 +59,7 @@ func landlock(p *plan.Plan) {
 	allow(rules, "/proc", look)
 	allow(rules, "/dev", look)
 	for _, d := range p.Devices {
-		if d.Path != "/dev/zero" { // who may write it can map it, as shared memory without a file
+		if d.Path != "/dev/zero" { // write access would allow mapping it as shared memory without a file
 			allow(rules, d.Path, attr.fs&(look|llWrite|llTruncate|llIoctlDev))
 		}
 	}
@@ -78,7 +77,7 @@ func landlock(p *plan.Plan) {
 	closefd(rules)
 }
 
-// allow gives rights below a folder of the root, or over a file.
+// allow grants rights to a folder of the root and everything below it, or to a file.
 func allow(rules int, path string, rights uint64) {
 	fd, err := syscall.Open(path, oPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err == syscall.ENOENT {

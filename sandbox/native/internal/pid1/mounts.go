@@ -9,20 +9,19 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// over is where the new root is mounted before it becomes the root: a folder
-// that is on every host.
+// over is where the new root is mounted at first: a folder that exists on every host.
 const over = "/proc"
 
-// shown is a host path that the new root shows.
+// shown is a host path that is visible in the new root.
 type shown struct {
 	path string
 	tree int    // its mount, or -1 for a link
-	to   string // of a link
+	to   string // target of a link
 	dir  bool
 }
 
-// build makes the root from nothing and makes it the root. The host's trees are
-// cloned before anything covers them.
+// build creates an empty root, fills it, and switches to it. The host's trees are cloned before
+// anything covers them.
 func build(p *plan.Plan) {
 	var all []shown
 	for _, path := range p.Visible {
@@ -61,7 +60,7 @@ func build(p *plan.Plan) {
 	need("mount_setattr", setattr(atFDCWD, "/", 0, mountAttr{set: attrReadOnly}), "the root")
 }
 
-// clone takes a host path as a mount of its own; false: there is none.
+// clone clones a host path as a separate mount. It returns false if the path does not exist.
 func clone(path string, attr mountAttr) (shown, bool) {
 	var st syscall.Stat_t
 	switch err := syscall.Lstat(path, &st); err {
@@ -90,7 +89,7 @@ func clone(path string, attr mountAttr) (shown, bool) {
 	return shown{path, tree, "", st.Mode&syscall.S_IFMT == syscall.S_IFDIR}, true
 }
 
-// show attaches what was cloned at the same path of the new root.
+// show attaches a clone at the same path of the new root.
 func show(s shown) {
 	switch {
 	case s.tree < 0:
@@ -107,8 +106,8 @@ func show(s shown) {
 	closefd(s.tree)
 }
 
-// device binds one of the host's. What was bound has to be that device: any
-// other file would be the host's, and writable.
+// device binds a device of the host. It verifies the result: any other file would be a writable
+// file of the host.
 func device(d plan.Device) {
 	to := rel(d.Path)
 	empty(to, 0o444)
@@ -120,9 +119,8 @@ func device(d plan.Device) {
 	}
 }
 
-// rel is an absolute path as seen from the new root, which is the working
-// folder. The new root has no links but those the plan or the host's / made,
-// and nothing is written below them.
+// rel converts an absolute path to one relative to the new root, which is the working folder. The
+// only links in the new root come from the plan or the host's /, and nothing is written below them.
 func rel(path string) string {
 	if path == "/" {
 		return "."
@@ -130,7 +128,7 @@ func rel(path string) string {
 	return path[1:]
 }
 
-// above makes the folders that path is in.
+// above creates the parent folders of path.
 func above(path string) {
 	for i := len(path) - 1; i > 0; i-- {
 		if path[i] == '/' {
@@ -140,7 +138,7 @@ func above(path string) {
 	}
 }
 
-// folder makes a folder and those above it.
+// folder creates a folder and its parents.
 func folder(path string) {
 	switch err := syscall.Mkdir(rel(path), 0o755); err {
 	case nil, syscall.EEXIST:

@@ -9,8 +9,8 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// network brings loopback up and hands a listener on it to the parent, if the
-// plan says so. Else the network namespace stays as it was made: all down.
+// network brings up loopback and sends a listener on it to the parent, if the plan requests it.
+// Otherwise all interfaces stay down.
 func network(p *plan.Plan) {
 	if p.Port == 0 {
 		return

@@ -9,10 +9,9 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// start runs the program and waits, as the process that inherits orphans. It
-// never returns.
+// start runs the program and waits for it, reaping orphans. It never returns.
 func start(p *plan.Plan) {
-	if len(p.Argv) == 0 { // a probe: everything is there
+	if len(p.Argv) == 0 { // a probe: the sandbox is complete
 		answer(plan.Answer{Kind: plan.Starting}, nil)
 		answer(plan.Answer{Kind: plan.Ended}, nil)
 		exit()
@@ -32,27 +31,26 @@ func start(p *plan.Plan) {
 	if late {
 		addressOf(pid, p.Limits.Address)
 	}
-	for fd := range 3 { // the ends of these pipes are the program's alone
+	for fd := range 3 { // only the program keeps these pipe ends
 		closefd(fd)
 	}
 	wait(pid, watch)
 }
 
-// deaf makes every signal that can be caught do nothing. The kernel keeps what
-// has no handler from a namespace's first process, but not while its main thread
-// blocks the signal and another thread does not, which is so in ForkExec.
+// deaf makes all catchable signals have no effect. The kernel drops signals without a handler that
+// are sent to the first process of a namespace, except while its main thread blocks the signal and
+// another thread does not, as in ForkExec.
 //
-// The program starts with the defaults: ForkExec sets back what the runtime
-// handles, so that is ignored here; the rest, such as what this process was
-// started to ignore, gets a handler, which an exec resets. SIGCHLD keeps its own,
-// since it ends a poll.
+// The program must start with default signal handling. ForkExec resets the signals that the runtime
+// handles, so those are ignored here. All others, such as signals ignored at startup, get a
+// handler, which exec resets. SIGCHLD keeps its handler, since it interrupts a poll.
 func deaf() {
 	const perThread = 33
 	ignored := [4]uintptr{1} // struct kernel_sigaction
 	var handled [4]uintptr
 	_, errno := call(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTERM), 0, uintptr(unsafe.Pointer(&handled)), 8, 0, 0)
 	need("signals", errno, "SIGTERM")
-	handled[0] = nothingAddress() // with the flags that the runtime has found right
+	handled[0] = nothingAddress() // keeps the flags that the runtime chose
 	for sig := uintptr(1); sig <= 64; sig++ {
 		switch syscall.Signal(sig) {
 		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, perThread:
@@ -62,7 +60,7 @@ func deaf() {
 		_, errno := call(syscall.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
 		need("signals", errno, itoa(uint64(sig)))
 		to := &handled
-		if now[0] > 1 { // a handler, not the default and not ignored
+		if now[0] > 1 { // a handler, neither default nor ignored
 			to = &ignored
 		}
 		_, errno = call(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(to)), 0, 8, 0, 0)
@@ -73,11 +71,10 @@ func deaf() {
 // nothingAddress returns the address of a signal handler that only returns.
 func nothingAddress() uintptr
 
-// wait reaps until the program ended, ends the rest, and answers. It wakes up
-// when the program ended (watch), when the parent did (its socket closes), and
-// when an orphan did: SIGCHLD ends a poll, and one that comes too early to do so
-// is made up for by the next round. There is no second goroutine, which would
-// need a second thread.
+// wait reaps processes until the program ends, ends the others, and sends the answer. It wakes up
+// when the program ends (watch), when the parent does (its socket closes), and when an orphan does:
+// SIGCHLD interrupts a poll, and one that arrives too early is handled in the next round. It uses
+// no second goroutine, which would need a second thread.
 func wait(pid, watch int) {
 	result := plan.Answer{Kind: plan.Ended}
 	fds := [2]pollfd{{fd: plan.Control, events: pollIn}, {fd: int32(watch), events: pollIn}}
@@ -87,11 +84,11 @@ func wait(pid, watch int) {
 		left = syscall.Timespec{Nsec: round}
 		n, errno := call(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, uintptr(unsafe.Pointer(&left)), 0, 0, 0)
 		if errno == 0 && n > 0 && fds[0].revents != 0 {
-			exit() // nothing is ever sent here: it is the end
+			exit() // nothing is ever sent here: the parent has ended
 		}
 		running = !reap(pid, syscall.WNOHANG, &result)
 	}
-	_ = syscall.Kill(-1, syscall.SIGKILL) // ESRCH: nobody is left
+	_ = syscall.Kill(-1, syscall.SIGKILL) // ESRCH: no process is left
 	reap(-1, 0, &result)
 	var all syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &all) == nil {
@@ -108,15 +105,15 @@ type pollfd struct {
 
 const pollIn = 1
 
-// reap waits for who ended, or with no options for everybody; true: the program
-// is among them.
+// reap reaps processes that have ended or, without options, waits for all of them. It reports
+// whether the program is among them.
 func reap(pid, options int, result *plan.Answer) (ended bool) {
 	var ws syscall.WaitStatus
 	for {
 		got, err := syscall.Wait4(-1, &ws, options, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil, got == 0: // ECHILD: all ended
+		case err != nil, got == 0: // ECHILD: all have ended
 			return ended
 		case got == pid:
 			ended = true
@@ -131,8 +128,8 @@ func reap(pid, options int, result *plan.Answer) (ended bool) {
 
 func micros(t syscall.Timeval) uint64 { return uint64(t.Sec)*1e6 + uint64(t.Usec) }
 
-// find looks the program up in the folders of PATH. Relative ones are not among
-// them: what lies in the working folder is not a command.
+// find looks up the program in the folders of PATH. Relative folders are left out, so that files in
+// the working folder are not commands.
 func find(p *plan.Plan) string {
 	name := p.Argv[0]
 	for i := range len(name) {
@@ -152,13 +149,12 @@ func find(p *plan.Plan) string {
 	return ""
 }
 
-// late says that the limit of address space is set once the program runs: this
-// process has reserved more than it allows.
+// late defers the address space limit until the program runs, because this process has reserved
+// more than the limit allows.
 var late bool
 
-// address sets the limit of private writable memory, which the program
-// inherits. What is only reserved does not count: V8 and the JVM reserve far
-// more address space than they ever use.
+// address sets the limit on private writable memory, which the program inherits. Reserved memory
+// does not count: V8 and the JVM reserve far more address space than they use.
 func address(limit uint64) {
 	fd, err := syscall.Open("/proc/self/statm", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	must("proc", err, "/proc/self/statm")
@@ -181,7 +177,7 @@ func address(limit uint64) {
 func addressOf(pid int, limit uint64) {
 	l := syscall.Rlimit{Cur: limit, Max: limit}
 	_, errno := call(sysPrlimit64, uintptr(pid), syscall.RLIMIT_DATA, uintptr(unsafe.Pointer(&l)), 0, 0, 0)
-	if errno != syscall.ESRCH { // it ended already
+	if errno != syscall.ESRCH { // it has ended
 		need("rlimits", errno, "private memory")
 	}
 }

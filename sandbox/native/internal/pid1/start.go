@@ -8,9 +8,8 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// init takes over where this process is a sandbox's first one. The main
-// goroutine stays on the main thread during initialisation, so what this thread
-// gives up, the program that it starts does not have either.
+// init takes over if this process is the first of a sandbox. The main goroutine stays on the main
+// thread during initialization, so the program started from it inherits the thread's restrictions.
 func init() {
 	if syscall.Getpid() != 1 {
 		if _, named := syscall.Getenv(plan.Starter); named && name() == plan.Starter {
@@ -26,7 +25,7 @@ func init() {
 	}
 }
 
-// name is argument zero.
+// name returns argv[0].
 func name() string {
 	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -34,7 +33,7 @@ func name() string {
 	}
 	var b [64]byte
 	n, err := syscall.Read(fd, b[:])
-	_ = syscall.Close(fd) // read only
+	_ = syscall.Close(fd) // opened read-only
 	if err != nil {
 		return ""
 	}
@@ -46,7 +45,7 @@ func name() string {
 	return ""
 }
 
-// hold waits for the parent to let go.
+// hold waits for the parent's signal to continue.
 func hold() {
 	var b [1]byte
 	for {
@@ -56,8 +55,8 @@ func hold() {
 	}
 }
 
-// run builds the sandbox and runs the program. GOGC=off is in the environment
-// that the parent gives: this process makes a few hundred small objects.
+// run builds the sandbox and runs the program. The parent sets GOGC=off, since this process creates
+// only a few hundred small objects.
 func run() {
 	first := uintptr(plan.Workspace + 1)
 	p := read()
@@ -79,7 +78,7 @@ func run() {
 	start(p)
 }
 
-// read maps the plan; it stays mapped, and the parent sealed it.
+// read maps the plan, which the parent has sealed. It stays mapped.
 func read() *plan.Plan {
 	var st syscall.Stat_t
 	must("plan", syscall.Fstat(plan.Message, &st), "")

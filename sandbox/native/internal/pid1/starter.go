@@ -8,21 +8,22 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// IDs is who a first process is on the host.
+// IDs are the IDs of a first process on the host.
 type IDs struct {
 	UID, GID int
-	Other    bool // not who its parent is
+	Other    bool // differs from its parent
 	Groups   bool // supplementary groups can be dropped
 }
 
 // Inside is the program's uid and gid in the sandbox.
 const Inside = 1000
 
-// namespaces are those of every sandbox.
+// namespaces are the new namespaces of every sandbox.
 const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
 	syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
 
-// Attributes start a first process as these ids, with what it needs to build.
+// Attributes returns the attributes for starting a first process with these IDs and the
+// capabilities it needs.
 func (i IDs) Attributes() *syscall.SysProcAttr {
 	const setPCap, netAdmin, sysAdmin = 8, 12, 21
 	a := &syscall.SysProcAttr{
@@ -48,8 +49,8 @@ func (i IDs) Bytes() []byte {
 	return words(uint64(i.UID), uint64(i.GID), bit[i.Other], bit[i.Groups])
 }
 
-// Started decodes the answer of the starter: the first process, which is a child
-// of the starter's parent, or why there is none.
+// Started decodes the starter's answer: the first process, which is a child of the starter's
+// parent, or an error.
 func Started(b []byte) (pid int, err error) {
 	if len(b) != 2*word {
 		return 0, syscall.ECHILD
@@ -60,7 +61,7 @@ func Started(b []byte) (pid int, err error) {
 	return int(number(b, 0)), nil
 }
 
-const word = 8 // bytes of a number
+const word = 8 // size of a number in bytes
 
 func words(all ...uint64) (b []byte) {
 	for _, n := range all {
@@ -78,8 +79,8 @@ func number(b []byte, at int) (n uint64) {
 	return n
 }
 
-// serve starts first processes for the parent until that lets go. This process
-// is small and stays so, whatever the parent holds: a clone copies page tables.
+// serve starts first processes for the parent until the parent closes its socket. This process
+// stays small regardless of the parent's size, because a clone copies page tables.
 func serve() {
 	request, rights := make([]byte, 4*word), make([]byte, syscall.CmsgSpace(4*16))
 	for {
@@ -92,7 +93,7 @@ func serve() {
 		}
 		fds := descriptors(rights[:m])
 		if n != len(request) || len(fds) < 2 {
-			exit() // not the parent's
+			exit() // not sent by the parent
 		}
 		reply(IDs{int(number(request, 0)), int(number(request, 1)), number(request, 2) == 1, number(request, 3) == 1}, fds)
 		for _, fd := range fds {
@@ -101,8 +102,8 @@ func serve() {
 	}
 }
 
-// reply starts a first process with the descriptors but the last one, which
-// takes the answer. The process is made a child of the parent.
+// reply starts a first process with the given descriptors except for the last one, which receives
+// the answer. The process becomes a child of the parent.
 func reply(i IDs, fds []int) {
 	last := len(fds) - 1
 	attr := &syscall.ProcAttr{Env: Env, Sys: i.Attributes()}
@@ -118,7 +119,7 @@ func reply(i IDs, fds []int) {
 			errno = uint64(e)
 		}
 	}
-	_, _ = syscall.Write(fds[last], words(uint64(pid), errno)) // if the parent is gone, the next request is an end
+	_, _ = syscall.Write(fds[last], words(uint64(pid), errno)) // if the parent is gone, the next read ends serve
 }
 
 func descriptors(rights []byte) (fds []int) {

@@ -7,8 +7,7 @@ import (
 	"unsafe"
 )
 
-// System calls that package syscall does not name; these numbers are the same
-// on all architectures.
+// System calls missing in package syscall. The numbers are the same on all architectures.
 const (
 	sysOpenTree        = 428
 	sysMoveMount       = 429
@@ -20,7 +19,7 @@ const (
 	sysLandlockSelf    = 446
 )
 
-// Flags of the kernel, from its headers.
+// Flags from the kernel headers.
 const (
 	atFDCWD        = -100
 	atEmptyPath    = 0x1000
@@ -39,7 +38,7 @@ const (
 	statxMountRoot = 0x2000
 )
 
-// kept holds what the kernel was given by address.
+// kept keeps buffers alive that the kernel has the address of.
 var kept [][]byte
 
 func str(s string) uintptr {
@@ -49,7 +48,7 @@ func str(s string) uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// call moves what its arguments point to into the heap, where it stays.
+// call makes a system call. Its arguments escape to the heap, so that they do not move.
 //
 //go:uintptrescapes
 func call(nr, a, b, c, d, e, f uintptr) (int, syscall.Errno) {
@@ -61,8 +60,7 @@ func openTree(at int, path string, flags uintptr) (int, syscall.Errno) {
 	return call(sysOpenTree, uintptr(at), str(path), flags|openTreeClone|syscall.O_CLOEXEC, 0, 0, 0)
 }
 
-// moveMount attaches the mount tree to the path below at; an empty path is at
-// itself.
+// moveMount attaches the mount tree to path below at. An empty path means at itself.
 func moveMount(tree, at int, path string) syscall.Errno {
 	flags := uintptr(moveFromEmpty)
 	if path == "" {
@@ -79,14 +77,13 @@ func setattr(at int, path string, flags uintptr, attr mountAttr) syscall.Errno {
 	return errno
 }
 
-// openPath opens without following a link anywhere, and with beneath without
-// leaving the folder at.
+// openPath opens a path without following any link. With beneath, it stays below at.
 func openPath(at int, path string, beneath bool) (int, syscall.Errno) {
 	how := struct{ flags, mode, resolve uint64 }{oPath | syscall.O_CLOEXEC, 0, resolveNoLinks | resolveNoMagic}
 	if beneath {
 		how.resolve |= resolveBeneath
 	}
-	for range 100 { // a rename elsewhere in the tree interrupts it
+	for range 100 { // interrupted by a concurrent rename elsewhere in the tree
 		fd, errno := call(sysOpenat2, uintptr(at), str(path), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
 		if errno != syscall.EAGAIN {
 			return fd, errno
@@ -95,7 +92,7 @@ func openPath(at int, path string, beneath bool) (int, syscall.Errno) {
 	return -1, syscall.EAGAIN
 }
 
-// mountRoot says whether an open file is where a mount begins.
+// mountRoot reports whether an open file is the root of a mount.
 func mountRoot(fd int) bool {
 	var stx [256]byte // struct statx: attributes at 8, their mask at 56
 	if _, errno := call(sysStatx, uintptr(fd), str(""), atEmptyPath, 0, uintptr(unsafe.Pointer(&stx[0])), 0); errno != 0 {

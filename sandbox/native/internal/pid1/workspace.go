@@ -8,7 +8,7 @@ import (
 	"metier/sandbox/native/internal/plan"
 )
 
-// workTree is the workspace as a mount that is attached nowhere, or -1.
+// workTree returns the workspace as a detached mount, or -1.
 func workTree(p *plan.Plan) int {
 	attr := mountAttr{set: attrNoSUID | attrNoDev, propagation: syscall.MS_PRIVATE}
 	if !p.Work.Writable {
@@ -36,16 +36,15 @@ func workTree(p *plan.Plan) int {
 	return tree
 }
 
-// The empty folder and the empty file that hide what is under them; they are in
-// the root only until it is complete.
+// The empty folder and the empty file that are mounted over hidden paths. They are removed from the
+// root once it is complete.
 const (
 	blankDir  = ".empty"
 	blankFile = ".empty-file"
 )
 
-// workspace attaches the workspace and takes what is guarded in it out of the
-// program's hands. Nothing is found by path twice: links are refused, and what
-// was opened is what is covered.
+// workspace attaches the workspace and protects its guarded paths. No path is looked up twice:
+// links are rejected, and the mounts cover exactly the opened files.
 func workspace(p *plan.Plan, tree int) {
 	if tree < 0 {
 		return
@@ -82,8 +81,8 @@ func workspace(p *plan.Plan, tree int) {
 	closefd(root)
 }
 
-// pin makes each folder above a guarded path a mount, because a folder that has
-// a mount further down can be renamed, and one that is a mount cannot.
+// pin makes each folder above a guarded path a mount. A folder that contains a mount can be
+// renamed, but a mount cannot.
 func pin(root int, path string) {
 	for i := range len(path) {
 		if path[i] != '/' {
@@ -97,7 +96,7 @@ func pin(root int, path string) {
 	}
 }
 
-// guard covers a path: with itself, read-only, or with nothing.
+// guard covers a path: with itself, read-only, or with an empty folder or file.
 func guard(root int, g plan.Guard) {
 	fd := beneath(root, g.Path)
 	from := fd

@@ -1,31 +1,30 @@
-// Package plan is what the parent of a sandbox tells the sandbox's first
-// process: one flat message, read once. It imports nothing, because it is read
-// before the rest of the program is initialised.
+// Package plan defines what the parent of a sandbox sends to its first process: one flat message,
+// read once. It has no imports, because it is used before the rest of the program is initialized.
 package plan
 
-// Marker is the argument zero of the first process of a sandbox, Holder that of
-// the process which holds a user namespace open until it is noted, and Starter
-// that of the process which starts first processes. The last one has its name in
-// the environment too, so that other processes need not look at their arguments.
+// Values of argv[0]: Marker for the first process of a sandbox, Holder for the process that keeps a
+// user namespace alive until it is opened, and Starter for the process that starts first processes.
+// The name of Starter is also in the environment, so that other processes need not check their
+// arguments.
 const (
 	Marker  = "metier-sandbox"
 	Holder  = "metier-sandbox-ids"
 	Starter = "metier-sandbox-starter"
 )
 
-// The descriptors of the first process, beside 0, 1 and 2.
+// File descriptors of the first process, in addition to 0, 1, and 2.
 const (
-	Control   = 3 // a socket to the parent: answers go out, its end ends everything
+	Control   = 3 // a socket to the parent: sends answers; EOF ends everything
 	Message   = 4 // the plan, sealed
-	Workspace = 5 // the workspace as a mount of its own, if the plan says FromParent
+	Workspace = 5 // the workspace as a separate mount, if the plan says FromParent
 )
 
-// Plan is everything the first process does.
+// Plan describes everything the first process does.
 type Plan struct {
 	Host       string
-	Visible    []string // host paths to show read-only; what is missing is left out
+	Visible    []string // host paths to show read-only; missing ones are skipped
 	Devices    []Device
-	Files      []File // of the root, in order; folders above are made
+	Files      []File // of the root, in order; parent folders are created
 	Dirs       []string
 	Links      []Link
 	RootBytes  uint64
@@ -33,11 +32,11 @@ type Plan struct {
 	Scratch    uint64
 	ScratchMax uint64 // inodes
 	Work       Work
-	Port       uint64 // to listen at on 127.0.0.1; 0: loopback stays down
+	Port       uint64 // port to listen on at 127.0.0.1; 0: loopback stays down
 	Limits     Limits
-	Filter     []byte // struct sock_filter, as the kernel takes it
+	Filter     []byte // struct sock_filter, as encoded for the kernel
 	Argv, Env  []string
-	Search     []string // folders to look for Argv[0] in, if it has no slash
+	Search     []string // folders to search for Argv[0] if it has no slash
 	Dir        string
 }
 
@@ -57,38 +56,38 @@ type File struct {
 // Link is a symbolic link of the root.
 type Link struct{ Path, To string }
 
-// The ways to the workspace.
+// Ways to access the workspace.
 const (
 	NoWork     = 0
-	ByPath     = 1 // clone the mount at Host; it has to be Device and Inode
-	FromParent = 2 // descriptor Workspace is the mount
+	ByPath     = 1 // clone the mount at Host, which must match Device and Inode
+	FromParent = 2 // the mount is descriptor Workspace
 )
 
-// Work is the workspace.
+// Work describes the workspace.
 type Work struct {
 	How           uint64
-	At            string // where it is in the sandbox
+	At            string // path in the sandbox
 	Host          string
 	Device, Inode uint64
 	Writable      bool
 	Guards        []Guard
 }
 
-// Guard is a path of the workspace that cannot be changed.
+// Guard is a workspace path that the program cannot change.
 type Guard struct {
 	Path   string
-	Hidden bool // it looks empty too
+	Hidden bool // also looks empty
 }
 
-// Limits are resource limits as the kernel takes them.
+// Limits are resource limits in kernel units.
 type Limits struct{ CPU, FileSize, Address, Processes, OpenFiles uint64 }
 
-// The kinds of answers: the first byte of each message of the first process.
+// Kinds of answers: the first byte of each message of the first process.
 const (
-	Failed   = 'E' // a primitive of the host: errno, step, detail
-	Refused  = 'J' // the job itself: errno, what, path
-	Listens  = 'L' // the listener comes with the message
-	Starting = 'S' // from here on the program may have had effects
+	Failed   = 'E' // missing primitive of the host: errno, step, detail
+	Refused  = 'J' // error in the job: errno, what, path
+	Listens  = 'L' // the listener is attached to the message
+	Starting = 'S' // from here on, the program may have had effects
 	Ended    = 'X' // exit code, signal, µs of CPU, KiB of memory
 )
 
@@ -101,7 +100,7 @@ type Answer struct {
 	CPU, RSS     uint64
 }
 
-// fields walks over the fields of a plan: w writes them, r reads them.
+// fields encodes or decodes the fields of a plan: w writes them, r reads them.
 type fields struct {
 	b   []byte
 	r   bool
@@ -157,7 +156,7 @@ func (f *fields) bytes(v *[]byte) {
 func (f *fields) str(v *string) {
 	b := []byte(*v)
 	f.bytes(&b)
-	if f.r { // several jobs are written from the same strings at once
+	if f.r { // several jobs may be encoded from the same strings at once
 		*v = string(b)
 	}
 }
@@ -166,7 +165,7 @@ func list[T any](f *fields, v *[]T, each func(*T)) {
 	n := uint64(len(*v))
 	f.num(&n)
 	if f.r {
-		if n > uint64(len(f.b)) { // an element takes a byte at least
+		if n > uint64(len(f.b)) { // an element takes at least one byte
 			f.bad = true
 			return
 		}
@@ -208,7 +207,7 @@ func (f *fields) plan(p *Plan) {
 	f.str(&p.Dir)
 }
 
-// Bytes is the plan as a message.
+// Bytes encodes the plan as a message.
 func (p *Plan) Bytes() []byte {
 	n := 1 << 12
 	for _, x := range p.Files {
@@ -219,7 +218,8 @@ func (p *Plan) Bytes() []byte {
 	return f.b
 }
 
-// Parse reads a message; file contents are parts of b. False: it is damaged.
+// Parse decodes a message. File contents share memory with b. It returns false for an invalid
+// message.
 func Parse(b []byte) (*Plan, bool) {
 	f := fields{b: b, r: true}
 	p := &Plan{}
@@ -237,14 +237,14 @@ func (f *fields) answer(a *Answer) {
 	f.num(&a.RSS)
 }
 
-// Bytes is the answer as a message.
+// Bytes encodes the answer as a message.
 func (a *Answer) Bytes() []byte {
 	f := fields{b: append(make([]byte, 0, 256), a.Kind)}
 	f.answer(a)
 	return f.b
 }
 
-// ParseAnswer reads a message; false: it is damaged.
+// ParseAnswer decodes a message. It returns false for an invalid message.
 func ParseAnswer(b []byte) (a Answer, ok bool) {
 	if len(b) == 0 {
 		return a, false
