@@ -1,9 +1,9 @@
-// Package sandbox is the port by which metier runs a program it does not
-// trust. A backend starts from nothing: what a Job does not name is not there.
+// Package sandbox is the interface through which metier runs untrusted programs. A backend starts
+// with an empty environment: only what a Job lists exists in it.
 //
-// Paths of a Job are the sandbox's own: /skills/NAME for staged trees,
-// /workspace for the workspace, /tmp for scratch. Backends live below this
-// package; sandboxtest holds the attacks each of them has to withstand.
+// Paths of a Job are paths in the sandbox: /skills/NAME for staged trees, /workspace for the
+// workspace, /tmp for scratch files. The backends are subpackages. Package sandboxtest has the
+// attacks that each of them must withstand.
 package sandbox
 
 import (
@@ -15,17 +15,16 @@ import (
 	"time"
 )
 
-// Level is how much stands between a program and the host. Each level holds
-// what the ones below it hold.
+// Level is the strength of isolation between a program and the host. Each level includes the
+// protections of the levels below it.
 type Level int
 
-// The levels. The zero value is no isolation at all, so a Job's MinLevel has to
-// be set.
+// Isolation levels. The zero value is no isolation at all, so a Job must set MinLevel.
 const (
-	L0 Level = iota // none: the host itself
-	L1              // system calls and files are filtered, namespaces are the host's
-	L2              // own namespaces, a fresh root of what is allowed, no network, no privileges
-	L3              // a kernel of its own
+	L0 Level = iota // none: runs on the host
+	L1              // filtered system calls and files, in the host's namespaces
+	L2              // own namespaces, a new root with only allowed files, no network, no privileges
+	L3              // a separate kernel
 )
 
 func (l Level) String() string {
@@ -35,7 +34,7 @@ func (l Level) String() string {
 	return fmt.Sprintf("L%d", int(l))
 }
 
-// ParseLevel reads L0 to L3; the error names the choices.
+// ParseLevel parses L0 to L3. The error lists the choices.
 func ParseLevel(s string) (Level, error) {
 	for l := L0; l <= L3; l++ {
 		if s == l.String() {
@@ -45,53 +44,52 @@ func ParseLevel(s string) (Level, error) {
 	return 0, fmt.Errorf("%q is no level of isolation: L0, L1, L2 or L3", s)
 }
 
-// The folders a program finds in every backend.
+// Folders that exist in every backend.
 const (
 	WorkspaceDir = "/workspace"
 	SkillsDir    = "/skills"
 	ScratchDir   = "/tmp"
 )
 
-// ProxyAddr is where a job with a Serve function finds its proxy.
+// ProxyAddr is the address of the proxy in a job with a Serve function.
 const ProxyAddr = "127.0.0.1:3128"
 
 // Sandbox runs jobs. It is safe for concurrent use.
 type Sandbox interface {
-	// Probe says what this host gives, found out by doing it. A failed probe is
-	// not kept: the next one tries again.
+	// Probe reports what the backend can do on this host, by trying it. A failed probe is not
+	// cached: the next one tries again.
 	Probe(ctx context.Context) Report
-	// Run runs one job to its end. A program that fails is a Result; so is one
-	// that ran into a limit, or that ctx ended (Limit "cancelled"). An error
-	// means that the program did not start: *Unavailable where the host lacks
-	// what the job asks for.
+	// Run runs one job to completion. If the program fails, exceeds a limit, or is ended by ctx
+	// (Limit "cancelled"), Run returns a Result. An error means that the program did not start. It
+	// is *Unavailable if the host lacks what the job needs.
 	Run(ctx context.Context, j Job) (Result, error)
-	// Close ends what still runs and gives everything back.
+	// Close ends all running jobs and releases all resources.
 	Close() error
 }
 
-// Report is what a backend can do here.
+// Report is what a backend can do on this host.
 type Report struct {
 	Backend   string
 	Available bool      // jobs can run at Level
-	Level     Level     // reached when Available
-	Missing   []Missing // why not, or what a higher level would need
-	Notes     []string  // codes of what is best effort here, such as memory-best-effort
-	Visible   []string  // host folders a program finds, read-only, at the same path
+	Level     Level     // valid if Available
+	Missing   []Missing // why jobs cannot run, or what a higher level needs
+	Notes     []string  // codes of best-effort protections, such as memory-best-effort
+	Visible   []string  // host folders that programs see, read-only, at the same path
 }
 
-// Missing is one primitive of the host that is not there.
+// Missing is a primitive that the host lacks.
 type Missing struct {
 	Primitive string `json:"primitive"` // user-namespaces, mount, proc, landlock, seccomp …
-	Detail    string `json:"detail"`    // what the host answered
+	Detail    string `json:"detail"`    // the host's error
 	Fix       string `json:"fix"`       // how to get it, or ""
 }
 
-// Unavailable says that a job did not start because the host lacks a
-// primitive. Nothing of the job happened.
+// Unavailable is the error for a job that did not start because the host lacks a primitive. The job
+// had no effects.
 type Unavailable struct {
 	Backend string
 	Missing Missing
-	Err     error // or nil
+	Err     error // may be nil
 }
 
 func (u *Unavailable) Error() string {
@@ -101,14 +99,14 @@ func (u *Unavailable) Error() string {
 	return u.Reason() + "; " + u.Missing.Fix
 }
 
-// Reason is the error without the way out.
+// Reason returns the error without the suggested fix.
 func (u *Unavailable) Reason() string {
 	return fmt.Sprintf("the sandbox %s cannot run here: %s: %s", u.Backend, u.Missing.Primitive, u.Missing.Detail)
 }
 
 func (u *Unavailable) Unwrap() error { return u.Err }
 
-// MissingOf returns what an error of a probe says is missing.
+// MissingOf returns the missing primitive that an error of a probe is about.
 func MissingOf(err error) Missing {
 	if u, ok := errors.AsType[*Unavailable](err); ok {
 		return u.Missing
@@ -116,27 +114,27 @@ func MissingOf(err error) Missing {
 	return Missing{Primitive: "probe", Detail: err.Error()}
 }
 
-// Job is one program and all it gets. Argv, Env and files are used as they are:
-// no shell, no expansion, no variable that is not in Env.
+// Job is one program and its complete environment. Argv, Env, and files are used unchanged: no
+// shell, no expansion, and no variables besides Env.
 type Job struct {
-	Argv      []string // Argv[0] is a path in the sandbox, or a name looked for in PATH of Env
+	Argv      []string // Argv[0] is a path in the sandbox, or a name to look up in the PATH of Env
 	Env       []string // KEY=VALUE
 	Dir       string   // working folder; "": /workspace if there is one, else /tmp
 	Stdin     io.Reader
 	Trees     []Tree
 	Workspace *Workspace // nil: none
 	Limits    Limits
-	// Serve, if set, is given a listener that the program reaches at ProxyAddr
-	// and nothing else; it returns when the listener is closed. Nil: no network
-	// at all, not even loopback.
+	// Serve, if set, receives a listener. It is all the network that the program has, at ProxyAddr.
+	// Serve must return when the listener is closed. If nil, there is no network, not even
+	// loopback.
 	Serve    func(net.Listener)
 	MinLevel Level
-	// Stdout and Stderr, if set, get the output as it comes, up to the limit,
-	// beside Result. They are not called after Run returned.
+	// Stdout and Stderr, if set, receive the output as it arrives, up to the limit, in addition to
+	// Result. They are not used after Run returns.
 	Stdout, Stderr io.Writer
 }
 
-// Tree is a folder of verified bytes, read-only in the sandbox.
+// Tree is a folder of verified files, read-only in the sandbox.
 type Tree struct {
 	Path  string // below /skills
 	Files []File
@@ -149,20 +147,20 @@ type File struct {
 	Data []byte
 }
 
-// Workspace is the host folder at /workspace.
+// Workspace is the host folder mounted at /workspace.
 type Workspace struct {
-	Host     string // absolute, links resolved
+	Host     string // absolute, without links
 	Writable bool
-	// ReadOnly and Hidden are slash paths in it that programs cannot change;
-	// hidden ones look empty too. A backend protects those that exist, and
-	// refuses links. Package quarantine takes care of the rest.
+	// ReadOnly and Hidden are slash paths in the workspace that programs cannot change. Hidden ones
+	// also look empty. A backend protects those that exist and rejects links. Package quarantine
+	// handles the rest.
 	ReadOnly, Hidden []string
 }
 
-// Limits bound a job. Zero takes the value of DefaultLimits.
+// Limits are the resource limits of a job. Zero fields are taken from DefaultLimits.
 type Limits struct {
 	Wall, CPU    time.Duration
-	Output       int64 // bytes of each of stdout and stderr
+	Output       int64 // bytes of stdout and of stderr
 	Memory       int64 // bytes of all processes together
 	Processes    int
 	FileSize     int64 // bytes of one file
@@ -171,11 +169,11 @@ type Limits struct {
 	OpenFiles    int // per process
 }
 
-// DefaultLimits are the limits of a job that names none.
+// DefaultLimits are the default limits of a job.
 var DefaultLimits = Limits{Wall: time.Minute, CPU: time.Minute, Output: 1 << 20, Memory: 512 << 20, Processes: 64,
 	FileSize: 64 << 20, Scratch: 64 << 20, ScratchFiles: 4096, OpenFiles: 256}
 
-// Or fills what is zero from d.
+// Or returns l with its zero fields taken from d.
 func (l Limits) Or(d Limits) Limits {
 	pick(&l.Wall, d.Wall)
 	pick(&l.CPU, d.CPU)
@@ -196,41 +194,39 @@ func pick[T comparable](v *T, d T) {
 	}
 }
 
-// The limits a Result may name.
+// Values of Result.Limit.
 const (
 	LimitWall      = "wall"
 	LimitCPU       = "cpu"
 	LimitOutput    = "output"
 	LimitMemory    = "memory"
 	LimitFileSize  = "file-size"
-	LimitCancelled = "cancelled" // the caller gave up
-	// LimitProtectedPath ends a program when something appears at a protected
-	// path of its workspace.
+	LimitCancelled = "cancelled" // the caller canceled
+	// LimitProtectedPath means that something appeared at a protected path of the workspace.
 	LimitProtectedPath = "protected-path"
 )
 
-// Result is how a program ended. Exactly one of Exit, Signal and Limit says it:
-// Exit is -1 when one of the others is set.
+// Result is how a program ended. Exactly one of Exit, Signal, and Limit is set. Exit is -1 if it is
+// not.
 type Result struct {
 	Exit           int
-	Signal         string // SIGKILL …, when a signal ended it that no limit sent
+	Signal         string // such as SIGKILL, if a signal ended the program that no limit sent
 	Limit          string // the limit that ended it, or ""
 	Stdout, Stderr []byte // at most Limits.Output each
-	// What the program wrote beyond Output is counted until it is ended.
+	// Output beyond Limits.Output is dropped.
 	StdoutTruncated, StderrTruncated bool
 	Backend                          string
 	Level                            Level
 	Wall, CPU                        time.Duration
-	MaxRSS                           int64    // bytes of the largest process; 0: not known
+	MaxRSS                           int64    // bytes of the largest process; 0: unknown
 	Notes                            []string // codes, as in Report
 	Quarantined                      []Quarantined
 }
 
-// Quarantined is something that appeared at a protected path of the workspace
-// while a program ran.
+// Quarantined is something that appeared at a protected path of the workspace while a program ran.
 type Quarantined struct {
 	Path string // slash path in the workspace
-	// To is the path that it was moved to. It is empty if somebody else moved
-	// it, or if it was a link that was removed and has been made again.
+	// To is the path it was moved to. It is empty if another process moved it, or if it was a link
+	// that was removed and is restored.
 	To string
 }

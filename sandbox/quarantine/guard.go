@@ -22,20 +22,20 @@ import (
 type guard struct {
 	host  string
 	root  *os.Root
-	entry *entry // in the journal; nil: none
+	entry *entry // in the journal, or nil
 	names map[string]bool
 
 	watcher *fsnotify.Watcher
-	ended   chan struct{} // the watching goroutine has ended
+	ended   chan struct{} // closed when the watching goroutine ends
 
-	items []item // from here on, of the watching goroutine until it ended
+	items []item // owned by the watching goroutine until it ends
 	moved []sandbox.Quarantined
 	err   error
 }
 
-// guard prepares the workspace of a job: it returns what the backend covers.
+// guard prepares the workspace of a job. It returns the workspace for the backend to protect.
 func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sandbox.Workspace, error) {
-	if j != nil { // it may lie in the workspace, and must not count as what a program created
+	if j != nil { // the journal may be in the workspace, and must not count as created by a program
 		if err := os.MkdirAll(j.dir, 0o700); err != nil {
 			return nil, ws, err
 		}
@@ -78,7 +78,7 @@ func (g *guard) watch(stop func()) error {
 	return nil
 }
 
-// follow watches every folder on the way to an item.
+// follow watches every folder on the path to an item.
 func (g *guard) follow() error {
 	done := map[string]bool{}
 	for _, it := range g.items {
@@ -101,7 +101,7 @@ func (g *guard) follow() error {
 			if errors.Is(err, fs.ErrPermission) {
 				return fmt.Errorf("a program takes away the access to %s: %w", full, err)
 			}
-			if err != nil && !missing(err) && !errors.Is(err, fsnotify.ErrClosed) { // close looks once more
+			if err != nil && !missing(err) && !errors.Is(err, fsnotify.ErrClosed) { // close checks again
 				return &sandbox.Unavailable{Backend: "quarantine", Missing: sandbox.Missing{Primitive: "inotify", Detail: full + ": " + err.Error(), Fix: "raise fs.inotify.max_user_watches with sysctl"}, Err: err}
 			}
 			dir = path.Join(dir, name)
@@ -140,11 +140,11 @@ func (g *guard) look(stop func()) {
 	}
 }
 
-// react moves aside what appeared; true: the program has to end. at is the path
-// that was created, or "".
+// react moves aside what appeared. It reports whether the program must end. at is the path that was
+// created, or "".
 func (g *guard) react(at string) bool {
-	err := errors.Join(g.follow(), g.check()) // into folders that appeared
-	if err != nil {                           // close looks once more
+	err := errors.Join(g.follow(), g.check()) // includes folders that just appeared
+	if err != nil {                           // close checks again
 		g.err = errors.Join(g.err, err)
 		return true
 	}
@@ -160,8 +160,8 @@ func (g *guard) react(at string) bool {
 	return g.err != nil || len(g.moved) > 0
 }
 
-// check moves aside what is in place of an item, unless another process of this
-// user announced that it would create it.
+// check moves aside what is in place of an item, unless another process of this user claimed the
+// path.
 func (g *guard) check() error {
 	var all error
 	g.items = slices.DeleteFunc(g.items, func(it item) bool {
@@ -178,7 +178,7 @@ func (g *guard) check() error {
 	return all
 }
 
-// moveAside moves away what is at p in place of an item, and makes its link again.
+// moveAside moves aside p, which is in place of an item, and restores the item's link.
 func (g *guard) moveAside(it item, p string) error {
 	to := ""
 	if p != "" {
@@ -198,8 +198,7 @@ func (g *guard) moveAside(it item, p string) error {
 	return nil
 }
 
-// close ends the watch after the program, and looks a last time, when nothing is
-// in the way any more.
+// close stops watching after the program has ended, and checks a last time.
 func (g *guard) close() ([]sandbox.Quarantined, error) {
 	if g.watcher != nil {
 		err := g.watcher.Close()
@@ -210,7 +209,7 @@ func (g *guard) close() ([]sandbox.Quarantined, error) {
 	if err != nil || len(g.moved) == 0 {
 		err = errors.Join(g.err, err)
 	}
-	if err != nil { // Sweep looks again
+	if err != nil { // Sweep checks again
 		return g.moved, errors.Join(err, g.entry.release(), g.root.Close())
 	}
 	return g.moved, errors.Join(g.entry.remove(), g.root.Close())

@@ -20,43 +20,42 @@ import (
 	"metier/sandbox"
 )
 
-// A Journal is a folder of the user in which processes note the paths that they
-// guard. With it, a process can create such a path itself, and the next process
-// moves aside what a program created while its metier was killed.
+// A Journal is a folder of the user in which processes record the paths that they guard. With it, a
+// process can claim such a path to create it itself. If metier is killed, the next process moves
+// aside what a program created meanwhile.
 type Journal struct{ dir string }
 
 // NewJournal returns the journal in a folder, which is created when needed.
 func NewJournal(dir string) *Journal { return &Journal{dir} }
 
-// An entry is the file of one guard. Its lock is held while the guard lives.
+// An entry is the file of one guard. Its lock is held while the guard is active.
 type entry struct {
 	journal *Journal
 	path    string
 	lock    *lockfile.Lock
 }
 
-// noted is the first line of an entry. Each line after it is the host path of an
-// item that a process claimed.
+// noted is the first line of an entry. Each following line is the host path of a claimed item.
 type noted struct {
 	Workspace string `json:"workspace"`
 	ID        string `json:"id,omitempty"` // of the folder, see folderID
 	Items     []item `json:"items"`
 }
 
-// full is the host path of an item.
+// full returns the host path of an item.
 func (n noted) full(it item) string {
 	return filepath.Join(n.Workspace, filepath.FromSlash(it.Path))
 }
 
 const (
-	// heartbeat is how often a guard renews the time of its entry. It tells
-	// until when the guard lived.
+	// heartbeat is how often a guard updates the modification time of its entry, which shows how
+	// long it was active.
 	heartbeat = time.Second
-	// slack is how much later than that a program may still have been alive.
+	// slack is how long after the last heartbeat a program may have been running.
 	slack = 5 * time.Second
-	// keep is how long an entry waits for a workspace that is missing.
+	// keep is how long an entry is kept for a workspace that is missing.
 	keep = 30 * 24 * time.Hour
-	// patience is how long to wait for another process that has the journal's lock.
+	// patience is how long to wait for the lock of the journal.
 	patience = 30 * time.Second
 )
 
@@ -74,7 +73,7 @@ func (j *Journal) locked(ctx context.Context, do func() error) error {
 	return errors.Join(do(), l.Release())
 }
 
-// register notes what a guard watches, before the program starts.
+// register records the items of a guard before the program starts.
 func (j *Journal) register(ctx context.Context, workspace string, items []item) (e *entry, err error) {
 	if j == nil {
 		return nil, nil
@@ -100,7 +99,7 @@ func (j *Journal) register(ctx context.Context, workspace string, items []item) 
 	return e, err
 }
 
-// add appends a line. The lock is on the file, so it is never replaced.
+// add appends a line. The file itself is locked, so it must not be replaced.
 func (e *entry) add(line any) error {
 	f, err := os.OpenFile(e.path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -109,9 +108,8 @@ func (e *entry) add(line any) error {
 	return errors.Join(json.NewEncoder(f).Encode(line), f.Close())
 }
 
-// read returns what an entry says without the items that were claimed. A line
-// that a kill cut short does not count: if it is the first, no program had
-// started.
+// read reads an entry without the claimed items. An incomplete line, left by a killed process, is
+// ignored. If it is the first, no program was started.
 func read(path string) (n noted, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -133,15 +131,15 @@ func read(path string) (n noted, err error) {
 	}
 }
 
-// beat renews the time of the entry.
+// beat updates the modification time of the entry.
 func (e *entry) beat() {
 	if e != nil {
-		_ = os.Chtimes(e.path, time.Time{}, time.Now()) // without it Sweep keeps more
+		_ = os.Chtimes(e.path, time.Time{}, time.Now()) // on failure, Sweep keeps more
 	}
 }
 
-// remove ends the guard and its entry. It takes the lock of the journal, because
-// others read each entry that they found there.
+// remove ends the guard and deletes its entry. It takes the lock of the journal, because other
+// processes read all entries they find.
 func (e *entry) remove() error {
 	if e == nil {
 		return nil
@@ -175,16 +173,16 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 	return claimed, err
 }
 
-// Moved is what Claim or Sweep moved aside.
+// Moved describes what Claim or Sweep moved aside.
 type Moved struct {
 	Workspace string
 	sandbox.Quarantined
-	Kept bool  // it appeared after its metier was killed, so Sweep left it
-	Err  error // what Sweep could not do in the workspace
+	Kept bool  // created after metier was killed, so Sweep did not move it
+	Err  error // error of Sweep in the workspace
 }
 
-// each calls do for each entry under the lock, with a nil lock if its guard
-// lives. Without entries it does nothing.
+// each calls do for each entry under the lock. The entry's lock is nil if its guard is active.
+// Without entries, each does nothing.
 func (j *Journal) each(ctx context.Context, do func(path string, n noted, dead *lockfile.Lock) error) error {
 	if files, _ := filepath.Glob(filepath.Join(j.dir, "job-*.json")); len(files) == 0 {
 		return nil
@@ -210,9 +208,8 @@ func (j *Journal) each(ctx context.Context, do func(path string, n noted, dead *
 	})
 }
 
-// Claim announces that this process creates a path, so that no guard takes it
-// for the work of a program. What is there already while it is guarded was made
-// by a program, and is moved aside.
+// Claim declares that this process creates a path, so that no guard moves it aside. If the path is
+// guarded and already exists, a program created it, and it is moved aside.
 func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err error) {
 	if j == nil {
 		return nil, nil
@@ -238,9 +235,9 @@ func (j *Journal) Claim(ctx context.Context, path string) (moved []Moved, err er
 	return moved, err
 }
 
-// Sweep moves aside what programs created whose metier is killed or does not
-// react, and forgets the guards of killed processes. What was created later
-// stays. here is a workspace that may have been moved since.
+// Sweep moves aside what programs created while their metier was killed or stopped, and removes the
+// entries of killed processes. It keeps what was created later. here is a workspace that may have
+// been moved since.
 func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err error) {
 	if j == nil {
 		return nil, nil
@@ -258,7 +255,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			return os.Remove(file)
 		}
 		found, err := moveItems(at, n.Items, func(p string) (bool, error) {
-			if dead == nil { // its guard may be stopped
+			if dead == nil { // its process may be stopped
 				return true, nil
 			}
 			t, err := born(p)
@@ -276,8 +273,7 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 	return moved, err
 }
 
-// at returns where the workspace is now: its path, here if it was moved there, or
-// "" if that is unknown.
+// at returns where the workspace is now: its path, or here if it was moved there, or "" if unknown.
 func (n noted) at(here string) string {
 	for _, dir := range []string{n.Workspace, here} {
 		if id := folderID(dir); id != "" && (id == n.ID || n.ID == "" && dir == n.Workspace) {
@@ -287,7 +283,7 @@ func (n noted) at(here string) string {
 	return ""
 }
 
-// moveItems moves aside what is in place of items, if it is of a program.
+// moveItems moves aside what is in place of items if a program created it.
 func moveItems(workspace string, items []item, ofProgram func(full string) (bool, error)) ([]Moved, error) {
 	root, err := openRoot(workspace)
 	if missing(err) {

@@ -15,17 +15,16 @@ import (
 	"metier/sandbox"
 )
 
-// An item is a protected path that has to stay as it is while programs run.
+// An item is a protected path that must stay unchanged while programs run.
 type item struct {
-	// Path is the slash path in the workspace. No folder above it is a link.
+	// Path is the slash path in the workspace. None of its parent folders is a link.
 	Path string `json:"path"`
-	// Link is what the symbolic link at Path leads to. If it is empty, nothing
-	// exists at Path.
+	// Link is the target of the symbolic link at Path. If it is empty, nothing exists at Path.
 	Link string `json:"link,omitempty"`
 }
 
-// split divides the protected paths of a workspace: what exists is left to the
-// backend, by its path without links, and the items are for the guard.
+// split divides the protected paths of a workspace. The backend protects those that exist, by their
+// path without links. The items are for the guard.
 func split(root *os.Root, ws sandbox.Workspace) (sandbox.Workspace, []item, error) {
 	var items []item
 	existing := func(paths []string) ([]string, error) {
@@ -53,12 +52,12 @@ func split(root *os.Root, ws sandbox.Workspace) (sandbox.Workspace, []item, erro
 	return ws, slices.Compact(items), nil
 }
 
-// mostLinks is how many symbolic links are followed on the way to a path.
+// mostLinks is the maximum number of symbolic links followed for a path.
 const mostLinks = 40
 
-// resolve follows a path of the workspace as far as it exists. It returns the
-// path without links, or "" if there is nothing or a link leads outside, where
-// programs cannot write. items are the links on the way, and what is missing.
+// resolve follows a path of the workspace as far as it exists. It returns the path without links,
+// or "" if it does not exist or a link leads outside, where programs cannot write. items are the
+// links on the path, and the missing part.
 func resolve(root *os.Root, host, p string) (real string, items []item, err error) {
 	at, todo := ".", strings.Split(p, "/")
 	for len(todo) > 0 {
@@ -117,9 +116,8 @@ func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// found returns the path of what is in place of an item: at its path, or a
-// symbolic link on the way to it. It returns "" if the item is as it was; gone
-// says that it was a link and is not there.
+// found returns the path of what is in place of an item: its path, or a symbolic link on the way to
+// it. It returns "" if the item is unchanged. gone reports that it was a link and no longer exists.
 func (it item) found(root *os.Root) (p string, gone bool, err error) {
 	p, gone, err = it.look(root)
 	if errors.Is(err, fs.ErrPermission) {
@@ -152,7 +150,7 @@ func (it item) look(root *os.Root) (p string, gone bool, err error) {
 	return "", false, nil
 }
 
-// openRoot opens a workspace, also one that a program made inaccessible.
+// openRoot opens a workspace, even if a program made it inaccessible.
 func openRoot(workspace string) (*os.Root, error) {
 	root, err := os.OpenRoot(workspace)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -166,10 +164,10 @@ func openRoot(workspace string) (*os.Root, error) {
 	return os.OpenRoot(workspace)
 }
 
-// mostTries is how many names moveAside tries in order.
+// mostTries is the maximum number of names that moveAside tries.
 const mostTries = 100
 
-// moveAside renames a path to one that nobody reads, in the same folder.
+// moveAside renames a path to a name in the same folder that no other tool reads.
 func moveAside(root *os.Root, p string) (to string, err error) {
 	to = p + ".quarantined"
 	for n := int64(2); ; n++ {
@@ -178,7 +176,7 @@ func moveAside(root *os.Root, p string) (to string, err error) {
 		} else if err != nil {
 			return "", err
 		}
-		if n == mostTries { // somebody took the names
+		if n == mostTries { // the names are taken
 			n = time.Now().UnixNano()
 		}
 		to = fmt.Sprintf("%s.quarantined-%d", p, n)
@@ -193,8 +191,8 @@ func moveAside(root *os.Root, p string) (to string, err error) {
 	return to, err
 }
 
-// unlock gives the owner access to a folder and to those above it: the program
-// may have taken it away.
+// unlock restores the owner's access to a folder and its parents, since a program may have removed
+// it.
 func unlock(root *os.Root, dir string) error {
 	info, err := os.Lstat(root.Name()) // a program cannot replace the workspace itself
 	if err == nil && info.IsDir() && info.Mode().Perm()&0o700 != 0o700 {
@@ -220,14 +218,14 @@ func unlock(root *os.Root, dir string) error {
 	return nil
 }
 
-// restore makes the link of an item again, for the owner of the workspace.
+// restore recreates the link of an item, owned by the owner of the workspace.
 func (it item) restore(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
 		return err
 	}
 	own := func(p string) error { return giveTo(root, p, info) }
-	for i, c := range it.Path { // the folders above may be gone too
+	for i, c := range it.Path { // parent folders may be missing too
 		if c != '/' {
 			continue
 		}

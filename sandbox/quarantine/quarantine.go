@@ -1,12 +1,11 @@
-// Package quarantine keeps programs from creating what other commands would
-// obey, such as a folder of skills or a .git.
+// Package quarantine prevents programs from creating files that other commands would trust, such as
+// a folder of skills or a .git.
 //
-// A backend protects what exists by mounting it read-only. Nothing can be
-// mounted over a path that does not exist, and a placeholder would show in the
-// host's folder and stay there after a kill. So the missing paths are watched
-// from outside the sandbox: what appears at one of them is moved aside at once,
-// under a name that nobody reads, and the program is ended. The same holds for
-// protected paths that are symbolic links, which no backend can mount over.
+// A backend protects existing paths by mounting them read-only. A missing path cannot be mounted
+// over, and a placeholder would be visible in the host's folder and remain there after a kill. So
+// missing paths are watched from outside the sandbox. What appears at one of them is moved aside at
+// once, under a name that no tool reads, and the program is ended. The same applies to protected
+// paths that are symbolic links, which no backend can mount over.
 package quarantine
 
 import (
@@ -17,19 +16,19 @@ import (
 	"metier/sandbox"
 )
 
-// Sandbox runs jobs in another sandbox and watches the protected paths of their
-// workspaces that this sandbox cannot cover.
+// Sandbox runs jobs in another sandbox. It watches the protected workspace paths that the other
+// sandbox cannot cover.
 type Sandbox struct {
 	sandbox.Sandbox
 	journal *Journal
 }
 
-// New returns a Sandbox around inner. A nil journal is allowed: then what a
-// program creates while this process is killed stays where it is.
+// New returns a Sandbox around inner. j may be nil. Then files that a program creates after this
+// process is killed are not moved aside.
 func New(inner sandbox.Sandbox, j *Journal) *Sandbox { return &Sandbox{inner, j} }
 
-// Run runs a job. If something appeared at a protected path while it ran,
-// Result.Quarantined lists it, and Result.Limit is sandbox.LimitProtectedPath.
+// Run runs a job. If something appeared at a protected path meanwhile, Result.Quarantined lists it,
+// and Result.Limit is sandbox.LimitProtectedPath.
 func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if j.Workspace == nil || !j.Workspace.Writable {
 		return s.Sandbox.Run(ctx, j)
@@ -57,7 +56,7 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	return res, errors.Join(err, lacking(checkErr))
 }
 
-// lacking names the primitive of the host that an error is about.
+// lacking returns the host primitive that an error is about.
 func lacking(err error) error {
 	if u := (*sandbox.Unavailable)(nil); errors.As(err, &u) {
 		return err

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// born returns when a file was created, or where the file system does not keep
-// that, when it was last changed or renamed.
+// born returns when a file was created or, if the file system does not store that, when it was last
+// changed or renamed.
 func born(p string) (time.Time, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, p, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME|unix.STATX_CTIME, &st); err != nil {
@@ -24,7 +24,7 @@ func born(p string) (time.Time, error) {
 	return time.Unix(t.Sec, int64(t.Nsec)), nil
 }
 
-// giveTo gives p to the owner of another file, where this process may.
+// giveTo changes the owner of p to that of another file, if this process may.
 func giveTo(root *os.Root, p string, other fs.FileInfo) error {
 	if st, ok := other.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		return root.Lchown(p, int(st.Uid), int(st.Gid))
@@ -32,8 +32,8 @@ func giveTo(root *os.Root, p string, other fs.FileInfo) error {
 	return nil
 }
 
-// folderID identifies a folder wherever it is moved in its file system. It is ""
-// if there is none.
+// folderID identifies a folder even after it is moved within its file system. It returns "" if
+// there is no ID.
 func folderID(dir string) string {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {

@@ -22,5 +22,5 @@ func folderID(dir string) string {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return ""
 	}
-	return dir // a folder that was moved is then unknown
+	return dir // does not recognize a moved folder
 }

@@ -9,10 +9,9 @@ import (
 	"metier/sandbox"
 )
 
-// folder opens the folder that a job starts in, where that is in the workspace:
-// links are followed as long as they stay there, and what the workspace hides is
-// refused. The program starts in what was opened, whatever stands in its place
-// by then. Nil: it starts elsewhere.
+// folder opens the folder in which a job starts, if it is in the workspace. It follows links that
+// stay there and rejects hidden paths. The program starts in the opened folder even if its path is
+// replaced meanwhile. If the job starts elsewhere, folder returns nil.
 func folder(j sandbox.Job) (*os.File, error) {
 	rel, below := strings.CutPrefix(j.Start()+"/", sandbox.WorkspaceDir+"/")
 	if !below || j.Workspace == nil {
@@ -23,7 +22,7 @@ func folder(j sandbox.Job) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(filepath.FromSlash("./" + rel)) // it ends in a slash: a pipe is no folder, and not waited for
+	f, err := root.Open(filepath.FromSlash("./" + rel)) // the trailing slash rejects a pipe without blocking
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +33,7 @@ func folder(j sandbox.Job) (*os.File, error) {
 	return f, nil
 }
 
-// shown reports what keeps a job from starting in a folder.
+// shown returns an error if a job must not start in a folder.
 func shown(f *os.File, w *sandbox.Workspace) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -50,7 +49,7 @@ func shown(f *os.File, w *sandbox.Workspace) error {
 	for _, h := range w.Hidden {
 		hidden, err := filepath.EvalSymlinks(filepath.Join(w.Host, filepath.FromSlash(h)))
 		if err != nil {
-			continue // it is not there
+			continue // it does not exist
 		}
 		if rel, err := filepath.Rel(hidden, real); err == nil && filepath.IsLocal(rel) {
 			return fmt.Errorf("%s is hidden from programs", f.Name())

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wait waits until the program has ended and calls over before it reaps it:
-// until then its number, which is its group's too, belongs to nobody else.
+// wait waits until the program has ended and calls over before it reaps it. Until then, its process
+// and group ID cannot be reused.
 func wait(cmd *exec.Cmd, over func()) error {
 	for unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -25,6 +25,5 @@ func maxRSS(s *os.ProcessState) int64 {
 	return 0
 }
 
-// held is a path of an open folder that leads there as long as it is open,
-// whatever becomes of its name.
+// held returns a path of an open folder that stays valid while it is open, even if it is renamed.
 func held(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// There are no process groups here: only the program itself is killed.
+// This system has no process groups: only the program itself is killed.
 
 func ownGroup(*exec.Cmd) {}
 

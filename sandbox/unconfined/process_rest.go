@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// wait waits until the program has ended and then calls over, in the moment
-// before its number can be given to another.
+// wait waits until the program has ended and then immediately calls over, before its process ID is
+// likely to be reused.
 func wait(cmd *exec.Cmd, over func()) error {
 	err := cmd.Wait()
 	over()
@@ -17,5 +17,5 @@ func wait(cmd *exec.Cmd, over func()) error {
 
 func maxRSS(*os.ProcessState) int64 { return 0 }
 
-// held is the path of an open folder. Here nothing leads to it but its name.
+// held returns the path of an open folder. On this system, that is its name.
 func held(f *os.File) string { return f.Name() }

@@ -15,11 +15,11 @@ import (
 	"metier/sandbox/internal/output"
 )
 
-// grace is how long output is still read once the program is gone. A process
-// that left the group may hold the pipe for ever.
+// grace is how long output is read after the program has ended. A process that left the group may
+// hold the pipe open indefinitely.
 const grace = 200 * time.Millisecond
 
-// run starts the program, waits for it or for a limit, and kills its group.
+// run starts the program, waits for it or for a limit, and kills its process group.
 func (h *Host) run(ctx context.Context, j sandbox.Job, p *location) (sandbox.Result, error) {
 	limits := j.Limits.Or(sandbox.DefaultLimits)
 	cmd, begun, err := p.command(j)
@@ -56,7 +56,7 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *location) (sandbox.Res
 	readers.Go(func() { out.Read(s.out) })
 	readers.Go(func() { errs.Read(s.errs) })
 	if j.Stdin != nil {
-		go func() { // not waited for: the caller's reader may never answer
+		go func() { // not waited for: the caller's reader may block forever
 			_, _ = io.Copy(s.in, j.Stdin)
 			_ = s.in.Close()
 		}()
@@ -75,17 +75,17 @@ func (h *Host) run(ctx context.Context, j sandbox.Job, p *location) (sandbox.Res
 		Backend: Name, Level: sandbox.L0, Wall: time.Since(began), Notes: notes(),
 		CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), MaxRSS: maxRSS(cmd.ProcessState)}
 	exit, signal := ended(cmd.ProcessState)
-	if r.Limit == "" || r.Limit == sandbox.LimitOutput && signal == "" { // it ended before it was
+	if r.Limit == "" || r.Limit == sandbox.LimitOutput && signal == "" { // it ended before the limit took effect
 		r.Limit, r.Exit, r.Signal = "", exit, signal
 	}
 	return r, nil
 }
 
-// ending is the first reason to end a program, and ends it.
+// ending ends a program and keeps the first reason.
 type ending struct {
 	mu   sync.Mutex
 	why  string
-	done bool // the program is gone by itself
+	done bool // the program has ended by itself
 	kill func()
 }
 
@@ -99,7 +99,7 @@ func (e *ending) by(why string) {
 	e.kill()
 }
 
-// over kills what is left of the group, and nothing later ends it again.
+// over kills the rest of the group. After it, the program cannot be ended again.
 func (e *ending) over() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,8 +113,8 @@ func (e *ending) limit() string {
 	return e.why
 }
 
-// streams are the pipes between us and the program: our ends, and its ends
-// until it has them.
+// streams are the pipes between this process and the program: our ends, and the program's ends
+// until it has started.
 type streams struct {
 	in, out, errs *os.File
 	theirs        []*os.File

@@ -14,13 +14,13 @@ import (
 	"metier/sandbox"
 )
 
-// location is where the folders of a job are on the host.
+// location maps the folders of a job to the host.
 type location struct {
-	dir   string      // made for the job, removed with it
+	dir   string      // created for the job, removed with it
 	roots [][2]string // path in the sandbox, path on the host; more specific first
 }
 
-// stage writes the trees of a job and its scratch folder.
+// stage creates the trees and the scratch folder of a job.
 func (h *Host) stage(j sandbox.Job) (p *location, err error) {
 	dir, err := os.MkdirTemp(h.temp, "metier-unsafe-")
 	if err != nil {
@@ -70,8 +70,7 @@ func write(t sandbox.Tree, at string) error {
 	return nil
 }
 
-// remove takes the job's folder away, whatever modes the program gave to what
-// is in it.
+// remove deletes the job's folder, even if the program changed file modes in it.
 func (p *location) remove() {
 	if os.RemoveAll(p.dir) == nil {
 		return
@@ -85,8 +84,7 @@ func (p *location) remove() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// host turns a path in the sandbox into where it is on the host. Other texts
-// stay as they are.
+// host converts a path in the sandbox to one on the host. It returns other strings unchanged.
 func (p *location) host(s string) string {
 	for _, r := range p.roots {
 		if s == r[0] {
@@ -99,8 +97,8 @@ func (p *location) host(s string) string {
 	return s
 }
 
-// command is the program of a job as the host starts it. done lets go of the folder
-// it starts in, and is called after it has started.
+// command returns the command that runs the job on the host. Call done after starting it, to close
+// its working folder.
 func (p *location) command(j sandbox.Job) (_ *exec.Cmd, done func(), err error) {
 	cmd := &exec.Cmd{Env: []string{}}
 	for _, a := range j.Argv {
@@ -125,8 +123,8 @@ func (p *location) command(j sandbox.Job) (_ *exec.Cmd, done func(), err error) 
 	return cmd, func() { _ = f.Close() }, nil
 }
 
-// look finds a program. A name without a slash is looked for in the PATH of the
-// job, and never in the working folder.
+// look finds a program. It looks up a name without a slash in the job's PATH, never in the working
+// folder.
 func look(name string, env []string) (string, error) {
 	if strings.ContainsAny(name, "/"+string(filepath.Separator)) {
 		if !filepath.IsAbs(name) {
@@ -134,7 +132,7 @@ func look(name string, env []string) (string, error) {
 		}
 		return exec.LookPath(name)
 	}
-	for _, kv := range slices.Backward(env) { // of two the last one counts, as for the program
+	for _, kv := range slices.Backward(env) { // the last value counts, as for the program
 		list, ok := strings.CutPrefix(kv, "PATH=")
 		if !ok {
 			continue

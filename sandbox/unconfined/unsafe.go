@@ -1,13 +1,10 @@
-// Package unconfined is the sandbox that is none: it runs a job on the host, with
-// the rights of this process, its network and its files. It is there for
-// operators who ask for it by a flag, and for the attacks of sandboxtest, which
-// have to do their harm somewhere to prove that they can. Every result says
-// unsafe-host.
+// Package unconfined is a backend without isolation: it runs a job on the host, with the rights of
+// this process, its network, and its files. It is for operators who request it by a flag, and for
+// the attacks of sandboxtest, which need a place where they succeed. Every result says unsafe-host.
 //
-// What holds: the environment is the job's alone, trees are its bytes in a
-// folder of its own, wall time and output are bounded, and the process group is
-// killed at the end. What does not: everything else. A process that leaves the
-// group lives on.
+// The environment contains only the job's variables, trees are copied to a new folder, wall time
+// and output are limited, and the process group is killed at the end. Nothing else is enforced. A
+// process that leaves the group survives.
 package unconfined
 
 import (
@@ -19,23 +16,23 @@ import (
 	"metier/sandbox/internal/jobs"
 )
 
-// Name is what this backend is called in every report and result.
+// Name is the name of this backend in reports and results.
 const Name = "unsafe-host"
 
-// The codes in the notes of a report and a result.
+// Codes of notes in reports and results.
 const (
-	NoteUnconfined = "unconfined"              // files, network and processes of the host are open
-	NoteLimits     = "limits-wall-output-only" // no other limit is enforced
+	NoteUnconfined = "unconfined"              // files, network, and processes of the host are accessible
+	NoteLimits     = "limits-wall-output-only" // no other limits are enforced
 )
 
 func notes() []string { return []string{NoteUnconfined, NoteLimits} }
 
-// Options of a Host. Nil is all defaults.
+// Options configure a Host. Nil selects the defaults.
 type Options struct {
 	Temp string // where folders of jobs are made; "": the system's
 }
 
-// Host runs jobs on this machine as they are.
+// Host runs jobs directly on this machine.
 type Host struct {
 	temp string
 	jobs *jobs.Group
@@ -52,7 +49,7 @@ func New(o *Options) *Host {
 	return h
 }
 
-// Probe says that everything runs and nothing is kept apart.
+// Probe reports that every job can run, without isolation.
 func (h *Host) Probe(context.Context) sandbox.Report {
 	return sandbox.Report{Backend: Name, Available: true, Level: sandbox.L0, Visible: []string{"/"}, Notes: notes(),
 		Missing: []sandbox.Missing{isolation("it runs programs on the host itself")}}
@@ -62,9 +59,8 @@ func isolation(detail string) sandbox.Missing {
 	return sandbox.Missing{Primitive: "isolation", Detail: detail, Fix: "choose another backend"}
 }
 
-// Run runs j on the host. Whole arguments and values of variables that are a
-// path below a tree, /workspace or /tmp are turned into where that is on the
-// host; nothing else is changed.
+// Run runs j on the host. Arguments and variable values that are a path below a tree, /workspace,
+// or /tmp are converted to the path on the host. Nothing else is changed.
 func (h *Host) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	if err := j.Check(); err != nil {
 		return sandbox.Result{}, err
@@ -85,7 +81,7 @@ func (h *Host) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	return h.run(ctx, j, p)
 }
 
-// unfit says what a job asks for that a host cannot give.
+// unfit returns what a job needs that this backend cannot provide.
 func unfit(j sandbox.Job) (sandbox.Missing, bool) {
 	switch {
 	case j.MinLevel > sandbox.L0:
@@ -96,7 +92,7 @@ func unfit(j sandbox.Job) (sandbox.Missing, bool) {
 	return sandbox.Missing{}, false
 }
 
-// Close ends what runs and waits until it is gone.
+// Close ends all running jobs and waits for them.
 func (h *Host) Close() error {
 	h.jobs.Close()
 	return nil
