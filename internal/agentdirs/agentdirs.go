@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Agent is an agent and its folders of skills.
+// Agent is a coding agent and its skill folders.
 type Agent struct {
 	// Name identifies the agent on the command line and in settings, such as
 	// "cursor".

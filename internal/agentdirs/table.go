@@ -1,13 +1,12 @@
 package agentdirs
 
-// dirs is for the many agents that use one folder name in projects and in the
-// home.
+// dirs returns an agent that uses the same folder name in projects and in the home folder.
 func dirs(name, title, dir string) Agent {
 	return Agent{Name: name, Title: title, Project: []string{dir}, Home: []string{dir}}
 }
 
-// agents holds the folders as the agents document them, and those that the
-// installers `skills` (1.5) and `openskills` (1.5) write.
+// agents holds the folders documented by the agents, and those written by the installers `skills`
+// (1.5) and `openskills` (1.5).
 var agents = []Agent{
 	dirs(Shared, "all agents", ".agents/skills"),
 	{Name: "claude", Title: "Claude Code", Project: []string{".claude/skills"}, Home: []string{".claude/skills"}, HomeVar: "CLAUDE_CONFIG_DIR"},

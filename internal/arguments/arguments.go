@@ -1,4 +1,4 @@
-// Package arguments puts the arguments of a call into the text of a skill.
+// Package arguments inserts the arguments of a call into the text of a skill.
 package arguments
 
 import (
@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// Expand replaces the placeholders of a text:
+// Expand replaces the placeholders in a text:
 //
 //	$ARGUMENTS     all arguments, joined by spaces ("" without any)
 //	$ARGUMENTS[N]  the Nth, counted from 0; "" beyond the last
 //	$0 … $9        the same by position; two or more digits are left as
 //	               they are, and so is \$, which becomes a plain dollar
 //
-// Text without placeholders comes back unchanged: arguments nobody asked for
-// are ignored, or, with trailer, put in a line after the text.
-// Arguments are data: a placeholder inside one is not expanded again. Of a text
-// that grows beyond most bytes fits is false.
+// Text without placeholders is returned unchanged. Its arguments are ignored or, with trailer,
+// appended in a separate line. Placeholders inside an argument are not expanded. fits is false if
+// the result would exceed most bytes.
 func Expand(text string, args []string, trailer bool, most int) (out string, fits bool) {
 	all := strings.Join(args, " ")
 	var b strings.Builder
@@ -44,8 +43,8 @@ func Expand(text string, args []string, trailer bool, most int) (out string, fit
 	return b.String(), b.Len() <= most
 }
 
-// placeholder reads the start of text, a dollar: it returns what to write for
-// how many bytes, and whether that was a placeholder.
+// placeholder parses the start of text, which is a dollar sign. It returns the replacement, the
+// number of bytes it replaces, and whether they were a placeholder.
 func placeholder(text string, args []string, all string) (value string, used int, is bool) {
 	at := func(i int) string {
 		if i < len(args) {
@@ -61,7 +60,7 @@ func placeholder(text string, args []string, all string) (value string, used int
 			}
 		}
 		if rest != "" && isWord(rest[0]) {
-			return "$", 1, false // $ARGUMENTSX is another word
+			return "$", 1, false // $ARGUMENTSX is a different word
 		}
 		return all, len(name), true
 	}

@@ -1,5 +1,5 @@
-// Package atomicfile writes state files whole: a reader, or a process that
-// starts after a crash, sees the old content or the new one and nothing between.
+// Package atomicfile writes state files atomically. A reader, or a process that starts after a
+// crash, sees either the old or the new content.
 package atomicfile
 
 import (
@@ -14,30 +14,30 @@ import (
 	"syscall"
 )
 
-// Stages of one write, in order, as a fault hook sees them.
+// Stages of a write, in order, as passed to a fault hook.
 const (
-	BeforeWrite  = "before-write"  // nothing is on disk yet
-	AfterWrite   = "after-write"   // the temporary file is whole and synced
+	BeforeWrite  = "before-write"  // nothing is written yet
+	AfterWrite   = "after-write"   // the temporary file is complete and synced
 	BeforeRename = "before-rename" // the same, right before the rename
-	AfterRename  = "after-rename"  // the target is new, its folder not yet synced
+	AfterRename  = "after-rename"  // the target is new, but its folder is not yet synced
 
-	BeforeAppend = "before-append" // nothing of the lines is in the file yet
-	AfterAppend  = "after-append"  // the lines are in the file, not yet synced
+	BeforeAppend = "before-append" // none of the lines is in the file yet
+	AfterAppend  = "after-append"  // the lines are in the file, but not yet synced
 )
 
 var hook atomic.Pointer[func(stage, path string) error]
 
-// SetHook makes every write in the process call h at each stage with the
-// target's path, until undo is called. It exists for fault tests only: h may
-// end the process, or return an error that the write then reports as its own
-// (the target stays as the stage left it, and no temporary file remains).
+// SetHook makes every write in the process call h at each stage with the target's path, until undo
+// is called. It is for fault tests only. h may exit the process or return an error, which the write
+// then returns. In that case the target stays as it was at that stage, and no temporary file
+// remains.
 func SetHook(h func(stage, path string) error) (undo func()) {
 	old := hook.Swap(&h)
 	return func() { hook.Store(old) }
 }
 
-// At calls the hook, if there is one. It is for code that writes whole files in
-// its own way and wants the same fault tests.
+// At calls the hook, if any. It is for code that implements its own atomic writes and needs the
+// same fault tests.
 func At(stage, path string) error { return at(stage, path) }
 
 func at(stage, path string) error {
@@ -47,27 +47,24 @@ func at(stage, path string) error {
 	return nil
 }
 
-// Write replaces the file at path by data: a temporary file in the same folder
-// is written and synced, then renamed over path, then the folder is synced
-// (where the system can). A symlink at path is replaced, not followed. perm is
-// subject to the umask. On an error no temporary file is left, and path holds
-// its old content unless only the last sync failed. Errors name the path and
-// keep their cause visible to errors.Is (syscall.ENOSPC, syscall.EROFS, ...).
+// Write replaces the file at path with data. It writes and syncs a temporary file in the same
+// folder, renames it to path, and syncs the folder if the system supports it. A symlink at path is
+// replaced, not followed. perm is subject to the umask. After an error, no temporary file is left,
+// and path has its old content unless only the last sync failed. Errors include the path and wrap
+// their cause (syscall.ENOSPC, syscall.EROFS, ...).
 func Write(path string, data []byte, perm fs.FileMode) error {
 	return WriteSuffix(path, rand.Text()[:12], data, perm)
 }
 
-// WriteSuffix is Write with the temporary file named ".<base>.<suffix>.tmp"
-// instead of by chance. A leftover of that name is removed first, so a caller
-// that holds a lock on the folder and always passes the same suffix cannot
-// collect leftovers over crashes.
+// WriteSuffix is like Write, with ".<base>.<suffix>.tmp" as the name of the temporary file instead
+// of a random one. It removes an existing file of that name first. So a caller that locks the
+// folder and always passes the same suffix does not accumulate leftover files after crashes.
 func WriteSuffix(path, suffix string, data []byte, perm fs.FileMode) error {
 	return write(path, suffix, data, perm, true)
 }
 
-// ReplaceSuffix is WriteSuffix without the syncs, which cost milliseconds each:
-// whole after a kill, perhaps empty after a power cut. It is for files that can
-// be made again.
+// ReplaceSuffix is WriteSuffix without syncs, which take milliseconds each. The file is complete
+// after a kill, but may be empty after a power failure. Use it for files that can be regenerated.
 func ReplaceSuffix(path, suffix string, data []byte, perm fs.FileMode) error {
 	return write(path, suffix, data, perm, false)
 }
@@ -125,7 +122,7 @@ func create(tmp string, perm fs.FileMode) (*os.File, error) {
 	return f, err
 }
 
-// fill writes, syncs and closes f, and returns the first error.
+// fill writes, syncs, and closes f. It returns the first error.
 func fill(f *os.File, data []byte, sync bool) error {
 	_, err := f.Write(data)
 	if err == nil && sync {
@@ -137,9 +134,8 @@ func fill(f *os.File, data []byte, sync bool) error {
 	return err
 }
 
-// SyncDir makes the names in dir durable. Systems that cannot sync a folder
-// (Windows, some network file systems) are no error: there the rename is still
-// atomic, only its durability is the system's choice.
+// SyncDir makes the names in dir durable. On systems that cannot sync a folder (Windows, some
+// network file systems) it does nothing: the rename is still atomic, but may not be durable.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -1,7 +1,5 @@
-// Package bm25 is a small search index in memory: documents of several fields,
-// ranked by BM25F, with words that are misspelt brought back to words that the
-// documents have. The same documents and the same query always give the same
-// answer.
+// Package bm25 is a small in-memory search index: documents with several fields, ranked by BM25F.
+// Misspelled query words are replaced with similar indexed words. Results are deterministic.
 package bm25
 
 import (
@@ -12,29 +10,29 @@ import (
 	"sync"
 )
 
-// Index is built once and never changes; it is safe for concurrent use.
+// Index is immutable once built. It is safe for concurrent use.
 type Index struct {
 	n       int
 	terms   map[string]uint32 // stem → term
-	words   map[string]uint32 // word as it was written → its place in spelt
-	spelt   []word            // in the order in which they were met
-	sorted  []uint32          // spelt by text
-	start   []uint32          // term → its first posting; one more at the end
+	words   map[string]uint32 // word as written → its index in spelt
+	spelt   []word            // in order of first occurrence
+	sorted  []uint32          // spelt sorted by text
+	start   []uint32          // term → its first posting, plus one entry at the end
 	docs    []uint32          // of each posting
-	weights []float32         // of each posting: saturated and damped by length
+	weights []float32         // of each posting: saturated and normalized by length
 	idf     []float32         // of each term
 	scratch sync.Pool         // *scores
 }
 
-// word is one word as it was written first, in lower case.
+// word is a word as first written, in lower case.
 type word struct {
 	text string
 	term uint32
 }
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
-	Total int // documents that hold any of the words
+	Total int // documents that contain any of the words
 	Hits  []Hit
 	Meant string // the query with unknown words replaced; "" when every word is known
 }
@@ -45,19 +43,17 @@ type Hit struct {
 	Score float64
 }
 
-// The constants of BM25F: how fast repeating a word stops to count, and how
-// much a long text is damped.
+// Parameters of BM25F: term frequency saturation, and length normalization.
 const (
 	saturation = 1.2
 	damping    = 0.6
 )
 
-// MaxField is how many bytes of one field are indexed; more is cut.
+// MaxField is how many bytes of a field are indexed. The rest is ignored.
 const MaxField = 8 << 10
 
-// Build indexes n documents. each is called once for every document, in order,
-// and hands its texts to add by the number of their field; weights are those
-// of the fields.
+// Build indexes n documents. It calls each once for every document, in order. each passes the
+// document's texts to add with the numbers of their fields. weights are the field weights.
 func Build(n int, weights []float32, each func(doc int, add func(field int, text string))) *Index {
 	x := &Index{n: n, terms: make(map[string]uint32, n), words: make(map[string]uint32, n)}
 	b := builder{x: x, fields: len(weights), ends: make([]uint32, 0, n*len(weights))}
@@ -89,7 +85,7 @@ type builder struct {
 	x      *Index
 	fields int
 	tokens []uint32
-	ends   []uint32 // where each field of each document ends in tokens
+	ends   []uint32 // end of each field of each document, in tokens
 }
 
 func (b *builder) add(text string) {
@@ -99,7 +95,7 @@ func (b *builder) add(text string) {
 	split(text, func(w []byte) { b.tokens = append(b.tokens, b.x.learn(w)) })
 }
 
-// learn returns the term of a word, a new one if nobody wrote it before.
+// learn returns the term of a word. It adds a new term for an unknown word.
 func (x *Index) learn(w []byte) uint32 {
 	if i, ok := x.words[string(w)]; ok {
 		return x.spelt[i].term
@@ -116,7 +112,7 @@ func (x *Index) learn(w []byte) uint32 {
 	return t
 }
 
-// post turns the words into postings.
+// post converts the words to postings.
 func (b *builder) post(weights []float32) {
 	x := b.x
 	mean := make([]float64, b.fields)
@@ -125,8 +121,8 @@ func (b *builder) post(weights []float32) {
 		mean[i%b.fields] += float64(end-begin) / float64(max(x.n, 1))
 		begin = end
 	}
-	// How many documents hold each term.
-	seen := make([]uint32, len(x.terms)) // the last document that counted, plus one
+	// Count the documents that contain each term.
+	seen := make([]uint32, len(x.terms)) // the last document counted, plus one
 	x.start = make([]uint32, len(x.terms)+1)
 	begin = 0
 	for doc := range x.n {
@@ -170,14 +166,14 @@ func (b *builder) post(weights []float32) {
 	}
 }
 
-// scores is the work space of one search.
+// scores is the scratch memory of a search.
 type scores struct {
 	of      []float32
 	touched []uint32
 }
 
-// Search ranks the documents that hold any word of the query and that keep
-// allows: by score, then by number. At most limit of them are returned.
+// Search ranks the documents that contain any word of the query and are accepted by keep: by score,
+// then by number. It returns at most limit documents.
 func (x *Index) Search(query string, limit int, keep func(doc int) bool) Result {
 	wanted, meant := x.wanted(query, keep)
 	s := x.scratch.Get().(*scores)

@@ -8,21 +8,21 @@ import (
 	"metier/internal/nearest"
 )
 
-// want is one term that a query asks for.
+// want is a term that a query asks for.
 type want struct {
 	term  uint32
 	boost float32
 }
 
-// How much a word counts that was not asked for in so many letters.
+// Weights of inexact matches.
 const (
 	asAbbreviation = 0.4 // js for javascript
 	asBeginning    = 0.4 // kube for kubernetes
-	asNear         = 0.8 // one letter off; less for two
+	asNear         = 0.8 // one letter differs; less for two
 )
 
-// wanted turns a query into terms, and says how the query reads with unknown
-// words replaced, by none that only documents have that are not kept.
+// wanted converts a query to terms. It also returns the query with unknown words replaced.
+// Replacements come only from kept documents.
 func (x *Index) wanted(query string, keep func(int) bool) ([]want, string) {
 	var asked []string
 	split(query, func(w []byte) { asked = append(asked, string(w)) })
@@ -81,8 +81,7 @@ func (x *Index) term(w string) (uint32, bool) {
 	return t, ok
 }
 
-// beginning returns terms of longer words that begin with w: at most four, the
-// most frequent ones.
+// beginning returns terms of longer words that begin with w: at most the four most frequent ones.
 func (x *Index) beginning(w string) []uint32 {
 	const (
 		shortest = 4
@@ -108,19 +107,19 @@ func (x *Index) beginning(w string) []uint32 {
 	return out[:min(len(out), most)]
 }
 
-// holders is how many documents hold a term.
+// holders returns the number of documents that contain a term.
 func (x *Index) holders(t uint32) uint32 { return x.start[t+1] - x.start[t] }
 
-// longest is the most bytes of a word whose spelling is mended.
+// longest is the maximum length in bytes of a word that is corrected.
 const longest = 32
 
-// kept reports whether a document that may be told of holds a term.
+// kept reports whether a kept document contains a term.
 func (x *Index) kept(t uint32, keep func(int) bool) bool {
 	return keep == nil || slices.ContainsFunc(x.docs[x.start[t]:x.start[t+1]], func(d uint32) bool { return keep(int(d)) })
 }
 
-// near returns the known word of a kept document that is written most nearly
-// like w, and by how many letters it differs; 0 when all are far.
+// near returns the most similar known word in a kept document, and by how many letters it differs.
+// The distance is 0 if no word is similar.
 func (x *Index) near(w string, keep func(int) bool) (best uint32, distance int) {
 	const shortest = 3
 	if len(w) < shortest || len(w) > longest {
@@ -134,7 +133,7 @@ func (x *Index) near(w string, keep func(int) bool) (best uint32, distance int) 
 	for i, s := range x.spelt {
 		most := far
 		if w[0] != s.text[0] {
-			most = 1 // people get the first letter right; two letters make it another word
+			most = 1 // the first letter is usually right; with two edits, it is another word
 		}
 		d := nearest.Edits(w, s.text, most)
 		if d > most {
@@ -150,7 +149,7 @@ func (x *Index) near(w string, keep func(int) bool) (best uint32, distance int) 
 	return best, found
 }
 
-// better decides between two words that are equally near.
+// better chooses between two words at the same distance.
 func (x *Index) better(a, b word) bool {
 	return cmp.Or(cmp.Compare(x.holders(b.term), x.holders(a.term)), cmp.Compare(a.text, b.text)) < 0
 }

@@ -9,13 +9,12 @@ import (
 	"metier/internal/nfkc"
 )
 
-// maxWord is the most bytes of a word; more is cut.
+// maxWord is the maximum length of a word in bytes. The rest is cut off.
 const maxWord = 64
 
-// split calls f for each word of a text, in lower case and form NFKC: runs of
-// letters, digits and marks. A word in camel case gives its parts as well, and
-// East Asian text, which has no spaces, its pairs of characters. f must not
-// keep what it is given.
+// split calls f for each word of a text, in lower case and NFKC form. Words are runs of letters,
+// digits, and marks. For a camel case word, it also passes the parts; for East Asian text, which
+// has no spaces, the pairs of characters. f must not retain its argument.
 func split(text string, f func(word []byte)) {
 	text = nfkc.String(text)
 	var buf [maxWord]byte
@@ -54,7 +53,7 @@ func split(text string, f func(word []byte)) {
 	}
 }
 
-// HasWord reports whether a text has anything that can be searched for.
+// HasWord reports whether a text contains a searchable word.
 func HasWord(text string) bool { return strings.IndexFunc(text, letter) >= 0 }
 
 func emit(run string, buf *[maxWord]byte, f func([]byte)) {
@@ -67,7 +66,7 @@ func emit(run string, buf *[maxWord]byte, f func([]byte)) {
 	f(buf[:n])
 }
 
-// camel gives the parts of fooBar and HTMLParser.
+// camel splits words such as fooBar and HTMLParser.
 func camel(run string, buf *[maxWord]byte, f func([]byte)) {
 	upper := func(i int) bool { return run[i] >= 'A' && run[i] <= 'Z' }
 	from := 0
@@ -103,8 +102,8 @@ func eachPair(run string, f func([]byte)) {
 	}
 }
 
-// stem takes the endings off an English word, so that one form finds the
-// others. It is light: it prefers to leave a word alone.
+// stem removes the endings of an English word, so that different forms match. It is conservative
+// and leaves a word unchanged in doubt.
 func stem(w string) string {
 	if len(w) < 4 || w[len(w)-1] >= utf8.RuneSelf || w[0] >= utf8.RuneSelf {
 		return w
@@ -112,7 +111,7 @@ func stem(w string) string {
 	w = plural(w)
 	for _, e := range []struct {
 		end, by string
-		least   int // letters that have to be left
+		least   int // letters that must remain
 	}{{"ization", "iz", 3}, {"isation", "iz", 3}, {"ation", "at", 3}, {"ition", "it", 3}, {"ction", "ct", 2}, {"sion", "s", 3}, {"ment", "", 5}, {"ingly", "", 3},
 		{"ally", "al", 3}, {"ily", "y", 3}, {"ing", "", 3}, {"ied", "y", 2}, {"ed", "", 3}, {"ise", "iz", 4}, {"ly", "", 4}} {
 		rest, cut := strings.CutSuffix(w, e.end)
@@ -155,8 +154,7 @@ func set(words string) map[string]bool {
 	return out
 }
 
-// filler are words that say nothing about what is looked for. A query of
-// nothing else is taken at its word.
+// filler are stop words. A query that consists only of them is searched as is.
 var filler = sync.OnceValue(func() map[string]bool {
 	return set(`a about all also am an and any are as at be been but by can could did do does doing for from get had has have
 	having he her him his how i if in into is it its just like make me my need of on one or our out please she should so some
@@ -164,8 +162,7 @@ var filler = sync.OnceValue(func() map[string]bool {
 	where which who whom why will with would you your`)
 })
 
-// abbreviations are short forms that people type for words that skills spell
-// out, and the other way round.
+// abbreviations maps common short forms to the words that skills spell out, and vice versa.
 var abbreviations = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{}
 	for group := range strings.SplitSeq(`js javascript; ts typescript; k8s kubernetes; db database; docs documentation; doc document; repo repository;

@@ -1,6 +1,5 @@
-// Package catalog writes the text of a catalog of skills: a head, an entry for
-// each skill, a foot, in each format and escaped for it. Who is in a catalog is
-// not its business.
+// Package catalog formats a catalog of skills: a header, an entry for each skill, and a footer,
+// escaped for each format. It does not decide which skills are listed.
 package catalog
 
 import (
@@ -13,18 +12,18 @@ import (
 	"metier/internal/termtext"
 )
 
-// Form is how a catalog is written: what the settings make of its format and
-// place, and the names of the tools it speaks of, "" for those there are not.
+// Form is the format of a catalog according to the settings, with the names of the tools it
+// mentions. A name is "" if the tool is not available.
 type Form struct {
-	XML, JSON, Paths bool // none: a Markdown list
-	InTool           bool // it stands beside the load tool, which says how it is used
+	XML, JSON, Paths bool // none set: a Markdown list
+	InTool           bool // part of the load tool, which describes its own use
 	Loadable         bool // a tool loads a skill by its name
 	Load, Resource   string
 	Search, List     string
 }
 
-// Entry is what is told of one skill, as JSON writes it. Its texts are
-// anybody's, on one line each.
+// Entry is what a catalog shows of a skill, in the form of its JSON. Its texts are untrusted, on
+// one line each.
 type Entry struct {
 	Name          string `json:"name"`
 	SkillID       string `json:"skillId,omitempty"`
@@ -33,9 +32,8 @@ type Entry struct {
 	Compatibility string `json:"compatibility,omitempty"`
 }
 
-// Head says what the list is and how a skill is used, in the words of
-// the profile's tools: by reading a file where that activates, else by the load
-// tool.
+// Head returns the introduction: what the list is and how to use a skill with the profile's tools.
+// That is reading a file if reading activates the skill, otherwise the load tool.
 func (f Form) Head() string {
 	if f.Paths {
 		return "## Available Skills\n\n" +
@@ -65,13 +63,13 @@ func (f Form) Head() string {
 	return how
 }
 
-// Entry writes one entry; bare leaves out all but name and, in XML, location.
+// Entry formats an entry. bare includes only the name and, in XML, the location.
 func (f Form) Entry(e Entry, bare bool) string {
 	switch {
 	case f.XML:
 		return xmlEntry(e, bare)
 	case f.JSON:
-		j, _ := json.Marshal(e) // plain data
+		j, _ := json.Marshal(e) // always encodes
 		return string(j) + ","
 	}
 	text := "- " + promptescape.Markdown(e.Name)
@@ -112,8 +110,8 @@ func xmlEntry(e Entry, bare bool) string {
 	return b.String()
 }
 
-// Foot ends the list and says how many skills it leaves out and how they are
-// reached. bare is a list of names alone.
+// Foot returns the end of the list: how many skills it omits and how to find them. bare is for a
+// list of names only.
 func (f Form) Foot(omitted int, bare bool) string {
 	more := ""
 	switch {
@@ -134,7 +132,7 @@ func (f Form) Foot(omitted int, bare bool) string {
 			foot += fmt.Sprintf(`,"omitted":%d`, omitted)
 		}
 		if more != "" {
-			j, _ := json.Marshal(more) // plain data
+			j, _ := json.Marshal(more) // always encodes
 			foot += `,"more":` + string(j)
 		}
 		return foot + "}"
@@ -154,8 +152,8 @@ func (f Form) Foot(omitted int, bare bool) string {
 	return foot
 }
 
-// Greatest returns the greatest number up to high that fits, where low does and
-// every number below one that fits does. The last call of fits is with it.
+// Greatest returns the greatest number up to high that fits. low must fit, and so must every number
+// below one that fits. The last call of fits has the result as its argument.
 func Greatest(low, high int, fits func(int) bool) int {
 	last := -1
 	for low < high {
@@ -172,8 +170,7 @@ func Greatest(low, high int, fits func(int) bool) int {
 	return low
 }
 
-// Clamp makes one line of at most most characters. A line that is cut ends with
-// an ellipsis.
+// Clamp returns s on one line of at most most characters. Shortened text ends with an ellipsis.
 func Clamp(s string, most int) string {
 	const widest = 16 // bytes of the longest escape or character
 	cut := len(s) > widest*most

@@ -9,21 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// Longest path and longest single name, in bytes, that Clean accepts.
+// MaxPath and MaxName are the maximum lengths in bytes of a path and a single name that Clean
+// accepts.
 const (
 	MaxPath = 4095
 	MaxName = 255
 )
 
-// Clean is the one check of a relative path that comes from a skill, a model
-// or a tool call. It returns the path with "." parts dropped, slash separated.
+// Clean validates a relative path that comes from a skill, a model, or a tool call. It returns the
+// slash-separated path without "." parts.
 //
-// It refuses, with PathInvalid: nothing at all and ".", absolute paths, "..",
-// empty parts ("a//b", a slash at the end), back-slashes, NUL, drive letters,
-// bytes that are no UTF-8, and what is longer than MaxPath or MaxName. It
-// decodes nothing: "%2e%2e" is a name like any other. Control characters,
-// quotes and look-alikes are legal in names; who prints a path escapes it.
-// On Windows, names with ":" and reserved device names are refused as well.
+// It rejects, with PathInvalid: empty paths and ".", absolute paths, "..", empty parts ("a//b", a
+// trailing slash), backslashes, NUL, drive letters, invalid UTF-8, and paths longer than MaxPath or
+// MaxName. It decodes nothing: "%2e%2e" is an ordinary name. Control characters, quotes, and
+// look-alikes are allowed in names; code that prints a path must escape it. On Windows, names with
+// ":" and reserved device names are rejected as well.
 func Clean(rel string) (string, error) {
 	refuse := func(why string) (string, error) {
 		return "", &Error{Op: "clean", Path: rel, Code: PathInvalid, Err: errors.New(why)}

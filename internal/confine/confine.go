@@ -1,12 +1,11 @@
-// Package confine opens files beneath a folder whose content is not trusted:
-// it opens only regular files, follows no symlink, leaves the folder in no way,
-// does not cross into another mount, and never blocks on what it finds.
+// Package confine opens files in a folder with untrusted content. It opens only regular files,
+// follows no symlinks, never leaves the folder, does not cross into another mount, and never blocks
+// on special files.
 //
-// On Linux every open is one openat2 call (RESOLVE_BENEATH, NO_SYMLINKS,
-// NO_MAGICLINKS, NO_XDEV), so there is no moment between check and use.
-// Elsewhere, and where openat2 is missing or forbidden, os.Root is used with
-// checks before and after the open; a racing rename can then make it follow a
-// link that stays inside the folder, never one that leaves it.
+// On Linux, every open is a single openat2 call (RESOLVE_BENEATH, NO_SYMLINKS, NO_MAGICLINKS,
+// NO_XDEV), so there is no gap between check and use. Elsewhere, or if openat2 is unavailable, it
+// uses os.Root with checks before and after the open. A racing rename can then make it follow a
+// link that stays inside the folder, but never one that leaves it.
 package confine
 
 import (
@@ -21,32 +20,32 @@ import (
 	"time"
 )
 
-// Code says why a path was refused. The set is open: handle unknown codes.
+// Code is the reason why a path was rejected. More codes may be added, so handle unknown ones.
 type Code string
 
 // Codes of Error.
 const (
 	PathInvalid Code = "path_invalid" // not a clean relative path, see Clean
-	NotFound    Code = "not_found"    // nothing there, or a parent is no folder
-	NotRegular  Code = "not_regular"  // a FIFO, device or socket; or no folder where one is needed
+	NotFound    Code = "not_found"    // does not exist, or a parent is not a folder
+	NotRegular  Code = "not_regular"  // a FIFO, device, or socket; or not a folder where one is needed
 	IsDir       Code = "is_dir"       // a folder where a file is needed
-	Outside     Code = "outside"      // a symlink, magic link, other mount or other device in the path
-	TooBig      Code = "too_big"      // over the caller's cap
-	Permission  Code = "permission"   // the system refuses
-	Changed     Code = "changed"      // written to while it was read
-	Busy        Code = "busy"         // renames kept the system from resolving the path
+	Outside     Code = "outside"      // a symlink, magic link, other mount, or other device in the path
+	TooBig      Code = "too_big"      // exceeds the caller's limit
+	Permission  Code = "permission"   // denied by the system
+	Changed     Code = "changed"      // modified while it was read
+	Busy        Code = "busy"         // concurrent renames kept the system from resolving the path
 	IO          Code = "io"           // anything else; Err has the cause
 )
 
 // Error is the only error type of this package.
 type Error struct {
 	Op   string // "open", "read", "list", "stat", "clean"
-	Path string // as the caller gave it
+	Path string // as passed by the caller
 	Code Code
 	Err  error // cause, may be nil
 }
 
-// Error names the operation, the path and the reason.
+// Error returns the operation, the path, and the reason.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("%s %q: %s", e.Op, e.Path, e.Code)
@@ -54,10 +53,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %q: %s: %v", e.Op, e.Path, e.Code, e.Err)
 }
 
-// Unwrap returns the cause, so errors.Is finds system errors.
+// Unwrap returns the cause, so that errors.Is finds system errors.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, fs.ErrNotExist) and fs.ErrPermission work by code.
+// Is supports errors.Is with fs.ErrNotExist and fs.ErrPermission.
 func (e *Error) Is(target error) bool {
 	return e.Code == NotFound && target == fs.ErrNotExist || e.Code == Permission && target == fs.ErrPermission
 }
@@ -75,8 +74,8 @@ func CodeOf(err error) Code {
 	return IO
 }
 
-// Info is what the system says about an open file or folder. Fields the system
-// does not have are zero; Nlink is then 1.
+// Info describes an open file or folder. Fields that the system does not provide are zero, except
+// for Nlink, which is then 1.
 type Info struct {
 	Size  int64
 	Mode  fs.FileMode
@@ -85,49 +84,47 @@ type Info struct {
 	Dev   uint64
 	Ino   uint64
 	Nlink uint64
-	Owner uint32 // user ID; zero where the system has none
+	Owner uint32 // user ID; zero if the system has none
 }
 
-// Exec reports whether any execute bit is set. Windows has none: always false.
+// Exec reports whether any execute bit is set. It is always false on Windows.
 func (i Info) Exec() bool { return i.Mode.IsRegular() && i.Mode.Perm()&0o111 != 0 }
 
-// Key tells whether a file or folder is the one that was seen before, and
-// unchanged: two keys of one mount are equal only then. See Info.Key.
+// Key identifies an unchanged file or folder: two keys of one mount are equal only if it is the
+// same one, unchanged. See Info.Key.
 type Key struct {
 	Ino          uint64
 	Size         int64
 	Mtime, Ctime int64 // Unix nanoseconds
 }
 
-// Key returns what identifies this state of the file. It reports false where
-// the system gives no inode number or no time of change that user code cannot
-// set. A clock that has ticks cannot tell two changes in one tick apart: a key
-// proves nothing before its Ctime has safely passed.
+// Key returns the identity of this state of the file. It returns false if the system provides no
+// inode number or no change time that user code cannot set. Changes within one clock tick cannot be
+// distinguished, so a key is reliable only once its Ctime is safely in the past.
 func (i Info) Key() (Key, bool) {
 	return Key{i.Ino, i.Size, i.Mtime.UnixNano(), i.Ctime.UnixNano()}, i.Ino != 0 && !i.Ctime.IsZero()
 }
 
-// same reports whether nothing was written between two looks at one open file.
+// same reports whether an open file is unchanged between two calls of stat.
 func (i Info) same(j Info) bool {
 	return i.Size == j.Size && i.Mtime.Equal(j.Mtime) && i.Ctime.Equal(j.Ctime)
 }
 
-// Entry is one name in a folder, with the type the folder gives it: zero for a
-// regular file, or fs.ModeDir, fs.ModeSymlink, fs.ModeNamedPipe and so on.
+// Entry is a name in a folder with its type: zero for a regular file, or fs.ModeDir,
+// fs.ModeSymlink, fs.ModeNamedPipe, and so on.
 type Entry struct {
 	Name string
 	Type fs.FileMode
 }
 
-// maxNames bounds how many names of one folder are looked at. Beyond it the
-// rest is not seen (more is reported), and which names those are is up to the
-// file system.
+// maxNames is the maximum number of names read from a folder. Beyond it, the rest is ignored (more
+// is reported), and the file system determines which names those are.
 const maxNames = 1 << 21
 
-// maxTries bounds the retries of a read that a writer disturbed.
+// maxTries is the maximum number of attempts to read a file that is being modified.
 const maxTries = 3
 
-// backend is one way to open; paths are clean, or "." for the folder itself.
+// backend is one way to open files. Paths are clean, or "." for the folder itself.
 type backend interface {
 	open(rel string) (handle, Info, error)
 	sub(rel string) (backend, error)
@@ -136,7 +133,7 @@ type backend interface {
 	close() error
 }
 
-// glancer is a backend with a stat that costs less and promises less.
+// glancer is a backend with a cheaper stat that guarantees less.
 type glancer interface {
 	glance(rel string) (Info, error)
 }
@@ -145,22 +142,21 @@ type glancer interface {
 type handle interface {
 	io.ReadCloser
 	stat() (Info, error)
-	file(name string) *os.File // hands the descriptor over; the handle is dead after
+	file(name string) *os.File // transfers the descriptor; the handle must not be used afterwards
 }
 
-// namer yields the names of a folder in chunks, io.EOF at the end.
+// namer reads the names of a folder in chunks. It returns io.EOF at the end.
 type namer interface {
 	next(into []Entry) ([]Entry, error)
 	close()
 }
 
-// Dir is an open folder; it keeps meaning the same folder when that is renamed
-// or replaced. Its methods may be called at once by many goroutines, Close only
-// after them.
+// Dir is an open folder. It refers to the same folder even after that is renamed or replaced. Its
+// methods are safe for concurrent use, except that Close must come last.
 type Dir struct{ b backend }
 
-// Resolve returns the absolute path of an existing file or folder with all
-// symlinks resolved, as OpenDir wants it.
+// Resolve returns the absolute path of an existing file or folder with all symlinks resolved, for
+// use with OpenDir.
 func Resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -173,9 +169,8 @@ func Resolve(path string) (string, error) {
 	return real, nil
 }
 
-// OpenDir opens the folder at path, which the caller has resolved (see
-// Resolve): a symlink anywhere in path is refused as Outside, so a folder that
-// is swapped for a link after the resolution is noticed.
+// OpenDir opens the folder at path, which must be resolved (see Resolve). A symlink anywhere in
+// path fails with Outside, so a folder that was replaced by a link since then is detected.
 func OpenDir(path string) (*Dir, error) {
 	b, err := openBackend(path)
 	if err != nil {
@@ -187,8 +182,7 @@ func OpenDir(path string) (*Dir, error) {
 // Close releases the folder. Files opened from it stay open.
 func (d *Dir) Close() error { return d.b.close() }
 
-// Sub opens the folder rel beneath d ("." is d once more). Path errors are as
-// for Open.
+// Sub opens the folder rel in d ("." opens d again). Errors for paths are as for Open.
 func (d *Dir) Sub(rel string) (*Dir, error) {
 	clean, err := cleanOrSelf(rel)
 	if err != nil {
@@ -201,8 +195,8 @@ func (d *Dir) Sub(rel string) (*Dir, error) {
 	return &Dir{b}, nil
 }
 
-// Stat describes what rel is without opening it and without following it: a
-// symlink at the end is described as one. "." is the folder itself.
+// Stat describes rel without opening it. If rel is a symlink, Stat describes the link itself. "."
+// is the folder itself.
 func (d *Dir) Stat(rel string) (Info, error) {
 	clean, err := cleanOrSelf(rel)
 	if err != nil {
@@ -212,13 +206,11 @@ func (d *Dir) Stat(rel string) (Info, error) {
 	return info, wrap("stat", rel, err)
 }
 
-// Glance is Stat at a third of the price, for comparing with a Key and nothing
-// else: a parent of rel that became a symlink is followed. It opens nothing and
-// reads no content, what it describes lies in d's mount or the error is
-// Outside, and it follows no symlink at the end. So nothing that was never read
-// through d can have the key of something that was: an equal key says that this
-// file was confined when it was read and has not changed since. That rel still
-// leads there without links, the caller knows from the parents' keys.
+// Glance is a cheaper Stat for comparison with a Key only: it follows a symlink in place of a
+// parent of rel. It opens nothing, reads no content, does not follow a symlink at the end, and
+// fails with Outside for anything beyond d's mount. An equal key therefore means that this file was
+// confined when it was read through d and is unchanged since. To know that rel still leads there
+// without links, compare the parents' keys.
 func (d *Dir) Glance(rel string) (Info, error) {
 	g, ok := d.b.(glancer)
 	if !ok {
@@ -232,8 +224,8 @@ func (d *Dir) Glance(rel string) (Info, error) {
 	return info, wrap("stat", rel, err)
 }
 
-// ReadDir returns the first limit names, by bytes, of the folder rel ("." is d
-// itself), and whether there are more.
+// ReadDir returns the first limit names, in byte order, of the folder rel ("." is d itself), and
+// whether there are more.
 func (d *Dir) ReadDir(rel string, limit int) (list []Entry, more bool, err error) {
 	clean, err := cleanOrSelf(rel)
 	if err != nil {
@@ -273,17 +265,16 @@ func sortEntries(list []Entry) {
 	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// ReadFile returns all bytes of the regular file rel and its description at the
-// moment of the read. A file over max bytes gives TooBig (a claimed size is
-// enough, so sparse files cost nothing; a file that says 0 and goes on for ever
-// is cut at max). A file that is written to while it is read is read again,
-// at most twice, then gives Changed.
+// ReadFile returns the content of the regular file rel and its description at that time. It fails
+// with TooBig if the file exceeds max bytes, either by its reported size or by what it actually
+// contains. If the file is modified while it is read, ReadFile retries up to twice and then fails
+// with Changed.
 func (d *Dir) ReadFile(rel string, max int64) ([]byte, Info, error) {
 	return d.Append(nil, rel, max)
 }
 
-// Append is ReadFile into the free space of dst. On an error it returns dst as
-// it was, and Info as far as known.
+// Append is like ReadFile and appends to dst. On an error it returns dst unchanged, and Info as far
+// as known.
 func (d *Dir) Append(dst []byte, rel string, max int64) ([]byte, Info, error) {
 	clean, err := Clean(rel)
 	if err != nil {
@@ -313,7 +304,7 @@ func (d *Dir) readOnce(dst []byte, rel string, max int64) ([]byte, Info, error) 
 		return dst, info, &Error{Code: TooBig, Err: fmt.Errorf("%d bytes, at most %d", info.Size, max)}
 	}
 	start := len(dst)
-	out := slices.Grow(dst, int(info.Size)+1) // one more, to see growth
+	out := slices.Grow(dst, int(info.Size)+1) // one more, to detect growth
 	for {
 		room := out[len(out):cap(out)]
 		if int64(len(room)) > max+1-int64(len(out)-start) {
@@ -343,14 +334,13 @@ func (d *Dir) readOnce(dst []byte, rel string, max int64) ([]byte, Info, error) 
 	}
 }
 
-// ReadHead returns at most the first n bytes of the regular file rel, and its
-// description; Info.Size tells whether there is more. It does not look for
-// concurrent writes.
+// ReadHead returns up to the first n bytes of the regular file rel and its description. Info.Size
+// shows whether there is more. It does not detect concurrent writes.
 func (d *Dir) ReadHead(rel string, n int) ([]byte, Info, error) {
 	return d.AppendHead(nil, rel, n)
 }
 
-// AppendHead is ReadHead into the free space of dst.
+// AppendHead is like ReadHead and appends to dst.
 func (d *Dir) AppendHead(dst []byte, rel string, n int) ([]byte, Info, error) {
 	clean, err := Clean(rel)
 	if err != nil {
@@ -396,10 +386,10 @@ type File struct {
 	rel  string
 }
 
-// Info returns the description made when the file was opened.
+// Info returns the description of the file at the time it was opened.
 func (f *File) Info() Info { return f.info }
 
-// Read reads on. The caller caps how much.
+// Read reads from the file. The caller limits the total.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := f.f.Read(p)
 	if err != nil && err != io.EOF {
@@ -408,7 +398,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Check looks at the file again: Changed if it was written to since the open.
+// Check checks the file again. It fails with Changed if the file was modified since it was opened.
 func (f *File) Check() error {
 	after, err := statFile(f.f)
 	if err != nil {
@@ -423,12 +413,12 @@ func (f *File) Check() error {
 // Close closes the file.
 func (f *File) Close() error { return f.f.Close() }
 
-// wrap fills in operation and path; nil stays nil.
+// wrap sets the operation and path of an error. It returns nil for nil.
 func wrap(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	e, ok := err.(*Error) // ours is never wrapped inside this package
+	e, ok := err.(*Error) // an *Error is never wrapped inside this package
 	if !ok {
 		return &Error{Op: op, Path: path, Code: codeOfFS(err), Err: err}
 	}
@@ -444,7 +434,7 @@ func codeOfFS(err error) Code {
 		return NotFound
 	case errors.Is(err, fs.ErrPermission):
 		return Permission
-	case err != nil && strings.HasSuffix(err.Error(), "path escapes from parent"): // os.Root exports no name for it
+	case err != nil && strings.HasSuffix(err.Error(), "path escapes from parent"): // os.Root exports no error for it
 		return Outside
 	}
 	return IO

@@ -21,17 +21,17 @@ const nonblock = unix.O_NONBLOCK
 const (
 	resolve   = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 	flagsFile = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOCTTY
-	// No O_NOFOLLOW for folders: with O_DIRECTORY it hides that a link was there
-	// (ENOTDIR); RESOLVE_NO_SYMLINKS refuses it by name (ELOOP).
+	// O_NOFOLLOW is not used for folders: with O_DIRECTORY, the error for a link would be ENOTDIR.
+	// RESOLVE_NO_SYMLINKS returns ELOOP.
 	flagsDir  = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	flagsList = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK | unix.O_CLOEXEC
-	maxAgain  = 64 // openat2 gives EAGAIN while renames race with it
+	maxAgain  = 64 // openat2 returns EAGAIN while renames race with it
 )
 
-// fdDir is the backend over openat2: one O_PATH descriptor.
+// fdDir is the openat2 backend: one O_PATH descriptor.
 type fdDir struct {
 	fd    int
-	mount atomic.Uint64 // ID of its mount; 0 before the first glance, or where the kernel does not say
+	mount atomic.Uint64 // ID of its mount; 0 before the first glance, or if the kernel does not report it
 }
 
 func openBackend(path string) (backend, error) {
@@ -95,8 +95,8 @@ func (d *fdDir) stat(rel string) (Info, error) {
 	return fstat(fd)
 }
 
-// glance is one statx. The kernel tells the mount along with the rest, so a
-// file that another mount covers is refused as openat2 would.
+// glance is a single statx call. It also returns the mount, so a file covered by another mount is
+// rejected as with openat2.
 func (d *fdDir) glance(rel string) (Info, error) {
 	var st unix.Statx_t
 	mount := d.mount.Load()
@@ -126,8 +126,8 @@ func (d *fdDir) glance(rel string) (Info, error) {
 	}, nil
 }
 
-// statLink describes a symlink at the end of rel, which NO_SYMLINKS does not
-// even give a handle of. Its folder is opened with all checks.
+// statLink describes a symlink at the end of rel, which NO_SYMLINKS cannot open at all. It opens
+// the parent folder with all checks.
 func (d *fdDir) statLink(rel string) (Info, error) {
 	at, name := d.fd, rel
 	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
@@ -155,8 +155,7 @@ func (d *fdDir) names(rel string) (namer, error) {
 
 func (d *fdDir) close() error { return unix.Close(d.fd) }
 
-// notFolder turns the error for a non-folder at the end into NotRegular; for a
-// non-folder on the way it says the same, which is as true.
+// notFolder converts ENOTDIR to NotRegular. The cause may also be a parent that is not a folder.
 func notFolder(err error) error {
 	if err == unix.ENOTDIR {
 		return &Error{Code: NotRegular, Err: errors.New("not a folder")}
@@ -164,8 +163,8 @@ func notFolder(err error) error {
 	return err
 }
 
-// fdHandle is a plain descriptor: for a file that is read and closed at once,
-// os.File costs more than the read.
+// fdHandle is a plain descriptor: for a file that is read and closed at once, os.File costs more
+// than the read.
 type fdHandle int
 
 func (h fdHandle) Read(p []byte) (int, error) {
@@ -246,7 +245,7 @@ func fillSys(info *Info, sys any) {
 	}
 }
 
-// fdNames reads a folder by getdents, which has the type of each name.
+// fdNames reads a folder with getdents, which includes the types.
 type fdNames struct {
 	fd  int
 	buf *[32 << 10]byte
@@ -288,7 +287,7 @@ func (n *fdNames) next(into []Entry) ([]Entry, error) {
 }
 
 func (n *fdNames) typeOf(name string, kind byte) fs.FileMode {
-	if kind == unix.DT_UNKNOWN { // some file systems do not keep it in the folder
+	if kind == unix.DT_UNKNOWN { // some file systems do not store it in the folder
 		var st unix.Stat_t
 		if err := unix.Fstatat(n.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return fs.ModeIrregular

@@ -2,10 +2,10 @@
 
 package confine
 
-// Other systems have no open that blocks on a name in a folder of files.
+// On other systems, opening a name in a folder of files never blocks.
 const nonblock = 0
 
-// Direct opens neither what a link leads to nor a pipe that nobody writes to.
+// Direct makes an open fail for symbolic links and not block on pipes.
 const Direct = 0
 
 func openBackend(path string) (backend, error) { return openRoot(path) }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Direct opens neither what a link leads to nor a pipe that nobody writes to.
+// Direct makes an open fail for symbolic links and not block on pipes.
 const Direct = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 // OthersWrite reports whether a user other than the one of this process and root

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// RealPath returns an absolute path of the same file without symbolic links, as
-// filepath.EvalSymlinks does. Where the system can, it follows the links itself:
-// at most 40, in a time that no chain of links makes long.
+// RealPath returns an absolute path of the same file without symbolic links, like
+// filepath.EvalSymlinks. If possible, the system resolves the links: at most 40, so that chains of
+// links cannot take long.
 func RealPath(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", &fs.PathError{Op: "resolve", Path: path, Err: syscall.EINVAL}
@@ -18,8 +18,8 @@ func RealPath(path string) (string, error) {
 	return realPath(path)
 }
 
-// RealPathOfExisting resolves the symbolic links of what exists of an absolute
-// path and keeps the rest as it is written.
+// RealPathOfExisting resolves the symbolic links in the existing part of an absolute path and keeps
+// the rest unchanged.
 func RealPathOfExisting(path string) string {
 	path = filepath.Clean(path)
 	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
@@ -32,8 +32,8 @@ func RealPathOfExisting(path string) string {
 	}
 }
 
-// Within reports whether a path is a folder or is below it, after links. No path
-// is within "".
+// Within reports whether a path is a folder or below it, after resolving links. No path is within
+// "".
 func Within(dir, path string) bool {
 	if dir == "" {
 		return false
@@ -42,7 +42,7 @@ func Within(dir, path string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// OnlyOwn reports whether only this user and root can write a file or replace it.
+// OnlyOwn reports whether only this user and root can write or replace a file.
 func OnlyOwn(path string) bool {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		if info, err := os.Stat(p); err != nil || OthersWrite(info) {
@@ -52,9 +52,8 @@ func OnlyOwn(path string) bool {
 	return true
 }
 
-// ReadBeneath reads the first max bytes of a regular file of an untrusted folder:
-// no link leads out of it, and nothing blocks. more reports that the file is
-// longer.
+// ReadBeneath reads the first max bytes of a regular file in an untrusted folder. It does not
+// follow links out of the folder and never blocks. more reports whether the file is longer.
 func ReadBeneath(dir, name string, max int) (b []byte, more bool, err error) {
 	d, err := OpenDir(dir)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// rootDir is the backend over os.Root. os.Root never leaves the folder, but it
-// follows links inside, reads devices and crosses mounts; the checks around
-// each open refuse those.
+// rootDir is the os.Root backend. os.Root never leaves the folder, but it follows links inside,
+// reads devices, and crosses mounts. The checks around each open reject those.
 type rootDir struct {
 	r   *os.Root
-	dev uint64 // device of the folder; 0 where the system has none
+	dev uint64 // device of the folder; 0 if the system has none
 }
 
 func openRoot(path string) (backend, error) {
@@ -44,7 +43,7 @@ func newRootDir(r *os.Root) (backend, error) {
 	return &rootDir{r, infoOf(fi).Dev}, nil
 }
 
-// look refuses links and other devices on the way to rel and describes rel.
+// look describes rel. It rejects links and other devices on the path to it.
 func (d *rootDir) look(rel string) (Info, error) {
 	for i := range len(rel) {
 		if rel[i] != '/' {
@@ -99,7 +98,7 @@ func (d *rootDir) open(rel string) (handle, Info, error) {
 		err = regular(info)
 	}
 	if err == nil {
-		// The name must still be this very file, not a link to it.
+		// The name must still refer to this very file, not to a link to it.
 		var now fs.FileInfo
 		if now, err = d.r.Lstat(rel); err == nil && !os.SameFile(now, fi) {
 			err = &Error{Code: Changed, Err: errors.New("the name now means another file")}
@@ -204,7 +203,7 @@ func infoOf(fi fs.FileInfo) Info {
 	return info
 }
 
-// regular refuses what is no plain file.
+// regular returns an error unless info describes a regular file.
 func regular(info Info) error {
 	switch {
 	case info.Mode.IsRegular():

@@ -1,5 +1,5 @@
-// Package confusable finds names that look alike, as Unicode Technical Standard
-// #39 defines it, for names that resemble lower-case ASCII ones.
+// Package confusable finds names that look alike, as defined by Unicode Technical Standard #39,
+// limited to names that resemble lower-case ASCII ones.
 package confusable
 
 import (
@@ -14,7 +14,7 @@ import (
 	"metier/internal/termtext"
 )
 
-// ascii writes the ASCII characters that look like other ones as those.
+// ascii replaces ASCII characters that look like others with those.
 var ascii = strings.NewReplacer("0", "o", "1", "l", "m", "rn")
 
 var table = sync.OnceValue(func() map[rune]string {
@@ -27,8 +27,8 @@ var table = sync.OnceValue(func() map[rune]string {
 	return m
 })
 
-// Skeleton returns the same text for names that look alike. It is for comparing
-// only. Case and invisible characters do not count.
+// Skeleton returns the same text for names that look alike. It is for comparison only. It ignores
+// case and invisible characters.
 func Skeleton(name string) string {
 	if ASCII(name) {
 		return ascii.Replace(strings.ToLower(name))
@@ -50,17 +50,16 @@ func Skeleton(name string) string {
 	return ascii.Replace(b.String())
 }
 
-// ASCII reports whether a name consists of ASCII characters alone.
+// ASCII reports whether a name consists only of ASCII characters.
 func ASCII(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// mixable are scripts that share many letter shapes, so that no word has letters
-// of two of them.
+// mixable are scripts that share many letter shapes. Legitimate words do not mix them.
 var mixable = []string{"Armenian", "Cherokee", "Coptic", "Cyrillic", "Greek", "Latin"}
 
-// Mixed describes the scripts of a name's letters if they are two or more whose
-// letters look alike. Otherwise it returns "".
+// Mixed describes the scripts of a name's letters if at least two of them look alike. Otherwise it
+// returns "".
 func Mixed(name string) string {
 	if ASCII(name) {
 		return ""

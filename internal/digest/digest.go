@@ -1,6 +1,5 @@
-// Package digest writes SHA-256 digests in the one form used everywhere,
-// "sha256:" and 64 lower-case hex digits, and joins the digests of a skill's
-// files into the digest of its tree.
+// Package digest formats SHA-256 digests as "sha256:" and 64 lower-case hex digits, and combines
+// the digests of a skill's files into the digest of its tree.
 package digest
 
 import (
@@ -30,8 +29,7 @@ func Bytes(b []byte) string {
 	return format(sum[:])
 }
 
-// Valid reports whether s has the exact form of a digest: the prefix and 64
-// lower-case hex digits. It says nothing about any content.
+// Valid reports whether s has the exact form of a digest: the prefix and 64 lower-case hex digits.
 func Valid(s string) bool {
 	if len(s) != Size || !strings.HasPrefix(s, prefix) {
 		return false
@@ -44,22 +42,22 @@ func Valid(s string) bool {
 	return true
 }
 
-// Hasher digests a stream. Its zero value is not usable; call New.
+// Hasher digests a stream. Use New to create one.
 type Hasher struct{ h hash.Hash }
 
-// New returns a Hasher over nothing yet.
+// New returns an empty Hasher.
 func New() *Hasher { return &Hasher{sha256.New()} }
 
 // Write adds p. It never fails.
 func (h *Hasher) Write(p []byte) (int, error) { return h.h.Write(p) }
 
-// Sum returns the digest of all bytes written so far; writing may go on.
+// Sum returns the digest of all bytes written so far. More bytes can be written afterwards.
 func (h *Hasher) Sum() string {
 	var buf [sha256.Size]byte
 	return format(h.h.Sum(buf[:0]))
 }
 
-// Reset forgets all bytes, so one Hasher can serve many files.
+// Reset clears the Hasher for reuse.
 func (h *Hasher) Reset() { h.h.Reset() }
 
 func format(sum []byte) string {
@@ -76,12 +74,11 @@ type Entry struct {
 	Digest string // of the file's bytes
 }
 
-// Tree returns the digest of a set of files: it changes when a file is added,
-// removed or renamed, when its bytes change, or when its execute bit changes.
-// The order of files does not matter; they are sorted by the bytes of Path.
+// Tree returns the digest of a set of files. It changes if a file is added, removed, or renamed, or
+// if its bytes or its execute bit change. The order of files does not matter; they are sorted by
+// the bytes of Path.
 //
-// Every field is written behind its length, so no choice of names can make two
-// different sets look the same.
+// Every field is preceded by its length, so two different sets cannot have the same encoding.
 func Tree(files []Entry) string {
 	sorted := slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b Entry) int {

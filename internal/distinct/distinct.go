@@ -1,9 +1,9 @@
-// Package distinct removes repetitions from lists without sorting them.
+// Package distinct removes duplicates from lists without sorting them.
 package distinct
 
 import "slices"
 
-// Of returns the first of each text of a list.
+// Of returns the distinct strings of a list, in order of first occurrence.
 func Of(in []string) []string {
 	var out []string
 	for _, s := range in {

@@ -9,19 +9,18 @@ import (
 	"syscall"
 )
 
-// closed4 is what of IPv4 is not the public Internet: IANA's registry of
-// special addresses, multicast, what is reserved, and the one metadata service
-// that lives on a public address (Azure's).
+// closed4 lists the IPv4 ranges outside the public Internet: IANA's special-purpose registry,
+// multicast, reserved ranges, and the one metadata service at a public address (Azure's).
 var closed4 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
 	"224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32")
 
-// open6 is all of IPv6 that is given out. Outside lie loopback, mapped IPv4,
-// NAT64, unique local, link local, site local and multicast.
+// open6 covers all allocated IPv6 addresses. Outside of it are loopback, mapped IPv4, NAT64, unique
+// local, link local, site local, and multicast addresses.
 var open6 = netip.MustParsePrefix("2000::/3")
 
-// closed6 is what in open6 is special: protocols (Teredo, ORCHID), documents,
-// and 6to4, which holds an IPv4 address.
+// closed6 lists the special ranges in open6: protocols (Teredo, ORCHID), documentation, and 6to4,
+// which contains an IPv4 address.
 var closed6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 func prefixes(list ...string) []netip.Prefix {
@@ -32,8 +31,8 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// public says whether a is an address on the Internet that belongs to nobody's
-// inside. A mapped address is never: callers unmap what a resolver gave them.
+// public reports whether a is a public Internet address. It returns false for mapped addresses:
+// callers unmap what a resolver returned.
 func public(a netip.Addr) bool {
 	closed := closed6
 	switch {
@@ -47,7 +46,7 @@ func public(a netip.Addr) bool {
 	return !slices.ContainsFunc(closed, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// interfaces are the addresses of this machine's interfaces.
+// interfaces returns the addresses of this machine's interfaces.
 func interfaces() ([]netip.Addr, error) {
 	list, err := net.InterfaceAddrs()
 	var out []netip.Addr
@@ -61,14 +60,13 @@ func interfaces() ([]netip.Addr, error) {
 	return out, err
 }
 
-// resolve asks for exactly host: the dot keeps a resolver from adding the
-// machine's own domain.
+// resolve looks up exactly host: the trailing dot keeps a resolver from appending the local domain.
 func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
 }
 
-// connect dials a and nothing else. The check stands at the socket, behind
-// whatever chose the address.
+// connect dials exactly a. The check is in the socket's Control function, so it applies however the
+// address was chosen.
 func connect(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1, Control: func(_, address string, _ syscall.RawConn) error {
 		got, err := netip.ParseAddrPort(address)

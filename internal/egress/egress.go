@@ -1,18 +1,15 @@
-// Package egress is the only network a sandboxed job has: a proxy that reaches
-// the hosts an operator named, and writes down every host that was asked for.
+// Package egress is the only network access of a sandboxed job: a proxy that reaches the hosts an
+// operator allowed and records every requested host.
 //
-// It speaks plain HTTP and CONNECT, and both take the same way: one reading of
-// the host, one decision, one resolution, and a dial of exactly the address
-// that came out of it. Whatever is not a public address is refused once more in
-// the dialer itself. A tunnel has to begin with TLS for the host that was asked
-// for, so that no second proxy and no second name hides in it. It takes no
-// proxy of its own from the environment.
+// It supports plain HTTP and CONNECT, and handles both alike: it parses the host once, decides
+// once, resolves once, and dials exactly the resulting address. The dialer itself also rejects
+// addresses that are not public. A tunnel must begin with TLS for the requested host, so that it
+// cannot hide another proxy or another name. The proxy ignores proxy settings in the environment.
 //
-// What it cannot do: keep a job from telling a host it may reach whatever the
-// job knows.
+// It cannot prevent a job from sending any data it has to an allowed host.
 //
-// Names are ASCII, as they are on the wire: a name of another script is written
-// in its xn-- form, in rules too, so that no look-alike fits a rule.
+// Names are ASCII, as on the wire. Names in other scripts must be in xn-- form, also in rules, so
+// that no look-alike matches a rule.
 package egress
 
 import (
@@ -27,64 +24,60 @@ import (
 	"time"
 )
 
-// User is the name in the credentials of a job; its password is Rules.Token.
+// User is the user name in the credentials of a job. The password is Rules.Token.
 const User = "job"
 
-// Rules say what one job may reach.
+// Rules define what one job may reach.
 type Rules struct {
-	// Hosts are names ("pypi.org"), names with all that is below them
-	// ("*.pythonhosted.org", which is not pythonhosted.org itself), and public
-	// IP addresses.
+	// Hosts are names ("pypi.org"), wildcards ("*.pythonhosted.org", which does not match
+	// pythonhosted.org itself), and public IP addresses.
 	Hosts []string
-	// Any lets the job reach every public host by its name, and the addresses
-	// in Hosts.
+	// Any allows every public host by name, and the addresses in Hosts.
 	Any   bool
 	Ports []uint16 // nil: 80 and 443
-	Token string   // the password every request has to bring; required
+	Token string   // password of every request; required
 
 	Up, Down    int64 // bytes to and from all hosts together; 0: DefaultUp, DefaultDown
-	Connections int   // at a time; 0: 32. As many are told that there are too many, and the rest is closed
+	Connections int   // concurrent; 0: 32. As many more get an error response, and the rest is closed
 
-	Head, Dial, Idle time.Duration // to send a request, to reach a host, without a byte; 0: 10, 10 and 60 s
+	Head, Dial, Idle time.Duration // time limits for sending a request, reaching a host, and inactivity; 0: 10, 10, and 60 s
 
-	// Resolve gives the addresses of a name; nil: the system's resolver, asked
-	// for exactly that name.
+	// Resolve returns the addresses of a name. nil: the system's resolver, without search domains.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Connect opens one connection to a; nil: TCP, refused where a is not
-	// public. Tests bring their own, settings cannot.
+	// Connect opens a connection to a. nil: TCP, to public addresses only. Tests replace it;
+	// settings cannot.
 	Connect func(ctx context.Context, a netip.AddrPort) (net.Conn, error)
-	// Own are the addresses of this machine, which are not public whatever they
-	// look like: its own firewall does not stand between it and them. nil: those
-	// of its interfaces.
+	// Own returns the addresses of this machine. They never count as public, because the machine's
+	// own firewall does not protect it from itself. nil: the addresses of its interfaces.
 	Own func() ([]netip.Addr, error)
 	Now func() time.Time // nil: time.Now
 }
 
-// Bytes a job may send and get when Rules names no numbers.
+// DefaultUp and DefaultDown are the default byte limits of a job.
 const (
 	DefaultUp   = 16 << 20
 	DefaultDown = 512 << 20
 )
 
-// Bounds of what one connection may bring.
+// Limits of a connection.
 const (
-	maxHead    = 16 << 10 // bytes of a request up to its body
+	maxHead    = 16 << 10 // bytes of a request before its body
 	maxFields  = 100
 	maxHello   = 32 << 10 // bytes of a TLS client hello
 	maxDials   = 4        // addresses of one host that are tried
-	maxRows    = 256      // hosts in the record that were reached, and as many that were not
-	maxAccepts = 20       // failures of a listener in a row
+	maxRows    = 256      // recorded hosts that were reached, and as many that were not
+	maxAccepts = 20       // consecutive failures of a listener
 )
 
-// Proxy serves one job. It ends with Close, or with its listener.
+// Proxy serves one job. It ends with Close or when its listener is closed.
 type Proxy struct {
 	rules Rules
 	hosts hostRules
 	book  book
 	ctx   context.Context
 	stop  context.CancelFunc
-	slots chan struct{} // held by what is served
-	doors chan struct{} // held by what is accepted: served, or being refused
+	slots chan struct{} // held by connections being served
+	doors chan struct{} // held by accepted connections: served or being refused
 	legs  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -92,7 +85,7 @@ type Proxy struct {
 	open   map[net.Conn]struct{}
 }
 
-// New makes the proxy of one job. An error names the rule that cannot be used.
+// New creates the proxy of one job. An error names the invalid rule.
 func New(r Rules) (*Proxy, error) {
 	hosts, err := parseHosts(r.Hosts, r.Any)
 	if err != nil {
@@ -135,15 +128,15 @@ func New(r Rules) (*Proxy, error) {
 	return p, nil
 }
 
-// Environ is what a program has to find in its environment to use the proxy at
-// addr, such as 127.0.0.1:3128.
+// Environ returns the environment variables with which a program uses the proxy at addr, such as
+// 127.0.0.1:3128.
 func Environ(addr, token string) []string {
 	url := fmt.Sprintf("http://%s:%s@%s", User, token, addr)
 	return []string{"HTTPS_PROXY=" + url, "HTTP_PROXY=" + url, "https_proxy=" + url, "http_proxy=" + url}
 }
 
-// Serve answers what comes in on l until l or the proxy is closed, then ends
-// every connection: Used is whole when it returns. It closes l.
+// Serve serves connections from l until l or the proxy is closed, then ends all connections and
+// closes l. When it returns, Used is complete.
 func (p *Proxy) Serve(l net.Listener) {
 	defer p.Close()
 	ended := context.AfterFunc(p.ctx, func() { _ = l.Close() })
@@ -160,12 +153,11 @@ func (p *Proxy) Serve(l net.Listener) {
 			continue
 		}
 		failed = 0
-		// A refusal takes a while too, and each connection is one of the
-		// descriptors of this process.
+		// A refusal takes time too, and each connection uses a descriptor of this process.
 		select {
 		case p.doors <- struct{}{}:
 		default:
-			_ = c.Close() // there are too many to tell it
+			_ = c.Close() // too many even to send a response
 			p.book.end(rowKey{code: TooManyOpen}, "", 0, 0)
 			continue
 		}
@@ -180,7 +172,7 @@ func (p *Proxy) Serve(l net.Listener) {
 	}
 }
 
-// pause waits longer with each failure; false: the proxy was closed.
+// pause waits longer after each failure. It returns false if the proxy was closed.
 func (p *Proxy) pause(failed int) bool {
 	t := time.NewTimer(time.Duration(failed) * 10 * time.Millisecond)
 	defer t.Stop()
@@ -192,8 +184,7 @@ func (p *Proxy) pause(failed int) bool {
 	}
 }
 
-// Close ends every connection and waits until nothing of the proxy runs. What
-// was used stays to be asked for.
+// Close ends all connections and waits until the proxy has stopped. Used remains available.
 func (p *Proxy) Close() {
 	p.stop()
 	p.mu.Lock()
@@ -205,7 +196,7 @@ func (p *Proxy) Close() {
 	p.legs.Wait()
 }
 
-// track keeps c to be closed with the proxy; false: that has happened.
+// track registers c to be closed with the proxy. It returns false if the proxy is already closed.
 func (p *Proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

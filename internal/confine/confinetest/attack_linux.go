@@ -13,8 +13,8 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// ownMounts gives a command a mount namespace, and where that takes it, a user
-// namespace in which it may mount.
+// ownMounts gives a command a mount namespace and, if needed, a user namespace in which it may
+// mount.
 func ownMounts(cmd *exec.Cmd) (why string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},

@@ -1,6 +1,5 @@
-// Package confinetest attacks what reads files of a folder it does not trust:
-// with exchanges of names as fast as the system can make them, with devices,
-// and with mounts in a namespace of the test's own. Only tests import it.
+// Package confinetest attacks code that reads files in an untrusted folder: with rapid exchanges of
+// names, with devices, and with mounts in a namespace of the test's own. Only tests import it.
 package confinetest
 
 import (
@@ -16,8 +15,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// NaiveRead is the usual mistake, which every attack has to win against: it
-// resolves the links of rel, compares the prefix, and then opens by path.
+// NaiveRead is the typical vulnerable implementation, which every attack must beat: it resolves the
+// links of rel, compares the prefix, and then opens by path.
 func NaiveRead(root, rel string) ([]byte, error) {
 	path := filepath.Join(root, filepath.FromSlash(rel))
 	real, err := filepath.EvalSymlinks(path)
@@ -30,10 +29,9 @@ func NaiveRead(root, rel string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Swap exchanges what the names a and b mean there and back, on and on, until
-// it is stopped; stop returns how often. The names mean what they meant for
-// most of the time, as whoever wants a check to pass would have it, so a reader
-// that holds is right more often than it has to refuse.
+// Swap keeps exchanging the names a and b until stop is called, which returns the number of
+// exchanges. Most of the time the names have their original meaning, as an attacker who wants a
+// check to pass would arrange it. So a correct reader succeeds more often than it has to fail.
 func Swap(t testing.TB, a, b string) (stop func() (times int)) {
 	t.Helper()
 	if err := exchange(a, b); err != nil {
@@ -50,7 +48,7 @@ func Swap(t testing.TB, a, b string) (stop func() (times int)) {
 			}
 			times++
 			for range 6 {
-				if there { // at home again: that is where the attacker waits
+				if there { // in the original state: that is where an attacker waits
 					_, _ = os.Lstat(a)
 				}
 			}
@@ -59,12 +57,11 @@ func Swap(t testing.TB, a, b string) (stop func() (times int)) {
 	return sync.OnceValue(func() int { ended.Store(true); wg.Wait(); return times })
 }
 
-// caged names the test that runs in a cage in this process.
+// caged is the environment variable that holds the name of the test to run in this process.
 const caged = "METIER_TEST_CAGED"
 
-// Cage says whether the test may go on: it runs the same test again in a
-// process with a mount namespace of its own, where Bind works, fails if that
-// fails, and returns false; there it returns true.
+// Cage reruns the test in a process with its own mount namespace, in which Bind works. It fails if
+// the rerun fails, and returns false. In that process, it returns true.
 func Cage(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(caged) == t.Name() {
@@ -87,7 +84,7 @@ func Cage(t *testing.T) bool {
 	return false
 }
 
-// Bind puts what is at from over to, which is there, for the time of the test.
+// Bind mounts from over the existing path to for the duration of the test.
 func Bind(t *testing.T, from, to string) {
 	t.Helper()
 	if os.Getenv(caged) != t.Name() {
@@ -100,6 +97,6 @@ func Bind(t *testing.T, from, to string) {
 	t.Cleanup(undo)
 }
 
-// Zero makes a device at path that has zeros without end, as only root can; for
-// others it returns an error.
+// Zero creates a device at path that returns endless zeros. Only root can do that; for others, it
+// returns an error.
 func Zero(path string) error { return zero(path) }

@@ -1,5 +1,5 @@
-// Package egresstest is an Internet for tests: names lead to public addresses,
-// and those to real servers on this machine.
+// Package egresstest simulates the Internet for tests: names resolve to public addresses, which are
+// served by real servers on this machine.
 package egresstest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// Internet resolves and connects as a proxy asks it to. Names and Hosts are not
-// changed while it is in use.
+// Internet implements Resolve and Connect for a proxy. Do not change Names and Hosts while it is in
+// use.
 type Internet struct {
 	Names map[string][]netip.Addr
 	Hosts map[netip.AddrPort]string // public address → listener of this machine
@@ -27,8 +27,8 @@ type Internet struct {
 	dialed []netip.AddrPort
 }
 
-// New has names that lead to one address each. What h answers stands behind
-// those of public, on port 80, and by TLS on 443: that server is returned too.
+// New returns an Internet in which each name has one address. h serves the public addresses on port
+// 80, and with TLS on 443. New also returns the TLS server.
 func New(t *testing.T, h http.Handler, names map[string]string, public ...string) (*Internet, *httptest.Server) {
 	t.Helper()
 	plain, secure := httptest.NewServer(h), httptest.NewUnstartedServer(h)
@@ -47,7 +47,7 @@ func New(t *testing.T, h http.Handler, names map[string]string, public ...string
 	return n, secure
 }
 
-// Resolve looks a name up.
+// Resolve looks up a name.
 func (n *Internet) Resolve(_ context.Context, host string) ([]netip.Addr, error) {
 	n.mu.Lock()
 	n.asked = append(n.asked, host)
@@ -58,7 +58,7 @@ func (n *Internet) Resolve(_ context.Context, host string) ([]netip.Addr, error)
 	return nil, errors.New("no such host")
 }
 
-// Connect connects to what stands behind a public address.
+// Connect connects to the server for a public address.
 func (n *Internet) Connect(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	n.mu.Lock()
 	n.dialed = append(n.dialed, a)
@@ -70,14 +70,14 @@ func (n *Internet) Connect(ctx context.Context, a netip.AddrPort) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, "tcp", to)
 }
 
-// Asked are the names that were looked up, in order.
+// Asked returns the names that were looked up, in order.
 func (n *Internet) Asked() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.asked)
 }
 
-// Dialed are the addresses that were connected to, or would have been.
+// Dialed returns the addresses that Connect was called with.
 func (n *Internet) Dialed() []netip.AddrPort {
 	n.mu.Lock()
 	defer n.mu.Unlock()
