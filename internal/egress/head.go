@@ -15,25 +15,25 @@ import (
 	"strings"
 )
 
-// The ways a request is made.
+// Request methods.
 const (
 	methodConnect = "connect"
 	methodHTTP    = "http"
 )
 
-// head is a request up to its body, read so strictly that no program after
-// this one can read it in another way.
+// head is a request without its body. It is parsed so strictly that no program after this one can
+// interpret it differently.
 type head struct {
 	verb   string
 	target target
 	url    *url.URL // of a plain request
 	minor  int      // HTTP/1.minor
 	fields http.Header
-	length int64 // of the body; -1: in chunks
+	length int64 // of the body; -1: chunked
 	expect bool  // the client waits for 100 Continue
 }
 
-// method is how the record names it.
+// method returns the method name used in the record.
 func (h *head) method() string {
 	if h.verb == http.MethodConnect {
 		return methodConnect
@@ -58,8 +58,8 @@ func readHead(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// parseHead reads what readHead returned. The head is not nil as soon as there
-// is something to write down of it, even when it is refused.
+// parseHead parses the result of readHead. The head is not nil once it has anything to record, even
+// if the request is refused.
 func parseHead(raw []byte) (*head, *refusal) {
 	text, ok := bytes.CutSuffix(raw, []byte("\r\n\r\n"))
 	lines := strings.Split(string(text), "\r\n")
@@ -98,7 +98,7 @@ func parseHead(raw []byte) (*head, *refusal) {
 	return h, h.frame()
 }
 
-// aim reads the target of the first line.
+// aim parses the target of the request line.
 func (h *head) aim(s string) *refusal {
 	var err error
 	if h.verb == http.MethodConnect {
@@ -137,8 +137,8 @@ func (h *head) aim(s string) *refusal {
 	return nil
 }
 
-// sameHost holds the field Host against the target. A tunnel's client may
-// leave it out, and may leave the port out of it.
+// sameHost checks the Host field against the target. A tunnel's client may omit it, or omit its
+// port.
 func (h *head) sameHost() *refusal {
 	hosts := h.fields["Host"]
 	connect := h.verb == http.MethodConnect
@@ -160,8 +160,7 @@ func (h *head) sameHost() *refusal {
 	return nil
 }
 
-// frame finds where the body ends, or refuses what can be understood in two
-// ways.
+// frame determines where the body ends. It refuses ambiguous framing.
 func (h *head) frame() *refusal {
 	lengths, codings := h.fields["Content-Length"], h.fields["Transfer-Encoding"]
 	switch {
@@ -191,8 +190,7 @@ func (h *head) frame() *refusal {
 	return nil
 }
 
-// hasToken compares the job's credentials in a time that does not depend on
-// where they differ.
+// hasToken compares the job's credentials in constant time.
 func (h *head) hasToken(token string) bool {
 	got := h.fields["Proxy-Authorization"]
 	if len(got) != 1 {
@@ -203,10 +201,10 @@ func (h *head) hasToken(token string) bool {
 	return strings.EqualFold(scheme, "Basic") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(sent)), []byte(want)) == 1
 }
 
-// hops are the fields that are said to the next program only.
+// hops are the hop-by-hop fields.
 var hops = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect"}
 
-// endToEnd drops from h what is not meant for the other end.
+// endToEnd removes hop-by-hop fields from h.
 func endToEnd(h http.Header) {
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
@@ -220,14 +218,14 @@ func endToEnd(h http.Header) {
 	}
 }
 
-// request is what is sent to the host: made anew from what was understood.
+// request builds the request for the host from the parsed fields.
 func (h *head) request(body io.Reader) *http.Request {
 	fields := h.fields.Clone()
 	endToEnd(fields)
 	fields.Del("Host")
 	fields.Del("Content-Length")
 	if fields["User-Agent"] == nil {
-		fields["User-Agent"] = []string{""} // or Go would add its own
+		fields["User-Agent"] = []string{""} // otherwise Go adds its own
 	}
 	r := &http.Request{Method: h.verb, URL: h.url, Host: h.url.Host, Header: fields, ContentLength: h.length,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
@@ -245,6 +243,7 @@ func isToken(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// notInURL: white space, controls and all beyond ASCII are written in percent
-// signs; a back-slash is read as a slash by some; a fragment is never sent.
+// notInURL reports whether a character must not appear in a URL: white space, control characters,
+// and non-ASCII characters must be percent-encoded, some programs read a backslash as a slash, and
+// a fragment is never sent.
 func notInURL(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' || r == '#' }

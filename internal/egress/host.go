@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// target is whom a request is for, in the one form that is compared, resolved,
-// dialed and written down.
+// target is the host of a request in the canonical form that is compared, resolved, dialed, and
+// recorded.
 type target struct {
-	host    string     // lower case, without a dot at the end; an address in its shortest form
-	literal netip.Addr // set where host is an address
+	host    string     // lower case, without a trailing dot; an address in its shortest form
+	literal netip.Addr // set if host is an address
 	port    uint16
 }
 
-// url is how the host stands in a URL.
+// url returns the host as written in a URL.
 func (t target) url() string {
 	if t.literal.Is6() {
 		return "[" + t.host + "]"
@@ -27,8 +27,7 @@ func (t target) url() string {
 
 var errHost = errors.New("this is no host name")
 
-// parseTarget reads host:port. Without a port it is preset; preset 0 means
-// that there has to be one.
+// parseTarget parses host:port. preset is the default port; if it is 0, a port is required.
 func parseTarget(s string, preset uint16) (target, error) {
 	host, port := s, ""
 	switch i := strings.LastIndexByte(s, ':'); {
@@ -57,11 +56,10 @@ func parseTarget(s string, preset uint16) (target, error) {
 	return t, err
 }
 
-// parseHost brings a host to its one form. Names are ASCII letters, digits,
-// hyphens and underscores in parts of 63 bytes, 253 in all. What ends in a
-// number is an address or nothing (the rule of the URL standard), and an
-// address is written in four decimal parts, or in brackets if it is IPv6:
-// 2130706433, 0x7f.1 and 0177.0.0.1 are no hosts.
+// parseHost converts a host to its canonical form. Names consist of ASCII letters, digits, hyphens,
+// and underscores, with at most 63 bytes per label and 253 in total. A name whose last label is a
+// number must be an address (the rule of the URL standard), written with four decimal parts, or in
+// brackets for IPv6: 2130706433, 0x7f.1, and 0177.0.0.1 are invalid.
 func parseHost(s string) (string, netip.Addr, error) {
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		inner, ok = strings.CutSuffix(inner, "]")
@@ -91,12 +89,12 @@ func parseHost(s string) (string, netip.Addr, error) {
 	return s, a, nil
 }
 
-// notInName works on what is lower case.
+// notInName expects lower case.
 func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-// isNumber: the last part of a name would make it an address.
+// isNumber reports whether a name with this last label would be an address.
 func isNumber(label string) bool {
 	if !strings.ContainsFunc(label, func(r rune) bool { return r < '0' || r > '9' }) {
 		return true
@@ -105,7 +103,7 @@ func isNumber(label string) bool {
 	return ok && !strings.ContainsFunc(hex, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
 }
 
-// hostRules are Rules.Hosts, read.
+// hostRules are the parsed Rules.Hosts.
 type hostRules struct {
 	any      bool
 	exact    []string
@@ -113,8 +111,8 @@ type hostRules struct {
 	literals []netip.Addr
 }
 
-// Form brings a host, a name or an address, to the one form that is compared,
-// resolved and written down; an IPv6 address stands in brackets or not.
+// Form converts a host name or address to the canonical form that is compared, resolved, and
+// recorded. Brackets around an IPv6 address are optional.
 func Form(host string) (string, error) {
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 		host = "[" + host + "]"
@@ -123,7 +121,7 @@ func Form(host string) (string, error) {
 	return form, err
 }
 
-// CheckHost says what is wrong with one of Rules.Hosts.
+// CheckHost validates an entry of Rules.Hosts.
 func CheckHost(h string) error {
 	_, err := parseHosts([]string{h}, false)
 	return err
@@ -161,7 +159,7 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 	return out, nil
 }
 
-// judge says why t is refused; "" allows it.
+// judge returns why t is refused, or "" if it is allowed.
 func (r hostRules) judge(t target) Code {
 	switch {
 	case t.literal.IsValid():
@@ -173,7 +171,7 @@ func (r hostRules) judge(t target) Code {
 		return ""
 	case slices.ContainsFunc(r.below, func(end string) bool { return strings.HasSuffix(t.host, end) }):
 		return ""
-	case r.any && strings.Contains(t.host, "."): // a name without a dot is of the local network
+	case r.any && strings.Contains(t.host, "."): // a name without a dot is in the local network
 		return ""
 	}
 	return HostNotAllowed

@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// tunnel passes bytes on both ways, once the job has begun TLS for the host it
-// asked for.
+// tunnel copies bytes in both directions, once the job has started TLS for the requested host.
 func (v *visit) tunnel(host *leg) *refusal {
 	if _, err := io.WriteString(v.client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return nil
@@ -23,7 +22,7 @@ func (v *visit) tunnel(host *leg) *refusal {
 	name, begun, err := serverName(v.p.ctx, in)
 	switch {
 	case err != nil && len(begun) == 0:
-		return nil // it left
+		return nil // the client disconnected
 	case err != nil:
 		_, _ = io.WriteString(v.client, "HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"+string(NotTLS)+": a tunnel carries TLS and nothing else\n")
 		return refuse(NotTLS, "the tunnel does not begin with TLS")
@@ -59,14 +58,14 @@ func (v *visit) tunnel(host *leg) *refusal {
 	return nil
 }
 
-// inward is what the client sends after its head, counted as a sign of life.
+// inward returns a reader for what the client sends after the head. Reading counts as activity.
 func (v *visit) inward() io.Reader {
 	n := v.in.Buffered()
 	rest, _ := v.in.Peek(n)
 	return io.MultiReader(bytes.NewReader(bytes.Clone(rest)), onlyReader{v.client})
 }
 
-// onlyReader and onlyWriter keep io.Copy from going around a leg's counting.
+// onlyReader and onlyWriter keep io.Copy from bypassing the byte counts of a leg.
 type (
 	onlyReader struct{ io.Reader }
 	onlyWriter struct{ io.Writer }
@@ -74,8 +73,7 @@ type (
 
 var errSeen = errors.New("seen")
 
-// serverName reads a TLS client hello and says which name it asks for, and
-// what was read.
+// serverName parses a TLS client hello. It returns the requested server name and the bytes it read.
 func serverName(ctx context.Context, r io.Reader) (name string, read []byte, err error) {
 	var all bytes.Buffer
 	seen := false
@@ -92,7 +90,7 @@ func serverName(ctx context.Context, r io.Reader) (name string, read []byte, err
 	return name, all.Bytes(), err
 }
 
-// hello is a connection that is only listened to.
+// hello is a connection that is only read from.
 type hello struct {
 	io.Reader
 	net.Conn
@@ -102,8 +100,8 @@ func (h *hello) Read(b []byte) (int, error)  { return h.Reader.Read(b) }
 func (h *hello) Write(b []byte) (int, error) { return len(b), nil }
 func (h *hello) Close() error                { return nil }
 
-// forward sends one plain request on and its response back. Both are written
-// anew from what was understood; a redirect is the client's to follow.
+// forward forwards one plain request and its response. Both are rebuilt from the parsed fields.
+// Redirects are left to the client.
 func (v *visit) forward(host *leg) *refusal {
 	if v.head.expect {
 		if _, err := io.WriteString(v.client, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
@@ -153,7 +151,7 @@ func (v *visit) forward(host *leg) *refusal {
 	return nil
 }
 
-// refusedLate answers after the host was reached; do writes it down.
+// refusedLate sends a refusal after the host was reached. do records it.
 func (v *visit) refusedLate(r *refusal) {
 	res := http.Response{StatusCode: r.code.Status(), ProtoMajor: 1, ProtoMinor: 1, Close: true,
 		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}}}

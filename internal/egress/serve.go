@@ -20,15 +20,15 @@ type visit struct {
 	p      *Proxy
 	client *leg
 	in     *bufio.Reader
-	head   *head // nil until it was read
+	head   *head // nil until it is read
 	row    rowKey
-	to     string // the address that was dialed
+	to     string // the dialed address
 	up     atomic.Int64
 	down   atomic.Int64
-	why    atomic.Pointer[refusal] // what a leg ended for
+	why    atomic.Pointer[refusal] // why a leg ended
 }
 
-// answer reads one request, decides, and does it.
+// answer reads a request, decides on it, and handles it.
 func (p *Proxy) answer(c net.Conn) {
 	v := &visit{p: p}
 	v.client = &leg{Conn: c, visit: v}
@@ -51,7 +51,7 @@ func (p *Proxy) answer(c net.Conn) {
 		v.refused(refuse(HeadTimeout, "the request did not arrive in time"))
 		return
 	case err != nil:
-		return // it left without a request
+		return // disconnected without a request
 	}
 	v.head, r = parseHead(raw)
 	if v.head != nil {
@@ -73,7 +73,7 @@ func (p *Proxy) answer(c net.Conn) {
 	v.do()
 }
 
-// judge is the decision about a target, for both ways of asking.
+// judge decides on a target, for requests and tunnels.
 func (p *Proxy) judge(t target) *refusal {
 	if c := p.hosts.judge(t); c == HostLiteral {
 		return refuse(c, "no rule names the address %s", t.host)
@@ -92,10 +92,10 @@ func (p *Proxy) judge(t target) *refusal {
 	return nil
 }
 
-// do reaches the host and passes on what goes both ways.
+// do connects to the host and copies data in both directions.
 func (v *visit) do() {
-	// A client that leaves while its host is looked up and dialed is noticed
-	// by the first byte that cannot be passed on; both steps have an end.
+	// A client that disconnects while its host is resolved and dialed is noticed at the first byte
+	// that cannot be written. Both steps have time limits.
 	conn, to, err := v.p.reach(v.head.target)
 	if err != nil {
 		var r *refusal
@@ -127,7 +127,7 @@ func (v *visit) do() {
 	v.p.book.end(v.row, v.to, v.up.Load(), v.down.Load())
 }
 
-// reach resolves t once and dials what came out of it.
+// reach resolves t once and dials the result.
 func (p *Proxy) reach(t target) (net.Conn, netip.AddrPort, error) {
 	var to netip.AddrPort
 	ctx, cancel := context.WithTimeout(p.ctx, p.rules.Dial)
@@ -140,7 +140,7 @@ func (p *Proxy) reach(t target) (net.Conn, netip.AddrPort, error) {
 		}
 	}
 	for i, a := range found {
-		found[i] = a.Unmap() // a resolver may give IPv4 in 16 bytes
+		found[i] = a.Unmap() // a resolver may return IPv4 in 16 bytes
 	}
 	own, err := p.rules.Own()
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *Proxy) reach(t target) (net.Conn, netip.AddrPort, error) {
 	return nil, to, failed
 }
 
-// refused answers with r, if there is anybody to answer, and writes it down.
+// refused sends a refusal, if possible, and records it.
 func (v *visit) refused(r *refusal) {
 	v.row.code = r.code
 	v.p.book.end(v.row, v.to, v.up.Load(), v.down.Load())
@@ -177,21 +177,20 @@ func (v *visit) refused(r *refusal) {
 	if err != nil {
 		return
 	}
-	// What was sent and never read would make the close a reset, and the
-	// answer could be lost.
+	// Unread data would turn the close into a reset, and the response could be lost.
 	if closeWrite(v.client.Conn) {
 		_, _ = io.CopyN(io.Discard, v.client.Conn, 1<<20)
 	}
 }
 
-// closeWrite tells the other side that nothing more comes.
+// closeWrite closes the sending side of a connection.
 func closeWrite(c net.Conn) bool {
 	half, ok := c.(interface{ CloseWrite() error })
 	return ok && half.CloseWrite() == nil
 }
 
-// leg is one side of a visit. Each byte on either keeps both alive; the bytes
-// of the host's side are counted.
+// leg is one side of a visit. Activity on either side keeps both alive. The bytes of the host's
+// side are counted.
 type leg struct {
 	net.Conn
 	visit   *visit
@@ -199,7 +198,7 @@ type leg struct {
 	counted bool
 }
 
-// alive pushes the end of both sides away.
+// alive extends the deadlines of both sides.
 func (l *leg) alive() {
 	at := l.visit.p.rules.Now().Add(l.visit.p.rules.Idle)
 	_ = l.Conn.SetDeadline(at)
@@ -243,7 +242,7 @@ func (l *leg) Write(b []byte) (int, error) {
 	return n, l.ended(err)
 }
 
-// ended keeps the first reason of the visit that is one of ours.
+// ended keeps the first refusal as the reason why the visit ended.
 func (l *leg) ended(err error) error {
 	var r *refusal
 	switch {

@@ -1,12 +1,12 @@
-// Package errorcodes documents every code of an error, a tool result, the end of
-// a run, a problem in a record, and a notice. docs/ERRORS.md is generated from
-// it. Codes of diagnostics of skills are in internal/diagcodes.
+// Package errorcodes documents every code of an error, a tool result, the end of a run, a problem
+// in a record, and a notice. docs/ERRORS.md is generated from it. Diagnostic codes of skills are in
+// internal/diagcodes.
 package errorcodes
 
 // Code documents one code.
 type Code struct {
 	Code  string
-	Kinds string // kinds of the errors that have it, separated by commas; empty: it is never the code of an error
+	Kinds string // kinds of the errors that have it, separated by commas; empty: never the code of an error
 	Means string // what happened and why, one sentence
 	Fix   string // what to do, one sentence; empty: nothing
 }
@@ -37,7 +37,7 @@ func Groups() []Group {
 	}
 }
 
-// Of returns what is documented of a code.
+// Of returns the documentation of a code.
 func Of(code string) (Code, bool) {
 	c, ok := byCode[code]
 	return c, ok

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Limits of what is read around a phrase, in bytes.
+// Limits of the text read around a phrase, in bytes.
 const (
 	sentenceMax = 400
 	leadMax     = 1500
 )
 
-// cues are words that announce text which is talked about and not said.
+// cues are words that announce text that is mentioned, not addressed to the model.
 var cues = words("example examples eg ex instance such phrase phrases pattern patterns attempt attempts attack attacks attacker attackers injection injections jailbreak jailbreaks adversarial malicious untrusted suspicious payload payloads " +
 	"detect detects detecting detection flags flagged says said saying containing asks asking tries trying instructs instructing refuse refuses reject rejects resist resisting defend defends against if whether test tests testing probe probes sample samples " +
 	"keyword keywords regex string strings override-attempts indicators indicator heuristic heuristics threat threats phishing red-team")
 
-// negations turn an order into its opposite.
+// negations are words that negate an instruction.
 var negations = words("not never dont don cannot can't wont won't no avoid refuse refuses nobody nothing neither prohibited forbidden forbids prohibits disallow disallows")
 
 func words(list string) map[string]bool {
@@ -27,14 +27,14 @@ func words(list string) map[string]bool {
 	return out
 }
 
-// Orders reports whether a text gives one of the orders that were found, which
-// is when none of negation, quotation, code or a list of examples explains it.
+// Orders reports whether a text contains at least one actual instruction: a finding that is not
+// negated, quoted, in code, or among examples.
 func Orders(found []Finding) bool {
 	return slices.ContainsFunc(found, func(f Finding) bool { return !f.Mentioned })
 }
 
-// mentioned reports whether the phrase at text[from:] is negated, quoted, in
-// code, or announced as an example.
+// mentioned reports whether the phrase at text[from:] is negated, quoted, in code, or announced as
+// an example.
 func mentioned(text string, from int, kind string, fenced bool) bool {
 	if fenced {
 		return true
@@ -60,20 +60,19 @@ func mentioned(text string, from int, kind string, fenced bool) bool {
 	return has(sentence, cues) || has(clause, negations) && !told(text[from:]) || listed(text, start, line)
 }
 
-// told reports whether a phrase is one that counts only behind a no: "do not
-// tell the user about this".
+// told reports whether a phrase counts only after a negation: "do not tell the user about this".
 func told(phrase string) bool {
 	i := strings.IndexFunc(phrase, func(r rune) bool { return r >= 0x80 || !letters[byte(r)] })
 	return i > 0 && behindNo[strings.ToLower(phrase[:i])]
 }
 
-// abbreviated reports whether a text ends with e.g or i.e: a period behind it
-// ends no sentence.
+// abbreviated reports whether a text ends with e.g or i.e. A period after it does not end a
+// sentence.
 func abbreviated(text string) bool {
 	return strings.HasSuffix(text, "e.g") || strings.HasSuffix(text, "i.e")
 }
 
-// has reports whether a text has one of the words, in any case.
+// has reports whether a text contains one of the words, ignoring case.
 func has(text string, set map[string]bool) bool {
 	for w := range strings.FieldsFuncSeq(strings.ReplaceAll(strings.ToLower(text), "’", "'"), func(r rune) bool { return r != '\'' && r != '-' && (r < 'a' || r > 'z') }) {
 		if set[strings.Trim(w, "'-")] || set[strings.ReplaceAll(w, "'", "")] || strings.HasSuffix(w, "n't") && set["not"] {
@@ -83,8 +82,8 @@ func has(text string, set map[string]bool) bool {
 	return false
 }
 
-// inQuotes reports whether quotes or backticks are open before a phrase, and
-// closed behind it. The quotes of a field's whole value are none.
+// inQuotes reports whether quotes or backticks are open before a phrase and closed after it. Quotes
+// around a field's whole value do not count.
 func inQuotes(before, after string) bool {
 	if i := strings.Index(after, "\n\n"); i >= 0 {
 		after = after[:i]
@@ -106,8 +105,7 @@ func inQuotes(before, after string) bool {
 	return (strings.HasSuffix(trimmed, " '") || strings.HasSuffix(trimmed, "('")) && strings.Contains(after, "'")
 }
 
-// listed reports whether a line is an item of a list that a line before it
-// announces as one of examples.
+// listed reports whether a line is an item of a list that an earlier line announces as examples.
 func listed(text string, start int, line string) bool {
 	if !item(line) {
 		return false
@@ -131,15 +129,15 @@ func item(line string) bool {
 		len(digits) < len(line) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// fences knows which lines are code, from the beginning of a text on.
+// fences tracks which lines of a text are in fenced code blocks.
 type fences struct {
 	text string
 	at   int
 	mark string // of the open fence
 }
 
-// open reports whether a place is in a fenced block that is closed behind it.
-// Places have to come in order.
+// open reports whether an offset is in a fenced block that is closed after it. Offsets must be
+// passed in ascending order.
 func (f *fences) open(at int) bool {
 	for f.at < len(f.text) && f.at <= at {
 		end := strings.IndexByte(f.text[f.at:], '\n')

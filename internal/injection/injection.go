@@ -1,8 +1,7 @@
-// Package injection finds text that reads as if it were meant to turn a model
-// against whoever it works for: orders to drop its instructions, to tell its
-// prompt, to act behind the user's back, and the marks of chat templates. It
-// is a short list of phrases and no proof of anything: honest text about such
-// attacks holds them too, and an attack can be worded otherwise.
+// Package injection finds text that looks like prompt injection: instructions to ignore the model's
+// instructions, to reveal its prompt, or to act behind the user's back, and chat template markers.
+// It uses a short list of phrases and proves nothing: legitimate text about such attacks contains
+// them too, and attacks can use other words.
 package injection
 
 import (
@@ -13,24 +12,23 @@ import (
 	"metier/internal/termtext"
 )
 
-// Finding is one phrase and where it begins.
+// Finding is a phrase and its offset.
 type Finding struct {
 	Kind   string // override, prompt, secrecy, persona, template
 	Offset int    // in bytes
-	// Mentioned says that the text talks about the phrase: it is negated, quoted,
-	// in code, or among examples.
+	// Mentioned reports whether the text only mentions the phrase: it is negated, quoted, in code,
+	// or among examples.
 	Mentioned bool
 }
 
-// Most is how many findings are given for one text; there may be more.
+// Most is the maximum number of findings reported for a text.
 const Most = 10
 
-// MaxText is how many bytes of a text are looked at: as many as a file has that is
-// given out as a whole.
+// MaxText is how many bytes of a text are searched: the maximum size of a file that is returned as
+// a whole.
 const MaxText = 16 << 20
 
-// phrase is a sequence of sets of words; before each but the first, fillers may
-// stand.
+// phrase is a sequence of word sets. Fillers may precede each set except the first.
 type phrase struct {
 	kind string
 	sets [][]string
@@ -41,7 +39,7 @@ const (
 	maxGap     = 12 // bytes between two words
 )
 
-// filler reports whether a word may stand between the words of a phrase.
+// filler reports whether a word may appear between the words of a phrase.
 func filler(w string) bool {
 	switch w {
 	case "all", "any", "the", "your", "my", "our", "of", "these", "those", "every", "other", "and", "or", "a", "an", "its", "their":
@@ -50,8 +48,8 @@ func filler(w string) bool {
 	return false
 }
 
-// table holds the phrases by their first word. A set is its words with blanks
-// between; the text in a phrase's sets is matched as whole words.
+// table holds the phrases by their first word. A set is written as words separated by spaces. Sets
+// match whole words.
 var table = compile(
 	phrase{"override", sets("ignore disregard forget override", "previous prior above earlier preceding existing foregoing", "instructions instruction prompts prompt directions directives rules guidelines messages context constraints")},
 	phrase{"override", sets("ignore disregard forget override bypass", "system safety developer", "instructions prompt prompts rules guidelines policies message messages")},
@@ -68,13 +66,13 @@ var table = compile(
 	phrase{"persona", sets("developer dan god jailbreak", "mode", "enabled activated on")},
 )
 
-// behindNo are first words that count only behind a no.
+// behindNo are first words that count only after a negation.
 var behindNo = map[string]bool{"tell": true, "inform": true, "alert": true, "notify": true}
 
-// no turns an order to ignore into one not to.
+// no lists the words that negate an instruction to ignore something.
 const no = "not never don dont cannot can wont won"
 
-// marks are of chat templates: they have no place in a skill's prose.
+// marks are chat template markers, which do not belong in a skill's prose.
 var marks = []string{"<|im_start|>", "<|im_end|>", "<|system|>", "<|endoftext|>", "<<sys>>", "[/inst]"}
 
 func sets(words ...string) [][]string {
@@ -87,7 +85,7 @@ func sets(words ...string) [][]string {
 
 type compiled struct {
 	first  map[string][]phrase
-	begins [1 << 10]uint16 // first two letters of a first word → its lengths, a bit each
+	begins [1 << 10]uint16 // first two letters of a first word → its lengths, as a bit set
 }
 
 func compile(all ...phrase) *compiled {
@@ -103,10 +101,9 @@ func compile(all ...phrase) *compiled {
 
 func pair(a, b byte) int { return int(a&31)<<5 | int(b&31) }
 
-// Find returns what it finds in the first MaxText bytes, in order of place, at
-// most Most. Upper case, line breaks, markup and invisible characters between
-// and inside words change nothing, nor do Cyrillic and Greek letters that look
-// like Latin ones.
+// Find returns up to Most findings in the first MaxText bytes, in order of offset. It ignores case,
+// line breaks, markup, and invisible characters between and inside words, and treats Cyrillic and
+// Greek letters that look like Latin ones as such.
 func Find(text string) []Finding {
 	if len(text) > MaxText {
 		text = text[:MaxText]
@@ -124,7 +121,7 @@ func Find(text string) []Finding {
 		switch {
 		case len(out) < Most:
 			out = append(out, f)
-		case !f.Mentioned: // one that counts is not crowded out
+		case !f.Mentioned: // findings that are not just mentioned take precedence
 			out[Most-1] = f
 		}
 	}
@@ -150,8 +147,7 @@ func Find(text string) []Finding {
 	return out
 }
 
-// begun returns the kind of the phrase whose first word is text[from:to], ""
-// for none.
+// begun returns the kind of the phrase whose first word is text[from:to], or "".
 func begun(text string, from, to int) string {
 	w := strings.ToLower(text[from:to])
 	for _, p := range table.first[w] {
@@ -167,7 +163,7 @@ func begun(text string, from, to int) string {
 	return ""
 }
 
-// previous is the last word of a text; don't and can't are don and can.
+// previous returns the last word of a text. For don't and can't, that is don and can.
 func previous(text string) string {
 	text = strings.TrimRightFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !letters[byte(r)] })
 	from := len(text)
@@ -229,7 +225,7 @@ func mark(text string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return len(text) >= len(m) && strings.EqualFold(text[:len(m)], m) })
 }
 
-// letters are those of ASCII.
+// letters are the ASCII letters.
 var letters = func() (is [256]bool) {
 	for c := byte('a'); c <= 'z'; c++ {
 		is[c], is[c-'a'+'A'] = true, true
@@ -237,8 +233,7 @@ var letters = func() (is [256]bool) {
 	return is
 }()
 
-// hides reports whether a text holds characters that are not to be seen, or
-// wide forms of ASCII.
+// hides reports whether a text contains invisible characters or wide forms of ASCII.
 func hides(text string) bool {
 	for i := 0; i < len(text); {
 		if text[i] < utf8.RuneSelf {
@@ -254,20 +249,20 @@ func hides(text string) bool {
 	return false
 }
 
-// common spares most characters the long look: letters with accents, dashes,
+// common is a fast check that exempts most characters from the slow one: accented letters, dashes,
 // quotes, arrows, boxes, ideographs.
 func common(r rune) bool {
 	return r >= 0xae && r < 0x300 || r >= 0x2010 && r < 0x2028 || r >= 0x2100 && r < 0x2fff || r >= 0x3400 && r < 0xa000
 }
 
-// alike are letters of other scripts that look like Latin ones.
+// alike maps letters of other scripts that look like Latin ones.
 var alike = map[rune]byte{'а': 'a', 'е': 'e', 'о': 'o', 'р': 'p', 'с': 'c', 'у': 'y', 'х': 'x', 'і': 'i', 'ѕ': 's', 'ј': 'j', 'ԁ': 'd', 'һ': 'h', 'ԛ': 'q', 'ԝ': 'w', 'ո': 'n', 'ν': 'v', 'ο': 'o', 'ρ': 'p', 'α': 'a', 'ι': 'i',
 	'А': 'A', 'Е': 'E', 'О': 'O', 'Р': 'P', 'С': 'C', 'Т': 'T', 'І': 'I', 'Ѕ': 'S', 'Н': 'H', 'М': 'M', 'Ο': 'O', 'Ρ': 'P', 'Ι': 'I', 'Ν': 'N', 'Υ': 'Y', 'Τ': 'T', 'Ε': 'E', 'Α': 'A'}
 
 func wide(r rune) bool { return r >= 0xff01 && r <= 0xff5e }
 
-// bare returns a text without invisible characters and with wide letters
-// folded, and where each of its bytes was.
+// bare returns a text without invisible characters and with wide letters folded, and the original
+// offset of each byte.
 func bare(text string) (string, []int) {
 	out, places := make([]byte, 0, len(text)), make([]int, 0, len(text))
 	for i, r := range text {

@@ -1,6 +1,5 @@
-// Package intake looks at JSON before the protocol library decodes it. The library
-// takes 1,000 objects and lists in one another, and spends time with the square of
-// that.
+// Package intake checks JSON before the protocol library decodes it. The library accepts 1,000
+// levels of nesting, and its decoding time grows with the square of the depth.
 package intake
 
 import (
@@ -9,31 +8,31 @@ import (
 	"fmt"
 )
 
-// Deepest is how many objects and lists of a message may be in one another.
+// Deepest is the default maximum nesting depth of a message.
 const Deepest = 100
 
-// Guard looks at how long and how deep messages are.
+// Guard checks the size and nesting depth of messages.
 type Guard struct {
-	Most int64 // bytes of one message; 0: any number
-	Deep int64 // objects and lists in one another; 0: Deepest
+	Most int64 // bytes of one message; 0: unlimited
+	Deep int64 // nesting depth; 0: Deepest
 
 	depth, size     int64
 	quoted, escaped bool
 }
 
-// What See reports.
+// Errors of See.
 var (
 	ErrTooDeep = fmt.Errorf("JSON is nested more than %d deep", Deepest)
 	ErrTooMuch = errors.New("it sends too much")
 )
 
-// See reports what is wrong with the next bytes.
+// See checks the next bytes.
 func (g *Guard) See(p []byte) error {
 	deepest := cmp.Or(g.Deep, Deepest)
 	for _, b := range p {
 		g.size++
 		switch {
-		case b == '\n': // no string goes over a line
+		case b == '\n': // a string cannot contain a line break
 			g.quoted, g.escaped = false, false
 		case g.quoted:
 			switch {

@@ -1,5 +1,5 @@
-// Package jsonedit changes one member of a JSON object that others write too:
-// the other members keep their order and their text, numbers included.
+// Package jsonedit changes one member of a JSON object that other programs write too. The other
+// members keep their order and their text, including numbers.
 package jsonedit
 
 import (
@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// Object is a JSON object as it was written. The zero value is empty.
+// Object is a JSON object that keeps its original text. The zero value is empty.
 type Object struct {
 	members []member
-	places  map[string]int // key → its place in members: a file may have very many keys
+	places  map[string]int // key → index in members: a file may have many keys
 	indent  string
 }
 
@@ -23,8 +23,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// Parse reads one object. A key that comes twice is an error: two readers could
-// mean different members by it.
+// Parse parses one object. A duplicate key is an error: two readers could use different members.
 func Parse(b []byte) (*Object, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil {
@@ -60,7 +59,7 @@ func Parse(b []byte) (*Object, error) {
 	return o, nil
 }
 
-// whole words an end that comes too early.
+// whole returns the error for input that ends too early.
 func whole(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("it ends before the JSON object does")
@@ -68,8 +67,8 @@ func whole(err error) error {
 	return err
 }
 
-// indentOf is the white space before the first key, if that is on a line of its
-// own: what is written back looks like what was read.
+// indentOf returns the white space before the first key, if that is on its own line, so that the
+// output has the same indentation.
 func indentOf(b []byte) string {
 	_, rest, ok := bytes.Cut(b, []byte("\n"))
 	if !ok {
@@ -79,7 +78,7 @@ func indentOf(b []byte) string {
 	return string(rest[:n])
 }
 
-// Keys returns the keys in the order in which they stand.
+// Keys returns the keys in their original order.
 func (o *Object) Keys() []string {
 	var out []string
 	for _, m := range o.members {
@@ -88,7 +87,7 @@ func (o *Object) Keys() []string {
 	return out
 }
 
-// Get returns the text of a member.
+// Get returns the JSON text of a member.
 func (o *Object) Get(key string) (json.RawMessage, bool) {
 	i := o.find(key)
 	if i < 0 {
@@ -97,8 +96,7 @@ func (o *Object) Get(key string) (json.RawMessage, bool) {
 	return o.members[i].value, true
 }
 
-// Set gives a member a value: in its place, or as the last one if it is new.
-// value has to be valid JSON.
+// Set sets a member: in place, or at the end if it is new. value must be valid JSON.
 func (o *Object) Set(key string, value json.RawMessage) {
 	if i := o.find(key); i >= 0 {
 		o.members[i].value = value
@@ -107,7 +105,7 @@ func (o *Object) Set(key string, value json.RawMessage) {
 	o.add(key, value)
 }
 
-// add makes a new member the last one.
+// add appends a new member.
 func (o *Object) add(key string, value json.RawMessage) {
 	if o.places == nil {
 		o.places = map[string]int{}
@@ -116,7 +114,7 @@ func (o *Object) add(key string, value json.RawMessage) {
 	o.members = append(o.members, member{key, value})
 }
 
-// Delete removes a member, if it is there.
+// Delete removes a member if it exists.
 func (o *Object) Delete(key string) {
 	if i := o.find(key); i >= 0 {
 		o.members = slices.Delete(o.members, i, i+1)
@@ -134,7 +132,7 @@ func (o *Object) find(key string) int {
 	return -1
 }
 
-// MarshalJSON gives the members in order, each as it was written.
+// MarshalJSON returns the members in order, each with its original text.
 func (o *Object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -150,8 +148,8 @@ func (o *Object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Text is the object as a file: indented as it was, two blanks where that is
-// not known, and with a line end.
+// Text formats the object as a file: with its original indentation, or two spaces if that is
+// unknown, and a trailing newline.
 func (o *Object) Text() ([]byte, error) {
 	flat, err := o.MarshalJSON()
 	if err != nil {
@@ -169,7 +167,7 @@ func (o *Object) Text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// quoted writes a key without escaping what only HTML needs escaped.
+// quoted encodes a key without HTML escaping.
 func quoted(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

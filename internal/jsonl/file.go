@@ -14,14 +14,13 @@ import (
 
 // Errors of a File.
 var (
-	// ErrChanged says that somebody else wrote to the file: its size is not
-	// what this File left.
+	// ErrChanged means that another program wrote to the file: its size is not what this File left.
 	ErrChanged = errors.New("the file was changed from outside")
-	// ErrNotRegular says that the path is a link, a device or a folder.
+	// ErrNotRegular means that the path is a link, a device, or a folder.
 	ErrNotRegular = errors.New("not a regular file")
 )
 
-// Options for Open; nil means defaults.
+// Options configure Open. Nil selects the defaults.
 type Options struct {
 	ReadOnly bool
 	// Write replaces the write to the file, to inject faults in tests.
@@ -33,14 +32,14 @@ type Options struct {
 type File struct {
 	f     *os.File
 	path  string
-	size  int64 // what we vouch for
+	size  int64 // verified size
 	write func(f *os.File, b []byte, off int64) (int, error)
-	dirty bool // a failed write may have left bytes past size
+	dirty bool // a failed write may have left bytes after size
 	fresh bool // created here: its folder is not synced yet
 }
 
-// Open opens path, creating it with mode 0600 unless ReadOnly. It follows no
-// symbolic link at path itself.
+// Open opens path, creating it with mode 0600 unless ReadOnly. It fails if path itself is a
+// symbolic link.
 func Open(path string, o *Options) (*File, error) {
 	if o == nil {
 		o = &Options{}
@@ -72,7 +71,7 @@ func Open(path string, o *Options) (*File, error) {
 	return &File{f: f, path: path, size: info.Size(), write: w, fresh: fresh}, nil
 }
 
-// Size is the number of bytes that are there and were written completely.
+// Size returns the number of bytes that were written completely.
 func (f *File) Size() int64 { return f.size }
 
 // Lines yields the lines from offset off, the start of a line, to Size.
@@ -80,17 +79,16 @@ func (f *File) Lines(off int64, limit int) iter.Seq2[Line, error] {
 	return Scan(f.Section(off, f.size), off, limit)
 }
 
-// Section reads the bytes from off up to end.
+// Section returns a reader for the bytes from off to end.
 func (f *File) Section(off, end int64) *io.SectionReader {
 	return io.NewSectionReader(f.f, off, end-off)
 }
 
-// ReadAt reads as io.ReaderAt does.
+// ReadAt implements io.ReaderAt.
 func (f *File) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, off) }
 
-// Append writes b, whole lines, in one write and returns where it begins. When
-// the write fails the file is cut back to what it was, at the latest by the
-// next Append.
+// Append appends b, which must consist of whole lines, in one write. It returns the offset of b. If
+// the write fails, the file is truncated to its previous size, at the latest by the next Append.
 func (f *File) Append(b []byte) (int64, error) {
 	info, err := f.f.Stat()
 	if err != nil {
@@ -121,7 +119,7 @@ func (f *File) Append(b []byte) (int64, error) {
 	return off, atomicfile.At(atomicfile.AfterAppend, f.path)
 }
 
-// Cut drops everything from offset size on.
+// Cut truncates the file to size.
 func (f *File) Cut(size int64) error {
 	if err := f.f.Truncate(size); err != nil {
 		return err
@@ -130,7 +128,7 @@ func (f *File) Cut(size int64) error {
 	return nil
 }
 
-// Sync makes what was appended durable, and the file's name on first use.
+// Sync makes appended data durable and, on first use, the file's name.
 func (f *File) Sync() error {
 	if err := f.f.Sync(); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package jsonl reads and appends files of one record per line. It knows lines,
-// not their meaning: where each begins, whether the last one was finished, and
-// how to leave a file as it was when a write fails halfway.
+// Package jsonl reads and appends files with one record per line. It handles lines, not their
+// content: where each begins, whether the last one is complete, and how to restore a file after a
+// failed write.
 package jsonl
 
 import (
@@ -14,7 +14,7 @@ import (
 // Line is one line of a file.
 type Line struct {
 	N     int    // 1, 2, …
-	Off   int64  // where it begins
+	Off   int64  // offset of its first byte
 	Size  int64  // bytes without the newline
 	Bytes []byte // without the newline; valid until the next line; nil when Long
 	Torn  bool   // the input ends without a newline
@@ -23,13 +23,12 @@ type Line struct {
 
 const skipped = 256 << 20 // bytes of one line past its limit
 
-// Scan yields the lines of r, which starts at offset off of its file. Lines
-// longer than limit bytes come without their bytes, so that memory stays
-// bounded whatever r holds. An error of r ends the iteration.
+// Scan returns the lines of r, which starts at offset off of its file. Lines longer than limit
+// bytes are returned without their bytes, so that memory use is bounded. An error of r ends the
+// iteration.
 //
-// A line that goes on for more than 256 MiB past limit ends it: it is told as
-// Long with the size that was seen, and what is behind it is not looked for, or
-// a file without content could be read for hours.
+// A line that exceeds limit by more than 256 MiB also ends the iteration. It is returned as Long
+// with the size read so far. Without this limit, reading a sparse file could take hours.
 func Scan(r io.Reader, off int64, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 32<<10)

@@ -1,6 +1,6 @@
-// Package lockfile keeps two processes from writing the same files at once. The
-// system lets go of a lock when its process ends, however it ends. The file
-// itself stays: removing it would let two processes hold two locks of one name.
+// Package lockfile prevents two processes from writing the same files at the same time. The system
+// releases a lock when its process ends for any reason. The file itself remains: if it were
+// removed, two processes could lock the same name.
 package lockfile
 
 import (
@@ -15,11 +15,11 @@ import (
 	"metier/internal/confine"
 )
 
-// Lock is a lock that is held.
+// Lock is a held lock.
 type Lock struct{ fl *flock.Flock }
 
-// Try takes the lock of a path, or reports false where another has it. The file
-// is made, for its owner alone, if it is not there; its folder must be.
+// Try acquires the lock of a path. It returns false if another process holds it. It creates the
+// file, with access only for its owner, but not its folder.
 func Try(path string) (*Lock, bool, error) {
 	if err := usable(path); err != nil {
 		return nil, false, err
@@ -32,10 +32,10 @@ func Try(path string) (*Lock, bool, error) {
 	return &Lock{fl}, true, nil
 }
 
-// pause is how long Wait waits before it looks again.
+// pause is the polling interval of Wait.
 const pause = 5 * time.Millisecond
 
-// Wait is Try until the lock is free or ctx ends; then the error is its cause.
+// Wait acquires the lock as soon as it is free. If ctx ends first, it returns the cause.
 func Wait(ctx context.Context, path string) (*Lock, error) {
 	if err := usable(path); err != nil {
 		return nil, err
@@ -51,8 +51,7 @@ func fileOf(path string) *flock.Flock {
 	return flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|confine.Direct))
 }
 
-// Sign writes into the file who has the lock. It leaves alone what was put in
-// the file's place since.
+// Sign writes the owner of the lock to the file. It leaves the file alone if it was replaced.
 func (l *Lock) Sign(text []byte) error {
 	f, err := os.OpenFile(l.fl.Path(), os.O_WRONLY|confine.Direct, 0)
 	if err != nil {
@@ -73,8 +72,8 @@ func (l *Lock) Sign(text []byte) error {
 	return err
 }
 
-// usable refuses what is no file of ours: opening a pipe would wait for whoever
-// is at its other end, and a link would have a lock made elsewhere.
+// usable rejects paths that are not regular files: opening a pipe would block, and a link would
+// create a lock elsewhere.
 func usable(path string) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "lock", Path: path, Err: errors.New("it is no regular file; remove it")}
@@ -82,7 +81,7 @@ func usable(path string) error {
 	return nil
 }
 
-// Release lets go of the lock. A nil Lock holds nothing.
+// Release releases the lock. A nil Lock is allowed.
 func (l *Lock) Release() error {
 	if l == nil {
 		return nil
@@ -90,8 +89,8 @@ func (l *Lock) Release() error {
 	return errors.Join(l.fl.Unlock(), l.fl.Close())
 }
 
-// Held reports whether some process has the lock. It takes a shared one for a
-// moment; where it cannot look, it says no.
+// Held reports whether any process holds the lock. It briefly acquires a shared lock. If it cannot
+// check, it returns false.
 func Held(path string) bool {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return false

@@ -1,4 +1,4 @@
-// Package loopback reads addresses of services that have to be on this machine.
+// Package loopback parses addresses of services that must be on this machine.
 package loopback
 
 import (
@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// Endpoint reads an address with one of the schemes, a port, and a host that is
-// this machine's loopback: 127.0.0.0/8, [::1] or localhost, which is 127.0.0.1
-// whatever a resolver says. It gives the address and its IP:PORT.
+// Endpoint parses a URL with one of the schemes, a port, and a loopback host: 127.0.0.0/8, [::1],
+// or localhost, which always means 127.0.0.1. It returns the URL and its IP:PORT.
 func Endpoint(s string, schemes ...string) (u *url.URL, addr string, err error) {
 	u, err = url.Parse(s)
 	if err != nil || !slices.Contains(schemes, u.Scheme) || u.User != nil || u.Port() == "" {
@@ -31,8 +30,8 @@ func Endpoint(s string, schemes ...string) (u *url.URL, addr string, err error) 
 	return u, net.JoinHostPort(ip.Unmap().String(), u.Port()), nil
 }
 
-// Client is an HTTP client that reaches one address, through no proxy, and
-// follows nothing.
+// Client returns an HTTP client that connects only to one address, without a proxy, and does not
+// follow redirects.
 func Client(addr string) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -1,6 +1,5 @@
-// Package namedfile reads files that a user named on the command line or in a
-// configuration file. It bounds their size and never blocks on a pipe without a
-// writer.
+// Package namedfile reads files that a user named on the command line or in a configuration file.
+// It limits their size and never blocks on a pipe without a writer.
 package namedfile
 
 import (
@@ -12,7 +11,7 @@ import (
 	"syscall"
 )
 
-// ErrNoWriter is the error for a named pipe that no process writes to.
+// ErrNoWriter is returned for a named pipe that no process writes to.
 var ErrNoWriter = errors.New("no process writes to this pipe")
 
 // TooLong is the error for a file longer than the limit, in bytes.
@@ -41,8 +40,7 @@ func Read(path string, max int64) ([]byte, error) {
 	return b, nil
 }
 
-// Cause returns the error of the system without the path, for messages that name the
-// path themselves.
+// Cause returns the system's error without the path, for messages that already include the path.
 func Cause(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

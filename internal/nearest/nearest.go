@@ -1,4 +1,4 @@
-// Package nearest finds what somebody meant by a misspelt name.
+// Package nearest suggests names for a misspelled one.
 package nearest
 
 import (
@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// most is how many bytes a name may differ by before it is another one; a short
-// one becomes another word sooner.
+// most is the maximum number of differing bytes for a similar name. For short names it is less.
 const most = 3
 
-// Names returns the names written most nearly like name, in their order: none
-// when all differ in more than three bytes, or in more than half of its own.
+// Names returns the names most similar to name, in their order. It returns none if all differ in
+// more than three bytes, or in more than half of name's bytes.
 func Names(name string, among []string) []string {
 	far := min(most, len(name)/2) + 1
 	best, near := far, []string(nil)
@@ -26,7 +25,7 @@ func Names(name string, among []string) []string {
 	return near
 }
 
-// Hint words Names for the end of a message; "" when there is none.
+// Hint formats Names for the end of a message. It returns "" if there are none.
 func Hint(name string, among []string) string {
 	near := Names(name, among)
 	if len(near) == 0 {
@@ -35,15 +34,15 @@ func Hint(name string, among []string) string {
 	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// Edits is the number of bytes that were inserted, removed, changed or swapped with their neighbor between a and b. If it is more
-// than far, the result is any number above far: only as much of the table is filled as that takes.
+// Edits returns the number of bytes inserted, removed, changed, or swapped with their neighbor
+// between a and b. If it exceeds far, the result is some number above far, which saves time.
 func Edits(a, b string, far int) int {
 	outside := far + 1
 	if len(a) > len(b)+far || len(b) > len(a)+far {
 		return outside
 	}
 	n := len(b) + 1
-	rows := make([]int, 0, 128) // without an allocation for most words
+	rows := make([]int, 0, 128) // avoids an allocation for most words
 	rows = append(rows, make([]int, 3*n)...)
 	before, prev, row := rows[:n], rows[n:2*n], rows[2*n:]
 	for j := range prev {

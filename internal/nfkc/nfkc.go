@@ -1,5 +1,5 @@
-// Package nfkc brings names to one spelling: Unicode normalization form KC, in which é is é however it was typed and a
-// full-width letter is the letter (Agent Skills reference validator).
+// Package nfkc normalizes names to Unicode form NFKC, like the Agent Skills reference validator: é
+// has one encoding however it was typed, and a full-width letter becomes the ordinary one.
 package nfkc
 
 import (
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// String gives s in form KC. ASCII is in it already, and most names are ASCII.
+// String returns s in NFKC form. ASCII text, which most names are, is returned as is.
 func String(s string) string {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

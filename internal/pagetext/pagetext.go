@@ -1,7 +1,6 @@
-// Package pagetext turns what a web server sent into text that can be read: an
-// HTML page without its scripts, styles and hidden parts, or a text file as it
-// is, in UTF-8. A page is untrusted: the work and the text are bounded by what
-// came in, however it is nested.
+// Package pagetext converts a web server's response to readable text in UTF-8: an HTML page without
+// its scripts, styles, and hidden parts, or a text file as it is. Pages are untrusted: time and
+// output are bounded by the input size, whatever the nesting.
 package pagetext
 
 import (
@@ -17,29 +16,28 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Page is what there is to read.
+// Page is the readable content of a response.
 type Page struct {
 	Media     string // type/subtype in lower case; "" where the server said none that can be told
 	Charset   string // as it was read: utf-8, windows-1252, shift_jis …; "" where Binary
-	Binary    bool   // there is no text
+	Binary    bool   // contains no text
 	HTML      bool
 	Title     string // of an HTML page, on one line, at most MaxTitle characters
 	Text      string
-	Hidden    int  // elements left out that a browser would not show
+	Hidden    int  // number of elements omitted because a browser would not show them
 	Truncated bool // the text ends before the page does
 }
 
-// MaxText is how many bytes of text are made of one page, at least; what comes
-// after is left out.
+// MaxText is the minimum limit in bytes for the text of a page. Text beyond the limit is omitted.
 const MaxText = 1 << 20
 
-// MaxTitle is how many characters of a title are kept.
+// MaxTitle is the maximum length of a title in characters.
 const MaxTitle = 300
 
-// ErrDepth is returned for HTML that nests deeper than 512 elements.
+// ErrDepth is returned for HTML that is nested deeper than 512 elements.
 var ErrDepth = errors.New("the page nests its elements too deep")
 
-// mediaOf is the type/subtype of a Content-Type, or "" where it is none.
+// mediaOf returns the type/subtype of a Content-Type, or "" if it is invalid.
 func mediaOf(contentType string) string {
 	m, _, err := mime.ParseMediaType(contentType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || len(m) > 100 || !strings.Contains(m, "/") {
@@ -48,7 +46,7 @@ func mediaOf(contentType string) string {
 	return m
 }
 
-// Read reads b, which was sent as contentType from base. The error is ErrDepth.
+// Read converts b, which was sent as contentType from base. Its only error is ErrDepth.
 func Read(b []byte, contentType string, base *url.URL) (Page, error) {
 	p := Page{Media: mediaOf(contentType)}
 	p.HTML = p.Media == "text/html" || p.Media == "application/xhtml+xml" || p.Media == "" && looksHTML(b)
@@ -56,7 +54,7 @@ func Read(b []byte, contentType string, base *url.URL) (Page, error) {
 		p.Binary = true
 		return p, nil
 	}
-	if p.HTML { // so that a charset in the page counts
+	if p.HTML { // to respect a charset declared in the page
 		contentType = "text/html" + contentType[min(len(contentType), len(p.Media)):]
 	}
 	text, name, ok := decode(b, contentType)
@@ -80,7 +78,7 @@ func Read(b []byte, contentType string, base *url.URL) (Page, error) {
 	return p, nil
 }
 
-// binaryType says that a media type is never text.
+// binaryType reports whether a media type is never text.
 func binaryType(media string) bool {
 	kind, sub, _ := strings.Cut(media, "/")
 	switch kind {
@@ -95,8 +93,7 @@ func looksHTML(b []byte) bool {
 	return strings.HasPrefix(head, "<!doctype html") || strings.HasPrefix(head, "<html") || strings.HasPrefix(head, "<head") || strings.HasPrefix(head, "<body")
 }
 
-// decode gives b in UTF-8, and the name of what it was in. ok is false for what
-// is no text.
+// decode converts b to UTF-8 and returns the name of its encoding. ok is false if b is not text.
 func decode(b []byte, contentType string) (text, name string, ok bool) {
 	enc, name, sure := charset.DetermineEncoding(b, contentType)
 	if !sure && utf8.Valid(b) {
@@ -117,7 +114,7 @@ func decode(b []byte, contentType string) (text, name string, ok bool) {
 	return strings.ToValidUTF8(string(b), "\uFFFD"), name, true
 }
 
-// controls counts bytes that no text has.
+// controls counts bytes that do not occur in text.
 func controls(b []byte) (n int) {
 	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b {
@@ -127,7 +124,7 @@ func controls(b []byte) (n int) {
 	return n
 }
 
-// title is a title on one line, cut to MaxTitle.
+// title returns a title on one line, cut to MaxTitle.
 func title(s string) string {
 	r := []rune(oneLine(s))
 	if len(r) > MaxTitle {

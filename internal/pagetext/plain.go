@@ -7,20 +7,18 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxHref is the longest address that a link keeps, in bytes; none that is
-// longer can be asked for.
+// maxHref is the maximum length in bytes of a link's address. Longer ones cannot be fetched.
 const maxHref = 2048
 
-// plain writes a page anew, with the tags and attributes that count here and all
-// else as text. The parser opens each formatting element that is still open anew
-// in each block, with a copy of its attributes: 80 KB of some hundred <b> and
-// then paragraphs become a gigabyte. Those elements say nothing here and are left
-// out, and no tag has more than a few attributes. What was text for this reading
-// is text for the parser, whatever it stands in.
+// plain rewrites a page with only the relevant tags and attributes; everything else becomes text.
+// The parser reopens each open formatting element in each block, with a copy of its attributes: 80
+// KB with some hundred <b> followed by paragraphs become a gigabyte. Those elements do not matter
+// here and are dropped, and no tag keeps more than a few attributes. What is text here is also text
+// for the parser, wherever it is.
 func plain(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
-	unread := false // inside what has no text for a reader and no tags
+	unread := false // inside an element without readable text and tags
 	for z := html.NewTokenizer(strings.NewReader(text)); ; {
 		switch kind := z.Next(); kind {
 		case html.ErrorToken:
@@ -37,16 +35,16 @@ func plain(text string) string {
 	}
 }
 
-// tag writes a tag, and reports whether what follows is no text.
+// tag writes a tag. It reports whether the content that follows is not text.
 func tag(b *strings.Builder, z *html.Tokenizer, kind html.TokenType) (unread bool) {
 	raw, more := z.TagName()
 	name, mute := string(raw), false
 	switch atom.Lookup(raw) {
 	case atom.B, atom.Big, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike, atom.Strong, atom.Tt, atom.U,
 		atom.Noembed, atom.Plaintext, atom.Xmp:
-		name, mute = name+"-", true // a name without a meaning, in case it is hidden
+		name, mute = name+"-", true // a meaningless name, in case it is hidden
 	case atom.Code:
-		name = "kbd" // is written like it
+		name = "kbd" // written the same way
 	case atom.Noscript:
 		z.NextIsNotRawText() // there are no scripts here
 	case atom.Script, atom.Style, atom.Iframe, atom.Noframes:
@@ -71,8 +69,8 @@ func tag(b *strings.Builder, z *html.Tokenizer, kind html.TokenType) (unread boo
 	return unread
 }
 
-// attributes are those of a tag that count, as they are written, and whether it
-// says that it is hidden. Of two with one name the first counts.
+// attributes returns the relevant attributes of a tag, formatted, and whether they hide the
+// element. The first of duplicate attributes counts.
 func attributes(z *html.Tokenizer, more bool) (written string, hidden bool) {
 	seen := map[string]bool{}
 	for more {
@@ -93,8 +91,8 @@ func attributes(z *html.Tokenizer, more bool) (written string, hidden bool) {
 	return written, hidden
 }
 
-// hides says that a style keeps an element from being shown. Style sheets are
-// not read: text can be hidden in more ways.
+// hides reports whether a style hides an element. Style sheets are not evaluated: they can hide
+// text too.
 func hides(style string) bool {
 	s := strings.ToLower(strings.Join(strings.Fields(style), "")) + ";"
 	for _, not := range []string{"display:none", "visibility:hidden", "font-size:0;", "font-size:0px", "opacity:0;"} {

@@ -10,31 +10,31 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// writer writes the text of a tree. It looks at each node twice: once to drop
-// what is not shown, once to write.
+// writer writes the text of a tree. It visits each node twice: to drop what is not shown, and to
+// write.
 type writer struct {
 	base   *url.URL
 	based  bool
 	title  string
 	hidden int
-	layout map[*html.Node]bool // tables that hold blocks: they arrange, they list nothing
+	layout map[*html.Node]bool // tables that contain blocks: used for layout, not for data
 
 	buf    []byte
-	breaks int    // line ends that are due before the next text
-	space  bool   // a blank is due
-	pre    int    // inside so many pre
-	cell   int    // inside so many cells of a table that lists
-	marked int    // where a mark ended that the next text stands beside
-	prefix []byte // begins each line: what the blocks around it want
-	lists  []int  // numbers of ordered lists; -1 for others
+	breaks int    // line breaks due before the next text
+	space  bool   // a space is due
+	pre    int    // nesting level of pre elements
+	cell   int    // nesting level of data table cells
+	marked int    // end of a mark that the next text follows on the same line
+	prefix []byte // starts each line, according to the enclosing blocks
+	lists  []int  // current numbers of ordered lists; -1 for others
 }
 
-// Deeper quotes and lists are written without more indent.
+// maxIndent is the maximum indentation: deeper quotes and lists are not indented further.
 const maxIndent = 24
 
 func (w *writer) full() bool { return len(w.buf) >= MaxText }
 
-// dropped are elements of which nothing is text for a reader.
+// dropped reports whether an element contains no readable text.
 func dropped(a atom.Atom) bool {
 	switch a {
 	case atom.Script, atom.Style, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Embed, atom.Canvas, atom.Audio, atom.Video, atom.Map,
@@ -44,8 +44,8 @@ func dropped(a atom.Atom) bool {
 	return false
 }
 
-// prune takes out what is no text and what a browser would not show, and notes
-// title, base and which tables arrange. table is the nearest one around n.
+// prune removes what is not text or what a browser would not show. It records the title, the base,
+// and which tables are used for layout. table is the closest table around n.
 func (w *writer) prune(n, table *html.Node) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
@@ -87,7 +87,7 @@ func (w *writer) note(n, table *html.Node) {
 	}
 }
 
-// unseen says that an element says of itself that it is not shown; see plain.
+// unseen reports whether an element's attributes hide it; see plain.
 func unseen(n *html.Node) bool {
 	for _, a := range n.Attr {
 		if a.Key == "hidden" {
@@ -106,7 +106,7 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// inner is the text right below n.
+// inner returns the text directly below n.
 func inner(n *html.Node) string {
 	s := ""
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
@@ -173,7 +173,7 @@ func (w *writer) element(n *html.Node) {
 	}
 }
 
-// block begins and ends on a line of its own; 2: with an empty one between.
+// block starts and ends on its own line. With 2 breaks, it is also separated by an empty line.
 func (w *writer) block(breaks int, do func()) {
 	w.lines(breaks)
 	do()
@@ -191,7 +191,7 @@ func (w *writer) lines(n int) {
 	w.breaks, w.space = max(w.breaks, n), false
 }
 
-// mark begins a line; what do writes follows on the same one.
+// mark starts a line with s. The output of do follows on the same line.
 func (w *writer) mark(s string, do func()) {
 	w.text(s)
 	w.marked, w.space = len(w.buf), true
@@ -199,7 +199,7 @@ func (w *writer) mark(s string, do func()) {
 	w.marked = 0
 }
 
-// around puts a mark on both sides, if there is anything between.
+// around writes a mark on both sides of what do writes, if that is not empty.
 func (w *writer) around(mark string, do func()) {
 	if w.pre > 0 {
 		do()
@@ -214,7 +214,7 @@ func (w *writer) between(open string, end func() string, do func()) {
 	w.text(open)
 	begun := len(w.buf)
 	do()
-	if len(w.buf) == begun { // nothing: as if it had not been there
+	if len(w.buf) == begun { // nothing was written: undo
 		w.buf = w.buf[:before]
 		w.breaks, w.space = max(breaks, w.breaks), space
 		return
@@ -223,8 +223,8 @@ func (w *writer) between(open string, end func() string, do func()) {
 	w.raw(end())
 }
 
-// link writes a text with where it leads. That is found out only where there is
-// a text: it costs as much as the page's address is long.
+// link writes a link's text with its target. The target is resolved only if there is text, since
+// that takes time proportional to the length of the page's address.
 func (w *writer) link(n *html.Node) {
 	to, err := url.Parse(strings.TrimSpace(attr(n, "href")))
 	if err != nil || attr(n, "href") == "" || w.pre > 0 || to.Scheme != "" && to.Scheme != "http" && to.Scheme != "https" && to.Scheme != "mailto" {
@@ -250,7 +250,7 @@ func (w *writer) fenced(n *html.Node) {
 	})
 }
 
-// indented begins each line with more.
+// indented adds more to the start of each line.
 func (w *writer) indented(more string, do func()) {
 	was := len(w.prefix)
 	if was < maxIndent {
@@ -277,7 +277,7 @@ func (w *writer) item(n *html.Node) {
 	w.block(1, func() { w.mark(mark, func() { w.indented("  ", func() { w.children(n) }) }) })
 }
 
-// row is a line of a table that lists, or blocks of one that arranges.
+// row writes a row of a data table as a line, or that of a layout table as blocks.
 func (w *writer) row(n *html.Node) {
 	table := n.Parent
 	for table != nil && table.DataAtom != atom.Table {
@@ -311,7 +311,7 @@ func (w *writer) row(n *html.Node) {
 	}
 }
 
-// text writes text of the page: white space counts in pre alone.
+// text writes text of the page. White space is kept only inside pre.
 func (w *writer) text(s string) {
 	if w.pre > 0 {
 		for i, line := range strings.Split(s, "\n") {
@@ -342,10 +342,10 @@ func (w *writer) text(s string) {
 	}
 }
 
-// raw writes what goes on at once.
+// raw writes s as is.
 func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
 
-// flush writes what is due before text.
+// flush writes line breaks and spaces that are due before text.
 func (w *writer) flush() {
 	switch {
 	case w.breaks > 0 && len(w.buf) > 0:
@@ -365,7 +365,7 @@ func (w *writer) newline() {
 	w.buf = append(w.buf, w.prefix...)
 }
 
-// done is the text.
+// done returns the text.
 func (w *writer) done() string {
 	return strings.ToValidUTF8(strings.TrimSpace(string(w.buf)), "\uFFFD")
 }

@@ -1,4 +1,4 @@
-// Package plural words how many things there are.
+// Package plural formats numbers with nouns.
 package plural
 
 import "strconv"

@@ -8,18 +8,17 @@ import (
 	"metier/internal/sniff"
 )
 
-// pageLines is the most lines of one page: a client cuts results of more than
-// 2,000 lines.
+// pageLines is the maximum number of lines on a page: a client cuts results of more than 2,000
+// lines.
 const pageLines = 1900
 
-// Fits reports whether a text can be one page of at most the given bytes.
+// Fits reports whether a text fits on one page of at most the given bytes.
 func Fits(text string, most int) bool {
 	return len(text) <= most && strings.Count(text, "\n") <= pageLines
 }
 
-// Fit shortens text to one page of at most the given bytes: to the end of its
-// last whole line, if that keeps three quarters of it, else to its last whole
-// character.
+// Fit shortens text to one page of at most the given bytes. It cuts after the last whole line if
+// that keeps three quarters of the page, otherwise after the last whole character.
 func Fit(b []byte, most int) []byte {
 	for at, n := 0, 0; n < pageLines; n++ {
 		i := bytes.IndexByte(b[at:], '\n')
@@ -43,11 +42,10 @@ func Fit(b []byte, most int) []byte {
 	return b
 }
 
-// Page returns the part of the text of an activated skill, as [Skill.Text]
-// writes it, that begins at an offset and has at most the given number of bytes
-// with what Page adds: an element around each part, and after it which bytes
-// these are and that load, a call of a tool without its offset, continues. to is
-// where the part ends.
+// Page returns the part of an activated skill's text, as written by [Skill.Text], that begins at an
+// offset. The page has at most the given number of bytes, including what Page adds: an element
+// around each part, and after it which bytes these are and that load, a tool call without its
+// offset, continues. to is the end of the part.
 func Page(text, name, load string, from, most int) (page string, to int) {
 	const tag = "skill_context"
 	begin := ""

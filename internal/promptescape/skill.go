@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Skill is what the model reads of an activated skill: one element that names
-// skill and source, holds the content, the folder, the relative-path rule and
-// a list of files.
+// Skill is an activated skill as shown to the model: one element with the skill and source, the
+// content, the folder, the relative-path rule, and a list of files.
 type Skill struct {
 	Name, Source, Dir string
 	ThirdParty        bool
 	Content           string
 	Digest            string // "" where the setting keeps digests out of the text
 	Files             []File
-	More              int // files that are not listed
+	More              int // number of files that are not listed
 }
 
 // File is one line of the list.
@@ -24,8 +23,7 @@ type File struct {
 	Digest              string
 }
 
-// Text returns the element and how many look-alike tags of the content were
-// neutralized.
+// Text returns the element and how many look-alike tags in the content were neutralized.
 func (b Skill) Text() (string, int) {
 	content, n := Neutralize(b.Content)
 	var s strings.Builder
@@ -71,22 +69,21 @@ func (b Skill) list(s *strings.Builder) {
 	s.WriteString("Documents elsewhere in the workspace are not files of this skill; read them as workspace files.\n")
 }
 
-// Resource is what the model reads of one file of a skill.
+// Resource is a file of a skill as shown to the model.
 type Resource struct {
 	Skill, Path, Kind string
 	Size              int64
 	Offset            int64  // of Content in the file
 	Cut               bool   // the file continues after Content
 	Encoding          string // of Content; "" is text
-	Changed           bool   // it is not what was indexed, which had WasSize bytes
+	Changed           bool   // differs from the indexed file, which had WasSize bytes
 	WasSize           int64
-	Late              bool // it was not there when the skill was indexed
+	Late              bool // did not exist when the skill was indexed
 	Content           string
 	Notes             []string
 }
 
-// Text returns the element and how many look-alike tags of the content were
-// neutralized.
+// Text returns the element and how many look-alike tags in the content were neutralized.
 func (r Resource) Text() (string, int) {
 	var s strings.Builder
 	fmt.Fprintf(&s, ` skill="%s" path="%s" kind="%s" size="%d"`, Attribute(r.Skill), Attribute(r.Path), r.Kind, r.Size)

@@ -1,5 +1,5 @@
-// Package promptescape makes untrusted text fit to stand inside what metier writes for
-// a model: in one of its elements, in an attribute, on a line of a list.
+// Package promptescape escapes untrusted text for use inside metier's output for a model: in an
+// element, in an attribute, or in a list item.
 package promptescape
 
 import (
@@ -10,16 +10,14 @@ import (
 	"metier/internal/termtext"
 )
 
-// elements are what metier wraps text in. Text that comes from a skill, a
-// resource or a file may not open or close one of them, or it could pass for
-// another skill's or for nobody's.
+// elements are the elements that metier wraps text in. Text from a skill, a resource, or a file
+// must not open or close one of them, or it could pass for text from another source.
 var elements = []string{"skill_context", "skill_content", "skill_resources", "skill_resource", "skill_catalog", "available_skills",
 	"system-reminder", "workspace_file", "program_output", "subagent_report", "web_page", "mcp_result"}
 
-// Neutralize makes untrusted text safe to stand inside one of our elements by
-// escaping the angle bracket of each look-alike, and counts them: any case,
-// with white space, slashes or invisible characters anywhere, and the wide
-// bracket. All other bytes stay as they are.
+// Neutralize makes untrusted text safe inside metier's elements. It escapes the angle bracket of
+// each look-alike tag and counts them. It recognizes any case; white space, slashes, or invisible
+// characters anywhere; and the wide bracket. All other bytes stay unchanged.
 func Neutralize(s string) (string, int) {
 	var b strings.Builder
 	n, done := 0, 0
@@ -47,20 +45,20 @@ func Neutralize(s string) (string, int) {
 	return b.String(), n
 }
 
-// opensElement reports whether the text after an angle bracket reads as the
-// name of one of our elements.
+// opensElement reports whether the text after an angle bracket looks like the name of one of the
+// elements.
 func opensElement(s string) bool {
 	if plain := strings.TrimLeft(s, "/ "); plain != "" && plain[0] < utf8.RuneSelf && plain[0] > ' ' && !strings.ContainsRune("sawpmSAWPM", rune(plain[0])) {
 		return false // an ordinary tag
 	}
-	const most = 64 // invisible characters in a row that are looked through
+	const most = 64 // maximum number of consecutive invisible characters
 	var name []rune
 	skipped := 0
 	for _, r := range s {
 		switch {
 		case len(name) == 0 && (unicode.IsSpace(r) || r == '/'), termtext.Hidden(r), unicode.Is(unicode.Mn, r):
 			if skipped++; skipped > most {
-				return true // nobody writes this for an honest reason
+				return true // not found in legitimate text
 			}
 			continue
 		}
@@ -85,7 +83,7 @@ func opensElement(s string) bool {
 	return false
 }
 
-// foldWide maps full-width and look-alike forms that read as ASCII.
+// foldWide maps full-width and look-alike forms to ASCII.
 func foldWide(r rune) rune {
 	switch {
 	case r >= 0xff01 && r <= 0xff5e:
@@ -98,9 +96,9 @@ func foldWide(r rune) rune {
 	return r
 }
 
-// Element is untrusted text in one of our elements, which it cannot leave, with
-// how many look-alike tags of it were neutralized. attributes are written as they
-// are, each with a blank before it.
+// Element wraps untrusted text in one of metier's elements, which the text cannot close, and
+// returns how many look-alike tags were neutralized. attributes are inserted as they are; each must
+// start with a space.
 func Element(name, attributes, text string) (string, int) {
 	text, n := Neutralize(text)
 	var b strings.Builder
@@ -125,14 +123,14 @@ var (
 	blanks = strings.NewReplacer("\n", " ", "\r", " ", "\t", " ")
 )
 
-// Plain makes an untrusted path fit to stand in a line inside an element.
+// Plain escapes an untrusted path for a line inside an element.
 func Plain(s string) string {
 	s, _ = Neutralize(termtext.Escape(s))
 	return s
 }
 
-// Markdown keeps one line of untrusted text from ending its list item or
-// opening one of our elements.
+// Markdown prevents a line of untrusted text from ending its list item or opening one of metier's
+// elements.
 func Markdown(s string) string {
 	s, _ = Neutralize(s)
 	return strings.ReplaceAll(s, "`", "'")

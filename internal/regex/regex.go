@@ -1,12 +1,12 @@
-// Package regex measures regular expressions that somebody else wrote. Matching
-// takes time in proportion to the text and to the states of the expression, and
-// a short expression can have very many: (a?){1000} has 2,000.
+// Package regex measures the size of untrusted regular expressions. Matching time is proportional
+// to the length of the text and to the number of states, and a short expression can have very many:
+// (a?){1000} has 2,000.
 package regex
 
 import "regexp/syntax"
 
-// States returns about how many states an expression has when it is compiled.
-// The error is that of the syntax.
+// States returns the approximate number of states of a compiled expression. It returns an error if
+// the syntax is invalid.
 func States(expr string) (int, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -15,7 +15,7 @@ func States(expr string) (int, error) {
 	return states(re), nil
 }
 
-// most bounds the count, so that it does not overflow.
+// most is the maximum count, to avoid overflow.
 const most = 1 << 30
 
 func states(re *syntax.Regexp) int {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// maxStates bounds the states of all expressions of a schema.
+// maxStates is the maximum total number of states of all expressions in a schema.
 const maxStates = 5000
 
-// CheckSchema refuses a JSON schema, as decoded JSON, whose expressions have so
-// many states that comparing a value with them could take very long. One that
-// is no expression is for others to report.
+// CheckSchema returns an error for a decoded JSON schema whose expressions have so many states that
+// validating a value could take very long. It ignores invalid expressions.
 func CheckSchema(schema any) error {
 	if left := spend(schema, maxStates); left < 0 {
 		return fmt.Errorf("its patterns have more than %d states, and matching them could take very long; use smaller repetitions", maxStates)
@@ -18,8 +17,8 @@ func CheckSchema(schema any) error {
 	return nil
 }
 
-// spend takes the states of all expressions below v off a budget. Keys count in
-// any case, as package encoding/json reads them.
+// spend subtracts the states of all expressions below v from a budget. Keys match in any case, as
+// in package encoding/json.
 func spend(v any, left int) int {
 	take := func(expr string) {
 		n, _ := States(expr)

@@ -1,7 +1,6 @@
-// Package repocheck holds the rules this repository keeps about itself, as checks
-// over its files: sizes, names, build tags, skips, words that do not belong
-// here, the commands its documents show, the table of proven requirements.
-// Layers and the caps of the root package are checked at the root, with what
-// this package knows about files and imports. Only tests import it; to change
-// a rule, change its check and the sentence in AGENTS.md together.
+// Package repocheck implements this repository's own rules as checks of its files: sizes, names,
+// build tags, skips, unwanted words, the commands in its documents, and the table of verified
+// requirements. Layers and the limits of the root package are checked in the root package, using
+// this package to read files and imports. Only tests import it. To change a rule, change both its
+// check and the sentence in AGENTS.md.
 package repocheck

@@ -1,4 +1,4 @@
-// Package rootfile reads and replaces files beneath a folder that no link leads out of.
+// Package rootfile reads and replaces files in a folder without following links out of it.
 package rootfile
 
 import (
@@ -15,10 +15,10 @@ import (
 	"metier/internal/namedfile"
 )
 
-// ErrChanged is the error for a file that another program changed meanwhile.
+// ErrChanged is returned for a file that another program changed meanwhile.
 var ErrChanged = errors.New("the file changed meanwhile")
 
-// Read reads a regular file of a folder. A link in it must stay there.
+// Read reads a regular file of a folder. A link must not lead out of the folder.
 func Read(root *os.Root, name string, most int64) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
@@ -32,7 +32,7 @@ func Read(root *os.Root, name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() { // it was another file a moment ago
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() { // replaced after the first check
 		err = fmt.Errorf("%s is no regular file", name)
 	}
 	if err != nil {
@@ -45,8 +45,8 @@ func Read(root *os.Root, name string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// Replace writes a new file in place of one that still holds old; nil means that there
-// is none. Otherwise it returns [ErrChanged].
+// Replace writes a new file in place of one that still contains old; nil means that the file must
+// not exist. Otherwise it returns [ErrChanged].
 func Replace(root *os.Root, name string, old, text []byte, perm fs.FileMode) (err error) {
 	beside := "." + name + "." + rand.Text()[:12] + ".tmp"
 	tmp, err := root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
