@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// inline finds the block of a script's own metadata (PEP 723).
+// inline matches the start of a script's inline metadata (PEP 723).
 var inline = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^# /// script[ \t]*\r?$`) })
 
-// mostNeeds is how many declared packages are looked at.
+// mostNeeds is the maximum number of declared packages to check.
 const mostNeeds = 100
 
-// declared are the packages that a Python script declares in its metadata
-// block, by name, without versions.
+// declared returns the packages that a Python script declares in its inline metadata, by name,
+// without versions.
 func declared(code []byte) []string {
 	at := inline().FindIndex(code)
 	if at == nil {
@@ -47,15 +47,15 @@ func declared(code []byte) []string {
 			quote = 0
 		}
 	}
-	return nil // the list does not end
+	return nil // the list is not closed
 }
 
-// packageName is a name with what may follow it in a requirement.
+// packageName matches a name and what may follow it in a requirement.
 var packageName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*([A-Za-z0-9][A-Za-z0-9._-]{0,127})\s*(?:$|[\[<>=!~;@ (])`)
 })
 
-// Package is the name in a requirement such as "requests[socks]>=2", or "".
+// Package returns the name in a requirement such as "requests[socks]>=2", or "".
 func Package(requirement string) string {
 	m := packageName().FindStringSubmatch(requirement)
 	if m == nil {

@@ -7,10 +7,9 @@ import (
 	"sync"
 )
 
-// imports are the relative paths that JavaScript or TypeScript imports or
-// exports from by a literal: static, dynamic and re-export forms. It is a
-// lexer, not a parser: comments, strings, templates and regular expressions
-// are told apart, and no more. What is computed at run time it cannot see.
+// imports returns the relative paths in literal JavaScript or TypeScript imports and re-exports,
+// static and dynamic. It uses a lexer, not a parser: it only distinguishes comments, strings,
+// templates, and regular expressions. It cannot find paths computed at run time.
 func imports(code string) []string {
 	var out []string
 	toks := tokens(code)
@@ -35,37 +34,36 @@ func imports(code string) []string {
 	return out
 }
 
-// local reports whether a specifier means a file: a relative or absolute path,
-// or a file URL.
+// local reports whether a specifier refers to a file: a relative or absolute path, or a file URL.
 func local(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/") || strings.HasPrefix(strings.ToLower(s), "file:")
 }
 
-// token is a word, a sign or, with text, the content of a string.
+// token is a word, a punctuation character, or, with text, the content of a string.
 type token struct {
 	s    string
 	text bool
 }
 
-// scanner are the expressions by which JavaScript is split.
+// scanner holds the expressions that tokenize JavaScript.
 type scanner struct{ token, regexp, escape *regexp.Regexp }
 
 var scan = sync.OnceValue(func() scanner {
 	return scanner{
 		token: regexp.MustCompile(`^(?s:(\s+|//[^\n]*|/\*.*?(?:\*/|$))|("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)|([\w$\x{80}-\x{10ffff}]+)|.)`),
-		// A slash in brackets ends nothing.
+		// A slash in brackets does not end the expression.
 		regexp: regexp.MustCompile(`^/(?:\\[^\n]|\[(?:\\[^\n]|[^\]\\\n])*\]?|[^/\\\[\n])*/?`),
 		escape: regexp.MustCompile(`(?s)\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|.)`),
 	}
 })
 
-// tokens splits JavaScript. What a template holds before its first substitution
-// counts as a string, and the code in its substitutions is split too.
+// tokens splits JavaScript into tokens. The part of a template before its first substitution counts
+// as a string. Code in substitutions is split too.
 func tokens(code string) (out []token) {
 	if strings.HasPrefix(code, "#!") {
 		code = "//" + code[2:]
 	}
-	var open []int // braces that are open in each substitution
+	var open []int // number of open braces in each substitution
 	for at := 0; at < len(code); {
 		m := scan().token.FindStringSubmatchIndex(code[at:])
 		s := code[at : at+m[1]]
@@ -111,7 +109,7 @@ func tokens(code string) (out []token) {
 	return out
 }
 
-// unescaped is the text of a string: a path may be written with escapes.
+// unescaped returns the text of a string: paths may contain escapes.
 func unescaped(s string) string {
 	return scan().escape.ReplaceAllStringFunc(s, func(e string) string {
 		if n, err := strconv.ParseUint(strings.Trim(e[1:], "xu{}"), 16, 32); err == nil && len(e) > 3 {
@@ -121,8 +119,8 @@ func unescaped(s string) string {
 	})
 }
 
-// value reports whether a value may begin after these tokens, so that a slash
-// begins a regular expression.
+// value reports whether a value may follow these tokens, so that a slash starts a regular
+// expression.
 func value(before []token) bool {
 	if len(before) == 0 {
 		return true

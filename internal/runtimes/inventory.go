@@ -1,7 +1,7 @@
 package runtimes
 
-// pythonInventory prints the names among its arguments that are installed as
-// distributions or can be imported.
+// pythonInventory prints those of its arguments that are installed as distributions or can be
+// imported.
 const pythonInventory = `import sys, importlib.metadata as m, importlib.util as u
 for n in sys.argv[1:]:
     try:
@@ -15,11 +15,11 @@ for n in sys.argv[1:]:
     print(n)
 `
 
-// nodeInventory prints the names among its arguments that can be resolved.
+// nodeInventory prints those of its arguments that can be resolved.
 const nodeInventory = `for (const n of process.argv.slice(1)) { try { require.resolve(n); console.log(n) } catch {} }`
 
-// Inventory is the command that prints which of the packages named after it a
-// runtime has, one a line; nil where there is no way to ask.
+// Inventory returns the command that prints which of the packages named after it a runtime has, one
+// per line. It returns nil if there is no such command.
 func Inventory(runtime string, find func(string) (string, bool)) []string {
 	if runtime == "node" {
 		if node, ok := find("node"); ok {

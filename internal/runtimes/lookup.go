@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// SearchPath is PATH for programs that run apart: system folders, none of a
-// home, none that is relative.
+// SearchPath is the PATH of sandboxed programs: system folders only, without folders in a home and
+// without relative ones.
 const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
-// Lookup finds programs in the folders that are visible where scripts run:
-// those of SearchPath, then the visible folders themselves and their bin. A
-// program that is a link to somewhere invisible, as shims of version managers
-// are, is not there.
+// Lookup finds programs in the folders that are visible to scripts: those of SearchPath, then the
+// visible folders and their bin subfolders. It does not find programs that are links to an
+// invisible folder, such as shims of version managers.
 func Lookup(visible []string) func(program string) (string, bool) {
 	dirs := filepath.SplitList(SearchPath)
 	for _, d := range visible {
@@ -37,7 +36,7 @@ func Lookup(visible []string) func(program string) (string, bool) {
 	}
 }
 
-// seen reports whether a path is an executable file, and visible after links.
+// seen reports whether a path is an executable file that is visible after resolving links.
 func seen(visible []string, p string) bool {
 	resolved, err := filepath.EvalSymlinks(p)
 	if err != nil || !below(visible, p) || !below(visible, resolved) {
@@ -47,8 +46,7 @@ func seen(visible []string, p string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// below reports whether p lies in one of dirs, links of their own names
-// resolved: /bin is often /usr/bin.
+// below reports whether p is in one of dirs after resolving links in dirs: /bin is often /usr/bin.
 func below(dirs []string, p string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool {
 		if d == "/" {

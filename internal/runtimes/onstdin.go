@@ -8,10 +8,9 @@ import (
 	"metier/internal/shell"
 )
 
-// onStdin is the way of seed 000: the interpreter reads the script from its
-// standard input, so what runs is what was checked and nothing else is there.
-// Hence no helpers: a script that names one by a relative path is refused
-// before it starts.
+// onStdin passes the script to the interpreter on standard input, so that exactly the checked bytes
+// run and no other file is available. A script that includes a helper by a relative path is
+// therefore rejected before it starts.
 func (r Request) onStdin(run runtime, line string, flags []string) (Command, error) {
 	c := Command{Runtime: run.name}
 	switch run.name {
@@ -52,12 +51,11 @@ func (r Request) onStdin(run runtime, line string, flags []string) (Command, err
 	return c, nil
 }
 
-// relative reports whether an include is looked for beside the script: any
-// that is no absolute path.
+// relative reports whether an include is relative to the script: any path that is not absolute.
 func relative(source string) bool { return !strings.HasPrefix(source, "/") }
 
-// denoFlags are the permissions and other flags of a deno-run shebang; a
-// shebang of deno without run gives none.
+// denoFlags returns the permissions and other flags in a shebang with deno run. Without run, it
+// returns none.
 func denoFlags(words []string) []string {
 	if len(words) == 0 || words[0] != "run" {
 		return nil

@@ -8,35 +8,35 @@ import (
 	"strings"
 )
 
-// Request is a script that somebody wants to run.
+// Request describes a script to run.
 type Request struct {
 	Entry    string // slash path in the skill, scripts/x
-	Dir      string // the skill's folder where the script runs
+	Dir      string // path of the skill's folder where the script runs
 	Code     []byte
-	Exec     bool // the file may be executed
+	Exec     bool // the file is executable
 	Args     []string
-	Runtimes []string // those that may run it, by name; see Names
-	// Stdin hands the code to the interpreter on its standard input: one file,
-	// nothing beside it. Only bash and deno can do that.
+	Runtimes []string // runtimes that may run it, by name; see Names
+	// Stdin passes the code to the interpreter on standard input: a single file without others.
+	// Only bash and deno support that.
 	Stdin bool
-	// Find gives the path of a program where the script runs.
+	// Find returns the path of a program where the script runs.
 	Find func(program string) (string, bool)
 }
 
-// Command is how the script runs.
+// Command describes how to run the script.
 type Command struct {
 	Runtime string
 	Argv    []string
-	Env     []string // KEY=VALUE, what the runtime needs to be quiet and to stay in its scratch folder
-	Needs   []string // packages the script declares (PEP 723) that nothing will fetch
+	Env     []string // KEY=VALUE; keeps the runtime quiet and in its scratch folder
+	Needs   []string // packages that the script declares (PEP 723), which are not downloaded
 }
 
-// Refusal says why a script cannot run.
+// Refusal is the error for a script that cannot run.
 type Refusal struct{ Code, Text, Hint string }
 
 func (r *Refusal) Error() string { return r.Text }
 
-// The codes of a Refusal.
+// Codes of a Refusal.
 const (
 	CodeUnsupported = "unsupported_runtime"
 	CodeInterpreter = "interpreter_missing"
@@ -46,25 +46,25 @@ func unsupported(hint, format string, a ...any) error {
 	return &Refusal{Code: CodeUnsupported, Text: fmt.Sprintf(format, a...), Hint: hint}
 }
 
-// runtime is one row of the table of what runs scripts.
+// runtime is a runtime for scripts.
 type runtime struct {
 	name     string
-	bases    []string // what a shebang calls it
+	bases    []string // its names in a shebang
 	exts     []string
-	programs []string // the first one there is taken
-	before   []string // arguments ahead of the shebang's own
+	programs []string // the first one that exists is used
+	before   []string // arguments before those of the shebang
 	after    []string // arguments between those and the script
 	env      []string
 }
 
-// table is what runs scripts, and how. Arguments keep the interpreter from
-// reading anything but the script and what it imports from its own folder.
+// table lists the runtimes. The arguments keep an interpreter from reading files other than the
+// script and its imports from its own folder.
 var table = []runtime{
 	{name: "bash", bases: []string{"bash"}, exts: []string{".sh", ".bash"}, programs: []string{"bash"}, before: []string{"--noprofile", "--norc"}, after: []string{"--"}},
 	{name: "sh", bases: []string{"sh", "dash", "ash"}, programs: []string{"sh"}, after: []string{"--"}},
 	{name: "node", bases: []string{"node", "nodejs"}, exts: []string{".js", ".mjs", ".cjs"}, programs: []string{"node", "nodejs"}, env: []string{"NO_UPDATE_NOTIFIER=1"}},
 	{name: "deno", bases: []string{"deno"}, exts: []string{".ts", ".mts", ".js", ".mjs"}, programs: []string{"deno"}, env: []string{"DENO_DIR=/tmp/.deno", "DENO_NO_UPDATE_CHECK=1", "NO_COLOR=1"}},
-	// -I and -P would keep a script from importing what lies beside it.
+	// -I and -P would keep a script from importing files next to it.
 	{name: "python", bases: []string{"python3", "python"}, exts: []string{".py"}, programs: []string{"python3"}, before: []string{"-E", "-s", "-B"}},
 	{name: "ruby", bases: []string{"ruby"}, exts: []string{".rb"}, programs: []string{"ruby"}, before: []string{"--disable=gems,rubyopt"}},
 	{name: "perl", bases: []string{"perl"}, exts: []string{".pl"}, programs: []string{"perl"}, after: []string{"--"}},
@@ -75,8 +75,8 @@ var table = []runtime{
 		env: []string{"POWERSHELL_TELEMETRY_OPTOUT=1"}},
 }
 
-// Names are the runtimes there are; executable is any other interpreter that a
-// shebang names, or a program.
+// Names returns the names of all runtimes. executable stands for any other interpreter named in a
+// shebang, or a program.
 func Names() []string {
 	out := make([]string, 0, len(table)+1)
 	for _, r := range table {
@@ -87,18 +87,18 @@ func Names() []string {
 
 const executable = "executable"
 
-// downloads are programs that fetch what they run. Without a network they wait
-// until the time limit.
+// downloads are programs that download what they run. Without a network they hang until the time
+// limit.
 var downloads = map[string]bool{"npx": true, "npm": true, "pnpx": true, "pnpm": true, "yarn": true, "bunx": true, "uvx": true, "pipx": true}
 
-// Of a first line no more is understood: a kernel reads no longer one.
+// Limits of a shebang line: kernels do not read longer ones.
 const (
 	mostLine  = 255 // bytes
 	mostWords = 16
 )
 
-// Plan says how a script runs, by its shebang, then by its extension, never by
-// its mode alone. The error is a *Refusal.
+// Plan determines how to run a script: by its shebang, then by its extension, never by its mode
+// alone. The error is a *Refusal.
 func Plan(r Request) (Command, error) {
 	line, err := shebang(r.Code)
 	if err != nil {
@@ -133,11 +133,11 @@ func Plan(r Request) (Command, error) {
 	return r.staged(run, program, flags)
 }
 
-// program reports whether the code is machine code that may be executed.
+// program reports whether the code is an executable binary.
 func (r Request) program() bool { return r.Exec && bytes.HasPrefix(r.Code, []byte("\x7fELF")) }
 
-// choose finds the row for a script: the first that may run it, or else the
-// first that could.
+// choose returns the runtime for a script: the first that may run it, otherwise the first that
+// could.
 func choose(entry, program string, allowed []string) (found runtime, ok bool) {
 	base, ext := path.Base(program), strings.ToLower(path.Ext(entry))
 	if base == "uv" {
@@ -157,9 +157,8 @@ func choose(entry, program string, allowed []string) (found runtime, ok bool) {
 	return found, ok
 }
 
-// shebang is the first line of code after #!, "" where it has none. A byte
-// order mark and a carriage return, which a kernel would stumble over, do not
-// matter.
+// shebang returns the first line of code after #!, or "". It ignores a byte order mark and a
+// carriage return, which a kernel would not accept.
 func shebang(code []byte) (string, error) {
 	code = bytes.TrimPrefix(code, []byte("\xef\xbb\xbf"))
 	rest, ok := bytes.CutPrefix(code, []byte("#!"))
@@ -176,9 +175,8 @@ func shebang(code []byte) (string, error) {
 	return strings.TrimSpace(string(line)), nil
 }
 
-// split reads a shebang: the program and its own arguments. env is looked
-// through, with -S and without; what env would set or unset is refused, since
-// the script's environment is not the skill's to choose.
+// split parses a shebang into the program and its arguments. It skips env, with or without -S, but
+// rejects changes to the environment, which the skill must not control.
 func split(line string) (program string, flags []string, err error) {
 	words := strings.Fields(line)
 	switch {
@@ -206,7 +204,7 @@ func split(line string) (program string, flags []string, err error) {
 	return words[0], words[1:], nil
 }
 
-// staged runs the file where it lies.
+// staged runs the file at its path.
 func (r Request) staged(run runtime, program string, flags []string) (Command, error) {
 	if run.name == "deno" {
 		flags = append([]string{"run", "--no-prompt", "--no-remote", "--no-npm", "--no-config"}, denoFlags(flags)...)
@@ -224,7 +222,7 @@ func (r Request) staged(run runtime, program string, flags []string) (Command, e
 		}
 		c.Needs = needs
 		if uv {
-			flags = nil // they are uv's
+			flags = nil // they are for uv
 		}
 	}
 	found, err := r.find(run)
@@ -235,8 +233,7 @@ func (r Request) staged(run runtime, program string, flags []string) (Command, e
 	return c, nil
 }
 
-// direct runs a program, or the interpreter that a shebang names and the table
-// does not know.
+// direct runs a program, or an interpreter named in a shebang that is not in the table.
 func (r Request) direct(program string, flags []string) (Command, error) {
 	c := Command{Runtime: executable}
 	if program == "" {

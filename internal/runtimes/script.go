@@ -1,4 +1,4 @@
-// Package runtimes tells what runs a script.
+// Package runtimes determines how to run a script.
 package runtimes
 
 import (
@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// runtimes maps what a shebang names to what we call it.
+// runtimes maps names in a shebang to runtime names.
 var runtimes = map[string]string{"bash": "bash", "sh": "sh", "deno": "deno", "node": "node", "python": "python3", "python3": "python3",
 	"ruby": "ruby", "perl": "perl", "pwsh": "pwsh"}
 
-// Runtime infers what would run a script from its shebang line, "" for none,
-// else from its extension: bash, deno, python3 and so on, "shebang" for an
-// interpreter that is none of them, "unknown".
+// Runtime infers the runtime of a script from its shebang line or, if that is "", from its
+// extension: bash, deno, python3, and so on. It returns "shebang" for any other interpreter,
+// otherwise "unknown".
 func Runtime(file, shebang string) string {
 	if shebang != "" {
 		if r, ok := runtimes[path.Base(Program(shebang))]; ok {
@@ -37,8 +37,8 @@ func Runtime(file, shebang string) string {
 	return "unknown"
 }
 
-// Program is the program that a shebang line names, with the path it has there,
-// or "". env, its options and its variables are passed over.
+// Program returns the path of the program in a shebang line, or "". It skips env with its options
+// and variables.
 func Program(shebang string) string {
 	words := strings.Fields(strings.TrimPrefix(shebang, "#!"))
 	if len(words) == 0 || path.Base(words[0]) != "env" {

@@ -15,9 +15,8 @@ type Schema struct {
 	resolved *jsonschema.Resolved
 }
 
-// Struct returns the schema of a struct. Fields have the names of their json tags
-// and the descriptions of their jsonschema tags. Fields without omitempty are
-// required.
+// Struct returns the schema of a struct. Property names come from the json tags, descriptions from
+// the jsonschema tags. Fields without omitempty are required.
 func Struct[T any]() (*Schema, error) {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("arguments are a struct, not %s", t)
@@ -34,7 +33,7 @@ func Struct[T any]() (*Schema, error) {
 	return out, err
 }
 
-// Check reports what is wrong with arguments.
+// Check validates arguments.
 func (s *Schema) Check(args json.RawMessage) error {
 	var v map[string]any
 	if err := json.Unmarshal(args, &v); err != nil {

@@ -11,12 +11,12 @@ import (
 	"metier/internal/termtext"
 )
 
-// Max is the length in bytes of the longest name that is accepted at all: 64
-// characters of any script. A longer one could not be shown in full.
+// Max is the maximum length of a name in bytes: 64 characters of any script. Longer ones could not
+// be shown in full.
 const Max = 256
 
-// Problems returns code and detail of each rule that a name breaks. anything
-// checks the length alone, ascii refuses letters and digits outside of ASCII.
+// Problems returns the code and detail of each rule that a name violates. anything checks only the
+// length. ascii rejects non-ASCII letters and digits.
 func Problems(name string, anything, ascii bool) [][2]string {
 	if anything && len(name) <= Max {
 		return nil

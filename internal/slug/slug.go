@@ -7,15 +7,13 @@ import (
 	"unicode"
 )
 
-// Set holds slugs that differ in more than the case of letters. The zero value
-// is an empty set.
+// Set holds slugs that are unique ignoring case. The zero value is an empty set.
 type Set struct {
-	next map[string]int // by slug in lower case: the first number that may be free behind it
+	next map[string]int // by slug in lower case: the next suffix number that may be free
 }
 
-// Add returns a new slug for name: a safe path segment of at most 100 bytes,
-// followed by a number if the set has it already. A name without a usable
-// character becomes "skill".
+// Add returns a new slug for name: a safe path segment of at most 100 bytes. If the set already has
+// it, a number is appended. A name without a usable character becomes "skill".
 func (set *Set) Add(name string) string {
 	base := segment(name)
 	s, key := base, strings.ToLower(base)

@@ -1,4 +1,4 @@
-// Package sniff tells text files from binary ones.
+// Package sniff distinguishes text files from binary ones.
 package sniff
 
 import (
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bytes is how much of a file is looked at.
+// Bytes is how much of a file is inspected.
 const Bytes = 8192
 
 // Text reports whether the first bytes of a file are text: valid UTF-8 without
@@ -22,7 +22,7 @@ func Text(first []byte, more bool) bool {
 	return bytes.IndexByte(first, 0) < 0 && utf8.Valid(first)
 }
 
-// WholeRunes cuts off a final character whose last bytes are missing.
+// WholeRunes removes an incomplete character at the end.
 func WholeRunes(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if last := b[len(b)-i:]; utf8.RuneStart(last[0]) {

@@ -1,6 +1,5 @@
-// Package strictjson reads JSON objects into flat structs and takes nothing that
-// their schema does not name: what encoding/json lets pass would be read in two
-// ways by two readers.
+// Package strictjson decodes JSON objects into flat structs and rejects everything their schema
+// does not name. It also rejects ambiguities that encoding/json accepts.
 package strictjson
 
 import (
@@ -16,9 +15,9 @@ import (
 	"metier/internal/termtext"
 )
 
-// Decode reads one object into the flat struct that into points to. An error
-// names the key: one that is unknown, there twice, in another case, null or of
-// the wrong type; text after the object is one, too.
+// Decode decodes one object into the flat struct that into points to. It fails for a key that is
+// unknown, duplicate, in a different case, null, or of the wrong type, and names that key. Text
+// after the object is an error, too.
 func Decode(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -37,8 +36,7 @@ func Decode(raw json.RawMessage, into any) error {
 	return nil
 }
 
-// checkKeys sees what encoding/json lets pass: keys in another case, keys that
-// are there twice, null.
+// checkKeys rejects what encoding/json accepts: keys in a different case, duplicate keys, and null.
 func checkKeys(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

@@ -1,5 +1,5 @@
-// Package termtext shows untrusted text so that it can neither act on a terminal
-// nor hide: what has no glyph of its own becomes an escape that has one.
+// Package termtext escapes untrusted text so that it can neither control a terminal nor hide:
+// characters without a visible glyph are escaped.
 package termtext
 
 import (
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Escape writes control and invisible characters, and those that break a line,
-// as \x1b or \u{202e}; bytes that are not UTF-8 become U+FFFD. All else stays.
+// Escape escapes control characters, invisible characters, and line breaks as \x1b or \u{202e}.
+// Invalid UTF-8 becomes U+FFFD. All other text is unchanged.
 func Escape(s string) string {
 	i := strings.IndexFunc(s, Escaped)
 	if i < 0 && utf8.ValidString(s) {
@@ -19,7 +19,7 @@ func Escape(s string) string {
 	var b strings.Builder
 	before := rune(0)
 	for _, r := range s {
-		// One U+FE0F after a symbol asks for its coloured form.
+		// A single U+FE0F after a symbol selects its color form.
 		if r == 0xfe0f && before >= 0x2000 && !Escaped(before) || !Escaped(r) {
 			b.WriteRune(r)
 		} else {
@@ -30,12 +30,12 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// Line is Escape on one line: each run of white space is one space.
+// Line is like Escape, but first replaces each run of white space with a space.
 func Line(s string) string {
 	return Escape(strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " "))
 }
 
-// Quote is Escape in quotes, for messages: at most 200 bytes of s.
+// Quote escapes up to 200 bytes of s and puts them in quotes, for messages.
 func Quote(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -51,8 +51,7 @@ func escape(r rune) string {
 	return fmt.Sprintf(`\u{%x}`, r)
 }
 
-// Escaped reports whether a character is a control, breaks a line, or cannot be
-// seen.
+// Escaped reports whether a character is a control character, breaks a line, or is invisible.
 func Escaped(r rune) bool {
 	switch {
 	case r < 0x20 || r >= 0x7f && r < 0xa0:
@@ -63,9 +62,8 @@ func Escaped(r rune) bool {
 	return Hidden(r) || r == 0x2028 || r == 0x2029
 }
 
-// Hidden reports whether a character has no width of its own: zero-width,
-// bidirectional, tag and variation characters, fillers, noncharacters, and
-// controls but white space.
+// Hidden reports whether a character has no width of its own: zero-width, bidirectional, tag, and
+// variation characters, fillers, noncharacters, and controls except white space.
 func Hidden(r rune) bool {
 	if r < 0xad {
 		return r < 0x20 && r != '\t' && r != '\n' && r != '\v' && r != '\f' && r != '\r' || r >= 0x7f && r < 0xa0 && r != 0x85

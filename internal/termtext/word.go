@@ -5,8 +5,7 @@ import (
 	"unicode"
 )
 
-// Plain reports whether every shell reads s as one word of just these letters,
-// and not as a flag.
+// Plain reports whether every shell reads s as one literal word that is not a flag.
 func Plain(s string) bool {
 	if s == "" || strings.ContainsRune("-_~=@", rune(s[0])) || Line(s) != s {
 		return false
@@ -16,8 +15,8 @@ func Plain(s string) bool {
 	})
 }
 
-// Word is Line as one word of a command line that is there to be copied: in
-// single quotes where it is not [Plain].
+// Word returns Line(s) as one word of a command line for copying: in single quotes unless it is
+// [Plain].
 func Word(s string) string {
 	if Plain(s) {
 		return s

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// running is the one browser of a test binary, and how many tests use it.
+// running is the shared browser of a test binary and the number of tests that use it.
 var running struct {
 	sync.Mutex
 	users    int
@@ -21,9 +21,8 @@ var running struct {
 	endpoint string
 }
 
-// Chromium returns the DevTools endpoint of a headless Chromium with an empty
-// profile, as http://127.0.0.1:PORT. Tests of one binary that run at once share
-// it; the last one ends it.
+// Chromium returns the DevTools endpoint of a headless Chromium with an empty profile, as
+// http://127.0.0.1:PORT. Concurrent tests of one binary share it. The last one ends it.
 func Chromium(t testing.TB) string {
 	t.Helper()
 	program := NeedTool(t, "chromium", "chromium")
@@ -43,7 +42,7 @@ func Chromium(t testing.TB) string {
 	return running.endpoint
 }
 
-// chromiumFlags keep it quiet, and off every network but loopback.
+// chromiumFlags keep Chromium quiet and off every network except loopback.
 var chromiumFlags = []string{"--headless=new", "--remote-debugging-port=0", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
 	"--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage", "--mute-audio", "--no-pings", "--no-proxy-server"}
 
@@ -52,13 +51,13 @@ func startChromium(t testing.TB, program string) {
 	if os.Geteuid() != 0 && tryChromium(t, program) {
 		return
 	}
-	// Chromium's own sandbox refuses root, and needs what not every machine gives.
+	// Chromium's own sandbox refuses to run as root and is not supported on every machine.
 	if !tryChromium(t, program, "--no-sandbox") {
 		t.Fatal("chromium does not start, or names no endpoint")
 	}
 }
 
-// tryChromium reports whether it started.
+// tryChromium reports whether Chromium started.
 func tryChromium(t testing.TB, program string, more ...string) bool {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "metier-chromium-")
@@ -92,7 +91,7 @@ func tryChromium(t testing.TB, program string, more ...string) bool {
 	return false
 }
 
-// stopChromium asks it to end, and ends it where it does not.
+// stopChromium asks Chromium to exit and kills it if it does not.
 func stopChromium() {
 	cmd := running.cmd
 	if cmd.Process.Signal(os.Interrupt) != nil {

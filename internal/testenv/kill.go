@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// dying begins the line that a process prints before it kills itself.
+// dying is the start of the line that a process prints before it kills itself.
 const dying = "testenv: killing this process at "
 
-// Die ends this process as kill -9 does: no deferred function runs. It first
-// prints where to standard error, for DiedAt.
+// Die ends this process like kill -9: deferred functions do not run. It first prints where to
+// standard error, for DiedAt.
 func Die(where string) {
 	fmt.Fprintf(os.Stderr, "%s%s\n", dying, where)
 	self, err := os.FindProcess(os.Getpid())
@@ -26,14 +26,14 @@ func Die(where string) {
 	select {}
 }
 
-// DiedAt reports whether a process ended in Die at that place. A panic, an exit
-// code, and a kill by another process are not that.
+// DiedAt reports whether a process ended in Die with this where. It returns false for a panic, an
+// exit code, or a kill by another process.
 func DiedAt(s *os.ProcessState, output []byte, where string) bool {
 	return Killed(s) && bytes.Contains(output, []byte(dying+where+"\n"))
 }
 
-// Killed reports whether a process ended by SIGKILL. Windows has no signals: a
-// process that is killed there exits with 1.
+// Killed reports whether a process was ended by SIGKILL. Windows has no signals: a killed process
+// exits with 1.
 func Killed(s *os.ProcessState) bool {
 	if s == nil {
 		return false
@@ -45,11 +45,10 @@ func Killed(s *os.ProcessState) bool {
 	return ok && w.Signaled() && w.Signal() == syscall.SIGKILL
 }
 
-// Kills counts the processes that a test kills one after the other, so that a
-// test that kills nothing fails.
+// Kills counts the processes that a test kills, so that a test that kills none fails.
 type Kills struct{ Tried, Killed int }
 
-// Count adds a process that was to be killed, and returns killed.
+// Count records a process that was supposed to be killed, and returns killed.
 func (k *Kills) Count(killed bool) bool {
 	k.Tried++
 	if killed {
@@ -58,8 +57,7 @@ func (k *Kills) Count(killed bool) bool {
 	return killed
 }
 
-// Check fails unless at least want processes were to be killed and every one of
-// them was.
+// Check fails unless at least want processes were supposed to be killed and all of them were.
 func (k *Kills) Check(t testing.TB, want int) {
 	t.Helper()
 	t.Logf("%d of %d processes were killed", k.Killed, k.Tried)

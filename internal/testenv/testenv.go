@@ -1,8 +1,6 @@
-// Package testenv tells tests what the machine gives them, and how much to do.
-// A test that cannot run here skips through this package and nowhere else, so
-// that one variable forbids all skips: with METIER_NO_SKIP=1, which make test
-// sets on Linux, a skip is a failure that names what is missing. Only tests
-// import it.
+// Package testenv tells tests what the machine provides and how much to test. A test that cannot
+// run on a machine must skip through this package. With METIER_NO_SKIP=1, which make test sets on
+// Linux, every skip is a failure that names what is missing. Only tests import it.
 package testenv
 
 import (
@@ -20,18 +18,16 @@ import (
 // NoSkip is the environment variable that turns every skip into a failure.
 const NoSkip = "METIER_NO_SKIP"
 
-// NoShared is the environment variable that lets tests skip without the folder
-// ../shared also where NoSkip forbids skips. make test sets it in a clone
-// without that folder; CI does not.
+// NoShared is the environment variable that allows tests to skip if the folder ../shared is
+// missing, even if NoSkip is set. make test sets it in a clone without that folder; CI does not.
 const NoShared = "METIER_NO_SHARED"
 
-// ModulePath is the path of this module, by which its packages are imported. Whoever
-// takes it over may give it another one (make module).
+// ModulePath is the import path of this module. A fork may have another one (make module).
 var ModulePath = strings.TrimSuffix(reflect.TypeFor[Kills]().PkgPath(), "/internal/testenv")
 
-// Count returns short if the tests run with -short, as in make test, and full
-// otherwise, as in make test-all. It scales how many inputs, runs or points a
-// test tries. Both forms check the same facts.
+// Count returns short if the tests run with -short, as in make test, and full otherwise, as in make
+// test-all. Use it for the number of inputs, runs, or points that a test tries. Both must check the
+// same facts.
 func Count(short, full int) int {
 	if testing.Short() {
 		return short
@@ -39,8 +35,8 @@ func Count(short, full int) int {
 	return full
 }
 
-// Skip ends the test as skipped, or as failed where skips are forbidden. The
-// reason names the operating system, privilege or program that is missing.
+// Skip skips the test, or fails it if skips are forbidden. The reason names the operating system,
+// privilege, or program that is missing.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
 	if reason == "" {
@@ -52,8 +48,8 @@ func Skip(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// NeedTool returns the path of a program, and skips the test if it is not
-// there, naming the Debian package that has it.
+// NeedTool returns the path of a program. If it is missing, NeedTool skips the test and names the
+// Debian package.
 func NeedTool(t testing.TB, tool, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(tool)
@@ -63,22 +59,22 @@ func NeedTool(t testing.TB, tool, debian string) string {
 	return path
 }
 
-// Corpus returns the folder of real skills beside a checkout of the project. It
-// is data, not part of the module. Without it the test is skipped, or fails
-// where skips are forbidden and NoShared is not set.
+// Corpus returns the folder of real skills next to a checkout of the project. It is data, not part
+// of the module. If it is missing, the test is skipped, or fails if skips are forbidden and
+// NoShared is not set.
 func Corpus(t testing.TB) string {
 	t.Helper()
 	return beside(t, "corpus", "manifest.jsonl")
 }
 
-// Requirements returns the folder of requirement rows beside the checkout, or
-// ends the test as Corpus does.
+// Requirements returns the folder of requirement rows next to the checkout. If it is missing, it
+// skips or fails the test like Corpus.
 func Requirements(t testing.TB) string {
 	t.Helper()
 	return beside(t, "requirements", "rulings.md")
 }
 
-// beside finds shared/name beside the module, known by a file in it.
+// beside finds shared/name next to the module. The folder must contain file.
 func beside(t testing.TB, name, file string) string {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(Module(t)), "shared", name)
@@ -92,8 +88,8 @@ func beside(t testing.TB, name, file string) string {
 	return dir
 }
 
-// Module returns the folder of metier's go.mod above the test's working folder,
-// also from a nested module.
+// Module returns the folder of metier's go.mod above the test's working folder, even from a nested
+// module.
 func Module(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -113,7 +109,7 @@ func Module(t testing.TB) string {
 	}
 }
 
-// Verdicts reads the reference's verdicts of the corpus, one V for each line.
+// Verdicts reads the reference's verdicts for the corpus, one V per line.
 func Verdicts[V any](t testing.TB, corpus string) (all []V) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(corpus, "verdicts.jsonl"))

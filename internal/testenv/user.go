@@ -11,14 +11,13 @@ import (
 	"testing"
 )
 
-// nobody is the user and group id of an ordinary user that owns nothing.
+// nobody is the user and group ID of an unprivileged user that owns nothing.
 const nobody = "65534"
 
-// OrdinaryUser says whether the test may go on: true for an ordinary user of a
-// unix. For root, whom no mode of a file stops, it runs the same test again in
-// a process of nobody, fails if that fails, and returns false. The test then
-// has TMPDIR to write to and a working folder of its own, so it must not read
-// its package's testdata. Elsewhere it skips the test.
+// OrdinaryUser reports whether the test should continue. It returns true for an unprivileged Unix
+// user. As root, who is not subject to file modes, it reruns the test in a process of nobody, fails
+// if that fails, and returns false. The rerun can write to TMPDIR and has its own working folder,
+// so it must not read its package's testdata. On other systems, OrdinaryUser skips the test.
 func OrdinaryUser(t *testing.T) bool {
 	t.Helper()
 	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" {
@@ -28,8 +27,7 @@ func OrdinaryUser(t *testing.T) bool {
 		return true
 	}
 	setpriv := NeedTool(t, "setpriv", "util-linux")
-	// Neither the folder of the test binary nor t.TempDir can be entered by
-	// others.
+	// Other users cannot enter the folder of the test binary or t.TempDir.
 	dir, err := os.MkdirTemp(Shared(), "metier-nobody-")
 	if err != nil {
 		t.Fatal(err)
@@ -61,10 +59,9 @@ func OrdinaryUser(t *testing.T) bool {
 	return false
 }
 
-// WriteProgram makes a file that can be executed at once. Another process writes
-// it: while this one has it open, a process that some other test forks gets the
-// descriptor, and until that one executes its program the kernel refuses to run
-// the file (ETXTBSY).
+// WriteProgram creates an executable file. Another process writes it: if this process had it open
+// while another test forks, the child would inherit the descriptor, and until the child calls exec,
+// the kernel would refuse to run the file (ETXTBSY).
 func WriteProgram(t *testing.T, file string, text []byte) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), NeedTool(t, "sh", "dash"), "-c", `cat >"$1" && chmod 755 "$1"`, "sh", file)
@@ -74,8 +71,8 @@ func WriteProgram(t *testing.T, file string, text []byte) {
 	}
 }
 
-// Shared is a folder for temporary files that every user can reach: that of
-// this process, unless a folder above it is closed to others.
+// Shared returns a folder for temporary files that every user can reach: this process's, unless a
+// parent folder is closed to others.
 func Shared() string {
 	tmp := os.TempDir()
 	for dir := tmp; ; dir = filepath.Dir(dir) {
@@ -88,7 +85,7 @@ func Shared() string {
 	}
 }
 
-// Pattern returns the value of -test.run that runs this test alone.
+// Pattern returns the value of -test.run that runs only this test.
 func Pattern(t *testing.T) string {
 	parts := strings.Split(t.Name(), "/")
 	for i, part := range parts {

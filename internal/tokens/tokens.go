@@ -1,14 +1,13 @@
-// Package tokens estimates how much of a model's window a text takes, without
-// any model's tokenizer.
+// Package tokens estimates the number of tokens in a text without a model's tokenizer.
 package tokens
 
 import "unicode/utf8"
 
-// Estimate says how many tokens of a model a text takes, about: one for each five
-// letters of a word, three digits, two signs in a row, and each line; one for a
-// character of two bytes, two for one of three, three for one of four. It is
-// meant to be too high (docs/SETTINGS.md says by how much), so that a budget
-// holds. Lines count alone: of two texts that end with a line it is the sum.
+// Estimate returns the approximate number of tokens in a text: one per five letters of a word,
+// three digits, two consecutive signs, and line; one for a character of two bytes, two for one of
+// three bytes, three for one of four bytes. It overestimates on purpose (docs/SETTINGS.md says by
+// how much), so that budgets hold. For texts that end with a newline, the estimate of their
+// concatenation is the sum.
 func Estimate(text string) int {
 	n, letters, digits, signs := 0, 0, 0, 0
 	for i := 0; i < len(text); i++ {

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package typeahead forgets what was typed at a terminal before anybody could
-// see what it answers.
+// Package typeahead discards terminal input that was typed before the user could see the question.
 package typeahead
 
 import (
@@ -10,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Drop forgets the lines that wait at a terminal and reports whether there were
-// any.
+// Drop discards the pending input of a terminal. It reports whether there was any.
 func Drop(f *os.File) (dropped bool, err error) {
 	fd := int(f.Fd())
 	var in unix.FdSet

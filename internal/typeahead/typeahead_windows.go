@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Drop forgets the lines that wait at a console. Whether there were any, it
-// cannot say: moves of the mouse count there, too.
+// Drop discards the pending input of a console. It always returns false: pending events include
+// mouse movements, so it is unknown whether there was input.
 func Drop(f *os.File) (dropped bool, err error) {
 	return false, windows.FlushConsoleInputBuffer(windows.Handle(f.Fd()))
 }

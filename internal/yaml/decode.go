@@ -9,15 +9,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// DecodeMaxBytes caps one file of our own.
+// DecodeMaxBytes is the maximum size of a file for Decode.
 const DecodeMaxBytes = 1 << 20
 
 const decodeMaxNodes = 100_000
 
-// Decode reads one file of our own into v, a pointer. Keys are matched by the `yaml` field tag, else by the lower-case field
-// name; a key that v does not have is an error that names it, as are duplicate keys, aliases, tags and everything [Parse]
-// refuses. Text over [DecodeMaxBytes] is refused. Text with no document leaves v as it is, so defaults can be set before.
-// The error joins one [*Error] per fault, in file order; v may be filled partly.
+// Decode decodes one of metier's own files into v, a pointer. Keys match the `yaml` field tag, or
+// else the lower-case field name. Unknown keys are errors, and so are duplicate keys, aliases,
+// tags, and everything that [Parse] rejects. Text over [DecodeMaxBytes] is rejected. Text without a
+// document leaves v unchanged, so defaults can be set before. The error joins one [*Error] per
+// fault, in file order. v may be partially filled.
 func Decode(src []byte, v any) error {
 	opts := (&Options{MaxBytes: DecodeMaxBytes, MaxNodes: decodeMaxNodes}).withDefaults()
 	n, err := Parse(src, &opts)
@@ -42,7 +43,8 @@ func Decode(src []byte, v any) error {
 	return errors.Join(all...)
 }
 
-// decodeError names the key or the value; the library's text names Go types, which mean nothing to the file's author.
+// decodeError names the key or the value. The library's message names Go types, which mean nothing
+// to the file's author.
 func decodeError(le *yaml.LoadError) *Error {
 	e := &Error{Line: max(le.Mark.Line, 1), Column: max(le.Mark.Column, 1), Code: WrongType, Msg: clip(le.Message)}
 	if rest, ok := strings.CutPrefix(le.Message, "field "); ok {
@@ -58,7 +60,8 @@ func decodeError(le *yaml.LoadError) *Error {
 	return e
 }
 
-// mismatch says which kind of value is needed. got is a tag and, for a scalar, its beginning in backquotes; want is a Go type.
+// mismatch says which kind of value is needed. got is a tag and, for a scalar, the start of its
+// value in backquotes. want is a Go type.
 func mismatch(got, want string) string {
 	kind, value, _ := strings.Cut(got, " ")
 	value = strings.Trim(value, "`")

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Code names what is wrong, for programs.
+// Code identifies the kind of an error.
 type Code string
 
 const (
@@ -32,7 +32,7 @@ const (
 	NoJSON           Code = "no-json"     // AppendJSON only
 )
 
-// Error is one fault in YAML text, with its position (1-based; a column counts characters).
+// Error is a fault in YAML text with its position (1-based; columns count characters).
 type Error struct {
 	Line, Column int
 	Code         Code
@@ -41,7 +41,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Msg) }
 
-// fromLibrary turns an error of the scanner, parser or composer into ours. Its position still counts from the text's own first line.
+// fromLibrary converts an error of the library's scanner, parser, or composer. Its position is
+// relative to the start of the text.
 func fromLibrary(err error, opts Options) *Error {
 	var le *yaml.LoadError
 	if !errors.As(err, &le) {
@@ -64,7 +65,7 @@ func fromLibrary(err error, opts Options) *Error {
 	return e
 }
 
-// clip keeps untrusted text in messages short.
+// clip shortens untrusted text in messages.
 func clip(s string) string {
 	const most = 120
 	if len(s) <= most {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The number formats of the YAML 1.2 core schema.
+// Number formats of the YAML 1.2 core schema.
 var (
 	octal   = regexp.MustCompile(`^0o[0-7]+$`)
 	hex     = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
@@ -18,15 +18,14 @@ var (
 	special = regexp.MustCompile(`^(?:[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN)$`)
 )
 
-// mostKey is the longest key in bytes. YAML limits a key to 1,024 characters,
-// with its quotes and escapes.
+// mostKey is the maximum length of a key in bytes. YAML limits a key to 1,024 characters, including
+// quotes and escapes.
 const mostKey = 1000
 
-// AppendJSON appends the value as JSON, with the types of the YAML 1.2 core
-// schema: plain scalars can be null, booleans, or numbers, and numbers keep
-// their digits. Keys are text, written as JavaScript writes them: 1.0 is "1" and
-// ~ is "". It fails for values JSON cannot hold (infinity, not a number, numbers
-// beyond a double) and for keys that become equal. The error is an [*Error].
+// AppendJSON appends the value as JSON, with the types of the YAML 1.2 core schema: plain scalars
+// can be null, booleans, or numbers, and numbers keep their digits. Keys become strings as in
+// JavaScript: 1.0 is "1" and ~ is "". It fails for values that JSON cannot represent (infinity,
+// NaN, numbers beyond a double) and for keys that become equal. The error is an [*Error].
 func (n *Node) AppendJSON(b []byte) ([]byte, error) {
 	switch n.Kind {
 	case List:
@@ -93,7 +92,7 @@ func (n *Node) appendMap(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// key returns a key as JavaScript's String() writes its value.
+// key returns a key as JavaScript's String() formats its value.
 func (n *Node) key() (string, error) {
 	if n.Null() {
 		return "", nil
@@ -113,7 +112,7 @@ func (n *Node) key() (string, error) {
 	return string(j), nil
 }
 
-// number returns a plain scalar as a JSON number; is reports whether it is one.
+// number returns a plain scalar as a JSON number. is reports whether it is one.
 func (n *Node) number() (text string, is bool, err error) {
 	if n.Kind != Scalar || n.Style != Plain || n.Text == "" || len(n.Text) > 1 && n.Text[0] > '9' {
 		return "", false, nil
@@ -143,7 +142,7 @@ func (n *Node) number() (text string, is bool, err error) {
 	return text, true, nil
 }
 
-// whole returns the digits before the point without leading zeros, as JSON has them.
+// whole returns the integer digits without leading zeros, as JSON requires.
 func whole(digits string) string {
 	if d := strings.TrimLeft(digits, "0"); d != "" {
 		return d

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Kind says what a [Node] is.
+// Kind is the kind of a [Node].
 type Kind uint8
 
 const (
@@ -25,7 +25,7 @@ func (k Kind) String() string {
 	return "scalar"
 }
 
-// Style says how a [Node] was written.
+// Style is how a [Node] was written.
 type Style uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	Block                // list or map over lines
 )
 
-// Node is one scalar, map or list.
+// Node is a scalar, map, or list.
 type Node struct {
 	Kind         Kind
 	Style        Style
@@ -51,7 +51,7 @@ type Node struct {
 // Entry is one key of a map with its value.
 type Entry struct{ Key, Value *Node }
 
-// Null reports a plain scalar that stands for no value: nothing, ~, null, Null, NULL.
+// Null reports whether the node is a plain scalar without a value: empty, ~, null, Null, or NULL.
 func (n *Node) Null() bool {
 	if n.Kind != Scalar || n.Style != Plain {
 		return false
@@ -63,7 +63,8 @@ func (n *Node) Null() bool {
 	return false
 }
 
-// Bool reads a plain true or false as the YAML 1.2 core schema spells them; yes, no, on and off are text.
+// Bool returns the value of a plain true or false as spelled in the YAML 1.2 core schema. yes, no,
+// on, and off are text.
 func (n *Node) Bool() (value, ok bool) {
 	if n.Kind != Scalar || n.Style != Plain {
 		return false, false
@@ -77,7 +78,7 @@ func (n *Node) Bool() (value, ok bool) {
 	return false, false
 }
 
-// walker copies the library's tree into ours and applies the rules that the library does not have.
+// walker converts the library's tree to Nodes and applies rules that the library lacks.
 type walker struct {
 	opts  Options
 	nodes int

@@ -1,8 +1,9 @@
-// Package yaml is the one place that touches a YAML library.
+// Package yaml wraps the YAML library. No other package uses the library.
 //
-// [Parse] reads untrusted text into a small tree and keeps every scalar as it was written: nothing becomes a number, a date or
-// a boolean on the way. [Decode] reads files of our own (configuration, runs, policies, profiles) into Go values and refuses
-// what it does not know. [Encode] writes ours. All three report positions as 1-based line and column; a column counts characters.
+// [Parse] reads untrusted text into a small tree and keeps every scalar as written: nothing becomes
+// a number, a date, or a boolean. [Decode] decodes metier's own files (configuration, runs,
+// policies, profiles) into Go values and rejects unknown keys. [Encode] writes them. All three
+// report positions as 1-based line and column; columns count characters.
 package yaml
 
 import (
@@ -15,18 +16,18 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// Limits of [Parse] when Options leaves them zero.
+// Default limits of [Parse].
 const (
 	DefaultMaxBytes = 64 << 10
 	DefaultMaxDepth = 32
 	DefaultMaxNodes = 8192
 )
 
-// Options bound one [Parse]. A zero field takes its default.
+// Options limit a [Parse]. A zero field selects the default.
 type Options struct {
 	MaxBytes  int // size of the text
-	MaxDepth  int // maps and lists inside each other; a scalar adds none
-	MaxNodes  int // scalars, lists, maps and keys together
+	MaxDepth  int // nesting depth of maps and lists; scalars do not count
+	MaxNodes  int // scalars, lists, maps, and keys together
 	FirstLine int // line number of the text's first line, for text cut out of a larger file; default 1
 }
 
@@ -50,10 +51,10 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// Parse reads exactly one YAML document of untrusted text. It refuses anchors, aliases, explicit tags, directives, merge keys,
-// keys that are not scalars, duplicate keys, a second document, control characters and text that is not UTF-8, and everything
-// over a limit. Text with no document (empty, or comments only) is a null scalar. The tree holds no reference to src.
-// Every error is an [*Error].
+// Parse parses exactly one YAML document of untrusted text. It rejects anchors, aliases, explicit
+// tags, directives, merge keys, keys that are not scalars, duplicate keys, a second document,
+// control characters, invalid UTF-8, and anything over a limit. Text without a document (empty, or
+// only comments) is a null scalar. The tree holds no reference to src. Every error is an [*Error].
 func Parse(src []byte, o *Options) (*Node, error) {
 	opts := o.withDefaults()
 	n, err := parse(src, opts)
@@ -89,13 +90,14 @@ func parse(src []byte, opts Options) (*Node, *Error) {
 
 var bom = []byte("\ufeff")
 
-// depthMessage marks our own refusal in the library's error, which drops the cause.
+// depthMessage identifies this package's own error in the library's, which drops the cause.
 const depthMessage = "nested too deeply"
 
-// load runs the library. It returns nil, nil when there is no document.
+// load runs the library. It returns nil, nil if there is no document.
 func load(src []byte, opts Options) (n *yaml.Node, err *Error) {
 	defer func() {
-		// The text is untrusted and the scanner is not ours: a bug in it must stay a refusal of this one text.
+		// A bug in the library's scanner, triggered by untrusted text, must only fail this one
+		// text.
 		if r := recover(); r != nil {
 			n, err = nil, &Error{Line: 1, Column: 1, Code: Syntax, Msg: fmt.Sprintf("the YAML parser failed: %v", r)}
 		}
@@ -124,7 +126,7 @@ func load(src []byte, opts Options) (n *yaml.Node, err *Error) {
 	return doc.Content[0], nil
 }
 
-// secondDocument finds where the second document starts, which the library does not say.
+// secondDocument finds where the second document starts, which the library does not report.
 func secondDocument(src []byte, limits *loaderlimits.Plugin) *Error {
 	e := &Error{Line: 1, Column: 1, Code: SecondDocument, Msg: "a second YAML document; exactly one is allowed"}
 	var docs []yaml.Node
@@ -134,7 +136,8 @@ func secondDocument(src []byte, limits *loaderlimits.Plugin) *Error {
 	return e
 }
 
-// checkText refuses bytes that are not UTF-8 and control characters, with a position (the library gives none for either).
+// checkText rejects invalid UTF-8 and control characters, with a position, which the library does
+// not report for either.
 func checkText(src []byte) *Error {
 	line, start := 1, 0
 	for i := 0; i < len(src); {
@@ -169,7 +172,7 @@ func checkText(src []byte) *Error {
 	return nil
 }
 
-// checkDirective refuses %YAML and %TAG lines, which stand before a document and change how it reads.
+// checkDirective rejects %YAML and %TAG lines, which precede a document and change how it is read.
 func checkDirective(src []byte) *Error {
 	for line := 1; len(src) > 0; line++ {
 		var l []byte
