@@ -104,7 +104,7 @@ func (w anthropicWire) decode(path string, body []byte) (r Request, problem stri
 	return r, w.order(r)
 }
 
-// text reads a string or a list of text blocks.
+// text parses a string or a list of text blocks.
 func (anthropicWire) text(raw json.RawMessage) (text string, blocks []json.RawMessage, problem string) {
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
 		return text, nil, ""
@@ -142,7 +142,7 @@ func (w anthropicWire) message(role string, content json.RawMessage) (m Message,
 	rest := false
 	for _, raw := range blocks {
 		var b anthropicBlock
-		_ = json.Unmarshal(raw, &b) // text has read it
+		_ = json.Unmarshal(raw, &b) // text has parsed it
 		switch b.Type {
 		case "thinking", "redacted_thinking":
 			m.guards = append(m.guards, canonical(raw))
@@ -169,7 +169,7 @@ func (w anthropicWire) message(role string, content json.RawMessage) (m Message,
 	return m, ""
 }
 
-// order holds calls and results together.
+// order checks that calls and results match.
 func (anthropicWire) order(r Request) string {
 	if len(r.Messages) == 0 || r.Messages[0].Role != "user" {
 		return "messages: first message must use the \"user\" role"
@@ -276,7 +276,7 @@ func (w anthropicWire) frames(t Turn, r Request, n int) (frames []string, issued
 	send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": reason, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": u.Output}})
 	send("message_stop", map[string]any{})
 	if len(guards) > 0 && len(t.Calls) == 0 {
-		issued[fmt.Sprintf("turn %d", n)] = guards // known, though nothing demands them
+		issued[fmt.Sprintf("turn %d", n)] = guards // known, though not required
 	}
 	return frames, issued
 }

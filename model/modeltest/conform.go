@@ -15,16 +15,16 @@ import (
 	"metier/model"
 )
 
-// Adapter is what the suite needs to know of an adapter.
+// Adapter describes an adapter for the suite.
 type Adapter struct {
 	Server func(testing.TB) *Server
 	New    func(url, key string) model.Model
 	NoCost bool // the protocol reports no cost
-	NoBad  bool // the protocol cannot carry broken arguments (gemini)
+	NoBad  bool // the protocol cannot carry invalid arguments (gemini)
 	NoFlag bool // the protocol has no error flag on results (openai)
 }
 
-// Conform runs the suite. Every subtest starts its own stand-in.
+// Conform runs the suite. Every subtest starts its own server.
 func Conform(t *testing.T, a Adapter) {
 	for name, f := range map[string]func(*testing.T, Adapter){
 		"streams text in order and ends with one done":     conformText,
@@ -91,7 +91,8 @@ func read(t *testing.T, m model.Model, r model.Request) (chunks []model.Chunk, e
 	return chunks, err
 }
 
-// done is the last chunk of a good reply, after a trip through JSON as the record makes it.
+// done returns the last chunk of a successful reply, after a round trip through JSON as in the
+// record.
 func done(t *testing.T, s *Server, m model.Model, r model.Request) model.Chunk {
 	t.Helper()
 	chunks, err := read(t, m, r)
@@ -233,7 +234,7 @@ func conformCalls(t *testing.T, a Adapter) {
 	}
 }
 
-// wireName is how the adapters write a name with a dot for the stand-in.
+// wireName is a name with a dot as the adapters send it to the server.
 func wireName(s *Server, name string) string {
 	if _, dots := s.proto.(geminiWire); dots {
 		return name
@@ -271,7 +272,7 @@ func conformReasoning(t *testing.T, a Adapter) {
 		}
 		r.Messages = append(r.Messages, next)
 	}
-	r = model.Request{Messages: slices.Clone(r.Messages[:3]), Tools: tools} // the rule bites: take the protected parts away
+	r = model.Request{Messages: slices.Clone(r.Messages[:3]), Tools: tools} // the rule applies: remove the protected parts
 	bare := r.Messages[1]
 	bare.Parts = slices.DeleteFunc(slices.Clone(bare.Parts), func(p model.Part) bool { return p.Kind == model.PartReasoning || p.Kind == model.PartOpaque })
 	for i := range bare.Parts {
@@ -298,7 +299,7 @@ func conformExtra(t *testing.T, a Adapter) {
 
 func conformBroken(t *testing.T, a Adapter) {
 	if a.NoBad {
-		return // a call of this protocol is JSON or the whole event is not
+		return // in this protocol, invalid JSON in a call makes the whole event invalid
 	}
 	s, m := begin(t, a, Turn{Calls: []Call{{"list", `{"path": "a`}, {"list", ``}, {"list", `[1]`}}}, Turn{Text: "ok"})
 	c := done(t, s, m, model.Request{Messages: hello, Tools: tools})

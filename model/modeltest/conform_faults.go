@@ -12,7 +12,7 @@ import (
 	"metier/model"
 )
 
-// want is what an error must say.
+// want describes an expected error.
 type want struct {
 	code  model.Code
 	retry bool

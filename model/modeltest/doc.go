@@ -1,9 +1,11 @@
-// Package modeltest proves that an adapter keeps the contract of model.Model, and stands in for the providers in tests.
+// Package modeltest checks that an adapter fulfills the contract of model.Model, and simulates the
+// providers in tests.
 //
-// Anthropic, OpenAI and Gemini start HTTP servers that speak the provider's own wire format and its refusals: tool names it does not
-// take, calls without results, reasoning that does not come back as it was, fields it does not know. What they answer is a list of
-// turns or a function of the request; faults can be put into any of them. The providers' official clients drive the same
-// servers in conformance/clients, so an adapter is not measured against our own reading only.
+// Anthropic, OpenAI, and Gemini start HTTP servers that use the provider's own wire format and reject
+// what the provider rejects: invalid tool names, calls without results, changed reasoning, and unknown
+// fields. Their replies are a list of turns or a function of the request, and any reply can have
+// faults. The providers' official clients test the same servers in conformance/clients, so adapters
+// are not checked only against our own reading of the protocols.
 //
 //	s := modeltest.OpenAI(t)
 //	s.Say(

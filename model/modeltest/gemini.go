@@ -66,7 +66,7 @@ func (w geminiWire) decode(path string, body []byte) (r Request, problem string)
 	r.MaxTokens, r.Output = g.MaxOutputTokens, g.ResponseJSONSchema
 	for _, raw := range q.SystemInstruction.Parts {
 		var p struct{ Text string }
-		_ = json.Unmarshal(raw, &p) // not a text is no text
+		_ = json.Unmarshal(raw, &p) // otherwise there is no text
 		r.System += p.Text
 	}
 	for i, t := range q.Tools {
@@ -126,7 +126,7 @@ func (geminiWire) message(c geminiContent) (m Message, problem string) {
 		switch {
 		case p.FunctionCall != nil:
 			if len(p.FunctionCall.Args) == 0 {
-				p.FunctionCall.Args = json.RawMessage("{}") // the official client leaves an empty object out
+				p.FunctionCall.Args = json.RawMessage("{}") // the official client omits an empty object
 			}
 			if !strings.HasPrefix(canonical(p.FunctionCall.Args), "{") {
 				return m, "function_call.args: not an object"
@@ -206,7 +206,7 @@ func (w geminiWire) frames(t Turn, r Request, n int) (frames []string, issued ma
 	for i, c := range t.Calls {
 		part := map[string]any{"functionCall": map[string]any{"name": c.Tool, "args": json.RawMessage(c.Args)}}
 		maps.Copy(part, t.Extra)
-		if i == 0 && t.Thinking != "" { // of parallel calls only the first is signed
+		if i == 0 && t.Thinking != "" { // of parallel calls, only the first is signed
 			part["thoughtSignature"] = sign
 			issued[SentCall{Tool: c.Tool, Args: c.Args}.mark()] = []string{sign}
 		}

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// Server stands in for one provider. Its methods are safe for concurrent use.
+// Server simulates a provider. Its methods are safe for concurrent use.
 type Server struct {
-	URL  string          // the base URL as the provider's official client wants it
-	Left <-chan struct{} // receives once for each client that left a hanging reply
+	URL  string          // the base URL as expected by the provider's official client
+	Left <-chan struct{} // receives once for each client that abandoned a hanging reply
 
 	proto    protocol
 	http     *httptest.Server
@@ -25,36 +25,38 @@ type Server struct {
 	turns    []Turn
 	answer   func(*Request) Turn
 	requests []Request
-	issued   map[string][][]string // mark of a call to the protected blocks that must come back with it; same marks have alternatives
+	issued   map[string][][]string // mark of a call → protected blocks that must be sent back with it; equal marks have alternatives
 	n        int
 }
 
 // protocol is one provider's wire format.
 type protocol interface {
-	// base is the path clients add to.
+	// base returns the path that clients add to.
 	base() string
-	// key is the API key of a request.
+	// key returns the API key of a request.
 	key(http.Header) string
-	// decode reads and checks a request; problem says what the provider would refuse.
+	// decode parses and checks a request. problem is why the provider would reject it.
 	decode(path string, body []byte) (r Request, problem string)
-	// frames are the SSE frames of a reply and, by call mark, what must come back with it. n is unique.
+	// frames returns the SSE frames of a reply and, by call mark, what must be sent back with it. n
+	// is unique.
 	frames(t Turn, r Request, n int) (frames []string, issued map[string][]string)
-	// fail is the body of an error answer.
+	// fail returns the body of an error response.
 	fail(status int, kind, message string) any
-	// errorFrame is an error inside a stream.
+	// errorFrame returns an error inside a stream.
 	errorFrame(kind string) string
 }
 
-// Anthropic stands in for the Messages API at URL + "/v1/messages".
+// Anthropic starts a server for the Messages API at URL + "/v1/messages".
 func Anthropic(t testing.TB) *Server { return start(t, anthropicWire{}) }
 
-// OpenAI stands in for chat completions at URL + "/chat/completions"; URL ends in /v1.
+// OpenAI starts a server for chat completions at URL + "/chat/completions". URL ends in /v1.
 func OpenAI(t testing.TB) *Server { return start(t, openaiWire{}) }
 
-// Gemini stands in for URL + "/v1beta/models/NAME:streamGenerateContent".
+// Gemini starts a server for URL + "/v1beta/models/NAME:streamGenerateContent".
 func Gemini(t testing.TB) *Server { return start(t, geminiWire{}) }
 
-// New starts a stand-in outside a test function, for a testscript. protocol is anthropic, openai or gemini; Close must follow.
+// New starts a server outside of a test function, for a testscript. protocol is anthropic, openai,
+// or gemini. Call Close afterwards.
 func New(name string) (*Server, error) {
 	protos := map[string]protocol{"anthropic": anthropicWire{}, "openai": openaiWire{}, "gemini": geminiWire{}}
 	p, ok := protos[name]
@@ -78,27 +80,28 @@ func start(t testing.TB, p protocol) *Server {
 	return s
 }
 
-// Close ends the server and its open connections.
+// Close closes the server and its open connections.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Say adds turns to the script; each accepted request takes the next. When none is left the server answers 500.
+// Say adds turns to the script. Each accepted request uses the next one. When none is left, the
+// server responds with 500.
 func (s *Server) Say(turns ...Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turns = append(s.turns, turns...)
 }
 
-// Answer computes turns instead, once the script is used up. f may run concurrently.
+// Answer sets a function that computes turns after the end of the script. f may run concurrently.
 func (s *Server) Answer(f func(*Request) Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// Requests are the requests so far, refused ones too.
+// Requests returns the requests so far, including rejected ones.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +111,7 @@ func (s *Server) Requests() []Request {
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(hr.Body, 32<<20))
 	if err != nil {
-		return // the client left
+		return // the client disconnected
 	}
 	r, problem := s.proto.decode(hr.URL.Path, body)
 	r.Header, r.Path, r.Body = hr.Header.Clone(), hr.URL.Path, body
@@ -143,7 +146,7 @@ func (s *Server) serve(w http.ResponseWriter, hr *http.Request) {
 	s.stream(w, hr, frames, t.Fault)
 }
 
-// next records the request and takes the turn that answers it.
+// next records the request and returns the turn that answers it.
 func (s *Server) next(r *Request) (t Turn, n int) {
 	s.mu.Lock()
 	s.requests = append(s.requests, *r)
@@ -166,7 +169,8 @@ func (s *Server) next(r *Request) (t Turn, n int) {
 	return t, n
 }
 
-// unguarded finds calls that came back without the blocks that were issued with them, and blocks nobody issued.
+// unguarded finds calls that were sent back without the blocks issued with them, and blocks that
+// were never issued.
 func (s *Server) unguarded(r Request) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +199,7 @@ func (s *Server) unguarded(r Request) string {
 	return ""
 }
 
-// mark names a call for the server's memory: by its id, or where the provider has none, by what it says.
+// mark identifies a call: by its ID or, if the provider has none, by its content.
 func (c SentCall) mark() string {
 	if c.ID != "" {
 		return c.ID
@@ -213,7 +217,7 @@ func (s *Server) refuse(w http.ResponseWriter, f Fault) {
 		fmt.Fprint(w, "upstream connect error or disconnect/reset before headers")
 		return
 	}
-	_ = json.NewEncoder(w).Encode(s.proto.fail(f.Status, f.Kind, f.Message)) // the client left
+	_ = json.NewEncoder(w).Encode(s.proto.fail(f.Status, f.Kind, f.Message)) // the client may have disconnected
 }
 
 func (s *Server) stream(w http.ResponseWriter, hr *http.Request, frames []string, f *Fault) {
@@ -257,7 +261,7 @@ func (s *Server) stream(w http.ResponseWriter, hr *http.Request, frames []string
 	}
 }
 
-// canonical is JSON with sorted keys and its numbers as they were.
+// canonical returns JSON with sorted keys and unchanged numbers.
 func canonical(b []byte) string {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -273,12 +277,12 @@ func compact(v any) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // frames are made of plain data
+		panic(err) // frames always encode
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// pieces cuts a text into n runes each, so that deltas split words and escapes.
+// pieces splits a text into n runes each, so that deltas split words and escapes.
 func pieces(s string, n int) []string {
 	var out []string
 	for r := []rune(s); len(r) > 0; r = r[min(n, len(r)):] {

@@ -12,7 +12,7 @@ import (
 	"metier/model"
 )
 
-// canned answers every request with the same bytes.
+// canned responds to every request with the same bytes.
 type canned []byte
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -20,8 +20,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(c))}, nil
 }
 
-// Spoil feeds n spoiled forms of good replies of the stand-in called protocol to an adapter, the same ones each time: none may panic
-// or end without done or a *model.Error. It needs no instrumented build.
+// Spoil sends n corrupted variants of valid replies in the given protocol to an adapter, always the
+// same ones. None may panic or end without done or a *model.Error. It needs no instrumented build.
 func Spoil(t *testing.T, protocol string, n int, adapter func(*http.Client) model.Model) {
 	t.Helper()
 	s, err := New(protocol)
@@ -48,7 +48,7 @@ func Spoil(t *testing.T, protocol string, n int, adapter func(*http.Client) mode
 
 var values = []string{`null`, `"x"`, `-1`, `1e99`, `[]`, `{}`, `[null]`, `{"a":[1]}`, `true`, `""`}
 
-// spoiled drops, doubles or swaps frames, puts values of other types into them, or flips bytes.
+// spoiled drops, duplicates, or swaps frames, changes the types of values in them, or flips bytes.
 func spoiled(rnd *rand.Rand, frames []string) []byte {
 	for range 1 + rnd.IntN(3) {
 		i, j := rnd.IntN(len(frames)), rnd.IntN(len(frames))

@@ -7,41 +7,44 @@ import (
 	"metier/model"
 )
 
-// Key is the only API key the stand-ins accept. A wrong one is echoed in the refusal, as some providers do.
+// Key is the only API key that the servers accept. The error for a wrong key repeats it, as with
+// some providers.
 const Key = "test-key-0123456789abcdef"
 
-// Turn is one reply of a stand-in.
+// Turn is one reply of a server.
 type Turn struct {
-	Thinking   string         // reasoning, signed; it must come back verbatim with the calls of this turn
-	Redacted   string         // anthropic: an encrypted block beside it, under the same rule
-	Text       string         // streamed in words
+	Thinking   string         // signed reasoning; it must be sent back verbatim with the calls of this turn
+	Redacted   string         // anthropic: an additional encrypted block, under the same rule
+	Text       string         // streamed word by word
 	Calls      []Call         // all in this one reply
-	Interleave bool           // argument pieces of the calls alternate (anthropic, openai)
-	Extra      map[string]any // fields no client knows: on each call block (anthropic), call (openai: extra_content) or part (gemini)
+	Interleave bool           // alternate the argument pieces of the calls (anthropic, openai)
+	Extra      map[string]any // fields unknown to clients: on each call block (anthropic), call (openai: extra_content), or part (gemini)
 	Stop       string         // the provider's own word; "" is the one that fits
-	Usage      model.Usage    // in our convention; zero is counted from the texts
+	Usage      model.Usage    // in our convention; zero: computed from the texts
 	Fault      *Fault
 }
 
-// Call is a tool call. Tool is the name on the wire; Args is sent as it is, valid JSON or not (gemini: must be an object).
+// Call is a tool call. Tool is the name on the wire. Args is sent as is, valid JSON or not (gemini:
+// must be an object).
 type Call struct{ Tool, Args string }
 
-// Fault spoils a reply. Status answers an error instead of a stream; the others spoil the stream. Set one.
+// Fault corrupts a reply. Status sends an error response instead of a stream; the others corrupt
+// the stream. Set only one.
 type Fault struct {
 	Status     int               // with Kind and Message
 	Kind       string            // the provider's word for the error; "" is the usual one of the status
 	Message    string            //
 	Header     map[string]string // Retry-After, Location, …
 	Event      string            // half way, an error event of this kind, such as "overloaded_error"
-	Cut        int               // the connection breaks after so many bytes of the stream; -1: half way
+	Cut        int               // the connection breaks after this many bytes of the stream; -1: halfway
 	Short      bool              // the stream ends cleanly without its last third
-	Garbage    bool              // half way, an event that is not JSON
+	Garbage    bool              // halfway, an event that is not JSON
 	HTML       bool              // 200 and a web page
-	Hang       bool              // half way, nothing more until the client leaves; see Server.Left
-	BrokenJSON bool              // the status' body is not JSON either
+	Hang       bool              // halfway, nothing more until the client disconnects; see Server.Left
+	BrokenJSON bool              // the body sent with Status is not JSON either
 }
 
-// Request is what a stand-in received and accepted, or refused.
+// Request is a request that a server received, whether accepted or rejected.
 type Request struct {
 	Header    http.Header
 	Path      string
@@ -51,7 +54,7 @@ type Request struct {
 	Tools     []Tool
 	Messages  []Message
 	MaxTokens int
-	Output    json.RawMessage // the schema asked for
+	Output    json.RawMessage // the requested schema
 	Refused   string          // why, or ""
 }
 
@@ -71,16 +74,17 @@ type Message struct {
 	guards  []string // canonical JSON of the protected blocks
 }
 
-// SentCall is a call as it came back.
+// SentCall is a call as sent back by the client.
 type SentCall struct{ ID, Tool, Args string }
 
-// SentResult is a tool result. Error is never set by protocols that cannot say so.
+// SentResult is a tool result. Error is never set in protocols without an error flag.
 type SentResult struct {
 	ID, Tool, Text string
 	Error          bool
 }
 
-// LastResults are the texts of the results in the last message that holds some, for replies that depend on them.
+// LastResults returns the texts of the results in the last message that has any, for replies that
+// depend on them.
 func (r *Request) LastResults() []string {
 	var out []string
 	for i := len(r.Messages) - 1; i >= 0; i-- {
@@ -100,7 +104,7 @@ func (r *Request) LastResults() []string {
 	return out
 }
 
-// count is the turn's usage, or a plausible one.
+// count returns the turn's usage, or a plausible one.
 func (t Turn) count(body []byte) model.Usage {
 	if t.Usage != (model.Usage{}) {
 		return t.Usage

@@ -13,8 +13,8 @@ import (
 	"metier/record"
 )
 
-// contents are blobs of every shape: empty, text, bytes, around the size up to
-// which a blob may be kept inline, large, and full of what JSON escapes.
+// contents are blobs of every kind: empty, text, binary, around the size limit for inline blobs,
+// large, and with many characters that JSON escapes.
 func contents() [][]byte {
 	out := [][]byte{{}, []byte("x"), []byte("two\nlines\r\n"), {0, 255, 254, '\n', 0}, []byte("<&>\u2028é\ufffd\x7f\x00"),
 		bytes.Repeat([]byte{1}, record.MaxInline), bytes.Repeat([]byte{0xff}, record.MaxInline), bytes.Repeat([]byte("abcdefg\n"), 1<<17)}
@@ -24,7 +24,7 @@ func contents() [][]byte {
 	return out
 }
 
-// Blobs runs the suite against blobs made by open, each empty and new.
+// Blobs runs the suite against blob stores made by open, each new and empty.
 func Blobs(t *testing.T, open func(t *testing.T) record.Blobs) {
 	for _, c := range []struct {
 		name string
@@ -106,7 +106,7 @@ func blobsLie(t *testing.T, b record.Blobs) {
 func blobsErase(t *testing.T, b record.Blobs) {
 	e, ok := b.(record.Eraser)
 	if !ok {
-		return // erasing is a capability
+		return // erasing is optional
 	}
 	var refs []record.Ref
 	for _, data := range contents() {
@@ -150,7 +150,7 @@ func blobsRace(t *testing.T, b record.Blobs) {
 	for w := range 16 {
 		wg.Go(func() {
 			for i := range 16 {
-				// Half of it is the same for all writers.
+				// Half of the content is the same for all writers.
 				data := []byte(strings.Repeat(fmt.Sprintf("%d %d,", i, w*(i%2)), 1+1000*(i%3)))
 				r, err := b.Put(t.Context(), "", data)
 				if err != nil {

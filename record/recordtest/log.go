@@ -1,5 +1,5 @@
-// Package recordtest holds the tests that every implementation of the ports of
-// package record must pass, decorators included.
+// Package recordtest has the tests that every implementation of the interfaces of package record
+// must pass, including decorators.
 package recordtest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"metier/record"
 )
 
-// Entry is an entry that uses every field, for tests.
+// Entry returns an entry that uses every field, for tests.
 func Entry(id string) record.Entry {
 	return record.Entry{
 		V: 1, ID: id, Type: "test.happened", Must: true, By: "user:7",
@@ -27,7 +27,7 @@ func Entry(id string) record.Entry {
 	}
 }
 
-// Log runs the suite against logs made by open, each one empty and new.
+// Log runs the suite against logs made by open, each new and empty.
 func Log(t *testing.T, open func(t *testing.T) record.Log) {
 	for _, c := range []struct {
 		name string
@@ -55,8 +55,8 @@ func Log(t *testing.T, open func(t *testing.T) record.Log) {
 	}
 }
 
-// Reopen tests that a log outlives its process. open returns a new log and what
-// opens it again.
+// Reopen tests that a log outlives its process. open returns a new log and a function that opens it
+// again.
 func Reopen(t *testing.T, open func(t *testing.T) (l record.Log, again func(t *testing.T) record.Log)) {
 	t.Run("a log opened again goes on where it was", func(t *testing.T) {
 		t.Parallel()
@@ -83,7 +83,7 @@ func Reopen(t *testing.T, open func(t *testing.T) (l record.Log, again func(t *t
 	})
 }
 
-// All reads the entries from seq on.
+// All returns the entries from seq on.
 func All(t *testing.T, l record.Log, from uint64) []record.Entry {
 	t.Helper()
 	var out []record.Entry
@@ -204,7 +204,7 @@ func logMoved(t *testing.T, l record.Log) {
 		if _, err := l.Append(t.Context(), after, Entry("x")); !errors.Is(err, record.ErrMoved) {
 			t.Errorf("after %s: %v, want ErrMoved", name, err)
 		}
-		// A claim that somebody else made must not look like one's own.
+		// A claim by another session must not look like one's own.
 		if _, err := l.Append(t.Context(), after, Entry("e1")); !errors.Is(err, record.ErrMoved) {
 			t.Errorf("after %s, known ID: %v, want ErrMoved", name, err)
 		}

@@ -1,5 +1,5 @@
-// Package sourcetest is the conformance suite of metier.Source: every
-// implementation runs it over trees that it stores in its own way.
+// Package sourcetest is the conformance suite of metier.Source. Every implementation runs it over
+// trees stored in its own way.
 package sourcetest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"metier/internal/digest"
 )
 
-// Seed returns a source that holds tree: paths are relative to the source's
-// root, an execute bit in Mode is kept where the source has one.
+// Seed returns a source that holds tree. Paths are relative to the source's root. An execute bit in
+// Mode is kept if the source supports it.
 type Seed func(t *testing.T, tree fstest.MapFS) metier.Source
 
 // Run checks a source against the contracts of metier.Source and Bundle.
@@ -47,12 +47,12 @@ func Run(t *testing.T, seed Seed) {
 	}
 }
 
-// Skill is the text of a small SKILL.md.
+// Skill returns the text of a small SKILL.md.
 func Skill(name, description string) string {
 	return fmt.Sprintf("---\nname: %s\ndescription: %s\n---\n# %s\n\nDo it.\n", name, description, name)
 }
 
-// Tree makes a tree of plain files.
+// Tree returns a tree of plain files.
 func Tree(files map[string]string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for p, content := range files {
@@ -61,7 +61,7 @@ func Tree(files map[string]string) fstest.MapFS {
 	return m
 }
 
-// List collects a listing; an error fails the test.
+// List collects a listing. An error fails the test.
 func List(t *testing.T, s metier.Source) []metier.Head {
 	t.Helper()
 	var list []metier.Head
@@ -74,7 +74,7 @@ func List(t *testing.T, s metier.Source) []metier.Head {
 	return list
 }
 
-// Open opens a bundle for the time of the test.
+// Open opens a bundle for the duration of the test.
 func Open(t *testing.T, s metier.Source, path string) metier.Bundle {
 	t.Helper()
 	b, err := s.Open(t.Context(), path)
@@ -114,7 +114,7 @@ func listing(t *testing.T, seed Seed) {
 	}))
 	got := List(t, s)
 	got = slices.DeleteFunc(got, func(h metier.Head) bool {
-		if h.Path == "z" { // a source may name it, but then as unusable
+		if h.Path == "z" { // a source may return it, but only as unusable
 			if !h.Broken || len(h.Diagnostics) == 0 {
 				t.Errorf("z is listed as if it could be used: %+v", h)
 			}

@@ -1,6 +1,6 @@
-// Package hosttest is a server for the tests of the host: honest until it is
-// told how to break the protocol. It speaks JSON-RPC itself, so that it can say
-// what no library would.
+// Package hosttest is an MCP server for the tests of package host. It follows the protocol unless a
+// script tells it how to break it. It implements JSON-RPC itself, so that it can send messages that
+// no library would.
 package hosttest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sync"
 )
 
-// Script says what a server is and does.
+// Script defines what a server offers and how it misbehaves.
 type Script struct {
 	Name     string            `json:"name,omitempty"`     // of serverInfo
 	Revision string            `json:"revision,omitempty"` // "": 2025-11-25
@@ -28,42 +28,43 @@ type Script struct {
 	NoSkills bool              `json:"noSkills,omitempty"` // do not declare the extension
 	Flat     bool              `json:"flat,omitempty"`     // do not declare directoryRead
 	Tools    []map[string]any  `json:"tools,omitempty"`
-	Later    []map[string]any  `json:"later,omitempty"` // the tools after the first call, which are told of
+	Later    []map[string]any  `json:"later,omitempty"` // the tools after the first call, which are announced
 	Results  map[string]any    `json:"results,omitempty"`
-	Raw      map[string]string `json:"raw,omitempty"`  // method → line that is sent instead of an answer
+	Raw      map[string]string `json:"raw,omitempty"`  // method → line that is sent instead of a response
 	Hang     []string          `json:"hang,omitempty"` // methods that are never answered
-	Die      []string          `json:"die,omitempty"`  // methods at which the process ends
+	Die      []string          `json:"die,omitempty"`  // methods that end the process
 	PageSize int               `json:"pageSize,omitempty"`
 	Loop     bool              `json:"loop,omitempty"`     // skills/list never ends
 	Stubborn bool              `json:"stubborn,omitempty"` // does not end when its input does
 	Stderr   string            `json:"stderr,omitempty"`
-	Log      string            `json:"log,omitempty"` // file of the requests, a line each
-	Env      bool              `json:"env,omitempty"` // the tool env tells its environment
-	// Flood is method → what is written instead of an answer: text, a line feed, and more text that is repeated without end.
+	Log      string            `json:"log,omitempty"` // log file of the requests, one per line
+	Env      bool              `json:"env,omitempty"` // adds a tool env that returns its environment
+	// Flood maps methods to what is written instead of a response: text, a newline, and more text
+	// that is repeated endlessly.
 	Flood map[string]string `json:"flood,omitempty"`
-	Deaf  []string          `json:"deaf,omitempty"`  // methods from whose answer on nothing is read any more
-	Child string            `json:"child,omitempty"` // file for the number of a process that is started and left behind
+	Deaf  []string          `json:"deaf,omitempty"`  // methods after whose response nothing is read
+	Child string            `json:"child,omitempty"` // file for the ID of a process that is started and left behind
 }
 
-// Skill is one skill with its lies.
+// Skill is a skill and how its description is wrong.
 type Skill struct {
 	URI       string            `json:"uri"`
 	Front     map[string]any    `json:"front,omitempty"`
-	Files     map[string]string `json:"files"`               // by path, as the entry counts them
-	Served    map[string]string `json:"served,omitempty"`    // what resources/read gives instead
-	Extra     map[string]string `json:"extra,omitempty"`     // served and not listed
-	Resources any               `json:"resources,omitempty"` // in place of the right list
+	Files     map[string]string `json:"files"`               // by path, as listed in the entry
+	Served    map[string]string `json:"served,omitempty"`    // what resources/read returns instead
+	Extra     map[string]string `json:"extra,omitempty"`     // served but not listed
+	Resources any               `json:"resources,omitempty"` // replaces the correct list
 	Unlisted  bool              `json:"unlisted,omitempty"`  // skills/get knows it, skills/list does not
 	// Next is the skill from the second listing on.
 	Next *Skill `json:"next,omitempty"`
 }
 
-// Text is a SKILL.md.
+// Text returns a SKILL.md.
 func Text(name, description, body string) string {
 	return "---\nname: " + name + "\ndescription: " + description + "\n---\n" + body + "\n"
 }
 
-// Plain is an honest skill of one server.
+// Plain returns a correct skill of a server.
 func Plain(name string, files map[string]string) Skill {
 	all := map[string]string{"SKILL.md": Text(name, "Does "+name+".", "Do it. See references/a.md.")}
 	maps.Copy(all, files)
@@ -85,7 +86,7 @@ func (k Skill) entry() map[string]any {
 	return map[string]any{"uri": k.URI, "frontmatter": k.Front, "resources": res}
 }
 
-// Server plays a script.
+// Server runs a script.
 type Server struct {
 	script Script
 
@@ -96,17 +97,17 @@ type Server struct {
 	last     map[string]json.RawMessage // params of the last request, by method
 }
 
-// New makes a server.
+// New creates a server.
 func New(s Script) *Server { return &Server{script: s, last: map[string]json.RawMessage{}} }
 
-// Requests are the methods that were called, with the address that was read.
+// Requests returns the methods that were called, with the URIs that were read.
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Params are those of the last request of a method.
+// Params returns the parameters of the last request of a method.
 func (s *Server) Params(method string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,7 @@ type failure struct {
 	text string
 }
 
-// answer gives the lines to send; none for a notification. die ends the process.
+// answer returns the lines to send, or none for a notification. die ends the process.
 func (s *Server) answer(q request) (lines []string, hang, die bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +267,7 @@ func (s *Server) read(uri string) (any, *failure) {
 	return nil, &failure{-32602, "no resource"}
 }
 
-// children are the files below an address, those that no entry lists too.
+// children returns the files below a URI, including those that no entry lists.
 func (s *Server) children(uri string) []any {
 	out := []any{}
 	for _, k := range s.script.Skills {
@@ -281,17 +282,17 @@ func (s *Server) children(uri string) []any {
 	return out
 }
 
-// Tool is a tool that takes a text.
+// Tool returns a tool that takes a text.
 func Tool(name string) map[string]any {
 	return map[string]any{"name": name, "description": "Does " + name, "inputSchema": map[string]any{"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string"}}}}
 }
 
-// Words is a result of text.
+// Words returns a text result.
 func Words(text string) map[string]any {
 	return map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}}
 }
 
-// Serve speaks on a pair of streams until the input ends.
+// Serve serves a pair of streams until the input ends.
 func (s *Server) Serve(in io.Reader, out io.Writer) {
 	if s.script.Stderr != "" {
 		fmt.Fprintln(os.Stderr, s.script.Stderr)
@@ -328,15 +329,15 @@ func (s *Server) Serve(in io.Reader, out io.Writer) {
 	}
 }
 
-// wait goes on until it is killed.
+// wait blocks until the process is killed.
 func (s *Server) wait() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt)
 	<-stop
 }
 
-// child starts a process that holds the streams open and ends with nobody, and
-// writes its number to the file.
+// child starts a process that keeps the streams open and does not end on its own. It writes the
+// process ID to the file.
 func (s *Server) child() {
 	if s.script.Child == "" {
 		return
@@ -350,7 +351,7 @@ func (s *Server) child() {
 	_ = os.WriteFile(s.script.Child, fmt.Appendf(nil, "%d", c.Process.Pid), 0o600)
 }
 
-// ServeHTTP speaks over HTTP, without sessions.
+// ServeHTTP serves HTTP, without sessions.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		http.Error(w, "no", http.StatusMethodNotAllowed)
@@ -376,14 +377,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Variable names the file with the script of a program that plays one; see Main.
+// Variable is the environment variable with the script file of a program that runs one; see Main.
 const (
 	Variable = "HOSTTEST_SCRIPT"
 	waiter   = "HOSTTEST_WAIT" // the program waits until it is killed
 )
 
-// Main plays the script that the environment names, where it names one, and
-// ends the process: what a test program does first.
+// Main runs the script named by the environment, if any, and exits the process. Test programs call
+// it first.
 func Main() {
 	if os.Getenv(waiter) != "" {
 		(&Server{}).wait()
