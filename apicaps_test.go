@@ -66,8 +66,8 @@ func TestInterfacesAreSmall(t *testing.T) {
 	}
 }
 
-// The one gate: nobody but Session asks policy, and it asks in one place each.
-// A second place would be a second set of rules.
+// Only Session queries policy, at one place per question. A second place would be a second set of
+// rules.
 func TestOnlySessionAsksPolicy(t *testing.T) {
 	t.Parallel()
 	tree := load(t)
@@ -101,8 +101,8 @@ func TestOnlySessionAsksPolicy(t *testing.T) {
 	}
 }
 
-// A Tool acts only where Session.Call has claimed the act in the log. A tool
-// around another tool hands on its own Invoke.
+// A Tool acts only after Session.Call has claimed the action in the log. A tool that wraps another
+// forwards its own Invoke.
 func TestOnlySessionInvokesTools(t *testing.T) {
 	t.Parallel()
 	for _, f := range load(t).Go(func(p string) bool { return repocheck.IsGo(p) && !repocheck.IsTest(p) }) {

@@ -271,8 +271,8 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 	})
 }
 
-// Acts that destroy something, and acts that reach what nobody granted, wait
-// for a person; the answer stands in the log before the act, and a no stops it.
+// Destructive actions, and actions that reach hosts without a grant, wait for approval. The answer
+// is in the log before the action. A rejection stops it.
 //
 // req: C-041
 func TestDestructiveAndExternalActsWait(t *testing.T) {
@@ -316,7 +316,7 @@ func TestDestructiveAndExternalActsWait(t *testing.T) {
 	}
 }
 
-// A direct command allows what the turn it begins does, and no later turn.
+// A direct command allows the actions of the turn it starts, and of no later turn.
 // req: A-094
 func TestDecide_DirectCommandHoldsForItsTurn(t *testing.T) {
 	t.Parallel()
@@ -336,7 +336,7 @@ func TestDecide_DirectCommandHoldsForItsTurn(t *testing.T) {
 	}
 }
 
-// A person's no leaves a result, like a refusal by a rule.
+// A rejection by the user is recorded as a result, like a refusal by a rule.
 // req
 func TestAnswer_NoRecordsResult(t *testing.T) {
 	t.Parallel()

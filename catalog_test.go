@@ -33,8 +33,8 @@ func withBudget(t *testing.T, skills, budget int) *fixture {
 	return w.open()
 }
 
-// A catalog that is too long says less of each skill, and then of fewer; it
-// stays within its budget, counts what it leaves out and says how to reach it.
+// A catalog that is too long first shortens entries, then drops some. It stays within its budget,
+// counts the omitted skills, and says how to find them.
 func TestCatalogGoesDownTheLadder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestCatalogGoesDownTheLadder(t *testing.T) {
 	}
 }
 
-// Descriptions are cut to the same length, and to the greatest that fits.
+// Descriptions are cut to the same length: the greatest that fits.
 func TestDescriptionsAreCutEvenly(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, settings.DefaultProfile, map[string]string{"skills/a-short/SKILL.md": "---\nname: a-short\ndescription: Short.\ncompatibility: " + strings.Repeat("Needs much. ", 30) + "\n---\n"})
@@ -110,8 +110,8 @@ func TestDescriptionsAreCutEvenly(t *testing.T) {
 	}
 }
 
-// The same skills give the same bytes, and one more skill changes little:
-// prompt caches depend on it.
+// The same skills produce the same bytes, and one more skill changes little. Prompt caches depend
+// on it.
 func TestCatalogIsStable(t *testing.T) {
 	t.Parallel()
 	for _, budget := range []int{0, 4000, 900, 300} {
@@ -148,7 +148,7 @@ func (w *fixture) other() *metier.Session {
 	return w.session()
 }
 
-// Many skills of a stranger do not push out one's own.
+// Many third-party skills do not displace the user's own.
 func TestTrustedSkillsAreNamedFirst(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, settings.DefaultProfile, nil)
@@ -162,7 +162,7 @@ func TestTrustedSkillsAreNamedFirst(t *testing.T) {
 	}
 }
 
-// Names alone are escaped for where they land as well.
+// Names alone are escaped for their context as well.
 func TestNamesOnlyStaysParseable(t *testing.T) {
 	t.Parallel()
 	var heads []metier.Head
@@ -454,8 +454,7 @@ func TestClientsWithoutFilesGetNoLocations(t *testing.T) {
 	silent(t, text, w.dir)
 }
 
-// Clients without paths are given the ID of each skill, in every format, and use
-// it in calls.
+// Clients without paths receive the ID of each skill, in every format, and use it in calls.
 //
 // req: C-027
 func TestPathsNone_SkillID(t *testing.T) {
@@ -612,8 +611,8 @@ func TestProjectPromptListsFiftyAndClampsThem(t *testing.T) {
 	mentions(t, cat.Text, "\n- exact: "+exact+"\n")
 }
 
-// The canonical tree with all it may hold is one skill, and every file of it is
-// indexed with its kind.
+// The canonical tree with all its optional parts is one skill, and every file of it is indexed with
+// its kind.
 //
 // req: A-002
 func TestCanonicalTreeIsOneSkillWithAllItsFiles(t *testing.T) {

@@ -24,8 +24,8 @@ func standing(n *metier.Snapshot) []string {
 	return out
 }
 
-// A skill has a name other than its folder's only while no other skill of its
-// tier or a higher one claims it.
+// A skill may have a name other than its folder's only while no other skill of its tier or a higher
+// one claims that name.
 //
 // req: A-032
 func TestBuild_NameOfAnotherFolder(t *testing.T) {
@@ -87,8 +87,8 @@ func TestBuild_NameOfAnotherFolder(t *testing.T) {
 	}
 }
 
-// The name that a hidden skill claims leads to the skill that owns it, and the
-// hidden one stays reachable by its ID and explains itself.
+// A name claimed by a hidden skill leads to the skill that owns it. The hidden one remains
+// reachable by its ID and can be explained.
 //
 // req: A-032
 func TestFind_HonestFolderOwnsItsName(t *testing.T) {
@@ -121,8 +121,7 @@ func TestFind_HonestFolderOwnsItsName(t *testing.T) {
 	}
 }
 
-// A skill keeps the name it had when the run began, also if an honest folder
-// of that name is added later.
+// A skill keeps the name it had when the run began, even if a folder of that name is added later.
 //
 // req: A-032
 func TestOpen_ResumeKeepsNameOfFolderAddedLater(t *testing.T) {
@@ -142,8 +141,8 @@ func TestOpen_ResumeKeepsNameOfFolderAddedLater(t *testing.T) {
 	}
 }
 
-// Names that look alike stay names of two skills, and the one that imitates is
-// reported: the one that is not plain ASCII, or the less trusted, or the later.
+// Confusable names remain names of two skills. The imitation is reported: the one that is not plain
+// ASCII, or else the less trusted or the later one.
 func TestBuild_ReportsConfusableNames(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -189,8 +188,8 @@ func TestBuild_ReportsConfusableNames(t *testing.T) {
 	}
 }
 
-// Many copies of one folder whose skill took another name cost in proportion to
-// their number: each has its names folded a few times, not once for each other.
+// Many copies of a folder whose skill claims another name take linear time: names are folded a few
+// times each, not once for every other copy.
 func TestBuild_CopiesOfAClaimAreNotComparedWithEachOther(t *testing.T) {
 	allocs := func(copies int) float64 {
 		w := newFixture(t, "default", nil)

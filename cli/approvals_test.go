@@ -154,8 +154,8 @@ func (x *terminal) left() int {
 
 const menu = "[y] once  [s] for this session  [a] always, while its files are these  [n] no: "
 
-// A person at a terminal is shown what a yes covers and is the only one who can
-// answer there; another process is told who works on the run.
+// At a terminal, the user sees what an approval covers and is the only one who can answer. Another
+// process is told which process works on the run.
 func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -227,8 +227,8 @@ func TestATerminalShowsWhatAYesCovers(t *testing.T) {
 	}
 }
 
-// What was typed before a question was shown is no answer to it, wherever it
-// waits: at the terminal, or behind the answer to the question before.
+// Input typed before a question is shown does not answer it, whether it is still in the terminal or
+// follows the previous answer.
 func TestAsk_ForgetsWhatWasTypedBefore(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -89,7 +89,7 @@ func nest(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cleanFiles fails for a file with what a terminal obeys or does not show.
+// cleanFiles fails for a file with terminal control or invisible characters.
 func cleanFiles(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: clean FILE…")

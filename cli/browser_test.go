@@ -204,7 +204,7 @@ func ownBrowserSkill(t *testing.T) map[string]string {
 	return own
 }
 
-// lend are the flags that lend the browser for an origin.
+// lend returns the flags that grant the browser for an origin.
 func lend(t *testing.T, origin string) []string {
 	return []string{"--browser-endpoint", testenv.Chromium(t), "--browser-origin", origin, "--browser-until", "10m"}
 }
@@ -251,7 +251,7 @@ func TestSubagentFillsAFormInTheLentBrowser(t *testing.T) {
 	}
 }
 
-// Each way in which a child is not lent the browser it asks for, by its code.
+// Tests each reason why a subagent is denied a requested browser, by its code.
 func TestBrowserOfASubagentIsRefused(t *testing.T) {
 	t.Parallel()
 	hand := pagehand(t)

@@ -60,8 +60,8 @@ func newSignIn(t *testing.T, s *shop, grants string) (k *kin, results *[]string)
 	return k, results
 }
 
-// A script that signs in runs where the configuration grants it for the very
-// origin that is lent. The secrets reach scripts with a grant, and no record.
+// A script that signs in runs if the configuration grants it for the lease's exact origin. Only
+// scripts with a grant receive the secrets, and no record contains them.
 //
 // req: A-165
 func TestSubagentSignsInWhereTheConfigurationGrantsIt(t *testing.T) {
@@ -126,8 +126,8 @@ func TestSubagentSignsInWhereTheConfigurationGrantsIt(t *testing.T) {
 	})
 }
 
-// Grants are the operator's: those of a workspace are refused, and so is one that
-// names no script or no origin, before anything runs.
+// Only the operator can define grants. Grants of a workspace, without a script, or without an
+// origin are rejected before anything runs.
 func TestGrantsOfNobodyAreRefused(t *testing.T) {
 	t.Parallel()
 	const script = "agent-browser:scripts/authenticated-session.sh"

@@ -76,8 +76,8 @@ func (l *lessee) later(d time.Duration, exit int, flags ...string) {
 	l.want(exit, append([]string{"run", "--resume", "latest"}, flags...)...)
 }
 
-// A lease that ended while the run waited is over when it goes on: the subagent
-// is refused, and the person is told the way out.
+// A lease that expired while the run was waiting stays expired on resume: the subagent is refused,
+// and the user is shown how to fix it.
 func TestALeaseThatEndedIsNotTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	l := newLessee(t, 1)
@@ -97,7 +97,8 @@ func TestALeaseThatEndedIsNotTakenUpAgain(t *testing.T) {
 	}
 }
 
-// Session anew it works, for that long and over further stops; the record says so.
+// With a new lease it works, for the new duration and over further interruptions. The record says
+// so.
 func TestALeaseThatEndedIsLentAnew(t *testing.T) {
 	t.Parallel()
 	l := newLessee(t, 4)
@@ -134,7 +135,7 @@ func TestALeaseThatEndedIsLentAnew(t *testing.T) {
 	l.want(0, "runs", "export", "latest", "-o", "run.zip")
 }
 
-// What makes no lease is refused before anything goes on, and the run waits on.
+// An invalid lease is rejected before the run resumes, and the run keeps waiting.
 func TestWhatIsNoLeaseIsNotLentAnew(t *testing.T) {
 	t.Parallel()
 	l := newLessee(t, 1)

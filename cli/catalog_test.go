@@ -13,8 +13,7 @@ import (
 	"metier/run"
 )
 
-// A run works with and without a catalog, and its policy snapshot says which
-// of the two it was.
+// A run works with and without a catalog, and its policy snapshot says which it used.
 //
 // req: A-134
 func TestPolicySnapshotSaysWhetherTheModelWasToldOfACatalog(t *testing.T) {

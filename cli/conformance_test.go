@@ -17,7 +17,7 @@ import (
 // error each, "" for a valid skill.
 type pair struct{ Default, Reference string }
 
-// The differences that docs/internal/conformance.md lists, case by case.
+// Tests the differences listed in docs/internal/conformance.md, case by case.
 func TestDefaultAndReferenceDifferWhereThePageSaysSo(t *testing.T) {
 	t.Parallel()
 	const head = "name: w\ndescription: Counts words. Use when a text is long.\n"

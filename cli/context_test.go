@@ -59,8 +59,8 @@ var lastVerdicts = map[string]verdict{
 	"t3.c4": {"denied", "cfc_enforce_explicit_requires_direct_command"},
 }
 
-// What a skill or a resource says is context: it authorizes no tool, no protected
-// read, no write and no side effect, and downgrades nothing.
+// Text of a skill or a resource is context: it authorizes no tool, protected read, write, or side
+// effect, and downgrades nothing.
 //
 // req
 func TestTextOfASkillAuthorizesNothing(t *testing.T) {
@@ -140,9 +140,8 @@ func TestTextOfASkillAuthorizesNothing(t *testing.T) {
 	})
 }
 
-// Whatever brings a skill's text in, the artifacts call it context: activations,
-// reads, scripts, the snapshot, and each message of the transcript that is not
-// the person's.
+// However a skill's text is loaded, the artifacts label it as context: activations, reads, scripts,
+// the snapshot, and each message in the transcript that is not the user's.
 //
 // req: A-142
 func TestTextOfSkillsIsContextInAllArtifacts(t *testing.T) {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Artifacts are indented, so JSON that is nested deeply takes the square of its
-// length. What a model writes is refused beyond 100 objects and lists in one
-// another, and a record of it stays small.
+// Artifacts are indented, so the size of deeply nested JSON grows with the square of its depth.
+// Model output with more than 100 levels is rejected, and its record stays small.
 func TestRun_KeepsDeepArgumentsSmall(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -57,8 +57,7 @@ var reasonCodes = []string{
 	"write_file_observe_requires_direct_command",
 }
 
-// docs/ENFORCEMENT.md says what the table above says, row by row, and names the 20
-// codes and no other.
+// docs/ENFORCEMENT.md matches the table above, row by row, and names exactly the 20 codes.
 func TestEnforcementPageIsTheTableByHand(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile(filepath.Join("..", "docs", "ENFORCEMENT.md"))
@@ -122,9 +121,9 @@ var enforcedFiles = map[string]string{
 var all = []string{"--set", "script_approval=never", "--skills-root", "skills", "--skill", "count", "--prompt", "Do it.", "--allow-skill-script", "count:scripts/count.sh",
 	"--allow-tool", "read_file", "--allow-tool", "read_skill_resource", "--allow-tool", "write_file", "--allow-tool", "edit_file", "--allow-tool", "bash", "--allow-tool", "run_skill_script"}
 
-// Each cell of the table is judged by what is there after a real run: the file,
-// the process in the sandbox, what the model read, and the decision in
-// policy-trace.json. Every reason code is in the decision of a real call.
+// Each cell of the table is checked against the result of a real run: the file, the process in the
+// sandbox, what the model read, and the decision in policy-trace.json. Every reason code occurs in
+// the decision of a real call.
 //
 // req: A-094
 func TestEnforcementTableCellByCell(t *testing.T) {
@@ -243,9 +242,8 @@ func subagentCodes(t *testing.T, seen *sync.Map) {
 	seen.Store(d.Code, true)
 }
 
-// What a program wrote is mediated before a model reads it: each stream stands in
-// an element that it cannot leave, and the result is labelled as context. In the
-// enforce modes nothing else gets through.
+// Program output is mediated before a model reads it: each stream is in an element that it cannot
+// close, and the result is labeled as context. In the enforce modes, nothing else gets through.
 func TestOutputOfProgramsIsMediated(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}
@@ -279,8 +277,8 @@ func TestOutputOfProgramsIsMediated(t *testing.T) {
 	}
 }
 
-// A client of a server is nobody who typed: in the enforce modes it has no
-// evidence, whatever it sends.
+// A client of a server is not a user who typed: in the enforce modes it has no evidence, whatever
+// it sends.
 func TestClientsOfAServerHaveNoEvidence(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

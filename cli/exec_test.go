@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Standard output and standard error are two places: what a program writes to
-// the one that is a terminal is shown there, whatever the other one is.
+// Standard output and standard error are handled separately: output to a terminal is escaped,
+// regardless of where the other stream goes.
 func TestAProgramDrivesNoTerminal(t *testing.T) {
 	t.Parallel()
 	const text = "a\x1b]0;title\x07\x1b[2Jb\n"

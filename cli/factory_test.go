@@ -67,8 +67,8 @@ func (f *factory) change(name, old, with string) {
 	}
 }
 
-// The phases of the example, with the skills of ruling 12 and a build that reads
-// and writes files and has no shell.
+// The example has its six phases, with the required skills, and its build reads and writes files
+// without a shell.
 func TestTheFactoryHasItsSixPhases(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)
@@ -136,8 +136,8 @@ func (f *factory) compare(exit int, args ...string) (rows map[string]compared, o
 
 const noMeasurement = "This is not a measurement."
 
-// The script builds twice, runs the project's own tests on both, prints both
-// scores, and says when the model is scripted (ruling 35).
+// The script builds twice, runs the project's own tests on both builds, prints both scores, and
+// reports whether the model is scripted.
 //
 // req: A-174
 func TestABuildWithSkillsIsComparedWithOneWithout(t *testing.T) {
@@ -179,8 +179,8 @@ func TestABuildWithSkillsIsComparedWithOneWithout(t *testing.T) {
 	}
 }
 
-// A skill that says less makes a build that passes less: the scores are of what
-// was built.
+// A skill with fewer instructions leads to a build with a lower score: scores measure what was
+// built.
 func TestTheComparisonFollowsWhatWasBuilt(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)
@@ -191,8 +191,8 @@ func TestTheComparisonFollowsWhatWasBuilt(t *testing.T) {
 	}
 }
 
-// A build that is broken shows: in its score where the program does not run, and
-// by its reason where a phase fails. What a build does to the tests is of no use.
+// A broken build is visible: in its score if the program does not run, and by its reason if a phase
+// fails. Changing the tests does not help a build.
 func TestABrokenBuildShowsInTheComparison(t *testing.T) {
 	t.Parallel()
 	t.Run("the program does not run", func(t *testing.T) {
@@ -224,7 +224,8 @@ func TestABrokenBuildShowsInTheComparison(t *testing.T) {
 	})
 }
 
-// With a real model it measures: no word of a script, and the provider's tokens.
+// With a real model, the script measures: it uses no scripted text, and the provider's token
+// counts.
 func TestTheComparisonMeasuresAModel(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)

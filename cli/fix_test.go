@@ -11,7 +11,7 @@ import (
 	"metier/cli"
 )
 
-// A file that is mended keeps its mode, and one that cannot be written is left whole, with nothing beside it.
+// A fixed file keeps its mode. A file that cannot be written stays intact, without leftover files.
 func TestFixKeepsTheModeOfAFile(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -44,7 +44,8 @@ func TestFixKeepsTheModeOfAFile(t *testing.T) {
 	}
 }
 
-// A file that somebody else wrote while it was mended is left as it is, and so is what became a link.
+// A file that another program changed while it was being fixed is left alone, and so is one that
+// became a link.
 func TestFixLeavesAFileThatChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -42,7 +42,7 @@ func example(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
-// A harness is served over the Model Context Protocol as any skills are.
+// A harness is served over the Model Context Protocol like other skills.
 func TestHarnessIsServed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

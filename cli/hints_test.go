@@ -105,8 +105,7 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil || name == "help" || name == "version"
 }
 
-// Every command and flag that a text names exists, so that a user can type what
-// a hint suggests.
+// Every command and flag named in a text exists, so users can type what a hint suggests.
 func TestTexts_NameCommandsAndFlagsThatExist(t *testing.T) {
 	t.Parallel()
 	root := newApp(nil, IO{}).root()
@@ -165,7 +164,7 @@ func TestTexts_NameCommandsAndFlagsThatExist(t *testing.T) {
 	}
 }
 
-// Packages below the command line name the fields of requests. Each has a flag.
+// Packages below the command line name fields of requests. Each has a flag.
 func TestTexts_NameFieldsThatHaveFlags(t *testing.T) {
 	t.Parallel()
 	root := newApp(nil, IO{}).root()
@@ -196,8 +195,7 @@ func TestTexts_NameFieldsThatHaveFlags(t *testing.T) {
 	}
 }
 
-// A text of a library is read by users of every surface, so it names no flag of
-// the command line.
+// Texts of a library are shown on every surface, so they name no command-line flags.
 func TestTexts_OfLibrariesNameNoFlags(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

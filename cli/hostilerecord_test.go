@@ -101,8 +101,8 @@ func recordOf(t *testing.T, e event.Event, media string, fits bool) string {
 	return filepath.Join(root, id)
 }
 
-// Whatever stands in a record, looking at it prints no character that a terminal
-// obeys, and no line that somebody else wrote but in the answer.
+// Whatever a record contains, displaying it prints no terminal control characters, and no forged
+// lines outside of the answer.
 func TestNothingInARecordActsOnATerminal(t *testing.T) {
 	t.Parallel()
 	env := []string{"HOME=" + t.TempDir()}

@@ -204,9 +204,9 @@ func (e *enforced) fate(k kept) fate {
 	return f
 }
 
-// No text of a skill, its frontmatter, a resource, a script's output, a document,
-// a harness, a server or its tools changes a decision: a run with it and one
-// without are decided alike, call by call.
+// No text of a skill, its frontmatter, a resource, a script's output, a document, a harness, a
+// server, or its tools changes a decision: the decisions of a run with it and a run without are the
+// same, call by call.
 //
 // req: A-145
 func TestNoTextChangesADecision(t *testing.T) {

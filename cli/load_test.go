@@ -57,8 +57,8 @@ func loaded(t testing.TB, dir, script string) (*app, *engine.Plan) {
 	return a, p
 }
 
-// TestAThousandRunsAtOnce runs in one process what a server would: all end, none
-// is in the way of another, every record verifies, and the heap stays bounded.
+// TestAThousandRunsAtOnce runs as many runs in one process as a server might: all end without
+// affecting each other, every record verifies, and the heap stays bounded.
 func TestAThousandRunsAtOnce(t *testing.T) {
 	const most = 1 << 30
 	runs := testenv.Count(100, manyRuns)
@@ -119,8 +119,8 @@ func watchHeap(t *testing.T) func() uint64 {
 	return func() uint64 { close(stop); return <-peak }
 }
 
-// TestSecondInterrupt: the first interrupt asks a run to end in good order; the
-// second one ends the process at once, here while its answer cannot be written.
+// TestSecondInterrupt: the first interrupt ends a run gracefully; the second one ends the process
+// at once, here while its answer cannot be written.
 func TestSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	for name, asJSON := range map[string]bool{"text": false, "json": true} {

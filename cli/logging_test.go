@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// What secrets metier knows are in no line of its log, however they got there,
-// and nothing in it drives a terminal or forges a line.
+// The log contains no secret that metier knows, and nothing in it controls a terminal or forges a
+// line.
 func TestTheLogRedacts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,9 +27,8 @@ func (w *web) at(path, token, version string) mcpClient {
 	return mcpClient{c, w.p.t}
 }
 
-// Each endpoint has skills and settings of its own: a client of one neither
-// sees nor reads what another has, what it loads is active there alone, and its
-// session is no session elsewhere.
+// Each endpoint has its own skills and settings. A client of one endpoint cannot see or read those
+// of another, what it loads is active only there, and its session is not valid elsewhere.
 func TestEndpointsAreServersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -106,7 +105,7 @@ func TestEndpointsAreServersOfTheirOwn(t *testing.T) {
 	w.end(false)
 }
 
-// The tokens of a server can lie in its workspace. No script reads or writes them.
+// A server's token file may be in its workspace. No script can read or write it.
 func TestMCP_HidesTokensFromScripts(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -192,7 +192,7 @@ func TestScriptsAreServedWhereTheOperatorNamesThem(t *testing.T) {
 	}
 }
 
-// A client that is given no paths uses the ID of a skill in every call.
+// A client without paths uses the ID of a skill in every call.
 //
 // req: C-027
 func TestMCP_SkillIDWithoutPaths(t *testing.T) {
@@ -243,8 +243,8 @@ func TestMCP_SkillIDWithoutPaths(t *testing.T) {
 	}
 }
 
-// The tools stand in the registry that every client reads, and what the
-// operator denies is denied there.
+// The tools are in the registry that every client reads, and the operator's deny rules apply to
+// them.
 //
 // req: C-005
 func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
@@ -275,8 +275,8 @@ func TestPolicyIsAskedAboutWhatIsServed(t *testing.T) {
 	}
 }
 
-// The person at a client sees what a yes covers and what the call was given. What
-// holds always is the operator's to approve.
+// A client's user sees what an approval covers and the arguments of the call. Only the operator can
+// approve permanently.
 func TestMCP_QuestionSaysWhatItCovers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -305,7 +305,7 @@ func TestMCP_QuestionSaysWhatItCovers(t *testing.T) {
 	}
 }
 
-// The address and the port it took are said; an interrupt ends it.
+// The server reports its address and port. An interrupt ends it.
 func TestServingOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

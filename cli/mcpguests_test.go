@@ -102,9 +102,9 @@ func (p *place) recorded() (ids, states []string) {
 	return ids, states
 }
 
-// Requests that name nobody share one record, and nothing else: what one loads
-// is not active for the next. The record holds each of them, verifies, and says
-// whether the server ended it or was killed.
+// Anonymous requests share one record and nothing else: a skill that one loads is not active for
+// the next. The record contains all of them, verifies, and says whether the server ended or was
+// killed.
 func TestRequestsOfNobodyShareARecordAndNoSession(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -155,9 +155,8 @@ func TestRequestsOfNobodyShareARecordAndNoSession(t *testing.T) {
 	}
 }
 
-// Of these records the newest are kept, over servers that ended and such that
-// were killed. The one that is written names those that were removed, with the
-// hash they ended with.
+// Only the newest of these records are kept, across servers that ended or were killed. The current
+// record names the removed ones with their final hashes.
 func TestOldRecordsOfNobodyAreRemovedAndNamed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -203,8 +202,8 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// Many clients at once lose no call and read what the files hold. (bench/ has
-// the long form, with figures.)
+// With many concurrent clients, no call is lost, and reads return the content of the files. (bench/
+// has the long form, with figures.)
 func TestNoCallIsLostUnderLoad(t *testing.T) {
 	t.Parallel()
 	const calls = 24

@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A client that asks for it is told how its script gets on, and how much it
-// wrote; one that cancels the call ends the script, and the record says so.
+// A client can request progress of its script and how much it wrote. Canceling the call ends the
+// script, and the record says so.
 func TestAScriptTellsOfItsProgressAndCanBeCancelled(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"", "2025-11-25", "2026-07-28"} { // "": on standard input and output
@@ -70,7 +70,7 @@ func TestAScriptTellsOfItsProgressAndCanBeCancelled(t *testing.T) {
 	}
 }
 
-// Scripts of one client run eight at a time, so that their limits bound the machine.
+// A client's scripts run at most eight at a time, so that their limits protect the machine.
 func TestMCP_BoundsScriptsThatRunAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

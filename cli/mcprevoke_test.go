@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A server that runs asks again once an approval is taken back, in the session that used
-// it too, and takes one that is given meanwhile.
+// A running server asks again after an approval is revoked, even in a session that used it, and
+// accepts one given meanwhile.
 func TestMCP_AsksAgainAfterRevoke(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -105,8 +105,8 @@ func (s *slow) skills(meta string) map[string]string {
 	}
 }
 
-// However slowly a client reads, and however much waits for it, it gets whole
-// answers: each skill of several hundred, with the size and digest of each file.
+// A slow client with a large backlog still gets complete answers: each of several hundred skills,
+// with the size and digest of each file.
 func TestASlowReaderGetsWholeLists(t *testing.T) {
 	t.Parallel()
 	const many = 450

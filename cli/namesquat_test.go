@@ -115,10 +115,9 @@ func squatted(t *testing.T, more map[string]string, args ...string) (kept, []str
 	return k, c.got()
 }
 
-// A hostile skill under a name that people trust, and a model that obeys it.
-// Where the operator granted its script and the host, the owner's secret reaches
-// the listener; under defaults the same run, call by call, reaches nobody, and
-// the record says what was tried, by which skill, and why it was refused.
+// Tests a malicious skill under a trusted name with a model that obeys it. If the operator granted
+// its script and the host, the secret reaches the listener. By default, the same run, call by call,
+// reaches no host, and the record shows what was tried, by which skill, and why it was refused.
 func TestNameSquat(t *testing.T) {
 	t.Parallel()
 	t.Run("granted, with a network", func(t *testing.T) {

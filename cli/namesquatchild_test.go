@@ -12,9 +12,9 @@ import (
 	"metier/run"
 )
 
-// The squatter again, put into a subagent by the name that a profile trusts. What
-// the operator granted the profile decides whether its secret gets out, and
-// nothing of it reaches the parent: not its text, not what its script printed.
+// Tests the malicious skill in a subagent, under a name that a profile trusts. What the operator
+// granted to the profile decides whether the secret leaks. Neither the skill's text nor its
+// script's output reaches the parent.
 func TestNameSquatInASubagent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -16,9 +16,9 @@ import (
 	"metier/run"
 )
 
-// TestARunOfSeveralTurnsWithEachProvider drives the whole program against what
-// speaks each provider's wire format: calls side by side, reasoning that has to
-// come back as it was, tool names with dots that no provider takes.
+// TestARunOfSeveralTurnsWithEachProvider runs the whole program against each provider's wire
+// format: parallel calls, reasoning that must be returned unchanged, and tool names with dots,
+// which no provider accepts.
 func TestARunOfSeveralTurnsWithEachProvider(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB) *modeltest.Server{"anthropic": modeltest.Anthropic, "openai": modeltest.OpenAI, "gemini": modeltest.Gemini} {

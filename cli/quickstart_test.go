@@ -98,8 +98,8 @@ func (q *quickstart) run() (answer, report string) {
 	return out.String(), string(b)
 }
 
-// The report of the quickstart holds what a script of a skill found out in the
-// sandbox, for whoever runs it, and follows its input.
+// The quickstart's report contains the result of a skill's script in the sandbox, for any user, and
+// depends on its input.
 func TestQuickstartRunsAScriptInTheSandbox(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -140,9 +140,9 @@ func TestQuickstartRunsAScriptInTheSandbox(t *testing.T) {
 	}
 }
 
-// Where the machine has no sandbox, the quickstart names what is missing, skips
-// the step of the script, says so in its report and its answer, and ends with 0
-// (ruling 30). The kernel takes the primitive away, no switch of ours.
+// If the machine has no sandbox, the quickstart names what is missing, skips the script, says so in
+// its report and its answer, and exits with 0. The kernel removes the primitive, not a switch of
+// metier.
 func TestQuickstartSaysWhatTheSandboxLacksAndEndsWell(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -61,7 +61,7 @@ var recordedRuns = map[string]recordedRun{
 	"limit":         {status: "failed", flags: []string{"--max-turns", "5"}, out: []string{"From the sub folder.", "From afar."}},
 }
 
-// Runs of an earlier metier are read, verified and gone on with.
+// Runs of an earlier version of metier can be read, verified, and resumed.
 func TestRecordedRunsGoOn(t *testing.T) {
 	t.Parallel()
 	from := recordedFixtures(t)
@@ -106,8 +106,8 @@ func TestRecordedRunsGoOn(t *testing.T) {
 	}
 }
 
-// What a run was started with is in its record by the names it had then: nothing
-// of it is unknown, lost or named anew.
+// The launch options of a run are in its record under the names of that time. None is unknown,
+// lost, or renamed.
 func TestRecordedLaunchesAreReadInFull(t *testing.T) {
 	t.Parallel()
 	n := 0

@@ -36,7 +36,7 @@ func listing(t *testing.T, ws, home string, args ...string) map[string][]string 
 	return found
 }
 
-// The machine's skills have the tier org, unless anybody may put some there.
+// The machine's skills have the tier org, unless every user can write there.
 func TestSkillsOfTheMachine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,8 +72,8 @@ func TestSkillsOfTheMachine(t *testing.T) {
 	}
 }
 
-// Links of the agents' folders to the canonical skills work: each skill is
-// listed once, with the digest of the file that the link leads to.
+// Links from agents' folders to the canonical skills work: each skill is listed once, with the
+// digest of the link's target.
 //
 // req: A-003
 func TestRootsMadeOfLinks(t *testing.T) {

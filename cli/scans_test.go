@@ -107,8 +107,8 @@ func TestStartTimesAreReportedAndAHiddenEditIsSeen(t *testing.T) {
 	}
 }
 
-// The index lies where it was put, can be switched off and cleared, and no home
-// is made for it.
+// The index is stored where configured, can be disabled and cleared, and never causes a home folder
+// to be created.
 func TestIndexIsWhereTheUserWantsIt(t *testing.T) {
 	t.Parallel()
 	w := newScanWorld(t)
@@ -156,7 +156,7 @@ func TestIndexIsWhereTheUserWantsIt(t *testing.T) {
 	}
 }
 
-// A run rests on the files alone: it neither writes an index nor reads one.
+// A run uses only the files: it neither writes nor reads an index.
 func TestARunHasNoIndex(t *testing.T) {
 	t.Parallel()
 	w := newScanWorld(t)

@@ -328,8 +328,7 @@ func TestTheFourEventsOfSkillsAreInTheRecordInTheirOrder(t *testing.T) {
 	}
 }
 
-// Every turn, tool call and script names the digests of the instructions that
-// were in force.
+// Every turn, tool call, and script names the digests of the active instructions.
 //
 // req: C-088
 func TestTurnsToolsAndScriptsNameTheDigestsOfSkills(t *testing.T) {

@@ -37,9 +37,8 @@ func (k kept) blob(ref record.Ref) ([]byte, error) {
 	return blobs.Open(k.t.Context(), ref)
 }
 
-// An input is bound to who said it, where, in which role, to its text, to the
-// place in the record and to what was in force; each decision names the binding
-// it looked at.
+// An input is bound to its author, surface, role, text, position in the record, and the active
+// instructions. Each decision names the binding it used.
 func TestPromptSlotsAreBoundToWhatWasSaid(t *testing.T) {
 	t.Parallel()
 	e := newEnforced(t, enforcedFiles)
@@ -111,7 +110,7 @@ func TestPromptSlotsAreBoundToWhatWasSaid(t *testing.T) {
 	}
 }
 
-// The snapshot of a real run holds what counts for trust, and fits its schema.
+// The snapshot of a real run contains everything relevant to trust and matches its schema.
 //
 // req: A-151
 func TestPolicySnapshotOfARun(t *testing.T) {

@@ -190,7 +190,7 @@ func TestABatchAnswersASubagentWithNoAndItGoesOn(t *testing.T) {
 	}
 }
 
-// Nobody can say yes to what the record does not hold.
+// A question whose record is missing cannot be approved.
 func TestAQuestionWhoseRecordIsGoneIsNotAnsweredWithYes(t *testing.T) {
 	t.Parallel()
 	k, _ := whoAsks(t)
@@ -210,7 +210,7 @@ func TestAQuestionWhoseRecordIsGoneIsNotAnsweredWithYes(t *testing.T) {
 	}
 }
 
-// Two subagents ask a person at the terminal: one after the other, each by name.
+// Two subagents ask the user at the terminal: one after the other, each by name.
 func TestSubagentsAskAPersonOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

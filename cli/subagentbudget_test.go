@@ -13,8 +13,8 @@ import (
 	"metier/run"
 )
 
-// What subagents used that wait for an answer is used, whoever comes after them;
-// taken up again, none goes beyond what is left by then.
+// Tokens used by waiting subagents stay used, whichever subagent starts later. After a resume, none
+// exceeds what is left.
 func TestTokensOfSubagentsThatWaitAreUsed(t *testing.T) {
 	t.Parallel()
 	k, _ := whoAsks(t)
@@ -53,8 +53,7 @@ func TestTokensOfSubagentsThatWaitAreUsed(t *testing.T) {
 	}
 }
 
-// A limit given to a run that goes on counts at once, and for as long as the run
-// lasts.
+// A limit given when a run is resumed applies at once and for the rest of the run.
 func TestLimitsOfARunThatGoesOnAreThoseItWasGiven(t *testing.T) {
 	t.Parallel()
 	k, _ := whoAsks(t)
@@ -96,8 +95,8 @@ func TestLimitsOfARunThatGoesOnAreThoseItWasGiven(t *testing.T) {
 	k.want(0, "audit", "verify", "latest")
 }
 
-// A subagent that begins one with the very words it was begun with is asked for
-// by itself: the answer to the one is no answer to the other.
+// A subagent that starts another with the same task is asked about separately: the answer for one
+// does not apply to the other.
 func TestASubagentOfEqualWordsIsAskedForByItself(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []string{"once", "session"} {
@@ -130,8 +129,8 @@ func TestASubagentOfEqualWordsIsAskedForByItself(t *testing.T) {
 	}
 }
 
-// Many work beside each other, ask, wait for their parent to be taken up again
-// and begin others: each script runs once, each report comes once.
+// Many concurrent subagents ask, wait for their parent to resume, and start others: each script
+// runs once, and each report is returned once.
 func TestManySubagentsThatAskAndBeginOthersEndOnce(t *testing.T) {
 	t.Parallel()
 	k, _ := whoAsks(t)

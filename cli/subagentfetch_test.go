@@ -102,8 +102,8 @@ func (r *reading) told(want ...string) {
 	}
 }
 
-// A subagent of the profile web_fetch reads pages of the hosts that the operator
-// granted and of no others; its parent, which cannot, gets what it says of them.
+// A subagent with the profile web_fetch can read pages only of hosts that the operator granted. Its
+// parent, which cannot read them, receives its report.
 //
 // req
 func TestTheProfileWebFetchReadsPagesOfGrantedHosts(t *testing.T) {
@@ -169,8 +169,7 @@ func TestTheProfileWebFetchReadsPagesOfGrantedHosts(t *testing.T) {
 	}
 }
 
-// A host that nobody granted is asked for where somebody can answer, and one
-// answer reaches the one page.
+// A host that is not granted requires approval if a user is available. One answer allows one page.
 func TestAHostThatASubagentAsksForIsAskedOfAPerson(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{"yes": "<web_page ", "no": "Error: refused: "} {
@@ -200,8 +199,8 @@ func TestAHostThatASubagentAsksForIsAskedOfAPerson(t *testing.T) {
 	}
 }
 
-// A report names the pages it comes from, also where their addresses look like
-// keys or are long: those that were read, and nothing else of what they say.
+// A report names its source pages, even if their addresses look like keys or are long: those that
+// were read, and nothing else of their content.
 func TestASubagentMaySayWhichPagesItRead(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)

@@ -15,8 +15,8 @@ func loadCall(name string) modeltest.Call {
 	return modeltest.Call{Tool: "load_skill", Args: `{"name":"` + name + `"}`}
 }
 
-// A skill with "context: fork" runs as a subagent; the field agent names the
-// profile only where the operator allowed that one and it takes the skill.
+// A skill with "context: fork" runs as a subagent. Its agent field selects a profile only if the
+// operator allowed that profile and it accepts the skill.
 func TestASkillThatForksRunsAsASubagent(t *testing.T) {
 	t.Parallel()
 	const solo = "---\nname: solo\ndescription: Does it alone. Use when it is to be done alone.\ncontext: fork\nagent: painter\n---\nThe instructions of solo: SOLO-MARK-5c6d7e8f.\n"
@@ -79,8 +79,8 @@ func TestASkillThatForksRunsAsASubagent(t *testing.T) {
 	}
 }
 
-// A call of load_skill that begins a subagent is judged as one of delegate_task,
-// too: by the rules for it, and by whether the caller has it.
+// A load_skill call that starts a subagent is also checked as a delegate_task call: against its
+// rules, and whether the caller has the tool.
 func TestLoad_SkillThatForksNeedsDelegateTask(t *testing.T) {
 	t.Parallel()
 	const forks = "---\nname: solo\ndescription: Does it alone.\ncontext: fork\nagent: builder\n---\nSOLO-MARK-5c6d7e8f.\n"

@@ -89,7 +89,7 @@ func TestASubagentBeginsWithNoSkillsButThoseItWasGiven(t *testing.T) {
 	}
 }
 
-// Where nothing is inherited the call cannot name skills either.
+// If nothing is inherited, a call cannot name skills either.
 func TestWithInheritNoneACallNamesNoSkills(t *testing.T) {
 	t.Parallel()
 	k := newKin(t, named("open"))
@@ -133,8 +133,8 @@ func toolNamesOf(r *modeltest.Request) (out []string) {
 	return out
 }
 
-// A profile is exact: other scripts do not run, whatever the run's settings and
-// grants say; hosts and tools are its own.
+// A profile is exact: other scripts do not run, whatever the run's settings and grants are. Hosts
+// and tools come only from the profile.
 //
 // req
 func TestTheManifestOfASubagentIsItsProfileAndHolds(t *testing.T) {
@@ -318,8 +318,8 @@ func TestACallNamesOnlySkillsThatItsProfileTakes(t *testing.T) {
 	}
 }
 
-// A skill that calls itself by the ID of another is not what a profile names by
-// that ID, nor of the source that a profile takes skills of.
+// A skill named like another skill's ID matches neither that ID in a profile nor a source that a
+// profile allows.
 func TestAProfileTakesNoNameForAnID(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"skills/x/SKILL.md": "---\nname: \"org:deploy\"\ndescription: Does x. Use when x is asked for.\n---\nThe words of a stranger.\n"}
@@ -341,8 +341,7 @@ func TestAProfileTakesNoNameForAnID(t *testing.T) {
 	}
 }
 
-// A model that gives a helper a skill which policy asks about is asked for it, as
-// where it loads it itself.
+// If policy requires approval for a skill, the model also needs it to pass the skill to a subagent.
 func TestSkillsGivenToASubagentAreAskedFor(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{"yes": true, "no": false} {

@@ -120,8 +120,8 @@ func (k *struck) goesOn(act string, again int, told string) {
 	k.want(0, "audit", "verify", "latest")
 }
 
-// The process is killed while a script of its subagent runs. The script may have
-// done its work, so it is not run again, and the subagent is told.
+// If the process is killed while a subagent's script runs, the script may have finished. So it does
+// not run again, and the subagent is told.
 func TestAScriptOfASubagentIsNotRunAgainAfterAKill(t *testing.T) {
 	t.Parallel()
 	needLinux(t)
@@ -140,7 +140,7 @@ func TestAScriptOfASubagentIsNotRunAgainAfterAKill(t *testing.T) {
 	}
 }
 
-// A request that left the machine may have been heard.
+// A request that was sent may have arrived.
 func TestAPageIsNotFetchedAgainByASubagentAfterAKill(t *testing.T) {
 	t.Parallel()
 	k := newStruck(t, "tools: [web_fetch]\nhosts: [inherit]\n", fetchOf("http://docs.example.com/act"))
@@ -161,8 +161,7 @@ func TestAPageIsNotFetchedAgainByASubagentAfterAKill(t *testing.T) {
 	k.goesOn("ran", 0, "outcome_unknown")
 }
 
-// A tool of a server is called again where the operator said that it only reads,
-// and nowhere else.
+// A server's tool is called again only if the operator declared it read-only.
 func TestAToolOfAServerIsCalledAgainByASubagentWhereItReads(t *testing.T) {
 	t.Parallel()
 	for tool, c := range map[string]struct {

@@ -62,7 +62,7 @@ func TestSubagentsOfSubagentsEndAtTheDepthThatWasSet(t *testing.T) {
 	}
 }
 
-// The total is one of the whole tree, so that children of children count.
+// The limit applies to the whole tree, including subagents of subagents.
 func TestARunHasNoMoreSubagentsThanWereSet(t *testing.T) {
 	t.Parallel()
 	k := newKin(t, map[string]string{"subs/deep.yaml": deep, "config.yaml": "subagents: {depth: 3, total: 3, parallel: 1, profiles: [subs], allow: [deep]}\nallow_tools: [default]\n"})
@@ -137,8 +137,7 @@ func TestNoMoreSubagentsWorkAtOnceThanWereSet(t *testing.T) {
 	}
 }
 
-// Children use the budget of their parent, one after the other, and what they
-// use is in its report.
+// Subagents use the budget of their parent, one after the other. Their usage is in the report.
 func TestSubagentsShareTheTokensOfTheirParent(t *testing.T) {
 	t.Parallel()
 	k := newKin(t, map[string]string{"a.txt": "text\n", "config.yaml": "allow_tools: [default]\nsubagents: {allow: [default]}\n"})
@@ -207,7 +206,7 @@ func TestWhatACallOfDelegateTaskMayNotAsk(t *testing.T) {
 	}
 }
 
-// Each code of contracts.md §2.1, from a subagent that ended with it.
+// Tests each failure code with a subagent that ended with it.
 func TestHowASubagentFailedIsOneOfSixCodes(t *testing.T) {
 	t.Parallel()
 	k := newKin(t, map[string]string{"subs/short.yaml": "name: short\ndescription: Few turns.\ntools: [inherit]\nmax_turns: 4\n", "config.yaml": "subagents: {profiles: [subs], allow: [short]}\nallow_tools: [default]\n"})

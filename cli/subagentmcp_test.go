@@ -63,8 +63,8 @@ func serverCall(tool string) modeltest.Call {
 	return modeltest.Call{Tool: "mcp__srv__" + tool, Args: "{}"}
 }
 
-// A subagent has the tools of servers that its profile names and that its parent
-// has, and no others: inherit stands for none of them.
+// A subagent has exactly those server tools that its profile names and its parent has. inherit does
+// not include any.
 //
 // req: A-161
 func TestAProfileNamesTheToolsOfServersThatASubagentHas(t *testing.T) {
@@ -104,8 +104,7 @@ func TestAProfileNamesTheToolsOfServersThatASubagentHas(t *testing.T) {
 	}
 }
 
-// What a server says to a subagent is context: it decides nothing there, and its
-// parent gets no copy of it.
+// Server output to a subagent is context: it decides nothing there and is not copied to the parent.
 //
 // req
 func TestWhatAServerSaysStaysWithTheSubagentAndDecidesNothing(t *testing.T) {

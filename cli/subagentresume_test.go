@@ -119,8 +119,8 @@ func TestAnInterruptedSubagentIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// A subagent whose record cannot be used is told to its parent with a code, and
-// nothing it did happens again.
+// If a subagent's record cannot be used, its parent gets an error code, and none of its actions is
+// repeated.
 func TestASubagentWhoseRecordIsNoneIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -259,7 +259,7 @@ func TestChangedSkillsOfASubagentAreDrift(t *testing.T) {
 	})
 }
 
-// Ctrl-C while several work: all stop, and all go on.
+// Ctrl-C while several subagents work: all stop, and all resume.
 func TestAnInterruptStopsAllSubagents(t *testing.T) {
 	t.Parallel()
 	k := newKin(t, map[string]string{"config.yaml": "subagents: {allow: [default]}\nallow_tools: [default]\n"})
@@ -302,8 +302,7 @@ func TestAnInterruptStopsAllSubagents(t *testing.T) {
 	}
 }
 
-// A program of a subagent that is killed is told to the subagent, which goes on
-// and says so.
+// If a subagent's program is killed, the subagent is told, continues, and reports it.
 func TestAKilledProgramOfASubagentIsToldToIt(t *testing.T) {
 	t.Parallel()
 	needLinux(t)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// What a program writes reaches a terminal as text, whichever of its streams
-// leads there; a pipe gets the bytes.
+// Program output to a terminal is escaped, for either stream. A pipe receives the raw bytes.
 func TestOutputThatGoesToATerminalIsText(t *testing.T) {
 	t.Parallel()
 	const titled, shown = "\x1b]0;title\x07", `\x1b]0;title\x07`

@@ -11,8 +11,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// Folders and files an ordinary user may not read are named with the mode to
-// look at, by every command, and hide no other skill.
+// Every command reports files and folders that the user cannot read, with the mode to check. They
+// do not hide other skills.
 func TestUnreadableSkills(t *testing.T) {
 	t.Parallel()
 	if !testenv.OrdinaryUser(t) {

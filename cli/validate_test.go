@@ -12,7 +12,8 @@ import (
 	"metier/cli"
 )
 
-// Advice on scripts: by shebang, else by extension; any of several programs will do.
+// Checks the advice on scripts: by shebang, otherwise by extension; any of several programs is
+// enough.
 func TestValidateAdvisesOnMissingInterpreters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

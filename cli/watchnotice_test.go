@@ -8,8 +8,7 @@ import (
 	"metier/engine"
 )
 
-// With --json, warnings that come up while a run is under way reach standard error, and
-// notes do not.
+// With --json, warnings during a run are printed to standard error, and notes are not.
 func TestWatcher_NoticePrintsWarningsWithJSON(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
