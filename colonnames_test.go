@@ -7,8 +7,8 @@ import (
 	"metier/policy"
 )
 
-// Rules that allow a skill take its name also if that has a colon in it, and no
-// skill is allowed by calling itself as another one's ID.
+// Rules that allow a skill also accept a name with a colon. A skill cannot be allowed by taking
+// another one's ID as its name.
 func TestOpen_AllowsNamesWithColon(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"skills/brand/SKILL.md": skillFile("ckm:brand", "Brand.\n"), "skills/other/SKILL.md": skillFile("other", "Other.\n"),

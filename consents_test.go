@@ -100,9 +100,8 @@ func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
 	}
 }
 
-// What the operator approved beforehand is an approval in the record, too: by
-// whoever opened the session, for each call anew, and only as long as the grant
-// stands.
+// An approval by the operator's grants is recorded, too: by the one who opened the session, for
+// each call separately, and only while the grant is valid.
 //
 // req: C-051
 func TestAnApprovalOfTheGrantsIsRecordedBeforeTheStart(t *testing.T) {

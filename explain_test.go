@@ -49,7 +49,7 @@ func codes(t *testing.T) []string {
 	return slices.Compact(out)
 }
 
-// Whatever can become of a skill has a reason, and what is wrong a way out.
+// Every state of a skill has a reason, and every problem a suggested fix.
 func TestEveryStateAndRuleIsExplained(t *testing.T) {
 	t.Parallel()
 	all := codes(t)
@@ -86,8 +86,8 @@ func TestEveryStateAndRuleIsExplained(t *testing.T) {
 	}
 }
 
-// An explanation names the rule that decided, what has the name instead, and
-// what the catalog of the session makes of the skill.
+// An explanation names the deciding rule, which skill has the name instead, and how the session's
+// catalog treats the skill.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	const off = "disable-model-invocation: true"
@@ -148,7 +148,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A path that is no skill is told why it is none.
+// The explanation of a path that is not a skill says why.
 func TestExplainPath(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -200,8 +200,8 @@ func TestExplainPath(t *testing.T) {
 	}
 }
 
-// Of real skills, each has a reason, and what was refused a way out; a folder
-// that is none is told why.
+// Among real skills, each has a reason, and each rejected one a suggested fix. A folder that is not
+// a skill is explained.
 func TestRealSkillsAreExplained(t *testing.T) {
 	t.Parallel()
 	corpus := testenv.Corpus(t)

@@ -92,7 +92,7 @@ func TestFilesAreClassedByTheirFirstFolder(t *testing.T) {
 	}
 }
 
-// A file without frontmatter has a finding that says so, and becomes what the profile says.
+// A file without frontmatter has a finding that says so. The profile decides its state.
 //
 // req: A-022
 func TestAFileWithoutFrontmatterFollowsTheProfile(t *testing.T) {
@@ -204,7 +204,7 @@ func TestResourcesAreSortedWithoutTheRootFileAndScriptsSayWhatRunsThem(t *testin
 var claudeFields = []string{"when_to_use: When asked.", "argument-hint: '[file]'", "arguments: [file]", "model: opus", "effort: high", "context: fork", "agent: plan",
 	"shell: bash", "user-invocable: true", "paths: ['src/**']", "hooks:\n  PreToolUse:\n    - matcher: Bash"}
 
-// The fields of Claude Code are known and typed; what a skill may do is the same without them.
+// Claude Code's fields are recognized and typed. They do not change what a skill may do.
 //
 // req: A-189
 func TestFieldsOfClaudeCodeAreTypedAndHaveNoAuthority(t *testing.T) {
@@ -464,7 +464,7 @@ func TestTheRestOfTheFileIsTheBody(t *testing.T) {
 	}
 }
 
-// Unknown fields are in the registry's record as they are written.
+// Unknown fields are in the registry's record unchanged.
 func TestUnknownFieldsAreInTheRegistry(t *testing.T) {
 	t.Parallel()
 	w, _ := judged(t, cfHarness, map[string]string{"unit": skillFile("unit", "", "x-foo: {b: [1.10, no], a: 2024-01-01}", "version: 1.0")})

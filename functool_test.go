@@ -100,8 +100,7 @@ func TestFuncTool_Call(t *testing.T) {
 	}
 }
 
-// What a function says of its failure may hold what it saw: where results are withheld,
-// it is, too.
+// A function's error may contain what it read. If results are withheld, so is the error.
 func TestFuncTool_ErrorIsReleasedAsResult(t *testing.T) {
 	t.Parallel()
 	tool, err := metier.FuncTool("weather", "Forecast.", policy.Read, func(_ context.Context, in weatherIn) (string, error) {
@@ -171,8 +170,8 @@ func (plainWrite) Invoke(context.Context, *metier.ToolContext) (metier.Result, e
 	return metier.Text("written"), nil
 }
 
-// A call that is cut off is made again only if its claim says how to see whether it
-// happened. Without that, a write is claimed as a side effect.
+// An interrupted call is repeated only if its claim says how to check whether it happened.
+// Otherwise, a write is claimed as a side effect.
 func TestCall_WriteWithoutIntentIsClaimedAsSideEffect(t *testing.T) {
 	t.Parallel()
 	mem := record.NewMemory()

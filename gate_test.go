@@ -116,7 +116,7 @@ func TestOneCallActsOnceWhoeverAsks(t *testing.T) {
 	}
 }
 
-// Of two sessions on one log one wins a claim; the other is told.
+// If two sessions on one log claim the same call, one wins and the other gets an error.
 func TestClaimIsWonOnce(t *testing.T) {
 	t.Parallel()
 	var acts atomic.Int64
@@ -202,7 +202,7 @@ func TestRacingSessionsLoseNothing(t *testing.T) {
 	same(t, sessions[0].State(), fresh.State())
 }
 
-// Two loads of one skill in one reply run together and give one body.
+// Two loads of one skill in one reply run concurrently and return one body.
 func TestParallelLoadsGiveOneBody(t *testing.T) {
 	t.Parallel()
 	w := opened(t, settings.DefaultProfile, guide())
@@ -238,8 +238,8 @@ func TestPanickingToolIsAFailedCall(t *testing.T) {
 	}
 }
 
-// A tool that fails after it acted: the model is told that nobody knows, and
-// what it would have put into the session is taken back.
+// If a tool fails after it acted, the model is told that the outcome is unknown, and the tool's
+// changes to the session are discarded.
 func TestErrorAfterAWrite(t *testing.T) {
 	t.Parallel()
 	var w *fixture
@@ -323,9 +323,8 @@ func TestUnmediatedResultsAreWithheld(t *testing.T) {
 	}
 }
 
-// What a tool says beside its result is held back like one: the words of an
-// error, and of a panic, before the act and in it. An *Error is made for the
-// model.
+// Other text from a tool is withheld like a result: that of an error or a panic, before and during
+// the action. An *Error is intended for the model.
 func TestWordsOfAFailedToolAreMediated(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-in-an-error"
@@ -445,8 +444,8 @@ func TestAnswersCoverWhatTheyBind(t *testing.T) {
 	same(t, w.State(), w.session().State())
 }
 
-// An input is said once: the same again changes nothing, another one under its
-// ID is refused.
+// An input is recorded once: repeating it changes nothing, and a different one with the same ID is
+// rejected.
 func TestInputIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	w := opened(t, settings.DefaultProfile, nil)
@@ -519,7 +518,7 @@ func TestUnknownEntryThatMayBeSkippedIs(t *testing.T) {
 	same(t, w.State(), w.session().State())
 }
 
-// A name that came to mean a denied skill after the call was judged.
+// A name may resolve to a denied skill only after the call was checked.
 func TestDenyHoldsForTheSkillThatIsUsed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, settings.DefaultProfile, guide())

@@ -352,7 +352,7 @@ func TestSkillThatBreaksOrGrows(t *testing.T) {
 	}
 }
 
-// At any moment a session that folds the log knows what the live one knows.
+// At any time, a session that replays the log has the same state as the live one.
 func TestStateIsAFoldOfTheLog(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, settings.DefaultProfile, guide())

@@ -11,8 +11,8 @@ import (
 	"metier/settings"
 )
 
-// TestParseSettingsJudge: each value of the parse stage changes what becomes of a skill that is not what the
-// specification asks for.
+// TestParseSettingsJudge checks that each parse setting changes the outcome for a skill that
+// violates the specification.
 func TestParseSettingsJudge(t *testing.T) {
 	t.Parallel()
 	repaired := "---\nname: odd\ndescription: Use when: asked\n---\n"
@@ -83,7 +83,8 @@ func TestParseSettingsJudge(t *testing.T) {
 	}
 }
 
-// TestBrokenFilesAreRefusedWhereValidationIsStrict: also one that a lenient profile reads with a warning.
+// TestBrokenFilesAreRefusedWhereValidationIsStrict includes a file that a lenient profile accepts
+// with a warning.
 //
 // req: C-018, C-070
 func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
@@ -126,7 +127,8 @@ func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
 	}
 }
 
-// TestChangedFileIsJudgedAtActivationAsItWasAtDiscovery: an edit that needs a repair is read where validation is lenient only.
+// TestChangedFileIsJudgedAtActivationAsItWasAtDiscovery checks that an edit that needs a repair is
+// accepted only with lenient validation.
 func TestChangedFileIsJudgedAtActivationAsItWasAtDiscovery(t *testing.T) {
 	t.Parallel()
 	for validation, refused := range map[string]bool{"lenient": false, "strict": true} {

@@ -46,8 +46,8 @@ func TestReadingSkillMDActivates(t *testing.T) {
 	}
 }
 
-// However a skill is invoked, and whether or not it was before: the text is the
-// file's as it is then.
+// However a skill is invoked, and whether or not it was before, the text is the current content of
+// the file.
 //
 // req: B-007
 func TestEachInvocationGivesTheTextOfThatMoment(t *testing.T) {
@@ -244,7 +244,7 @@ func TestDialectsOfArguments(t *testing.T) {
 	}
 }
 
-// Arguments cannot blow a text up without end.
+// The expansion of arguments is bounded.
 func TestArgumentsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := opened(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", strings.Repeat("$0", 100_000))})

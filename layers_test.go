@@ -241,7 +241,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// The check itself: what it refuses, what it lets pass, and that it says why.
+// Tests the check itself: what it rejects, what it accepts, and that it says why.
 func TestDirectionIsUnderstood(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -287,10 +287,9 @@ func TestDirectionIsUnderstood(t *testing.T) {
 	}
 }
 
-// Nobody who uses metier as a library is made to use, or to update, one of its
-// dependencies: no exported declaration names a type from outside. The one
-// exception is for who adds tools of the protocol's library to a server of it,
-// and so uses that library already.
+// Using metier as a library does not require using or updating its dependencies: no exported
+// declaration names an external type. The only exception is for adding tools of the protocol
+// library to a server, which uses that library anyway.
 func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 	t.Parallel()
 	tree, err := repocheck.Load(os.DirFS("."))
@@ -327,8 +326,8 @@ func TestNoForeignTypesInExportedDeclarations(t *testing.T) {
 	}
 }
 
-// Every surface can call the application: it knows no flags and no terminal, and the
-// command line does nothing of its own with runs and sessions.
+// Every surface can call the engine: it does not depend on flags or a terminal, and the command
+// line does not handle runs and sessions itself.
 func TestEngineKnowsNoSurface(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-deps", "./engine").Output()

@@ -53,8 +53,8 @@ func TestWholeFileIsInjected(t *testing.T) {
 	}
 }
 
-// One session takes skills from the operator and from its model, and says which
-// came from whom, whether or not the caller names a source.
+// A session accepts skills from the operator and from its model, and records which came from whom,
+// whether or not the caller names a source.
 //
 // req: A-013
 func TestPreloadsAndTheModelsLoadsGoTogether(t *testing.T) {
@@ -120,7 +120,7 @@ func TestBlockNamesSkillAndSource(t *testing.T) {
 	})
 }
 
-// A root that does not lie in the workspace has a sandbox form, too.
+// A root outside of the workspace has a sandbox form, too.
 //
 // req: A-116
 func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
@@ -225,7 +225,7 @@ func TestCatalogElsewhereLeavesTheToolAlone(t *testing.T) {
 	}
 }
 
-// Without a load tool the catalog stands where the model can use it.
+// Without a load tool, the catalog is placed where the model can use it.
 func TestCatalogIsNotLostWithTheLoadTool(t *testing.T) {
 	t.Parallel()
 	for tool, want := range map[string]settings.CatalogPlace{settings.ToolReadFile: settings.CatalogPlaceSystem, settings.ToolWriteFile: settings.CatalogPlaceNone} {

@@ -56,8 +56,8 @@ func heads(t *testing.T, m metier.Mount, shuffle func(n int, swap func(i, j int)
 	return m
 }
 
-// Neither the order in which folders were made, nor that in which a source
-// lists them, decides anything.
+// Neither the order in which folders were created nor the order in which a source lists them
+// affects the result.
 //
 // req
 func TestTheOrderOfDirectoriesDecidesNothing(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTheOrderOfDirectoriesDecidesNothing(t *testing.T) {
 	}
 }
 
-// What makes two names one follows the setting match.
+// The match setting defines which names are equal.
 func TestTwinsByCaseAndByNormalisation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -116,8 +116,8 @@ func TestTwinsByCaseAndByNormalisation(t *testing.T) {
 	}
 }
 
-// A less trusted skill does not take a name, wherever its root stands, and
-// every skill that lost stays listed.
+// A less trusted skill does not take a name, whatever the order of roots, and every skill that
+// loses its name stays listed.
 func TestProtectedNames(t *testing.T) {
 	t.Parallel()
 	tiers := []policy.Tier{policy.ThirdParty, policy.User, policy.Project, policy.Org, policy.Builtin}
@@ -145,8 +145,7 @@ func TestProtectedNames(t *testing.T) {
 	}
 }
 
-// A folder that several roots lead to is one skill, and the other ways to it
-// stay listed.
+// A folder reached by several roots is one skill. Its other paths stay listed.
 func TestOneFolderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for _, identity := range []settings.Identity{settings.IdentityName, settings.IdentityFolder, settings.IdentityPath} {
@@ -168,7 +167,7 @@ func TestOneFolderCountsOnce(t *testing.T) {
 	}
 }
 
-// A SKILL.md that is linked into two folders is a skill in each of them.
+// A SKILL.md that is linked into two folders is a separate skill in each.
 func TestALinkedFileIsNoLinkedFolder(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, keen, nil)
@@ -187,7 +186,7 @@ func TestALinkedFileIsNoLinkedFolder(t *testing.T) {
 	}
 }
 
-// A skill that names operating systems counts where one of them is this one.
+// A skill that names operating systems is available if one of them is the current one.
 func TestSkillsForOtherSystems(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -228,8 +227,8 @@ func TestSkillsForOtherSystems(t *testing.T) {
 	}
 }
 
-// A skill for another system keeps no name from one that fits, unless the name
-// belongs to a more trusted tier.
+// A skill for another system does not keep a name from a matching one, unless it belongs to a more
+// trusted tier.
 func TestASkillForAnotherSystemYieldsTheName(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -331,7 +331,7 @@ func TestSwappedFileIsRefused(t *testing.T) {
 	})
 }
 
-// A file swapped for something that is no file is named as what it is.
+// If a file is replaced by something that is not a file, the error names what it is.
 //
 // req: A-053
 func TestSwappedForSomethingElse(t *testing.T) {
@@ -347,7 +347,7 @@ func TestSwappedForSomethingElse(t *testing.T) {
 	w.fails("resource_not_file", resourceCall, args{"skill": "guide", "path": "references/a.md"})
 }
 
-// A huge sparse file is read to its cap and hashed to the limit, no further.
+// A huge sparse file is read up to its limit and hashed up to the hash limit, no further.
 //
 // req: A-055
 func TestHugeFileIsBounded(t *testing.T) {

@@ -58,9 +58,8 @@ func corpusWorld(t *testing.T) *fixture {
 	return w.open()
 }
 
-// Of 200 questions over real skills, at least 95 of 100 lead to the right one:
-// it stands in the catalog of 4,000 tokens, or among the first ten of a search
-// for the question as it was asked.
+// Of 200 questions about real skills, at least 95% lead to the right one: it is in the catalog of
+// 4,000 tokens, or among the first ten results of a search for the question.
 func TestTheRightSkillIsFound(t *testing.T) {
 	t.Parallel()
 	w := corpusWorld(t)

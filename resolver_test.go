@@ -55,8 +55,8 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 	}
 }
 
-// Of several skills of one name the first has it, by the order of the roots, then
-// by path; the others are there, and say by whom they are shadowed.
+// Of several skills with one name, the first has it, by the order of the roots, then by path. The
+// others stay listed and say which skill shadows them.
 //
 // req: A-173
 func TestOneOfANameIsUsed(t *testing.T) {

@@ -41,8 +41,8 @@ func shop() map[string]string {
 	}
 }
 
-// Each field is searched, words are found in any form and with a letter wrong,
-// and equal scores go by name.
+// Each field is searched, words match in any form and with one letter wrong, and equal scores are
+// sorted by name.
 func TestSearchFindsSkills(t *testing.T) {
 	t.Parallel()
 	w := opened(t, settings.DefaultProfile, shop())
@@ -151,8 +151,8 @@ func detail(t *testing.T, raw []byte) (r toolReply) {
 	return r
 }
 
-// The tool tells of what the catalog leaves out, and of nothing the model may
-// not know; what it said is in the record.
+// The tool returns skills that the catalog omits, and none that the model must not see. Its result
+// is recorded.
 func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 	t.Parallel()
 	w := searching(t, settings.DefaultProfile, secretive())
@@ -193,7 +193,7 @@ func TestSearchToolFindsWhatTheCatalogLeavesOut(t *testing.T) {
 	w.fails("skill_not_found", "load_skill", args{"name": "quiet"})
 }
 
-// The list goes page by page, in the order of names.
+// The list is paginated, sorted by name.
 func TestListToolPages(t *testing.T) {
 	t.Parallel()
 	w := searching(t, settings.DefaultProfile, secretive())
@@ -222,7 +222,7 @@ func TestListToolPages(t *testing.T) {
 	silent(t, w.said(), "quiet", "denied")
 }
 
-// Profiles whose tools answer in an envelope get one from these too.
+// In profiles with tool envelopes, these tools use one, too.
 func TestSearchToolAnswersInTheEnvelope(t *testing.T) {
 	t.Parallel()
 	w := searching(t, project, secretive())
@@ -257,7 +257,7 @@ func TestSearchResultsStayOnTheirLine(t *testing.T) {
 	}
 }
 
-// Where the model is told of no skills, no tool tells of them.
+// If the model is not shown any skills, no tool returns any.
 func TestSearchToolIsSilentWithoutACatalog(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, settings.DefaultProfile, secretive())
@@ -355,8 +355,8 @@ func TestTextLikeAnInjectionIsRecordedAndKeptFromTheModelWhereItsTierIsStrict(t 
 	}
 }
 
-// Where a file reads like an injection is said in bytes of the file, whichever
-// part of it is read, and a refusal says it of the order, not of a mention.
+// The offset of suspected injections is in bytes of the file, whichever part is read. A refusal
+// cites the instruction, not a mere mention.
 //
 // req: A-149
 func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
@@ -384,7 +384,7 @@ func TestRead_SaysWhereInTheFileAnInjectionIs(t *testing.T) {
 	}
 }
 
-// A description is text for the model too.
+// A description is text for the model, too.
 func TestDescriptionLikeAnInjectionIsNotTold(t *testing.T) {
 	t.Parallel()
 	for tier, told := range map[policy.Tier]bool{policy.Project: true, policy.ThirdParty: false} {
@@ -409,7 +409,7 @@ func TestDescriptionLikeAnInjectionIsNotTold(t *testing.T) {
 	}
 }
 
-// Of real skills, few are suspected.
+// Few real skills are flagged.
 func TestFewRealSkillsAreSuspected(t *testing.T) {
 	t.Parallel()
 	w := corpusWorld(t)
@@ -461,8 +461,8 @@ func manySkills(n int) (listOf, []string) {
 	return out, words
 }
 
-// BenchmarkSearch asks 1,000 questions of 2 to 6 words, a tenth of the words
-// misspelt, of 100,000 skills.
+// BenchmarkSearch runs 1,000 queries of 2 to 6 words, a tenth of them misspelled, on 100,000
+// skills.
 func BenchmarkSearch(b *testing.B) {
 	heads, words := manySkills(100_000)
 	layer, err := settings.Profile(settings.DefaultProfile)

@@ -18,9 +18,9 @@ func recorded[T event.Event](w *fixture) []T {
 	return eventtest.All[T](w.t, w.log)
 }
 
-// What the model saw of the skills is in the record, byte for byte, with the
-// rung of the ladder and the counts: in the system prompt and beside the tool,
-// whole and cut down. It is at the one place and not at the other.
+// The catalog sent to the model is in the record, byte for byte, with its level of detail and the
+// counts: in the system prompt or in the tool description, complete or shortened. It is in one
+// place only.
 //
 // req: A-137
 func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
 	}
 }
 
-// A model finds a skill that its catalog leaves out, and loads it.
+// A model can find and load a skill that its catalog omits.
 func TestModelFindsALeftOutSkillAndLoadsIt(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", map[string]string{"catalog_budget": "200"})
@@ -112,7 +112,7 @@ func TestModelFindsALeftOutSkillAndLoadsIt(t *testing.T) {
 	}
 }
 
-// Where there is no skill the prompt is the one of an agent that knows of none.
+// Without skills, the prompt is that of an agent that does not support skills.
 //
 // req: B-019
 func TestWithoutSkillsNothingIsAdded(t *testing.T) {
@@ -138,8 +138,8 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 	}
 }
 
-// Fifty skills of 20 KB each, nothing loaded: the request is longer by the
-// catalog and by what the prompt says of skills, and by nothing else.
+// With fifty skills of 20 KB each and none loaded, the request grows only by the catalog and the
+// prompt's text about skills.
 //
 // req: A-001
 func TestFiftySkillsCostTheCatalogAlone(t *testing.T) {

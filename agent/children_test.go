@@ -44,8 +44,8 @@ func (b backwards) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Re
 	return metier.Result{Parts: metier.Text("ok").Parts, Label: policy.Label{Role: policy.Context, Mediated: true}}, nil
 }
 
-// Children of one reply that run at the same time, and end in the reverse order,
-// are claimed and recorded in the order of their calls, and so is a read after them.
+// Subagents of one reply that run concurrently and end in reverse order are claimed and recorded in
+// the order of their calls, and so is a read after them.
 //
 // req: C-006
 func TestChildren_RecordedInTheOrderOfTheirCalls(t *testing.T) {

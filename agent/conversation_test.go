@@ -31,8 +31,8 @@ func saying(text string) model.Chunk {
 	return model.Chunk{Kind: model.ChunkDone, Stop: model.StopEnd, Message: &model.Message{Role: model.RoleAssistant, Parts: []model.Part{model.Text(text)}}}
 }
 
-// Each turn adds to the messages of the one before: they are made once, and the
-// list of them moves only when it has to grow.
+// Each turn appends to the messages of the previous one. They are built once, and the list is
+// copied only when it must grow.
 func TestConversation_GrowsByWhatIsNew(t *testing.T) {
 	t.Parallel()
 	const turns = 400
@@ -68,8 +68,7 @@ func TestConversation_GrowsByWhatIsNew(t *testing.T) {
 	}
 }
 
-// A message that joins the one before it leaves the request alone that was sent
-// with that one.
+// Merging a message with the previous one does not change a request already sent.
 func TestConversation_LeavesSentRequestsAlone(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)

@@ -130,7 +130,7 @@ func TestUnknownToolAndBadArgumentsAreToldToTheModel(t *testing.T) {
 	want(t, results, "unknown_tool", "the arguments are not valid JSON", `unknown field "pth"`)
 }
 
-// Compaction replaces older messages and loses no active skill.
+// Compaction replaces older messages and keeps all active skills.
 func TestCompactionKeepsActiveSkills(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -172,7 +172,7 @@ func TestCompactionKeepsActiveSkills(t *testing.T) {
 	}
 }
 
-// A context overflow is answered by one compaction and the same turn again.
+// After a context overflow, the driver compacts once and repeats the turn.
 func TestContextOverflowCompactsOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -196,7 +196,7 @@ func TestContextOverflowCompactsOnce(t *testing.T) {
 	}
 }
 
-// When the context ends the run is left open, and goes on where it was.
+// If its context ends, a run stays open and can be resumed.
 func TestInterruptedRunGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -231,7 +231,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 	}
 }
 
-// A question parks a run that may wait; an answer from elsewhere frees it.
+// A question suspends a run that may wait. An answer from another process resumes it.
 func TestParkedRunGoesOnWithAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, allow := range []bool{true, false} {
@@ -263,7 +263,7 @@ func TestParkedRunGoesOnWithAnAnswer(t *testing.T) {
 	}
 }
 
-// Without anybody to ask, a batch answers with no and goes on.
+// If no user is available, a batch run rejects the question and continues.
 func TestBatchAnswersQuestionsWithNo(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -278,8 +278,7 @@ func TestBatchAnswersQuestionsWithNo(t *testing.T) {
 	want(t, strings.Join(w.server.Requests()[1].LastResults(), ""), "refused")
 }
 
-// Calls that write run one by one in the model's order, with reads between
-// them seeing what was written.
+// Writing calls run one at a time in the model's order. Reads between them see what was written.
 func TestCallsOfOneReplyActInOrder(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -339,7 +338,7 @@ func TestAnswerThatNeverFitsItsSchemaFails(t *testing.T) {
 	}
 }
 
-// The price of the operator gives the cost of a run.
+// The operator's price determines the cost of a run.
 func TestCostIsCountedWhereAPriceIsKnown(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -352,8 +351,8 @@ func TestCostIsCountedWhereAPriceIsKnown(t *testing.T) {
 	}
 }
 
-// Two calls ask the same thing at once. A yes for the session answers both, and
-// nobody is asked any longer about the other.
+// Two calls ask the same question concurrently. An approval for the session answers both, and the
+// other question is withdrawn.
 func TestAnAnswerForTheSessionEndsTheOtherQuestion(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -408,8 +407,8 @@ func (l *slowLog) Sync(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// While an answer is made durable, something else shows the driver that the
-// question is answered: nobody is asked any longer, and the run goes on.
+// While an answer is being persisted, the driver learns that the question is answered: it is
+// withdrawn, and the run continues.
 func TestAnswer_IsRecordedWhateverHappensMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -460,8 +459,7 @@ func (e endless) Invoke(ctx context.Context, _ *metier.ToolContext) (metier.Resu
 	return metier.Result{}, ctx.Err()
 }
 
-// A run that is stopped, because who should answer is gone, cancels what is in
-// flight and ends.
+// A run that is stopped because the user is gone cancels pending calls and ends.
 func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "default", nil)
@@ -478,8 +476,8 @@ func TestAStoppedRunCancelsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// Four reads and two equal loads in one reply give one log, however often they
-// run, and the second load is the one that finds the skill active.
+// Four reads and two identical loads in one reply always produce the same log, and the second load
+// finds the skill active.
 // req: C-006
 func TestCalls_OneOrderInTheLog(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"metier/model/modeltest"
 )
 
-// Skills are looked for again before each message: what was added, removed or
-// renamed in the meantime shows in the next system prompt of the same session.
+// Skills are scanned before each message: added, removed, and renamed ones show in the next system
+// prompt of the same session.
 //
 // req: B-005
 func TestEditsOfTheSkillsShowInTheNextMessage(t *testing.T) {

@@ -38,8 +38,8 @@ func (s sensor) Invoke(context.Context, *metier.ToolContext) (metier.Result, err
 	return r, nil
 }
 
-// The model of a run in an enforce mode reads a refusal in place of a result
-// that nobody mediated, and the record holds the refusal and not the result.
+// In an enforce mode, the model reads a refusal in place of an unmediated result, and the record
+// holds the refusal and not the result.
 //
 // req: A-095
 func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {

@@ -117,7 +117,7 @@ func TestCatalogIsInEachRequestAndFollowsTheFolder(t *testing.T) {
 	}
 }
 
-// A root that the scan of a turn finds is readable in that turn, unasked.
+// A root found by the scan of a turn can be read in that turn without approval.
 //
 // req: B-051
 func TestNewGlobalSkillIsReadableOnTheNextTurn(t *testing.T) {
@@ -199,8 +199,8 @@ func TestCatalogComesAfterTheProjectsInstructions(t *testing.T) {
 	}
 }
 
-// The public way to build a prompt is the same with and without skills: no
-// caller changes.
+// The public API for building a prompt is the same with and without skills, so callers need no
+// changes.
 //
 // req: B-040
 func TestPromptBuilderScansAndAppendsForAnyCaller(t *testing.T) {
@@ -270,7 +270,7 @@ func TestPrepareHookAppendsItsFragment(t *testing.T) {
 	}
 }
 
-// Where loaded skills stand is a setting; their policy role is context anyway.
+// A setting determines the position of loaded skills. Their policy role is always context.
 func TestLoadedSkillsStandWhereTheSettingSays(t *testing.T) {
 	t.Parallel()
 	for role, inSystem := range map[settings.InjectRole]bool{settings.InjectRoleSystem: true, settings.InjectRoleContext: false, settings.InjectRoleUser: false} {
@@ -291,8 +291,8 @@ func TestLoadedSkillsStandWhereTheSettingSays(t *testing.T) {
 	}
 }
 
-// What a mode adds stands between the text about skills and the workspace, in
-// every profile, and the skills come last.
+// The text of a mode is between the text about skills and the workspace, in every profile, and the
+// skills come last.
 func TestSystemPromptOfEachMode(t *testing.T) {
 	t.Parallel()
 	for _, profile := range settings.Profiles() {
@@ -321,8 +321,7 @@ func TestSystemPromptOfEachMode(t *testing.T) {
 	}
 }
 
-// The texts of the modes, word for word: a change here is a change of what
-// every run is told.
+// Compares the texts of the modes word for word: a change here changes the prompt of every run.
 func TestTextsOfModesAreAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{

@@ -75,8 +75,8 @@ func (w *fixture) claimed(tool string, e policy.Effect) {
 		event.ToolCallStarted{ID: "t1.c0", Tool: tool, Effect: e, Args: put(args)})
 }
 
-// Each call that a model asks for has one result in the log, in the order of the
-// calls, whoever ended it.
+// Each call of a model has one result in the log, in the order of the calls, regardless of what
+// ended it.
 //
 // req
 func TestCalls_EachHasOneResultWhoeverEndsIt(t *testing.T) {
@@ -134,7 +134,7 @@ func TestCalls_EachHasOneResultWhoeverEndsIt(t *testing.T) {
 	}
 }
 
-// A result that the run gives in place of a tool names the active skills too.
+// Results that the run returns instead of a tool name the active skills, too.
 //
 // req: C-088
 func TestCalls_ResultsOfTheRunNameTheActiveSkills(t *testing.T) {

@@ -45,7 +45,7 @@ func TestNewAgent_FailsEarly(t *testing.T) {
 	}
 }
 
-// Errors name what the program set, not the request that was made of it.
+// Errors name the options of the embedding program, not the fields of the resulting request.
 func TestNewAgent_NamesItsOptions(t *testing.T) {
 	t.Parallel()
 	fine := replay("turns: [{say: Fine.}]")
@@ -103,7 +103,7 @@ func (broken) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, erro
 	panic("no client")
 }
 
-// A folder of records that cannot be made is named.
+// The error for a records folder that cannot be created names it.
 func TestAgent_RecordsFolderThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: replay("turns: [{say: Fine.}]"), Records: "/proc/none", Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})
@@ -142,7 +142,7 @@ func TestAgent_AskReturnsTheReason(t *testing.T) {
 	}
 }
 
-// After Close, an agent begins no other conversation.
+// After Close, an agent starts no more conversations.
 func TestAgent_AskFailsAfterClose(t *testing.T) {
 	t.Parallel()
 	a, err := engine.NewAgent(t.Context(), engine.AgentOptions{Client: replay("turns: [{say: Done.}]"), Workspace: t.TempDir(), Environ: []string{"HOME=" + t.TempDir()}})

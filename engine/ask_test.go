@@ -11,8 +11,8 @@ import (
 	"metier/policy"
 )
 
-// An answer of a program that leaves its name out is the user's. One with a scope that
-// the question does not have is kept for no other run.
+// A program's answer without a name counts as the user's. An answer with a scope that the question
+// does not offer applies to no other run.
 func TestRun_AnswersAreOfTheUserAndOfTheirScope(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []string{"", policy.ScopeAlways} {

@@ -27,8 +27,8 @@ const deskServer = `while IFS= read -r line; do
 done
 `
 
-// The records of subagents and the logs of a run keep out the secrets of the servers that
-// the run has, as its record does.
+// Secrets of a run's servers are kept out of the records of subagents and out of logs, as they are
+// out of the run's record.
 func TestStart_KeepsServerSecretsOutOfSubagentRecords(t *testing.T) {
 	t.Parallel()
 	const token = "desk-token-0123456789"

@@ -20,7 +20,7 @@ import (
 	"metier/source/local"
 )
 
-// A custom tool that is nil, or that could not be granted, fails before the run begins.
+// A custom tool that is nil or cannot be granted fails before the run starts.
 func TestPlan_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	t.Parallel()
 	named := func(name string) metier.Tool {
@@ -43,7 +43,7 @@ func TestPlan_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	}
 }
 
-// A resume refuses them, too, and lets go of the record.
+// Resume rejects them, too, and releases the record.
 func TestResume_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	t.Parallel()
 	records := t.TempDir()
@@ -76,8 +76,8 @@ func TestResume_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	}
 }
 
-// A folder of skills that the program brings is as closed to programs as one that the
-// operator names: the next run would trust what they put there.
+// Skill folders of the embedding program are as protected from scripts as those of the operator:
+// the next run would trust files placed there.
 func TestRun_ProtectsFoldersOfCustomMounts(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -125,7 +125,7 @@ func TestRun_ProtectsFoldersOfCustomMounts(t *testing.T) {
 	}
 }
 
-// A server serves the sources of skills that its program brings.
+// A server serves the skill sources of the embedding program.
 func TestRun_SkillsHoldCustomMounts(t *testing.T) {
 	t.Parallel()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
@@ -148,8 +148,7 @@ func TestRun_SkillsHoldCustomMounts(t *testing.T) {
 	}
 }
 
-// A resumed run needs the model of the program that started it, and reports
-// missing tools.
+// A resumed run needs the model of the program that started it, and reports missing tools.
 func TestResume_NamesWhatTheProgramBrought(t *testing.T) {
 	t.Parallel()
 	look, err := metier.FuncTool("look", "Look.", policy.Read, func(context.Context, struct{}) (string, error) { return "", nil })
@@ -197,7 +196,7 @@ func TestResume_NamesWhatTheProgramBrought(t *testing.T) {
 	}
 }
 
-// A rule of a policy file can be about a custom tool, and denies it.
+// A policy file's rule can name a custom tool and deny it.
 func TestPlan_PolicyFilesNameCustomTools(t *testing.T) {
 	t.Parallel()
 	called := false

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The first program of docs/EMBEDDING.md builds in a module of its own, in twenty lines
-// of main, and runs.
+// The first program of docs/EMBEDDING.md builds in its own module, with a main of twenty lines, and
+// runs.
 func TestEmbeddingPage_ProgramBuildsInItsOwnModule(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("..")

@@ -57,7 +57,7 @@ turns:
 	// Yes, a large one.
 }
 
-// Find skills as `metier list` does, and say why one is left out.
+// Find skills like `metier list`, and explain why one is omitted.
 func ExampleEngine_Discover() {
 	ws := temp()
 	file(filepath.Join(ws, ".agents", "skills", "umbrella", "SKILL.md"), "---\nname: umbrella\ndescription: Say when to take an umbrella. Use when it rains.\n---\nTake one.\n")
@@ -75,7 +75,7 @@ func ExampleEngine_Discover() {
 	// umbrella loaded
 }
 
-// Text arrives while the model writes it.
+// Print text as the model generates it.
 func ExampleNewAgent_streaming() {
 	ctx := context.Background()
 	a, err := engine.NewAgent(ctx, engine.AgentOptions{Client: replay("turns: [{say: Good morning.}]"), Workspace: temp(), Environ: []string{"HOME=" + temp()},
@@ -94,7 +94,7 @@ func ExampleNewAgent_streaming() {
 	// Output: Good morning.
 }
 
-// A person answers what the policy asks.
+// Let a user answer the approval questions of the policy.
 func ExampleNewAgent_approvals() {
 	ctx := context.Background()
 	outside := temp()
@@ -122,7 +122,7 @@ turns:
 	// done read_file refused
 }
 
-// Another process continues a run with a further message.
+// Continue a run in another process with a further message.
 func ExampleEngine_Resume() {
 	ctx := context.Background()
 	env, records := config.NewEnv([]string{"HOME=" + temp()}, temp()), temp()
@@ -158,7 +158,7 @@ func drive(ctx context.Context, r *engine.Run) string {
 	return o.Answer
 }
 
-// Skills that are part of the program, from any fs.FS such as an embed.FS.
+// Embed skills in the program, from any fs.FS such as an embed.FS.
 func ExampleCustom_source() {
 	ctx := context.Background()
 	skills := fstest.MapFS{"umbrella/SKILL.md": {Data: []byte("---\nname: umbrella\ndescription: Say when to take an umbrella.\n---\nTake one.\n")}}
@@ -185,7 +185,7 @@ func (shout) Stream(_ context.Context, r model.Request) iter.Seq2[model.Chunk, e
 	}
 }
 
-// A model of one's own needs one method.
+// A custom model needs one method.
 func ExampleNewAgent_model() {
 	ctx := context.Background()
 	a, err := engine.NewAgent(ctx, engine.AgentOptions{Client: shout{}, Workspace: temp(), Environ: []string{"HOME=" + temp()}})

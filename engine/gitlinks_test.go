@@ -60,8 +60,8 @@ func TestGitlinks_OfEachVersion(t *testing.T) {
 	}
 }
 
-// Git that is started at the top of a repository obeys the .git of its submodules, so
-// these are protected, in a workspace that is a folder of the repository, too.
+// Git at the top of a repository uses the .git of its submodules, so these are protected, even if
+// the workspace is a folder of the repository.
 func TestProtected_HasSubmodules(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()

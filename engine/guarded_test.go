@@ -13,7 +13,7 @@ import (
 	"metier/config"
 )
 
-// Projects that are gone are forgotten, and what cannot be read is said once.
+// Projects that no longer exist are forgotten, and a read error is reported once.
 func TestRemember_ForgetsProjectsThatAreGone(t *testing.T) {
 	t.Parallel()
 	var said []Notice

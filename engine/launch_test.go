@@ -14,9 +14,9 @@ import (
 	"metier/engine"
 )
 
-// Records hold a launch, and older ones have to be read: no field of it is named
-// anew, goes or gets another type. A new one that may be left out is added to the
-// file. The runs in testdata/records, which cli resumes, have most of them.
+// Records contain a launch, and old ones must remain readable: no field is renamed, removed, or
+// changed in type. New optional fields are added to the file. The runs in testdata/records, which
+// cli resumes, use most of them.
 func TestFieldsOfALaunchStayAsTheyAreRecorded(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("testdata/launch.txt")

@@ -19,8 +19,8 @@ import (
 	"metier/run"
 )
 
-// Principals of one process share nothing: each has other grants, another secret, and
-// another answer to the same question, and no record holds a word of another's.
+// Principals of one process share nothing: each has its own grants, secret, and answer to the same
+// question, and no record contains another's data.
 func TestEngine_PrincipalsShareNothing(t *testing.T) {
 	t.Parallel()
 	const principals = 50

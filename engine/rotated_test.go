@@ -13,8 +13,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// A secret that gets another value while a run is under way is kept out of the record,
-// and from the model, once a script was given it: scripts leave what they get in files.
+// If a secret changes during a run, the new value is kept out of the record and from the model once
+// a script has received it: scripts may save it in files.
 func TestRun_KeepsChangedSecretsOut(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

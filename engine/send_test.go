@@ -14,8 +14,7 @@ import (
 	"metier/event"
 )
 
-// A message to a finished run is held against the skills of today, as a resume with the
-// message is.
+// A message to a finished run is checked against the current skills, like a resume with a message.
 func TestRun_SendAfterResumeChecksDrift(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -59,7 +58,7 @@ func TestRun_SendAfterResumeChecksDrift(t *testing.T) {
 	}
 }
 
-// A message that is sent before the work begins follows the task.
+// A message sent before the run starts follows the task.
 func TestRun_SendBeforeDriveKeepsOrder(t *testing.T) {
 	t.Parallel()
 	ws, records := t.TempDir(), t.TempDir()
@@ -95,7 +94,7 @@ func TestRun_SendBeforeDriveKeepsOrder(t *testing.T) {
 	}
 }
 
-// A conversation that is still open shows the end of each of its answers.
+// A conversation that is still open shows the end of each answer.
 func TestFollow_YieldsEndOfOpenConversation(t *testing.T) {
 	t.Parallel()
 	ws, records := t.TempDir(), t.TempDir()
@@ -133,8 +132,8 @@ func TestFollow_YieldsEndOfOpenConversation(t *testing.T) {
 	}
 }
 
-// A message cannot take the place of an answer: while a question is open, it is
-// refused, and the call keeps the words it was decided with.
+// A message cannot replace an answer: while a question is open, it is rejected, and the call keeps
+// its decision.
 func TestRun_SendWaitsForTheAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -185,8 +184,8 @@ func TestRun_SendWaitsForTheAnswer(t *testing.T) {
 	}
 }
 
-// A second Close does nothing, so that a deferred one does no harm to a record that can
-// still be continued. What cannot be done after Close fails and says so.
+// A second Close does nothing, so a deferred one does not harm a record that can still be
+// continued. Other calls after Close fail with an error that says so.
 func TestRun_CloseTwiceKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	ws, records := t.TempDir(), t.TempDir()
@@ -233,7 +232,7 @@ func TestRun_CloseTwiceKeepsTheRecord(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is found when it is planned.
+// Plan reports invalid requests.
 func TestPlan_ChecksSchemaAndProfile(t *testing.T) {
 	t.Parallel()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})

@@ -32,7 +32,7 @@ func (c *counted) List(ctx context.Context) iter.Seq2[*metier.Head, error] {
 	return c.Source.List(ctx)
 }
 
-// Runs that share skills list them once, and each record holds the same registry.
+// Runs that share skills list them once, and each record contains the same registry.
 func TestSkills_AreListedOnceForManyRuns(t *testing.T) {
 	t.Parallel()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
@@ -82,7 +82,7 @@ func TestSkills_AreListedOnceForManyRuns(t *testing.T) {
 	}
 }
 
-// A plan does not start with skills that are not its own.
+// A plan cannot be started with another plan's skills.
 func TestSkills_OfAnotherPlanAreRefused(t *testing.T) {
 	t.Parallel()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
@@ -102,7 +102,7 @@ func TestSkills_OfAnotherPlanAreRefused(t *testing.T) {
 	}
 }
 
-// The label of a source does not make its skills those of another user's source.
+// A source with the same label but another user does not provide the same skills.
 func TestSkills_OfAnotherSourceOrUserAreRefused(t *testing.T) {
 	t.Parallel()
 	ws, home := t.TempDir(), t.TempDir()

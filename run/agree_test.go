@@ -67,8 +67,8 @@ func TestVerify_NamesTheAlteredFieldOfAnArtifact(t *testing.T) {
 	}
 }
 
-// A log that was written again as a whole has a chain without a fault and
-// artifacts that fit it. Where its entries do not fit each other, verify says so.
+// A log that was completely rewritten has a valid chain and matching artifacts. If its entries
+// contradict each other, verify reports it.
 //
 // req
 func TestVerify_FindsDisagreementInARewrittenLog(t *testing.T) {

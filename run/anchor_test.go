@@ -92,7 +92,7 @@ func TestOpen_SetsAsideEntriesWithoutHead(t *testing.T) {
 	}
 }
 
-// A claim in a tail may have been acted on, so its call must not be made again.
+// A claim in the tail of a log may have been executed, so its call must not be repeated.
 func TestOpen_CountsClaimsWithoutHeadAsLost(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
@@ -118,8 +118,8 @@ func TestOpen_TakesEntriesWithoutHeadWhenTrusted(t *testing.T) {
 	}
 }
 
-// A process that is killed between recording the head and writing the entries
-// leaves a head of entries that do not exist.
+// A process killed between recording the head and writing the entries leaves a head of entries that
+// do not exist.
 func TestOpen_ResumesAfterKillBetweenHeadAndAppend(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
@@ -139,7 +139,7 @@ func TestOpen_ResumesAfterKillBetweenHeadAndAppend(t *testing.T) {
 	ok(t, f.Close())
 }
 
-// Killed before the first sync: only pending heads cover the log.
+// A process is killed before the first sync: only pending heads cover the log.
 func TestOpen_ResumesWithPendingHeadsOnly(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
@@ -162,7 +162,7 @@ func TestOpen_ResumesWithPendingHeadsOnly(t *testing.T) {
 	ok(t, must[*run.Folder](t)(run.Open(root, "r", &run.Options{StateDir: state, RequireHead: true})).Close())
 }
 
-// The folder of one run is put in the place of another: both are genuine.
+// The folder of one run replaces that of another: both are genuine.
 func TestOpen_RefusesRecordOfAnotherRun(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
@@ -179,7 +179,7 @@ func TestOpen_RefusesRecordOfAnotherRun(t *testing.T) {
 	wantCode(t, err, run.CodeStranger, metier.Denied)
 }
 
-// An older state of the same run, which was genuine once, is put back.
+// An older, once genuine state of the same run is restored.
 func TestOpen_RefusesOlderStateOfTheRun(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
@@ -195,7 +195,7 @@ func TestOpen_RefusesOlderStateOfTheRun(t *testing.T) {
 	wantCode(t, err, run.CodeHeads, metier.Drift)
 }
 
-// Heads of another user's folder do not vouch.
+// Heads in another user's folder are not trusted.
 func TestOpen_RefusesWithoutOwnHeads(t *testing.T) {
 	t.Parallel()
 	root, state, other := t.TempDir(), t.TempDir(), t.TempDir()
@@ -294,7 +294,7 @@ func TestVerify_FindsEmptyLog(t *testing.T) {
 	}
 }
 
-// A record of a build that recorded heads at each sync only.
+// The record is from a build that recorded heads only at each sync.
 func TestVerify_ReadsHeadsOfOlderBuilds(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()

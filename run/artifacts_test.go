@@ -136,8 +136,8 @@ func TestEveryArtifactMatchesItsSchema(t *testing.T) {
 	}
 }
 
-// Each file of a skill is in the registry with where it lies on the host and
-// where programs see it, and with its size, digest and kind of content.
+// The registry lists each file of a skill with its path on the host and in the sandbox, its size,
+// digest, and kind of content.
 //
 // req: A-039
 func TestRegistry_DescribesEachFile(t *testing.T) {
@@ -199,7 +199,7 @@ func TestActivationsSayWhatWasActivatedWhenAndByWhom(t *testing.T) {
 	}
 }
 
-// A skill that enters again, and a file that is read again, are listed again.
+// A skill that is activated again, and a file that is read again, are listed again.
 //
 // req: A-009
 func TestEachActivationAndReadIsListed(t *testing.T) {
@@ -580,8 +580,7 @@ func TestARunWithoutSkillsHasNoSkillArtifacts(t *testing.T) {
 	must[run.Restored](t)(f.Restore(t.Context()))
 }
 
-// What a read found beside what the registry has stands in the list of reads and
-// in the output of the tool.
+// If a read differs from the registry, the list of reads and the tool output contain both digests.
 //
 // req
 func TestRead_ChangedFileHasBothDigests(t *testing.T) {

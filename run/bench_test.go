@@ -11,8 +11,8 @@ import (
 	"metier/run"
 )
 
-// BenchmarkProject prints all artifacts of a run of 500 turns, which is about
-// 2,500 entries and 500 tool outputs.
+// BenchmarkProject writes all artifacts of a run of 500 turns, with about 2,500 entries and 500
+// tool outputs.
 func BenchmarkProject(b *testing.B) {
 	f, err := run.Create(b.TempDir(), "bench", &run.Options{Now: clock()})
 	if err != nil {

@@ -220,7 +220,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// Not parallel: the hook is of the whole process.
+// Not parallel: the hook applies to the whole process.
 func TestFullDiskLeavesOldArtifactsWhole(t *testing.T) {
 	f, a := create(t, t.TempDir(), "full", nil)
 	a.open("cli-preload")
@@ -258,7 +258,8 @@ func noTemporaries(t *testing.T, dir string) {
 
 const crashEnv = "METIER_RUN_CRASH" // root of the run that the child projects
 
-// TestMain is also the process that dies between temp and rename.
+// TestMain also implements the process that is killed between writing the temporary file and
+// renaming it.
 func TestMain(m *testing.M) {
 	if root := os.Getenv(crashEnv); root != "" {
 		fmt.Fprintln(os.Stderr, crash(root))

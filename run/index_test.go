@@ -11,8 +11,8 @@ import (
 	"metier/internal/digest"
 )
 
-// Registries with the same content are read once while one is in use, and are
-// printed as each of them would be alone.
+// Registries with the same content are read once while one is in use. Each is printed as it would
+// be alone.
 func TestIndex_IsSharedAndPrintedAsARegistry(t *testing.T) {
 	t.Parallel()
 	var skills []string

@@ -13,8 +13,7 @@ import (
 	"metier/run"
 )
 
-// A record that is removed leaves nothing behind, its heads included; one that
-// is written to stays.
+// Removing a record deletes everything, including its heads. A record in use is kept.
 func TestARecordIsRemovedWhole(t *testing.T) {
 	t.Parallel()
 	root, state := t.TempDir(), t.TempDir()
@@ -47,7 +46,7 @@ func TestARecordIsRemovedWhole(t *testing.T) {
 	wantCode(t, run.Remove(t.Context(), root, "../gone", o, note), run.CodeIDInvalid, metier.Invalid)
 }
 
-// What a crash left of one is taken away; nothing else is.
+// The remains of a removal interrupted by a crash are deleted, and nothing else.
 func TestHalfRemovedRecordsAreSweptAway(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -64,8 +63,8 @@ func TestHalfRemovedRecordsAreSweptAway(t *testing.T) {
 	ok(t, run.Sweep(filepath.Join(root, "none")))
 }
 
-// A session that is no run is open while somebody has it open, ended when its
-// record says so, and interrupted when nobody has it open and it does not.
+// A session that is not a run is open while a process has it open, ended if its record says so, and
+// otherwise interrupted.
 func TestASessionThatIsNoRunEnds(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -46,8 +46,8 @@ func TestVerify_FindsCallsWithoutExactlyOneResult(t *testing.T) {
 	}
 }
 
-// A call that never was claimed or decided on has its arguments and its code in
-// the artifact of its kind, in its tool output and in the transcript.
+// A call that was never claimed or decided has its arguments and its code in the artifact of its
+// kind, in its tool output, and in the transcript.
 //
 // req
 func TestProject_ShowsCallsThatEndedBeforeTheyWereDecided(t *testing.T) {

@@ -93,8 +93,8 @@ func TestATooloutputHoldsAllThatAProgramWrote(t *testing.T) {
 	}
 }
 
-// What was erased from the record is a gap in the artifact, never something
-// else, and is named.
+// Output erased from the record is shown as a gap in the artifact, never as something else, and is
+// named.
 func TestErasedOutputOfAScriptIsAGap(t *testing.T) {
 	t.Parallel()
 	f := real(t)
@@ -141,7 +141,7 @@ func TestErasedOutputOfAScriptIsAGap(t *testing.T) {
 	}
 }
 
-// Every code that a script's call can end with is worded in the artifacts.
+// Every code that a script's call can end with is described in the artifacts.
 func TestEveryCodeOfAScriptIsWorded(t *testing.T) {
 	t.Parallel()
 	code := regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)"`)

@@ -68,8 +68,8 @@ func TestStringsAndKeysOfAResultAreCleaned(t *testing.T) {
 	}
 }
 
-// Whatever is private and wherever it is copied to: no passage of passageMin
-// characters and no marked word comes out, and what is not copied stays.
+// Whatever is private, and wherever it is copied, no passage of passageMin characters and no marked
+// word is released. Other text is unchanged.
 func TestNothingPrivateOfThatLengthComesOut(t *testing.T) {
 	t.Parallel()
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("abcdefgh ijklmnop\nÄöß日本")), passageMin, 400, -1)
@@ -135,8 +135,8 @@ func FuzzSieve(f *testing.F) {
 	})
 }
 
-// A private text made to be slow to compare with is compared in bounded steps,
-// and where those are not enough nothing passes.
+// Private text designed to be slow to compare is compared in a bounded number of steps. If they are
+// not enough, nothing is released.
 func TestWhatIsMadeToBeSlowIsBounded(t *testing.T) {
 	t.Parallel()
 	var b, c strings.Builder
@@ -155,8 +155,8 @@ func TestWhatIsMadeToBeSlowIsBounded(t *testing.T) {
 	}
 }
 
-// Fifty thousand keys that begin alike, and a report that repeats how they begin,
-// are looked through in one go; the longest key is the one that is taken out.
+// Fifty thousand keys with a common prefix, and a report that repeats it, are searched in one pass.
+// The longest matching key is removed.
 func TestKeysThatBeginAlikeAreFound(t *testing.T) {
 	t.Parallel()
 	var keys, longer strings.Builder
