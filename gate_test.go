@@ -518,7 +518,8 @@ func TestUnknownEntryThatMayBeSkippedIs(t *testing.T) {
 	same(t, w.State(), w.session().State())
 }
 
-// A name may resolve to a denied skill only after the call was checked.
+// A deny rule applies to the skill actually used, even if a name resolves to it only after the call
+// was checked.
 func TestDenyHoldsForTheSkillThatIsUsed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, settings.DefaultProfile, guide())

@@ -1,18 +1,14 @@
-// Package sandboxtest holds the attacks that every sandbox has to withstand.
-// They are numbered; each number has one or more ways of doing the harm, and a
-// way is a call of the program in attack/ plus a judge who looks from outside:
-// at files, listeners, processes, mounts and descriptors, never at an exit
-// status alone.
+// Package sandboxtest has the attacks that every sandbox must withstand. They are numbered, and
+// each number has one or more variants. A variant is a call of the program in attack/ and a check
+// from outside: of files, listeners, processes, mounts, and descriptors, never of an exit status
+// alone.
 //
-// Every way is run in a cell of its own: this test binary started anew in fresh
-// namespaces, with a root folder, secrets, listeners and a victim process that
-// are there for the way only and gone with it. Run runs the ways against a
-// backend, as root and as an ordinary user. Controls runs them where nothing is
-// in their way, and fails for each that does no harm there: such a way would
-// prove nothing.
+// Each variant runs in its own cell: this test binary re-executed in new namespaces, with a root
+// folder, secrets, listeners, and a victim process that exist only for this variant. Run runs the
+// variants against a backend, as root and as an ordinary user. Controls runs them without
+// protection and fails for each that does no harm there, since such a variant would prove nothing.
 //
-// What is not here because it is decided above the port: how a script's
-// interpreter is found (79 in part), names of hosts at the proxy (108 in part),
-// broken files of grants (124), and the tables of other architectures (125),
-// which stand beside the backend that has them.
+// Not included are checks above the sandbox interface: how a script's interpreter is found (79 in
+// part), host names at the proxy (108 in part), and invalid grant files (124). The tables of other
+// architectures (125) are tested with their backend.
 package sandboxtest

@@ -1,10 +1,9 @@
 //go:debug containermaxprocs=0
 
-// Command attack does one harm that a program could do to the machine it runs
-// on: attack NAME ARGS. It is built and run by the tests of sandboxes, there
-// and in cages of their own, and has no use elsewhere. What it reaches it prints;
-// what stops it goes to stderr, with exit status 3. Where something has to be
-// looked at from outside it prints HOLD and goes on after a line on stdin.
+// Command attack performs one harmful action on its machine: attack NAME ARGS. The tests of
+// sandboxes build it and run it in sandboxes and in isolated cells. It prints what it reached. If
+// it is stopped, it writes the reason to stderr and exits with status 3. If something must be
+// inspected from outside, it prints HOLD and continues after a line on stdin.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 // deeds are the attacks by name.
 var deeds = map[string]func(args []string) error{}
 
-// learn adds attacks; each file brings its own.
+// learn registers attacks; each file has its own.
 func learn(d map[string]func(args []string) error) bool {
 	for name, deed := range d {
 		if deeds[name] != nil {
@@ -44,13 +43,13 @@ func main() {
 
 var stdin = bufio.NewReader(os.Stdin)
 
-// hold lets somebody look at this process from outside.
+// hold pauses this process for inspection from outside.
 func hold() {
 	fmt.Println("HOLD")
 	_, _ = stdin.ReadString('\n')
 }
 
-// holding is a deed that holds once it is done.
+// holding returns an attack that calls hold at its end.
 func holding(deed func(a []string) error) func([]string) error {
 	return func(a []string) error {
 		err := deed(a)
@@ -61,7 +60,7 @@ func holding(deed func(a []string) error) func([]string) error {
 	}
 }
 
-// anyOf tries each of a list until one works.
+// anyOf tries each element of a list until one works.
 func anyOf(list []string, try func(string) error) error {
 	var errs []error
 	for _, s := range list {
