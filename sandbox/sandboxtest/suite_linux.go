@@ -11,31 +11,30 @@ import (
 	"metier/sandbox"
 )
 
-// Options say what a backend is, where backends may differ.
+// Options describe a backend.
 type Options struct {
-	// Level is asked for by every job; zero is L2.
+	// Level is the level that every job requires; zero is L2.
 	Level sandbox.Level
-	// Filter is the program by which the backend filters system calls on this
-	// machine, in the kernel's encoding. It proves what this kernel refuses to
-	// everybody. Nil: the backend has a kernel of its own.
+	// Filter is the program with which the backend filters system calls on this machine, in the
+	// kernel's encoding. It proves that a call would be denied if this kernel denies it to
+	// everyone. Nil: the backend has its own kernel.
 	Filter []bpf.RawInstruction
-	// Needs names the primitives (see primitives) without which the backend
-	// cannot run. The others may go: then everything has to work as before.
+	// Needs names the primitives (see primitives) that the backend cannot run without. Without any
+	// of the others, everything must still work.
 	Needs []string
-	// Programs are files of the host that the backend needs, by the name below
-	// /cell that they have in every cell. They are copied, so that every user
-	// can run them.
+	// Programs are host files that the backend needs, by their name below /cell in every cell. They
+	// are copied, so that every user can run them.
 	Programs map[string]string
-	// Launches is how often a program is started in search of leaks; zero is
-	// 1,000 by root and 250 by an ordinary user.
+	// Launches is how often a program is started to find leaks; zero is 1,000 as root and 250 as an
+	// ordinary user.
 	Launches int
-	// Keeps is argument zero of a process that the backend keeps beside its jobs,
-	// as a child of the test. Empty: there is none.
+	// Keeps is the argv[0] of a process that the backend keeps in addition to its jobs, as a child
+	// of the test. Empty: none.
 	Keeps string
 }
 
-// ownKernel says that programs are no processes of the host, what they hold is
-// the backend's to keep, and starting one takes a while.
+// ownKernel reports whether the backend has its own kernel: its programs are not processes of the
+// host, and starting one is slow.
 func (o Options) ownKernel() bool { return o.Filter == nil }
 
 func (o Options) level() sandbox.Level {
@@ -45,25 +44,24 @@ func (o Options) level() sandbox.Level {
 	return o.Level
 }
 
-// way is one way to do one harm.
+// way is a variant of an attack.
 type way struct {
 	number  int
 	name    string // of the number
 	by      string // which way; "" if there is only one
 	do      func(c *cell)
 	prepare func(s *spec) error // with the rights of the cell's root, before the judge comes
-	// How the control is done. Not set: without a sandbox, in a cage, the way
-	// does its harm.
-	careless bool   // the harm is done by a runner that does everything wrong
-	asRoot   bool   // the control needs root of the host, and a cage without a user namespace
+	// How the control runs. By default, the attack succeeds in a cell without a sandbox.
+	careless bool   // the attack succeeds with a careless runner
+	asRoot   bool   // the control needs root on the host, and a cell without a user namespace
 	rootOnly bool   // for root only: needs a second user
-	asUser   bool   // the control is an ordinary user in its cage
-	kernel   string // why this kernel refuses it to everybody: the filter has to prove it
+	asUser   bool   // the control is an ordinary user in its cell
+	kernel   string // why this kernel denies it to everyone: the filter must prove it
 	golden   func(f Filter) error
-	nested   bool // also the sandbox is started in a user namespace, as an ordinary user there
+	nested   bool // the sandbox also starts in a user namespace, as an ordinary user there
 	tty      bool // the judge has a terminal
-	alone    bool // it looks at the whole machine
-	seconds  int  // a cell's time; zero is 60
+	alone    bool // inspects the whole machine
+	seconds  int  // time limit of a cell; zero is 60
 }
 
 func (w *way) String() string {
@@ -78,7 +76,8 @@ func ways() []way {
 	return slices.Concat(stagedWays(), startWays(), fileWays(), mountWays(), processWays(), kernelWays(), networkWays(), exhaustWays(), lifeWays(), closedWays())
 }
 
-// maxKernel is how many ways may rest on a table instead of on harm done.
+// maxKernel is the maximum number of variants that rely on the filter instead of a successful
+// control.
 const maxKernel = 6
 
 // Run runs all attacks against the backend that open makes, as root if the test
