@@ -52,7 +52,7 @@ func (r Row) Narrows(from, to string) bool { return r.Free || from == to || r.na
 func (r Row) allowed() string {
 	switch r.Shape {
 	case ShapeSet:
-		return "any of " + strings.Join(r.Values, ", ") + "; or " + r.Empty + "; a leading + adds to the present value"
+		return "any of " + strings.Join(r.Values, ", ") + "; or " + r.Empty + "; a leading + adds to the current value"
 	case ShapeOrder:
 		return "an order of " + strings.Join(r.Values, ", ")
 	case ShapeNumber:
@@ -393,7 +393,7 @@ func toolName(name, doc string, at func(*Settings) *string) Row {
 }
 
 var kinds = []value[string]{
-	{KindRoots, "the order in which the roots were named"},
+	{KindRoots, "the order in which roots were named"},
 	{KindDB, "skills stored per project"},
 	{KindProject, "tier project"},
 	{KindUser, "tier user"},
@@ -408,9 +408,9 @@ var defaultable = []value[string]{
 	{ToolSearchFiles, "search files"},
 	{ToolLoadSkill, "load a skill"},
 	{ToolReadSkillResource, "read a resource of a skill"},
-	{ToolListSkills, "list skills, where the catalog leaves something out"},
-	{ToolSearchSkills, "search skills, where the catalog leaves something out"},
+	{ToolListSkills, "list skills, if the catalog omits some"},
+	{ToolSearchSkills, "search skills, if the catalog omits some"},
 	{ToolWriteFile, "write a file"},
 	{ToolEditFile, "edit a file"},
-	{ToolDelegateTask, "start a subagent that may do no more than the run itself"},
+	{ToolDelegateTask, "start a subagent with no more permissions than the run itself"},
 }

@@ -5,14 +5,14 @@ func execRows() []Row {
 		choice("scripts", "Which scripts of skills may run.",
 			func(s *Settings) *Scripts { return &s.Exec.Scripts }, []value[Scripts]{
 				{ScriptsOff, "none"},
-				{ScriptsExact, "those that the operator named"},
-				{ScriptsTiered, "those of active skills, by tier"},
+				{ScriptsExact, "scripts that the operator named"},
+				{ScriptsTiered, "scripts of active skills, depending on the tier"},
 				{ScriptsBundled, "any script of a known skill"},
 			}),
 		choice("script_approval", "Which scripts need an approval.",
 			func(s *Settings) *Approval { return &s.Exec.Approval }, []value[Approval]{
-				{ApprovalAlways, "each"},
-				{ApprovalByTier, "those of user and third_party"},
+				{ApprovalAlways, "every script"},
+				{ApprovalByTier, "scripts of skills in the tiers user and third_party"},
 				{ApprovalNever, "none"},
 			}),
 		whole(set("script_runtimes", "Interpreters that may run a script.", "none",
@@ -46,10 +46,10 @@ func execRows() []Row {
 				{NetworkTiered, "granted hosts; other hosts need an approval, and are refused for third_party"},
 				{NetworkOn, "any public host"},
 			}),
-		choice("host_cdp", "Whether a call of a browser script on the host passes --cdp with the endpoint of its session.",
+		choice("host_cdp", "Whether a call to a browser script on the host must pass --cdp with the endpoint of its session.",
 			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
-				{HostCDPForbid, "it must not"},
-				{HostCDPRequire, "it must"},
+				{HostCDPForbid, "it must not pass --cdp"},
+				{HostCDPRequire, "it must pass --cdp"},
 			}),
 		choice("missing_dependency", "How a script with a missing dependency is handled. Dependencies are never installed.",
 			func(s *Settings) *MissingDependency { return &s.Exec.MissingDependency }, []value[MissingDependency]{
@@ -68,11 +68,11 @@ func policyRows() []Row {
 	return []Row{
 		preapproving(choice("allowed_tools", "Effect of the field allowed-tools. It never adds authority.",
 			func(s *Settings) *AllowedTools { return &s.Policy.AllowedTools }, []value[AllowedTools]{
-				{AllowedToolsEnforce, "as narrow"},
-				{AllowedToolsNarrow, "calls beyond the lists of the active skills are denied"},
-				{AllowedToolsAdvise, "calls beyond the lists are allowed and reported"},
-				{AllowedToolsIgnore, "nothing"},
-				{AllowedToolsPreapprove, "as enforce; a listed call that the operator allows anyway needs no approval"},
+				{AllowedToolsEnforce, "same as narrow"},
+				{AllowedToolsNarrow, "calls outside the lists of the active skills are denied"},
+				{AllowedToolsAdvise, "calls outside the lists are allowed and reported"},
+				{AllowedToolsIgnore, "no effect"},
+				{AllowedToolsPreapprove, "same as enforce; a listed call that the operator also allows needs no approval"},
 			})),
 		choice("allowed_tools_merge", "How the allowed-tools of several active skills combine.",
 			func(s *Settings) *Merge { return &s.Policy.Merge }, []value[Merge]{
@@ -84,7 +84,7 @@ func policyRows() []Row {
 			func(s *Settings) *Mode { return &s.Policy.Mode }, []value[Mode]{
 				{ModeStrict, "every call needs a direct command, including reads"},
 				{ModeExplicit, "writes and side effects need a direct command"},
-				{ModeObserve, "as enforce-explicit, but a missing command only warns"},
+				{ModeObserve, "same as enforce-explicit, but a missing command only causes a warning"},
 				{ModeDisabled, "no rules about prompt slots; grants and tiers still apply"},
 			}),
 		choice("prompt_slot_role", "The role of the prompt slot that typed input fills.",
@@ -93,9 +93,9 @@ func policyRows() []Row {
 				{SlotRoleContext, "context"},
 				{SlotRoleDirect, "a direct command"},
 			}),
-		choice("guard_allow", "What file tools may read outside the workspace without an approval, because skills are there.",
+		choice("guard_allow", "Which skill folders outside the workspace file tools may read without an approval.",
 			func(s *Settings) *GuardAllow { return &s.Policy.GuardAllow }, []value[GuardAllow]{
-				{GuardAllowNone, "nothing"},
+				{GuardAllowNone, "none"},
 				{GuardAllowSkillDirs, "the folders of known skills"},
 				{GuardAllowRoots, "the discovered roots"},
 			}),
@@ -108,9 +108,9 @@ func harnessRows() []Row {
 			func(s *Settings) *Layout { return &s.Harness.Layout }, []value[Layout]{
 				{LayoutV1, "skills and references, SKILLS.md and REFERENCES.md"},
 				{LayoutV2, "any folder, leaf files, leaf detectors"},
-				{LayoutAuto, "v2 if its signs are found, otherwise v1"},
+				{LayoutAuto, "v2 if the folder looks like v2, otherwise v1"},
 			}),
-		choice("group_summary", "How a group without its summary file is reported.",
+		choice("group_summary", "How a group without a summary file is reported.",
 			func(s *Settings) *GroupSummary { return &s.Harness.GroupSummary }, []value[GroupSummary]{
 				{GroupSummaryError, "an error"},
 				{GroupSummaryWarn, "a warning"},
@@ -120,9 +120,9 @@ func harnessRows() []Row {
 
 func agentRows() []Row {
 	return []Row{
-		choice("inherit", "Which of the parent's active skills a subagent starts with.",
+		choice("inherit", "Which of its parent's active skills a subagent starts with.",
 			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
-				{InheritNone, "none, whatever the call names"},
+				{InheritNone, "none, regardless of what the call names"},
 				{InheritListed, "those that the subagent's profile or the call names"},
 				{InheritAll, "all skills of its parent"},
 			}),
@@ -134,7 +134,7 @@ func chatRows() []Row {
 		choice("unknown_slash", "How a typed /NAME is handled if no skill that users can call has that name.",
 			func(s *Settings) *UnknownSlash { return &s.Chat.UnknownSlash }, []value[UnknownSlash]{
 				{UnknownSlashError, "an error that lists the available skills"},
-				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends as with error"},
+				{UnknownSlashNotice, "a notice; nothing is sent, and a run ends as it does with error"},
 				{UnknownSlashPass, "it is sent to the model as text"},
 			}),
 	}
@@ -150,12 +150,12 @@ func installRows() []Row {
 			}),
 		choice("archive_layout", "Required layout of an archive.",
 			func(s *Settings) *ArchiveLayout { return &s.Install.ArchiveLayout }, []value[ArchiveLayout]{
-				{ArchiveLayoutWrapper, "one folder that holds SKILL.md"},
+				{ArchiveLayoutWrapper, "one folder that contains SKILL.md"},
 				{ArchiveLayoutEither, "one folder, or SKILL.md at the top"},
 			}),
 		choice("install_validation", "How strictly SKILL.md is checked before it is installed.",
 			func(s *Settings) *InstallValidation { return &s.Install.Validation }, []value[InstallValidation]{
-				{InstallValidationStrict, "an error refuses the install"},
+				{InstallValidationStrict, "an error prevents the installation"},
 				{InstallValidationLenient, "it is installed with warnings"},
 				{InstallValidationMinimal, "only name and description are checked"},
 			}),

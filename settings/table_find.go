@@ -14,9 +14,9 @@ func families() []value[Family] {
 		meaning := a.Title + ": " + strings.Join(a.Project, ", ")
 		switch {
 		case len(a.Project) == 0:
-			meaning = a.Title + ": in the home " + strings.Join(a.Home, ", ")
+			meaning = a.Title + ": in the home directory: " + strings.Join(a.Home, ", ")
 		case len(a.Home) > 0 && !slices.Equal(a.Project, a.Home):
-			meaning += "; in the home " + strings.Join(a.Home, ", ")
+			meaning += "; in the home directory: " + strings.Join(a.Home, ", ")
 		}
 		out = append(out, value[Family]{Family(a.Name), meaning})
 	}
@@ -28,9 +28,9 @@ func discoverRows() []Row {
 		trusting(set("roots", "Roots to search by default. Named roots are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
-				{RootOrg, "the skills of the machine: /etc/metier/skills"},
+				{RootOrg, "the machine's skills, in /etc/metier/skills"},
 				{RootProject, "the skill folders of the workspace"},
-				{RootHome, "the skill folders of the home"},
+				{RootHome, "the skill folders in the home directory"},
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
@@ -40,7 +40,7 @@ func discoverRows() []Row {
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
 			func(s *Settings) *Ancestors { return &s.Discover.Ancestors }, []value[Ancestors]{
 				{AncestorsNo, "the workspace's own skill folders only"},
-				{AncestorsYes, "also the folders above it, up to the one with .git; never the home, and no folder that others can write"},
+				{AncestorsYes, "also the folders above it, up to the one with .git, except the home directory and folders that other users can write to"},
 			}),
 		choice("root_scope", "Where a root may be.",
 			func(s *Settings) *RootScope { return &s.Discover.RootScope }, []value[RootScope]{
@@ -59,7 +59,7 @@ func discoverRows() []Row {
 				{NestedNo, "everything in it is a file of the skill"},
 				{NestedYes, "a skill in it is a separate skill, and its files also belong to the outer one"},
 			}),
-		choice("file_names", "Which file names make an entry.",
+		choice("file_names", "Which file names define an entry.",
 			func(s *Settings) *FileNames { return &s.Discover.FileNames }, []value[FileNames]{
 				{FileNamesExact, "SKILL.md"},
 				{FileNamesLower, "SKILL.md, or else skill.md"},
@@ -75,9 +75,9 @@ func discoverRows() []Row {
 				{ReloadSnapshot, "once, at the start"},
 				{ReloadAuto, "per_turn in a conversation, snapshot in a batch run"},
 				{ReloadPerTurn, "before each turn"},
-				{ReloadTagged, "when a change of the store marks it stale; per_turn until a store exists"},
-				{ReloadWatch, "when a file changes; per_turn until file watching is built"},
-				{ReloadPerCall, "at each request; a run requests it once per turn"},
+				{ReloadTagged, "when a change in the store marks it stale; same as per_turn until a store exists"},
+				{ReloadWatch, "when a file changes; same as per_turn until file watching is built"},
+				{ReloadPerCall, "on each request; a run requests it once per turn"},
 			}),
 		choice("resource_index", "When the files of a skill are indexed and hashed.",
 			func(s *Settings) *ResourceIndex { return &s.Discover.ResourceIndex }, []value[ResourceIndex]{
@@ -104,15 +104,15 @@ func parseRows() []Row {
 	return []Row{
 		choice("validation", "How strictly SKILL.md is checked on load.",
 			func(s *Settings) *Validation { return &s.Parse.Validation }, []value[Validation]{
-				{ValidationStrict, "a skill with an error, or with frontmatter that needs a repair, is refused"},
-				{ValidationLenient, "it is loaded with warnings"},
+				{ValidationStrict, "a skill with an error, or with frontmatter that needs repair, is rejected"},
+				{ValidationLenient, "the skill is loaded with warnings"},
 				{ValidationMinimal, "only name and description are checked"},
 			}),
 		choice("name_charset", "Which characters a name may have.",
 			func(s *Settings) *NameCharset { return &s.Parse.NameCharset }, []value[NameCharset]{
 				{NameCharsetASCII, "lowercase ASCII letters, digits, and hyphens"},
 				{NameCharsetUnicode, "lowercase letters of any script, digits, and hyphens"},
-				{NameCharsetAny, "anything on one line"},
+				{NameCharsetAny, "any characters on one line"},
 			}),
 		choice("missing_name", "How a skill without a name is handled.",
 			func(s *Settings) *MissingName { return &s.Parse.MissingName }, []value[MissingName]{
@@ -129,7 +129,7 @@ func parseRows() []Row {
 		choice("no_frontmatter", "How a SKILL.md without frontmatter is handled.",
 			func(s *Settings) *NoFrontmatter { return &s.Parse.NoFrontmatter }, []value[NoFrontmatter]{
 				{NoFrontmatterReject, "it is refused"},
-				{NoFrontmatterFollow, "as with a missing name and a missing description"},
+				{NoFrontmatterFollow, "the rules for a missing name and a missing description apply"},
 				{NoFrontmatterPlain, "it is a plain Markdown skill named after its folder"},
 			}),
 		choice("unknown_fields", "How frontmatter fields outside the specification are handled.",
@@ -143,7 +143,7 @@ func parseRows() []Row {
 				{KnownExtensionsNone, "none"},
 				{KnownExtensionsClaude, "those of Claude Code, such as disable-model-invocation"},
 			}),
-		choice("yaml_report", "How invalid YAML in a frontmatter is reported. Such a skill is never loaded.",
+		choice("yaml_report", "How invalid YAML in the frontmatter is reported. Such a skill is never loaded.",
 			func(s *Settings) *YAMLReport { return &s.Parse.YAMLReport }, []value[YAMLReport]{
 				{YAMLReportUser, "one sentence that names the skill"},
 				{YAMLReportDiagnostic, "the cause, with line and column"},
@@ -175,12 +175,12 @@ func namesRows() []Row {
 				{MatchNFKC, "after Unicode normalization form KC"},
 				{MatchCasefold, "trimmed, normalized, and case-folded"},
 			})),
-		order("precedence", "Which of several skills with the same name wins, winner first. Kinds that are not listed come last, in the order of the roots.",
+		order("precedence", "Which of several skills with the same name is used, highest precedence first. Kinds that are not listed come last, in the order of the roots.",
 			func(s *Settings) *[]string { return &s.Names.Precedence }, kinds),
 		choice("protect_names", "Whether names of a higher tier are protected from skills of a lower tier.",
 			func(s *Settings) *Protect { return &s.Names.Protect }, []value[Protect]{
-				{ProtectYes, "they are protected, regardless of the precedence"},
-				{ProtectNo, "only the precedence decides"},
+				{ProtectYes, "they are protected, regardless of precedence"},
+				{ProtectNo, "only precedence decides"},
 			}),
 	}
 }
@@ -212,17 +212,17 @@ func catalogRows() []Row {
 			func(s *Settings) *int { return &s.Catalog.DescMax }, 100000),
 		budgeted("catalog_budget", "Maximum number of tokens of the catalog, as metier estimates them; 0: no limit. If the catalog does not fit, it is shortened: "+
 			"descriptions are cut to one length, then only names are shown, then as many names as fit. The model finds the rest with the search tool. "+
-			"The default is 2 % of a window of 200,000 tokens. The estimate was 1.1 to 1.4 times the count of two providers' tokenizers on Markdown and "+
+			"The default is 2% of a 200,000-token window. The estimate was 1.1 to 1.4 times the count of two providers' tokenizers on Markdown and "+
 			"XML catalogs of real skills, and up to 1.7 times on JSON.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
 		choice("paths", "Which paths of skills the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
-				{PathsNone, "none; skills are listed with their skillId, which calls use instead of the name"},
+				{PathsNone, "none; skills are listed by skillId, which calls use instead of the name"},
 				{PathsSkill, "relative to the skill or harness"},
 				{PathsRepo, "relative to the repository"},
 				{PathsSandbox, "/skills/NAME/..."},
-				{PathsAuto, "as sandbox: file tools map the shown paths, so no host path is needed"},
-				{PathsHost, "paths of the host"},
+				{PathsAuto, "same as sandbox: file tools map the shown paths, so no host path is needed"},
+				{PathsHost, "host paths"},
 			}),
 	}
 }

@@ -6,9 +6,9 @@ type Root string
 // The values of Root, narrowest first.
 const (
 	RootBuiltin Root = "builtin"      // the skills that come with metier
-	RootOrg     Root = "auto:org"     // the skills of the machine: /etc/metier/skills
+	RootOrg     Root = "auto:org"     // the machine's skills, in /etc/metier/skills
 	RootProject Root = "auto:project" // the skill folders of the workspace
-	RootHome    Root = "auto:home"    // the skill folders of the home
+	RootHome    Root = "auto:home"    // the skill folders in the home directory
 	RootEnv     Root = "env"          // roots named by environment variables
 	RootDB      Root = "db"           // skills stored per project; no store yet
 	RootHarness Root = "harness"      // the workspace, if it is a harness: a folder with HARNESS.md
@@ -24,7 +24,7 @@ type Ancestors string
 // The values of Ancestors, narrowest first.
 const (
 	AncestorsNo  Ancestors = "no"  // the workspace's own skill folders only
-	AncestorsYes Ancestors = "yes" // also the folders above it, up to the one with .git; never the home, and no folder that others can write
+	AncestorsYes Ancestors = "yes" // also the folders above it, up to the one with .git, except the home directory and folders that other users can write to
 )
 
 // RootScope says where a root may lie.
@@ -83,9 +83,9 @@ const (
 	ReloadSnapshot Reload = "snapshot" // once, at the start
 	ReloadAuto     Reload = "auto"     // per_turn in a conversation, snapshot in a batch run
 	ReloadPerTurn  Reload = "per_turn" // before each turn
-	ReloadTagged   Reload = "tagged"   // when a change of the store marks it stale; per_turn until a store exists
-	ReloadWatch    Reload = "watch"    // when a file changes; per_turn until file watching is built
-	ReloadPerCall  Reload = "per_call" // at each request; a run requests it once per turn
+	ReloadTagged   Reload = "tagged"   // when a change in the store marks it stale; same as per_turn until a store exists
+	ReloadWatch    Reload = "watch"    // when a file changes; same as per_turn until file watching is built
+	ReloadPerCall  Reload = "per_call" // on each request; a run requests it once per turn
 )
 
 // ResourceIndex says when the files of a skill are indexed and hashed.
@@ -123,8 +123,8 @@ type Validation string
 
 // The values of Validation, narrowest first.
 const (
-	ValidationStrict  Validation = "strict"  // a skill with an error, or with frontmatter that needs a repair, is refused
-	ValidationLenient Validation = "lenient" // it is loaded with warnings
+	ValidationStrict  Validation = "strict"  // a skill with an error, or with frontmatter that needs repair, is rejected
+	ValidationLenient Validation = "lenient" // the skill is loaded with warnings
 	ValidationMinimal Validation = "minimal" // only name and description are checked
 )
 
@@ -135,7 +135,7 @@ type NameCharset string
 const (
 	NameCharsetASCII   NameCharset = "ascii"   // lowercase ASCII letters, digits, and hyphens
 	NameCharsetUnicode NameCharset = "unicode" // lowercase letters of any script, digits, and hyphens
-	NameCharsetAny     NameCharset = "any"     // anything on one line
+	NameCharsetAny     NameCharset = "any"     // any characters on one line
 )
 
 // MissingName says what becomes of a skill without a name.
@@ -164,7 +164,7 @@ type NoFrontmatter string
 // The values of NoFrontmatter, narrowest first.
 const (
 	NoFrontmatterReject NoFrontmatter = "reject" // it is refused
-	NoFrontmatterFollow NoFrontmatter = "follow" // as with a missing name and a missing description
+	NoFrontmatterFollow NoFrontmatter = "follow" // the rules for a missing name and a missing description apply
 	NoFrontmatterPlain  NoFrontmatter = "plain"  // it is a plain Markdown skill named after its folder
 )
 
@@ -223,8 +223,8 @@ type Protect string
 
 // The values of Protect, narrowest first.
 const (
-	ProtectYes Protect = "yes" // they are protected, regardless of the precedence
-	ProtectNo  Protect = "no"  // only the precedence decides
+	ProtectYes Protect = "yes" // they are protected, regardless of precedence
+	ProtectNo  Protect = "no"  // only precedence decides
 )
 
 // CatalogFormat is the form of the catalog.
@@ -263,10 +263,10 @@ type Paths string
 
 // The values of Paths, narrowest first.
 const (
-	PathsNone    Paths = "none"    // none; skills are listed with their skillId, which calls use instead of the name
+	PathsNone    Paths = "none"    // none; skills are listed by skillId, which calls use instead of the name
 	PathsSkill   Paths = "skill"   // relative to the skill or harness
 	PathsRepo    Paths = "repo"    // relative to the repository
 	PathsSandbox Paths = "sandbox" // /skills/NAME/...
-	PathsAuto    Paths = "auto"    // as sandbox: file tools map the shown paths, so no host path is needed
-	PathsHost    Paths = "host"    // paths of the host
+	PathsAuto    Paths = "auto"    // same as sandbox: file tools map the shown paths, so no host path is needed
+	PathsHost    Paths = "host"    // host paths
 )

@@ -6,8 +6,8 @@ type Scripts string
 // The values of Scripts, narrowest first.
 const (
 	ScriptsOff     Scripts = "off"         // none
-	ScriptsExact   Scripts = "exact"       // those that the operator named
-	ScriptsTiered  Scripts = "tiered"      // those of active skills, by tier
+	ScriptsExact   Scripts = "exact"       // scripts that the operator named
+	ScriptsTiered  Scripts = "tiered"      // scripts of active skills, depending on the tier
 	ScriptsBundled Scripts = "any_bundled" // any script of a known skill
 )
 
@@ -16,8 +16,8 @@ type Approval string
 
 // The values of Approval, narrowest first.
 const (
-	ApprovalAlways Approval = "always"  // each
-	ApprovalByTier Approval = "by_tier" // those of user and third_party
+	ApprovalAlways Approval = "always"  // every script
+	ApprovalByTier Approval = "by_tier" // scripts of skills in the tiers user and third_party
 	ApprovalNever  Approval = "never"   // none
 )
 
@@ -73,8 +73,8 @@ type HostCDP string
 
 // The values of HostCDP, narrowest first.
 const (
-	HostCDPForbid  HostCDP = "forbid"  // it must not
-	HostCDPRequire HostCDP = "require" // it must
+	HostCDPForbid  HostCDP = "forbid"  // it must not pass --cdp
+	HostCDPRequire HostCDP = "require" // it must pass --cdp
 )
 
 // MissingDependency says what becomes of a skill whose dependency is not there.
@@ -100,11 +100,11 @@ type AllowedTools string
 
 // The values of AllowedTools, narrowest first.
 const (
-	AllowedToolsEnforce    AllowedTools = "enforce"            // as narrow
-	AllowedToolsNarrow     AllowedTools = "narrow"             // calls beyond the lists of the active skills are denied
-	AllowedToolsAdvise     AllowedTools = "advise"             // calls beyond the lists are allowed and reported
-	AllowedToolsIgnore     AllowedTools = "ignore"             // nothing
-	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // as enforce; a listed call that the operator allows anyway needs no approval
+	AllowedToolsEnforce    AllowedTools = "enforce"            // same as narrow
+	AllowedToolsNarrow     AllowedTools = "narrow"             // calls outside the lists of the active skills are denied
+	AllowedToolsAdvise     AllowedTools = "advise"             // calls outside the lists are allowed and reported
+	AllowedToolsIgnore     AllowedTools = "ignore"             // no effect
+	AllowedToolsPreapprove AllowedTools = "enforce+preapprove" // same as enforce; a listed call that the operator also allows needs no approval
 )
 
 // Merge says how the allowed-tools of several active skills combine.
@@ -124,7 +124,7 @@ type Mode string
 const (
 	ModeStrict   Mode = "enforce-strict"   // every call needs a direct command, including reads
 	ModeExplicit Mode = "enforce-explicit" // writes and side effects need a direct command
-	ModeObserve  Mode = "observe"          // as enforce-explicit, but a missing command only warns
+	ModeObserve  Mode = "observe"          // same as enforce-explicit, but a missing command only causes a warning
 	ModeDisabled Mode = "disabled"         // no rules about prompt slots; grants and tiers still apply
 )
 
@@ -143,7 +143,7 @@ type GuardAllow string
 
 // The values of GuardAllow, narrowest first.
 const (
-	GuardAllowNone      GuardAllow = "none"       // nothing
+	GuardAllowNone      GuardAllow = "none"       // none
 	GuardAllowSkillDirs GuardAllow = "skill_dirs" // the folders of known skills
 	GuardAllowRoots     GuardAllow = "roots"      // the discovered roots
 )
@@ -155,7 +155,7 @@ type Layout string
 const (
 	LayoutV1   Layout = "v1"   // skills and references, SKILLS.md and REFERENCES.md
 	LayoutV2   Layout = "v2"   // any folder, leaf files, leaf detectors
-	LayoutAuto Layout = "auto" // v2 if its signs are found, otherwise v1
+	LayoutAuto Layout = "auto" // v2 if the folder looks like v2, otherwise v1
 )
 
 // GroupSummary says what a group without its summary file is.
@@ -172,7 +172,7 @@ type Inherit string
 
 // The values of Inherit, narrowest first.
 const (
-	InheritNone   Inherit = "none"   // none, whatever the call names
+	InheritNone   Inherit = "none"   // none, regardless of what the call names
 	InheritListed Inherit = "listed" // those that the subagent's profile or the call names
 	InheritAll    Inherit = "all"    // all skills of its parent
 )
@@ -183,7 +183,7 @@ type UnknownSlash string
 // The values of UnknownSlash, narrowest first.
 const (
 	UnknownSlashError  UnknownSlash = "error"  // an error that lists the available skills
-	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent, and a run ends as with error
+	UnknownSlashNotice UnknownSlash = "notice" // a notice; nothing is sent, and a run ends as it does with error
 	UnknownSlashPass   UnknownSlash = "pass"   // it is sent to the model as text
 )
 
@@ -202,7 +202,7 @@ type ArchiveLayout string
 
 // The values of ArchiveLayout, narrowest first.
 const (
-	ArchiveLayoutWrapper ArchiveLayout = "wrapper" // one folder that holds SKILL.md
+	ArchiveLayoutWrapper ArchiveLayout = "wrapper" // one folder that contains SKILL.md
 	ArchiveLayoutEither  ArchiveLayout = "either"  // one folder, or SKILL.md at the top
 )
 
@@ -211,7 +211,7 @@ type InstallValidation string
 
 // The values of InstallValidation, narrowest first.
 const (
-	InstallValidationStrict  InstallValidation = "strict"  // an error refuses the install
+	InstallValidationStrict  InstallValidation = "strict"  // an error prevents the installation
 	InstallValidationLenient InstallValidation = "lenient" // it is installed with warnings
 	InstallValidationMinimal InstallValidation = "minimal" // only name and description are checked
 )

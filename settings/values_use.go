@@ -7,9 +7,9 @@ type Way string
 const (
 	WayPreload      Way = "preload"       // named at the start of the run; skills that the operator names are always loaded
 	WayLoadTool     Way = "load_tool"     // the model calls the load tool
-	WayReadFile     Way = "read_file"     // the model reads a whole local SKILL.md
-	WaySlash        Way = "slash"         // the task of the user begins with /NAME
-	WaySessionStart Way = "session_start" // at the start of the session: the HARNESS.md of a harness that was found. A named harness is always loaded
+	WayReadFile     Way = "read_file"     // the model reads an entire local SKILL.md
+	WaySlash        Way = "slash"         // the user's task starts with /NAME
+	WaySessionStart Way = "session_start" // the HARNESS.md of a discovered harness, at the start of the session. A named harness is always loaded
 )
 
 // Content is the text an activation delivers.
@@ -28,8 +28,8 @@ type InjectRole string
 // The values of InjectRole, narrowest first.
 const (
 	InjectRoleContext    InjectRole = "context"     // context, never a command
-	InjectRoleToolResult InjectRole = "tool_result" // the result of the call; context if no call loaded it
-	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; for what typed input loads, once there is a chat
+	InjectRoleToolResult InjectRole = "tool_result" // the result of the call; context if no call loaded the skill
+	InjectRoleUser       InjectRole = "user"        // a user message that policy still treats as context; intended for skills that typed input loads, once chat exists
 	InjectRoleSystem     InjectRole = "system"      // the system prompt
 )
 
@@ -40,7 +40,7 @@ type Args string
 const (
 	ArgsNone    Args = "none"     // not at all
 	ArgsKeenRFC Args = "keen_rfc" // $ARGUMENTS, $ARGUMENTS[N] and $0 to $9, counted from 0; an Arguments line
-	ArgsClaude  Args = "claude"   // as keen_rfc; without a placeholder, the arguments follow the text
+	ArgsClaude  Args = "claude"   // same as keen_rfc; without a placeholder, the arguments are appended to the text
 )
 
 // DriftBatch says what a batch run does when an active skill changed on disk.
@@ -51,7 +51,7 @@ const (
 	DriftBatchFail   DriftBatch = "fail"   // it ends
 	DriftBatchWarn   DriftBatch = "warn"   // it keeps the recorded text and reports the change
 	DriftBatchReload DriftBatch = "reload" // it uses the new text and reports the change
-	DriftBatchIgnore DriftBatch = "ignore" // it keeps the recorded text; only the record has the change
+	DriftBatchIgnore DriftBatch = "ignore" // it keeps the recorded text; the change appears only in the record
 )
 
 // DriftInteractive is DriftBatch for conversations.
@@ -62,7 +62,7 @@ const (
 	DriftInteractiveFail   DriftInteractive = "fail"   // it ends
 	DriftInteractiveWarn   DriftInteractive = "warn"   // it keeps the recorded text and reports the change
 	DriftInteractiveReload DriftInteractive = "reload" // it uses the new text and reports the change
-	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the recorded text; only the record has the change
+	DriftInteractiveIgnore DriftInteractive = "ignore" // it keeps the recorded text; the change appears only in the record
 )
 
 // Injection says what becomes of skill text that looks like an injection.
@@ -95,9 +95,9 @@ type ResourceScope string
 
 // The values of ResourceScope, narrowest first.
 const (
-	ResourceScopeOneLevel ResourceScope = "one_level" // files of the folder and its direct subfolders
-	ResourceScopeIndexed  ResourceScope = "indexed"   // files of the index
-	ResourceScopeFolder   ResourceScope = "folder"    // any file of the folder
+	ResourceScopeOneLevel ResourceScope = "one_level" // files in the skill's folder and its direct subfolders
+	ResourceScopeIndexed  ResourceScope = "indexed"   // files in the index
+	ResourceScopeFolder   ResourceScope = "folder"    // any file in the skill's folder
 )
 
 // LateFiles says what becomes of a file that came after the index was made.
@@ -123,8 +123,8 @@ type Binary string
 
 // The values of Binary, narrowest first.
 const (
-	BinaryRefuse   Binary = "refuse"   // with an error
-	BinaryMetadata Binary = "metadata" // kind, size, and digest, no content
+	BinaryRefuse   Binary = "refuse"   // it is refused
+	BinaryMetadata Binary = "metadata" // kind, size, and digest, without the content
 	BinaryBase64   Binary = "base64"   // as base64
 	BinaryRaw      Binary = "raw"      // its bytes; base64 if only text is possible
 )
@@ -135,7 +135,7 @@ type ReadOver string
 // The values of ReadOver, narrowest first.
 const (
 	ReadOverRefuse   ReadOver = "refuse"   // it is refused
-	ReadOverTruncate ReadOver = "truncate" // the first bytes are read and the cut is reported
+	ReadOverTruncate ReadOver = "truncate" // the first bytes are read, and the truncation is reported
 )
 
 // Reply is the form of what the skill tools answer.
