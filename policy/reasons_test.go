@@ -77,7 +77,7 @@ func pageTables(t *testing.T) (table, codes string) {
 		{policy.CodeToolNotAllowed, "the operator did not allow the tool", "name it with `--allow-tool`, or under `tools` in a policy file"},
 		{policy.CodeInvalidCall, "the call is invalid: the tool does not exist, or its arguments do not match its schema", "the model gets the error and may call again"},
 		{policy.CodeProfile, "a subagent of this profile may start, and the mode allows the call", ""},
-		{policy.CodeProfileDenied, "the operator did not allow subagents of this profile", "allow the profile, or delegate to one that is allowed"},
+		{policy.CodeProfileDenied, "the operator did not allow subagents of this profile", "allow the profile, or delegate to an allowed one"},
 	} {
 		codes += fmt.Sprintf("| `%s` | %s | %s |\n", r[0], r[1], r[2])
 	}
@@ -89,13 +89,13 @@ func meaning(m policy.Mode, d policy.Decision) string {
 	const fix = " | give the task as a direct command (`--prompt-slot-role direct-command`, the default), or choose another mode (`--enforcement-mode`)"
 	switch {
 	case m == policy.Disabled:
-		return "the mode requires no evidence | "
+		return "the mode does not require evidence | "
 	case strings.HasSuffix(d.Code, "_read"):
 		return "the call only reads, which this mode allows | "
 	case d.Outcome == policy.Allow:
 		return "the turn has a direct command | "
 	case d.Outcome == policy.Warn:
-		return "the turn has no direct command; the call continues with this warning" + fix
+		return "the turn has no direct command; the call proceeds with this warning" + fix
 	}
 	return "the turn has no direct command; the call is refused" + fix
 }
