@@ -23,11 +23,11 @@ CORPUS   := $(wildcard ../shared/corpus/manifest.jsonl)
 SHORT     = $(NO_SKIP) $(if $(CORPUS),,METIER_NO_SHARED=1)
 
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## bin/metier, and bin/pagehand for its browser skill; without cgo it starts a millisecond sooner, and so does each sandbox
+build: ## build bin/metier, and bin/pagehand for its browser skill (without cgo, for a faster start)
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/metier ./cmd/pagehand
 
 # METIER_TESTS=all in the environment turns make test into its long form, which CI types in a fresh clone.
@@ -40,14 +40,14 @@ test: need
 	for m in $(NESTED); do echo "== $$m"; race=-race; case " $(NO_RACE) " in *" $$m "*) race=;; esac; \
 	  (cd "$$m" && $(NO_SKIP) $(GO) test $$race -timeout $(TIMEOUT) ./...); done
 else
-test: need ## every test, the long ones in a short form; installs missing programs
+test: need ## run all tests, long ones in a short form; install missing programs
 	@$(if $(CORPUS),,echo "../shared/corpus is missing: the tests that read its real skills are skipped.")
 	$(SHORT) $(GO) test -short -vet=off -timeout $(TIMEOUT) ./...
 	for m in $(NESTED); do echo "== $$m"; (cd "$$m" && $(SHORT) $(GO) test -short -timeout $(TIMEOUT) ./...); done
 endif
 
 .PHONY: test-all
-test-all: ## every test in its long form, with the race detector
+test-all: ## run all tests in full, with the race detector
 	@$(MAKE) --no-print-directory test METIER_TESTS=all
 
 .PHONY: need
@@ -56,19 +56,19 @@ need:
 	@$(if $(filter Linux,$(shell uname -s)),tools/deno/install)
 
 .PHONY: attacks
-attacks: need runsc ## every attack on every sandbox, as root and as an ordinary user; no other test runs at the same time
+attacks: need runsc ## run the sandbox escape tests, as root and as an ordinary user; do not run other tests at the same time
 	$(NO_SKIP) GO=$(GO) tools/attacks -p 1 -timeout $(TIMEOUT)
 
 .PHONY: conformance
-conformance: ## the Model Context Protocol's own suite and Inspector, and four coding agents; takes them from npm, once
+conformance: ## run the MCP conformance suite, the MCP Inspector, and four coding agents; downloads them from npm once
 	cd $(SUITE) && $(GO) vet ./... && $(NO_SKIP) $(GO) test -v -count 1 -timeout $(TIMEOUT) ./...
 
 .PHONY: runsc
-runsc: ## gVisor for the tests of its sandbox, in the user's cache; builds for some minutes the first time
+runsc: ## build gVisor in the user's cache for its sandbox tests; takes several minutes the first time
 	@GO=$(GO) tools/runsc
 
 .PHONY: check
-check: fmt-check vet lint cross generated ## everything about the code but its tests
+check: fmt-check vet lint cross generated ## run all checks except the tests
 
 .PHONY: fmt
 fmt: ## format all Go files
@@ -80,21 +80,21 @@ fmt-check:
 	if [ -n "$$changed" ]; then echo "gofmt would change, run make fmt:"; echo "$$changed"; exit 1; fi
 
 .PHONY: vet
-vet: ## go vet
+vet: ## run go vet
 	$(GO) vet ./...
 	$(GO) vet -tags attacks ./sandbox/...
 
 .PHONY: lint
-lint: ## staticcheck, as staticcheck.conf says
+lint: ## run staticcheck with staticcheck.conf
 	$(LINT) ./...
 
 .PHONY: cross
-cross: ## vet everything, tests included, for the other systems
+cross: ## run go vet, including tests, for macOS and Windows
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 
 .PHONY: generated
-generated: ## generated documents are what the code says
+generated: ## check that the generated documents are up to date
 	$(GO) test -run 'TestRequirementsAreCurrent' ./internal/repocheck
 	$(GO) test -run TestDocumentationIsTheTable ./settings
 	$(GO) test -run TestEnforcementPageIsTheTable ./policy
@@ -115,48 +115,48 @@ override PATH := $(shell if [ -r /proc/$$PPID/environ ]; then while IFS= read -r
 endif
 
 .PHONY: module
-module: ## another module path, in a copy: make module MODULE=github.com/you/metier OUT=../copy (or PATH=…; OUT=. is in place)
+module: ## copy the code under another module path: make module MODULE=github.com/you/metier OUT=../copy (or PATH=…; OUT=. edits in place)
 	@GO=$(GO) tools/module '$(MODULE)' '$(OUT)'
 
 .PHONY: fuzz
-fuzz: ## fuzz every target in the source: readers of what people wrote for FUZZTIME (60s), the others for a quarter
+fuzz: ## run all fuzz targets: parsers of user files for FUZZTIME (60s), the others for a quarter of it
 	tools/fuzz $(FUZZTIME)
 
 # Programs only the bench uses.
 BENCH_TOOLS := $(if $(filter Linux,$(shell uname -s)),bwrap:bubblewrap setpriv:util-linux)
 
 .PHONY: bench
-bench: ## beside floors and peers: writes bench/RESULTS.md; wants a quiet machine, 4 GB of disk and some minutes
+bench: ## run the benchmarks against baselines and other tools, and write bench/RESULTS.md; needs an idle machine, 4 GB of disk, and several minutes
 	@tools/need $(BENCH_TOOLS)
 	cd bench && CGO_ENABLED=0 $(GO) run . -o RESULTS.md
 
 .PHONY: bench-launch
-bench-launch: ## the part of the bench about programs in a sandbox, alone; METIER_RUNSC=PATH takes gVisor in
+bench-launch: ## benchmark only starting programs in a sandbox; METIER_RUNSC=PATH includes gVisor
 	@tools/need $(BENCH_TOOLS)
 	cd bench && CGO_ENABLED=0 $(GO) run . -tables launch -o RESULTS.md
 
 .PHONY: bench-mcp
-bench-mcp: ## the part of the bench about serving skills over the Model Context Protocol, alone; two minutes
+bench-mcp: ## benchmark only serving skills over MCP; takes two minutes
 	cd bench && CGO_ENABLED=0 $(GO) run . -tables mcp -sizes 1000 -o RESULTS.md
 
 .PHONY: bench-growth
-bench-growth: ## the part of the bench about larger work beside the same, smaller: turns, runs at once, names, memory at a launch; some minutes
+bench-growth: ## benchmark only scaling: turns, parallel runs, names, and memory at a launch; takes several minutes
 	cd bench && CGO_ENABLED=0 $(GO) run . -tables growth -o RESULTS.md
 
 .PHONY: bench-check
-bench-check: ## the bench builds and runs, on a small tree
+bench-check: ## check that the benchmarks build and run, on a small tree
 	cd bench && $(GO) vet ./... && $(GO) run . -sizes 50 -rounds 1 -pairs 2 -seconds 1
 
 .PHONY: benchmarks
-benchmarks: ## every Go benchmark, once
+benchmarks: ## run all Go benchmarks once
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: cover
-cover: ## coverage of the tests, in coverage.html
+cover: ## write test coverage to coverage.html
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -html=coverage.out -o coverage.html
 	$(GO) tool cover -func=coverage.out | tail -1
 
 .PHONY: clean
-clean: ## remove what the targets above made
+clean: ## remove build and coverage output
 	rm -rf bin dist coverage.out coverage.html
