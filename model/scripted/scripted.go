@@ -81,7 +81,7 @@ func New(src []byte) (model.Model, error) {
 		s.model = "scripted"
 	}
 	if len(f.Turns) == 0 || len(f.Turns) > maxTurns {
-		return nil, fmt.Errorf("script: %d turns: want 1 to %d under the key turns", len(f.Turns), maxTurns)
+		return nil, fmt.Errorf("script: %d turns: use 1 to %d under the key turns", len(f.Turns), maxTurns)
 	}
 	s.turns = f.Turns
 	for i := range s.turns {
@@ -96,26 +96,26 @@ var codeForm = regexp.MustCompile(`^[a-z][a-z_]{2,63}$`)
 
 func (s *script) check(t *turn) error {
 	if t.Repeat < 0 || t.Repeat > maxRepeat {
-		return fmt.Errorf("repeat is %d: want 1 to %d", t.Repeat, maxRepeat)
+		return fmt.Errorf("repeat is %d: use 1 to %d", t.Repeat, maxRepeat)
 	}
 	t.Repeat = max(t.Repeat, 1)
 	switch t.Stop {
 	case "", model.StopEnd, model.StopTools, model.StopLength, model.StopRefusal, model.StopSequence, model.StopOther:
 	default:
-		return fmt.Errorf("stop is %q: want end, tools, length, refusal, stop_sequence or other", t.Stop)
+		return fmt.Errorf("stop is %q: use end, tools, length, refusal, stop_sequence, or other", t.Stop)
 	}
 	if t.Error != nil {
 		if !codeForm.MatchString(string(*t.Error)) {
-			return fmt.Errorf("error is %q: want a code such as model_overloaded", *t.Error)
+			return fmt.Errorf("error is %q: use a code such as model_overloaded", *t.Error)
 		}
 		if t.Say != "" || len(t.Calls) > 0 {
-			return errors.New("it fails, so it cannot say or call something")
+			return errors.New("it has an error, so it cannot say or call anything")
 		}
 	}
 	if t.RetryAfter != "" {
 		d, err := time.ParseDuration(t.RetryAfter)
 		if err != nil || d < 0 {
-			return fmt.Errorf("retry_after is %q: want a duration such as 2s", t.RetryAfter)
+			return fmt.Errorf("retry_after is %q: use a duration such as 2s", t.RetryAfter)
 		}
 		t.retryAfter = d
 	}
@@ -126,10 +126,10 @@ func (s *script) check(t *turn) error {
 	}
 	for i, c := range t.Calls {
 		if c.Tool == "" {
-			return fmt.Errorf("call %d names no tool", i+1)
+			return fmt.Errorf("call %d has no tool name", i+1)
 		}
 		if c.Raw != "" && c.Args != nil {
-			return fmt.Errorf("call %d has args and raw: want one", i+1)
+			return fmt.Errorf("call %d has both args and raw: use only one", i+1)
 		}
 		if _, err := walk(c.Args, func(text string) (string, error) { return "null", s.parse(text) }); err != nil {
 			return fmt.Errorf("call %d: %w", i+1, err)
@@ -213,7 +213,7 @@ func (s *script) reply(r model.Request) (model.Chunk, error) {
 			case "false", "":
 				continue
 			default:
-				return model.Chunk{}, fail(model.CodeScriptFailed, "script: turn %d: when gives %.80q: want true or false", i+1, out)
+				return model.Chunk{}, fail(model.CodeScriptFailed, "script: turn %d: when renders as %.80q: use true or false", i+1, out)
 			}
 		}
 		if t.Error != nil {

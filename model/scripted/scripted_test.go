@@ -271,10 +271,10 @@ func TestFaultsNameTheirTurn(t *testing.T) {
 		"turns: [{stop: maybe}]":                           "stop is",
 		"turns: [{error: No}]":                             "error is",
 		"turns: [{error: model_cut, say: x}]":              "cannot say",
-		"turns: [{calls: [{args: {}}]}]":                   "call 1 names no tool",
+		"turns: [{calls: [{args: {}}]}]":                   "call 1 has no tool name",
 		"turns: [{calls: [{tool: x, args: {a: ['{{']}}]}]": "call 1: a: 0",
 		"turns: [{error: model_cut, retry_after: soon}]":   "retry_after",
-		"turns: [{calls: [{tool: x, raw: x, args: {}}]}]":  "want one",
+		"turns: [{calls: [{tool: x, raw: x, args: {}}]}]":  "use only one",
 	} {
 		if _, err := scripted.New([]byte(src)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "script: ") {
 			t.Errorf("%s: %v, want %q", src, err, want)
