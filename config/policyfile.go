@@ -316,7 +316,7 @@ func checkRuleTool(u policy.Rule, custom []string) error {
 // checkToolName says what is wrong with a granted tool: a grant is exact.
 func checkToolName(s string) error {
 	if strings.ContainsAny(s, "*()") {
-		return fmt.Errorf("%q is no name of a tool: a grant is exact; patterns are for rules", short(s))
+		return fmt.Errorf("%q is not a tool name: a grant names one tool; use patterns in rules", short(s))
 	}
 	return policy.CheckPattern(s)
 }

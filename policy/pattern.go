@@ -80,7 +80,7 @@ func parsePattern(s string) (Pattern, error) {
 	case len(s) > patternMax:
 		return Pattern{}, fmt.Errorf("it is longer than %d bytes", patternMax)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return Pattern{}, errors.New("it holds a control character or is not UTF-8")
+		return Pattern{}, errors.New("it contains a control character or is not UTF-8")
 	case name == "":
 		return Pattern{}, errors.New("it names no tool")
 	case strings.ContainsAny(name, " \t)") || strings.Contains(strings.TrimSuffix(name, "*"), "*"):
@@ -101,7 +101,7 @@ func parsePattern(s string) (Pattern, error) {
 	}
 	for _, seg := range strings.FieldsFunc(arg, func(r rune) bool { return r == '/' || r == ' ' }) {
 		if _, err := path.Match(seg, ""); err != nil {
-			return Pattern{}, fmt.Errorf("%q is no glob", seg)
+			return Pattern{}, fmt.Errorf("%q is not a valid glob", seg)
 		}
 		if strings.Contains(seg, "[!") {
 			return Pattern{}, fmt.Errorf("%q: write [^…] for all characters but these", seg)

@@ -105,7 +105,7 @@ func checkEffect(e RuleEffect) error {
 	case RuleDeny, RuleAsk, RuleAllow:
 		return nil
 	}
-	return fmt.Errorf("%q is no effect: deny, ask or allow", string(e))
+	return fmt.Errorf("%q is not an effect: use deny, ask, or allow", string(e))
 }
 
 func checkSkill(s string) error {
@@ -115,7 +115,7 @@ func checkSkill(s string) error {
 	case len(s) > patternMax:
 		return fmt.Errorf("it is longer than %d bytes", patternMax)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl):
-		return errors.New("it holds a control character or is not UTF-8")
+		return errors.New("it contains a control character or is not UTF-8")
 	case strings.Count(s, "*") > 8:
 		return errors.New("it has more than 8 stars")
 	}

@@ -126,7 +126,7 @@ func TestPatternsForScripts(t *testing.T) {
 func TestCheckPattern(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{"Bash": "", "Bash(git:*)": "", "Read(src/**)": "", "mcp__a__*": "", "*": "", "": "names no tool", "(x)": "names no tool", "Bash(": "not closed", "Bash(git:*) x": "not closed",
-		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "not a tool name", "a b": "not a tool name", "**": "not a tool name", "a)": "not a tool name", "Read([)": "no glob", "Read([!a])": "[^…]", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
+		"Bash()": "empty", "Bash( )": "empty", "Bash(:*)": "empty", "a*b": "not a tool name", "a b": "not a tool name", "**": "not a tool name", "a)": "not a tool name", "Read([)": "not a valid glob", "Read([!a])": "[^…]", "Read(a\x00)": "control", "Read(\xff)": "UTF-8", "Read(" + strings.Repeat("a", 600) + ")": "longer",
 		"Read(" + strings.Repeat("a/", 40) + ")": "parts", "Bash(" + strings.Repeat("a ", 80) + ")": "words"} {
 		err := policy.CheckPattern(s)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -168,9 +168,9 @@ func CheckScript(entry string) error {
 	bad := func(seg string) bool { return seg == "" || seg == "." || seg == ".." }
 	switch {
 	case !ok || strings.TrimSpace(skill) == "" || file == "":
-		return fmt.Errorf("%q is no script: write SKILL:scripts/PATH", entry)
+		return fmt.Errorf("%q is not a script: write SKILL:scripts/PATH", entry)
 	case strings.ContainsAny(entry, "\\\x00\n*?[") || slices.ContainsFunc(strings.Split(file, "/"), bad):
-		return fmt.Errorf("%q is no script: its path is relative, clean and exact", entry)
+		return fmt.Errorf("%q is not a script: its path must be relative, clean, and exact", entry)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func CheckLevel(l string) error {
 	if len(l) == 2 && l[0] == 'L' && l[1] >= '0' && l[1] <= '3' {
 		return nil
 	}
-	return fmt.Errorf("%q is no level of isolation: L0, L1, L2 or L3", l)
+	return fmt.Errorf("%q is not an isolation level: use L0, L1, L2, or L3", l)
 }
 
 // approvedBefore reports whether the operator approved exactly this script in

@@ -46,7 +46,7 @@ func unmatchableDomain(domain string) error {
 	for _, label := range strings.Split(name, ".") {
 		bad := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' }
 		if label == "" || strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") || strings.ContainsFunc(label, bad) {
-			return fmt.Errorf("%q is no host: write domain:example.com or domain:*.example.com; other letters as xn--", domain)
+			return fmt.Errorf("%q is not a host: write domain:example.com or domain:*.example.com; write other letters as xn--", domain)
 		}
 	}
 	return nil
