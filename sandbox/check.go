@@ -16,7 +16,7 @@ func (j *Job) Check() error {
 	}
 	for i, a := range j.Argv {
 		if strings.ContainsRune(a, 0) {
-			return fmt.Errorf("argument %d holds a NUL byte, which no program can be given", i)
+			return fmt.Errorf("argument %d contains a NUL byte", i)
 		}
 	}
 	for i, kv := range j.Env {
@@ -24,14 +24,14 @@ func (j *Job) Check() error {
 		case !ok || k == "":
 			return fmt.Errorf("variable %d of the environment is not KEY=VALUE", i)
 		case strings.ContainsRune(kv, 0):
-			return fmt.Errorf("the variable %q holds a NUL byte, which no program can be given", k)
+			return fmt.Errorf("the variable %q contains a NUL byte", k)
 		}
 	}
 	if j.Dir != "" && !rooted(j.Dir) {
-		return fmt.Errorf("the working folder %q is no clean absolute path", j.Dir)
+		return fmt.Errorf("the working folder %q is not a clean absolute path", j.Dir)
 	}
 	if j.MinLevel < L0 || j.MinLevel > L3 {
-		return fmt.Errorf("%v is no level of isolation", j.MinLevel)
+		return fmt.Errorf("%v is not an isolation level", j.MinLevel)
 	}
 	for _, check := range []func() error{j.checkTrees, j.checkWorkspace, j.Limits.check} {
 		if err := check(); err != nil {
@@ -98,10 +98,10 @@ func (t *Tree) check() error {
 	files, dirs := map[string]bool{}, map[string]bool{}
 	for _, f := range t.Files {
 		if !below(f.Path) {
-			return fmt.Errorf("the tree %s: %q is no clean path of a file in it", t.Path, f.Path)
+			return fmt.Errorf("the tree %s: %q is not a clean path of a file in it", t.Path, f.Path)
 		}
 		if files[f.Path] {
-			return fmt.Errorf("the tree %s holds %s twice", t.Path, f.Path)
+			return fmt.Errorf("the tree %s contains %s twice", t.Path, f.Path)
 		}
 		files[f.Path] = true
 		for d := path.Dir(f.Path); d != "."; d = path.Dir(d) {
@@ -122,12 +122,12 @@ func (j *Job) checkWorkspace() error {
 		return nil
 	}
 	if !filepath.IsAbs(w.Host) || filepath.Clean(w.Host) != w.Host || strings.ContainsRune(w.Host, 0) {
-		return fmt.Errorf("the workspace %q is no clean absolute path", w.Host)
+		return fmt.Errorf("the workspace %q is not a clean absolute path", w.Host)
 	}
 	for _, list := range [][]string{w.ReadOnly, w.Hidden} {
 		for _, p := range list {
 			if !below(p) {
-				return fmt.Errorf("%q is no clean path in the workspace", p)
+				return fmt.Errorf("%q is not a clean path in the workspace", p)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func ParseLevel(s string) (Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no level of isolation: L0, L1, L2 or L3", s)
+	return 0, fmt.Errorf("%q is not an isolation level: use L0, L1, L2, or L3", s)
 }
 
 // Folders that exist in every backend.

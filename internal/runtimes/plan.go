@@ -261,5 +261,5 @@ func (r Request) find(run runtime) (string, error) {
 
 func missing(program string) error {
 	return &Refusal{Code: CodeInterpreter, Text: fmt.Sprintf("the script needs %s, which is not there where scripts run", path.Base(program)),
-		Hint: "install it in a system folder, since what lies below a home is not visible in the sandbox"}
+		Hint: "install it in a system folder, because home folders are not visible in the sandbox"}
 }

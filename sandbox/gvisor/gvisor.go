@@ -59,7 +59,7 @@ func New(o Options) (*Sandbox, error) {
 		o.Platform = "systrap"
 	}
 	if !slices.Contains([]string{"systrap", "ptrace", "kvm"}, o.Platform) {
-		return nil, fmt.Errorf("%q is no platform of gVisor: systrap, ptrace or kvm", o.Platform)
+		return nil, fmt.Errorf("%q is not a gVisor platform: use systrap, ptrace, or kvm", o.Platform)
 	}
 	if o.Temp == "" {
 		o.Temp = os.TempDir()

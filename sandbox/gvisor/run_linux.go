@@ -64,7 +64,7 @@ func (s *Sandbox) run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	s.swept.Do(func() { s.sweep(time.Now()) })
 	s.tidy()
 	if info, err := os.Stat(s.o.Path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return sandbox.Result{}, unavailable("runsc", s.o.Path+" is no program", err)
+		return sandbox.Result{}, unavailable("runsc", s.o.Path+" is not a program", err)
 	}
 	w, err := prepare(j.Workspace)
 	if err != nil {

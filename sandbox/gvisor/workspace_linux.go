@@ -34,7 +34,7 @@ func prepare(ws *sandbox.Workspace) (*work, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the workspace: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("the workspace %s is no folder", ws.Host)
+		return nil, fmt.Errorf("the workspace %s is not a folder", ws.Host)
 	}
 	if real, err := filepath.EvalSymlinks(ws.Host); err != nil || real != ws.Host {
 		return nil, fmt.Errorf("the path of the workspace %s has links in it; it is %s", ws.Host, real)

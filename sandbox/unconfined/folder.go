@@ -40,7 +40,7 @@ func shown(f *os.File, w *sandbox.Workspace) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no folder", f.Name())
+		return fmt.Errorf("%s is not a folder", f.Name())
 	}
 	real, err := filepath.EvalSymlinks(held(f))
 	if err != nil {

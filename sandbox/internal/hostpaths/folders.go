@@ -25,14 +25,14 @@ var ours = []string{"/proc", "/sys", "/dev", sandbox.ScratchDir, sandbox.Workspa
 // folders that the backend reserves.
 func Check(p string, own ...string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
-		return fmt.Errorf("%q is no clean absolute path to show in the sandbox", p)
+		return fmt.Errorf("%q is not a clean absolute path to show in the sandbox", p)
 	}
 	if slices.Contains(lives, p) {
 		return fmt.Errorf("%s cannot be shown in the sandbox; name a folder in it", p)
 	}
 	for _, o := range slices.Concat(ours, own) {
 		if p == o || strings.HasPrefix(p, o+"/") {
-			return fmt.Errorf("%s cannot be shown in the sandbox, which has a %s of its own", p, o)
+			return fmt.Errorf("%s cannot be shown in the sandbox, because the sandbox has its own %s", p, o)
 		}
 	}
 	return nil
