@@ -77,7 +77,7 @@ func (k *cache) keep(s Server, folder string, f listedFile, data []byte) error {
 			return err
 		}
 		if info, err := os.Lstat(d); err != nil || !info.IsDir() {
-			return errors.Join(err, errors.New(d+" is no folder"))
+			return errors.Join(err, errors.New(d+" is not a folder"))
 		}
 	}
 	if err := atomicfile.ReplaceSuffix(filepath.Join(place, strings.TrimPrefix(f.digest, "sha256:")), "new", data, 0o600); err != nil {

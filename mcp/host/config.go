@@ -146,29 +146,29 @@ func members(data []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	t, err := d.Token()
 	if err != nil {
-		return nil, errors.New("it is no JSON")
+		return nil, errors.New("it is not JSON")
 	}
 	if t != json.Delim('{') {
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	}
 	out := map[string]json.RawMessage{}
 	for d.More() {
 		t, err := d.Token()
 		key, is := t.(string)
 		if err != nil || !is {
-			return nil, fmt.Errorf("it is no JSON after byte %d", d.InputOffset())
+			return nil, fmt.Errorf("it is not JSON after byte %d", d.InputOffset())
 		}
 		if _, twice := out[key]; twice {
 			return nil, fmt.Errorf("%s is defined twice", quoted(key))
 		}
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {
-			return nil, fmt.Errorf("%s is no JSON", quoted(key))
+			return nil, fmt.Errorf("%s is not JSON", quoted(key))
 		}
 		out[key] = v
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, errors.New("it is no JSON: the object has no end")
+		return nil, errors.New("it is not JSON: the object has no end")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is something after the object")
@@ -195,7 +195,7 @@ func (s Server) check() error {
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Cwd != "" || s.Type == "stdio"):
 		return bad("", "args, env and cwd are for a command")
 	case s.StartMS < 0 || s.CallMS < 0:
-		return bad("", "a timeout is no negative number")
+		return bad("", "a timeout cannot be negative")
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (s Server) Expand(env func(string) (string, bool)) (out Server, used bool, 
 	}
 	if out.URL != "" {
 		if u, bad := url.Parse(out.URL); bad != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return out, false, wrong(s.File, quoted(s.Label)+".url", "it is no http or https URL")
+			return out, false, wrong(s.File, quoted(s.Label)+".url", "it is not an http or https URL")
 		}
 	}
 	return out, true, nil

@@ -28,8 +28,8 @@ func TestParseReadsTheShapePeopleHave(t *testing.T) {
 func TestParseNamesFileAndKey(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		``:                        "it is no JSON",
-		`[]`:                      "it is no object",
+		``:                        "it is not JSON",
+		`[]`:                      "it is not an object",
 		`{}`:                      "it has no mcpServers",
 		`{"mcpServers":{},"x":1}`: `unknown field "x"`,
 		`{"mcpServers":{}} {}`:    "after the object",

@@ -343,7 +343,7 @@ func (s *Source) read(ctx context.Context, uri string) ([]byte, error) {
 			return []byte(c.Text), nil
 		}
 	}
-	return nil, s.c.fault("read", "mcp_answer_missing", "", errors.New("its answer does not hold the file that was asked for"))
+	return nil, s.c.fault("read", "mcp_answer_missing", "", errors.New("its response does not contain the requested file"))
 }
 
 // Mount is what a run makes of a server's skills: always third_party, named in

@@ -69,7 +69,7 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, metier.Errorf(metier.Invalid, "token_file", "give a file of lines PRINCIPAL TOKEN", "%s is no file", path)
+		return nil, metier.Errorf(metier.Invalid, "token_file", "give a file of lines PRINCIPAL TOKEN", "%s is not a file", path)
 	}
 	out, whose := map[string]string{}, map[string]string{}
 	lines := bufio.NewScanner(f)
@@ -81,7 +81,7 @@ func ReadTokens(e *engine.Engine, file string) (map[string]string, error) {
 		words := strings.Fields(line)
 		switch {
 		case len(words) != 2:
-			return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s:%d is no principal and token", path, n)
+			return nil, metier.Errorf(metier.Invalid, "token_file", "each line is PRINCIPAL TOKEN", "%s:%d is not a principal and a token", path, n)
 		case len(words[1]) < shortestToken:
 			return nil, metier.Errorf(metier.Invalid, "token_file", "use long random ones", "%s:%d: the token of %s has fewer than %d characters", path, n, words[0], shortestToken)
 		case out[words[0]] != "":

@@ -182,7 +182,7 @@ func (c *checks) once(ctx context.Context, snap *metier.Snapshot, sk metier.Skil
 		size += f.Size
 	}
 	if !slices.ContainsFunc(v.files, func(f file) bool { return f.URI == v.main }) && !man.Dynamic {
-		return nil, &metier.Error{Op: "index", Skill: sk.Name, Path: head.FileName, Kind: metier.Invalid, Code: "skill_broken", Err: errors.New("it is no file that can be read")}
+		return nil, &metier.Error{Op: "index", Skill: sk.Name, Path: head.FileName, Kind: metier.Invalid, Code: "skill_broken", Err: errors.New("it is not a readable file")}
 	}
 	if !man.Dynamic {
 		v.entry.Resources = v.files

@@ -115,7 +115,7 @@ func (s *Server) readDirectory(_ context.Context, ss *mcp.ServerSession, p *extP
 	}
 	kids, ok := s.index.Load().children[strings.TrimSuffix(p.URI, "/")]
 	if !ok {
-		return nil, invalid("%s is no folder", p.URI)
+		return nil, invalid("%s is not a folder", p.URI)
 	}
 	kids, next, err := page(p, s.opts.PageSize, kids, func(c child) string { return c.uri })
 	if err != nil {
