@@ -306,7 +306,7 @@ func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
 
 // inSkill explains a path inside a skill's folder.
 func (n *Snapshot) inSkill(ctx context.Context, sk Skill, host, in string) Diagnostic {
-	d := Diagnostic{Code: "inside-skill", Detail: "it lies in the skill " + termtext.Quote(sk.Name) + " (" + termtext.Line(sk.ID.String()) + ")"}
+	d := Diagnostic{Code: "inside-skill", Detail: "it is in the skill " + termtext.Quote(sk.Name) + " (" + termtext.Line(sk.ID.String()) + ")"}
 	full, err := n.Index(ctx, sk)
 	if err != nil || !sk.usable() {
 		return d

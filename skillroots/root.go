@@ -87,7 +87,7 @@ func (f Finder) Place(r *Root, set settings.Settings, workspace string, mounts [
 	}
 	return &metier.Error{Op: "skills root", Path: r.Path, Kind: metier.Denied, Code: "skills_root_outside",
 		Hint: "move it into the workspace, or mount it with Request.Mounts",
-		Err:  fmt.Errorf("it lies outside the workspace %s", workspace)}
+		Err:  fmt.Errorf("it is outside the workspace %s", workspace)}
 }
 
 // Resolve returns the folder after links. It returns "" for embedded skills and

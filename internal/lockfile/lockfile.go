@@ -76,7 +76,7 @@ func (l *Lock) Sign(text []byte) error {
 // create a lock elsewhere.
 func usable(path string) error {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "lock", Path: path, Err: errors.New("it is no regular file; remove it")}
+		return &fs.PathError{Op: "lock", Path: path, Err: errors.New("it is not a regular file; remove it")}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func Read(root *os.Root, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a link that leads nowhere or out of its folder", name)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -33,7 +33,7 @@ func Read(root *os.Root, name string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() { // replaced after the first check
-		err = fmt.Errorf("%s is no regular file", name)
+		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func At(base, path string) (dir string, v Verdict) {
 
 const (
 	nothing  = "nothing exists at this path"
-	noFolder = "this is no folder and no SKILL.md"
+	noFolder = "this is neither a folder nor a SKILL.md"
 )
 
 // ValidateAsReference validates the skill at a path exactly as the reference

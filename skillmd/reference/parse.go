@@ -45,7 +45,7 @@ func read(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no regular file; the reference validator fails or hangs on it", path)
+		return "", fmt.Errorf("%s is not a regular file; the reference validator fails or hangs on it", path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {

@@ -85,7 +85,7 @@ func TestWhatCrashesTheReferenceIsAnError(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "SKILL.md"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := At("", dir).Validate(); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if got, err := At("", dir).Validate(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %q, %v", got, err)
 	}
 }

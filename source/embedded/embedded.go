@@ -107,7 +107,7 @@ func (s *Source) head(dir string) (metier.Head, bool) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return s.bad(h, "it is no regular file"), true
+		return s.bad(h, "it is not a regular file"), true
 	}
 	h.Size = info.Size()
 	if t := info.ModTime(); !t.IsZero() {
@@ -181,7 +181,7 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return fail(metier.Invalid, "resource_not_file", errors.New("it is no regular file"))
+		return fail(metier.Invalid, "resource_not_file", errors.New("it is not a regular file"))
 	}
 	return f, nil
 }

@@ -56,7 +56,7 @@ func (b *bundle) Open(ctx context.Context, file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-var errSkipped = errors.New("folders of version control and packages are no part of a skill")
+var errSkipped = errors.New("version control and package folders are not part of a skill")
 
 // skips reports whether a folder with this name is not part of a skill. Case is ignored, because
 // some file systems are case-insensitive.
@@ -98,7 +98,7 @@ func (b *bundle) resolve(rel string) (target, error) {
 		return target{}, err
 	}
 	if d.Dev != self.Dev || d.Ino != self.Ino {
-		return target{}, &confine.Error{Op: "resolve", Path: rel, Code: confine.Changed, Err: fmt.Errorf("%s is another folder by now", location)}
+		return target{}, &confine.Error{Op: "resolve", Path: rel, Code: confine.Changed, Err: fmt.Errorf("%s is now a different folder", location)}
 	}
 	t, err := b.at.target(filepath.Join(location, filepath.FromSlash(rel)))
 	if _, within := inside(filepath.FromSlash(b.node.rel), filepath.FromSlash(t.rel)); err == nil && rel != b.name && (t.at != b.node.at || !within) {

@@ -36,9 +36,9 @@ func (s *Source) Why(p string) metier.Diagnostic {
 		case code == confine.Permission:
 			return say("unreadable-directory", "%s cannot be searched", path.Dir(rel))
 		case code == confine.Outside:
-			return say("skill-scan-outside-root", "%s lies in another file system", rel)
+			return say("skill-scan-outside-root", "%s is on another file system", rel)
 		case err != nil:
-			return say("path-missing", "%s is not there", rel)
+			return say("path-missing", "%s does not exist", rel)
 		case slices.Contains(s.opt.Skip, name):
 			return say("folder-skipped", "%s is a skipped folder", rel)
 		case info.Mode&fs.ModeSymlink != 0:
@@ -48,9 +48,9 @@ func (s *Source) Why(p string) metier.Diagnostic {
 		case !info.Mode.IsDir():
 			return say("not-skill-file", "%s is a file", rel)
 		case s.children && i > 0:
-			return say("children-only", "%s lies deeper", rel)
+			return say("children-only", "%s is not directly below the root", rel)
 		case i >= s.opt.MaxDepth:
-			return say("max-depth-exceeded", "%s lies deeper than %d", rel, s.opt.MaxDepth)
+			return say("max-depth-exceeded", "%s is deeper than %d levels", rel, s.opt.MaxDepth)
 		}
 	}
 	sc := scan{Source: s, anchors: at}

@@ -75,7 +75,7 @@ func (f *indexFile) check(id indexID) error {
 	d := f.data
 	switch {
 	case string(d[:8]) != indexMagic:
-		return errors.New("it is no index file")
+		return errors.New("it is not an index file")
 	case le.Uint64(d[12:]) != indexFormat:
 		return errors.New("another version wrote it")
 	case le.Uint64(d[24:]) != uint64(len(d)):

@@ -121,7 +121,7 @@ func TestIndexFileOfAnotherIsRefused(t *testing.T) {
 		"the root was in another file system":         func(id *indexID, _ []byte) { id.dev++ },
 		"it is about another root, or other settings": func(id *indexID, _ []byte) { id.name += "x" },
 		"another version wrote it":                    func(_ *indexID, b []byte) { b[16]++ },
-		"it is no index file":                         func(_ *indexID, b []byte) { b[0]++ },
+		"it is not an index file":                     func(_ *indexID, b []byte) { b[0]++ },
 		"its checksum is wrong":                       func(_ *indexID, b []byte) { b[len(b)-1]++ },
 	} {
 		id, bad := fuzzID, append([]byte(nil), b...)

@@ -162,7 +162,7 @@ func (x *index) list(p place) (dirs []place) {
 		case e.Type&fs.ModeDir == 0:
 			x.note(skillmd.Warning, "unreadable-skill-resource", c.loc, "ignored: not a regular file")
 		case slices.Contains(x.s.opt.Skip, e.Name):
-			x.note(skillmd.Advice, "resource-folder-skipped", c.loc, "folders of this name are no part of a skill; it is left out")
+			x.note(skillmd.Advice, "resource-folder-skipped", c.loc, "ignored: folders with this name are not part of a skill")
 		case strings.Count(c.path, "/")+1 > x.s.opt.MaxResourceDepth:
 			x.note(skillmd.Warning, "max-depth-exceeded", c.loc, fmt.Sprintf("the folder is left out: it is deeper than %d", x.s.opt.MaxResourceDepth))
 		default:

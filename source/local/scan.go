@@ -336,7 +336,7 @@ func (sc *scan) fill(h *metier.Head, t target, w *worker) error {
 func (sc *scan) linkedHead(n node, h metier.Head, w *worker) (metier.Head, error) {
 	info, err := sc.get(n.at).dir.Stat(n.child(h.FileName).rel)
 	if errors.Is(err, syscall.EXDEV) {
-		return entry.Bad(n.path, n.location(sc.anchors), "skill-other-file-system", "the folder lies on another file system than its root, which a scan does not enter"), nil
+		return entry.Bad(n.path, n.location(sc.anchors), "skill-other-file-system", "the folder is on a different file system than its root, and a scan does not enter it"), nil
 	}
 	if err != nil || info.Mode&fs.ModeSymlink == 0 {
 		return sc.bad(h, "skill-outside-root", "the path crosses into another file system, or the file has another name outside; copy it here"), err
