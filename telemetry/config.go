@@ -55,7 +55,7 @@ func configure(env func(string) string) (config, error) {
 	case "gzip":
 		c.gzip = true
 	default:
-		return c, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q: gzip or none", v)
+		return c, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q: use gzip or none", v)
 	}
 	return c, nil
 }
@@ -67,7 +67,7 @@ func (c *config) signal(env func(string) string, name, path string, to *string) 
 	case "none":
 		return nil
 	default:
-		return fmt.Errorf("OTEL_%s_EXPORTER is %q: otlp or none", name, v)
+		return fmt.Errorf("OTEL_%s_EXPORTER is %q: use otlp or none", name, v)
 	}
 	own := func(key string) string {
 		if v := env("OTEL_EXPORTER_OTLP_" + name + "_" + key); v != "" {
@@ -76,7 +76,7 @@ func (c *config) signal(env func(string) string, name, path string, to *string) 
 		return env("OTEL_EXPORTER_OTLP_" + key)
 	}
 	if v := own("PROTOCOL"); v != "" && v != "http/protobuf" {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, and metier speaks http/protobuf", v)
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, but metier supports only http/protobuf", v)
 	}
 	raw := env("OTEL_EXPORTER_OTLP_" + name + "_ENDPOINT")
 	if raw == "" {
@@ -87,7 +87,7 @@ func (c *config) signal(env func(string) string, name, path string, to *string) 
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("the endpoint of OpenTelemetry is no http or https URL") // it may hold a password: not quoted
+		return errors.New("the OpenTelemetry endpoint is not an http or https URL") // it may hold a password: not quoted
 	}
 	*to = u.String()
 	c.headers[*to], err = headers(own("HEADERS"))
@@ -104,7 +104,7 @@ func headers(list string) (map[string]string, error) {
 		k, v, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(v))
 		if k = strings.TrimSpace(k); !ok || k == "" || err != nil || strings.ContainsAny(k+value, "\r\n\x00") {
-			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS is no list of key=value") // values are secrets: not quoted
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS is not a list of key=value pairs") // values are secrets: not quoted
 		}
 		out[k] = value
 	}

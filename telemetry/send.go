@@ -99,7 +99,7 @@ func (s *sender) send(ctx context.Context, to string, m proto.Message) {
 func (s *sender) post(ctx context.Context, to string, body []byte) (again time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return -1, errors.New("the endpoint of OpenTelemetry is no URL")
+		return -1, errors.New("the OpenTelemetry endpoint is not a URL")
 	}
 	for k, v := range s.config.headers[to] {
 		req.Header.Set(k, v)
