@@ -257,7 +257,7 @@ func (s *Session) matches(head string, skills []describedSkill, detail map[strin
 // knowing refuses calls of a model that is told of no skills.
 func knowing(s *Session) (Facts, error) {
 	if !s.listing().shown() {
-		return Facts{}, &Error{Op: "search", Kind: Denied, Code: "skills_not_told", Err: errors.New("this session tells of no skills")}
+		return Facts{}, &Error{Op: "search", Kind: Denied, Code: "skills_not_told", Err: errors.New("this session does not list skills")}
 	}
 	return Facts{Request: policy.Request{Effect: policy.Read}}, nil
 }

@@ -59,7 +59,7 @@ func (s *Session) settle(ctx context.Context, at *hostBrowser) error {
 		return err
 	}
 	if at.context = made.ID; at.context == "" {
-		return errors.New("the browser makes no context of its own for the lease")
+		return errors.New("the browser did not create a separate context for the shared session")
 	}
 	at.listen("", func(m message) { s.happened(at, m) })
 	if err := at.call(ctx, "", "Browser.setDownloadBehavior", map[string]any{"behavior": "deny", "browserContextId": at.context}, nil); err != nil {

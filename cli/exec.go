@@ -69,7 +69,7 @@ func (a *app) exec(ctx context.Context, f execFlags, skill, path string, args []
 	}
 	call := exectool.Script{Skill: skill, Path: path, Args: args, Cwd: f.cwd}
 	if f.timeout < 0 || f.timeout > 0 && f.timeout < time.Millisecond {
-		return wrong("usage", "give a time such as 30s", "--timeout %s is no time a script can have", f.timeout)
+		return wrong("usage", "give a time such as 30s", "--timeout %s is not a valid duration for a script", f.timeout)
 	}
 	if f.stdin {
 		const most = 96 << 10
@@ -150,14 +150,14 @@ var refusals = map[string]refusal{
 	"invalid_arguments":        {metier.Invalid, "see 'metier exec --help'"},
 	"script_path_invalid":      {metier.Invalid, seeFiles},
 	"resource_not_script":      {metier.Invalid, seeFiles},
-	"cwd_outside":              {metier.Invalid, "leave --cwd out, or name a folder of the workspace"},
+	"cwd_outside":              {metier.Invalid, "omit --cwd, or name a folder in the workspace"},
 	"skill_not_found":          {metier.NotFound, "'metier list --all' shows every skill, and why one is left out"},
 	"skill_registry_missing":   {metier.NotFound, "name the folder of skills with --skills-root"},
 	"script_not_indexed":       {metier.NotFound, seeFiles},
 	"script_not_found":         {metier.NotFound, seeFiles},
 	"script_not_file":          {metier.NotFound, seeFiles},
-	"script_snapshot_mismatch": {metier.Drift, "run it again, when nothing changes the skill meanwhile"},
-	"script_outside_root":      {metier.Denied, "a script lies in its skill's folder; links out of it are not followed"},
+	"script_snapshot_mismatch": {metier.Drift, "run it again when no other program is changing the skill"},
+	"script_outside_root":      {metier.Denied, "a script must be in its skill's folder; links that lead out of it are not followed"},
 	"permission_denied":        {metier.Denied, "make the file readable"},
 	"script_not_allowlisted":   {metier.Denied, "name it with --allow-skill-script SKILL:scripts/PATH"},
 	policy.CodeSkillDenied:     {metier.Denied, "the operator's configuration, policy file or the workspace's metier.yaml denies it"},

@@ -70,8 +70,8 @@ func (a *app) fix(ctx context.Context, paths []string, write bool) error {
 		return &problem{exit: exitFailed, code: "skill_not_mended", err: fmt.Errorf("%s not fixed", countOf(left+missing, len(paths), "skill")),
 			hint: "fix the listed problems by hand: only a person knows what was meant"}
 	case missing > 0:
-		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s not there", countOf(missing, len(paths), "path")),
-			hint: "name folders that hold a SKILL.md"}
+		return &problem{exit: exitNotFound, code: "path_missing", err: fmt.Errorf("%s missing", countOf(missing, len(paths), "path")),
+			hint: "name folders that contain a SKILL.md"}
 	}
 	return nil
 }

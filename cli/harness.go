@@ -154,7 +154,7 @@ func (a *app) checkHarness(h *harness.Harness, shown string) error {
 	if v.OK {
 		return nil
 	}
-	return &problem{exit: exitFailed, code: "harness_invalid", hint: "fix the listed problems; the rules are in docs/HARNESS.md", err: fmt.Errorf("%s is no valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
+	return &problem{exit: exitFailed, code: "harness_invalid", hint: "fix the listed problems; the rules are in docs/HARNESS.md", err: fmt.Errorf("%s is not a valid harness: %s", shown, plural.Of(len(v.Errors), "error"))}
 }
 
 // harnessNode is a node of `harness show --json`.
@@ -230,7 +230,7 @@ func (a *app) harnessReadCommand() *cobra.Command {
 		Example: "  metier harness read examples/sales-desk name", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[1] != "name" && args[1] != "description" {
-				return wrong("usage", "fields: name, description", "%q is no field of a harness", args[1])
+				return wrong("usage", "fields: name, description", "%q is not a field of a harness", args[1])
 			}
 			h, err := a.harnessAt(c.Context(), args[0], layout, true)
 			if err != nil {

@@ -191,7 +191,7 @@ func (a *app) mcpInspect(ctx context.Context, label string, files []string, veri
 		showInspected(a.Out, serverOf(st), tools, skills, notes)
 	})
 	if err == nil && bad > 0 {
-		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "a run refuses them; tell whoever runs the server", err: fmt.Errorf("%d of its skills cannot be used as they are", bad)}
+		err = &problem{exit: exitFailed, code: "mcp_not_verified", hint: "a run refuses them; report it to the operator of the server", err: fmt.Errorf("%d of its skills cannot be used as they are", bad)}
 	}
 	return a.printed(err)
 }

@@ -85,7 +85,7 @@ func (a *app) mcpInstall(ctx context.Context, f mcpInstallFlags, m install.Clien
 	if f.name == "" || strings.ContainsFunc(f.name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}) {
-		return wrong("usage", "use letters, digits, - and _", "--as %q is no name of a server", f.name)
+		return wrong("usage", "use letters, digits, - and _", "--as %q is not a server name", f.name)
 	}
 	served, err := f.served(args)
 	if err != nil {
@@ -127,10 +127,10 @@ func (f mcpInstallFlags) served(args []string) (s install.Server, err error) {
 		return s, wrong("usage", "give them to 'metier mcp' where it runs", "arguments after -- are for a server that the client starts, and --url names one that runs")
 	}
 	if u, err := url.Parse(f.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return s, wrong("usage", "write it as http://127.0.0.1:8931/mcp", "--url is no address of a server")
+		return s, wrong("usage", "write it as http://127.0.0.1:8931/mcp", "--url is not the URL of a server")
 	}
 	if f.tokenEnv != "" && !envName.MatchString(f.tokenEnv) {
-		return s, wrong("usage", "name the variable, such as SKILLS_TOKEN, and set it to the token", "--token-env is no name of an environment variable")
+		return s, wrong("usage", "name the variable, such as SKILLS_TOKEN, and set it to the token", "--token-env is not the name of an environment variable")
 	}
 	return install.Server{Name: f.name, URL: f.url, TokenEnv: f.tokenEnv}, nil
 }

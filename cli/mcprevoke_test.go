@@ -31,7 +31,7 @@ func TestMCP_AsksAgainAfterRevoke(t *testing.T) {
 		}
 	}
 	run(1)
-	if exit, out := p.metier("runs", "approvals", "--revoke", "report"); exit != 0 || !strings.Contains(out, "is not approved any more") {
+	if exit, out := p.metier("runs", "approvals", "--revoke", "report"); exit != 0 || !strings.Contains(out, "is no longer approved") {
 		t.Fatalf("exit %d: %s", exit, out)
 	}
 	run(1)

@@ -53,7 +53,7 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 			}
 		}
 		if len(gone) == n {
-			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists them", Err: errors.New("no approval has this id or is for a skill of this name")}
+			return &metier.Error{Op: "approvals", Skill: w, Kind: metier.NotFound, Code: "approval_not_found", Hint: "'metier runs approvals' lists them", Err: errors.New("no approval has this ID or is for a skill with this name")}
 		}
 	}
 	kept, err := a.engine().State().Revoke(ctx, func(p userstate.Approval) bool { return slices.ContainsFunc(what, p.Names) })
@@ -65,9 +65,9 @@ func (a *app) revoke(ctx context.Context, what []string) error {
 		return a.document(map[string]any{"revoked": gone})
 	}
 	for _, p := range gone {
-		fmt.Fprintf(a.Out, "%s %s is not approved any more\n", oneLine(p.Covers["skill"]), oneLine(p.Covers["script"]))
+		fmt.Fprintf(a.Out, "%s %s is no longer approved\n", oneLine(p.Covers["skill"]), oneLine(p.Covers["script"]))
 		if p.Run != "" {
-			fmt.Fprintf(a.Out, "  run %s, where it was answered, keeps the answer\n", oneLine(p.Run))
+			fmt.Fprintf(a.Out, "  run %s, where the question was answered, keeps the answer\n", oneLine(p.Run))
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func (a *app) listApprovals() error {
 		return a.document(map[string]any{"approvals": append([]userstate.Approval{}, list...)})
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(a.Out, "nothing is approved always")
+		_, err := fmt.Fprintln(a.Out, "there are no permanent approvals")
 		return err
 	}
 	t := table{heads: []string{"ID", "SKILL", "SCRIPT", "TREE", "SANDBOX", "NETWORK", "BY", "SINCE"}}
@@ -96,6 +96,6 @@ func (a *app) listApprovals() error {
 // noteCopy reports the backup copy of a file that could not be parsed.
 func (a *app) noteCopy(file, kept string) {
 	if kept != "" && !a.json {
-		fmt.Fprintf(a.Err, "note: %s could not be understood; it is kept as %s\n", oneLine(file), oneLine(kept))
+		fmt.Fprintf(a.Err, "note: %s could not be parsed; a copy is in %s\n", oneLine(file), oneLine(kept))
 	}
 }

@@ -77,7 +77,7 @@ func moment(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	if err != nil || ago <= 0 {
-		return time.Time{}, wrong("usage", "give a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long ago (90m, 12h, 30d)", "--since %q is no time", s)
+		return time.Time{}, wrong("usage", "give a day (2026-01-31), a time (2026-01-31T15:04:05Z), or how long ago (90m, 12h, 30d)", "--since %q is not a time", s)
 	}
 	return now.Add(-ago), nil
 }

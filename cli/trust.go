@@ -122,7 +122,7 @@ func (a *app) showTrusted(doc trustedSkill, revoke bool) {
 	case revoke && !doc.Changed:
 		fmt.Fprintf(a.Out, "%s was not trusted\n", name)
 	case revoke:
-		fmt.Fprintf(a.Out, "%s is not trusted any more\n", name)
+		fmt.Fprintf(a.Out, "%s is no longer trusted\n", name)
 	default:
 		fmt.Fprintf(a.Out, "%s (%s) counts as %s while its files are %s\n", name, oneLine(doc.ID), doc.Tier, a.short(doc.Tree))
 	}

@@ -65,7 +65,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	q = e.childQuestion(ctx, folder.Dir(), q)
 	if a.Allow && (Gone(q.Text) || Gone(q.Args)) {
 		return q, ans, &metier.Error{Op: "answer", Path: folder.Dir(), Kind: metier.Drift, Code: "question_unreadable", Hint: "'metier audit verify " + folder.ID() + "' shows what changed; answer no, or start a new run",
-			Err: fmt.Errorf("the record no longer holds the text of question %s, so it cannot be answered with yes", q.ID)}
+			Err: fmt.Errorf("the record no longer contains the text of question %s, so it cannot be answered with yes", q.ID)}
 	}
 	ans = policy.Answer{Question: q.ID, Allow: a.Allow, Scope: a.Scope, By: e.Principal()}
 	if err := s.Answer(ctx, q.Call, ans); err != nil {
@@ -77,7 +77,7 @@ func (e *Engine) answerIn(ctx context.Context, folder *run.Folder, a AnswerReque
 	if a.Scope == policy.ScopeAlways {
 		err := e.keepApproval(ctx, newApproval(event.ApprovalRequested{ID: q.ID, Binds: q.Binds, Code: q.Code}, run.Text(q.Text), folder.ID(), ans.By, e.Now()))
 		if err != nil {
-			return q, ans, fmt.Errorf("the answer is in the record and holds for this run; it could not be kept for others: %w", err)
+			return q, ans, fmt.Errorf("the answer is recorded and applies to this run, but it could not be saved for other runs: %w", err)
 		}
 	}
 	return q, ans, nil

@@ -62,7 +62,7 @@ func (r *Run) settle(ctx context.Context) error {
 func (e *Engine) keepApproval(ctx context.Context, p userstate.Approval) error {
 	kept, err := e.State().Approve(ctx, p)
 	if kept != "" {
-		e.note("state_copied", "%s could not be understood; it is kept as %s", e.State().ApprovalFile(), kept)
+		e.note("state_copied", "%s could not be parsed; a copy is in %s", e.State().ApprovalFile(), kept)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func (r *Run) ask(ctx context.Context, q agent.Question) (policy.Answer, error) 
 		return ans, err // the session refuses a scope that the question does not have
 	}
 	if err := r.e.keepApproval(ctx, newApproval(q.ApprovalRequested, q.Text, r.folder.ID(), ans.By, r.e.Now())); err != nil {
-		r.note(metier.CodeOf(err), "the answer holds for this session only: %v", err)
+		r.note(metier.CodeOf(err), "the answer applies to this session only: %v", err)
 		ans.Scope = policy.ScopeSession
 	}
 	return ans, nil

@@ -50,7 +50,7 @@ func Backend(asked string, op config.Operator) (string, error) {
 		return "", metier.Errorf(metier.Invalid, "usage", "sandboxes: "+strings.Join(Backends(), ", "), "there is no sandbox %q", name)
 	}
 	if name == BackendUnsafe && asked != BackendUnsafe {
-		return "", metier.Errorf(metier.Invalid, "config_invalid", "choose it with Request.Sandbox for each command that needs it", "%s is no sandbox, so a configuration file cannot choose it", name)
+		return "", metier.Errorf(metier.Invalid, "config_invalid", "choose it with Request.Sandbox for each command that needs it", "%s is not a sandbox, so a configuration file cannot choose it", name)
 	}
 	return name, nil
 }

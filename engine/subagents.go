@@ -61,11 +61,11 @@ func (e *Engine) SubagentProfiles(op config.Operator, dirs []string) ([]KnownPro
 		more, err := subagent.Load(os.DirFS(d))
 		if err == nil && len(more) == 0 {
 			if _, err = os.Stat(d); err == nil {
-				err = errors.New("it holds no NAME.yaml")
+				err = errors.New("it contains no NAME.yaml file")
 			}
 		}
 		if err != nil {
-			return nil, metier.Errorf(metier.Invalid, "subagent_profile_invalid", "'metier subagents check FILE' judges one; docs/SUBAGENTS.md lists the keys of a profile", "%s: %w", d, namedfile.Cause(err))
+			return nil, metier.Errorf(metier.Invalid, "subagent_profile_invalid", "'metier subagents check FILE' checks one; docs/SUBAGENTS.md lists the keys of a profile", "%s: %w", d, namedfile.Cause(err))
 		}
 		for _, p := range more {
 			k := KnownProfile{p, filepath.Join(d, p.Name+".yaml")}
@@ -142,7 +142,7 @@ func (e *Engine) planSubagents(l *Launch, q Request, op config.Operator) error {
 func CheckProfile(p subagent.Profile) error {
 	for _, t := range p.Tools {
 		if _, known := config.ToolEffect(t); !known && t != subagent.Inherit && !strings.HasPrefix(t, "mcp__") {
-			return metier.Errorf(metier.Invalid, "tool_unknown", "tools: "+subagent.Inherit+", "+strings.Join(config.ToolNames(), ", "), "the subagent profile %s names the tool %q, which there is not", p.Name, t)
+			return metier.Errorf(metier.Invalid, "tool_unknown", "tools: "+subagent.Inherit+", "+strings.Join(config.ToolNames(), ", "), "the subagent profile %s names the tool %q, which does not exist", p.Name, t)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ var optional = map[string]bool{"note": true}
 // principal.
 func New(e Event, id, by string, at time.Time) (record.Entry, error) {
 	if known, ok := types[e.Type()]; !ok || known != reflect.TypeOf(e) {
-		return record.Entry{}, fmt.Errorf("encode %s: %T is no event of this build; events are values", e.Type(), e)
+		return record.Entry{}, fmt.Errorf("encode %s: %T is not an event of this build; events are values", e.Type(), e)
 	}
 	data, err := json.Marshal(e)
 	if err != nil {

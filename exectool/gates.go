@@ -87,7 +87,7 @@ func (r *runner) sound(ctx context.Context, s *metier.Session, p *prepared, fail
 	p.indexed = p.skill.Resources[i]
 	switch {
 	case p.indexed.Kind != metier.Script:
-		return fail(metier.Invalid, "resource_not_script", "the file is no script of the skill", "")
+		return fail(metier.Invalid, "resource_not_script", "the file is not a script of the skill", "")
 	case p.indexed.Size > scriptMax:
 		return fail(metier.LimitReached, "script_too_large", fmt.Sprintf("the script has %d bytes, at most %d can run", p.indexed.Size, scriptMax), "")
 	}
@@ -189,7 +189,7 @@ func (r *runner) cwd(asked, skill string, host bool, fail refusal) (string, erro
 	}
 	dir = path.Clean(dir)
 	if strings.ContainsRune(dir, 0) || strings.ContainsRune(asked, '\\') || !slices.ContainsFunc(in, func(root string) bool { return dir == root || strings.HasPrefix(dir, root+"/") }) {
-		return "", fail(metier.Denied, "cwd_outside", "the working folder lies outside of where the script may work", "give a folder of "+strings.Join(in, " or "))
+		return "", fail(metier.Denied, "cwd_outside", "the working folder is outside the folders that the script may use", "give a folder of "+strings.Join(in, " or "))
 	}
 	return dir, nil
 }

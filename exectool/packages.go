@@ -36,7 +36,7 @@ func (r *runner) dependencies(ctx context.Context, x *metier.ToolContext, p prep
 		return nil
 	}
 	return &metier.Error{Op: "run", Skill: p.skill.Name, Path: p.script.Path, Kind: metier.Unavailable, Code: "dependency_missing",
-		Hint: "install what is missing in a system folder, or set missing_dependency to warn", Err: fmt.Errorf("declared and not there: %s", strings.Join(missing, ", "))}
+		Hint: "install what is missing in a system folder, or set missing_dependency to warn", Err: fmt.Errorf("declared but not installed: %s", strings.Join(missing, ", "))}
 }
 
 // missing asks the interpreter, where the script would run, which packages it lacks. A name that is

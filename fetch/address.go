@@ -34,7 +34,7 @@ func parse(raw string) (address, error) {
 	case err != nil:
 		return no("url_invalid", "", "the address cannot be read")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "":
-		return no("scheme_not_allowed", "", "an address begins with http:// or https://")
+		return no("scheme_not_allowed", "", "a URL starts with http:// or https://")
 	case u.User != nil:
 		return no("url_credentials", "remove the part before the @", "the address holds credentials")
 	}

@@ -139,7 +139,7 @@ func TestEachKindOfAnswer(t *testing.T) {
 	w := newFixture(t, n, allowing("example.com"), nil)
 	for _, tt := range []struct{ url, code, status, text string }{
 		{"http://example.com/json", "", "read", "type=\"application/json\" origin=\"third-party, untrusted\">\n{\"a\": [1, 2]}\n</web_page>\n"},
-		{"http://example.com/image", "", "binary", "The server answered 200 OK with what is no text: image/png, 9 bytes, sha256:"},
+		{"http://example.com/image", "", "binary", "The server answered 200 OK with content that is not text: image/png, 9 bytes, sha256:"},
 		{"http://example.com/empty", "", "read", "The server answered 204 No Content.\n"},
 		{"http://example.com/nothing", "http_error", "read", "The server answered 404 Not Found.\n<web_page"},
 		{"http://example.com/forbidden", "http_error", "read", "host_not_allowed: says the server itself"},

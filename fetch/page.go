@@ -59,7 +59,7 @@ func binary(got answer, d detail) string {
 	if kind == "" {
 		kind = "no content type"
 	}
-	return fmt.Sprintf("The server answered %s with what is no text: %s, %s, %s. It is not shown.\n", status(got.status), promptescape.Plain(kind), size, d.Digest)
+	return fmt.Sprintf("The server answered %s with content that is not text: %s, %s, %s. It is not shown.\n", status(got.status), promptescape.Plain(kind), size, d.Digest)
 }
 
 // redirected says where a page leads that was not followed.

@@ -203,7 +203,7 @@ func (f files) again(x *metier.ToolContext, p string, write bool) (Target, error
 	}
 	if !ok {
 		return t, &metier.Error{Op: "path", Path: p, Kind: metier.Conflict, Code: "path_changed", Hint: "try again",
-			Err: errors.New("the path leads elsewhere than when the call was judged")}
+			Err: errors.New("the path leads to another target than when the call was checked")}
 	}
 	return t, nil
 }

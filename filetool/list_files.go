@@ -127,7 +127,7 @@ func hostOfDir(t Target) string {
 func folderError(op, p string, err error) *metier.Error {
 	e := readError(op, p, err)
 	if e.Code == "not_regular" {
-		e.Code, e.Hint, e.Err = "not_folder", "use read_file", errors.New("it is no folder")
+		e.Code, e.Hint, e.Err = "not_folder", "use read_file", errors.New("it is not a folder")
 	}
 	return e
 }

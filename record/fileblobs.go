@@ -245,7 +245,7 @@ func (b *FileBlobs) Open(ctx context.Context, r Ref) ([]byte, error) {
 	}
 	key, ok := parseDigest(r.Digest)
 	if !ok {
-		return nil, &Error{Code: CodeBlobAltered, Path: b.dir, Detail: fmt.Sprintf("%q is no digest", r.Digest), Err: ErrAltered}
+		return nil, &Error{Code: CodeBlobAltered, Path: b.dir, Detail: fmt.Sprintf("%q is not a digest", r.Digest), Err: ErrAltered}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -346,7 +346,7 @@ func rewrite[T any](o *jsonedit.Object, key string, most int, gone func(T) bool,
 		return false, nil
 	}
 	if len(out) > most {
-		return false, fmt.Errorf("it holds %d %s, the most there can be; take some back", most, key)
+		return false, fmt.Errorf("it would have more than %d %s; remove some", most, key)
 	}
 	o.Set(key, json.RawMessage("["+strings.Join(out, ",")+"]"))
 	return true, nil

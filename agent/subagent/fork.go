@@ -17,10 +17,10 @@ type forks struct{ d *delegate }
 
 func (forks) Spec(context.Context, *metier.Session) (metier.Spec, bool) { return metier.Spec{}, false }
 func (forks) Facts(context.Context, *metier.Session, json.RawMessage) (metier.Facts, error) {
-	return metier.Facts{}, metier.InvalidArguments("this is no tool")
+	return metier.Facts{}, metier.InvalidArguments("this is not a tool")
 }
 func (forks) Invoke(context.Context, *metier.ToolContext) (metier.Result, error) {
-	return metier.Result{}, metier.InvalidArguments("this is no tool")
+	return metier.Result{}, metier.InvalidArguments("this is not a tool")
 }
 
 // Over puts a loader in the place of load_skill.

@@ -90,7 +90,7 @@ func Load(dir fs.FS) ([]Profile, error) {
 			return nil, fmt.Errorf("%s: %w", n, err)
 		}
 		if !info.Mode().IsRegular() || info.Size() > MaxFile {
-			return nil, fmt.Errorf("%s: it is no file, or has more than %d bytes", n, MaxFile)
+			return nil, fmt.Errorf("%s: it is not a file, or has more than %d bytes", n, MaxFile)
 		}
 		b, err := fs.ReadFile(dir, n)
 		if err != nil {
@@ -148,7 +148,7 @@ func Parse(b []byte) (Profile, error) {
 	}
 	for _, a := range p.AllowSkills {
 		if (policy.SkillRule{Effect: policy.RuleAllow, Skill: a}).Check() != nil || strings.TrimSpace(a) != a {
-			return p, fmt.Errorf("allow_skills: %q is no name or pattern", a)
+			return p, fmt.Errorf("allow_skills: %q is not a name or pattern", a)
 		}
 	}
 	for _, s := range p.Scripts {

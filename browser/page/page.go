@@ -261,7 +261,7 @@ const fill = `(name, value) => {
   const found = all.filter(e => e.name === name);
   if (found.length === 0) throw "no field is named " + name + "; there are: " + [...new Set(all.map(e => e.name))].join(", ");
   let e = found[0];
-  if (e.type === "file") throw "the field " + name + " is for a file, and none is read here";
+  if (e.type === "file") throw "the field " + name + " takes a file, and files cannot be uploaded";
   e.focus();
   if (e.type === "radio") {
     e = found.find(r => r.value === value);

@@ -25,7 +25,7 @@ func (t target) url() string {
 	return t.host
 }
 
-var errHost = errors.New("this is no host name")
+var errHost = errors.New("this is not a host name")
 
 // parseTarget parses host:port. preset is the default port; if it is 0, a port is required.
 func parseTarget(s string, preset uint16) (target, error) {
