@@ -76,7 +76,7 @@ func (c *config) signal(env func(string) string, name, path string, to *string) 
 		return env("OTEL_EXPORTER_OTLP_" + key)
 	}
 	if v := own("PROTOCOL"); v != "" && v != "http/protobuf" {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, but metier supports only http/protobuf", v)
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, but only http/protobuf is supported", v)
 	}
 	raw := env("OTEL_EXPORTER_OTLP_" + name + "_ENDPOINT")
 	if raw == "" {
