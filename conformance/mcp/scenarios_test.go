@@ -56,6 +56,6 @@ var named = map[string]bool{
 var hosts = []struct{ scenario, says string }{
 	{"sep-2640-client-no-prefetch", ""},
 	{"sep-2640-client-verify-digest", "the file from the server does not match the digest in its entry"},
-	{"sep-2640-client-verify-size", "the server sent 139 bytes; its entry says 97"},
+	{"sep-2640-client-verify-size", "the server sent 139 bytes; its entry declares 97"},
 	{"sep-2640-client-verify-frontmatter", `the field "description" of the file is not the one of the entry`},
 }

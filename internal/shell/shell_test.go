@@ -161,7 +161,11 @@ func TestPlainTextsRunAsStated(t *testing.T) {
 			rt.Fatalf("%q did not run %q", src, want)
 		}
 	})
-	if plain < 5 {
+	least := 5
+	if testing.Short() { // draws a fifth of the texts
+		least = 1
+	}
+	if plain < least {
 		t.Errorf("only %d texts were plain", plain)
 	}
 }
