@@ -131,7 +131,7 @@ func TestPlainTextsRunAsStated(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"git", "git", "git", " ", " ", " ", " && ", " || ", "; ", " | ", " & ", "\n", "\\\n", "|", ";", "'", "\"", "\\", "\\ ", "'a b'", "\"c d\"", "g''it", "$x", "${y}",
 		"$'z'", "*", "~", "{a,b}", "a=b", "a=~", "HEAD~1", "{", "}", "(", ")", "#", "# c", "!", "-m", "é", "\t", "$((1))", "$(git x)", "`git y`", "%", "^", "=", ",", "@{0}", "[a]", "then", "if", "fi", "time", "x"})
 	plain := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	run := func(rt *rapid.T) {
 		src := "git " + strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(rt, "pieces"), "")
 		facts, err := shell.Facts(src)
 		if err != nil || facts.Opaque || slices.ContainsFunc(facts.Commands, func(c []string) bool { return c[0] != "git" }) {
@@ -160,12 +160,15 @@ func TestPlainTextsRunAsStated(t *testing.T) {
 		if len(want) > 0 && !strings.Contains(src, "||") {
 			rt.Fatalf("%q did not run %q", src, want)
 		}
-	})
-	least := 5
-	if testing.Short() { // draws a fifth of the texts
-		least = 1
 	}
-	if plain < least {
+	rounds := 1
+	if testing.Short() { // each draws a fifth of the texts
+		rounds = 5
+	}
+	for range rounds {
+		rapid.Check(t, run)
+	}
+	if plain < 5 {
 		t.Errorf("only %d texts were plain", plain)
 	}
 }
