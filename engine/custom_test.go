@@ -49,26 +49,14 @@ func TestResume_RefusesCustomToolsThatCannotBeGranted(t *testing.T) {
 	records := t.TempDir()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
 	c := engine.Custom{Model: replay("turns: [{say: Done.}]")}
-	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: c})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Drive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, e, engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: c})
 	c.Tools = []metier.Tool{nil}
 	if _, err := e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: c}, engine.Hooks{}); metier.CodeOf(err) != "tool_invalid" {
 		t.Errorf("Resume with a nil tool: %v", err)
 	}
 	c.Tools = nil
-	if r, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: c}, engine.Hooks{}); err != nil {
+	r, err := e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Custom: c}, engine.Hooks{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(t.Context()); err != nil {
@@ -158,20 +146,7 @@ func TestResume_NamesWhatTheProgramBrought(t *testing.T) {
 	records := t.TempDir()
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
 	m := replay("turns: [{say: One.}, {say: Two.}]")
-	p, err := e.Plan(t.Context(), engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: engine.Custom{Model: m, Tools: []metier.Tool{look}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Drive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, e, engine.Request{Prompt: "Look.", Artifacts: records, Batch: true, Custom: engine.Custom{Model: m, Tools: []metier.Tool{look}}})
 	_, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again."}, engine.Hooks{})
 	if metier.CodeOf(err) != "model_custom" {
 		t.Errorf("without the model: %v, want model_custom", err)
@@ -243,21 +218,8 @@ func TestResume_NeedsTheSandboxOfTheProgram(t *testing.T) {
 	e := engine.New(config.NewEnv([]string{"HOME=" + t.TempDir()}, t.TempDir()), engine.Options{})
 	own := engine.Custom{Model: replay("turns: [{say: One.}, {say: Two.}]"), Sandbox: remote{}}
 	q := engine.Request{Prompt: "Go.", Artifacts: records, Batch: true, Tools: []string{"bash"}, Custom: own}
-	p, err := e.Plan(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Drive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err = e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again.", Custom: engine.Custom{Model: own.Model}}, engine.Hooks{})
+	r := finished(t, e, q)
+	_, err := e.Resume(t.Context(), records, r.ID(), engine.ResumeOptions{Prompt: "Again.", Custom: engine.Custom{Model: own.Model}}, engine.Hooks{})
 	if diff := cmp.Diff("sandbox_custom", metier.CodeOf(err)); diff != "" {
 		t.Errorf("without the sandbox: %v (-want +got):\n%s", err, diff)
 	}
@@ -273,4 +235,24 @@ func TestResume_NeedsTheSandboxOfTheProgram(t *testing.T) {
 	if diff := cmp.Diff("usage", metier.CodeOf(err)); diff != "" {
 		t.Errorf("two sandboxes: %v (-want +got):\n%s", err, diff)
 	}
+}
+
+// finished drives the run of a request to its end, and closes it.
+func finished(t *testing.T, e *engine.Engine, q engine.Request) *engine.Run {
+	t.Helper()
+	p, err := e.Plan(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Start(t.Context(), p, e.RunID(), engine.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Drive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
