@@ -48,7 +48,7 @@ func forks(a []string) error {
 	made := 0
 	var failed error
 	for range number(a[0]) {
-		if failed = forked(func() syscall.Errno { return 0 }); failed != nil {
+		if failed = forked(onlyStay); failed != nil {
 			break
 		}
 		made++
@@ -57,6 +57,9 @@ func forks(a []string) error {
 	hold()
 	return failed
 }
+
+//go:nosplit
+func onlyStay() syscall.Errno { return 0 }
 
 // bomb doubles itself a number of times, each half staying.
 func bomb(a []string) error {
@@ -158,8 +161,7 @@ func memShm(a []string) error {
 // shmOf is for the judge: it prints how many MiB of shared memory segments there
 // are where a process lives. Only a child of one thread can go there.
 func shmOf(a []string) error {
-	var fds []int
-	for _, ns := range []string{"user", "ipc"} {
+	for i, ns := range []string{"user", "ipc"} {
 		theirs, err := os.Readlink("/proc/" + a[0] + "/ns/" + ns)
 		if err != nil {
 			return err
@@ -167,35 +169,44 @@ func shmOf(a []string) error {
 		if ours, _ := os.Readlink("/proc/self/ns/" + ns); ours == theirs {
 			continue
 		}
-		fd, err := unix.Open("/proc/"+a[0]+"/ns/"+ns, unix.O_RDONLY, 0)
-		if err != nil {
+		if shmSpaces[i], err = unix.Open("/proc/"+a[0]+"/ns/"+ns, unix.O_RDONLY, 0); err != nil {
 			return err
 		}
-		fds = append(fds, fd)
 	}
-	const shmInfo = 14
-	var info [8]uint64 // struct shm_info: ids, all pages, resident pages
-	const failed = 255
-	mb := forked(func() syscall.Errno {
-		for _, fd := range fds {
-			if _, _, e := syscall.RawSyscall(unix.SYS_SETNS, uintptr(fd), 0, 0); e != 0 {
-				return failed
-			}
-		}
-		if _, _, e := syscall.RawSyscall(unix.SYS_SHMCTL, 0, shmInfo, uintptr(unsafe.Pointer(&info))); int(e) != 0 {
-			return failed
-		}
-		return syscall.Errno(min(info[2]*4096>>22, 254)) // in 4 MiB, to fit into a byte
-	})
+	mb := forked(shmUsed)
 	if mb == nil {
 		mb = syscall.Errno(0)
 	}
 	n, ok := mb.(syscall.Errno)
-	if !ok || n == failed {
+	if !ok || n == shmFailed {
 		return fmt.Errorf("cannot go where %s lives: %w", a[0], mb)
 	}
 	fmt.Println(int(n) * 4)
 	return nil
+}
+
+var (
+	shmSpaces [2]int    // namespaces to enter; 0 is none
+	shmInfo   [8]uint64 // struct shm_info: ids, all pages, resident pages
+)
+
+const shmFailed = 255
+
+//go:nosplit
+func shmUsed() syscall.Errno {
+	for _, fd := range shmSpaces {
+		if fd == 0 {
+			continue
+		}
+		if _, _, e := syscall.RawSyscall(unix.SYS_SETNS, uintptr(fd), 0, 0); e != 0 {
+			return shmFailed
+		}
+	}
+	const command = 14 // SHM_INFO
+	if _, _, e := syscall.RawSyscall(unix.SYS_SHMCTL, 0, command, uintptr(unsafe.Pointer(&shmInfo))); int(e) != 0 {
+		return shmFailed
+	}
+	return syscall.Errno(min(shmInfo[2]*4096>>22, 254)) // in 4 MiB, to fit into a byte
 }
 
 // fill writes up to MB into each folder, and holds: MB FOLDER…

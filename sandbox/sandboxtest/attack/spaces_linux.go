@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -98,26 +99,32 @@ var spaces = map[string]uintptr{"user": unix.CLONE_NEWUSER, "mnt": unix.CLONE_NE
 // unshare needs a process of one thread for a new user namespace, which a Go
 // program is not: a child with a raw clone has one.
 func unshare(a []string) error {
-	flag := spaces[a[0]]
-	if flag != unix.CLONE_NEWUSER {
+	if flag := spaces[a[0]]; flag != unix.CLONE_NEWUSER {
 		return unix.Unshare(int(flag))
 	}
-	return forked(func() syscall.Errno {
-		_, _, e := syscall.RawSyscall(syscall.SYS_UNSHARE, flag, 0, 0)
-		return e
-	})
+	return forked(unshareUser)
 }
 
-// forked runs f in a child of one thread that then stays. The child must do
-// nothing but raw system calls.
+//go:nosplit
+func unshareUser() syscall.Errno {
+	_, _, e := syscall.RawSyscall(syscall.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0)
+	return e
+}
+
+// forked runs f in a child of one thread that then stays. f may only do raw
+// system calls, and must be marked go:nosplit: the child has no scheduler that
+// could answer a request to yield, which the check at the start of a function
+// finds if the parent was asked before it forked.
 func forked(f func() syscall.Errno) error {
 	var ends [2]int
-	if err := unix.Pipe(ends[:]); err != nil {
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
+	defer unix.Close(ends[0])
 	answer := [1]byte{}
 	pid, _, e := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if e != 0 {
+		_ = unix.Close(ends[1])
 		return e
 	}
 	if pid == 0 {
@@ -128,10 +135,13 @@ func forked(f func() syscall.Errno) error {
 			stay()
 		}
 	}
-	if _, err := unix.Read(ends[0], answer[:]); err != nil {
+	_ = unix.Close(ends[1])
+	switch n, err := unix.Read(ends[0], answer[:]); {
+	case err != nil:
 		return err
-	}
-	if answer[0] != 0 {
+	case n == 0:
+		return io.ErrUnexpectedEOF // the child ended
+	case answer[0] != 0:
 		return syscall.Errno(answer[0])
 	}
 	return nil
