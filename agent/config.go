@@ -40,6 +40,10 @@ type Config struct {
 	// concurrently. It must return quickly. Only the log stores progress.
 	Observe func(Progress)
 
+	// Notes returns the notices that the user was given since the last call. They
+	// are recorded with the next entries of the run. Nil means that there are none.
+	Notes func() []event.Note
+
 	// Spawns reports whether a tool, by its canonical name, starts a subagent
 	// run, which another process can resume. Nil means that no tool does.
 	Spawns func(tool string, args json.RawMessage) bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"metier"
 	"metier/event"
@@ -45,6 +46,7 @@ func (d *driver) refresh(ctx context.Context) error {
 // the head, and the machine ignores what came too late.
 func (d *driver) append(ctx context.Context, evs ...event.Event) error {
 	const most = 100
+	evs = slices.Concat(d.notes(), evs)
 	for range most {
 		if err := d.refresh(ctx); err != nil {
 			return err
@@ -71,6 +73,17 @@ func (d *driver) append(ctx context.Context, evs ...event.Event) error {
 		return d.refresh(ctx)
 	}
 	return &metier.Error{Op: "run", Kind: metier.Conflict, Code: "log_contended", Err: fmt.Errorf("lost %d races for the head of the log", most)}
+}
+
+// notes returns the notices to record.
+func (d *driver) notes() (out []event.Event) {
+	if d.Notes == nil {
+		return nil
+	}
+	for _, n := range d.Notes() {
+		out = append(out, n)
+	}
+	return out
 }
 
 // sync makes the log durable, where it can.

@@ -50,6 +50,7 @@ func (a *app) showRun(dir string, r run.Report) {
 		fmt.Fprintf(a.Out, "  show one with: metier runs show %s\n", oneLine(filepath.Join(dir, "children", rows[0][0])))
 	}
 	a.section("problems", problemRows(r.Problems))
+	a.section("notices", noticeRows(r.Notices))
 	if s := run.Text(r.Output); s != "null" && s != "" {
 		fmt.Fprintf(a.Out, "\noutput\n%s\n", printable(s))
 	}
@@ -202,6 +203,13 @@ func problemRows(ps []run.Problem) (rows [][]string) {
 			at = fmt.Sprintf("#%d", p.Seq)
 		}
 		rows = append(rows, []string{p.Code, at, p.On, p.Detail})
+	}
+	return rows
+}
+
+func noticeRows(ns []run.Notice) (rows [][]string) {
+	for _, n := range ns {
+		rows = append(rows, []string{n.Code, fmt.Sprintf("#%d", n.Seq), n.Severity, n.Text})
 	}
 	return rows
 }

@@ -51,7 +51,7 @@ func (f *family) knows(dir string) bool {
 func (c *children) Run(ctx context.Context, ch subagent.Child) (o subagent.Outcome, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil && !subagent.Told(err) {
-			c.parent.note(metier.CodeOf(err), "the subagent %s could not be run, or its record could not be read: %v", ch.ID, err)
+			c.parent.notices.deliver(Notice{metier.CodeOf(err), Note, fmt.Sprintf("the subagent %s could not be run, or its record could not be read: %v", ch.ID, err)})
 		}
 	}()
 	folder, err := c.open(ctx, ch)

@@ -36,6 +36,8 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	l.Spec = agent.Spec{Mode: j.launch.Spec.Mode, MaxTurns: p.MaxTurns, MaxTokens: tokens, Output: ch.Output, Price: j.launch.Spec.Price}
 	k := &Run{e: j.e, op: j.op, settings: j.settings, origins: j.origins, snapshot: j.session.Snapshot(), model: j.model, custom: Custom{Mounts: j.custom.Mounts, Sandbox: j.custom.Sandbox}, view: j.view, family: j.family,
 		protected: j.protected, workspace: j.workspace, host: j.host, anyLevel: j.anyLevel, sandbox: j.sandbox, limits: j.limits, hooks: j.hooks, secrets: j.secrets, issued: j.issued, trusted: j.trusted}
+	k.notices = &notices{to: j.notices.deliver}
+	k.hooks.Notify = k.notices.add
 	if k.disk = j.disk; j.reloads() {
 		k.disk = k.snapshot
 	}

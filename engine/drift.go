@@ -55,7 +55,7 @@ func (r *Run) drift(restored run.Restored) (d drifts, err error) {
 	}
 	if choice != "fail" {
 		for _, x := range all {
-			r.hooks.Notify(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); %s", changed(x), x.SkillID, choice)})
+			r.notices.deliver(Notice{CodeDrift, Warning, fmt.Sprintf("%s (%s); %s", changed(x), x.SkillID, choice)})
 		}
 		return d, nil
 	}

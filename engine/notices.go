@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"metier"
+	"metier/event"
 	"metier/internal/nearest"
 	"metier/internal/plural"
 	"metier/policy"
@@ -148,15 +149,33 @@ func (r *Run) noteBrowser() {
 type notices struct {
 	to func(Notice)
 
-	mu   sync.Mutex
-	list []Notice
+	mu        sync.Mutex
+	list      []Notice
+	unwritten []event.Note // not yet in the record
 }
 
 func (n *notices) add(one Notice) {
 	n.mu.Lock()
+	n.unwritten = append(n.unwritten, event.Note{Code: one.Code, Severity: one.Severity, Text: one.Text})
+	n.mu.Unlock()
+	n.deliver(one)
+}
+
+// deliver passes on a notice about a fact that a record has already.
+func (n *notices) deliver(one Notice) {
+	n.mu.Lock()
 	n.list = append(n.list, one)
 	n.mu.Unlock()
 	n.to(one)
+}
+
+// write returns the notices that are not yet in the record. The caller writes them.
+func (n *notices) write() []event.Note {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.unwritten
+	n.unwritten = nil
+	return out
 }
 
 // prepend adds notices that came before the others.

@@ -389,7 +389,7 @@ func (r *Run) resumed(ctx context.Context, restored run.Restored, d drifts, choi
 const codeUnbound = "registry_unbound"
 
 func (r *Run) unbound() {
-	r.note(codeUnbound, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now")
+	r.notices.deliver(Notice{codeUnbound, Note, "the record does not hold the list of skills and files of the run's start any more; skills that are not active are used as they are now"})
 }
 
 // source returns the activation source of what the run begins with.
@@ -398,6 +398,18 @@ func (r *Run) source() string {
 		return sourceChild
 	}
 	return sourceRun
+}
+
+// appendNotices records the notices that no other entry followed.
+func (r *Run) appendNotices(ctx context.Context) error {
+	var evs []event.Event
+	for _, n := range r.notices.write() {
+		evs = append(evs, n)
+	}
+	if len(evs) == 0 {
+		return nil
+	}
+	return r.append(ctx, evs)
 }
 
 // append writes entries on behalf of the command itself.

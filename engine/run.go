@@ -283,7 +283,7 @@ func (r *Run) drive(ctx context.Context, watch func(agent.Progress)) (agent.Outc
 	spec := l.Spec
 	spec.Run = cmp.Or(r.run, r.folder.ID())
 	c := agent.Config{Session: r.session, Log: r.log, Blobs: r.folder.Blobs(), Model: r.model.Model, By: r.e.Principal(), Spec: spec, Limits: r.limited, Inject: r.settings.Activate.Role,
-		Prompt: agent.Prompt{Workspace: r.where(), Project: r.project(), Prepare: r.instructed}, Park: l.Park, Observe: watch, Now: r.e.Now, After: r.e.o.After, Logger: r.logger()}
+		Prompt: agent.Prompt{Workspace: r.where(), Project: r.project(), Prepare: r.instructed}, Park: l.Park, Observe: watch, Notes: r.notices.write, Now: r.e.Now, After: r.e.o.After, Logger: r.logger()}
 	if l.Subagents.may() {
 		c.Children = l.childrenAtOnce()
 	}
@@ -331,7 +331,7 @@ func (r *Run) Close(ctx context.Context) error {
 	var errs []error
 	if r.session != nil {
 		if r.launch.Model == modelNone && r.folder != nil {
-			errs = append(errs, r.e.EndRecord(ctx, r.log, r.folder.ID()))
+			errs = append(errs, r.appendNotices(ctx), r.e.EndRecord(ctx, r.log, r.folder.ID()))
 		}
 		errs = append(errs, r.session.Close(ctx))
 	}

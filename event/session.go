@@ -245,4 +245,8 @@ type Note struct {
 	Code string `json:"code"`
 	On   string `json:"on,omitempty"` // the skill or call it is about
 	N    int    `json:"n,omitempty"`  // how many
+
+	// Severity and Text are those of a notice that the user was given.
+	Severity string `json:"severity,omitempty"` // note, warning
+	Text     string `json:"text,omitempty"`
 }

@@ -40,6 +40,7 @@ type Report struct {
 	Answer      json.RawMessage `json:"answer"` // the final text, null before
 	Output      json.RawMessage `json:"output"` // the structured result, null without
 	Problems    []Problem       `json:"problems"`
+	Notices     []Notice        `json:"notices,omitempty"`
 	Head        record.Head     `json:"head"`
 }
 
@@ -51,6 +52,14 @@ type CatalogReport struct {
 	Dropped int `json:"descriptionsDropped"` // listed skills without their description
 	Tokens  int `json:"estimatedTokens"`
 	Budget  int `json:"budget"` // in tokens; 0: none
+}
+
+// Notice is a message that the user was given during the run.
+type Notice struct {
+	Code     string `json:"code"`
+	Seq      uint64 `json:"seq"`      // of the entry
+	Severity string `json:"severity"` // note, warning
+	Text     string `json:"text"`
 }
 
 // Pending is an open question with what a person needs to answer it. Text is the question and what
@@ -112,8 +121,18 @@ func (p *projector) report() Report {
 	if c, _, ok := last[event.CatalogSent](p.h); ok {
 		r.Catalog = &CatalogReport{c.Listed, c.Omitted, c.Cut, c.Dropped, c.Tokens, c.Budget}
 	}
-	r.Problems = p.problems()
+	r.Problems, r.Notices = p.problems(), p.notices()
 	return r
+}
+
+// notices lists what the user was told.
+func (p *projector) notices() (out []Notice) {
+	for _, f := range p.h.facts {
+		if e, ok := f.event.(event.Note); ok && e.Text != "" {
+			out = append(out, Notice{e.Code, f.Seq, e.Severity, e.Text})
+		}
+	}
+	return out
 }
 
 // answer returns the final text, either from a reply or stored separately.
@@ -181,7 +200,9 @@ func (p *projector) problems() []Problem {
 				add(CodeModelFailed, e.ID, "%s (HTTP %d) after try %d", e.Code, e.Status, e.Try)
 			}
 		case event.Note:
-			add(e.Code, e.On, "%d", e.N)
+			if e.Text == "" {
+				add(e.Code, e.On, "%d", e.N)
+			}
 		}
 	}
 	return append(out, p.found...)
