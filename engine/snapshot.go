@@ -25,7 +25,7 @@ func (e *Engine) Snapshot(ctx context.Context, roots []skillroots.Root, s settin
 
 // Build lists the mounts and applies the rules.
 func Build(ctx context.Context, mounts []metier.Mount, s settings.Settings) (*metier.Snapshot, error) {
-	return metier.Build(ctx, mounts, s.Parse, s.Names, s.Read.IndexRoot, indexesAtStart(s.Discover))
+	return metier.Build(ctx, mounts, s.Operator.Parse, s.Names, s.Read.IndexRoot, indexesAtStart(s.Discover))
 }
 
 // indexesAtStart reports whether the files of all skills are indexed when a run begins.

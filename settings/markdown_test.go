@@ -17,9 +17,11 @@ func Markdown() string {
 	b.WriteString("\n")
 	fill(&b, "", "Each setting is a behavior on which existing agent systems disagree. Values are ordered, narrowest first. The operator "+
 		"may choose any value. A `metier.yaml` in a workspace may only choose a narrower value, a subset, or a smaller number. "+
-		"If 0 means \"all\", 0 is the largest number.")
+		"If 0 means \"all\", 0 is the largest number. Settings of the stages discover and parse, if narrowed there, apply to the "+
+		"workspace's own skills only.")
 	b.WriteString("\n")
 	fill(&b, "- ", "*free*: the setting is cosmetic, and any layer may choose any value.")
+	fill(&b, "- ", "*fixed*: only the operator may change the setting.")
 	fill(&b, "- ", "*later*: the setting has no effect yet, because the feature is not built.")
 	stage := ""
 	for _, r := range Table() {
@@ -37,6 +39,9 @@ func writeRow(b *strings.Builder, r Row) {
 	mark := ""
 	if r.Free {
 		mark = " *free*"
+	}
+	if r.Fixed {
+		mark += " *fixed*"
 	}
 	if r.Later {
 		mark += " *later*"

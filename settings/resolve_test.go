@@ -3,7 +3,6 @@ package settings_test
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,10 +67,13 @@ func TestALayerBelowTheOperatorOnlyNarrows(t *testing.T) {
 					}
 				}
 			}
-			if r.Shape == settings.ShapeOrder || slices.Contains([]string{"match", "script_stage", "script_cwd"}, r.Name) { // no value is narrower than another
+			s, origins, err := settings.Resolve(layer("op", true, r.Name, wide), layer("project metier.yaml", false, r.Name, narrow))
+			if r.Fixed {
+				if diff := cmp.Diff(settings.CodeWidened, code(err)); diff != "" {
+					t.Errorf("fixed, but set to %q (-want +got):\n%s", narrow, diff)
+				}
 				return
 			}
-			s, origins, err := settings.Resolve(layer("op", true, r.Name, wide), layer("project metier.yaml", false, r.Name, narrow))
 			if r.Name == "allowed_tools" {
 				narrow = "enforce"
 			}
@@ -103,10 +105,10 @@ func TestNarrowness(t *testing.T) {
 		{"script_cwd", "workspace", "skill", false},
 		{"script_runtimes", "deno, node", "deno", false}, // would run scripts for node by deno
 		{"script_runtimes", "deno, node", "none", true},
-		{"identity", "name", "equal", true},
-		{"identity", "name", "path", false}, // would rename what is denied by name
-		{"identity", "path", "equal", false},
-		{"identity", "folder", "equal", true},
+		{"identity", "name", "path", false},    // would rename what is denied by name
+		{"identity", "folder", "equal", false}, // would free the name of a folder
+		{"identity", "equal", "equal", true},
+		{"protect_names", "no", "yes", false}, // would take a name from the skill that precedence puts first
 		{"activation", "preload, load_tool", "load_tool", true},
 		{"activation", "load_tool", "slash", false},
 		{"install", "local, zip", "off", true},

@@ -31,6 +31,7 @@ type Row struct {
 	Meaning map[string]string // what each value means, where the value does not say so itself
 	Empty   string            // the value of the empty set, for ShapeSet
 	Free    bool              // cosmetic: any layer may choose any value
+	Fixed   bool              // no layer below the operator changes it: none of its values is narrower than another
 	Later   bool              // nothing acts on it yet: what it decides is not built
 	Default string            // its value in profile default
 
@@ -46,7 +47,7 @@ func (r Row) Get(s *Settings) string { return r.get(s) }
 func (r Row) Set(s *Settings, value string) error { return r.set(s, value) }
 
 // Narrows reports whether a layer below the operator may move the setting between two valid values in canonical form.
-func (r Row) Narrows(from, to string) bool { return r.Free || from == to || r.narrower(from, to) }
+func (r Row) Narrows(from, to string) bool { return r.Free || from == to || !r.Fixed && r.narrower(from, to) }
 
 // allowed names the values of the row for an error.
 func (r Row) allowed() string {
@@ -163,19 +164,11 @@ func preapproving(r Row) Row {
 	return r
 }
 
-// naming is for the one choice whose values name things: what the operator denies by name keeps its name below the
-// operator. Only a value that leaves out skills and renames none may be chosen there.
-func naming(r Row) Row {
-	r.narrower = func(from, to string) bool {
-		return from == to || to == string(IdentityEqual) && from != string(IdentityPath)
-	}
-	return r
-}
-
-// fixed is for a choice without a narrow end, which no layer below the operator changes. Names that are compared in
-// another way are not those that the operator protected, and a script that starts elsewhere can read other files.
+// fixed is for a choice without a narrow end. A skill that is named in
+// another way is not the one that the operator denied or protected, and a script that starts elsewhere can read other
+// files.
 func fixed(r Row) Row {
-	r.narrower = func(from, to string) bool { return from == to }
+	r.Fixed = true
 	return r
 }
 
@@ -315,9 +308,9 @@ func names(name, doc string, at func(*Settings) *[]string, values []value[string
 	return subset(r, func(s *Settings, got []string) { *at(s) = got }, func(s *Settings) []string { return *at(s) })
 }
 
-// order is a list whose order counts. No order is narrower than another.
+// order is a list whose order counts.
 func order(name, doc string, at func(*Settings) *[]string, values []value[string]) Row {
-	r := Row{Name: name, Doc: doc, Shape: ShapeOrder}
+	r := Row{Name: name, Doc: doc, Shape: ShapeOrder, Fixed: true}
 	for _, v := range values {
 		r.takes(v.token, v.meaning)
 	}
@@ -331,7 +324,6 @@ func order(name, doc string, at func(*Settings) *[]string, values []value[string
 		*at(s) = got
 		return nil
 	}
-	r.narrower = func(from, to string) bool { return from == to }
 	return r
 }
 

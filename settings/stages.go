@@ -21,12 +21,12 @@ type Settings struct {
 	Chat     Chat
 	Install  Install
 
-	// Operator holds the stages by which skills are found and read as the operator set them. They apply to roots that
-	// are more trusted than the workspace, which could otherwise free the names of their skills by narrowing a stage.
+	// Operator holds the stages by which skills are found and read as the operator set them. They apply to all roots
+	// but those of the workspace, which could otherwise free the names of other skills by narrowing a stage.
 	Operator Operator
 }
 
-// Operator is the part of the settings that no workspace narrows for roots more trusted than its own.
+// Operator is the part of the settings that a workspace narrows for its own roots only.
 type Operator struct {
 	Discover Discover
 	Parse    Parse

@@ -162,7 +162,7 @@ func parseRows() []Row {
 
 func namesRows() []Row {
 	return []Row{
-		naming(choice("identity", "How the name of a skill is chosen.",
+		fixed(choice("identity", "How the name of a skill is chosen.",
 			func(s *Settings) *Identity { return &s.Names.Identity }, []value[Identity]{
 				{IdentityEqual, "the frontmatter name, which must equal the folder name"},
 				{IdentityPath, "its path below the root"},
@@ -177,11 +177,11 @@ func namesRows() []Row {
 			})),
 		order("precedence", "Which of several skills with the same name is used, highest precedence first. Kinds that are not listed come last, in the order of the roots.",
 			func(s *Settings) *[]string { return &s.Names.Precedence }, kinds),
-		choice("protect_names", "Whether names of a higher tier are protected from skills of a lower tier.",
+		fixed(choice("protect_names", "Whether names of a higher tier are protected from skills of a lower tier.",
 			func(s *Settings) *Protect { return &s.Names.Protect }, []value[Protect]{
 				{ProtectYes, "they are protected, regardless of precedence"},
 				{ProtectNo, "only precedence decides"},
-			}),
+			})),
 	}
 }
 

@@ -24,18 +24,17 @@ import (
 func Mounts(roots []Root, set settings.Settings, kept *Scans) ([]metier.Mount, error) {
 	var out []metier.Mount
 	var allowed []string
-	workspace := set
 	for _, r := range roots {
 		if r.Path != "" && !r.Unused {
 			allowed = append(allowed, r.Path)
 		}
 	}
 	for _, r := range roots {
-		set, s := workspace, workspace.Discover
+		set := forRoot(set, r)
+		s := set.Discover
 		m := metier.Mount{Label: r.Label, Tier: r.Tier, Kind: r.Kind, Root: r.Path, Target: r.Target, Yields: r.Yields, Notes: slices.Clone(r.Notes)}
-		if r.Tier == policy.Org {
-			set = workspace.AsOperator()
-			s, m.Parse = set.Discover, &set.Parse
+		if r.Tier == policy.Project {
+			m.Parse = &set.Parse
 		}
 		if r.Unused {
 			m.Source = unused{r}
@@ -70,6 +69,15 @@ func Mounts(roots []Root, set settings.Settings, kept *Scans) ([]metier.Mount, e
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// forRoot returns the settings that apply to a root. A workspace narrows them for its own skills
+// only: with other skills gone, their names would be free for its own.
+func forRoot(set settings.Settings, r Root) settings.Settings {
+	if r.Tier == policy.Project {
+		return set
+	}
+	return set.AsOperator()
 }
 
 // unused is the source of a root that nothing is taken from.

@@ -78,10 +78,7 @@ func (f Finder) Place(r *Root, set settings.Settings, workspace string, mounts [
 			return nil
 		}
 	}
-	scope := set.Discover.RootScope
-	if r.Tier == policy.Org {
-		scope = set.Operator.Discover.RootScope
-	}
+	scope := forRoot(set, *r).Discover.RootScope
 	if scope == settings.RootScopeAnywhere || scope == settings.RootScopeAllowlisted && r.Listed || confine.Within(workspace, real) {
 		return nil
 	}
