@@ -1,9 +1,7 @@
 package shell
 
 import (
-	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -77,73 +75,6 @@ func (s *starter) all() [][]string {
 	}
 	s.runsWritten()
 	return s.out
-}
-
-// runsWritten adds an unknown command if the text may run a file that it writes.
-func (s *starter) runsWritten() {
-	if s.exports {
-		for _, v := range s.values {
-			s.environment(v)
-		}
-	}
-	words := map[string]bool{} // arguments of programs that write files, deduplicated since chains of programs repeat them
-	for _, c := range s.out {
-		if !writer(c) {
-			continue
-		}
-		for _, w := range c[1:] {
-			words[w] = true
-		}
-	}
-	for name := range s.run {
-		base := path.Base(name)
-		if s.written[base] || s.written[Dynamic] || words[Dynamic] {
-			s.unknown()
-			return
-		}
-		for w := range words {
-			if strings.Contains(w, base) {
-				s.unknown()
-				return
-			}
-		}
-	}
-	for w := range words {
-		s.written[path.Base(w)] = true
-	}
-	if s.here && len(s.written) > 0 {
-		s.unknown()
-	}
-	if s.searched {
-		maps.Copy(s.passed, s.found)
-	}
-	for name := range s.passed {
-		if s.written[path.Base(name)] {
-			s.unknown()
-		}
-	}
-}
-
-// writers are programs that write a file named in their arguments.
-var writers = set(`awk bunzip2 busybox bzip2 cp curl dd dos2unix ed ex find gawk gunzip gzip iconv install link ln lz4 lzma mawk mv nawk openssl patch rsync scp sed shuf sort sponge tee tree truncate
- uniq unix2dos unlzma unxz unzstd uudecode wget xxd xz yq zstd`)
-
-// writer reports whether a command may write files.
-func writer(c []string) bool {
-	name := path.Base(c[0])
-	return writers[name] && (name != "find" || slices.ContainsFunc(c, printed))
-}
-
-// printed reports whether an argument of find, or an unknown one, writes a file.
-func printed(arg string) bool {
-	return arg == Dynamic || strings.HasPrefix(arg, "-fprint") || arg == "-fls"
-}
-
-// spreads handles programs that write files whose names come from their input, not their arguments.
-func (s *starter) spreads(base string, fed bool) {
-	if base == "split" || base == "csplit" || fed && set("tar bsdtar cpio unzip bsdunzip 7z ar uudecode git patch")[base] {
-		s.written[Dynamic] = true
-	}
 }
 
 // unknown adds a command that the text does not determine.

@@ -1,0 +1,105 @@
+package shell
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// runsWritten adds an unknown command if the text may run a file that it writes.
+func (s *starter) runsWritten() {
+	if s.exports {
+		for _, v := range s.values {
+			s.environment(v)
+		}
+	}
+	words := map[string]bool{} // arguments of programs that write files, deduplicated since chains of programs repeat them
+	for _, c := range s.out {
+		if !writer(c) {
+			continue
+		}
+		for _, w := range c[1:] {
+			words[w] = true
+		}
+	}
+	for name := range s.run {
+		base := path.Base(name)
+		if s.written[base] || s.written[Dynamic] || words[Dynamic] {
+			s.unknown()
+			return
+		}
+		for w := range words {
+			if strings.Contains(w, base) {
+				s.unknown()
+				return
+			}
+		}
+	}
+	for w := range words {
+		s.written[path.Base(w)] = true
+	}
+	if len(s.run) > 0 && slices.ContainsFunc(s.out, s.unpacks) {
+		s.unknown()
+	}
+	if s.here && len(s.written) > 0 {
+		s.unknown()
+	}
+	if s.searched {
+		maps.Copy(s.passed, s.found)
+	}
+	for name := range s.passed {
+		if s.written[path.Base(name)] {
+			s.unknown()
+		}
+	}
+}
+
+// writers are programs that write a file named in their arguments.
+var writers = set(`awk bunzip2 busybox bzip2 cp curl dd dos2unix ed ex gawk gunzip gzip iconv install link ln lz4 lzma mawk mv nawk openssl patch rsync scp sed shuf sort sponge tee tree truncate
+ uniq unix2dos unlzma unxz unzstd uudecode wget xxd xz yq zstd`)
+
+// writing are the programs that write a file only if an argument begins like this.
+var writing = map[string][]string{"find": {"-fprint", "-fls"}, "git": {"-o", "--output"}, "less": {"-o", "-O", "--log-file", "--LOG-FILE"}, "time": {"-o", "-ao", "--output"}}
+
+// writer reports whether a command may write files.
+func writer(c []string) bool {
+	name := path.Base(c[0])
+	return writers[name] || slices.ContainsFunc(c[1:], func(arg string) bool {
+		return writing[name] != nil && (arg == Dynamic || slices.ContainsFunc(writing[name], func(option string) bool { return strings.HasPrefix(arg, option) }))
+	})
+}
+
+// archivers are programs that write files whose names are in other files.
+var archivers = set("tar bsdtar cpio pax unzip bsdunzip 7z 7za 7zr ar uudecode git patch")
+
+// spreads handles programs that write files whose names come from their input, not their arguments.
+func (s *starter) spreads(base string, fed bool) {
+	if base == "split" || base == "csplit" || fed && archivers[base] {
+		s.written[Dynamic] = true
+	}
+}
+
+// renamers give files other names: programs, and commands of git that do so or apply a patch.
+var renamers = set("rename rename.ul prename file-rename mmv")
+var gitRenamers = set("mv apply am checkout-index update-index")
+
+// unpacks reports whether a command may give other names to what the text writes: one that renames
+// files, or unpacks a file that the text wrote.
+func (s *starter) unpacks(c []string) bool {
+	name := path.Base(c[0])
+	if len(s.written) == 0 {
+		return false
+	}
+	if renamers[name] || name == "git" && slices.ContainsFunc(c[1:], func(arg string) bool { return gitRenamers[arg] || arg == Dynamic }) {
+		return true
+	}
+	return name != "git" && archivers[name] && slices.ContainsFunc(c[1:], func(arg string) bool {
+		for base := range s.written {
+			if arg == Dynamic || base == Dynamic || strings.Contains(arg, base) {
+				return true
+			}
+		}
+		return false
+	})
+}
