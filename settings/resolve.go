@@ -131,17 +131,15 @@ func applyOne(s *Settings, origins Origins, l Layer, name string) error {
 func (r Row) narrowings(from string) string {
 	switch r.Shape {
 	case ShapeSet:
-		if from == r.Empty || !r.Narrows(from, r.Empty) {
+		switch {
+		case from == r.Empty || r.Fixed:
 			return from
-		}
-		if r.Name == "script_runtimes" {
+		case r.Name == "script_runtimes":
 			return from + ", or " + r.Empty
+		case r.Name == "roots":
+			return from + ", without the workspace's own"
 		}
-		s := "any part of " + from + ", or " + r.Empty
-		if r.Name == "roots" {
-			s += "; builtin and auto:org are left out last"
-		}
-		return s
+		return "any part of " + from + ", or " + r.Empty
 	case ShapeNumber:
 		if from == "0" {
 			return r.Values[0]

@@ -67,6 +67,9 @@ func TestALayerBelowTheOperatorOnlyNarrows(t *testing.T) {
 					}
 				}
 			}
+			if r.Name == "roots" { // only the workspace's own are left out
+				narrow = "builtin, auto:org, auto:home, db"
+			}
 			s, origins, err := settings.Resolve(layer("op", true, r.Name, wide), layer("project metier.yaml", false, r.Name, narrow))
 			if r.Fixed {
 				if diff := cmp.Diff(settings.CodeWidened, code(err)); diff != "" {
@@ -96,10 +99,11 @@ func TestNarrowness(t *testing.T) {
 		{"scan", "recursive", "children", true},
 		{"scan", "children", "grouped", false},
 		{"roots", "builtin, auto:org, auto:project, auto:home", "builtin, auto:org, auto:home", true},
+		{"roots", "builtin, auto:project, harness", "builtin", true},
 		{"roots", "builtin, auto:org, auto:project", "builtin, auto:project", false}, // would free the names of auto:org
-		{"roots", "builtin, auto:org, auto:project", "auto:org", false},
-		{"roots", "auto:project, auto:home", "auto:project", true},
-		{"roots", "builtin, auto:project", "none", true},
+		{"roots", "auto:project, auto:home", "auto:project", false},
+		{"roots", "builtin, auto:project", "none", false},
+		{"roots", "builtin", "builtin, auto:project", false},
 		{"match", "casefold", "exact", false},           // would unprotect names that differ in case
 		{"script_stage", "staged_tree", "stdin", false}, // would read the other files of the skill from the workspace
 		{"script_cwd", "workspace", "skill", false},
@@ -108,9 +112,15 @@ func TestNarrowness(t *testing.T) {
 		{"identity", "name", "path", false},    // would rename what is denied by name
 		{"identity", "folder", "equal", false}, // would free the name of a folder
 		{"identity", "equal", "equal", true},
-		{"protect_names", "no", "yes", false}, // would take a name from the skill that precedence puts first
-		{"activation", "preload, load_tool", "load_tool", true},
-		{"activation", "load_tool", "slash", false},
+		{"protect_names", "no", "yes", false},                      // would take a name from the skill that precedence puts first
+		{"activation", "load_tool, read_file", "load_tool", false}, // would read a skill's text without its restrictions
+		{"resource_scope", "indexed", "one_level", false},          // would read files that were added later
+		{"inherit", "all", "listed", false},                        // would free a subagent of the restrictions of skills
+		{"host_cdp", "require", "forbid", false},
+		{"paths", "sandbox", "none", false},
+		{"drift_batch", "ignore", "reload", false}, // would use texts that changed
+		{"drift_batch", "ignore", "warn", true},
+		{"drift_batch", "warn", "fail", true},
 		{"install", "local, zip", "off", true},
 		{"install", "off", "local", false},
 		{"read_max", "100", "99", true},

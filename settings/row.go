@@ -47,7 +47,9 @@ func (r Row) Get(s *Settings) string { return r.get(s) }
 func (r Row) Set(s *Settings, value string) error { return r.set(s, value) }
 
 // Narrows reports whether a layer below the operator may move the setting between two valid values in canonical form.
-func (r Row) Narrows(from, to string) bool { return r.Free || from == to || !r.Fixed && r.narrower(from, to) }
+func (r Row) Narrows(from, to string) bool {
+	return r.Free || from == to || !r.Fixed && r.narrower(from, to)
+}
 
 // allowed names the values of the row for an error.
 func (r Row) allowed() string {
@@ -179,19 +181,23 @@ func whole(r Row) Row {
 	return r
 }
 
-// trusting is for the one set whose values are ordered, the most trusted first: below the operator, a value goes only
-// with all less trusted ones. Skills that are left out do not protect their names from those that stay.
-func trusting(r Row, trusted int) Row {
+// keeping is for a set of which a layer below the operator may leave out the named values only. A workspace leaves out
+// its own skills, and no others: their names would be free for its own.
+func keeping(r Row, but ...string) Row {
 	inner := r.narrower
 	r.narrower = func(from, to string) bool {
-		was, is := elements(from), elements(to)
-		for _, v := range r.Values[:trusted] {
-			if slices.Contains(was, v) && !slices.Contains(is, v) && slices.ContainsFunc(is, func(u string) bool { return slices.Index(r.Values, u) > slices.Index(r.Values, v) }) {
-				return false
-			}
-		}
-		return inner(from, to)
+		is := elements(to)
+		lost := slices.DeleteFunc(elements(from), func(v string) bool { return slices.Contains(is, v) || slices.Contains(but, v) })
+		return inner(from, to) && len(lost) == 0
 	}
+	return r
+}
+
+// only is for a choice whose values are not each narrower than the next: a layer below the operator may choose the named
+// ones, and of these only one that comes first.
+func only(r Row, values ...string) Row {
+	inner := r.narrower
+	r.narrower = func(from, to string) bool { return slices.Contains(values, to) && inner(from, to) }
 	return r
 }
 

@@ -46,11 +46,11 @@ func execRows() []Row {
 				{NetworkTiered, "granted hosts; other hosts need an approval, and are refused for third_party"},
 				{NetworkOn, "any public host"},
 			}),
-		choice("host_cdp", "Whether a call to a browser script on the host must pass --cdp with the endpoint of its session.",
+		fixed(choice("host_cdp", "Whether a call to a browser script on the host must pass --cdp with the endpoint of its session.",
 			func(s *Settings) *HostCDP { return &s.Exec.HostCDP }, []value[HostCDP]{
 				{HostCDPForbid, "it must not pass --cdp"},
 				{HostCDPRequire, "it must pass --cdp"},
-			}),
+			})),
 		choice("missing_dependency", "How a script with a missing dependency is handled. Dependencies are never installed.",
 			func(s *Settings) *MissingDependency { return &s.Exec.MissingDependency }, []value[MissingDependency]{
 				{MissingDependencyReject, "it does not run"},
@@ -104,28 +104,28 @@ func policyRows() []Row {
 
 func harnessRows() []Row {
 	return []Row{
-		choice("harness_layout", "The layout of a harness folder.",
+		fixed(choice("harness_layout", "The layout of a harness folder.",
 			func(s *Settings) *Layout { return &s.Harness.Layout }, []value[Layout]{
 				{LayoutV1, "skills and references, SKILLS.md and REFERENCES.md"},
 				{LayoutV2, "any folder, leaf files, leaf detectors"},
 				{LayoutAuto, "v2 if the folder looks like v2, otherwise v1"},
-			}),
-		choice("group_summary", "How a group without a summary file is reported.",
+			})),
+		fixed(choice("group_summary", "How a group without a summary file is reported.",
 			func(s *Settings) *GroupSummary { return &s.Harness.GroupSummary }, []value[GroupSummary]{
 				{GroupSummaryError, "an error"},
 				{GroupSummaryWarn, "a warning"},
-			}),
+			})),
 	}
 }
 
 func agentRows() []Row {
 	return []Row{
-		choice("inherit", "Which of its parent's active skills a subagent starts with.",
+		fixed(choice("inherit", "Which of its parent's active skills a subagent starts with.",
 			func(s *Settings) *Inherit { return &s.Agent.Inherit }, []value[Inherit]{
 				{InheritNone, "none, regardless of what the call names"},
 				{InheritListed, "those that the subagent's profile or the call names"},
 				{InheritAll, "all skills of its parent"},
-			}),
+			})),
 	}
 }
 

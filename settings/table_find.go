@@ -25,7 +25,7 @@ func families() []value[Family] {
 
 func discoverRows() []Row {
 	return []Row{
-		trusting(set("roots", "Roots to search by default. Named roots are always searched.", "none",
+		keeping(set("roots", "Roots to search by default. Named roots are always searched.", "none",
 			func(s *Settings) *Set[Root] { return &s.Discover.Roots }, []value[Root]{
 				{RootBuiltin, "the skills that come with metier"},
 				{RootOrg, "the machine's skills, in /etc/metier/skills"},
@@ -34,7 +34,7 @@ func discoverRows() []Row {
 				{RootEnv, "roots named by environment variables"},
 				{RootDB, "skills stored per project; no store yet"},
 				{RootHarness, "the workspace, if it is a harness: a folder with HARNESS.md"},
-			}), 2),
+			}), string(RootProject), string(RootEnv), string(RootHarness)),
 		set("root_families", "Agents whose skill folders auto:project, auto:home, and env search, in this order.", "none",
 			func(s *Settings) *Set[Family] { return &s.Discover.Families }, families()),
 		choice("root_ancestors", "Whether auto:project includes the folders above the workspace.",
@@ -215,7 +215,7 @@ func catalogRows() []Row {
 			"The default is 2% of a 200,000-token window. The estimate was 1.1 to 1.4 times the count of two providers' tokenizers on Markdown and "+
 			"XML catalogs of real skills, and up to 1.7 times on JSON.",
 			func(s *Settings) *int { return &s.Catalog.Budget }, 1000000),
-		choice("paths", "Which paths of skills the model sees.",
+		fixed(choice("paths", "Which paths of skills the model sees.",
 			func(s *Settings) *Paths { return &s.Catalog.Paths }, []value[Paths]{
 				{PathsNone, "none; skills are listed by skillId, which calls use instead of the name"},
 				{PathsSkill, "relative to the skill or harness"},
@@ -223,6 +223,6 @@ func catalogRows() []Row {
 				{PathsSandbox, "/skills/NAME/..."},
 				{PathsAuto, "same as sandbox: file tools map the shown paths, so no host path is needed"},
 				{PathsHost, "host paths"},
-			}),
+			})),
 	}
 }

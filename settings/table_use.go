@@ -2,14 +2,14 @@ package settings
 
 func activateRows() []Row {
 	return []Row{
-		set("activation", "Ways in which a skill can become active.", "none",
+		fixed(set("activation", "Ways in which a skill can become active.", "none",
 			func(s *Settings) *Set[Way] { return &s.Activate.Ways }, []value[Way]{
 				{WayPreload, "named at the start of the run; skills that the operator names are always loaded"},
 				{WayLoadTool, "the model calls the load tool"},
 				{WayReadFile, "the model reads an entire local SKILL.md"},
 				{WaySlash, "the user's task starts with /NAME"},
 				{WaySessionStart, "the HARNESS.md of a discovered harness, at the start of the session. A named harness is always loaded"},
-			}),
+			})),
 		choice("content", "What text an activation delivers.",
 			func(s *Settings) *Content { return &s.Activate.Content }, []value[Content]{
 				{ContentBody, "without the frontmatter"},
@@ -29,20 +29,20 @@ func activateRows() []Row {
 				{ArgsKeenRFC, "$ARGUMENTS, $ARGUMENTS[N] and $0 to $9, counted from 0; an Arguments line"},
 				{ArgsClaude, "same as keen_rfc; without a placeholder, the arguments are appended to the text"},
 			}),
-		choice("drift_batch", "What a resumed batch run does if an active skill changed.",
+		only(choice("drift_batch", "What a resumed batch run does if an active skill changed.",
 			func(s *Settings) *DriftBatch { return &s.Activate.DriftBatch }, []value[DriftBatch]{
 				{DriftBatchFail, "it ends"},
 				{DriftBatchWarn, "it keeps the recorded text and reports the change"},
 				{DriftBatchReload, "it uses the new text and reports the change"},
 				{DriftBatchIgnore, "it keeps the recorded text; the change appears only in the record"},
-			}),
-		choice("drift_interactive", "What a resumed conversation does if an active skill changed.",
+			}), string(DriftBatchFail), string(DriftBatchWarn)),
+		only(choice("drift_interactive", "What a resumed conversation does if an active skill changed.",
 			func(s *Settings) *DriftInteractive { return &s.Activate.DriftInteractive }, []value[DriftInteractive]{
 				{DriftInteractiveFail, "it ends"},
 				{DriftInteractiveWarn, "it keeps the recorded text and reports the change"},
 				{DriftInteractiveReload, "it uses the new text and reports the change"},
 				{DriftInteractiveIgnore, "it keeps the recorded text; the change appears only in the record"},
-			}),
+			}), string(DriftInteractiveFail), string(DriftInteractiveWarn)),
 		choice("injection", "How skill text that looks like a prompt injection is handled.",
 			func(s *Settings) *Injection { return &s.Activate.Injection }, []value[Injection]{
 				{InjectionBlock, "not delivered"},
@@ -61,22 +61,22 @@ func activateRows() []Row {
 
 func readRows() []Row {
 	return []Row{
-		choice("resource_scope", "Which files of a skill may be read.",
+		fixed(choice("resource_scope", "Which files of a skill may be read.",
 			func(s *Settings) *ResourceScope { return &s.Read.Scope }, []value[ResourceScope]{
 				{ResourceScopeOneLevel, "files in the skill's folder and its direct subfolders"},
 				{ResourceScopeIndexed, "files in the index"},
 				{ResourceScopeFolder, "any file in the skill's folder"},
-			}),
+			})),
 		choice("late_files", "How a file that was added after indexing is handled.",
 			func(s *Settings) *LateFiles { return &s.Read.Late }, []value[LateFiles]{
 				{LateFilesRefuse, "it is refused"},
 				{LateFilesMark, "it is read and marked as late"},
 			}),
-		choice("index_root_file", "Whether SKILL.md itself is a resource.",
+		fixed(choice("index_root_file", "Whether SKILL.md itself is a resource.",
 			func(s *Settings) *IndexRootFile { return &s.Read.IndexRoot }, []value[IndexRootFile]{
 				{IndexRootFileNo, "no"},
 				{IndexRootFileYes, "yes"},
-			}),
+			})),
 		choice("binary", "How a binary file is read.",
 			func(s *Settings) *Binary { return &s.Read.Binary }, []value[Binary]{
 				{BinaryRefuse, "it is refused"},

@@ -54,7 +54,7 @@ func (f Finder) Find(named, harnesses []string, configured []config.Root, set se
 			}
 			out = append(out, r)
 		}
-		found, err := f.found(set.Discover, workspace)
+		found, err := f.found(set, workspace)
 		if err != nil {
 			return nil, err
 		}
@@ -75,8 +75,9 @@ func (f Finder) Find(named, harnesses []string, configured []config.Root, set se
 }
 
 // found lists the roots nobody had to name.
-func (f Finder) found(s settings.Discover, workspace string) ([]Root, error) {
+func (f Finder) found(set settings.Settings, workspace string) ([]Root, error) {
 	var out []Root
+	s := set.Discover
 	if s.Roots.Has(settings.RootHarness) && workspace != "" && isHarness(workspace) {
 		out = append(out, Root{Path: workspace, Tier: policy.Project, Kind: "project", Label: "harness", Bound: workspace, Harness: true})
 	}
@@ -84,7 +85,7 @@ func (f Finder) found(s settings.Discover, workspace string) ([]Root, error) {
 		out = append(out, f.ofProject(s, workspace)...)
 	}
 	if s.Roots.Has(settings.RootHome) {
-		out = append(out, f.ofHome(s)...)
+		out = append(out, f.ofHome(set.Operator.Discover)...)
 	}
 	if s.Roots.Has(settings.RootEnv) && workspace != "" {
 		dirs, err := f.envFolders(s)

@@ -29,7 +29,7 @@ func (f Finder) Unsearched(ctx context.Context, s settings.Settings, workspace s
 	}
 	var out []Unsearched
 	for _, r := range f.AgentFolders(s.Discover, workspace) {
-		if s.Discover.Families.Has(settings.Family(r.Agent)) || r.Unused || f.Place(&r, s, workspace, nil) != nil {
+		if forRoot(s, r).Discover.Families.Has(settings.Family(r.Agent)) || r.Unused || f.Place(&r, s, workspace, nil) != nil {
 			continue
 		}
 		real, err := confine.RealPath(r.Path)
