@@ -59,7 +59,7 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	k.launch.Child = nil // what may be there is judged by what all runs of the operator's may use
 	l.Skills, m.Missing = k.there(l.Skills)
 	m.Skills = l.Skills
-	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Browser: p.Browser}
+	l.Child = &LaunchChild{Manifest: m, Chain: append(slices.Clone(j.launch.chain()), ch.ID), Only: k.only(p, l.Skills, j.launch.Child), Instructions: p.Instructions, Served: j.servedSkills(), Browser: p.Browser}
 	l.Spec.Subagent = &m
 	k.launch = l
 	if err := k.trust(ctx); err != nil {
@@ -75,6 +75,20 @@ func (c *children) job(ctx context.Context, ch subagent.Child) (*Run, error) {
 	}
 	k.exact, err = k.onHost()
 	return k, err
+}
+
+// servedSkills returns the skills of servers that are active in the run and its parents. What their
+// text requested may be in the task of a subagent.
+func (r *Run) servedSkills() (out []policy.Subject) {
+	if r.launch.Child != nil {
+		out = slices.Clone(r.launch.Child.Served)
+	}
+	for _, a := range r.session.State().Active {
+		if s := a.Subject(); s.FromServer() && !slices.ContainsFunc(out, func(have policy.Subject) bool { return have.ID == s.ID }) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // narrow removes from the settings of a child what its profile does not grant. Scripts are exactly

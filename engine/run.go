@@ -176,7 +176,7 @@ func (r *Run) grants() policy.Grants {
 		g.Profiles = r.launch.Subagents.names()
 	}
 	if r.launch.Child != nil {
-		g.Only = r.launch.Child.Only
+		g.Only, g.Served = r.launch.Child.Only, r.launch.Child.Served
 	}
 	return g
 }

@@ -10,27 +10,34 @@ import (
 // server, and of no other skill. The operator's label of the server follows.
 const ServedPrefix = "mcp:"
 
-// fromServer reports whether a skill came from such a server.
-func (s Subject) fromServer() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
+// FromServer reports whether a skill came from such a server.
+func (s Subject) FromServer() bool { return strings.HasPrefix(s.ID, ServedPrefix) }
 
 // servedNeed asks before a program runs on the host while a skill of a server is
 // active: the skill's own script, or a command that its text may have requested
 // (SEP-2640, no implicit local execution). Rules cannot answer it, because they
 // do not cover the skill's content. An answer is bound to all files of the skills
-// while they are unchanged. For skills without fixed content, it asks each time.
+// while they are unchanged. The skills of a parent count for its subagents, whose
+// tasks its model wrote. For skills without fixed content, it asks each time.
 func servedNeed(g *Grants, r Request) *need {
 	if r.Actor == ByOperator || r.Entry == "" && r.Tool != toolBash && len(r.Commands) == 0 {
 		return nil
 	}
 	subjects := slices.Clone(r.Active)
-	if r.Skill != nil && !slices.ContainsFunc(subjects, func(s Subject) bool { return s.ID == r.Skill.ID }) {
-		subjects = append(subjects, *r.Skill)
+	others := g.Served
+	if r.Skill != nil {
+		others = append(slices.Clone(others), *r.Skill)
+	}
+	for _, o := range others {
+		if !slices.ContainsFunc(subjects, func(s Subject) bool { return s.ID == o.ID }) {
+			subjects = append(subjects, o)
+		}
 	}
 	own := scriptNeed(g, r)
 	var names, binds []string
 	scopes := []string{ScopeOnce, ScopeSession, ScopeAlways}
 	for _, s := range subjects {
-		if !s.fromServer() || own != nil && r.Skill != nil && s.ID == r.Skill.ID {
+		if !s.FromServer() || own != nil && r.Skill != nil && s.ID == r.Skill.ID {
 			continue
 		}
 		names, binds = append(names, s.Name), append(binds, s.ID, s.Digest, s.Tree)

@@ -68,7 +68,7 @@ func (r Request) entries() []string {
 	}
 	const mark = ":scripts/"
 	s, out := r.Skill, []string{}
-	if s.fromServer() || !strings.Contains(s.Name, ":") || s.Named && strings.LastIndex(r.Entry, mark) == len(s.Name) && !strings.Contains(s.Name, mark) {
+	if s.FromServer() || !strings.Contains(s.Name, ":") || s.Named && strings.LastIndex(r.Entry, mark) == len(s.Name) && !strings.Contains(s.Name, mark) {
 		out = append(out, r.Entry)
 	}
 	if file := r.file(); file != "" && s.ID != "" && !strings.Contains(s.ID, mark) && strings.Count(":"+file, mark) < 2 {
