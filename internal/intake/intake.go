@@ -1,5 +1,6 @@
 // Package intake checks JSON before the protocol library decodes it. The library accepts 1,000
-// levels of nesting, and its decoding time grows with the square of the depth.
+// levels of nesting, and its decoding time grows with the square of the depth. A decoded value takes
+// up to a hundred times the bytes of its text.
 package intake
 
 import (
@@ -11,12 +12,13 @@ import (
 // Deepest is the default maximum nesting depth of a message.
 const Deepest = 100
 
-// Guard checks the size and nesting depth of messages.
+// Guard checks the size, the nesting depth, and the number of values of messages.
 type Guard struct {
 	Most int64 // bytes of one message; 0: unlimited
 	Deep int64 // nesting depth; 0: Deepest
+	Many int64 // values; 0: unlimited
 
-	depth, size     int64
+	depth, size, n  int64
 	quoted, escaped bool
 }
 
@@ -24,6 +26,7 @@ type Guard struct {
 var (
 	ErrTooDeep = fmt.Errorf("JSON is nested more than %d deep", Deepest)
 	ErrTooMuch = errors.New("it sends too much")
+	ErrTooMany = errors.New("JSON has too many values")
 )
 
 // See checks the next bytes.
@@ -49,10 +52,16 @@ func (g *Guard) See(p []byte) error {
 			if g.depth++; g.depth > deepest {
 				return ErrTooDeep
 			}
+			g.n++
+		case b == ',':
+			g.n++
 		case (b == '}' || b == ']') && g.depth > 0:
 			if g.depth--; g.depth == 0 {
-				g.size = 0
+				g.size, g.n = 0, 0
 			}
+		}
+		if g.Many > 0 && g.n > g.Many {
+			return fmt.Errorf("%w, more than %d", ErrTooMany, g.Many)
 		}
 	}
 	if g.Most > 0 && g.size > g.Most {

@@ -54,7 +54,7 @@ func (e *events) Read(p []byte) (int, error) {
 // next reads one event.
 func (e *events) next() error {
 	var data, kept bytes.Buffer
-	var guard intake.Guard
+	guard := intake.Guard{Many: mostValues}
 	size, lines, message := 0, 0, true
 	for {
 		line, err := e.line(e.most - size)

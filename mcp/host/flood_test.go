@@ -54,7 +54,7 @@ func without(w io.Writer, text string) (n int64) {
 // ends with, well before the call's own time.
 func TestFloodsEnd(t *testing.T) {
 	t.Parallel()
-	o := &host.Options{Message: 1 << 20, Grace: 100 * time.Millisecond}
+	o := &host.Options{Message: 4 << 20, Grace: 100 * time.Millisecond}
 	tools := []map[string]any{hosttest.Tool("x")}
 	sse := func(first, then string) func(http.ResponseWriter, json.RawMessage) {
 		return func(w http.ResponseWriter, id json.RawMessage) {
@@ -68,11 +68,13 @@ func TestFloodsEnd(t *testing.T) {
 		flood string                                          // over stdio
 		write func(w http.ResponseWriter, id json.RawMessage) // over HTTP
 		code  string
+		text  string
 	}{
 		"stdio: a line without end":   {flood: "\n" + strings.Repeat("x", 4096), code: "mcp_"},
 		"stdio: a string without end": {flood: `{"a":"` + "\n" + strings.Repeat("x", 4096), code: "mcp_too_much"},
 		"stdio: depth without end":    {flood: "\n" + strings.Repeat("[", 4096), code: "mcp_too_deep"},
 		"stdio: objects without end":  {flood: "\n" + strings.Repeat(`{"a":`, 4096), code: "mcp_too_deep"},
+		"stdio: values without end":   {flood: "\n" + "[" + strings.Repeat("[],", 100_000), code: "mcp_too_much", text: "too many values, more than 1000000"},
 		"stdio: blanks without end":   {flood: strings.Repeat("\n", 4096), code: "mcp_too_much"},
 		"HTTP: a body without end": {write: func(w http.ResponseWriter, id json.RawMessage) {
 			w.Header().Set("Content-Type", "application/json")
@@ -83,6 +85,10 @@ func TestFloodsEnd(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s1%s}`, id, strings.Repeat(`{"a":`, 900), strings.Repeat("}", 900))
 		}, code: "mcp_too_deep"},
+		"HTTP: values": {write: func(w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[],"_meta":{"a":[0%s]}}}`, id, strings.Repeat(",0", 1_100_000))
+		}, code: "mcp_too_much"},
 		"HTTP: a bomb": {write: func(w http.ResponseWriter, id json.RawMessage) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Encoding", "gzip")
@@ -117,7 +123,7 @@ func TestFloodsEnd(t *testing.T) {
 			}
 			srv.ReadOnly = []string{"x"}
 			obs := call(t, session(t, open(t, o, srv), nil), "mcp__s__x", `{}`)
-			if got := obs.Code(); !strings.HasPrefix(got, c.code) || got == "mcp_timeout" {
+			if got := obs.Code(); !strings.HasPrefix(got, c.code) || got == "mcp_timeout" || !strings.Contains(obs.Text(), c.text) {
 				t.Errorf("%q %q", got, obs.Text())
 			}
 		})

@@ -12,6 +12,9 @@ import (
 	"metier/internal/intake"
 )
 
+// mostValues is the maximum number of values in a message of a server.
+const mostValues = 1_000_000
+
 // seen counts what was read, and checks it.
 func (c *connection) seen(g *intake.Guard, p []byte) error {
 	c.received.Add(int64(len(p)))
@@ -24,7 +27,9 @@ func (c *connection) checked(g *intake.Guard, p []byte) error {
 	err := g.See(p)
 	switch {
 	case errors.Is(err, intake.ErrTooDeep):
-		c.blame("mcp_too_deep", "", fmt.Errorf("%w, more than %d", err, intake.Deepest))
+		c.blame("mcp_too_deep", "", err)
+	case errors.Is(err, intake.ErrTooMany):
+		c.blame("mcp_too_much", "ask for less", err)
 	case err != nil:
 		return c.tooMuch()
 	}
@@ -66,7 +71,7 @@ type body struct {
 
 func (c *connection) body(r *http.Response) *body {
 	most := int64(c.host.opts.Message)
-	b := &body{ReadCloser: r.Body, c: c, ctx: r.Request.Context(), g: intake.Guard{Most: most}}
+	b := &body{ReadCloser: r.Body, c: c, ctx: r.Request.Context(), g: intake.Guard{Most: most, Many: mostValues}}
 	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Type"))), "text/event-stream") {
 		b.stream = newEvents(c, &counted{r.Body, c, 4 * most})
 	}
@@ -82,7 +87,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	} else if err = b.c.replies.wait(b.ctx); err == nil {
 		n, err = b.stream.Read(p)
 	}
-	if errors.Is(err, intake.ErrTooMuch) || errors.Is(err, intake.ErrTooDeep) {
+	if errors.Is(err, intake.ErrTooMuch) || errors.Is(err, intake.ErrTooDeep) || errors.Is(err, intake.ErrTooMany) {
 		_ = b.ReadCloser.Close()
 	}
 	return n, err

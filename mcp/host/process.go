@@ -48,7 +48,7 @@ func (c *connection) program() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{}), guard: intake.Guard{Most: int64(c.host.opts.Message)}}
+	p := &process{c: c, gone: make(chan struct{}), said: make(chan struct{}), guard: intake.Guard{Most: int64(c.host.opts.Message), Many: mostValues}}
 	p.cmd = &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Dir: c.host.opts.Dir, Env: c.environment(), WaitDelay: c.host.opts.Grace}
 	if s.Cwd != "" {
 		if p.cmd.Dir = s.Cwd; !filepath.IsAbs(s.Cwd) {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -36,6 +35,7 @@ type Access struct {
 
 const (
 	mostBody    = 4 << 20  // bytes of a request
+	mostValues  = 250_000  // in a request
 	largeBody   = 64 << 10 // a request with more is large
 	idleSession = 30 * time.Minute
 )
@@ -83,7 +83,7 @@ func (s *Server) Handler(a Access) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			due := http.NewResponseController(w)
 			_ = due.SetReadDeadline(time.Now().Add(s.opts.Body)) // ignored if w has no deadlines; it must set its own limit
-			r.Body = &coming{ReadCloser: r.Body, whole: func() { _ = due.SetReadDeadline(time.Time{}) }}
+			r.Body = &coming{ReadCloser: r.Body, guard: intake.Guard{Many: mostValues}, whole: func() { _ = due.SetReadDeadline(time.Time{}) }}
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -108,7 +108,7 @@ type coming struct {
 func (c *coming) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	if bad := c.guard.See(b[:n]); bad != nil {
-		return 0, fmt.Errorf("%w, more than %d", bad, intake.Deepest)
+		return 0, bad
 	}
 	if err == io.EOF {
 		c.whole()
@@ -122,13 +122,13 @@ type readAgain struct {
 }
 
 // bounded rejects a large request while too many others are active. It also reports bodies that are
-// nested too deeply, for which the library's error would be vague.
+// nested too deeply or have too many values, for which the library's error would be vague.
 func bounded(next http.Handler) http.Handler {
 	l := &room{most: mostLarge, ofOne: mostOfOne}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			b, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
-			if errors.Is(err, intake.ErrTooDeep) {
+			if errors.Is(err, intake.ErrTooDeep) || errors.Is(err, intake.ErrTooMany) {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}

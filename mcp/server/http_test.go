@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"metier/mcp/server"
 )
 
@@ -52,13 +54,13 @@ func TestHandler_BoundsLargeRequests(t *testing.T) {
 	}
 }
 
-// The library would take minutes for it.
-func TestHandler_RefusesDeepRequests(t *testing.T) {
+// The library would take minutes, or hundreds of megabytes, for them.
+func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
 	h := w.http(server.Access{})
-	post := func(depth int) (int, string) {
-		body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}}`
+	post := func(value string) (int, string) {
+		body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x":` + value + `}}}`
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -76,10 +78,18 @@ func TestHandler_RefusesDeepRequests(t *testing.T) {
 		}
 		return a.StatusCode, string(b)
 	}
-	if code, text := post(98); code != http.StatusBadRequest || !strings.Contains(text, "JSON is nested more than 100 deep") {
-		t.Errorf("%d %s", code, text)
-	}
-	if code, text := post(90); code != http.StatusOK {
-		t.Errorf("%d %s", code, text)
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	many := func(n int) string { return "[{}" + strings.Repeat(",{}", n) + "]" }
+	for value, want := range map[string]string{deep(98): "JSON is nested more than 100 deep\n", deep(90): "", many(200_000): "JSON has too many values, more than 250000\n", many(100_000): ""} {
+		code, text := post(value)
+		if want == "" {
+			if diff := cmp.Diff(http.StatusOK, code); diff != "" {
+				t.Errorf("%.40s (-want +got):\n%s", value, diff)
+			}
+			continue
+		}
+		if diff := cmp.Diff([]any{http.StatusBadRequest, want}, []any{code, text}); diff != "" {
+			t.Errorf("%.40s (-want +got):\n%s", value, diff)
+		}
 	}
 }
