@@ -66,15 +66,27 @@ func (e *Engine) skillsKey(p *Plan) (string, error) {
 // check fails if the plan has other skills.
 func (s *Skills) check(e *Engine, p *Plan) error {
 	of, err := e.skillsKey(p)
-	if err == nil && (of != s.of || !slices.EqualFunc(s.mounts, p.custom.Mounts, sameMount)) {
+	if err == nil && (of != s.of || !sameMounts(s.mounts, p.custom.Mounts)) {
 		err = &metier.Error{Op: "start", Kind: metier.Invalid, Code: "skills_other", Hint: "list the skills of this plan with Engine.Skills",
 			Err: errors.New("the skills were listed for another user, for other roots, sources, or settings, or for another workspace")}
 	}
 	return err
 }
 
-// sameMount reports whether two mounts have one source and one trust.
+// sameMounts reports whether two lists of mounts yield the same skills. Functions cannot be
+// compared: mounts with some are only the same in the same list.
+func sameMounts(a, b []metier.Mount) bool {
+	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
+		return true
+	}
+	return slices.EqualFunc(a, b, sameMount)
+}
+
+// sameMount reports whether two mounts have one source, trust, and form.
 func sameMount(a, b metier.Mount) bool {
+	if a.Off != nil || b.Off != nil || a.Trusted != nil || b.Trusted != nil || a.OS != b.OS || !reflect.DeepEqual(a.Parse, b.Parse) {
+		return false
+	}
 	if a.Label != b.Label || a.Tier != b.Tier || a.Kind != b.Kind || a.Root != b.Root || a.Target != b.Target || a.Space != b.Space || a.ByPath != b.ByPath || a.Yields != b.Yields {
 		return false
 	}

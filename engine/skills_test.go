@@ -18,6 +18,7 @@ import (
 	"metier/engine"
 	"metier/policy"
 	"metier/run"
+	"metier/settings"
 	"metier/source/embedded"
 )
 
@@ -132,6 +133,8 @@ func TestSkills_OfAnotherSourceOrUserAreRefused(t *testing.T) {
 		want   string
 	}{
 		"the same":       {ann, metier.Mount{Tier: policy.User, Source: own}, ""},
+		"a function":     {ann, metier.Mount{Tier: policy.User, Source: own, Off: func(*metier.Head, metier.ID, string) (string, bool) { return "", true }}, "skills_other"},
+		"another parse":  {ann, metier.Mount{Tier: policy.User, Source: own, Parse: &settings.Parse{}}, "skills_other"},
 		"another source": {ann, metier.Mount{Tier: policy.User, Source: source()}, "skills_other"},
 		"another tier":   {ann, metier.Mount{Tier: policy.ThirdParty, Source: own}, "skills_other"},
 		"another user":   {user("bob"), metier.Mount{Tier: policy.User, Source: own}, "skills_other"},

@@ -69,7 +69,7 @@ var served = map[string]Rule{
 	"mcp-server-failed":   {"the server cannot be used; the run continues without it", "try 'metier mcp inspect' with its name"},
 	"mcp-server-timeout":  {"the server did not start in time (startTimeoutMs)", "raise startTimeoutMs, or check what the server waits for"},
 	"mcp-skills-cut":      {"only the first 10,000 skills of a server are used, and its list must end", "report it to the server's operator"},
-	"mcp-tools-cut":       {"only the first 512 tools of a server are used", "report it to the server's operator"},
+	"mcp-tools-cut":       {"only the first 512 tools of a server are used, and at most 512 KiB of definitions", "report it to the server's operator"},
 	"mcp-tool-refused":    {"a tool must have a name and a JSON schema of an object", "report it to the server's operator"},
 	"mcp-tool-clash":      {"two tools have the same name; the first one keeps it", "give the server another label, or report it to its operator"},
 	"mcp-cache-altered":   {"a cached file of a server's skill did not match its hash, so it was fetched again", "find the program that writes to the folder that 'metier doctor' names"},

@@ -28,6 +28,7 @@ const Extension = "io.modelcontextprotocol/skills"
 const (
 	maxPages  = 200
 	maxTools  = 512
+	maxOffer  = 512 << 10 // bytes of the definitions of its tools
 	maxSkills = 10_000
 )
 
@@ -211,8 +212,28 @@ func (c *connection) listTools(ctx context.Context) error {
 		c.host.note(c, "mcp-tools-cut", "it has more than %d tools, of which the first are taken", maxTools)
 		tools = tools[:maxTools]
 	}
+	if n := fitting(tools); n < len(tools) {
+		c.host.note(c, "mcp-tools-cut", "the definitions of its %d tools have more than %d KiB; the first %d are taken", len(tools), maxOffer>>10, n)
+		tools = tools[:n]
+	}
 	c.offered, c.now = tools, digests(tools)
 	return nil
+}
+
+// fitting returns how many of the tools the model can be offered. It reads their definitions on each
+// turn.
+func fitting(tools []*mcp.Tool) int {
+	size := 0
+	for i, t := range tools {
+		schema, err := json.Marshal(t.InputSchema)
+		if err != nil {
+			continue // refused later
+		}
+		if size += len(t.Name) + min(len(t.Description), maxDescription) + len(schema); size > maxOffer {
+			return i
+		}
+	}
+	return len(tools)
 }
 
 // listing returns the maximum size of all pages of a list, in bytes.

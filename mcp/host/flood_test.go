@@ -202,9 +202,12 @@ func clip(s string) string { return s[:min(len(s), 200)] }
 
 func TestListsOfToolsAreBounded(t *testing.T) {
 	t.Parallel()
-	var many strings.Builder
+	var many, large strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&many, `,{"name":"t%05d","inputSchema":{"type":"object"}}`, i)
+	}
+	for i := range 100 {
+		fmt.Fprintf(&large, `,{"name":"t%05d","description":"%s","inputSchema":{"type":"object"}}`, i, strings.Repeat("d", 9000))
 	}
 	far := hosttest.New(hosttest.Script{})
 	page := 0
@@ -217,6 +220,10 @@ func TestListsOfToolsAreBounded(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, id, many.String()[1:])
 		}), "mcp-tools-cut", 512},
+		"large definitions": {instead(far, "tools/list", func(w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, id, large.String()[1:])
+		}), "mcp-tools-cut", 63},
 		"pages without end": {instead(far, "tools/list", func(w http.ResponseWriter, id json.RawMessage) {
 			page++
 			w.Header().Set("Content-Type", "application/json")
