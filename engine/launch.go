@@ -90,7 +90,8 @@ func (c Custom) folders() (out []string) {
 // protected returns the files that no tool may write, because the next run would obey them: roots
 // of skills, skills linked into them, the configuration and the files it names, the list of
 // disabled skills, and the files the run itself was started with.
-func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []string {
+// skills of several runs share what they list.
+func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover, skills *Skills) []string {
 	out := append([]string{filepath.Join(l.Workspace, "metier.yaml")}, e.Env.Files()...)
 	out = slices.Concat(out, l.Sources, op.Policies, op.MCPFiles, op.Subagents.Profiles, op.Browser.Path)
 	folders := e.skillFolders(l.Workspace, l.Cwd)
@@ -117,7 +118,7 @@ func (e *Engine) protected(l Launch, op config.Operator, s settings.Discover) []
 		if _, err := os.Lstat(dir); err == nil && confine.Within(l.Workspace, dir) {
 			out = append(out, dir) // also where a link leads from elsewhere
 		}
-		out = append(out, linkedSkills(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
+		out = append(out, skills.linked(l.Workspace, dir, s.InSkills(), s.MaxDirs)...)
 	}
 	for _, dir := range e.projectDirs(l.Workspace, l.Cwd) {
 		out = append(append(out, filepath.Join(dir, harness.File)), repositories(dir)...)

@@ -207,7 +207,7 @@ func (r *Run) current() func() *sandbox.Workspace {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := r.e.projectDirs(r.launch.Workspace, r.launch.Cwd); !slices.Equal(now, dirs) {
-			dirs, w = now, r.e.sandboxed(r.launch, r.e.protected(r.launch, r.op, r.settings.Operator.Discover), r.op.Secrets)
+			dirs, w = now, r.e.sandboxed(r.launch, r.e.protected(r.launch, r.op, r.settings.Operator.Discover, nil), r.op.Secrets)
 		}
 		return w
 	}

@@ -128,7 +128,7 @@ func (e *Engine) prepare(ctx context.Context, p *Plan, h Hooks) (_ *Run, err err
 		}
 		j.noteApprovals()
 	}
-	j.protected = e.protected(l, j.op, s.Operator.Discover)
+	j.protected = e.protected(l, j.op, s.Operator.Discover, j.shared)
 	j.workspace, err = filetool.OpenWorkspace(l.Workspace, &filetool.WorkspaceOptions{Cwd: l.Cwd, Mounts: l.Mounts, Home: e.Env.Home(), Protected: j.protected, Denied: e.closed(l, j.op.Secrets)})
 	if err != nil {
 		return nil, err

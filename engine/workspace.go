@@ -63,5 +63,5 @@ func (e *Engine) SandboxFolder(ctx context.Context, dir string) (*sandbox.Worksp
 	if l.Artifacts, err = e.RunsRoot("", op, ws); err != nil {
 		return nil, err
 	}
-	return e.sandboxed(l, e.protected(l, op, set.Operator.Discover), op.Secrets), nil
+	return e.sandboxed(l, e.protected(l, op, set.Operator.Discover, nil), op.Secrets), nil
 }
