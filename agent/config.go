@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"metier"
+	"metier/agent/step"
 	"metier/agent/subagent"
 	"metier/event"
 	"metier/model"
@@ -99,8 +100,8 @@ func (s Spec) withDefaults() Spec {
 	set(&s.MaxRepeats, 3)
 	set(&s.MaxRetries, 5)
 	set(&s.Window, 200_000)
-	set(&s.CompactAt, s.Window/4*3)
-	set(&s.KeepLast, 6)
+	set(&s.CompactAt, int(step.CompactAt*float64(s.Window)))
+	set(&s.KeepLast, step.KeepLast)
 	set(&s.OutputTries, 2)
 	if s.Mode == "" {
 		s.Mode = ModeChat

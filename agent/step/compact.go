@@ -8,6 +8,13 @@ import (
 	"metier/policy"
 )
 
+// Defaults of a run: compaction begins when a request used CompactAt of the window, and keeps the
+// last KeepLast messages.
+const (
+	CompactAt = 0.75
+	KeepLast  = 6
+)
+
 // compactable returns how many messages to compact before the next model call, or 0: the last call
 // has to have used Spec.CompactAt tokens.
 func (s *State) compactable() int {
