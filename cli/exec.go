@@ -134,6 +134,9 @@ func (a *app) noteCut(res exectool.Result) {
 	if res.Truncated {
 		fmt.Fprintf(a.Err, "note: the output is cut: the first %d bytes of each stream are kept\n", sandbox.DefaultLimits.Output)
 	}
+	if len(res.Restored) > 0 {
+		fmt.Fprintf(a.Err, "note: %s\n", exectool.RestoredText(res.Restored))
+	}
 }
 
 // refusal is the exit code for the code of a failed check or a policy denial, and a hint for

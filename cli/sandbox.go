@@ -180,7 +180,7 @@ func (a *app) sandboxRun(ctx context.Context, f sandboxFlags, args []string) (er
 // ranCommand shows how a command ended, and returns the same exit code.
 func (a *app) ranCommand(j sandbox.Job, r sandbox.Result) error {
 	res := exectool.Result{Status: "executed", Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr), Truncated: r.StdoutTruncated || r.StderrTruncated,
-		Backend: r.Backend, Level: r.Level.String(), Argv: j.Argv}
+		Backend: r.Backend, Level: r.Level.String(), Argv: j.Argv, Restored: r.Restored}
 	for _, q := range r.Quarantined {
 		res.Quarantined = append(res.Quarantined, exectool.Quarantined(q))
 	}

@@ -169,6 +169,9 @@ func (e *Engine) noteMoved(moved []quarantine.Moved) {
 		}
 		p := filepath.Join(m.Workspace, filepath.FromSlash(m.Path))
 		switch {
+		case m.Restored:
+			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("a program changed the permissions of %s, which is above protected files, while its run was killed or stopped; they are restored", termtext.Line(p))})
+			continue
 		case m.Kept:
 			e.o.Notify(Notice{CodeMoved, Warning, fmt.Sprintf("%s appeared after a run in that workspace was killed; it stays. Remove it if you did not create it.", termtext.Line(p))})
 			continue

@@ -31,6 +31,8 @@ type Result struct {
 	Argv      []string `json:"argv"`
 	// Quarantined lists what appeared at protected paths of the workspace.
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
+	// Restored lists folders above protected paths whose permissions the program changed.
+	Restored []string `json:"restored,omitempty"`
 }
 
 // Quarantined is something that appeared at a protected path. To is where metier moved it, or "" if
@@ -74,7 +76,7 @@ func reply(x *metier.ToolContext, e event.Execution, digest string, r sandbox.Re
 		moved = append(moved, Quarantined(q))
 	}
 	res.Detail, err = json.Marshal(Result{Status: e.Status, ExitCode: e.Exit, Signal: r.Signal, Limit: r.Limit, Stdout: string(r.Stdout), Stderr: string(r.Stderr),
-		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: digest, Runtime: e.Runtime, Argv: argv, Quarantined: moved})
+		Truncated: r.StdoutTruncated || r.StderrTruncated, Backend: r.Backend, Level: r.Level.String(), Digest: digest, Runtime: e.Runtime, Argv: argv, Quarantined: moved, Restored: r.Restored})
 	return res, err
 }
 
@@ -99,7 +101,7 @@ func endCode(r sandbox.Result) string {
 func plainOutput(r sandbox.Result) string {
 	out, _, _ := shown(r.Stdout, r.StdoutTruncated)
 	if endCode(r) == "" && len(r.Quarantined) == 0 {
-		return out
+		return restored(r) + out
 	}
 	errs, _, _ := shown(r.Stderr, r.StderrTruncated)
 	return ending(r) + errs + out
@@ -121,7 +123,25 @@ func ending(r sandbox.Result) string {
 		fmt.Fprintf(&b, "Exit code %d.\n", r.Exit)
 		b.WriteString(missingModule(r.Stderr))
 	}
+	b.WriteString(restored(r))
 	return b.String()
+}
+
+// restored reports folders that have their permissions again.
+func restored(r sandbox.Result) string {
+	if len(r.Restored) == 0 {
+		return ""
+	}
+	return "Note: " + RestoredText(r.Restored) + ".\n"
+}
+
+// RestoredText reports folders whose permissions a program changed.
+func RestoredText(dirs []string) string {
+	quoted := make([]string, len(dirs))
+	for i, d := range dirs {
+		quoted[i] = strconv.Quote(d)
+	}
+	return "the program changed the permissions of " + strings.Join(quoted, ", ") + ", above protected files; they are restored"
 }
 
 // The error messages of Python, Node.js and Deno for a package that is not installed. A relative

@@ -221,6 +221,9 @@ type Result struct {
 	MaxRSS                           int64    // bytes of the largest process; 0: unknown
 	Notes                            []string // codes, as in Report
 	Quarantined                      []Quarantined
+	// Restored are folders of the workspace, above protected paths, whose permissions the program
+	// changed. They have them again.
+	Restored []string
 }
 
 // Quarantined is something that appeared at a protected path of the workspace while a program ran.

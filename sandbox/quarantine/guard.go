@@ -28,9 +28,12 @@ type guard struct {
 	watcher *fsnotify.Watcher
 	ended   chan struct{} // closed when the watching goroutine ends
 
-	items []item // owned by the watching goroutine until it ends
-	moved []sandbox.Quarantined
-	err   error
+	modes modes
+
+	items    []item // owned by the watching goroutine until it ends
+	moved    []sandbox.Quarantined
+	restored []string // folders whose permissions were changed
+	err      error
 }
 
 // guard prepares the workspace of a job. It returns the workspace for the backend to protect.
@@ -45,8 +48,15 @@ func (j *Journal) guard(ctx context.Context, ws sandbox.Workspace) (*guard, sand
 		return nil, ws, fmt.Errorf("the workspace: %w", err)
 	}
 	g := &guard{host: ws.Host, root: root, names: map[string]bool{}}
-	if ws, g.items, err = split(root, ws); err == nil && len(g.items) > 0 {
-		g.entry, err = j.register(ctx, ws.Host, g.items)
+	if ws, g.items, err = split(root, ws); err == nil {
+		protected := slices.Concat(ws.ReadOnly, ws.Hidden)
+		for _, it := range g.items {
+			protected = append(protected, it.Path)
+		}
+		g.modes, err = modesAbove(root, protected)
+	}
+	if err == nil {
+		g.entry, err = j.register(ctx, ws.Host, g.items, g.modes)
 	}
 	if err != nil {
 		return nil, ws, errors.Join(err, root.Close())
@@ -122,6 +132,10 @@ func (g *guard) look(stop func()) {
 			if !ok {
 				return
 			}
+			if e.Has(fsnotify.Chmod) {
+				g.restore()
+				continue
+			}
 			if !e.Has(fsnotify.Create) || !g.names[strings.ToLower(filepath.Base(e.Name))] {
 				continue
 			}
@@ -136,6 +150,17 @@ func (g *guard) look(stop func()) {
 		}
 		if g.react(at) {
 			stop()
+		}
+	}
+}
+
+// restore gives folders back their permissions.
+func (g *guard) restore() {
+	restored, err := g.modes.restore(g.root, nil)
+	g.err = errors.Join(g.err, err)
+	for _, dir := range restored {
+		if !slices.Contains(g.restored, dir) {
+			g.restored = append(g.restored, dir)
 		}
 	}
 }
@@ -205,6 +230,7 @@ func (g *guard) close() ([]sandbox.Quarantined, error) {
 		<-g.ended
 		g.err = errors.Join(g.err, err)
 	}
+	g.restore()
 	err := g.check()
 	if err != nil || len(g.moved) == 0 {
 		err = errors.Join(g.err, err)

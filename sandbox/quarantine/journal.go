@@ -40,6 +40,7 @@ type noted struct {
 	Workspace string `json:"workspace"`
 	ID        string `json:"id,omitempty"` // of the folder, see folderID
 	Items     []item `json:"items"`
+	Modes     modes  `json:"modes,omitempty"`
 }
 
 // full returns the host path of an item.
@@ -74,7 +75,7 @@ func (j *Journal) locked(ctx context.Context, do func() error) error {
 }
 
 // register records the items of a guard before the program starts.
-func (j *Journal) register(ctx context.Context, workspace string, items []item) (e *entry, err error) {
+func (j *Journal) register(ctx context.Context, workspace string, items []item, m modes) (e *entry, err error) {
 	if j == nil {
 		return nil, nil
 	}
@@ -91,7 +92,7 @@ func (j *Journal) register(ctx context.Context, workspace string, items []item) 
 		if e.lock, ok, err = lockfile.Try(e.path); err != nil || !ok {
 			return fmt.Errorf("%s cannot be locked: %w", e.path, errors.Join(err, os.Remove(e.path)))
 		}
-		if err := e.add(noted{workspace, folderID(workspace), items}); err != nil {
+		if err := e.add(noted{workspace, folderID(workspace), items, m}); err != nil {
 			return errors.Join(err, os.Remove(e.path), e.lock.Release())
 		}
 		return nil
@@ -177,8 +178,9 @@ func (e *entry) apply(it item, do func() error) (claimed bool, err error) {
 type Moved struct {
 	Workspace string
 	sandbox.Quarantined
-	Kept bool  // created after metier was killed, so Sweep did not move it
-	Err  error // error of Sweep in the workspace
+	Kept     bool  // created after metier was killed, so Sweep did not move it
+	Restored bool  // a folder that has its permissions again
+	Err      error // error of Sweep in the workspace
 }
 
 // each calls do for each entry under the lock. The entry's lock is nil if its guard is active.
@@ -254,14 +256,19 @@ func (j *Journal) Sweep(ctx context.Context, here string) (moved []Moved, err er
 			}
 			return os.Remove(file)
 		}
-		found, err := moveItems(at, n.Items, func(p string) (bool, error) {
+		found, modesErr := restoreModes(at, n.Modes, func(p string) (bool, error) {
+			t, err := changed(p)
+			return dead == nil || t.Before(info.ModTime().Add(slack)), err
+		})
+		moved = append(moved, found...)
+		found, err = moveItems(at, n.Items, func(p string) (bool, error) {
 			if dead == nil { // its process may be stopped
 				return true, nil
 			}
 			t, err := born(p)
 			return t.Before(info.ModTime().Add(slack)), err
 		})
-		moved = append(moved, found...)
+		moved, err = append(moved, found...), errors.Join(modesErr, err)
 		if err != nil {
 			moved = append(moved, Moved{Workspace: at, Err: err})
 		}
@@ -281,6 +288,32 @@ func (n noted) at(here string) string {
 		}
 	}
 	return ""
+}
+
+// restoreModes gives folders of a workspace back their permissions if a program changed them.
+func restoreModes(workspace string, m modes, ofProgram func(full string) (bool, error)) (out []Moved, err error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	at := func(dir string) string { return filepath.Join(workspace, filepath.FromSlash(dir)) }
+	root, err := os.OpenRoot(workspace)
+	if errors.Is(err, fs.ErrPermission) {
+		if is, err := ofProgram(workspace); err != nil || !is {
+			return nil, err
+		}
+		root, err = openRoot(workspace)
+		out = append(out, Moved{Workspace: workspace, Quarantined: sandbox.Quarantined{Path: "."}, Restored: true})
+	}
+	if missing(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	restored, err := m.restore(root, func(dir string) (bool, error) { return ofProgram(at(dir)) })
+	for _, dir := range restored {
+		out = append(out, Moved{Workspace: workspace, Quarantined: sandbox.Quarantined{Path: dir}, Restored: true})
+	}
+	return out, errors.Join(err, root.Close())
 }
 
 // moveItems moves aside what is in place of items if a program created it.

@@ -75,12 +75,15 @@ func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []quarantine.Moved{{Workspace: dir, Quarantined: sandbox.Quarantined{Path: ".agents/skills", To: ".agents/skills.quarantined"}}}
+	want := []quarantine.Moved{{Workspace: dir, Quarantined: sandbox.Quarantined{Path: "."}, Restored: true}, {Workspace: dir, Quarantined: sandbox.Quarantined{Path: ".agents/skills", To: ".agents/skills.quarantined"}}}
 	if diff := cmp.Diff(want, moved); diff != "" {
 		t.Errorf("moved (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{".agents": "/", ".agents/skills.quarantined": "/", ".agents/skills.quarantined/planted": "/"}, list(t, dir)); diff != "" {
 		t.Errorf("the workspace (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o700 != 0o700 {
+		t.Errorf("the workspace has the permissions %v, %v", info.Mode(), err)
 	}
 	if moved, err := j.Sweep(t.Context(), dir); len(moved) > 0 || err != nil {
 		t.Errorf("a second time: %+v, %v", moved, err)
@@ -254,7 +257,7 @@ func TestAllAsAnOrdinaryUser(t *testing.T) {
 		return
 	}
 	for name, test := range map[string]func(*testing.T){
-		"moves": TestRun_MovesAsideWhatAppears, "links": TestRun_RestoresLinks, "nothing": TestRun_LeavesNothing,
+		"moves": TestRun_MovesAsideWhatAppears, "links": TestRun_RestoresLinks, "nothing": TestRun_LeavesNothing, "permissions": TestRun_RestoresPermissions,
 		"sweep": TestSweep_MovesAsideWhatKilledRunsLeft, "later": TestSweep_KeepsWhatCameLater, "running": TestSweep_LeavesRunningProgramsAlone, "claim": TestClaim_LetsThisUserCreate,
 	} {
 		t.Run(name, test)

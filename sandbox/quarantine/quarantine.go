@@ -49,6 +49,7 @@ func (s *Sandbox) Run(ctx context.Context, j sandbox.Job) (sandbox.Result, error
 	}
 	res, err := s.Sandbox.Run(ctx, j)
 	moved, checkErr := g.close()
+	res.Restored = g.restored
 	if len(moved) > 0 {
 		res.Quarantined = moved
 		res.Exit, res.Signal, res.Limit = -1, "", sandbox.LimitProtectedPath

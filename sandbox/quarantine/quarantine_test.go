@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,6 +144,49 @@ func TestRun_MovesAsideWhatAppears(t *testing.T) {
 			for _, p := range tc.absent {
 				if _, err := os.Lstat(filepath.Join(dir, p)); err == nil {
 					t.Errorf("%s is there", p)
+				}
+			}
+		})
+	}
+}
+
+// The permissions of folders above protected paths decide whether later commands find what is in
+// them, and trust it.
+func TestRun_RestoresPermissions(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string][]string{
+		"chmod 0 .claude":            {".claude"},
+		"chmod 777 .":                {"."},
+		"chmod 770 packages .claude": {".claude", "packages"},
+		"chmod 500 packages/app":     {"packages/app"},
+		"chmod 711 .claude":          nil, // the user has all access, and others have none to write
+		"chmod 777 packages/other":   nil,
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			dir := workspace(t, map[string]string{".claude/skills/a": "a", "packages/app/.claude/skills/b": "b", "packages/other/c": "c"})
+			for _, p := range []string{".", ".claude", "packages", "packages/app"} {
+				if err := os.Chmod(filepath.Join(dir, p), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			res, err := open(t, quarantine.NewJournal(t.TempDir())).Run(t.Context(), shell(dir, script, ".claude/skills", "packages/app/.claude/skills", ".git"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, slices.Sorted(slices.Values(res.Restored))); diff != "" {
+				t.Errorf("restored (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(0, res.Exit); diff != "" {
+				t.Errorf("exit (-want +got):\n%s", diff)
+			}
+			for _, p := range want {
+				info, err := os.Stat(filepath.Join(dir, p))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(os.FileMode(0o755), info.Mode().Perm()); diff != "" {
+					t.Errorf("permissions of %s (-want +got):\n%s", p, diff)
 				}
 			}
 		})

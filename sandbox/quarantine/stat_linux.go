@@ -24,6 +24,15 @@ func born(p string) (time.Time, error) {
 	return time.Unix(t.Sec, int64(t.Nsec)), nil
 }
 
+// changed returns when the permissions or the name of a file last changed.
+func changed(p string) (time.Time, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(p, &st); err != nil {
+		return time.Time{}, err
+	}
+	return time.Unix(st.Ctim.Unix()), nil
+}
+
 // giveTo changes the owner of p to that of another file, if this process may.
 func giveTo(root *os.Root, p string, other fs.FileInfo) error {
 	if st, ok := other.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
