@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An environment holds secrets, and an error is shown to models.
+// An environment holds secrets, and models see errors.
 func TestErrorsShowNoValueOfAVariable(t *testing.T) {
 	t.Parallel()
 	for _, kv := range []string{"KEY=s3cret\x00", "=s3cret", "s3cret"} {

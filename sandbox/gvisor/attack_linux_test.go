@@ -13,7 +13,7 @@ import (
 	"metier/sandbox/sandboxtest"
 )
 
-// Every attack, each in a cell of its own, as root and as an ordinary user.
+// Runs every attack, each in its own cell, as root and as an ordinary user.
 func TestWithstandsAttacks(t *testing.T) {
 	path, err := runsc()
 	if err != nil && os.Getenv("METIER_SANDBOXTEST_SPEC") == "" {

@@ -19,7 +19,7 @@ import (
 	"metier/sandbox/gvisor"
 )
 
-// runsc is the operator's in METIER_RUNSC, or what make runsc built.
+// runsc returns the program in METIER_RUNSC, or the one that make runsc built.
 var runsc = sync.OnceValues(func() (string, error) {
 	path := os.Getenv("METIER_RUNSC")
 	if path == "" {
@@ -73,12 +73,12 @@ func run(t *testing.T, s *gvisor.Sandbox, j sandbox.Job) sandbox.Result {
 	return r
 }
 
-// prints runs a job and compares what it wrote to both its outputs.
+// prints runs a job and compares its two outputs with want.
 func prints(t *testing.T, s *gvisor.Sandbox, j sandbox.Job, want string) {
 	t.Helper()
 	r := run(t, s, j)
 	if got := string(r.Stdout) + string(r.Stderr); got != want {
-		t.Errorf("%q:\n%s\nit ended with %d %s%s", j.Argv, cmp.Diff(want, got), r.Exit, r.Signal, r.Limit)
+		t.Errorf("%q:\n%s\nended with %d %s%s", j.Argv, cmp.Diff(want, got), r.Exit, r.Signal, r.Limit)
 	}
 }
 
@@ -89,12 +89,12 @@ func TestProbeRunsAProgram(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	none := open(t, gvisor.Options{Path: "/nonexistent/runsc"})
-	for range 2 { // a failure is not kept
+	for range 2 { // a failed probe is not cached
 		if r := none.Probe(t.Context()); r.Available || r.Level != sandbox.L0 || len(r.Missing) != 1 || r.Missing[0].Primitive != "runsc" || r.Missing[0].Fix == "" {
 			t.Errorf("%+v", r)
 		}
 	}
-	// A runsc that is something else: the reason is what it said.
+	// If the program is not runsc, the error has what it printed.
 	odd := filepath.Join(t.TempDir(), "runsc")
 	testenv.WriteProgram(t, odd, []byte("#!/bin/sh\necho this is no gVisor >&2\nexit 3\n"))
 	_, err := open(t, gvisor.Options{Path: odd}).Run(t.Context(), sh("true"))
@@ -108,11 +108,11 @@ func TestHowProgramsEnd(t *testing.T) {
 	s := open(t, gvisor.Options{})
 	for text, want := range map[string]sandbox.Result{
 		"exit 0":                    {Exit: 0},
-		"exit 137":                  {Exit: 137}, // and not a signal
+		"exit 137":                  {Exit: 137}, // not a signal
 		"kill -9 $$":                {Exit: -1, Signal: "SIGKILL"},
 		"kill -SEGV $$":             {Exit: -1, Signal: "SIGSEGV"},
 		"sleep 100 & echo started":  {Exit: 0},
-		"trap '' TERM; kill -9 1":   {Exit: 1}, // the first process is not the program's to end
+		"trap '' TERM; kill -9 1":   {Exit: 1}, // the program cannot kill the first process
 		"cat; echo err >&2; exit 4": {Exit: 4},
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestHowProgramsEnd(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			if strings.HasPrefix(text, "cat") && (string(r.Stdout) != "typed\n" || string(r.Stderr) != "err\n") {
-				t.Errorf("it wrote %q and %q", r.Stdout, r.Stderr)
+				t.Errorf("wrote %q and %q", r.Stdout, r.Stderr)
 			}
 		})
 	}

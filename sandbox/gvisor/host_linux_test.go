@@ -28,7 +28,8 @@ import (
 	"metier/sandbox/gvisor"
 )
 
-// workspace makes a folder that its program can write to, whoever runs this.
+// workspace creates a folder that the program can write to, whichever user runs
+// the test.
 func workspace(t *testing.T, files ...string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -88,11 +89,11 @@ ls -A .metier; cat hide.txt; ls -A sub/kept; echo ok > .git/fine; cat .git/fine`
 	}
 	j.Workspace = &sandbox.Workspace{Host: host, Writable: true, ReadOnly: []string{"link"}}
 	if _, err := s.Run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "link") {
-		t.Errorf("a link that cannot be guarded: %v", err)
+		t.Errorf("got error %v for a link that cannot be guarded", err)
 	}
 	j.Workspace = &sandbox.Workspace{Host: filepath.Join(host, "nowhere")}
 	if _, err := s.Run(t.Context(), j); err == nil {
-		t.Error("a workspace that is not there")
+		t.Error("a missing workspace was accepted")
 	}
 }
 
@@ -143,7 +144,7 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%q: exit %d, %s, limit %q, %s", tt.text, r.Exit, r.Signal, r.Limit, r.Stderr)
 			}
 			if tt.want == sandbox.LimitOutput && !r.StdoutTruncated && !r.StderrTruncated {
-				t.Error("it is not said that the output was cut")
+				t.Error("the cut output is not reported")
 			}
 		})
 	}
@@ -192,7 +193,7 @@ func TestTheCallerGivesUp(t *testing.T) {
 		t.Errorf("%+v %v", res, err)
 	}
 	if _, err := s.Run(ctx, j); err == nil {
-		t.Error("it ran for a caller that had given up")
+		t.Error("the job ran for a caller that had canceled")
 	}
 	other := open(t, gvisor.Options{})
 	go func() {
@@ -205,11 +206,11 @@ func TestTheCallerGivesUp(t *testing.T) {
 		t.Errorf("%+v %v", res, err)
 	}
 	if _, err := other.Run(t.Context(), j); err == nil {
-		t.Error("it ran after Close")
+		t.Error("the job ran after Close")
 	}
 }
 
-// client reads a URL through 127.0.0.1:3128, with no help of a library.
+// client fetches a URL through 127.0.0.1:3128, without a library.
 const client = `exec 3<>/dev/tcp/127.0.0.1/3128 && printf '%s\n' "$1" >&3 && cat <&3`
 
 func TestTheProxyIsTheOnlyNetwork(t *testing.T) {
@@ -262,14 +263,13 @@ for family, host in [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "127.1.2.3"
 `}
 	prints(t, s, j, "")
 	j.Argv = []string{"bash", "-c", ""}
-	// A proxy that ends leaves the program with nothing.
+	// After the proxy ends, the program reaches nothing.
 	j.Serve = func(l net.Listener) { _ = l.Close() }
 	j.Argv[2] = `(` + strings.ReplaceAll(client, "$1", "x") + `) 2>/dev/null; true`
 	prints(t, s, j, "")
 }
 
-// What is given back, counted before and after: descriptors, goroutines, and
-// children.
+// Counts descriptors, goroutines, and children before and after.
 func TestNothingIsLeft(t *testing.T) {
 	s := open(t, gvisor.Options{})
 	j := sh("sleep 100 & setsid sleep 100 & echo x")
@@ -301,8 +301,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// owned runs a job that says where it is and then waits, in a process of its
-// own that is killed.
+// owned runs a job that prints where it is and then waits, in a process that is
+// killed.
 func TestTheOwnerIsKilled(t *testing.T) {
 	if dir := os.Getenv("METIER_TEST_OWNER"); dir != "" {
 		s := open(t, gvisor.Options{Temp: dir})
@@ -336,8 +336,8 @@ func TestTheOwnerIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The file says which process the sandbox is; a descriptor of its folder
-	// tells when it is gone.
+	// The file has the process id of the sandbox. A descriptor of its /proc
+	// folder shows when it is gone.
 	proc, err := os.Open("/proc/" + strings.TrimSpace(string(text)))
 	if err != nil {
 		t.Fatal(err)
@@ -357,21 +357,21 @@ func TestTheOwnerIsKilled(t *testing.T) {
 			t.Fatalf("the sandbox outlived its owner: %v", err)
 		}
 	}
-	// The next sandbox takes away what was left, once it is old enough.
+	// The next sandbox removes what was left, once it is old enough.
 	before := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(folders[0], before, before); err != nil {
 		t.Fatal(err)
 	}
 	run(t, open(t, gvisor.Options{Temp: temp}), sh("true"))
 	if _, err := os.Stat(folders[0]); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", folders[0], err)
+		t.Errorf("%s still exists: %v", folders[0], err)
 	}
 }
 
-// All of it again as somebody who is not root.
+// Runs the tests of this package again as an ordinary user.
 func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		testenv.Skip(t, "needs root, to become somebody else; the other tests have run without it")
+		testenv.Skip(t, "needs root, to run as another user; the other tests do not need it")
 	}
 	path, err := runsc()
 	if err != nil {

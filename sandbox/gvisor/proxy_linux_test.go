@@ -21,7 +21,7 @@ import (
 	"metier/sandbox/gvisor"
 )
 
-// A program with an ordinary library reaches the one host it may, and no other.
+// A program with an ordinary HTTP library reaches only the allowed host.
 func TestAProgramBehindTheRealProxy(t *testing.T) {
 	t.Parallel()
 	testenv.NeedTool(t, "python3", "python3")

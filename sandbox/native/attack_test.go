@@ -16,7 +16,7 @@ import (
 	"metier/sandbox/sandboxtest"
 )
 
-// Every attack, each in a cell of its own, as root and as an ordinary user.
+// Runs every attack, each in its own cell, as root and as an ordinary user.
 func TestWithstandsAttacks(t *testing.T) {
 	t.Parallel()
 	var program []bpf.RawInstruction

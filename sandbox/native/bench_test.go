@@ -11,9 +11,10 @@ import (
 	"metier/sandbox"
 )
 
-// BenchmarkTrue is a launch, warm and in this process: the median of its wall
-// times, beside that of bubblewrap with the same root, in pairs one after the
-// other, where bubblewrap is installed. The ratio is what counts: machines differ.
+// BenchmarkTrue measures a warm launch in this process. It reports the median of
+// its wall times, and next to it that of bubblewrap with the same root if
+// bubblewrap is installed. The two run alternately. Compare the ratio: machines
+// differ.
 func BenchmarkTrue(b *testing.B) {
 	s := open(b)
 	ours := func() {

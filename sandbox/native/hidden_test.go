@@ -17,7 +17,7 @@ import (
 	"metier/sandbox"
 )
 
-// attack is this test's own program as a job, in a role.
+// attack returns this test binary as a job, in a role.
 func attack(t *testing.T, role string, l sandbox.Limits) sandbox.Job {
 	t.Helper()
 	exe, err := os.ReadFile("/proc/self/exe")
@@ -28,8 +28,8 @@ func attack(t *testing.T, role string, l sandbox.Limits) sandbox.Job {
 		Trees: []sandbox.Tree{{Path: "/skills/a", Files: []sandbox.File{{Path: "attack", Exec: true, Data: exe}}}}}
 }
 
-// Memory that is no page of any process counts too. Each attack takes at most
-// four times what it may have, and then waits to be ended.
+// Memory that does not belong to the pages of any process counts too. Each
+// attack takes at most four times its limit, and then waits to be killed.
 func TestHiddenMemoryIsMemory(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -45,7 +45,7 @@ func TestHiddenMemoryIsMemory(t *testing.T) {
 	}
 }
 
-// The kernel does not add the time of children whose end nobody wants to know.
+// The kernel does not add the time of children that are reaped automatically.
 func TestTimeOfForgottenChildrenCounts(t *testing.T) {
 	t.Parallel()
 	r := run(t, open(t), attack(t, "forgotten-children", sandbox.Limits{CPU: time.Second, Wall: 30 * time.Second}))
@@ -54,10 +54,10 @@ func TestTimeOfForgottenChildrenCounts(t *testing.T) {
 	}
 }
 
-// hide are the attacks by role; false: there is no such.
+// hide runs the attack of a role; false means that the role does not exist.
 func hide(role string) (bool, error) {
 	switch role {
-	case "page-tables": // 4 KiB of table for each 2 MiB that are looked at
+	case "page-tables": // a 4 KiB table for each 2 MiB that are read
 		const size, step = 1 << 37, 2 << 20
 		b, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 		if err != nil {
@@ -76,7 +76,7 @@ func hide(role string) (bool, error) {
 			if err != nil {
 				return true, err
 			}
-			// It is granted, and changes nothing.
+			// The kernel accepts the option, but it has no effect.
 			if err := unix.SetsockoptInt(p[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 16<<10); err != nil {
 				return true, err
 			}

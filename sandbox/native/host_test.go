@@ -24,9 +24,9 @@ import (
 	"metier/sandbox"
 )
 
-// Root's sandbox and an ordinary user's are made in different ways, and hold the
-// same. Not parallel: a binary that is being written cannot be started, and every
-// process that is being forked holds it open.
+// Root and ordinary users get their sandboxes in different ways, but with the
+// same guarantees. Not parallel: a binary that is open for writing cannot be
+// started, and every process that is being forked holds it open.
 func TestAllOfItAsAnOrdinaryUser(t *testing.T) {
 	if !testenv.OrdinaryUser(t) {
 		return
@@ -43,8 +43,8 @@ func TestAllOfItAsAnOrdinaryUser(t *testing.T) {
 	t.Run("leaks", TestJobsLeaveNothingBehind)
 }
 
-// Each primitive is taken away by the kernel; the answer names it, nothing ran,
-// and a later probe looks again.
+// The kernel takes each primitive away. The error names it, nothing runs, and a
+// later probe checks again.
 func TestWhatTheHostLacksIsNamed(t *testing.T) {
 	t.Parallel()
 	nr := func(n int, errno syscall.Errno) string {
@@ -95,7 +95,7 @@ func TestWhatTheHostLacksIsNamed(t *testing.T) {
 			}
 			if strings.HasPrefix(tt.role, "files") || strings.HasPrefix(tt.role, "userns") {
 				if !l.Again {
-					t.Errorf("the failed probe was kept: %+v", l)
+					t.Errorf("the failed probe was cached: %+v", l)
 				}
 			}
 		})
@@ -118,7 +118,7 @@ func TestNothingOutlivesTheParent(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	var watched []int
-	for len(watched) < 2 { // sh has said that it is ready, and starts the second
+	for len(watched) < 2 { // sh printed that it is ready, and starts the second
 		watched = nil
 		for _, pid := range named(t, mark) {
 			if fd, err := unix.PidfdOpen(pid, 0); err == nil {
@@ -136,7 +136,7 @@ func TestNothingOutlivesTheParent(t *testing.T) {
 			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
 		}
 		if err != nil || n != 1 {
-			t.Errorf("a program lives on: %v", err)
+			t.Errorf("a program outlived its parent: %v", err)
 		}
 	}
 	if err := cmd.Wait(); !testenv.Killed(cmd.ProcessState) {
@@ -144,7 +144,7 @@ func TestNothingOutlivesTheParent(t *testing.T) {
 	}
 }
 
-// named are the processes that have an argument.
+// named lists the processes that have an argument.
 func named(t *testing.T, arg string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -163,7 +163,7 @@ func named(t *testing.T, arg string) (pids []int) {
 	return pids
 }
 
-// held is what this process has of the host.
+// held is what this process holds on the host.
 type held struct{ files, goroutines, children, mounts int }
 
 func holds(t *testing.T) (h held) {
@@ -191,8 +191,8 @@ func holds(t *testing.T) (h held) {
 	return h
 }
 
-// settled is what this process has once that is as before, or else after ten
-// seconds: a goroutine that said it is done is there for a moment more.
+// settled returns what this process holds, once it equals before or after ten
+// seconds: a goroutine that signaled its end still exists for a moment.
 func settled(t *testing.T, before held) (after held) {
 	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		if after = holds(t); after == before || time.Now().After(end) {
@@ -201,7 +201,7 @@ func settled(t *testing.T, before held) (after held) {
 	}
 }
 
-// Not parallel: it counts what the whole process has.
+// Not parallel: it counts what the whole process holds.
 func TestJobsLeaveNothingBehind(t *testing.T) {
 	s := open(t)
 	dir := folder(t, 0, map[string]string{"a": "a"})
@@ -214,7 +214,7 @@ func TestJobsLeaveNothingBehind(t *testing.T) {
 			t.Errorf("%v %+v %s", err, r, r.Stderr)
 		}
 	}
-	for range 3 { // the namespace that maps the owner stays, and the process that starts others
+	for range 3 { // the namespace that maps the owner stays, and so does the starter
 		job()
 	}
 	before := holds(t)
@@ -222,7 +222,7 @@ func TestJobsLeaveNothingBehind(t *testing.T) {
 		job()
 	}
 	if after := settled(t, before); after != before {
-		t.Errorf("one after the other: %+v, before %+v", after, before)
+		t.Errorf("sequential jobs: %+v, before %+v", after, before)
 	}
 	var all sync.WaitGroup
 	for range 30 {
@@ -230,7 +230,7 @@ func TestJobsLeaveNothingBehind(t *testing.T) {
 	}
 	all.Wait()
 	if after := settled(t, before); after != before {
-		t.Errorf("all at once: %+v, before %+v", after, before)
+		t.Errorf("parallel jobs: %+v, before %+v", after, before)
 	}
 	if got := list(t, dir); len(got) != 1 {
 		t.Errorf("left in the workspace: %v", got)

@@ -22,7 +22,7 @@ import (
 	"metier/sandbox/native"
 )
 
-// roleVar makes this binary play a part in a test instead of testing.
+// roleVar makes this binary play a role in a test instead of running tests.
 const roleVar = "METIER_NATIVE_ROLE"
 
 func TestMain(m *testing.M) {
@@ -36,11 +36,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// lacking is what a host that lacks something answered.
+// lacking is what a backend answered on a host that lacks something.
 type lacking struct {
 	Probe, Run, Detail, Fix string // primitives
 	Available               bool
-	Again                   bool // the second probe, with what was lacking given back
+	Again                   bool // the second probe, after the missing primitive was restored
 	Exit                    int
 }
 
@@ -87,13 +87,13 @@ func lack(take func() (func(), error)) error {
 	if err != nil {
 		return err
 	}
-	// The runtime's own poller needs a descriptor, and dies without.
+	// The Go runtime's poller needs a descriptor, and crashes without one.
 	if r, w, err := os.Pipe(); err != nil || errors.Join(r.Close(), w.Close()) != nil {
-		return fmt.Errorf("a pipe: %w", err)
+		return fmt.Errorf("create a pipe: %w", err)
 	}
 	back, err := take()
 	if err != nil {
-		return fmt.Errorf("take away: %w", err)
+		return fmt.Errorf("take the primitive away: %w", err)
 	}
 	var l lacking
 	report := s.Probe(context.Background())
@@ -120,8 +120,8 @@ func lack(take func() (func(), error)) error {
 	return errors.Join(json.NewEncoder(os.Stdout).Encode(l), s.Close())
 }
 
-// deny makes the kernel answer a system call of this process, and of those it
-// starts, with an error.
+// deny makes the kernel answer a system call with an error, for this process
+// and the processes it starts.
 func deny(nr, errno string) error {
 	n, err := strconv.Atoi(nr)
 	if err != nil {
@@ -148,7 +148,7 @@ func deny(nr, errno string) error {
 	return nil
 }
 
-// hang runs a program that never ends and says so when it runs.
+// hang runs a program that never ends and prints a line when it runs.
 func hang(script string) error {
 	s, err := native.New(nil)
 	if err != nil {
@@ -158,7 +158,7 @@ func hang(script string) error {
 	return err
 }
 
-// actor is this binary in a role.
+// actor is a command that runs this binary in a role.
 func actor(ctx context.Context, t *testing.T, role string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()

@@ -79,11 +79,11 @@ func TestTheRootIsMadeFromNothing(t *testing.T) {
 	}
 	for _, never := range []string{"home", "root", "var", "run", "sys", "mnt", "opt", "work"} {
 		if slices.Contains(strings.Split(got, "\n"), never) {
-			t.Errorf("the host's /%s is there:\n%s", never, got)
+			t.Errorf("the host's /%s is visible:\n%s", never, got)
 		}
 	}
-	// A descriptor of the host's would be a way around all of it. This one is
-	// inherited by whatever this process starts.
+	// A host descriptor would bypass the sandbox. Every process that this
+	// process starts inherits this one.
 	leak, err := syscall.Dup(0)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTheRootIsMadeFromNothing(t *testing.T) {
 	for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000",
 		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(status, want+"\n") {
-			t.Errorf("%q is not in\n%s", want, status)
+			t.Errorf("missing %q in\n%s", want, status)
 		}
 	}
 	if got := says(t, s, shell("ls -d /proc/[0-9]* | grep -c -x /proc/1; true")); got != "0\n" {
@@ -166,7 +166,7 @@ func TestEndsAreTold(t *testing.T) {
 			j.Limits = tt.limits
 			r := run(t, s, j)
 			if tt.name == "file" {
-				r.Stderr = nil // what sh says about it
+				r.Stderr = nil // error messages of sh vary
 			}
 			got := end{r.Exit, r.Signal, r.Limit, string(r.Stdout), string(r.Stderr), r.StdoutTruncated, r.StderrTruncated}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -208,13 +208,13 @@ func TestOutputComesAsItIsWritten(t *testing.T) {
 	go func() {
 		b := make([]byte, 6)
 		if _, err := io.ReadFull(r, b); err == nil && string(b) == "ready\n" {
-			_, _ = io.WriteString(feed, "it\n") // else the job runs into its limit
+			_, _ = io.WriteString(feed, "it\n") // otherwise the job reaches its limit
 		}
 		_, _ = io.Copy(io.Discard, r)
 	}()
 	var errs bytes.Buffer
 	j.Stderr = &errs
-	got := run(t, open(t), j) // and what is read from is never closed
+	got := run(t, open(t), j) // the input is never closed
 	if got.Exit != 0 || string(got.Stdout) != "ready\n" || errs.String() != "got it\n" || string(got.Stderr) != "got it\n" {
 		t.Errorf("%+v, %q", got, errs.String())
 	}
@@ -266,7 +266,7 @@ func TestProgramsAreFound(t *testing.T) {
 		want      error
 	}{
 		{"no-such-program", "", fs.ErrNotExist}, {"/skills/a/none", "", fs.ErrNotExist}, {"/skills/a/no", "", fs.ErrPermission}, {"sh", "/none", fs.ErrNotExist},
-		{"/proc/1/exe", "", fs.ErrNotExist}, {"/proc/self/exe", "", fs.ErrPermission}, // the program that embeds all this
+		{"/proc/1/exe", "", fs.ErrNotExist}, {"/proc/self/exe", "", fs.ErrPermission}, // the program that embeds the sandbox
 	} {
 		j.Argv, j.Dir = []string{tt.argv}, tt.dir
 		_, err := s.Run(t.Context(), j)
@@ -292,7 +292,7 @@ func TestTheOneWayOut(t *testing.T) {
 			}
 			b := make([]byte, 3)
 			if _, err := io.ReadFull(c, b); err == nil {
-				_, _ = c.Write([]byte("you said " + string(b))) // the program tells
+				_, _ = c.Write([]byte("you said " + string(b))) // the program's output shows a failure
 			}
 			_ = c.Close()
 		}
@@ -320,12 +320,13 @@ func TestEndingEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Run(ctx, shell("echo a")); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled before: %v", err)
+		t.Errorf("canceled before the start: %v", err)
 	}
 	if _, err := s.Run(t.Context(), sandbox.Job{Argv: []string{"true"}, Env: env, MinLevel: sandbox.L3}); !strings.Contains(err.Error(), "L3") {
-		t.Errorf("a level there is not: %v", err)
+		t.Errorf("got error %v for an unknown level", err)
 	}
-	// At any time: the program did not start, or its end is told.
+	// Canceled at any time: either the program did not start, or its end is
+	// reported.
 	for i := range 40 {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Duration(i)*500*time.Microsecond, errors.New("enough"))
 		r, err := s.Run(ctx, shell("sleep 100"))
@@ -356,7 +357,7 @@ func TestEndingEarly(t *testing.T) {
 		t.Errorf("closed: %+v", r)
 	}
 	if _, err := s.Run(t.Context(), shell("true")); err == nil {
-		t.Error("it runs after Close")
+		t.Error("the job ran after Close")
 	}
 }
 

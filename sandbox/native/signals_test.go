@@ -15,12 +15,12 @@ import (
 	"metier/sandbox"
 )
 
-// A signal whose action is the default can end the first process while it
-// starts the program. Signals that metier was started to ignore, as under
-// nohup, must not have it, and the program must not ignore them.
+// A signal with the default action can kill the first process while it starts
+// the program. Signals that metier was started to ignore, as under nohup, must
+// not kill it, and the program must not inherit that they are ignored.
 //
-// The test runs in a process of its own: what a process ignores is what its
-// children start with, those of its starter included.
+// The test runs in its own process: children inherit which signals are ignored,
+// including the children of the starter.
 func TestSignals_IgnoredByTheParent(t *testing.T) {
 	const alone = "METIER_NATIVE_ALONE"
 	if os.Getenv(alone) == "" {
@@ -83,7 +83,7 @@ func firstProcess(t *testing.T) string {
 			return status
 		}
 	}
-	t.Fatal("there is no first process")
+	t.Fatal("the first process was not found")
 	return ""
 }
 
@@ -96,7 +96,7 @@ func caughtBy(t *testing.T, status string) uint64 {
 	return mask
 }
 
-// field is a value of /proc/PID/status.
+// field returns a value of /proc/PID/status.
 func field(status, name string) string {
 	_, rest, _ := strings.Cut("\n"+status, "\n"+name+":\t")
 	value, _, _ := strings.Cut(rest, "\n")

@@ -19,11 +19,12 @@ import (
 	"metier/sandbox/native"
 )
 
-// launched is how many launches were clones of the process, after each part.
+// launched counts the launches that were clones of the process, after each
+// part.
 type launched struct{ First, Large, Orphaned int64 }
 
 // withoutStarter launches a few programs, holds memory and launches more, and
-// launches again once the starter was killed.
+// launches again after the starter was killed.
 func withoutStarter() error {
 	s, err := native.New(nil)
 	if err != nil {
@@ -46,7 +47,7 @@ func withoutStarter() error {
 	if err != nil {
 		return err
 	}
-	_ = unix.Madvise(held, unix.MADV_NOHUGEPAGE) // fewer pages would do
+	_ = unix.Madvise(held, unix.MADV_NOHUGEPAGE) // huge pages need fewer page table entries
 	for i := 0; i < len(held); i += os.Getpagesize() {
 		held[i] = 1
 	}
@@ -69,14 +70,14 @@ func withoutStarter() error {
 	return errors.Join(json.NewEncoder(os.Stdout).Encode(l), s.Close())
 }
 
-// child is the child of this process that has a name.
+// child finds the child of this process with a name.
 func child(name string) (int, error) {
 	all, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil {
 		return 0, err
 	}
 	for _, path := range all {
-		b, _ := os.ReadFile(path) // a thread that ended
+		b, _ := os.ReadFile(path) // fails if the thread ended
 		for _, pid := range bytes.Fields(b) {
 			line, _ := os.ReadFile("/proc/" + string(pid) + "/cmdline")
 			if bytes.HasPrefix(line, []byte(name+"\x00")) {
@@ -84,11 +85,11 @@ func child(name string) (int, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("there is no process %s", name)
+	return 0, fmt.Errorf("process %s was not found", name)
 }
 
 // A process that holds much memory is not cloned: that would copy its page tables
-// at each launch. If there is no small process to clone, it is.
+// at each launch. It is cloned only if there is no small process to clone.
 func TestLaunch_ClonesASmallProcess(t *testing.T) {
 	t.Parallel()
 	out, err := actor(t.Context(), t, "starter").Output()

@@ -15,10 +15,11 @@ import (
 	"metier/sandbox"
 )
 
-// folder is a workspace with files, which belong to an owner if this is root.
+// folder creates a workspace with files, owned by an ordinary user if the test
+// runs as root.
 func folder(t *testing.T, owner int, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir() // nobody but its owner can enter the folders above it
+	dir := t.TempDir() // only its owner can enter the folders above it
 	for p, text := range files {
 		p = filepath.Join(dir, p)
 		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
@@ -52,7 +53,7 @@ func owner(t *testing.T, path string) int {
 	return int(info.Sys().(*syscall.Stat_t).Uid)
 }
 
-// list is what is in a folder, by path; a folder's value is "/".
+// list returns the content of a folder by path; a folder's value is "/".
 func list(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -100,7 +101,7 @@ func TestAWorkspaceBelongsToItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Mode() != 0o644 || owner(t, filepath.Join(dir, "d/b")) != id || owner(t, filepath.Join(dir, "d")) != id {
-			t.Errorf("%v of %d, not %d", info.Mode(), owner(t, filepath.Join(dir, "d/b")), id)
+			t.Errorf("mode %v, owner %d; want owner %d", info.Mode(), owner(t, filepath.Join(dir, "d/b")), id)
 		}
 		j = shell("cat a; echo no > a; echo no > c; rm d/b; true")
 		j.Workspace = &sandbox.Workspace{Host: dir}
@@ -151,7 +152,7 @@ func TestHiddenPathsLookEmpty(t *testing.T) {
 	}
 }
 
-// A link at a guarded path could be anything by the time it is used.
+// A link at a guarded path could point anywhere by the time it is used.
 func TestLinksAtGuardedPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t)

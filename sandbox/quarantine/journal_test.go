@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kill has a process guard a workspace that is killed at a time, and creates
-// folders in the workspace.
+// kill runs a process that guards a workspace, creates folders in it, and is
+// killed at the given moment.
 func kill(t *testing.T, dir, journal string, at time.Time, create string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])
@@ -65,7 +65,7 @@ func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
 	t.Parallel()
 	dir, journal := workspace(t, nil), t.TempDir()
 	kill(t, dir, journal, time.Now(), ".agents/skills/planted")
-	for _, p := range []string{filepath.Join(dir, ".agents"), dir} { // the program took the access away
+	for _, p := range []string{filepath.Join(dir, ".agents"), dir} { // the program removed the permissions
 		if err := os.Chmod(p, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestSweep_MovesAsideWhatKilledRunsLeft(t *testing.T) {
 	}
 }
 
-// What somebody creates later is theirs.
+// Files created later belong to the user.
 func TestSweep_KeepsWhatCameLater(t *testing.T) {
 	t.Parallel()
 	dir, journal := workspace(t, nil), t.TempDir()
@@ -166,7 +166,7 @@ func TestClaim_LetsThisUserCreate(t *testing.T) {
 	}
 }
 
-// started is a program that waits after it said that it is ready.
+// started is a program that waits after it printed that it is ready.
 type started struct {
 	t    *testing.T
 	stay *os.File
@@ -212,8 +212,8 @@ func (p started) goOn() sandbox.Result {
 	return <-p.done
 }
 
-// Root's sandbox and an ordinary user's hold the same.
-// done is a sandbox whose program has ended at once.
+// Root and ordinary users get the same guarantees. done is a sandbox whose
+// program has already ended.
 type done struct{ sandbox.Sandbox }
 
 func (done) Run(context.Context, sandbox.Job) (sandbox.Result, error) { return sandbox.Result{}, nil }

@@ -17,8 +17,8 @@ import (
 	"metier/sandbox/quarantine"
 )
 
-// workspace makes a folder with files; a text "-> x" is a link to x, and a name
-// that ends with "/" is a folder.
+// workspace creates a folder with files. A text "-> x" is a link to x, and a
+// name that ends with "/" is a folder.
 func workspace(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -46,8 +46,8 @@ func workspace(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// list returns what is in a folder: contents of files, "/" for folders, and
-// what links lead to.
+// list returns the content of a folder: file contents, "/" for folders, and
+// link targets.
 func list(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -96,13 +96,13 @@ func shell(dir, script string, protected ...string) sandbox.Job {
 
 func TestRun_MovesAsideWhatAppears(t *testing.T) {
 	t.Parallel()
-	// wait keeps the program running until it is ended.
+	// wait keeps the program running until it is killed.
 	const wait = "; sleep 100"
 	for name, tc := range map[string]struct {
 		files  map[string]string
 		script string
 		moved  []sandbox.Quarantined
-		absent []string // paths that must not be there afterwards
+		absent []string // paths that must not exist afterwards
 	}{
 		"folder":           {nil, "mkdir -p .agents/skills/x" + wait, []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
 		"at the end":       {nil, "mkdir -p .agents/skills/x", []sandbox.Quarantined{{Path: ".agents/skills", To: ".agents/skills.quarantined"}}, []string{".agents/skills"}},
@@ -235,8 +235,8 @@ func TestRun_RestoresLinks(t *testing.T) {
 	}
 }
 
-// A program that does no harm sees and leaves an ordinary workspace, and so does
-// everybody else while it runs.
+// A harmless program sees and leaves an ordinary workspace. Other processes see
+// an ordinary workspace while it runs.
 func TestRun_LeavesNothing(t *testing.T) {
 	t.Parallel()
 	before := map[string]string{"a": "a", ".agents": "/", ".agents/notes": "n", ".claude": "/", ".claude/skills": "-> ../shared", "shared": "/", "shared/s": "s"}

@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// secretMark begins every secret of a cell.
+// secretMark is the prefix of every secret in a cell.
 const secretMark = "METIER-SECRET-"
 
-// bait is what there is to harm in a cell.
+// bait is everything in a cell that an attack can harm.
 type bait struct {
 	c       *cell
-	secrets map[string]string // by where it is
+	secrets map[string]string // by location
 	victim  victim
 
 	mu     sync.Mutex
@@ -32,22 +32,22 @@ type bait struct {
 	marked *sync.Cond
 	marks  int
 	udp    []string
-	kept   []io.Closer // the inputs of victims, who end with them
+	kept   []io.Closer // stdin pipes of the victims, which exit when they close
 }
 
-// victim is a process of the host that has nothing to do with a job.
+// victim is a host process that is unrelated to any job.
 type victim struct {
 	pid      int
-	addr, fd string // of its treasure
+	addr, fd string // of its secret
 	in       io.Writer
 	out      *bufio.Reader
 }
 
-// The files of a cell that a program has no business with.
+// guarded are the files of a cell that a program must not read.
 var guarded = []string{"/etc/shadow", "/root/.ssh/id_ed25519", "/home/victim/.ssh/id_ed25519", "/home/victim/.aws/credentials",
 	"/home/victim/.config/gcloud/application_default_credentials.json", "/home/victim/.claude/skills/other/SKILL.md", "/home/victim/.netrc", "/var/tmp/job-of-another/notes", "/tmp/host-notes", "/dev/shm/host-notes"}
 
-// The sockets of a cell, as hosts have them.
+// Sockets in a cell that hosts commonly have.
 const (
 	abstract = "@/tmp/.X11-unix/X0"
 	docker   = "/run/docker.sock"
@@ -76,7 +76,7 @@ func layBait(c *cell) *bait {
 	return b
 }
 
-// secret makes a word that nobody can know who did not read it in one place.
+// secret returns a random token that can only be known by reading it at where.
 func (b *bait) secret(where string) string {
 	var r [8]byte
 	_, _ = rand.Read(r[:])
@@ -110,8 +110,8 @@ func (b *bait) startVictim() {
 
 func (b *bait) pid() string { return strconv.Itoa(b.victim.pid) }
 
-// lives reports whether the victim still answers. A process that was killed does
-// not, also before it is gone.
+// lives reports whether the victim still answers. A killed process does not
+// answer, even before it is reaped.
 func (b *bait) lives() bool {
 	if _, err := io.WriteString(b.victim.in, "alive\n"); err != nil {
 		return false
@@ -126,7 +126,7 @@ func (b *bait) hit(format string, a ...any) {
 	b.hits = append(b.hits, fmt.Sprintf(format, a...))
 }
 
-// taken returns what came in at listeners, once.
+// taken returns and clears what the listeners recorded.
 func (b *bait) taken() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +135,7 @@ func (b *bait) taken() []string {
 	return h
 }
 
-// listen takes down each connection and answers it with a secret.
+// listen records each connection and answers it with a secret.
 func (b *bait) listen(network, addr string) {
 	if network == "unix" && addr[0] == '/' {
 		b.c.must(os.MkdirAll(filepath.Dir(addr), 0o755))
@@ -187,8 +187,8 @@ func (b *bait) listenUDP(addr string) {
 	}()
 }
 
-// settle returns when everything sent so far has been taken down: what was sent
-// to a socket of this machine before is read before.
+// settle returns when everything sent so far is recorded. Datagrams to a local
+// socket are read in the order they were sent.
 func (b *bait) settle() {
 	b.mu.Lock()
 	want := b.marks + len(b.udp)
@@ -207,7 +207,7 @@ func (b *bait) settle() {
 	}
 }
 
-// lend listens at path and gives whoever connects a descriptor of a secret.
+// lend listens at path and sends a descriptor of a secret file to every client.
 func (b *bait) lend(path string) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	b.c.must(err)
@@ -227,13 +227,13 @@ func (b *bait) lend(path string) {
 	}()
 }
 
-// same says whether a file still holds text.
+// same reports whether the content of a file is text.
 func same(path, text string) bool {
 	b, err := os.ReadFile(path)
 	return err == nil && string(b) == text
 }
 
-// tree lists a folder with contents, to be compared later.
+// tree lists the files of a folder with their contents, for a later comparison.
 func tree(dir string) (out []string) {
 	_ = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err != nil || p == dir {

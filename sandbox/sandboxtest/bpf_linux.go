@@ -10,33 +10,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filter is a program over the facts of a system call.
+// Filter is a seccomp program, run over the data of one system call.
 type Filter struct{ vm *bpf.VM }
 
 func newFilter(program []bpf.RawInstruction) (Filter, error) {
-	list, _ := bpf.Disassemble(program) // the machine refuses what it does not know
+	list, _ := bpf.Disassemble(program) // the VM rejects instructions it does not know
 	vm, err := bpf.NewVM(list)
 	return Filter{vm}, err
 }
 
-// allow is the verdict by which a call goes through.
+// allow is the verdict that lets a call through.
 const allow = 0x7fff0000
 
-// Architectures as audit names them.
+// Architectures, as audit encodes them.
 const (
 	archAMD64 = 0xC000003E
 	archARM64 = 0xC00000B7
 	archI386  = 0x40000003
 )
 
-// machine is the architecture of this process, and its number.
+// machine returns the audit number of this process's architecture.
 func machine() (uint32, bool) {
 	a, ok := map[string]uint32{"amd64": archAMD64, "arm64": archARM64}[runtime.GOARCH]
 	return a, ok
 }
 
-// Run gives the verdict over one system call. The machine reads big-endian words
-// where the kernel reads those of the processor.
+// Run returns the verdict for one system call. The VM reads big-endian words;
+// the kernel reads words in the byte order of the processor.
 func (f Filter) Run(arch, nr uint32, args ...uint64) (uint32, error) {
 	data := make([]byte, 64)
 	binary.BigEndian.PutUint32(data, nr)
@@ -49,21 +49,21 @@ func (f Filter) Run(arch, nr uint32, args ...uint64) (uint32, error) {
 	return uint32(v), err
 }
 
-// refuses fails if a call goes through.
+// refuses returns an error if the call is let through.
 func (f Filter) refuses(arch, nr uint32, args ...uint64) error {
 	v, err := f.Run(arch, nr, args...)
 	if err != nil {
 		return err
 	}
 	switch v & 0xffff0000 {
-	case 0x80000000, 0, 0x00050000: // the process is killed, the thread is, an error
+	case 0x80000000, 0, 0x00050000: // kill the process, kill the thread, return an error
 		return nil
 	}
 	return fmt.Errorf("call %#x of architecture %#x with %#x is answered with %#x", nr, arch, args, v)
 }
 
-// works fails if a filter lets nothing through: it would refuse for the wrong
-// reason.
+// works returns an error if a filter lets nothing through. Such a filter would
+// refuse attacks for the wrong reason.
 func (f Filter) works() error {
 	arch, ok := machine()
 	if !ok {
@@ -73,7 +73,7 @@ func (f Filter) works() error {
 		return fmt.Errorf("write is answered with %#x, %w", v, err)
 	}
 	if v, err := f.Run(arch, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0); err != nil || v != allow {
-		return fmt.Errorf("socket of internet is answered with %#x, %w", v, err)
+		return fmt.Errorf("an internet socket is answered with %#x, %w", v, err)
 	}
 	return nil
 }
@@ -113,7 +113,8 @@ func refusesFamilies(f Filter) error {
 	return errors.Join(errs...)
 }
 
-// refusesArchitectures lets the same number mean another call elsewhere.
+// refusesArchitectures uses numbers that mean other calls on other
+// architectures.
 func refusesArchitectures(f Filter) error {
 	own, _ := machine()
 	errs := []error{f.works()}

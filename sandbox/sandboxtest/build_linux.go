@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The cell's own files. Everything else in its root is either the host's, and
-// read-only, or bait.
+// The cell's own files. Everything else in its root is bait, or mounted
+// read-only from the host.
 const (
 	cellDir    = "/cell"
 	testFile   = cellDir + "/test"
 	attackFile = cellDir + "/attack"
 )
 
-// fromHost is what a cell has of the host, read-only.
+// fromHost lists the host paths that a cell mounts read-only.
 var fromHost = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 	"/etc/alternatives", "/etc/ssl", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/nsswitch.conf", "/etc/localtime", "/etc/python3", "/etc/python3.11", "/etc/perl"}
 
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "vsock", "net/tun"}
 
-// taken is a mount that waits for its place in the new root.
+// taken is a cloned mount that is not yet attached to the new root.
 type taken struct {
 	fd   int
 	to   string
@@ -35,8 +35,8 @@ type taken struct {
 	link string
 }
 
-// build makes the cell: root folder, devices, network. It runs as the first
-// process of the new namespaces, with every right in them.
+// build creates the cell: root folder, devices, network. It runs as the first
+// process of the new namespaces, with all capabilities in them.
 func build(sp *spec, w *way) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
@@ -82,7 +82,7 @@ func build(sp *spec, w *way) error {
 	return nil
 }
 
-// take clones what comes from the host, before anything is covered.
+// take clones the mounts from the host before anything covers them.
 func take(sp *spec) (out []taken, err error) {
 	list := map[string]string{testFile: sp.Test, attackFile: sp.Attack}
 	for to, from := range sp.Programs {
@@ -164,7 +164,7 @@ func folders(root string) error {
 	return nil
 }
 
-// systems mounts the file systems that the kernel makes up.
+// systems mounts the kernel's virtual file systems.
 func systems(root string) error {
 	for _, m := range []struct{ kind, at, data string }{
 		{"proc", "proc", ""},
@@ -178,11 +178,11 @@ func systems(root string) error {
 	return nil
 }
 
-// metadata is where clouds hand out credentials.
+// metadata is the address at which clouds serve credentials.
 const metadata = "169.254.169.254"
 
-// network brings up loopback with an address of the metadata service, and lets
-// everybody listen on every port.
+// network brings up loopback with the address of the metadata service, and lets
+// every user listen on every port.
 func network() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -213,7 +213,7 @@ func network() error {
 	return os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 }
 
-// terminal gives this process a terminal and returns the other side of it.
+// terminal gives this process a terminal and returns its master side.
 func terminal() (int, error) {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -233,13 +233,13 @@ func terminal() (int, error) {
 	return master, unix.IoctlSetInt(slave, unix.TIOCSCTTY, 0)
 }
 
-// become turns the builder into the judge: the same process, without rights it
-// should not have.
+// become turns the builder into the judge: the same process, without the rights
+// of the cell's root.
 func become(sp *spec) error {
 	runtime.LockOSThread()
 	if sp.AsUser {
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-			return fmt.Errorf("drop the rights of the cell: %w", err)
+			return fmt.Errorf("drop the capabilities of the cell: %w", err)
 		}
 	}
 	sp.Test, sp.Attack = testFile, attackFile

@@ -14,13 +14,13 @@ import (
 	"metier/sandbox"
 )
 
-// careless runs jobs as a program does that nobody thought about: by a shell,
-// with the environment of its own, from where the files were, in a folder of its
-// choice, without a limit, waiting for everybody who holds its output. It is the
-// control for what even a backend without isolation has to keep.
+// careless runs jobs with every mistake: through a shell, with its own
+// environment, from the original files, in an arbitrary folder, without limits,
+// and waiting for every process that holds its output open. It is the control
+// for what even a backend without isolation has to guarantee.
 type careless struct {
-	origin map[string]string // where trees came from
-	slurp  int64             // how much input is read beforehand; 0: none
+	origin map[string]string // source folders of trees
+	slurp  int64             // how much input to read before the start; 0 means none
 }
 
 func (*careless) Probe(context.Context) sandbox.Report {
@@ -30,7 +30,7 @@ func (*careless) Probe(context.Context) sandbox.Report {
 func (*careless) Close() error { return nil }
 
 func (r *careless) Run(_ context.Context, j sandbox.Job) (sandbox.Result, error) {
-	dir, err := os.MkdirTemp("", "careless-") // and never removed
+	dir, err := os.MkdirTemp("", "careless-") // never removed
 	if err != nil {
 		return sandbox.Result{}, err
 	}

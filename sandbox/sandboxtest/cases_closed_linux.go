@@ -16,15 +16,15 @@ import (
 	"metier/sandbox"
 )
 
-// primitive is one thing of the kernel's and how it is taken away: by a limit
-// or a filter that stands above the backend, never by a switch of it.
+// primitive is one kernel feature and how a test takes it away: by a limit or a
+// filter above the backend, never by an option of the backend.
 type primitive struct {
 	name string
 	take func(s *spec) error
 }
 
-// primitives are what the kernel is made to refuse, one at a time, to see that a
-// backend that needs it runs nothing without it.
+// primitives are the kernel features that are taken away, one at a time. Without
+// one it needs, a backend must run nothing.
 func primitives() []primitive {
 	limit := func(kind string) func(*spec) error {
 		return func(*spec) error { return os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0) }
@@ -63,12 +63,12 @@ func primitives() []primitive {
 		{"pidfd", refuse(unix.ENOSYS, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL)},
 		{"rlimits", refuse(unix.EPERM, unix.SYS_PRLIMIT64, unix.SYS_SETRLIMIT)},
 		{"proc", maskProc},
-		{"descriptors", nil}, // taken by the judge itself
+		{"descriptors", nil}, // the judge takes these away itself
 	}
 }
 
-// refuseCalls installs a filter above whatever comes: calls are answered with
-// errno, all of them, or those with a first argument.
+// refuseCalls installs a filter that answers calls with errno, either all of
+// them or those with the given first argument.
 func refuseCalls(errno unix.Errno, first uint32, calls ...uint32) error {
 	const ld, jeq, ret, fail = 0x20, 0x15, 0x06, 0x00050000
 	prog := []unix.SockFilter{{Code: ld, K: 0}}
@@ -90,8 +90,8 @@ func refuseCalls(errno unix.Errno, first uint32, calls ...uint32) error {
 	return nil
 }
 
-// maskProc covers files of /proc, as containers do: then no namespace below can
-// have a /proc of its own.
+// maskProc covers files in /proc, as containers do. No namespace below can then
+// mount its own /proc.
 func maskProc(*spec) error {
 	if err := unix.Mount("/dev/null", "/proc/kallsyms", "", unix.MS_BIND, ""); err != nil {
 		return err
@@ -99,15 +99,15 @@ func maskProc(*spec) error {
 	return unix.Mount("mask", "/proc/tty", "tmpfs", unix.MS_RDONLY, "")
 }
 
-// Cases 123 to 126: without what it needs, and without sense, nothing runs.
-// Broken files of grants (124) are tested where they are read, builds for other
-// architectures (125) where the backend is.
+// Cases 123 to 126: a backend that lacks what it needs runs nothing, and
+// invalid jobs do not run. Malformed grant files (124) are tested where they
+// are read, builds for other architectures (125) next to the backend.
 func closedWays() []way {
 	list := []way{
-		{number: 124, name: "jobs without sense", careless: true, do: (*cell).nonsense},
+		{number: 124, name: "invalid jobs", careless: true, do: (*cell).nonsense},
 		{number: 125, name: "architectures without a table", kernel: "one machine has one", golden: refusesArchitectures, do: func(c *cell) { c.run(c.attack("ok", "here")) }},
-		{number: 126, name: "a failed probe is not kept", by: "too little time", careless: true, do: (*cell).probeTime},
-		{number: 126, name: "a failed probe is not kept", by: "too few descriptors", careless: true, do: (*cell).probeAgain},
+		{number: 126, name: "a failed probe is not cached", by: "too little time", careless: true, do: (*cell).probeTime},
+		{number: 126, name: "a failed probe is not cached", by: "too few descriptors", careless: true, do: (*cell).probeAgain},
 	}
 	for _, p := range primitives() {
 		w := way{number: 123, name: "without", by: p.name, careless: true, nested: true, prepare: p.take, do: func(c *cell) { c.without(p.name) }}
@@ -119,10 +119,10 @@ func closedWays() []way {
 	return list
 }
 
-// places are where a start that failed might leave something.
+// places are the folders where a failed start might leave something.
 var places = []string{"/tmp", "/dev/shm", "/run"}
 
-// effect is a job that leaves a mark in the workspace and on stdout.
+// effect returns a job that leaves a mark in the workspace and on stdout.
 func (c *cell) effect() (j sandbox.Job, happened func(r sandbox.Result) bool) {
 	j, written := c.writes()
 	return j, func(r sandbox.Result) bool { return written() || len(r.Stdout) > 0 }
@@ -136,47 +136,47 @@ func (c *cell) without(name string) {
 	errors.As(err, &u)
 	if !c.spec.Control && !slices.Contains(c.options.Needs, name) {
 		if err != nil || r.Exit != 0 || !happened(r) || r.Level < c.level() {
-			c.broken("%s is not needed, and without it: exit %d, level %v, %v, %q", name, r.Exit, r.Level, err, short(r.Stderr))
+			c.broken("%s is not required, but without it: exit %d, level %v, %v, %q", name, r.Exit, r.Level, err, short(r.Stderr))
 		}
 		return
 	}
 	if happened(r) {
-		c.harm("it ran, at %v", r.Level)
+		c.harm("the job ran, at %v", r.Level)
 	}
 	switch {
 	case u == nil:
-		c.broken("no *sandbox.Unavailable but %v, exit %d", err, r.Exit)
+		c.broken("got error %v, exit %d; want *sandbox.Unavailable", err, r.Exit)
 	case u.Missing.Primitive == "" || u.Missing.Detail == "":
-		c.broken("nothing is named: %+v", u)
+		c.broken("the error names no primitive: %+v", u)
 	case report.Available:
-		c.broken("the probe says it can run")
+		c.broken("the probe reports that it can run")
 	case !slices.ContainsFunc(report.Missing, func(m sandbox.Missing) bool { return m.Primitive == u.Missing.Primitive }):
-		c.broken("the probe says %v is missing, the job %s", report.Missing, u.Missing.Primitive)
+		c.broken("the probe reports %v as missing, the job %s", report.Missing, u.Missing.Primitive)
 	default:
 		c.log("refused: %v", u)
 		if !related(name, u.Missing.Primitive) {
-			c.broken("%s was taken away, and %s is named", name, u.Missing.Primitive)
+			c.broken("%s was taken away, but the error names %s", name, u.Missing.Primitive)
 		}
 	}
 }
 
-// failedStarts tries again and again where no namespace can be made.
+// failedStarts starts a job repeatedly while no namespace can be created.
 func (c *cell) failedStarts() {
 	before := holdingsNow(places)
 	for range 10 {
 		j := c.attack("ok", "here")
 		j.MinLevel = c.level()
 		if _, err := c.box.Run(context.Background(), j); err == nil {
-			c.broken("it started")
+			c.broken("the job started")
 		}
 	}
 	for _, l := range leaked(before, places, c.patience()) {
-		c.harm("left behind by starts that failed: %s", l)
+		c.harm("left behind by failed starts: %s", l)
 	}
 }
 
-// related says whether a name of a missing primitive fits what was taken: one
-// has to be in the words of the other.
+// related reports whether the name of a missing primitive matches what was
+// taken away: one has to contain the other.
 func related(took, named string) bool {
 	key := func(s string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), "-", ""), "_", "")
@@ -185,7 +185,7 @@ func related(took, named string) bool {
 	if strings.Contains(a, b) || strings.Contains(b, a) {
 		return true
 	}
-	// Kernels answer for all namespaces at once, and mounts are made by many calls.
+	// The kernel gives one answer for all namespaces, and many calls create mounts.
 	groups := [][]string{{"namespaces"}, {"mount", "umount", "pivotroot", "opentree", "movemount", "mountsetattr"}, {"landlock"},
 		{"privileges", "boundingset", "nonewprivs", "capabilities"}, {"limits", "rlimits"}}
 	for _, g := range groups {
@@ -199,8 +199,8 @@ func related(took, named string) bool {
 	return false
 }
 
-// fewDescriptors lets the process have fewer and fewer descriptors, so that
-// each place that opens one fails once.
+// fewDescriptors lowers the descriptor limit step by step, so that each place
+// that opens a descriptor fails once.
 func (c *cell) fewDescriptors() {
 	var old unix.Rlimit
 	c.must(unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
@@ -221,11 +221,11 @@ func (c *cell) fewDescriptors() {
 		case err == nil && r.Exit == 0 && happened(r) && r.Level >= c.level():
 			ran++
 		case err != nil && happened(r):
-			c.harm("with %d descriptors it failed, and had an effect: %v", n, err)
+			c.harm("with %d descriptors the job failed but had an effect: %v", n, err)
 		case err == nil:
 			c.broken("with %d descriptors: exit %d %s %s, %q", n, r.Exit, r.Signal, r.Limit, short(r.Stderr))
 		case !errors.As(err, &u):
-			c.broken("with %d descriptors no *sandbox.Unavailable but %v", n, err)
+			c.broken("with %d descriptors: got error %v; want *sandbox.Unavailable", n, err)
 		default:
 			refused++
 			last = u.Error()
@@ -234,15 +234,16 @@ func (c *cell) fewDescriptors() {
 	c.log("ran %d times, refused %d times, last: %s", ran, refused, last)
 	if !c.spec.Control {
 		for _, l := range leaked(before, places, c.patience()) {
-			c.broken("left behind by starts that failed: %s", l)
+			c.broken("left behind by failed starts: %s", l)
 		}
 	}
 	if ran == 0 || refused == 0 {
-		c.broken("ran %d times, refused %d times: the limit was not where it matters", ran, refused)
+		c.broken("ran %d times, refused %d times: want both more than once", ran, refused)
 	}
 }
 
-// nonsense is what every backend has to refuse before it does anything.
+// nonsense runs invalid jobs, which every backend has to refuse before it does
+// anything.
 func (c *cell) nonsense() {
 	edits := map[string]func(*sandbox.Job){
 		"no program":                  func(j *sandbox.Job) { j.Argv = nil },
@@ -273,14 +274,14 @@ func (c *cell) nonsense() {
 		}
 		r, err := c.try(context.Background(), j)
 		if happened(r) {
-			c.harm("%s: it ran", name)
+			c.harm("%s: the job ran", name)
 		}
 		if err == nil {
 			c.broken("%s: no error, exit %d %q", name, r.Exit, short(r.Stderr))
 		}
 	}
 	if !same("/home/victim/.bashrc", "# as it was\n") {
-		c.harm("a file of the host changed")
+		c.harm("a host file changed")
 	}
 }
 
@@ -288,7 +289,7 @@ func (c *cell) probeTime() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if r := c.box.Probe(ctx); r.Available {
-		c.broken("a probe that had no time says it can run: %+v", r)
+		c.broken("a probe with a canceled context reports that it can run: %+v", r)
 	}
 	c.probed(true)
 }
@@ -297,10 +298,10 @@ func (c *cell) probed(want bool) {
 	r := c.box.Probe(context.Background())
 	c.log("%+v", r)
 	if r.Available != want {
-		c.broken("the probe says %v: %+v", r.Available, r)
+		c.broken("the probe reports %v: %+v", r.Available, r)
 	}
 	if !want && (len(r.Missing) == 0 || r.Missing[0].Primitive == "") {
-		c.broken("the probe does not say what is missing: %+v", r)
+		c.broken("the probe does not name what is missing: %+v", r)
 	}
 }
 
@@ -313,18 +314,18 @@ func (c *cell) probeAgain() {
 		j, happened := c.effect()
 		j.MinLevel = c.level()
 		c.must(unix.Setrlimit(unix.RLIMIT_NOFILE, few))
-		if i == 0 { // what was found to be there may be kept
+		if i == 0 { // a successful probe may be cached
 			c.probed(false)
 		}
 		r, err := c.box.Run(context.Background(), j)
 		c.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 		if err == nil || happened(r) {
-			c.harm("it ran without descriptors: %v", err)
+			c.harm("the job ran without descriptors: %v", err)
 		}
 		c.probed(true)
 		j, happened = c.effect()
 		if r, err := c.try(context.Background(), j); err != nil || !happened(r) || !bytes.Contains(r.Stdout, []byte("WROTE")) {
-			c.broken("it does not run with descriptors: %v, %+v", err, r)
+			c.broken("the job does not run with descriptors: %v, %+v", err, r)
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"metier/sandbox"
 )
 
-// Cases 109 to 113: using up what others need. Each attack stops by itself at a
-// bound that a cage can bear.
+// Cases 109 to 113: exhausting shared resources. Each attack stops by itself at
+// a bound that a cage can bear.
 func exhaustWays() []way {
 	memory := "memory"
 	list := []way{
-		{number: 109, name: "processes", by: "as many as it gets", do: (*cell).forks},
+		{number: 109, name: "processes", by: "as many as possible", do: (*cell).forks},
 		{number: 109, name: "processes", by: "doubling", do: (*cell).bomb},
 		{number: 110, name: memory, by: "of one process", do: func(c *cell) { c.eats("mem", "480") }},
 		{number: 110, name: memory, by: "of many processes", do: func(c *cell) { c.eats("mem-many", "8", "60") }},
@@ -39,8 +39,8 @@ func exhaustWays() []way {
 	return list
 }
 
-// most looks at something every few milliseconds while f runs, and returns the
-// largest number seen.
+// most calls look every few milliseconds while f runs, and returns the largest
+// number seen.
 func most(look func() int, f func()) (top int) {
 	stop := make(chan struct{})
 	var done sync.WaitGroup
@@ -62,7 +62,7 @@ func most(look func() int, f func()) (top int) {
 	return top
 }
 
-// A backend may have some processes of its own.
+// A backend may use a few processes of its own.
 const maxProcesses, ownProcesses = 16, 4
 
 func (c *cell) forks() {
@@ -72,16 +72,16 @@ func (c *cell) forks() {
 }
 
 func (c *cell) processLimit(top int) {
-	c.log("%d processes at most", top)
+	c.log("peak: %d processes", top)
 	own := ownProcesses
 	if c.ownKernel() {
-		own += 4 * maxProcesses // it runs each program in processes of its own
+		own += 4 * maxProcesses // it runs each program in additional processes
 	}
 	if top > maxProcesses+own {
-		c.harm("%d processes at once, %d are allowed", top, maxProcesses)
+		c.harm("%d processes at once, limit %d", top, maxProcesses)
 	}
 	if left := c.gone(c.patience()); len(left) > 0 {
-		c.harm("still there: %v", left)
+		c.harm("still running: %v", left)
 	}
 }
 
@@ -93,8 +93,8 @@ func (c *cell) bomb() {
 
 const maxMemory = 128 << 20
 
-// eats runs an attack that takes several times the memory it may have, and
-// counts from outside what its processes have at once.
+// eats runs an attack that takes several times the memory it may use, and
+// counts from outside what its processes hold at once.
 func (c *cell) eats(args ...string) {
 	j := c.limited(c.attack(args...), sandbox.Limits{Memory: maxMemory, FileSize: 64 << 20, Scratch: 64 << 20})
 	held := false
@@ -109,12 +109,12 @@ func (c *cell) eats(args ...string) {
 		c.broken("did not start: %v", err)
 	}
 	if top > maxMemory*3/2 {
-		c.harm("the job has %d MiB, %d are allowed", top>>20, maxMemory>>20)
+		c.harm("the job uses %d MiB, limit %d", top>>20, maxMemory>>20)
 	}
 }
 
-// memoryOf adds what processes have resident and what they have in files that
-// are only memory.
+// memoryOf sums the resident memory of processes and the size of their memfd
+// files.
 func memoryOf(pids []process) (sum int64) {
 	files := map[uint64]int64{}
 	for _, p := range pids {
@@ -143,7 +143,8 @@ func memoryOf(pids []process) (sum int64) {
 	return sum
 }
 
-// shared counts segments that no process has mapped, so that no process has them.
+// shared counts shared memory segments that no process has mapped, so no
+// process's resident memory includes them.
 func (c *cell) shared() {
 	mb := 0
 	_, err := c.held(c.limited(c.attack("mem-shm", "8", "60"), sandbox.Limits{Memory: maxMemory}), func(pids []process) {
@@ -162,16 +163,16 @@ func (c *cell) shared() {
 	}
 	c.log("%d MiB of segments", mb)
 	if mb > maxMemory*3/2>>20 {
-		c.harm("the job has %d MiB of shared memory, %d are allowed", mb, maxMemory>>20)
+		c.harm("the job uses %d MiB of shared memory, limit %d", mb, maxMemory>>20)
 	}
 }
 
 const maxScratch, maxScratchFiles = 16 << 20, 256
 
-// writable are folders in which a job may be let write.
+// writable are the folders that a job may be able to write to.
 var writable = []string{"/tmp", "/dev/shm", "/var/tmp", "/run", "/skills", "/home", "/"}
 
-// scratch adds up what a job has written, in the folders that only it sees or,
+// scratch sums up what a job has written: in the folders that only it sees or,
 // without a sandbox, in those of the cell.
 func (c *cell) scratch(pids []process) (size int64, files int) {
 	roots := []string{"/tmp", "/dev/shm", "/var/tmp", "/run"}
@@ -179,7 +180,7 @@ func (c *cell) scratch(pids []process) (size int64, files int) {
 		roots = nil
 		for _, p := range pids {
 			if p.name == "attack" {
-				roots = []string{"/proc/" + itoa(p.pid) + "/root/"} // with a slash: a walk follows no link
+				roots = []string{"/proc/" + itoa(p.pid) + "/root/"} // with a slash: the walk does not follow links
 			}
 		}
 	}
@@ -208,14 +209,14 @@ func (c *cell) uses(l sandbox.Limits, args ...string) (size int64, files int) {
 	c.hold(c.limited(c.attack(args...), l), func(pids []process) { size, files = c.scratch(pids) })
 	c.log("%d bytes in %d files", size, files)
 	if files == 0 && !c.ownKernel() {
-		c.broken("nothing of what was written is to be seen")
+		c.broken("found no file that the job wrote")
 	}
 	return size, files
 }
 
 func (c *cell) fills() {
 	if size, _ := c.uses(sandbox.Limits{}, append([]string{"fill", "64"}, writable...)...); size > 2*maxScratch {
-		c.harm("%d MiB are written, %d are allowed", size>>20, maxScratch>>20)
+		c.harm("%d MiB were written, limit %d", size>>20, maxScratch>>20)
 	}
 }
 
@@ -223,13 +224,13 @@ func (c *cell) bigFile() {
 	const most = 4 << 20
 	size, _ := c.uses(sandbox.Limits{FileSize: most}, "fill-one", "12", "/tmp/fill")
 	if size > most {
-		c.harm("a file has %d MiB, %d are allowed", size>>20, most>>20)
+		c.harm("a file has %d MiB, limit %d", size>>20, most>>20)
 	}
 }
 
 func (c *cell) inodes() {
 	if _, files := c.uses(sandbox.Limits{}, append([]string{"inodes", "2000"}, writable...)...); files > 2*maxScratchFiles {
-		c.harm("%d files are made, %d are allowed", files, maxScratchFiles)
+		c.harm("%d files were created, limit %d", files, maxScratchFiles)
 	}
 }
 
@@ -238,14 +239,13 @@ func (c *cell) openFiles() {
 	c.hold(c.limited(c.attack("openfds", "2000"), sandbox.Limits{OpenFiles: most}), func(pids []process) {
 		for _, p := range pids {
 			if list, _ := os.ReadDir("/proc/" + itoa(p.pid) + "/fd"); p.name == "attack" && len(list) > most {
-				c.harm("%v has %d files open, %d are allowed", p, len(list), most)
+				c.harm("%v has %d open files, limit %d", p, len(list), most)
 			}
 		}
 	})
 }
 
-// floods writes more than is kept, in texts of which some cannot be cut
-// anywhere.
+// floods writes more than is kept, in texts that cannot be cut at every byte.
 func (c *cell) floods(where string) {
 	const most = 64<<10 + 1
 	for what, text := range map[string]string{"lines": "all work and no play\n", "plain": "x", "binary": "\x00\xff\x1b\n", "utf8": "\u20ac", "broken": "\xe2\x82"} {
@@ -264,11 +264,11 @@ func (c *cell) floods(where string) {
 		}{{"stdout", r.Stdout, r.StdoutTruncated, where != "stderr"}, {"stderr", r.Stderr, r.StderrTruncated, where != "stdout"}} {
 			switch {
 			case len(s.got) > most:
-				c.harm("%s of %s: %d bytes are kept, %d are allowed", s.name, what, len(s.got), most)
+				c.harm("%s of %s: kept %d bytes, limit %d", s.name, what, len(s.got), most)
 			case !s.is && (len(s.got) > 0 || s.cut):
 				c.broken("%s of %s: %q", s.name, what, short(s.got))
 			case s.is && !bytes.HasPrefix(want, s.got):
-				c.broken("%s of %s is not what was written first", s.name, what)
+				c.broken("%s of %s is not the start of what was written", s.name, what)
 			case where != "both" && s.is && (!s.cut || len(s.got) != most || r.Limit != sandbox.LimitOutput):
 				c.broken("%s of %s: cut %v, %d bytes, limit %q", s.name, what, s.cut, len(s.got), r.Limit)
 			}

@@ -11,7 +11,7 @@ import (
 	"metier/sandbox"
 )
 
-// Cases 85 and 86: files that are none of a program's business.
+// Cases 85 and 86: files that a program must not read or write.
 func fileWays() []way {
 	read, write := "read what is not the job's", "write what is not the job's"
 	return []way{
@@ -19,21 +19,21 @@ func fileWays() []way {
 		{number: 85, name: read, by: "everything that can be opened", do: func(c *cell) { c.run(c.attack("scan", secretMark)) }},
 		{number: 85, name: read, by: "files of another job", do: (*cell).otherJob},
 		{number: 85, name: read, by: "hidden files of the workspace", do: (*cell).hidden},
-		{number: 85, name: read, by: "hidden files of a folder that is moved", do: (*cell).hiddenMoved},
+		{number: 85, name: read, by: "hidden files of a moved folder", do: (*cell).hiddenMoved},
 		{number: 86, name: write, by: "the tree of the skill", do: (*cell).writeTree},
-		{number: 86, name: write, by: "a workspace that is only read", do: (*cell).writeReadOnly},
+		{number: 86, name: write, by: "a read-only workspace", do: (*cell).writeReadOnly},
 		{number: 86, name: write, by: "protected files of the workspace", do: func(c *cell) {
 			c.writeProtected("plant", "/workspace/.git/hooks/pre-commit", "/workspace/.git/hooks/new", "/workspace/.git/config", "/workspace/.vscode/tasks.json", "/workspace/absent/file")
 		}},
 		{number: 86, name: write, by: "protected files, by moving a folder above", do: func(c *cell) { c.writeProtected("replant", "/workspace/.git", "hooks", "pre-commit") }},
 		{number: 86, name: write, by: "protected files, by moving themselves", do: func(c *cell) { c.writeProtected("replant", "/workspace/.git/hooks", ".", "pre-commit") }},
-		{number: 86, name: write, by: "a protected folder that is not there, two deep", do: func(c *cell) { c.writeProtected("replant", "/workspace/deep", "er", "file") }},
+		{number: 86, name: write, by: "an absent protected folder, two levels deep", do: func(c *cell) { c.writeProtected("replant", "/workspace/deep", "er", "file") }},
 		{number: 86, name: write, by: "protected files behind a link", do: (*cell).writeLinked},
 		{number: 86, name: write, by: "home and system", do: (*cell).writeHome},
 	}
 }
 
-// otherJob looks for what another job has in its folders, while that runs.
+// otherJob looks for what another job has in its folders while that job runs.
 func (c *cell) otherJob() {
 	secret := c.bait.secret("another job")
 	j := c.attack()
@@ -60,7 +60,7 @@ func (c *cell) hidden() {
 	j := c.attack("cat", "/workspace/.env", "/workspace/link", "/workspace/conf/keys/a", "/workspace/seen")
 	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true, Hidden: []string{".env", "conf/keys", "nothing/here"}}
 	if r := c.run(j); !bytes.Contains(r.Stdout, []byte("seen")) {
-		c.broken("the rest of the workspace is not there: %q", short(r.Stderr))
+		c.broken("the rest of the workspace is missing: %q", short(r.Stderr))
 	}
 	if !same(dir+"/.env", s) || !same(dir+"/conf/keys/a", s) {
 		c.harm("hidden files changed")
@@ -77,7 +77,7 @@ func (c *cell) hiddenMoved() {
 
 func (c *cell) writeTree() {
 	c.hold(c.attack("plant", attackTree+"/data", attackTree+"/new"), func(pids []process) {
-		staged, _ := filepath.Glob("/tmp/metier-unsafe-*" + attackTree + "/*") // where a backend without isolation has it
+		staged, _ := filepath.Glob("/tmp/metier-unsafe-*" + attackTree + "/*") // where a backend without isolation stages it
 		for _, p := range pids {
 			staged = append(staged, "/proc/"+itoa(p.pid)+"/root"+attackTree+"/data", "/proc/"+itoa(p.pid)+"/root"+attackTree+"/new")
 		}
@@ -100,8 +100,8 @@ func (c *cell) writeReadOnly() {
 	}
 }
 
-// writeProtected lets an attack loose on a workspace in which some paths, also
-// such that are not there, must stay as they are.
+// writeProtected runs an attack on a workspace in which some paths, including
+// absent ones, must not change.
 func (c *cell) writeProtected(args ...string) {
 	dir := c.workspace(".git/hooks/pre-commit=kept", ".git/config=kept", ".git/HEAD=free", "free=free")
 	protected := []string{".git/hooks", ".git/config", ".vscode/tasks.json", "absent", "deep/er/file"}
@@ -113,21 +113,21 @@ func (c *cell) writeProtected(args ...string) {
 	}
 	for _, p := range []string{".git/hooks/new", ".vscode/tasks.json", "absent/file", "deep/er/file"} {
 		if _, err := os.Stat(dir + "/" + p); err == nil {
-			c.harm("%s was made", p)
+			c.harm("%s was created", p)
 		}
 	}
 	j = c.attack("write", "/workspace/made")
 	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true, ReadOnly: protected}
 	if c.run(j); !same(dir+"/made", "harmed\n") {
-		c.broken("a workspace that may be written was not")
+		c.broken("a writable workspace was not written")
 	}
 	if fi, err := os.Stat(dir + "/made"); err == nil && !fi.Mode().IsRegular() {
-		c.broken("what was written is %v", fi.Mode())
+		c.broken("the written file is %v", fi.Mode())
 	}
 }
 
-// writeLinked protects a path that leads over a link, and writes to where the
-// link leads. A backend may refuse such a job.
+// writeLinked protects a path that passes through a link, and writes to the
+// link's target. A backend may refuse such a job.
 func (c *cell) writeLinked() {
 	dir := c.workspace("git/hooks/pre-commit=kept")
 	c.must(os.Symlink("git", dir+"/.git"))

@@ -12,17 +12,17 @@ import (
 	"metier/sandbox"
 )
 
-// Cases 93 to 96, 99 and 100: doors of the kernel.
+// Cases 93 to 96, 99 and 100: kernel interfaces.
 func kernelWays() []way {
-	doors, typing := "interfaces of the kernel", "the terminal it was started from"
+	doors, typing := "kernel interfaces", "the terminal it was started from"
 	return []way{
-		{number: 93, name: "files beside all paths", by: "mknod", asRoot: true, do: (*cell).device},
-		{number: 93, name: "files beside all paths", by: "open_by_handle_at", do: (*cell).byHandle},
+		{number: 93, name: "files without a path", by: "mknod", asRoot: true, do: (*cell).device},
+		{number: 93, name: "files without a path", by: "open_by_handle_at", do: (*cell).byHandle},
 		{number: 94, name: doors, by: "io_uring", do: func(c *cell) { c.holds("anon_inode:[io_uring]", "io_uring") }},
 		{number: 94, name: doors, by: "userfaultfd", do: func(c *cell) { c.holds("anon_inode:[userfaultfd]", "userfaultfd") }},
 		{number: 94, name: doors, by: "bpf", asRoot: true, do: func(c *cell) { c.holds("anon_inode:bpf-map", "bpf") }},
 		{number: 94, name: doors, by: "perf_event_open", do: func(c *cell) { c.holds("anon_inode:[perf_event]", "perf") }},
-		{number: 94, name: doors, by: "keys of the session", prepare: keyBait, do: (*cell).sessionKey},
+		{number: 94, name: doors, by: "session keys", prepare: keyBait, do: (*cell).sessionKey},
 		{number: 95, name: "other instruction sets", by: "i386", do: func(c *cell) { c.says("foreign") }},
 		{number: 95, name: "other instruction sets", by: "x32", kernel: "kernels are rarely built with CONFIG_X86_X32_ABI", golden: refusesX32, do: func(c *cell) { c.says("x32") }},
 		{number: 96, name: typing, by: "TIOCSTI", tty: true, do: func(c *cell) { c.types("sti") }},
@@ -57,8 +57,8 @@ func (c *cell) byHandle() {
 	c.run(c.attack("handle", "/tmp", itoa(int(h.Type())), fmt.Sprintf("%x", h.Bytes()), filepath.Base(guarded[0])))
 }
 
-// keyBait puts a secret into the keys that every process of the cell has from
-// its session.
+// keyBait puts a secret into the session keyring that every process of the cell
+// inherits.
 func keyBait(s *spec) error {
 	if _, err := unix.KeyctlJoinSessionKeyring("metier-sandboxtest"); err != nil {
 		return err
@@ -69,19 +69,19 @@ func keyBait(s *spec) error {
 }
 
 func (c *cell) sessionKey() {
-	c.bait.secrets["the keys of the session"] = c.spec.Token
+	c.bait.secrets["the session keyring"] = c.spec.Token
 	c.run(c.attack("keyctl", "metier-bait"))
 }
 
-// says runs an attack that prints a word if it gets through.
+// says runs an attack that prints a word if it succeeds.
 func (c *cell) says(attack string) {
 	r := c.run(c.attack(attack, "GOT-THROUGH"))
 	if bytes.Contains(r.Stdout, []byte("GOT-THROUGH")) {
-		c.harm("a foreign system call worked")
+		c.harm("a system call of another instruction set worked")
 	}
 }
 
-// types runs an attack on the judge's terminal and reads the other side of it.
+// types runs an attack on the judge's terminal and reads from its master side.
 func (c *cell) types(attack string) {
 	const text = "rm -rf tilde"
 	c.run(c.attack(attack, text))
@@ -95,8 +95,8 @@ func (c *cell) types(attack string) {
 
 const corePattern = "/proc/sys/kernel/core_pattern"
 
-// coreBait puts a file of the cell in the place of the pattern, where nothing
-// stands between: the real one is the whole machine's.
+// coreBait mounts a file of the cell over core_pattern in a control. The real
+// file belongs to the whole machine.
 func coreBait(s *spec) error {
 	if !s.Control {
 		return nil
@@ -107,7 +107,7 @@ func coreBait(s *spec) error {
 	return unix.Mount("/run/core", corePattern, "", unix.MS_BIND, "")
 }
 
-// corePattern has the attack write what the file holds already.
+// corePattern makes the attack write the current content of the file.
 func (c *cell) corePattern() {
 	before, err := os.Stat(corePattern)
 	c.must(err)
@@ -135,8 +135,8 @@ func (c *cell) binfmt() {
 	}
 }
 
-// networkWays are cases 101 to 108: ways out, and to other programs of the
-// machine. Which hosts a proxy lets through is tested where the proxy is.
+// networkWays are cases 101 to 108: connections out of the machine and to its
+// other programs. Which hosts a proxy allows is tested with the proxy.
 func networkWays() []way {
 	ip, dns := "reach an address", "ask for names"
 	list := []way{
@@ -155,7 +155,7 @@ func networkWays() []way {
 		{number: 105, name: "sockets of other families", by: "alg", kernel: "kernels may be built without CONFIG_CRYPTO_USER_API", golden: refusesFamilies, do: func(c *cell) { c.holds("socket of family 38", "socket", "38", "5", "0") }},
 		{number: 106, name: "metadata service", do: func(c *cell) { c.dials("tcp", metadata+":80") }},
 		{number: 107, name: "listeners of the host, beside a proxy", careless: true, do: (*cell).besideProxy},
-		{number: 108, name: "a proxy that ends in the middle", careless: true, do: (*cell).proxyEnds},
+		{number: 108, name: "a proxy that ends mid-job", careless: true, do: (*cell).proxyEnds},
 	}
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		list = append(list, way{number: 101, name: ip, by: "/dev/tcp of bash", do: (*cell).devTCP})
@@ -173,7 +173,7 @@ func (c *cell) devTCP() {
 	}
 }
 
-// pings counts the echo requests that this network namespace has received.
+// pings counts the echo requests that this network namespace received.
 func (c *cell) pings() {
 	echoes := func() string {
 		b, err := os.ReadFile("/proc/net/snmp")
@@ -188,7 +188,7 @@ func (c *cell) pings() {
 	before := echoes()
 	c.run(c.attack("ping", "127.0.0.1"))
 	if now := echoes(); now != before {
-		c.harm("echo requests arrived: %s, before %s", now, before)
+		c.harm("echo requests arrived: %s, %s before the attack", now, before)
 	}
 }
 

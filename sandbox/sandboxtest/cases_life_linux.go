@@ -18,35 +18,35 @@ import (
 	"metier/sandbox"
 )
 
-// Cases 114 to 122: how long things live, and what is left.
+// Cases 114 to 122: lifetimes, and what is left behind.
 func lifeWays() []way {
 	survive := "survivors"
 	list := []way{
-		{number: 114, name: "runs on, deaf to signals", by: "wall time", careless: true, do: func(c *cell) { c.spins(sandbox.LimitWall, sandbox.Limits{Wall: 500 * time.Millisecond}) }},
-		{number: 114, name: "runs on, deaf to signals", by: "processor time", careless: true, do: func(c *cell) {
+		{number: 114, name: "ignores signals", by: "wall time", careless: true, do: func(c *cell) { c.spins(sandbox.LimitWall, sandbox.Limits{Wall: 500 * time.Millisecond}) }},
+		{number: 114, name: "ignores signals", by: "processor time", careless: true, do: func(c *cell) {
 			c.spins(sandbox.LimitCPU, sandbox.Limits{CPU: time.Second, Wall: 25 * time.Second})
 		}},
 		{number: 116, name: "a child holds the output", careless: true, do: (*cell).holdout},
 		{number: 117, name: "SIGKILL of the parent", do: (*cell).parentKilled},
-		{number: 118, name: "given up", by: "before it starts", careless: true, do: (*cell).cancelBefore},
-		{number: 118, name: "given up", by: "while it starts", careless: true, do: (*cell).cancelDuring},
-		{number: 118, name: "given up", by: "while it runs", careless: true, do: (*cell).cancelLate},
-		{number: 118, name: "given up", by: "as it ends", careless: true, do: (*cell).cancelAtExit},
-		{number: 118, name: "given up", by: "with the whole sandbox", careless: true, do: (*cell).closed},
-		{number: 119, name: "input", by: "that nobody writes", careless: true, do: (*cell).silentInput},
-		{number: 119, name: "input", by: "that nobody reads", do: (*cell).unreadInput, careless: true},
+		{number: 118, name: "canceled", by: "before it starts", careless: true, do: (*cell).cancelBefore},
+		{number: 118, name: "canceled", by: "while it starts", careless: true, do: (*cell).cancelDuring},
+		{number: 118, name: "canceled", by: "while it runs", careless: true, do: (*cell).cancelLate},
+		{number: 118, name: "canceled", by: "as it ends", careless: true, do: (*cell).cancelAtExit},
+		{number: 118, name: "canceled", by: "with the whole sandbox", careless: true, do: (*cell).closed},
+		{number: 119, name: "input", by: "without a writer", careless: true, do: (*cell).silentInput},
+		{number: 119, name: "input", by: "without a reader", do: (*cell).unreadInput, careless: true},
 		{number: 119, name: "input", by: "of many bytes", careless: true, do: (*cell).hugeInput},
 		{number: 120, name: "stops itself", careless: true, do: (*cell).stopped},
 		{number: 121, name: "100 at once", careless: true, do: (*cell).hundred},
 		{number: 121, name: "many launches leave nothing behind", careless: true, alone: true, seconds: 400, do: (*cell).launches},
 		{number: 121, name: "launches that fail leave nothing behind", by: "without namespaces", careless: true, nested: true, prepare: primitives()[0].take, do: (*cell).failedStarts},
-		{number: 122, name: "time goes on while the parent sleeps", careless: true, do: (*cell).suspended},
+		{number: 122, name: "time passes while the parent sleeps", careless: true, do: (*cell).suspended},
 	}
 	for _, how := range []string{"setsid", "double", "group", "nohup"} {
 		list = append(list, way{number: 115, name: survive, by: how, do: func(c *cell) {
 			c.run(c.attack("daemon", how, "20"))
 			if left := c.gone(c.patience()); len(left) > 0 {
-				c.harm("still there after the result: %v", left)
+				c.harm("still running after the result: %v", left)
 			}
 		}})
 	}
@@ -56,7 +56,7 @@ func lifeWays() []way {
 func (c *cell) spins(limit string, l sandbox.Limits) {
 	r := c.run(c.limited(c.attack("spin", "2"), l))
 	if bytes.Contains(r.Stdout, []byte("SPUN")) {
-		c.harm("it ran on to its end")
+		c.harm("the program ran to its end")
 	}
 	if r.Limit != limit || r.Exit != -1 || r.Signal != "" {
 		c.broken("ended by %q, exit %d, %s; want %s", r.Limit, r.Exit, r.Signal, limit)
@@ -80,11 +80,11 @@ func (c *cell) holdout() {
 		c.broken("exit %d %s %s", r.Exit, r.Signal, r.Limit)
 	}
 	if left := c.gone(c.patience()); len(left) > 0 && !c.spec.Control {
-		c.harm("still there after the result: %v", left)
+		c.harm("still running after the result: %v", left)
 	}
 }
 
-// driver starts a process of the cell that runs one job and prints its result.
+// driver starts a process in the cell that runs one job and prints its result.
 func (c *cell) driver() (cmd *exec.Cmd, out *bytes.Buffer, written func() bool) {
 	dir, written := c.late()
 	sp := *c.spec
@@ -121,7 +121,7 @@ func drive(t *testing.T, sp *spec, w *way, open func(t *testing.T) sandbox.Sandb
 	j := c.attack("linger", c.seconds(), "/workspace/late")
 	dir := os.Getenv("METIER_SANDBOXTEST_DIR")
 	j.Workspace = &sandbox.Workspace{Host: dir, Writable: true}
-	if c.ownKernel() { // nobody else sees it begin
+	if c.ownKernel() { // no other process sees it start
 		j.Argv = append([]string{"/bin/sh", "-c", `echo HOLD; exec "$0" "$@"`}, j.Argv...)
 		j.Stdout = watcher(func() { _ = os.WriteFile(dir+"/begun", nil, 0o600) })
 	}
@@ -143,12 +143,12 @@ func (c *cell) parentKilled() {
 	c.must(cmd.Process.Kill())
 	_ = cmd.Wait()
 	if left := c.gone(c.patience()); len(left) > 0 || written() {
-		c.harm("the parent was killed, and there are still %v", left)
+		c.harm("the parent was killed, still running: %v", left)
 	}
 }
 
-// suspended stops the parent for longer than its job may take, as a machine
-// that sleeps does, and sees that it takes note of the time when it wakes.
+// suspended stops the parent for longer than the job's wall time, as a sleeping
+// machine does, and checks that the limit applies when it wakes.
 func (c *cell) suspended() {
 	cmd, out, written := c.driver()
 	c.must(cmd.Process.Signal(syscall.SIGSTOP))
@@ -156,13 +156,13 @@ func (c *cell) suspended() {
 	c.must(cmd.Process.Signal(syscall.SIGCONT))
 	_ = cmd.Wait()
 	if written() {
-		c.harm("the job ran to its end, long after its time: %s", out)
+		c.harm("the job ran to its end, past its wall time: %s", out)
 	}
 	if !strings.Contains(out.String(), `"Limit":"wall"`) {
 		c.broken("the result is %s", out)
 	}
 	if left := c.gone(c.patience()); len(left) > 0 {
-		c.harm("still there: %v", left)
+		c.harm("still running: %v", left)
 	}
 }
 
@@ -179,15 +179,15 @@ func (c *cell) cancelBefore() {
 	cancel()
 	r, err := c.try(ctx, j)
 	if written() {
-		c.harm("it ran although it was given up before")
+		c.harm("the job ran although it was canceled first")
 	}
 	if err == nil && r.Limit != sandbox.LimitCancelled {
 		c.broken("exit %d, limit %q, no error", r.Exit, r.Limit)
 	}
 }
 
-// cancelAtExit gives up at moments around the end of a short program: it has
-// ended, or it is told that it was ended, and nothing is left either way.
+// cancelAtExit cancels at moments around the end of a short program. Either it
+// ended, or the result reports the cancellation. Nothing is left in both cases.
 func (c *cell) cancelAtExit() {
 	ends := map[string]int{}
 	for i := range 40 {
@@ -206,10 +206,10 @@ func (c *cell) cancelAtExit() {
 		case r.Limit == "" && r.Exit == 0 && string(r.Stdout) == "ended\n":
 			ends["ended"]++
 		default:
-			c.broken("given up after %d ms: exit %d, %s, %s, %q", i, r.Exit, r.Signal, r.Limit, r.Stdout)
+			c.broken("canceled after %d ms: exit %d, %s, %s, %q", i, r.Exit, r.Signal, r.Limit, r.Stdout)
 		}
 		if left := c.gone(c.patience()); len(left) > 0 {
-			c.harm("given up after %d ms, there are still %v", i, left)
+			c.harm("canceled after %d ms, still running: %v", i, left)
 		}
 	}
 	c.log("%v", ends)
@@ -236,17 +236,17 @@ func (c *cell) closed() {
 	<-held
 	c.must(c.box.Close())
 	if left := c.gone(c.patience()); len(left) > 0 {
-		c.harm("the sandbox is closed, and there are still %v", left)
+		c.harm("the sandbox is closed, still running: %v", left)
 	}
 	if r := <-ended; r.Limit != sandbox.LimitCancelled {
 		c.broken("limit %q, exit %d", r.Limit, r.Exit)
 	}
 	if _, err := c.box.Run(context.Background(), j); err == nil {
-		c.broken("it runs after it was closed")
+		c.broken("a job runs after Close")
 	}
 }
 
-// cancelDuring gives up at moments that are spread over the time a start takes.
+// cancelDuring cancels at moments spread over the time that a start takes.
 func (c *cell) cancelDuring() {
 	for i := range 40 {
 		j, written := c.writes()
@@ -255,10 +255,10 @@ func (c *cell) cancelDuring() {
 		r, err := c.try(ctx, j)
 		cancel()
 		if err == nil && r.Limit != sandbox.LimitCancelled {
-			c.broken("given up after %d, it ended with exit %d, limit %q", i, r.Exit, r.Limit)
+			c.broken("canceled at step %d, the job ended with exit %d, limit %q", i, r.Exit, r.Limit)
 		}
 		if left := c.gone(c.patience()); len(left) > 0 || written() {
-			c.harm("given up after %d, there are still %v", i, left)
+			c.harm("canceled at step %d, still running: %v", i, left)
 		}
 		if c.spec.Control {
 			return // once is enough
@@ -274,18 +274,18 @@ func (c *cell) cancelLate() {
 	j.Stdout = watcher(cancel)
 	r, err := c.try(ctx, j)
 	if bytes.Contains(r.Stdout, []byte("SPUN")) {
-		c.harm("it ran to its end")
+		c.harm("the program ran to its end")
 	}
 	if err != nil || r.Limit != sandbox.LimitCancelled || !bytes.HasPrefix(r.Stdout, []byte("HOLD")) {
 		c.broken("limit %q, %v, %q", r.Limit, err, r.Stdout)
 	}
 	if left := c.gone(c.patience()); len(left) > 0 {
-		c.harm("still there: %v", left)
+		c.harm("still running: %v", left)
 	}
 }
 
-// program is the attack's path inside a shell's command, where nothing turns it
-// into a path of the host.
+// program is the attack's path within a shell command, where it is not
+// translated to a host path.
 func (c *cell) program() string {
 	if c.spec.Control {
 		return attackFile
@@ -293,8 +293,8 @@ func (c *cell) program() string {
 	return attackTree + "/attack"
 }
 
-// silentInput has an input that says nothing for a while: no program that ended
-// waits for it.
+// silentInput has an input that sends nothing for a while. A program that ended
+// must not wait for it.
 func (c *cell) silentInput() {
 	in, w := io.Pipe()
 	defer w.Close()
@@ -305,7 +305,7 @@ func (c *cell) silentInput() {
 	j.Stdin = in
 	r := c.run(j)
 	if spoke.Load() {
-		c.harm("the result waited for an input that nobody needed")
+		c.harm("the result waited for an input that the program did not need")
 	}
 	if string(r.Stdout) != "ended\n" {
 		c.broken("%q", r.Stdout)
@@ -319,15 +319,15 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// slurp makes a careless runner take that much of the input beforehand, and drop
-// the rest.
+// slurp makes a careless runner read up to most bytes of the input in advance,
+// and drop the rest.
 func (c *cell) slurp(most int64) {
 	if l, ok := c.box.(*careless); ok {
 		l.slurp = most
 	}
 }
 
-// unreadInput offers input without end to a program that takes none, or some.
+// unreadInput offers endless input to a program that reads none.
 func (c *cell) unreadInput() {
 	in := &endless{}
 	c.slurp(32 << 20)
@@ -338,7 +338,7 @@ func (c *cell) unreadInput() {
 		c.broken("exit %d %s %s", r.Exit, r.Signal, r.Limit)
 	}
 	if n := in.read.Load(); n > 8<<20 {
-		c.harm("%d MiB were taken for a program that reads nothing", n>>20)
+		c.harm("%d MiB were read for a program that reads nothing", n>>20)
 	}
 }
 
@@ -348,12 +348,12 @@ func (c *cell) hugeInput() {
 	j := c.attack("count")
 	j.Stdin = io.LimitReader(&endless{}, size)
 	if r := c.run(j); strings.TrimSpace(string(r.Stdout)) != itoa(size) {
-		c.broken("%q of %d bytes arrived", r.Stdout, size)
+		c.broken("the program read %q bytes of %d", r.Stdout, size)
 	}
 }
 
 // stopped wakes the program after a while, so that a parent without a limit
-// comes to an end.
+// finishes.
 func (c *cell) stopped() {
 	timer := time.AfterFunc(c.eventually(), func() {
 		for _, p := range c.jobs() {
@@ -363,14 +363,14 @@ func (c *cell) stopped() {
 	defer timer.Stop()
 	r := c.run(c.limited(c.attack("stop"), sandbox.Limits{Wall: 500 * time.Millisecond}))
 	if bytes.Contains(r.Stdout, []byte("WOKEN")) {
-		c.harm("it was waited for")
+		c.harm("the parent waited for a stopped program")
 	}
 	if r.Limit != sandbox.LimitWall {
 		c.broken("limit %q, exit %d %s", r.Limit, r.Exit, r.Signal)
 	}
 }
 
-// besideProxy has a proxy, and tries what is not the proxy.
+// besideProxy has a proxy, and tries to reach everything else.
 func (c *cell) besideProxy() {
 	served := make(chan struct{})
 	j := c.attack("dial", "word", "tcp", sandbox.ProxyAddr, "tcp", "127.0.0.1:4040", "tcp", "[::1]:4040", "tcp", metadata+":80", "udp", "127.0.0.53:53", "unix", abstract, "unix", docker)
@@ -382,10 +382,10 @@ func (c *cell) besideProxy() {
 	if !bytes.Contains(r.Stdout, []byte("answer of the proxy")) {
 		c.broken("the proxy did not answer: %q, %q", r.Stdout, r.Stderr)
 	}
-	<-served // Serve has to return with the job
+	<-served // Serve has to return when the job ends
 }
 
-// answer serves n connections and closes the listener; all there are if n < 0.
+// answer serves n connections, or all if n < 0, and closes the listener.
 func answer(l net.Listener, n int) {
 	for ; n != 0; n-- {
 		conn, err := l.Accept()
@@ -399,7 +399,8 @@ func answer(l net.Listener, n int) {
 	_ = l.Close()
 }
 
-// proxyEnds takes the proxy away while the program runs: then there is nothing.
+// proxyEnds closes the proxy while the program runs. Nothing must answer in its
+// place.
 func (c *cell) proxyEnds() {
 	gone := make(chan struct{})
 	j := c.attack("relay", sandbox.ProxyAddr, "first", "second")
@@ -411,6 +412,6 @@ func (c *cell) proxyEnds() {
 	j = c.attack("dial", "word", "tcp", sandbox.ProxyAddr, "tcp", "127.0.0.1:4040", "tcp", metadata+":80")
 	j.Serve = func(l net.Listener) { _ = l.Close() }
 	if r := c.run(j); bytes.Contains(r.Stdout, []byte("answer")) {
-		c.harm("something answered in the proxy's place: %q", r.Stdout)
+		c.harm("something answered in place of the proxy: %q", r.Stdout)
 	}
 }

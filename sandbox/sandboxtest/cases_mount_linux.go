@@ -22,7 +22,7 @@ func mountWays() []way {
 	}
 	for _, ns := range []string{"user", "mnt", "net", "pid"} {
 		by := ns
-		if ns == "pid" { // of children to come, which only a clone shows
+		if ns == "pid" { // applies to later children, so only clone shows it
 			continue
 		}
 		list = append(list, way{number: 88, name: "new namespaces", by: "unshare " + by, do: func(c *cell) { c.changed("unshare", ns) }})
@@ -40,8 +40,8 @@ func mountWays() []way {
 	return list
 }
 
-// elsewhere is a process in namespaces that a job is not in: of its own where
-// jobs share ours, else any process of the cell.
+// elsewhere returns a process outside the job's namespaces: the victim, or in a
+// control, where jobs share ours, a new process in its own namespaces.
 func (c *cell) elsewhere() int {
 	if !c.spec.Control {
 		return c.bait.victim.pid

@@ -14,7 +14,7 @@ import (
 	"metier/sandbox"
 )
 
-// Cases 89 to 92, 97 and 98: other processes, and what comes from them.
+// Cases 89 to 92, 97 and 98: other processes, and what can be taken from them.
 func processWays() []way {
 	into, beyond := "into another process", "beyond its own part of /proc and /sys"
 	return []way{
@@ -32,7 +32,7 @@ func processWays() []way {
 		{number: 90, name: beyond, by: "/sys", do: func(c *cell) {
 			c.prints("/sys/kernel/notes", "/sys/kernel/profiling", "/sys/kernel/uevent_seqnum", "/sys/kernel/mm/transparent_hugepage/enabled")
 		}},
-		{number: 91, name: "signals", by: "kill the victim and everybody", do: (*cell).kills},
+		{number: 91, name: "signals", by: "kill the victim and all processes", do: (*cell).kills},
 		{number: 91, name: "signals", by: "to the parent and the first process", do: (*cell).signals},
 		{number: 92, name: "rights by executing a file", by: "setuid", rootOnly: true, asUser: true, prepare: setuidBait, do: func(c *cell) { c.rises("/srv/setuid") }},
 		{number: 92, name: "rights by executing a file", by: "file capabilities", rootOnly: true, asUser: true, prepare: capabilityBait, do: func(c *cell) { c.rises("/srv/capable") }},
@@ -45,15 +45,16 @@ func processWays() []way {
 	}
 }
 
-// traces runs an attack that traces a process, and looks who is traced. What a
-// virtual machine starts to run programs in, it traces itself for a moment.
+// traces runs an attack that traces a process, and reads which processes are
+// traced. A virtual machine briefly traces the processes in which it runs
+// programs.
 func (c *cell) traces(args ...string) {
-	const machine = "exe" // the name of its processes, which no attack has
+	const machine = "exe" // the name of its processes; no attack has it
 	c.hold(c.attack(args...), func([]process) {
 		for _, p := range processes() {
 			by, err := strconv.Atoi(status(p.pid, "TracerPid"))
 			if err != nil || by == 0 || p.name == machine && status(by, "Name") == machine {
-				continue // it ended, or nobody does
+				continue // it ended, or is not traced
 			}
 			c.harm("%v is traced by %d, %s", p, by, status(by, "Name"))
 		}
@@ -76,8 +77,9 @@ func (c *cell) vmwrite() {
 	}
 }
 
-// executables has the attack open the executable of other processes, among them
-// the first of its own: who holds that can wait to write it.
+// executables makes the attack open the executables of other processes,
+// including its own first process. A program that holds one can wait until it
+// is writable.
 func (c *cell) executables() {
 	c.hold(c.attack("exe", c.bait.pid()), func(pids []process) {
 		for _, p := range pids {
@@ -93,7 +95,7 @@ func (c *cell) executables() {
 	})
 }
 
-// sysctls tries one that belongs to the network the judge is in.
+// sysctls tries a sysctl of the judge's network namespace.
 func (c *cell) sysctls() {
 	const name = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 	c.run(c.attack("set", name, "77"))
@@ -102,7 +104,7 @@ func (c *cell) sysctls() {
 	}
 }
 
-// prints reads files of the kernel of which the judge knows the content.
+// prints reads kernel files whose content the judge knows.
 func (c *cell) prints(paths ...string) {
 	r := c.run(c.attack(append([]string{"cat"}, paths...)...))
 	for _, p := range paths {
@@ -119,22 +121,22 @@ func (c *cell) kills() {
 	}
 }
 
-// signals listens for a signal that ends nobody who listens. The judge is the
-// parent, or its parent is, and the first process.
+// signals listens for a signal that does not end a process that handles it. The
+// judge, or its parent, is both the attack's parent and the first process.
 func (c *cell) signals() {
 	got := make(chan os.Signal, 8)
 	signal.Notify(got, syscall.SIGUSR1, syscall.SIGUSR2)
 	c.run(c.attack("kill", itoa(int(syscall.SIGUSR1)), itoa(os.Getpid())))
-	c.must(syscall.Kill(os.Getpid(), syscall.SIGUSR2)) // what was sent before comes before
+	c.must(syscall.Kill(os.Getpid(), syscall.SIGUSR2)) // signals sent earlier arrive earlier
 	for s := range got {
 		if s == syscall.SIGUSR2 {
 			return
 		}
-		c.harm("a signal arrived: %v", s)
+		c.harm("received a signal: %v", s)
 	}
 }
 
-// attackCopy puts the attacks into a folder of root's that a job will have as
+// attackCopy copies the attacks to a root-owned folder that a job will have as
 // its workspace.
 func attackCopy(dir string) (string, error) {
 	b, err := os.ReadFile(attackFile)
@@ -170,7 +172,7 @@ func capabilityBait(*spec) error {
 	return unix.Setxattr(name, "security.capability", set, 0)
 }
 
-// rises runs a file that has more rights than who runs it.
+// rises runs a file that has more rights than its caller.
 func (c *cell) rises(dir string) {
 	j := c.attack()
 	j.Workspace = &sandbox.Workspace{Host: dir}
@@ -184,20 +186,19 @@ func (c *cell) rises(dir string) {
 			seen = true
 			uid := strings.Fields(status(p.pid, "Uid"))
 			if len(uid) != 4 || uid[0] != uid[1] || uid[0] == "0" {
-				c.harm("%v has the users %q", p, uid)
+				c.harm("%v has user IDs %q", p, uid)
 			}
 			if set := strings.Trim(status(p.pid, "CapEff"), "0"); set != "" {
 				c.harm("%v has the capabilities %s", p, set)
 			}
 		}
 		if !seen && !c.ownKernel() {
-			c.broken("the attack holds, and is not to be seen")
+			c.broken("found no process of the attack while it holds")
 		}
 	})
 }
 
-// inherited leaves descriptors open as a host does whose programs were not
-// careful.
+// inherited leaves descriptors open, as a careless host does.
 func (c *cell) inherited() {
 	fd, err := unix.Open(guarded[0], unix.O_RDONLY, 0)
 	c.must(err)
@@ -205,7 +206,7 @@ func (c *cell) inherited() {
 		c.must(unix.Dup3(fd, n, 0))
 	}
 	if r := c.run(c.attack("fds")); len(r.Stdout) > 0 {
-		c.harm("descriptors beyond the three: %q", short(r.Stdout))
+		c.harm("descriptors beyond stdin, stdout, and stderr: %q", short(r.Stdout))
 	}
 }
 

@@ -14,12 +14,11 @@ import (
 	"metier/sandbox"
 )
 
-// Cases 34 and 35: what runs is the bytes of the job, whatever becomes of files
-// on the host.
+// Cases 34 and 35: the job's bytes run, even if files on the host change.
 func stagedWays() []way {
 	changed := "script changed between approval and run"
 	return []way{
-		{number: 34, name: changed, by: "a copy that lies on the host", do: (*cell).rewriteStaged},
+		{number: 34, name: changed, by: "a staged copy on the host", do: (*cell).rewriteStaged},
 		{number: 34, name: changed, by: "the original", careless: true, do: func(c *cell) { c.rewriteOriginal(false) }},
 		{number: 35, name: "same size and time, other bytes", careless: true, do: func(c *cell) { c.rewriteOriginal(true) }},
 	}
@@ -27,8 +26,8 @@ func stagedWays() []way {
 
 const approved, tampered = "as approved", "is tampered"
 
-// rewriteStaged changes every file of the cell that has the name of a staged
-// one, while the program that will read it runs.
+// rewriteStaged changes every file in the cell that has the name of a staged
+// file, while the program that will read it runs.
 func (c *cell) rewriteStaged() {
 	j := c.attack("cat-late", attackTree+"/late.txt")
 	j.Trees[0].Files = append(j.Trees[0].Files, sandbox.File{Path: "late.txt", Data: []byte(approved)})
@@ -51,7 +50,7 @@ func (c *cell) rewriteStaged() {
 func (c *cell) approvedOnly(r sandbox.Result) {
 	switch {
 	case bytes.Contains(r.Stdout, []byte(tampered)):
-		c.harm("bytes ran that are not the job's")
+		c.harm("the program ran bytes that are not the job's")
 	case !bytes.Contains(r.Stdout, []byte(approved)):
 		c.broken("the job's own bytes did not run: exit %d, %q, %q", r.Exit, r.Stdout, r.Stderr)
 	}
@@ -79,19 +78,19 @@ func (c *cell) rewriteOriginal(sameTime bool) {
 	c.approvedOnly(c.run(j))
 }
 
-// Cases 77 to 84: how a program starts, and what it finds there. How a script's
-// interpreter is chosen, and what its first line may say, is the planner's.
+// Cases 77 to 84: how a program starts and what it finds there. The planner
+// decides which interpreter runs a script and what its shebang may contain.
 func startWays() []way {
 	list := []way{
-		{number: 77, name: "arguments arrive as they are", careless: true, do: (*cell).arguments},
+		{number: 77, name: "arguments arrive unchanged", careless: true, do: (*cell).arguments},
 		{number: 78, name: "a program whose name begins with a dash", careless: true, do: (*cell).dashed},
 		{number: 79, name: "shebang", by: "an interpreter of the host", do: (*cell).hostInterpreter},
-		{number: 80, name: "the environment is the job's alone", careless: true, do: (*cell).environment},
-		{number: 81, name: "PATH never means the working folder", careless: true, do: func(c *cell) { c.planted("mytool", "mytool") }},
+		{number: 80, name: "the environment contains only the job's variables", careless: true, do: (*cell).environment},
+		{number: 81, name: "PATH never searches the working folder", careless: true, do: func(c *cell) { c.planted("mytool", "mytool") }},
 		{number: 82, name: "planted in the working folder", by: "python3", careless: true, do: func(c *cell) { c.planted("python3", "python3", "--version") }},
 		{number: 83, name: "relative paths", by: "out of the tree", do: func(c *cell) { c.relative("../../../../../../etc/shadow") }},
 		{number: 83, name: "relative paths", by: "within the tree", careless: true, do: func(c *cell) { c.relative("lib/inside") }},
-		{number: 84, name: "a file of the host by a runtime's own rules", do: (*cell).runtimeReads},
+		{number: 84, name: "a host file read by a runtime", do: (*cell).runtimeReads},
 	}
 	if _, err := os.Stat("/usr/bin/python3"); err == nil {
 		list = append(list, way{number: 82, name: "planted in the working folder", by: "sitecustomize.py", careless: true, do: (*cell).sitecustomize})
@@ -138,8 +137,7 @@ func (c *cell) dashed() {
 	}
 }
 
-// hostInterpreter is a script whose first line names a program that lies on the
-// host.
+// hostInterpreter runs a script whose shebang names a program on the host.
 func (c *cell) hostInterpreter() {
 	c.bait.file("/home/victim/evil", "#!/bin/sh\ncat /etc/shadow\n")
 	c.must(os.Chmod("/home/victim/evil", 0o755))
@@ -148,7 +146,7 @@ func (c *cell) hostInterpreter() {
 	j.Argv = []string{attackTree + "/script"}
 	r, err := c.try(context.Background(), j)
 	if err == nil && r.Exit == 0 {
-		c.harm("a script ran by an interpreter of the host: %q", r.Stdout)
+		c.harm("a host interpreter ran a script: %q", r.Stdout)
 	}
 }
 
@@ -173,8 +171,8 @@ func (c *cell) environment() {
 	}
 }
 
-// planted runs a program by its name, while a program of that name lies in the
-// working folder.
+// planted runs a program by name while the working folder holds a program of
+// the same name.
 func (c *cell) planted(name string, argv ...string) {
 	dir := c.workspace()
 	c.bait.file(dir+"/"+name, "#!/bin/sh\necho PLANTED\n")
@@ -203,7 +201,7 @@ func (c *cell) sitecustomize() {
 	}
 }
 
-// relative reads by a relative path from the tree.
+// relative reads a relative path from the tree.
 func (c *cell) relative(path string) {
 	j := c.attack("cat", path)
 	j.Trees[0].Files = append(j.Trees[0].Files, sandbox.File{Path: "lib/inside", Data: []byte("within\n")})
@@ -214,7 +212,8 @@ func (c *cell) relative(path string) {
 	}
 }
 
-// runtimeReads reads with a shell: what it may do is no matter of the shell's.
+// runtimeReads reads a file with a shell. The sandbox must not depend on what
+// the shell allows.
 func (c *cell) runtimeReads() {
 	j := c.attack()
 	j.Argv = []string{"/bin/sh", "-c", "while read line; do echo \"$line\"; done < /home/victim/.netrc"}

@@ -18,8 +18,8 @@ import (
 	"metier/sandbox/unconfined"
 )
 
-// enter does what a process of a cell is there for, and says whether this is
-// one. The judge's process does not return.
+// enter runs the stage of a cell's process, and reports whether this process is
+// one. In the judge's process it does not return.
 func enter(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) bool {
 	text := os.Getenv(envSpec)
 	if text == "" {
@@ -50,7 +50,8 @@ func enter(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) boo
 	return true
 }
 
-// cell is the judge's view: bait laid out, a sandbox to try, and what was found.
+// cell is the judge's view: the bait, the sandbox under attack, and what was
+// found.
 type cell struct {
 	t       *testing.T
 	spec    *spec
@@ -58,7 +59,7 @@ type cell struct {
 	box     sandbox.Sandbox
 	options Options
 	bait    *bait
-	known   map[int]bool // processes that are not a job's
+	known   map[int]bool // processes that do not belong to a job
 
 	mu     sync.Mutex
 	report report
@@ -90,7 +91,7 @@ func judge(t *testing.T, sp *spec, w *way, open func(t *testing.T) sandbox.Sandb
 	if _, err := out.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	os.Exit(0) // and everything in the cell ends with its first process
+	os.Exit(0) // everything in the cell ends with its first process
 }
 
 func (c *cell) open(open func(t *testing.T) sandbox.Sandbox) sandbox.Sandbox {
@@ -113,17 +114,17 @@ func (c *cell) add(list *[]string, format string, a ...any) {
 	*list = append(*list, s)
 }
 
-// harm says what an attack has done.
+// harm records what an attack did.
 func (c *cell) harm(format string, a ...any) { c.add(&c.report.Harm, format, a...) }
 
-// broken says what the port promises and did not keep.
+// broken records what the port promises and did not do.
 func (c *cell) broken(format string, a ...any) { c.add(&c.report.Broken, format, a...) }
 
 func (c *cell) log(format string, a ...any) { c.add(&c.report.Log, format, a...) }
 
 const attackTree = sandbox.SkillsDir + "/attack"
 
-// attack is a job that does one attack.
+// attack returns a job that runs one attack.
 func (c *cell) attack(args ...string) sandbox.Job {
 	b, err := os.ReadFile(attackFile)
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *cell) attack(args ...string) sandbox.Job {
 	}
 }
 
-// level is what a job asks for: nothing where there is nothing.
+// level is the level that a job requires. Controls require none.
 func (c *cell) level() sandbox.Level {
 	if c.spec.Control {
 		return sandbox.L0
@@ -144,7 +145,7 @@ func (c *cell) level() sandbox.Level {
 	return c.options.level()
 }
 
-// try runs a job as it is and takes down what its output gives away.
+// try runs a job unchanged and records what its output discloses.
 func (c *cell) try(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	j.MinLevel = c.level()
 	if j.Limits.Wall == 0 {
@@ -155,7 +156,7 @@ func (c *cell) try(ctx context.Context, j sandbox.Job) (sandbox.Result, error) {
 	c.bait.settle()
 	for name, token := range c.bait.secrets {
 		if bytes.Contains(r.Stdout, []byte(token)) || bytes.Contains(r.Stderr, []byte(token)) {
-			c.harm("the output holds the secret of %s", name)
+			c.harm("the output contains the secret of %s", name)
 		}
 	}
 	for _, hit := range c.bait.taken() {
@@ -171,9 +172,9 @@ func short(b []byte) string {
 	return string(b)
 }
 
-// run runs an attack, which has to start: what never ran was not refused. It
-// ends by itself, with what it reached or with what stopped it, unless a filter
-// ends it.
+// run runs an attack that has to start: an attack that never ran was not
+// refused. It exits by itself, with what it reached or what stopped it, unless
+// a filter kills it.
 func (c *cell) run(j sandbox.Job) sandbox.Result {
 	r, err := c.try(context.Background(), j)
 	switch {
@@ -185,8 +186,8 @@ func (c *cell) run(j sandbox.Job) sandbox.Result {
 	return r
 }
 
-// hold runs an attack that holds, and looks at it each time it does. What does
-// not get as far as to hold was stopped before.
+// hold runs an attack that holds, and calls the next function of looks each
+// time it does. An attack that does not reach its hold was stopped before.
 func (c *cell) hold(j sandbox.Job, looks ...func(pids []process)) sandbox.Result {
 	r, err := c.held(j, looks...)
 	if err != nil {
@@ -216,7 +217,7 @@ func (c *cell) held(j sandbox.Job, looks ...func(pids []process)) (sandbox.Resul
 	return c.try(context.Background(), j)
 }
 
-// holder calls f for each HOLD in what is written to it.
+// holder calls f for each HOLD line written to it.
 type holder struct {
 	line []byte
 	f    func()
@@ -239,7 +240,7 @@ func (h *holder) Write(b []byte) (int, error) {
 	}
 }
 
-// jobs are the processes that a sandbox started and that live.
+// jobs lists the live processes that the sandbox started.
 func (c *cell) jobs() (out []process) {
 	for _, p := range processes() {
 		if !c.known[p.pid] && p.state != "Z" && !c.keeps(p) {
@@ -249,7 +250,7 @@ func (c *cell) jobs() (out []process) {
 	return out
 }
 
-// keeps reports whether a process is the one that the backend keeps.
+// keeps reports whether p is the process that the backend keeps.
 func (c *cell) keeps(p process) bool {
 	if c.options.Keeps == "" || p.parent != os.Getpid() {
 		return false
@@ -258,7 +259,8 @@ func (c *cell) keeps(p process) bool {
 	return err == nil && string(b) == c.options.Keeps+"\x00"
 }
 
-// gone waits until no process of a job is left, for a while.
+// gone waits up to while until all processes of jobs are gone, and returns
+// those that are left.
 func (c *cell) gone(while time.Duration) []process {
 	deadline, tick := time.After(while), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
@@ -275,10 +277,10 @@ func (c *cell) gone(while time.Duration) []process {
 	}
 }
 
-// ownKernel says that programs are no processes of the cell.
+// ownKernel reports whether programs run on another kernel than the cell.
 func (c *cell) ownKernel() bool { return !c.spec.Control && c.options.ownKernel() }
 
-// pace is how much slower a backend is whose programs have a kernel of their own.
+// pace is the time factor for backends whose programs have their own kernel.
 func (c *cell) pace() time.Duration {
 	if c.ownKernel() {
 		return 4
@@ -286,7 +288,7 @@ func (c *cell) pace() time.Duration {
 	return 1
 }
 
-// patience is how long processes of a job may take to be gone after its result.
+// patience is how long processes of a job may exist after its result.
 func (c *cell) patience() time.Duration {
 	if c.spec.Control {
 		return 200 * time.Millisecond
@@ -294,8 +296,9 @@ func (c *cell) patience() time.Duration {
 	return 10 * time.Second
 }
 
-// eventually is when something happens that a sandbox does not wait for: soon
-// without one, where everybody waits, and late enough for a busy machine else.
+// eventually is the delay of an event that a sandbox does not wait for. It is
+// short without a sandbox, where the control waits for it, and otherwise long
+// enough for a busy machine.
 func (c *cell) eventually() time.Duration {
 	if c.spec.Control {
 		return time.Second
@@ -303,10 +306,10 @@ func (c *cell) eventually() time.Duration {
 	return 10 * time.Second
 }
 
-// seconds is eventually as an argument.
+// seconds is eventually as a command-line argument.
 func (c *cell) seconds() string { return itoa(int(c.eventually() / time.Second)) }
 
-// workspace makes a folder for a job to work in.
+// workspace creates a folder for a job to work in.
 func (c *cell) workspace(files ...string) string {
 	dir, err := os.MkdirTemp("/home/victim", "work-")
 	c.must(err)

@@ -16,13 +16,12 @@ import (
 	"metier/sandbox"
 )
 
-// holdings are what this process and the machine around it have at one moment,
-// by kind.
+// holdings is what this process and the machine hold at one moment, by kind.
 type holdings map[string][]string
 
-// holdingsNow lists descriptors, mounts, processes and zombies of ours, folders, and
-// goroutines. dirs are where folders might be left; nil is where programs put
-// them.
+// holdingsNow lists descriptors, mounts, child processes, zombies, folders, and
+// goroutines. dirs are where folders might be left; nil means the default temporary
+// folders.
 func holdingsNow(dirs []string) holdings {
 	if dirs == nil {
 		dirs = []string{os.TempDir(), "/tmp", "/dev/shm", "/run", "/var/tmp", "/sys/fs/cgroup"}
@@ -66,7 +65,7 @@ func holdingsNow(dirs []string) holdings {
 	return h
 }
 
-// descends says whether a process is a child of ours, at any depth.
+// descends reports whether a process is a descendant of this process.
 func descends(p process) bool {
 	for pid := p.parent; pid > 0; {
 		if pid == os.Getpid() {
@@ -83,7 +82,7 @@ func descends(p process) bool {
 	return false
 }
 
-// more lists what h has and old had not: "2 descriptors: …".
+// more lists what h has and old did not have: "2 descriptors: …".
 func (h holdings) more(old holdings) (out []string) {
 	for _, kind := range slices.Sorted(maps.Keys(h)) {
 		rest := slices.Clone(old[kind])
@@ -95,7 +94,7 @@ func (h holdings) more(old holdings) (out []string) {
 				extra = append(extra, strings.TrimSpace(x))
 			}
 		}
-		if kind == "descriptor" { // a number may have been given anew: how many counts
+		if kind == "descriptor" { // numbers are reused: compare counts
 			extra = extra[:max(0, min(len(extra), len(h[kind])-len(old[kind])))]
 		}
 		if len(extra) > 0 {
@@ -105,7 +104,7 @@ func (h holdings) more(old holdings) (out []string) {
 	return out
 }
 
-// leaked compares with before, waiting a while for what is only slow to go.
+// leaked compares with before, and waits a while for what is slow to go.
 func leaked(before holdings, dirs []string, while time.Duration) []string {
 	deadline, tick := time.After(while), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -122,7 +121,7 @@ func leaked(before holdings, dirs []string, while time.Duration) []string {
 	}
 }
 
-// launches starts a program many times and looks what is left.
+// launches starts a program many times and looks for leaks.
 func (c *cell) launches() {
 	n := c.options.Launches
 	switch {
@@ -142,7 +141,7 @@ func (c *cell) launches() {
 			c.broken("%+v, %v", r, err)
 		}
 	}
-	if !c.spec.Control { // what is made once and kept
+	if !c.spec.Control { // created once and kept
 		for range 5 {
 			launch()
 		}
@@ -157,7 +156,7 @@ func (c *cell) launches() {
 	}
 	c.log("%d launches took %v", n, time.Since(began))
 	for _, l := range leaked(before, nil, c.patience()) {
-		c.harm("left behind by %d launches: %s", n, l)
+		c.harm("%d launches left behind: %s", n, l)
 	}
 }
 
@@ -170,7 +169,7 @@ func (c *cell) hundred() {
 			c.broken("%d %s %s %q, %v", r.Exit, r.Signal, r.Limit, r.Stderr, err)
 		}
 	}
-	if !c.spec.Control { // what is made once and kept
+	if !c.spec.Control { // created once and kept
 		for range 5 {
 			launch()
 		}
@@ -182,6 +181,6 @@ func (c *cell) hundred() {
 	}
 	jobs.Wait()
 	for _, l := range leaked(before, nil, c.patience()) {
-		c.harm("left behind by 100 at once: %s", l)
+		c.harm("100 parallel launches left behind: %s", l)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One planted leak of each kind has to be found, or the search for leaks proves
-// nothing. It runs where mounts are its own and nothing else goes on.
+// If the search misses a planted leak of any kind, it proves nothing. The test
+// runs in its own mount namespace, where nothing else runs.
 func TestLeaksAreFound(t *testing.T) {
 	if os.Getenv("METIER_LEAKS") == "" {
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestLeaksAreFound$", "-test.v")
@@ -81,7 +81,7 @@ func TestLeaksAreFound(t *testing.T) {
 			return func() { close(stop) }
 		},
 	}
-	child("true").Wait() // what a first child leaves for the next
+	child("true").Wait() // let the first child create what later ones share
 	for kind, plant := range plants {
 		before := holdingsNow([]string{dir})
 		undo := plant()
@@ -95,7 +95,7 @@ func TestLeaksAreFound(t *testing.T) {
 		}
 		undo()
 		if left := leaked(before, []string{dir}, 2e9); len(left) > 0 {
-			t.Errorf("%s: after it was undone: %q", kind, left)
+			t.Errorf("%s: after undo: %q", kind, left)
 		}
 	}
 }

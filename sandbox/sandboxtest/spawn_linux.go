@@ -22,32 +22,32 @@ import (
 	"metier/internal/testenv"
 )
 
-// The environment by which a cell's process learns what it is.
+// The environment variables that give a cell's process its role.
 const (
 	envSpec  = "METIER_SANDBOXTEST_SPEC"
 	envStage = "METIER_SANDBOXTEST_STAGE" // launch, build, judge or drive
 	reportFD = 3
 )
 
-// spec is what one cell is for.
+// spec describes what one cell does.
 type spec struct {
 	Way       int
 	Seat      string
 	Control   bool
-	Namespace bool // a user namespace of its own
-	AsUser    bool // the judge is no root in the cell
+	Namespace bool // in its own user namespace
+	AsUser    bool // the judge is not root in the cell
 	Attack    string
 	Test      string            // the test binary, where every user can run it
 	Run       string            // its -test.run
-	TTY       int               // the judge's side of a terminal, or 0
-	Programs  map[string]string // by their place in the cell
-	Token     string            // a secret that was laid out before the judge came
+	TTY       int               // the master side of the judge's terminal, or 0
+	Programs  map[string]string // by their path in the cell
+	Token     string            // a secret laid out before the judge starts
 }
 
 // report is what a cell found.
 type report struct {
 	Harm   []string // what the attack did
-	Broken []string // what the port promises and was not so
+	Broken []string // what the port promises and did not do
 	Log    []string
 	output string
 }
@@ -69,11 +69,11 @@ type suite struct {
 	test, attack string
 	pattern      string
 	programs     map[string]string
-	patience     time.Duration // as often a way's time
+	patience     time.Duration // factor for a way's time limit
 }
 
-// newSuite builds the attacks and puts them, and this test binary, where every
-// user can run them.
+// newSuite builds the attacks and copies them, with this test binary, to where
+// every user can run them.
 func newSuite(t *testing.T, o Options) *suite {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "metier-attacks-")
@@ -118,7 +118,7 @@ func newSuite(t *testing.T, o Options) *suite {
 	return s
 }
 
-// run does one way in a cell of its own.
+// run runs one way in its own cell.
 func (s *suite) run(t *testing.T, sp spec) *report {
 	t.Helper()
 	sp.Attack, sp.Test, sp.Run, sp.Programs = s.attack, s.test, s.pattern, s.programs
@@ -141,7 +141,7 @@ func (s *suite) run(t *testing.T, sp spec) *report {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.WaitDelay = 5 * time.Second
-	runtime.LockOSThread() // the cell dies with the thread that made it
+	runtime.LockOSThread() // the cell dies with the thread that created it
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		_ = w.Close()
@@ -173,7 +173,7 @@ func (sp *spec) args() []string {
 	return []string{sp.Test, "-test.run=" + sp.Run, "-test.timeout=10m", "-test.v"}
 }
 
-// launcher starts the cell from an ordinary user's process.
+// launcher starts the cell from a process of an ordinary user.
 func (sp *spec) launcher(ctx context.Context) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, sp.Test, sp.args()[1:]...)
 	cmd.Env, cmd.Dir = sp.env("launch"), "/"
@@ -181,7 +181,7 @@ func (sp *spec) launcher(ctx context.Context) *exec.Cmd {
 	return cmd
 }
 
-// command is the first process of a cell, in namespaces of its own.
+// command is the first process of a cell, in new namespaces.
 func (sp *spec) command(ctx context.Context) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, sp.Test, sp.args()[1:]...)
 	cmd.Env, cmd.Dir = sp.env("build"), "/"
@@ -202,8 +202,8 @@ func (sp *spec) command(ctx context.Context) *exec.Cmd {
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Getegid(), Size: 1}}
 		return cmd
 	}
-	// Root of the cage must be nobody on the host: root there owns what the
-	// whole machine shares.
+	// Root of the cage must map to an unused user of the host: root there owns
+	// what the whole machine shares.
 	const unused = 2_000_000_000
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: unused, Size: 65536}}
 	a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = ids, ids, true
@@ -229,7 +229,7 @@ func launch(sp *spec) error {
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{os.NewFile(reportFD, "report")}
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("a cell of an ordinary user: %w", err)
+		return fmt.Errorf("run a cell as an ordinary user: %w", err)
 	}
 	return nil
 }

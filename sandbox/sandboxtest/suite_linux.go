@@ -47,7 +47,7 @@ func (o Options) level() sandbox.Level {
 // way is a variant of an attack.
 type way struct {
 	number  int
-	name    string // of the number
+	name    string // of the case
 	by      string // which way; "" if there is only one
 	do      func(c *cell)
 	prepare func(s *spec) error // with the rights of the cell's root, before the judge comes
@@ -80,9 +80,9 @@ func ways() []way {
 // control.
 const maxKernel = 6
 
-// Run runs all attacks against the backend that open makes, as root if the test
-// is root, and as an ordinary user. open is called in another process, anew for
-// each way, so it must depend on nothing that the test made before.
+// Run runs all attacks against the backend that open returns, as root if the
+// test runs as root, and as an ordinary user. open is called in another process
+// for each way, so it must not depend on state that the test set up earlier.
 func Run(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) {
 	if enter(t, open, o) {
 		return
@@ -95,7 +95,7 @@ func Run(t *testing.T, open func(t *testing.T) sandbox.Sandbox, o Options) {
 					continue
 				}
 				t.Run(w.String(), func(t *testing.T) {
-					if !w.alone { // what is parallel comes after what is not
+					if !w.alone { // parallel tests run after the others
 						t.Parallel()
 					}
 					if w.golden != nil && o.Filter != nil {
@@ -130,12 +130,12 @@ func Controls(t *testing.T) {
 		if w.kernel != "" {
 			inKernel++
 			if w.golden == nil {
-				t.Errorf("%s rests on the kernel, and on no table", w.String())
+				t.Errorf("%s relies on the kernel, but has no table", w.String())
 			}
 		}
 	}
 	if inKernel > maxKernel {
-		t.Errorf("%d ways rest on the kernel, at most %d may", inKernel, maxKernel)
+		t.Errorf("%d ways rely on the kernel, limit %d", inKernel, maxKernel)
 	}
 	for _, seat := range s.seats {
 		t.Run(seat, func(t *testing.T) {
@@ -144,7 +144,7 @@ func Controls(t *testing.T) {
 					continue
 				}
 				t.Run(w.String(), func(t *testing.T) {
-					if !w.alone { // what is parallel comes after what is not
+					if !w.alone { // parallel tests run after the others
 						t.Parallel()
 					}
 					r := s.run(t, spec{Way: i, Seat: seat, Control: true, Namespace: !w.asRoot, AsUser: w.asUser})
@@ -164,7 +164,7 @@ const (
 	userSeat = "user"
 )
 
-// nobody is the ordinary user of the tests, where they are run by root.
+// nobody is the ordinary user of the tests when root runs them.
 const nobody = 65534
 
 func seats() []string {

@@ -4,5 +4,5 @@ package sandboxtest
 
 import "testing"
 
-// A way that does no harm where nothing stops it would prove nothing.
+// An attack that does no harm without a sandbox would prove nothing.
 func TestEveryAttackBites(t *testing.T) { Controls(t) }

@@ -20,8 +20,8 @@ type process struct {
 
 func (p process) String() string { return fmt.Sprintf("%d %s (%s)", p.pid, p.name, p.state) }
 
-// processes lists what runs in the cell, dead processes that nobody has taken
-// note of too, but not this process.
+// processes lists the processes of the cell, including zombies, without this
+// process.
 func processes() (out []process) {
 	list, _ := os.ReadDir("/proc")
 	for _, e := range list {
@@ -54,7 +54,7 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// view is what a process lives in: mounts, root, namespaces.
+// view is the mounts, root, and namespaces of a process.
 type view struct {
 	mounts, root string
 	spaces       map[string]string
@@ -72,8 +72,8 @@ func look(pid int) view {
 	return v
 }
 
-// changes says what is different about processes since before. A new process
-// has to be in namespaces that were there.
+// changes reports how processes differ from before. A new process has to be in
+// existing namespaces.
 func changes(before map[int]view, now []process) (out []string) {
 	for _, p := range now {
 		v := look(p.pid)
@@ -113,8 +113,8 @@ func firstDifference(a, b string) string {
 	return "the order"
 }
 
-// changed runs an attack that holds before and after it changes its own
-// surroundings.
+// changed runs an attack that holds before and after it changes its own mounts,
+// root, or namespaces.
 func (c *cell) changed(args ...string) {
 	before := map[int]view{}
 	c.hold(c.attack(args...),
@@ -123,12 +123,12 @@ func (c *cell) changed(args ...string) {
 				before[p.pid] = look(p.pid)
 			}
 			if len(before) == 0 {
-				c.broken("no process of the job is to be seen")
+				c.broken("found no process of the job")
 			}
 		},
 		func(pids []process) {
 			if _, err := os.Stat("/proc/self"); err != nil {
-				c.harm("the root of the whole cell is another: %v", err)
+				c.harm("the root of the whole cell changed: %v", err)
 			}
 			for _, s := range changes(before, pids) {
 				c.harm("%s", s)
@@ -137,7 +137,7 @@ func (c *cell) changed(args ...string) {
 }
 
 // descriptors lists what the processes of a job have open: the kind of each, as
-// the kernel names it, and families of sockets.
+// the kernel names it, and the families of sockets.
 func descriptors(pids []process) (out []string) {
 	for _, p := range pids {
 		dir := "/proc/" + strconv.Itoa(p.pid) + "/fd"
@@ -159,7 +159,7 @@ func descriptors(pids []process) (out []string) {
 	return out
 }
 
-// family asks the socket itself, taken out of the process.
+// family duplicates the socket from the process and reads its family.
 func family(pid int, fd string) string {
 	n, err := strconv.Atoi(fd)
 	if err != nil {
@@ -188,12 +188,12 @@ func (c *cell) holds(kind string, args ...string) {
 		if found := descriptors(pids); slices.ContainsFunc(found, func(s string) bool { return strings.HasPrefix(s, kind) }) {
 			c.harm("a process of the job has %s", kind)
 		} else if !c.ownKernel() {
-			c.broken("the attack holds, and nobody has %s: %q", kind, found)
+			c.broken("the attack holds, but no process has %s: %q", kind, found)
 		}
 	})
 }
 
-// status is one field of a process's status.
+// status returns one field of a process's status file.
 func status(pid int, field string) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(b)) {

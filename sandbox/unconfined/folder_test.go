@@ -12,9 +12,9 @@ import (
 	"metier/sandbox"
 )
 
-// A program starts in the folder that was looked at, also where another one, or
-// a link, stands in its place a moment later; links out of the workspace and
-// what it hides are refused.
+// A program starts in the folder that was checked, even if another folder or a
+// link takes its path a moment later. Links out of the workspace and hidden
+// paths are refused.
 func TestStartsInTheFolderThatWasChecked(t *testing.T) {
 	t.Parallel()
 	root, outside := t.TempDir(), t.TempDir()
@@ -32,7 +32,7 @@ func TestStartsInTheFolderThatWasChecked(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	held, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that nobody waits for it here
+	held, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that no open here blocks
 	if err != nil {
 		t.Fatal(err)
 	}

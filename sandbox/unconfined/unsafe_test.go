@@ -181,7 +181,7 @@ func TestGivingUpAndClosingEndIt(t *testing.T) {
 	}
 }
 
-// A reader that never answers holds nothing up.
+// A reader that never returns does not block the result.
 func TestInputNobodyWrites(t *testing.T) {
 	t.Parallel()
 	h, _ := host(t)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Using up what others need, and living on. Each ends by itself at a bound, so
-// that it can be let loose in a cage.
+// Attacks that exhaust shared resources, or outlive their job. Each ends by
+// itself at a bound, so that it can run in a cage.
 var _ = learn(map[string]func([]string) error{
 	"forks":     forks,
 	"bomb":      bomb,
@@ -43,7 +43,7 @@ func number(s string) int {
 	return n
 }
 
-// forks makes children that only stay.
+// forks creates idle children.
 func forks(a []string) error {
 	made := 0
 	var failed error
@@ -84,7 +84,7 @@ func touch(mb int) error {
 	return nil
 }
 
-// mem takes MB of memory.
+// mem allocates MB of memory.
 func mem(a []string) error {
 	err := touch(number(a[0]))
 	if err == nil {
@@ -93,7 +93,7 @@ func mem(a []string) error {
 	return err
 }
 
-// memMany takes MB in each of N processes.
+// memMany allocates MB in each of N processes.
 func memMany(a []string) error {
 	for range number(a[0]) {
 		cmd := exec.Command("/proc/self/exe", "mem", a[1])
@@ -116,7 +116,7 @@ func memMany(a []string) error {
 	return nil
 }
 
-// memMemfd takes MB in each of N files that are only memory and never mapped.
+// memMemfd allocates MB in each of N memfd files that are never mapped.
 func memMemfd(a []string) error {
 	chunk := make([]byte, 1<<20)
 	took := 0
@@ -136,7 +136,8 @@ func memMemfd(a []string) error {
 	return nil
 }
 
-// memShm takes MB in each of N segments of shared memory that nobody has mapped.
+// memShm allocates MB in each of N shared memory segments that no process has
+// mapped.
 func memShm(a []string) error {
 	for range number(a[0]) {
 		size := number(a[1]) << 20
@@ -158,8 +159,8 @@ func memShm(a []string) error {
 	return nil
 }
 
-// shmOf is for the judge: it prints how many MiB of shared memory segments there
-// are where a process lives. Only a child of one thread can go there.
+// shmOf serves the judge: it prints how many MiB of shared memory segments exist
+// in the namespaces of a process. Only a single-threaded child can enter them.
 func shmOf(a []string) error {
 	for i, ns := range []string{"user", "ipc"} {
 		theirs, err := os.Readlink("/proc/" + a[0] + "/ns/" + ns)
@@ -253,7 +254,7 @@ func fillOne(a []string) error {
 	return nil
 }
 
-// inodes makes up to N files in each folder, and holds: N FOLDER…
+// inodes creates up to N files in each folder, and holds: N FOLDER…
 func inodes(a []string) error {
 	total := 0
 	for _, dir := range a[1:] {
@@ -295,7 +296,8 @@ func flood(a []string) error {
 	return nil
 }
 
-// spin ignores what asks it to end, and uses some seconds of the processor.
+// spin ignores signals that ask it to end, and uses some seconds of processor
+// time.
 func spin(a []string) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGXCPU, syscall.SIGALRM)
 	for u := (unix.Rusage{}); u.Utime.Nano()+u.Stime.Nano() < int64(number(a[0]))*1e9; {
@@ -314,7 +316,7 @@ func daemon(a []string) error {
 	switch a[0] {
 	case "setsid":
 		attr.Setsid = true
-	case "double": // an orphan of an orphan, in a session of its own
+	case "double": // an orphan of an orphan, in its own session
 		argv = []string{"/proc/self/exe", "daemon", "setsid", a[1]}
 		attr.Setsid = true
 	case "group":
@@ -328,7 +330,7 @@ func daemon(a []string) error {
 	return cmd.Start()
 }
 
-// holdout ends at once, while a child keeps its output open: SECONDS FILE.
+// holdout exits at once, while a child keeps its output open: SECONDS FILE.
 func holdout(a []string) error {
 	cmd := exec.Command("/proc/self/exe", "linger", a[0], a[1])
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -336,7 +338,7 @@ func holdout(a []string) error {
 	return cmd.Start()
 }
 
-// stop stops itself, and says so if it is woken.
+// stop stops itself, and prints WOKEN if it is continued.
 func stop([]string) error {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err

@@ -36,7 +36,7 @@ var _ = learn(map[string]func([]string) error{
 	"count":    count,
 })
 
-// args prints its arguments so that none of them can be taken for another.
+// args prints its arguments quoted, so that they cannot be confused.
 func args(a []string) error {
 	for _, s := range a {
 		fmt.Printf("%q\n", s)
@@ -72,8 +72,8 @@ func ls(a []string) error {
 	return err
 }
 
-// scan looks for a word in every file it can open, in environments and command
-// lines of other processes, and in names.
+// scan searches every file it can open, environments and command lines of other
+// processes, and file names for a word.
 func scan(a []string) error {
 	word := []byte(a[0])
 	return filepath.WalkDir("/", func(p string, d fs.DirEntry, err error) error {
@@ -109,7 +109,7 @@ func scan(a []string) error {
 	})
 }
 
-// write changes a file, or makes it, with all the rights its owner has.
+// write changes or creates a file, with all the rights of its owner.
 func write(p string) error {
 	_ = os.Chmod(filepath.Dir(p), 0o700)
 	_ = os.Chmod(p, 0o700)
@@ -137,7 +137,7 @@ func plant(a []string) error {
 	return failed
 }
 
-// replant makes a file in a folder that must not change, by moving a folder
+// replant creates a file in a folder that must not change, by moving a folder
 // above it away: DIR SUB FILE.
 func replant(a []string) error {
 	dir, sub := a[0], filepath.Join(a[0], a[1])
@@ -157,7 +157,7 @@ func replant(a []string) error {
 	return write(filepath.Join(sub, a[2]))
 }
 
-// peek moves a folder and reads a file at its new place: FOLDER FILE.
+// peek moves a folder and reads a file at its new path: FOLDER FILE.
 func peek(a []string) error {
 	to := a[0] + ".away"
 	if err := os.Rename(a[0], to); err != nil {
@@ -167,8 +167,8 @@ func peek(a []string) error {
 	return cat([]string{filepath.Join(to, a[1])})
 }
 
-// handle opens a folder by its handle, beside all paths, and reads a file in
-// it: FOLDER TYPE HANDLE NAME.
+// handle opens a folder by its handle, without a path, and reads a file in it:
+// FOLDER TYPE HANDLE NAME.
 func handle(a []string) error {
 	mount, err := unix.Open(a[0], unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -203,8 +203,8 @@ func mknod(a []string) error {
 	return unix.Mknod(a[0], unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5)))
 }
 
-// sysctl writes to a file of /proc what it held, so that only the right to do
-// so is taken.
+// sysctl writes the current content back to a file in /proc, so that a success
+// changes nothing.
 func sysctl(a []string) error {
 	b, err := os.ReadFile(a[0])
 	if err != nil {
@@ -219,7 +219,7 @@ func sysctl(a []string) error {
 	return err
 }
 
-// register names an interpreter for a kind of file, to the kernel.
+// register registers an interpreter for a file type with the kernel.
 func register(a []string) error {
 	dir := "/proc/sys/fs/binfmt_misc"
 	if _, err := os.Stat(dir + "/register"); err != nil {
@@ -231,7 +231,8 @@ func register(a []string) error {
 	return os.WriteFile(dir+"/register", []byte(":"+a[1]+":M::METIERXX::/tmp/evil:"), 0)
 }
 
-// fds shows each descriptor beyond the three, and what can be read by it.
+// fds prints each descriptor beyond the first three, and what can be read from
+// it.
 func fds([]string) error {
 	for fd := 3; fd < 1024; fd++ {
 		var st unix.Stat_t
@@ -240,7 +241,7 @@ func fds([]string) error {
 		}
 		link, _ := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 		if strings.HasPrefix(link, "anon_inode:[event") {
-			continue // the Go runtime's own
+			continue // opened by the Go runtime
 		}
 		b := make([]byte, 256)
 		n, _ := unix.Pread(fd, b, 0)
@@ -249,7 +250,7 @@ func fds([]string) error {
 	return nil
 }
 
-// linger stays for some seconds and then writes a file.
+// linger sleeps for some seconds and then writes a file.
 func linger(a []string) error {
 	s, err := strconv.ParseFloat(a[0], 64)
 	if err != nil {

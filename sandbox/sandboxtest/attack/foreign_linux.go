@@ -2,5 +2,5 @@
 
 package main
 
-// foreignWrite has no way here: no other instruction set shares the processor.
+// foreignWrite does nothing here: the processor has no other instruction set.
 func foreignWrite(int32, uint32, uint32) int32 { return -38 }

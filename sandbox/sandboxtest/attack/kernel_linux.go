@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Doors of the kernel that a filter of system calls has to shut.
+// Kernel interfaces that a system call filter has to block.
 var _ = learn(map[string]func([]string) error{
 	"io_uring":    uring,
 	"bpf":         bpf,
@@ -25,7 +25,7 @@ var _ = learn(map[string]func([]string) error{
 	"perf":        perf,
 })
 
-// held keeps a descriptor that a system call gave, and holds.
+// held keeps a descriptor that a system call returned, and holds.
 func held(fd uintptr, e syscall.Errno) error {
 	if e != 0 {
 		return e
@@ -62,8 +62,8 @@ func perf([]string) error {
 	return held(uintptr(fd), 0)
 }
 
-// word is what foreign prints. It stands in the data of the program, whose
-// addresses fit into 32 bits.
+// word is what foreign prints. It is in the program's data, whose addresses fit
+// into 32 bits.
 var word = [32]byte{}
 
 // foreign prints its argument by a system call of another instruction set.
@@ -85,7 +85,7 @@ func x32(a []string) error {
 	return nil
 }
 
-// tty writes to the terminal this process was started from.
+// tty writes to the terminal that this process was started from.
 func tty(a []string) error {
 	f, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
 	if err != nil {
@@ -128,7 +128,7 @@ func tioclinux([]string) error {
 	return nil
 }
 
-// memfdExec runs this program out of memory, without a file: ARGS.
+// memfdExec runs this program from memory, without a file: ARGS.
 func memfdExec(a []string) error {
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {

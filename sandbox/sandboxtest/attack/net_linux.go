@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ways out of the machine, and into its other programs.
+// Connections out of the machine, and to its other programs.
 var _ = learn(map[string]func([]string) error{
 	"dial":    dial,
 	"resolve": resolve,
@@ -21,7 +21,7 @@ var _ = learn(map[string]func([]string) error{
 	"relay":   relay,
 })
 
-// dial sends a word by each network and address: WORD NETWORK ADDRESS …
+// dial sends a word to each network and address: WORD NETWORK ADDRESS …
 func dial(a []string) error {
 	var failed error
 	for i := 1; i+1 < len(a); i += 2 {
@@ -35,7 +35,7 @@ func dial(a []string) error {
 			fmt.Fprintln(os.Stderr, err)
 			failed = err
 		}
-		if a[i] == "tcp" || a[i] == "unix" { // until it was taken
+		if a[i] == "tcp" || a[i] == "unix" { // until the listener recorded it
 			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
 			b := make([]byte, 256)
 			n, _ := c.Read(b)
@@ -55,7 +55,8 @@ func resolve(a []string) error {
 	return err
 }
 
-// ping sends an echo request by a raw socket, or by the kind for ordinary users.
+// ping sends an echo request through a raw socket, or through the kind that
+// ordinary users may open.
 func ping(a []string) error {
 	var failed error
 	for _, kind := range []int{unix.SOCK_RAW, unix.SOCK_DGRAM} {
@@ -74,7 +75,7 @@ func ping(a []string) error {
 	return failed
 }
 
-// socket makes a socket of a family and holds: FAMILY TYPE PROTOCOL.
+// socket creates a socket of a family and holds: FAMILY TYPE PROTOCOL.
 func socket(a []string) error {
 	var n [3]int
 	for i := range n {
@@ -87,7 +88,7 @@ func socket(a []string) error {
 	return held(uintptr(fd), 0)
 }
 
-// receive takes a descriptor from whoever listens on a socket, and reads it.
+// receive receives a descriptor from the listener of a socket, and reads it.
 func receive(a []string) error {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: a[0], Net: "unix"})
 	if err != nil {
@@ -116,8 +117,8 @@ func receive(a []string) error {
 	return nil
 }
 
-// relay talks with a proxy in lines, each word a request: ADDRESS WORD… A HOLD
-// stands between two of them.
+// relay sends each word to a proxy as a line: ADDRESS WORD… It holds between
+// two words.
 func relay(a []string) error {
 	for i, word := range a[1:] {
 		if i > 0 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What one process can do to another.
+// Attacks on other processes.
 var _ = learn(map[string]func([]string) error{
 	"ptrace":  ptrace,
 	"traceme": traceme,
@@ -28,13 +28,13 @@ var _ = learn(map[string]func([]string) error{
 	"keyctl":  keyctl,
 })
 
-// victim keeps a secret in its memory and in a file without a name, and says
-// where. It answers each line with the same, and ends with its stdin.
+// victim keeps a secret in its memory and in a file without a name, and prints
+// where. It echoes each line of stdin, and exits at end of file.
 var treasure = make([]byte, 64)
 
 func victim(a []string) error {
 	fd := uintptr(0)
-	if len(a) > 0 { // a file that is then gone
+	if len(a) > 0 { // read from a file that is then removed
 		f, err := os.Open(a[0])
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func each(pids []string, f func(pid int) error) error {
 
 func ptrace(a []string) error { return holdingAny(a, unix.PtraceSeize) }
 
-// holdingAny does something to each process, and holds if it worked for one.
+// holdingAny applies an attack to each process, and holds if it worked for one.
 func holdingAny(pids []string, f func(pid int) error) error {
 	done := false
 	err := each(pids, func(pid int) error {
@@ -97,7 +97,7 @@ func traceme([]string) error {
 	return cmd.Process.Kill()
 }
 
-// readAt prints what read finds at a place of each process: ADDRESS or FD, PID…
+// readAt prints what read finds in each process: ADDRESS or FD, PID…
 func readAt(a []string, read func(pid int, at uintptr, b []byte) (int, error)) error {
 	at, err := strconv.ParseUint(a[0], 10, 64)
 	if err != nil {
@@ -137,7 +137,7 @@ func memory(a []string) error {
 	})
 }
 
-// fdget takes a descriptor out of another process: FD PID…
+// fdget duplicates a descriptor of another process: FD PID…
 func fdget(a []string) error {
 	return readAt(a, func(pid int, fd uintptr, b []byte) (int, error) {
 		p, err := unix.PidfdOpen(pid, 0)
@@ -152,14 +152,15 @@ func fdget(a []string) error {
 	})
 }
 
-// root reads files by the root and working folder of other processes: PATH PID…
+// root reads files through the root and working folder of other processes: PATH
+// PID…
 func root(a []string) error {
 	return each(a[1:], func(pid int) error {
 		return errors.Join(cat([]string{fmt.Sprintf("/proc/%d/root%s", pid, a[0])}), cat([]string{fmt.Sprintf("/proc/%d/cwd%s", pid, a[0])}))
 	})
 }
 
-// exe takes hold of the executables of other processes.
+// exe opens the executables of other processes.
 func exe(a []string) error {
 	return holdingAny(a, func(pid int) error {
 		_, err := unix.Open(fmt.Sprintf("/proc/%d/exe", pid), unix.O_RDONLY, 0)
@@ -176,7 +177,7 @@ func kill(a []string) error {
 	return each(a[1:], func(pid int) error { return syscall.Kill(pid, syscall.Signal(sig)) })
 }
 
-// keyctl reads a key of the session it was started in: NAME.
+// keyctl reads a key of its session keyring: NAME.
 func keyctl(a []string) error {
 	id, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", a[0], 0)
 	if err != nil {

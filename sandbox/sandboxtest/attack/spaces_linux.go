@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each of these holds before and after, so that what changed can be seen from
-// outside: mounts, root, namespaces.
+// Each of these holds before and after, so that the judge can see what changed:
+// mounts, root, namespaces.
 var _ = learn(map[string]func([]string) error{
 	"mount-tmpfs":   changing(func(a []string) error { return unix.Mount("metier-harm", a[0], "tmpfs", 0, "") }),
 	"mount-bind":    changing(func(a []string) error { return unix.Mount(a[0], a[1], "", unix.MS_BIND|unix.MS_REC, "") }),
@@ -36,8 +36,8 @@ var _ = learn(map[string]func([]string) error{
 	"setns":   changing(setns),
 })
 
-// changing runs a deed on one thread, between two holds. The thread is the
-// first one of the process: it is whose /proc files are looked at.
+// changing runs an attack on one thread, between two holds. The thread is the
+// first one of the process, whose /proc files the judge reads.
 func changing(deed func([]string) error) func([]string) error {
 	return func(a []string) error {
 		hold()
@@ -47,8 +47,8 @@ func changing(deed func([]string) error) func([]string) error {
 
 func init() { runtime.LockOSThread() }
 
-// remount makes mounts writable and their setuid files work: each of the paths,
-// by both ways of saying so.
+// remount makes mounts writable and their setuid files effective. It tries both
+// forms of the call on each path.
 func remount(a []string) error {
 	return anyOf(a, func(p string) error {
 		err := unix.Mount("", p, "", unix.MS_REMOUNT|unix.MS_BIND, "")
@@ -59,7 +59,7 @@ func remount(a []string) error {
 	})
 }
 
-// mountNew mounts by the calls that came after mount(2).
+// mountNew mounts through the newer mount API: fsopen, fsmount, move_mount.
 func mountNew(a []string) error {
 	fs, err := unix.Fsopen("tmpfs", 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func pivot(a []string) error {
 var spaces = map[string]uintptr{"user": unix.CLONE_NEWUSER, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "pid": unix.CLONE_NEWPID,
 	"ipc": unix.CLONE_NEWIPC, "uts": unix.CLONE_NEWUTS, "cgroup": unix.CLONE_NEWCGROUP, "time": unix.CLONE_NEWTIME}
 
-// unshare needs a process of one thread for a new user namespace, which a Go
-// program is not: a child with a raw clone has one.
+// unshare needs a single-threaded process for a new user namespace. A Go
+// program has several threads, so it uses a child of a raw clone.
 func unshare(a []string) error {
 	if flag := spaces[a[0]]; flag != unix.CLONE_NEWUSER {
 		return unix.Unshare(int(flag))
@@ -147,7 +147,7 @@ func forked(f func() syscall.Errno) error {
 	return nil
 }
 
-// stay waits for a second in the kernel: nothing else is safe in a child that
+// stay waits for a second in the kernel. Nothing else is safe in a child that
 // was forked off a Go program.
 //
 //go:nosplit
@@ -168,7 +168,7 @@ func clone(a []string) error {
 	return cmd.Process.Kill()
 }
 
-// clone3 hands the flags over in memory, where no filter can see them.
+// clone3 passes the flags in memory, where no filter can see them.
 func clone3(a []string) error {
 	hold()
 	type cloneArgs struct{ flags, pidfd, childTID, parentTID, exit, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64 }
@@ -189,7 +189,7 @@ func clone3(a []string) error {
 
 // setns enters the namespaces of another process: KIND PID…
 func setns(a []string) error {
-	_ = unix.Unshare(unix.CLONE_FS) // who shares its root cannot change its mounts
+	_ = unix.Unshare(unix.CLONE_FS) // setns(2) needs an unshared root to enter a mount namespace
 	return anyOf(a[1:], func(pid string) error {
 		if f, err := os.Open("/proc/" + pid + "/ns/" + a[0]); err == nil {
 			return unix.Setns(int(f.Fd()), int(spaces[a[0]]))

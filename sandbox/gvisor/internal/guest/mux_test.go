@@ -27,7 +27,7 @@ func TestPlansTravelWhole(t *testing.T) {
 	}
 	for n := range whole {
 		if _, err := guest.Read(bytes.NewReader(whole[:n])); err == nil {
-			t.Errorf("%d of %d bytes are a plan", n, len(whole))
+			t.Errorf("%d of %d bytes were read as a plan", n, len(whole))
 		}
 	}
 	if _, err := guest.Read(bytes.NewReader(bytes.Repeat([]byte{0xff}, 100))); err == nil {
@@ -35,7 +35,7 @@ func TestPlansTravelWhole(t *testing.T) {
 	}
 }
 
-// tcp is two ends of a connection.
+// tcp returns the two ends of a connection.
 func tcp(t *testing.T) (*net.TCPConn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +55,8 @@ func tcp(t *testing.T) (*net.TCPConn, *net.TCPConn) {
 	return a.(*net.TCPConn), b.(*net.TCPConn)
 }
 
-// carried is two muxes, and what the second was asked to open.
+// carried is two muxes, and the addresses that the second one was asked to
+// open.
 func carried(t *testing.T, limit int) (*guest.Mux, <-chan *net.TCPConn) {
 	t.Helper()
 	inside, outside := tcp(t)
@@ -83,7 +84,7 @@ func TestStreamsDoNotHoldEachOtherUp(t *testing.T) {
 		}
 		return client, <-opened
 	}
-	// One stream is written to and never read; it stops, and only it.
+	// One stream is written to and never read. Only this stream stalls.
 	stuck, _ := begin()
 	var writing sync.WaitGroup
 	writing.Go(func() { _, _ = stuck.Write(make([]byte, 64<<20)) })
@@ -123,7 +124,8 @@ func TestAMuxHasALimit(t *testing.T) {
 	}
 }
 
-// What a program that got hold of the connection may try: each ends it.
+// What a program that controls the connection may try. Each attempt ends the
+// connection.
 func TestABrokenProtocolEndsAll(t *testing.T) {
 	t.Parallel()
 	frame := func(kind byte, id, n uint32, data int) []byte {
@@ -155,17 +157,17 @@ func TestABrokenProtocolEndsAll(t *testing.T) {
 			var mu sync.Mutex
 			var ends []*net.TCPConn
 			m := guest.NewMux(theirs, 8, func(uint32) (guest.Stream, error) {
-				a, b := tcp(t) // nobody reads a
+				a, b := tcp(t) // a is never read
 				mu.Lock()
 				defer mu.Unlock()
 				ends = append(ends, a)
-				// Little fits on the way, so that a flood cannot vanish in it.
+				// Small buffers, so that a flood cannot disappear in them.
 				return b, errors.Join(b.SetWriteBuffer(4096), a.SetReadBuffer(4096))
 			})
 			go func() { _, _ = ours.Write(b) }()
 			err := m.Run()
 			if err == nil || errors.Is(err, io.EOF) {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("ended with %v", err)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -35,8 +35,8 @@ func (d data) word(t *testing.T, off uint32) uint32 {
 	return 0
 }
 
-// interpret runs a filter as the kernel does, and checks what the kernel would:
-// every jump forward and inside, every path with an end.
+// interpret runs a filter as the kernel does, and makes the kernel's checks:
+// every jump goes forward and stays inside, and every path ends.
 func interpret(t *testing.T, p []filter.Inst, d data) uint32 {
 	t.Helper()
 	var a uint32
@@ -66,7 +66,7 @@ func interpret(t *testing.T, p []filter.Inst, d data) uint32 {
 			t.Fatalf("instruction %#x", i.Code)
 		}
 	}
-	t.Fatal("the filter has no end")
+	t.Fatal("the filter does not end")
 	return 0
 }
 
@@ -97,8 +97,8 @@ func name(answer uint32) string {
 	return fmt.Sprintf("%#x", answer)
 }
 
-// table is what the filter says of every number, with all arguments 0 and with
-// all bits of all arguments set, run by run.
+// table lists the filter's verdict for every number, with all arguments 0 and
+// with all bits of all arguments set, as ranges.
 func table(t *testing.T, arch string) string {
 	p := program(t, arch)
 	ones := [6]uint64{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
@@ -127,8 +127,8 @@ func table(t *testing.T, arch string) string {
 	return b.String()
 }
 
-// The golden files are read when they change: what a program may ask the kernel
-// for is in them, and nowhere else.
+// Review the golden files when they change: they are the only list of what a
+// program may ask of the kernel.
 func TestTheTablesAreTheGoldenOnes(t *testing.T) {
 	t.Parallel()
 	for _, arch := range filter.Arches() {
@@ -148,7 +148,7 @@ func TestTheTablesAreTheGoldenOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), b.String()); diff != "" {
-			t.Errorf("%s (-update writes it anew):\n%s", arch, diff)
+			t.Errorf("%s (run with -update to rewrite it):\n%s", arch, diff)
 		}
 	}
 }
@@ -166,7 +166,8 @@ func TestForeignCallsKill(t *testing.T) {
 				t.Errorf("%s, token %#x: %s", arch, token, name(got))
 			}
 		}
-		// x32: the same token, a high bit in the number; and what no kernel has yet.
+		// x32 has the same architecture token and a high bit in the number. The
+		// other numbers do not exist in any kernel yet.
 		for _, nr := range []uint32{467, 1000, 0x3fffffff, 0x40000000, 0x40000000 | 59, 0x7fffffff, 0x80000000, ^uint32(0)} {
 			got := interpret(t, p, data{nr: nr, arch: audit[arch]})
 			if got == filter.Allow || arch == "amd64" && nr >= 0x40000000 && got != filter.Kill {
@@ -175,12 +176,12 @@ func TestForeignCallsKill(t *testing.T) {
 		}
 	}
 	if _, ok := filter.Program("riscv64"); ok {
-		t.Error("an architecture without a table has a filter")
+		t.Error("got a filter for an architecture without a table")
 	}
 }
 
-// Arguments are judged by their low half, which is all that the kernel reads of
-// them.
+// Arguments are checked by their low half, which is all that the kernel reads
+// of them.
 func TestArgumentsAreJudged(t *testing.T) {
 	t.Parallel()
 	const high = 1 << 32
@@ -227,7 +228,7 @@ func TestArgumentsAreJudged(t *testing.T) {
 		{"set-uid, newer", fchmodat2, [6]uint64{0, 0, 0o4000 | high}, false},
 		{"fifo", mknodat, [6]uint64{0, 0, 0o10644}, true},
 		{"set-uid file", mknodat, [6]uint64{0, 0, 0o104755}, false},
-		{"read", openat, [6]uint64{0, 0, 0, 0o4000}, true}, // no mode: nothing is made
+		{"read", openat, [6]uint64{0, 0, 0, 0o4000}, true}, // no mode: creates nothing
 		{"create", openat, [6]uint64{0, 0, 0o101, 0o644}, true},
 		{"create set-uid", openat, [6]uint64{0, 0, 0o101, 0o4755}, false},
 		{"private memory", nr{9, 222}, [6]uint64{0, 0, 0, 0x4022}, true},
