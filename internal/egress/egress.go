@@ -101,7 +101,7 @@ func New(r Rules) (*Proxy, error) {
 		r.Ports = []uint16{80, 443}
 	}
 	if slices.Contains(r.Ports, 0) {
-		return nil, errors.New("egress: there is no port 0")
+		return nil, errors.New("egress: port 0 is invalid")
 	}
 	r.Ports = slices.Clone(r.Ports)
 	r.Up = cmp.Or(r.Up, DefaultUp)

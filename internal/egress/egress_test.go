@@ -26,10 +26,10 @@ import (
 
 const token = "s3cret"
 
-// net1 is a made-up Internet with a proxy on it.
+// net1 is a simulated Internet with a proxy on it.
 type net1 struct{ *egresstest.Internet }
 
-// serve starts a proxy on this internet and gives its address.
+// serve starts a proxy on this internet and returns its address.
 func (n net1) serve(t *testing.T, r egress.Rules) (*egress.Proxy, string) {
 	t.Helper()
 	r.Token, r.Resolve, r.Connect = token, n.Resolve, n.Connect
@@ -55,7 +55,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 // internet has a.com with a plain server on 80 and 8080 and a TLS server on
-// 443, which says which host it was asked for, and evil.com beside it.
+// 443, which reports the host it was asked for, and evil.com beside it.
 func internet(t *testing.T) (net1, *http.Client, func(string) *url.URL) {
 	t.Helper()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +106,7 @@ func get(t *testing.T, c *http.Client, u string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// say sends raw bytes to the proxy and reads all it answers.
+// say sends raw bytes to the proxy and reads its whole answer.
 func say(t *testing.T, addr, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -155,13 +155,13 @@ func TestBothWaysReachAnAllowedHost(t *testing.T) {
 	if up != got.Up || down != got.Down {
 		t.Errorf("rows hold %d and %d bytes, the record %d and %d", up, down, got.Up, got.Down)
 	}
-	// The names went to the resolver in their one form.
+	// The resolver got each name in its normalized form.
 	if diff := cmp.Diff([]string{"a.com", "a.com", "www.a.com", "www.a.com"}, n.Asked()); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// Case 108, judged from the other side: nothing was resolved or dialed.
+// Case 108, checked from the other side: nothing was resolved or dialed.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	rules := egress.Rules{Hosts: []string{"a.com", "*.a.com", "1.1.1.1"}}
@@ -266,8 +266,8 @@ func TestNamesThatLeadInside(t *testing.T) {
 	}
 }
 
-// An address of this machine's that looks public is not: what listens there is
-// behind a firewall for everybody else.
+// An address of this machine that looks public is not: for other machines, its
+// listeners are behind a firewall.
 func TestNamesThatLeadToThisMachine(t *testing.T) {
 	t.Parallel()
 	n, c, via := internet(t)
@@ -326,8 +326,8 @@ func (c *countedConn) Close() error {
 
 func (c *countedConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
 
-// A job that opens connections and neither reads nor leaves takes no more
-// descriptors of this process than its limit allows.
+// A job that opens connections and neither reads nor closes them takes no more
+// descriptors of this process than its limit.
 func TestAFloodOfConnectionsIsCut(t *testing.T) {
 	t.Parallel()
 	const most, many = 4, 100
@@ -350,7 +350,7 @@ func TestAFloodOfConnectionsIsCut(t *testing.T) {
 			ended <- struct{}{}
 		}()
 	}
-	for range many - most { // the others are served, and ask for nothing
+	for range many - most { // the others are served, and request nothing
 		<-ended
 	}
 	l.mu.Lock()
@@ -364,8 +364,8 @@ func TestAFloodOfConnectionsIsCut(t *testing.T) {
 	}
 }
 
-// A name that changes its address between two questions is asked for once, and
-// what it said is what is dialed; of several addresses only public ones are.
+// A name whose address changes between two lookups is resolved once, and that
+// address is dialed. Only public addresses are used.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	n, c, via := internet(t)
@@ -435,7 +435,7 @@ func TestFieldsForTheProxyStayHere(t *testing.T) {
 	if strings.Contains(answer, "Proxy-Authenticate") || strings.Contains(answer, "X-Hop") || !strings.Contains(answer, "X-End: 1\r\n") {
 		t.Error(answer)
 	}
-	// What follows a request on its connection is not a second one.
+	// Data after a request on its connection is not a second request.
 	if strings.Count(answer, "HTTP/1.1 200") != 1 || len(got) != 0 || !strings.Contains(answer, "Connection: close") {
 		t.Error(answer)
 	}
@@ -561,7 +561,7 @@ func TestByteCaps(t *testing.T) {
 func TestSlowAndManyConnections(t *testing.T) {
 	t.Parallel()
 	n, _, _ := internet(t)
-	// The deadline for a head is behind us as soon as it is set.
+	// The deadline for a head has passed as soon as it is set.
 	_, addr := n.serve(t, egress.Rules{Hosts: []string{"a.com"}, Head: time.Nanosecond})
 	if got := say(t, addr, ""); !strings.HasPrefix(got, "HTTP/1.1 408 ") {
 		t.Errorf("%q", got)
@@ -587,7 +587,7 @@ func TestSlowAndManyConnections(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 
-	// A host that never answers: the kernel takes the connection, and nobody else.
+	// A host that never answers: only the kernel accepts the connection.
 	mute := listen(t)
 	n.Hosts[netip.MustParseAddrPort("93.184.216.34:80")] = mute.Addr().String()
 	p, addr = n.serve(t, egress.Rules{Hosts: []string{"a.com"}, Idle: 10 * time.Millisecond})
@@ -626,7 +626,7 @@ func TestUpstreamTrouble(t *testing.T) {
 	}
 }
 
-// Nothing is left to a job whose proxy has died.
+// A job whose proxy has died reaches nothing.
 func TestTheProxyDiesMidJob(t *testing.T) {
 	t.Parallel()
 	n, _, _ := internet(t)
@@ -647,7 +647,7 @@ func TestTheProxyDiesMidJob(t *testing.T) {
 	if _, err := io.ReadAll(br); err != nil && !errors.Is(err, net.ErrClosed) && !strings.Contains(err.Error(), "reset") {
 		t.Error(err)
 	}
-	if other, err := net.Dial("tcp", addr); err == nil { // the port may be somebody else's by now: then nothing is counted below
+	if other, err := net.Dial("tcp", addr); err == nil { // another process may have taken the port: then nothing is counted below
 		_, _ = io.WriteString(other, "CONNECT a.com:443 HTTP/1.1\r\nProxy-Authorization: Basic am9iOnMzY3JldA==\r\n\r\n")
 		_ = other.(*net.TCPConn).CloseWrite()
 		_, _ = bufio.NewReader(other).ReadString('\n')
@@ -681,8 +681,7 @@ func TestServeEndsWithItsListener(t *testing.T) {
 	}
 }
 
-// The record cannot grow without end, and what does not fit in it is not
-// reached.
+// The record has a size limit, and hosts that do not fit are not reached.
 func TestTheRecordIsBounded(t *testing.T) {
 	t.Parallel()
 	a := netip.MustParseAddr("93.184.216.2")
@@ -739,7 +738,7 @@ func TestRulesThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
 		"": "not a host name", "*": "star", "a.*.com": "star", "*a.com": "star", "*.com": "all of .com", "http://a.com": "not a host name", "a.com:80": "not a host name", "bücher.de": "xn--",
-		"10.0.0.1": "not a public address", "::1": "not a public address", "[::ffff:1.1.1.1]": "not a host name", "*.1.1.1.1": "nothing below", "0x7f.1": "not a host name", "a com": "not a host name", " a.com": "not a host name",
+		"10.0.0.1": "not a public address", "::1": "not a public address", "[::ffff:1.1.1.1]": "not a host name", "*.1.1.1.1": "no subdomains", "0x7f.1": "not a host name", "a com": "not a host name", " a.com": "not a host name",
 		"a..b": "not a host name", "-a.com": "not a host name", "a-.com": "not a host name", "a.com/x": "not a host name", "*.*.com": "star", strings.Repeat("a", 64) + ".com": "not a host name", strings.Repeat("a.", 130) + "com": "not a host name",
 	} {
 		if err := egress.CheckHost(host); err == nil || !strings.Contains(err.Error(), want) {

@@ -106,17 +106,17 @@ func (h *head) aim(s string) *refusal {
 			h.target = t
 			return nil
 		}
-		return refuse(HostInvalid, "a tunnel is asked for as CONNECT host:port")
+		return refuse(HostInvalid, "request a tunnel as CONNECT host:port")
 	}
 	if h.verb == http.MethodTrace {
-		return refuse(MethodNotAllowed, "the proxy forwards no TRACE")
+		return refuse(MethodNotAllowed, "the proxy does not forward TRACE")
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	switch {
 	case !ok:
 		return refuse(RequestInvalid, "this is a proxy: it takes GET http://host/ and CONNECT host:port")
 	case !strings.EqualFold(scheme, "http"):
-		return refuse(SchemeNotAllowed, "only http is forwarded; for all else there is CONNECT")
+		return refuse(SchemeNotAllowed, "only http is forwarded; use CONNECT for other schemes")
 	}
 	authority := rest
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -124,11 +124,11 @@ func (h *head) aim(s string) *refusal {
 	}
 	t, err := parseTarget(authority, 80)
 	if err != nil {
-		return refuse(HostInvalid, "the URL's host is no name, and no address in its usual form")
+		return refuse(HostInvalid, "the URL's host is neither a name nor an address in its usual form")
 	}
 	h.target = t
 	if h.url, err = url.Parse(s); err != nil || h.url.Host != authority || h.url.User != nil || h.url.Opaque != "" {
-		return refuse(RequestInvalid, "this is no URL")
+		return refuse(RequestInvalid, "this is not a URL")
 	}
 	h.url.Host = t.url()
 	if t.port != 80 {
@@ -144,18 +144,18 @@ func (h *head) sameHost() *refusal {
 	connect := h.verb == http.MethodConnect
 	switch {
 	case len(hosts) > 1:
-		return refuse(RequestInvalid, "it has more than one field Host")
+		return refuse(RequestInvalid, "it has more than one Host field")
 	case len(hosts) == 0 && (connect || h.minor == 0):
 		return nil
 	case len(hosts) == 0:
-		return refuse(RequestInvalid, "it has no field Host")
+		return refuse(RequestInvalid, "it has no Host field")
 	}
 	preset := uint16(80)
 	if connect {
 		preset = h.target.port
 	}
 	if t, err := parseTarget(hosts[0], preset); err != nil || t != h.target {
-		return refuse(HostMismatch, "the field Host names another host than the request")
+		return refuse(HostMismatch, "the Host field names another host than the request")
 	}
 	return nil
 }
@@ -171,19 +171,19 @@ func (h *head) frame() *refusal {
 		return refuse(RequestInvalid, "its body length is declared more than once")
 	case len(codings) == 1:
 		if h.minor == 0 || !strings.EqualFold(codings[0], "chunked") {
-			return refuse(RequestInvalid, "its body is coded in a way the proxy does not read")
+			return refuse(RequestInvalid, "its body has an encoding that the proxy does not support")
 		}
 		h.length = -1
 	default:
 		n, err := strconv.ParseInt(lengths[0], 10, 64)
 		if err != nil || strings.ContainsFunc(lengths[0], func(r rune) bool { return r < '0' || r > '9' }) {
-			return refuse(RequestInvalid, "its Content-Length is no number")
+			return refuse(RequestInvalid, "its Content-Length is not a number")
 		}
 		h.length = n
 	}
 	for _, e := range h.fields["Expect"] {
 		if !strings.EqualFold(e, "100-continue") {
-			return refuse(RequestInvalid, "the proxy knows no Expect but 100-continue")
+			return refuse(RequestInvalid, "the proxy supports only Expect: 100-continue")
 		}
 		h.expect = h.minor == 1 && h.length != 0
 	}

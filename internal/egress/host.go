@@ -143,7 +143,7 @@ func parseHosts(hosts []string, any bool) (hostRules, error) {
 		case err != nil:
 			return out, fmt.Errorf("host %q: %w; leave out scheme, port and path", h, err)
 		case literal.IsValid() && wild:
-			return out, fmt.Errorf("host %q: there is nothing below an address", h)
+			return out, fmt.Errorf("host %q: an address has no subdomains", h)
 		case literal.IsValid() && !public(literal):
 			return out, fmt.Errorf("host %q is not a public address; a job cannot be given one", h)
 		case literal.IsValid():

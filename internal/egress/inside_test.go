@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The dialer of a real proxy refuses by itself, whoever chose the address.
+// The dialer of a real proxy refuses by itself, whatever chose the address.
 func TestTheDialerReachesNothingInside(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
@@ -41,7 +41,7 @@ func TestTheDialerReachesNothingInside(t *testing.T) {
 
 var grants = []string{"a.com", "*.b.org", "xn--bcher-kva.de", "1.1.1.1", "2606:4700::1111"}
 
-// allowed is the rule said in another way: an oracle for the real one.
+// allowed is the rule in another form: an oracle for the real one.
 var allowed = regexp.MustCompile(`^(?i:a\.com|xn--bcher-kva\.de|([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+b\.org)\.?$|^1\.1\.1\.1\.?$`)
 
 func FuzzProxyHost(f *testing.F) {
@@ -78,14 +78,14 @@ func FuzzProxyHost(f *testing.F) {
 		if strings.ContainsAny(host, "\x00@/\\%?# \r\n") || host != strings.ToLower(host) || !literal.IsValid() && strings.Contains(host, ":") {
 			t.Fatalf("%q has the form %q", s, host)
 		}
-		// No other reader of addresses may see one in a name.
+		// No other address parser may read an address in a name.
 		if !literal.IsValid() && anyone.judge(target{host, literal, 443}) == "" && net.ParseIP(host) != nil {
 			t.Fatalf("%q is an address", s)
 		}
 	})
 }
 
-// What the proxy accepts is what net/http reads, and in no other way.
+// The proxy accepts only what net/http reads, and reads it in the same way.
 func FuzzProxyHead(f *testing.F) {
 	for _, s := range []string{"GET http://a.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", "CONNECT a.com:443 HTTP/1.1\r\nHost: a.com\r\n\r\n", "POST http://a.com:80/x?y HTTP/1.1\r\nHost: a.com\r\nContent-Length: 3\r\n\r\n",
 		"POST http://a.com HTTP/1.1\r\nHost: A.com.\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n", "GET http://a.com@b.com/ HTTP/1.0\r\n\r\n", "GET http://[::1]/ HTTP/1.1\r\nHost: [::1]\r\n\r\n", "GET http://a.com\\b.com/ HTTP/1.1\r\nHost: a.com\r\n\r\n", "GET http://a.com/%zz HTTP/1.1\r\nHost: a.com\r\n\r\n"} {
@@ -125,7 +125,7 @@ func FuzzProxyHead(f *testing.F) {
 		out := h.request(http.NoBody)
 		out.Body = nil
 		if err := out.Write(&sent); err != nil {
-			return // net/http will not send it, and the proxy says so
+			return // net/http will not send it, and the proxy reports that
 		}
 		back, err := http.ReadRequest(bufio.NewReader(&sent))
 		if err != nil || back.Host != h.url.Host || len(back.Header["Proxy-Authorization"]) > 0 {

@@ -33,7 +33,7 @@ func (v *visit) tunnel(host *leg) *refusal {
 	}
 	if strings.ToLower(name) != want {
 		_, _ = v.client.Write([]byte{21, 3, 1, 0, 2, 2, 112}) // the alert unrecognized_name
-		return refuse(NameMismatch, "the tunnel is for %s and its TLS for %s", v.head.target.host, quoted(name))
+		return refuse(NameMismatch, "the tunnel is for %s, but its TLS is for %s", v.head.target.host, quoted(name))
 	}
 	if _, err := host.Write(begun); err != nil {
 		return nil

@@ -64,7 +64,7 @@ func (p *Proxy) answer(c net.Conn) {
 		r = p.judge(v.head.target)
 	}
 	if r == nil && !p.book.begin(v.row) {
-		r = refuse(TooManyHosts, "the job has asked for too many hosts")
+		r = refuse(TooManyHosts, "the job has requested too many hosts")
 	}
 	if r != nil {
 		v.refused(r)
@@ -84,10 +84,10 @@ func (p *Proxy) judge(t target) *refusal {
 		return refuse(PortNotAllowed, "port %d is not among the ports this job may reach", t.port)
 	}
 	if p.book.spent(&p.book.up, p.rules.Up) {
-		return refuse(BytesUp, "the job has sent the %d bytes it may send", p.rules.Up)
+		return refuse(BytesUp, "the job has sent the %d bytes that it may send", p.rules.Up)
 	}
 	if p.book.spent(&p.book.down, p.rules.Down) {
-		return refuse(BytesDown, "the job has got the %d bytes it may get", p.rules.Down)
+		return refuse(BytesDown, "the job has received the %d bytes that it may receive", p.rules.Down)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (l *leg) Read(b []byte) (int, error) {
 	ok := book.spend(&book.down, n, limit)
 	l.visit.down.Add(int64(ok))
 	if ok < n {
-		return ok, l.ended(refuse(BytesDown, "the job has got the %d bytes it may get", limit))
+		return ok, l.ended(refuse(BytesDown, "the job has received the %d bytes that it may receive", limit))
 	}
 	return n, l.ended(err)
 }
@@ -229,7 +229,7 @@ func (l *leg) Write(b []byte) (int, error) {
 		send = book.spend(&book.up, len(b), limit)
 		l.visit.up.Add(int64(send))
 		if send < len(b) {
-			_ = l.ended(refuse(BytesUp, "the job has sent the %d bytes it may send", limit))
+			_ = l.ended(refuse(BytesUp, "the job has sent the %d bytes that it may send", limit))
 		}
 	}
 	n, err := l.Conn.Write(b[:send])
@@ -250,7 +250,7 @@ func (l *leg) ended(err error) error {
 		return nil
 	case errors.As(err, &r):
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		r = refuse(Idle, "no byte came for %v", l.visit.p.rules.Idle)
+		r = refuse(Idle, "no data arrived for %v", l.visit.p.rules.Idle)
 	default:
 		return err
 	}
