@@ -120,7 +120,7 @@ func (t tool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result,
 	defer cancel()
 	got, err := t.get(within, to)
 	if ctx.Err() == nil && within.Err() != nil && err != nil {
-		err = fault(metier.Unavailable, "fetch_timeout", "", "there was no whole answer within %v", t.Timeout)
+		err = fault(metier.Unavailable, "fetch_timeout", "", "got no complete answer within %v", t.Timeout)
 	}
 	ev := event.PageFetched{Call: x.Call().ID, Status: statusError, Hosts: got.hosts, Refused: got.refused, HTTP: got.status, Redirects: got.redirects}
 	if ctx.Err() != nil {

@@ -270,7 +270,7 @@ func TestPolicyDecidesByTheHost(t *testing.T) {
 			if err := w.s.Answer(t.Context(), ask.Call, policy.Answer{Question: ask.Question.ID, Allow: true, By: "owner"}); err != nil {
 				t.Fatal(err)
 			}
-			w.calls-- // the same call, once more
+			w.calls-- // the same call again
 			if o := w.fetch(tt.url); o.Code() != "" || len(n.requests()) != 1 {
 				t.Errorf("after a yes: %s", o.Text())
 			}
@@ -287,7 +287,7 @@ func TestACertificateHasToBeTrusted(t *testing.T) {
 	}
 }
 
-// What a server says outside of a page is not told: it would stand beside
+// What a server sends outside of a page is not shown: it would appear next to
 // metier's own words.
 func TestNoWordsOfAHostStandOutsideOfItsPage(t *testing.T) {
 	t.Parallel()
@@ -335,8 +335,8 @@ func TestASilentHostEndsTheCall(t *testing.T) {
 	}
 }
 
-// A call that is cancelled may have reached the host: the record says so, and
-// it is not made again by itself.
+// A call that is canceled may have reached the host. The record has this, and
+// the call is not repeated automatically.
 func TestACancelledCallEndsAtOnceAndIsRecorded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ import (
 	"metier/settings"
 )
 
-// internet is made up; what its servers were asked for is kept.
+// internet is a simulated one. It keeps the requests of its servers.
 type internet struct {
 	*egresstest.Internet
 	roots *x509.CertPool
@@ -39,7 +39,7 @@ type internet struct {
 }
 
 // newInternet has example.com, www.example.com and other.example.com, each with
-// a plain server on port 80 and one of TLS on 443.
+// a plain server on port 80 and a TLS server on 443.
 func newInternet(t *testing.T, h http.HandlerFunc) *internet {
 	t.Helper()
 	n := &internet{roots: x509.NewCertPool()}
@@ -124,7 +124,7 @@ func newFixture(t *testing.T, n *internet, g policy.Grants, change func(*fetch.O
 	return w
 }
 
-// allowing are grants of web_fetch for hosts.
+// allowing returns grants of web_fetch for hosts.
 func allowing(hosts ...string) policy.Grants {
 	return policy.Grants{Network: policy.NetworkTiered, Hosts: hosts}
 }
@@ -151,7 +151,7 @@ func (w *fixture) fetch(args any) metier.Observation {
 	return o
 }
 
-// fetched are the pages that the record has.
+// fetched returns the pages in the record.
 func (w *fixture) fetched() []event.PageFetched {
 	w.t.Helper()
 	return eventtest.All[event.PageFetched](w.t, w.log)
