@@ -17,7 +17,7 @@ import (
 	"metier/settings"
 )
 
-// crash is one call in a process of its own that is killed at a stage.
+// crash is one call in a separate process that is killed at a stage.
 type crash struct {
 	Stage, Dir, Log string
 	Call            metier.Call
@@ -108,7 +108,7 @@ func TestKilledWriteIsDoneExactlyOnce(t *testing.T) {
 						want, code = then, "conflict"
 					}
 					c.Call.Try = 1
-					for range 2 { // the second call gives the recorded result
+					for range 2 { // the second call returns the recorded result
 						o, err := c.run(t.Context())
 						if err != nil || o.Code() != code {
 							t.Fatalf("%v %q %s", err, o.Code(), o.Text())

@@ -37,9 +37,9 @@ type env struct {
 // setup is what a test changes about its env.
 type setup struct {
 	profile string
-	roots   []string                                    // roots of skills, as for env.at; one that is not there is no root
+	roots   []string                                    // roots of skills, as for env.at; a missing one is not a root
 	options func(e *env, o *WorkspaceOptions)           // before the workspace is opened
-	files   func(o *Options)                            // before the tools are made
+	files   func(o *Options)                            // before the tools are created
 	tools   func(e *env, t []metier.Tool) []metier.Tool // what the session gets
 	set     func(s *settings.Settings)
 	deny    []string // tools that are not granted
@@ -107,7 +107,7 @@ func (e *env) open(su setup) {
 		for i, r := range su.roots {
 			r = e.at(r)
 			if _, err := os.Stat(r); err != nil {
-				continue // as roots that are looked for, not named
+				continue // like roots that are searched for, not named
 			}
 			src, err := local.New(r, nil)
 			if err != nil {
@@ -142,7 +142,7 @@ func (e *env) at(name string) string {
 	return filepath.Join(e.dir, filepath.FromSlash(name))
 }
 
-// path is at as a model would write it.
+// path returns at in the form that a model would write.
 func (e *env) path(name string) string { return filepath.ToSlash(e.at(name)) }
 
 func (e *env) put(name, content string) {
@@ -184,7 +184,7 @@ func (e *env) content(name string) string {
 
 type args map[string]any
 
-// try calls a tool as the model.
+// try calls a tool as the model does.
 func (e *env) try(tool string, a args) (metier.Observation, error) {
 	e.t.Helper()
 	if a == nil {
@@ -208,7 +208,7 @@ func (e *env) call(tool string, a args) metier.Observation {
 	return o
 }
 
-// read reads a file and wants it to work.
+// read reads a file and expects success.
 func (e *env) read(p string) string {
 	e.t.Helper()
 	o := e.call("read_file", args{"path": p})
@@ -218,7 +218,7 @@ func (e *env) read(p string) string {
 	return o.Text()
 }
 
-// refuse wants a call to end with a code, asked or not.
+// refuse expects a call to fail with a code, with or without a question.
 func (e *env) refuse(code, tool string, a args) metier.Observation {
 	e.t.Helper()
 	o, err := e.try(tool, a)

@@ -41,7 +41,7 @@ func TestReadRootIsGrantedAtRunTime(t *testing.T) {
 	if o, err := e.try("write_file", args{"path": p, "content": "written\n"}); err == nil && o.Code() == "" || e.content("OUT/skills/a/references/deep/x.md") != "deep\n" {
 		t.Errorf("a root for reading is written to: %v %v", o, err)
 	}
-	e.refuse("ask", "read_file", args{"path": e.path("OUT/skillset/x.md")}) // a sibling whose name begins the same
+	e.refuse("ask", "read_file", args{"path": e.path("OUT/skillset/x.md")}) // a sibling whose name has the same prefix
 	if err := e.ws.AddReadRoot(e.at("OUT/nowhere")); metier.KindOf(err) != metier.NotFound {
 		t.Errorf("a root that is not there: %v", err)
 	}
@@ -84,8 +84,7 @@ func TestGrantOpensItsDotFolderAndNoOther(t *testing.T) {
 	e.refuse("ask", "read_file", args{"path": e.path("HOME/plain")})
 }
 
-// A skill in the home opens its own folder, and no other path that begins with a
-// dot there.
+// A skill in the home opens its own folder, and no other dot path there.
 //
 // req: B-053
 func TestReadFile_SkillInHomeOpensItsFolderOnly(t *testing.T) {
@@ -171,7 +170,8 @@ func TestGrantThatIsALinkIsResolved(t *testing.T) {
 			t.Errorf("%s: %q", p, got)
 		}
 	}
-	// The link is moved: what it was granted for stays, the new target is not.
+	// The link is moved: its granted target stays granted, the new target is
+	// not.
 	if err := os.Remove(e.at("OUT/link")); err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func TestDocumentsOutsideASkillAreWorkspaceFiles(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, setup{profile: "cf-harness", roots: []string{"skills"}}, map[string]string{"skills/a/SKILL.md": skillText("a"), "docs/design.md": "the design\n"})
 	e.refuse("resource_not_indexed", "read_skill_resource", args{"skill": "a", "path": "docs/design.md"})
-	if o := e.call("load_skill", args{"name": "a"}); o.Code() != "" { // an active skill is one that a read could be put down to
+	if o := e.call("load_skill", args{"name": "a"}); o.Code() != "" { // an active skill that the read could be attributed to
 		t.Fatal(o.Text())
 	}
 	for _, p := range []string{"docs/design.md", "/workspace/docs/design.md"} {
@@ -285,8 +285,8 @@ func TestResultsAreLabelledAsMediatedContext(t *testing.T) {
 	}
 }
 
-// A part of SKILL.md is no activation, and what keeps the whole from the model
-// keeps its parts.
+// Reading a part of SKILL.md does not activate the skill. What withholds the
+// whole file from the model withholds its parts.
 func TestAPartOfASkillFileThatLooksLikeAnInjectionIsNotShown(t *testing.T) {
 	t.Parallel()
 	for guard, blocked := range map[settings.Injection]bool{settings.InjectionBlock: true, settings.InjectionEvent: false} {

@@ -201,7 +201,7 @@ func refusal(op string, in intent) error {
 	e := &metier.Error{Op: op, Path: in.Path, Kind: metier.Conflict, Code: in.Code}
 	switch in.Code {
 	case "not_found":
-		e.Kind, e.Err, e.Hint = metier.NotFound, errors.New("there is no such file"), "use write_file to make it"
+		e.Kind, e.Err, e.Hint = metier.NotFound, errors.New("there is no such file"), "use write_file to create it"
 	case "precondition_required":
 		e.Err, e.Hint = errors.New("ifMatch is required for a file that exists"), "read the file and pass the digest it shows"
 	case "precondition_failed":

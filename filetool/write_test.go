@@ -150,7 +150,7 @@ func TestMutationNeedsItsPrecondition(t *testing.T) {
 	if o := e.call("write_file", args{"path": "doc.md", "content": "three\n", "ifMatch": sum("two\n")}); o.Code() != "" || e.content("doc.md") != "three\n" {
 		t.Errorf("%s: %q", o.Text(), e.content("doc.md"))
 	}
-	e.put("doc.md", "of somebody else\n") // it is the file that counts, not what was read last
+	e.put("doc.md", "of somebody else\n") // the current file counts, not the version that was last read
 	e.refuse("precondition_failed", "write_file", args{"path": "doc.md", "content": "four\n", "ifMatch": sum("three\n")})
 	e.refuse("precondition_failed", "edit_file", args{"path": "doc.md", "old": "of", "new": "by", "ifMatch": sum("three\n")})
 	if got := e.content("doc.md"); got != "of somebody else\n" {
@@ -167,7 +167,7 @@ func TestGivenPreconditionHoldsInEveryProfile(t *testing.T) {
 	}
 }
 
-// document stands for a tool of a host that changes its documents.
+// document stands for a host's tool that changes its documents.
 type document struct{ changed *int }
 
 func (document) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -222,7 +222,7 @@ func TestDocumentsChangeInTheHostsEnvelopeOnly(t *testing.T) {
 			e := newEnv(t, setup{profile: "agent-runtime", roots: []string{"skills"}, tools: func(_ *env, tools []metier.Tool) []metier.Tool {
 				return append(tools, Enveloped(document{&changed}, envelopes[name]))
 			}}, map[string]string{"skills/a/SKILL.md": "---\nname: a\ndescription: Use it when asked.\nallowed-tools: documents.update\n---\nUse documents.update.\n"})
-			if _, err := e.s.Activate(t.Context(), "a", ""); err != nil { // an active skill opens no way past it, also one that names the tool
+			if _, err := e.s.Activate(t.Context(), "a", ""); err != nil { // an active skill does not bypass it, even one that names the tool
 				t.Fatal(err)
 			}
 			e.refuse(want.code, "documents.update", nil)
@@ -259,7 +259,7 @@ func TestSkillTextGrantsNoTool(t *testing.T) {
 	}
 }
 
-// bash is a tool the session has and the operator did not allow.
+// bash is a tool of the session that the operator did not allow.
 type bash struct{ ran *int }
 
 func (bash) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -277,7 +277,7 @@ func (b bash) Invoke(context.Context, *metier.ToolContext) (metier.Result, error
 	return metier.Text("ran"), nil
 }
 
-// hooks are one for the whole process, so tests with one take turns.
+// Hooks are process-wide, so tests with one take turns.
 var hooks sync.Mutex
 
 func TestFaultsOfTheDiskAreToldAndLeaveNothing(t *testing.T) {
