@@ -11,7 +11,7 @@ import (
 	"metier/policy"
 )
 
-// open is grants that allow the tools of the tests and ask for nothing.
+// open is grants that allow the tools of the tests without questions.
 func open() policy.Grants {
 	return policy.Grants{Mode: policy.Disabled, Tools: []string{"read_file", "write_file", "bash", "load_skill", "delegate_task"}, Narrow: policy.NarrowNarrow, Merge: policy.MergeIntersection}
 }
@@ -51,7 +51,7 @@ func profiles(names ...string) func(*policy.Grants) {
 	return func(g *policy.Grants) { g.Profiles = names }
 }
 
-// decision is a request under grants, and what has to come of it.
+// decision is a request under grants, and its expected decision.
 type decision struct {
 	name    string
 	grants  func(*policy.Grants) // changes those of open
@@ -140,8 +140,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A subagent begins where its profile and the tool delegate_task are granted,
-// whichever tool begins it.
+// A subagent starts if its profile and the tool delegate_task are granted,
+// whichever tool starts it.
 func TestDecide_SubagentProfiles(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []decision{
@@ -165,7 +165,7 @@ func TestDecide_SubagentProfiles(t *testing.T) {
 	}
 }
 
-// The table mode × effect × evidence, each cell.
+// Each cell of the table mode × effect × evidence.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	type cell struct {
@@ -244,7 +244,7 @@ func TestQuestionsBindWhatTheyCover(t *testing.T) {
 	}
 	g.Mode = policy.Disabled
 	g.Answers = map[string]policy.Answer{q.Binds: {Allow: true}}
-	g.Denied = []string{"bad"} // approval removes a question, never a refusal
+	g.Denied = []string{"bad"} // an approval removes a question, never a refusal
 	d := policy.Decide(&g, call(paths(policy.PathUse{Path: "/a", Zone: policy.ZoneOutside}, policy.PathUse{Path: "/b", Zone: policy.ZoneOutside}), func(r *policy.Request) { r.Skill = &policy.Subject{Name: "bad"} }))
 	if d.Code != policy.CodeSkillDenied {
 		t.Errorf("%+v", d)
@@ -301,7 +301,7 @@ func TestTiers(t *testing.T) {
 }
 
 // Whatever active skills declare, it never allows what is not allowed without
-// them (D2), and Decide is total: it always says something.
+// them, and Decide is total: it always returns a decision.
 //
 // req
 func TestSkillsOnlyNarrow(t *testing.T) {

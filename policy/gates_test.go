@@ -7,9 +7,9 @@ import (
 	"metier/policy"
 )
 
-// The table of everything that decides, joined: grants, rules, trust,
-// allowed-tools, approvals, modes. In each case one gate alone stands between
-// the call and its end, so that the loss of any gate turns a case red.
+// The combined table of everything that decides: grants, rules, trust,
+// allowed-tools, approvals, modes. In each case exactly one gate stops the
+// call, so the loss of any gate fails a case.
 //
 // req: C-059
 func TestEachGateAloneDecides(t *testing.T) {
@@ -100,9 +100,9 @@ func TestEachGateAloneDecides(t *testing.T) {
 	}
 }
 
-// The order of contracts.md §2.1: what a call is, then whether it is allowed,
-// then what is wrong with the script, then questions. A script that is not
-// allowed tells nothing of itself.
+// The order of the checks: what a call is, whether it is allowed, what is wrong
+// with the script, then questions. The error for a script that is not allowed
+// discloses nothing about it.
 func TestGatesStandInOrder(t *testing.T) {
 	t.Parallel()
 	g := running()
@@ -135,8 +135,8 @@ func TestGatesStandInOrder(t *testing.T) {
 	}
 }
 
-// A network that a person is asked for with the script is not asked for twice;
-// what stands apart is asked one by one, each answer for itself.
+// A network approved together with the script is not asked for again. Separate
+// questions are asked one by one, and each answer covers its own.
 func TestQuestionsComeOneByOne(t *testing.T) {
 	t.Parallel()
 	g := running(func(g *policy.Grants) { g.Skills = []policy.SkillRule{{Effect: policy.RuleAsk, Skill: "pdf"}} })

@@ -15,9 +15,8 @@ func evidence(slots []Slot) bool {
 //	enforce-explicit  allow           allow with evidence, else deny
 //	enforce-strict    allow with evidence, else deny, whatever the effect
 //
-// An unknown mode denies. Codes follow contracts.md §2.1: cfc_<mode>_read,
-// _direct_command and _requires_direct_command, with the prefix write_file_
-// for the effect write.
+// An unknown mode denies. The codes are cfc_<mode>_read, _direct_command and
+// _requires_direct_command, with the prefix write_file_ for the effect write.
 func judgeMode(m Mode, e Effect, direct bool) Decision {
 	prefix := map[Mode]string{Observe: "observe", EnforceExplicit: "enforce_explicit", EnforceStrict: "enforce_strict"}[m]
 	family := "cfc_"
@@ -40,7 +39,7 @@ func judgeMode(m Mode, e Effect, direct bool) Decision {
 		d.Reason = "no direct command of this turn covers the call"
 	default:
 		d.Outcome, d.Code = Deny, family+prefix+"_requires_direct_command"
-		d.Reason = "the mode requires a direct command in this turn, and there is none"
+		d.Reason = "the mode requires a direct command in this turn"
 	}
 	return d
 }

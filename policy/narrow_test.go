@@ -8,8 +8,8 @@ import (
 	"metier/policy"
 )
 
-// An enforced list refuses every use that it does not name, reads too, in the
-// name of the first skill whose list it is.
+// An enforced list refuses every use that it does not name, including reads, in
+// the name of the first skill with such a list.
 //
 // req: C-044
 func TestDecide_EnforcedListNamesTheSkill(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"metier/policy"
 )
 
-// What a list takes away, by whose word, under which merge: questions of two
-// kinds, by a trusted skill that lists the call itself.
+// What a list takes away, whose list it is, and how lists merge: two kinds of
+// questions, for a trusted skill that lists the call itself.
 func TestPreapproval(t *testing.T) {
 	t.Parallel()
 	type skill struct {
@@ -78,7 +78,7 @@ func TestPreapproval(t *testing.T) {
 	}
 }
 
-// A list without end is cut, which takes away and is said.
+// A list that is too long is cut, which removes permissions and is reported.
 func TestLongListsAreCut(t *testing.T) {
 	t.Parallel()
 	list := slices.Repeat([]string{"Grep"}, 256)

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of docs/ENFORCEMENT.md")
 
-// The tables of docs/ENFORCEMENT.md are what the code says. That the code is what
-// contracts.md says is TestModes here, and in real runs a test of the command.
+// The tables of docs/ENFORCEMENT.md match the code. TestModes checks the code
+// against the specified table, and so does a test of the command with real runs.
 func TestEnforcementPageIsTheTable(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join("..", "docs", "ENFORCEMENT.md")
@@ -46,8 +46,8 @@ func TestEnforcementPageIsTheTable(t *testing.T) {
 	}
 }
 
-// pageTables are mode × effect, modes laxest first, and the 20 reason codes of
-// contracts §2.1: those that any mode gives, then the others.
+// pageTables are mode × effect, modes laxest first, and the 20 reason codes:
+// those that any mode gives, then the others.
 func pageTables(t *testing.T) (table, codes string) {
 	t.Helper()
 	word := map[policy.Outcome]string{policy.Allow: "allowed", policy.Warn: "warned", policy.Deny: "denied"}

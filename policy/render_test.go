@@ -9,8 +9,8 @@ import (
 	"metier/policy"
 )
 
-// What a skill or a model named stays where it belongs: it makes no line that
-// says what the answer covers.
+// Text from a skill or a model stays in its place: it cannot imitate a line
+// that describes what the answer covers.
 func TestWordsOfAQuestionCannotBeForged(t *testing.T) {
 	t.Parallel()
 	g := open()

@@ -29,7 +29,7 @@ func TestWordsOfTheShellAreOurs(t *testing.T) {
 	}
 }
 
-// What never rides on a pattern, and what does.
+// What a pattern never covers, and what it does.
 func TestCommandPatterns(t *testing.T) {
 	t.Parallel()
 	for pattern, texts := range map[string]struct{ ride, not []string }{
@@ -76,7 +76,7 @@ func TestCommandPatterns(t *testing.T) {
 		t.Error("a call that states no command is covered")
 	}
 	if r := call(as("bash", policy.SideEffect)); true {
-		r.Commands = [][]string{{"git", policy.Dynamic}} // a tool that forgot to say opaque
+		r.Commands = [][]string{{"git", policy.Dynamic}} // a tool that did not report opaque
 		if policy.ParsePattern("Bash(git:*)").Matches(r) {
 			t.Error("a dynamic word is covered")
 		}
@@ -111,7 +111,7 @@ func TestToolPatterns(t *testing.T) {
 }
 
 // A script is covered by its own tool, by all of Bash, or by the command line
-// that a shell would start it with.
+// that would start it in a shell.
 func TestPatternsForScripts(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]bool{"run_skill_script": true, "run_skill_script(pdf:scripts/fill.py)": true, "run_skill_script(pdf:scripts/*)": true, "run_skill_script(pdf:**)": false, "run_skill_script(scripts/fill.py)": false,
@@ -138,7 +138,7 @@ func TestCheckPattern(t *testing.T) {
 	}
 }
 
-// A rule that takes away reads a call the other way round: what may be meant is.
+// A deny rule reads a call the other way round: it covers whatever may be meant.
 func TestDenyRulesTouchAnyPart(t *testing.T) {
 	t.Parallel()
 	for pattern, texts := range map[string]struct{ hit, miss []string }{
@@ -236,7 +236,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	}
 }
 
-// A person is shown all of what they say yes to, and nothing else.
+// A user sees everything that a yes covers, and nothing else.
 func TestQuestionsSayWhatWouldHappen(t *testing.T) {
 	t.Parallel()
 	g := open()
@@ -290,8 +290,8 @@ func TestSkillRules(t *testing.T) {
 	}
 }
 
-// A list of the only skills takes an ID for an ID: a skill that calls itself by
-// the ID of another is not that one.
+// A list of the only allowed skills takes an ID as an ID: a skill that names
+// itself like the ID of another is not meant.
 func TestTheOnlySkillsAreMeantByNameOrByID(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -310,8 +310,8 @@ func TestTheOnlySkillsAreMeantByNameOrByID(t *testing.T) {
 	}
 }
 
-// What the operator allows by an ID, or by all of a source, is nobody's who calls
-// himself so; what he takes away by it is.
+// What the operator allows by an ID, or for a whole source, does not apply to a
+// skill that names itself so. What the operator denies by it does.
 func TestANameThatLooksLikeAnIDIsAllowedNothing(t *testing.T) {
 	t.Parallel()
 	for rules, want := range map[string]policy.RuleEffect{
@@ -338,8 +338,8 @@ func TestANameThatLooksLikeAnIDIsAllowedNothing(t *testing.T) {
 	}
 }
 
-// FuzzPattern: a pattern is read the same way by everybody, costs little, and
-// where it covers a text of commands, its words begin each of them.
+// FuzzPattern: every reader of a pattern reads it the same way, it costs
+// little, and if it covers a text of commands, its words begin each of them.
 func FuzzPattern(f *testing.F) {
 	for _, s := range []string{"Bash(git:*)", "Bash(npm run *)", "Bash(git * main)", "Read(src/**)", "mcp__a__*", "*", "Bash", "Bash(", "Bash()", "Bash(:*)", "Read(**/**/**/x)", "Bash([a-z]*:*)", "run_skill_script(pdf:scripts/*)", "WebFetch(domain:*.x.org)", "Bash(git:*)x", "Bash(\\*:*)"} {
 		f.Add(s, "git status")

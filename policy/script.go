@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// judgeScript is the grant of a script, then what the tool found wrong with it,
-// in the order of contracts.md §2.1: what comes before the allowlist is stated
-// as Invalid, what comes after it as Broken.
+// judgeScript checks the grant of a script, then the problems that the tool
+// found with it. Problems checked before the allowlist are stated as Invalid,
+// later ones as Broken.
 func judgeScript(g *Grants, r Request) (Decision, bool) {
 	deny := func(code, rule, reason string) (Decision, bool) {
 		return Decision{Outcome: Deny, Code: code, Rule: rule, Reason: reason}, true

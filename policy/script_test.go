@@ -19,7 +19,7 @@ func script(tier policy.Tier, change ...func(*policy.Request)) policy.Request {
 	return r
 }
 
-// running is grants under which scripts may run.
+// running returns grants under which scripts may run.
 func running(change ...func(*policy.Grants)) *policy.Grants {
 	g := open()
 	g.Tools = append(g.Tools, "run_skill_script")
@@ -48,7 +48,7 @@ func judged(g *policy.Grants, r policy.Request) verdict {
 	return verdict{d.Outcome, d.Code}
 }
 
-// A script may be meant by the ID of its skill, which no other skill has.
+// A script can be named by the ID of its skill, which no other skill has.
 func TestScriptsAreNamedByNameOrID(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]bool{"pdf:scripts/fill.py": true, "src:pdf:scripts/fill.py": true, "other:pdf:scripts/fill.py": false, "src:pdf:scripts/x.py": false, "src:scripts/fill.py": false} {
@@ -67,9 +67,9 @@ func TestScriptsAreNamedByNameOrID(t *testing.T) {
 	}
 }
 
-// Names and IDs of servers' skills have colons in them. A grant means exactly
-// one skill: not the same one of another server, not a local one that is called
-// like it, and none where the words could be read in two ways.
+// Names and IDs of servers' skills contain colons. A grant means exactly one
+// skill: not the same one of another server, not a local one with that name,
+// and none if the words could be read in two ways.
 func TestGrantsOfServersSkillsMeanOneSkill(t *testing.T) {
 	t.Parallel()
 	far := policy.Subject{ID: "mcp:far:skill/team/deploy", Name: "mcp:far:deploy", Tree: "sha256:aa"}
@@ -138,7 +138,7 @@ func TestScriptsWaitByTier(t *testing.T) {
 	}
 }
 
-// A source that nobody gave a tier is a third party's: it asks, and reaches
+// A source without a tier counts as third_party: its scripts ask, and reach
 // nothing that the operator did not grant.
 //
 // req: C-049
@@ -155,7 +155,7 @@ func TestUnknownTierIsThirdParty(t *testing.T) {
 	}
 }
 
-// Every tier × network setting × what is asked for.
+// Every tier × network setting × what a script asks for.
 //
 // req: C-050, C-084
 func TestNetworkByTier(t *testing.T) {
@@ -169,7 +169,7 @@ func TestNetworkByTier(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
 		network              func(*policy.Request)
-		off, org, third, all verdict // off; tiered for org and third parties; on
+		off, org, third, all verdict // off; tiered for org and third_party; on
 	}{
 		{"none", on(""), runs, runs, runs, runs},
 		{"a granted host", on("hosts:api.x.org", "api.x.org"), no, runs, runs, runs},
@@ -206,7 +206,7 @@ func TestNetworkByTier(t *testing.T) {
 }
 
 // An approval binds the tree, the entry, the tier, the level and the network,
-// and where asked the arguments: any change asks anew (D3).
+// and if configured the arguments. Any change asks again.
 func TestScriptApprovalBindsWhatRuns(t *testing.T) {
 	t.Parallel()
 	g := running(func(g *policy.Grants) {
@@ -271,8 +271,8 @@ func TestScriptApprovalBindsWhatRuns(t *testing.T) {
 	}
 }
 
-// A script that the operator named is approved in the tree it had, and not at a
-// level below the one that was approved.
+// A script that the operator named is approved with its tree at that time, and
+// not at a lower level than the approved one.
 func TestScriptsApprovedBeforehand(t *testing.T) {
 	t.Parallel()
 	approved := func(a policy.ApprovedScript) *policy.Grants {
@@ -297,7 +297,7 @@ func TestScriptsApprovedBeforehand(t *testing.T) {
 			t.Errorf("approved for %s: %v", level, got)
 		}
 	}
-	// It is an answer to the question of the script only.
+	// It answers only the question about the script.
 	g := approved(full)
 	if got := judged(g, script(policy.User, on("hosts:z.org", "z.org"))); got != (verdict{policy.Ask, policy.CodeNetworkAsk}) {
 		t.Errorf("a network rides on the approval: %v", got)
@@ -308,8 +308,8 @@ func TestScriptsApprovedBeforehand(t *testing.T) {
 	}
 }
 
-// What the operator says of bash holds for scripts, which a shell would start
-// as well (C-039).
+// The operator's rules for bash apply to scripts, which a shell could start as
+// well.
 //
 // req: C-039
 func TestDenyOfBashDeniesScripts(t *testing.T) {
@@ -361,8 +361,8 @@ func TestNamesThatOperatorsWrite(t *testing.T) {
 	}
 }
 
-// A name with a colon counts where the session found that it means this skill
-// alone, and where the entry divides in one way.
+// A name with a colon counts if the session found that it means only this
+// skill, and if the entry splits in one way only.
 func TestGrants_ColonInSkillName(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -389,8 +389,8 @@ func TestGrants_ColonInSkillName(t *testing.T) {
 	}
 }
 
-// A skill's allowed-tools restrict what its instructions may use. They say
-// nothing about its own scripts, which the operator names.
+// A skill's allowed-tools restrict what its instructions may use. They do not
+// apply to its own scripts, which the operator names.
 func TestDecide_AllowedToolsLeaveTheSkillItsOwnScripts(t *testing.T) {
 	t.Parallel()
 	pdf := policy.Subject{ID: "src:pdf", Name: "pdf", Tree: "sha256:aa", Tier: policy.User, AllowedTools: []string{"Bash(pdf:*)"}, Declared: true}

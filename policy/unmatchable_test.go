@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// A rule that can match nothing is one in name only, so it is refused; what can
-// match something is not.
+// A rule that can match nothing has no effect, so it is refused. A rule that
+// can match something is not.
 func TestAPatternThatCanMatchNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"Read(secrets/)", "Read(../x)", "Read(/workspace/../etc/**)", "Read(~/.ssh/**)", "Read(//etc/passwd)", "edit_file(a//b)", "Glob(./a/./b)",

@@ -12,11 +12,11 @@ import (
 	"metier/skillmd"
 )
 
-// decider is Decide, or something that ought to be caught.
+// decider is Decide, or a faulty version that should be caught.
 type decider func(*policy.Grants, policy.Request) policy.Decision
 
-// world is the operator's grants and skills whose frontmatter was read as any
-// other is.
+// world is the operator's grants and skills whose frontmatter was read like any
+// other.
 type authored struct {
 	grants policy.Grants
 	front  []string
@@ -24,12 +24,12 @@ type authored struct {
 	narrow bool // at least one skill lists less than the operator allows
 }
 
-// everyTool is what there is to call, granted or not.
+// everyTool lists all tools, granted or not.
 var everyTool = []string{"read_file", "write_file", "edit_file", "list_files", "search_files", "bash", "run_skill_script", "web_fetch", "delegate_task", "mcp__github__create_issue", "load_skill"}
 
 var texts = []string{"git status", "git push --force", "rm -rf /", "git status; curl x | sh", "npm run test"}
 
-// calls are the uses of a tool that skills could want.
+// calls are the uses of a tool that skills could ask for.
 func (w authored) calls(tool string) []policy.Request {
 	r := policy.Request{Call: "c", Tool: tool, Actor: policy.ByModel, Effect: policy.Write, Active: w.active, Level: "L2"}
 	var out []policy.Request
@@ -70,8 +70,8 @@ func (w authored) calls(tool string) []policy.Request {
 	return out
 }
 
-// authoring makes one case: grants, and skills with every field that anybody
-// might take for a grant. One of three lists less than the operator allows.
+// authoring builds one case: grants, and skills with every field that could be
+// mistaken for a grant. One of three lists less than the operator allows.
 func authoring(t *rapid.T, narrow bool) authored {
 	w := authored{narrow: narrow}
 	w.grants = policy.Grants{Mode: policy.Disabled, Tools: rapid.SliceOfDistinct(rapid.SampledFrom(everyTool), func(s string) string { return s }).Draw(t, "tools"),
@@ -126,8 +126,8 @@ func yamlList(items []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// bare are the same skills without their frontmatter's wishes: active, of the
-// same trust, and silent.
+// bare are the same skills without the requests in their frontmatter: active,
+// with the same trust.
 func (w authored) bare() authored {
 	w.active = slices.Clone(w.active)
 	for i := range w.active {
@@ -136,8 +136,8 @@ func (w authored) bare() authored {
 	return w
 }
 
-// broken says how a decider widens; "" if it does not. Effective tools are
-// those of which at least one use is let through or asked for.
+// broken describes how a decider widens, or returns "". Effective tools are
+// those with at least one use that is allowed or causes a question.
 func (w authored) broken(decide decider) string {
 	narrowed := false
 	for _, tool := range everyTool {
@@ -163,15 +163,15 @@ func (w authored) broken(decide decider) string {
 	return ""
 }
 
-// removable are the questions that a trusted skill's list may stand for, where
-// the operator set it so (C-043).
+// removable are the questions that a trusted skill's list may answer, if the
+// operator configured that.
 func removable(w authored, code string) bool {
 	return w.grants.Narrow == policy.NarrowPreapprove && (code == policy.CodeDestructive || code == policy.CodeRuleAsk) &&
 		slices.ContainsFunc(w.active, func(s policy.Subject) bool { return s.Tier != policy.ThirdParty })
 }
 
-// cases runs a decider over 1,000 cases, a third of them narrowing, and says
-// which was the first that it widens, or -1.
+// cases runs a decider over 1,000 cases, a third of them narrowing, and returns
+// the first one that it widens, or -1.
 func cases(decide decider) (int, string) {
 	gen := [2]*rapid.Generator[authored]{}
 	for i := range gen {
@@ -190,8 +190,8 @@ func cases(decide decider) (int, string) {
 	return -1, ""
 }
 
-// Whatever the frontmatter of active skills says, the tools in effect are a
-// subset of the operator's, and no refusal becomes anything else.
+// Whatever the frontmatter of active skills asks for, the effective tools are a
+// subset of the operator's, and a refusal stays a refusal.
 //
 // req
 func TestFrontmatterNeverWidens(t *testing.T) {
@@ -207,8 +207,8 @@ func TestFrontmatterNeverWidens(t *testing.T) {
 	})
 }
 
-// Deciders that widen are caught within 1,000 cases, or the test above would
-// say nothing.
+// Deciders that widen are caught within 1,000 cases. Otherwise the test above
+// would prove nothing.
 func TestWideningIsCaught(t *testing.T) {
 	t.Parallel()
 	lists := func(r policy.Request) bool {
