@@ -15,7 +15,7 @@ import (
 	"metier/run"
 )
 
-// problems are code, file and detail of what Verify found.
+// problems returns code, file and detail of what Verify found.
 func problems(t *testing.T, f *run.Folder) (out []string) {
 	t.Helper()
 	for _, p := range must[run.VerifyReport](t)(run.Verify(t.Context(), f)).Problems {
@@ -24,7 +24,7 @@ func problems(t *testing.T, f *run.Folder) (out []string) {
 	return out
 }
 
-// holding reports whether one of the texts holds all words.
+// holding reports whether one of the texts contains all words.
 func holding(texts []string, words ...string) bool {
 	for _, text := range texts {
 		all := true
@@ -106,8 +106,9 @@ func TestVerify_FindsDisagreementInARewrittenLog(t *testing.T) {
 	}
 }
 
-// rewritten is a folder with the entries of another, of which the first of a
-// type has other values, chained again, and artifacts printed from them.
+// rewritten is a folder with the entries of another one. The first entry of a
+// type has other values, the chain is recomputed, and artifacts are printed
+// from it.
 func rewritten(t *testing.T, f *run.Folder, kind string, set map[string]any) *run.Folder {
 	t.Helper()
 	var entries []record.Entry

@@ -18,7 +18,7 @@ import (
 	"metier/run"
 )
 
-// forged appends an event to the log of a folder as a program does that cannot
+// forged appends an event to the log of a folder, as a program does that cannot
 // record heads.
 func forged(t *testing.T, dir string, e event.Event) {
 	t.Helper()
@@ -30,7 +30,7 @@ func forged(t *testing.T, dir string, e event.Event) {
 	ok(t, l.Close())
 }
 
-// codes are the codes of problems, each once.
+// codes returns the codes of problems, each once.
 func codes(list []run.Problem) []string {
 	out := []string{}
 	for _, p := range list {
@@ -50,7 +50,7 @@ func answered(call string) event.ApprovalAnswered {
 	return event.ApprovalAnswered{ID: "q-1", Call: call, Binds: "b", Allow: true, Scope: policy.ScopeOnce, By: "ada"}
 }
 
-// openRun is the folder of a run that is under way, closed.
+// openRun is the folder of a run in progress, closed.
 func openRun(t *testing.T, root, id, state string) *run.Folder {
 	t.Helper()
 	f, a := create(t, root, id, &run.Options{StateDir: state, NewID: counter(id)})

@@ -225,7 +225,7 @@ func TestEachActivationAndReadIsListed(t *testing.T) {
 }
 
 // required walks a value along its schema and calls use for every object with
-// the names that are required of it.
+// its required names.
 func required(s, root map[string]any, v any, path string, use func(path string, object map[string]any, names []string)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -400,7 +400,7 @@ func TestSkillArtifactsLieUnderTheRunRoot(t *testing.T) {
 			t.Errorf("%s was left behind", e.Name())
 		}
 	}
-	idle, a := create(t, t.TempDir(), "idle", nil) // also where nothing was done with a skill
+	idle, a := create(t, t.TempDir(), "idle", nil) // even if no skill was used
 	a.add(event.SessionOpened{Session: "idle", Build: "test"}, event.SkillsDiscovered{Loaded: 1, Registry: a.json(registry.List{SkillsRoot: "/w/skills", Roots: []registry.Root{{Label: "skills", Tier: "project", Path: "/w/skills"}},
 		Skills: []registry.Skill{{ID: "skills:alpha", Name: "alpha"}}})})
 	ok(t, idle.Project(t.Context()))
@@ -437,7 +437,7 @@ func TestPolicySnapshotHoldsWhatMattersForTrust(t *testing.T) {
 		t.Error(d)
 	}
 
-	// One text that was no context is one too many, whatever comes after it.
+	// One text that is not context is too many, whatever follows it.
 	odd, later := act, act
 	odd.Call, odd.Role, later.Call = "load2", policy.DirectCommand, "load3"
 	a.add(odd, later)

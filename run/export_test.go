@@ -1,4 +1,4 @@
 package run
 
-// FailureText is the sentence of a code in artifacts.
+// FailureText is the sentence for a code in artifacts.
 var FailureText = failureText

@@ -22,13 +22,13 @@ import (
 	"metier/source/local"
 )
 
-// clock ticks a second each time it is asked.
+// clock advances by a second each time it is read.
 func clock() func() time.Time {
 	at := time.Date(2031, 5, 4, 10, 0, 0, 0, time.UTC)
 	return func() time.Time { at = at.Add(time.Second); return at }
 }
 
-// counter gives ids no two folders share when their prefixes differ.
+// counter returns ids that differ between folders if their prefixes differ.
 func counter(prefix string) func() string {
 	n := 0
 	return func() string { n++; return fmt.Sprintf("%s%04d", prefix, n) }
@@ -84,8 +84,8 @@ func skillsFolder(t *testing.T) string {
 }
 
 // work is what a session does in these tests: the operator preloads alpha, the
-// user speaks, the model loads beta and reads three files, one of which is not
-// there, and calls a tool it may not use.
+// user sends a message, the model loads beta and reads three files, one of
+// which is missing, and calls a tool that it may not use.
 func work(t *testing.T, f *run.Folder, skills string, now func() time.Time, newID func() string, change ...func(*settings.Settings)) {
 	t.Helper()
 	ctx := t.Context()
@@ -149,7 +149,7 @@ func (a *author) json(v any) record.Ref    { return a.blob("application/json", v
 
 const skillText = "---\nname: alpha\ndescription: Use when counting.\n---\nCount.\n"
 
-// open begins a session with one indexed skill that it activates.
+// open starts a session with one indexed skill that it activates.
 func (a *author) open(source string) event.SkillActivated {
 	a.t.Helper()
 	sum := digest.Bytes([]byte(skillText))
@@ -185,7 +185,7 @@ func (a *author) turn(n int) {
 		event.ToolResult{ID: call, Tool: "write_file", Content: a.json([]model.Part{{Kind: model.PartResult, Call: call, Text: "written"}}), Label: policy.Label{Role: policy.Context, Mediated: true}})
 }
 
-// begin begins the run of the agent.
+// begin starts the run of the agent.
 func (a *author) begin() {
 	a.add(event.RunStarted{Run: a.f.ID(), Rules: 1, Model: "scripted:x", Spec: a.json(map[string]int{"maxTurns": 3})},
 		event.Input{ID: "said-" + a.f.ID(), Slot: policy.Slot{Role: policy.DirectCommand, Origin: "user", Surface: "cli"}, Content: a.json(model.UserText("please write"))})

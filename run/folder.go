@@ -107,7 +107,7 @@ func Create(root, id string, o *Options) (*Folder, error) {
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return nil, wrong(metier.Conflict, CodeExists, dir, "choose another id, or resume this one", "the run %q is there already", id)
+			return nil, wrong(metier.Conflict, CodeExists, dir, "choose another id, or resume this one", "the run %q already exists", id)
 		}
 		return nil, fault("create", dir, err)
 	}
@@ -186,13 +186,13 @@ func open(root, id string, opt Options, fresh bool) (*Folder, error) {
 func (f *Folder) check() error {
 	info, err := os.Lstat(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return wrong(metier.NotFound, CodeNotFound, f.dir, "`metier runs list` shows the runs there are", "there is no run %q", f.id)
+		return wrong(metier.NotFound, CodeNotFound, f.dir, "`metier runs list` shows all runs", "there is no run %q", f.id)
 	}
 	if err != nil {
 		return fault("open", f.dir, err)
 	}
 	if !info.IsDir() {
-		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run is a folder of its own", "%s is not a folder", f.dir)
+		return wrong(metier.Denied, CodeFolderBad, f.dir, "remove it; a run has its own folder", "%s is not a folder", f.dir)
 	}
 	for _, name := range []string{FileLog, dirBlobs, dirChilds, lockName} {
 		path, isDir := filepath.Join(f.dir, name), name == dirBlobs || name == dirChilds
@@ -200,12 +200,12 @@ func (f *Folder) check() error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if name == FileLog {
-				return wrong(metier.NotFound, CodeNotFound, path, "the folder is no run, or lost its log; remove it or restore the file", "the run %q has no log", f.id)
+				return wrong(metier.NotFound, CodeNotFound, path, "the folder is not a run, or lost its log; remove it or restore the file", "the run %q has no log", f.id)
 			}
 		case err != nil:
 			return fault("open", path, err)
 		case isDir && !info.IsDir(), !isDir && !info.Mode().IsRegular():
-			return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is a link or of another kind", name)
+			return wrong(metier.Denied, CodeFolderBad, path, "remove it; a run folder holds no links", "%s is a link or has the wrong type", name)
 		}
 	}
 	return nil

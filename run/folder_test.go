@@ -181,8 +181,8 @@ func TestReadOnlyFolderCanBeLookedAt(t *testing.T) {
 	wantCode(t, w.Project(t.Context()), "read_only", metier.Unavailable)
 }
 
-// readOnlyByFlag is the same where permissions do not hold: what was opened for
-// reading is not written.
+// readOnlyByFlag is the same if permissions are not enforced: a folder opened
+// for reading is not written.
 func readOnlyByFlag(t *testing.T) {
 	root := t.TempDir()
 	f, a := create(t, root, "ro", nil)
@@ -205,7 +205,7 @@ func readOnlyByFlag(t *testing.T) {
 	}
 }
 
-// tree is every file of a folder with its content.
+// tree returns every file of a folder with its content.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -410,7 +410,7 @@ func TestCutOrRewrittenLogIsFoundByItsHeads(t *testing.T) {
 		}
 		ok(t, look.Close())
 	}
-	// Written anew as a whole: another log in the place of the first.
+	// Completely rewritten: another log replaces the first.
 	root, state := t.TempDir(), t.TempDir()
 	f, a := create(t, root, "anew", &run.Options{StateDir: state})
 	a.open("cli-preload")

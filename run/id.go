@@ -76,7 +76,7 @@ func Find(root, what string) (string, string, error) {
 	if info, err := os.Stat(what); err == nil && info.IsDir() {
 		return findPath(what)
 	}
-	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows the runs there are", "there is no run %q", what)
+	return "", "", wrong(metier.NotFound, CodeNotFound, root, "`metier runs list` shows all runs", "there is no run %q", what)
 }
 
 // findPath resolves the path of a run's folder, or of a file in it.
@@ -87,7 +87,7 @@ func findPath(path string) (string, string, error) {
 	}
 	info, err := os.Stat(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", wrong(metier.NotFound, CodeNotFound, path, "`metier runs list` shows the runs there are", "nothing exists at this path")
+		return "", "", wrong(metier.NotFound, CodeNotFound, path, "`metier runs list` shows all runs", "nothing exists at this path")
 	}
 	if err != nil {
 		return "", "", fault("find", path, err)

@@ -31,7 +31,7 @@ func TestTwoIdenticalRunsGiveEqualLogsButForTimesAndIDs(t *testing.T) {
 	raw := make([][]byte, 2)
 	for i, id := range []string{"first-run", "second-run"} {
 		f, _ := create(t, t.TempDir(), id, nil)
-		work(t, f, skills, nil, nil) // the real clock and real chance
+		work(t, f, skills, nil, nil) // the real clock and real random numbers
 		logs[i] = must[[]byte](t)(run.Normalize(t.Context(), f.Log(), f.Blobs()))
 		raw[i] = must[[]byte](t)(os.ReadFile(f.Path("events.jsonl")))
 		if len(logs[i]) < 1000 || bytes.Contains(logs[i], []byte(id)) {
@@ -118,7 +118,7 @@ func TestReplayShowsTheActiveSetOrNamesTheChangedHash(t *testing.T) {
 	if r = must[run.ReplayReport](t)(run.Replay(t.Context(), f, nil)); r.Active[0].State != "unchecked" || !r.OK {
 		t.Errorf("without skills: %+v", r)
 	}
-	state := t.TempDir() // what is wrong with the record is said, too
+	state := t.TempDir() // problems of the record are reported too
 	forged(t, openRun(t, root, "forged", state).Dir(), event.Note{Code: "strange"})
 	g := must[*run.Folder](t)(run.Look(root, "forged", &run.Options{StateDir: state}))
 	defer g.Close()

@@ -16,7 +16,7 @@ func TestTwoScansGiveTheSameRegistry(t *testing.T) {
 	root := must[string](t)(filepath.EvalSymlinks(skillsFolder(t)))
 	var scans []map[string]any
 	for i := range 2 {
-		// The same run, a day later and kept elsewhere: only the scan is another.
+		// The same run, a day later and stored elsewhere: only the scan differs.
 		begin := clock()().AddDate(0, 0, i)
 		now := func() time.Time { begin = begin.Add(time.Second); return begin }
 		f, _ := create(t, t.TempDir(), "scan", nil)

@@ -17,7 +17,7 @@ import (
 	"metier/run"
 )
 
-// executed is a script of alpha that ran, in every field.
+// executed is a script of alpha that ran, with every field set.
 func (a *author) executed(call string) event.ScriptExecuted {
 	a.t.Helper()
 	exit, sum := 3, digest.Bytes([]byte("console.log(1)\n"))
@@ -175,5 +175,5 @@ func TestEveryCodeOfAScriptIsWorded(t *testing.T) {
 	}
 }
 
-// notRefusals are words in those files that are no end of a call.
+// notRefusals are words in those files that are not the end of a call.
 var notRefusals = map[string]bool{"allowed_tools_note": true, "approved": true, "subagent_profile_allowed": true, "released": true, "program_output": true, "run_skill_script": true}
