@@ -17,7 +17,7 @@ import (
 	"metier/source/local"
 )
 
-// cached are the files below a folder, by path, in order.
+// cached returns the files below a folder, by path, in order.
 func cached(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -78,7 +78,8 @@ func TestFilesAreKeptAndHashedAtEveryRead(t *testing.T) {
 			t.Errorf("%s: %v %v", filepath.Dir(f), info.Mode(), err)
 		}
 	}
-	// Each way in which what is on disk can be another: it is fetched anew, and said.
+	// Each way in which the files on disk can differ: the file is fetched again, and
+	// this is reported.
 	want := 2
 	for name, spoil := range map[string]func(p string) error{
 		"another byte": func(p string) error {
@@ -106,7 +107,7 @@ func TestFilesAreKeptAndHashedAtEveryRead(t *testing.T) {
 		},
 	} {
 		h, again := keeping(t, dir, srv, time.Now())
-		get(again, want) // a new run takes what is there
+		get(again, want) // a new run takes the current file
 		for _, f := range files {
 			if err := spoil(f); err != nil {
 				t.Fatal(err)
@@ -121,7 +122,8 @@ func TestFilesAreKeptAndHashedAtEveryRead(t *testing.T) {
 	}
 }
 
-// Two servers with one address, and one label for two servers, are two places.
+// Two servers with one address, and one label for two servers, have separate
+// folders.
 func TestWhatIsKeptLiesByServerAndAddress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -171,7 +173,7 @@ func TestWhatCannotBeCheckedIsNotKept(t *testing.T) {
 	}
 }
 
-// What is kept is found as a skill by nobody, and stays the server's.
+// Cached files are not found as local skills, and remain the server's.
 func TestWhatIsKeptIsNoLocalSkill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

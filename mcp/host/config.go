@@ -119,7 +119,7 @@ func strict(data []byte, into any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if bad, is := errors.AsType[*json.UnmarshalTypeError](err); is {
-		return fmt.Errorf("%s is no %s", bad.Field, kinds[bad.Type.Kind()])
+		return fmt.Errorf("%s is not %s", bad.Field, kinds[bad.Type.Kind()])
 	}
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
@@ -128,8 +128,8 @@ func strict(data []byte, into any) error {
 }
 
 // kinds describe the types of a server's values in messages.
-var kinds = map[reflect.Kind]string{reflect.String: "text", reflect.Slice: "list of texts", reflect.Map: "object of texts", reflect.Struct: "object",
-	reflect.Bool: "true or false", reflect.Int: "whole number"}
+var kinds = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "a list of strings", reflect.Map: "an object of strings", reflect.Struct: "an object",
+	reflect.Bool: "true or false", reflect.Int: "an integer"}
 
 // flat checks that the keys of a member that is an object are unique.
 func flat(data []byte, name string) error {
@@ -168,7 +168,7 @@ func members(data []byte) (map[string]json.RawMessage, error) {
 		out[key] = v
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, errors.New("it is not JSON: the object has no end")
+		return nil, errors.New("it is not JSON: the object is not closed")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is something after the object")
@@ -185,7 +185,7 @@ func (s Server) check() error {
 	case !label.MatchString(s.Label):
 		return bad("", "a label has 1 to 32 of a-z, 0-9, - and _, begins with a letter or digit and does not end with _")
 	case strings.Contains(s.Label, "__"):
-		return bad("", "a label has no __, which divides the names of its tools")
+		return bad("", "a label must not contain __, which separates it from the names of its tools")
 	case s.Type != "" && s.Type != "stdio" && s.Type != "http":
 		return bad("type", "the types are stdio and http")
 	case s.Command == "" && s.URL == "":

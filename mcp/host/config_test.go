@@ -38,15 +38,15 @@ func TestParseNamesFileAndKey(t *testing.T) {
 		`{"mcpServers":{"a":{"command":"x","env":{"K":"1","K":"2"}}}}`:       "mcpServers.a.env",
 		`{"mcpServers":{"a":{"comand":"x"}}}`:                                `unknown field "comand"`,
 		`{"mcpServers":{"A":{"command":"x"}}}`:                               "mcpServers.A",
-		`{"mcpServers":{"a__b":{"command":"x"}}}`:                            "a label has no __",
+		`{"mcpServers":{"a__b":{"command":"x"}}}`:                            "a label must not contain __",
 		`{"mcpServers":{"":{"command":"x"}}}`:                                "a label has",
 		`{"mcpServers":{"a":{}}}`:                                            "neither command nor url",
 		`{"mcpServers":{"a":{"command":"x","url":"http://y"}}}`:              "not both",
 		`{"mcpServers":{"a":{"url":"http://y","args":["x"]}}}`:               "are for a command",
 		`{"mcpServers":{"a":{"type":"sse","url":"http://y"}}}`:               "mcpServers.a.type",
-		`{"mcpServers":{"a":{"command":7}}}`:                                 "command is no text",
-		`{"mcpServers":{"a":{"command":"x","args":"y"}}}`:                    "args is no list of texts",
-		`{"mcpServers":{"a":{"command":"x","args":[1]}}}`:                    "args is no text",
+		`{"mcpServers":{"a":{"command":7}}}`:                                 "command is not a string",
+		`{"mcpServers":{"a":{"command":"x","args":"y"}}}`:                    "args is not a list of strings",
+		`{"mcpServers":{"a":{"command":"x","args":[1]}}}`:                    "args is not a string",
 		`{"mcpServers":{"a":{"command":"x","startTimeoutMs":-1}}}`:           "timeout",
 		`{"mcpServers":{"` + strings.Repeat("a", 33) + `":{"command":"x"}}}`: "a label has",
 	} {
@@ -118,8 +118,8 @@ func TestSecretsOfArgumentsAndAddressesAreKnown(t *testing.T) {
 	}
 }
 
-// A label that ends with _ could meet the tool of another server: a_ with b, and
-// a with _b.
+// A label that ends with _ could collide with the tool of another server: a_
+// with b, and a with _b.
 func TestLabelsCannotMeet(t *testing.T) {
 	t.Parallel()
 	for label, good := range map[string]bool{"a": true, "a_b": true, "a-": true, "a_": false, "_a": false, "a__b": false, strings.Repeat("a", 32): true, strings.Repeat("a", 33): false} {

@@ -196,7 +196,7 @@ func (c *connection) all(ctx context.Context) ([]*mcp.Tool, error) {
 		case r.NextCursor == "", len(out) > maxTools:
 			return out, nil
 		case seen[r.NextCursor] || len(seen) >= maxPages || c.received.Load()-begun > c.listing():
-			return nil, errors.New("its list of tools has no end")
+			return nil, errors.New("its list of tools does not end")
 		}
 		seen[r.NextCursor] = true
 		p = &mcp.ListToolsParams{Cursor: r.NextCursor}
@@ -209,7 +209,7 @@ func (c *connection) listTools(ctx context.Context) error {
 		return fmt.Errorf("list its tools: %w", err)
 	}
 	if len(tools) > maxTools {
-		c.host.note(c, "mcp-tools-cut", "it has more than %d tools, of which the first are taken", maxTools)
+		c.host.note(c, "mcp-tools-cut", "it has more than %d tools; only the first ones are used", maxTools)
 		tools = tools[:maxTools]
 	}
 	if n := fitting(tools); n < len(tools) {

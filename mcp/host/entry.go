@@ -67,7 +67,7 @@ func unique(v json.RawMessage) error {
 		below = slices.Collect(maps.Values(m))
 	case len(v) > 0 && v[0] == '[':
 		if err := json.Unmarshal(v, &below); err != nil {
-			return errors.New("it is no JSON")
+			return errors.New("it is not JSON")
 		}
 	}
 	for _, b := range below {
@@ -118,7 +118,7 @@ func (e Entry) check() (*held, error) {
 		return nil, err
 	}
 	if err := decode(e.Frontmatter, &h.fields); err != nil || h.fields == nil {
-		return nil, unusable("its frontmatter is no object")
+		return nil, unusable("its frontmatter is not an object")
 	}
 	name, _ := h.fields["name"].(string)
 	if description, is := h.fields["description"].(string); !is || strings.TrimSpace(description) == "" || name == "" {
@@ -175,7 +175,7 @@ func (h *held) read(raw json.RawMessage) error {
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(h.fields); err != nil {
-		return unusable("its frontmatter is no object")
+		return unusable("its frontmatter is not an object")
 	}
 	text := append([]byte("---\n"), plain.Bytes()...)
 	text = append(text, "---\n"...)
@@ -264,10 +264,10 @@ func (h *held) within(uri string) (string, error) {
 	}
 	p, err := url.PathUnescape(rest)
 	if err != nil || strings.Count(p, "/") != strings.Count(rest, "/") {
-		return "", unusable("it lists %s, which is no path", termtext.Quote(clipped(uri, 200)))
+		return "", unusable("it lists %s, which is not a path", termtext.Quote(clipped(uri, 200)))
 	}
 	if clean, err := confine.Clean(p); err != nil || clean != p {
-		return "", unusable("it lists %s, which is no path", termtext.Quote(clipped(uri, 200)))
+		return "", unusable("it lists %s, which is not a path", termtext.Quote(clipped(uri, 200)))
 	}
 	return p, nil
 }

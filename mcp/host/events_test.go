@@ -17,8 +17,8 @@ func ofServer(most int) *connection {
 	return &connection{host: &Host{opts: Options{Message: most}}, secrets: strings.NewReplacer()}
 }
 
-// What the library reads of a stream has no notification, no comment, and no
-// event that it would pass over.
+// The library gets a stream without notifications, comments, and events that it
+// would skip.
 func TestEvents_LeaveNotificationsAndCommentsOut(t *testing.T) {
 	t.Parallel()
 	const news = `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`
@@ -69,7 +69,8 @@ func TestEvents_BoundDepthAndSize(t *testing.T) {
 	}
 }
 
-// The library queues notifications without a limit, so a program's end before it.
+// The library queues notifications without a limit, so those of a program are
+// removed first.
 func TestInTurn_LeavesNotificationsOut(t *testing.T) {
 	t.Parallel()
 	in := strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`+"\n", 1000) +

@@ -19,7 +19,8 @@ import (
 	"metier/mcp/host/hosttest"
 )
 
-// instead answers one method in another way, and all else as the script says.
+// instead answers one method in another way, and everything else as the script
+// does.
 func instead(far *hosttest.Server, method string, write func(w http.ResponseWriter, id json.RawMessage)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -39,7 +40,8 @@ func instead(far *hosttest.Server, method string, write func(w http.ResponseWrit
 	})
 }
 
-// without end writes a text until nobody reads it, and reports how much that was.
+// without end writes a text until the reader stops, and reports how much it
+// wrote.
 func without(w io.Writer, text string) (n int64) {
 	for {
 		m, err := io.WriteString(w, text)
@@ -50,8 +52,8 @@ func without(w io.Writer, text string) (n int64) {
 	}
 }
 
-// A server that sends without end costs its own calls. Each case has the code it
-// ends with, well before the call's own time.
+// A server that sends without end harms only its own calls. Each case has its
+// error code, which comes well before the call's own time limit.
 func TestFloodsEnd(t *testing.T) {
 	t.Parallel()
 	o := &host.Options{Message: 4 << 20, Grace: 100 * time.Millisecond}
@@ -130,13 +132,13 @@ func TestFloodsEnd(t *testing.T) {
 	}
 }
 
-// Over HTTP the answers to what a server asks are bounded, too: it may leave them
-// all without an answer of its own.
+// Over HTTP the answers to a server's requests are bounded too: it may leave them
+// all without a response.
 func TestRepliesOverHTTPAreBounded(t *testing.T) {
 	t.Parallel()
 	far := hosttest.New(hosttest.Script{Tools: []map[string]any{hosttest.Tool("x")}, Results: map[string]any{"x": hosttest.Words("well")}})
 	var now, most atomic.Int64
-	enough := make(chan struct{}) // more replies are under way than may be
+	enough := make(chan struct{}) // more replies are in flight than allowed
 	ping := func(w io.Writer) {
 		for i := range 2000 {
 			fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":"p%d","method":"ping"}`+"\n\n", i)
@@ -182,7 +184,7 @@ func TestRepliesOverHTTPAreBounded(t *testing.T) {
 	}
 }
 
-// The control: depth that a schema or a result may have.
+// The control: the depth that a schema or a result may have.
 func TestDepthThatIsUsualIsTaken(t *testing.T) {
 	t.Parallel()
 	deep := map[string]any{"type": "string"}
@@ -275,7 +277,7 @@ func TestNoServerOutlivesTheHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		script hosttest.Script
 		args   string
-		code   string // of the call; "": it answers
+		code   string // of the call; "": it succeeds
 	}{
 		"it ends":                      {hosttest.Script{}, `{}`, ""},
 		"it stays when its input ends": {hosttest.Script{Stubborn: true}, `{}`, ""},
@@ -331,7 +333,7 @@ func TestNoServerOutlivesTheHost(t *testing.T) {
 	}
 }
 
-// alive reports whether a process is there and no zombie of somebody else's.
+// alive reports whether a process exists and is not a zombie of another parent.
 func alive(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil || p.Signal(syscall.Signal(0)) != nil {

@@ -27,7 +27,7 @@ func (c *connection) remote() mcp.Transport {
 	}
 	base.Transport = door{next, c}
 	base.CheckRedirect = func(*http.Request, []*http.Request) error {
-		return errors.New("the server sends us elsewhere, and redirects are not followed")
+		return errors.New("the server redirects, and redirects are not followed")
 	}
 	return &mcp.StreamableClientTransport{Endpoint: c.server.URL, HTTPClient: &base, MaxRetries: 1, MaxEventSize: o.Message}
 }

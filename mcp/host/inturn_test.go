@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A server that asks and reads no answer is not read on. Once it reads, all it
-// asked is answered.
+// The host stops reading from a server that sends requests and reads no answer.
+// Once it reads, all its requests are answered.
 func TestInTurn_WaitsForTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestInTurn_WaitsForTheAnswer(t *testing.T) {
 		go func() {
 			_, _ = lines.ReadString('\n')
 			fmt.Fprintf(toClient, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"%s","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`+"\n", version)
-			_, _ = lines.ReadString('\n') // that it is initialized
+			_, _ = lines.ReadString('\n') // the initialized notification
 			close(begun)
 			for i := range pings {
 				fmt.Fprintf(toClient, `{"jsonrpc":"2.0","id":"p%d","method":"ping"}`+"\n", i)

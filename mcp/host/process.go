@@ -127,7 +127,7 @@ func (c *connection) logs(r io.Reader) {
 		if n++; n <= mostLines {
 			c.host.opts.Logger.Info("server wrote", "server", c.server.Label, "text", c.clean(string(line)), "cut", more)
 		} else if n == mostLines+1 {
-			c.host.opts.Logger.Info("server wrote more, which is dropped", "server", c.server.Label)
+			c.host.opts.Logger.Info("dropped further output of a server", "server", c.server.Label)
 		}
 	}
 }
@@ -164,12 +164,12 @@ func (p *process) end() {
 		select {
 		case <-p.said:
 		case <-t.C: // Wait closes it
-			p.c.host.note(p.c, "mcp-process-left", "something it started left its group and was not ended: it holds standard error open")
+			p.c.host.note(p.c, "mcp-process-left", "a process that it started left its group and still holds standard error open")
 		}
 		_ = p.cmd.Wait() // how it ended says nothing that the calls did not
 		<-p.said
 		if !group.Gone(p.cmd, max(p.c.host.opts.Grace, defaultGrace)) {
-			p.c.host.note(p.c, "mcp-process-left", "something it started is still there")
+			p.c.host.note(p.c, "mcp-process-left", "a process that it started still runs")
 		}
 	})
 }
@@ -186,7 +186,7 @@ type writer struct{ p *process }
 func (w writer) Write(b []byte) (int, error) {
 	limit := w.p.c.server.call()
 	t := time.AfterFunc(limit, func() {
-		w.p.c.blame("mcp_timeout", "start a new run to restart the server", fmt.Errorf("the server read nothing for %s and was ended", limit))
+		w.p.c.blame("mcp_timeout", "start a new run to restart the server", fmt.Errorf("the server read nothing for %s and was killed", limit))
 		w.p.end()
 	})
 	defer t.Stop()

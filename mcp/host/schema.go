@@ -76,7 +76,7 @@ func (w *walk) at(schema any) error {
 		return nil
 	}
 	if w.left--; w.left < 0 {
-		return fmt.Errorf("it comes to more than %d schemas", maxSchemas)
+		return fmt.Errorf("it has more than %d schemas", maxSchemas)
 	}
 	if err := plain(m, len(w.above) > 0); err != nil {
 		return err

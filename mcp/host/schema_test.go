@@ -8,7 +8,7 @@ import (
 	"metier/mcp/host/hosttest"
 )
 
-// doubling is a schema of few lines that comes to 2^n.
+// doubling is a schema of a few lines that expands to 2^n.
 func doubling(n int) map[string]any {
 	defs := map[string]any{fmt.Sprintf("a%d", n): map[string]any{}}
 	for i := range n {
@@ -18,7 +18,7 @@ func doubling(n int) map[string]any {
 	return map[string]any{"type": "object", "$ref": "#/$defs/a0", "$defs": defs}
 }
 
-// A validator follows references without end, which would end the program.
+// A validator follows endless references, which would crash the program.
 func TestSchemasThatHaveNoEndDoNotEndUs(t *testing.T) {
 	t.Parallel()
 	self := map[string]any{"$ref": "#"}
@@ -66,7 +66,7 @@ func TestSchemasThatHaveNoEndDoNotEndUs(t *testing.T) {
 	}
 }
 
-// What a schema says to a reader hides nothing, as a tool's description does not.
+// The texts of a schema hide nothing, like a tool's description.
 func TestTextsInSchemasHideNothing(t *testing.T) {
 	t.Parallel()
 	tool := hosttest.Tool("x")

@@ -22,7 +22,8 @@ import (
 	"metier/settings"
 )
 
-// served opens the skills of a script, as the mount that a run makes of them.
+// served opens the skills of a script, as the mount that a run creates for
+// them.
 func served(t *testing.T, label string, s hosttest.Script) (*hosttest.Server, *host.Host, metier.Mount) {
 	t.Helper()
 	far := hosttest.New(s)
@@ -55,7 +56,7 @@ func one(t *testing.T, n *metier.Snapshot, name string) metier.Skill {
 	return sk
 }
 
-// fetch reads a file as the flow does.
+// fetch reads a file as a run does.
 func fetch(t *testing.T, src metier.Source, place, file string) (string, error) {
 	t.Helper()
 	b, err := src.Open(t.Context(), place)
@@ -82,51 +83,51 @@ func reads(s *hosttest.Server) int {
 	return n
 }
 
-// with changes an honest skill into a lie.
+// with changes an honest skill into a false one.
 func with(change func(*hosttest.Skill)) hosttest.Skill {
 	k := hosttest.Plain("deploy", map[string]string{"references/a.md": "honest"})
 	change(&k)
 	return k
 }
 
-// The rules of SEP-2640 for hosts, by the ids of this table, which were written
-// down before the servers that break them. Each has a server that breaks it and
+// The rules of SEP-2640 for hosts, by the ids of this table. The table was written
+// before the servers that break the rules. Each has a server that breaks it and
 // the same call on an honest one.
 //
-//	verify-digest      the bytes of a listed file fit the digest of the entry
+//	verify-digest      the bytes of a listed file match the digest of the entry
 //	verify-size        and its size
-//	verify-unlisted    a file the entry does not list is a verification failure
+//	verify-unlisted    a file that the entry does not list fails verification
 //	verify-front       the frontmatter of SKILL.md is that of the entry, field by field
 //	entry-resources    an entry without a list of files is not loaded
-//	entry-complete     a list without SKILL.md, twice the same, or beyond the folder is not loaded
+//	entry-complete     a list without SKILL.md, with a repeated file, or with a file outside the folder is not loaded
 //	entry-name         the last part of the address is the name
-//	limit-files        more than 512 files are refused, and said; 512 are taken
-//	limit-bytes        more than 16 MiB are refused, and said
+//	limit-files        more than 512 files are refused and reported; 512 are accepted
+//	limit-bytes        more than 16 MiB are refused and reported
 //	no-prefetch        nothing is fetched before it is opened
-//	held-entry         reads follow the entry the skill was loaded by
+//	held-entry         reads follow the entry that the skill was loaded with
 //	revoked            another set of files is another tree, so that approvals end
-//	dynamic            what has no digests has no tree an approval could name
+//	dynamic            without digests there is no tree that an approval could name
 //	identity           two servers with one address are two skills
-//	server-label       the label is ours, whatever serverInfo says
+//	server-label       the label is ours, whatever serverInfo contains
 //	no-shadow          a bare name is never a skill of a server
-//	same-name          two skills of one name in one list are both there
-//	origin-tagged      what enters context says where it is from
-//	origin-scoped      a skill of one server reads from no other
+//	same-name          two skills with one name in one list are both kept
+//	origin-tagged      text that enters the context names its origin
+//	origin-scoped      a skill of one server cannot read from another
 //	no-execution       a program waits for an approval while such a skill is active
 //	no-widening        allowed-tools approve nothing
-//	read-no-load       reading SKILL.md is no activation
+//	read-no-load       reading SKILL.md does not activate the skill
 //	unlisted-load      a skill that is not listed is loaded by its address
-//	directory          a directory's list adds no file, and none is asked for, whether the server declares it or not
-//	tier               such skills are third_party, whatever their digests say
-//	declared           skills are asked for where the extension is declared, and nowhere else
-//	authority          the first part of an address is no machine
-//	scheme             an address is a skill by its entry, not by how it begins
-//	nested             a SKILL.md below another is text; its frontmatter does nothing, and its approval is its own
-//	content-bound      a lasting approval is bound to every file; a rule is none
+//	directory          a directory's list adds no file, and is never requested, whether the server declares it or not
+//	tier               such skills are third_party, whatever their digests
+//	declared           skills are requested only if the extension is declared
+//	authority          the first part of an address is not a host
+//	scheme             its entry makes an address a skill, not its scheme
+//	nested             a SKILL.md below another is text; its frontmatter has no effect, and its approval is separate
+//	content-bound      a lasting approval is bound to every file; a rule is not an approval
 //	one-reading        an entry that could be read in two ways is not loaded
-//	cache-checked      what is on disk is hashed at every read
-//	cache-apart        and lies by server and address, where no skill is looked for
-//	cache-origin       what comes from there is the server's still
+//	cache-checked      files on disk are hashed at every read
+//	cache-apart        and are stored by server and address, where no skill is searched for
+//	cache-origin       files from there are still the server's
 func TestEntriesThatLieAreRefused(t *testing.T) {
 	t.Parallel()
 	many := func(n int) []any {
@@ -197,8 +198,8 @@ func TestEntriesThatLieAreRefused(t *testing.T) {
 	}
 }
 
-// An entry that two readers could read in two ways is refused: a key that stands
-// twice, and one in other letters is another key.
+// An entry that two parsers could read differently is refused: a repeated key,
+// and a key that differs only in letter case.
 func TestEntriesAreReadInOneWay(t *testing.T) {
 	t.Parallel()
 	text := hosttest.Text("deploy", "Does deploy.", "Do it.")
@@ -213,23 +214,23 @@ func TestEntriesAreReadInOneWay(t *testing.T) {
 		entry string
 		ok    bool
 	}{
-		"honest":                       {entry(uri, front, "["+file+"]"), true},
-		"a key in other letters":       {entry(uri+`,"URI":"skill://other/SKILL.md","Resources":"dynamic","FRONTMATTER":{}`, front, "["+file+"]"), true},
-		"uri twice":                    {entry(`"uri":"skill://x/SKILL.md",`+uri, front, "["+file+"]"), false},
-		"resources twice":              {entry(uri+`,"resources":"dynamic"`, front, "["+file+"]"), false},
-		"frontmatter twice":            {entry(uri+`,"frontmatter":{"name":"x","description":"y"}`, front, "["+file+"]"), false},
-		"URI alone":                    {entry(`"URI":"skill://deploy/SKILL.md"`, front, "["+file+"]"), false},
-		"Resources alone":              {`{` + uri + `,"frontmatter":` + front + `,"Resources":[` + file + `]}`, false},
-		"name twice":                   {entry(uri, `{"name":"x","name":"deploy","description":"Does deploy."}`, "["+file+"]"), false},
-		"Name alone":                   {entry(uri, `{"Name":"deploy","description":"Does deploy."}`, "["+file+"]"), false},
-		"twice below":                  {entry(uri, `{"name":"deploy","description":"Does deploy.","metadata":{"a":[{"b":1,"b":2}]}}`, "["+file+"]"), false},
-		"digest twice":                 {entry(uri, front, `[{"uri":"skill://deploy/SKILL.md","digest":"`+zero+`","digest":"`+sum+`","size":1}]`), false},
-		"Digest beside digest":         {entry(uri, front, `[`+strings.Replace(file, `{`, `{"Digest":"`+zero+`","SIZE":1,`, 1)+`]`), true},
-		"Digest after digest":          {entry(uri, front, `[`+strings.TrimSuffix(file, `}`)+`,"Digest":"`+zero+`","SIZE":1}]`), true},
-		"Digest alone":                 {entry(uri, front, `[`+strings.Replace(file, `digest`, `Digest`, 1)+`]`), false},
-		"a size that is no number":     {entry(uri, front, `[{"uri":"skill://deploy/SKILL.md","digest":"`+sum+`","size":"9"}]`), false},
-		"an entry that is no object":   {`7`, false},
-		"resources that are no object": {entry(uri, front, `[7]`), false},
+		"honest":                         {entry(uri, front, "["+file+"]"), true},
+		"a key in other letters":         {entry(uri+`,"URI":"skill://other/SKILL.md","Resources":"dynamic","FRONTMATTER":{}`, front, "["+file+"]"), true},
+		"uri twice":                      {entry(`"uri":"skill://x/SKILL.md",`+uri, front, "["+file+"]"), false},
+		"resources twice":                {entry(uri+`,"resources":"dynamic"`, front, "["+file+"]"), false},
+		"frontmatter twice":              {entry(uri+`,"frontmatter":{"name":"x","description":"y"}`, front, "["+file+"]"), false},
+		"URI alone":                      {entry(`"URI":"skill://deploy/SKILL.md"`, front, "["+file+"]"), false},
+		"Resources alone":                {`{` + uri + `,"frontmatter":` + front + `,"Resources":[` + file + `]}`, false},
+		"name twice":                     {entry(uri, `{"name":"x","name":"deploy","description":"Does deploy."}`, "["+file+"]"), false},
+		"Name alone":                     {entry(uri, `{"Name":"deploy","description":"Does deploy."}`, "["+file+"]"), false},
+		"twice below":                    {entry(uri, `{"name":"deploy","description":"Does deploy.","metadata":{"a":[{"b":1,"b":2}]}}`, "["+file+"]"), false},
+		"digest twice":                   {entry(uri, front, `[{"uri":"skill://deploy/SKILL.md","digest":"`+zero+`","digest":"`+sum+`","size":1}]`), false},
+		"Digest beside digest":           {entry(uri, front, `[`+strings.Replace(file, `{`, `{"Digest":"`+zero+`","SIZE":1,`, 1)+`]`), true},
+		"Digest after digest":            {entry(uri, front, `[`+strings.TrimSuffix(file, `}`)+`,"Digest":"`+zero+`","SIZE":1}]`), true},
+		"Digest alone":                   {entry(uri, front, `[`+strings.Replace(file, `digest`, `Digest`, 1)+`]`), false},
+		"a size that is not a number":    {entry(uri, front, `[{"uri":"skill://deploy/SKILL.md","digest":"`+sum+`","size":"9"}]`), false},
+		"an entry that is not an object": {`7`, false},
+		"resources that are not objects": {entry(uri, front, `[7]`), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,7 +267,7 @@ func TestFilesThatDoNotFitTheirEntryAreNotGivenOut(t *testing.T) {
 	for id, c := range map[string]struct {
 		change func(*hosttest.Skill)
 		file   string
-		code   string // "": it is given out
+		code   string // "": it is returned
 	}{
 		"honest SKILL.md": {func(*hosttest.Skill) {}, "SKILL.md", ""},
 		"honest file":     {func(*hosttest.Skill) {}, "references/a.md", ""},
@@ -365,8 +366,8 @@ func TestTheFlowFetchesNothingAheadAndTellsTheOrigin(t *testing.T) {
 	}
 }
 
-// What a directory holds is what the entry lists: a server's word on it is not
-// asked for, so it can add nothing.
+// The content of a directory is what the entry lists. The server is not asked
+// for it, so it can add nothing.
 func TestDirectoriesAreNotAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, flat := range map[string]bool{"declared": false, "not declared": true} {
@@ -415,7 +416,7 @@ func TestSkillsAreAskedForWhereTheyAreDeclared(t *testing.T) {
 	}
 }
 
-// watched keeps the machines that are asked.
+// watched records the hosts that get requests.
 type watched struct {
 	mu    sync.Mutex
 	hosts map[string]bool
@@ -451,7 +452,8 @@ func TestAddressesAreNamesOnly(t *testing.T) {
 	if len(w.hosts) != 1 || !strings.Contains(srv.URL, slices.Collect(maps.Keys(w.hosts))[0]) {
 		t.Errorf("authority: asked were %v", w.hosts)
 	}
-	// A resource that the server gives to whoever reads it is no skill until it says so.
+	// A resource that the server gives to any reader is not a skill until its entry says
+	// so.
 	before := reads(far)
 	if _, err := fetch(t, m.Source, "skill/nothing", "SKILL.md"); metier.CodeOf(err) != "skill_not_found" || reads(far) != before {
 		t.Errorf("scheme: %v, %v", err, far.Requests())
@@ -513,7 +515,7 @@ func TestBareNamesAreNeverSkillsOfServers(t *testing.T) {
 	if _, err := n.Find("deploy"); metier.CodeOf(err) != "skill_not_found" {
 		t.Errorf("a bare name finds it: %v", err)
 	}
-	// Nor does a local skill take the place of a server's.
+	// A local skill does not replace a server's skill either.
 	for _, name := range []string{"mcp:two:deploy", "MCP:two:deploy", "ｍcp：two：deploy"} {
 		n = build(t, shelf(t, map[string]string{"x/SKILL.md": hosttest.Text("'"+name+"'", "Local.", "x")}), second)
 		if sk := one(t, n, "mcp:two:deploy"); sk.Tier != policy.ThirdParty {
@@ -539,7 +541,7 @@ func TestWhatIsActedOnStaysAsItWasLoaded(t *testing.T) {
 	if _, err := fetch(t, m.Source, sk.ID.Path, "SKILL.md"); err != nil {
 		t.Fatal(err)
 	}
-	after := build(t, m) // the server lists otherwise from now on
+	after := build(t, m) // the server sends another list from now on
 	sk = one(t, after, "mcp:far:deploy")
 	now, err := after.Index(t.Context(), sk)
 	if err != nil || now.Tree != was.Tree {
@@ -629,7 +631,8 @@ func TestAProgramWaitsWhileSuchASkillIsActive(t *testing.T) {
 	if d := policy.Decide(g, r(far)); d.Outcome != policy.Ask || !slices.Equal(d.Question.Scopes, []string{policy.ScopeOnce}) {
 		t.Errorf("dynamic: %+v", d)
 	}
-	// What lasts is bound to the files: no rule, which names a skill and not what it holds, answers.
+	// A lasting approval is bound to the files: a rule does not answer, because it names a skill
+	// but not its content.
 	far.Tree, g.Answers = "sha256:u", nil
 	for _, rule := range []string{"mcp:far:deploy", "mcp:far:skill/deploy", "mcp:*"} {
 		g.Skills = []policy.SkillRule{{Effect: policy.RuleAllow, Skill: rule}}
@@ -658,7 +661,7 @@ func TestAProgramWaitsWhileSuchASkillIsActive(t *testing.T) {
 	}
 }
 
-// Of a list that a server's skill brings, nothing is allowed, whatever the tool.
+// A list in a server's skill allows nothing, whatever the tool.
 func TestListsOfServersSkillsAllowNothing(t *testing.T) {
 	t.Parallel()
 	g := &policy.Grants{Mode: policy.Disabled, Tools: []string{"write_file"}, Narrow: policy.NarrowPreapprove, Rules: []policy.Rule{{Effect: policy.RuleAsk, Pattern: "write_file"}}}
@@ -718,8 +721,8 @@ func TestStdioServesSkillsToo(t *testing.T) {
 	}
 }
 
-// The tool that runs scripts stages a skill's files when it is loaded; of a
-// server's skill it fetches none then.
+// The tool that runs scripts stages a skill's files when the skill is loaded.
+// Those of a server's skill are not fetched then.
 func TestNoScriptIsFetchedBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	k := with(func(k *hosttest.Skill) { k.Files["scripts/run.sh"] = "echo hi" })

@@ -75,11 +75,11 @@ func (s *Source) fetch(ctx context.Context) ([]Entry, error) {
 		out = append(out, r.Skills...)
 		switch {
 		case len(out) > maxSkills:
-			return out[:maxSkills], s.c.fault("list", "mcp-skills-cut", "", fmt.Errorf("it lists more than %d skills; the first are taken", maxSkills))
+			return out[:maxSkills], s.c.fault("list", "mcp-skills-cut", "", fmt.Errorf("it lists more than %d skills; only the first ones are used", maxSkills))
 		case r.Next == "":
 			return s.named(ctx, out)
 		case seen[r.Next] || len(seen) >= maxPages*10 || s.c.received.Load()-begun > s.c.listing():
-			return out, s.c.fault("list", "mcp-skills-cut", "", errors.New("its list of skills has no end"))
+			return out, s.c.fault("list", "mcp-skills-cut", "", errors.New("its list of skills does not end"))
 		}
 		cursor, seen[r.Next] = r.Next, true
 	}

@@ -109,7 +109,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 	}
 	raw, err := json.Marshal(c.worded(t.InputSchema))
 	if err != nil {
-		return nil, errors.New("its schema is no JSON")
+		return nil, errors.New("its schema is not JSON")
 	}
 	if len(raw) > maxSchema {
 		return nil, fmt.Errorf("its schema has %d bytes, more than %d", len(raw), maxSchema)
@@ -118,7 +118,7 @@ func (c *connection) take(t *mcp.Tool, ours string) (*tool, error) {
 		Type any `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
-		return nil, errors.New("its schema is not one of an object")
+		return nil, errors.New("its schema does not describe an object")
 	}
 	resolved, err := validator(raw)
 	if err != nil {
@@ -174,7 +174,7 @@ func (t *tool) Facts(_ context.Context, _ *metier.Session, args json.RawMessage)
 	var v map[string]any
 	if len(args) > 0 {
 		if err := json.Unmarshal(args, &v); err != nil || v == nil {
-			return bad(errors.New("the arguments are no object"))
+			return bad(errors.New("the arguments are not an object"))
 		}
 	}
 	if v == nil {
@@ -225,7 +225,7 @@ func (t *tool) Invoke(ctx context.Context, x *metier.ToolContext) (metier.Result
 		}
 		return t.failed(err), nil
 	case len(r.InputRequests) > 0:
-		return metier.Failure(t.c.fault("call", "mcp_input_required", "use the server in a client that can be asked", errors.New("the server asks for more, which a run cannot give"))), nil
+		return metier.Failure(t.c.fault("call", "mcp_input_required", "use the server in a client that can answer its requests", errors.New("the server asks for more input, which a run cannot give"))), nil
 	}
 	res, n := t.result(r)
 	if n > 0 {
@@ -304,7 +304,7 @@ func (t *tool) result(r *mcp.CallToolResult) (metier.Result, int) {
 		notes = append(notes, fmt.Sprintf("[cut: the first %d of %d bytes are shown]", most, whole))
 	}
 	if left > 0 {
-		notes = append(notes, fmt.Sprintf("[%d parts that are no text or image are left out]", left))
+		notes = append(notes, fmt.Sprintf("[%d parts that are neither text nor images are left out]", left))
 	}
 	shown, n := "", 0
 	if content != "" {
