@@ -12,7 +12,7 @@ import (
 	"metier/model/modeltest"
 )
 
-// recorded are the events of one type in the run's log.
+// recorded returns the events of one type in the run's log.
 func recorded[T event.Event](w *fixture) []T {
 	w.t.Helper()
 	return eventtest.All[T](w.t, w.log)
@@ -72,7 +72,7 @@ func TestCatalogOnTheWireIsTheOneOfTheRecord(t *testing.T) {
 			if e.Rung != c.rung || e.Listed+e.Omitted < 40 || (e.Omitted > 0) != c.omits || e.Tokens == 0 || e.Search != "search_skills" || e.Budget > 0 && e.Tokens > e.Budget {
 				t.Errorf("%+v", e)
 			}
-			// Rendered again from the session, it is the same.
+			// Rendering it again from the session gives the same text.
 			if cat := w.sess.Catalog(t.Context()); cat.Text != string(text) || cat.Tokens != e.Tokens || len(cat.Entries) != e.Listed {
 				t.Errorf("rendered again it is\n%s", cat.Text)
 			}
@@ -120,7 +120,7 @@ func TestWithoutSkillsNothingIsAdded(t *testing.T) {
 	var prompts []string
 	for _, c := range []struct {
 		values map[string]string
-		broken bool // a skill is there that cannot be used
+		broken bool // one skill exists, but cannot be used
 	}{{}, {values: map[string]string{"catalog_format": "none", "catalog_place": "none", "activation": "none"}}, {broken: true}} {
 		w := newFixture(t, "keen", c.values)
 		if c.broken {

@@ -17,7 +17,7 @@ import (
 	"metier/policy"
 )
 
-// backwards is a child that ends after the one of the next call has.
+// backwards is a child that ends after the child of the next call has ended.
 type backwards struct{ ended []chan struct{} }
 
 func (backwards) Spec(context.Context, *metier.Session) (metier.Spec, bool) {

@@ -39,7 +39,7 @@ func count[E event.Event](evs []event.Event) (n int, last E) {
 	return n, last
 }
 
-// boaster is a model that says impossible things of itself.
+// boaster is a model that claims impossible capabilities.
 type boaster struct{}
 
 func (boaster) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
@@ -104,7 +104,7 @@ func TestRetriesEnd(t *testing.T) {
 	if out.Status != "failed" || out.Code != "model_server" {
 		t.Errorf("outcome %+v", out)
 	}
-	if n := len(w.server.Requests()); n != 6 { // one try and five more
+	if n := len(w.server.Requests()); n != 6 { // one try and five retries
 		t.Errorf("%d requests", n)
 	}
 }
@@ -145,7 +145,7 @@ func TestCompactionKeepsActiveSkills(t *testing.T) {
 		case n == 1:
 			return call("load_skill", `{"name":"guide"}`)
 		case n < 7:
-			// Ever more input: the sixth prompt is over the limit.
+			// The input grows until the sixth prompt exceeds the limit.
 			return modeltest.Turn{Calls: []modeltest.Call{{Tool: "read_file", Args: fmt.Sprintf(`{"path":"a.txt","offset":%d}`, n)}}, Usage: model.Usage{Input: int64(n) * 30_000, Output: 10}}
 		}
 		return modeltest.Turn{Text: "done"}
@@ -207,7 +207,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 		switch n++; n {
 		case 1:
 			return call("edit_file", `{"path":"a.txt","old":"one","new":"one one"}`)
-		case 2: // the model is at work when the run is interrupted
+		case 2: // the model is working when the run is interrupted
 			cancel()
 			return modeltest.Turn{Fault: &modeltest.Fault{Hang: true}}
 		}
@@ -367,7 +367,7 @@ func TestAnAnswerForTheSessionEndsTheOtherQuestion(t *testing.T) {
 			return policy.Answer{Question: q.ID, Allow: true, Scope: policy.ScopeSession, By: "somebody"}, nil
 		}
 		close(both)
-		<-ctx.Done() // nobody else ends it
+		<-ctx.Done() // nothing else ends it
 		return policy.Answer{}, ctx.Err()
 	}
 	if out, err := agent.Run(t.Context(), cfg); err != nil || out.Status != "done" || asked.Load() != 2 {
@@ -378,8 +378,8 @@ func TestAnAnswerForTheSessionEndsTheOtherQuestion(t *testing.T) {
 	}
 }
 
-// slowLog makes the second answer durable only when that is canceled, where it
-// can be.
+// slowLog makes the second answer durable only when that write is canceled,
+// where it can be.
 type slowLog struct {
 	*record.Memory
 	answers       atomic.Int32
@@ -420,7 +420,7 @@ func TestAnswer_IsRecordedWhateverHappensMeanwhile(t *testing.T) {
 	}
 	w.server.Say(modeltest.Turn{Calls: calls}, modeltest.Turn{Text: "done"})
 	cfg := w.prepare("go")
-	idle := make(chan struct{}) // closed when the driver stands still
+	idle := make(chan struct{}) // closed when the driver is idle
 	cfg.Observe = func(p agent.Progress) {
 		if p.Kind == agent.ToolResult && p.Call == "t1.c2" {
 			close(idle)
@@ -442,7 +442,7 @@ func TestAnswer_IsRecordedWhateverHappensMeanwhile(t *testing.T) {
 	want(t, out.Status, "done")
 }
 
-// endless is a read that ends when it is cancelled.
+// endless is a read that ends only when it is canceled.
 type endless struct{ begun chan struct{} }
 
 func (endless) Spec(context.Context, *metier.Session) (metier.Spec, bool) {

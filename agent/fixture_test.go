@@ -21,12 +21,12 @@ import (
 	"metier/source/local"
 )
 
-// fixture is one agent over real folders, asking a stand-in that speaks a
+// fixture is one agent over real folders. Its model is a stand-in that speaks a
 // provider's wire format and keeps every request.
 type fixture struct {
 	t      *testing.T
 	ws     string
-	global string // a root outside the workspace, found once it is there
+	global string // a root outside the workspace, found if it exists
 	server *modeltest.Server
 	set    settings.Settings
 	grants []string
@@ -34,9 +34,9 @@ type fixture struct {
 	mode   string
 	output string
 	prompt agent.Prompt
-	more   []metier.Tool // beside the file tools
+	more   []metier.Tool // in addition to the file tools
 	log    *record.Memory
-	slow   record.Log // the session's way to log, where it is another
+	slow   record.Log // a log to use instead of the session's
 	sess   *metier.Session
 }
 
@@ -88,7 +88,7 @@ func (w *fixture) snapshot(ctx context.Context) (*metier.Snapshot, error) {
 	return metier.Build(ctx, mounts, w.set.Parse, w.set.Names, w.set.Read.IndexRoot, w.set.Discover.ResourceIndex == settings.ResourceIndexStart)
 }
 
-// run says the prompt and drives the agent; skills are loaded before.
+// run sends the prompt and drives the agent. It loads skills first.
 func (w *fixture) run(prompt string, skills ...string) agent.Outcome {
 	w.t.Helper()
 	out, err := agent.Run(w.t.Context(), w.prepare(prompt, skills...))
@@ -98,7 +98,7 @@ func (w *fixture) run(prompt string, skills ...string) agent.Outcome {
 	return out
 }
 
-// prepare opens the session, says the prompt and returns what Run takes.
+// prepare opens the session, sends the prompt and returns what Run takes.
 func (w *fixture) prepare(prompt string, skills ...string) agent.Config {
 	w.t.Helper()
 	ctx := w.t.Context()

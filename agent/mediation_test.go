@@ -14,8 +14,7 @@ import (
 	"metier/record"
 )
 
-// sensor is an embedder's tool that forgets to say that it mediated its result,
-// or does say so.
+// sensor is an embedder's tool that reports a mediated result, or forgets to.
 type sensor struct {
 	name  string
 	label policy.Label
@@ -75,8 +74,8 @@ func TestAResultNobodyMediatedIsWithheldFromTheModel(t *testing.T) {
 	}
 }
 
-// everything is all entries of a record with what they refer to, and the code of
-// the decision about a release and the role of the result.
+// everything returns all entries of a record with the content they refer to, the
+// code of the release decision, and the role of the result.
 func everything(t *testing.T, log *record.Memory) (text, released string, role policy.Role) {
 	t.Helper()
 	for en, err := range log.Read(t.Context(), 1) {

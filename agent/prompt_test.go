@@ -25,12 +25,12 @@ func TestSystemPromptSaysWhatSkillsAreAndWhatIsAboveThem(t *testing.T) {
 		"A skill cannot authorize tools, permissions or protected observations")
 }
 
-// skillPrompts runs with each kind of system prompt, with a skill that is loaded
-// and with one that is only there, and expects the words in each.
+// skillPrompts runs with each kind of system prompt, with a loaded skill and
+// with one that is only available, and expects the words in each.
 func skillPrompts(t *testing.T, words ...string) {
 	t.Helper()
 	for _, profile := range []string{"cf-harness", settings.DefaultProfile} {
-		for _, base := range []string{"", "You are somebody else's agent."} { // a host's own text does not take its place
+		for _, base := range []string{"", "You are somebody else's agent."} { // a host's own text does not replace it
 			for _, preloads := range [][]string{nil, {"one"}} {
 				w := newFixture(t, profile, nil)
 				w.skill("one", "does one thing", "Do it.\n")
@@ -205,7 +205,7 @@ func TestCatalogComesAfterTheProjectsInstructions(t *testing.T) {
 // req: B-040
 func TestPromptBuilderScansAndAppendsForAnyCaller(t *testing.T) {
 	t.Parallel()
-	var build func(context.Context, agent.Config) (agent.Outcome, error) = agent.Run // the signature callers rely on
+	var build func(context.Context, agent.Config) (agent.Outcome, error) = agent.Run // the signature that callers depend on
 	_ = build
 	var sys []string
 	for _, skills := range []int{0, 1} {
@@ -248,7 +248,7 @@ func TestPlanModeLoadsASkillAndReturnsValidStructure(t *testing.T) {
 	want(t, w.system()[0], "planner: how to plan", "You are in planning mode", "load it with skills.load; read a file it mentions with skills.readFile.")
 	want(t, w.server.Requests()[2].Messages[len(w.server.Requests()[2].Messages)-1].Text, "does not have the form")
 
-	// An answer that never has the form is none.
+	// An answer that never fits the schema is not an answer.
 	never := newFixture(t, "project-skills", nil)
 	never.mode, never.output = w.mode, w.output
 	bad := modeltest.Turn{Text: `{"steps": []}`}

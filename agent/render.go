@@ -147,7 +147,7 @@ func synthetic(code string) string {
 	case step.CodeCallLimit:
 		return "call_limit: too many calls in one reply; this one was not made"
 	case step.CodeExpired:
-		return "expired: nobody answered in time; the call was not made"
+		return "expired: no answer came in time; the call was not made"
 	case step.CodeLoop:
 		return "loop_detected: the same call was made several times in a row; this one was not made"
 	case step.CodeLostTooOften:

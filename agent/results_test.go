@@ -19,7 +19,7 @@ import (
 	"metier/record"
 )
 
-// returned are the results of the log: call, code and text.
+// returned lists the results in the log: call, code and text.
 func (w *fixture) returned() (out []string) {
 	w.t.Helper()
 	for _, e := range w.events() {
@@ -36,7 +36,7 @@ func (w *fixture) returned() (out []string) {
 	return out
 }
 
-// write appends events as a process that is gone did.
+// write appends events as an earlier process did.
 func (w *fixture) write(evs ...event.Event) {
 	w.t.Helper()
 	for _, e := range evs {

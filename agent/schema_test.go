@@ -8,7 +8,7 @@ import (
 	"metier/agent"
 )
 
-// doubling is a schema that meets a value 2^n times.
+// doubling is a schema that visits a value 2^n times.
 func doubling(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref": "#/$defs/d0", "$defs": {`)

@@ -25,7 +25,7 @@ func TestCompactionByThreshold(t *testing.T) {
 	if s.Active[1].InMessage != 2 || s.Active[0].InMessage != -1 {
 		t.Fatalf("active %+v", s.Active)
 	}
-	wants(t, s, "t2.m#0") // three messages, two of them stay: nothing to gain
+	wants(t, s, "t2.m#0") // three messages, two of them are kept: nothing to gain
 	turn(t, s)
 	if c := step.Next(s)[0]; c != (step.Compact{ID: "t3.k", Upto: 3}) {
 		t.Fatalf("%+v", c)
@@ -52,12 +52,12 @@ func TestActivatedAfterItsCallReturnedIsCarriedByTheResult(t *testing.T) {
 	if s.Active[0].InMessage != 2 {
 		t.Fatalf("active %+v", s.Active)
 	}
-	reply(t, s, "exec") // the same text again, outside of a result: the first message still carries it
+	reply(t, s, "exec") // the same text again, outside of a result: the first message still has it
 	must(t, s, event.SkillActivated{Call: "user", SkillID: "s:b", Hash: "1", Text: ref("b")}, event.ToolResult{ID: "t2.c0"})
 	if s.Active[0].InMessage != 2 {
 		t.Fatalf("active %+v", s.Active)
 	}
-	reply(t, s, "load_skill") // the file changed, and the turn was stopped before the new text was given
+	reply(t, s, "load_skill") // the file changed, and the turn was stopped before the new text was shown
 	must(t, s, event.SkillActivated{Call: "t3.c0", SkillID: "s:b", Hash: "2", Text: ref("b2"), DigestChanged: true}, event.RunStopped{Scope: "turn"})
 	if len(s.Active) != 1 || s.Active[0].InMessage != -1 || s.Active[0].Digest != "2" {
 		t.Fatalf("active %+v", s.Active)
@@ -76,7 +76,7 @@ func TestFailedPrecautionIsNoEnd(t *testing.T) {
 		return event.ModelFailed{ID: "t3.m", Try: try, Code: string(model.CodeContextOverflow), Retry: true}
 	}
 	must(t, s, event.ModelStarted{ID: "t3.m"}, over(0))
-	wants(t, s, "t3.k#2") // now it has to be
+	wants(t, s, "t3.k#2") // now it is required
 	must(t, s, event.ModelStarted{ID: "t3.k", Try: 2}, event.ContextCompacted{ID: "t3.k", Upto: 3})
 	wants(t, s, "t3.m#1")
 	must(t, s, over(1))
@@ -99,7 +99,7 @@ func TestOverflowIsAnsweredByOneCompaction(t *testing.T) {
 		return event.ModelFailed{ID: "t2.m", Try: try, Code: string(model.CodeContextOverflow)}
 	}
 	must(t, s, event.RecordRecovered{Seq: 1, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"}, over(0))
-	wants(t, s, "t2.k#1") // another key than the precaution's
+	wants(t, s, "t2.k#1") // not the key of the proactive compaction
 	for seq := range uint64(5) {
 		must(t, s, event.RecordRecovered{Seq: seq + 2, LostSeq: 9, LostID: "started:t9.c0#0", LostType: "call.started"})
 	}
@@ -178,7 +178,7 @@ func TestCompactionKeepsPairsSkillsAndTheLastMessages(t *testing.T) {
 				apply(event.ToolResult{ID: c.ID, Content: ref(c.ID)})
 			}
 			pairs(t, s)
-			for i, l := range s.Active { // nothing lost, and each is where it is said to be
+			for i, l := range s.Active { // nothing is lost, and each skill is where Active says
 				if l.SkillID != skills[i] {
 					r.Fatalf("active %+v, want %v", s.Active, skills)
 				}

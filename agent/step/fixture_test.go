@@ -19,13 +19,13 @@ import (
 	"metier/record"
 )
 
-// ref is the blob of a text.
+// ref returns the blob reference of a text.
 func ref(s string) record.Ref {
 	h := sha256.Sum256([]byte(s))
 	return record.Ref{Digest: "sha256:" + hex.EncodeToString(h[:]), Size: int64(len(s)), Media: "application/json"}
 }
 
-// dump is the state as JSON.
+// dump returns the state as JSON.
 func dump(t testing.TB, s *step.State) string {
 	t.Helper()
 	b, err := json.Marshal(s)
@@ -35,7 +35,7 @@ func dump(t testing.TB, s *step.State) string {
 	return string(b)
 }
 
-// must applies events that have to be used.
+// must applies events that have to change the state.
 func must(t testing.TB, s *step.State, evs ...event.Event) {
 	t.Helper()
 	for _, e := range evs {
@@ -59,7 +59,7 @@ func refuse(t testing.TB, s *step.State, evs ...event.Event) {
 	}
 }
 
-// keys are the keys of what is outstanding.
+// keys returns the keys of the outstanding actions.
 func keys(s *step.State) []string {
 	var out []string
 	for _, a := range step.Next(s) {
@@ -77,7 +77,7 @@ func wants(t testing.TB, s *step.State, want ...string) {
 }
 
 // pairs checks that each assistant call has exactly one result, in order, in
-// the next message, and that no result stands alone; the open turn is excused.
+// the next message, and that every result has a call. The open turn is exempt.
 func pairs(t testing.TB, s *step.State) {
 	t.Helper()
 	for i, m := range s.Messages {
@@ -105,9 +105,9 @@ func pairs(t testing.TB, s *step.State) {
 	}
 }
 
-// fixture is everything around the machine: a log, a scripted model, tools with
-// effects, and a driver which claims and finishes in a random order, dies at
-// any moment and takes up the log again.
+// fixture is the environment of the state machine: a log, a scripted model,
+// tools with effects, and a driver that claims and finishes in a random order,
+// crashes at any moment and resumes from the log.
 type fixture struct {
 	t       testing.TB
 	seed    uint64
@@ -116,7 +116,7 @@ type fixture struct {
 	log     []event.Event // as decoded from their entries
 	flight  []step.Action
 	acts    map[string]int // side effects that happened, by call
-	crashes int            // still allowed
+	crashes int            // crashes still allowed
 	stopAt  int            // event after which the turn is stopped, 0 never
 }
 
@@ -131,7 +131,7 @@ func newFixture(t testing.TB, seed uint64, crashes int) *fixture {
 	return w
 }
 
-// append writes events to the log as one piece and folds them.
+// append writes events to the log in one append and folds them.
 func (w *fixture) append(evs ...event.Event) {
 	w.t.Helper()
 	for _, e := range evs {
@@ -146,8 +146,8 @@ func (w *fixture) append(evs ...event.Event) {
 	}
 }
 
-// stored is the event as another process reads it. The codec is slow: one
-// world of eight goes through it.
+// stored returns the event as another process reads it. The codec is slow: one
+// fixture in eight uses it.
 func (w *fixture) stored(e event.Event) event.Event {
 	w.t.Helper()
 	if w.seed%8 != 0 {
@@ -164,7 +164,7 @@ func (w *fixture) stored(e event.Event) event.Event {
 	return decoded
 }
 
-// refold is what another process makes of the log.
+// refold returns the state that another process folds from the log.
 func (w *fixture) refold() *step.State {
 	w.t.Helper()
 	s := &step.State{}
@@ -183,11 +183,11 @@ func (w *fixture) refold() *step.State {
 	return s
 }
 
-// crash forgets everything but the log.
+// crash forgets everything except the log.
 func (w *fixture) crash() {
 	w.t.Helper()
 	w.crashes--
-	for _, a := range w.flight { // some acts happened, and nobody heard of it
+	for _, a := range w.flight { // some effects happened, but were not recorded
 		if c, ok := a.(step.CallTool); ok && w.r.IntN(2) == 0 {
 			w.act(c)
 		}
@@ -208,7 +208,7 @@ func (w *fixture) act(c step.CallTool) {
 	}
 }
 
-// claim takes an action up, as far as it is one that is claimed.
+// claim claims an action, if it is of a kind that is claimed.
 func (w *fixture) claim(a step.Action) {
 	w.t.Helper()
 	effect := map[string]policy.Effect{"read": policy.Read, "load_skill": policy.Read, "write": policy.Write, "exec": policy.SideEffect}
@@ -220,7 +220,7 @@ func (w *fixture) claim(a step.Action) {
 	case step.Spawn:
 		w.append(event.ToolCallStarted{ID: a.ID, Try: a.Try, Tool: a.Tool})
 	case step.CallTool:
-		if a.Tool == "exec" && a.Try == 0 { // has to be asked for
+		if a.Tool == "exec" && a.Try == 0 { // requires an approval
 			w.append(event.ApprovalRequested{Call: a.ID, ID: "q-" + a.ID, Binds: "b"})
 			return
 		}
@@ -304,7 +304,7 @@ func (w *fixture) finish(a step.Action) {
 	}
 }
 
-// fails counts in the log, because the world forgets, too.
+// fails counts in the log, because the fixture forgets in a crash too.
 func (w *fixture) fails(id, code string) int {
 	n := 0
 	for _, e := range w.log {
@@ -346,8 +346,8 @@ func (w *fixture) run() *step.State {
 	return nil
 }
 
-// transcript is what the conversation came to. What a crash left unknown is
-// written as if it had been heard of.
+// transcript returns the final conversation. An outcome that a crash left
+// unknown is written as if it had been recorded.
 func (w *fixture) transcript() string {
 	s := *w.s
 	s.Messages = slices.Clone(s.Messages)
@@ -364,7 +364,7 @@ func (w *fixture) transcript() string {
 	return string(b)
 }
 
-// firstDiff is where two texts part.
+// firstDiff returns the first position at which two texts differ.
 func firstDiff(a, b string) string {
 	la, lb := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(la), len(lb)) {

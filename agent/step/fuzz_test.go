@@ -34,7 +34,7 @@ func TestStateStaysSmall(t *testing.T) {
 	}
 }
 
-// fuzzEvent makes an event of two bytes; few ids, so that many fit.
+// fuzzEvent makes an event from two bytes. It uses few ids, so that many match.
 func fuzzEvent(s *step.State, kind, x byte) event.Event {
 	turn, n, try := max(s.Turn-int(x>>7), 0), int(x&3), int(x>>2&1)
 	call := fmt.Sprintf("t%d.c%d", turn, n)
@@ -99,9 +99,9 @@ func fuzzEvent(s *step.State, kind, x byte) event.Event {
 }
 
 // endure folds any sequence of events. Nothing panics, the conversation stays
-// whole, an unused event changes nothing, JSON changes nothing, and a run is
-// never stuck: something is outstanding, in flight or awaited unless it is idle
-// or ended.
+// complete, an ignored event changes nothing, a round trip through JSON changes
+// nothing, and a run is never stuck: something is outstanding, in flight or
+// awaited unless it is idle or ended.
 func endure(t *testing.T, in []byte) {
 	t.Helper()
 	s := &step.State{}

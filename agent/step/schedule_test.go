@@ -33,8 +33,8 @@ func TestAnyScheduleWithCrashesGivesOneTranscript(t *testing.T) {
 	t.Logf("%d crashes, %d unknown outcomes", crashed, unknown)
 }
 
-// effects checks that no side effect happened twice and that one which is said
-// to have happened did; it counts those of which nobody knows.
+// effects checks that no side effect happened twice and that each one reported
+// as done happened. It counts those with an unknown outcome.
 func (w *fixture) effects() (unknown int) {
 	w.t.Helper()
 	for call, n := range w.acts {
@@ -104,8 +104,8 @@ func TestDoubledAndLateEventsChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch e.(type) {
-		case event.ToolsOffered: // an older offer is a new change
-		case event.Input: // nobody remembers an input that was compacted away
+		case event.ToolsOffered: // an older offer, applied again, is a change
+		case event.Input: // an input that was compacted away is forgotten
 			refuse(t, s, e)
 		default:
 			before = append(before, e)

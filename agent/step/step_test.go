@@ -11,7 +11,7 @@ import (
 	"metier/policy"
 )
 
-// started is a run that has been told to go.
+// started is a run that was started.
 func started(t testing.TB, b event.RunStarted) *step.State {
 	t.Helper()
 	b.Run, b.Rules = "r1", step.Rules
@@ -30,14 +30,14 @@ func reply(t testing.TB, s *step.State, tools ...string) {
 	must(t, s, event.ModelStarted{ID: s.Pending.ID, Try: s.Pending.Try}, e)
 }
 
-// turn is a whole turn with one call that is read-only.
+// turn is a complete turn with one read-only call.
 func turn(t testing.TB, s *step.State) {
 	t.Helper()
 	reply(t, s, "read")
 	must(t, s, event.ToolResult{ID: s.Calls[0].ID, Content: ref("r")})
 }
 
-// ends fails unless the run is about to end like this.
+// ends fails unless the run is about to end with this outcome.
 func ends(t testing.TB, s *step.State, status, code string) {
 	t.Helper()
 	next := step.Next(s)
@@ -52,7 +52,7 @@ func ends(t testing.TB, s *step.State, status, code string) {
 	wants(t, s)
 }
 
-// results are the codes of the last tool message.
+// results returns the codes of the last tool message.
 func results(s *step.State) string {
 	var out []string
 	for i := len(s.Messages) - 1; i >= 0; i-- {
@@ -102,7 +102,7 @@ func TestInputSaidWhileBusyOpensTheNextTurn(t *testing.T) {
 		t.Fatalf("message %+v", m)
 	}
 	must(t, s, event.ModelStarted{ID: "t2.m"}, event.Input{ID: "i3"}, event.ModelReplied{ID: "t2.m"})
-	wants(t, s, "t3.m#0") // not the last answer: somebody spoke meanwhile
+	wants(t, s, "t3.m#0") // not the last answer: an input arrived meanwhile
 	reply(t, s)
 	must(t, s, event.Input{ID: "i4"}) // before the end was written
 	wants(t, s, "t4.m#0")
@@ -121,7 +121,7 @@ func TestSecondRunGoesOnWithTheConversation(t *testing.T) {
 	wants(t, s)
 	refuse(t, s, event.RunStarted{Run: "r1", Rules: step.Rules})
 	must(t, s, b)
-	wants(t, s, "t2.m#0") // turns count on, and the limit is the new run's own
+	wants(t, s, "t2.m#0") // turns continue to count, and the limit is the new run's own
 	if len(s.Messages) != 3 || s.Usage.Input != 0 || s.Run != "r2" {
 		t.Fatalf("state %s", dump(t, s))
 	}
@@ -169,7 +169,7 @@ func TestLostOpsByEffect(t *testing.T) {
 	for _, c := range []struct {
 		tool   string
 		effect policy.Effect
-		code   string // "": asked for again
+		code   string // "": requested again
 	}{{"read", policy.Read, ""}, {"write", policy.Write, ""}, {"child", "", ""}, {"exec", policy.SideEffect, step.CodeOutcomeUnknown}, {"odd", "", step.CodeOutcomeUnknown}} {
 		s := started(t, event.RunStarted{})
 		must(t, s, event.ModelStarted{ID: "t1.m"}, event.ToolCallLost{ID: "t1.m"})
@@ -234,7 +234,7 @@ func TestRecoveredLogDoesNotRepeatACall(t *testing.T) {
 	s = three() // nothing that acts was lost
 	refuse(t, s, event.RecordRecovered{Seq: 9}, event.RecordRecovered{Seq: 9, LostSeq: 10, LostID: "said:i2", LostType: "input.said"})
 
-	s = started(t, event.RunStarted{}) // the reply that asked for the call is gone with it
+	s = started(t, event.RunStarted{}) // the reply with the call is lost with it
 	must(t, s, event.ModelStarted{ID: "t1.m"})
 	lost := event.RecordRecovered{Seq: 4, LostSeq: 9, LostID: "started:t1.c0#0", LostType: "call.started"}
 	must(t, s, lost)
@@ -243,7 +243,7 @@ func TestRecoveredLogDoesNotRepeatACall(t *testing.T) {
 	if m := s.Messages[1]; m.Slot.Origin != step.OriginRecovery || m.Content.Digest != "" {
 		t.Fatalf("the model is not told: %s", dump(t, s))
 	}
-	refuse(t, s, event.RecordRecovered{Seq: 4, LostSeq: 5, LostID: "started:http-7#0", LostType: "call.started"}) // no call of the model
+	refuse(t, s, event.RecordRecovered{Seq: 4, LostSeq: 5, LostID: "started:http-7#0", LostType: "call.started"}) // not a call of the model
 }
 
 func TestModelFailures(t *testing.T) {
@@ -256,7 +256,7 @@ func TestModelFailures(t *testing.T) {
 	refuse(t, s, busy("t1.m", 0), event.ModelFailed{ID: "t9.m"})
 	must(t, s, busy("t1.m", 1))
 	wants(t, s, "t1.m#2")
-	reply(t, s, "read") // a success begins the count again
+	reply(t, s, "read") // a success restarts the count
 	must(t, s, event.ToolResult{ID: "t1.c0"}, busy("t2.m", 0), busy("t2.m", 1), busy("t2.m", 2))
 	ends(t, s, "failed", "model_overloaded")
 
@@ -290,7 +290,7 @@ func TestLimits(t *testing.T) {
 		ends(t, s, "failed", step.CodeTurnLimit)
 		s = started(t, event.RunStarted{MaxTurns: 2})
 		turn(t, s)
-		reply(t, s) // an answer in the last turn is an answer
+		reply(t, s) // an answer in the last turn counts
 		ends(t, s, "done", "")
 	})
 	t.Run("changed under way", func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestLimits(t *testing.T) {
 		must(t, s, event.RunLimited{Run: s.Run, MaxTurns: 2, MaxTokens: 1e6})
 		turn(t, s)
 		ends(t, s, "failed", step.CodeTurnLimit)
-		refuse(t, s, event.RunLimited{Run: s.Run, MaxTurns: 3}) // it is over
+		refuse(t, s, event.RunLimited{Run: s.Run, MaxTurns: 3}) // the run has ended
 	})
 	t.Run("calls in one reply", func(t *testing.T) {
 		t.Parallel()
@@ -336,11 +336,11 @@ func TestLimits(t *testing.T) {
 		}
 		same("a")
 		same("a", "b")
-		same("b") // breaks the row of a
+		same("b") // interrupts the series of a
 		same("a")
 		same("a")
 		wants(t, s, "t6.m#0")
-		same("c", "a") // b does not run either: nobody would read it
+		same("c", "a") // b does not run either: its result would not be read
 		if got := results(s); got != "loop_detected loop_detected" {
 			t.Fatalf("results %q", got)
 		}
@@ -383,7 +383,7 @@ func TestOfferWaitsForTheTurnsEnd(t *testing.T) {
 	if s.Offered.Digest != "a" || s.NewOffer.Digest != "b" {
 		t.Fatal(dump(t, s))
 	}
-	must(t, s, event.ToolCallLost{ID: "t1.m"}, event.ToolsOffered{Digest: "c"}) // a second try of the same turn is shown the same
+	must(t, s, event.ToolCallLost{ID: "t1.m"}, event.ToolsOffered{Digest: "c"}) // a second try of the same turn is shown the same tools
 	reply(t, s, "read")
 	if s.Offered.Digest != "a" {
 		t.Fatal(dump(t, s))
@@ -410,7 +410,7 @@ func TestAnswerIsCheckedAgainstTheSchema(t *testing.T) {
 		t.Fatalf("message %+v", m)
 	}
 	reply(t, s)
-	must(t, s, event.Input{ID: "i2"}) // said while the check runs: no end yet
+	must(t, s, event.Input{ID: "i2"}) // sent while the check runs: the run does not end yet
 	wants(t, s, "t2.o#0")
 	must(t, s, event.OutputChecked{ID: "t2.o", Output: ref("out")})
 	wants(t, s, "t3.m#0")

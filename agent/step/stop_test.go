@@ -59,7 +59,7 @@ func TestStopOfTheRun(t *testing.T) {
 		must(t, s, event.RunStopped{Scope: "turn"}, event.RunStopped{Scope: "run", Reason: c.reason})
 		refuse(t, s, event.RunStopped{Scope: "run", Reason: "other"}, event.RunStopped{Scope: "turn"})
 		wants(t, s, "t1.c0#0!", "t1.c1#0!", "t1.c2#0!", "t1.c3#0!")
-		for _, l := range step.Interrupted(s) { // and then the process died: nothing is done again
+		for _, l := range step.Interrupted(s) { // then the process crashed: nothing is repeated
 			must(t, s, l)
 		}
 		if got := results(s); got != "outcome_unknown outcome_unknown cancelled cancelled cancelled" {
@@ -87,7 +87,7 @@ func TestParkAndAnswer(t *testing.T) {
 	must(t, s, event.ApprovalRequested{Call: "t1.c0", ID: "q1", Binds: "b1"}, event.ApprovalRequested{Call: "t1.c2", ID: "q2", Binds: "b1"},
 		event.ToolCallStarted{ID: "t1.c1", Effect: policy.Read}, event.ToolCallStarted{ID: "t1.c3"})
 	refuse(t, s, event.ApprovalRequested{Call: "t1.c0", ID: "q1", Binds: "b1"}, event.ApprovalRequested{Call: "t1.c1", ID: "q9"}, event.ApprovalRequested{Call: "x"})
-	must(t, s, event.ApprovalRequested{Call: "t1.c3", ID: "q3", Binds: "b3"}) // the child is parked itself
+	must(t, s, event.ApprovalRequested{Call: "t1.c3", ID: "q3", Binds: "b3"}) // the child itself waits
 	if step.Waiting(s) {
 		t.Fatal("parked while a read is in flight")
 	}
@@ -101,12 +101,12 @@ func TestParkAndAnswer(t *testing.T) {
 		event.ApprovalExpired{ID: "q2", Call: "t1.c0"}, event.ToolCallStarted{ID: "t1.c0"})
 	yes := event.ApprovalAnswered{ID: "q1", Call: "t1.c0", Binds: "b1", Allow: true, Scope: "session"}
 	must(t, s, yes)
-	wants(t, s, "t1.c0#1", "t1.c2#1", "t1.c3#0?q3") // the second waited for the same
+	wants(t, s, "t1.c0#1", "t1.c2#1", "t1.c3#0?q3") // the second waited for the same approval
 	if s.Calls[0].Ask != nil {
 		t.Fatal("an answered question is still there")
 	}
 	refuse(t, s, yes, event.ApprovalRequested{Call: "t1.c0", ID: "q1", Binds: "b1"}, event.ApprovalExpired{ID: "q1", Call: "t1.c0"})
-	must(t, s, event.ApprovalRequested{Call: "t1.c0", ID: "q4", Binds: "b4"}) // something changed: asked anew
+	must(t, s, event.ApprovalRequested{Call: "t1.c0", ID: "q4", Binds: "b4"}) // something changed: asked again
 	must(t, s, event.ApprovalAnswered{ID: "q4", Call: "t1.c0", Binds: "b4", Scope: "once"}, event.ApprovalExpired{ID: "q3", Call: "t1.c3"}, event.ToolResult{ID: "t1.c2"})
 	if got := results(s); got != policy.CodeRefused+"   "+step.CodeExpired {
 		t.Fatalf("results %q", got)

@@ -94,7 +94,8 @@ func TestNothingPrivateOfThatLengthComesOut(t *testing.T) {
 	})
 }
 
-// shared is the length of the longest piece a text shares with others.
+// shared returns the length of the longest passage that a text shares with
+// others.
 func shared(text []rune, others []string) (most int) {
 	for _, o := range others {
 		q := squeeze(o).runes
