@@ -80,7 +80,7 @@ func TestNewAgent_NamesItsOptions(t *testing.T) {
 	}
 }
 
-// broken is a model whose client was never made.
+// broken is a model whose client was never created.
 type broken struct{ model.Model }
 
 // A panic of a model ends the answer, not the program.
@@ -129,7 +129,7 @@ func TestAgent_AskReturnsTheReason(t *testing.T) {
 	if diff := cmp.Diff(metier.LimitReached, metier.KindOf(err)); diff != "" {
 		t.Errorf("kind (-want +got):\n%s", diff)
 	}
-	// The conversation is there still.
+	// The conversation still exists.
 	answer, err := a.Ask(t.Context(), "Go on.")
 	if diff := cmp.Diff("Done.", answer); diff != "" || err != nil {
 		t.Errorf("%v; answer (-want +got):\n%s", err, diff)

@@ -22,8 +22,8 @@ import (
 	"metier/source/embedded"
 )
 
-// An agent with a tool of its own. A real program names a model, such as
-// anthropic:claude-sonnet-5, where this one replays recorded turns.
+// An agent with its own tool. A real program names a model, such as
+// anthropic:claude-sonnet-5. This one replays recorded turns.
 func Example() {
 	ctx := context.Background()
 	weather, err := metier.FuncTool("weather", "Forecast the weather of a city.", policy.Read,
@@ -172,7 +172,7 @@ func ExampleCustom_source() {
 	// Output: program:umbrella builtin <nil>
 }
 
-// shout is a model of one's own: it answers in capitals.
+// shout is a custom model: it answers in capitals.
 type shout struct{}
 
 func (shout) Stream(_ context.Context, r model.Request) iter.Seq2[model.Chunk, error] {
@@ -197,7 +197,7 @@ func ExampleNewAgent_model() {
 	// Output: GOOD MORNING. <nil>
 }
 
-// remote stands for a sandbox of one's own, such as a service that runs jobs in virtual machines.
+// remote stands for a custom sandbox, such as a service that runs jobs in virtual machines.
 type remote struct{}
 
 func (remote) Probe(context.Context) sandbox.Report {
@@ -210,7 +210,7 @@ func (remote) Run(_ context.Context, j sandbox.Job) (sandbox.Result, error) {
 
 func (remote) Close() error { return nil }
 
-// A sandbox of one's own runs scripts and commands.
+// A custom sandbox runs scripts and commands.
 func ExampleCustom_sandbox() {
 	ctx := context.Background()
 	e := engine.New(config.NewEnv([]string{"HOME=" + temp()}, temp()), engine.Options{})

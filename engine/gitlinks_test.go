@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// gitEntry is one entry of an index of git: its mode, name, and in version 4 how
-// many bytes of the name before it are cut.
+// gitEntry is one entry of a git index: its mode, name, and in version 4 how
+// many bytes of the previous name are removed.
 type gitEntry struct {
 	mode     uint32
 	name     string
@@ -51,7 +51,7 @@ func TestGitlinks_OfEachVersion(t *testing.T) {
 		if diff := cmp.Diff(want, gitlinks(b, 20)); diff != "" {
 			t.Errorf("version %s: %s", name, diff)
 		}
-		for cut := range b { // one that is cut is read as far as it goes
+		for cut := range b { // a truncated index is read as far as possible
 			gitlinks(b[:cut], 20)
 		}
 	}

@@ -44,7 +44,7 @@ func TestEngine_PrincipalsShareNothing(t *testing.T) {
 
 func secretOf(i int) string { return fmt.Sprintf("secret-of-%03d-0123456789", i) }
 
-// principal runs what one user asks, and looks for what is another's.
+// principal runs one user's requests, and looks for data of another user.
 func principal(t *testing.T, i int, shelf string) error {
 	name, dir := fmt.Sprintf("user%03d", i), t.TempDir()
 	write(t, filepath.Join(dir, "home", ".config", "metier", "config.yaml"), "skills: [{path: "+shelf+", tier: user}]\nsecrets: [{skill: 'user:count', name: TOKEN, env: TOKEN}]\n")

@@ -51,7 +51,7 @@ func (r *Run) slashes() string {
 	}
 	switch most := 20; {
 	case len(names) == 0:
-		return "there is no skill that people can call"
+		return "there is no skill that users can call"
 	case len(names) > most:
 		return fmt.Sprintf("available: %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
