@@ -11,12 +11,12 @@ import (
 	"metier/internal/testenv"
 )
 
-// The root package is what one reads to understand metier. These caps keep it
-// readable in an afternoon; what does not fit is an adapter or a package of
-// its own.
+// The root package is what a reader needs to understand metier. These limits
+// keep it readable in an afternoon. What does not fit goes to an adapter or to
+// its own package.
 const (
 	maxRootFiles = 24
-	maxRootNames = 80 // exported constants, variables, types and functions; methods and fields not counted
+	maxRootNames = 80 // exported constants, variables, types and functions; without methods and fields
 	maxSession   = 16 // methods of Session
 	maxMethods   = 5  // of an interface
 )
@@ -135,7 +135,7 @@ func root(t *testing.T) []repocheck.GoFile {
 	return load(t).Go(func(p string) bool { return !strings.Contains(p, "/") && !strings.HasSuffix(p, "_test.go") })
 }
 
-// receiver is the name of a method's type, "" for a function.
+// receiver returns the name of a method's type, "" for a function.
 func receiver(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return ""

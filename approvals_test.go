@@ -19,8 +19,8 @@ import (
 	"metier/policy"
 )
 
-// shellTool is bash as far as policy sees it: it states its commands and runs
-// nothing. hosts are what a call says it reaches.
+// shellTool stands in for bash in policy decisions: it states its commands and
+// runs nothing. hosts are the hosts that a call says it reaches.
 func shellTool(acts *atomic.Int64) made {
 	return made{name: "bash", effect: policy.SideEffect,
 		facts: func(raw json.RawMessage) (metier.Facts, error) {
@@ -52,7 +52,7 @@ func governed(t *testing.T, acts *atomic.Int64, change func(*policy.Grants), fil
 	return w.open()
 }
 
-// asked makes a call that has to ask, and returns what it asks.
+// asked makes a call that has to ask, and returns the question.
 func (w *fixture) asked(id, name string, a args) policy.Question {
 	w.t.Helper()
 	_, err := w.try1(id, name, a)
@@ -163,7 +163,7 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 			with := w.config
 			w.config = func(c *metier.Config) {
 				with(c)
-				c.Tools = append(c.Tools, search) // there, and not granted
+				c.Tools = append(c.Tools, search) // available, but not granted
 				c.Grants.Narrow, c.Grants.Mode = narrow, policy.Disabled
 			}
 			w.open()
@@ -179,7 +179,7 @@ func TestAllowedToolsNarrowOrAdvise(t *testing.T) {
 			if d.Code != want.code || d.Outcome != want.out || acts.Load() != want.acts || (o.Code() == "") != (want.acts == 1) {
 				t.Errorf("%+v, acted %d times: %s", d, acts.Load(), o.Text())
 			}
-			w.fails(policy.CodeToolNotAllowed, "web_search", args{}) // the skill names it; the operator does not
+			w.fails(policy.CodeToolNotAllowed, "web_search", args{}) // the skill names it, the operator does not
 			if searches.Load() != 0 {
 				t.Error("a skill granted a tool")
 			}
@@ -205,7 +205,7 @@ func TestAllowedToolsPreapproveAndEnforce(t *testing.T) {
 		w.asked("a", "bash", args{"command": "git status"})
 		w.works("load_skill", args{"name": "committer"})
 		for _, command := range []string{"git status", "git reset --hard", "git log | git shortlog", "git"} {
-			if o := w.model("bash", args{"command": command}); o.Code() != "" { // model fails where a question comes
+			if o := w.model("bash", args{"command": command}); o.Code() != "" { // model fails if a question comes
 				t.Errorf("%q: %s", command, o.Text())
 			}
 		}

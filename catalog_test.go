@@ -18,7 +18,7 @@ import (
 	"metier/settings"
 )
 
-// many writes so many skills with long descriptions.
+// many writes n skills with long descriptions.
 func many(w *fixture, n int) {
 	for i := range n {
 		w.put(fmt.Sprintf("skills/s%04d/SKILL.md", i), fmt.Sprintf("---\nname: s%04d\ndescription: Number %d. %s\n---\nThe body of s%04d.\n", i, i, strings.Repeat("It does something else for you. ", 20), i))
@@ -67,7 +67,7 @@ func TestCatalogGoesDownTheLadder(t *testing.T) {
 					t.Errorf("%s is offered: %v", tool, offered)
 				}
 			}
-			// The names stand in the text; a second time only where there is room.
+			// The text has the names. They are repeated only if there is space.
 			spec, _ := w.spec("load_skill")
 			sch, _ := schemaOf(t, spec)
 			if n := len(sch.Properties["name"].Enum); (n > 0) != (c.rung == "full") {
@@ -101,7 +101,7 @@ func TestDescriptionsAreCutEvenly(t *testing.T) {
 			t.Errorf("%s has %d characters, another one %d", e.Name, n, longest)
 		}
 	}
-	// Eight characters more would not have fit.
+	// Eight more characters would not have fit.
 	for i := range cat.Entries {
 		cat.Entries[i].Description += "12345678"
 	}
@@ -141,7 +141,7 @@ func TestCatalogIsStable(t *testing.T) {
 	}
 }
 
-// other opens a second session, with a record of its own.
+// other opens a second session, with its own record.
 func (w *fixture) other() *metier.Session {
 	fresh := newFixture(w.t, w.profile, nil)
 	w.log, w.blobs = fresh.log, fresh.blobs
@@ -211,7 +211,7 @@ func TestNamesOnlyStaysParseable(t *testing.T) {
 	}
 }
 
-// keys are the names of an entry's fields.
+// keys lists the names of an entry's fields.
 func entryKeys(t *testing.T, e metier.CatalogEntry) (keys []string) {
 	t.Helper()
 	b, err := json.Marshal(e)
@@ -282,7 +282,7 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 				t.Errorf("%s, %q: %+v; the tool says %q", profile, place, cat, spec.Description)
 			}
 		}
-		long := map[string]string{} // more than providers take as the description of a tool
+		long := map[string]string{} // more than providers accept as a tool description
 		for i := range 70 {
 			long[fmt.Sprintf("skills/s%02d/SKILL.md", i)] = fmt.Sprintf("---\nname: s%02d\ndescription: %s\n---\n", i, strings.Repeat("Long. ", 170))
 		}
@@ -296,7 +296,7 @@ func TestCatalogStandsInTheToolUnlessItIsPutIntoThePrompt(t *testing.T) {
 	}
 }
 
-// kept is a workspace with skills that a model may not hear of.
+// kept is a workspace with skills that a model must not see.
 func kept(t *testing.T, profile string) *fixture {
 	w := newFixture(t, profile, map[string]string{
 		"skills/alpha/SKILL.md":  skillFile("alpha", "a"),
@@ -378,7 +378,7 @@ func TestSkillsThatModelsMayNotLoadAreNotTold(t *testing.T) {
 				silent(t, text, "quiet")
 			}
 		}
-		w.activate("quiet") // a person may
+		w.activate("quiet") // a user may
 	})
 }
 
@@ -400,7 +400,7 @@ func TestKeensCatalogIsItsText(t *testing.T) {
 	w := opened(t, keen, map[string]string{"skills/my-skill/SKILL.md": "---\nname: my-skill\ndescription: Brief description\n---\nx", "skills/another-skill/SKILL.md": "---\nname: another-skill\ndescription: Another description\n---\nx"})
 	cat := w.Catalog(t.Context())
 	golden(t, "catalog_keen.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path/to/project"))
-	long := strings.Repeat("é", 1024) // what is allowed is shown whole
+	long := strings.Repeat("é", 1024) // an allowed description is shown in full
 	mentions(t, opened(t, keen, map[string]string{"skills/long/SKILL.md": "---\nname: long\ndescription: " + long + "\n---\nx"}).Catalog(t.Context()).Text, "\n- long: "+long+" → read ")
 	mentions(t, opened(t, keen, map[string]string{"skills/lines/SKILL.md": "---\nname: lines\ndescription: |\n  Does this.\n  Use when asked.\n---\nx"}).Catalog(t.Context()).Text,
 		"\n- lines: Does this. Use when asked. → read ")
@@ -431,7 +431,7 @@ func TestRuntimeCatalogIsAnElement(t *testing.T) {
 	mentions(t, cat.Text, "Does &lt;b&gt;this&lt;/b&gt; &amp; &quot;that&quot; in &#39;quotes&#39;")
 	golden(t, "catalog_runtime.golden", strings.ReplaceAll(cat.Text, w.dir, "/absolute/path"))
 	mentions(t, w.preview().System, cat.Text)
-	// Names and locations are escaped, too.
+	// Names and locations are escaped too.
 	const five = `a<b>&"c'`
 	cat = budgeted(t, settings.CatalogFormatXML, 0, invented("d"+five, "n"+five, "Does it. "+five)).Catalog(t.Context())
 	const escaped = "a&lt;b&gt;&amp;&quot;c&#39;"
@@ -505,7 +505,7 @@ func TestRuntimeCatalogTakesFiftyToAHundredTokensPerSkill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.Catalog.Paths = settings.PathsRepo // the corpus is outside of the workspace; where a corpus lies says nothing of its skills
+	set.Catalog.Paths = settings.PathsRepo // the corpus is outside of the workspace; its path says nothing about its skills
 	w.set.Catalog, w.set.Activate = set.Catalog, set.Activate
 	w.Session = w.other()
 	cat := w.Catalog(t.Context())
@@ -577,7 +577,7 @@ func TestNamesMatchAfterTrimAndLowerCase(t *testing.T) {
 			mentions(t, w.works(w.set.Tools.Load, args{"name": name}).Text(), "The right body.")
 		}
 	}
-	w := opened(t, project, projectFiles()) // of a skill that is called My Skill
+	w := opened(t, project, projectFiles()) // of a skill named My Skill
 	mentions(t, w.works("skills.load", args{"name": " my SKILL"}).Text(), "Canary body")
 	mentions(t, w.works("skills.readFile", args{"name": "my skill\t", "path": "references/a.md"}).Text(), "line one")
 	w.refusal("skills.load", args{"name": "my  skill"})
@@ -637,7 +637,7 @@ func TestCanonicalTreeIsOneSkillWithAllItsFiles(t *testing.T) {
 	}
 	want := map[string]metier.ResourceKind{"references/form.md": metier.Reference, "references/deep/more.md": metier.Reference, "templates/page.html": metier.Template,
 		"scripts/run.sh": metier.Script, "scripts/lib/part.py": metier.Script, "assets/logo.svg": metier.Asset, "notes.txt": metier.Other, "data/table.csv": metier.Other}
-	delete(got, "SKILL.md") // listed or not by a setting of its own
+	delete(got, "SKILL.md") // a separate setting decides whether it is listed
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

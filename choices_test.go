@@ -15,7 +15,7 @@ import (
 	"metier/settings"
 )
 
-// switchedOff makes a mount's skills of some IDs count as switched off.
+// switchedOff disables a mount's skills with some IDs.
 func switchedOff(ids ...string) func(*metier.Head, metier.ID, string) (string, bool) {
 	return func(_ *metier.Head, id metier.ID, _ string) (string, bool) {
 		return "a file", slices.Contains(ids, id.String())
@@ -143,7 +143,7 @@ func TestTheNameOfATrustedSkillThatIsRefused(t *testing.T) {
 	}
 }
 
-// trusting gives a tier to the tree that a skill has now.
+// trusting gives a tier to the current tree of a skill.
 func trusting(t *testing.T, w *fixture, tier policy.Tier) func(*metier.Head, metier.ID) (policy.Tier, metier.Digest) {
 	t.Helper()
 	tree := map[metier.ID]metier.Digest{}
@@ -278,7 +278,7 @@ func TestATrustedSkillRanksAsItsTier(t *testing.T) {
 	}
 }
 
-// Where unknown fields are refused, those of the specification load, all six
+// Where unknown fields are refused, all six fields of the specification load
 // together.
 //
 // req: C-071
@@ -296,7 +296,7 @@ func TestOnlyTheFieldsOfTheSpecificationLoad(t *testing.T) {
 	}
 }
 
-// Fields nobody knows are kept in the registry, and no decision depends on them.
+// Unknown fields are kept in the registry, and no decision depends on them.
 //
 // req: A-027
 func TestUnknownFieldsAreKeptAndDecideNothing(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"metier/settings"
 )
 
-// standing is one line per entry: its ID, name, state, and the rule that decided.
+// standing prints one line per entry: its ID, name, state, and the rule that
+// decided.
 func standing(n *metier.Snapshot) []string {
 	var out []string
 	for _, sk := range n.All() {
@@ -33,7 +34,7 @@ func TestBuild_NameOfAnotherFolder(t *testing.T) {
 	honest := skillFile("cf", "Honest.\n")
 	for name, tt := range map[string]struct {
 		project, user, third string // folder=name pairs of each root
-		off                  string // folder switched off
+		off                  string // disabled folder
 		want                 []string
 	}{
 		"unique":                   {project: "aaa=cf", want: []string{"project:aaa cf loaded unique-name"}},

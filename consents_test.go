@@ -12,8 +12,8 @@ import (
 	"metier/policy"
 )
 
-// scripted opens a session with one tool that runs a script of the skill s, as
-// far as policy sees it.
+// scripted opens a session with one tool that stands in for a script of the
+// skill s in policy decisions.
 func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*policy.Grants)) *fixture {
 	t.Helper()
 	tool := made{name: "run_skill_script", effect: policy.SideEffect,
@@ -38,8 +38,8 @@ func scripted(t *testing.T, acts *atomic.Int64, tree *string, change func(*polic
 	return w.open()
 }
 
-// before fails unless an approval of the call stands in the log right before
-// its decision and its start.
+// before fails unless an approval of the call is in the log right before its
+// decision and its start.
 func (w *fixture) before(call, by, rule string) event.ApprovalAnswered {
 	w.t.Helper()
 	var ans event.ApprovalAnswered
@@ -88,7 +88,7 @@ func TestNothingOfAThirdPartyStartsWithoutAnApproval(t *testing.T) {
 	if o, err := w.try1("b", "run_skill_script", nil); err != nil || o.Code() != policy.CodeRefused || acts.Load() != 1 {
 		t.Errorf("%v %q", err, o.Text())
 	}
-	// An answer for the session is for this script of this tree.
+	// An answer for the session applies to this script of this tree.
 	q = w.asked("c", "run_skill_script", nil)
 	w.answer("c", q, true, "session")
 	w.works("run_skill_script", nil)
@@ -118,7 +118,7 @@ func TestAnApprovalOfTheGrantsIsRecordedBeforeTheStart(t *testing.T) {
 	w.asked("c", "run_skill_script", nil)
 	tree = "sha256:aa"
 	granted = nil
-	w.open() // the operator took it back: the record is no grant
+	w.open() // the operator revoked it: a record is not a grant
 	w.asked("d", "run_skill_script", nil)
 	if acts.Load() != 2 {
 		t.Errorf("it ran %d times", acts.Load())
@@ -138,7 +138,7 @@ func TestAnAnswerThatHoldsAlwaysCoversOneTreeAndYieldsToTheSession(t *testing.T)
 		t.Fatal(err, o.Text())
 	}
 	w.before("b", "earlier", "approval:always")
-	w.answer("a", q, false, "session") // what is said here and now wins
+	w.answer("a", q, false, "session") // the newest answer wins
 	if o, err := w.try1("c", "run_skill_script", nil); err != nil || o.Code() != policy.CodeRefused {
 		t.Error(err, o.Text())
 	}
@@ -147,7 +147,7 @@ func TestAnAnswerThatHoldsAlwaysCoversOneTreeAndYieldsToTheSession(t *testing.T)
 	if acts.Load() != 1 {
 		t.Errorf("it ran %d times", acts.Load())
 	}
-	// Taken back: what the record holds of it covered one call.
+	// Revoked: its record covered one call.
 	fresh := scripted(t, &acts, &tree, func(g *policy.Grants) { g.Answers = always })
 	tree = "sha256:aa"
 	fresh.try1("a", "run_skill_script", nil)

@@ -27,7 +27,7 @@ import (
 	"metier/source/local"
 )
 
-// profiles with tests of their own, and the one everybody gets.
+// The profiles with their own tests, and the default profile.
 const (
 	cfHarness   = "cf-harness"
 	keen        = "keen"
@@ -44,8 +44,8 @@ type fixture struct {
 	roots   []metier.Mount
 	log     record.Log
 	blobs   record.Blobs
-	config  func(*metier.Config) // last word on a session's configuration
-	trace   *trace               // what the sources were asked to open; nil: not traced
+	config  func(*metier.Config) // final change of a session's configuration
+	trace   *trace               // the files that the sources were asked to open; nil: not traced
 	*metier.Session
 	calls int
 }
@@ -80,7 +80,7 @@ func (w *fixture) open() *fixture {
 	return w
 }
 
-// opened is newWorld and open.
+// opened is newFixture and open.
 func opened(t testing.TB, profile string, files map[string]string) *fixture {
 	t.Helper()
 	return newFixture(t, profile, files).open()
@@ -201,7 +201,7 @@ func (w *fixture) works(name string, a args) metier.Observation {
 	return o
 }
 
-// fails is model for a call that has to end with a code.
+// fails is model for a call that has to fail with a code.
 func (w *fixture) fails(code, name string, a args) metier.Observation {
 	w.t.Helper()
 	o := w.model(name, a)
@@ -211,7 +211,7 @@ func (w *fixture) fails(code, name string, a args) metier.Observation {
 	return o
 }
 
-// activate puts a skill in as the operator does.
+// activate activates a skill as the operator does.
 func (w *fixture) activate(name string, arguments ...string) (metier.Activation, string) {
 	w.t.Helper()
 	a, err := w.Activate(w.t.Context(), name, "cli-preload", arguments...)
@@ -245,7 +245,7 @@ func one[T event.Event](w *fixture) T {
 	return all[0]
 }
 
-// last is the newest event of a type.
+// last returns the newest event of a type.
 func last[T event.Event](w *fixture) T {
 	w.t.Helper()
 	all := events[T](w)
@@ -255,7 +255,8 @@ func last[T event.Event](w *fixture) T {
 	return all[len(all)-1]
 }
 
-// said is everything models were shown: the content of every returned call.
+// said returns everything that models were shown: the content of every returned
+// call.
 func (w *fixture) said() string {
 	w.t.Helper()
 	var s strings.Builder
@@ -265,7 +266,7 @@ func (w *fixture) said() string {
 	return s.String()
 }
 
-// spec is a tool as it is offered now.
+// spec returns a tool as it is offered now.
 func (w *fixture) spec(name string) (metier.Spec, bool) {
 	w.t.Helper()
 	all := w.Session.Offer(w.t.Context())
@@ -276,7 +277,7 @@ func (w *fixture) spec(name string) (metier.Spec, bool) {
 	return all[i], true
 }
 
-// schema is the part of a tool's schema that tests look at.
+// schema is the part of a tool's schema that tests read.
 type schema struct {
 	Properties map[string]struct {
 		Type string   `json:"type"`
@@ -338,7 +339,7 @@ func silent(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// trace notes every file a session makes its sources open.
+// trace records every file that a session makes its sources open.
 type trace struct {
 	mu    sync.Mutex
 	opens []string
@@ -350,7 +351,7 @@ func (t *trace) add(s string) {
 	t.opens = append(t.opens, s)
 }
 
-// taken returns what was opened since the last time.
+// taken returns what was opened since the last call.
 func (t *trace) taken() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -389,7 +390,7 @@ func (b tracedBundle) Open(ctx context.Context, file string) (io.ReadCloser, err
 	return b.Bundle.Open(ctx, file)
 }
 
-// tick is a clock that moves a second each time.
+// tick is a clock that advances by a second on each call.
 func tick() func() time.Time {
 	var mu sync.Mutex
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)

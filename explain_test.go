@@ -20,21 +20,21 @@ import (
 	"metier/source/local"
 )
 
-// judges are the folders and files that can decide what becomes of a skill, or
-// find fault with it.
+// judges are the folders and files that can decide the state of a skill, or
+// report a problem with it.
 var judges = regexp.MustCompile(`^(judge|index|discover|catalog)\.go$|^source/|^skillmd/|^harness/`)
 
-// words with a hyphen that are no codes.
+// Words with a hyphen that are not codes.
 var notCodes = []string{"disable-model-invocation", "user-invocable", "argument-hint", "allowed-tools", "when-to-use", "wrapper-tag-neutralized"}
 
-// codes are the codes of diagnostics the judges can give.
+// codes returns the codes of diagnostics that the judges can report.
 func codes(t *testing.T) []string {
 	t.Helper()
 	word := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)+$`)
-	out := []string{"compatibility-too-long", "description-too-long"} // put together in judge.go
+	out := []string{"compatibility-too-long", "description-too-long"} // built in judge.go
 	for _, f := range load(t).Go(func(p string) bool {
 		return judges.MatchString(p) && !strings.HasSuffix(p, "_test.go") && !strings.Contains(p, "sourcetest") &&
-			!strings.HasPrefix(p, "skillmd/folder/") // whose findings are about a path, and decide nothing about a loaded skill
+			!strings.HasPrefix(p, "skillmd/folder/") // its findings are about a path, and decide nothing about a loaded skill
 	}) {
 		ast.Inspect(f.File, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
@@ -79,7 +79,7 @@ func TestEveryStateAndRuleIsExplained(t *testing.T) {
 			}
 		}
 	}
-	// A code of somebody else's source speaks for itself.
+	// A code of a third-party source explains itself.
 	one.State, one.Diagnostics = metier.Refused, []metier.Diagnostic{{Severity: "error", Code: "odd-moon", Detail: "the moon is odd"}}
 	if e := snap.Explain(one, metier.Catalog{}, nil); e.Rule != "odd-moon" || e.Reason != "the moon is odd" {
 		t.Errorf("an unknown code is explained by %q: %q", e.Rule, e.Reason)
@@ -192,7 +192,7 @@ func TestExplainPath(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s", at, e.Rule, e.Reason, want)
 		}
 	}
-	// What has an entry of its own is explained by it.
+	// A path with its own entry is explained by it.
 	for at, want := range map[string]metier.Status{"skills/a": metier.Loaded, "skills/a/SKILL.md": metier.Loaded, "skills/nowhere/x": metier.Refused} {
 		if found := snap.At(filepath.Join(w.dir, filepath.FromSlash(at))); len(found) != 1 || found[0].State != want {
 			t.Errorf("%s has %d entries, want one that is %s", at, len(found), want)

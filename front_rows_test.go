@@ -34,7 +34,7 @@ func judged(t *testing.T, profile string, texts map[string]string) (*fixture, ma
 	return w, out
 }
 
-// found gives the codes of a skill's findings of a severity.
+// found returns the codes of a skill's findings of a severity.
 func found(sk metier.Skill, severity skillmd.Severity) []string {
 	var out []string
 	for _, d := range sk.Diagnostics {
@@ -45,7 +45,8 @@ func found(sk metier.Skill, severity skillmd.Severity) []string {
 	return out
 }
 
-// catalogNames are the skills that a session under the world's settings tells its model of.
+// catalogNames returns the skills that a session with the fixture's settings shows its
+// model.
 func (w *fixture) catalogNames() []string {
 	w.t.Helper()
 	var out []string
@@ -55,7 +56,7 @@ func (w *fixture) catalogNames() []string {
 	return out
 }
 
-// registry is the registry of the world's snapshot, as the artifact has it.
+// registry returns the registry of the fixture's snapshot, as in the artifact.
 func (w *fixture) registry() registry.List {
 	w.t.Helper()
 	return w.snapshot().Registry(metier.View{Paths: w.set.Catalog.Paths, Workspace: w.dir})
@@ -254,7 +255,7 @@ func TestWhatIsMinorIsWarnedOfAndLoads(t *testing.T) {
 		"words": "---\nname: words\ndescription: " + strings.Repeat("x", 1025) + "\n---\n", "colon": "---\nname: colon\ndescription: Use when: asked.\n---\n",
 		"compat": skillFile("compat", "", "compatibility: "+strings.Repeat("x", 501)),
 	})
-	for folder, want := range map[string][]string{ // code and what it says, for each warning
+	for folder, want := range map[string][]string{ // code and text, for each warning
 		"folder": {"name-directory-mismatch", `name "other", folder "folder"`},
 		long:     {"invalid-name", "longer than 64 characters"},
 		"upper":  {"invalid-name", "other than lower-case letters", "name-directory-mismatch", `name "Upper_Case", folder "upper"`},

@@ -155,7 +155,7 @@ func TestFuncTool_RefusesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// plainWrite is a tool that writes and does not say what is there before and after.
+// plainWrite is a tool that writes without reporting the state before and after.
 type plainWrite struct{}
 
 func (plainWrite) Spec(context.Context, *metier.Session) (metier.Spec, bool) {

@@ -23,11 +23,11 @@ import (
 	"metier/settings"
 )
 
-// made is a tool a test defines.
+// made is a tool that a test defines.
 type made struct {
 	name   string
 	effect policy.Effect
-	facts  func(args json.RawMessage) (metier.Facts, error) // nil: the effect alone
+	facts  func(args json.RawMessage) (metier.Facts, error) // nil: only the effect
 	act    func(ctx context.Context, x *metier.ToolContext) (metier.Result, error)
 }
 
@@ -66,7 +66,7 @@ func withTools(t testing.TB, files map[string]string, tools ...metier.Tool) *fix
 	return w
 }
 
-// onFile keeps the record of a world in files.
+// onFile keeps the record of a fixture in files.
 func (w *fixture) onFile() *fixture {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -405,7 +405,7 @@ func TestAnswersCoverWhatTheyBind(t *testing.T) {
 	wantError(t, answer("b", q, true, "once"), "question_not_open", metier.Conflict)
 	wantError(t, answer("a", policy.Question{}, true, "once"), "question_not_open", metier.Conflict)
 	wantError(t, answer("a", q, true, "always"), "scope_unknown", metier.Invalid)
-	if err := answer("a", q, true, ""); err != nil { // no scope: this once
+	if err := answer("a", q, true, ""); err != nil { // no scope: once
 		t.Fatal(err)
 	}
 	wantError(t, answer("a", q, true, "once"), "question_not_open", metier.Conflict)
@@ -414,7 +414,7 @@ func TestAnswersCoverWhatTheyBind(t *testing.T) {
 	}
 	wantError(t, answer("a", q, true, "session"), "question_not_open", metier.Conflict)
 
-	q, _ = question("b", "/x") // once is not for the next call
+	q, _ = question("b", "/x") // once does not cover the next call
 	if q.ID == "" {
 		t.Fatal("an answer for once covered another call")
 	}
@@ -497,7 +497,7 @@ func TestOpenRefuses(t *testing.T) {
 			w.config = tt.conf
 			_, err := w.try()
 			wantError(t, err, tt.code, tt.kind)
-			if tt.log.Type != "" { // a session that is open already stops as well
+			if tt.log.Type != "" { // a session that is already open stops as well
 				_, err := w.Send(t.Context(), metier.Input{})
 				wantError(t, err, tt.code, tt.kind)
 			}

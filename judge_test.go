@@ -119,7 +119,7 @@ func TestBrokenFilesAreRefusedWhereValidationIsStrict(t *testing.T) {
 	if diff := cmp.Diff(want, judged("agent-runtime")); diff != "" {
 		t.Errorf("strict: %s", diff)
 	}
-	for _, repaired := range []string{"colon", "missing", "unclosed"} { // "missing" takes the folder's name and its first paragraph
+	for _, repaired := range []string{"colon", "missing", "unclosed"} { // "missing" uses the folder's name and its first paragraph
 		want[repaired] = "loaded"
 	}
 	if diff := cmp.Diff(want, judged("default")); diff != "" {

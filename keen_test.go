@@ -23,7 +23,8 @@ func keenFiles() map[string]string {
 	}
 }
 
-// shownPath is the path the catalog gives for a skill, as a model would find it.
+// shownPath returns the path that the catalog shows for a skill, as a model
+// would find it.
 func shownPath(t *testing.T, catalog, skill string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^- ` + skill + `: .* → read (.+)$`).FindStringSubmatch(catalog)
@@ -115,7 +116,7 @@ func TestCatalogAloneLeadsToTheSkill(t *testing.T) {
 		t.Fatalf("%+v", cat)
 	}
 	for name, description := range map[string]string{"demo": "Does the demo.", "other": "Use when testing other."} {
-		mentions(t, cat.Text, "- "+name+": "+description) // by which the model chooses
+		mentions(t, cat.Text, "- "+name+": "+description) // which the model uses to choose
 		p := shownPath(t, cat.Text, name)
 		if p != w.at("skills/"+name+"/SKILL.md") {
 			t.Errorf("%s is said to be at %s", name, p)
@@ -135,7 +136,7 @@ func TestCatalogSaysHowPathsResolve(t *testing.T) {
 	mentions(t, flat, "Resolve relative paths in a skill against the directory that holds its SKILL.md")
 }
 
-// invoked is what a skill's body becomes with arguments, through a session.
+// invoked returns a skill's body with its arguments, through a session.
 func invoked(t *testing.T, dialect settings.Args, body string, arguments ...string) string {
 	t.Helper()
 	w := newFixture(t, keen, map[string]string{"skills/demo/SKILL.md": skillFile("demo", "<<"+body+">>\n")})
@@ -190,7 +191,7 @@ func TestArgumentsByPosition(t *testing.T) {
 	for body, want := range map[string]string{
 		"$0-$1":            "foo-bar",
 		"$9":               "",
-		"$10 $00 $123":     "$10 $00 $123", // two or more digits stay as they are
+		"$10 $00 $123":     "$10 $00 $123", // two or more digits are not changed
 		`\$0 costs \$5`:    "$0 costs $5",
 		"$ $a $$0 end$":    "$ $a $foo end$",
 		"$0$1$2":           "foobar",
@@ -202,7 +203,7 @@ func TestArgumentsByPosition(t *testing.T) {
 		}
 	}
 	ten := strings.Split("abcdefghij", "")
-	for body, want := range map[string]string{"$0$1$2$3$4$5$6$7$8$9$10": "abcdefghij$10", `\$0$9`: "$0j"} { // at the very start, too
+	for body, want := range map[string]string{"$0$1$2$3$4$5$6$7$8$9$10": "abcdefghij$10", `\$0$9`: "$0j"} { // at the very start too
 		if got := invoked(t, settings.ArgsKeenRFC, body, ten...); got != want {
 			t.Errorf("%q gives %q, want %q", body, got, want)
 		}

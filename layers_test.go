@@ -16,8 +16,9 @@ import (
 	"metier/internal/testenv"
 )
 
-// layer is a set of packages at one height. A package imports lower heights
-// only: what is equally high is a sibling, and siblings do not know each other.
+// layer is a set of packages at one height. A package imports only from lower
+// heights: packages at the same height are siblings, and siblings do not know
+// each other.
 type layer struct {
 	name   string
 	height int
@@ -49,11 +50,11 @@ var layers = []layer{
 	{"main", 70, []string{"cmd/", "conformance/", "examples/"}, "main holds nothing worth importing"},
 }
 
-// fence says what a package may import beyond what its layer says.
+// fence restricts what a package may import, in addition to its layer.
 type fence struct {
 	pkg  string   // as in layer.paths
-	own  []string // the only packages of the module it may import; nil: as its layer
-	std  bool     // it imports no module but this one
+	own  []string // the only packages of the module that it may import; nil: as its layer
+	std  bool     // it imports no other module
 	pure []string // the only packages of the standard library; nil: any
 	why  string
 }
@@ -73,7 +74,7 @@ var fences = []fence{
 	{"model/", []string{"model", "model/internal/", "internal/"}, false, nil, "an adapter translates one provider's wire and knows nothing of skills"},
 }
 
-// homes are the folders that import a module, most often one; tests may import
+// homes are the folders that import a module, usually one; tests may import
 // more.
 var homes = []struct{ module, pkgs, why string }{
 	{"go.yaml.in/yaml/v4", "internal/yaml", "the library can be swapped in one place, and every YAML we read gets the same limits"},
@@ -96,7 +97,7 @@ var homes = []struct{ module, pkgs, why string }{
 	{"pgregory.net/rapid", "", "for tests"},
 }
 
-// listed is a package as go list knows it, paths made relative to the module.
+// listed is a package as go list prints it, with paths relative to the module.
 type listed struct {
 	ImportPath string
 	Standard   bool
@@ -129,7 +130,8 @@ func list(t *testing.T) []listed {
 	return pkgs
 }
 
-// relative turns paths of this module into its folders, the root into "."; others stay.
+// relative turns paths of this module into its folders, and the root into "."; other
+// paths stay.
 func relative(p string) string {
 	if p == testenv.ModulePath {
 		return "."
@@ -137,7 +139,7 @@ func relative(p string) string {
 	return strings.TrimPrefix(p, testenv.ModulePath+"/")
 }
 
-// fits says whether pkg is path or, for "x/", below x.
+// fits reports whether pkg is path or, for "x/", below x.
 func fits(pkg, path string) bool {
 	return pkg == path || strings.HasSuffix(path, "/") && strings.HasPrefix(pkg, path)
 }
@@ -154,14 +156,14 @@ func layerOf(pkg string) (found layer, ok bool) {
 	return found, ok
 }
 
-// forTests says whether a package is only imported by tests: the conformance
-// packages beside the ports with programs they run, and what the repository
-// checks itself with.
+// forTests reports whether only tests import a package: the conformance
+// packages next to their ports, with the programs they run, and the checks of
+// the repository.
 func forTests(pkg string) bool {
 	return pkg == "internal/repocheck" || pkg == "internal/testenv" || strings.HasSuffix(pkg, "test") || strings.Contains(pkg, "test/")
 }
 
-// broken explains what is wrong with pkg importing imp; "" means nothing is.
+// broken explains what is wrong with pkg importing imp; "" means nothing.
 func broken(pkg, imp string) string {
 	from, ok := layerOf(pkg)
 	if !ok && !forTests(pkg) {
@@ -174,7 +176,7 @@ func broken(pkg, imp string) string {
 	to, ok := layerOf(imp)
 	switch {
 	case forTests(pkg):
-		return "" // a conformance package may build real parts to test with
+		return "" // a conformance package may use real parts in tests
 	case forTests(imp):
 		return pkg + " imports " + imp + ", which is for tests"
 	case !ok:
@@ -194,13 +196,14 @@ func broken(pkg, imp string) string {
 	return ""
 }
 
-// height of a fence's package, so that "model/" does not bind what is deeper.
+// height returns the height of a fence's package, so that "model/" does not
+// apply to deeper packages.
 func height(path string) int {
 	l, _ := layerOf(strings.TrimSuffix(path, "/") + map[bool]string{true: "/x"}[strings.HasSuffix(path, "/")])
 	return l.height
 }
 
-// foreign judges an import from outside the module.
+// foreign checks an import from outside the module.
 func foreign(pkg, imp string) string {
 	std := !strings.Contains(strings.Split(imp, "/")[0], ".")
 	for _, f := range fences {

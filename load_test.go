@@ -24,14 +24,14 @@ import (
 	"metier/source/local"
 )
 
-// idle is a model that is never asked.
+// idle is a model that is never called.
 type idle struct{}
 
 func (idle) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) { yield(model.Chunk{}, errors.New("asked")) }
 }
 
-// preview is the first request a run on this session would send.
+// preview is the first request that a run on this session would send.
 func (w *fixture) preview() model.Request {
 	w.t.Helper()
 	req, err := agent.Preview(w.t.Context(), agent.Config{Session: w.Session, Log: w.log, Blobs: w.blobs, Model: idle{}})
@@ -78,7 +78,7 @@ func TestPreloadsAndTheModelsLoadsGoTogether(t *testing.T) {
 	})
 }
 
-// contextElement is the element an activation is wrapped in.
+// contextElement is the element around an activation.
 type contextElement struct {
 	XMLName xml.Name `xml:"skill_context"`
 	Name    string   `xml:"name,attr"`
@@ -110,7 +110,7 @@ func TestBlockNamesSkillAndSource(t *testing.T) {
 		mentions(t, text, `name="a&quot;b &lt;c&gt; &amp; &#39;d&#39;"`)
 		silent(t, text, w.dir)
 
-		_, text = w.activate("rd") // the path as a tool takes it, and escaped in the attribute
+		_, text = w.activate("rd") // the path as tools accept it, and escaped in the attribute
 		mentions(t, text, "Skill directory: /workspace/skills/R&D <1>\n", `source="/workspace/skills/R&amp;D &lt;1&gt;/SKILL.md"`)
 
 		req := w.preview()
@@ -120,7 +120,7 @@ func TestBlockNamesSkillAndSource(t *testing.T) {
 	})
 }
 
-// A root outside of the workspace has a sandbox form, too.
+// A root outside of the workspace has a sandbox path too.
 //
 // req: A-116
 func TestBlockShowsTheSandboxFormOfARootElsewhere(t *testing.T) {
@@ -180,14 +180,14 @@ func TestLoadToolNamesTheCatalog(t *testing.T) {
 		mentions(t, spec.Description, "alpha", "Use when testing beta.")
 		silent(t, spec.Description, "quiet", "denied", "broken")
 
-		w.set.Catalog.Budget = cat.Tokens - 1 // a catalog that was cut stands there, too
+		w.set.Catalog.Budget = cat.Tokens - 1 // a shortened catalog is there too
 		w.open()
 		spec, _ = w.spec("load_skill")
 		if cut := w.Catalog(t.Context()); cut.Text == cat.Text || !strings.HasSuffix(spec.Description, cut.Text) {
 			t.Errorf("catalog %q, description %q", cut.Text, spec.Description)
 		}
 	})
-	for _, n := range []int{200, 201} { // of more the names stand in the description alone
+	for _, n := range []int{200, 201} { // with more, only the description has the names
 		w := newFixture(t, cfHarness, nil)
 		for i := range n {
 			w.put(fmt.Sprintf("skills/s%03d/SKILL.md", i), skillFile(fmt.Sprintf("s%03d", i), ""))
@@ -414,7 +414,7 @@ func TestActiveSkillIsNotPutInTwice(t *testing.T) {
 		}
 		one[event.SkillActivated](w)
 		resumed := *w
-		resumed.Session = w.session() // the log alone, as after a restart
+		resumed.Session = w.session() // only the log, as after a restart
 		resumed.calls = 100
 		mentions(t, resumed.works("load_skill", args{"name": "guide"}).Text(), "active already")
 		if n := strings.Count(resumed.said(), "Read references/a.md when needed."); n != 1 || len(resumed.State().Active) != 1 {

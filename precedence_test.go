@@ -15,7 +15,8 @@ import (
 	"metier/settings"
 )
 
-// outcomes is one line per entry: who has the name, and why the others do not.
+// outcomes prints one line per entry: who has the name, and why the others do
+// not.
 func outcomes(n *metier.Snapshot) []string {
 	var out []string
 	for _, sk := range n.All() {
@@ -41,7 +42,7 @@ func twins(t *testing.T, w *fixture, dir string, names ...string) {
 	}
 }
 
-// heads lists a root of a world and gives what it listed in another order.
+// heads lists a root of a fixture and returns its list in another order.
 func heads(t *testing.T, m metier.Mount, shuffle func(n int, swap func(i, j int))) metier.Mount {
 	t.Helper()
 	var list listOf

@@ -184,7 +184,7 @@ func TestSkillDirectoryIsRelativeToTheRepository(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 
-	// A root anywhere in the repository: the whole way from its top.
+	// A root anywhere in the repository: the whole path from its top.
 	w = newFixture(t, project, map[string]string{"apps/web/skills/deep/SKILL.md": skillFile("deep", "Deep.\n")})
 	w.roots = []metier.Mount{w.mount("apps/web/skills", policy.Project)}
 	w.open()
@@ -254,8 +254,8 @@ func TestReadFileHasALimit(t *testing.T) {
 	}
 }
 
-// dependencies are all packages the code behind the two skill tools is built
-// from.
+// dependencies returns all packages that the code of the two skill tools is
+// built from.
 func dependencies(t *testing.T) []string {
 	t.Helper()
 	gotool := testenv.NeedTool(t, "go", "golang-go")
@@ -281,7 +281,7 @@ func TestSkillToolsCannotStartAProcess(t *testing.T) {
 			t.Errorf("the skill tools depend on %s", p)
 		}
 	}
-	starts := regexp.MustCompile(`\b(StartProcess|ForkExec|CreateProcess\w*|(syscall|unix|windows)\.Exec\w*)\b`) // what os/exec itself is made of
+	starts := regexp.MustCompile(`\b(StartProcess|ForkExec|CreateProcess\w*|(syscall|unix|windows)\.Exec\w*)\b`) // the parts that os/exec itself uses
 	for _, p := range deps {
 		rel, ours := strings.CutPrefix(p+"/", testenv.ModulePath+"/")
 		if !ours {
@@ -301,7 +301,7 @@ func TestSkillToolsCannotStartAProcess(t *testing.T) {
 			}
 		}
 	}
-	for _, profile := range []string{cfHarness, settings.DefaultProfile} { // and they work like that
+	for _, profile := range []string{cfHarness, settings.DefaultProfile} { // and they work with these
 		w := opened(t, profile, guide())
 		mentions(t, w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"}).Text(), "canary-reference")
 	}

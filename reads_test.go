@@ -30,7 +30,7 @@ func guide() map[string]string {
 	}
 }
 
-// both lists the profiles a row of system A has to hold in.
+// both lists the profiles in which a row of system A has to hold.
 var both = []string{cfHarness, settings.DefaultProfile}
 
 func inBoth(t *testing.T, test func(t *testing.T, profile string)) {
@@ -99,7 +99,7 @@ func TestChangedFileIsReadAndReported(t *testing.T) {
 	t.Parallel()
 	inBoth(t, func(t *testing.T, profile string) {
 		w := opened(t, profile, guide())
-		w.activate("guide") // in profile default this is what makes the index
+		w.activate("guide") // in profile default this creates the index
 		was := digest.Bytes([]byte("canary-reference"))
 		w.put("skills/guide/references/a.md", "another text, longer")
 		o := w.works(resourceCall, args{"skill": "guide", "path": "references/a.md"})
@@ -152,7 +152,7 @@ func TestResourceToolIsADefaultReadTool(t *testing.T) {
 	})
 }
 
-// validator checks arguments against the schema a tool is offered with.
+// validator checks arguments against the schema that a tool is offered with.
 func validator(t *testing.T, spec metier.Spec) func(args) error {
 	t.Helper()
 	var s jsonschema.Schema
@@ -207,7 +207,7 @@ func TestResourceArgumentsAreStrict(t *testing.T) {
 		"no skill":           {"path": "references/a.md"},
 		"null for an object": nil,
 	} {
-		if allows(bad) == nil { // what the model is told, and what is checked
+		if allows(bad) == nil { // what the model sees, and what is checked
 			t.Errorf("%s: the schema allows %v", name, bad)
 		}
 		if o := w.fails("invalid_arguments", resourceCall, bad); t.Failed() {
@@ -282,8 +282,8 @@ func TestLateFileIsNotIndexed(t *testing.T) {
 	w := opened(t, cfHarness, guide())
 	w.put("skills/guide/references/late.md", "late")
 	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "references/late.md"})
-	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "SKILL.md"})
-	for _, p := range []string{"references/A.md", "References/a.md", "references/a.md ", "a.md"} { // nothing but the exact path
+	w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": "SKILL.md"})
+	for _, p := range []string{"references/A.md", "References/a.md", "references/a.md ", "a.md"} { // only the exact path
 		w.put("skills/guide/"+p, "late")
 		w.fails("resource_not_indexed", resourceCall, args{"skill": "guide", "path": p})
 	}
@@ -450,8 +450,9 @@ func TestBinaryIsMetadataOnly(t *testing.T) {
 	for _, r := range events[event.ToolResult](w) {
 		silent(t, w.blob(r.Content), "\x9f\x92", "AJ+S")
 	}
-	// A NUL is enough, also far from the start, and so is one byte that is no UTF-8.
-	long := strings.Repeat("é", 4095) // a character may lie across the end of what is looked at
+	// One NUL is enough, even far from the start, and so is one byte that is not
+	// UTF-8.
+	long := strings.Repeat("é", 4095) // a character may cross the end of the part that is checked
 	files := map[string]string{"skills/kinds/SKILL.md": skillFile("kinds", ""), "skills/kinds/nul": "canary\x00", "skills/kinds/latin": "canary caf\xe9", "skills/kinds/last": long + "a\x00", "skills/kinds/utf8": long + "aé"}
 	w = opened(t, cfHarness, files)
 	for file, want := range map[string]string{"nul": "binary", "latin": "binary", "last": "binary", "utf8": "text"} {

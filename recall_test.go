@@ -14,7 +14,7 @@ import (
 	"metier/source/local"
 )
 
-// question is what a person might ask for, with the skills of the corpus, by
+// question is what a user might ask for, with the skills of the corpus, by
 // path, that answer it.
 type question struct {
 	Question string
@@ -42,7 +42,7 @@ func questions(t *testing.T) []question {
 	return out
 }
 
-// corpusWorld has the corpus of real skills as its one root.
+// corpusWorld has the corpus of real skills as its only root.
 func corpusWorld(t *testing.T) *fixture {
 	t.Helper()
 	corpus, err := filepath.EvalSymlinks(testenv.Corpus(t))

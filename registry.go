@@ -272,7 +272,7 @@ func (n *Snapshot) absent(ctx context.Context, host string) Diagnostic {
 		}
 		detail := "it is not in " + joined(roots, len(roots))
 		if len(roots) == 0 {
-			detail = "there is none"
+			detail = "there are no roots"
 		}
 		return Diagnostic{Code: "outside-roots", Detail: detail}
 	}

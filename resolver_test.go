@@ -32,7 +32,8 @@ func TestResolverLoadsOnDemandAndLogsReads(t *testing.T) {
 		t.Errorf("activations in the log: %+v", acts)
 	}
 
-	// A resource is opened when it is read, and nothing out of the skill is.
+	// A resource is opened when it is read, and nothing outside the skill is
+	// opened.
 	mentions(t, w.works(resource, args{"skill": "one", "path": "references/a.md"}).Text(), "canary-reference")
 	w.fails("resource_path_invalid", resource, args{"skill": "one", "path": "../secret"})
 	w.fails("resource_not_found", resource, args{"skill": "one", "path": "references/none.md"})

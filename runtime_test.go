@@ -15,7 +15,7 @@ import (
 	"metier/settings"
 )
 
-// loadNames is what the load and the resource tool of a profile are called.
+// loadNames are the names of a profile's load and resource tools.
 func (w *fixture) tools() (load, resource string) { return w.set.Tools.Load, w.set.Tools.Resource }
 
 func runtimeFiles() map[string]string {
@@ -71,7 +71,7 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 	for _, mode := range []string{"tool", "file", "mount"} {
 		w := opened(t, runtimeProf, files)
 		load, resource := w.tools()
-		mentions(t, w.preview().System, "<name>one</name>", "<location>"+w.at("skills/one/SKILL.md")+"</location>") // by which either way is found
+		mentions(t, w.preview().System, "<name>one</name>", "<location>"+w.at("skills/one/SKILL.md")+"</location>") // by which both are found
 		switch mode {
 		case "tool":
 			w.works(load, args{"name": "one"})
@@ -86,7 +86,7 @@ func TestFilesAndToolsBothActivate(t *testing.T) {
 		e := one[event.SkillActivated](w)
 		mentions(t, w.blob(e.Text), "Body of one.", "The end of one.")
 		silent(t, w.blob(e.Text), "description:")
-		req := w.preview() // what the model reads next
+		req := w.preview() // the model's next request
 		found := false
 		for _, m := range req.Messages {
 			found = found || strings.Contains(m.Text(), "Body of one.\n"+strings.Repeat("A line of the body.\n", 2000)+"The end of one.\n")
@@ -211,7 +211,7 @@ func TestOtherToolsReachSkillsThroughTheLoader(t *testing.T) {
 	files["skills/quiet/SKILL.md"], files["skills/quiet/references/q.md"] = skillFile("quiet", "", "disable-model-invocation: true"), "canary-quiet"
 	w = opened(t, runtimeProf, files)
 	_, resource := w.tools()
-	w.fails("skill_not_found", resource, args{"skill": "quiet", "path": "references/q.md"}) // the loader keeps what models are not told of
+	w.fails("skill_not_found", resource, args{"skill": "quiet", "path": "references/q.md"}) // the loader withholds what models must not see
 	silent(t, w.said(), "canary-quiet")
 }
 
@@ -263,7 +263,7 @@ func TestTraversalIsBlocked(t *testing.T) {
 			t.Errorf("read_file followed %s: %s", p, o.Text())
 		}
 	}
-	for _, p := range []string{"references/a.md", "./references/a.md"} { // what stays inside is read
+	for _, p := range []string{"references/a.md", "./references/a.md"} { // paths that stay inside are read
 		mentions(t, w.works(resource, args{"skill": "one", "path": p}).Text(), "canary-reference")
 	}
 	for _, r := range events[event.ToolResult](w) {

@@ -273,7 +273,7 @@ type searchArgs struct {
 	Limit int    `json:"limit,omitempty"`
 }
 
-// searchTool finds skills the catalog leaves out (D8).
+// searchTool finds skills the catalog leaves out.
 type searchTool struct{}
 
 func (searchTool) Spec(_ context.Context, s *Session) (Spec, bool) {

@@ -7,8 +7,8 @@ import (
 
 // shown lists the nodes of a declaration that users of its package see:
 // signatures of exported functions and methods of exported types, exported
-// types with their exported fields and methods, the types of exported
-// variables and constants. Bodies and values are not shown.
+// types with their exported fields and methods, the types of exported variables
+// and constants. Bodies and values are left out.
 func shown(d ast.Decl) []ast.Node {
 	var out []ast.Node
 	see := func(n ast.Node) {
@@ -56,7 +56,7 @@ func receiverShown(d *ast.FuncDecl) bool {
 	return !ok || id.IsExported()
 }
 
-// seeType shows a type; of a struct or interface only what is exported.
+// seeType shows a type; of a struct or interface only the exported part.
 func seeType(y ast.Expr, see func(ast.Node)) {
 	var fields *ast.FieldList
 	switch y := y.(type) {

@@ -188,8 +188,8 @@ func (s *Session) Entry(ctx context.Context, name string) (sk Skill, told bool, 
 	return sk, unlisted(&sk, &s.cfg.Grants, s.cfg.Settings.Activate.Injection) == "", nil
 }
 
-// asked indexes a skill that policy asks about, so that an answer covers its
-// files as they are (D3); elsewhere no file is opened before somebody needs it.
+// asked indexes a skill that policy asks about, so that an answer covers the
+// current files. Other skills are not opened before they are needed.
 func (s *Session) asked(ctx context.Context, sk Skill) Skill {
 	if effect, _ := s.cfg.Grants.Skill(sk.ID.String(), sk.Name); effect == policy.RuleAsk {
 		if full, err := s.index(ctx, nil, sk); err == nil {

@@ -61,8 +61,8 @@ func (st *State) skillRefs() []event.SkillRef {
 	return out
 }
 
-// fold applies one entry. Entries of the agent's machine pass by; an unknown
-// entry that must be understood refuses (D10).
+// fold applies one entry. Entries of the agent's machine are skipped. It fails
+// for an unknown entry that must be understood.
 func (s *Session) fold(en record.Entry) error {
 	e, err := event.Decode(en)
 	if err != nil {
