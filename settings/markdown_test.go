@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Markdown returns the page docs/SETTINGS.md: every setting, what its values mean, and its value in each profile.
+// Markdown returns the page docs/SETTINGS.md: every setting, what its values mean, and its value in
+// each profile.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\n")

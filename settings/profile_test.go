@@ -67,7 +67,7 @@ func TestEveryProfileSetsEverySetting(t *testing.T) {
 	}
 }
 
-// TestDecisiveCells holds conflicts.md §4.3 as ruled, cell by cell, and the values that the rulings name.
+// TestDecisiveCells checks the specified values of the profiles, cell by cell.
 func TestDecisiveCells(t *testing.T) {
 	t.Parallel()
 	order := []string{"cf-harness", "keen", "agent-runtime", "agent-harness", "project-skills", "default"}
@@ -84,22 +84,22 @@ func TestDecisiveCells(t *testing.T) {
 		{"validation", [6]string{"lenient", "lenient", "strict", "minimal", "minimal", "lenient"}},
 		{"identity", [6]string{"name", "folder", "equal", "path", "name", "name"}},
 		{"match", [6]string{"exact", "exact", "nfkc", "exact", "casefold", "casefold"}},
-		{"missing_name", [6]string{"reject", "folder", "reject", "reject", "reject", "folder"}}, // ruling 5
+		{"missing_name", [6]string{"reject", "folder", "reject", "reject", "reject", "folder"}},
 		{"missing_description", [6]string{"skip", "folder", "reject", "reject", "skip", "first_paragraph"}},
 		{"precedence", [6]string{"roots", "project, user", "builtin, org, user, third_party", "roots", "db, roots", "db, project, user, org, builtin, third_party"}},
 		{"protect_names", [6]string{"no", "no", "no", "no", "no", "yes"}},
-		{"roots", [6]string{"none", "auto:project, auto:home", "none", "harness", "env, db", "builtin, auto:org, auto:project, auto:home"}}, // /etc/metier/skills is the operator's as a named root is
-		{"root_scope", [6]string{"workspace", "anywhere", "anywhere", "anywhere", "anywhere", "anywhere"}},                                  // ruling 4
+		{"roots", [6]string{"none", "auto:project, auto:home", "none", "harness", "env, db", "builtin, auto:org, auto:project, auto:home"}}, // /etc/metier/skills belongs to the operator, like a named root
+		{"root_scope", [6]string{"workspace", "anywhere", "anywhere", "anywhere", "anywhere", "anywhere"}},
 		{"state_store", [6]string{"none", "keen_file", "user_file", "none", "none", "user_file"}},
-		{"root_families", [6]string{"agents", "agents", "agents", "agents", "agents, codex", "agents, claude"}}, // E-003, E-031
-		{"reload", [6]string{"snapshot", "per_turn", "watch", "per_call", "tagged", "auto"}},                    // ruling 1
+		{"root_families", [6]string{"agents", "agents", "agents", "agents", "agents, codex", "agents, claude"}},
+		{"reload", [6]string{"snapshot", "per_turn", "watch", "per_call", "tagged", "auto"}},
 		{"inject_role", [6]string{"context", "user", "context", "system", "tool_result", "context"}},
 		{"resource_scope", [6]string{"indexed", "folder", "one_level", "folder", "folder", "indexed"}},
 		{"scripts", [6]string{"exact", "off", "tiered", "any_bundled", "off", "exact"}},
 		{"drift_batch", [6]string{"fail", "ignore", "fail", "ignore", "ignore", "fail"}},
 		{"drift_interactive", [6]string{"warn", "ignore", "warn", "ignore", "ignore", "warn"}},
 		{"install", [6]string{"off", "off", "local, zip", "local", "registry", "local, zip, registry"}},
-		{"paths", [6]string{"sandbox", "host", "host", "skill", "repo", "auto"}}, // ruling 1
+		{"paths", [6]string{"sandbox", "host", "host", "skill", "repo", "auto"}},
 	}
 	for _, c := range cells {
 		r := row(t, c.setting)
@@ -111,15 +111,15 @@ func TestDecisiveCells(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ profile, setting, want string }{
-		{"default", "late_files", "mark"},              // ruling 1
-		{"default", "script_approval", "by_tier"},      // §4.3: exact, tier approval
-		{"default", "install_validation", "strict"},    // §4.3: strict on install
-		{"default", "enforcement_mode", "observe"},     // ruling 3
-		{"cf-harness", "enforcement_mode", "disabled"}, // ruling 3
-		{"cf-harness", "host_cdp", "require"},          // ruling 3, A-089
-		{"agent-runtime", "archive_layout", "wrapper"}, // ruling 3, C-077
+		{"default", "late_files", "mark"},
+		{"default", "script_approval", "by_tier"},
+		{"default", "install_validation", "strict"},
+		{"default", "enforcement_mode", "observe"},
+		{"cf-harness", "enforcement_mode", "disabled"},
+		{"cf-harness", "host_cdp", "require"},
+		{"agent-runtime", "archive_layout", "wrapper"},
 		{"agent-runtime", "missing_dependency", "reject"},
-		{"agent-runtime", "if_match", "yes"}, // ruling 23
+		{"agent-runtime", "if_match", "yes"},
 		{"cf-harness", "resource_index", "start"},
 		{"cf-harness", "read_default", "64000"},
 		{"cf-harness", "read_max", "256000"},
@@ -130,10 +130,10 @@ func TestDecisiveCells(t *testing.T) {
 		{"project-skills", "catalog_desc_max", "200"},
 		{"project-skills", "tool_load", "skills.load"},
 		{"project-skills", "tool_resource", "skills.readFile"},
-		{"project-skills", "tool_script", "none"}, // E-013
+		{"project-skills", "tool_script", "none"},
 		{"project-skills", "tool_reply", "envelope"},
-		{"agent-harness", "tool_list", "list_content"}, // ruling 19
-		{"agent-harness", "group_summary", "warn"},     // D-035
+		{"agent-harness", "tool_list", "list_content"},
+		{"agent-harness", "group_summary", "warn"},
 	} {
 		s := all[c.profile]
 		if got := row(t, c.setting).Get(&s); got != c.want {
@@ -142,12 +142,12 @@ func TestDecisiveCells(t *testing.T) {
 	}
 	for _, p := range order {
 		if s := all[p]; s.Exec.Target != settings.TargetSandbox || s.Policy.SlotRole != settings.SlotRoleDirect {
-			t.Errorf("%s: scripts run in %s, typed input is %s; ruling 3", p, s.Exec.Target, s.Policy.SlotRole)
+			t.Errorf("%s: scripts run in %s, typed input is %s", p, s.Exec.Target, s.Policy.SlotRole)
 		}
 	}
 }
 
-// TestDefaultTools holds and ruling 20 for the values; the tool list of a run is tested where it is made.
+// TestDefaultTools checks the values; the tool list of a run is tested where it is created.
 func TestDefaultTools(t *testing.T) {
 	t.Parallel()
 	want := []string{"read_file", "load_skill", "read_skill_resource", "write_file", "edit_file", "delegate_task"}

@@ -135,10 +135,10 @@ func TestNarrowness(t *testing.T) {
 		{"tool_load", "none", "load_skill", false},
 		{"allowed_tools", "ignore", "narrow", true},
 		{"allowed_tools", "narrow", "enforce+preapprove", false},
-		{"allowed_tools", "enforce+preapprove", "ignore", false}, // would lift a refusal
+		{"allowed_tools", "enforce+preapprove", "ignore", false}, // would remove a refusal
 		{"allowed_tools", "enforce+preapprove", "advise", false},
 		{"allowed_tools", "enforce+preapprove", "enforce", true},
-		{"allowed_tools", "ignore", "enforce+preapprove", false}, // would lift a question
+		{"allowed_tools", "ignore", "enforce+preapprove", false}, // would remove a question
 		{"reload", "auto", "snapshot", true},
 		{"empty_catalog", "silent", "say_none", true},
 		{"enforcement_mode", "observe", "enforce-strict", true},

@@ -58,7 +58,7 @@ func TestEveryRowRoundTrips(t *testing.T) {
 	}
 }
 
-// TestRowsAndFieldsMatch: every field of every stage has exactly one row.
+// Every field of every stage has exactly one row.
 func TestRowsAndFieldsMatch(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
@@ -149,7 +149,7 @@ func readSource(t *testing.T) source {
 	return src
 }
 
-// TestTableAndConstantsAgree: the table has every constant, in the order of the source, with the same words.
+// The table has every constant, in the order of the source, with the same words.
 func TestTableAndConstantsAgree(t *testing.T) {
 	t.Parallel()
 	src := readSource(t)
@@ -203,7 +203,7 @@ func outside(t *testing.T) map[string]*ast.File {
 				return filepath.SkipDir
 			}
 			if _, err := os.Stat(filepath.Join(path, "go.mod")); path != ".." && err == nil {
-				return filepath.SkipDir // a module of its own stands for somebody else's program
+				return filepath.SkipDir // a nested module stands for an embedding program
 			}
 			return nil
 		}
@@ -212,7 +212,7 @@ func outside(t *testing.T) map[string]*ast.File {
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
-			t.Logf("not checked: %v", err) // the compiler says more
+			t.Logf("not checked: %v", err) // the compiler has the details
 			return nil
 		}
 		files[path] = f
@@ -224,7 +224,8 @@ func outside(t *testing.T) map[string]*ast.File {
 	return files
 }
 
-// users lists, for each type of a setting, the files outside this package that name it or one of its values.
+// users lists, for each type of a setting, the files outside this package that name it or one of
+// its values.
 func users(t *testing.T) map[string][]string {
 	t.Helper()
 	src := readSource(t)
@@ -243,7 +244,7 @@ func users(t *testing.T) map[string][]string {
 	return used
 }
 
-// TestEachSettingIsReadInOneFile holds D6: a setting's type and its values are named in one file outside this package.
+// A setting's type and its values are named in one file outside this package.
 func TestEachSettingIsReadInOneFile(t *testing.T) {
 	t.Parallel()
 	for typ, files := range users(t) {
@@ -254,8 +255,8 @@ func TestEachSettingIsReadInOneFile(t *testing.T) {
 	}
 }
 
-// TestLaterIsWhatNothingReads: a setting is marked later as long as nothing acts on it. What is read is known by name
-// only: a setting whose field shares its name with something else may pass unmarked.
+// A setting is marked later as long as nothing uses it. Uses are known only by name: a setting
+// whose field shares its name with something else may pass unmarked.
 func TestLaterIsWhatNothingReads(t *testing.T) {
 	t.Parallel()
 	selected := map[string]bool{}
@@ -264,7 +265,7 @@ func TestLaterIsWhatNothingReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files["stages.go"] = stages // its methods ask for others
+	files["stages.go"] = stages // its methods use other types
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
@@ -300,7 +301,7 @@ func TestLaterIsWhatNothingReads(t *testing.T) {
 	}
 }
 
-// namesUsed returns what f takes from an imported package.
+// namesUsed returns the names that f uses from an imported package.
 func namesUsed(f *ast.File, pkg string) map[string]bool {
 	local := ""
 	for _, imp := range f.Imports {
