@@ -28,7 +28,7 @@ func summaryText(description string) string {
 	return "---\ndescription: " + description + "\n---\n# Group\n\nSee below.\n"
 }
 
-// write makes a folder of files; a name that ends with a slash is a folder.
+// write creates a folder of files; a name that ends with a slash is a folder.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func paths(nodes []*harness.Node) []string {
 	return out
 }
 
-// codes are the findings of a severity, as "code path".
+// codes returns the findings of a severity, as "code path".
 func codes(h *harness.Harness, s skillmd.Severity) []string {
 	out := []string{}
 	for _, d := range h.Findings(s) {

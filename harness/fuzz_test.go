@@ -33,11 +33,12 @@ func FuzzDetectors(f *testing.F) {
 	})
 }
 
-// grow makes a folder out of bytes: each line is a name, a space and a text, in which | ends a line. At most 40 files.
+// grow builds a folder from bytes: each line is a name, a space and a text, in which | ends a line.
+// At most 40 files.
 func grow(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
-	root, err := os.OpenRoot(dir) // a link made before must not lead what is written out of it
+	root, err := os.OpenRoot(dir) // earlier links must not lead writes out of it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func grow(t *testing.T, script string) string {
 			continue
 		}
 		if to, is := strings.CutPrefix(text, "->"); is {
-			_ = root.Symlink(to, p) // one that cannot be made is none
+			_ = root.Symlink(to, p) // one that cannot be created is skipped
 			continue
 		}
 		_ = root.WriteFile(p, []byte(strings.ReplaceAll(text, "|", "\n")), 0o644)

@@ -21,7 +21,7 @@ import (
 	"metier/source/sourcetest"
 )
 
-// within fails a test that does not come to an end by itself.
+// within fails a test that does not end by itself.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%d nodes", len(h.All()))
 		}
 	}
-	// The same cut each time.
+	// The cut is the same each time.
 	dir := write(t, wide)
 	o := &harness.Options{Layout: harness.V1, MaxEntries: 77}
 	a, _ := harness.Load(t.Context(), dir, o)
@@ -73,7 +73,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A hundred thousand files are read up to the limit, and that is said.
+// A hundred thousand files are read up to the limit, and the limit is reported.
 func TestHundredThousandFiles(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
@@ -86,7 +86,7 @@ func TestHundredThousandFiles(t *testing.T) {
 	for i := range 10 {
 		wg.Go(func() {
 			base := filepath.Join(dir, "references", fmt.Sprintf("many%d", i), "f")
-			for j := range 10_000 { // links are files as cheap as they get
+			for j := range 10_000 { // links are the cheapest files
 				if err := os.Link(base, fmt.Sprintf("%s%d", base, j)); err != nil {
 					t.Error(err)
 					return
@@ -127,7 +127,7 @@ func TestNamesThatCannotBeCalled(t *testing.T) {
 	}
 }
 
-// Names and descriptions with markup, quotes, control and bidirectional characters stay what they are: text.
+// Names and descriptions with markup, quotes, control and bidirectional characters stay text.
 func TestNamesCannotEscape(t *testing.T) {
 	t.Parallel()
 	evil := `x"/><skill name="y">`
@@ -173,7 +173,8 @@ func TestNamesCannotEscape(t *testing.T) {
 	}
 }
 
-// A HARNESS.md, SKILL.md or reference that is a pipe or a device is named and never waited for.
+// A HARNESS.md, SKILL.md or reference that is a pipe or a device is reported, and never blocks
+// a read.
 func TestPipesAndDevices(t *testing.T) {
 	t.Parallel()
 	mkfifo, err := exec.LookPath("mkfifo")
@@ -251,8 +252,8 @@ func TestHarnessThatGoesAway(t *testing.T) {
 	}
 }
 
-// A file with another name, which may be outside, is left out of a stranger's
-// harness, whatever it is there for.
+// A hard-linked file, whose other name may be outside, is left out of a
+// third-party harness, whatever its purpose.
 func TestFilesWithAnotherNameAreLeftOut(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"HARNESS.md": selfText, ".leaf-detectors": "skill=SKILL.md\n", "tools/TOOLS.md": summaryText("tools"), "tools/a/SKILL.md": skillText("a", "does a"), "tools/doc.md": summaryText("a document")}

@@ -73,7 +73,7 @@ func (d *desk) call(tool, path string) metier.Observation {
 	return o
 }
 
-// gives fails the test unless a call gives exactly this content.
+// gives fails the test unless a call returns exactly this content.
 func (d *desk) gives(tool, path, want string) {
 	d.t.Helper()
 	o := d.call(tool, path)
@@ -98,8 +98,8 @@ func (d *desk) file(path string) string {
 	return string(b)
 }
 
-// inside is the content of a result as it was in the file, without the element
-// around it if there is one, and without the list of scripts.
+// inside returns the content of a result as it was in the file, without the
+// element around it if there is one, and without the list of scripts.
 func inside(s string) string {
 	if !strings.HasPrefix(s, "<skill_") {
 		text, _, _ := strings.Cut(s, "\n\nAvailable scripts: ")
@@ -118,7 +118,7 @@ func inside(s string) string {
 	return text
 }
 
-// events are those of one type in the record.
+// events returns those of one type in the record.
 func events[E event.Event](d *desk) []E {
 	d.t.Helper()
 	return eventtest.All[E](d.t, d.log)
@@ -181,7 +181,7 @@ func TestActivationOfLeaves(t *testing.T) {
 	if len(acts) != 2 || acts[0].SkillID != "desk:skills/figures/sum-orders" || acts[0].ActivationSource != "model-tool" || acts[0].Hash == "" {
 		t.Errorf("%+v", acts)
 	}
-	for _, p := range []string{"data/columns.csv", "data/rates.py", "style/tone.md"} { // a frontmatter stays
+	for _, p := range []string{"data/columns.csv", "data/rates.py", "style/tone.md"} { // frontmatter is kept
 		d.gives("load_reference", p, d.file("references/"+p))
 	}
 	long := strings.Repeat("A line of many.\n", 20_000) + "The last one.\n"
@@ -212,7 +212,7 @@ func TestGroupsGiveTheirSummary(t *testing.T) {
 	d.gives("load_skill", "figures", d.file("skills/figures/SKILLS.md"))
 	d.gives("load_skill", "figures/checks", d.file("skills/figures/checks/SKILLS.md"))
 	d.gives("load_reference", "style", d.file("references/style/REFERENCES.md"))
-	d.gives("load_reference", "style/REFERENCES.md", d.file("references/style/REFERENCES.md")) // by its own name, too
+	d.gives("load_reference", "style/REFERENCES.md", d.file("references/style/REFERENCES.md")) // by its own name too
 	d.gives("load_reference", "", d.file("references/REFERENCES.md"))
 	if len(d.s.State().Active) > 0 {
 		t.Error("a group is active")
@@ -376,7 +376,7 @@ func TestPathsBeginAtTheirFolder(t *testing.T) {
 	}
 	d := openDesk(t, dir, func(c *metier.Config) { c.Settings.Harness.Layout = harness.V1 }) // auto would see another folder at the top
 	d.gives("load_skill", "x", d.file("skills/x/SKILL.md"))
-	d.gives("load_skill", "skills/x", d.file("skills/skills/x/SKILL.md")) // what lies there by the plain reading comes first
+	d.gives("load_skill", "skills/x", d.file("skills/skills/x/SKILL.md")) // the plain reading of the path comes first
 	d.gives("load_skill", "skills/y", d.file("skills/y/SKILL.md"))
 	d.gives("load_reference", "r.md", d.file("references/r.md"))
 	d.gives("load_reference", "references/r.md", d.file("references/r.md"))

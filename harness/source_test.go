@@ -21,7 +21,7 @@ import (
 	"metier/source/sourcetest"
 )
 
-// open is the source of a folder, as the command line makes it.
+// open is the source of a folder, as the command line creates it.
 func open(t testing.TB, dir string, o *harness.Options) *harness.Source {
 	t.Helper()
 	files, err := local.New(dir, &local.Options{Symlinks: settings.SymlinksInBounds})
@@ -31,8 +31,8 @@ func open(t testing.TB, dir string, o *harness.Options) *harness.Source {
 	return harness.New(dir, files, o)
 }
 
-// below shows the skills of a harness that lie below a folder as if that were
-// the source: what the conformance suite asks of any source of skills.
+// below presents the skills of a harness below a folder as a source, as the
+// conformance suite requires of any source of skills.
 type below struct {
 	s   *harness.Source
 	dir string
@@ -138,7 +138,8 @@ func TestSourceListsGroupsAndDocuments(t *testing.T) {
 	}
 }
 
-// A harness that cannot be loaded is one entry that says why, and none of its skills is taken.
+// A harness that cannot be loaded is one entry with the reason, and none of its skills is
+// used.
 func TestBrokenHarnessGivesNoSkills(t *testing.T) {
 	t.Parallel()
 	for _, self := range []string{"", "# no frontmatter\n", "---\nname: x\n---\n"} {
@@ -153,7 +154,7 @@ func TestBrokenHarnessGivesNoSkills(t *testing.T) {
 	}
 }
 
-// Names of skills are free in a harness, whatever a profile asks of names.
+// Skill names are free in a harness, whatever a profile requires of names.
 //
 // req: D-013
 func TestPathsNameSkills(t *testing.T) {

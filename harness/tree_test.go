@@ -114,7 +114,7 @@ func TestAutoChoosesTheLayout(t *testing.T) {
 	}
 }
 
-// The behaviours of the tests of harnesses-ref, generation 2 (reference page, section 5.3): what a tree becomes.
+// The behaviors that the tests of harnesses-ref, generation 2, check: how a tree is read.
 func TestSecondLayout(t *testing.T) {
 	t.Parallel()
 	min := map[string]string{"HARNESS.md": selfText}
@@ -251,7 +251,8 @@ func TestGroupsWithoutSummaryAreReported(t *testing.T) {
 	}
 }
 
-// The reference validator of v1 fails a Markdown reference without a description, that of v2 warns.
+// The reference validator of v1 rejects a Markdown reference without a description, that of v2
+// warns.
 func TestUndescribedMarkdown(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"HARNESS.md": selfText, "references/a.md": "text\n", "references/b.csv": "1\n"}
@@ -278,7 +279,7 @@ func TestEachLevelHasItsSummary(t *testing.T) {
 	if len(h.Diagnostics) > 0 {
 		t.Error(h.Diagnostics)
 	}
-	d := openDesk(t, write(t, files)) // and each is given by itself
+	d := openDesk(t, write(t, files)) // and each is returned by itself
 	for _, path := range []string{"a", "a/b", "a/b/c"} {
 		d.gives("load_skill", path, files["skills/"+path+"/SKILLS.md"])
 	}
