@@ -129,7 +129,7 @@ func TestServer_RunsOfTwoUsers(t *testing.T) {
 		t.Fatalf("events: %v", first)
 	}
 
-	// Another user neither sees nor answers nor cancels it.
+	// Another user can neither see, answer, nor cancel it.
 	if diff := cmp.Diff("[]\n", string(bob.do("GET", "/runs", "", http.StatusOK))); diff != "" {
 		t.Errorf("runs of the other user (-want +got):\n%s", diff)
 	}
@@ -161,7 +161,7 @@ func TestServer_RunsOfTwoUsers(t *testing.T) {
 	bob.events(bob.start(`{"prompt": "Say done."}`))
 }
 
-// The name of a user is a folder of its own in the data.
+// A user's name is the name of a folder in the data.
 func TestNewServer_RefusesNamesThatLeaveTheData(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", ".", "..", "a/b"} {
@@ -184,7 +184,7 @@ func TestServer_CancelStopsARun(t *testing.T) {
 	id := ada.start(`{"prompt": "Think."}`)
 	<-asked
 	ada.do("POST", "/runs/"+id+"/cancel", "", http.StatusAccepted)
-	// The record says that the run can be continued: it holds no end.
+	// The record shows that the run can be continued: it has no end.
 	for _, typ := range ada.events(id) {
 		if typ == "run.ended" {
 			t.Error("the run ended")
@@ -192,8 +192,8 @@ func TestServer_CancelStopsARun(t *testing.T) {
 	}
 }
 
-// A user answers the questions of a run, and yet reads no file of another user: no
-// question is about what lies outside of the workspace.
+// A user answers the questions of a run, but cannot read files of another user: no
+// question is about paths outside of the workspace.
 func TestServer_ReadsOutsideOfTheWorkspaceAreRefused(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "turns.yaml")
