@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write missing golden data; never changes what is there")
 
-// golden is where the data of every release stays: a build must read the
-// records of all before it.
+// golden is where the data of every release is kept: a build must read the
+// records of all earlier ones.
 const golden = "../testdata/records/v1"
 
 // filled returns a value of an event's type with every field set, each
@@ -64,7 +64,7 @@ func fill(v reflect.Value, n *int) {
 
 var at = time.Date(2031, 2, 3, 4, 5, 6, 789, time.FixedZone("x", 3600))
 
-// entry makes an entry as a log would give it back.
+// entry creates an entry as a log would return it.
 func entry(t *testing.T, e event.Event) record.Entry {
 	t.Helper()
 	en, err := event.New(e, "id", "me", at)
@@ -107,8 +107,8 @@ func TestEveryEventComesBack(t *testing.T) {
 	}
 }
 
-// Data written by version 1 reads the same for ever, and version 1 still
-// writes it.
+// Data written by version 1 always reads the same, and version 1 still writes
+// it.
 func TestGoldenData(t *testing.T) {
 	t.Parallel()
 	var want []string
@@ -144,7 +144,7 @@ func TestGoldenData(t *testing.T) {
 			t.Errorf("%s is written differently, %v:\n%s\n%s", file, err, flat.Bytes(), en.Data)
 		}
 	}
-	// A type that was renamed reads as what it is called today.
+	// A renamed type reads as its current name.
 	for old, zero := range map[string]event.Event{"skill.indexed": event.SkillsDiscovered{}} {
 		want = append(want, old+".json")
 		b, err := os.ReadFile(filepath.Join(golden, old+".json"))
@@ -177,7 +177,7 @@ func TestTypesAreDottedAndUnique(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	for _, name := range []string{"skill.discovered", "skill.activated", "skill.resource_read", "skill.script_executed"} { // C-061
+	for _, name := range []string{"skill.discovered", "skill.activated", "skill.resource_read", "skill.script_executed"} {
 		if !seen[name] {
 			t.Errorf("no event %s", name)
 		}
@@ -206,13 +206,13 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
-	// A field that a later build of the same version added is passed over.
+	// A field that a later build of the same version added is ignored.
 	if e, err := event.Decode(record.Entry{V: 1, Type: "note", Data: json.RawMessage(`{"code":"x","more":1}`)}); err != nil || e != (event.Note{Code: "x"}) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
 
-// foreign is an event nobody could read.
+// foreign is an event that no build can read.
 type foreign struct{}
 
 func (foreign) Type() string { return "foreign.thing" }
@@ -226,8 +226,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Every blob an event names is in its entry's refs, in order, once for each
-// mention; what names nothing is left out.
+// Every blob that an event names is in its entry's refs, in order, once for
+// each mention. Empty references are left out.
 func TestRefs(t *testing.T) {
 	t.Parallel()
 	for _, zero := range event.All() {
