@@ -44,8 +44,8 @@ func TestFields_GrowByPieces(t *testing.T) {
 	}
 }
 
-// A long reply costs what it has: each piece was once added to all the others
-// anew, 25,000 of them took ten seconds.
+// The cost of a long reply is linear. Before, each piece was appended to a copy
+// of all others: 25,000 of them took ten seconds.
 func TestReply_CostsWhatItHolds(t *testing.T) {
 	for name, delta := range map[string]string{
 		"a text":         `{"reasoning_content":"abcd"}`,

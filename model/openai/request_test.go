@@ -16,7 +16,8 @@ import (
 	"metier/model/openai"
 )
 
-// local answers with fixed frames, as servers do that follow the protocol loosely, and shows the request.
+// local answers with fixed frames, as servers do that follow the protocol loosely, and shows the
+// request.
 func local(t *testing.T, contentType, reply string, o openai.Options, r model.Request) (model.Message, string, http.Header, error) {
 	t.Helper()
 	var body []byte

@@ -7,7 +7,8 @@ import (
 	"metier/model"
 )
 
-// A provider goes by its own name, in errors and on what only it can read again: another one's opaque parts must not reach it.
+// Each provider has its own name in errors and in content that only it can read again: opaque parts
+// must not reach another provider.
 func TestEveryProviderGoesByItsOwnName(t *testing.T) {
 	t.Parallel()
 	for _, p := range All() {

@@ -18,7 +18,7 @@ import (
 
 const key = "key-0123456789"
 
-// counted counts the bodies that are open.
+// counted counts the open bodies.
 type counted struct{ open atomic.Int64 }
 
 func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -37,7 +37,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.open.Add(-1); return c.ReadCloser.Close() }
 
-// ask posts to a server that answers with f and returns what the events hold and how the call ended.
+// ask posts to a server that answers with f and returns the events and the error of the call.
 func ask(t *testing.T, c Config, f http.HandlerFunc) (got []string, err *model.Error) {
 	t.Helper()
 	s := httptest.NewServer(f)
@@ -184,10 +184,11 @@ func TestUnreachableHoldsNoPassword(t *testing.T) {
 	}
 }
 
-// hang answers nothing, or begins an answer, and tells when the client has gone.
+// hang answers nothing, or starts an answer, and signals when the client is
+// gone.
 func hang(left chan<- struct{}, begin func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client leaves
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client leaves
 		begin(w)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -265,7 +266,7 @@ func TestEndAndCancelCloseTheConnection(t *testing.T) {
 			if by == "end" {
 				break
 			}
-			cancel(reason) // the second event has arrived, and is not shown any more
+			cancel(reason) // the second event has arrived, but is not shown
 		}
 		if by == "end" {
 			call.End()
@@ -280,7 +281,8 @@ func TestEndAndCancelCloseTheConnection(t *testing.T) {
 	}
 }
 
-// A provider that keeps the connection open after its last event does not keep the reply.
+// A provider that keeps the connection open after its last event does not delay the
+// reply.
 func TestDoneIsTheEndThoughTheConnectionStays(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{}, 1)

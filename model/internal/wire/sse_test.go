@@ -104,7 +104,8 @@ func TestReaderTellsACutFromAnEnd(t *testing.T) {
 	}
 }
 
-// An event is there when its last byte is, so that a reply is not shown one event late.
+// An event is returned as soon as its last byte arrives, so that a reply is not shown
+// one event late.
 func TestReaderWaitsForNoByteMore(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"\n\n", "\r\r", "\r\n\r"} {
@@ -114,7 +115,7 @@ func TestReaderWaitsForNoByteMore(t *testing.T) {
 		if e, err := r.Next(); err != nil || string(e.Data) != "a" {
 			t.Errorf("%q: %q, %v", end, e.Data, err)
 		}
-		_ = in.Close() // frees the writer
+		_ = in.Close() // unblocks the writer
 	}
 }
 
@@ -132,7 +133,7 @@ func (r *repeat) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// naive is the standard read with no thought of streaming or limits.
+// naive is the standard's algorithm without streaming or limits.
 func naive(s string) (out []Event) {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 	s = strings.TrimPrefix(s, "\xEF\xBB\xBF")
