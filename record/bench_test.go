@@ -14,7 +14,7 @@ import (
 	"metier/record/recordtest"
 )
 
-// BenchmarkAppend reports the median and the 99th percentile beside the mean.
+// BenchmarkAppend reports the median and the 99th percentile next to the mean.
 func BenchmarkAppend(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		b.Run(fmt.Sprintf("sync=%v", sync), func(b *testing.B) {
@@ -87,8 +87,8 @@ func BenchmarkOpen200(b *testing.B) {
 	}
 }
 
-// BenchmarkThousandLogs reports the memory that 1,000 open logs of 200 entries
-// hold.
+// BenchmarkThousandLogs reports the memory of 1,000 open logs with 200 entries
+// each.
 func BenchmarkThousandLogs(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {

@@ -78,7 +78,7 @@ func TestSideFileFlippedByteIsFoundOrMeansNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for j, r := range refs {
-			// Wrong bytes must never come back; a changed digest makes the line
+			// Wrong bytes must never come back. A changed digest makes the line
 			// that of another blob.
 			if got, err := b.Open(t.Context(), r); err == nil && string(got) != texts[j] || err != nil && !errors.Is(err, record.ErrAltered) && !errors.Is(err, record.ErrErased) {
 				t.Errorf("byte %d, blob %d: %q, %v", i, j, got, err)

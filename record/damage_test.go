@@ -51,7 +51,7 @@ func write(t *testing.T, path string, b []byte) {
 	}
 }
 
-// noted returns heads, outside the log's folder, that know every entry of l or
+// noted returns heads, outside the log's folder, that cover every entry of l or
 // only the last one.
 func noted(t *testing.T, name string, l record.Log) *record.Heads {
 	t.Helper()
@@ -93,13 +93,13 @@ func TestLogCutAtEveryByteOpensAndGoesOn(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "events.jsonl")
 	for size := starts[2]; size <= len(data); size++ {
-		_ = os.Remove(path) // writing a new file is much faster than over an old one
+		_ = os.Remove(path) // writing a new file is much faster than overwriting an old one
 		write(t, path, data[:size])
 		keep := 2
 		switch {
 		case size == len(data):
 			keep = 5
-		case size >= starts[3]: // the batch of the last two is there whole or not at all
+		case size >= starts[3]: // the batch of the last two is there completely or not at all
 			keep = 3
 		}
 		readOnly, err := record.OpenFile(path, &record.Options{ReadOnly: true})
@@ -216,7 +216,7 @@ func TestVerifyFindsEveryFlippedByte(t *testing.T) {
 			if verifyFile(t, path, nil, o).OK() {
 				t.Errorf("byte %d (%q) flipped to %q goes unseen", i, c, c^mask)
 			}
-			// All but the last line need no witness.
+			// All lines except the last can be checked without heads.
 			if i < lastLine && verifyFile(t, path, nil, nil).OK() {
 				t.Errorf("byte %d (%q) flipped to %q goes unseen without heads", i, c, c^mask)
 			}
@@ -403,7 +403,7 @@ func TestVerifyWalksDownIntoChildren(t *testing.T) {
 	}
 	check("", "record_gap@1")
 
-	// A log that names itself does not hold the walk up for ever.
+	// A log that refers to itself does not cause an endless walk.
 	o.Children = func(context.Context, record.Entry) (*record.Child, error) {
 		return &record.Child{Name: "self", Log: parent}, nil
 	}
@@ -412,8 +412,8 @@ func TestVerifyWalksDownIntoChildren(t *testing.T) {
 	}
 }
 
-// Lines that were changed while the log is open are found although they fit
-// together, and nothing of them is given.
+// Lines that changed while the log is open are detected although their chain is
+// valid, and none of them is returned.
 func TestARewrittenTailIsFoundWhileTheLogIsOpen(t *testing.T) {
 	t.Parallel()
 	fill := func(path, data string) *record.FileLog {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FuzzLine compares a stored line with what encoding/json writes.
+// FuzzLine compares a stored line with the output of encoding/json.
 func FuzzLine(f *testing.F) {
 	f.Add("id", "someone", "call.started", `{"a":[1,"<b>"]}`, "sha256:00", "text/plain", int64(7), uint64(3), int64(1_700_000_000_123_456_789), true)
 	f.Add("quote\" \\ \u2028 \x00 \xff é <&>", "", "t", ``, "", "", int64(-1), uint64(0), int64(0), false)

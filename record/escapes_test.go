@@ -55,7 +55,7 @@ func units(r rune, format string) string {
 	return out
 }
 
-// encodings are whole encoders that are in common use.
+// encodings are complete encoders in common use.
 var encodings = map[string]func(string) string{
 	"url.PathEscape":  url.PathEscape,
 	"url.QueryEscape": url.QueryEscape,
@@ -104,7 +104,7 @@ func TestRedact_FindsEveryEncoding(t *testing.T) {
 	})
 }
 
-// Each character may be written in another way than the one before it.
+// Each character may be written in another way than the previous one.
 func TestRedact_FindsAnyMixOfEscapes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -132,7 +132,7 @@ func TestRedact_FindsAnyMixOfEscapes(t *testing.T) {
 	})
 }
 
-// Text without the secret stays as it is, escapes included.
+// Text without the secret is unchanged, including escapes.
 func TestRedact_KeepsOtherText(t *testing.T) {
 	t.Parallel()
 	r := record.Redact(record.NewMemory(), record.Secret{Name: "KEY", Value: "hunter2/hunter2"})

@@ -8,13 +8,13 @@ func (o Options) WithWrite(w func(f *os.File, b []byte, off int64) (int, error))
 	return &o
 }
 
-// WithMaxEntries makes a small log.
+// WithMaxEntries creates a small log.
 func (o Options) WithMaxEntries(n uint64) *Options {
 	o.maxEntries = n
 	return &o
 }
 
-// ParseLine is what every stored line goes through.
+// ParseLine parses every stored line.
 func ParseLine(b []byte) (Entry, error) {
 	l, bad := parse(b)
 	if bad != nil {
@@ -26,5 +26,5 @@ func ParseLine(b []byte) (Entry, error) {
 // Cut is the number of bytes of an unfinished line that opening cut off.
 func (b *FileBlobs) Cut() int { return b.cut }
 
-// Damaged is the number of lines in the side file that hold no blob.
+// Damaged is the number of lines in the side file that have no blob.
 func (b *FileBlobs) Damaged() int { return b.damaged }

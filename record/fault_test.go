@@ -16,7 +16,7 @@ import (
 	"metier/record/recordtest"
 )
 
-// faulty writes only n bytes, then fails with err, as long as on.
+// faulty writes only n bytes, then fails with err, while on is set.
 type faulty struct {
 	on  bool
 	n   int
@@ -182,7 +182,7 @@ func TestFoldersAndLinksAreNoLogs(t *testing.T) {
 	}
 }
 
-// onTmpfs runs this test again with dir a fresh 64 KiB tmpfs, after before (a
+// onTmpfs runs this test again with dir a new 64 KiB tmpfs, after before (a
 // shell command). It reports whether the caller is that second run.
 func onTmpfs(t *testing.T, name, setup string) (dir string, inside bool) {
 	t.Helper()

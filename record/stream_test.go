@@ -9,8 +9,8 @@ import (
 	"metier/record"
 )
 
-// However a text is cut into pieces, the stream gives what Clean gives for the
-// whole, and holds nothing back where no secret can have begun.
+// However a text is split into pieces, the stream returns what Clean returns
+// for the whole, and holds nothing back where no secret can have begun.
 func TestStreamCleansAcrossPieces(t *testing.T) {
 	t.Parallel()
 	r := record.Redact(nil, record.Secret{Name: "A", Value: "hunter2hunter2h"}, record.Secret{Name: "B", Value: "hhhhhhhh"}, record.Secret{Name: "C", Value: "ter2-and-more"})

@@ -56,8 +56,8 @@ func TestSyncFailureIsNotForgotten(t *testing.T) {
 	}
 }
 
-// A process that is killed loses nothing of what Append has confirmed, and
-// never leaves a part of a batch.
+// A killed process loses nothing that Append has confirmed, and never leaves a
+// part of a batch.
 func TestKilledProcessLosesNothingConfirmed(t *testing.T) {
 	const env = "RECORD_TEST_KILLED"
 	if path, ok := os.LookupEnv(env); ok {
@@ -83,7 +83,7 @@ func TestKilledProcessLosesNothingConfirmed(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			// What it still confirmed before it died counts too.
+			// What it confirmed just before it died counts too.
 			_ = json.Unmarshal(sc.Bytes(), &confirmed)
 		}
 		if err := cmd.Wait(); !testenv.Killed(cmd.ProcessState) {
