@@ -14,7 +14,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// verdict is one line of the corpus' verdicts.jsonl: what the reference validator and other parsers say about a skill.
+// verdict is one line of the corpus' verdicts.jsonl: the results of the reference validator and
+// other parsers for a skill.
 type verdict struct {
 	Dir        string
 	File       string
@@ -36,14 +37,14 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// Of the corpus' 300 skills 281 are usable: they have frontmatter between two lines with a name and a description in it. At
-// least so many of those must give both.
+// Of the corpus' 300 skills 281 are usable: they have frontmatter between two lines with a name and
+// a description in it. At least this many of those must return both.
 const (
 	usable   = 281
 	loadable = 276
 )
 
-// What the skills give that do not simply have name and description.
+// The results for skills that do not simply have name and description.
 const (
 	noName        = "no name"
 	noDescription = "no description"
@@ -65,7 +66,7 @@ var odd = map[string]string{
 	"openclaw+skills/skills/zaycv/novafon":                                                           CodeUnreadableField,
 	"microsoft+waza/cmd/waza/tokens/testdata/check/some-exceed":                                      CodeFencedFrontmatter,
 	"openclaw+skills/skills/livvux/mcporter-skill":                                                   CodeClosingLineMissing,
-	"openclaw+skills/skills/lucas-riverbi/morning-briefing":                                          CodeUnclosedFrontmatter, // cut off
+	"openclaw+skills/skills/lucas-riverbi/morning-briefing":                                          CodeUnclosedFrontmatter, // truncated
 
 	"openclaw+skills/skills/bastos/obsidian-daily":                   CodeInvalidYAML, // a merge conflict
 	"openclaw+skills/skills/limone-eth/molthunt":                     CodeInvalidYAML, // the name is in a heading
@@ -85,7 +86,7 @@ var odd = map[string]string{
 	"openclaw+skills/skills/gumadeiras/parcel-package-tracking":                                   noName,
 	"openclaw+skills/skills/nonggialiang/verify-on-browser-1-0-0":                                 noName,
 	"openclaw+skills/skills/thesethrose/therapy-mode":                                             noName,
-	"secondsky+claude-skills/templates/skill-skeleton/skills/skill-name":                          CodeFieldType, // a list for a name
+	"secondsky+claude-skills/templates/skill-skeleton/skills/skill-name":                          CodeFieldType, // a list as the name
 }
 
 func TestCorpus(t *testing.T) {
@@ -121,7 +122,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d of %d skills have name and description; %d of %d usable ones", both, len(all), given, fit)
 }
 
-// oddness is the first repair or refusal, or what is missing.
+// oddness returns the first repair or refusal, or what is missing.
 func oddness(d Document, diags []Diagnostic) string {
 	for _, g := range diags {
 		if g.Repair() || g.Severity == Error || g.Code == CodeNoFrontmatter {
@@ -142,7 +143,7 @@ func oddness(d Document, diags []Diagnostic) string {
 	return ""
 }
 
-// readSkill finds SKILL.md in any letter case; the reference validator knows two spellings only.
+// readSkill finds SKILL.md in any letter case; the reference validator knows only two spellings.
 func readSkill(t testing.TB, dir string, v verdict) []byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -163,7 +164,7 @@ func readSkill(t testing.TB, dir string, v verdict) []byte {
 	return nil
 }
 
-// checkVerdict compares with what other parsers said about the same file.
+// checkVerdict compares with the results of other parsers for the same file.
 func checkVerdict(t *testing.T, v verdict, d Document, diags []Diagnostic) {
 	t.Helper()
 	code, repaired := "", false

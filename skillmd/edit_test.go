@@ -11,7 +11,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// Every file of the corpus comes back as it is, and most that have to be repaired can be.
+// Every file of the corpus is written back unchanged, and most that need a repair can be
+// repaired.
 func TestCorpusIsWrittenBack(t *testing.T) {
 	t.Parallel()
 	dir := testenv.Corpus(t)
@@ -38,7 +39,7 @@ func TestCorpusIsWrittenBack(t *testing.T) {
 	}
 }
 
-// checkMend mends a file and compares what it says before and after.
+// checkMend repairs a file and compares its values before and after.
 func checkMend(t *testing.T, src []byte) {
 	t.Helper()
 	f := Open(src)
@@ -102,7 +103,8 @@ func TestMendWritesWhatWasRead(t *testing.T) {
 	}
 }
 
-// FuzzWriteBack: nothing changed is the same bytes; repairing a file changes no value.
+// FuzzWriteBack: an unchanged file has the same bytes; repairing a file changes no
+// value.
 func FuzzWriteBack(f *testing.F) {
 	for _, s := range []string{"\ufeff---\r\nname:  'a'  # short\r\nx-foo: {b: [1, 2]} # kept\r\n---\r\nBody\r\n", "---\nname: a\n---\n", "# T\n", "---\n\"a b\": |+\n  c\n\n# d\nx: [y]\n---\nB",
 		"---\nname: a: b\n---\n", "```\n---\nname: **a**\n---\n```\n", "---\na: b\r\r\rc: d\u2028e: f\n---\n", "---\nuser-invokable: false\n---\n"} {

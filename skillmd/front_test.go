@@ -17,7 +17,7 @@ func front(t *testing.T, fields string) (Front, []Diagnostic) {
 	return d.Front, diags
 }
 
-// Every field that is known, allowed-tools in all its shapes.
+// Every known field, allowed-tools in all its shapes.
 //
 // req: C-089
 func TestTypedViews(t *testing.T) {
@@ -97,7 +97,7 @@ func tools(patterns ...string) Front {
 	return Front{AllowedTools: patterns, AllowedToolsDeclared: true}
 }
 
-// TestExampleOfAWholeHead: the shape of a typical skill, no value converted.
+// The shape of a typical skill, no value converted.
 //
 // req: C-095
 func TestExampleOfAWholeHead(t *testing.T) {

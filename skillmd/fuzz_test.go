@@ -44,8 +44,9 @@ func firstLine(b []byte) []byte {
 	return line
 }
 
-// FuzzRepair: what is repaired is the same however often and with however little of the file it is read, touches no block that
-// YAML takes, and never hides what is refused for safety: with a line of that kind at its end, no block gives any field.
+// FuzzRepair: a repair gives the same result however often and from however little of the file it
+// is read. It changes no block that YAML accepts, and never hides what is refused for safety: with
+// a line of that kind at its end, no block returns any field.
 func FuzzRepair(f *testing.F) {
 	for _, s := range []string{
 		"name: a\ndescription: Use when: b\n  more: c", "description: **bold** x\nname: `b`", "argument-hint: [a] | \"b\"\nname: @c",
@@ -113,8 +114,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzAllowedTools: a text gives the same patterns in every shape that YAML has for it; none is empty, nothing outside of brackets
-// separates within one, and together they hold all of the text but its separators.
+// FuzzAllowedTools: a text gives the same patterns in every shape that YAML has for it. None is
+// empty, nothing outside of brackets separates within one, and together they contain all of the
+// text except its separators.
 func FuzzAllowedTools(f *testing.F) {
 	for _, s := range []string{"", "Read", "Read, Write", "Bash(git:*) Bash(npm run *),Read", "mcp__x__* stitch*:*", "Bash(a, (b c) [d e]) {f g}", "Read) Write", "Bash(git Write", " ,\t, ", "-", "true", "1"} {
 		f.Add(s)

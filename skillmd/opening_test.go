@@ -103,7 +103,7 @@ func TestFrontmatterIsClosedOnlyWhereThatIsEvident(t *testing.T) {
 	}
 }
 
-// checkEverywhere is checkWhole with every length of what ParseHead is given.
+// checkEverywhere is checkWhole with every length of the input to ParseHead.
 func checkEverywhere(t *testing.T, src []byte) {
 	t.Helper()
 	checkWhole(t, src)
@@ -115,7 +115,7 @@ func checkEverywhere(t *testing.T, src []byte) {
 	}
 }
 
-// TestAtTheCapMoreOfTheFileChangesNothing: a source may hold the first MaxHead bytes and call them all.
+// A source may pass the first MaxHead bytes as the whole file.
 func TestAtTheCapMoreOfTheFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	fill := strings.Repeat("x", MaxHead)

@@ -14,7 +14,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// checkPlain has the library read what plain took, and reports whether plain took it.
+// checkPlain makes the library read what plain accepted, and reports whether plain
+// accepted it.
 func checkPlain(t *testing.T, text []byte) bool {
 	t.Helper()
 	if _, ok := plain(text, 2); !ok {
@@ -56,7 +57,8 @@ var plainTexts = map[string]string{
 	"a prefix of two keys":     "a: b\nab: c\nmetadata:\n  a: b\n  ab: c\n",
 }
 
-// otherTexts are left to the library, some because it reads them in its own way, others because it refuses them.
+// otherTexts are left to the library, some because it reads them in its own way, others because it
+// refuses them.
 var otherTexts = map[string]string{
 	"nothing": "", "blank": "\n \n", "no line end": "a: b", "only a CR": "a: b\rc: d\n", "a CR at the end": "a: b\r",
 	"a tab": "a:\tb\n", "a tab in a text": "a: |\n  b\tc\n", "NUL": "a: \x00\n", "escape": "a: \x1b[0m\n", "DEL": "a: \x7f\n",
@@ -121,8 +123,8 @@ func TestWhatIsNotPlainIsLeftToTheLibrary(t *testing.T) {
 	}
 }
 
-// Every value of few characters and every block of few lines, of the kinds that mean something: what plain takes, the library
-// reads in the same way.
+// Every value of a few characters and every block of a few lines, from characters with a meaning:
+// the library reads what plain accepts in the same way.
 func TestEveryShortPlainTextReadsAsTheLibraryDoes(t *testing.T) {
 	t.Parallel()
 	taken, tried := 0, 0
@@ -141,7 +143,7 @@ func TestEveryShortPlainTextReadsAsTheLibraryDoes(t *testing.T) {
 	}
 }
 
-// combine gives every text of at most n parts.
+// combine returns every text of at most n parts.
 func combine(parts []string, n int, try func(string)) {
 	var grow func(text string, n int)
 	grow = func(text string, n int) {
@@ -155,7 +157,7 @@ func combine(parts []string, n int, try func(string)) {
 	grow("", n)
 }
 
-// TestPlainCorpus compares both ways on the corpus' skills. At least plainShare percent must not need the library.
+// Compares both ways on the corpus' skills. At least plainShare percent must not need the library.
 func TestPlainCorpus(t *testing.T) {
 	t.Parallel()
 	const plainShare = 90
@@ -178,7 +180,8 @@ func TestPlainCorpus(t *testing.T) {
 	t.Logf("%d of %d frontmatters are plain", taken, heads)
 }
 
-// FuzzPlain: what plain takes, the library reads as the same Front with the same findings, and nothing of it points into the text.
+// FuzzPlain: the library reads what plain accepts as the same Front with the same findings, and
+// nothing of it points into the text.
 func FuzzPlain(f *testing.F) {
 	for _, texts := range []map[string]string{plainTexts, otherTexts} {
 		for _, name := range slices.Sorted(maps.Keys(texts)) {
@@ -200,7 +203,8 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// plainHead is typicalHead as most skills would write it: each value on one line, no list in brackets.
+// plainHead is typicalHead as most skills would write it: each value on one line, no list in
+// brackets.
 const plainHead = `name: release-notes
 description: Writes release notes from merged changes and groups them by area. Use when the user asks for a changelog, for release notes, or for a summary of what changed between two versions.
 license: Apache-2.0
@@ -212,7 +216,8 @@ metadata:
   tags: git, notes
 `
 
-// BenchmarkParseFront reads one frontmatter without and with the library; "refused" is what plain costs where it is in vain.
+// BenchmarkParseFront reads one frontmatter without and with the library; "refused" is the cost of
+// plain when it does not accept the text.
 func BenchmarkParseFront(b *testing.B) {
 	text := []byte(plainHead)
 	late := []byte(plainHead + "x: *a\n")
@@ -237,7 +242,8 @@ func BenchmarkParseFront(b *testing.B) {
 	}
 }
 
-// BenchmarkParseCorpus reads all frontmatters of the corpus once, as they come and with the library alone.
+// BenchmarkParseCorpus reads all frontmatters of the corpus once, normally and with only the
+// library.
 func BenchmarkParseCorpus(b *testing.B) {
 	dir := testenv.Corpus(b)
 	var heads [][]byte

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRepairReadsWhatTheAuthorTyped: each fault has its own code and place, and one reading.
+// Each fault has its own code and position, and one reading.
 func TestRepairReadsWhatTheAuthorTyped(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -81,7 +81,7 @@ func TestRepairReportsEveryFaultAndKeepsLines(t *testing.T) {
 	}
 }
 
-// TestRepairNeverWidens: allowed-tools that cannot be read is declared and empty, whatever stands in it.
+// Unreadable allowed-tools are declared and empty, whatever they contain.
 func TestRepairNeverWidens(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"[Read] | Write", "[Read, Write],", "*", "Read: Write", "\n  - Read\n  Write", "[Read", "{Read: [a],[b]}", "`Read`", ", Read", "\n  Bash(git:*)\n  x: y"} {

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outcome is what a table says about one file: the codes with their positions, whether frontmatter was found, and the body.
+// outcome is the expected result for one file: the codes with their positions, whether frontmatter
+// was found, and the body.
 type outcome struct {
 	Present  bool
 	Name     string
@@ -189,8 +190,8 @@ func TestFrontmatterMustCloseWithinTheCap(t *testing.T) {
 	checkWhole(t, []byte(strings.Repeat("\n", MaxHead+1)))
 }
 
-// checkWhole holds what must be true of every file: the parts recompose to it, and ParseHead, however little of the file it
-// has, either asks for more or agrees with Parse.
+// checkWhole checks what must be true of every file: the parts recompose to it, and ParseHead,
+// however little of the file it has, either asks for more or agrees with Parse.
 func checkWhole(t *testing.T, src []byte) {
 	t.Helper()
 	d, diags := Parse(src)

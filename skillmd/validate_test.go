@@ -12,7 +12,7 @@ import (
 	"metier/internal/testenv"
 )
 
-// faults are the errors of a validation, in their order.
+// faults returns the errors of a validation, in order.
 func faults(diags []Diagnostic) []string {
 	out := []string{}
 	for _, d := range diags {
@@ -23,7 +23,7 @@ func faults(diags []Diagnostic) []string {
 	return out
 }
 
-// codesOf are "severity code" of what is no error.
+// codesOf returns "severity code" of each finding that is not an error.
 func codesOf(diags []Diagnostic) []string {
 	out := []string{}
 	for _, d := range diags {
@@ -220,7 +220,7 @@ func TestAdviceIsGivenAndDoesNotMakeInvalid(t *testing.T) {
 	for front, want := range map[string][]string{
 		"name: w\nlicence: MIT\n": {"advice " + CodeMisspeltField},
 		"nmae: w\n":               {"advice " + CodeMisspeltField},
-		"name: w\ntags: x\n":      {}, // name is there
+		"name: w\ntags: x\n":      {}, // name is present
 		"name: w\ncolour: x\n":    {},
 	} {
 		if diff := cmp.Diff(want, codesOf(validated(front+goodDesc, "w"))); diff != "" {
@@ -309,8 +309,8 @@ func TestLinksFarDownAreNotLookedAtAndThatIsSaid(t *testing.T) {
 	}
 }
 
-// On the corpus the default is nowhere laxer than the reference, and stricter only about kinds of values, which the reference
-// does not look at.
+// On the corpus the default is never laxer than the reference, and stricter only about the types of
+// values, which the reference does not check.
 func TestCorpusIsJudgedAsTheReferenceDoesButForKnownReasons(t *testing.T) {
 	t.Parallel()
 	dir := testenv.Corpus(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// apply puts a diff on a text, as patch does, and fails where a line is not what the diff says.
+// apply applies a diff to a text, as patch does, and fails if a line does not match the diff.
 func apply(t *testing.T, text, diff string) string {
 	t.Helper()
 	lines := strings.SplitAfter(text, "\n")
@@ -53,7 +53,7 @@ func apply(t *testing.T, text, diff string) string {
 	return out + strings.Join(lines[at:], "")
 }
 
-// FuzzDiff: a diff makes the new text of the old one.
+// FuzzDiff: a diff turns the old text into the new one.
 func FuzzDiff(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nx\nc\n")
 	f.Add("", "a")

@@ -15,7 +15,7 @@ import (
 	"metier/internal/testenv"
 )
 
-// verdict is what skills-ref said about one skill of the corpus.
+// verdict is the result of skills-ref for one skill of the corpus.
 type verdict struct {
 	Dir             string
 	OK              bool
@@ -25,7 +25,7 @@ type verdict struct {
 	Properties      map[string]any
 }
 
-// class drops what a YAML library says in its own words.
+// class removes the YAML library's own wording.
 func class(messages []string) []string {
 	out := []string{}
 	for _, m := range messages {
@@ -79,7 +79,7 @@ func wantProperties(v verdict) map[string]any {
 		return want
 	}
 	for k, p := range v.Properties {
-		if k == "metadata" && p == "" { // skills-ref has it, and does not print it
+		if k == "metadata" && p == "" { // skills-ref has it, but does not print it
 			continue
 		}
 		want[k] = p

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzReference: no panic; a file gives fields, a message or an error, and what can be read is printed as JSON in ASCII.
+// FuzzReference: no panic; a file gives fields, a message or an error, and readable files are
+// printed as JSON in ASCII.
 func FuzzReference(f *testing.F) {
 	for _, s := range []string{"", "---\n---\n", "---\nname: a\ndescription: b\n---\n", "---\nmetadata:\n  a:\n    - 'b'\n---", "---\nname: \"\\u202e\"\n? a\n: b\n---\n"} {
 		f.Add(s)

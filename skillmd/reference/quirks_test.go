@@ -109,7 +109,7 @@ func TestPathsAreThoseOfPathlib(t *testing.T) {
 			t.Error(err)
 		case path == ".":
 			want = "Missing required file: SKILL.md"
-		case path == "w/skill.MD" && runtime.GOOS != "linux": // where letter case does not matter
+		case path == "w/skill.MD" && runtime.GOOS != "linux": // if letter case does not matter
 			continue
 		}
 		if g := filepath.ToSlash(strings.Join(got, "\n")); g != want {

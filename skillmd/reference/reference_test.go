@@ -11,8 +11,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// skill writes folder/file with the lines of a frontmatter and gives the folder. file "" writes nothing, text that begins with
-// "raw:" is written as it is.
+// skill writes folder/file with the lines of a frontmatter and returns the folder. file "" writes
+// nothing, text that begins with "raw:" is written unchanged.
 func skill(t *testing.T, folder, file, front string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), folder)
@@ -39,7 +39,7 @@ func write(t *testing.T, dir, file, front string) {
 
 const about = "\ndescription: Counts the words of a text."
 
-// The cases of the reference's own test_validator.py, with fixtures of ours.
+// The cases of the reference's own test_validator.py, with our own fixtures.
 //
 // req: C-001, C-093
 func TestValidateAsTheReferenceTestsItself(t *testing.T) {
@@ -47,7 +47,7 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 	tests := map[string]struct {
 		folder, front string
 		want          string // part of the one message; "" for a valid skill
-		more          int    // messages beside it
+		more          int    // number of further messages
 	}{
 		"20 valid":                {"word-count", "name: word-count" + about, "", 0},
 		"24 upper case":           {"WordCount", "name: WordCount" + about, "lowercase", 0},
@@ -75,7 +75,7 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 		"compatibility one more":  {"word-count", "name: word-count\ncompatibility: " + strings.Repeat("c", 501) + about, "Compatibility exceeds 500 character limit (501 chars)", 0},
 		"name in spaces":          {"word-count", "name: \"  word-count \"" + about, "", 0},
 		"long name in spaces":     {strings.Repeat("b", 64), "name: \" " + strings.Repeat("b", 64) + " \"" + about, "", 0},
-		"name in separators":      {"word-count", `name: "\x1c\x1dword-count\x1e\x1f"` + about, "", 0}, // white space to Python
+		"name in separators":      {"word-count", `name: "\x1c\x1dword-count\x1e\x1f"` + about, "", 0}, // white space in Python
 		"name of separators":      {"word-count", `name: "\x1c\x1f"` + about, "Field 'name' must be a non-empty string", 0},
 		"description of them":     {"word-count", "name: word-count\ndescription: \"\\x1d \\x1e\"", "Field 'description' must be a non-empty string", 0},
 		"40 wide folder":          {"\uff57", "name: w" + about, "", 0},
@@ -97,7 +97,7 @@ func TestValidateAsTheReferenceTestsItself(t *testing.T) {
 	}
 }
 
-// The cases of test_validator.py about what is no skill at all.
+// The cases of test_validator.py about paths that are not skills.
 func TestValidateAPathThatIsNoSkill(t *testing.T) {
 	t.Parallel()
 	empty := skill(t, "empty", "", "")
