@@ -12,7 +12,7 @@ import (
 )
 
 // The script of table-report sums what it can read, names what it leaves out,
-// and gives up, with nothing printed, on what it would misread.
+// and fails without output on input that it would misread.
 func TestGroupsAreSummed(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -44,7 +44,7 @@ func TestGroupsAreSummed(t *testing.T) {
 			var out, errs strings.Builder
 			c := exec.CommandContext(t.Context(), sh, "-c", string(code), "groups.sh", "/dev/stdin", "region", "amount")
 			c.Stdin, c.Stdout, c.Stderr = strings.NewReader(tt.table), &out, &errs
-			_ = c.Run() // the exit code says it
+			_ = c.Run() // the exit code has the result
 			if out.String() != tt.out || errs.String() != tt.errs || c.ProcessState.ExitCode() != tt.exit {
 				t.Errorf("exit %d\n%s%s\nwant %d\n%s%s", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.exit, tt.out, tt.errs)
 			}
