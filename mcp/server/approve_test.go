@@ -21,7 +21,7 @@ func asking(w *fixture) {
 	}
 }
 
-// person answers forms, and keeps what was asked.
+// person answers forms, and keeps the questions.
 type person struct {
 	action, answer string
 	asked          []string
@@ -34,8 +34,8 @@ func (p *person) options() *mcp.ClientOptions {
 	}}
 }
 
-// In both revisions, by whatever way the client is reached, a person is asked
-// before a skill is loaded that policy wants to be asked about.
+// In both revisions, and over every transport, the user of a client is asked
+// before a skill is loaded if policy requires that.
 func TestThePersonAtTheClientIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -82,9 +82,9 @@ func TestAClientThatCannotAskIsToldWhatWouldBeNeeded(t *testing.T) {
 	}
 }
 
-// A client that reads files is not the operator: what is asked about before it is
-// loaded is no resource until somebody said yes, and a mode that wants a direct
-// command has none from it.
+// A client that reads files is not the operator. A skill that requires approval
+// is not a resource until the user approves it, and a client's read is no
+// evidence of a direct command.
 func TestResourcesAreJudgedAsAClientsOwn(t *testing.T) {
 	t.Parallel()
 	const main, inside = "skill://project/guide/SKILL.md", "skill://project/guide/references/way.md"
@@ -108,8 +108,8 @@ func TestResourcesAreJudgedAsAClientsOwn(t *testing.T) {
 	}
 }
 
-// What a client gives back counts for the call it was given for, from the one
-// it was given to, and as it was given.
+// A client's answer counts only for the call that it was requested for, from
+// the client that was asked, and unchanged.
 func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	t.Parallel()
 	w := start(t, library, func(w *fixture) {
@@ -166,7 +166,7 @@ func TestAnswersCannotBeForgedOrMoved(t *testing.T) {
 	if r := try(ann, "guide", state, yes); r.IsError || r.InputRequests != nil || !strings.Contains(said(r), "way.md") {
 		t.Errorf("the right answer was not taken: %+v", r)
 	}
-	// It was used up, and is worth nothing for another call.
+	// It was used up, and is invalid for another call.
 	r, err := ann.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_skill_resource", Arguments: map[string]any{"skill": "guide", "path": "references/way.md"}, RequestState: state, InputResponses: yes})
 	if err != nil || strings.Contains(said(r), "Read references/way.md.") {
 		t.Errorf("the call before is answered again: %s, %v", said(r), err)

@@ -19,9 +19,9 @@ import (
 // tokens of two principals.
 var tokens = map[string]string{"ann": "token-of-ann-0123456789", "bob": "token-of-bob-0123456789"}
 
-// A session takes a while to open, since its record is made. Calls of the same
-// client wait for it and share it; nobody else waits, and what was found
-// meanwhile is known in it.
+// Opening a session takes a while, since it creates a record. Calls of the same
+// client wait for it and share it. Other clients do not wait, and the session
+// knows what was found meanwhile.
 func TestOpeningASessionHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	entered, open := make(chan struct{}, 10), make(chan struct{})
@@ -37,7 +37,7 @@ func TestOpeningASessionHoldsUpNobodyElse(t *testing.T) {
 	release := sync.OnceFunc(func() { close(open) })
 	t.Cleanup(release) // before the server is closed
 	h := w.http(server.Access{Tokens: tokens})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only where it fails
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // only if it fails
 	defer cancel()
 	load := func(who, skill string) (string, error) {
 		c := w.over(h, tokens[who], newest, nil)
@@ -73,7 +73,8 @@ func TestOpeningASessionHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// One that cannot be opened fails its calls and is tried anew by the next.
+// A session that cannot be opened fails its calls, and the next call tries
+// again.
 func TestASessionThatCannotBeOpenedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool

@@ -19,7 +19,7 @@ import (
 	"metier/policy"
 )
 
-// echo is an embedder's tool: it says what it is told, or shows a picture.
+// echo is an embedder's tool: it repeats its argument, or returns a picture.
 type echo struct{}
 
 func (echo) Spec(context.Context, *metier.Session) (metier.Spec, bool) {
@@ -48,8 +48,8 @@ func embedding(change func(*server.Options)) func(*fixture) {
 	return func(w *fixture) { w.tools, w.options = append(w.tools, echo{}), change }
 }
 
-// An embedder's tool is seen where it is named, and goes through the session of
-// whoever calls it.
+// An embedder's tool is listed where it is named, and runs through its caller's
+// session.
 func TestAnEmbeddersToolPassesTheGate(t *testing.T) {
 	t.Parallel()
 	own := embedding(func(o *server.Options) { o.Tools = map[string]string{"echo": "Echo"} })
@@ -130,7 +130,8 @@ func TestAnEmbedderAddsToTheServer(t *testing.T) {
 	}
 }
 
-// With Resume an older client gets what its broken connection did not bring.
+// With Resume an older client gets the answers that its broken connection did
+// not deliver.
 func TestAnswersAreKeptForClientsThatComeBack(t *testing.T) {
 	t.Parallel()
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"kept"}}}`
@@ -159,7 +160,7 @@ func TestAnswersAreKeptForClientsThatComeBack(t *testing.T) {
 		if !strings.Contains(answer, "kept") {
 			t.Fatalf("the answer is %q", answer)
 		}
-		if _, err := io.Copy(io.Discard, r.Body); err != nil { // until the server has ended it, nobody else can ask for the stream
+		if _, err := io.Copy(io.Discard, r.Body); err != nil { // until the server has ended it, no other request can resume the stream
 			t.Fatal(err)
 		}
 		_, rest, kept := strings.Cut(answer, "id: ")

@@ -27,8 +27,8 @@ import (
 	"metier/source/local"
 )
 
-// fixture is a folder of skills, a server over it, and the records its sessions
-// leave.
+// fixture is a folder of skills, a server over it, and the records that its
+// sessions leave.
 type fixture struct {
 	t       *testing.T
 	dir     string
@@ -53,7 +53,7 @@ func skill(name, description, body string) string {
 	return "---\nname: " + name + "\ndescription: " + description + "\n---\n" + body + "\n"
 }
 
-// start serves files; change is what differs from the default profile.
+// start serves files; change is the difference from the default profile.
 func start(t *testing.T, files map[string]string, change ...func(*fixture)) *fixture {
 	t.Helper()
 	w := &fixture{t: t, dir: t.TempDir(), profile: settings.DefaultProfile, logs: map[server.Client][]*record.Memory{}, ends: make(chan server.Client, 100)}
@@ -171,7 +171,7 @@ func (w *fixture) Open(ctx context.Context, c server.Client, snapshot func(conte
 	return s, func() error { w.open.Add(-1); w.ends <- c; return s.Close(context.WithoutCancel(ctx)) }, nil
 }
 
-// events are those of one kind that the sessions of a client recorded.
+// events returns those of one type that the sessions of a client recorded.
 func events[E event.Event](w *fixture, c server.Client) (out []E) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -193,7 +193,8 @@ func events[E event.Event](w *fixture, c server.Client) (out []E) {
 	return out
 }
 
-// actors are who did what is of one kind, by the records of a client's sessions.
+// actors returns the actors of the entries of one type in the records of a
+// client's sessions.
 func (w *fixture) actors(c server.Client, of event.Event) (out []string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -211,20 +212,20 @@ func (w *fixture) actors(c server.Client, of event.Event) (out []string) {
 	return out
 }
 
-// client is one connection, by the protocol library.
+// client is one connection through the protocol library.
 type client struct {
 	*mcp.ClientSession
 	t       *testing.T
 	changed chan string // names of notifications about lists
 }
 
-// named connects as the client of that name.
+// named connects as the client with that name.
 func (w *fixture) named(name string) *client {
 	w.client = name
 	return w.stdio(nil)
 }
 
-// stdio connects as a program does that started the server.
+// stdio connects like a program that started the server.
 func (w *fixture) stdio(o *mcp.ClientOptions) *client { return w.stdioOf("", o) }
 
 func (w *fixture) stdioOf(version string, o *mcp.ClientOptions) *client {
@@ -283,7 +284,7 @@ func (w *fixture) over(h *httptest.Server, token, version string, o *mcp.ClientO
 	return c
 }
 
-// call calls a tool that answers.
+// call calls a tool that succeeds.
 func (c *client) call(name string, args map[string]any) *mcp.CallToolResult {
 	c.t.Helper()
 	r, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
@@ -303,7 +304,7 @@ func said(r *mcp.CallToolResult) string {
 	return text
 }
 
-// into reads a structured result.
+// into decodes a structured result.
 func into[T any](t *testing.T, v any) (out T) {
 	t.Helper()
 	b, err := json.Marshal(v)

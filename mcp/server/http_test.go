@@ -31,8 +31,8 @@ func begun(t *testing.T, address, token string) string {
 	return strings.TrimSpace(line)
 }
 
-// One principal cannot fill the memory with requests that it never ends, nor
-// take all places from another.
+// One principal can neither fill the memory with requests that it never ends,
+// nor take all slots from another.
 func TestHandler_BoundsLargeRequests(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
@@ -54,7 +54,7 @@ func TestHandler_BoundsLargeRequests(t *testing.T) {
 	}
 }
 
-// The library would take minutes, or hundreds of megabytes, for them.
+// The library would need minutes, or hundreds of megabytes, for them.
 func TestHandler_RefusesDeepAndWideRequests(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)

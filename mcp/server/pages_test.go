@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// shownBytes is how many bytes of a result each client shows its model: all of
-// a result that is shorter.
+// shownBytes is how many bytes of a result each client shows its model. Shorter
+// results are shown completely.
 var shownBytes = map[string]int{"claude-code": 50_000, "codex-mcp-client": 12_000, "gemini-cli-mcp-client": 40_000, "opencode": 51_200, "unknown": 40_000}
 
 const shownLines = 2000
@@ -118,7 +118,8 @@ func TestReadSkillResource_LongFilesArriveWholeInPages(t *testing.T) {
 					next, _ = strconv.Atoi(strings.Fields(after)[0])
 				}
 			}
-			// A page that does not end at the end of a line gets one in its element.
+			// A page that does not end at the end of a line gets a line end in its
+			// element.
 			if d := cmp.Diff(strings.ReplaceAll(file, "\n", ""), strings.ReplaceAll(got.String(), "\n", "")); d != "" {
 				t.Errorf("%s %v: -want +got:\n%.2000s", name, extra, d)
 			}

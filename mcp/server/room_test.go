@@ -15,7 +15,7 @@ import (
 	"metier/mcp/server"
 )
 
-// unread asks for a resource, and reads the first line of the answer alone.
+// unread requests a resource, and reads only the first line of the answer.
 func unread(t *testing.T, address, token, uri string) net.Conn {
 	t.Helper()
 	c, r := asks(t, address, token, "resources/read", uri, fmt.Sprintf(`"uri":%q`, uri))
@@ -25,8 +25,8 @@ func unread(t *testing.T, address, token, uri string) net.Conn {
 	return c
 }
 
-// asks sends a request of the newest revision. A client cannot say which request
-// it is for the server.
+// asks sends a request of the newest revision. Its header Metier-Request has no
+// effect: clients cannot set the server's own request numbers.
 func asks(t *testing.T, address, token, method, name, params string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -39,8 +39,8 @@ func asks(t *testing.T, address, token, method, name, params string) (net.Conn, 
 	return c, bufio.NewReader(c)
 }
 
-// Files that one principal reads, and does not take, leave room for others, and
-// for it again once it takes them.
+// Files that one principal requests but does not read leave space for other
+// principals, and for the same one once it reads them.
 func TestHandler_BoundsContentUntilItIsWritten(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", "Read."), "pdf/large.txt": strings.Repeat("words ", 2<<20), "pdf/small.txt": "words"}
@@ -72,12 +72,12 @@ func TestHandler_BoundsContentUntilItIsWritten(t *testing.T) {
 	for _, c := range held {
 		c.Close()
 	}
-	for read(ada, "small.txt") == nil && read(ada, "large.txt") != nil { // until there is room again
+	for read(ada, "small.txt") == nil && read(ada, "large.txt") != nil { // until there is space again
 	}
 }
 
-// A client that takes nothing of an answer is hung up on, and what it held is
-// free again.
+// A client that does not read its answer is disconnected, and its memory is
+// freed.
 func TestHandler_EndsAnswersThatAreNotTaken(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"pdf/SKILL.md": skill("pdf", "Read PDFs.", "Read."), "pdf/large.txt": strings.Repeat("words ", 2<<20)}
@@ -134,12 +134,12 @@ func TestHandler_BoundsListeners(t *testing.T) {
 	}
 }
 
-// Each folder above a file is looked up by its address: of one with a million
-// parts that took a minute.
+// Each folder above a file is looked up by its address. With a million parts
+// this took a minute.
 func TestAddress_OfAMillionPartsIsNone(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}
-	for i := range 20 { // in a map of few nothing is hashed
+	for i := range 20 { // small maps do not hash their keys
 		files[fmt.Sprintf("s%d/SKILL.md", i)] = skill(fmt.Sprintf("s%d", i), "Read.", "Read.")
 	}
 	c := start(t, files).stdio(nil)

@@ -117,7 +117,7 @@ func TestToolsAnswerAsTheirSchemasSay(t *testing.T) {
 	}
 }
 
-// A client's conversation may have lost what it was told: the text comes again,
+// A client's conversation may have lost a skill's text: the text comes again,
 // and the skill counts once.
 func TestAnActiveSkillIsShownAgain(t *testing.T) {
 	t.Parallel()
@@ -313,8 +313,8 @@ func TestFoldersAreWalked(t *testing.T) {
 	}
 }
 
-// A skill that changes is told of: skills/get answers with what is there now,
-// and lists say that they changed.
+// A changed skill is announced: skills/get returns the current version, and
+// lists send a change notification.
 func TestChangesAreTold(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
@@ -437,9 +437,8 @@ func TestWhoMayCallOverHTTP(t *testing.T) {
 	}
 }
 
-// D1: what one principal loaded is not active for another, what a principal
-// loaded stays active over connections, and a request without any name has
-// nothing.
+// What one principal loaded is not active for another, what a principal loaded
+// stays active across connections, and an anonymous request has nothing.
 func TestSessionsAreKeptByWhoCalls(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
@@ -507,7 +506,7 @@ func TestPromptsAreShownAsTheyCannotAct(t *testing.T) {
 	}
 }
 
-// An entry lists its SKILL.md, or there is none.
+// An entry is returned with its SKILL.md or not at all.
 func TestASkillWhoseFileIsNoneIsNotAnsweredFor(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
@@ -534,7 +533,7 @@ func TestASkillWhoseFileIsNoneIsNotAnsweredFor(t *testing.T) {
 	}
 }
 
-// A skill that is denied is not there as files of the one around it either.
+// A denied skill is not available as files of the skill around it either.
 func TestADeniedSkillInsideAnotherIsNotThere(t *testing.T) {
 	t.Parallel()
 	w := start(t, map[string]string{"o/SKILL.md": skill("o", "Around.", "Outer."), "o/in/SKILL.md": skill("in", "Inside.", "CANARY"), "o/in/a/b.md": "CANARY", "o/inn/c.md": "fine"},

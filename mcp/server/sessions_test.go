@@ -15,7 +15,7 @@ import (
 	"metier/mcp/server"
 )
 
-// Who opens sessions without end closes their own by that.
+// A client that opens too many sessions closes its own.
 func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
 	t.Parallel()
 	w := start(t, library)
@@ -37,7 +37,7 @@ func TestNobodyTakesTheRoomOfOthers(t *testing.T) {
 	}
 }
 
-// wait is a tool that works until its call is cancelled.
+// wait is a tool that works until its call is canceled.
 type wait struct {
 	echo
 	begun chan struct{}
@@ -49,7 +49,8 @@ func (t wait) Invoke(ctx context.Context, _ *metier.ToolContext) (metier.Result,
 	return metier.Result{}, ctx.Err()
 }
 
-// Who ends a session does not wait for its calls, and nobody else ends them.
+// A client that ends a session does not wait for its calls, and only the client
+// can end it.
 func TestAnEndedSessionCancelsItsCalls(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -93,7 +94,7 @@ func TestAnEndedSessionCancelsItsCalls(t *testing.T) {
 	<-ended
 }
 
-// initialize opens a session and leaves it there.
+// initialize opens a session and leaves it open.
 func initialize(t *testing.T, url, token string) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
@@ -113,7 +114,8 @@ func initialize(t *testing.T, url, token string) {
 	}
 }
 
-// A request whose body does not come is given up; a whole one is not hurried.
+// A request whose body does not arrive is dropped. A complete one has no such
+// limit.
 func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := start(t, library, func(w *fixture) { w.body = 200 * time.Millisecond })
@@ -123,7 +125,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil { // only where it fails
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil { // only if it fails
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
