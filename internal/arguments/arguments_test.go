@@ -41,8 +41,8 @@ func expanded(text string, args []string) (out string, asked bool) {
 	return out, asked
 }
 
-// FuzzExpand: what is in the place of a placeholder is data and expanded only once, all other text stays, and a
-// trailer comes only where nothing was asked for.
+// FuzzExpand: the replacement of a placeholder is data and expanded only once, all other text
+// stays, and a trailer is added only if no placeholder was used.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"", "$", "$ARGUMENTS", "a $1 b", `\$1 \\$0 $$2`, "$ARGUMENTS[1]$ARGUMENTS[x]$ARGUMENTS[12345]", "$ARGUMENTSX $10 $9x", "costs $5.00"} {
 		f.Add(s, "a\nb c\n$0 $ARGUMENTS")
@@ -69,8 +69,8 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// Text that is all placeholders costs time in proportion to its size, and ends
-// where it no longer fits.
+// Text that consists of placeholders takes time in proportion to its size, and
+// expansion ends where it no longer fits.
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	if got, fits := arguments.Expand(strings.Repeat("$ARGUMENTS[", 300_000), nil, false, math.MaxInt); len(got) != 300_000 || !fits {

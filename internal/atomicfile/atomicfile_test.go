@@ -56,7 +56,8 @@ func TestWriteReplacesASymlinkItself(t *testing.T) {
 	}
 }
 
-// Tests with a hook share one process-wide variable, so they look at the path.
+// Tests with a hook share one process-wide variable, so the hooks check the
+// path.
 var hookMu sync.Mutex
 
 func withHook(t *testing.T, h func(stage, path string) error) {
@@ -165,7 +166,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// wantOnly fails if path's folder holds anything else.
+// wantOnly fails if path's folder has any other file.
 func wantOnly(t *testing.T, path string) {
 	t.Helper()
 	list, err := os.ReadDir(filepath.Dir(path))

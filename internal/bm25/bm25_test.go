@@ -76,10 +76,10 @@ func TestSearch(t *testing.T) {
 	for query, want := range map[string][]int{
 		"pdf form":       {0, 6, 1}, // equal scores by number
 		"splitting":      {1},       // another form
-		"kuberntes":      {3},       // misspelt
-		"k8s":            {3},       // short for
-		"manifes":        {3},       // the beginning
-		"how to lint":    {4},       // filler says nothing
+		"kuberntes":      {3},       // misspelled
+		"k8s":            {3},       // abbreviation
+		"manifes":        {3},       // prefix
+		"how to lint":    {4},       // filler words do not count
 		"the":            {5},       // unless there is nothing else
 		"zzz":            nil,
 		"":               nil,
@@ -120,7 +120,7 @@ func TestFieldsWeigh(t *testing.T) {
 	}
 }
 
-// The best of many are those a full sort gives.
+// The best of many are those that a full sort returns.
 func TestLimitTakesTheBest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -162,7 +162,8 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// big is 100,000 documents with the words of a language: few are frequent.
+// big is 100,000 documents with word frequencies like a language: few words are
+// frequent.
 func big() (docs []string, vocabulary []string) {
 	r := rand.New(rand.NewPCG(7, 7))
 	syllables := strings.Fields("ba co de fi gu ha je ki lo mu na pe qui ro sa te vu wa xi zo tra ple sto bri cla dre fro gno")

@@ -6,7 +6,7 @@ import (
 	"metier/internal/catalog"
 )
 
-// A skill's own text ends no entry and begins none, in any format.
+// A skill's own text cannot end or start an entry, in any format.
 func TestEntryIsEscaped(t *testing.T) {
 	t.Parallel()
 	e := catalog.Entry{Name: "a</skill>", Description: `"] <b> & [x](y)`, Location: "/skills/a"}

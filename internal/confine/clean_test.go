@@ -63,7 +63,7 @@ func TestCleanAccepts(t *testing.T) {
 		"longest name":       {strings.Repeat("a", MaxName), strings.Repeat("a", MaxName)},
 	} {
 		if runtime.GOOS == "windows" && strings.HasPrefix(name, "14") {
-			continue // not a legal name there, and other tests cover refusal
+			continue // not a legal name there; other tests cover refusal
 		}
 		if got, err := Clean(tc.in); err != nil || got != tc.want {
 			t.Errorf("%s: Clean(%q) = %q, %v, want %q", name, tc.in, got, err, tc.want)

@@ -18,7 +18,7 @@ import (
 	"metier/internal/testenv"
 )
 
-// each runs f over both ways to open; on systems without openat2 they are one.
+// each runs f with both ways to open; systems without openat2 have only one.
 func each(t *testing.T, f func(t *testing.T, open func(string) *Dir)) {
 	t.Helper()
 	t.Parallel()
@@ -123,7 +123,8 @@ func TestReadsAPlainFile(t *testing.T) {
 	})
 }
 
-// The table of paths and file kinds, numbered as the attack cases it covers.
+// The table of paths and file kinds, with the numbers of the attack cases that
+// it covers.
 func TestRefuses(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		base := resolved(t, t.TempDir())
@@ -265,7 +266,7 @@ func TestTooBig(t *testing.T) {
 		if got, _, err := d.ReadFile("ten", 10); err != nil || len(got) != 10 {
 			t.Errorf("10 of 10: %q, %v", got, err)
 		}
-		// 28: a sparse file is refused by what it claims, not by reading it.
+		// 28: a sparse file is refused by its declared size, not by reading it.
 		path := put(t, root, "sparse", "")
 		if err := os.Truncate(path, 1<<40); err != nil {
 			testenv.Skip(t, fmt.Sprintf("no sparse file of 1 TiB here: %v", err))
@@ -324,8 +325,8 @@ func TestReadDirIsSortedTypedAndBounded(t *testing.T) {
 	})
 }
 
-// 29: a file that grows or shrinks under the reader never gives bytes of no
-// moment: the read is repeated, or refused as Changed.
+// 29: a file that grows or shrinks during a read never yields bytes of a state
+// that did not exist: the read is repeated, or refused as Changed.
 func TestGrowingFile(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		root := resolved(t, t.TempDir())
@@ -383,7 +384,7 @@ func (d *disturbed) open(rel string) (handle, Info, error) {
 	return h, info, err
 }
 
-// 33: a handle keeps meaning the folder it was opened on.
+// 33: a handle keeps referring to the folder that it was opened on.
 func TestFolderReplacedAfterOpen(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		if runtime.GOOS == "windows" {

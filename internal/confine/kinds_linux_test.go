@@ -32,7 +32,7 @@ func pid(t *testing.T) string {
 	return self
 }
 
-// 30: files of /proc say 0 bytes and have some.
+// 30: files in /proc report 0 bytes but have content.
 func TestRefusesFilesThatLieAboutTheirSize(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		d := open("/proc/" + pid(t))
@@ -107,8 +107,8 @@ func TestRaceNeverEscapes(t *testing.T) {
 			portable := &Dir{b}
 			defer portable.Close()
 
-			// Go on until the naive reader has lost and ours has been tried
-			// often, or the bounds are hit.
+			// Continue until the naive reader has lost and ours has been tried
+			// often, or the bounds are reached.
 			naive, good := 0, 0
 			deadline := time.Now().Add(20 * time.Second)
 			for i := 0; i < 2_000_000 && (naive == 0 || i < 20_000 || good == 0); i++ {
@@ -136,7 +136,7 @@ func TestRaceNeverEscapes(t *testing.T) {
 	}
 }
 
-// No call leaves a descriptor open, whatever it meets.
+// No call leaves a descriptor open, whatever it finds.
 func TestNoDescriptorLeaks(t *testing.T) {
 	// Not parallel: it counts the descriptors of the process.
 	root := resolved(t, t.TempDir())
@@ -184,8 +184,8 @@ func openFDs(t *testing.T) int {
 	return len(list)
 }
 
-// A glance tells the same as a stat, of anything but what is behind a link in
-// the path; there it may follow, and what it sees has another key.
+// A glance returns the same as a stat, except behind a link in the path. It may
+// follow the link, and then has another key.
 func TestGlanceTellsWhatStatTells(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		base := resolved(t, t.TempDir())

@@ -16,7 +16,7 @@ import (
 	"metier/internal/testenv"
 )
 
-// within fails the test when f hangs; the bound is far over any real answer.
+// within fails the test when f hangs; the bound is far above any real duration.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -30,7 +30,7 @@ func within(t *testing.T, what string, f func()) {
 
 func TestRefusesWhatIsNoFile(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
-		// A socket's path is short; t.TempDir's may not be.
+		// A socket's path must be short; that of t.TempDir may not be.
 		root, err := os.MkdirTemp("", "c")
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestRefusesDevices(t *testing.T) {
 	})
 }
 
-// 21: a hard link cannot be told from the file, but its count can be seen.
+// 21: a hard link cannot be told from the file, but its link count shows it.
 func TestHardLinkIsVisible(t *testing.T) {
 	each(t, func(t *testing.T, open func(string) *Dir) {
 		base := resolved(t, t.TempDir())
@@ -119,7 +119,7 @@ func TestExecBit(t *testing.T) {
 	})
 }
 
-// 27: as an ordinary user; for root nothing is unreadable.
+// 27: as an ordinary user; root can read everything.
 func TestUnreadable(t *testing.T) {
 	if !testenv.OrdinaryUser(t) {
 		return

@@ -42,7 +42,7 @@ func TestRealPath_LeadsWhereEvalSymlinksDoes(t *testing.T) {
 	}
 }
 
-// A chain of more links than the system follows ends at once, however long its
+// A chain of more links than the system follows fails at once, however long its
 // paths are.
 func TestRealPath_EndsAtLongChains(t *testing.T) {
 	t.Parallel()

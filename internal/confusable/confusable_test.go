@@ -24,12 +24,12 @@ func TestSkeleton(t *testing.T) {
 		{"a-b", "a\u2010b", true},                                 // another hyphen
 		{"pdf", "\uff50\uff44\uff46", true},                       // full width
 		{"pdf", "p\u200bdf", true},                                // an invisible character
-		{"form", "forrn", true},                                   // ASCII alone
+		{"form", "forrn", true},                                   // only ASCII
 		{"tool-1", "tool-l", true},                                //
 		{"v0", "vo", true},                                        //
 		{"pdf", "pdfs", false},                                    //
-		{"caf\u00e9", "cafe", false},                              // an accent is seen
-		{"\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9f", false},       // other scripts are left as they are
+		{"caf\u00e9", "cafe", false},                              // an accent is visible
+		{"\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9f", false},       // other scripts are left unchanged
 		{"\u043f\u0440\u0438\u0432\u0435\u0442", "npubet", false}, //
 	} {
 		if got := Skeleton(tt.a) == Skeleton(tt.b); got != tt.want {
@@ -46,7 +46,7 @@ func TestMixed(t *testing.T) {
 		"d\u03bfc\u0455":     `its name "d\u03bfc\u0455" has letters of Cyrillic and Greek and Latin`,
 		"\u0441\u043e\u0440": "", // one script
 		"caf\u00e9-2":        "",
-		"pdf-\u65e5\u672c":   "", // usual in Japanese names
+		"pdf-\u65e5\u672c":   "", // common in Japanese names
 	} {
 		if d := cmp.Diff(want, Mixed(name)); d != "" {
 			t.Errorf("%+q (-want +got)\n%s", name, d)

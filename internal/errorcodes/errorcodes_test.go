@@ -22,7 +22,7 @@ import (
 // use is one place in the source that names a code.
 type use struct {
 	code, at string
-	kind     string // name of a metier.Kind beside it; empty: none
+	kind     string // name of a metier.Kind next to it; empty: none
 	snake    bool   // it is the code of an error or of a notice
 }
 
@@ -31,7 +31,7 @@ type source struct {
 	fset   *token.FileSet
 	files  map[string][]*ast.File // by folder
 	params map[string]int         // folder and function: the index of its parameter "code"
-	kinds  map[string]int         // the same of "kind"
+	kinds  map[string]int         // the same for "kind"
 	consts map[string]string      // folder and name: the value of a constant string
 	words  map[string]bool        // every string literal
 }
@@ -126,7 +126,7 @@ func literal(e ast.Expr) (string, bool) {
 	return v, err == nil
 }
 
-// value is what a code is at compile time; "" if that is not known.
+// value returns a code known at compile time, or "".
 func (s *source) value(dir string, imports map[string]string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -146,8 +146,8 @@ func (s *source) value(dir string, imports map[string]string, e ast.Expr) string
 	return ""
 }
 
-// uses lists every code that an error, a notice, or a call with a parameter
-// named code gets, and every exported constant of a code.
+// uses lists every code passed to an error, a notice, or a parameter named
+// code, and every exported constant of a code.
 func (s *source) uses() (out []use) {
 	for dir, files := range s.files {
 		for _, f := range files {
@@ -336,8 +336,8 @@ func TestCodes_AreRegisteredOnce(t *testing.T) {
 	}
 }
 
-// foreign reports whether a type belongs to a leaf with its own vocabulary,
-// which the layers above translate.
+// foreign reports whether a type belongs to an internal package with its own
+// vocabulary, which the layers above translate.
 func foreign(e ast.Expr) bool {
 	sel, ok := e.(*ast.SelectorExpr)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"metier/internal/testenv"
 )
 
-// samples are the texts of a file, one a line, with \n and \t written out. The
-// rules were tuned on the even ones; the odd ones measure them.
+// samples returns the texts of a file, one per line, with \n and \t escaped.
+// The rules were tuned on the even ones; the odd ones measure them.
 func samples(t *testing.T, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
@@ -46,7 +46,7 @@ func TestOrders_SeparatesOrdersFromMentions(t *testing.T) {
 }
 
 // Of the skills of the corpus only the hostile one with such an order is kept
-// from a model; those that write about attacks load.
+// from a model. Those that write about attacks load.
 func TestOrders_BlocksOneSkillOfTheCorpus(t *testing.T) {
 	t.Parallel()
 	root := testenv.Corpus(t)

@@ -55,8 +55,8 @@ func TestWhatIsNoObjectIsAnError(t *testing.T) {
 	}
 }
 
-// A file of a stranger may have as many keys as fit in its bytes: reading it
-// looks at each once.
+// A hostile file may have as many keys as fit in its bytes: reading it visits
+// each once.
 func TestVeryManyKeysAreReadInTheTimeOfTheirBytes(t *testing.T) {
 	t.Parallel()
 	const many = 400_000

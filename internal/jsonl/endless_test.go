@@ -6,7 +6,7 @@ import (
 	"metier/internal/jsonl"
 )
 
-// endless is a file that seems to have no end, as one of holes only.
+// endless is a file that seems to have no end, like one that consists of holes.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) {

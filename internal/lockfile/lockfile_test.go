@@ -77,7 +77,7 @@ func TestATakenLockIsNotTakenAgain(t *testing.T) {
 	}
 }
 
-// What a stranger put in the place of a lock neither blocks nor is followed.
+// A file of another type in place of a lock neither blocks nor is followed.
 func TestALockThatIsNoFileIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -102,8 +102,8 @@ func TestALockThatIsNoFileIsRefused(t *testing.T) {
 	}
 }
 
-// Who puts a link in the place of a lock that is held gets nothing written to
-// what the link leads to.
+// If a link replaces a lock that is held, nothing is written to the link's
+// target.
 func TestSign_LeavesAloneWhatReplacedTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

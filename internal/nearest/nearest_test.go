@@ -22,7 +22,7 @@ func TestHint(t *testing.T) {
 		"read_mix":                         "; did you mean read_max?",
 		"read_mn":                          "; did you mean read_max or read_main?",
 		"xxxxxxxx":                         "",
-		"pdf":                              "", // ads has only one letter of it
+		"pdf":                              "", // ads shares only one letter with it
 		"k":                                "",
 		"a-very-lng-name-of-some-settings": "; did you mean a-very-long-name-of-some-setting?",
 		"very-long-name-of-some-setting-x": "",
@@ -34,8 +34,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// Names of thousands of bytes, of which there are thousands, cost as much as they
-// are long.
+// Thousands of names of thousands of bytes cost time in proportion to their
+// length.
 func TestLongNamesAreCompared(t *testing.T) {
 	t.Parallel()
 	long, other := strings.Repeat("z", 1<<20), strings.Repeat("y", 1<<20)

@@ -143,7 +143,7 @@ func FuzzPage(f *testing.F) {
 }
 
 // A page with tens of thousands of html tags and of attributes is read as fast as
-// any, and pages with some html tags in a row as they are.
+// any, and pages with some html tags in a row are read as they are.
 func TestTagsThatAreThereOnceAreReadOnce(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Elements that a parser opens anew in each block cost as much as they are long,
-// with few attributes and many, also in what looks like text to one reading.
+// Elements that a parser reopens in each block cost time in proportion to their
+// length, with few attributes and many, even in what looks like text to one
+// reading.
 func TestOpenElementsAreNotCopiedIntoEachBlock(t *testing.T) {
 	t.Parallel()
 	many := func(format string, n int) string {
@@ -39,8 +40,8 @@ func TestOpenElementsAreNotCopiedIntoEachBlock(t *testing.T) {
 	}
 }
 
-// cost is how many nodes and attributes are below n, with the length of what is
-// looked at for each.
+// cost counts the nodes and attributes below n, with the length of the text
+// read for each.
 func cost(n *html.Node) (sum int) {
 	for d := range n.Descendants() {
 		sum++

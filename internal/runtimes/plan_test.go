@@ -13,7 +13,7 @@ import (
 	"metier/internal/runtimes"
 )
 
-// everywhere finds every program in /usr/bin but those named.
+// everywhere finds every program in /usr/bin except those named.
 func everywhere(but ...string) func(string) (string, bool) {
 	return func(p string) (string, bool) {
 		if slices.Contains(but, p) {
@@ -34,7 +34,7 @@ func request(entry, code string, change ...func(*runtimes.Request)) runtimes.Req
 	return r
 }
 
-// codeOf is the code of a refusal, or "".
+// codeOf returns the code of a refusal, or "".
 func codeOf(err error) string {
 	if r, is := errors.AsType[*runtimes.Refusal](err); is {
 		return r.Code
@@ -161,8 +161,8 @@ func TestOnStdin(t *testing.T) {
 	}
 }
 
-// A script as large as one may be, made to keep its reader busy or to end it.
-// Without bounds the first ends this process and the second takes minutes.
+// A script of the maximum size that is made to keep its reader busy or to crash
+// it. Without bounds the first ends this process and the second takes minutes.
 func TestScriptsAgainstTheirReader(t *testing.T) {
 	t.Parallel()
 	_, err := runtimes.Plan(request("scripts/a.sh", "#!/bin/bash\n"+strings.Repeat("(", 1<<20), onStdin))
@@ -227,14 +227,14 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// FuzzImports: the lexer ends, and no import is hidden by what comes before it.
+// FuzzImports: the lexer ends, and text before an import cannot hide it.
 func FuzzImports(f *testing.F) {
 	for _, s := range []string{"import './x'", "`${`${'./a'}`}`", "/[/", "import(`./${x}`)", "\"\\u{2e}/\"", "export * from './y' // z", "a / b / import './c'"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, code string) {
 		_, _ = runtimes.Plan(request("scripts/a.ts", code, onStdin)) // it ends
-		for _, q := range []string{"'", "\""} {                      // after any code that ends in a new statement, an import is seen
+		for _, q := range []string{"'", "\""} {                      // after any code that ends in a new statement, an import is found
 			if strings.ContainsAny(code, "/`'\"\\#") {
 				continue
 			}

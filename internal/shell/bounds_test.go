@@ -8,8 +8,8 @@ import (
 	"metier/internal/shell"
 )
 
-// What the programs of a chain write is compared with the scripts of the text
-// once: a text of 6 KB took seconds. The benchmark shows it.
+// The files that a chain's programs write are compared with the scripts of the
+// text once. Before, a text of 6 KB took seconds. The benchmark shows it.
 func BenchmarkFacts_ChainsThatWrite(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("newtool " + strings.Repeat("cp ", 700) + ";")

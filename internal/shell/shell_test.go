@@ -122,9 +122,9 @@ func TestRefusedTexts(t *testing.T) {
 	}
 }
 
-// What bash itself runs is what the facts say: a plain text of git commands is
-// given to bash with git as a function that prints its arguments. The pieces
-// hold nothing that could do harm where the facts are wrong.
+// The facts list what bash itself runs: bash gets a plain text of git commands,
+// with git as a function that prints its arguments. The pieces cannot do harm
+// if the facts are wrong.
 func TestPlainTextsRunAsStated(t *testing.T) {
 	t.Parallel()
 	bash := testenv.NeedTool(t, "bash", "bash")
@@ -173,9 +173,9 @@ func TestPlainTextsRunAsStated(t *testing.T) {
 	}
 }
 
-// FuzzFacts: where a text is plain and each command is git, an independent and
-// far simpler reading agrees: outside quotes there is nothing that could start
-// anything else, and every part between separators begins with git.
+// FuzzFacts: for a plain text in which each command is git, an independent and
+// much simpler parser agrees: outside quotes nothing could start anything else,
+// and every part between separators begins with git.
 func FuzzFacts(f *testing.F) {
 	for _, s := range []string{"git status", "git a && git b | git c", "git 'a;b' \"c|d\"", "git status; rm -rf /", "git $(x)", "git a\\;b", "git `x`", "X=1 git", "git > f", "g\"\"it", "git\nrm", "git \\\nrm",
 		"git <<E\nE", "git 'a\nb'", "git a#b", "git a # b", "if git; then git; fi", "git {a,b}", "git !x", "git a\\'b", `git "a\"b"`, "git a&&git b", "git\\\n", "git;git", "git\t-x"} {

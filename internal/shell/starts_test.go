@@ -74,7 +74,7 @@ func TestStarts_UnderstandsOrdinaryDocuments(t *testing.T) {
 	}
 }
 
-// Ordinary lines that start no touch are not held to start one.
+// Ordinary lines that do not start touch are not reported as starting it.
 func TestStarts_UnderstandsOrdinaryLines(t *testing.T) {
 	t.Parallel()
 	refused, ordinary := 0, lines(t, "ordinary.txt")
@@ -87,8 +87,8 @@ func TestStarts_UnderstandsOrdinaryLines(t *testing.T) {
 	t.Logf("%d of %d ordinary lines are not understood", refused, len(ordinary))
 }
 
-// A chain of programs that start each other is read to a limit: without one, the
-// words of all commands grow with the square of its length.
+// A chain of programs that start each other is read up to a limit. Without one,
+// the words of all commands grow with the square of its length.
 func TestStarts_BoundsTheWordsOfChains(t *testing.T) {
 	t.Parallel()
 	got, err := shell.Facts(strings.Repeat("xargs ", shell.MaxBytes/len("xargs ")-1) + "touch")
@@ -107,8 +107,8 @@ func TestStarts_BoundsTheWordsOfChains(t *testing.T) {
 	}
 }
 
-// lines are the shell texts of a file: each is a line, or lines up to the end
-// of a here-document that is called E.
+// lines returns the shell texts of a file: each is a line, or lines up to the
+// end of a here-document with the delimiter E.
 func lines(t *testing.T, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)

@@ -36,7 +36,7 @@ func TestAdd_TakesTheFirstFreeNumber(t *testing.T) {
 	}
 }
 
-// A search from 2 for each name would take hours here.
+// Counting up from 2 for each name would take hours here.
 func TestAdd_CostDoesNotGrowWithEqualNames(t *testing.T) {
 	t.Parallel()
 	const count = 200_000

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParse: no panic, every error is an *Error with a position inside the text, and no tree is over a limit.
+// FuzzParse: no panic, every error is an *Error with a position inside the text, and no tree
+// exceeds a limit.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "a: b", "a: [b, {c: 'd'}]", "a: |\n  b\n", "&a b: *a", "- - - a", "? a\n: b", "a: b\r\nc: \"\\u00e9\"", "%YAML 1.2\n---\na"} {
 		f.Add([]byte(s))

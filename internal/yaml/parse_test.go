@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sketch writes a tree as "kind/style@line:column" with texts, so that a table can hold it.
+// sketch writes a tree as "kind/style@line:column" with texts, so that a table can contain
+// it.
 func sketch(n *Node) string {
 	styles := [...]string{"plain", "single", "double", "literal", "folded", "flow", "block"}
 	head := fmt.Sprintf("%s@%d:%d", styles[n.Style], n.Line, n.Column)
