@@ -92,7 +92,7 @@ func TestLimitKeepsTheSkillFile(t *testing.T) {
 	}
 }
 
-// A walk goes by folders; the list goes by the bytes of whole paths.
+// A walk goes by folders; the list is sorted by the bytes of whole paths.
 //
 // req: A-042
 func TestFilesAreInTheOrderOfTheirBytes(t *testing.T) {

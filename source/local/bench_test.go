@@ -23,10 +23,11 @@ import (
 
 const benchSkills = 10_000
 
-// BenchmarkList compares a listing with the least that any could do, in turns
-// in one run; x is the median of the ratios. Cold, the least is to read the names
-// of the root, then to open each SKILL.md, read 4 KB and close it, one after the
-// other. Warm, from the index, it is to read the names and lstat each.
+// BenchmarkList compares a listing with the minimum that any implementation
+// needs, alternating in one run; x is the median of the ratios. Cold, the minimum
+// is to read the names of the root, then to open each SKILL.md, read 4 KB and
+// close it, one after the other. Warm, from the index, it is to read the names
+// and lstat each.
 func BenchmarkList(b *testing.B) {
 	for _, tree := range []struct {
 		name  string
@@ -108,7 +109,7 @@ func BenchmarkManifest(b *testing.B) {
 	}
 }
 
-// duel runs the floor and ours in turns, ours alone on the clock.
+// duel alternates the floor and ours, with only ours on the clock.
 func duel(b *testing.B, floor, ours func()) {
 	floor()
 	ours()
@@ -203,7 +204,7 @@ func plainTree(b *testing.B, root string) (files []string) {
 }
 
 // mixTree has the corpus' files in groups of three depths, and folders without
-// skill between them.
+// a skill between them.
 func mixTree(b *testing.B, root string) (files []string) {
 	var texts []string
 	err := filepath.WalkDir("../../../shared/corpus", func(path string, d fs.DirEntry, err error) error {
@@ -236,7 +237,7 @@ func mixTree(b *testing.B, root string) (files []string) {
 	return files
 }
 
-// hashAll walks, reads and hashes on all cores, a skill at a time.
+// hashAll walks, reads and hashes on all cores, one skill at a time.
 func hashAll(b *testing.B, root string) {
 	dirs, err := os.ReadDir(root)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"metier/source/sourcetest"
 )
 
-// Whatever is swapped for a link to outside while listings and reads run, no
-// byte from outside is in what they give.
+// Whatever is swapped for a link to the outside during listings and reads,
+// their results contain no byte from outside.
 func TestSwappedDuringTheScan(t *testing.T) {
 	t.Parallel()
 	const rounds = 150
@@ -40,7 +40,7 @@ func TestSwappedDuringTheScan(t *testing.T) {
 				s := open(t, root, &local.Options{Symlinks: links})
 				canary := metier.Digest(digest.Bytes([]byte("canary")))
 				seen := map[string]bool{}
-				// On until the swap was met, where a listing can meet it.
+				// Continue until the swap was seen, if a listing can see it.
 				for i := 0; i < rounds || len(seen) < 2 && i < 100*rounds && !strings.Contains(swapped, "references"); i++ {
 					met := ""
 					for h, err := range s.List(t.Context()) {
@@ -68,7 +68,7 @@ func TestSwappedDuringTheScan(t *testing.T) {
 	}
 }
 
-// everything reads the files of a skill as far as they can be.
+// everything reads the files of a skill as far as possible.
 func everything(t *testing.T, b metier.Bundle) string {
 	var all strings.Builder
 	for _, name := range []string{"SKILL.md", "references/r.md"} {
@@ -80,10 +80,10 @@ func everything(t *testing.T, b metier.Bundle) string {
 	return all.String()
 }
 
-// swapping puts a link to target in the place of path and takes it away, on and
-// on, until it is stopped.
+// swapping repeatedly replaces path by a link to target and removes it, until
+// it is stopped.
 func swapping(t *testing.T, path, target, aside string) (stop func()) {
-	link(t, target, aside+".probe") // or the test cannot be run here
+	link(t, target, aside+".probe") // otherwise the test cannot run here
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -101,8 +101,8 @@ func swapping(t *testing.T, path, target, aside string) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// inMemory returns a folder for a test that makes very many files, in memory
-// where the system has such a place.
+// inMemory returns a folder for a test that creates many files, in memory if
+// the system has such a folder.
 func inMemory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "metier-test-")
@@ -114,8 +114,8 @@ func inMemory(t *testing.T) string {
 }
 
 // manyFolders lists ten thousand skills among a hundred thousand folders
-// whole, and where one folder less is allowed those before it, with a word about
-// the rest.
+// completely. With a limit of one folder less it lists the first ones, with a
+// diagnostic about the rest.
 func manyFolders(t *testing.T) {
 	root := inMemory(t)
 	const all, skills = 100_000, 10_000
@@ -153,8 +153,8 @@ func loadedOf(snap *metier.Snapshot) (n int) {
 	return n
 }
 
-// deeperThanAnyPath goes down ten thousand folders where the operator allows
-// that: what lies too deep for the system to name is told of.
+// deeperThanAnyPath descends ten thousand folders if the operator allows that.
+// What is too deep for a path of the system is reported.
 func deeperThanAnyPath(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		testenv.Skip(t, "paths of Windows are too short to build such a tree")
@@ -251,8 +251,8 @@ func TestLinkToTheParentEndsWithEachFileOnce(t *testing.T) {
 	want(t, got, "SKILL.md", "references/deep/d.md", "references/r.md")
 }
 
-// What is no part of a skill is not read as one: the folder of a clone holds
-// the key it was cloned with.
+// Files that are not part of a skill are not read as resources: the folder of a
+// clone contains the key that it was cloned with.
 func TestFilesOfSkippedFoldersAreNotGivenOut(t *testing.T) {
 	t.Parallel()
 	root := base(t)

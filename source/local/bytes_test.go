@@ -16,8 +16,8 @@ import (
 
 const scanned = "METIER_TEST_SCANNED"
 
-// A scan reads the head of a SKILL.md, however long the file is. The scan runs
-// in a process of its own, because the system counts what a process reads.
+// A scan reads only the head of a SKILL.md, however long the file is. The scan
+// runs in a separate process, because the system counts what a process reads.
 //
 // req: C-002
 func TestScan_ReadsOnlyTheHead(t *testing.T) {
@@ -34,7 +34,7 @@ func TestScan_ReadsOnlyTheHead(t *testing.T) {
 	}
 	root := base(t)
 	file := put(t, root, "long/SKILL.md", sourcetest.Skill("long", "is long")+"text\n")
-	if err := os.Truncate(file, long); err != nil { // zeros that take no room on the disk
+	if err := os.Truncate(file, long); err != nil { // zeros that take no space on the disk
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")

@@ -9,14 +9,14 @@ import (
 )
 
 // notUsable are the skills of the corpus that have no frontmatter between two
-// lines with a name and a description in it, or that are not loaded: what is
-// found in each, the first thing first. Those that are loaded all the same say
-// what stands in.
+// lines with a name and a description in it, or that are not loaded: the
+// findings of each, the most important first. For those that are loaded anyway,
+// it names what replaced the missing value.
 var notUsable = map[string]string{
 	"openclaw+skills/skills/bastos/obsidian-daily": "refused invalid-yaml", // a merge conflict
 	"openclaw+skills/skills/limone-eth/molthunt":   "refused invalid-yaml", // its name is in a heading
 
-	"openclaw+skills/skills/lucas-riverbi/morning-briefing": "refused unclosed-frontmatter", // cut off
+	"openclaw+skills/skills/lucas-riverbi/morning-briefing": "refused unclosed-frontmatter", // truncated
 	"openclaw+skills/skills/aatmaan1/communication-skill":   "refused unclosed-frontmatter",
 	"openclaw+skills/skills/livvux/mcporter-skill":          "loaded closing-line-missing",
 
@@ -33,15 +33,15 @@ var notUsable = map[string]string{
 	"EveryInc+compound-engineering-plugin/tests/fixtures/custom-paths/custom-skills/custom-skill": "loaded missing-description",
 	"EveryInc+compound-engineering-plugin/tests/fixtures/custom-paths/skills/default-skill":       "loaded missing-description",
 	"microsoft+waza/cmd/waza/dev/testdata/minimal":                                                "loaded missing-description",
-	"openclaw+skills/skills/coyote-git/omnifocus-automation":                                      "hidden name-taken", // it calls itself omnifocus, as another skill's folder is called
+	"openclaw+skills/skills/coyote-git/omnifocus-automation":                                      "hidden name-taken", // it names itself omnifocus, like another skill's folder
 	"openclaw+skills/skills/gumadeiras/parcel-package-tracking":                                   "loaded missing-name",
 	"openclaw+skills/skills/nonggialiang/verify-on-browser-1-0-0":                                 "loaded missing-name",
 	"openclaw+skills/skills/thesethrose/therapy-mode":                                             "loaded missing-name",
-	"secondsky+claude-skills/templates/skill-skeleton/skills/skill-name":                          "loaded field-type", // a list for a name
+	"secondsky+claude-skills/templates/skill-skeleton/skills/skill-name":                          "loaded field-type", // a list as the name
 }
 
-// Of the corpus' 300 skills 281 are usable, and of those at least so many have
-// to be loaded, or shadowed by one of the same name.
+// Of the corpus' 300 skills 281 are usable. At least this many of those have to
+// be loaded, or shadowed by one with the same name.
 const (
 	corpusSkills = 300
 	corpusUsable = 280
@@ -83,7 +83,8 @@ func TestRealSkillsAreLoaded(t *testing.T) {
 	t.Logf("%d of %d usable skills are loaded or shadowed", loaded, count)
 }
 
-// firstFinding is the code that says most of why a skill is not as it should be.
+// firstFinding returns the code that best explains why a skill is not as it
+// should be.
 func firstFinding(sk metier.Skill) string {
 	for _, d := range sk.Diagnostics {
 		if d.Severity != "advice" && !slices.Contains([]string{"invalid-name", "name-directory-mismatch", "unexpected-field", "duplicate-skill-name"}, d.Code) {

@@ -25,8 +25,8 @@ import (
 	"metier/source/sourcetest"
 )
 
-// indexed is a root with an index folder. Its clock is late, so that what was
-// just written counts as settled.
+// indexed is a root with an index folder. Its clock is ahead, so that files
+// that were just written count as settled.
 type indexed struct {
 	t     *testing.T
 	root  string
@@ -96,7 +96,7 @@ func (x *indexed) file() string {
 	return list[0]
 }
 
-// odd is a tree with everything a scan knows.
+// odd is a tree with everything that a scan knows.
 func (x *indexed) odd() {
 	for _, p := range []string{"plain", "deep/er/est/one", "deep/er/two", "a-b/c", "a/z", "twice", "node_modules/no", "group/.git/no"} {
 		skill(x.t, x.root, p)
@@ -169,13 +169,13 @@ func TestIndexChangesNoListingOfRealSkills(t *testing.T) {
 	x := newIndexed(t, local.Options{MaxDepth: 20, Symlinks: settings.SymlinksInBounds})
 	x.root = testenv.Corpus(t)
 	x.same("first")
-	if got := x.same("second"); len(got) < 290 || x.last.Known < x.last.Folders-10 { // folders with a misspelt SKILL.md are read again
+	if got := x.same("second"); len(got) < 290 || x.last.Known < x.last.Folders-10 { // folders with a misspelled SKILL.md are read again
 		t.Errorf("%d entries, %+v", len(got), x.last)
 	}
 }
 
-// Each change is made to a tree that the index knows wholly; the next listing
-// is the one without index.
+// Each change is made to a tree that is completely indexed. The next listing is
+// the same as without an index.
 func TestIndexNoticesEveryChange(t *testing.T) {
 	t.Parallel()
 	lower := local.Options{FileNames: settings.FileNamesLower}
@@ -260,7 +260,7 @@ func TestIndexNoticesEveryChange(t *testing.T) {
 	}
 }
 
-// changed warms the index of a small tree, changes that and compares.
+// changed warms the index of a small tree, changes the tree and compares.
 func (x *indexed) changed(change func(x *indexed, at func(string) string)) {
 	x.t.Helper()
 	for _, p := range []string{"top", "a/b/c", "a/b/d", "e/f"} {
@@ -268,7 +268,7 @@ func (x *indexed) changed(change func(x *indexed, at func(string) string)) {
 	}
 	put(x.t, x.root, "none/text", "x")
 	put(x.t, x.root, "small/skill.md", sourcetest.Skill("small", "has the other name"))
-	unknown := 1 // the folder with the file of the wrong name is looked into each time
+	unknown := 1 // the folder with the misnamed file is read each time
 	if x.opt.FileNames == settings.FileNamesLower {
 		unknown = 0
 	}
@@ -296,8 +296,8 @@ func TestIndexNoticesModes(t *testing.T) {
 	x.warm(0)
 }
 
-// An edit in the very tick in which the index was written leaves no trace but
-// the bytes: such a file is not believed.
+// An edit within the clock tick in which the index was written changes nothing
+// except the bytes, so the index does not trust such a file.
 func TestIndexBelievesNoFreshFile(t *testing.T) {
 	t.Parallel()
 	x := newIndexed(t, local.Options{})
@@ -319,7 +319,7 @@ func TestIndexBelievesNoFreshFile(t *testing.T) {
 	}
 }
 
-// A file that is no whole index of this root is ignored and made again.
+// A file that is not a complete index of this root is ignored and rewritten.
 func TestIndexFileIsNeverTrusted(t *testing.T) {
 	t.Parallel()
 	x := newIndexed(t, local.Options{})
@@ -354,7 +354,7 @@ func TestIndexFileIsNeverTrusted(t *testing.T) {
 		"another user's": func() {
 			must(t, os.WriteFile(file, good, 0o600))
 			if os.Chown(file, 12345, -1) != nil {
-				must(t, os.Truncate(file, 1)) // only root can give files away
+				must(t, os.Truncate(file, 1)) // only root can change a file's owner
 			}
 		},
 	} {
@@ -442,8 +442,8 @@ func TestIndexFolderDoesNotGrowForEver(t *testing.T) {
 	}
 }
 
-// Many at once read, write and change: each sees a whole index or none, and
-// the last word is the truth.
+// Many processes read, write and change at once: each sees a complete index or
+// none, and the last listing is correct.
 func TestIndexIsShared(t *testing.T) {
 	t.Parallel()
 	x := newIndexed(t, local.Options{})
@@ -461,7 +461,7 @@ func TestIndexIsShared(t *testing.T) {
 			}
 			for i := range 20 {
 				if g == 0 {
-					name := fmt.Sprintf("g1/new%02d", i) // whole at once, or a reader may see half a file
+					name := fmt.Sprintf("g1/new%02d", i) // in one step, or a reader may see half a file
 					must(t, os.Rename(skill(t, filepath.Dir(x.root), name), filepath.Join(x.root, name)))
 				}
 				for h, err := range open(t, x.root, &o).List(t.Context()) {

@@ -27,7 +27,7 @@ func sample() []byte {
 	return assemble(records, fuzzID)
 }
 
-// seal makes a file out of any bytes that passes for whole.
+// seal turns any bytes into a file that passes as complete.
 func seal(b []byte) []byte {
 	b = append([]byte(nil), b...)
 	if len(b) < indexHeader {
@@ -48,7 +48,7 @@ func exhaust(f *indexFile) (records int) {
 	for i := range f.count {
 		record := f.record(i)
 		if room -= len(record); room < 0 {
-			break // records may overlap; a scan reads one for each folder there is
+			break // records may overlap; a scan reads one for each existing folder
 		}
 		f.find(string(relOf(record)), i)
 		if len(record) > maxRecord {
@@ -71,7 +71,7 @@ func exhaust(f *indexFile) (records int) {
 	return records
 }
 
-// Whatever stands in an index file, it is refused or read without harm.
+// Whatever an index file contains, it is refused or read without harm.
 func FuzzIndexFile(f *testing.F) {
 	good := sample()
 	f.Add(good, false)
@@ -112,7 +112,7 @@ func TestIndexFileKeepsWhatWasRead(t *testing.T) {
 	}
 }
 
-// Whole files of someone or something else are refused by the header.
+// The header rejects complete files of another owner or of another kind.
 func TestIndexFileOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	b := sample()
@@ -135,8 +135,9 @@ func TestIndexFileOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// A ctime must be older than the coarsest clock could make a later one; one
-// without parts of a second may come from a clock of whole or of two seconds.
+// A ctime must be older than the coarsest clock could make a later one. A ctime
+// without fractions of a second may come from a clock with a resolution of one
+// or two seconds.
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 500)

@@ -105,7 +105,7 @@ func base(t *testing.T) string {
 	return dir
 }
 
-// outcome is what a listing says, in one line per entry.
+// outcome is a listing, with one line per entry.
 func outcome(t *testing.T, s metier.Source) []string {
 	t.Helper()
 	done := make(chan []string)
@@ -131,7 +131,7 @@ func outcome(t *testing.T, s metier.Source) []string {
 	select {
 	case lines := <-done:
 		return lines
-	case <-time.After(60 * time.Second): // far beyond any real listing: it hangs
+	case <-time.After(60 * time.Second): // far longer than any real listing: it hangs
 		t.Fatal("the listing hangs")
 		return nil
 	}
@@ -245,7 +245,7 @@ func TestMissingRoot(t *testing.T) {
 	}
 	want(t, outcome(t, s))
 
-	// A root that nobody named and that is none says so, and keeps nothing else from being listed.
+	// A default root that is not a folder is reported, and does not stop the listing of others.
 	put(t, dir, "a-file", "x")
 	want(t, outcome(t, open(t, filepath.Join(dir, "a-file"), &local.Options{Optional: true})), ". unusable skills-root-not-folder")
 	link(t, "round", filepath.Join(dir, "round"))
@@ -327,7 +327,8 @@ func TestLinkedSkills(t *testing.T) {
 		"loop unusable unresolvable-skill-scan-path",
 		"real skill-link-duplicate",
 		"shared")
-	// Without the allowed root, those links leave too; nothing names a path outside.
+	// Without the allowed root, those links leave too; no result contains a path
+	// outside.
 	s := open(t, root, &local.Options{Symlinks: settings.SymlinksInBounds})
 	for _, h := range sourcetest.List(t, s) {
 		if (h.Path == "shared" || h.Path == "z-extra") && !h.Escaped {
@@ -373,8 +374,8 @@ func TestLinkedSkills(t *testing.T) {
 	}
 }
 
-// A folder that links of the root may lead to lends a skill no files, not even
-// one of the same path.
+// A folder that links of the root may lead to provides no files to a skill, not
+// even one with the same path.
 //
 // req: A-037
 func TestManifest_FilesAreThoseOfTheSkillsFolder(t *testing.T) {
@@ -397,8 +398,8 @@ func TestManifest_FilesAreThoseOfTheSkillsFolder(t *testing.T) {
 	want(t, got, "SKILL.md", "skill-resource-outside-root")
 }
 
-// A link to a folder above the root, which the operator allows, must not list
-// the root's skills twice or go round.
+// With an allowed link to a folder above the root, the root's skills must not
+// be listed twice or in a loop.
 func TestLinkAboveTheRoot(t *testing.T) {
 	t.Parallel()
 	ws := base(t)
@@ -632,7 +633,7 @@ func TestHardLinksAreRefusedWhenAsked(t *testing.T) {
 	}
 }
 
-// A bundle keeps meaning the folder it was opened on.
+// A bundle keeps referring to the folder that it was opened on.
 func TestFolderReplacedAfterOpen(t *testing.T) {
 	t.Parallel()
 	dir := base(t)
@@ -669,7 +670,7 @@ func TestReferencesAreNotOpenedUnlessAsked(t *testing.T) {
 	opened := make(chan string, len(pipes))
 	for _, p := range pipes {
 		fifo(t, p)
-		// Opening a FIFO to write waits for whoever opens it to read.
+		// Opening a FIFO for writing waits until it is opened for reading.
 		go func() {
 			if f, err := os.OpenFile(p, os.O_WRONLY, 0); err == nil {
 				opened <- filepath.Base(p)

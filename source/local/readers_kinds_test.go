@@ -30,10 +30,10 @@ const (
 	notFile     = "resource_not_file"
 )
 
-// planted is an attack by something at references/x that is no file, or no file
-// of the skill. It is tried with links followed and not, and each time both as
-// something that the index has met, and as something that took the place of a
-// file after that was indexed. rest is the path below it that is read.
+// planted is an attack by something at references/x that is not a file, or not
+// a file of the skill. It is tried with links followed and not followed, and
+// each time both as something that the index has seen, and as something that
+// replaced a file after it was indexed. rest is the path below it that is read.
 func planted(n int, name, rest string, make func(t *testing.T, v *victim, at string), codes ...string) attack {
 	return attack{n, name, func(t *testing.T) {
 		var longest time.Duration
@@ -64,8 +64,8 @@ func planted(n int, name, rest string, make func(t *testing.T, v *victim, at str
 	}}
 }
 
-// leads plants a link, and sees to it that a reader who follows it has the
-// canary if it leads to one.
+// leads plants a link. If it leads to a folder or file, a reader who follows it
+// finds the canary.
 func leads(rest string, target func(v *victim) string) func(*testing.T, *victim, string) {
 	return func(t *testing.T, v *victim, at string) {
 		link(t, target(v), at)
@@ -133,13 +133,13 @@ var onKinds = []attack{
 	planted(22, "FIFO", "", func(t *testing.T, v *victim, at string) { fifo(t, at) }, notFile),
 	{23, "device", func(t *testing.T) {
 		if os.Geteuid() != 0 {
-			return // the next one puts a device there by another way
+			return // the next one puts a device there in another way
 		}
 		planted(23, "device", "", func(t *testing.T, v *victim, at string) {
 			if err := confinetest.Zero(at); err != nil {
 				testenv.Skip(t, "no device can be made here: "+err.Error())
 			}
-			if f, err := os.Open(at); err == nil { // unless devices mean nothing on this file system
+			if f, err := os.Open(at); err == nil { // unless devices do not work on this file system
 				defer f.Close()
 				if n, err := f.Read(make([]byte, 9)); n != 9 || err != nil {
 					t.Fatalf("a naive reader is not tricked: %d bytes, %v", n, err)
@@ -149,7 +149,7 @@ var onKinds = []attack{
 	}},
 	mounted(23, "device of the host", func(v *victim) string { return "/dev/zero" }, outsideRoot),
 	planted(24, "socket", "", func(t *testing.T, v *victim, at string) {
-		short, err := os.MkdirTemp("", "s") // a socket's path is short, and a test's folder may not be
+		short, err := os.MkdirTemp("", "s") // a socket's path must be short, and a test's folder may not be
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,8 +236,8 @@ func mounted(n int, name string, from func(*victim) string, code string) attack 
 	}}
 }
 
-// A root may be a link: it is resolved when it is named. What takes its place
-// later is another root, and is not read.
+// A root may be a link, which is resolved when the root is named. What replaces
+// it later is another root, and is not read.
 func linkedRoot(t *testing.T) {
 	v := newVictim(t)
 	put(t, v.dir, "evil/guide/SKILL.md", sourcetest.Skill("guide", canary))
@@ -259,10 +259,10 @@ func linkedRoot(t *testing.T) {
 	}
 }
 
-// A hard link is the file itself: nothing tells which name came first. Where the
-// operator does not trust who wrote the root (tier third_party, see the mounts
-// of the command line), files of more than one name are left out and refused.
-// In roots of people who can read the file anyway, they are files.
+// A hard link is the file itself: nothing shows which name came first. If the
+// operator does not trust the author of the root (tier third_party, see the
+// mounts of the command line), files with more than one name are left out and
+// refused. In roots of users who can read the file anyway, they are accepted.
 func hardLinked(t *testing.T) {
 	for _, tier := range []policy.Tier{policy.ThirdParty, policy.Project} {
 		for _, late := range []bool{false, true} {
@@ -276,7 +276,7 @@ func hardLinked(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if tier != policy.ThirdParty { // it may be read, so it is no canary
+			if tier != policy.ThirdParty { // it may be read, so it is not a canary
 				put(t, v.dir, "outside/secret", "a file of the same owner")
 			}
 			if err := os.Link(v.outside(), v.at("references/x")); err != nil {
@@ -295,8 +295,8 @@ func hardLinked(t *testing.T) {
 	}
 }
 
-// What a read returns is what was hashed, whatever happens to the file, and a
-// read of a file that grows faster than it is read ends.
+// A read returns what was hashed, whatever happens to the file. A read of a
+// file that grows faster than it is read ends.
 func rewritten(t *testing.T) {
 	v := newVictim(t)
 	v.set.Read.Default, v.set.Read.Max = 1<<20, 1<<20
@@ -326,7 +326,7 @@ func rewritten(t *testing.T) {
 	seen, snap := map[int]int{}, v.Snapshot()
 	for i := 0; i < 300 || i < 5_000 && len(seen) < 3; i++ {
 		if i%20 == 0 {
-			v.begin(snap) // the record is looked through for each read
+			v.begin(snap) // each read searches the record
 		}
 		o, err := v.Read(t.Context(), "guide", "references/x", 0)
 		if err != nil || o.Code() != "" {
@@ -421,8 +421,8 @@ func (b betweenBundle) Open(ctx context.Context, file string) (io.ReadCloser, er
 	return b.file(file, f), nil
 }
 
-// ofProcess is the folder that the kernel keeps about this process, opened as a
-// skill's folder is.
+// ofProcess is the kernel's folder about this process, opened as a skill's
+// folder is.
 func ofProcess(t *testing.T) *confine.Dir {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -436,8 +436,8 @@ func ofProcess(t *testing.T) *confine.Dir {
 	return d
 }
 
-// The kernel's files say that they have no bytes. One that has more than
-// anybody reads takes the place of a skill's file.
+// Kernel files report a size of zero bytes. One with more than a reader may
+// take replaces a skill's file.
 func endless(t *testing.T) {
 	process := ofProcess(t)
 	if _, info, err := process.ReadFile("status", 10); confine.CodeOf(err) != confine.TooBig || info.Size != 0 {
@@ -465,7 +465,7 @@ func endless(t *testing.T) {
 	}
 }
 
-// pages reads a file of the kernel that is only given in whole words.
+// pages reads a kernel file that can only be read in whole words.
 type pages struct {
 	*confine.File
 	page [4096]byte

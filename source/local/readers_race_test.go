@@ -59,17 +59,18 @@ var onRaces = []attack{
 }
 
 const (
-	naiveLosses = 100 // a race goes on until a naive reader has lost so often
+	naiveLosses = 100 // a race continues until a naive reader has lost this often
 	raceTime    = 60 * time.Second
-	raceReads   = 200 // and ours was tried so often
+	raceReads   = 200 // and ours was tried this often
 )
 
 var racing sync.Mutex
 
-// race is an attacker who exchanges two names as fast as the system can, one of
-// them, or something above it, a link to the canary: the file references/secret
-// is read meanwhile. Ours is never outside, and finds the file at least every
-// second time, which is less than the attacker leaves it there.
+// race is an attacker who exchanges two names as fast as the system can. One of
+// them, or a folder above it, is a link to the canary, and the file
+// references/secret is read meanwhile. Our reader is never outside, and finds
+// the file at least every second time, which is less often than the attacker
+// leaves it there.
 func race(n int, name string, names func(v *victim) (a, b string)) attack {
 	return attack{n, name, func(t *testing.T) {
 		racing.Lock() // each takes two processors
@@ -124,7 +125,7 @@ type runner struct {
 func (r *runner) read(t *testing.T) {
 	t.Helper()
 	if r.reads++; r.reads%500 == 0 {
-		r.begin(r.snap) // a record does not grow without end
+		r.begin(r.snap) // a record has a size limit
 	}
 	o, err := r.Read(t.Context(), "guide", "references/secret", 0)
 	switch {
@@ -139,7 +140,7 @@ func (r *runner) read(t *testing.T) {
 	}
 }
 
-// replaced puts something else in the place of a skill after it was indexed.
+// replaced replaces a skill after it was indexed.
 func replaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		put  func(v *victim)

@@ -15,8 +15,9 @@ import (
 	"metier/source/sourcetest"
 )
 
-// found opens a victim whose root holds an attack on the scan, and wants the
-// listing to be as said but for guide, which the attack must not touch.
+// found opens a victim whose root contains an attack on the scan, and expects
+// the listing to be as given, except for guide, which the attack must not
+// affect.
 func (v *victim) found(lines ...string) {
 	v.t.Helper()
 	within(v.t, func() { v.open() })
@@ -96,7 +97,7 @@ var onScans = []attack{
 		if err := os.Mkdir(v.root("real"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if confinetest.Zero(v.root("real/SKILL.md")) == nil { // for others than root the link is all there is
+		if confinetest.Zero(v.root("real/SKILL.md")) == nil { // for users other than root the link is all that is visible
 			lines = append(lines, "real refused unreadable-skill")
 		}
 		v.found(lines...)
@@ -120,8 +121,8 @@ var onScans = []attack{
 	}},
 }
 
-// A name in two roots is one skill, that of the root which comes first: files of
-// the others are not read in its stead, nor by their whole names.
+// A name in two roots is one skill, that of the first root. Files of the others
+// are not read in its place, even by their full names.
 func twice(t *testing.T) {
 	v := newVictim(t)
 	put(t, v.dir, "mine/guide/SKILL.md", sourcetest.Skill("guide", "mine"))
@@ -153,7 +154,7 @@ func twice(t *testing.T) {
 			t.Errorf("%s %s: code %q: %s", q.skill, q.path, o.Code(), o.Text())
 		}
 	}
-	for _, path := range []string{"references/a.md", "references/b.md"} { // a shadowed skill is no skill
+	for _, path := range []string{"references/a.md", "references/b.md"} { // a shadowed skill is not loaded
 		if o := v.reads("mine-user:guide", path); o.Code() != "skill_not_found" {
 			t.Errorf("%s: code %q: %s", path, o.Code(), o.Text())
 		}

@@ -24,18 +24,19 @@ import (
 	"metier/source/sourcetest"
 )
 
-// attack is one thing that skills were caught doing to what reads their files.
+// attack is one attack of a kind that real skills made on what reads their
+// files.
 type attack struct {
 	n    int
 	name string
 	try  func(t *testing.T)
 }
 
-// TestReadersWithstand holds the attacks on reading, each by its number in the
-// list of attacks that the project has to hold: paths, kinds of files, races,
-// scans. 34, a script that changes after its approval, is of running, and
-// sandboxtest has it. Unless a case says otherwise, what reads is Session.Read
-// and the model's tool, over a snapshot of a folder.
+// TestReadersWithstand runs the attacks on reading, each with its number in the
+// project's list of attacks: paths, kinds of files, races, scans. 34, a script
+// that changes after its approval, is about running, and sandboxtest has it.
+// Unless a case states otherwise, the reader is Session.Read and the model's
+// tool, over a snapshot of a folder.
 func TestReadersWithstand(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(onPaths, onKinds, onRaces, onScans)
@@ -57,7 +58,7 @@ const (
 	canary = "the canary is outside"
 )
 
-// victim is a skill called guide with one file, references/a.md, and a canary
+// victim is a skill named guide with one file, references/a.md, and a canary
 // beside its root.
 type victim struct {
 	t    *testing.T
@@ -110,14 +111,14 @@ func victimIn(t *testing.T, dir string) *victim {
 	return v
 }
 
-// at is the host path of a file of the skill.
+// at returns the host path of a file of the skill.
 func (v *victim) at(path string) string {
 	return filepath.Join(v.dir, "root", "guide", filepath.FromSlash(path))
 }
 
 func (v *victim) outside() string { return filepath.Join(v.dir, "outside", "secret") }
 
-// open lists the root, hashes its skills' files, and begins a session.
+// open lists the root, hashes its skills' files, and starts a session.
 func (v *victim) open() *victim {
 	v.t.Helper()
 	src := v.src
@@ -137,7 +138,7 @@ func (v *victim) open() *victim {
 	return v.begin(snap)
 }
 
-// begin begins a session of its own over a snapshot.
+// begin starts a separate session over a snapshot.
 func (v *victim) begin(snap *metier.Snapshot) *victim {
 	v.t.Helper()
 	v.spy.Memory = record.NewMemory()
@@ -152,7 +153,7 @@ func (v *victim) begin(snap *metier.Snapshot) *victim {
 }
 
 // reads reads a file as the operator and as the model do, which is the same,
-// and answers within a time far over any real one.
+// and answers far faster than its time limit.
 func (v *victim) reads(skill, path string) metier.Observation {
 	v.t.Helper()
 	var asOperator, asModel metier.Observation
@@ -180,8 +181,8 @@ func (v *victim) reads(skill, path string) metier.Observation {
 	return asModel
 }
 
-// refuses wants a read to end with a code, and the record to say the same and
-// to know nothing of what was there.
+// refuses expects a read to fail with a code, and the record to have the same
+// code and nothing of the file's content.
 func (v *victim) refuses(path string, codes ...string) {
 	v.t.Helper()
 	o := v.reads("guide", path)
@@ -193,7 +194,7 @@ func (v *victim) refuses(path string, codes ...string) {
 	}
 }
 
-// gives wants a read to give a text, and returns the whole answer.
+// gives expects a read to return a text, and returns the whole answer.
 func (v *victim) gives(path, text string) string {
 	v.t.Helper()
 	o := v.reads("guide", path)
@@ -203,7 +204,7 @@ func (v *victim) gives(path, text string) string {
 	return o.Text()
 }
 
-// last is the newest read in the record.
+// last returns the newest read in the record.
 func (v *victim) last() (last event.ResourceRead) {
 	v.t.Helper()
 	for en, err := range v.spy.Read(v.t.Context(), 1) {
@@ -242,8 +243,8 @@ func refused(n int, name, code string, paths ...string) attack {
 	}}
 }
 
-// itself is an attack by names that mean no other file: each of them is there
-// with its own name, in hex, as its text, and gives exactly that.
+// itself is an attack by names that mean no other file: a file with each of the
+// names exists, has its own name in hex as its text, and is returned exactly.
 func itself(n int, name string, names ...string) attack {
 	return attack{n, name, func(t *testing.T) {
 		v := newVictim(t)
@@ -268,7 +269,7 @@ func itself(n int, name string, names ...string) attack {
 	}}
 }
 
-// unprintable tells what moves, hides or colours text.
+// unprintable matches characters that move, hide or color text.
 func unprintable(r rune) bool {
 	return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r >= 0xe0000
 }
@@ -308,11 +309,12 @@ var onPaths = []attack{
 	refused(9, "too long", invalid, strings.Repeat("a/", 2047)+"aa", strings.Repeat("n", 256), "references/"+strings.Repeat("n", 1<<20)),
 	{10, "no UTF-8", func(t *testing.T) {
 		v := newVictim(t)
-		if runtime.GOOS == "linux" { // elsewhere such names cannot be
+		if runtime.GOOS == "linux" { // other systems do not allow such names
 			put(t, v.at("references"), "b\xff.md", canary)
 		}
 		v.open()
-		// JSON has no such text: what a caller names is another name.
+		// JSON cannot represent this text: the name of a caller is another
+		// name.
 		for _, p := range []string{"references/b\xff.md", "references/b\xc0\xae\xc0\xae/x", "references/b\ufffd.md", "..\xc0\xafx"} {
 			v.refuses(p, "resource_not_found", invalid)
 		}

@@ -14,7 +14,7 @@ import (
 	"metier/source/local"
 )
 
-// defaults are the settings of the profile that nobody has to name.
+// defaults are the settings of the default profile.
 func defaults(t *testing.T) settings.Settings {
 	t.Helper()
 	layer, err := settings.Profile("default")
@@ -56,7 +56,7 @@ func built(t *testing.T, root string, set settings.Settings) *metier.Snapshot {
 	}
 }
 
-// standings is what became of each entry: path, state, and the findings that
+// standings prints the result of each entry: path, state, and the findings that
 // are more than advice.
 func standings(snap *metier.Snapshot) (lines []string) {
 	for _, sk := range snap.All() {
@@ -72,9 +72,9 @@ func standings(snap *metier.Snapshot) (lines []string) {
 	return lines
 }
 
-// TestTorture holds the cases on which other runtimes were compared: most lose
-// skills in it, ten of twelve hang in one, and two lose all skills for the sake
-// of one. "good" is the neighbour that none may take with it.
+// TestTorture runs the cases on which other runtimes were compared: most lose
+// skills in it, ten of twelve hang in one, and two lose all skills because of
+// one. "good" is the neighbor that no case may affect.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	text := func(front, body string) string { return "---\n" + front + "---\n" + body }
@@ -98,7 +98,8 @@ func TestTorture(t *testing.T) {
 		"09 no last newline":    {file("---\nname: x\ndescription: d\n---"), []string{ok}},
 		"10 broken YAML":        {file(text("name: [x\ndescription: {\n", "")), []string{"x refused invalid-yaml"}},
 		"11 no description":     {file(text("name: x\n", "")), []string{"x refused missing-description"}},
-		// Better than wanted: the first paragraph stands in, and it is said so.
+		// Better than required: the first paragraph is used as the description,
+		// and this is reported.
 		"11b but instructions": {file(text("name: x\n", "Does work.\n")), []string{ok + " missing-description"}},
 		"12 another folder":    {file(plain("other")), []string{ok + " name-directory-mismatch"}},
 		"13 upper case":        {file(plain("X-Ray")), []string{ok + " invalid-name name-directory-mismatch"}},
@@ -147,7 +148,7 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// linkedFolder is a skill below a folder that is skipped, reached by a link.
+// linkedFolder is a skill below a skipped folder, reached through a link.
 func linkedFolder(content string) func(*testing.T, string) {
 	return func(t *testing.T, root string) {
 		put(t, root, ".archive/x/SKILL.md", content)
