@@ -21,7 +21,8 @@ import (
 
 var began = time.Date(2031, 5, 4, 10, 0, 0, 0, time.UTC)
 
-// session is a log that is followed; each entry is a second after the last.
+// session is a log that is followed; each entry is a second after the previous
+// one.
 type session struct {
 	t   *testing.T
 	log record.Log
@@ -133,8 +134,8 @@ func TestEventsAreShownWithTheTimesOfTheRecord(t *testing.T) {
 	}
 }
 
-// What was there before, and what others wrote in between, is taken in the
-// log's order: the first is not shown again, the second is.
+// Earlier entries, and entries that another process appends in between, are
+// taken in the log's order: the first are not shown again, the others are.
 func TestOnlyWhatIsNewIsShown(t *testing.T) {
 	t.Parallel()
 	r := telemetrytest.New(t)
@@ -163,7 +164,7 @@ func TestOnlyWhatIsNewIsShown(t *testing.T) {
 	}
 }
 
-// Each append is what it was without anybody watching.
+// Each append is the same as without a watcher.
 func TestAFollowedLogIsTheLog(t *testing.T) {
 	t.Parallel()
 	to := start(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, nil)
@@ -197,7 +198,7 @@ func TestSendingTriesAgainAndReportsOnce(t *testing.T) {
 		spans   int
 		reports int64
 	}{
-		"overloaded once": {[]int{503, 503}, 1, 0}, // traces and metrics go out at the same time
+		"overloaded once": {[]int{503, 503}, 1, 0}, // traces and metrics are sent at the same time
 		"for ever":        {slices.Repeat([]int{503}, 100), 0, 1},
 		"forbidden":       {slices.Repeat([]int{401}, 2), 0, 1},
 		"moved":           {slices.Repeat([]int{http.StatusMovedPermanently}, 2), 0, 1},
@@ -219,7 +220,8 @@ func TestSendingTriesAgainAndReportsOnce(t *testing.T) {
 	}
 }
 
-// More spans than fit into the queue are lost, and that is said.
+// If more spans arrive than fit into the queue, the rest are dropped, and this
+// is reported.
 func TestWhatTheQueueCannotHoldIsReported(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})

@@ -26,7 +26,7 @@ const (
 	keyOutcome  = "metier.policy.outcome"
 	keySeq      = "metier.record.seq"
 	errorType   = "error.type"
-	keyActive   = "metier.skills.active" // digests (C-088)
+	keyActive   = "metier.skills.active" // digests
 	keyExecuted = "metier.program.status"
 )
 
