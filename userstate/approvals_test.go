@@ -8,7 +8,7 @@ import (
 	"metier/userstate"
 )
 
-// An approval that does not say by whom would void all others in the file.
+// An approval without its author would void all others in the file.
 func TestStore_ApproveRefusesIncompleteApprovals(t *testing.T) {
 	t.Parallel()
 	st := userstate.Store{Dir: t.TempDir()}
