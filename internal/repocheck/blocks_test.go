@@ -9,10 +9,10 @@ import (
 // Block is a fenced block of commands in a document.
 //
 // A block is marked sh (a script, run as a whole) or console (lines that begin
-// with "$ " are commands, the rest is what they print). After the mark may
-// stand: not-run reason="…", for commands that need a key or change the
-// machine; ci, for the commands that .ci/fresh-clone runs in a clone without a
-// network; exit=N, for a last command that ends with another code than 0.
+// with "$ " are commands, the rest is their output). The mark can be followed
+// by not-run reason="…", for commands that need a key or change the machine;
+// ci, for the commands that .ci/fresh-clone runs in a clone without a network;
+// and exit=N, for a last command that exits with another code than 0.
 type Block struct {
 	Path   string
 	Line   int    // of the opening fence
@@ -69,7 +69,8 @@ func Blocks(p string, doc []byte) ([]Block, []Finding) {
 	return blocks, out
 }
 
-// parseBlock reads a fence's info string; nil: no block of commands.
+// parseBlock reads a fence's info string; nil means that it is not a block of
+// commands.
 func parseBlock(p string, line int, info string) (*Block, string) {
 	kind, rest, _ := strings.Cut(strings.TrimSpace(info), " ")
 	run, isShell := shells[kind]
@@ -121,10 +122,10 @@ func (b Block) Commands() []Command {
 	return out
 }
 
-// Matches compares what a command printed with what the document shows. An
-// ellipsis (…) stands for any text within a line, and alone on a line for any
-// lines. White space at the ends of lines and blank lines at the end are not
-// compared; a document that shows nothing promises nothing.
+// Matches compares the output of a command with the document. An ellipsis (…)
+// stands for any text within a line, and alone on a line for any lines. White
+// space at the ends of lines and blank lines at the end are not compared. A
+// document without output matches any output.
 func Matches(want, got string) bool {
 	if strings.TrimSpace(want) == "" {
 		return true

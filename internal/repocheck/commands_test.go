@@ -36,7 +36,7 @@ func documents(t *testing.T) []string {
 }
 
 // Every command block of the documents is run, top to bottom, in a copy of the
-// repository, and prints what the document shows.
+// repository, and its output matches the document.
 func TestDocumentedCommandsRun(t *testing.T) {
 	t.Parallel()
 	root := testenv.Module(t)
@@ -112,8 +112,8 @@ func enter(t *testing.T, shell, dir string, env []string, b repocheck.Block, c r
 	}
 }
 
-// environment is that of somebody new: nothing of ours set, an empty home; the
-// caches of Go stay, since a block is no test of the network.
+// environment is that of a new user: none of our variables, and an empty home.
+// The caches of Go stay, since a block does not test the network.
 func environment(t *testing.T, bin string) []string {
 	t.Helper()
 	env := []string{"HOME=" + t.TempDir(), "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"), "LANG=C.UTF-8", "GOPROXY=off"}
@@ -128,7 +128,7 @@ func environment(t *testing.T, bin string) []string {
 	return env
 }
 
-// scratch copies the repository, without its history and what builds left.
+// scratch copies the repository, without its history and build output.
 func scratch(t *testing.T, root string) string {
 	t.Helper()
 	to := t.TempDir()

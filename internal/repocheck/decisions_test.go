@@ -12,7 +12,7 @@ var requirement = regexp.MustCompile(`(?m)^(?:require)?\s+(\S+\.\S+) v\S+`)
 
 // Decisions finds modules that the code imports, or that the checks run as
 // tools, without a page in docs/decisions that names the module in backquotes
-// and says why it was taken.
+// and explains why it was chosen.
 func (t *Tree) Decisions() []Finding {
 	var pages strings.Builder
 	for _, p := range t.Paths {
@@ -38,7 +38,8 @@ func (t *Tree) Decisions() []Finding {
 	return out
 }
 
-// imported says whether a Go file of the module imports something of a module.
+// imported reports whether a Go file of the module imports something of a
+// module.
 func (t *Tree) imported(module string) bool {
 	for _, f := range t.files {
 		for _, im := range f.Imports {

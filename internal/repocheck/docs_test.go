@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// row is a number of a requirement or of a decision about requirements. Such
-// numbers belong above tests: who reads the documentation of a package has no
-// list of them.
+// row is the number of a requirement or of a decision about requirements. Such
+// numbers belong above tests: readers of a package's documentation do not have
+// the list.
 var row = regexp.MustCompile(`\b[A-E]-[0-9]{3}\b|\brulings? [0-9]|\bconflicts row\b|\b(contracts|design) §|\(D[0-9]{1,2}\)`)
 
 // Docs finds the numbers of requirements in the documentation of packages.

@@ -14,7 +14,7 @@ import (
 	"metier/internal/testenv"
 )
 
-// What tools/fuzz runs is what the source declares.
+// tools/fuzz runs exactly the targets that the source declares.
 func TestEveryFuzzTargetIsFuzzed(t *testing.T) {
 	t.Parallel()
 	bash := testenv.NeedTool(t, "bash", "bash")
@@ -48,7 +48,8 @@ func TestEveryFuzzTargetIsFuzzed(t *testing.T) {
 	}
 }
 
-// A failure is passed over only where it is the toolchain's own deadline and no input was saved, and then the target runs again.
+// A failure is ignored only if it is the toolchain's own deadline and no input was saved. Then the
+// target runs again.
 func TestFuzzingFailsForEachInputThatIsSaved(t *testing.T) {
 	t.Parallel()
 	bash := testenv.NeedTool(t, "bash", "bash")

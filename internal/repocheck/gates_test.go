@@ -27,8 +27,8 @@ var gates = []struct{ step, command, fails string }{
 	{"test", ".ci/fresh-clone", "make test"},
 }
 
-// The real .ci/run with programs that only note that they were called: each
-// gate is a step of its own name, and the one that fails ends the run.
+// The real .ci/run with programs that only record their calls: each gate is a
+// separate step with its own name, and the one that fails ends the run.
 //
 // req: E-071
 func TestEachGateIsAStepThatCanFail(t *testing.T) {
@@ -54,7 +54,7 @@ func TestEachGateIsAStepThatCanFail(t *testing.T) {
 	}
 }
 
-// The gate of the format fails where a file is not formatted.
+// The format gate fails if a file is not formatted.
 //
 // req: E-071
 func TestFormatGate_FailsForUnformattedFiles(t *testing.T) {
@@ -116,7 +116,7 @@ func runGates(t *testing.T, fail string) (string, error) {
 	return string(out), err
 }
 
-// Each make target runs the tool it is named for.
+// Each make target runs the tool that it is named for.
 func TestGatesRunTheirTools(t *testing.T) {
 	t.Parallel()
 	mk := testenv.NeedTool(t, "make", "make")
@@ -138,7 +138,7 @@ func TestGatesRunTheirTools(t *testing.T) {
 	}
 }
 
-// CI types README.md's commands in a fresh clone and asks for the long form of
+// CI types README.md's commands in a fresh clone and selects the long form of
 // the tests, so that it runs every test once.
 func TestGates_FreshCloneRunsEveryTest(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestGates_FreshCloneRunsEveryTest(t *testing.T) {
 	}
 }
 
-// The tests that only the tag attacks builds are those that tools/attacks runs.
+// tools/attacks runs exactly the tests that only the tag attacks builds.
 func TestGates_EveryAttackTestIsRun(t *testing.T) {
 	t.Parallel()
 	bash := testenv.NeedTool(t, "bash", "bash")
@@ -196,7 +196,7 @@ func TestGates_EveryAttackTestIsRun(t *testing.T) {
 	}
 }
 
-// constraints are the build constraints of a file.
+// constraints returns the build constraints of a file.
 func constraints(f *ast.File) (lines []string) {
 	for _, g := range f.Comments {
 		for _, c := range g.List {

@@ -13,9 +13,9 @@ import (
 	"metier/internal/testenv"
 )
 
-// Whoever takes the project over gives it the path of their own repository with
-// one command. The copy builds, and names the old path nowhere as that of a
-// module or package. What else is called like it stays.
+// A new owner of the project gives it the path of their own repository with one
+// command. The copy builds, and the old path is no longer the path of any
+// module or package. Other uses of the name stay.
 func TestTheModulePathCanBeChanged(t *testing.T) {
 	t.Parallel()
 	root, dir := testenv.Module(t), filepath.Join(t.TempDir(), "copy")

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// emptyNames say nothing about what is inside.
+// emptyNames do not describe the content of a package.
 var emptyNames = []string{"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "types", "shared", "base", "impl"}
 
-// Names finds packages whose name says nothing, exported names that repeat
-// their package's, and getters that say Get.
+// Names finds packages whose name has no meaning, exported names that repeat
+// their package's name, and getters named Get.
 func (t *Tree) Names() []Finding {
 	var out []Finding
 	seen := map[string]bool{}
@@ -60,17 +60,17 @@ func getter(name string) bool {
 	return ok && unicode.IsUpper(r)
 }
 
-// begins says whether a name starts with pkg as a word of its own. The name
-// alone (step.Step, as context.Context) is how Go names a package's one thing.
+// begins reports whether a name starts with pkg as a separate word. The name
+// alone (step.Step, as context.Context) is how Go names a package's one type.
 func begins(name, pkg string) bool {
 	if len(name) <= len(pkg) || !strings.EqualFold(name[:len(pkg)], pkg) {
 		return false
 	}
 	next, _ := utf8.DecodeRuneInString(name[len(pkg):])
-	return unicode.IsUpper(next) || unicode.IsLower(rune(name[0])) // a package's name has no capitals to tell words by
+	return unicode.IsUpper(next) || unicode.IsLower(rune(name[0])) // a package's name has no capitals that separate words
 }
 
-// ends says whether a name ends with pkg as a word of its own.
+// ends reports whether a name ends with pkg as a separate word.
 func ends(name, pkg string) bool {
 	if len(name) <= len(pkg) {
 		return false

@@ -29,10 +29,11 @@ var (
 const maxRows = 3
 
 // Proofs collects the requirement rows that tests name, in a comment line
-// directly above the function ("// req: A-055, A-056") or among the comments
-// that begin a testscript ("# req: A-055"). Lines anywhere else are findings,
-// and so are more than three rows, one row twice, and rows that known does not
-// hold; known nil: the rows are not at hand and only their shape is checked.
+// directly above the function ("// req: A-055, A-056") or among the comments at
+// the start of a testscript ("# req: A-055"). Lines anywhere else are findings,
+// and so are more than three rows, a repeated row, and rows that known does not
+// contain. If known is nil, the rows are not available and only their shape is
+// checked.
 func (t *Tree) Proofs(known map[string]bool) ([]Proof, []Finding) {
 	var proofs []Proof
 	var out []Finding
@@ -59,7 +60,7 @@ func (t *Tree) Proofs(known map[string]bool) ([]Proof, []Finding) {
 	return proofs, byPlace(out)
 }
 
-// proofs finds a Go file's req lines and hands over those at their place.
+// proofs finds a Go file's req lines and returns those in their proper place.
 func (f GoFile) proofs(add func(p, test string, line int, rows string)) []Finding {
 	right := map[*ast.Comment]string{} // the comment directly above a test → its name
 	for _, d := range f.Decls {
@@ -174,7 +175,7 @@ func Rows(doc []byte) []string {
 }
 
 // Requirements writes docs/internal/requirements.md. steps maps a step's name to the
-// rows its tests have to name.
+// rows that its tests have to name.
 func Requirements(proofs []Proof, steps map[string][]string) []byte {
 	by := map[string][]string{}
 	for _, p := range proofs {

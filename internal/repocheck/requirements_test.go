@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/internal/requirements.md")
 
-// steps reads the rows each step has to prove; the count beside the name
+// steps are the rows that each step has to prove; the count next to the name
 // guards against a lost line.
 func steps(t *testing.T) map[string][]string {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestRequirements_NamedRowsExist(t *testing.T) {
 
 func TestRequirementsAreCurrent(t *testing.T) {
 	t.Parallel()
-	proofs, findings := repository(t).Proofs(nil) // the rows need not be beside this clone
+	proofs, findings := repository(t).Proofs(nil) // the rows may be missing next to this clone
 	for _, f := range findings {
 		t.Error(f)
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// The sizes past which a file or function is split.
+// The sizes above which a file or function is split.
 const (
 	maxLines     = 600
 	maxTestLines = 900
 	maxFunc      = 90
 )
 
-// Sizes finds files and functions that grew too long to read in one go.
+// Sizes finds files and functions that are too long to read in one go.
 func (t *Tree) Sizes() []Finding {
 	var out []Finding
 	for _, f := range t.Go(anyGo) {

@@ -16,18 +16,19 @@ import (
 )
 
 // Texts that belong to one machine or to how the work was done, not into a
-// repository. Written in pieces, so that this file does not break its own rule.
+// repository. They are written in pieces, so that this file does not break its
+// own rule.
 var foreign = regexp.MustCompile(strings.Join([]string{
 	`/wo` + `rk/(main|shared|steering|\.library)\b`, `/tmp/` + `m/`, `\.\./\.lib` + `rary`, `/far` + `m/`,
 	`proxy\.go` + `lang\.org`, `sum\.go` + `lang\.org`, `deb\.deb` + `ian\.org`, `registry\.npm` + `js\.org`,
 	`before-` + `stop`, `(developer|CI) sess` + `ion`,
 }, "|"))
 
-// A mark is work put off; it belongs into an issue.
+// A mark is postponed work, which belongs in an issue.
 var mark = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 
-// Words finds machine paths, registry hosts and work put off. Skills of ours
-// and test data that quote such words on purpose are not looked into.
+// Words finds machine paths, registry hosts and postponed work. Our skills and
+// test data that quote such words on purpose are not scanned.
 func (t *Tree) Words() []Finding {
 	var out []Finding
 	for _, p := range t.Paths {
@@ -46,8 +47,8 @@ func (t *Tree) Words() []Finding {
 	return out
 }
 
-// Modules finds go.mod files that ask for too old a Go or replace a module.
-// A module nested in this one may replace it by the folder above.
+// Modules finds go.mod files that require too old a Go or replace a module. A
+// module nested in this one may replace it by the folder above.
 func (t *Tree) Modules() []Finding {
 	var out []Finding
 	for _, p := range t.Paths {
@@ -75,8 +76,8 @@ var systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illu
 // ofSystems are the folders that are about operating systems.
 var ofSystems = []string{"bench/subject", "internal/confine", "internal/typeahead", "sandbox"}
 
-// Tags finds files tied to an operating system outside the places that
-// are about it. Everything else has to work, and be tested, everywhere.
+// Tags finds files tied to an operating system outside the folders that are
+// about it. Everything else has to work, and be tested, everywhere.
 func (t *Tree) Tags() []Finding {
 	var out []Finding
 	for _, f := range t.Go(anyGo) {
@@ -109,7 +110,7 @@ func tied(line string) bool {
 		found = found || slices.Contains(systems, tag)
 		return false
 	})
-	// Eval stops early at && and ||: ask once more with every tag true.
+	// Eval short-circuits && and ||: evaluate again with every tag true.
 	expr.Eval(func(tag string) bool {
 		found = found || slices.Contains(systems, tag)
 		return true
@@ -151,7 +152,7 @@ func (t *Tree) Waits() []Finding {
 	return byPlace(out)
 }
 
-// scriptSkip is a skip of a testscript: only under a condition and with a reason.
+// scriptSkip is a skip of a testscript, which needs a condition and a reason.
 var (
 	scriptSkip  = regexp.MustCompile(`^(\[.*\] *)?skip\b`)
 	scriptGood  = regexp.MustCompile(`^\[.+\] *skip '.+'$`)
